@@ -128,9 +128,8 @@ def is_position_table(module: object, name: str) -> TypeGuard[TableModule]:
 
 def own_tensors(module: TorchModule) -> Iterator[tuple[str, TorchTensor]]:
     """Yield the tensors of a module itself, those of the modules in it left out."""
-    for name, tensor in (*module.named_buffers(), *module.named_parameters()):
-        if "." not in name:
-            yield name, tensor
+    yield from module.named_buffers(recurse=False)
+    yield from module.named_parameters(recurse=False)
     for name, value in vars(module).items():
         if is_tensor(value):
             yield name, value
@@ -174,8 +173,11 @@ class Arguments(NamedTuple):
 
     def vectors(self) -> dict[str, TorchTensor]:
         """Return the arguments that may be queries or keys: real tensors that are not tables."""
-        tensors = {name: value for name, value in self.by_name.items() if is_real_tensor(value)}
-        return {name: tensor for name, tensor in tensors.items() if not _is_table_name(name)}
+        return {
+            name: value
+            for name, value in self.by_name.items()
+            if is_real_tensor(value) and not _is_table_name(name)
+        }
 
     def tables(self) -> dict[str, TorchTensor]:
         """Return the cosines and sines among the arguments, or one complex table."""
@@ -260,10 +262,12 @@ def is_complex_tensor(value: object) -> TypeGuard[TorchTensor]:
 
 def is_pair_of_tables(value: object) -> TypeGuard[PairOfTables]:
     """Return True for two real tensors of one shape, as rotary modules return (cos, sin)."""
-    if not isinstance(value, (tuple, list)) or not all(map(is_real_tensor, value)):
-        return False
-    shapes = [tuple(tensor.shape) for tensor in value]
-    return len(shapes) == 2 and len({*shapes}) == 1
+    match value:
+        case (tuple() | list()) as pair if len(pair) == 2:
+            cos, sin = pair
+            are_real = is_real_tensor(cos) and is_real_tensor(sin)
+            return are_real and tuple(cos.shape) == tuple(sin.shape)
+    return False
 
 
 def tensors_in(output: object) -> list[TorchTensor]:
