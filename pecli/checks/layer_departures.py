@@ -114,13 +114,12 @@ def _group_by_layer(tensors: Sequence[Comparison]) -> dict[int, list[Comparison]
 
 
 def _has_both_sides(tensors: Sequence[Comparison]) -> bool:
-    """Return True if names tell tensors before a rotation from those after it."""
-    for before, after in SIDES:
-        has_before = any(before in tensor.name for tensor in tensors)
-        has_after = any(after in tensor.name for tensor in tensors)
-        if has_before and has_after:
-            return True
-    return False
+    """Return True if names distinguish tensors before a rotation from those after it.
+
+    `layers.0.q_before` with `layers.0.q_after` do, and so do `pre` and `post`.
+    """
+    names = "\n".join(tensor.name for tensor in tensors)
+    return any(before in names and after in names for before, after in SIDES)
 
 
 def _explain_rotations(a: Dump, b: Dump, layer: _Layer, compare: Compare) -> list[str]:

@@ -1,6 +1,6 @@
 """The tensors of two files that belong together, and how one of them is read as the other."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -198,18 +198,23 @@ def _match_names(in_a: Tensors, in_b: Tensors) -> dict[str, str]:
     if len(in_a) == len(in_b) == 1:
         return dict(zip(in_a, in_b, strict=True))
     names = {name: name for name in in_a if name in in_b}
-    roles_in_a = _find_names_by_role([name for name in in_a if name not in names])
-    roles_in_b = _find_names_by_role([name for name in in_b if name not in names])
+    roles_in_a = _find_names_by_role(in_a, names)
+    roles_in_b = _find_names_by_role(in_b, names)
     for role, name in roles_in_a.items():
         if role in roles_in_b:
             names[name] = roles_in_b[role]
     return names
 
 
-def _find_names_by_role(names: Sequence[str]) -> dict[str | None, str]:
-    """Return, by role, the tensors that are the only ones with it: {"cos": "rope.cos_cached"}."""
-    with_role = [name for name in names if role_of(name) in MATCHED_ROLES]
-    by_role = grouped(with_role, role_of)
+def _find_names_by_role(names: Iterable[str], matched: Container[str]) -> dict[str | None, str]:
+    """Return, by role, the tensors that are the only ones with it: {"cos": "rope.cos_cached"}.
+
+    Args:
+        names: The tensors of a file.
+        matched: Those that have their name in the other file as well, and are left out.
+    """
+    unmatched = [name for name in names if name not in matched and role_of(name) in MATCHED_ROLES]
+    by_role = grouped(unmatched, role_of)
     return {role: members[0] for role, members in by_role.items() if len(members) == 1}
 
 

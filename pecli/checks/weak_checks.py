@@ -47,10 +47,13 @@ def find_weaknesses(tables: Tables, tolerance: Tolerance) -> list[Doubt]:
 
 
 def _find_unequal_lengths(tables: Tables) -> Iterator[Doubt]:
+    """Yield a doubt if the cosines have another number of rows than the sines: 4,096 and 2,048.
+
+    Then each is a table of a scheme of its own, so that there are two schemes.
+    """
     lengths: dict[str, int] = {}
     for scheme, found in tables.items():
-        for name in found:
-            lengths[name] = scheme.value_of("seq_len", 0)
+        lengths |= dict.fromkeys(found, scheme.value_of("seq_len", 0))
     is_pair = len(tables) == 2 and {*lengths} == {"cos", "sin"}
     if is_pair and lengths["cos"] != lengths["sin"]:
         yield UnequalLengths(lengths["cos"], lengths["sin"])

@@ -98,7 +98,7 @@ def _find_fused_mistakes(
         expected: The rows in the order that the checked model should have: all q, all k, all v.
         heads: The numbers of query and key heads.
     """
-    kv_heads = _count_heads(heads, are_keys=True)
+    kv_heads = heads.key_heads
     count = heads.heads + 2 * kv_heads
     if len(rows) % count:
         return
@@ -123,7 +123,7 @@ def _find_permutations(
     """
     expected = _count_heads(heads, are_keys=are_keys)
     powers = [2**k for k in range(MAX_HEADS.bit_length())]
-    kv_heads = _count_heads(heads, are_keys=True)
+    kv_heads = heads.key_heads
     for count in dict.fromkeys([expected, heads.heads, kv_heads, *powers]):
         if len(rows) % (2 * count):
             continue
@@ -135,10 +135,8 @@ def _find_permutations(
 
 
 def _count_heads(heads: HeadDivision, *, are_keys: bool) -> int:
-    """Return the number of key heads, which is that of query heads unless stated, or of query heads."""
-    if are_keys and heads.kv_heads:
-        return heads.kv_heads
-    return heads.heads
+    """Return the number of key heads, or of query heads: 8 or 32 in Llama 3 8B."""
+    return heads.key_heads if are_keys else heads.heads
 
 
 def _permute(rows: Indices, heads: int) -> Indices:
