@@ -150,7 +150,10 @@ def diff(
 
 
 def _collect_notes(tensors: Sequence[Comparison], matches: Sequence[TensorMatch]) -> dict[str, str]:
-    """Return how tensors were read, by name; those that were read as they stand are left out."""
+    """Return how tensors were read, by name: {"cos": "B: the first of 2 copies"}.
+
+    Those that were read as they stand are left out.
+    """
     notes = {}
     for tensor, match in zip(tensors, matches, strict=True):
         if match.note:
@@ -267,6 +270,10 @@ def _find_unmatched(
 
 
 def _find_doublings(matches: Iterable[TensorMatch]) -> Iterator[Doubling]:
+    """Yield how each table has two columns per frequency: in halves, interleaved, or not at all.
+
+    If `cos` has them in halves and `sin` interleaved, one of them is wrong.
+    """
     for match in matches:
         if isinstance(match, ReadMatch):
             layers = match.name.rpartition(".")[0]
@@ -277,6 +284,11 @@ def _find_doublings(matches: Iterable[TensorMatch]) -> Iterator[Doubling]:
 def _find_weaknesses_of_pass(
     matches: Sequence[TensorMatch], scheme: Scheme, allowed: Tolerance
 ) -> tuple[str, ...]:
+    """Return sentences on known mistakes with which B would have agreed as well.
+
+    Both files have the tables of a scheme, so that its mistakes are what the values may hide: two
+    rows agree within 1e-3 whether or not llama3 scaling was applied.
+    """
     from pecli.checks.weak_checks import find_weaknesses
 
     tables = {}

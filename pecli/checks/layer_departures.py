@@ -95,6 +95,11 @@ class _Layer(NamedTuple):
 
 
 def _find_first_departing(layers: Mapping[int, Sequence[Comparison]]) -> _Layer | None:
+    """Return the first layer with a tensor that differs; None if all tensors agree.
+
+    Args:
+        layers: The comparisons of each layer, by its number, in order.
+    """
     for number, tensors in layers.items():
         wrong = [tensor.name for tensor in tensors if not tensor.passed]
         right = [tensor.name for tensor in tensors if tensor.passed]

@@ -35,6 +35,7 @@ class Norms(NamedTuple):
 
     @classmethod
     def of(cls, norms: Floats) -> "Norms":
+        """Summarise the norms of rows: [1, 3, inf] are 2 rows, 1 at least, 3 at most, 4 in sum."""
         finite = norms[np.isfinite(norms)]
         if not finite.size:
             return NO_NORMS

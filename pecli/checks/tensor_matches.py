@@ -109,6 +109,10 @@ class ReadMatch(TensorMatch):
 
     @property
     def note(self) -> str:
+        """A note on how each file has the table: «B: the first of 2 copies»; empty if as it stands.
+
+        If the other file has doubled columns and this one has not, the note is on both.
+        """
         note_on_other = ""
         layout_of_other = self.reading.candidate.layout
         if layout_of_other and not self.reading.form.doubled:
