@@ -150,7 +150,7 @@ def diff(
 
 
 def _collect_notes(tensors: Sequence[Comparison], matches: Sequence[TensorMatch]) -> dict[str, str]:
-    """Return how tensors were read, by name: {"cos": "B: the first of 2 copies"}.
+    """Return how tensors were read, by name: {"cos": "B: repeated 2× along axis 0"}.
 
     Those that were read as they stand are left out.
     """

@@ -145,7 +145,7 @@ def _require_files(keys: Keys, folder: str) -> None:
 def _require_file(path: str) -> None:
     """Raise FileError if a path, or the file of FILE:NAME, is a pipe or a device.
 
-    Opening a pipe would wait for ever.
+    Opening a pipe would wait for ever. Of «a:b:c» the paths «a:b:c», «a» and «a:b» are examined.
     """
     # Names of files and tensors can hold colons: "a:b:c" may be the file "a" or "a:b".
     colons = [place for place, letter in enumerate(path) if letter == ":"]

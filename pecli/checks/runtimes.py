@@ -259,8 +259,14 @@ def _as_emulated(rope: Rope, name: str) -> Rope:
 def _count_rows(runtime: RuntimeProfile, rope: Rope, served: Served) -> int | None:
     """Return the number of rows of a runtime's table if they are fewer than the served context.
 
-    Some runtimes build a table for the context in config.json, times the factor of linear scaling;
-    positions beyond it have no row. None if there are enough rows.
+    Some runtimes build a table for the context in config.json, times the factor of linear scaling:
+    4,096 positions and a factor of 4 are 16,384 rows. If the model is served with 32,768 positions,
+    those beyond have no row. None if there are enough rows.
+
+    Args:
+        runtime: The runtime.
+        rope: The scheme as the runtime reads it.
+        served: The context that the config states, and the one that is served.
     """
     rows = rope.runtime_reading.rows
     if rows is None and runtime.limits_to_context and served.context is not None:

@@ -109,7 +109,7 @@ class ReadMatch(TensorMatch):
 
     @property
     def note(self) -> str:
-        """A note on how each file has the table: «B: the first of 2 copies»; empty if as it stands.
+        """A note on how each file has the table: «B: repeated 2× along axis 0»; empty if as it stands.
 
         If the other file has doubled columns and this one has not, the note is on both.
         """

@@ -126,6 +126,7 @@ class Compared:
     """The tables of a scheme that were compared, in which mistakes are planted."""
 
     def __init__(self, scheme: Scheme, names: Sequence[str], tolerance: Tolerance) -> None:
+        """Prepare to plant mistakes in tables of a scheme, such as its `cos` and `sin`."""
         self.scheme = scheme
         self.names = names
         self.tolerance = tolerance
@@ -243,8 +244,10 @@ class Compared:
     def _make_longer_tables(self) -> Iterator[tuple[int, "Compared"]]:
         """Yield tables of the same scheme with 2, 4, 8, … times as many rows, and the number of rows.
 
-        It ends with tables that are too large to be made. Nothing is yielded for frequencies and
-        slopes: they have no rows, and are the same for any length.
+        After two rows come 4, 8, 16, … up to a million, or up to tables that are too large to be
+        made. Rows at positions that were given, 5 and 900, are replaced by two rows from 0 on.
+        Nothing is yielded for frequencies and slopes: they have no rows, and are the same for any
+        length.
         """
         scheme = self.scheme
         if scheme.value_of("positions") is not None:
@@ -288,6 +291,7 @@ def _with_length(scheme: Scheme, length: int) -> Scheme | None:
 
 
 def _is_affordable(table: Table) -> bool:
+    """Return True if rows of a table, or all of a bias (heads, L, L), are not too large to be made."""
     if len(table.shape) < 2:
         return True
     if len(table.shape) > 2:

@@ -64,6 +64,10 @@ def _find_undetectable(
 ) -> Iterator[Doubt]:
     """Yield a doubt for each mistake that no number of such rows shows.
 
+    At position 0 all angles are 0, so that no rotation is seen. Frequencies do not contain YaRN's
+    attention factor, which multiplies cosines. M-RoPE's sections choose among positions in time,
+    rows and columns, which for text are all the same.
+
     Args:
         scheme: The expected scheme.
         found: Its tables that were compared.
@@ -80,6 +84,7 @@ def _find_undetectable(
 
 
 def _is_only_position_0(scheme: Scheme) -> bool:
+    """Return True if a table has no row but that of position 0, or several of it."""
     positions = scheme.value_of("positions")
     if positions:
         return {*positions} == {0}

@@ -132,11 +132,11 @@ class ImplementationCheck(Answer):
     @property
     def diagnosis(self) -> tuple[str, ...]:
         """Sentences on the first case that failed, and on those that passed; empty after a pass."""
-        first_failed = next((case for case in self.cases if not case.passed), None)
-        if first_failed is None:
-            return ()
-        lines = first_failed.lines()
+        failed = [case for case in self.cases if not case.passed]
         passed = [case.name for case in self.cases if case.passed]
+        if not failed:
+            return ()
+        lines = failed[0].lines()
         if passed:
             lines.append(f"right are: {'; '.join(passed)}")
         return tuple(lines)

@@ -233,12 +233,18 @@ class ModuleChecker:
         )
 
     def _check_rows(self, call: int, module: str, rows: Array) -> TableCheck:
-        """Compare rows that a learned table gave with those at the positions of the tokens."""
+        """Compare rows (batch, L, D) that a learned table gave with those at the positions of the tokens.
+
+        GPT-2 adds row 5 of `wpe` to the token at position 5, and OPT row 7: its first two rows are
+        those of padding.
+
+        Raises:
+            ParameterError: If there are not as many rows as tokens.
+        """
         tokens = self.tokens[call]
         weight = self.run.weights[module]
         if rows.shape[-2] != tokens.length:
             raise ParameterError(module, f"of shape {rows.shape}", "it has other positions")
-        # The first rows of a table may be those of padding: 2 in OPT.
         first_row = max((encoding.offset or 0 for encoding in self.encodings), default=0)
         row_numbers = np.minimum(tokens.positions + first_row, len(weight) - 1)  # (batch, L)
         # Rows that all sequences share must be right for each of them.
@@ -288,7 +294,7 @@ def group_tensors(tensors: Mapping[str, Array]) -> list[ModuleGroup]:
 
 
 def _find_kind(name: str) -> Kind:
-    """Return what a tensor is, judging by its name within a module."""
+    """Return what a tensor is, judging by its name within a module: `q_after` is one of VECTORS."""
     role = role_of(name)
     if role in ("cos", "sin"):
         return Kind.TABLES
