@@ -135,7 +135,11 @@ def _find_problem_of_learned(values: Array) -> Problem | None:
 
 
 def tables_by_scheme(checked: Iterable[CheckedTensor]) -> Tables:
-    """Return the tables that were found, by the expected scheme; of several with one name, the first."""
+    """Return the tables that were found, by the expected scheme: {Rope(64, 128): {"cos": …, "sin": …}}.
+
+    If 32 layers have tables of one scheme, those of the first layer stand for all. Learned tables,
+    which no scheme makes, are left out.
+    """
     tables: dict[Scheme, dict[str, Array]] = {}
     for tensor in checked:
         if tensor.scheme is None:

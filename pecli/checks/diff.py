@@ -240,7 +240,10 @@ def _find_missing_tensors(
 def _find_nothing_in_common(
     both: _Both, matches: Sequence[TensorMatch]
 ) -> Iterator[NothingInCommon]:
-    """Yield the command that compares one tensor of each file, if no names agree."""
+    """Yield the command that compares one tensor of each file, if no names agree.
+
+    «pecli diff a.npz:weights b.npz:emb» is one; arrays in memory have no file to name.
+    """
     has_files = bool(both.a.label and both.b.label)
     if matches or not has_files:
         return

@@ -212,7 +212,13 @@ def _recognise_all(in_a: Mapping[str, Array], scheme: Scheme | None) -> "Iterato
 def _find_other_parameters(
     tables_of_a: "_Recognised", in_b: Mapping[str, AnyArray], tolerance: Tolerance
 ) -> Iterator[Explanation]:
-    """Yield the parameters that change a scheme of A so that it makes the tables of B."""
+    """Yield the parameters that change a scheme of A so that it makes the tables of B.
+
+    Args:
+        tables_of_a: Some tables of A, and the scheme that makes them, such as Rope with base 10000.
+        in_b: The tables of B, by the same names.
+        tolerance: The errors that pass.
+    """
     scheme = tables_of_a.scheme
     if holds_several(scheme) or not tables_of_a.tables:
         return  # The search changes the parameters of one scheme, not those of a bundle.

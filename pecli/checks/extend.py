@@ -239,7 +239,16 @@ class _LongerContext(NamedTuple):
         context: int | None,
         notes: tuple[str, ...],
     ) -> Extension:
-        """Return the answer; `context` is the `max_position_embeddings` of the new config.json."""
+        """Return the answer.
+
+        Args:
+            method: The name of the method.
+            reason: Why this method.
+            factor: Its factor; 1 if nothing changes.
+            after: The encoding of the layers that see the whole context, stretched.
+            context: The `max_position_embeddings` of the new config.json.
+            notes: Remarks for the user.
+        """
         changed_lengths = {}
         if context and context != self.model.context:
             changed_lengths["max_position_embeddings"] = context
@@ -289,7 +298,13 @@ def _choose_length(to: int | str | None, factor: float | None, original: int) ->
 
 
 def _choose_factor(factor: float | None, length: int, original: int) -> float:
-    """Return the factor: as given, or the longer context over the original one."""
+    """Return the factor: as given, or the longer context over the original one.
+
+    131,072 positions over 32,768 are a factor of 4.
+
+    Raises:
+        ParameterError: The longer context is shorter than the original one.
+    """
     if factor is not None:
         checked: float = FACTOR.check("factor", factor)
         return checked

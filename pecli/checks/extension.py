@@ -157,7 +157,11 @@ class Extension(Printed):
 
     @property
     def newer_config(self) -> Settings:
-        """The changes of config.json, in the spelling of transformers 5."""
+        """The changes of config.json, in the spelling of transformers 5.
+
+        `rope_parameters` are replaced as a whole: if there are several layer types, those of the others
+        are stated as well, unchanged.
+        """
         if self.is_as_it_is:
             return {}
         parameters = self.rope_parameters
@@ -192,7 +196,11 @@ class Extension(Printed):
         return names[0].split(".")
 
     def _nest_settings(self, settings: Settings) -> Settings:
-        """Return settings in the part of the configuration that they belong to."""
+        """Return settings in the part of the configuration that they belong to.
+
+        The base of a multimodal model is `text_config.rope_parameters.rope_theta`: then {"rope_theta":
+        5e6} becomes {"text_config": {"rope_theta": 5e6}}, as `rope_parameters` is itself a setting.
+        """
         parts = [*takewhile(lambda name: name not in SETTINGS, self.place)]
         if self.is_mlc:
             # Hugging Face's file, from which MLC's was made, has no such part.
@@ -224,7 +232,11 @@ class Extension(Printed):
         return commands
 
     def _make_llama_cpp_command(self) -> str:
-        """Return the command of llama-server; empty if it does not have the method."""
+        """Return the command of llama-server; empty if it does not have the method.
+
+        A .gguf of Llama 3 or Phi-3 keeps the factors of its old scaling in a tensor, which no flag
+        changes: it has to be converted again, with the new config.json.
+        """
         server = f"llama-server -m MODEL.gguf -c {self.to}"
         if self.is_as_it_is:
             return server
@@ -255,7 +267,11 @@ class Extension(Printed):
         }
 
     def wavelengths(self) -> Wavelengths:
-        """Compare the wavelengths at the longer context with those without any scaling."""
+        """Compare the wavelengths at the longer context with those without any scaling.
+
+        A wavelength is 2π over a frequency, so that its ratio is the old frequency over the new one. With
+        YaRN by a factor of 4, ratios go from 1 (kept) to 4 (stretched).
+        """
         parameters = {**unscaled_parameters(self.before), "scaling": "none"}
         before = replace(self.before, parameters=parameters).inverse_frequencies(self.to) or []
         after = self.after.inverse_frequencies(self.to) or []

@@ -77,13 +77,13 @@ def _with_scaling(encoding: Encoding, scaling: Settings, printed: Iterable[str])
     return replace(encoding, parameters=parameters, origins=origins, lacks_original_length=False)
 
 
-class AsItIs(Method):
+class AsItIsMethod(Method):
     """No change: the model has the length already."""
 
     name = "none"
 
 
-class Yarn(Method):
+class YarnMethod(Method):
     """Low frequencies are divided by the factor, high ones stay, and a ramp lies between them."""
 
     name = "yarn"
@@ -122,7 +122,7 @@ def _read_stated_yarn(encoding: Encoding) -> Settings:
     return stated
 
 
-class Linear(Method):
+class LinearMethod(Method):
     """All positions are divided by the factor."""
 
     name = "linear"
@@ -146,7 +146,7 @@ class Linear(Method):
         return {"rope.scaling.type": "linear", "rope.scaling.factor": factor}
 
 
-class Ntk(Method):
+class NtkMethod(Method):
     """A larger base and nothing else: the slowest frequency is divided by the factor, the first stays."""
 
     name = "ntk"
@@ -179,7 +179,7 @@ def _compute_ntk_base(unscaled: Settings, factor: float) -> float:
     return base
 
 
-class Dynamic(Method):
+class DynamicMethod(Method):
     """A base that grows with the prompt, once this is longer than the original context.
 
     SGLang reads it as one larger base for prompts of all lengths.
@@ -208,9 +208,9 @@ def _write_base_and_scale(base: float, factor: float) -> str:
     return f"{_write_base(base)} --rope-freq-scale {1 / factor:.12g}"
 
 
-AS_IT_IS = AsItIs()
+AS_IT_IS = AsItIsMethod()
 METHODS: dict[str, Method] = {
-    method.name: method for method in (Yarn(), Linear(), Ntk(), Dynamic())
+    method.name: method for method in (YarnMethod(), LinearMethod(), NtkMethod(), DynamicMethod())
 }
 """The methods that a user can choose, by name."""
 EVERY_METHOD = {**METHODS, AS_IT_IS.name: AS_IT_IS}

@@ -231,7 +231,11 @@ class Compared:
         return result.largest_error / DRIFT
 
     def _is_far_off(self, name: str, expected: Floats, found: Floats) -> bool:
-        """Return True if arrays differ so much that no comparison is needed to see it."""
+        """Return True if arrays differ so much that no comparison is needed to see it.
+
+        Far off is an error of twice what the tolerance allows for the largest value, where ULPs are taken
+        for those of bfloat16. Most mistakes are, and a full comparison takes much longer.
+        """
         allowed = self.tolerance.for_tensor(name)
         is_number = np.isfinite(expected) & np.isfinite(found)  # Masks are infinite.
         expected = expected[is_number]

@@ -205,7 +205,7 @@ def _with_mistakes(
     )
 
 
-class _Mistake(NamedTuple):
+class _WrongNumbering(NamedTuple):
     """A known mistake with position ids: the sentence that names it, and the ids that it leads to."""
 
     sentence: str
@@ -219,9 +219,13 @@ class _Mistake(NamedTuple):
 
 
 def _find_known_mistakes(case: _Case, found: Indices, expected: Indices) -> list[str]:
-    """Return sentences for the known mistakes that lead to exactly these position ids."""
+    """Return sentences for the known mistakes that lead to exactly these position ids.
+
+    They come in this order: transposed ids, axes in another order, and mistakes of numbering, such as
+    patches that are numbered instead of tokens.
+    """
     sentence = f"they are transposed: {found.shape} instead of {expected.shape}"
-    transposed = [_Mistake(sentence, expected.transpose)]
+    transposed = [_WrongNumbering(sentence, expected.transpose)]
     # Ids that are equal along two axes fit several orders, of which one is named.
     exchanged = islice(_select_makers(_list_orders(case.rules, expected), found), 1)
     others = _select_makers(_list_mistakes(case, expected), found)
@@ -229,14 +233,16 @@ def _find_known_mistakes(case: _Case, found: Indices, expected: Indices) -> list
     return [mistake.sentence for mistake in mistakes]
 
 
-def _select_makers(mistakes: Iterable[_Mistake], found: Indices) -> Iterator[_Mistake]:
+def _select_makers(
+    mistakes: Iterable[_WrongNumbering], found: Indices
+) -> Iterator[_WrongNumbering]:
     """Yield those of some mistakes that lead to exactly these ids."""
     for mistake in mistakes:
         if mistake.makes(found):
             yield mistake
 
 
-def _list_orders(rules: IdRules, expected: Indices) -> Iterator[_Mistake]:
+def _list_orders(rules: IdRules, expected: Indices) -> Iterator[_WrongNumbering]:
     """Yield the wrong orders of the axes of a position: rows, columns, time instead of time, rows, columns.
 
     M-RoPE's ids are (3, L), with an axis each for time, rows and columns; those of diffusion models
@@ -251,10 +257,10 @@ def _list_orders(rules: IdRules, expected: Indices) -> Iterator[_Mistake]:
     for order in others:
         words = ", ".join(names[index] for index in order)
         sentence = f"the axes are in another order: {words}"
-        yield _Mistake(sentence, partial(np.take, expected, order, axis))
+        yield _WrongNumbering(sentence, partial(np.take, expected, order, axis))
 
 
-def _list_mistakes(case: _Case, expected: Indices) -> Iterator[_Mistake]:
+def _list_mistakes(case: _Case, expected: Indices) -> Iterator[_WrongNumbering]:
     """Yield the known mistakes that are possible for such prompts and such a model.
 
     For a model with M-RoPE (ids for time, rows and columns of images), the ids are built again by
@@ -263,13 +269,15 @@ def _list_mistakes(case: _Case, expected: Indices) -> Iterator[_Mistake]:
     """
     if case.rules.mrope is not None:
         for sentence, wrong_rules in _make_wrong_rules(case.rules.mrope):
-            yield _Mistake(sentence, partial(case.ids, replace(case.rules, mrope=wrong_rules)))
+            yield _WrongNumbering(
+                sentence, partial(case.ids, replace(case.rules, mrope=wrong_rules))
+            )
     if case.rules.style:
         yield from _list_ids_before_packing(case, expected)
     is_padded = case.attention_mask is not None or len(case.prompts) > 1
     if is_padded:
         sentence = "padding is counted: the attention mask is ignored"
-        yield _Mistake(sentence, partial(case.ids_counting_padding, expected.shape))
+        yield _WrongNumbering(sentence, partial(case.ids_counting_padding, expected.shape))
 
 
 def _make_wrong_rules(rules: MropeRules) -> Iterator[tuple[str, MropeRules]]:
@@ -305,7 +313,7 @@ def _make_wrong_rules(rules: MropeRules) -> Iterator[tuple[str, MropeRules]]:
     yield "all axes count tokens, as for text alone", replace(rules, is_flat=True)
 
 
-def _list_ids_before_packing(case: _Case, expected: Indices) -> Iterator[_Mistake]:
+def _list_ids_before_packing(case: _Case, expected: Indices) -> Iterator[_WrongNumbering]:
     """Yield mistakes of a diffusion model: ids that belong to latents, not to tokens of 2 × 2 latents.
 
     An image of 4 × 6 tokens has 8 × 12 latents. Its ids are wrong if there are as many of them as
@@ -313,10 +321,10 @@ def _list_ids_before_packing(case: _Case, expected: Indices) -> Iterator[_Mistak
     """
     sentence = "they are built before packing: 2 × 2 latents make one token"
     latents = tuple(map(_in_latents, case.prompts[0]))
-    yield _Mistake(sentence, partial(case.rules.row, latents))
+    yield _WrongNumbering(sentence, partial(case.rules.row, latents))
     every_other = expected.copy()  # (tokens, axes): time, rows, columns, …
     every_other[:, 1:3] *= 2
-    yield _Mistake(sentence, every_other.copy)
+    yield _WrongNumbering(sentence, every_other.copy)
 
 
 def _in_latents(segment: Segment) -> Segment:

@@ -246,7 +246,10 @@ def _check_other_lists(
 def _read_list(
     contents: Contents, spelled: Mapping[Any, object], name: str, shape: Sequence[object]
 ) -> Array:
-    """Return one list of a tensor's JSON, `hex` or a dtype, as an array of its dtype."""
+    """Return one list of a tensor's JSON, `hex` or a dtype, as an array of its dtype.
+
+    ["0x1.8p+1"] of `hex` is the float64 number 3; [3.0] of `float16` is rounded to float16.
+    """
     values = _list_of(contents, spelled, name)
     if name == HEX:
         numbers: list[object] = [_number_of_hex(contents, text) for text in values]

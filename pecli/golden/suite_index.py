@@ -281,7 +281,11 @@ def _is_shape(value: object) -> bool:
 
 
 def _read_files(about: Contents, row: NamedValues) -> dict[str, str]:
-    """Return digests by file names, which are names within the suite's folder."""
+    """Return digests by file names: {"rope.json": "9f86d08…"}.
+
+    Raises:
+        FileError: There are none, or a name leads out of the suite's folder, as `../x` does.
+    """
     problem = "has no sha256 of files by name"
     files = _read_object(about, row, "files", problem)
     about.refuse_if(not files, problem)

@@ -135,7 +135,10 @@ def _mask_of(values: Mapping[str, object]) -> Array | None:
 
 
 def _start(arguments: Arguments) -> int | None:
-    """Return the position of the first token: the number of tokens in the cache, if it is stated."""
+    """Return the position of the first token; None if no argument states it.
+
+    It is an argument such as start_pos = 12, or the number of tokens that the cache holds already.
+    """
     start = arguments.start()
     if start is not None:
         return start

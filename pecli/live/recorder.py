@@ -235,7 +235,11 @@ class ModelRecorder:
         self._call.add_tables(path, _tables_in(output))
 
     def _end_call(self) -> None:
-        """Add the call that has ended to the run, unless nothing of it was recorded."""
+        """Add the call that has ended to the run, unless nothing of it was recorded.
+
+        Only here it is known which layers ran without a rotation, and which ids followed on the call
+        before.
+        """
         recorded = self._call.recorded
         if not recorded.tensors:
             return
@@ -464,7 +468,10 @@ def _joined(*parts: str) -> str:
 
 
 def _begin_rotation(function: Function, args: Positional, kwargs: ByName) -> RunningRotation:
-    """Return the state before a rotation; its vectors are copied, as it may overwrite them."""
+    """Return the state before a rotation: its arguments, and copies of its vectors, which it may overwrite.
+
+    `apply_rotary_pos_emb(q, k, cos, sin)` has the vectors q and k, whose heads are `q` and `k`.
+    """
     arguments = Arguments.of(function, args, kwargs)
     before: dict[str, Array] = {}
     heads: dict[str, str] = {}
@@ -488,7 +495,10 @@ def _head_name(argument: str, tensor: TorchTensor) -> str:
 
 
 def _variables_with(tensor: TorchTensor, frame: FrameType | None) -> Iterator[str]:
-    """Yield the names of the variables that hold a tensor, in a frame and then in its callers."""
+    """Yield the names of the variables that hold a tensor, in a frame and then in its callers.
+
+    Inside `rotate(x)`, called as `rotate(k_rot)`, they are x and then k_rot.
+    """
     for _ in range(MAX_FRAMES):
         if frame is None:
             return

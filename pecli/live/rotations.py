@@ -71,7 +71,11 @@ def _holders_of_functions(model: TorchModule) -> Iterable[Holder]:
 
 
 def _holders_of_class(kind: type) -> Iterator[Holder]:
-    """Yield a class and its bases, torch's left out, each with the Python module that defines it."""
+    """Yield a class and its bases, torch's left out, each with the Python module that defines it.
+
+    A module's code may look up `apply_rope` as a method of its class, or as a global of the file that
+    defines the class.
+    """
     for base in kind.__mro__:
         if _is_of_torch(base):
             continue
@@ -180,7 +184,11 @@ class Arguments(NamedTuple):
         }
 
     def tables(self) -> dict[str, TorchTensor]:
-        """Return the cosines and sines among the arguments, or one complex table."""
+        """Return the cosines and sines among the arguments, or one complex table, by role.
+
+        `rotate(q, cos=c, sin=s)` and `rotate(q, position_embeddings=(c, s))` both give {"cos": c,
+        "sin": s}.
+        """
         tables: dict[str, TorchTensor] = {}
         for name, value in self.by_name.items():
             if is_tensor(value) and role_of(name) in _TABLES:
@@ -219,7 +227,10 @@ class Arguments(NamedTuple):
 
 
 def _by_name(bound: inspect.BoundArguments) -> dict[str, object]:
-    """Return the arguments of a call by name, those within *args and **kwargs as well."""
+    """Return the arguments of a call by name, those within *args and **kwargs as well.
+
+    `f(q, *rest, **options)` called as f(a, b, offset=3) has q = a, rest0 = b and offset = 3.
+    """
     by_name: dict[str, object] = {}
     for name, value in bound.arguments.items():
         kind = bound.signature.parameters[name].kind

@@ -233,7 +233,11 @@ def _open_named_tensors(source: Source, model_type: str | None) -> Iterator[Name
 
 
 def _find_tensor_files(source: Source) -> list[str]:
-    """Return the file or folder to load; Meta's weights are in several shards of each tensor."""
+    """Return the file or folder to load.
+
+    Meta's folders hold several files, consolidated.00.pth, consolidated.01.pth, …, each with a shard
+    of every tensor. A folder of Hugging Face is loaded as one.
+    """
     if source.format == ModelFormat.GGUF:
         return [source.config]
     shards: list[str] = []

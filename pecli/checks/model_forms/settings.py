@@ -193,7 +193,10 @@ def _is_read_from(origin: Origin, key: str) -> bool:
 def _find_parameter_changes(
     expected: Encoding, found: Encoding, model_format: ModelFormat
 ) -> Iterator[EncodingChange]:
-    """Yield a different base, and different sections of M-RoPE."""
+    """Yield a different base, and different sections of M-RoPE.
+
+    Bases are equal within 1e-5, since GGUF keeps them in float32.
+    """
     base = expected.parameters["base"]
     found_base = found.parameters["base"]
     if not math.isclose(base, found_base, rel_tol=SAME_FREQUENCY):

@@ -80,7 +80,11 @@ class ModuleChecker:
         self._answers: dict[object, Verification] = {}
 
     def checks(self) -> Iterator[ModuleCheck]:
-        """Yield the checks of all modules in all calls, in the order in which they were recorded."""
+        """Yield the checks of all modules in all calls, in the order in which they were recorded.
+
+        Tensors that nothing can be compared with, such as those of a vision tower, are added to
+        `unchecked` instead.
+        """
         for call_number, call in enumerate(self.run.calls):
             for module, tensors in call.places().items():
                 for group in group_tensors(tensors):
@@ -156,7 +160,16 @@ class ModuleChecker:
         return replace(check, known_reason=reason)
 
     def _check_tables(self, call: int, module: str, tensors: Mapping[str, Array]) -> TableCheck:
-        """Compare cosines and sines with those at the positions of the call's tokens."""
+        """Compare cosines and sines with those at the positions of the call's tokens.
+
+        Args:
+            call: The number of the call, whose tokens may begin at position 7.
+            module: The path of the module.
+            tensors: `cos` and `sin`, (L, D) or (batch, L, D).
+
+        Raises:
+            ParameterError: If the tokens of the module are not those of the text.
+        """
         self._refuse_other_parts(module)
         layer_type = self._find_layer_type(module)
         tokens = self.tokens[call]

@@ -119,7 +119,10 @@ class RecordedRows(NamedTuple):
     tolerance: Tolerance
 
     def verify(self, *, reasons: bool) -> Verification:
-        """Compare the rows as if they had been added to inputs of 0."""
+        """Compare the rows as if they had been added to inputs of 0.
+
+        `verify` compares sums, x + table[5] for the token at position 5: with x = 0, that is the row.
+        """
         inputs: Floats = np.zeros_like(self.rows)
         return verify_added(
             {ROWS: self.rows},
@@ -216,7 +219,11 @@ class RecordedRotation(NamedTuple):
         return Reasons([line.text for line in lines], explanations)
 
     def find_weaknesses(self) -> list[Doubt]:
-        """Return what a pass does not prove."""
+        """Return what a pass does not prove.
+
+        A mistake with which these vectors would have passed as well is one doubt; that there are as many
+        heads as tokens, so that either axis may be the one that is rotated, is another.
+        """
         # Positions are stated: equal rows at the beginning need not be padding.
         job = self._make_job(reasons=False, positions=self.tokens.stated())
         weak: list[Doubt] = [*check_pair(self.pair, job).find_weaknesses()]

@@ -71,7 +71,7 @@ class RecordedCall:
         return places
 
     def named(self) -> Iterator[tuple[str, Array]]:
-        """Yield all tensors with their names within the call."""
+        """Yield all tensors with their names within the call: `positions`, `model.layers.3.q_after`."""
         for name, array in (
             (POSITIONS, self.positions),
             (MASK, self.attention_mask),
