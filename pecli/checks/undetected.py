@@ -263,15 +263,15 @@ class Compared:
         while 2 * length <= MAX_ROWS:
             length *= 2
             if length not in self._made:
-                self._made[length] = self._with_length(scheme, length)
+                self._made[length] = self._make_longer_table(scheme, length)
             longer = self._made[length]
             if longer is None:
                 return
             yield length, longer
 
-    def _with_length(self, scheme: Scheme, length: int) -> "Compared | None":
-        """Return the tables of a scheme with so many rows; None if they are too large or none."""
-        longer = _with_length(scheme, length)
+    def _make_longer_table(self, scheme: Scheme, length: int) -> "Compared | None":
+        """Return the tables of a scheme with so many rows; None if they are too large or impossible."""
+        longer = _lengthen(scheme, length)
         if longer is None or not all(map(_is_affordable, longer.tensors())):
             return None
         return Compared(scheme=longer, names=self.names, tolerance=self.tolerance)
@@ -285,8 +285,11 @@ def _place_consecutively(scheme: Scheme) -> Scheme:
     return scheme
 
 
-def _with_length(scheme: Scheme, length: int) -> Scheme | None:
-    """Return a scheme with so many rows; None if it cannot have them, as a scaling may end before."""
+def _lengthen(scheme: Scheme, length: int) -> Scheme | None:
+    """Return a scheme with so many rows: Rope(4, 128) for Rope(2, 128) and a length of 4.
+
+    None if it cannot have them, as a scaling may end at the longest context of its model.
+    """
     rows: NamedValues = {"seq_len": length}
     try:
         return replace(scheme, **rows)

@@ -108,7 +108,8 @@ def find_source(given: str | os.PathLike[str]) -> Source | None:
     """Return the files of the model that a path leads to; None if it is not a model.
 
     The path is a folder, a configuration file, a .gguf file, or a file of weights beside its
-    configuration.
+    configuration. `llama/config.json` stands for the tensors of the folder `llama`;
+    `llama/model.safetensors` stands for its own, which `llama/config.json` describes.
     """
     given_path = os.fspath(given)
     if not os.path.exists(given_path):

@@ -24,7 +24,12 @@ class CallTokens:
     """
 
     def __init__(self, call: RecordedCall, axes: int) -> None:
-        """Take the positions that tokens should have, or the recorded ids if there are images."""
+        """Take the positions that tokens should have, or the recorded ids if there are images.
+
+        Args:
+            call: The call, with the positions that its arguments state.
+            axes: The axes of a position in the model's encoding.
+        """
         assert call.positions is not None  # Runs without positions are refused before.
         positions = _arrange_by_axis(call.positions, axes)
         ids = positions[:1]
@@ -73,10 +78,10 @@ class CallTokens:
             return {"attention_mask": self.is_token.astype(np.int64)}
         if _are_consecutive(self.positions):
             return {"offset": int(self.positions[0, 0])}
-        return self.stated()
+        return self.options_of_all_tokens()
 
-    def stated(self) -> MutableValues:
-        """Return the option that states the position of every token.
+    def options_of_all_tokens(self) -> MutableValues:
+        """Return the option of `verify` that lists the position of every token.
 
         Padding stands wherever the model's own ids have put it: it has no right position.
         """

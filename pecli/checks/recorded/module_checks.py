@@ -225,7 +225,7 @@ class RecordedRotation(NamedTuple):
         heads as tokens, so that either axis may be the one that is rotated, is another.
         """
         # Positions are stated: equal rows at the beginning need not be padding.
-        job = self._make_job(reasons=False, positions=self.tokens.stated())
+        job = self._make_job(reasons=False, positions=self.tokens.options_of_all_tokens())
         weak: list[Doubt] = [*check_pair(self.pair, job).find_weaknesses()]
         if self.has_exchanged_axes:
             count = self.pair.before.shape[POSITION_AXIS]
