@@ -102,6 +102,12 @@ def compare_reading(
     No scheme makes a learned table: its values pass unless training cannot have left them so. A
     tensor whose copies differ, as of the sequences of a batch, is marked so that no single reason is
     looked for.
+
+    Args:
+        label: Its name in the result.
+        reading: How its axes and columns were matched with the expected table.
+        tolerance: The errors that pass.
+        any_dtype: True if another dtype is not a finding.
     """
     if reading.is_learned:
         return Comparison.learned(

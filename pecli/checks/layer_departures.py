@@ -131,6 +131,12 @@ def _explain_rotations(a: Dump, b: Dump, layer: _Layer, compare: Compare) -> lis
     """Return a sentence for each reason for which tensors of a layer are rotated differently.
 
     Queries and keys that are rotated by the same wrong table share a sentence.
+
+    Args:
+        a: The tensors of one run.
+        b: The tensors of the other.
+        layer: The layer, with the tensors of it that differ and those that agree.
+        compare: Compares two sets of tables.
     """
     reasons: dict[object, _RotationReason] = {}
     for before, after in _find_rotated_pairs(layer.wrong, layer.right):

@@ -98,6 +98,13 @@ def _find_first_beyond(first: int, defined: Rope, read: Rope, count: int, tolera
 
     If 16,000 was compared and passed, and 16,044 was the next and failed, all from 16,000 to 16,044
     are compared.
+
+    Args:
+        first: The first compared position that is beyond the tolerance.
+        defined: The scheme that the model defines.
+        read: The same scheme with the parameters as a runtime reads them.
+        count: The number of positions, on which it depends which were skipped.
+        tolerance: The largest absolute error that a position may have.
     """
     places = compared_positions(count)
     index = int(np.searchsorted(places, first))

@@ -286,6 +286,12 @@ def _find_problem_of_short_prompts(
     Longrope (Phi-3) has short factors for prompts up to the original context of 4,096 positions,
     and long ones beyond. A runtime that builds one table for the served context, before it has seen
     a prompt, uses the long factors for all prompts.
+
+    Args:
+        encoding: The encoding that the model defines.
+        runtime: The runtime.
+        rope: The scheme as the runtime reads it.
+        length: The served context.
     """
     parameters = encoding.parameters
     original = parameters.get("original_max_position_embeddings") or length
@@ -303,7 +309,14 @@ def _find_problem_of_short_prompts(
 def _collect_notes(
     encoding: Encoding, runtime: RuntimeProfile, rope: Rope, short_prompts: str
 ) -> tuple[str, ...]:
-    """Return remarks about a runtime that are not errors of its tables."""
+    """Return remarks about a runtime that are not errors of its tables.
+
+    Args:
+        encoding: The encoding that the model defines.
+        runtime: The runtime.
+        rope: The scheme as the runtime reads it, with notes on its reading.
+        short_prompts: A sentence on what short prompts get; empty if that is right.
+    """
     notes = list(rope.runtime_reading.notes)
     if runtime.text_only and encoding.sections.mrope_section is not None:
         notes.append("as defined for text; no M-RoPE for images")

@@ -260,6 +260,13 @@ def _match_two(name: str, name_in_b: str, a: Array, b: Array, rules: ReadingRule
     Either may have the copies. Which of the two is read does not depend on their order, so that
     `diff A B` and `diff B A` count the same errors. If neither can be read as the other, they are
     returned as they are, and differ in their shape.
+
+    Args:
+        name: The name in A.
+        name_in_b: The name in B.
+        a: The tensor of A.
+        b: The tensor of B.
+        rules: The rules of the comparison.
     """
     match = TensorMatch(name=name, names_in_a=[name], names_in_b=[name_in_b], arrays=(a, b))
     has_frequencies = role_of(name) in FREQUENCY_ROLES and role_of(name_in_b) in FREQUENCY_ROLES

@@ -188,6 +188,12 @@ def _with_mistakes(
 
     The reasons are known mistakes that explain all ids. If there is none, the reason is the first
     part of the prompt that is wrong, or else the shape.
+
+    Args:
+        check: The check without mistakes.
+        case: The prompts, and how they are padded.
+        found: The ids that were given.
+        expected: The ids of the model.
     """
     reasons = tuple(_find_known_mistakes(case, found, expected))
     if found.shape != expected.shape:

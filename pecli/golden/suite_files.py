@@ -292,6 +292,12 @@ def _read_array(
 ) -> Array:
     """Return numbers of JSON as an array of a dtype and shape.
 
+    Args:
+        contents: The file, for the error.
+        values: The numbers; texts such as "nan" stand for those that JSON lacks.
+        dtype: The dtype.
+        sides: The shape, as JSON has it: [2, 64].
+
     Raises:
         FileError: If one is not a number, the dtype cannot hold it, or they do not fill the shape.
     """

@@ -18,6 +18,7 @@ from pecli.engine.arrays import Array, Indices, as_dtype, as_numpy, numbers
 from pecli.engine.named_values import JsonObject
 from pecli.errors import KindError, ParameterError, PecliError
 from pecli.live.array_libraries import ArrayLibrary, library_named, library_of
+from pecli.live.rotations import results_in
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, load_model
 
@@ -453,7 +454,7 @@ def _rotated_by_name(output: object, before: Mapping[str, Array]) -> dict[str, A
     Raises:
         ParameterError: There is another number of them, or they have other shapes.
     """
-    results: Sequence[object] = output if isinstance(output, (tuple, list)) else [output]
+    results = results_in(output)
     if len(results) != len(before):
         given = f"of {len(results)}"
         raise ParameterError("function's result", given, f"it must be {', '.join(before)}")

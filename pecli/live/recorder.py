@@ -173,6 +173,12 @@ class ModelRecorder:
 
         The outermost module begins a new call of the model. A rotary module begins a rotation,
         whose arguments are copied, as it may overwrite them.
+
+        Args:
+            name: The path of the module in the model.
+            module: The module.
+            args: Its arguments.
+            kwargs: Its arguments by name.
         """
         if not self._stack:
             self._call = _Call.begin(Arguments.of(module.forward, args, kwargs))
@@ -319,6 +325,12 @@ class _Call:
         """Record the vectors of one argument of a rotation, before and after it.
 
         A model may hold them as (batch, L, heads, D), and files have (batch, heads, L, D).
+
+        Args:
+            layer: The path of the layer, such as `model.layers.3`.
+            rotation: The rotation, with copies of the vectors before it.
+            argument: The name of the argument, such as `q`.
+            after: The rotated vectors.
         """
         self._set_default_positions(after.shape)
         axis = self._position_axis(after.shape, rotation.arguments.heads_axis())

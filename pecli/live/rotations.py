@@ -3,7 +3,7 @@
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import FunctionType, ModuleType
 from typing import NamedTuple, Protocol, TypeGuard
 
@@ -281,10 +281,14 @@ def is_pair_of_tables(value: object) -> TypeGuard[PairOfTables]:
     return False
 
 
+def results_in(output: object) -> Sequence[object]:
+    """Return the results of a function: those in a tuple or a list, or the only one."""
+    return output if isinstance(output, (tuple, list)) else [output]
+
+
 def tensors_in(output: object) -> list[TorchTensor]:
     """Return the tensors of an output: itself, or those in a tuple."""
-    values: Iterable[object] = output if isinstance(output, (tuple, list)) else [output]
-    return [value for value in values if is_tensor(value)]
+    return [value for value in results_in(output) if is_tensor(value)]
 
 
 def rotated_vectors(vectors: Mapping[str, Array], output: object) -> dict[str, TorchTensor]:

@@ -100,6 +100,13 @@ def _make_change(
     """Return that a number of the model differs, with the key that states it in such files.
 
     A base of 500000 that became 10000 in a .gguf file has the key `rope.freq_base`.
+
+    Args:
+        name: The number, one of those in KEYS.
+        expected: Its value in the reference.
+        value: Its value in the checked model.
+        model_format: The format of the checked model.
+        is_key_missing: True if that key is not there, so that the value is a default.
     """
     return ValueChanged(
         name=name,
@@ -146,6 +153,12 @@ def _find_encoding_changes(
 
     A different rotary dimension or base, or a lost scaling, explains different frequencies: these
     are compared only if there is none of them.
+
+    Args:
+        expected: The encoding of the reference.
+        found: That of the same layers in the checked model.
+        model_format: The format of the checked model.
+        length: The full context, at which frequencies are compared as well.
     """
     if model_format == ModelFormat.GGUF:
         found = _without_default_of_truncate(expected, found)

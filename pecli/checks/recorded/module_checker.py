@@ -277,7 +277,15 @@ def _make_table_check(
     tables: RecordedTables | RecordedRows,
     answer: Verification,
 ) -> TableCheck:
-    """Return the check of a module's tables, whose results have the module's path before their names."""
+    """Return the check of a module's tables, whose results have the module's path before their names.
+
+    Args:
+        call: The number of the call.
+        module: The path of the module, such as `model.rotary_emb`.
+        layer_type: The layers that the tables belong to; None if it is not known.
+        tables: What was compared.
+        answer: The comparison.
+    """
     results = tuple(replace(result, name=f"{module}.{result.name}") for result in answer.tensors)
     return TableCheck(
         call=call,

@@ -96,6 +96,12 @@ def _with_first_wrong_layer(
     """Return a failed answer that names the first wrong layer, and why it is wrong.
 
     Only the first is explained: later layers mostly repeat its mistake, and a search takes long.
+
+    Args:
+        answer: The answer without reasons.
+        failed: The checks that failed.
+        checks: All checks.
+        search_reasons: False if only the layer is named.
     """
     # Of checks without a layer, whose places are equal, it is the first that was recorded.
     first = min(failed, key=attrgetter("place"))
