@@ -122,7 +122,7 @@ class ArrayReader:
         masked = self.rules.masks_alike and _is_masked(expected) and _is_masked(found)
         straight = Reading.straight(self.name, expected, found, masked=masked)
         may_be_transposed = role_of(self.name) in PLURALS and expected.ndim > 1
-        if straight.is_near or not may_be_transposed:
+        if not may_be_transposed or straight.is_near:  # Only arrays with axes can be near.
             return straight
         # The shapes agree, so that no other order of axes or columns is accepted than a transposed one.
         best = self.read_as_table(side)
