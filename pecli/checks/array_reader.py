@@ -67,7 +67,13 @@ class Side(NamedTuple):
     reads_a: bool
 
     def find_doubts(self, *, by_ulps: bool) -> _SideDoubts:
-        """Return what speaks against reading this array and not the other."""
+        """Return what speaks against reading this array and not the other.
+
+        Of (2, 64, 128) and (64, 128), the larger one is read as two copies of the smaller.
+
+        Args:
+            by_ulps: True if errors are counted in ULPs, which are those of the coarser dtype.
+        """
         added_bits = _count_significand_bits(self.found) - _count_significand_bits(self.expected)
         return _SideDoubts(
             expects_integers=self.expected.dtype.kind in "iu",
@@ -115,9 +121,8 @@ class ArrayReader:
         found = np.asarray(side.found, order="C")
         masked = self.rules.masks_alike and _is_masked(expected) and _is_masked(found)
         straight = Reading.straight(self.name, expected, found, masked=masked)
-        is_cos_or_sin = role_of(self.name) in PLURALS
-        has_two_axes = expected.ndim > 1
-        if not (is_cos_or_sin and has_two_axes) or straight.is_near:
+        may_be_transposed = role_of(self.name) in PLURALS and expected.ndim > 1
+        if not may_be_transposed or straight.is_near:  # Only arrays with axes can be near.
             return straight
         # The shapes agree, so that no other order of axes or columns is accepted than a transposed one.
         best = self.read_as_table(side)
@@ -175,7 +180,11 @@ def find_both_functions(waves: Waves) -> Iterator[CandidateTable]:
 
 
 def _find_single_columns(array: AnyArray) -> dict[str, AnyArray]:
-    """Return an array as it is, and, by the way columns are doubled, with one of two columns per frequency."""
+    """Return an array as it is, and with one column per frequency if it has two of each.
+
+    The columns a b a b are doubled in halves, and a a b b interleaved: both become a b. The keys are
+    the ways in which columns are doubled, and an empty text for the array as it is.
+    """
     tables = {"": array}
     if array.shape[-1] % 2:
         return tables

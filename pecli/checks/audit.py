@@ -70,7 +70,10 @@ class Audit(Printed):
         return drift.first_beyond - self.numbers.first
 
     def decades(self) -> list[Decade]:
-        """Return the decades of the positions that were compared, cut at both ends."""
+        """Return the decades of the positions that were compared, cut at both ends.
+
+        Of the positions 5 to 1,199 they are 5–9, 10–99, 100–999 and 1,000–1,199.
+        """
         start = self.numbers.first
         stop = start + self.numbers.count
         decades = []

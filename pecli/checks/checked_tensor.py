@@ -102,6 +102,12 @@ def compare_reading(
     No scheme makes a learned table: its values pass unless training cannot have left them so. A
     tensor whose copies differ, as of the sequences of a batch, is marked so that no single reason is
     looked for.
+
+    Args:
+        label: Its name in the result.
+        reading: How its axes and columns were matched with the expected table.
+        tolerance: The errors that pass.
+        any_dtype: True if another dtype is not a finding.
     """
     if reading.is_learned:
         return Comparison.learned(
@@ -135,7 +141,11 @@ def _find_problem_of_learned(values: Array) -> Problem | None:
 
 
 def tables_by_scheme(checked: Iterable[CheckedTensor]) -> Tables:
-    """Return the tables that were found, by the expected scheme; of several with one name, the first."""
+    """Return the tables that were found, by the expected scheme: {Rope(64, 128): {"cos": …, "sin": …}}.
+
+    If 32 layers have tables of one scheme, those of the first layer stand for all. Learned tables,
+    which no scheme makes, are left out.
+    """
     tables: dict[Scheme, dict[str, Array]] = {}
     for tensor in checked:
         if tensor.scheme is None:

@@ -56,8 +56,9 @@ def diagnose(
     lines: list[Line] = []
     for explanation in explanations:
         lines += _write_lines_about(explanation, tolerance)
-    lines = _add_advice_on_rounding(lines, results, tolerance)
-    lines += _advise_on_quantised_tables(results)
+    failed = [result for result in results if not result.passed]
+    lines = _add_advice_on_rounding(lines, failed, tolerance)
+    lines += _advise_on_quantised_tables(failed)
     return [*dict.fromkeys(lines)]
 
 
@@ -99,7 +100,11 @@ def explanations_as_json(
 
 
 def _find_passing_recipes(explanation: "Explanation") -> Iterator[str]:
-    """Yield the recipes with which the tensor would pass, as it has no other mistake."""
+    """Yield the recipe with which a tensor would pass, if it has no other mistake.
+
+    A table that was computed with float32 angles has the recipe float32. A table that is wrong in
+    another way too, or is off by more than 0.01 from the recipe's, would not pass with it.
+    """
     from pecli.engine.edits import Recipe, Runtime
 
     has_mistakes = not all(isinstance(edit, Runtime) for edit in explanation.mistakes)
@@ -111,15 +116,19 @@ def _find_passing_recipes(explanation: "Explanation") -> Iterator[str]:
 
 
 def _add_advice_on_rounding(
-    lines: list[Line], results: Sequence[Comparison], tolerance: Tolerance
+    lines: list[Line], failed: Sequence[Comparison], tolerance: Tolerance
 ) -> list[Line]:
     """Return the lines of a report, with advice on `--max-ulp` if all errors are a few ULPs.
 
     An absolute tolerance may be finer than the dtype: with `--atol 1e-4`, bfloat16 cannot pass, as
     its steps near 1 are 0.0078. That is stated first, whatever else was found. Otherwise rounding is
     a reason only if there is no other.
+
+    Args:
+        lines: The lines so far.
+        failed: The comparisons of the tensors that did not pass.
+        tolerance: The errors that pass.
     """
-    failed = [result for result in results if not result.passed]
     coarse_dtypes = [
         result.dtype for result in failed if _step_at_one(result.dtype) > tolerance.atol > 0
     ]
@@ -142,18 +151,18 @@ def _have_findings(results: Sequence[Comparison]) -> bool:
     return any(result.finding for result in results)
 
 
-def _advise_on_quantised_tables(results: Sequence[Comparison]) -> Iterator[Line]:
+def _advise_on_quantised_tables(failed: Sequence[Comparison]) -> Iterator[Line]:
     """Yield advice on `--atol` for quantised tables, if all their errors are within one step.
 
     In int8 with a scale of 1/128, the largest number is 127/128, so that a cosine of 1 is off by a
     step of 0.0078; programs that truncate instead of rounding are off by up to a step everywhere.
     """
-    failed = [result for result in results if not result.passed and result.parts]
-    steps = {result.parts[0].step for result in failed}  # 0 for numbers that are not integers
-    if len(steps) != 1 or _have_findings(failed):
+    measured = [result for result in failed if result.parts]
+    steps = {result.parts[0].step for result in measured}  # 0 for numbers that are not integers
+    if len(steps) != 1 or _have_findings(measured):
         return
     (step,) = steps
-    largest = max(result.largest_error for result in failed)
+    largest = max(result.largest_error for result in measured)
     if step and 0 < largest <= step * (1 + STEP_SLACK) + FLOAT32_ROUNDING:
         scale = f"integers with a scale of 1/{round(1 / step)} have steps of {step:.2g}"
         yield Line(f"{scale}; allow --atol {_round_up(step)}", is_advice=True)
@@ -172,28 +181,33 @@ def _round_up(number: float) -> str:
 def _find_rounding_ulps(failed: Sequence[Comparison], *, is_coarse: bool) -> int:
     """Return the few ULPs with which all tensors would pass; 0 if it takes more, or none are known.
 
-    If a dtype is coarser than the tolerance, values near 0 may have many ULPs and pass, as their errors are small:
-    then the ULPs of the elements with the largest errors decide.
+    Usually that is the largest error in ULPs, 1 or 2. If a dtype is coarser than the tolerance,
+    values near 0 may be off by many ULPs and pass nevertheless, as their errors are small: a bfloat16
+    of 1e-5 instead of 2e-5 is off by 128 ULPs. Then the ULPs of the largest errors count, if all
+    tensors pass with so many.
+
+    Args:
+        failed: The comparisons of the tensors that did not pass.
+        is_coarse: True if a dtype is coarser than the tolerance.
     """
     ulps = max((result.max_ulp_error or 0 for result in failed), default=0)
     if ulps <= MAX_ROUNDING_ULP:
         return ulps
     worst_ulps = max(result.worst_ulp or 0 for result in failed)
-    if is_coarse and all(_passes_within(result, worst_ulps) for result in failed):
-        return worst_ulps
-    return 0
+    if not is_coarse or worst_ulps > MAX_ROUNDING_ULP:
+        return 0
+    pass_then = all(_passes_within(result, worst_ulps) for result in failed)
+    return worst_ulps if pass_then else 0
 
 
 def _step_at_one(dtype: str) -> float:
-    """Return the distance from 1 to the next number of a dtype."""
+    """Return the distance from 1 to the next number of a dtype: 2^-7 for bfloat16, with 8 bits."""
     bits = {**SIGNIFICAND_BITS, **FLOAT8}.get(dtype, FLOAT64_BITS)
     return float(2.0 ** (1 - bits))
 
 
 def _passes_within(result: Comparison, ulps: int) -> bool:
-    """Return True if a tensor would pass with so many ULPs."""
-    if ulps > MAX_ROUNDING_ULP:
-        return False
+    """Return True if a tensor would pass with so many ULPs; one without values is not held back."""
     if not result.parts:
         return True
     tolerance = replace(result.allowed, max_ulp=ulps)

@@ -10,7 +10,7 @@ from pecli.checks import Answer, plain_fields
 from pecli.checks.diagnosis import explanations_as_json
 from pecli.checks.file_problems import NothingInCommon, OnlyInOneFile
 from pecli.checks.printed import widen_for_printed
-from pecli.checks.tensor_matches import TensorMatch, match_tensors
+from pecli.checks.tensor_matches import ReadMatch, TensorMatch, match_tensors
 from pecli.compare.comparison import Comparison, problems_of, where_json
 from pecli.compare.reading_conflicts import Doubling, find_doubling_problems
 from pecli.compare.tolerance import EXACT, Tolerance, is_relative, tolerance_of
@@ -150,7 +150,10 @@ def diff(
 
 
 def _collect_notes(tensors: Sequence[Comparison], matches: Sequence[TensorMatch]) -> dict[str, str]:
-    """Return how tensors were read, by name; those that were read as they stand are left out."""
+    """Return how tensors were read, by name: {"cos": "B: repeated 2× along axis 0"}.
+
+    Those that were read as they stand are left out.
+    """
     notes = {}
     for tensor, match in zip(tensors, matches, strict=True):
         if match.note:
@@ -237,7 +240,10 @@ def _find_missing_tensors(
 def _find_nothing_in_common(
     both: _Both, matches: Sequence[TensorMatch]
 ) -> Iterator[NothingInCommon]:
-    """Yield the command that compares one tensor of each file, if no names agree."""
+    """Yield the command that compares one tensor of each file, if no names agree.
+
+    «pecli diff a.npz:weights b.npz:emb» is one; arrays in memory have no file to name.
+    """
     has_files = bool(both.a.label and both.b.label)
     if matches or not has_files:
         return
@@ -267,8 +273,12 @@ def _find_unmatched(
 
 
 def _find_doublings(matches: Iterable[TensorMatch]) -> Iterator[Doubling]:
+    """Yield how each table has two columns per frequency: in halves, interleaved, or not at all.
+
+    If `cos` has them in halves and `sin` interleaved, one of them is wrong.
+    """
     for match in matches:
-        if match.reading is not None:
+        if isinstance(match, ReadMatch):
             layers = match.name.rpartition(".")[0]
             doubled = match.reading.form.doubled or match.reading.candidate.layout
             yield Doubling(layers=layers, reading=match.reading, doubled=doubled)
@@ -277,6 +287,11 @@ def _find_doublings(matches: Iterable[TensorMatch]) -> Iterator[Doubling]:
 def _find_weaknesses_of_pass(
     matches: Sequence[TensorMatch], scheme: Scheme, allowed: Tolerance
 ) -> tuple[str, ...]:
+    """Return sentences on known mistakes with which B would have agreed as well.
+
+    Both files have the tables of a scheme, so that its mistakes are what the values may hide: two
+    rows agree within 1e-3 whether or not llama3 scaling was applied.
+    """
     from pecli.checks.weak_checks import find_weaknesses
 
     tables = {}

@@ -1,7 +1,8 @@
 """Reasons for which two files differ: another dtype, a transform, or other parameters."""
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from pecli.checks.diagnosis import Reasons
@@ -124,27 +125,6 @@ def _explain_rounding(match: TensorMatch, result: Comparison) -> Explanation | N
     return explanations[0]
 
 
-class _Transform(NamedTuple):
-    """A table, and a transform (shifted rows, a factor) that turns A's values into B's; None if none does."""
-
-    pair: TablePair
-    explanation: Explanation | None
-
-    @property
-    def is_certain(self) -> bool:
-        """True unless other parameters of the scheme may have the same effect.
-
-        A factor may be YaRN's attention factor, and a few wrong columns those that a scaling changes.
-        """
-        return self.explanation is not None and not self.explanation.has_edit(Scaled, ColumnsWrong)
-
-    def is_about(self, names: Collection[str]) -> bool:
-        """Return True if the transform explains a tensor of one of these names."""
-        if self.explanation is None:
-            return False
-        return any(name in names for name in self.explanation.tensors)
-
-
 def _explain_tables(
     pairs: Sequence[TablePair], scheme: Scheme | None, tolerance: Tolerance
 ) -> list[Explanation]:
@@ -157,22 +137,30 @@ def _explain_tables(
     by_name = {pair.name: (pair.a, pair.b) for pair in pairs}
     swapped = array_transforms.explain_swapped(by_name, tolerance.atol)
     not_swapped = _without_explained(pairs, swapped)
-    transforms = [_find_transform(pair, tolerance.atol) for pair in not_swapped]
-    certain = [transform.explanation for transform in transforms if transform.is_certain]
-    uncertain = [transform for transform in transforms if not transform.is_certain]
-    by_parameters = _explain_by_parameters(
-        [transform.pair for transform in uncertain], scheme, tolerance
-    )
-    names_settled = _collect_explained_names(by_parameters)
-    doubtful = [
-        transform.explanation for transform in uncertain if not transform.is_about(names_settled)
-    ]
-    return [*swapped, *filter(None, certain), *by_parameters, *filter(None, doubtful)]
+    transforms = [*_find_transforms(not_swapped, tolerance.atol)]
+    certain = [transform for transform in transforms if not _may_be_parameter(transform)]
+    uncertain = [transform for transform in transforms if _may_be_parameter(transform)]
+    left = _without_explained(not_swapped, certain)
+    by_parameters = _explain_by_parameters(left, scheme, tolerance)
+    explained = _collect_explained_names(by_parameters)
+    doubtful = [transform for transform in uncertain if explained.isdisjoint(transform.tensors)]
+    return [*swapped, *certain, *by_parameters, *doubtful]
 
 
-def _find_transform(pair: TablePair, atol: float) -> _Transform:
-    """Return a table with the transform that turns A's values into B's, if there is one."""
-    return _Transform(pair, array_transforms.explain_pair(pair.name, pair.a, pair.b, atol))
+def _find_transforms(pairs: Iterable[TablePair], atol: float) -> Iterator[Explanation]:
+    """Yield, for each table that has one, the transform that turns A's values into B's."""
+    for pair in pairs:
+        transform = array_transforms.explain_pair(pair.name, pair.a, pair.b, atol)
+        if transform is not None:
+            yield transform
+
+
+def _may_be_parameter(transform: Explanation) -> bool:
+    """Return True if other parameters of the scheme may have the same effect as a transform.
+
+    A factor may be YaRN's attention factor, and a few wrong columns those that a scaling changes.
+    """
+    return transform.has_edit(Scaled, ColumnsWrong)
 
 
 def _without_explained(
@@ -218,13 +206,19 @@ def _recognise_all(in_a: Mapping[str, Array], scheme: Scheme | None) -> "Iterato
         yield _Recognised(scheme, in_a)
         return
     for group in recognition.groups(in_a):
-        yield from _recognise(group)
+        yield from islice(_recognise(group), 1)
 
 
 def _find_other_parameters(
     tables_of_a: "_Recognised", in_b: Mapping[str, AnyArray], tolerance: Tolerance
 ) -> Iterator[Explanation]:
-    """Yield the parameters that change a scheme of A so that it makes the tables of B."""
+    """Yield the parameters that change a scheme of A so that it makes the tables of B.
+
+    Args:
+        tables_of_a: Some tables of A, and the scheme that makes them, such as Rope with base 10000.
+        in_b: The tables of B, by the same names.
+        tolerance: The errors that pass.
+    """
     scheme = tables_of_a.scheme
     if holds_several(scheme) or not tables_of_a.tables:
         return  # The search changes the parameters of one scheme, not those of a bundle.
@@ -258,20 +252,18 @@ class _Recognised(NamedTuple):
         Names that do not tell belong to the table that the scheme writes into a file of one array.
         """
         tables = tensors_by_name(self.scheme)
-        for candidate in filter(None, (self.function, name, role_of(name))):
+        for candidate in (self.function, name, role_of(name)):
             if candidate in tables:
                 return candidate
         return self.scheme.single_array().name
 
 
 def _recognise(tables: Mapping[str, Array]) -> Iterator[_Recognised]:
-    """Yield the scheme that makes tables without mistakes, if there is one.
+    """Yield the schemes that make tables without mistakes, the best first.
 
     That a file has only cosines, or only sines, is no mistake.
     """
     for match in recognition.recognise(tables):
         functions = [ONE_FUNCTION[edit] for edit in match.mistakes if edit in ONE_FUNCTION]
-        has_other_mistakes = len(functions) < len(match.mistakes)
-        if match.scheme is not None and not has_other_mistakes:
+        if match.scheme is not None and len(functions) == len(match.mistakes):
             yield _Recognised(scheme=match.scheme, tables=tables, function="".join(functions))
-            return

@@ -6,18 +6,16 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pecli.checks.extension import FACTOR_TENSORS, Extension
-from pecli.checks.rope_settings import Settings, unscaled_parameters
+from pecli.checks.extension_methods import AS_IT_IS, Method
+from pecli.checks.extension_methods import METHODS as METHODS_BY_NAME
 from pecli.checks.runtimes import RuntimeResult, rotary_layers, runtimes
 from pecli.engine.arguments import within_limits
-from pecli.engine.scalings import yarn
 from pecli.engine.schemes.given_positions import LAST_POSITION
 from pecli.engine.schemes.parameters import Choice, Real, Whole
-from pecli.engine.schemes.rope import Rope
 from pecli.errors import ParameterError
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import family_of
 from pecli.models.find import Model, find_model
-from pecli.models.keys import origin_at
 
 
 class Recommendation(NamedTuple):
@@ -91,19 +89,7 @@ RECOMMENDED: Mapping[str | None, Recommendation] = {
 }
 """Recommendations by model_type."""
 DEFAULT = Recommendation("yarn")
-AS_IS = "none"
-"""The method for a length that the model has without any change."""
-SHORT_PROMPTS = {
-    "yarn": "every prompt is encoded with the stretched frequencies, short ones too: "
-    "leave it out for those",
-    "linear": "every prompt is encoded with the stretched positions, short ones too: "
-    "fine-tuning is usually needed",
-    "ntk": "every prompt is encoded with the larger base, short ones too",
-    "dynamic": "prompts up to {original:,} positions are encoded as before; "
-    "longer ones as their length asks for",
-}
-"""The effect of each method on short prompts."""
-METHODS = tuple(SHORT_PROMPTS)
+METHODS = tuple(METHODS_BY_NAME)
 METHOD = Choice(help="how frequencies are stretched", options=METHODS)
 
 
@@ -126,8 +112,6 @@ ORIGINAL_LEN = ContextLength(help="the context without any scaling", high=LAST_P
 FACTOR = Real(help="the factor of the scaling", at_least=1, up_to=1e30)
 FACTOR_SCALINGS = ("yarn", "linear", "llama3")
 """Scalings that stretch the original context by their factor."""
-KEPT = ("beta_fast", "beta_slow", "truncate", "mscale", "mscale_all_dim")
-"""Parameters of a model's own YaRN that stay if it is stretched further."""
 
 
 @within_limits
@@ -176,7 +160,7 @@ def extend(
         return longer.keep_settings()
     _require_in_config(encodings.model_type, chosen.method)
     return longer.change_settings(
-        chosen.method,
+        METHODS_BY_NAME[chosen.method],
         _choose_factor(factor, length, lengths.original),
         reason=_explain_method(chosen, factor, original_len),
     )
@@ -216,7 +200,7 @@ class _LongerContext(NamedTuple):
         own_scaling = "" if scaling == "none" else f", with its own {scaling} scaling"
         has = f"it has {self.lengths.longest:,} positions as it is"
         return self._make_extension(
-            method=AS_IS,
+            method=AS_IT_IS.name,
             reason=f"{has}{own_scaling}: nothing needs to change",
             factor=1.0,
             after=self.encoding,
@@ -224,21 +208,21 @@ class _LongerContext(NamedTuple):
             notes=(),
         )
 
-    def change_settings(self, method: str, factor: float, *, reason: str) -> Extension:
+    def change_settings(self, method: Method, factor: float, *, reason: str) -> Extension:
         """Return the settings with which a scaling stretches the context.
 
         Args:
-            method: The scaling: yarn, linear, ntk or dynamic.
+            method: The scaling.
             factor: Its factor.
             reason: Why this method.
         """
         original = self.lengths.original
         return self._make_extension(
-            method=method,
+            method=method.name,
             reason=reason,
             factor=factor,
-            after=_stretch_encoding(self.encoding, method, original, factor),
-            context=_choose_stated_context(self.model, method, original, self.to),
+            after=method.stretch(self.encoding, original, factor),
+            context=method.stated_context(self.model, original, self.to),
             notes=(
                 *_write_notes(self.encoding, method, original),
                 *_note_reach(self.lengths, factor, self.to),
@@ -255,7 +239,16 @@ class _LongerContext(NamedTuple):
         context: int | None,
         notes: tuple[str, ...],
     ) -> Extension:
-        """Return the answer; `context` is the `max_position_embeddings` of the new config.json."""
+        """Return the answer.
+
+        Args:
+            method: The name of the method.
+            reason: Why this method.
+            factor: Its factor; 1 if nothing changes.
+            after: The encoding of the layers that see the whole context, stretched.
+            context: The `max_position_embeddings` of the new config.json.
+            notes: Remarks for the user.
+        """
         changed_lengths = {}
         if context and context != self.model.context:
             changed_lengths["max_position_embeddings"] = context
@@ -305,7 +298,13 @@ def _choose_length(to: int | str | None, factor: float | None, original: int) ->
 
 
 def _choose_factor(factor: float | None, length: int, original: int) -> float:
-    """Return the factor: as given, or the longer context over the original one."""
+    """Return the factor: as given, or the longer context over the original one.
+
+    131,072 positions over 32,768 are a factor of 4.
+
+    Raises:
+        ParameterError: The longer context is shorter than the original one.
+    """
     if factor is not None:
         checked: float = FACTOR.check("factor", factor)
         return checked
@@ -437,86 +436,7 @@ def _read_original_length(model: ModelEncodings, encoding: Encoding) -> int:
     return int(model.context)
 
 
-def _choose_stated_context(
-    model: ModelEncodings, method: str, original: int, length: int
-) -> int | None:
-    """Return the `max_position_embeddings` that config.json needs for a method.
-
-    vLLM multiplies it by the factor of linear scaling, so it stays; Gemma 3's own config states the
-    longer context nevertheless. Dynamic scaling starts at it.
-    """
-    is_gemma3 = "gemma3" in (model.model_type or "")
-    if method == "linear" and not is_gemma3:
-        return model.context
-    if method == "dynamic":
-        return original
-    return length
-
-
-def _stretch_encoding(encoding: Encoding, method: str, original: int, factor: float) -> Encoding:
-    """Return a model's encoding with the scaling that stretches its context.
-
-    The scaling replaces the model's own. Its numbers have «printed» as their source, since they
-    come from this answer and not from the configuration.
-
-    Args:
-        encoding: The encoding as the configuration has it.
-        method: The scaling: yarn, linear, ntk or dynamic.
-        original: The positions that the model has without any scaling.
-        factor: The longer context over the original one.
-    """
-    unscaled = unscaled_parameters(encoding)
-    if method == "ntk":
-        # NTK scaling is a larger base and nothing else.
-        larger_base = _compute_ntk_base(unscaled, factor)
-        parameters = {**unscaled, "base": larger_base, "scaling": "none"}
-        printed = ["base", "scaling", "factor"]
-    else:
-        numbers = _choose_numbers_of_scaling(encoding, method, original)
-        parameters = {**unscaled, "scaling": method, "factor": factor, **numbers}
-        printed = [*numbers]
-    origins = {**encoding.origins, **dict.fromkeys(printed, origin_at("printed"))}
-    return replace(encoding, parameters=parameters, origins=origins, lacks_original_length=False)
-
-
-def _compute_ntk_base(unscaled: Settings, factor: float) -> float:
-    """Return the base that stretches the slowest pair of channels by a factor, and the fastest not at all.
-
-    It is b · f^(d / (d − 2)) for the base b, the factor f and the rotary dimension d: 10000 becomes
-    10000 · 4^(128 / 126), about 40890, for a factor of 4 and 128 channels.
-    """
-    dim = Rope(1, **unscaled).rotary_dim
-    base: float = unscaled["base"] * factor ** (dim / (dim - 2))
-    return base
-
-
-def _choose_numbers_of_scaling(encoding: Encoding, method: str, original: int) -> Settings:
-    """Return the parameters that a scaling needs beside its factor."""
-    match method:
-        case "yarn":
-            return {"original_max_position_embeddings": original, **_read_stated_yarn(encoding)}
-        case "dynamic":
-            return {"max_position_embeddings": original}
-        case _:
-            return {}
-
-
-def _read_stated_yarn(encoding: Encoding) -> Settings:
-    """Return the parameters of the model's own YaRN that its configuration or its class states.
-
-    Those that are stated by neither are the defaults of YaRN, as in any other model.
-    """
-    if encoding.parameters["scaling"] != "yarn":
-        return {}
-    stated = {}
-    for name in KEPT:
-        value = encoding.parameters.get(name)
-        if encoding.stated_by(name) or value != yarn.DEFAULTS.get(name):
-            stated[name] = value
-    return stated
-
-
-def _write_notes(encoding: Encoding, method: str, original: int) -> tuple[str, ...]:
+def _write_notes(encoding: Encoding, method: Method, original: int) -> tuple[str, ...]:
     """Return remarks that a user should read before using the settings of a longer context.
 
     They are on the model's own scaling that is replaced, on the effect on short prompts, and on .gguf
@@ -532,7 +452,7 @@ def _write_notes(encoding: Encoding, method: str, original: int) -> tuple[str, .
     if scaling != "none":
         replaced = f"this replaces the model's own {scaling} scaling"
         notes.append(f"{replaced}, which starts at {original:,} positions")
-    notes.append(SHORT_PROMPTS[method].format(original=original))
+    notes.append(method.short_prompts.format(original=original))
     if scaling in FACTOR_TENSORS:
         kept = f"a .gguf keeps the {scaling} factors in {FACTOR_TENSORS[scaling]}"
         flags = "whatever the flags of llama-server say"

@@ -7,6 +7,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from pecli.checks import plain_fields
+from pecli.checks.extension_methods import AS_IT_IS, EVERY_METHOD, Method
 from pecli.checks.rope_settings import (
     Settings,
     rope_parameters,
@@ -83,12 +84,18 @@ class Extension(Printed):
         return float(self.after.parameters["base"])
 
     @property
+    def _method(self) -> Method:
+        return EVERY_METHOD[self.method]
+
+    @property
+    def larger_base(self) -> Settings:
+        """{"rope_theta": …} with the base of NTK; empty for methods that leave the base as it is."""
+        return self._method.larger_base(self.theta)
+
+    @property
     def rope_scaling(self) -> Settings:
         """`rope_scaling` of Hugging Face's config.json; with NTK, which only changes it, the base."""
-        settings = rope_scaling(self.after)
-        if self.method == "ntk":
-            settings["rope_theta"] = self.theta
-        return settings
+        return {**rope_scaling(self.after), **self.larger_base}
 
     @property
     def rope_parameters(self) -> Settings:
@@ -116,7 +123,7 @@ class Extension(Printed):
     @property
     def is_as_it_is(self) -> bool:
         """True if the model has the length without any change."""
-        return self.method == "none"
+        return self._method is AS_IT_IS
 
     @property
     def is_mlc(self) -> bool:
@@ -137,7 +144,7 @@ class Extension(Printed):
         NTK scaling is a larger `rope_theta` only. Some models have another name for it, such as
         `rotary_emb_base` of GPT-NeoX; it is kept, as the model's own code reads it.
         """
-        if self.method != "ntk":
+        if not self.larger_base:
             return {"rope_scaling": self.rope_scaling}
         # The base may be stated deep inside, as "rope_scaling.rope_theta".
         key = self._base_path[-1]
@@ -150,7 +157,11 @@ class Extension(Printed):
 
     @property
     def newer_config(self) -> Settings:
-        """The changes of config.json, in the spelling of transformers 5."""
+        """The changes of config.json, in the spelling of transformers 5.
+
+        `rope_parameters` are replaced as a whole: if there are several layer types, those of the others
+        are stated as well, unchanged.
+        """
         if self.is_as_it_is:
             return {}
         parameters = self.rope_parameters
@@ -185,7 +196,11 @@ class Extension(Printed):
         return names[0].split(".")
 
     def _nest_settings(self, settings: Settings) -> Settings:
-        """Return settings in the part of the configuration that they belong to."""
+        """Return settings in the part of the configuration that they belong to.
+
+        The base of a multimodal model is `text_config.rope_parameters.rope_theta`: then {"rope_theta":
+        5e6} becomes {"text_config": {"rope_theta": 5e6}}, as `rope_parameters` is itself a setting.
+        """
         parts = [*takewhile(lambda name: name not in SETTINGS, self.place)]
         if self.is_mlc:
             # Hugging Face's file, from which MLC's was made, has no such part.
@@ -200,19 +215,15 @@ class Extension(Printed):
 
         «vllm serve MODEL --hf-overrides '{"rope_parameters": …}' --max-model-len 131072» is one.
         """
-        overrides = json.dumps(self.newer_config) if self.newer_config else ""
         vllm = "vllm serve MODEL"
         sglang = "python -m sglang.launch_server --model-path MODEL"
-        if overrides:
+        if self.newer_config:
+            overrides = json.dumps(self.newer_config)
             vllm += f" --hf-overrides '{overrides}'"
             sglang += f" --json-model-override-args '{overrides}'"
-        commands = {
-            "vllm": f"{vllm} --max-model-len {self.to}",
-            "sglang": f"{sglang} --context-length {self.to}",
-        }
-        if self.method == "dynamic":
-            # SGLang reads dynamic scaling as one larger base for prompts of all lengths.
-            del commands["sglang"]
+        commands = {"vllm": f"{vllm} --max-model-len {self.to}"}
+        if self._method.has_sglang:
+            commands["sglang"] = f"{sglang} --context-length {self.to}"
         llama_cpp = self._make_llama_cpp_command()
         if llama_cpp:
             commands["llama.cpp"] = llama_cpp
@@ -221,33 +232,20 @@ class Extension(Printed):
         return commands
 
     def _make_llama_cpp_command(self) -> str:
-        """Return the command of llama-server; empty if it does not have the method."""
+        """Return the command of llama-server; empty if it does not have the method.
+
+        A .gguf of Llama 3 or Phi-3 keeps the factors of its old scaling in a tensor, which no flag
+        changes: it has to be converted again, with the new config.json.
+        """
         server = f"llama-server -m MODEL.gguf -c {self.to}"
         if self.is_as_it_is:
             return server
-        flags = self._make_llama_cpp_flags()
-        if flags and self.before.parameters["scaling"] in FACTOR_TENSORS:
+        flags = self._method.llama_cpp_flags(self.theta, self.factor, self.original)
+        if not flags:
+            return ""
+        if self.before.parameters["scaling"] in FACTOR_TENSORS:
             return f"convert_hf_to_gguf.py FOLDER --outfile MODEL.gguf && {server}"
-        return f"{server} {flags}" if flags else ""
-
-    def _make_llama_cpp_flags(self) -> str:
-        """Return the flags of llama-server; empty if it does not have the method.
-
-        llama.cpp multiplies positions by `--rope-freq-scale`, the reciprocal of the factor: 0.25 for
-        a context that is four times as long.
-        """
-        base = f"--rope-freq-base {self.theta:.12g}"
-        scale = f"{base} --rope-freq-scale {1 / self.factor:.12g}"
-        match self.method:
-            case "yarn":
-                return f"--rope-scaling yarn {scale} --yarn-orig-ctx {self.original}"
-            case "linear":
-                return f"--rope-scaling linear {scale}"
-            case "ntk":
-                # The larger base stretches all that is to be stretched: positions stay as they are.
-                return f"--rope-scaling none {base}"
-            case _:
-                return ""
+        return f"{server} {flags}"
 
     @property
     def gguf(self) -> Settings:
@@ -256,17 +254,8 @@ class Extension(Printed):
         `rope.scaling.factor` is `qwen2.rope.scaling.factor` in the file. Empty if a .gguf file cannot
         state the method.
         """
-        keys: Settings = {"context_length": self.to}
-        match self.method:
-            case "dynamic" | "none":
-                return {}
-            case "ntk":
-                return {**keys, "rope.freq_base": self.theta}
-        keys["rope.scaling.type"] = self.method
-        keys["rope.scaling.factor"] = self.factor
-        if self.method == "yarn":
-            keys["rope.scaling.original_context_length"] = self.original
-        return keys
+        keys = self._method.gguf_keys(self.theta, self.factor, self.original)
+        return {"context_length": self.to, **keys} if keys else {}
 
     def as_json(self) -> Settings:
         names = ("model", "to", "method", "reason", "factor", "rope_scaling", "rope_parameters")
@@ -278,7 +267,11 @@ class Extension(Printed):
         }
 
     def wavelengths(self) -> Wavelengths:
-        """Compare the wavelengths at the longer context with those without any scaling."""
+        """Compare the wavelengths at the longer context with those without any scaling.
+
+        A wavelength is 2π over a frequency, so that its ratio is the old frequency over the new one. With
+        YaRN by a factor of 4, ratios go from 1 (kept) to 4 (stretched).
+        """
         parameters = {**unscaled_parameters(self.before), "scaling": "none"}
         before = replace(self.before, parameters=parameters).inverse_frequencies(self.to) or []
         after = self.after.inverse_frequencies(self.to) or []

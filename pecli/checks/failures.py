@@ -151,7 +151,10 @@ def _group_alike(layers: Layers) -> list[Layers]:
 
 
 def _find_group(layer: Sequence[CheckedTensor], groups: Iterable[Layers]) -> Layers | None:
-    """Return the group whose layers have the same tables as this one; None if there is none."""
+    """Return the group whose layers have the same tables as this one; None if there is none.
+
+    All layers of a group are alike, so that one of them stands for it.
+    """
     for group in groups:
         first_layer = next(iter(group.values()))
         if _are_alike(layer, first_layer):
@@ -160,6 +163,7 @@ def _find_group(layer: Sequence[CheckedTensor], groups: Iterable[Layers]) -> Lay
 
 
 def _are_alike(layer: Sequence[CheckedTensor], other: Sequence[CheckedTensor]) -> bool:
+    """Return True if two layers have the same tables with the same values, and so the same mistake."""
     tables = _collect_tables(layer)
     others = _collect_tables(other)
     if tables.keys() != others.keys():
@@ -168,6 +172,7 @@ def _are_alike(layer: Sequence[CheckedTensor], other: Sequence[CheckedTensor]) -
 
 
 def _collect_tables(layer: Iterable[CheckedTensor]) -> dict[tuple[Scheme | None, str], Array]:
+    """Return the tables of a layer by the scheme that makes them and its name for them, such as `cos`."""
     tables = {}
     for tensor in layer:
         for name, table in tensor.found.items():

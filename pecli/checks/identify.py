@@ -212,7 +212,10 @@ def _identify_group(group: Mapping[str, Array]) -> _IdentifiedGroup:
 
 
 def _find_first_matches(group: Mapping[str, Array]) -> list[Match]:
-    """Return the matches of the first way to read tensors that has any."""
+    """Return the matches of the first way to read tensors that has any; none for empty tensors.
+
+    A vector of 8192 numbers has none as it is, and one as 128 rows of 64 cosines.
+    """
     if not all(array.size for array in group.values()):
         return []
     for tensors in _find_ways_to_read(group):
@@ -223,7 +226,12 @@ def _find_first_matches(group: Mapping[str, Array]) -> list[Match]:
 
 
 def _find_ways_to_read(group: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:
-    """Yield integers as the numbers that they stand for, tensors as they are, and flat ones in rows."""
+    """Yield the ways to read tensors of one module, the likeliest first.
+
+    Integers stand for other numbers, as 127 in int8 does for 1.0; that is tried unless there are too
+    many elements. Then come the tensors as they are, and then all of them in rows of the same width,
+    if they were written without their shape: 8192 numbers as (128, 64).
+    """
     if all(array.size <= MAX_FULL_READ for array in group.values()):
         numbers = from_integers(group)
         if numbers:
@@ -311,27 +319,36 @@ def _merge_matches(matches: Iterable[Match]) -> list[Match]:
     """
     merged: list[Match] = []
     for match in matches:
-        parts = [number for number, earlier in enumerate(merged) if _are_parts(earlier, match)]
-        if parts:
-            first = parts[0]
-            merged[first] = _join_matches(merged[first], match)
+        for number, earlier in enumerate(merged):
+            if _are_parts(earlier, match):
+                merged[number] = _join_matches(earlier, match)
+                break
         else:
             merged.append(match)
     return merged
 
 
 def _are_parts(first: Match, second: Match) -> bool:
-    """Return True if two matches are of different tensors of one table."""
-    if first.scheme.name != second.scheme.name or set(first.tensors) & set(second.tensors):
+    """Return True if two matches are of different tensors of one table.
+
+    `cos` and `inv_freq` with the base 10000 are. Cosines in halves and sines interleaved are not: a
+    program that reads both needs one layout.
+    """
+    share_tensors = not set(first.tensors).isdisjoint(second.tensors)
+    if first.scheme.name != second.scheme.name or share_tensors:
         return False
-    layouts = {match.scheme.value_of("layout", "") for match in (first, second)}
-    if _are_halves(first, second) and len(layouts) > 1:
+    layout = first.scheme.value_of("layout", "")
+    if _are_halves(first, second) and layout != second.scheme.value_of("layout", ""):
         return False
     return _have_one_law(first.scheme, second.scheme)
 
 
 def _have_one_law(first: Scheme, second: Scheme) -> bool:
-    """Return True if two schemes of one kind differ only in places, storage, and parameters without an effect."""
+    """Return True if two schemes of one kind differ only in places, storage, and parameters without an effect.
+
+    Rope(seq_len=64, dim=32) and Rope(seq_len=128, dim=32, dtype="float16") have one law: rows and
+    rounding differ, and frequencies do not. With the base 500000, one would have another.
+    """
     inert = first.inert_parameters & second.inert_parameters
     ignored = {*_PLACES, *_STORAGE, *inert}
     names = first.parameters().keys() - ignored

@@ -95,6 +95,11 @@ class _Layer(NamedTuple):
 
 
 def _find_first_departing(layers: Mapping[int, Sequence[Comparison]]) -> _Layer | None:
+    """Return the first layer with a tensor that differs; None if all tensors agree.
+
+    Args:
+        layers: The comparisons of each layer, by its number, in order.
+    """
     for number, tensors in layers.items():
         wrong = [tensor.name for tensor in tensors if not tensor.passed]
         right = [tensor.name for tensor in tensors if tensor.passed]
@@ -114,19 +119,24 @@ def _group_by_layer(tensors: Sequence[Comparison]) -> dict[int, list[Comparison]
 
 
 def _has_both_sides(tensors: Sequence[Comparison]) -> bool:
-    """Return True if names tell tensors before a rotation from those after it."""
-    for before, after in SIDES:
-        has_before = any(before in tensor.name for tensor in tensors)
-        has_after = any(after in tensor.name for tensor in tensors)
-        if has_before and has_after:
-            return True
-    return False
+    """Return True if names distinguish tensors before a rotation from those after it.
+
+    `layers.0.q_before` with `layers.0.q_after` do, and so do `pre` and `post`.
+    """
+    names = "\n".join(tensor.name for tensor in tensors)
+    return any(before in names and after in names for before, after in SIDES)
 
 
 def _explain_rotations(a: Dump, b: Dump, layer: _Layer, compare: Compare) -> list[str]:
     """Return a sentence for each reason for which tensors of a layer are rotated differently.
 
     Queries and keys that are rotated by the same wrong table share a sentence.
+
+    Args:
+        a: The tensors of one run.
+        b: The tensors of the other.
+        layer: The layer, with the tensors of it that differ and those that agree.
+        compare: Compares two sets of tables.
     """
     reasons: dict[object, _RotationReason] = {}
     for before, after in _find_rotated_pairs(layer.wrong, layer.right):

@@ -5,7 +5,15 @@ from collections.abc import Iterator
 from functools import partial
 
 from pecli.checks.file_patterns import find_files
-from pecli.checks.manifest_keys import COMMON, TOLERANCES, Keys, located, require_known, text_of
+from pecli.checks.manifest_keys import (
+    COMMON,
+    TOLERANCES,
+    Keys,
+    located,
+    require_kind,
+    require_known,
+    text_of,
+)
 from pecli.checks.manifest_targets import Models, Target, read_target
 from pecli.checks.manifest_toml import read_toml
 from pecli.checks.run import Check
@@ -38,11 +46,13 @@ def read_manifest(
     checks: list[Check] = []
     with located(path):
         require_known(data, ("check", "defaults"))
-        defaults = _read_defaults(data)
-        entries = _read_entries(data)
+        rule = "it must be a table of max_ulp, atol and rtol"
+        defaults: Keys = require_kind("defaults", data.get("defaults", {}), dict, rule)
+        rule = "it must be one or more tables: [[check]]"
+        entries = require_kind("check", data.get("check", []), list, rule)
         common = _read_common_tolerances(defaults, tolerances or {})
         for number, entry in enumerate(entries, 1):
-            keys = _read_entry_keys(entry)
+            keys: Keys = require_kind("check", entry, dict, "it must be a table: [[check]]")
             with located(f"check {number}"):
                 name = text_of(keys, "name")
             with located(f"check {quoted(name) if name else number}"):
@@ -60,31 +70,6 @@ def _read_common_tolerances(defaults: Keys, tolerances: Keys) -> Keys:
         common = {**defaults, **tolerances}
         Tolerance(**common)  # Raises ParameterError for a wrong number.
     return common
-
-
-def _read_entry_keys(entry: object) -> Keys:
-    """Return the keys of one [[check]]."""
-    if not isinstance(entry, dict):
-        raise ParameterError("check", quoted(entry), "it must be a table: [[check]]")
-    return entry
-
-
-def _read_defaults(data: Keys) -> dict[str, object]:
-    """Return the table [defaults]; empty if there is none."""
-    defaults = data.get("defaults", {})
-    if not isinstance(defaults, dict):
-        rule = "it must be a table of max_ulp, atol and rtol"
-        raise ParameterError("defaults", quoted(defaults), rule)
-    return defaults
-
-
-def _read_entries(data: Keys) -> list[object]:
-    """Return the tables [[check]]."""
-    entries = data.get("check", [])
-    if not isinstance(entries, list):
-        rule = "it must be one or more tables: [[check]]"
-        raise ParameterError("check", quoted(entries), rule)
-    return entries
 
 
 def _read_checks_of_entry(
@@ -160,7 +145,7 @@ def _require_files(keys: Keys, folder: str) -> None:
 def _require_file(path: str) -> None:
     """Raise FileError if a path, or the file of FILE:NAME, is a pipe or a device.
 
-    Opening a pipe would wait for ever.
+    Opening a pipe would wait for ever. Of «a:b:c» the paths «a:b:c», «a» and «a:b» are examined.
     """
     # Names of files and tensors can hold colons: "a:b:c" may be the file "a" or "a:b".
     colons = [place for place, letter in enumerate(path) if letter == ":"]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from pecli.engine.named_values import NamedValues
 from pecli.errors import ParameterError, nearest, quoted
@@ -16,6 +17,7 @@ TARGETS = ("model", "config", "scheme", "table")
 Keys = NamedValues
 """Keys and values of a table in the manifest, as TOML has them."""
 MAX_KEY = 60  #: letters of an unknown key that are quoted
+Value = TypeVar("Value")
 
 
 @contextmanager
@@ -36,6 +38,17 @@ def require_known(given: Keys, known: Sequence[str]) -> None:
             shown = key if is_plain else repr(key[:MAX_KEY])
             rule = nearest(key, (*known, *TARGETS)) or f"known: {', '.join(known)}"
             raise ParameterError(shown, "unknown here", rule)
+
+
+def require_kind(key: str, value: object, kind: type[Value], rule: str) -> Value:
+    """Return the value of a key if TOML has it as this kind, such as a list.
+
+    Raises:
+        ParameterError: It is of another kind; `rule` states the right one.
+    """
+    if not isinstance(value, kind):
+        raise ParameterError(key, quoted(value), rule)
+    return value
 
 
 def text_of(given: Keys, key: str) -> str:

@@ -62,10 +62,10 @@ class Target:
 
 
 class FoundModel(NamedTuple):
-    """A model that a manifest names: its path or preset, and its encodings or what is wrong."""
+    """A model that a manifest names: its path or preset, and its encodings."""
 
     path: str
-    model: ModelEncodings | PecliError
+    encodings: ModelEncodings
 
 
 class Models:
@@ -76,7 +76,11 @@ class Models:
         self._found: dict[tuple[str, str], FoundModel] = {}
 
     def find(self, kind: str, name: str) -> FoundModel:
-        """Return the model that `model = name` or `config = name` stands for."""
+        """Return the model that `model = name` or `config = name` stands for.
+
+        Raises:
+            PecliError: There is none, or its configuration cannot be read.
+        """
         if (kind, name) not in self._found:
             self._found[kind, name] = self._read(kind, name)
         return self._found[kind, name]
@@ -90,10 +94,7 @@ class Models:
         is_missing_file = kind == "config" and presets.find(name) is None
         if not os.path.exists(path) and not is_missing_file:
             path = name
-        try:
-            return FoundModel(path, find_model(**{kind: path}))
-        except PecliError as problem:
-            return FoundModel(path, problem)
+        return FoundModel(path, find_model(**{kind: path}))
 
 
 def read_target(keys: Keys, models: Models) -> Target:
@@ -188,15 +189,16 @@ def _read_model_tables(keys: Keys, kind: str, models: Models) -> Target:
     before = text_of(keys, "before")
     arrays = _read_arrays(keys, models.folder, has_before=bool(before))
     options = _read_places(keys, arrays)
-    path, model = models.find(kind, name)
-    if isinstance(model, PecliError):
+    try:
+        path, encodings = models.find(kind, name)
+    except PecliError as problem:
         # A wrong name is an error of the manifest; a config.json that cannot be read fails its check.
         if kind == "model":
-            raise model
-        return Target(problem=model)
+            raise
+        return Target(problem=problem)
     if layer_type is not None:
-        model.one(layer_type)  # Raises ParameterError if the model has no such layers.
-    options |= {"spec": model, "layer_type": layer_type}
+        encodings.one(layer_type)  # Raises ParameterError if the model has no such layers.
+    options |= {"spec": encodings, "layer_type": layer_type}
     if before:
         # From the path, `verify` reads the numbers of heads as well, which encodings do not have.
         options |= {"spec": path, "before": os.path.join(models.folder, before)}

@@ -73,7 +73,15 @@ def measure_runtime(
 def _measure_departure(
     drift: Drift, defined: Rope, rope: Rope, count: int, tolerance: float
 ) -> Departure:
-    """Return the error of what a runtime reads, and where it exceeds the tolerance."""
+    """Return the error of what a runtime reads, and where it exceeds the tolerance.
+
+    Args:
+        drift: The errors of its exact tables at some positions.
+        defined: The scheme that the model defines.
+        rope: The same scheme as the runtime reads it.
+        count: The number of positions.
+        tolerance: The largest absolute error that a position may have.
+    """
     pairs_beyond = np.flatnonzero(drift.by_frequency > tolerance).tolist()
     first_and_last = (pairs_beyond[0], pairs_beyond[-1]) if pairs_beyond else None
     first_position = drift.first_beyond
@@ -86,7 +94,18 @@ def _measure_departure(
 
 
 def _find_first_beyond(first: int, defined: Rope, read: Rope, count: int, tolerance: float) -> int:
-    """Return the first position beyond the tolerance among those that were skipped before it."""
+    """Return the first position beyond the tolerance, by comparing those that were skipped before it.
+
+    If 16,000 was compared and passed, and 16,044 was the next and failed, all from 16,000 to 16,044
+    are compared.
+
+    Args:
+        first: The first compared position that is beyond the tolerance.
+        defined: The scheme that the model defines.
+        read: The same scheme with the parameters as a runtime reads them.
+        count: The number of positions, on which it depends which were skipped.
+        tolerance: The largest absolute error that a position may have.
+    """
     places = compared_positions(count)
     index = int(np.searchsorted(places, first))
     before = places[max(index - 1, 0)]
@@ -134,7 +153,10 @@ def _make_all_rows(rope: Rope, places: Positions) -> Array:
 
 
 def _make_rows(rope: Rope, places: Positions) -> ByPosition:
-    """Return cosines and sines side by side, with a row for each place."""
+    """Return cosines and sines side by side, with a row for each place.
+
+    64 frequencies make 128 columns, of which columns 0 and 64 belong to the first frequency.
+    """
     frequencies = list(rope.angular_frequencies())
     groups = np.tile(np.arange(len(frequencies)), 2)
 

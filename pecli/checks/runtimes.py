@@ -259,8 +259,14 @@ def _as_emulated(rope: Rope, name: str) -> Rope:
 def _count_rows(runtime: RuntimeProfile, rope: Rope, served: Served) -> int | None:
     """Return the number of rows of a runtime's table if they are fewer than the served context.
 
-    Some runtimes build a table for the context in config.json, times the factor of linear scaling;
-    positions beyond it have no row. None if there are enough rows.
+    Some runtimes build a table for the context in config.json, times the factor of linear scaling:
+    4,096 positions and a factor of 4 are 16,384 rows. If the model is served with 32,768 positions,
+    those beyond have no row. None if there are enough rows.
+
+    Args:
+        runtime: The runtime.
+        rope: The scheme as the runtime reads it.
+        served: The context that the config states, and the one that is served.
     """
     rows = rope.runtime_reading.rows
     if rows is None and runtime.limits_to_context and served.context is not None:
@@ -280,6 +286,12 @@ def _find_problem_of_short_prompts(
     Longrope (Phi-3) has short factors for prompts up to the original context of 4,096 positions,
     and long ones beyond. A runtime that builds one table for the served context, before it has seen
     a prompt, uses the long factors for all prompts.
+
+    Args:
+        encoding: The encoding that the model defines.
+        runtime: The runtime.
+        rope: The scheme as the runtime reads it.
+        length: The served context.
     """
     parameters = encoding.parameters
     original = parameters.get("original_max_position_embeddings") or length
@@ -297,7 +309,14 @@ def _find_problem_of_short_prompts(
 def _collect_notes(
     encoding: Encoding, runtime: RuntimeProfile, rope: Rope, short_prompts: str
 ) -> tuple[str, ...]:
-    """Return remarks about a runtime that are not errors of its tables."""
+    """Return remarks about a runtime that are not errors of its tables.
+
+    Args:
+        encoding: The encoding that the model defines.
+        runtime: The runtime.
+        rope: The scheme as the runtime reads it, with notes on its reading.
+        short_prompts: A sentence on what short prompts get; empty if that is right.
+    """
     notes = list(rope.runtime_reading.notes)
     if runtime.text_only and encoding.sections.mrope_section is not None:
         notes.append("as defined for text; no M-RoPE for images")

@@ -35,6 +35,7 @@ class Norms(NamedTuple):
 
     @classmethod
     def of(cls, norms: Floats) -> "Norms":
+        """Summarise the norms of rows: [1, 3, inf] are 2 rows, 1 at least, 3 at most, 4 in sum."""
         finite = norms[np.isfinite(norms)]
         if not finite.size:
             return NO_NORMS
@@ -141,7 +142,12 @@ def _measure_extent(rows: Array) -> Extent:
 
 
 def _summarise(extents: Sequence[Extent], size: int) -> dict[str, float | None]:
-    """Return minimum, maximum and mean of all slices; None for what is not finite."""
+    """Return minimum, maximum and mean of a table from the extents of its slices; None for what is not finite.
+
+    Args:
+        extents: The smallest, the largest and the sum of each slice.
+        size: The number of elements in all of them.
+    """
     # NumPy's minimum is NaN if any number is; Python's may skip it.
     smallest = float(np.min([extent.min for extent in extents], initial=math.inf))
     largest = float(np.max([extent.max for extent in extents], initial=-math.inf))
@@ -214,7 +220,11 @@ def _make_counts(slices: Sequence[SliceStatistics]) -> JsonObject:
 
 
 def _as_rows(array: Array) -> Array:
-    """Return an array with two axes; a vector becomes a column, and a long one a row."""
+    """Return an array with two axes: (2, 8, 64) becomes 16 rows of 64.
+
+    A vector becomes a column, so that its elements are processed in blocks of rows; one of more than
+    four million elements becomes a single row, of which parts are processed.
+    """
     if not array.size:
         return np.empty((0, 1))
     if array.ndim > 1:

@@ -1,7 +1,7 @@
 """The tensors of two files that belong together, and how one of them is read as the other."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -44,60 +44,38 @@ class TablePair(NamedTuple):
 
 @dataclass(frozen=True)
 class TensorMatch:
-    """Tensors that belong together, and how one is read as the other.
+    """Tensors that belong together by their names; neither can be read as the other.
 
     Attributes:
         name: The name for both.
         names_in_a: Their names in A.
         names_in_b: Their names in B.
         arrays: Both as they are.
-        reading: How one is read as the other; None if it cannot be.
-        reads_a: True if it is A that was read as B has it.
     """
 
     name: str
     names_in_a: Sequence[str]
     names_in_b: Sequence[str]
     arrays: tuple[Array, Array]
-    reading: Reading | None = None
-    reads_a: bool = False
 
     @property
     def note(self) -> str:
         """A note on the arrangement in which both were read; empty if as they are."""
-        if self.reading is None:
-            return ""
-        note_on_other = ""
-        layout_of_other = self.reading.candidate.layout
-        if layout_of_other and not self.reading.form.doubled:
-            note_on_other = columns(layout_of_other)
-        file, other_file = ("A", "B") if self.reads_a else ("B", "A")
-        notes = {file: note_on(self.reading), other_file: note_on_other}
-        return "; ".join(f"{label}: {note}" for label, note in notes.items() if note)
+        return ""
+
+    @property
+    def is_near(self) -> bool:
+        """True if one was read as the other, and a few rows have nearly the same values."""
+        return False
 
     def compare(self, tolerance: Tolerance, *, any_dtype: bool) -> Comparison:
-        """Compare B with A."""
+        """Compare B with A; without a reading, their shapes are what differs."""
         a, b = self.arrays
-        if self.reading is None:
-            return Comparison.of_shape(self.name, b.shape, bracketed(a.shape))
-        result = self.reading.compare(tolerance, name=self.name, any_dtype=any_dtype)
-        are_numbers = {a.dtype.kind, b.dtype.kind}.issubset("iufV")
-        if any_dtype and are_numbers and isinstance(result.finding, OtherDtype):
-            result.finding = None  # Integers are compared with floats by their values.
-        return result.swapped() if self.reads_a else result
+        return Comparison.of_shape(self.name, b.shape, bracketed(a.shape))
 
     def pairs(self) -> list[TablePair]:
-        """Return each table as A has it and as B has it, to search for the reason of a difference.
-
-        Copies of a batch and doubled columns are left out: they would have the same reason.
-        """
-        if self.reading is None:
-            return [TablePair(self.name, *self.arrays)]
-        pairs = []
-        for name, part in self.reading.first_parts.items():
-            pair = TablePair(name, a=np.asarray(part.expected), b=part.first_copy)
-            pairs.append(pair.swapped() if self.reads_a else pair)
-        return pairs
+        """Return each table as A has it and as B has it, to search for the reason of a difference."""
+        return [TablePair(self.name, *self.arrays)]
 
     def read_from(
         self, sides: Sequence[Side], read: Callable[[Side], Reading | None]
@@ -111,13 +89,61 @@ class TensorMatch:
         for side in sides:
             reading = read(side)
             if reading is not None:
-                return replace(self, reading=reading, reads_a=side.reads_a)
+                return ReadMatch(
+                    self.name, self.names_in_a, self.names_in_b, self.arrays, reading, side.reads_a
+                )
         return self
+
+
+@dataclass(frozen=True)
+class ReadMatch(TensorMatch):
+    """Tensors that belong together, one of which was read as the other.
+
+    Attributes:
+        reading: How one is read as the other.
+        reads_a: True if it is A that was read as B has it.
+    """
+
+    reading: Reading
+    reads_a: bool
+
+    @property
+    def note(self) -> str:
+        """A note on how each file has the table: «B: repeated 2× along axis 0»; empty if as it stands.
+
+        If the other file has doubled columns and this one has not, the note is on both.
+        """
+        note_on_other = ""
+        layout_of_other = self.reading.candidate.layout
+        if layout_of_other and not self.reading.form.doubled:
+            note_on_other = columns(layout_of_other)
+        file, other_file = ("A", "B") if self.reads_a else ("B", "A")
+        notes = {file: note_on(self.reading), other_file: note_on_other}
+        return "; ".join(f"{label}: {note}" for label, note in notes.items() if note)
 
     @property
     def is_near(self) -> bool:
-        """True if one was read as the other, and a few rows have nearly the same values."""
-        return self.reading is not None and self.reading.is_near
+        return self.reading.is_near
+
+    def compare(self, tolerance: Tolerance, *, any_dtype: bool) -> Comparison:
+        """Compare B with A, element by element."""
+        kinds = {array.dtype.kind for array in self.arrays}
+        result = self.reading.compare(tolerance, name=self.name, any_dtype=any_dtype)
+        are_numbers = kinds.issubset("iufV")
+        if any_dtype and are_numbers and isinstance(result.finding, OtherDtype):
+            result.finding = None  # Integers are compared with floats by their values.
+        return result.swapped() if self.reads_a else result
+
+    def pairs(self) -> list[TablePair]:
+        """Return each table as A has it and as B has it.
+
+        Copies of a batch and doubled columns are left out: they would have the same reason.
+        """
+        pairs = []
+        for name, part in self.reading.first_parts.items():
+            pair = TablePair(name, a=np.asarray(part.expected), b=part.first_copy)
+            pairs.append(pair.swapped() if self.reads_a else pair)
+        return pairs
 
 
 def match_tensors(a: LoadedFile, b: LoadedFile, tolerance: Tolerance) -> list[TensorMatch]:
@@ -139,17 +165,19 @@ def match_tensors(a: LoadedFile, b: LoadedFile, tolerance: Tolerance) -> list[Te
         masks_alike=tolerance != EXACT,
         by_ulps=tolerance.max_ulp > 0,
     )
-    cos_sin = _match_cos_sin(in_b, in_a, rules, reads_a=False)
-    if cos_sin is None:
-        cos_sin = _match_cos_sin(in_a, in_b, rules, reads_a=True)
-    if cos_sin is not None:
-        return [cos_sin]
+    for joined, apart in ((in_b, in_a), (in_a, in_b)):
+        cos_sin = _match_cos_sin(joined, apart, rules, reads_a=joined is in_a)
+        if cos_sin is not None:
+            return [cos_sin]
     names = _match_names(in_a, in_b)
     matches = {}
     for name, name_in_b in names.items():
         matches[name] = _match_two(name, name_in_b, in_a[name], in_b[name_in_b], rules)
     # A table that only matches transposed, unlike the table beside it, is wrong: it is compared as it stands.
-    for name in find_lone_transposes({name: match.reading for name, match in matches.items()}):
+    readings = {
+        name: match.reading for name, match in matches.items() if isinstance(match, ReadMatch)
+    }
+    for name in find_lone_transposes(readings):
         upright = rules._replace(upright=True)
         matches[name] = _match_two(name, names[name], *matches[name].arrays, upright)
     return [*matches.values()]
@@ -174,18 +202,23 @@ def _match_names(in_a: Tensors, in_b: Tensors) -> dict[str, str]:
     if len(in_a) == len(in_b) == 1:
         return dict(zip(in_a, in_b, strict=True))
     names = {name: name for name in in_a if name in in_b}
-    roles_in_a = _find_names_by_role([name for name in in_a if name not in names])
-    roles_in_b = _find_names_by_role([name for name in in_b if name not in names])
+    roles_in_a = _find_names_by_role(in_a, names)
+    roles_in_b = _find_names_by_role(in_b, names)
     for role, name in roles_in_a.items():
         if role in roles_in_b:
             names[name] = roles_in_b[role]
     return names
 
 
-def _find_names_by_role(names: Sequence[str]) -> dict[str | None, str]:
-    """Return, by role, the tensors that are the only ones with it: {"cos": "rope.cos_cached"}."""
-    with_role = [name for name in names if role_of(name) in MATCHED_ROLES]
-    by_role = grouped(with_role, role_of)
+def _find_names_by_role(names: Iterable[str], matched: Container[str]) -> dict[str | None, str]:
+    """Return, by role, the tensors that are the only ones with it: {"cos": "rope.cos_cached"}.
+
+    Args:
+        names: The tensors of a file.
+        matched: Those that have their name in the other file as well, and are left out.
+    """
+    unmatched = [name for name in names if name not in matched and role_of(name) in MATCHED_ROLES]
+    by_role = grouped(unmatched, role_of)
     return {role: members[0] for role, members in by_role.items() if len(members) == 1}
 
 
@@ -211,7 +244,7 @@ def _match_cos_sin(
     if reading is None:
         return None
     in_a, in_b = (joined, apart) if reads_a else (apart, joined)
-    return TensorMatch(
+    return ReadMatch(
         name="cos_sin",
         names_in_a=[*in_a],
         names_in_b=[*in_b],
@@ -227,6 +260,13 @@ def _match_two(name: str, name_in_b: str, a: Array, b: Array, rules: ReadingRule
     Either may have the copies. Which of the two is read does not depend on their order, so that
     `diff A B` and `diff B A` count the same errors. If neither can be read as the other, they are
     returned as they are, and differ in their shape.
+
+    Args:
+        name: The name in A.
+        name_in_b: The name in B.
+        a: The tensor of A.
+        b: The tensor of B.
+        rules: The rules of the comparison.
     """
     match = TensorMatch(name=name, names_in_a=[name], names_in_b=[name_in_b], arrays=(a, b))
     has_frequencies = role_of(name) in FREQUENCY_ROLES and role_of(name_in_b) in FREQUENCY_ROLES

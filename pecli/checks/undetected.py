@@ -126,6 +126,7 @@ class Compared:
     """The tables of a scheme that were compared, in which mistakes are planted."""
 
     def __init__(self, scheme: Scheme, names: Sequence[str], tolerance: Tolerance) -> None:
+        """Prepare to plant mistakes in tables of a scheme, such as its `cos` and `sin`."""
         self.scheme = scheme
         self.names = names
         self.tolerance = tolerance
@@ -230,7 +231,11 @@ class Compared:
         return result.largest_error / DRIFT
 
     def _is_far_off(self, name: str, expected: Floats, found: Floats) -> bool:
-        """Return True if arrays differ so much that no comparison is needed to see it."""
+        """Return True if arrays differ so much that no comparison is needed to see it.
+
+        Far off is an error of twice what the tolerance allows for the largest value, where ULPs are taken
+        for those of bfloat16. Most mistakes are, and a full comparison takes much longer.
+        """
         allowed = self.tolerance.for_tensor(name)
         is_number = np.isfinite(expected) & np.isfinite(found)  # Masks are infinite.
         expected = expected[is_number]
@@ -243,8 +248,10 @@ class Compared:
     def _make_longer_tables(self) -> Iterator[tuple[int, "Compared"]]:
         """Yield tables of the same scheme with 2, 4, 8, … times as many rows, and the number of rows.
 
-        It ends with tables that are too large to be made. Nothing is yielded for frequencies and
-        slopes: they have no rows, and are the same for any length.
+        After two rows come 4, 8, 16, … up to a million, or up to tables that are too large to be
+        made. Rows at positions that were given, 5 and 900, are replaced by two rows from 0 on.
+        Nothing is yielded for frequencies and slopes: they have no rows, and are the same for any
+        length.
         """
         scheme = self.scheme
         if scheme.value_of("positions") is not None:
@@ -256,15 +263,15 @@ class Compared:
         while 2 * length <= MAX_ROWS:
             length *= 2
             if length not in self._made:
-                self._made[length] = self._with_length(scheme, length)
+                self._made[length] = self._make_longer_table(scheme, length)
             longer = self._made[length]
             if longer is None:
                 return
             yield length, longer
 
-    def _with_length(self, scheme: Scheme, length: int) -> "Compared | None":
-        """Return the tables of a scheme with so many rows; None if they are too large or none."""
-        longer = _with_length(scheme, length)
+    def _make_longer_table(self, scheme: Scheme, length: int) -> "Compared | None":
+        """Return the tables of a scheme with so many rows; None if they are too large or impossible."""
+        longer = _lengthen(scheme, length)
         if longer is None or not all(map(_is_affordable, longer.tensors())):
             return None
         return Compared(scheme=longer, names=self.names, tolerance=self.tolerance)
@@ -278,8 +285,11 @@ def _place_consecutively(scheme: Scheme) -> Scheme:
     return scheme
 
 
-def _with_length(scheme: Scheme, length: int) -> Scheme | None:
-    """Return a scheme with so many rows; None if it cannot have them, as a scaling may end before."""
+def _lengthen(scheme: Scheme, length: int) -> Scheme | None:
+    """Return a scheme with so many rows: Rope(4, 128) for Rope(2, 128) and a length of 4.
+
+    None if it cannot have them, as a scaling may end at the longest context of its model.
+    """
     rows: NamedValues = {"seq_len": length}
     try:
         return replace(scheme, **rows)
@@ -288,6 +298,7 @@ def _with_length(scheme: Scheme, length: int) -> Scheme | None:
 
 
 def _is_affordable(table: Table) -> bool:
+    """Return True if rows of a table, or all of a bias (heads, L, L), are not too large to be made."""
     if len(table.shape) < 2:
         return True
     if len(table.shape) > 2:

@@ -1,9 +1,10 @@
 """Position ids, compared with those that a model's own code builds; mistakes are named."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import permutations
+from functools import partial
+from itertools import islice, permutations
 from typing import NamedTuple
 
 import numpy as np
@@ -150,14 +151,19 @@ class _Case(NamedTuple):
     def ids(self, rules: IdRules) -> Indices:
         return built_ids(rules, self.prompts, self.attention_mask, self.padding)
 
-    def ids_counting_padding(self, length: int) -> Indices:
-        """Return the ids of prompts that are padded to a length with text: (axes, batch, length)."""
+    def ids_counting_padding(self, shape: tuple[int, ...]) -> Indices:
+        """Return ids of this shape, (…, L), if padding is counted like text.
+
+        Prompts are padded to the length L with text, so that positions do not start at the first
+        token: two tokens after two of padding have the positions 2 and 3, not 0 and 1.
+        """
+        length = shape[-1]
         rows = []
         for prompt in self.prompts:
             padding = Segment(TEXT, length - self.rules.row(prompt).shape[-1])
             padded = (padding, *prompt) if self.is_padded_left else (*prompt, padding)
             rows.append(self.rules.row(padded))
-        return np.stack(rows, axis=-2)
+        return np.stack(rows, axis=-2).reshape(shape)
 
     @property
     def is_padded_left(self) -> bool:
@@ -182,6 +188,12 @@ def _with_mistakes(
 
     The reasons are known mistakes that explain all ids. If there is none, the reason is the first
     part of the prompt that is wrong, or else the shape.
+
+    Args:
+        check: The check without mistakes.
+        case: The prompts, and how they are padded.
+        found: The ids that were given.
+        expected: The ids of the model.
     """
     reasons = tuple(_find_known_mistakes(case, found, expected))
     if found.shape != expected.shape:
@@ -199,49 +211,79 @@ def _with_mistakes(
     )
 
 
-def _find_known_mistakes(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:
-    """Yield sentences for the known mistakes that lead to exactly these position ids.
+class _WrongNumbering(NamedTuple):
+    """A known mistake with position ids: the sentence that names it, and the ids that it leads to."""
 
-    For a model with M-RoPE (ids for time, rows and columns of images), the ids are built again by
-    rules with one mistake each, such as numbering patches instead of tokens.
+    sentence: str
+    make_ids: Callable[[], Indices]
+
+    def makes(self, found: Indices) -> bool:
+        """Return True if the mistake leads to exactly these ids."""
+        with suppress(ParameterError):  # A mistake may not fit the sizes of an image.
+            return np.array_equal(found, self.make_ids())
+        return False
+
+
+def _find_known_mistakes(case: _Case, found: Indices, expected: Indices) -> list[str]:
+    """Return sentences for the known mistakes that lead to exactly these position ids.
+
+    They come in this order: transposed ids, axes in another order, and mistakes of numbering, such as
+    patches that are numbered instead of tokens.
     """
-    yield from _find_wrong_axes(case.rules, found, expected)
-    if case.rules.mrope is not None:
-        for reason, wrong_rules in _make_wrong_rules(case.rules.mrope):
-            with suppress(ParameterError):  # A mistake may not fit the sizes of an image.
-                if np.array_equal(found, case.ids(replace(case.rules, mrope=wrong_rules))):
-                    yield reason
-    if case.rules.style:
-        yield from _find_ids_before_packing(case, found, expected)
-    yield from _find_counted_padding(case, found, expected)
+    sentence = f"they are transposed: {found.shape} instead of {expected.shape}"
+    transposed = [_WrongNumbering(sentence, expected.transpose)]
+    # Ids that are equal along two axes fit several orders, of which one is named.
+    exchanged = islice(_select_makers(_list_orders(case.rules, expected), found), 1)
+    others = _select_makers(_list_mistakes(case, expected), found)
+    mistakes = [*_select_makers(transposed, found), *exchanged, *others]
+    return [mistake.sentence for mistake in mistakes]
 
 
-def _find_wrong_axes(rules: IdRules, found: Indices, expected: Indices) -> Iterator[str]:
-    """Yield a sentence if ids are transposed, or if their axes are in another order.
+def _select_makers(
+    mistakes: Iterable[_WrongNumbering], found: Indices
+) -> Iterator[_WrongNumbering]:
+    """Yield those of some mistakes that lead to exactly these ids."""
+    for mistake in mistakes:
+        if mistake.makes(found):
+            yield mistake
+
+
+def _list_orders(rules: IdRules, expected: Indices) -> Iterator[_WrongNumbering]:
+    """Yield the wrong orders of the axes of a position: rows, columns, time instead of time, rows, columns.
 
     M-RoPE's ids are (3, L), with an axis each for time, rows and columns; those of diffusion models
-    such as Flux, which have a style, are (L, 3).
+    such as Flux, which have a style, are (L, 3). Ids of other models, (L,), have one axis only.
     """
-    if found.ndim == expected.ndim == 2 and np.array_equal(found.T, expected):
-        yield f"they are transposed: {found.shape} instead of {expected.shape}"
     axis = -1 if rules.style else 0
     names = ("time", "rows", "columns", "text") if rules.style else AXES
-    order = _find_other_order(found, expected, axis)
-    if order is not None:
-        words = ", ".join(names[index] for index in order)
-        yield f"the axes are in another order: {words}"
-
-
-def _find_other_order(found: Indices, expected: Indices, axis: int) -> tuple[int, ...] | None:
-    """Return the order in which ids have the axes of a position; None if it is no other order."""
     count = expected.shape[axis]
-    if expected.ndim < 2 or found.shape != expected.shape or count > MAX_PERMUTED:
-        return None
+    if expected.ndim < 2 or count > MAX_PERMUTED:
+        return
     _, *others = permutations(range(count))  # The first one is the right order.
     for order in others:
-        if np.array_equal(found, expected.take(order, axis=axis)):
-            return order
-    return None
+        words = ", ".join(names[index] for index in order)
+        sentence = f"the axes are in another order: {words}"
+        yield _WrongNumbering(sentence, partial(np.take, expected, order, axis))
+
+
+def _list_mistakes(case: _Case, expected: Indices) -> Iterator[_WrongNumbering]:
+    """Yield the known mistakes that are possible for such prompts and such a model.
+
+    For a model with M-RoPE (ids for time, rows and columns of images), the ids are built again by
+    rules with one mistake each, such as numbering patches instead of tokens. Only ids of a batch,
+    or with a mask, can count padding like text.
+    """
+    if case.rules.mrope is not None:
+        for sentence, wrong_rules in _make_wrong_rules(case.rules.mrope):
+            yield _WrongNumbering(
+                sentence, partial(case.ids, replace(case.rules, mrope=wrong_rules))
+            )
+    if case.rules.style:
+        yield from _list_ids_before_packing(case, expected)
+    is_padded = case.attention_mask is not None or len(case.prompts) > 1
+    if is_padded:
+        sentence = "padding is counted: the attention mask is ignored"
+        yield _WrongNumbering(sentence, partial(case.ids_counting_padding, expected.shape))
 
 
 def _make_wrong_rules(rules: MropeRules) -> Iterator[tuple[str, MropeRules]]:
@@ -277,23 +319,18 @@ def _make_wrong_rules(rules: MropeRules) -> Iterator[tuple[str, MropeRules]]:
     yield "all axes count tokens, as for text alone", replace(rules, is_flat=True)
 
 
-def _find_ids_before_packing(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:
-    """Yield a sentence if ids of a diffusion model belong to latents, not to tokens of 2 × 2 latents.
+def _list_ids_before_packing(case: _Case, expected: Indices) -> Iterator[_WrongNumbering]:
+    """Yield mistakes of a diffusion model: ids that belong to latents, not to tokens of 2 × 2 latents.
 
     An image of 4 × 6 tokens has 8 × 12 latents. Its ids are wrong if there are as many of them as
     latents, or if they are those of every other latent, so that rows are numbered 0, 2, 4, 6.
     """
+    sentence = "they are built before packing: 2 × 2 latents make one token"
     latents = tuple(map(_in_latents, case.prompts[0]))
-    before_packing = case.rules.row(latents)
-    reason = "they are built before packing: 2 × 2 latents make one token"
-    if np.array_equal(found, before_packing):
-        yield reason
-    if found.shape != expected.shape:
-        return
+    yield _WrongNumbering(sentence, partial(case.rules.row, latents))
     every_other = expected.copy()  # (tokens, axes): time, rows, columns, …
     every_other[:, 1:3] *= 2
-    if np.array_equal(found, every_other):
-        yield reason
+    yield _WrongNumbering(sentence, every_other.copy)
 
 
 def _in_latents(segment: Segment) -> Segment:
@@ -302,17 +339,6 @@ def _in_latents(segment: Segment) -> Segment:
         return segment
     frames, rows, columns = segment.grid
     return replace(segment, grid=(frames, 2 * rows, 2 * columns))
-
-
-def _find_counted_padding(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:
-    """Yield that padding is counted like text: positions do not start at the first token."""
-    is_padded = case.attention_mask is not None or len(case.prompts) > 1
-    if not is_padded or found.shape != expected.shape:
-        return
-    with suppress(ParameterError):  # A prompt may be too long for these ids.
-        counted = case.ids_counting_padding(found.shape[-1])
-        if counted.size == found.size and np.array_equal(found.reshape(counted.shape), counted):
-            yield "padding is counted: the attention mask is ignored"
 
 
 def _find_first_wrong_segment(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:

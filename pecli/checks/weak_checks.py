@@ -47,10 +47,13 @@ def find_weaknesses(tables: Tables, tolerance: Tolerance) -> list[Doubt]:
 
 
 def _find_unequal_lengths(tables: Tables) -> Iterator[Doubt]:
+    """Yield a doubt if the cosines have another number of rows than the sines: 4,096 and 2,048.
+
+    Then each is a table of a scheme of its own, so that there are two schemes.
+    """
     lengths: dict[str, int] = {}
     for scheme, found in tables.items():
-        for name in found:
-            lengths[name] = scheme.value_of("seq_len", 0)
+        lengths |= dict.fromkeys(found, scheme.value_of("seq_len", 0))
     is_pair = len(tables) == 2 and {*lengths} == {"cos", "sin"}
     if is_pair and lengths["cos"] != lengths["sin"]:
         yield UnequalLengths(lengths["cos"], lengths["sin"])
@@ -60,6 +63,10 @@ def _find_undetectable(
     scheme: Scheme, found: Iterable[str], names: Collection[str]
 ) -> Iterator[Doubt]:
     """Yield a doubt for each mistake that no number of such rows shows.
+
+    At position 0 all angles are 0, so that no rotation is seen. Frequencies do not contain YaRN's
+    attention factor, which multiplies cosines. M-RoPE's sections choose among positions in time,
+    rows and columns, which for text are all the same.
 
     Args:
         scheme: The expected scheme.
@@ -77,6 +84,7 @@ def _find_undetectable(
 
 
 def _is_only_position_0(scheme: Scheme) -> bool:
+    """Return True if a table has no row but that of position 0, or several of it."""
     positions = scheme.value_of("positions")
     if positions:
         return {*positions} == {0}

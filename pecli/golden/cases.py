@@ -139,7 +139,7 @@ def _scheme_of_row(row: NamedValues) -> Any:
 
 
 def _table_case(name: str, tests: str, scheme: Scheme) -> GoldenCase:
-    """Return the case of a scheme's tables."""
+    """Return the case of a scheme's tables, in float64, from which ports in all dtypes are judged."""
     exact = replace(scheme, dtype="float64")
     return GoldenCase(
         name=name,

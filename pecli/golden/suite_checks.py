@@ -66,7 +66,10 @@ def _incomplete(folder: str, missing: list[str], count: int) -> Check:
 def _file_checks(
     entries: Mapping[str, Entry], file: str, tolerance: Tolerance | None
 ) -> list[Check]:
-    """Return a check per case that a file of answers has tensors of."""
+    """Return a check per case that a file of answers has tensors of.
+
+    `rope.cos` and `rope.sin` are two tensors of the case `rope`, which is checked once.
+    """
     answers: dict[str, dict[str, Array]] = {}
     for name, array in load(file).items():
         case, tensor = _answered_tensor(entries, file, name)
@@ -179,7 +182,11 @@ def _mistake_problems(entry: Entry, result: Verification) -> tuple[str, ...]:
 def _verify_answer(
     entry: Entry, answers: Mapping[str, Array], tolerance: Tolerance | None
 ) -> Verification:
-    """Compare a port's tensors with a case, within its tolerance for their dtype by default."""
+    """Compare a port's tensors with a case, within its tolerance for their dtype by default.
+
+    Rotated vectors and attention factors are compared with the files of the suite; tables with those
+    of the scheme, so that mistakes in them are named.
+    """
     entry.check_files()
     if tolerance is None:
         tolerance = Tolerance(atol=_largest_tolerance(entry, answers))

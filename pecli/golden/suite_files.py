@@ -4,6 +4,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from pecli.golden.suite_index import INDEX, Entry, entry_json, sha256_of, write_
 NARROW_DTYPES: tuple[str, ...] = ("float32", "float16", "bfloat16")
 DTYPES = ("float64", *NARROW_DTYPES)
 HEX = "hex"  # the list of float64 numbers as hexadecimal text
+NO_NUMBERS = "has no shape and numbers"
 NOT_FINITE = frozenset({"nan", "inf", "-inf"})  # texts for numbers that JSON lacks
 
 
@@ -199,18 +201,20 @@ def _read_tensor(contents: Contents, spelled: object) -> Array:
 
     A list of numbers that is damaged is an error: the next narrower one does not stand in for it.
     """
-    if not isinstance(spelled, dict) or not isinstance(spelled.get("shape"), list):
-        raise contents.error("has no shape and numbers")
+    match spelled:
+        case {"shape": [*sides], **lists}:
+            pass
+        case _:
+            raise contents.error(NO_NUMBERS)
     for name, dtype in NUMBERS.items():
-        if name in spelled:
-            values = _list_of(contents, spelled, name)
-            numbers = _read_array(contents, values, dtype, spelled["shape"])
-            _check_other_lists(contents, spelled, numbers, name)
+        if name in lists:
+            numbers = _read_array(contents, _list_of(contents, lists, name), dtype, sides)
+            _check_other_lists(contents, lists, numbers, name)
             return numbers
-    raise contents.error("has no shape and numbers")
+    raise contents.error(NO_NUMBERS)
 
 
-def _list_of(contents: Contents, spelled: Mapping[str, object], name: str) -> list[object]:
+def _list_of(contents: Contents, spelled: Mapping[Any, object], name: str) -> list[object]:
     """Return one list of a tensor, such as its `hex` numbers."""
     values = spelled[name]
     if not isinstance(values, list):
@@ -219,7 +223,7 @@ def _list_of(contents: Contents, spelled: Mapping[str, object], name: str) -> li
 
 
 def _check_other_lists(
-    contents: Contents, spelled: Mapping[str, object], numbers: Array, name: str
+    contents: Contents, spelled: Mapping[Any, object], numbers: Array, name: str
 ) -> None:
     """Raise a FileError unless the lists of all dtypes hold the same numbers, each rounded once.
 
@@ -232,7 +236,7 @@ def _check_other_lists(
         name: The name of that list.
     """
     for other in (HEX, *NARROW_DTYPES):
-        if other == name or other not in spelled:
+        if other not in spelled:
             continue
         stored = _read_list(contents, spelled, other, list(numbers.shape))
         problem = f"has {other} numbers that are not its {name} numbers"
@@ -240,9 +244,12 @@ def _check_other_lists(
 
 
 def _read_list(
-    contents: Contents, spelled: Mapping[str, object], name: str, shape: Sequence[object]
+    contents: Contents, spelled: Mapping[Any, object], name: str, shape: Sequence[object]
 ) -> Array:
-    """Return one list of a tensor's JSON, `hex` or a dtype, as an array of its dtype."""
+    """Return one list of a tensor's JSON, `hex` or a dtype, as an array of its dtype.
+
+    ["0x1.8p+1"] of `hex` is the float64 number 3; [3.0] of `float16` is rounded to float16.
+    """
     values = _list_of(contents, spelled, name)
     if name == HEX:
         numbers: list[object] = [_number_of_hex(contents, text) for text in values]
@@ -284,6 +291,12 @@ def _read_array(
     contents: Contents, values: Sequence[object], dtype: type[np.generic], sides: Sequence[object]
 ) -> Array:
     """Return numbers of JSON as an array of a dtype and shape.
+
+    Args:
+        contents: The file, for the error.
+        values: The numbers; texts such as "nan" stand for those that JSON lacks.
+        dtype: The dtype.
+        sides: The shape, as JSON has it: [2, 64].
 
     Raises:
         FileError: If one is not a number, the dtype cannot hold it, or they do not fill the shape.

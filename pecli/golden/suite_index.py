@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from pecli.engine import __version__
 from pecli.engine.named_values import JsonObject, NamedValues
@@ -29,6 +30,8 @@ MAX_INDEX = 16 << 20  # bytes
 MAX_CASE = 64 << 20  # bytes of a case's file
 SETTINGS = frozenset({"offset", "positions", "layout", "trailing", "inverse", "shift", "seq_axis"})
 """Keyword arguments of `apply` that a case may have."""
+IsRight = Callable[[object], bool]
+"""Returns False for a value that the index must not have."""
 
 
 @dataclass(frozen=True)
@@ -196,9 +199,7 @@ def _read_settings(about: Contents, row: NamedValues) -> NamedValues:
 
 def _read_scheme(about: Contents, row: NamedValues) -> Scheme:
     """Return the scheme of a case; raise a FileError if its parameters do not make one."""
-    parameters = row.get("parameters")
-    if not isinstance(parameters, dict):
-        raise about.error("has no parameters by name")
+    parameters = _read_object(about, row, "parameters", "has no parameters by name")
     try:
         scheme: Scheme = scheme_named(row.get("scheme"))(**parameters)
     except ParameterError as problem:
@@ -229,12 +230,34 @@ def _reason_of_edit(about: Contents, edit: object) -> str:
     raise about.error("has an edit without a kind")
 
 
-def _read_tolerances(about: Contents, row: Mapping[str, object]) -> dict[str, float]:
+def _read_object(
+    about: Contents,
+    row: NamedValues,
+    key: str,
+    problem: str,
+    is_right: IsRight = lambda value: True,
+) -> dict[str, Any]:
+    """Return an object of a case by its key, such as {"cos": [12, 64]} of `tensors`.
+
+    Args:
+        about: The case, for the error.
+        row: The case.
+        key: The key.
+        problem: The rest of the sentence if it is no object, or if one of its values is wrong.
+        is_right: Returns False for a wrong value.
+
+    Raises:
+        FileError: It is no object, or one of its values is wrong.
+    """
+    values = row.get(key)
+    if not isinstance(values, dict) or not all(map(is_right, values.values())):
+        raise about.error(problem)
+    return values
+
+
+def _read_tolerances(about: Contents, row: NamedValues) -> dict[str, float]:
     """Return the largest error by dtype: {"float32": 1e-6, …}."""
-    tolerances = row.get("tolerances")
-    if not isinstance(tolerances, dict) or not all(map(_is_tolerance, tolerances.values())):
-        raise about.error("has no tolerances by dtype")
-    return tolerances
+    return _read_object(about, row, "tolerances", "has no tolerances by dtype", _is_tolerance)
 
 
 def _is_tolerance(value: object) -> bool:
@@ -243,11 +266,11 @@ def _is_tolerance(value: object) -> bool:
     return 0 <= value <= sys.float_info.max  # A text can state 10^400 as an integer.
 
 
-def _read_shapes(about: Contents, row: Mapping[str, object]) -> dict[str, tuple[int, ...]]:
+def _read_shapes(about: Contents, row: NamedValues) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the tensors by name: {"cos": (12, 64), …}."""
-    shapes = row.get("tensors")
-    if not isinstance(shapes, dict) or not shapes or not all(map(_is_shape, shapes.values())):
-        raise about.error("has no shapes of tensors by name")
+    problem = "has no shapes of tensors by name"
+    shapes = _read_object(about, row, "tensors", problem, _is_shape)
+    about.refuse_if(not shapes, problem)
     return {name: tuple(shape) for name, shape in shapes.items()}
 
 
@@ -257,11 +280,15 @@ def _is_shape(value: object) -> bool:
     return all(type(side) is int and side > 0 for side in value)
 
 
-def _read_files(about: Contents, row: Mapping[str, object]) -> dict[str, str]:
-    """Return digests by file names, which are names within the suite's folder."""
-    files = row.get("files")
-    if not isinstance(files, dict) or not files:
-        raise about.error("has no sha256 of files by name")
+def _read_files(about: Contents, row: NamedValues) -> dict[str, str]:
+    """Return digests by file names: {"rope.json": "9f86d08…"}.
+
+    Raises:
+        FileError: There are none, or a name leads out of the suite's folder, as `../x` does.
+    """
+    problem = "has no sha256 of files by name"
+    files = _read_object(about, row, "files", problem)
+    about.refuse_if(not files, problem)
     for file, digest in files.items():
         about.refuse_if(not isinstance(digest, str), f"has no sha256 of {quoted(file)}")
         is_name = file not in ("", ".", "..") and not {"/", "\\", "\0"} & {*file}

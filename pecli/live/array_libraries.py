@@ -11,11 +11,17 @@ from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import cast
 
+import numpy as np
+
 from pecli.engine.arrays import Array, ForeignArray, like
 from pecli.errors import ParameterError, nearest, quoted
 
 NUMPY = "numpy"
 MAX_SEARCHED = 200  #: functions and modules that are searched for a library
+
+
+def _numpy_sample() -> ForeignArray:
+    return np.zeros(0)
 
 
 def _torch_sample() -> ForeignArray:
@@ -44,7 +50,7 @@ class ArrayLibrary:
     name: str
     module: str
     half_precision: str
-    sample: Callable[[], ForeignArray] | None
+    sample: Callable[[], ForeignArray]
 
     @property
     def is_imported(self) -> bool:
@@ -52,15 +58,14 @@ class ArrayLibrary:
 
     def array(self, values: Array) -> ForeignArray:
         """Return a copy of NumPy's array as one of this library."""
-        copy = values.copy()
-        return copy if self.sample is None else like(self.sample(), copy)
+        return like(self.sample(), values.copy())
 
 
 LIBRARIES = {
     "torch": ArrayLibrary("torch", "torch", "bfloat16", _torch_sample),
     "jax": ArrayLibrary("jax", "jax", "bfloat16", _jax_sample),
     "mlx": ArrayLibrary("mlx", "mlx.core", "bfloat16", _mlx_sample),
-    NUMPY: ArrayLibrary(NUMPY, NUMPY, "float16", None),
+    NUMPY: ArrayLibrary(NUMPY, NUMPY, "float16", _numpy_sample),
 }
 
 
@@ -108,7 +113,10 @@ def _packages_used_by(function: Callable[..., object]) -> set[str]:
 
 
 def _packages_of(value: object) -> set[str]:
-    """Return the packages that a value comes from; an object may inherit from a library's class."""
+    """Return the packages that a value comes from: torch for `torch.cos`, and for the module `torch.nn`.
+
+    An object comes from those of all its classes: a module of yours inherits from torch.nn.Module.
+    """
     if isinstance(value, ModuleType):
         modules = [value.__name__]
     elif inspect.isroutine(value):
@@ -126,7 +134,11 @@ def _package_of(module: str) -> str:
 
 
 def _values_named_by(value: object) -> list[object]:
-    """Return the functions and modules that the code of a callable names: its next search steps."""
+    """Return the functions and modules that the code of a callable names, which are searched next.
+
+    Of `def f(x): return helper(np.cos(x))` they are helper and np. A value that is not written in
+    Python, such as np.cos itself, names none.
+    """
     if isinstance(value, functools.partial):
         return [value.func]
     function = _function_of(value)
@@ -149,7 +161,10 @@ def _closure_of(function: FunctionType) -> list[object]:
 
 
 def _libraries_imported_in(function: FunctionType) -> list[object]:
-    """Return libraries that a function imports in its body: their names are not globals."""
+    """Return libraries that a function imports in its body: their names are not globals.
+
+    `def f(x): import torch; return torch.cos(x)` has no global variable `torch`.
+    """
     names = LIBRARIES.keys() & sys.modules.keys()
     return [sys.modules[name] for name in function.__code__.co_names if name in names]
 

@@ -18,18 +18,19 @@ class CallPositions(NamedTuple):
     """The positions of the tokens of a call.
 
     Attributes:
-        positions: (batch, L), or (axes, batch, L) as the caller gave them.
+        positions: (batch, L), or (axes, batch, L) as the caller gave them; None if no argument has an
+            axis of tokens.
         attention_mask: 0 for padding, (batch, L), if positions count only tokens.
         is_start_stated: False if nothing states the position of the first token, so that 0 was assumed.
     """
 
-    positions: Array
+    positions: Array | None
     attention_mask: Array | None = None
     is_start_stated: bool = True
 
 
-def token_positions(arguments: Arguments) -> CallPositions | None:
-    """Return the positions that the tokens of a call should have; None if there is no axis of tokens.
+def token_positions(arguments: Arguments) -> CallPositions:
+    """Return the positions that the tokens of a call should have.
 
     Position ids of the caller count, unless they are 0, 1, 2, … although the attention mask states
     left padding. Without ids, tokens are counted: those of the mask, or all from the end of the
@@ -41,7 +42,7 @@ def token_positions(arguments: Arguments) -> CallPositions | None:
     if ids is not None and not _ignores_padding(ids, mask):
         return CallPositions(ids)
     if shape is None:
-        return None
+        return CallPositions(None)
     if mask is not None and mask.shape[-1] >= shape.length:
         return _counted_by_mask(mask, shape.length)
     return _counted_from_cache(arguments, shape)
@@ -134,7 +135,10 @@ def _mask_of(values: Mapping[str, object]) -> Array | None:
 
 
 def _start(arguments: Arguments) -> int | None:
-    """Return the position of the first token: the number of tokens in the cache, if it is stated."""
+    """Return the position of the first token; None if no argument states it.
+
+    It is an argument such as start_pos = 12, or the number of tokens that the cache holds already.
+    """
     start = arguments.start()
     if start is not None:
         return start

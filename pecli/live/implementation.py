@@ -18,6 +18,7 @@ from pecli.engine.arrays import Array, Indices, as_dtype, as_numpy, numbers
 from pecli.engine.named_values import JsonObject
 from pecli.errors import KindError, ParameterError, PecliError
 from pecli.live.array_libraries import ArrayLibrary, library_named, library_of
+from pecli.live.rotations import results_in
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, load_model
 
@@ -30,6 +31,14 @@ MAX_FAR = 131_072
 DEFAULT_CONTEXT = 4096  #: if the configuration states none
 QUERY_HEADS = 4
 KEY_HEADS = 2
+HEADS_BY_ARGUMENT_COUNT: Mapping[int, Mapping[str, int]] = {
+    1: {},
+    2: {"x": QUERY_HEADS},
+    3: {"q": QUERY_HEADS, "k": KEY_HEADS},
+}
+"""The vectors that a function takes beside positions, and their numbers of heads, by how many arguments it takes."""
+ANY_ARGUMENTS = (inspect.Parameter("arguments", inspect.Parameter.VAR_POSITIONAL),)
+"""Parameters of a function that has no signature, as some that are written in C."""
 UNEXPLAINED = "values differ, and no known mistake explains it"
 
 
@@ -60,25 +69,32 @@ class TrialCase(NamedTuple):
 
 
 class CaseResult(NamedTuple):
-    """The answer for one case: a verification, or the error that the function ended with."""
+    """The answer for one case.
+
+    Attributes:
+        name: What the case tests.
+        verification: The answer; without tensors if the function ended with an error.
+        error: That error; empty if there was none.
+    """
 
     name: str
-    verification: Verification | None
+    verification: Verification
     error: str = ""
+
+    @classmethod
+    def of_error(cls, name: str, error: str) -> "CaseResult":
+        """Return the answer for a case in which the function ended with an error."""
+        failed = Verification(file=name, scheme="", tensors=(), problems=(error,))
+        return cls(name, failed, error)
 
     @property
     def passed(self) -> bool:
-        return self.verification is not None and self.verification.passed
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        if self.verification is None:
-            return (self.error,)
-        return self.verification.diagnosis
+        return self.verification.passed
 
     def lines(self) -> list[str]:
         """Return a sentence per reason of a failure, after the name of the case."""
-        return [f"{self.name}: {reason}" for reason in self.reasons or (UNEXPLAINED,)]
+        reasons = self.verification.diagnosis or (UNEXPLAINED,)
+        return [f"{self.name}: {reason}" for reason in reasons]
 
     def as_json(self) -> JsonObject:
         return {
@@ -91,10 +107,9 @@ class CaseResult(NamedTuple):
     @property
     def max_abs_error(self) -> float | None:
         """The largest error of all tensors; None if nothing could be compared."""
-        if self.verification is None:
-            return None
-        errors = [tensor.max_abs_error for tensor in self.verification.tensors]
-        return max((error for error in errors if error is not None), default=None)
+        tensors = self.verification.tensors
+        errors = [tensor.max_abs_error for tensor in tensors if tensor.max_abs_error is not None]
+        return max(errors, default=None)
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,11 +133,11 @@ class ImplementationCheck(Answer):
     @property
     def diagnosis(self) -> tuple[str, ...]:
         """Sentences on the first case that failed, and on those that passed; empty after a pass."""
-        first_failed = next((case for case in self.cases if not case.passed), None)
-        if first_failed is None:
-            return ()
-        lines = first_failed.lines()
+        failed = [case for case in self.cases if not case.passed]
         passed = [case.name for case in self.cases if case.passed]
+        if not failed:
+            return ()
+        lines = failed[0].lines()
         if passed:
             lines.append(f"right are: {'; '.join(passed)}")
         return tuple(lines)
@@ -194,7 +209,7 @@ def check(
         encodings=encodings,
         encoding=_rotary_encoding(encodings, layer_type),
         library=_array_library(function, arrays),
-        argument_count=_argument_count(function),
+        head_counts=_head_counts(function),
         tolerance=tolerance_of(tolerance, None, atol, rtol),
     )
     results = trial.results(with_reasons=reasons)
@@ -221,29 +236,27 @@ def _name_of(function: object) -> str:
     return str(function.__name__) if hasattr(function, "__name__") else type(function).__name__
 
 
-def _argument_count(function: Callable[..., object]) -> int:
-    """Return how many arguments a function is called with: 1, 2 or 3.
+def _head_counts(function: Callable[..., object]) -> Mapping[str, int]:
+    """Return the vectors that a function takes beside positions, each with its number of heads.
 
-    One without a signature, or that takes any number, is called with (q, k, positions).
+    For `def rotate(q, k, positions)` they are {"q": 4, "k": 2}; for `def tables(positions)` there
+    are none. A function that takes any number of arguments is called with (q, k, positions).
 
     Raises:
-        KindError: It requires another number of arguments.
+        KindError: It requires another number of arguments than 1, 2 or 3.
     """
     parameters = _parameters_of(function)
-    if parameters is None:
-        return 3
     count = sum(map(_is_required, parameters))
-    takes_any_number = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters)
-    if count < 3 and takes_any_number:
-        return 3
-    if count not in (1, 2, 3):
+    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
+        count = max(count, 3)
+    if count not in HEADS_BY_ARGUMENT_COUNT:
         rule = "it must take (q, k, positions), (x, positions) or (positions)"
         raise KindError("function", f"a function of {count} arguments", rule, "wrap it in a lambda")
-    return count
+    return HEADS_BY_ARGUMENT_COUNT[count]
 
 
-def _parameters_of(function: Callable[..., object]) -> list[inspect.Parameter] | None:
-    """Return the parameters of a function; None if it has no signature, as some of C have none."""
+def _parameters_of(function: Callable[..., object]) -> Sequence[inspect.Parameter]:
+    """Return the parameters of a function; those of `f(*arguments)` if it has no signature."""
     called = function
     # A module of torch takes any arguments, and passes them on to its forward.
     if hasattr(function, "forward"):
@@ -251,7 +264,7 @@ def _parameters_of(function: Callable[..., object]) -> list[inspect.Parameter] |
     try:
         return [*inspect.signature(called).parameters.values()]
     except (TypeError, ValueError):
-        return None
+        return ANY_ARGUMENTS
 
 
 def _is_required(parameter: inspect.Parameter) -> bool:
@@ -262,13 +275,22 @@ def _is_required(parameter: inspect.Parameter) -> bool:
 
 @dataclass(frozen=True)
 class _Trial:
-    """An implementation, and the encoding that it is compared with."""
+    """An implementation, and the encoding that it is compared with.
+
+    Attributes:
+        function: The implementation.
+        encodings: The model.
+        encoding: The encoding of the layers that are checked.
+        library: The library whose arrays the function takes.
+        head_counts: The vectors that it takes beside positions, by name; none if it makes tables.
+        tolerance: The errors that pass; if it is exact, those of a right implementation.
+    """
 
     function: Callable[..., object]
     encodings: ModelEncodings
     encoding: Encoding
     library: ArrayLibrary
-    argument_count: int
+    head_counts: Mapping[str, int]
     tolerance: Tolerance
 
     def results(self, with_reasons: bool) -> tuple[CaseResult, ...]:
@@ -297,8 +319,7 @@ class _Trial:
             TrialCase("decoding at an offset", np.array(OFFSETS)[:, None]),
             TrialCase("far positions", _two_of(range(end - FAR_ROWS, end))),
         ]
-        returns_only_tables = self.argument_count == 1
-        if not returns_only_tables:
+        if self.head_counts:
             half = self.library.half_precision
             cases.append(TrialCase(half, _two_of(range(LENGTH)), dtype=half))
         return cases
@@ -308,12 +329,11 @@ class _Trial:
 
         An exception of the function is the result «it raised ValueError: …».
         """
+        verify = self._verify_vectors if self.head_counts else self._verify_tables
         try:
-            if self.argument_count == 1:
-                return CaseResult(case.name, self._verify_tables(case, reasons))
-            return CaseResult(case.name, self._verify_vectors(case, reasons))
+            return CaseResult(case.name, verify(case, reasons))
         except PecliError as problem:
-            return CaseResult(case.name, None, str(problem))
+            return CaseResult.of_error(case.name, str(problem))
 
     def _call(self, *arrays: Array) -> object:
         """Call the function with arrays of its library.
@@ -369,16 +389,13 @@ class _Trial:
     def _random_vectors(self, case: TrialCase) -> dict[str, Array]:
         """Return random queries and keys (batch, heads, L, D), the same ones every time.
 
-        A function of two arguments gets only one tensor `x`. With latent attention (DeepSeek), D
-        are only the channels that rotate, which the model's own code splits off before.
+        With latent attention (DeepSeek), D are only the channels that rotate, which the model's own
+        code splits off before.
         """
         generator = np.random.default_rng(0)
         batch, length = case.positions.shape
-        head_counts = {"q": QUERY_HEADS, "k": KEY_HEADS}
-        if self.argument_count == 2:
-            head_counts = {"x": QUERY_HEADS}
         vectors: dict[str, Array] = {}
-        for name, heads in head_counts.items():
+        for name, heads in self.head_counts.items():
             values = generator.standard_normal((batch, heads, length, self._channels))
             vectors[name] = as_dtype(values, case.dtype)
         return vectors
@@ -437,7 +454,7 @@ def _rotated_by_name(output: object, before: Mapping[str, Array]) -> dict[str, A
     Raises:
         ParameterError: There is another number of them, or they have other shapes.
     """
-    results: Sequence[object] = output if isinstance(output, (tuple, list)) else [output]
+    results = results_in(output)
     if len(results) != len(before):
         given = f"of {len(results)}"
         raise ParameterError("function's result", given, f"it must be {', '.join(before)}")

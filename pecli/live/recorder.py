@@ -2,8 +2,8 @@
 
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial, wraps
 from types import FrameType
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from pecli.checks.recorded.run_tensors import (
     layer_of,
 )
 from pecli.engine.arrays import Array, as_numpy
-from pecli.files.torch_module import HookHandle, TorchModule, TorchTensor, check_has_values
+from pecli.files.torch_module import TorchModule, TorchTensor, check_has_values
 from pecli.live.call_positions import token_positions
 from pecli.live.rotations import (
     Arguments,
@@ -64,19 +64,14 @@ class RunningRotation(NamedTuple):
     heads: Mapping[str, str]
 
 
-@contextmanager
-def _without_compiler() -> Iterator[None]:
-    """Run what `torch.compile` has compiled as it was written: kernels call no Python functions.
+class _EveryLayer(Container[object]):
+    """The numbers of all layers."""
 
-    The functions of the model are the same, so that a wrong one shows; a mistake of the compiler
-    itself does not. Versions of torch before 2.6 cannot be told to, and record nothing of it.
-    """
-    torch = sys.modules.get("torch")
-    if torch is None or not hasattr(torch, "compiler") or not hasattr(torch.compiler, "set_stance"):
-        yield
-        return
-    with torch.compiler.set_stance("force_eager"):
-        yield
+    def __contains__(self, number: object) -> bool:
+        return True
+
+
+EVERY_LAYER = _EveryLayer()
 
 
 class ModelRecorder:
@@ -94,7 +89,7 @@ class ModelRecorder:
             layers: The numbers of the layers to record; None for all.
         """
         self.model = model
-        self.layers = layers
+        self.layers: Container[object] = EVERY_LAYER if layers is None else layers
         self.run = RecordedRun()
         self._modules = dict(model.named_modules())
         self._rotary = _rotary_modules(self._modules)
@@ -111,27 +106,23 @@ class ModelRecorder:
         Modules get hooks, which torch calls before and after them. Functions such as
         `apply_rotary_pos_emb` are replaced where the model's code looks them up.
         """
-        handles: list[HookHandle] = []
-        patched: list[PatchPoint] = []
-        try:
+        with ExitStack() as undo:
             for name, module in self._modules.items():
-                handles += self._hooks_of(name, module)
+                self._add_hooks(undo, name, module)
             for point in rotating_functions(self.model):
-                patched.append(point)
+                undo.callback(_replace, point, point.original)
                 _replace(point, self._recording_wrapper(point.original))
-            with _without_compiler():
-                yield
-        finally:
-            for point in reversed(patched):
-                _replace(point, point.original)
-            for handle in handles:
-                handle.remove()
+            with suppress(KeyError, AttributeError):  # Without torch, or with one before 2.6.
+                undo.enter_context(_without_compiler())
+            yield
 
-    def _hooks_of(self, name: str, module: TorchModule) -> Iterator[HookHandle]:
-        """Install the hooks of a module; each is yielded as soon as it has to be removed again."""
-        yield module.register_forward_pre_hook(partial(self._enter_module, name), with_kwargs=True)
+    def _add_hooks(self, undo: ExitStack, name: str, module: TorchModule) -> None:
+        """Install the hooks of a module, which are removed when the context ends."""
+        enter = partial(self._enter_module, name)
+        undo.callback(module.register_forward_pre_hook(enter, with_kwargs=True).remove)
         leave = partial(self._leave_module, name)
-        yield module.register_forward_hook(leave, with_kwargs=True, always_call=True)
+        handle = module.register_forward_hook(leave, with_kwargs=True, always_call=True)
+        undo.callback(handle.remove)
 
     def _recording_wrapper(self, function: Function) -> Function:
         """Return a function that does the same, and records the vectors before and after.
@@ -173,10 +164,7 @@ class ModelRecorder:
     def _is_of_interest(self, path: str) -> bool:
         """Return True unless a module is in a layer that is not to be recorded."""
         number = layer_of(path)
-        return number is None or self._is_recorded_layer(number)
-
-    def _is_recorded_layer(self, number: int) -> bool:
-        return self.layers is None or number in self.layers
+        return number is None or number in self.layers
 
     def _enter_module(
         self, name: str, module: TorchModule, args: Positional, kwargs: ByName
@@ -185,6 +173,12 @@ class ModelRecorder:
 
         The outermost module begins a new call of the model. A rotary module begins a rotation,
         whose arguments are copied, as it may overwrite them.
+
+        Args:
+            name: The path of the module in the model.
+            module: The module.
+            args: Its arguments.
+            kwargs: Its arguments by name.
         """
         if not self._stack:
             self._call = _Call.begin(Arguments.of(module.forward, args, kwargs))
@@ -247,12 +241,16 @@ class ModelRecorder:
         self._call.add_tables(path, _tables_in(output))
 
     def _end_call(self) -> None:
-        """Add the call that has ended to the run, unless nothing of it was recorded."""
+        """Add the call that has ended to the run, unless nothing of it was recorded.
+
+        Only here it is known which layers ran without a rotation, and which ids followed on the call
+        before.
+        """
         recorded = self._call.recorded
         if not recorded.tensors:
             return
-        unrotated = self._call.layers_without_rotation(self._modules)
-        recorded.unrotated_layers = tuple(filter(self._is_recorded_layer, sorted(unrotated)))
+        unrotated = sorted(self._call.layers_without_rotation(self._modules))
+        recorded.unrotated_layers = tuple(number for number in unrotated if number in self.layers)
         if self.run.calls:
             self._call.continue_from(self.run.calls[-1])
         self.run.calls.append(recorded)
@@ -278,10 +276,9 @@ class _Call:
         """Begin a call; the arguments of the model state the positions of its tokens."""
         call = cls()
         tokens = token_positions(arguments)
-        if tokens is not None:
-            call.recorded.positions = tokens.positions
-            call.recorded.attention_mask = tokens.attention_mask
-            call._is_start_stated = tokens.is_start_stated
+        call.recorded.positions = tokens.positions
+        call.recorded.attention_mask = tokens.attention_mask
+        call._is_start_stated = tokens.is_start_stated
         return call
 
     def add(self, name: str, tensor: object) -> None:
@@ -328,6 +325,12 @@ class _Call:
         """Record the vectors of one argument of a rotation, before and after it.
 
         A model may hold them as (batch, L, heads, D), and files have (batch, heads, L, D).
+
+        Args:
+            layer: The path of the layer, such as `model.layers.3`.
+            rotation: The rotation, with copies of the vectors before it.
+            argument: The name of the argument, such as `q`.
+            after: The rotated vectors.
         """
         self._set_default_positions(after.shape)
         axis = self._position_axis(after.shape, rotation.arguments.heads_axis())
@@ -446,6 +449,22 @@ def _tables_in(output: object) -> dict[str, TorchTensor]:
     return {}
 
 
+def _without_compiler() -> AbstractContextManager[object]:
+    """Return a context in which code of `torch.compile` runs as it was written: kernels call no Python functions.
+
+    The functions of the model are the same, so that a wrong one shows; a mistake of the compiler
+    itself does not.
+
+    Raises:
+        KeyError: torch was not imported.
+        AttributeError: It is older than 2.6, and cannot be told to: nothing compiled is recorded.
+    """
+    context: AbstractContextManager[object] = sys.modules["torch"].compiler.set_stance(
+        "force_eager"
+    )
+    return context
+
+
 def _replace(point: PatchPoint, function: Function) -> None:
     """Set the function that a place holds."""
     if isinstance(point.holder, type):
@@ -461,7 +480,10 @@ def _joined(*parts: str) -> str:
 
 
 def _begin_rotation(function: Function, args: Positional, kwargs: ByName) -> RunningRotation:
-    """Return the state before a rotation; its vectors are copied, as it may overwrite them."""
+    """Return the state before a rotation: its arguments, and copies of its vectors, which it may overwrite.
+
+    `apply_rotary_pos_emb(q, k, cos, sin)` has the vectors q and k, whose heads are `q` and `k`.
+    """
     arguments = Arguments.of(function, args, kwargs)
     before: dict[str, Array] = {}
     heads: dict[str, str] = {}
@@ -485,7 +507,10 @@ def _head_name(argument: str, tensor: TorchTensor) -> str:
 
 
 def _variables_with(tensor: TorchTensor, frame: FrameType | None) -> Iterator[str]:
-    """Yield the names of the variables that hold a tensor, in a frame and then in its callers."""
+    """Yield the names of the variables that hold a tensor, in a frame and then in its callers.
+
+    Inside `rotate(x)`, called as `rotate(k_rot)`, they are x and then k_rot.
+    """
     for _ in range(MAX_FRAMES):
         if frame is None:
             return

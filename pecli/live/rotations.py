@@ -3,7 +3,7 @@
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import FunctionType, ModuleType
 from typing import NamedTuple, Protocol, TypeGuard
 
@@ -71,7 +71,11 @@ def _holders_of_functions(model: TorchModule) -> Iterable[Holder]:
 
 
 def _holders_of_class(kind: type) -> Iterator[Holder]:
-    """Yield a class and its bases, torch's left out, each with the Python module that defines it."""
+    """Yield a class and its bases, torch's left out, each with the Python module that defines it.
+
+    A module's code may look up `apply_rope` as a method of its class, or as a global of the file that
+    defines the class.
+    """
     for base in kind.__mro__:
         if _is_of_torch(base):
             continue
@@ -128,9 +132,8 @@ def is_position_table(module: object, name: str) -> TypeGuard[TableModule]:
 
 def own_tensors(module: TorchModule) -> Iterator[tuple[str, TorchTensor]]:
     """Yield the tensors of a module itself, those of the modules in it left out."""
-    for name, tensor in (*module.named_buffers(), *module.named_parameters()):
-        if "." not in name:
-            yield name, tensor
+    yield from module.named_buffers(recurse=False)
+    yield from module.named_parameters(recurse=False)
     for name, value in vars(module).items():
         if is_tensor(value):
             yield name, value
@@ -174,11 +177,18 @@ class Arguments(NamedTuple):
 
     def vectors(self) -> dict[str, TorchTensor]:
         """Return the arguments that may be queries or keys: real tensors that are not tables."""
-        tensors = {name: value for name, value in self.by_name.items() if is_real_tensor(value)}
-        return {name: tensor for name, tensor in tensors.items() if not _is_table_name(name)}
+        return {
+            name: value
+            for name, value in self.by_name.items()
+            if is_real_tensor(value) and not _is_table_name(name)
+        }
 
     def tables(self) -> dict[str, TorchTensor]:
-        """Return the cosines and sines among the arguments, or one complex table."""
+        """Return the cosines and sines among the arguments, or one complex table, by role.
+
+        `rotate(q, cos=c, sin=s)` and `rotate(q, position_embeddings=(c, s))` both give {"cos": c,
+        "sin": s}.
+        """
         tables: dict[str, TorchTensor] = {}
         for name, value in self.by_name.items():
             if is_tensor(value) and role_of(name) in _TABLES:
@@ -217,7 +227,10 @@ class Arguments(NamedTuple):
 
 
 def _by_name(bound: inspect.BoundArguments) -> dict[str, object]:
-    """Return the arguments of a call by name, those within *args and **kwargs as well."""
+    """Return the arguments of a call by name, those within *args and **kwargs as well.
+
+    `f(q, *rest, **options)` called as f(a, b, offset=3) has q = a, rest0 = b and offset = 3.
+    """
     by_name: dict[str, object] = {}
     for name, value in bound.arguments.items():
         kind = bound.signature.parameters[name].kind
@@ -260,16 +273,22 @@ def is_complex_tensor(value: object) -> TypeGuard[TorchTensor]:
 
 def is_pair_of_tables(value: object) -> TypeGuard[PairOfTables]:
     """Return True for two real tensors of one shape, as rotary modules return (cos, sin)."""
-    if not isinstance(value, (tuple, list)) or not all(map(is_real_tensor, value)):
-        return False
-    shapes = [tuple(tensor.shape) for tensor in value]
-    return len(shapes) == 2 and len({*shapes}) == 1
+    match value:
+        case (tuple() | list()) as pair if len(pair) == 2:
+            cos, sin = pair
+            are_real = is_real_tensor(cos) and is_real_tensor(sin)
+            return are_real and tuple(cos.shape) == tuple(sin.shape)
+    return False
+
+
+def results_in(output: object) -> Sequence[object]:
+    """Return the results of a function: those in a tuple or a list, or the only one."""
+    return output if isinstance(output, (tuple, list)) else [output]
 
 
 def tensors_in(output: object) -> list[TorchTensor]:
     """Return the tensors of an output: itself, or those in a tuple."""
-    values: Iterable[object] = output if isinstance(output, (tuple, list)) else [output]
-    return [value for value in values if is_tensor(value)]
+    return [value for value in results_in(output) if is_tensor(value)]
 
 
 def rotated_vectors(vectors: Mapping[str, Array], output: object) -> dict[str, TorchTensor]:

@@ -96,6 +96,11 @@ class HeadDivision:
     model: str = ""
     given: tuple[str, ...] = ()
 
+    @property
+    def key_heads(self) -> int:
+        """The number of key heads: as many as query heads, unless it is stated."""
+        return self.kv_heads or self.heads
+
     def __post_init__(self) -> None:
         """Raise ParameterError unless as many query heads share each key head."""
         if self.kv_heads is not None and self.heads % self.kv_heads:
@@ -243,7 +248,7 @@ class HeadDivision:
         A fused projection of 2 query heads and 1 key head is "qqkv"; queries with a gate after each
         head (Qwen3-Next) are "qgqg".
         """
-        kv_heads = self.kv_heads or self.heads
+        kv_heads = self.key_heads
         named = self.projection_of(weight)
         match named.kind:
             case "q":

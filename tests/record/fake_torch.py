@@ -115,13 +115,13 @@ class Module:
         for _, module in self.named_modules():
             yield module
 
-    def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
-        yield from self._named_tensors("buffers")
+    def named_buffers(self, *, recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
+        yield from self._named_tensors("buffers", recurse)
 
-    def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
-        yield from self._named_tensors("parameters")
+    def named_parameters(self, *, recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
+        yield from self._named_tensors("parameters", recurse)
 
-    def _named_tensors(self, held: str) -> Iterator[tuple[str, Tensor]]:
-        for path, module in self.named_modules():
+    def _named_tensors(self, held: str, recurse: bool) -> Iterator[tuple[str, Tensor]]:
+        for path, module in self.named_modules() if recurse else [("", self)]:
             for name, value in vars(module)[held].items():
                 yield f"{path}.{name}" if path else name, value

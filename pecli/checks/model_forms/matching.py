@@ -157,6 +157,12 @@ def find_expected_order(
     Converters move the rows of query and key projections in two ways. Rows of a projection that is
     fused head by head, q0 k0 v0 q1 k1 v1, are collected: q0 q1 k0 k1 v0 v1. And the rows of each
     head change from halves to interleaved pairs: 0 1 2 3 becomes 0 2 1 3.
+
+    Args:
+        name: The name of the tensor in GGUF, such as `blk.3.attn_q.weight`.
+        stored: The tensor of the reference.
+        reference: The model that defines what is right.
+        checked: The model in the other format.
     """
     named = projection(name)
     heads = reference.heads
@@ -181,6 +187,13 @@ def _find_order_in_layout(
 
     For heads of 4, rows 0 1 2 3 in halves, whose pairs are (0, 2) and (1, 3), become 0 2 1 3
     interleaved. Rows that do not divide into the heads stay as they are.
+
+    Args:
+        name: The name of the projection in GGUF.
+        stored: The projection.
+        heads: The numbers of query and key heads.
+        layout: The layout of its pairs, halves or interleaved.
+        new_layout: The other one.
     """
     try:
         return heads.move(weight_of(name, stored.rows[:, 0]), layout, new_layout).order

@@ -108,7 +108,8 @@ def find_source(given: str | os.PathLike[str]) -> Source | None:
     """Return the files of the model that a path leads to; None if it is not a model.
 
     The path is a folder, a configuration file, a .gguf file, or a file of weights beside its
-    configuration.
+    configuration. `llama/config.json` stands for the tensors of the folder `llama`;
+    `llama/model.safetensors` stands for its own, which `llama/config.json` describes.
     """
     given_path = os.fspath(given)
     if not os.path.exists(given_path):
@@ -233,7 +234,11 @@ def _open_named_tensors(source: Source, model_type: str | None) -> Iterator[Name
 
 
 def _find_tensor_files(source: Source) -> list[str]:
-    """Return the file or folder to load; Meta's weights are in several shards of each tensor."""
+    """Return the file or folder to load.
+
+    Meta's folders hold several files, consolidated.00.pth, consolidated.01.pth, …, each with a shard
+    of every tensor. A folder of Hugging Face is loaded as one.
+    """
     if source.format == ModelFormat.GGUF:
         return [source.config]
     shards: list[str] = []

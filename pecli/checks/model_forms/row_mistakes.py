@@ -64,6 +64,12 @@ def _find_wrong_permutations(
 
     With `expected` 0 2 1 3 of a head, a tensor that was permuted twice has its rows in the order
     `expected[expected]`, and one that was permuted backwards in that of the inverse.
+
+    Args:
+        rows: All rows in the order of the reference: 0, 1, 2, …
+        expected: The order that the checked tensor should have.
+        heads: The numbers of query and key heads.
+        are_keys: True for keys, False for queries.
     """
     yield ConverterRowMistake(ConverterMistake.NOT_PERMUTED, rows)
     yield ConverterRowMistake(ConverterMistake.PERMUTED_TWICE, expected[expected])
@@ -78,6 +84,12 @@ def _find_needless_permutations(
 
     If both models have interleaved pairs, the reference was permuted already, and a checked tensor
     in the order before that was not.
+
+    Args:
+        rows: All rows in the order of the reference: 0, 1, 2, …
+        heads: The numbers of query and key heads.
+        are_keys: True for keys, False for queries.
+        is_interleaved: True if the checked model pairs neighbouring rows.
     """
     count = _count_heads(heads, are_keys=are_keys)
     if is_interleaved and len(rows) % (2 * count) == 0:
@@ -98,7 +110,7 @@ def _find_fused_mistakes(
         expected: The rows in the order that the checked model should have: all q, all k, all v.
         heads: The numbers of query and key heads.
     """
-    kv_heads = _count_heads(heads, are_keys=True)
+    kv_heads = heads.key_heads
     count = heads.heads + 2 * kv_heads
     if len(rows) % count:
         return
@@ -120,10 +132,16 @@ def _find_permutations(
 
     Keys of Llama 2 70B were once permuted by the number of query heads (llama.cpp#3364). The right
     number is a mistake only if no permutation is expected.
+
+    Args:
+        rows: All rows in the order of the reference: 0, 1, 2, …
+        heads: The numbers of query and key heads.
+        are_keys: True for keys, False for queries.
+        is_expected: True if the rows should be permuted by the right number of heads.
     """
     expected = _count_heads(heads, are_keys=are_keys)
     powers = [2**k for k in range(MAX_HEADS.bit_length())]
-    kv_heads = _count_heads(heads, are_keys=True)
+    kv_heads = heads.key_heads
     for count in dict.fromkeys([expected, heads.heads, kv_heads, *powers]):
         if len(rows) % (2 * count):
             continue
@@ -135,10 +153,8 @@ def _find_permutations(
 
 
 def _count_heads(heads: HeadDivision, *, are_keys: bool) -> int:
-    """Return the number of key heads, which is that of query heads unless stated, or of query heads."""
-    if are_keys and heads.kv_heads:
-        return heads.kv_heads
-    return heads.heads
+    """Return the number of key heads, or of query heads: 8 or 32 in Llama 3 8B."""
+    return heads.key_heads if are_keys else heads.heads
 
 
 def _permute(rows: Indices, heads: int) -> Indices:

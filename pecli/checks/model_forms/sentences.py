@@ -55,7 +55,12 @@ class BothModels(NamedTuple):
 
 
 def describe_settings_problem(problem: SettingsProblem, label: str) -> str:
-    """Return a sentence about the model with this label."""
+    """Return a sentence about a setting: «B: base 10000 → 500000 (rope.freq_base)».
+
+    Args:
+        problem: What differs, or is missing.
+        label: The model that is checked, A or B.
+    """
     match problem:
         case NoRotaryEncoding():
             return f"{problem.label}: no rotary encoding"

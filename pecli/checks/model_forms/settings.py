@@ -65,19 +65,28 @@ def compare_settings(reference: ModelFiles, checked: ModelFiles) -> Iterator[Set
 
 
 def _find_head_changes(reference: ModelFiles, checked: ModelFiles) -> Iterator[ValueChanged]:
-    """Yield different numbers of query heads, and of key heads, which are as many unless stated."""
-    if reference.heads is None or checked.heads is None:
-        return  # They differ by layer, or nothing rotates.
+    """Yield different numbers of query heads, and of key heads: 8 kv heads that became 32.
+
+    With latent attention (DeepSeek) they are not compared: GGUF states one kv head for it, which is
+    the latent vector.
+    """
     if has_latent_keys(reference) or has_latent_keys(checked):
-        return  # GGUF states one kv head for latent attention: the latent vector.
-    heads = reference.heads.heads
-    checked_heads = checked.heads.heads
-    if heads != checked_heads:
-        yield _make_change("heads", heads, checked_heads, checked.format)
-    kv_heads = reference.heads.kv_heads or heads
-    checked_kv_heads = checked.heads.kv_heads or checked_heads
-    if kv_heads != checked_kv_heads:
-        yield _make_change("kv heads", kv_heads, checked_kv_heads, checked.format)
+        return
+    found = _count_heads(checked)
+    for name, count in _count_heads(reference).items():
+        found_count = found.get(name, count)
+        if found_count != count:
+            yield _make_change(name, count, found_count, checked.format)
+
+
+def _count_heads(model: ModelFiles) -> dict[str, int]:
+    """Return the numbers of heads: {"heads": 32, "kv heads": 8}.
+
+    There are none if they differ by layer, or if nothing rotates.
+    """
+    if model.heads is None:
+        return {}
+    return {"heads": model.heads.heads, "kv heads": model.heads.key_heads}
 
 
 def _make_change(
@@ -88,6 +97,17 @@ def _make_change(
     *,
     is_key_missing: bool = False,
 ) -> ValueChanged:
+    """Return that a number of the model differs, with the key that states it in such files.
+
+    A base of 500000 that became 10000 in a .gguf file has the key `rope.freq_base`.
+
+    Args:
+        name: The number, one of those in KEYS.
+        expected: Its value in the reference.
+        value: Its value in the checked model.
+        model_format: The format of the checked model.
+        is_key_missing: True if that key is not there, so that the value is a default.
+    """
     return ValueChanged(
         name=name,
         expected=expected,
@@ -133,6 +153,12 @@ def _find_encoding_changes(
 
     A different rotary dimension or base, or a lost scaling, explains different frequencies: these
     are compared only if there is none of them.
+
+    Args:
+        expected: The encoding of the reference.
+        found: That of the same layers in the checked model.
+        model_format: The format of the checked model.
+        length: The full context, at which frequencies are compared as well.
     """
     if model_format == ModelFormat.GGUF:
         found = _without_default_of_truncate(expected, found)
@@ -180,7 +206,10 @@ def _is_read_from(origin: Origin, key: str) -> bool:
 def _find_parameter_changes(
     expected: Encoding, found: Encoding, model_format: ModelFormat
 ) -> Iterator[EncodingChange]:
-    """Yield a different base, and different sections of M-RoPE."""
+    """Yield a different base, and different sections of M-RoPE.
+
+    Bases are equal within 1e-5, since GGUF keeps them in float32.
+    """
     base = expected.parameters["base"]
     found_base = found.parameters["base"]
     if not math.isclose(base, found_base, rel_tol=SAME_FREQUENCY):

@@ -140,7 +140,12 @@ class StoredTensor(NamedTuple):
         return self
 
     def floats(self, rows: Array, out: AnyArray) -> AnyArray:
-        """Write some rows of the array as floats into the first rows of `out`, and return these."""
+        """Write some rows of the array as floats into the first rows of `out`, and return these.
+
+        Args:
+            rows: Rows as they are stored: numbers, or the bytes of quantised blocks.
+            out: Memory for the floats, (at least as many rows, elements per row).
+        """
         floats = out[: len(rows)]
         if self.dtype == Q8_0:
             _dequantise_q8_0(rows, floats)

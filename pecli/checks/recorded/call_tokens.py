@@ -16,29 +16,35 @@ class CallTokens:
     Attributes:
         axes: The axes of a position: 3 for M-RoPE (time, row, column), otherwise 1.
         by_axis: Their positions, (axes, batch, L); one axis stands for all if they agree.
-        is_token: False for padding, (batch, L); None if there is no padding.
-        used_ids: The ids that the model's own code used, (batch or 1, L), if they were seen.
+        is_token: False for padding, (batch, L).
+        used_ids: The ids that the model's own code used, (axes or 1, batch or 1, L); the right
+            positions if they were not seen.
         are_as_recorded: True if axes of positions differ, as with images: then only the recorded
             ids state where tokens stand.
     """
 
     def __init__(self, call: RecordedCall, axes: int) -> None:
-        """Take the positions that tokens should have, or the recorded ids if there are images."""
+        """Take the positions that tokens should have, or the recorded ids if there are images.
+
+        Args:
+            call: The call, with the positions that its arguments state.
+            axes: The axes of a position in the model's encoding.
+        """
         assert call.positions is not None  # Runs without positions are refused before.
-        self.axes = axes
         positions = _arrange_by_axis(call.positions, axes)
-        self.used_ids: Indices | None = None
-        self.are_as_recorded = False
+        ids = positions[:1]
         if call.position_ids is not None:
             ids = _arrange_by_axis(call.position_ids, axes)
-            self.used_ids = ids[0]
-            # Only tokens of images have a row and a column that differ from their time.
-            self.are_as_recorded = bool((ids != ids[:1]).any())
-            if self.are_as_recorded:
-                positions = ids  # Nothing else states the sizes of the images.
-        are_axes_equal = (positions == positions[:1]).all()
-        self.by_axis: Indices = positions[:1] if are_axes_equal else positions
-        self.is_token = None if self.are_as_recorded else _find_tokens(call.attention_mask)
+        self.axes = axes
+        # Only tokens of images have a row and a column that differ from their time.
+        self.are_as_recorded = not _are_axes_equal(ids)
+        if self.are_as_recorded:
+            positions = ids  # Nothing else states the sizes of the images.
+        self.by_axis: Indices = positions[:1] if _are_axes_equal(positions) else positions
+        self.used_ids: Indices = self.by_axis if call.position_ids is None else ids[:1]
+        self.is_token: Flags = np.ones(self.positions.shape, bool)
+        if call.attention_mask is not None and not self.are_as_recorded:
+            self.is_token = np.asarray(call.attention_mask != 0)
 
     @property
     def positions(self) -> Indices:
@@ -55,6 +61,10 @@ class CallTokens:
         """The largest position."""
         return int(self.by_axis.max(initial=0))
 
+    @property
+    def has_padding(self) -> bool:
+        return not self.is_token.all()
+
     def options(self, array: Array) -> MutableValues:
         """Return the options of `verify` that state the positions of a tensor's rows.
 
@@ -64,21 +74,18 @@ class CallTokens:
         has_batch = array.ndim > 2 and len(self.positions) in array.shape[:-2]
         if not has_batch:
             return self._state_without_batch(array)
-        if self.is_token is not None and self.axes == 1:
+        if self.has_padding and self.axes == 1:
             return {"attention_mask": self.is_token.astype(np.int64)}
         if _are_consecutive(self.positions):
             return {"offset": int(self.positions[0, 0])}
-        return self.stated()
+        return self.options_of_all_tokens()
 
-    def stated(self) -> MutableValues:
-        """Return the option that states the position of every token.
+    def options_of_all_tokens(self) -> MutableValues:
+        """Return the option of `verify` that lists the position of every token.
 
         Padding stands wherever the model's own ids have put it: it has no right position.
         """
-        positions = self.by_axis
-        if self.is_token is not None and self.used_ids is not None:
-            positions = np.where(self.is_token, positions, self.used_ids)
-        return self._state_on_all_axes(positions)
+        return self._state_on_all_axes(np.where(self.is_token, self.by_axis, self.used_ids))
 
     def _state_on_all_axes(self, positions: Indices) -> MutableValues:
         """Return the option for positions (axes or 1, …, L): equal ones are repeated for each axis."""
@@ -94,9 +101,7 @@ class CallTokens:
         """
         if array.shape[-2] != self.length:
             return {}
-        sequence = 0
-        if self.is_token is not None:
-            sequence = int(self.is_token.sum(axis=1).argmax())
+        sequence = int(self.is_token.sum(axis=1).argmax())
         positions = self.by_axis[:, sequence]
         if _are_consecutive(positions):
             return {"offset": int(positions[0, 0])}
@@ -108,13 +113,8 @@ class CallTokens:
         With left padding, mask 0 0 1 1 1, the three tokens need the ids 0, 1, 2; code that ignores
         the mask passes 2, 3, 4. Padding may have any ids.
         """
-        if self.used_ids is None or self.are_as_recorded:
-            return  # No ids were recorded, or they are themselves taken for the right ones.
-        used = np.broadcast_to(self.used_ids, self.positions.shape)
-        is_token = self.is_token
-        if is_token is None:
-            is_token = np.ones(self.positions.shape, bool)
-        for sequence, tokens in enumerate(is_token):
+        used = np.broadcast_to(self.used_ids[0], self.positions.shape)
+        for sequence, tokens in enumerate(self.is_token):
             ids = used[sequence, tokens]
             expected = self.positions[sequence, tokens]
             if not np.array_equal(ids, expected):
@@ -136,11 +136,9 @@ def _arrange_by_axis(ids: Array, axes: int) -> Indices:
     return np.atleast_2d(whole)[None]
 
 
-def _find_tokens(mask: Array | None) -> Flags | None:
-    """Return False for padding; None if there is none."""
-    if mask is None or mask.all():
-        return None
-    return np.asarray(mask != 0)
+def _are_axes_equal(positions: Indices) -> bool:
+    """Return True if positions (axes, batch, L) are the same along all axes, as those of text are."""
+    return bool((positions == positions[:1]).all())
 
 
 def _are_consecutive(positions: Indices) -> bool:

@@ -80,7 +80,11 @@ class ModuleChecker:
         self._answers: dict[object, Verification] = {}
 
     def checks(self) -> Iterator[ModuleCheck]:
-        """Yield the checks of all modules in all calls, in the order in which they were recorded."""
+        """Yield the checks of all modules in all calls, in the order in which they were recorded.
+
+        Tensors that nothing can be compared with, such as those of a vision tower, are added to
+        `unchecked` instead.
+        """
         for call_number, call in enumerate(self.run.calls):
             for module, tensors in call.places().items():
                 for group in group_tensors(tensors):
@@ -156,7 +160,16 @@ class ModuleChecker:
         return replace(check, known_reason=reason)
 
     def _check_tables(self, call: int, module: str, tensors: Mapping[str, Array]) -> TableCheck:
-        """Compare cosines and sines with those at the positions of the call's tokens."""
+        """Compare cosines and sines with those at the positions of the call's tokens.
+
+        Args:
+            call: The number of the call, whose tokens may begin at position 7.
+            module: The path of the module.
+            tensors: `cos` and `sin`, (L, D) or (batch, L, D).
+
+        Raises:
+            ParameterError: If the tokens of the module are not those of the text.
+        """
         self._refuse_other_parts(module)
         layer_type = self._find_layer_type(module)
         tokens = self.tokens[call]
@@ -233,17 +246,23 @@ class ModuleChecker:
         )
 
     def _check_rows(self, call: int, module: str, rows: Array) -> TableCheck:
-        """Compare rows that a learned table gave with those at the positions of the tokens."""
+        """Compare rows (batch, L, D) that a learned table gave with those at the positions of the tokens.
+
+        GPT-2 adds row 5 of `wpe` to the token at position 5, and OPT row 7: its first two rows are
+        those of padding.
+
+        Raises:
+            ParameterError: If there are not as many rows as tokens.
+        """
         tokens = self.tokens[call]
         weight = self.run.weights[module]
         if rows.shape[-2] != tokens.length:
             raise ParameterError(module, f"of shape {rows.shape}", "it has other positions")
-        # The first rows of a table may be those of padding: 2 in OPT.
         first_row = max((encoding.offset or 0 for encoding in self.encodings), default=0)
         row_numbers = np.minimum(tokens.positions + first_row, len(weight) - 1)  # (batch, L)
         # Rows that all sequences share must be right for each of them.
         rows = np.broadcast_to(rows, (*row_numbers.shape, rows.shape[-1]))
-        if tokens.is_token is not None:  # Padding may have any row.
+        if tokens.has_padding:  # Padding may have any row.
             rows = np.where(tokens.is_token[..., None], rows, weight[row_numbers])
         recorded = RecordedRows(
             rows=rows, weight=weight, row_numbers=row_numbers, tolerance=self.tolerance
@@ -258,7 +277,15 @@ def _make_table_check(
     tables: RecordedTables | RecordedRows,
     answer: Verification,
 ) -> TableCheck:
-    """Return the check of a module's tables, whose results have the module's path before their names."""
+    """Return the check of a module's tables, whose results have the module's path before their names.
+
+    Args:
+        call: The number of the call.
+        module: The path of the module, such as `model.rotary_emb`.
+        layer_type: The layers that the tables belong to; None if it is not known.
+        tables: What was compared.
+        answer: The comparison.
+    """
     results = tuple(replace(result, name=f"{module}.{result.name}") for result in answer.tensors)
     return TableCheck(
         call=call,
@@ -288,7 +315,7 @@ def group_tensors(tensors: Mapping[str, Array]) -> list[ModuleGroup]:
 
 
 def _find_kind(name: str) -> Kind:
-    """Return what a tensor is, judging by its name within a module."""
+    """Return what a tensor is, judging by its name within a module: `q_after` is one of VECTORS."""
     role = role_of(name)
     if role in ("cos", "sin"):
         return Kind.TABLES

@@ -4,6 +4,7 @@ A check compares when it is made. Reasons for a failure take long to find, so th
 for only when they are asked for.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -57,6 +58,19 @@ class ModuleCheck(ABC):
         return layer_of(self.module)
 
     @property
+    def place(self) -> tuple[int, float]:
+        """The order of failures: the number of the call, then that of the layer; modules in no layer are last.
+
+        It is (0, 3) for `model.layers.3` in the first call, and (0, ∞) for `model.rotary_emb`.
+        """
+        return self.call, math.inf if self.layer is None else self.layer
+
+    @property
+    def label(self) -> str:
+        """The module, with its layer type if that is known: `model.rotary_emb (sliding_attention)`."""
+        return f"{self.module} ({self.layer_type})" if self.layer_type else self.module
+
+    @property
     def size(self) -> int:
         """The number of elements that were compared."""
         return sum(result.size for result in self.results)
@@ -105,7 +119,10 @@ class RecordedRows(NamedTuple):
     tolerance: Tolerance
 
     def verify(self, *, reasons: bool) -> Verification:
-        """Compare the rows as if they had been added to inputs of 0."""
+        """Compare the rows as if they had been added to inputs of 0.
+
+        `verify` compares sums, x + table[5] for the token at position 5: with x = 0, that is the row.
+        """
         inputs: Floats = np.zeros_like(self.rows)
         return verify_added(
             {ROWS: self.rows},
@@ -202,9 +219,13 @@ class RecordedRotation(NamedTuple):
         return Reasons([line.text for line in lines], explanations)
 
     def find_weaknesses(self) -> list[Doubt]:
-        """Return what a pass does not prove."""
+        """Return what a pass does not prove.
+
+        A mistake with which these vectors would have passed as well is one doubt; that there are as many
+        heads as tokens, so that either axis may be the one that is rotated, is another.
+        """
         # Positions are stated: equal rows at the beginning need not be padding.
-        job = self._make_job(reasons=False, positions=self.tokens.stated())
+        job = self._make_job(reasons=False, positions=self.tokens.options_of_all_tokens())
         weak: list[Doubt] = [*check_pair(self.pair, job).find_weaknesses()]
         if self.has_exchanged_axes:
             count = self.pair.before.shape[POSITION_AXIS]

@@ -90,7 +90,11 @@ class _CallRules(NamedTuple):
         return FileError(self.label, f"{self.prefix}{problem}", ADVICE)
 
     def _check_positions(self, positions: Array) -> None:
-        """Raise FileError unless positions, mask and used ids have one batch and one length."""
+        """Raise FileError unless positions, mask and used ids have one batch and one length.
+
+        Positions (2, 5), or (3, 2, 5) with M-RoPE, go with a mask (2, 5), and with ids (5,), (1, 5),
+        (2, 5) or (3, 2, 5).
+        """
         tensor = self._tensor(POSITIONS, positions)
         tensor.require_positions(positions.ndim in (2, 3), "(batch, L) or (axes, batch, L)")
         batch, length = positions.shape[-2:]
@@ -116,7 +120,7 @@ class _CallRules(NamedTuple):
             self._tensor(name, array).require(array.ndim > 1, "(…, L, D)")
 
     def _check_vector(self, name: str, array: Array) -> None:
-        """Raise FileError unless q_before has a q_after of the same shape, and so on."""
+        """Raise FileError unless q_before has a q_after of the same shape, and the reverse; k likewise."""
         vector = name.removesuffix(BEFORE).removesuffix(AFTER)
         for side in (vector + BEFORE, vector + AFTER):
             if side not in self.call.tensors:

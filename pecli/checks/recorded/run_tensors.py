@@ -71,7 +71,7 @@ class RecordedCall:
         return places
 
     def named(self) -> Iterator[tuple[str, Array]]:
-        """Yield all tensors with their names within the call."""
+        """Yield all tensors with their names within the call: `positions`, `model.layers.3.q_after`."""
         for name, array in (
             (POSITIONS, self.positions),
             (MASK, self.attention_mask),
@@ -101,7 +101,11 @@ class RecordedRun:
 
     @classmethod
     def of(cls, tensors: Mapping[str, Array]) -> "RecordedRun":
-        """Return the run whose tensors have these names."""
+        """Return the run whose tensors have these names in a file, the calls in order of their numbers.
+
+        `calls.0.positions` is the tensor `positions` of the first call, and `transformer.wpe.weight`
+        the learned table of the module `transformer.wpe`. Other names are ignored.
+        """
         by_call: dict[int, dict[str, Array]] = {}
         weights: dict[str, Array] = {}
         for name, array in tensors.items():
@@ -115,6 +119,7 @@ class RecordedRun:
 
 
 def _call_of(tensors: Mapping[str, Array]) -> RecordedCall:
+    """Return the call whose tensors have these names within it: `positions`, `model.layers.3.q_after`."""
     unrotated = tensors.get(UNROTATED, np.empty(0, np.int64))
     return RecordedCall(
         positions=tensors.get(POSITIONS),

@@ -52,13 +52,14 @@ def verify_run(
     checker = ModuleChecker(run=run, tokens=tokens, encodings=encodings, tolerance=tolerance)
     checks = [*checker.checks()]
     problems = [*_find_problems(run, tokens, encodings)]
+    schemes = [*dict.fromkeys(encoding.scheme for encoding in encodings)]
     if not checks and not problems:
-        raise _make_error_for_nothing(label, encodings, checker.unchecked)
+        raise _make_error_for_nothing(label, schemes, checker.unchecked)
     failed = [check for check in checks if not check.passed]
     results = tuple(chain(*(check.results for check in checks)))
     answer = RunVerification(
         file=label,
-        scheme=", ".join(dict.fromkeys(encoding.scheme for encoding in encodings)),
+        scheme=", ".join(schemes),
         tensors=results,
         problems=(*map(str, problems), *problems_of(results)),
         unchecked=tuple(checker.unchecked),
@@ -72,10 +73,9 @@ def verify_run(
 
 
 def _make_error_for_nothing(
-    label: str, encodings: ModelEncodings, unchecked: Sequence[str]
+    label: str, schemes: Sequence[str], unchecked: Sequence[str]
 ) -> NoTablesError:
-    """Return the error for a run that has no table, rotation or learned row of the model."""
-    schemes = dict.fromkeys(encoding.scheme for encoding in encodings)
+    """Return the error for a run that has no table, rotation or learned row of the model's schemes."""
     problem = f"holds a run without anything of {' or '.join(schemes) or 'any encoding'}"
     advice = "rotations and learned rows are recorded"
     if unchecked:
@@ -96,8 +96,15 @@ def _with_first_wrong_layer(
     """Return a failed answer that names the first wrong layer, and why it is wrong.
 
     Only the first is explained: later layers mostly repeat its mistake, and a search takes long.
+
+    Args:
+        answer: The answer without reasons.
+        failed: The checks that failed.
+        checks: All checks.
+        search_reasons: False if only the layer is named.
     """
-    first = _find_first(failed)
+    # Of checks without a layer, whose places are equal, it is the first that was recorded.
+    first = min(failed, key=attrgetter("place"))
     explained = _find_reasons(first, failed) if search_reasons else Reasons()
     return replace(
         answer,
@@ -108,17 +115,8 @@ def _with_first_wrong_layer(
 
 
 def _list_layers(checks: Sequence[ModuleCheck]) -> tuple[int, ...]:
+    """Return the numbers of the layers that some checks are about, each once, in order."""
     return tuple(sorted({check.layer for check in checks if check.layer is not None}))
-
-
-def _find_first(failed: Sequence[ModuleCheck]) -> ModuleCheck:
-    """Return the check of the first wrong layer in the first call that fails.
-
-    If no layer is wrong in that call, it is the first check that fails.
-    """
-    call = min(check.call for check in failed)
-    in_layers = [check for check in failed if check.call == call and check.layer is not None]
-    return min(in_layers, key=attrgetter("layer"), default=failed[0])
 
 
 def _write_headline(
@@ -137,11 +135,14 @@ def _write_headline(
     sentence = f"layer {first.layer} is the first that is wrong ({where})"
     wrong = _list_layers(failed)
     right_count = len(_list_layers(checks)) - len(wrong)
-    if not right_count:
-        return f"{sentence}; so are all layers after it" if len(wrong) > 1 else sentence
-    if len(wrong) > 1:
+    are_several_wrong = len(wrong) > 1
+    if are_several_wrong and right_count:
         sentence += f"; wrong are {counted(len(wrong), 'layer')}: {layer_list(wrong)}"
-    return f"{sentence}; {counted(right_count, 'layer')} right"
+    elif are_several_wrong:
+        sentence += "; so are all layers after it"
+    if right_count:
+        sentence += f"; {counted(right_count, 'layer')} right"
+    return sentence
 
 
 def _name_wrong_tensors(first: ModuleCheck, failed: Sequence[ModuleCheck]) -> str:
@@ -164,8 +165,7 @@ def _find_reasons(first: ModuleCheck, failed: Sequence[ModuleCheck]) -> Reasons:
     for check in [*of_shared_tables, *of_layer]:
         reasons = check.explain()
         if reasons.lines:
-            where = f"{check.module} ({check.layer_type})" if check.layer_type else check.module
-            return reasons._replace(lines=[f"{where}: {line}" for line in reasons.lines])
+            return reasons._replace(lines=[f"{check.label}: {line}" for line in reasons.lines])
     return Reasons()
 
 
@@ -207,11 +207,9 @@ def _find_rotation_problems(call: RecordedCall, encodings: ModelEncodings) -> It
 
 
 def _find_layers_without_rope(ropes: Iterable[Encoding]) -> set[int]:
-    """Return the numbers of the layers that the configuration leaves unrotated, as SmolLM3's does."""
-    layers: set[int] = set()
-    for rope in ropes:
-        layers.update(rope.unrotated.nope_layers or ())
-    return layers
+    """Return the numbers of the layers that the configuration leaves unrotated: 3, 7, 11, … in SmolLM3."""
+    layers_of_ropes = [rope.unrotated.nope_layers or () for rope in ropes]
+    return set(chain(*layers_of_ropes))
 
 
 def _find_rotated_layers(call: RecordedCall) -> set[int | None]:
