@@ -250,21 +250,21 @@ def _rotation_types(values: str, factors: str) -> Any:
     source = types.Array(value_type, 4, "C", readonly=True)
     target = types.Array(value_type, 4, "C")
     table = types.Array(getattr(types, factors), 2, "C", readonly=True)
-    numbers = [types.int64] * 4
-    return types.void(source, target, table, table, *numbers)
+    numbers = [types.int64] * 5
+    return types.void(source, target, table, *numbers)
 
 
 @_compiled(
-    _rotation_types("float32", "float32"),
-    _rotation_types("float32", "float64"),
-    _rotation_types("float64", "float64"),
+    _rotation_types("float32", "complex64"),
+    _rotation_types("float32", "complex128"),
+    _rotation_types("float64", "complex128"),
 )
 def rotate_halves(
     source: AnyArray,
     target: AnyArray,
-    cosines: AnyArray,
-    sines: AnyArray,
+    factors: AnyArray,
     first_position: int,
+    end_position: int,
     first_batch: int,
     end_batch: int,
     first_channel: int,
@@ -274,23 +274,28 @@ def rotate_halves(
     Args:
         source: An array (batches, positions, heads, channels).
         target: The array for the result, which may be the source.
-        cosines: The cosines (positions, d/2) of positions from `first_position` on.
-        sines: Their sines.
+        factors: The complex factors (positions, d/2) of positions from `first_position` on, or one
+            row (1, d/2) for all positions.
         first_position: The first position.
+        end_position: The position after the last one.
         first_batch: The first batch.
         end_batch: The batch after the last one.
         first_channel: The first of the d rotary channels.
     """
-    half = cosines.shape[1]
+    half = factors.shape[1]
     middle = first_channel + half
     end = middle + half
+    # Cosines in a row of their own are read faster, and all batches share them.
+    cosines = factors.real.copy()
+    sines = factors.imag.copy()
     for batch in range(first_batch, end_batch):
-        for row in range(len(cosines)):
+        for position in range(first_position, end_position):
+            row = min(position - first_position, len(factors) - 1)
             cosine = cosines[row]
             sine = sines[row]
             for head in range(source.shape[2]):
-                old = source[batch, first_position + row, head]
-                new = target[batch, first_position + row, head]
+                old = source[batch, position, head]
+                new = target[batch, position, head]
                 # Slices whose indices begin at 0 let the compiler rotate several pairs at once.
                 old_u = old[first_channel:middle]
                 old_v = old[middle:end]
@@ -313,43 +318,42 @@ def _fused(context: object, a: Any, b: Any, c: Any) -> object:
     return b(b, b, b), generate
 
 
-@_compiled(_rotation_types("float32", "float64"))
+@_compiled(_rotation_types("float32", "complex128"))
 def rotate_pairs(
     source: AnyArray,
     target: AnyArray,
-    cosines: AnyArray,
-    sines: AnyArray,
+    factors: AnyArray,
     first_position: int,
+    end_position: int,
     first_batch: int,
     end_batch: int,
     first_channel: int,
 ) -> None:
     """Rotate the pairs (2i, 2i + 1) of some positions and batches; leave other channels alone.
 
-    The arguments are those of `rotate_halves`. Numbers are float32, and factors float64: if both
-    have one dtype, NumPy's complex product is as fast. Where the processor has such an instruction,
-    NumPy does not round u·c and u·s of a product (u·c − v·s) + i·(u·s + v·c), but only v·s, v·c and
-    the sums. So does this loop.
+    The arguments are those of `rotate_halves`. Numbers are float32, and factors complex128: if both
+    have one precision, NumPy's complex product is as fast. Where the processor has such an
+    instruction, NumPy does not round u·c and u·s of a product (u·c − v·s) + i·(u·s + v·c), but only
+    v·s, v·c and the sums. So does this loop.
     """
-    half = cosines.shape[1]
+    half = factors.shape[1]
     end = first_channel + 2 * half
     for batch in range(first_batch, end_batch):
-        for row in range(len(cosines)):
-            cosine = cosines[row]
-            sine = sines[row]
+        for position in range(first_position, end_position):
+            factor = factors[min(position - first_position, len(factors) - 1)]
             for head in range(source.shape[2]):
-                old = source[batch, first_position + row, head][first_channel:end]
-                new = target[batch, first_position + row, head][first_channel:end]
+                old = source[batch, position, head][first_channel:end]
+                new = target[batch, position, head][first_channel:end]
                 for pair in range(half):
-                    c = cosine[pair]
-                    s = sine[pair]
+                    c = factor[pair].real
+                    s = factor[pair].imag
                     u = old[2 * pair]
                     v = old[2 * pair + 1]
                     new[2 * pair] = _fused(u, c, -(v * s))
                     new[2 * pair + 1] = _fused(u, s, v * c)
 
 
-RotationLoop = Callable[[AnyArray, AnyArray, AnyArray, AnyArray, int, int, int, int], None]
+RotationLoop = Callable[[AnyArray, AnyArray, AnyArray, int, int, int, int, int], None]
 
 
 def rotation_loop(layout: str) -> RotationLoop | None:
