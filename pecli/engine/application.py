@@ -30,7 +30,7 @@ from pecli.engine.arrays import (
     widened,
 )
 from pecli.engine.numerics.kernels import compiled_loops
-from pecli.engine.table import Table, thread_count, work_through
+from pecli.engine.table import Table, new_array, thread_count, work_through
 from pecli.errors import ParameterError, bracketed
 
 
@@ -102,7 +102,7 @@ def rotate(
         out: The array for the result, which may be x; a new one by default.
     """
     if out is None:
-        out = np.empty(x.shape, x.dtype)
+        out = new_array(x.shape, x.dtype)
     if not x.size:
         return out
     if not x.flags.c_contiguous:  # The result is contiguous, and can be rotated in place.
@@ -473,7 +473,7 @@ def add_rows(x: ArrayLike, rows: Table, first: int = 0) -> Array:
 
     rule = f"the table of {bracketed(rows.shape)} does not fit it"
     values = _fitting("x", x, fits, rule)
-    out = np.empty(values.shape, values.dtype)
+    out = new_array(values.shape, values.dtype)
     _add_in_blocks(values, out, _rows_from(rows, first))
     return out
 
@@ -493,7 +493,7 @@ def add_bias(scores: ArrayLike, bias: Table) -> Array:
 
     rule = f"the bias of {bracketed(bias.shape)} does not fit them"
     values = _fitting("scores", scores, fits, rule)
-    out = np.empty(values.shape, values.dtype)
+    out = new_array(values.shape, values.dtype)
     queries = values.shape[-2]
     for head in range(heads):
         if rows == 1:

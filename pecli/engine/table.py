@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Indices, dtype_name, numpy_dtype
+from pecli.engine.arrays import AnyArray, Array, Indices, dtype_name, numpy_dtype
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
+
+    from numpy.typing import DTypeLike
 
 
 BLOCK_BYTES = 1 << 23
@@ -187,6 +189,9 @@ Result = TypeVar("Result")
 DEFAULT_MAX_THREADS = 4
 """Threads used by default: more mostly wait for the interpreter (16 take as long as one)."""
 MAX_THREADS = 64
+_HUGE_PAGE = 1 << 21
+_TOUCHED_BYTES = 1 << 10
+"""Bytes of a page that are written first: NumPy keeps the interpreter for fewer than 500."""
 
 
 def thread_count() -> int:
@@ -248,6 +253,24 @@ def _shut_down(pool: "ThreadPoolExecutor") -> None:
     problem = sys.exception()
     is_interrupt = problem is not None and not isinstance(problem, (Exception, GeneratorExit))
     pool.shutdown(wait=not is_interrupt, cancel_futures=True)
+
+
+def new_array(shape: Sequence[int], dtype: "DTypeLike") -> AnyArray:
+    """Return an uninitialised array that threads may fill in any order.
+
+    The system clears memory when it is first written to, 2 MiB at a time if the memory is in huge
+    pages. Two threads that write to different rows of a page at that moment would clear it twice,
+    so each page is written to by one thread first.
+    """
+    array = np.empty(shape, dtype)
+    if array.nbytes >= 2 * _HUGE_PAGE:
+        every_byte = array.reshape(-1).view(np.uint8)
+
+        def touch(start: int) -> None:
+            every_byte[start : start + _TOUCHED_BYTES] = 0
+
+        work_through(touch, range(0, array.nbytes, _HUGE_PAGE))
+    return array
 
 
 class _SharedItems(Iterator[Item]):
