@@ -381,3 +381,49 @@ def _numpy_fuses_products() -> bool:
         if not np.all((pairs * factors).real == e * e):
             return False
     return True
+
+
+_HALF_SIGN_AND_DIGITS = np.int32(-0x70002000)
+"""The bits of a float16 number that was shifted to the place of float32's: 0x8FFFE000."""
+_HALF_INFINITY = np.int32(0x0F800000)
+_INFINITY = np.int32(0x7F800000)
+_HALF_SCALE = np.float32(2.0**112)
+"""The exponents of float16 begin at 2^-15, and those of float32 at 2^-127."""
+
+
+@_inlined
+def _half_to_single(bits: np.int16) -> np.float32:
+    """Return a float16 number, given as its bits, in float32, which holds all of them."""
+    shifted = (np.int32(bits) << np.int32(13)) & _HALF_SIGN_AND_DIGITS
+    is_finite = (shifted & _HALF_INFINITY) != _HALF_INFINITY
+    finite = np.int32(shifted).view(np.float32) * _HALF_SCALE
+    not_finite = np.int32(shifted | _INFINITY).view(np.float32)
+    return finite if is_finite else not_finite
+
+
+_BYTES = types.Array(types.int8, 1, "C", readonly=True)
+_SINGLES = types.Array(types.float32, 1, "C")
+
+
+@_compiled(types.void(types.Array(types.int16, 1, "C", readonly=True), _SINGLES))
+def widen_halves(bits: AnyArray, out: Singles) -> None:
+    """Write float16 numbers, given as their bits, in float32."""
+    for place in range(len(bits)):
+        out[place] = _half_to_single(bits[place])
+
+
+@_compiled(types.void(_BYTES, types.Array(types.int16, 1, "C", readonly=True), _SINGLES))
+def dequantise_q8_0(stored: AnyArray, scales: AnyArray, out: Singles) -> None:
+    """Write the elements of blocks of ggml's Q8_0: 32 signed bytes after a scale of two bytes.
+
+    Args:
+        stored: The bytes of all blocks, 34 each.
+        scales: The same bytes as integers of 16 bits, of which every 17th is a scale.
+        out: The array for 32 numbers per block.
+    """
+    for block in range(len(stored) // 34):
+        scale = _half_to_single(scales[17 * block])
+        elements = stored[34 * block + 2 : 34 * block + 34]
+        numbers = out[32 * block : 32 * block + 32]
+        for place in range(32):
+            numbers[place] = np.float32(elements[place]) * scale
