@@ -30,7 +30,7 @@ from pecli.engine.arrays import (
     widened,
 )
 from pecli.engine.numerics.kernels import compiled_loops
-from pecli.engine.table import Table, thread_count, work_through
+from pecli.engine.table import Table, new_array, thread_count, work_through
 from pecli.errors import ParameterError, bracketed
 
 
@@ -57,6 +57,8 @@ _MIN_THREADED_BYTES = 1 << 22
 
 MakeFactors = Callable[[int, int], AnyArray]
 """`factors(start, stop)` returns complex factors (stop − start, d/2) of those positions."""
+RotationLoop = Callable[[AnyArray, AnyArray, AnyArray, int, int, int, int, int], None]
+"""A loop of `compiled_loops`, such as `rotate_halves`."""
 BlockRotation = Callable[[AnyArray, AnyArray], None]
 """`rotation(block, out)` writes the rotated block into `out`, which may be the block itself.
 
@@ -100,7 +102,7 @@ def rotate(
         out: The array for the result, which may be x; a new one by default.
     """
     if out is None:
-        out = np.empty(x.shape, x.dtype)
+        out = new_array(x.shape, x.dtype)
     if not x.size:
         return out
     if not x.flags.c_contiguous:  # The result is contiguous, and can be rotated in place.
@@ -111,7 +113,9 @@ def rotate(
     heads = prod(x.shape[axis + 1 : -1])
     shape = (batches, x.shape[axis], heads, x.shape[-1])
     layouts = PairLayouts(layout_before, layout_after)
-    job = _RotationJob(x.reshape(shape), out.reshape(shape), factors, layouts, first_channel)
+    source = x.reshape(shape)
+    target = source if out is x else out.reshape(shape)
+    job = _RotationJob(source, target, factors, layouts, first_channel)
     if x.nbytes < _MIN_THREADED_BYTES:
         for share in job.shares():
             job.rotate_share(share)
@@ -188,13 +192,26 @@ class _RotationJob:
 
         Its batches have the same positions, so that their factors are made once.
         """
+        factors = self.factors(share.positions.start, share.positions.stop)
+        loop = self._compiled_loop(share, factors)
+        is_rotated_in_blocks = loop is None and not self._is_complex_product(factors)
+        # Infinities times zero are NaN, and products may be too large for the dtype.
+        with np.errstate(invalid="ignore", over="ignore"):
+            if is_rotated_in_blocks:
+                self._rotate_in_blocks(share, factors)
+                return
+            self._copy_other_channels(share, factors)
+            if loop is not None:
+                self._rotate_compiled(loop, share, factors)
+            else:
+                self._multiply_pairs(share, factors)
+
+    def _rotate_in_blocks(self, share: _Share, factors: AnyArray) -> None:
+        """Rotate the rows of a share block by block, so that the steps of a block find it in the
+        cache.
+        """
         positions = share.positions
-        factors = self.factors(positions.start, positions.stop)
-        if self._rotate_compiled(share, factors):
-            return
         step = self._positions_per_block
-        if self._is_complex_product(factors.real.dtype):
-            step = self._positions_per_share  # One pass over memory gains nothing from blocks.
         for start in range(positions.start, positions.stop, step):
             block = slice(start, min(start + step, positions.stop))
             block_factors = factors
@@ -214,61 +231,76 @@ class _RotationJob:
         if self.source.dtype != work_dtype:
             rotation = _rounded_once(rotation, work_dtype)
         rotary_dim = 2 * factors.shape[-1]
-        # Infinities times zero are NaN, and products may be too large for the dtype.
-        with np.errstate(invalid="ignore", over="ignore"):
-            for batches in self._blocks(share, work_dtype):
-                source = self.source[batches, share.positions]
-                target = self.target[batches, share.positions]
-                self._rotate_block(rotation, rotary_dim, source, target)
-
-    def _is_complex_product(self, work_dtype: "np.dtype[Any]") -> bool:
-        """Return True if pairs lie in memory as complex numbers that need no conversion."""
-        return self.layouts == LAYOUTS["interleaved"] and self.source.dtype == work_dtype
-
-    def _blocks(self, share: _Share, work_dtype: "np.dtype[Any]") -> list[slice]:
-        """Return the batches of a share that are rotated at once."""
-        batches = share.batches
         step = self._batches_per_block(work_dtype.itemsize)
-        if self._is_complex_product(work_dtype):
-            step = len(batches)
-        starts = batches[::step]
-        return [slice(start, min(start + step, batches.stop)) for start in starts]
+        for start in share.batches[::step]:
+            batches = slice(start, min(start + step, share.batches.stop))
+            source = self.source[batches, share.positions]
+            target = self.target[batches, share.positions]
+            self._rotate_block(rotation, rotary_dim, source, target)
 
-    def _rotate_compiled(self, share: _Share, factors: AnyArray) -> bool:
-        """Rotate the rows of a share by a compiled loop; return False if NumPy has to do it.
+    def _is_complex_product(self, factors: AnyArray) -> bool:
+        """Return True if pairs lie in memory as complex numbers that NumPy can multiply."""
+        return self.layouts == LAYOUTS["interleaved"] and self._fits(factors)
 
-        There are loops for float32 and float64; they are loaded for large arrays only, because
-        loading takes a while. NumPy multiplies complex numbers as fast. Channels that do not rotate
-        are copied first.
+    def _fits(self, factors: AnyArray) -> bool:
+        """Return True if numbers of the source are those of the factors, or float32 to be widened.
+
+        There are no complex numbers of float16 or bfloat16, nor in another byte order.
         """
-        work_dtype = factors.real.dtype
-        is_wide_enough = self.source.dtype in (np.float32, work_dtype)
-        if not is_wide_enough or self.layouts.before != self.layouts.after:
-            return False
-        if self._is_complex_product(work_dtype):
-            return False
-        batches = share.batches
+        return self.source.dtype in (np.float32, factors.real.dtype)
+
+    def _compiled_loop(self, share: _Share, factors: AnyArray) -> RotationLoop | None:
+        """Return the compiled loop for a share; None if NumPy has to rotate it, or is as fast.
+
+        There are loops for float32 and float64. They are loaded for large arrays only, because
+        loading takes a while. NumPy multiplies complex numbers as fast if it need not convert them.
+        """
+        if self.layouts.before != self.layouts.after or not self._fits(factors):
+            return None
+        needs_no_conversion = self.source.dtype == factors.real.dtype
+        if needs_no_conversion and self._is_complex_product(factors):
+            return None
+        _, _, heads, channels = self.source.shape
         positions = share.positions.stop - share.positions.start
-        loops = compiled_loops(len(batches) * positions * self.source[0, 0].size)
+        loops = compiled_loops(len(share.batches) * positions * heads * channels)
         if loops is None:
-            return False
-        loop = loops.rotation_loop(self.layouts.before)
-        if loop is None:
-            return False
+            return None
+        loop: RotationLoop | None = loops.rotation_loop(self.layouts.before)
+        return loop
+
+    def _copy_other_channels(self, share: _Share, factors: AnyArray) -> None:
+        """Copy the channels of a share that do not rotate, and with them its whole rows."""
         if self.target is not self.source and 2 * factors.shape[-1] < self.source.shape[-1]:
-            rows = slice(batches.start, batches.stop), share.positions
+            rows = slice(share.batches.start, share.batches.stop), share.positions
             self.target[rows] = self.source[rows]
+
+    def _rotate_compiled(self, loop: RotationLoop, share: _Share, factors: AnyArray) -> None:
         loop(
             self.source,
             self.target,
-            _row_per_position(factors.real, positions),
-            _row_per_position(factors.imag, positions),
+            np.ascontiguousarray(factors),
             share.positions.start,
-            batches.start,
-            batches.stop,
+            share.positions.stop,
+            share.batches.start,
+            share.batches.stop,
             self.first_channel,
         )
-        return True
+
+    def _multiply_pairs(self, share: _Share, factors: AnyArray) -> None:
+        """Rotate interleaved pairs of a share by one complex product.
+
+        NumPy widens and rounds a few thousand numbers at a time, which stay in the cache, and
+        another thread has the interpreter meanwhile.
+        """
+        rows = slice(share.batches.start, share.batches.stop), share.positions
+        channels = slice(self.first_channel, self.first_channel + 2 * factors.shape[-1])
+        pairs = np.complex64 if self.source.dtype == np.float32 else np.complex128
+        np.multiply(
+            self.source[rows][..., channels].view(pairs),
+            factors[:, None],  # (positions, 1, d/2): all heads have the same factors.
+            out=self.target[rows][..., channels].view(pairs),
+            casting="same_kind",
+        )
 
     def _rotate_block(
         self, rotation: BlockRotation, rotary_dim: int, source: AnyArray, target: AnyArray
@@ -319,11 +351,6 @@ def _rounded_once(rotation: BlockRotation, work_dtype: "np.dtype[Any]") -> Block
         _write(out, wide)
 
     return wide_rotation
-
-
-def _row_per_position(factors: AnyArray, positions: int) -> AnyArray:
-    """Return factors with a row for each position; a shift turns all positions by one row."""
-    return np.ascontiguousarray(np.broadcast_to(factors, (positions, factors.shape[-1])))
 
 
 def _block_rotation(factors: AnyArray, layouts: PairLayouts) -> BlockRotation:
@@ -446,7 +473,7 @@ def add_rows(x: ArrayLike, rows: Table, first: int = 0) -> Array:
 
     rule = f"the table of {bracketed(rows.shape)} does not fit it"
     values = _fitting("x", x, fits, rule)
-    out = np.empty(values.shape, values.dtype)
+    out = new_array(values.shape, values.dtype)
     _add_in_blocks(values, out, _rows_from(rows, first))
     return out
 
@@ -466,7 +493,7 @@ def add_bias(scores: ArrayLike, bias: Table) -> Array:
 
     rule = f"the bias of {bracketed(bias.shape)} does not fit them"
     values = _fitting("scores", scores, fits, rule)
-    out = np.empty(values.shape, values.dtype)
+    out = new_array(values.shape, values.dtype)
     queries = values.shape[-2]
     for head in range(heads):
         if rows == 1:

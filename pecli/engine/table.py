@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Indices, dtype_name, numpy_dtype
+from pecli.engine.arrays import AnyArray, Array, Indices, dtype_name, numpy_dtype
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
+
+    from numpy.typing import DTypeLike
 
 
 BLOCK_BYTES = 1 << 23
@@ -187,6 +189,9 @@ Result = TypeVar("Result")
 DEFAULT_MAX_THREADS = 4
 """Threads used by default: more mostly wait for the interpreter (16 take as long as one)."""
 MAX_THREADS = 64
+_HUGE_PAGE = 1 << 21
+_TOUCHED_BYTES = 1 << 10
+"""Bytes of a page that are written first: NumPy keeps the interpreter for fewer than 500."""
 
 
 def thread_count() -> int:
@@ -250,6 +255,24 @@ def _shut_down(pool: "ThreadPoolExecutor") -> None:
     pool.shutdown(wait=not is_interrupt, cancel_futures=True)
 
 
+def new_array(shape: Sequence[int], dtype: "DTypeLike") -> AnyArray:
+    """Return an uninitialised array that threads may fill in any order.
+
+    The system clears memory when it is first written to, 2 MiB at a time if the memory is in huge
+    pages. Two threads that write to different rows of a page at that moment would clear it twice,
+    so each page is written to by one thread first.
+    """
+    array = np.empty(shape, dtype)
+    if array.nbytes >= 2 * _HUGE_PAGE:
+        every_byte = array.reshape(-1).view(np.uint8)
+
+        def touch(start: int) -> None:
+            every_byte[start : start + _TOUCHED_BYTES] = 0
+
+        work_through(touch, range(0, array.nbytes, _HUGE_PAGE))
+    return array
+
+
 class _SharedItems(Iterator[Item]):
     """Items that several threads take, one after the other."""
 
@@ -271,30 +294,37 @@ def work_through(work: Callable[[Item], object], items: Iterable[Item]) -> None:
 
     The caller's thread does a share of the work. If it waited for the others, it would wake up for
     every item, and each time a working thread would have to wait for the interpreter.
+
+    Starting a thread takes some 60 microseconds. So each thread starts the next one, once it has an
+    item to work on: the caller begins at once, and no more threads are started than there are items.
     """
     rest = iter(items)
     first_two = list(islice(rest, 2))
     shared = _SharedItems(chain(first_two, rest))
-
-    def work_on() -> None:
-        try:
-            for item in shared:
-                work(item)
-        finally:
-            shared.stop()  # After an error, the other threads end as well.
-
     helper_count = thread_count() - 1
     if len(first_two) < 2 or helper_count == 0:
-        work_on()
+        for item in shared:
+            work(item)
         return
     from pecli.engine.thread_pool import ThreadPool  # concurrent.futures takes 5 ms to import.
 
     pool = ThreadPool(helper_count)
+    helpers: list[Future[None]] = []
+    places = iter(range(helper_count))
+
+    def work_on() -> None:
+        try:
+            for item in shared:
+                if next(places, None) is not None:
+                    helpers.append(pool.submit(work_on))
+                work(item)
+        finally:
+            shared.stop()  # After an error, the other threads end as well.
+
     try:
-        helpers = [pool.submit(work_on) for _ in range(helper_count)]
         with np.errstate(all="ignore"):  # as in the threads of the pool
             work_on()
-        for helper in helpers:
+        for helper in helpers:  # A helper that starts another one adds it before it ends.
             helper.result()
     finally:
         shared.stop()

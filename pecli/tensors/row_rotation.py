@@ -13,6 +13,7 @@ from pecli.engine.schemes.parameters import Choice, Whole
 from pecli.engine.schemes.positions import source_of_rows
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.rotation_factors import ALWAYS_CACHED_BYTES, Positions, RotationFactors
+from pecli.engine.table import new_array
 from pecli.errors import ParameterError
 from pecli.models.encoding import Encoding
 from pecli.models.find import Model
@@ -80,7 +81,7 @@ class RowRotation:
         """
         self.check(tensor)
         x = tensor.array
-        out = np.empty(x.shape, x.dtype.newbyteorder("="))
+        out = new_array(x.shape, x.dtype.newbyteorder("="))
         # Counted from the end, the axis is the same in a single sequence, which has one axis less.
         axis = self.seq_axis % x.ndim - x.ndim
         length = x.shape[axis]

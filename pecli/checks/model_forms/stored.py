@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.engine.arrays import AnyArray, Array, Indices, dtype_name
+from pecli.engine.numerics.kernels import compiled_loops
 
 EXPERT = re.compile(r"(?<=_exps)\.(\d+)")
 """The number of an expert in the name that `Stored.by_expert` gives it."""
@@ -158,6 +159,8 @@ class StoredTensor(NamedTuple):
             # A bfloat16 is the upper half of a float32; a shift is faster than a cast.
             bits = floats.view(np.uint32)
             np.left_shift(rows.view(np.uint16), 16, out=bits, dtype=np.uint32)
+        elif self.dtype == "float16" and floats.dtype == np.float32:
+            _widen_halves(rows, floats)
         else:
             floats[...] = rows
         return floats
@@ -221,10 +224,27 @@ def q8_0_blocks(rows: Array) -> AnyArray:
 
 def _dequantise_q8_0(rows: Array, out: AnyArray) -> None:
     """Write rows of Q8_0 as floats, twice as fast as the gguf package, which is not imported."""
+    loops = compiled_loops(out.size)
+    if loops is not None and out.dtype == np.float32:
+        stored = np.ascontiguousarray(rows).reshape(-1).view(np.int8)
+        scales = np.require(stored.view(np.int16), requirements="CA")
+        loops.dequantise_q8_0(stored, scales, out.reshape(-1))
+        return
     blocks = q8_0_blocks(rows)
     out.reshape(-1)[...] = blocks["elements"].copy().view(np.int8)
     elements = out.reshape(-1, 32)
     elements *= blocks["scale"].astype(np.float32)[:, None]
+
+
+def _widen_halves(rows: Array, out: AnyArray) -> None:
+    """Write rows of float16 in float32; NumPy converts them one by one."""
+    loops = compiled_loops(out.size)
+    if loops is None:
+        out[...] = rows
+        return
+    # Tensors of a file may begin at any byte.
+    bits = np.require(rows, np.float16, "CA").reshape(-1).view(np.int16)
+    loops.widen_halves(bits, out.reshape(-1))
 
 
 def sum_of_squares(values: AnyArray) -> AnyArray:

@@ -27,6 +27,8 @@ _CHUNK = 1 << 13
 """Elements computed at once, so that intermediate arrays stay in the cache."""
 _MAX_SPREAD = 4
 """Integers that fill at least a quarter of their range are made as a range."""
+_MIN_RUN = 256
+"""Consecutive integers that are worth a range of their own, before positions far apart."""
 _MAX_SHARED = 1 << 22
 """Elements of a small table that is made once for all blocks, at most."""
 
@@ -140,9 +142,10 @@ class AxisFiller:
     ) -> Array:
         """Return a table (positions, waves) of cosines or sines of any positions.
 
-        Integers close together are rows of one range, which is fast. Other positions are multiples
-        of a few units: 3/4 and 1/2 are 192 and 128 units of 1/256, and their rows are computed from
-        the waves of that unit. The sine of a negative position is that of the positive one, negated.
+        Integers close together are rows of one range, which is fast: all of them, or a long run at
+        the beginning, such as 0 … 8191 before 10,000 and 20,000. Other positions are multiples of a
+        few units: 3/4 and 1/2 are 192 and 128 units of 1/256, and their rows are computed from the
+        waves of that unit. The sine of a negative position is that of the positive one, negated.
 
         Args:
             function: "cos" or "sin".
@@ -153,11 +156,17 @@ class AxisFiller:
         if _are_close_integers(positions):
             return self._from_range(function, positions, waves, dtype)
         out = np.empty((len(positions), len(waves)), numpy_dtype(dtype))
-        for unit, rows in _grouped_by_unit(positions).items():
+        run = _first_run(positions)
+        if run < _MIN_RUN:
+            run = 0
+        else:
+            out[:run] = self._from_range(function, positions[:run], waves, dtype)
+        rest = positions[run:]
+        for unit, rows in _grouped_by_unit(rest).items():
             # 3/4 is 192 units of 1/256.
-            magnitudes = [abs(positions[row]) for row in rows]
+            magnitudes = [abs(rest[row]) for row in rows]
             multiples = [int(size * unit.denominator) // unit.numerator for size in magnitudes]
-            out[rows] = self._rows_of_multiples(function, unit, multiples, waves, dtype)
+            out[run + rows] = self._rows_of_multiples(function, unit, multiples, waves, dtype)
         if function == "sin":
             is_negative = np.array([position < 0 for position in positions], bool)
             out[is_negative] = -out[is_negative]
@@ -196,15 +205,15 @@ class AxisFiller:
         out = np.empty((len(multiples), len(waves)), numpy_dtype(dtype))
         step = max(1, _CHUNK // max(1, len(waves)))
         for start in range(0, len(multiples), step):
-            chunk = np.array(multiples[start : start + step], np.uint64)
-            # Elements row by row: multiples 1 1 1 2 2 2, waves 0 1 2 0 1 2.
-            element_positions = np.repeat(chunk, len(waves))
-            element_waves = np.tile(waves, len(chunk))
-            is_sine = np.full(len(element_positions), function == "sin")
-            elements = round_waves(
-                unit_waves, make_unit_waves, element_positions, element_waves, is_sine, dtype
+            row_positions = np.array(multiples[start : start + step], np.uint64)[:, None]
+            out[start : start + step] = round_waves(
+                unit_waves,
+                make_unit_waves,
+                row_positions,
+                waves[None, :],
+                np.array([[function == "sin"]]),
+                dtype,
             )
-            out[start : start + step] = elements.reshape(len(chunk), len(waves))
         return out
 
     @cached_property
@@ -230,6 +239,19 @@ def _are_close_integers(positions: Sequence[int | Fraction]) -> bool:
     if not all(position >= 0 and position.denominator == 1 for position in positions):
         return False
     return int(max(positions)) - int(min(positions)) < _MAX_SPREAD * len(positions)
+
+
+def _first_run(positions: Sequence[int | Fraction]) -> int:
+    """Return how many positions, from the first on, are consecutive integers of 0 or more.
+
+    >>> _first_run([5, 6, 7, 100, 101])
+    3
+    """
+    for index, position in enumerate(positions):
+        is_integer = position >= 0 and position.denominator == 1
+        if not is_integer or position != positions[0] + index:
+            return index
+    return len(positions)
 
 
 def _grouped_by_unit(positions: Sequence[int | Fraction]) -> dict[Fraction, Indices]:

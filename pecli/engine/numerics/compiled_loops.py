@@ -250,21 +250,21 @@ def _rotation_types(values: str, factors: str) -> Any:
     source = types.Array(value_type, 4, "C", readonly=True)
     target = types.Array(value_type, 4, "C")
     table = types.Array(getattr(types, factors), 2, "C", readonly=True)
-    numbers = [types.int64] * 4
-    return types.void(source, target, table, table, *numbers)
+    numbers = [types.int64] * 5
+    return types.void(source, target, table, *numbers)
 
 
 @_compiled(
-    _rotation_types("float32", "float32"),
-    _rotation_types("float32", "float64"),
-    _rotation_types("float64", "float64"),
+    _rotation_types("float32", "complex64"),
+    _rotation_types("float32", "complex128"),
+    _rotation_types("float64", "complex128"),
 )
 def rotate_halves(
     source: AnyArray,
     target: AnyArray,
-    cosines: AnyArray,
-    sines: AnyArray,
+    factors: AnyArray,
     first_position: int,
+    end_position: int,
     first_batch: int,
     end_batch: int,
     first_channel: int,
@@ -274,23 +274,28 @@ def rotate_halves(
     Args:
         source: An array (batches, positions, heads, channels).
         target: The array for the result, which may be the source.
-        cosines: The cosines (positions, d/2) of positions from `first_position` on.
-        sines: Their sines.
+        factors: The complex factors (positions, d/2) of positions from `first_position` on, or one
+            row (1, d/2) for all positions.
         first_position: The first position.
+        end_position: The position after the last one.
         first_batch: The first batch.
         end_batch: The batch after the last one.
         first_channel: The first of the d rotary channels.
     """
-    half = cosines.shape[1]
+    half = factors.shape[1]
     middle = first_channel + half
     end = middle + half
+    # Cosines in a row of their own are read faster, and all batches share them.
+    cosines = factors.real.copy()
+    sines = factors.imag.copy()
     for batch in range(first_batch, end_batch):
-        for row in range(len(cosines)):
+        for position in range(first_position, end_position):
+            row = min(position - first_position, len(factors) - 1)
             cosine = cosines[row]
             sine = sines[row]
             for head in range(source.shape[2]):
-                old = source[batch, first_position + row, head]
-                new = target[batch, first_position + row, head]
+                old = source[batch, position, head]
+                new = target[batch, position, head]
                 # Slices whose indices begin at 0 let the compiler rotate several pairs at once.
                 old_u = old[first_channel:middle]
                 old_v = old[middle:end]
@@ -313,43 +318,42 @@ def _fused(context: object, a: Any, b: Any, c: Any) -> object:
     return b(b, b, b), generate
 
 
-@_compiled(_rotation_types("float32", "float64"))
+@_compiled(_rotation_types("float32", "complex128"))
 def rotate_pairs(
     source: AnyArray,
     target: AnyArray,
-    cosines: AnyArray,
-    sines: AnyArray,
+    factors: AnyArray,
     first_position: int,
+    end_position: int,
     first_batch: int,
     end_batch: int,
     first_channel: int,
 ) -> None:
     """Rotate the pairs (2i, 2i + 1) of some positions and batches; leave other channels alone.
 
-    The arguments are those of `rotate_halves`. Numbers are float32, and factors float64: if both
-    have one dtype, NumPy's complex product is as fast. Where the processor has such an instruction,
-    NumPy does not round u·c and u·s of a product (u·c − v·s) + i·(u·s + v·c), but only v·s, v·c and
-    the sums. So does this loop.
+    The arguments are those of `rotate_halves`. Numbers are float32, and factors complex128: if both
+    have one precision, NumPy's complex product is as fast. Where the processor has such an
+    instruction, NumPy does not round u·c and u·s of a product (u·c − v·s) + i·(u·s + v·c), but only
+    v·s, v·c and the sums. So does this loop.
     """
-    half = cosines.shape[1]
+    half = factors.shape[1]
     end = first_channel + 2 * half
     for batch in range(first_batch, end_batch):
-        for row in range(len(cosines)):
-            cosine = cosines[row]
-            sine = sines[row]
+        for position in range(first_position, end_position):
+            factor = factors[min(position - first_position, len(factors) - 1)]
             for head in range(source.shape[2]):
-                old = source[batch, first_position + row, head][first_channel:end]
-                new = target[batch, first_position + row, head][first_channel:end]
+                old = source[batch, position, head][first_channel:end]
+                new = target[batch, position, head][first_channel:end]
                 for pair in range(half):
-                    c = cosine[pair]
-                    s = sine[pair]
+                    c = factor[pair].real
+                    s = factor[pair].imag
                     u = old[2 * pair]
                     v = old[2 * pair + 1]
                     new[2 * pair] = _fused(u, c, -(v * s))
                     new[2 * pair + 1] = _fused(u, s, v * c)
 
 
-RotationLoop = Callable[[AnyArray, AnyArray, AnyArray, AnyArray, int, int, int, int], None]
+RotationLoop = Callable[[AnyArray, AnyArray, AnyArray, int, int, int, int, int], None]
 
 
 def rotation_loop(layout: str) -> RotationLoop | None:
@@ -377,3 +381,49 @@ def _numpy_fuses_products() -> bool:
         if not np.all((pairs * factors).real == e * e):
             return False
     return True
+
+
+_HALF_SIGN_AND_DIGITS = np.int32(-0x70002000)
+"""The bits of a float16 number that was shifted to the place of float32's: 0x8FFFE000."""
+_HALF_INFINITY = np.int32(0x0F800000)
+_INFINITY = np.int32(0x7F800000)
+_HALF_SCALE = np.float32(2.0**112)
+"""The exponents of float16 begin at 2^-15, and those of float32 at 2^-127."""
+
+
+@_inlined
+def _half_to_single(bits: np.int16) -> np.float32:
+    """Return a float16 number, given as its bits, in float32, which holds all of them."""
+    shifted = (np.int32(bits) << np.int32(13)) & _HALF_SIGN_AND_DIGITS
+    is_finite = (shifted & _HALF_INFINITY) != _HALF_INFINITY
+    finite = np.int32(shifted).view(np.float32) * _HALF_SCALE
+    not_finite = np.int32(shifted | _INFINITY).view(np.float32)
+    return finite if is_finite else not_finite
+
+
+_BYTES = types.Array(types.int8, 1, "C", readonly=True)
+_SINGLES = types.Array(types.float32, 1, "C")
+
+
+@_compiled(types.void(types.Array(types.int16, 1, "C", readonly=True), _SINGLES))
+def widen_halves(bits: AnyArray, out: Singles) -> None:
+    """Write float16 numbers, given as their bits, in float32."""
+    for place in range(len(bits)):
+        out[place] = _half_to_single(bits[place])
+
+
+@_compiled(types.void(_BYTES, types.Array(types.int16, 1, "C", readonly=True), _SINGLES))
+def dequantise_q8_0(stored: AnyArray, scales: AnyArray, out: Singles) -> None:
+    """Write the elements of blocks of ggml's Q8_0: 32 signed bytes after a scale of two bytes.
+
+    Args:
+        stored: The bytes of all blocks, 34 each.
+        scales: The same bytes as integers of 16 bits, of which every 17th is a scale.
+        out: The array for 32 numbers per block.
+    """
+    for block in range(len(stored) // 34):
+        scale = _half_to_single(scales[17 * block])
+        elements = stored[34 * block + 2 : 34 * block + 34]
+        numbers = out[32 * block : 32 * block + 32]
+        for place in range(32):
+            numbers[place] = np.float32(elements[place]) * scale

@@ -42,6 +42,9 @@ def round_waves(
 ) -> Array:
     """Return amplitude · sin or cos of some elements of a table, correctly rounded.
 
+    Positions, columns and `sine` broadcast against each other: for a whole table they are (rows,
+    1), (1, waves) and (1, 1).
+
     An element is computed with an error bound. If all numbers within the bound round alike, that is
     the result; the others are computed again in integers, with as many bits as it takes.
 
@@ -61,21 +64,23 @@ def round_waves(
     if is_float64:  # The low part of a tiny product underflows, and its error bound fails.
         in_doubt |= (magnitudes < _MIN_PRODUCT) & (positions > 0)
     out = round_double_double(products, dtype)
-    for index in np.flatnonzero(in_doubt):
-        element = Element(int(positions[index]), int(columns[index]), bool(sine[index]))
-        out[index] = _round_with_more_bits(element, waves, make_waves, dtype)
+    places = np.nonzero(in_doubt)
+    elements = [np.broadcast_to(each, out.shape)[places] for each in (positions, columns, sine)]
+    for position, column, is_sine, *place in zip(*elements, *places, strict=True):
+        element = Element(int(position), int(column), bool(is_sine))
+        out[tuple(place)] = _round_with_more_bits(element, waves, make_waves, dtype)
     return out
 
 
 def _wave_products(
     waves: ExactWaves, positions: Ints, columns: Indices, sine: Flags, dtype: str
 ) -> DoubleDouble:
-    """Return amplitude · sin or cos of each element (n,).
+    """Return amplitude · sin or cos of each element.
 
     They have about 98 bits for float64, and 51 for narrower dtypes, which are computed faster.
     Arguments are those of `round_waves`.
     """
-    limbs = waves.limbs[:, columns]  # (digits, n)
+    limbs = waves.limbs[:, columns]  # (digits, …)
     if dtype == "float64":
         cosines, sines = phases.cos_sin_double_double(limbs, positions)
         hi = np.where(sine, sines.hi, cosines.hi)

@@ -135,3 +135,26 @@ def test_a_block_of_q4_0_has_15_steps_from_end_to_end() -> None:
     steps = StoredTensor("Q4_0", (1, 32), np.zeros((1, 18), np.uint8)).rounding_steps(values)
 
     assert steps.tolist() == [[2.0]]
+
+
+@pytest.mark.parametrize("first_byte", [0, 1])
+def test_compiled_loops_read_q8_0_and_float16_as_numpy_does(
+    first_byte: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tensor in a file may begin at an odd byte. The expected numbers are NumPy's, with the loops
+    forbidden. 3 rows of 64 elements are 6 blocks of 34 bytes in Q8_0.
+    """
+    pytest.importorskip("numba", reason="compiled loops need numba")
+    random = np.random.default_rng(4)
+    memory = random.integers(0, 256, 3 * 128 + 1, dtype=np.uint8)[first_byte:]
+    blocks = memory[: 3 * 68].reshape(3, 68)
+    halves = memory[: 3 * 128].view(np.float16).reshape(3, 64)
+    tensors = [StoredTensor("Q8_0", (3, 64), blocks), StoredTensor.of(halves)]
+    for tensor in tensors:
+        monkeypatch.setenv("PECLI_KERNELS", "0")
+        with np.errstate(all="ignore"):
+            expected = tensor.floats(tensor.rows, np.empty((3, 64), np.float32))
+        monkeypatch.setenv("PECLI_KERNELS", "1")
+        found = tensor.floats(tensor.rows, np.empty((3, 64), np.float32))
+
+        np.testing.assert_array_equal(found, expected)

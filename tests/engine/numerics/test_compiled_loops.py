@@ -214,6 +214,20 @@ def test_compiled_loops_make_interleaved_sections_at_given_positions(
     np.testing.assert_array_equal(found, expected)
 
 
+def test_compiled_loops_widen_every_float16_number() -> None:
+    """There are 2^16 of them, among them subnormal numbers, infinities and NaN."""
+    loops = kernels._loaded()
+    assert loops is not None
+    bits = np.arange(1 << 16, dtype=np.uint16).view(np.int16)
+    out = np.empty(len(bits), np.float32)
+
+    loops.widen_halves(bits, out)
+
+    expected = bits.view(np.float16).astype(np.float32)
+    np.testing.assert_array_equal(out, expected)
+    np.testing.assert_array_equal(np.signbit(out), np.signbit(expected))
+
+
 def test_numpy_rotates_interleaved_pairs_that_it_rounds_differently(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -148,13 +148,15 @@ def patch(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
 def _patch_panel(source: PlotSource, *, is_alone: bool) -> HeatmapPanel:
     """Return the similarity of all patches to the middle one; beside others, its title is the source."""
     rows = grid_rows(source)  # (rows, columns) of the image: the table's row of each patch
-    patches = directions(source.matrices, rows.reshape(-1)).reshape(*rows.shape, -1)
     row = rows.shape[0] // 2
     column = rows.shape[1] // 2
+    (middle,) = directions(source.matrices, rows[row, column : column + 1])
+    # One row of patches at a time: all of them, as float64, would be several times the table.
+    similarities = [directions(source.matrices, patches) @ middle for patches in rows]
     title = f"row {row}, column {column}" if is_alone else source.label
     return HeatmapPanel(
         title=", ".join(filter(None, [title, frame_note(source)])),
-        values=patches @ patches[row, column],
+        values=np.array(similarities),
         rows="row",
         columns="column",
         meaning="cosine similarity",
