@@ -227,7 +227,7 @@ def _dequantise_q8_0(rows: Array, out: AnyArray) -> None:
     loops = compiled_loops(out.size)
     if loops is not None and out.dtype == np.float32:
         stored = np.ascontiguousarray(rows).reshape(-1).view(np.int8)
-        scales = np.require(stored.view(np.int16), requirements="CA")
+        scales = np.require(stored.view(np.int16), requirements=["C", "A"])
         loops.dequantise_q8_0(stored, scales, out.reshape(-1))
         return
     blocks = q8_0_blocks(rows)
@@ -243,7 +243,7 @@ def _widen_halves(rows: Array, out: AnyArray) -> None:
         out[...] = rows
         return
     # Tensors of a file may begin at any byte.
-    bits = np.require(rows, np.float16, "CA").reshape(-1).view(np.int16)
+    bits = np.require(rows, np.float16, ["C", "A"]).reshape(-1).view(np.int16)
     loops.widen_halves(bits, out.reshape(-1))
 
 
