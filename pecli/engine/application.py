@@ -30,7 +30,14 @@ from pecli.engine.arrays import (
     widened,
 )
 from pecli.engine.numerics.kernels import compiled_loops
-from pecli.engine.table import Table, new_array, thread_count, work_through
+from pecli.engine.table import (
+    MAX_THREADS,
+    MAX_THREADS_OF_SHORT_STEPS,
+    Table,
+    new_array,
+    thread_count,
+    work_through,
+)
 from pecli.errors import ParameterError, bracketed
 
 
@@ -120,7 +127,7 @@ def rotate(
         for share in job.shares():
             job.rotate_share(share)
     else:
-        work_through(job.rotate_share, job.shares())
+        work_through(job.rotate_share, job.shares(), job.max_threads())
     return out
 
 
@@ -186,6 +193,16 @@ class _RotationJob:
                 end = min(batch + batches_per_share, batches)
                 shares.append(_Share(positions, range(batch, end)))
         return shares
+
+    def max_threads(self) -> int:
+        """Return how many threads are of use.
+
+        Without a compiled loop, halves are rotated in several short NumPy calls per block.
+        """
+        is_interleaved = self.layouts == LAYOUTS["interleaved"]
+        if is_interleaved or compiled_loops(0) is not None:
+            return MAX_THREADS
+        return MAX_THREADS_OF_SHORT_STEPS
 
     def rotate_share(self, share: _Share) -> None:
         """Rotate the rows of a share.

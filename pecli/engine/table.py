@@ -117,8 +117,12 @@ class Table:
         def fill_block(start: int) -> None:
             self.fill(start, out[start : start + step])
 
-        work_through(fill_block, self._starts(step))
+        work_through(fill_block, self._starts(step), self._max_threads())
         return out.reshape(self.shape)
+
+    def _max_threads(self) -> int:
+        """Return how many threads are of use: float64 numbers are computed in many short steps."""
+        return MAX_THREADS_OF_SHORT_STEPS if self.dtype == "float64" else MAX_THREADS
 
     def _starts(self, step: int) -> range:
         """Return the first rows of blocks; a table with rows of no elements has no blocks."""
@@ -186,25 +190,28 @@ class ByPosition:
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-DEFAULT_MAX_THREADS = 4
-"""Threads used by default: more mostly wait for the interpreter (16 take as long as one)."""
-MAX_THREADS = 64
+MAX_THREADS = 4
+"""Threads that work at once: more mostly wait for the interpreter (16 take as long as one)."""
+MAX_THREADS_OF_SHORT_STEPS = 2
+"""Threads that work at once on steps of some microseconds, each of which needs the interpreter: on 16
+cores, four took 1.8 times as long as two to make a table of float64 numbers.
+"""
 _HUGE_PAGE = 1 << 21
 _TOUCHED_BYTES = 1 << 10
 """Bytes of a page that are written first: NumPy keeps the interpreter for fewer than 500."""
 
 
 def thread_count() -> int:
-    """Return how many threads fill tables.
+    """Return how many threads fill tables, at most MAX_THREADS.
 
     That is PECLI_THREADS if the environment has a positive number there, otherwise the number of
-    cores, up to DEFAULT_MAX_THREADS.
+    cores.
     """
     setting = os.environ.get("PECLI_THREADS", "")
     is_number = setting.isascii() and setting.isdigit() and len(setting) < 9
     if is_number and int(setting) > 0:
         return min(int(setting), MAX_THREADS)
-    return min(_available_cores(), DEFAULT_MAX_THREADS)
+    return min(_available_cores(), MAX_THREADS)
 
 
 def _available_cores() -> int:
@@ -289,8 +296,10 @@ class _SharedItems(Iterator[Item]):
         self._items = iter(())
 
 
-def work_through(work: Callable[[Item], object], items: Iterable[Item]) -> None:
-    """Call work(item) for every item, in threads, for its side effects.
+def work_through(
+    work: Callable[[Item], object], items: Iterable[Item], max_threads: int = MAX_THREADS
+) -> None:
+    """Call work(item) for every item, in at most `max_threads` threads, for its side effects.
 
     The caller's thread does a share of the work. If it waited for the others, it would wake up for
     every item, and each time a working thread would have to wait for the interpreter.
@@ -301,7 +310,7 @@ def work_through(work: Callable[[Item], object], items: Iterable[Item]) -> None:
     rest = iter(items)
     first_two = list(islice(rest, 2))
     shared = _SharedItems(chain(first_two, rest))
-    helper_count = thread_count() - 1
+    helper_count = min(thread_count(), max_threads) - 1
     if len(first_two) < 2 or helper_count == 0:
         for item in shared:
             work(item)
