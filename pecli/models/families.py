@@ -111,6 +111,11 @@ class ModelFamily:
     note: str = ""
 
     @property
+    def is_known(self) -> bool:
+        """False for `UNKNOWN_FAMILY`, to whose models the general rules apply."""
+        return self.name != ""
+
+    @property
     def spreads_heads(self) -> bool:
         """True if several heads share the frequencies of one axis (EfficientLoFTR)."""
         return self.partial is not None and self.partial > 1
@@ -119,6 +124,10 @@ class ModelFamily:
     def source(self) -> str:
         """The source of values that are the family's."""
         return f"family default ({self.name})"
+
+
+UNKNOWN_FAMILY = ModelFamily()
+"""The family of a model_type that is missing or not known."""
 
 
 def _families_by_type(rows: list[JsonObject]) -> dict[str, ModelFamily]:
@@ -161,8 +170,8 @@ def _without_suffix(name: str) -> str:
     return ""
 
 
-def family_of(model_type: str | None, *, vision: bool = False) -> ModelFamily | None:
-    """Return what is known of a model_type beyond its config.json; None if the name is not known.
+def family_of(model_type: str | None, *, vision: bool = False) -> ModelFamily:
+    """Return what is known of a model_type beyond its config.json; UNKNOWN_FAMILY if nothing is.
 
     A family states how models of this type differ from Llama: their layout of pairs, default base,
     share of rotating channels, and so on. Names may have endings: `qwen2_vl_text` is a `qwen2_vl`.
@@ -180,7 +189,7 @@ def family_of(model_type: str | None, *, vision: bool = False) -> ModelFamily | 
             return FAMILIES[variant]
         if variant in ORDINARY:
             return ModelFamily(variant)
-    return None
+    return UNKNOWN_FAMILY
 
 
 @cache

@@ -101,7 +101,7 @@ def _ignored_keys(
         return frozenset(ignored)
     ignored |= _keys_of_other_classes(defaults.model_type)
     family = family_of(model_type, vision=vision)
-    if family is not None and not family.reads_type:
+    if family.is_known and not family.reads_type:
         ignored |= _other_statements(keys)
     return frozenset(ignored)
 
@@ -352,7 +352,7 @@ def _has_class(model_type: str) -> bool:
 
 
 def _has_family(model_type: str) -> bool:
-    return family_of(model_type) is not None or model_type in non_rotary.FAMILIES
+    return family_of(model_type).is_known or model_type in non_rotary.FAMILIES
 
 
 def _has_encodings(part: ModelPart) -> bool:

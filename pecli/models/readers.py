@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from pecli.engine.named_values import NamedValues
+from pecli.models.data import object_at
 from pecli.models.encoding import Encoding
 from pecli.models.key_names import PARTIAL
 
@@ -36,17 +37,9 @@ def reader_notes(encodings: Sequence[Encoding], config: NamedValues) -> list[str
     notes: list[str] = []
     for encoding in encodings:
         if encoding.is_rotary and not encoding.part:
-            notes += _notes(encoding, _section(config, encoding.prefix))
+            *objects, _ = encoding.prefix.split(".")  # `text_config.` ends with its dot.
+            notes += _notes(encoding, object_at(config, objects))
     return list(dict.fromkeys(notes))  # Layer types share most of their values.
-
-
-def _section(config: NamedValues, prefix: str) -> NamedValues:
-    """Return the object of a configuration that a prefix such as `text_config.` names."""
-    *names, _ = prefix.split(".")  # Nothing follows the last dot.
-    for name in names:
-        inner = config.get(name)
-        config = inner if isinstance(inner, dict) else {}
-    return config
 
 
 def _notes(encoding: Encoding, section: NamedValues) -> Iterator[str]:

@@ -383,7 +383,7 @@ class AlibiRule(EncodingRule):
         The slopes of n heads are powers of 2^(−max_bias / n); `alibi_bias_max` is 8 in most models.
         """
         # MPT keeps the largest bias with its other settings of attention.
-        attention = keys.section("attn_config") or Keys({}, keys.path)
+        attention = keys.section_or_empty("attn_config")
         max_bias = attention.number("alibi_bias_max") or keys.number_or(8.0, "alibi_bias_max")
         heads = keys.whole_number(*HEADS)
         parameters: Settings = {
@@ -455,9 +455,7 @@ class ChoiceRule(EncodingRule):
 
     def chosen(self, keys: Keys) -> EncodingRule | None:
         """Return the rule that applies to a configuration."""
-        section, _, name = self.key.rpartition(".")
-        place = keys.inner_or_empty(section) if section else keys
-        setting = place.value(name) or Setting(self.default, "default")
+        setting = keys.value_at(self.key) or Setting(self.default, "default")
         rule = self.then if setting.value == self.value else self.otherwise
         if isinstance(rule, ChoiceRule):
             return rule.chosen(keys)

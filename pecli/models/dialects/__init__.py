@@ -14,7 +14,7 @@ from typing import TypeGuard
 
 from pecli.engine.named_values import NamedValues
 from pecli.models.consistency import inconsistencies
-from pecli.models.data import plain_name, stored, synonyms, value_at
+from pecli.models.data import object_at, plain_name, stored, synonyms
 from pecli.models.encoding import ModelEncodings, ParsedEncodings
 from pecli.models.families import family_of
 from pecli.models.key_names import FULL, LENGTHS, ORIGINAL, SLIDING, TEXTS
@@ -72,9 +72,8 @@ class Dialect:
         model_type = config.get("model_type")
         if self.model_types is not None and model_type not in (None, *self.model_types):
             return False
-        inner = value_at(config, self.inside)
-        within = inner if isinstance(inner, Mapping) else {}
-        return self._recognises(config) or self._recognises(within)
+        inner = object_at(config, self.inside.split("."))
+        return self._recognises(config) or self._recognises(inner)
 
     def _recognises(self, values: Mapping[str, object]) -> bool:
         """Return True if an object has the keys of the dialect; a null counts as absent."""
@@ -205,9 +204,8 @@ def _pattern(objects: Sequence[Keys], model_type: str | None) -> tuple[str, ...]
         periods = [keys.data.get(name) for name in PATTERNS]
         for period in filter(_is_period, periods):
             return (*[SLIDING] * (period - 1), FULL)
-    family = family_of(model_type)
-    letters = "" if family is None else family.pattern
-    return tuple(FULL if letter == "F" else SLIDING for letter in letters)
+    letters = {"F": FULL, "S": SLIDING}
+    return tuple(letters[letter] for letter in family_of(model_type).pattern)
 
 
 def _is_period(value: object) -> TypeGuard[int]:

@@ -37,11 +37,10 @@ class ScalingNames:
 
     def read(self, keys: Keys) -> Settings:
         """Return the settings of `rope_scaling`; none if the file has none of the keys."""
-        if self.section:
-            keys = keys.inner_or_empty(self.section)
+        section = keys.at(self.section)
         stated: dict[str, Setting[object]] = {}
         for name, place in self.names.items():
-            setting = _setting_at(keys, place)
+            setting = section.value_at(place)
             if setting is not None:
                 stated[name] = setting
         if not stated:
@@ -50,6 +49,9 @@ class ScalingNames:
             name: Setting(value, "the project's code") for name, value in self.implied.items()
         }
         return {**implied, **stated}
+
+
+NO_SCALING = ScalingNames(names={})
 
 
 @dataclass(frozen=True)
@@ -78,16 +80,15 @@ class Transformer:
     names: Mapping[str, str] = field(default_factory=dict)
     family: NamedValues = field(default_factory=dict)
     defaults: NamedValues = field(default_factory=dict)
-    scaling: ScalingNames | None = None
+    scaling: ScalingNames = NO_SCALING
     table: str = ""
     note: str = ""
 
     @classmethod
     def of(cls, row: NamedValues) -> "Transformer":
         """Return the transformer of a row of projects.json, whose fields have the same names."""
-        if "scaling" not in row:
-            return cls(**row)
-        return cls(**{**row, "scaling": ScalingNames(**row["scaling"])})
+        scaling = ScalingNames(**row.get("scaling", {"names": {}}))
+        return cls(**{**row, "scaling": scaling})
 
     def applies_to(self, config: Mapping[str, object]) -> bool:
         """Return True if a configuration has this transformer."""
@@ -114,14 +115,11 @@ class Transformer:
 
     def _keys_of_transformer(self, keys: Keys, code: str) -> Keys:
         """Return the keys of the transformer, with the defaults of the project's code."""
-        if self.place:
-            for name in self.place.split("."):
-                keys = keys.inner_or_empty(name)
-        return replace(keys, defaults=ClassDefaults(code, self.defaults))
+        return replace(keys.at(self.place), defaults=ClassDefaults(code, self.defaults))
 
     def _ropes(self, keys: Keys, code: str) -> ParsedEncodings:
         """Return the rotary encodings, by Hugging Face's names for the project's keys."""
-        scaling = {} if self.scaling is None else self.scaling.read(keys)
+        scaling = self.scaling.read(keys)
         settings = renamed(keys, **self.names)
         family = ModelFamily(code, **self.family)
         return translated_ropes(keys, family, scaling=scaling, settings=settings)
@@ -153,14 +151,6 @@ def read(keys: Keys, project: str) -> ParsedEncodings:
         return parsed
     none = f"no positional encoding was found: {project}'s code decides which one it has"
     return ParsedEncodings([], [*parsed.warnings, none])
-
-
-def _setting_at(keys: Keys, place: str) -> Setting[object] | None:
-    """Return the value of a key within objects, such as `pos_scaling_extra_args.low_freq_factor`."""
-    *objects, name = place.split(".")
-    for inner in objects:
-        keys = keys.inner_or_empty(inner)
-    return keys.value(name)
 
 
 def describes(project: str, config: Mapping[str, object]) -> bool:
