@@ -177,6 +177,11 @@ class Encoding:
         """Return True if the encoding rotates; only then it has frequencies."""
         return self.scheme == "rope"
 
+    @property
+    def is_rope_of_text(self) -> bool:
+        """Return True if the language model itself rotates by it, not a tower for images or sound."""
+        return self.is_rotary and not self.part
+
     @cached_property
     def sources(self) -> Mapping[str, str]:
         """The key or the default that each value comes from, in words, by the value's name."""
@@ -498,8 +503,9 @@ class ModelEncodings(Printed):
 
     def ropes(self) -> tuple[Encoding, ...]:
         """Return the rotary encodings of the language model; those of other parts if it has none."""
-        of_text = tuple(encoding for encoding in self._of_text() if encoding.is_rotary)
-        return of_text or tuple(encoding for encoding in self.encodings if encoding.is_rotary)
+        rotary = [encoding for encoding in self.encodings if encoding.is_rotary]
+        of_text = [encoding for encoding in rotary if not encoding.part]
+        return tuple(of_text or rotary)
 
     def ropes_of(self, layer_type: str | None) -> tuple[Encoding, ...]:
         """Return the encoding of a layer type; all that `ropes` returns if the type is None."""

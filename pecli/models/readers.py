@@ -36,7 +36,7 @@ def reader_notes(encodings: Sequence[Encoding], config: NamedValues) -> list[str
         return []
     notes: list[str] = []
     for encoding in encodings:
-        if encoding.is_rotary and not encoding.part:
+        if encoding.is_rope_of_text:
             *objects, _ = encoding.prefix.split(".")  # `text_config.` ends with its dot.
             notes += _notes(encoding, object_at(config, objects))
     return list(dict.fromkeys(notes))  # Layer types share most of their values.

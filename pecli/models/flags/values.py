@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pecli.engine.named_values import MutableValues
+from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.errors import ParameterError
 from pecli.models.flags.command_line import ServerFlag
 from pecli.models.flags.servers import Meaning, ReadFlag
@@ -35,6 +35,12 @@ def served_context(declared: int | None, settings: FlagSettings) -> int | None:
     return declared if served is None else int(served.value)
 
 
+def replaced_keys(settings: FlagSettings, meaning: Meaning) -> NamedValues:
+    """Return the keys that flags such as `--hf-overrides` or `--override-kv` replace; often none."""
+    keys: NamedValues = settings.get(meaning, Setting({}, "")).value
+    return keys
+
+
 def settings_of(flags: Iterable[ReadFlag]) -> FlagSettings:
     """Return the values of flags; of a repeated flag the last one counts, as in every server.
 
@@ -46,11 +52,10 @@ def settings_of(flags: Iterable[ReadFlag]) -> FlagSettings:
     settings: FlagSettings = {}
     for flag, meanings in flags:
         for meaning, setting in _settings_of_flag(flag, meanings):
-            if meaning in MERGED and meaning in settings:
-                merged = {**settings[meaning].value, **setting.value}
-                settings[meaning] = setting.with_value(merged)
-            else:
-                settings[meaning] = setting
+            if meaning in MERGED:
+                merged = {**replaced_keys(settings, meaning), **setting.value}
+                setting = setting.with_value(merged)
+            settings[meaning] = setting
     return settings
 
 
