@@ -126,8 +126,8 @@ class ModelFamily:
         return f"family default ({self.name})"
 
 
-UNKNOWN_FAMILY = ModelFamily()
-"""The family of a model_type that is missing or not known."""
+UNKNOWN_FAMILY = ModelFamily(reads_alpha=True)
+"""The family of a model_type that is missing or not known; its code may read any key."""
 
 
 def _families_by_type(rows: list[JsonObject]) -> dict[str, ModelFamily]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pecli.errors import FileError
 from pecli.models.families import ModelFamily
 from pecli.models.key_names import HEADS, PARTIAL, PARTIALS, SIZES, SIZES_OF_LAYERS, WIDTHS
-from pecli.models.keys import NO_CLASS, Keys, Setting, computed, default, nonzero
+from pecli.models.keys import NO_CLASS, Keys, Setting, as_number, computed, default, nonzero
 from pecli.models.layer_types import Layer
 
 #: The width of the memory attention of SAM 2 video models, which has a rate of its own beside it.
@@ -88,10 +88,10 @@ def _size_of_layer(keys: Keys, layer_type: str) -> Setting[int] | None:
     `per_layer_config` has an object per layer number; Gemma 4 has `global_head_dim` for its full
     layers.
     """
-    layers = keys.section("per_layer_config")
+    layers = keys.section_or_empty("per_layer_config")
     types = keys.words("layer_types")
     size = None
-    if layers is not None and layer_type:
+    if layer_type:
         size = _size_of_first_layer(layers, types, layer_type)
     if size is None and layer_type in SIZES_OF_LAYERS:
         return keys.whole_number(SIZES_OF_LAYERS[layer_type])
@@ -221,9 +221,7 @@ def _without_fraction_in_settings(layer: Layer, ignored: frozenset[str]) -> froz
 def _mark_whole(keys: Keys) -> None:
     """Record fractions of 1 as read: all channels rotate, as they do without the key."""
     for name in PARTIALS:
-        value = keys.data.get(name)
-        is_one = value == 1 and value is not True
-        if is_one:
+        if as_number(keys.data.get(name)) == 1:
             keys.mark_as_read(name)
 
 

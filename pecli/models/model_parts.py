@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
+from pecli.engine.grouping import grouped
 from pecli.engine.named_values import JsonObject, NamedValues
 from pecli.models import non_rotary
 from pecli.models.data import plain_name, stored
@@ -195,9 +196,9 @@ def parts_of(part: ModelPart) -> list[ModelPart]:
     Of several language models, only the first is read.
     """
     parts = [inner for inner in _inner_parts(part) if _has_encodings(inner)]
-    text_parts = [inner for inner in parts if inner.is_text]
-    other_parts = [inner for inner in parts if not inner.is_text]
-    return [*text_parts[:1], *other_parts]
+    by_kind = grouped(parts, lambda inner: "text" if inner.is_text else "other")
+    text_parts = by_kind.get("text", [])
+    return [*text_parts[:1], *by_kind.get("other", [])]
 
 
 def _inner_parts(part: ModelPart) -> Iterator[ModelPart]:

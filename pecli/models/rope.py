@@ -33,6 +33,7 @@ from pecli.models.key_names import (
 from pecli.models.keys import (
     Keys,
     Setting,
+    Settings,
     computed,
     default,
     nonzero,
@@ -166,12 +167,10 @@ class LayerSettings:
     unrotated: dict[str, Setting[object]]
 
     @property
-    def parameters(self) -> dict[str, Setting[object]]:
+    def parameters(self) -> Settings:
         """The parameters of the rotary scheme, `pecli.Rope`."""
-        parameters: dict[str, Setting[object]] = {"dim": self.head.dim, "base": self.base}
-        if self.head.partial is not None:
-            parameters[PARTIAL] = self.head.partial
-        return {**parameters, **self.scaling.settings}
+        head = {"dim": self.head.dim, "base": self.base, PARTIAL: self.head.partial}
+        return {**head, **self.scaling.settings}
 
     @property
     def is_trailing(self) -> bool:
@@ -239,7 +238,7 @@ def _indexer(keys: Keys, family: ModelFamily) -> dict[str, Setting[object]]:
     size = keys.whole_number("index_head_dim") if family.has_indexer else None
     if size is None:
         return {}
-    interleave = keys.flag("indexer_rope_interleave") or Setting(False, "default")
+    interleave = keys.flag_or(False, "indexer_rope_interleave")
     layout = INTERLEAVED if interleave.value else HALVES
     return {"index_head_dim": size, "index_layout": Setting(layout, interleave.source)}
 
@@ -309,11 +308,7 @@ def _usable_alpha(alpha: object) -> float | None:
 
 def _stated_sections(settings: Keys) -> Setting[list[float]] | None:
     """Return the sections of M-RoPE that the settings state, such as [16, 24, 24]."""
-    for name in MROPE:
-        sections = settings.numbers(name)
-        if sections is not None:
-            return sections
-    return None
+    return settings.numbers(*MROPE)
 
 
 def _frequency_order(
@@ -353,8 +348,7 @@ def _mrope_sections(
         family: The family, which may have sections that no key states.
         sections: The sections that a key states.
     """
-    if sections is None:
-        sections = _family_sections(head, family)
+    sections = sections or _family_sections(head, family)
     if sections is None:
         return {}
     return {
@@ -365,8 +359,7 @@ def _mrope_sections(
 
 def _are_interleaved(settings: Keys, family: ModelFamily) -> Setting[bool]:
     """Return whether time, rows and columns take turns among the frequencies, as in Qwen3-VL."""
-    flag = settings.flag("mrope_interleaved", "interleaved")
-    interleaved = flag or Setting(False, "default")
+    interleaved = settings.flag_or(False, "mrope_interleaved", "interleaved")
     if settings.data.get("interleaved") is interleaved.value:
         # Both names are given, and agree.
         settings.mark_as_read("interleaved")

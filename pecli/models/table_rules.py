@@ -16,7 +16,16 @@ from pecli.engine.schemes.sinusoidal import STYLES
 from pecli.models.encoding import Encoding
 from pecli.models.heads import head_size, width_of
 from pecli.models.key_names import HEADS
-from pecli.models.keys import Keys, Setting, Settings, computed, origins_of, value_of, values_of
+from pecli.models.keys import (
+    Keys,
+    Setting,
+    Settings,
+    computed,
+    nonzero,
+    origins_of,
+    value_of,
+    values_of,
+)
 
 #: Keys for the number of positions of a table.
 ROWS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_source_positions", "n_ctx")
@@ -193,10 +202,9 @@ class LearnedRule(TableRule):
         std = keys.number("initializer_range", "init_std")
         first = self._first_row(keys)
         table = encoding_of("learned", {"max_len": rows, "dim": dim, "std": std}, self.name)
-        if first.value == 0:
-            return [table]
-        origins = {**table.origins, "offset": first.origin}
-        return [replace(table, origins=origins, offset=first.value)]
+        offset = nonzero(first)
+        origins = {**table.origins, **origins_of({"offset": offset})}
+        return [replace(table, origins=origins, offset=value_of(offset))]
 
     def _first_row(self, keys: Keys) -> Setting[int]:
         """Return the row of the first position: 2 in OPT and RoBERTa, 0 in GPT-2."""
@@ -243,8 +251,8 @@ class SinusoidalRule(TableRule):
             "base": keys.number_or(10000.0, *self.base),
             "layout": Setting(style.get("layout", "interleaved"), source),
             "freq_shift": Setting(style.get("freq_shift", 0.0), source),
-            "cos_first": _if_true(self.cos_first),
-            "relative": _if_true(self.relative),
+            "cos_first": nonzero(Setting(self.cos_first, FAMILY)),
+            "relative": nonzero(Setting(self.relative, FAMILY)),
             "amplitude": keys.number(*self.amplitude),
         }
         if "padding_idx" in style:
@@ -271,20 +279,14 @@ class GridRule(TableRule):
         Models for images of any size, such as DETR, get the table of a usual image.
         """
         grid = _usual_grid(self.pixels) if self.pixels else patch_grid(keys)
-        parameters: dict[str, Setting[object]] = {
+        parameters: Settings = {
             "grid": grid,
             "dim": table_width(keys, self.dim),
             "style": Setting(self.style, FAMILY),
             "base": Setting(ADDED[self.style].base, f"style {self.style}"),
+            "keep": nonzero(Setting(self.keep, FAMILY)),
         }
-        if self.keep:
-            parameters["keep"] = Setting(self.keep, FAMILY)
         return [encoding_of("sinusoidal", parameters, self.name, self.part)]
-
-
-def _if_true(flag: bool) -> Setting[bool] | None:
-    """Return a setting for a flag of a rule; None if it is false, which is the scheme's default."""
-    return Setting(True, FAMILY) if flag else None
 
 
 def _usual_grid(pixels: Iterable[int]) -> Setting[GridSize]:
@@ -392,7 +394,7 @@ class AlibiRule(EncodingRule):
             "max_bias": max_bias,
             "form": Setting(self.form, FAMILY),
         }
-        slope_dtype = self._slope_dtype()
+        slope_dtype = nonzero(Setting(self.slope_dtype, "as transformers computes them"))
         divisor = self._divisor(keys)
         bias = encoding_of("alibi", parameters)
         # The dtype and the divisor are fields of an encoding, not parameters of the scheme.
@@ -405,11 +407,6 @@ class AlibiRule(EncodingRule):
                 bias_divisor=value_of(divisor),
             )
         ]
-
-    def _slope_dtype(self) -> Setting[str] | None:
-        if not self.slope_dtype:
-            return None
-        return Setting(self.slope_dtype, "as transformers computes them")
 
     def _divisor(self, keys: Keys) -> Setting[float] | None:
         if not self.scaled:
