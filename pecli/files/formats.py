@@ -18,7 +18,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from pecli.errors import FileError
-from pecli.files.raw_layout import current_layout, missing_dtype
+from pecli.files.raw_layout import NO_LAYOUT, current_layout, missing_dtype
 
 if TYPE_CHECKING:
     from pecli.files.contents import Contents, LoadedFile
@@ -70,9 +70,7 @@ def is_raw(suffix: str, start: bytes) -> bool:
     Formats with a magic number come first in FORMATS, so that `--shape` leaves a .npy beside a
     raw file what it is. A .bin is torch's only if it is an archive.
     """
-    layout = current_layout()
-    has_dtype = layout is not None and layout.dtype is not None
-    return has_dtype and suffix not in _OWN_SUFFIXES
+    return current_layout().dtype is not None and suffix not in _OWN_SUFFIXES
 
 
 def is_json(suffix: str, start: bytes) -> bool:
@@ -226,7 +224,7 @@ def format_of_bytes(path: str, start: bytes) -> Format:
         advice = "write the tensors with safetensors.torch.save_file or numpy.save"
         raise FileError(path, problem, advice)
     layout = current_layout()
-    states_only_shape = layout is not None and layout.dtype is None
+    states_only_shape = layout.dtype is None and layout != NO_LAYOUT
     if states_only_shape:
         raise missing_dtype()
     suffixes = one_of(readable_suffixes())

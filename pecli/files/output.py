@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from pecli.engine.table import Table
-from pecli.errors import FileError, failure
+from pecli.errors import FileError, PecliError, failure
 
 try:
     import fcntl
@@ -28,14 +28,15 @@ KEY = "pecli"  # the metadata key of the spec
 
 
 @contextmanager
-def _blamed_on(path: str) -> Iterator[None]:
+def blamed_on(path: str) -> Iterator[None]:
     """Turn errors of the operating system into FileErrors about `path`.
 
-    A broken pipe passes through: its reader has seen enough, which is not an error.
+    A broken pipe passes through: its reader has seen enough, which is not an error. So do errors
+    of pecli, some of which are ValueErrors as well.
     """
     try:
         yield
-    except BrokenPipeError:
+    except (BrokenPipeError, PecliError):
         raise
     except (OSError, ValueError) as error:
         raise failure(path, error) from None
@@ -53,7 +54,7 @@ class Output:
         """Append all of `data`; one system call may write less."""
         rest = memoryview(data).cast("B")
         size = rest.nbytes
-        with _blamed_on(self.path):
+        with blamed_on(self.path):
             while rest:
                 rest = rest[self._write_some(rest) :]
         return size
@@ -73,7 +74,7 @@ class Output:
 
     def patch(self, offset: int, data: bytes) -> None:
         """Overwrite bytes that were written before."""
-        with _blamed_on(self.path):
+        with blamed_on(self.path):
             end = os.lseek(self._descriptor, 0, os.SEEK_CUR)
             os.lseek(self._descriptor, offset, os.SEEK_SET)
             self.write(data)
@@ -104,7 +105,7 @@ def open_output(path: str, tables: Sequence[Table] = ()) -> Iterator[Output]:
         with _written_beside(path, existing) as output:
             yield output
         return
-    with _blamed_on(path):
+    with blamed_on(path):
         descriptor = os.open(path, os.O_WRONLY | O_BINARY | O_NOCTTY)
     with closing(Output(path, descriptor, seekable=False)) as output:
         yield output
@@ -122,7 +123,7 @@ def _status_of_file(path: str) -> os.stat_result | None:
 
 
 def _status_if_exists(path: str) -> os.stat_result | None:
-    with _blamed_on(path):
+    with blamed_on(path):
         try:
             return os.stat(path)
         except FileNotFoundError:
@@ -195,7 +196,7 @@ def _written_beside(path: str, existing: os.stat_result | None) -> Iterator[Outp
         descriptor = _create_locked(path, temporary, mode)
         with closing(Output(path, descriptor, seekable=True)) as output:
             yield output
-            with _blamed_on(path):
+            with blamed_on(path):
                 _finish(output, descriptor, existing)
                 os.replace(temporary, target)
             _sync_folder(folder or ".")
@@ -244,7 +245,7 @@ def _opened(path: str, flags: int) -> Iterator[int]:
 def _create_locked(path: str, temporary: str, mode: int) -> int:
     """Create a file and lock it as long as it is open, so that no other writer sweeps it."""
     while True:
-        with _blamed_on(path):
+        with blamed_on(path):
             descriptor = _create(path, temporary, mode)
             if fcntl is None:
                 return descriptor

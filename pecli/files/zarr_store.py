@@ -235,9 +235,6 @@ def _complete_chunks(contents: Contents, array: ZarrArray, sizes: Mapping[Path, 
         return 0  # More chunks than files cannot be complete, and may be too many to count.
     folder = Path(contents.path, array.path)
     chunk_bytes = math.prod(array.chunks) * array.dtype.itemsize
-    complete = 0
-    for key in np.ndindex(array.cdata_shape):
-        file = folder / array.metadata.encode_chunk_key(key)
-        if sizes.get(file) == chunk_bytes:
-            complete += 1
-    return complete
+    encode = array.metadata.encode_chunk_key
+    files = [folder / encode(place) for place in np.ndindex(array.cdata_shape)]
+    return [sizes.get(file) for file in files].count(chunk_bytes)

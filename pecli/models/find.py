@@ -10,10 +10,11 @@ from typing import Protocol, TypeGuard
 
 from pecli.engine.arguments import text_of, within_limits
 from pecli.engine.named_values import JsonObject
-from pecli.errors import FileError, KindError, ParameterError, failure, quoted
+from pecli.errors import FileError, KindError, ParameterError, quoted
 from pecli.files.contents import GGUF, STANDARD_INPUT
 from pecli.files.gguf_file import GgufHeader, header_of
 from pecli.files.named_pipe import open_to_read
+from pecli.files.output import blamed_on
 from pecli.models import config_files, presets
 from pecli.models.config_files import CONFIGS, config_file, is_config, plain_config
 from pecli.models.dialects import gguf, llama_cpp_log, read_object
@@ -286,12 +287,9 @@ def _describe_named(label: str, name: str) -> Description:
 
 def _read_description(path: str, label: str) -> Description:
     """Read a file, which is a GGUF by its first bytes, not by its name; errors name the path."""
-    try:
-        with open_to_read(path) as file:
-            # A pipe may have no end.
-            data = file.read(config_files.MAX_CONFIG_BYTES + 1)
-    except (OSError, ValueError) as problem:
-        raise failure(path, problem) from None
+    with blamed_on(path), open_to_read(path) as file:
+        # A pipe may have no end.
+        data = file.read(config_files.MAX_CONFIG_BYTES + 1)
     if data.startswith(GGUF):
         return _read_gguf(path, label)
     return _parse(path, label, data)
