@@ -91,6 +91,22 @@ def computed(value: T, formula: str, *operands: Setting[object]) -> Setting[T]:
     return Setting(value, source=formula.format(*sources), stated_by=tuple(names))
 
 
+def derived(
+    function: Callable[..., T], formula: str, *operands: Setting[Any] | None
+) -> Setting[T] | None:
+    """Return a setting that a function computes from others; None if one of them is left out.
+
+    >>> derived(max, "max({}, {})", stated(16, "rows"), stated(9, "columns"))
+    Setting(value=16, source='max(rows, columns)', stated_by=('rows', 'columns'))
+    >>> derived(max, "max({}, {})", stated(16, "rows"), None)
+    """
+    given = [operand for operand in operands if operand is not None]
+    if len(given) < len(operands):
+        return None
+    value = function(*[operand.value for operand in given])
+    return computed(value, formula, *given)
+
+
 def default(value: T | None, source: str) -> Setting[T] | None:
     """Return a setting of a default value; None if there is no default."""
     return None if value is None else Setting(value, source)

@@ -69,11 +69,12 @@ def _only_place(encoding: Encoding, name: str, old_key: str, section: NamedValue
         old_key: The key that transformers 4 has for it.
         section: The object of the configuration that describes the language model.
     """
-    keys = [key.removeprefix(encoding.prefix) for key in encoding.stated_by(name)]
-    is_new = any(key.startswith(f"{NEW}.") for key in keys)
-    if is_new and section.get(old_key) is None:
+    # `text_config.rope_parameters.rope_theta` stands in rope_parameters.
+    names = [key.removeprefix(encoding.prefix) for key in encoding.stated_by(name)]
+    places = {name.partition(".")[0] for name in names}
+    if NEW in places and section.get(old_key) is None:
         return OnlyPlace(key=NEW, program="code written for transformers 4")
-    is_old = old_key in keys or any(key.startswith(f"{OLD_SCALING}.") for key in keys)
+    is_old = not places.isdisjoint((old_key, OLD_SCALING))
     if is_old and NEW not in section:
         program = f"code that reads only {NEW}, as transformers 5 writes it,"
         return OnlyPlace(key=old_key, program=program)

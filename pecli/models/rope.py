@@ -36,6 +36,7 @@ from pecli.models.keys import (
     Settings,
     computed,
     default,
+    derived,
     nonzero,
     origins_of,
     value_of,
@@ -294,9 +295,7 @@ def _base_setting(layer: Layer) -> Setting[float]:
 def _theta_by_ratio(keys: Keys) -> Setting[float] | None:
     """Return a base that ChatGLM gives as a multiple of 10000: `rope_ratio` 50 in chatglm3-6b-32k."""
     ratio = keys.number("rope_ratio")
-    if ratio is None:
-        return None
-    return computed(DEFAULT_BASE * ratio.value, "10000 · {}", ratio)
+    return derived(lambda multiple: DEFAULT_BASE * multiple, "10000 · {}", ratio)
 
 
 def _usable_alpha(alpha: object) -> float | None:
@@ -378,16 +377,16 @@ def _family_sections(head: Head, family: ModelFamily) -> Setting[list[float]] | 
     return Setting([*family.sections], family.source)
 
 
-def _grid(axes: Setting[int] | None, family: ModelFamily) -> dict[str, Setting[object]]:
-    """Return the settings of several axes, by the names of `Grid`."""
+def _grid(axes: Setting[int] | None, family: ModelFamily) -> Settings:
+    """Return the settings of several axes, by the names of `Grid`; none for text."""
     if axes is None:
         return {}
-    settings: dict[str, Setting[object]] = {"axes": axes}
-    if family.style:
-        settings["style"] = Setting(family.style, family.source)
-    if family.order == "axes":
-        settings["axis_frequencies"] = Setting("alternating", family.source)
-    return settings
+    frequencies = {"axes": Setting("alternating", family.source)}
+    return {
+        "axes": axes,
+        "style": nonzero(Setting(family.style, family.source)),
+        "axis_frequencies": frequencies.get(family.order),
+    }
 
 
 def _query_scaling(settings: Keys) -> Setting[float] | None:

@@ -1,6 +1,7 @@
 """The rope type of a layer, and the parameters of its scaling."""
 
 import math
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -8,7 +9,7 @@ from typing import NamedTuple
 from pecli.engine.scalings import SCALINGS, yarn
 from pecli.errors import FileError
 from pecli.models.key_names import LENGTH, LENGTHS, ORIGINAL
-from pecli.models.keys import Keys, Setting, accepted, computed, contradictions, nonzero
+from pecli.models.keys import Keys, Setting, accepted, computed, contradictions, derived, nonzero
 from pecli.models.layer_types import Layer
 
 #: pecli's scaling by the names that rope types have in configurations.
@@ -294,12 +295,7 @@ def _with_defaults(
 
 def _ratio_of_lengths(given: Mapping[str, Setting[object]]) -> Setting[float] | None:
     """Return the context over the original context: 4 for 131072 and 32768; None without both."""
-    length = given.get(LENGTH)
-    original = given.get(ORIGINAL)
-    if length is None or original is None:
-        return None
-    ratio = _number(length) / _number(original)
-    return computed(ratio, "{} / {}", length, original)
+    return derived(operator.truediv, "{} / {}", given.get(LENGTH), given.get(ORIGINAL))
 
 
 def _number(setting: Setting[object]) -> float:

@@ -6,6 +6,7 @@ from it.
 """
 
 import math
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, NamedTuple
@@ -21,6 +22,7 @@ from pecli.models.keys import (
     Setting,
     Settings,
     computed,
+    derived,
     nonzero,
     origins_of,
     value_of,
@@ -69,8 +71,9 @@ def patch_count(keys: Keys) -> Setting[int]:
         return count
     height = keys.whole_number("init_pos_emb_height")
     width = keys.whole_number("init_pos_emb_width")
-    if height is not None and width is not None:
-        return computed(height.value * width.value, "{} · {}", height, width)
+    positions = derived(operator.mul, "{} · {}", height, width)
+    if positions is not None:
+        return positions
     grid = patch_grid(keys)
     patches_of_image = computed(math.prod(grid.value), "({})²", grid)
     return _with_frames(keys, patches_of_image)
@@ -80,10 +83,12 @@ def _with_frames(keys: Keys, patches: Setting[int]) -> Setting[int]:
     """Return the patches of a video: 16 frames in tubes of 2, of 196 patches each, are 1568."""
     frames = keys.whole_number("num_frames")
     tube = keys.whole_number("tubelet_size")
-    if frames is None or tube is None:
-        return patches
-    tubes = frames.value // tube.value
-    return computed(tubes * patches.value, "{} // {} · {}", frames, tube, patches)
+    of_video = derived(_patches_of_video, "{} // {} · {}", frames, tube, patches)
+    return of_video or patches
+
+
+def _patches_of_video(frames: int, frames_per_tube: int, patches_of_frame: int) -> int:
+    return frames // frames_per_tube * patches_of_frame
 
 
 def table_width(keys: Keys, names: tuple[str, ...]) -> Setting[int]:

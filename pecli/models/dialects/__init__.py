@@ -18,7 +18,7 @@ from pecli.models.data import object_at, plain_name, stored, synonyms
 from pecli.models.encoding import ModelEncodings, ParsedEncodings
 from pecli.models.families import family_of
 from pecli.models.key_names import FULL, LENGTHS, ORIGINAL, SLIDING, TEXTS
-from pecli.models.keys import Keys, Origin, origin_at, value_of
+from pecli.models.keys import Keys, Origin, as_texts, origin_at, value_of
 from pecli.models.layer_types import MAX_LAYERS
 from pecli.models.readers import reader_notes
 from pecli.models.unread import unread_keys
@@ -178,20 +178,13 @@ def _objects_of(keys: Keys) -> list[Keys]:
 def _layer_types(objects: Sequence[Keys], model_type: str | None) -> tuple[str, ...]:
     """Return the type of each layer by number: as listed, or by a pattern that repeats."""
     for keys in objects:
-        types = keys.data.get("layer_types")
-        if _are_names(types):
+        types = as_texts(keys.data.get("layer_types"))
+        if types:
             return tuple(types)
     pattern = _pattern(objects, model_type)
     if not pattern:
         return ()
     return pattern * (MAX_LAYERS // len(pattern))
-
-
-def _are_names(value: object) -> TypeGuard[list[str]]:
-    """Return True for a list of texts that is not empty."""
-    if not isinstance(value, list) or not value:
-        return False
-    return all(isinstance(name, str) for name in value)
 
 
 def _pattern(objects: Sequence[Keys], model_type: str | None) -> tuple[str, ...]:

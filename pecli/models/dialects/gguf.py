@@ -5,6 +5,7 @@ architecture.
 """
 
 import math
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -29,6 +30,7 @@ from pecli.models.keys import (
     Setting,
     Settings,
     computed,
+    derived,
     nonzero,
     stated,
     value_of,
@@ -257,9 +259,7 @@ def _width_over_heads(keys: Keys, width: Setting[int] | None) -> Setting[int] | 
     if width is None or isinstance(keys.data.get("attention.head_count"), list):
         return None
     heads = keys.whole_number("attention.head_count")
-    if heads is None:
-        return None
-    return computed(width.value // heads.value, "{} // {}", width, heads)
+    return derived(operator.floordiv, "{} // {}", width, heads)
 
 
 def _rotary_encodings(model: Model) -> ParsedEncodings:

@@ -1,6 +1,5 @@
 """Values of flags, parsed by their meanings."""
 
-import ast
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -8,7 +7,7 @@ from typing import Any
 
 from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.errors import ParameterError
-from pecli.models.flags.command_line import ServerFlag
+from pecli.models.flags.command_line import ServerFlag, literal
 from pecli.models.flags.servers import Meaning, ReadFlag
 from pecli.models.keys import MAX_WHOLE, Setting, as_number, as_whole, stated
 
@@ -135,19 +134,12 @@ def _parsed_object(text: str, flag: ServerFlag) -> object:
     try:
         value = json.loads(text)
     except ValueError:
-        value = _python_literal(text)
+        value = literal(text)
     if isinstance(value, Mapping):
         return dict(value)
     if flag.path:
         return text if value is None else value
     raise _wrong(flag, text, 'it must be a JSON object, such as \'{"rope_type": "yarn"}\'')
-
-
-def _python_literal(text: str) -> object:
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-        return None
 
 
 def _parsed_metadata(text: str, flag: ServerFlag) -> MutableValues:
