@@ -141,20 +141,23 @@ def _float_array(about: Contents, elements: AnyArray, dtype: str) -> Array:
             if type(element) is str:
                 elements[index] = NOT_FINITE.get(element, element)
     _check_types(about, elements, {float, int}, dtype)
-    try:
-        return round_to(elements.astype(np.float64), dtype)
-    except OverflowError:
-        raise _overflow(about, dtype) from None
+    numbers = np.asarray(_converted(about, elements, "float64", dtype), np.float64)
+    return round_to(numbers, dtype)
 
 
 def _integer_array(about: Contents, elements: AnyArray, dtype: str) -> Array:
     """Return Python integers or truth values as an array."""
     python_type = bool if dtype == "bool" else int
     _check_types(about, elements, {python_type}, dtype)
+    return _converted(about, elements, dtype, dtype)
+
+
+def _converted(about: Contents, elements: AnyArray, dtype: str, stated_dtype: str) -> Array:
+    """Return Python numbers as an array; refuse those that the dtype of the file does not hold."""
     try:
         return elements.astype(dtype)
     except OverflowError:
-        raise _overflow(about, dtype) from None
+        raise about.error(f"holds a number that {stated_dtype} does not hold") from None
 
 
 def _types_of(elements: AnyArray) -> set[type]:
@@ -165,7 +168,3 @@ def _check_types(about: Contents, elements: AnyArray, accepted: set[type], dtype
     """Refuse elements of other types than those accepted; a truth value is no integer."""
     are_numbers = _types_of(elements) <= accepted
     about.refuse_if(not are_numbers, f"holds something that is not a number of {dtype}")
-
-
-def _overflow(about: Contents, dtype: str) -> FileError:
-    return about.error(f"holds a number that {dtype} does not hold")

@@ -34,6 +34,15 @@ def plain_name(name: str | None) -> str:
     return (name or "").lower().lstrip("-").replace("-", "_")
 
 
+def nonempty(*texts: str) -> list[str]:
+    """Return the texts that are not empty: a family without a note has an empty one.
+
+    >>> nonempty("", "its table has 900 queries")
+    ['its table has 900 queries']
+    """
+    return [text for text in texts if text]
+
+
 def object_at(config: NamedValues, names: Sequence[str]) -> NamedValues:
     """Return the object of a configuration that names lead to; an empty one if it is absent.
 

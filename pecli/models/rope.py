@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pecli.errors import FileError
-from pecli.models.data import stored
+from pecli.models.data import nonempty, stored
 from pecli.models.encoding import (
     Encoding,
     Grid,
@@ -99,8 +99,7 @@ def _model_warnings(keys: Keys, family: ModelFamily) -> list[str]:
         if keys.data.get(name):
             keys.mark_as_read(name)
             warnings.append(f"{keys.prefix}{name} is given: {consequence}")
-    if family.note:
-        warnings.append(family.note)
+    warnings += nonempty(family.note)
     if family.no_table:
         warnings.append(f"there is no table over positions 0, 1, 2, …: {family.no_table}")
     return warnings

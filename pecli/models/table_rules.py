@@ -14,6 +14,7 @@ from typing import ClassVar, NamedTuple
 from pecli.engine.schemes.given_positions import GridSize
 from pecli.engine.schemes.grid_styles import ADDED
 from pecli.engine.schemes.sinusoidal import STYLES
+from pecli.models.data import nonempty
 from pecli.models.encoding import Encoding
 from pecli.models.heads import head_size, width_of
 from pecli.models.key_names import HEADS
@@ -115,7 +116,7 @@ class EncodingRule:
         return []
 
     def notes(self, keys: Keys) -> list[str]:
-        return [self.note] if self.note else []
+        return nonempty(self.note)
 
 
 @dataclass(frozen=True)

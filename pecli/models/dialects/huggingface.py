@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from pecli.errors import quoted
 from pecli.models import non_rotary
-from pecli.models.data import plain_name
+from pecli.models.data import nonempty, plain_name
 from pecli.models.encoding import Encoding, ParsedEncodings, joined
 from pecli.models.families import ModelFamily, family_of, model_type_of
 from pecli.models.key_names import EVIDENCE, HEADS, SETTINGS, SIZES, TEXTS, THETAS, WIDTHS
@@ -197,15 +197,11 @@ def _read_inner(part: ModelPart, label: str, depth: int) -> ParsedEncodings:
 
 def _with_label(encoding: Encoding, part: ModelPart, label: str) -> Encoding:
     """Return an encoding whose layer type begins with a label, and that belongs to the part."""
-    layer_type = _joined_by_dots(label, encoding.layer_type)
+    layer_type = ".".join(nonempty(label, encoding.layer_type))
     if part.is_text:
         return replace(encoding, layer_type=layer_type)
-    return replace(encoding, layer_type=layer_type, part=_joined_by_dots(label, encoding.part))
-
-
-def _joined_by_dots(*words: str) -> str:
-    """Return words with dots between them, without those that are empty: `vision.patches`."""
-    return ".".join(filter(None, words))
+    part_name = ".".join(nonempty(label, encoding.part))
+    return replace(encoding, layer_type=layer_type, part=part_name)
 
 
 @dataclass(frozen=True)

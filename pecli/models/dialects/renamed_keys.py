@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from pecli.engine.named_values import NamedValues
-from pecli.models.data import stored, value_at
+from pecli.models.data import nonempty, stored, value_at
 from pecli.models.dialects import huggingface
 from pecli.models.dialects.translation import renamed, translated_ropes
 from pecli.models.encoding import Encoding, ParsedEncodings, joined
@@ -104,7 +104,7 @@ class Transformer:
         # The length of the context needs no encoding that reads it: ALiBi has no table.
         keys.mark_as_read(LENGTH)
         encodings: list[Encoding] = []
-        warnings = [self.note] if self.note else []
+        warnings = nonempty(self.note)
         if self.table:
             encodings = project_rules(project)[self.table].encodings(keys)
         elif self.names:
