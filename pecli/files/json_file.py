@@ -34,7 +34,10 @@ _INTEGER = re.compile(r"u?int(8|16|32|64)")
 
 
 def write(request: WriteRequest) -> None:
-    """Write all tables, one row per line, and the spec that made them."""
+    """Write all tables, one row per line, and the spec that made them.
+
+    Apart from line breaks, that of a vector `a` is `{"tensors":{"a":{"data":[1.0,0.5],"dtype":"float32","shape":[2]}}}`.
+    """
     check_storable(request.tables, ".json", REAL, empty=False)
     beginning = "{"
     if request.spec is not None:
@@ -68,7 +71,11 @@ def read(contents: Contents) -> LoadedFile:
 
 
 def _read_pecli_json(contents: Contents) -> LoadedFile:
-    """Return the tensors of a .json file that pecli wrote, and its spec."""
+    """Return the tensors of a .json file that pecli wrote, and its spec.
+
+    Raises:
+        FileError: the file is too large for Python's parser, or is not of the form JSON_FORM.
+    """
     text = whole_text(contents)
     count = sum(text.count(mark) for mark in (b"[", b"{", b'"'))
     contents.refuse_if(

@@ -60,6 +60,7 @@ class Output:
         return size
 
     def _write_some(self, data: memoryview) -> int:
+        """Write a part of `data` and return its size; 0 after waiting for a full pipe."""
         try:
             return os.write(self._descriptor, data)
         except BlockingIOError:
@@ -181,7 +182,14 @@ def _open_descriptor(path: str) -> int | None:
 
 @contextmanager
 def _written_beside(path: str, existing: os.stat_result | None) -> Iterator[Output]:
-    """Write a new file beside `path` that takes its place at the end."""
+    """Write a new file beside `path` that takes its place at the end.
+
+    `pe.npy` is written as `.pe.npy.9f86d081.tmp`, which is removed if the block raises.
+
+    Args:
+        path: The file.
+        existing: The status of the file that is there, whose mode the new one gets; None for none.
+    """
     # A link stays, and its target is replaced.
     target = os.path.realpath(path) if os.path.islink(path) else path
     if existing and not os.access(target, os.W_OK):

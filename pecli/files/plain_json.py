@@ -295,7 +295,11 @@ class _Parser:
         raise AssertionError("the end of the list was found before")
 
     def _read_piece(self, nested: NestedNumbers, piece: Piece) -> int | None:
-        """Read a piece of a nested list; return the offset of the bracket that closes all of it."""
+        """Read a piece of a nested list, such as a line of it.
+
+        Returns the offset of the bracket that closes the whole list; None if it goes on in the next
+        piece.
+        """
         contents = self.contents
         read = 0  # bytes of the piece
         for bracket in _BRACKET.finditer(piece.text):

@@ -31,6 +31,7 @@ def parsed_json(
     """
 
     def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        """Return an object of its members; of two of one name, Python would keep the last."""
         entries = dict(pairs)
         if len(entries) < len(pairs):
             counts = Counter(name for name, _ in pairs)

@@ -414,7 +414,12 @@ class Encoding:
         return {name: _as_list(value) for name, value in values.items()}
 
     def as_json(self, seq_len: int | None = None) -> JsonObject:
-        """Return the encoding for JSON, with its frequencies for a context of `seq_len` positions."""
+        """Return the encoding for JSON.
+
+        Args:
+            seq_len: The context for which the frequencies are those of dynamic and longrope
+                scaling; by default those before any call.
+        """
         described = self.described()
         if seq_len is not None and self.follows_length:
             described["length"] = seq_len

@@ -266,6 +266,7 @@ class ClassParts:
 
 
 def _class_parts_of(part: ModelPart) -> ClassParts:
+    """Return the parts that the class of a part makes: of `llava`, a Llama and a CLIP tower."""
     towers = _towers(part.model_type)
     return ClassParts(
         model_type=part.model_type,

@@ -181,7 +181,11 @@ class LayerSettings:
 
 
 def _encoding_of_settings(read: LayerSettings) -> Encoding:
-    """Return the encoding of a layer type from its settings, with the source of every value."""
+    """Return the encoding of a layer type from its settings, with the source of every value.
+
+    `described` has all settings by the names that `pecli config` prints. Those that are left out,
+    such as sections of M-RoPE in a model of text, have neither a value nor a source.
+    """
     layer = read.layer
     settings = layer.settings
     family = layer.family

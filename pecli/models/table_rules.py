@@ -343,7 +343,11 @@ class DebertaRule(EncodingRule):
         return notes
 
     def encodings(self, keys: Keys) -> list[Encoding]:
-        """Return the buckets of distances; those beyond `max_relative_positions` share the last."""
+        """Return the buckets of distances; those beyond `max_relative_positions` share the last.
+
+        DeBERTa v3 has 256 buckets for 512 positions: distances up to 128 have one each, larger ones
+        share buckets whose width grows by the logarithm.
+        """
         length = keys.required(
             keys.whole_number("max_position_embeddings"), "max_position_embeddings"
         )
@@ -367,6 +371,7 @@ class SwinRule(EncodingRule):
     overrides_rope: ClassVar[bool] = False
 
     def encodings(self, keys: Keys) -> list[Encoding]:
+        """Return the index of a window of 7 × 7 patches, which have 13 × 13 offsets."""
         size = Setting((7, 7), "default")
         if keys.has_value("window_size"):
             size = keys.pair("window_size")

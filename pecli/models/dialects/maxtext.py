@@ -144,7 +144,11 @@ def _proportional_scaling(keys: Keys) -> Settings:
 
 
 def _yarn_settings(keys: Keys) -> Settings:
-    """Return YaRN, which multiplies cos and sin only with `rope_attention_scaling`."""
+    """Return YaRN by the names of Hugging Face's `rope_scaling`.
+
+    MaxText multiplies cos and sin only with `rope_attention_scaling: true`: by 0.1 · ln 40 + 1 =
+    1.3689 for a factor of 40. Otherwise the attention factor is 1.
+    """
     attention = 1.0
     if keys.is_true("rope_attention_scaling"):
         usual_mscale = Setting(1.0, "")

@@ -97,7 +97,12 @@ class Transformer:
         return all(_fits(value_at(config, name), wanted) for name, wanted in self.when.items())
 
     def read(self, keys: Keys, project: str) -> ParsedEncodings:
-        """Return the encodings of the transformer: a table if the row has one, else rope."""
+        """Return the encodings of the transformer: a table if the row has one, else rope.
+
+        Args:
+            keys: The keys of the whole file.
+            project: The name of the project, whose code is the source of what no key states.
+        """
         keys.account.read.update(self.when)
         code = f"{project}'s code"
         keys = self._keys_of_transformer(keys, code)

@@ -69,7 +69,11 @@ def _apply_by_engine(
     server: Server,
     findings: Findings,
 ) -> Applied:
-    """Apply flags by the rules of the server's engine."""
+    """Apply flags by the rules of the server's engine.
+
+    llama.cpp and Ollama compute with ggml, TabbyAPI with exllama. vLLM, SGLang and transformers have
+    no engine here: their flags replace keys of config.json.
+    """
     match server.engine:
         case "ggml":
             return apply_ggml_flags(model, settings, findings)
@@ -82,6 +86,7 @@ def _apply_by_engine(
 
 
 def _warn_of_removed_flags(flags: Sequence[ReadFlag], server: Server, findings: Findings) -> None:
+    """Warn of flags that newer versions of a server do not have: vLLM's `--rope-scaling`."""
     for flag, _ in flags:
         removal = server.removed.get(flag.key)
         if removal is not None:

@@ -150,7 +150,11 @@ def _dynamic_scaling(settings: FlagSettings, trained: int | None) -> Parameters:
 def _yarn_of_flag(
     encoding: Encoding, settings: FlagSettings, findings: Findings, trained: int | None
 ) -> Parameters:
-    """Return YaRN with the factor of `--rope_yarn`; its original context is the model's own."""
+    """Return YaRN with the factor of `--rope_yarn`; its original context is the model's own.
+
+    A model of 32768 positions with a factor of 4 has betas of 32 and 1, and reaches 131072. If it
+    has another scaling, that one is lost, which a warning reports.
+    """
     factor = settings[Meaning.YARN_FACTOR]
     has_other_scaling = encoding.parameters["scaling"] not in ("none", "yarn")
     if has_other_scaling:

@@ -152,6 +152,7 @@ def _meanings_of_metadata(key: str) -> list[Meaning]:
 
 
 def _warn_of_group_attention(settings: FlagSettings, findings: Findings) -> None:
+    """Warn of `--grp-attn-n 4`, which lets four distant tokens share a position (self-extend)."""
     group = accepted(settings.get(Meaning.GROUP), _is_not_one)
     if group is not None:
         sentence = (
@@ -325,6 +326,7 @@ class _Change:
         return computed(factor, "1 / {}", scale)
 
     def _warn_of_unused_factor(self) -> None:
+        """Warn of `--rope-scale 4` beside `--rope-scaling none`, which switches it off."""
         for meaning in (Meaning.SCALE, Meaning.FACTOR):
             flag = accepted(self.settings.get(meaning), _is_not_one)
             if flag is not None:

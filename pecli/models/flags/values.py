@@ -85,6 +85,7 @@ def _wrong(flag: ServerFlag, text: str, rule: str) -> ParameterError:
 
 
 def _number(text: str, flag: ServerFlag) -> float:
+    """Return the number of `--rope-freq-base 1e6`; NaN and infinities are refused."""
     try:
         number = as_number(float(text))
     except ValueError:

@@ -129,7 +129,16 @@ def _padded_ids(
 def _checked_mask(
     attention_mask: npt.ArrayLike | None, lengths: Sequence[int], padding: str
 ) -> npt.NDArray[np.bool_]:
-    """Return the mask of a batch, (batch, L), as given or by the side of the padding."""
+    """Return the mask of a batch, (batch, L), True for tokens: as given, or by the padding's side.
+
+    Args:
+        attention_mask: 0 for padding, (L,) or (batch, L); None to pad on a side.
+        lengths: The tokens of each prompt, which are the ones in its row of the mask.
+        padding: The side, `left` or `right`.
+
+    Raises:
+        ParameterError: The mask has another shape, or a row with more or fewer tokens.
+    """
     if attention_mask is None:
         return _mask_of_side(lengths, padding)
     mask: npt.NDArray[np.bool_] = np.atleast_2d(numbers("attention_mask", attention_mask)) != 0
