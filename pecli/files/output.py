@@ -100,10 +100,9 @@ def open_output(path: str, tables: Sequence[Table] = ()) -> Iterator[Output]:
     if number is not None:
         yield Output("standard output" if path == "-" else path, number, seekable=False)
         return
-    existing = _status_of_file(path)
-    is_pipe_or_device = existing is not None and not stat.S_ISREG(existing.st_mode)
-    if not is_pipe_or_device:
-        with _written_beside(path, existing) as output:
+    mode = _checked_mode(path)
+    if mode == NO_FILE or stat.S_ISREG(mode):
+        with _written_beside(path, mode) as output:
             yield output
         return
     with blamed_on(path):
@@ -112,23 +111,28 @@ def open_output(path: str, tables: Sequence[Table] = ()) -> Iterator[Output]:
         yield output
 
 
-def _status_of_file(path: str) -> os.stat_result | None:
-    """Return the status of the file at `path`, None if there is none; refuse a folder."""
+NO_FILE = 0  # instead of the mode of a file; no file has this mode, which includes its kind
+
+
+def _checked_mode(path: str) -> int:
+    """Return the mode of the file at `path`, NO_FILE if there is none; refuse a folder.
+
+    A regular file that its owner may write has the mode 0o100644.
+    """
     if not path:
         raise FileError("''", "an output file needs a name")
-    existing = _status_if_exists(path)
-    is_folder = existing is not None and stat.S_ISDIR(existing.st_mode)
-    if is_folder or path.endswith("/"):
+    mode = _mode_of(path)
+    if stat.S_ISDIR(mode) or path.endswith("/"):
         raise FileError(path, "is a folder", "name a file in it")
-    return existing
+    return mode
 
 
-def _status_if_exists(path: str) -> os.stat_result | None:
+def _mode_of(path: str) -> int:
     with blamed_on(path):
         try:
-            return os.stat(path)
+            return os.stat(path).st_mode
         except FileNotFoundError:
-            return None
+            return NO_FILE
 
 
 def is_stream(path: str) -> bool:
@@ -181,31 +185,31 @@ def _open_descriptor(path: str) -> int | None:
 
 
 @contextmanager
-def _written_beside(path: str, existing: os.stat_result | None) -> Iterator[Output]:
+def _written_beside(path: str, old_mode: int) -> Iterator[Output]:
     """Write a new file beside `path` that takes its place at the end.
 
     `pe.npy` is written as `.pe.npy.9f86d081.tmp`, which is removed if the block raises.
 
     Args:
         path: The file.
-        existing: The status of the file that is there, whose mode the new one gets; None for none.
+        old_mode: The mode of the file that is there, which the new one gets; or NO_FILE.
     """
     # A link stays, and its target is replaced.
     target = os.path.realpath(path) if os.path.islink(path) else path
-    if existing and not os.access(target, os.W_OK):
+    if old_mode and not os.access(target, os.W_OK):
         raise FileError(path, "is write-protected", "make it writable or choose another name")
     folder, name = os.path.split(target)
     temporary = os.path.join(folder, temporary_name(name))
     _remove_leftovers(folder, temporary)
     # A new file gets 0666 less the umask. One that replaces another may have to be private: it
     # gets the old mode at the end, and nobody else can read it before.
-    mode = 0o600 if existing else 0o666
+    mode = 0o600 if old_mode else 0o666
     try:
         descriptor = _create_locked(path, temporary, mode)
         with closing(Output(path, descriptor, seekable=True)) as output:
             yield output
             with blamed_on(path):
-                _finish(output, descriptor, existing)
+                _finish(output, descriptor, old_mode)
                 os.replace(temporary, target)
             _sync_folder(folder or ".")
     except BaseException:  # An interrupt must leave no temporary file either.
@@ -214,11 +218,11 @@ def _written_beside(path: str, existing: os.stat_result | None) -> Iterator[Outp
         raise
 
 
-def _finish(output: Output, descriptor: int, existing: os.stat_result | None) -> None:
-    """Give a complete file its mode and sync it."""
-    if existing is not None and hasattr(os, "fchmod"):  # Windows has no modes.
+def _finish(output: Output, descriptor: int, old_mode: int) -> None:
+    """Give a complete file the mode of the one that it replaces, and sync it."""
+    if old_mode and hasattr(os, "fchmod"):  # Windows has no modes.
         # The set-user-ID bit must not pass to a file of another owner.
-        os.fchmod(descriptor, existing.st_mode & 0o777)
+        os.fchmod(descriptor, old_mode & 0o777)
     os.fsync(descriptor)
     if fcntl is None:
         output.close()

@@ -4,7 +4,7 @@ from pecli.models.dialects import huggingface
 from pecli.models.dialects.translation import linear_scaling, renamed, translated_ropes
 from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import HALVES, INTERLEAVED, ModelFamily
-from pecli.models.keys import Keys, Settings
+from pecli.models.keys import Keys, Settings, accepted
 
 READS = ("hidden_size", "num_heads", "head_dim", "qk_rope_head_dim", "qk_nope_head_dim")
 #: Classes that rotate half of a head, in neighbouring pairs (ChatGLM's attention).
@@ -31,8 +31,8 @@ def read(keys: Keys) -> ParsedEncodings:
     halves of the whole head. All other files are read by Hugging Face's rules.
     """
     model = keys.at("model.model_config")
-    kind = model.word("type")
-    if kind is None or kind.value not in (*ROTARY, *GLM):
+    kind = accepted(model.word("type"), lambda name: name in (*ROTARY, *GLM))
+    if kind is None:
         return huggingface.read(keys)
     family = ModelFamily("mindformers", layout=HALVES)
     settings = renamed(model, rope_theta="theta")

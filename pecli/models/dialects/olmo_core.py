@@ -6,7 +6,7 @@ from typing import NamedTuple
 from pecli.models.dialects.translation import renamed, translated_ropes, with_defaults
 from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import HALVES, INTERLEAVED, ModelFamily
-from pecli.models.keys import Keys, Settings, computed, value_of
+from pecli.models.keys import Keys, Settings, accepted, computed, nonzero, value_of
 
 
 class ScalingClass(NamedTuple):
@@ -105,9 +105,9 @@ def _stepwise_factors(keys: Keys) -> Settings:
 
     `low_freq_proportion` 0 and `high_freq_proportion` 0.25 are Llama's factors 1 and 4.
     """
-    low = keys.number("low_freq_proportion")
-    high = keys.number("high_freq_proportion")
-    if low is None or high is None or low.value >= 1 or not high.value:
+    low = accepted(keys.number("low_freq_proportion"), lambda share: share < 1)
+    high = nonzero(keys.number("high_freq_proportion"))
+    if low is None or high is None:
         return {}
     return {
         "low_freq_factor": computed(1 / (1 - low.value), "1 / (1 − {})", low),
