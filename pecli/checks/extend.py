@@ -364,7 +364,7 @@ def _require_in_config(model_type: str | None, method: str) -> None:
     Phi-3's own code takes `yarn` for another name of longrope.
     """
     family = family_of(model_type)
-    if family is None or family.renamed.before != "yarn" or method == "ntk":
+    if family.renamed.before != "yarn" or method == "ntk":
         return
     takes = "takes no scaling but longrope, whose factors are searched for"
     rule = f"config.json of {family.name} {takes}"

@@ -114,8 +114,7 @@ class Extension(Printed):
             return {}
         if self.is_mlc:
             return self._make_mlc_settings()
-        family = family_of(self.before.family)
-        older_keys_scale_too_much = family is not None and family.scales_all_layers
+        older_keys_scale_too_much = family_of(self.before.family).scales_all_layers
         if older_keys_scale_too_much or "rope_parameters" in self.place:
             return self.newer_config
         return self._nest_settings({**self._make_older_settings(), **self.lengths})
@@ -174,7 +173,7 @@ class Extension(Printed):
     @property
     def is_hugging_face(self) -> bool:
         """True unless the config is another project's, whose families Hugging Face does not have."""
-        return not self.before.family or family_of(self.before.family) is not None
+        return not self.before.family or family_of(self.before.family).is_known
 
     @property
     def place(self) -> list[str]:

@@ -110,7 +110,7 @@ def _choose_label(name: str, file: str, *, is_pattern: bool) -> str:
     return f"{name}: {file}" if is_pattern else name
 
 
-def _read_raw_layout(keys: Keys) -> RawLayout | None:
+def _read_raw_layout(keys: Keys) -> RawLayout:
     """Return the layout of raw files that a check states: `shape = [2, 8, 64]`, or a text."""
     shape = keys.get("shape")
     if shape is not None and not isinstance(shape, (str, list)):
@@ -119,7 +119,7 @@ def _read_raw_layout(keys: Keys) -> RawLayout | None:
 
 
 def _run(
-    target: Target, layout: RawLayout | None, file: str, tolerance: Tolerance, *, reasons: bool
+    target: Target, layout: RawLayout, file: str, tolerance: Tolerance, *, reasons: bool
 ) -> Verification:
     """Compare a file with its target, reading raw files as the check states."""
     with raw_files(layout):

@@ -103,6 +103,7 @@ def _literals(block: Array) -> list[bytes]:
 
 
 def _bit_patterns(block: Array) -> list[bytes]:
+    """Return the rows of small floats, which C lacks, as hexadecimal: 1.0 in float16 is 0x3c00."""
     digits = 2 * block.itemsize
     rows = []
     for row in block.view(f"u{block.itemsize}").tolist():

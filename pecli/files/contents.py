@@ -25,7 +25,7 @@ from pecli.engine.arrays import Array, Indices, numpy_dtype, round_in_blocks
 from pecli.engine.named_values import JsonObject
 from pecli.errors import FileError, PecliError, failure, quoted
 from pecli.files.named_pipe import open_to_read
-from pecli.files.output import KEY
+from pecli.files.output import KEY, blamed_on
 from pecli.files.strict_json import MAX_DEPTH, parsed_json
 
 INDEX = ".index.json"  # how the name of a checkpoint's index ends
@@ -428,22 +428,25 @@ def read_contents(path: str, max_stream: MaxStream = _accept) -> Contents:
 
     `max_stream` can refuse a pipe by its first bytes, before all of it is read into memory.
     """
-    label = STANDARD_INPUT if path == "-" else path
+    if path == "-":
+        with blamed_on(STANDARD_INPUT):
+            return _read_source(os.dup(0), STANDARD_INPUT, max_stream)
+    with blamed_on(path):
+        return _read_source(path, path, max_stream)
+
+
+def _read_source(source: str | int, label: str, max_stream: MaxStream) -> Contents:
+    """Return the bytes of a path or a descriptor, which errors call by a label."""
     try:
-        source = os.dup(0) if path == "-" else path
         with open_to_read(source) as file:
             mapped = _mapped_file(file, label)
             if mapped is None:
                 return Contents(label, _read_stream(file, label, max_stream))
             max_stream(label, mapped[:START])
             return Contents(label, memoryview(mapped))
-    except PecliError:
-        raise  # A ParameterError is a ValueError as well.
     except MemoryError:
         problem = "does not fit into the memory that this process may use"
         raise FileError(label, problem, "save it to a file first, which is mapped") from None
-    except (OSError, ValueError) as error:
-        raise failure(label, error) from None
 
 
 def read_contents_or_beginning(path: str, max_stream: MaxStream = _accept) -> Contents:
@@ -464,12 +467,9 @@ def read_contents_or_beginning(path: str, max_stream: MaxStream = _accept) -> Co
 
 def _read_beginning(path: str) -> Contents:
     """Read the beginning of a file, which is long enough for its header."""
-    try:
-        with open_to_read(path) as file:
-            beginning = file.read(MAX_BEGINNING)
-            size = os.fstat(file.fileno()).st_size
-    except OSError as error:
-        raise failure(path, error) from None
+    with blamed_on(path), open_to_read(path) as file:
+        beginning = file.read(MAX_BEGINNING)
+        size = os.fstat(file.fileno()).st_size
     return Contents(path, memoryview(beginning), file_size=size)
 
 

@@ -18,7 +18,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from pecli.errors import FileError
-from pecli.files.raw_layout import current_layout, missing_dtype
+from pecli.files.raw_layout import NO_LAYOUT, current_layout, missing_dtype
 
 if TYPE_CHECKING:
     from pecli.files.contents import Contents, LoadedFile
@@ -48,6 +48,11 @@ def has_suffix(*suffixes: str) -> Signature:
     return lambda suffix, start: suffix in suffixes
 
 
+def is_not_read(suffix: str, start: bytes) -> bool:
+    """Recognise no file: the format is only written, or its tables are folders."""
+    return False
+
+
 def is_torch_archive(suffix: str, start: bytes) -> bool:
     """Recognise a ZIP archive whose first member is a pickle called `…/data.pkl`.
 
@@ -70,9 +75,7 @@ def is_raw(suffix: str, start: bytes) -> bool:
     Formats with a magic number come first in FORMATS, so that `--shape` leaves a .npy beside a
     raw file what it is. A .bin is torch's only if it is an archive.
     """
-    layout = current_layout()
-    has_dtype = layout is not None and layout.dtype is not None
-    return has_dtype and suffix not in _OWN_SUFFIXES
+    return current_layout().dtype is not None and suffix not in _OWN_SUFFIXES
 
 
 def is_json(suffix: str, start: bytes) -> bool:
@@ -112,7 +115,7 @@ class Format:
         name: its name in `LoadedFile.format`; a format that is written has the suffix `.name`.
         module: the module with its functions `read` and `write`.
         suffixes: the suffixes of its files, the most common first; empty if they have any.
-        signature: recognises the files that are read; None if none are.
+        signature: recognises the files that are read; `is_not_read` if none are.
         is_written: whether the module has a function `write`.
         holds_one_array: whether a file holds a single array, without a name.
         is_tried_last: whether every other format is more likely; any text may hold numbers.
@@ -124,7 +127,7 @@ class Format:
     name: str
     module: str
     suffixes: tuple[str, ...]
-    signature: Signature | None = None
+    signature: Signature = is_not_read
     is_written: bool = False
     holds_one_array: bool = False
     is_tried_last: bool = False
@@ -133,7 +136,7 @@ class Format:
 
     def recognises(self, suffix: str, start: bytes) -> bool:
         """Return True for the suffix and the first bytes of a file of this format."""
-        return self.signature is not None and self.signature(suffix, start)
+        return self.signature(suffix, start)
 
     def read(self, contents: "Contents") -> "LoadedFile":
         """Read a file of this format."""
@@ -226,7 +229,7 @@ def format_of_bytes(path: str, start: bytes) -> Format:
         advice = "write the tensors with safetensors.torch.save_file or numpy.save"
         raise FileError(path, problem, advice)
     layout = current_layout()
-    states_only_shape = layout is not None and layout.dtype is None
+    states_only_shape = layout.dtype is None and layout != NO_LAYOUT
     if states_only_shape:
         raise missing_dtype()
     suffixes = one_of(readable_suffixes())
@@ -236,7 +239,7 @@ def format_of_bytes(path: str, start: bytes) -> Format:
 
 def readable_suffixes() -> list[str]:
     """Return the most common suffix of every format that is read from a single file."""
-    readable = [candidate for candidate in FORMATS if candidate.signature is not None]
+    readable = [candidate for candidate in FORMATS if candidate.signature is not is_not_read]
     return [candidate.suffixes[0] for candidate in readable if candidate.suffixes]
 
 

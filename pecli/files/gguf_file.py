@@ -240,7 +240,15 @@ class Reader:
 
 
 def read_header(contents: Contents) -> GgufHeader:
-    """Parse the settings of a file and the entries of its tensors."""
+    """Parse the settings of a file and the entries of its tensors.
+
+    The header is the magic, a version, two counts, the settings and the entries:
+
+        GGUF | version (4 bytes) | tensors (8) | keys (8) | key, type, value … | entry …
+
+    Raises:
+        FileError: the file is no GGUF of version 2 or 3, is cut short, or claims too much.
+    """
     reader = Reader(contents)
     contents.refuse_if(reader.take(4) != GGUF, "is not a GGUF file")
     version = reader.number("I")

@@ -34,7 +34,10 @@ _INTEGER = re.compile(r"u?int(8|16|32|64)")
 
 
 def write(request: WriteRequest) -> None:
-    """Write all tables, one row per line, and the spec that made them."""
+    """Write all tables, one row per line, and the spec that made them.
+
+    Apart from line breaks, that of a vector `a` is `{"tensors":{"a":{"data":[1.0,0.5],"dtype":"float32","shape":[2]}}}`.
+    """
     check_storable(request.tables, ".json", REAL, empty=False)
     beginning = "{"
     if request.spec is not None:
@@ -68,7 +71,11 @@ def read(contents: Contents) -> LoadedFile:
 
 
 def _read_pecli_json(contents: Contents) -> LoadedFile:
-    """Return the tensors of a .json file that pecli wrote, and its spec."""
+    """Return the tensors of a .json file that pecli wrote, and its spec.
+
+    Raises:
+        FileError: the file is too large for Python's parser, or is not of the form JSON_FORM.
+    """
     text = whole_text(contents)
     count = sum(text.count(mark) for mark in (b"[", b"{", b'"'))
     contents.refuse_if(
@@ -141,20 +148,23 @@ def _float_array(about: Contents, elements: AnyArray, dtype: str) -> Array:
             if type(element) is str:
                 elements[index] = NOT_FINITE.get(element, element)
     _check_types(about, elements, {float, int}, dtype)
-    try:
-        return round_to(elements.astype(np.float64), dtype)
-    except OverflowError:
-        raise _overflow(about, dtype) from None
+    numbers = np.asarray(_converted(about, elements, "float64", dtype), np.float64)
+    return round_to(numbers, dtype)
 
 
 def _integer_array(about: Contents, elements: AnyArray, dtype: str) -> Array:
     """Return Python integers or truth values as an array."""
     python_type = bool if dtype == "bool" else int
     _check_types(about, elements, {python_type}, dtype)
+    return _converted(about, elements, dtype, dtype)
+
+
+def _converted(about: Contents, elements: AnyArray, dtype: str, stated_dtype: str) -> Array:
+    """Return Python numbers as an array; refuse those that the dtype of the file does not hold."""
     try:
         return elements.astype(dtype)
     except OverflowError:
-        raise _overflow(about, dtype) from None
+        raise about.error(f"holds a number that {stated_dtype} does not hold") from None
 
 
 def _types_of(elements: AnyArray) -> set[type]:
@@ -165,7 +175,3 @@ def _check_types(about: Contents, elements: AnyArray, accepted: set[type], dtype
     """Refuse elements of other types than those accepted; a truth value is no integer."""
     are_numbers = _types_of(elements) <= accepted
     about.refuse_if(not are_numbers, f"holds something that is not a number of {dtype}")
-
-
-def _overflow(about: Contents, dtype: str) -> FileError:
-    return about.error(f"holds a number that {dtype} does not hold")

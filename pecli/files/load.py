@@ -259,20 +259,24 @@ def opened(given: Given) -> Opened:
         path = os.fspath(given)
         return Opened(label=path, file=open_tensors(path))
     named = _named_arrays(given)
-    for name in named:
-        if not isinstance(name, str):
-            raise KindError("name", quoted(name), "the names of arrays must be texts")
-    arrays = {name: numbers(name, values) for name, values in named.items()}
-    for name, array in arrays.items():
-        _refuse_long_double(name, array)
+    arrays = {name: _checked_array(name, values) for name, values in named.items()}
     return Opened(label=NO_FILE, file=LoadedFile(NO_FILE, "arrays", arrays))
 
 
-def _refuse_long_double(name: str, array: Array) -> None:
-    """Raise KindError for numbers of 80 or 128 bits, which differ between machines."""
+def _checked_array(name: object, values: ArrayLike) -> Array:
+    """Return an array of NumPy.
+
+    Raises:
+        KindError: the name is no text, the values are no numbers, or they are numbers of 80 or
+            128 bits, which differ between machines.
+    """
+    if not isinstance(name, str):
+        raise KindError("name", quoted(name), "the names of arrays must be texts")
+    array = numbers(name, values)
     if array.dtype.type in (np.longdouble, np.clongdouble):
         rule = "such numbers differ between machines"
         raise KindError(name, f"an array of {array.dtype}", rule, "convert it to float64 first")
+    return array
 
 
 def _named_arrays(given: Any) -> dict[Any, Any]:

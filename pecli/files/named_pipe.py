@@ -41,7 +41,11 @@ class _NamedPipe(io.FileIO):
         self._path = path
 
     def readinto(self, buffer: memoryview | bytearray) -> int | None:  # type: ignore[override]
-        """Read into a buffer, and return the number of bytes; 0 at the end."""
+        """Read into a buffer, and return the number of bytes; 0 at the end.
+
+        Until its writer has come, the pipe does not block, and `select` waits for WRITER_SECONDS.
+        After that it blocks, so that a slow writer may take as long as it likes.
+        """
         has_writer = os.get_blocking(self.fileno())
         if has_writer:
             return super().readinto(buffer)

@@ -94,7 +94,13 @@ def read_entry(contents: "Contents", size: int) -> "Place":
 
 
 def read_header(contents: "Contents") -> NpyHeader:
-    """Parse the header of a .npy file: the magic, a version, its length, and a Python dict as text."""
+    """Parse the header of a .npy file: the magic, a version, its length, and a Python dict as text.
+
+        \\x93NUMPY | 1 0 | length (2 bytes) | {'descr': '<f4', 'fortran_order': False, 'shape': (4, 6)}
+
+    Raises:
+        FileError: the file is not a whole .npy file, or NumPy does not accept its header.
+    """
     start = bytes(contents.data[: MAX_HEADER + MIN_FILE])
     is_whole = len(start) >= MIN_FILE and start.startswith(MAGIC)
     contents.refuse_if(not is_whole, "is not a whole .npy file")
@@ -121,7 +127,13 @@ def read_header(contents: "Contents") -> NpyHeader:
 
 
 def _parsed_header(contents: "Contents", start: bytes, major: int) -> NpyHeader:
-    """Return a header as NumPy parses it, from the first bytes of a file of a version."""
+    """Return a header as NumPy parses it.
+
+    Args:
+        contents: The file, for errors.
+        start: Its first bytes, which hold the header.
+        major: The version, on which the width of the header's length depends.
+    """
     file = io.BytesIO(start)
     file.seek(VERSION_END)
     parse = np.lib.format.read_array_header_2_0

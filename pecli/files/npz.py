@@ -36,7 +36,10 @@ MAX_TEXT = 16 << 20  # bytes of the member that holds the spec
 
 
 def write(request: WriteRequest) -> None:
-    """Write all tables, and the spec with their sha256 as a last member."""
+    """Write all tables, and the spec with their sha256 as a last member.
+
+    The sha256 is known only when all tables are written: therefore the spec comes last.
+    """
     check_storable(request.tables, ".npz", CODES)
     ordered = file_order(request.tables)
     _check_names(ordered)

@@ -23,7 +23,12 @@ MAX_TENSORS = 1 << 17  # A tensor takes much more memory than it may take in the
 
 
 def read(contents: Contents) -> LoadedFile:
-    """Return the initialisers and constants of a model, and the list of those not read."""
+    """Return the initialisers and constants of a model, and the list of those not read.
+
+    Raises:
+        FileError: the onnx package is not installed, the file is no model, or a tensor is not as
+            large as it claims.
+    """
     missing = contents.error("is an .onnx file, which the onnx package reads", "pip install onnx")
     onnx = package("onnx", missing)
     model = _parsed_model(onnx, contents)

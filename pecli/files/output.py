@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from pecli.engine.table import Table
-from pecli.errors import FileError, failure
+from pecli.errors import FileError, PecliError, failure
 
 try:
     import fcntl
@@ -28,14 +28,15 @@ KEY = "pecli"  # the metadata key of the spec
 
 
 @contextmanager
-def _blamed_on(path: str) -> Iterator[None]:
+def blamed_on(path: str) -> Iterator[None]:
     """Turn errors of the operating system into FileErrors about `path`.
 
-    A broken pipe passes through: its reader has seen enough, which is not an error.
+    A broken pipe passes through: its reader has seen enough, which is not an error. So do errors
+    of pecli, some of which are ValueErrors as well.
     """
     try:
         yield
-    except BrokenPipeError:
+    except (BrokenPipeError, PecliError):
         raise
     except (OSError, ValueError) as error:
         raise failure(path, error) from None
@@ -53,12 +54,13 @@ class Output:
         """Append all of `data`; one system call may write less."""
         rest = memoryview(data).cast("B")
         size = rest.nbytes
-        with _blamed_on(self.path):
+        with blamed_on(self.path):
             while rest:
                 rest = rest[self._write_some(rest) :]
         return size
 
     def _write_some(self, data: memoryview) -> int:
+        """Write a part of `data` and return its size; 0 after waiting for a full pipe."""
         try:
             return os.write(self._descriptor, data)
         except BlockingIOError:
@@ -73,7 +75,7 @@ class Output:
 
     def patch(self, offset: int, data: bytes) -> None:
         """Overwrite bytes that were written before."""
-        with _blamed_on(self.path):
+        with blamed_on(self.path):
             end = os.lseek(self._descriptor, 0, os.SEEK_CUR)
             os.lseek(self._descriptor, offset, os.SEEK_SET)
             self.write(data)
@@ -98,35 +100,39 @@ def open_output(path: str, tables: Sequence[Table] = ()) -> Iterator[Output]:
     if number is not None:
         yield Output("standard output" if path == "-" else path, number, seekable=False)
         return
-    existing = _status_of_file(path)
-    is_pipe_or_device = existing is not None and not stat.S_ISREG(existing.st_mode)
-    if not is_pipe_or_device:
-        with _written_beside(path, existing) as output:
+    mode = _checked_mode(path)
+    if mode == NO_FILE or stat.S_ISREG(mode):
+        with _written_beside(path, mode) as output:
             yield output
         return
-    with _blamed_on(path):
+    with blamed_on(path):
         descriptor = os.open(path, os.O_WRONLY | O_BINARY | O_NOCTTY)
     with closing(Output(path, descriptor, seekable=False)) as output:
         yield output
 
 
-def _status_of_file(path: str) -> os.stat_result | None:
-    """Return the status of the file at `path`, None if there is none; refuse a folder."""
+NO_FILE = 0  # instead of the mode of a file; no file has this mode, which includes its kind
+
+
+def _checked_mode(path: str) -> int:
+    """Return the mode of the file at `path`, NO_FILE if there is none; refuse a folder.
+
+    A regular file that its owner may write has the mode 0o100644.
+    """
     if not path:
         raise FileError("''", "an output file needs a name")
-    existing = _status_if_exists(path)
-    is_folder = existing is not None and stat.S_ISDIR(existing.st_mode)
-    if is_folder or path.endswith("/"):
+    mode = _mode_of(path)
+    if stat.S_ISDIR(mode) or path.endswith("/"):
         raise FileError(path, "is a folder", "name a file in it")
-    return existing
+    return mode
 
 
-def _status_if_exists(path: str) -> os.stat_result | None:
-    with _blamed_on(path):
+def _mode_of(path: str) -> int:
+    with blamed_on(path):
         try:
-            return os.stat(path)
+            return os.stat(path).st_mode
         except FileNotFoundError:
-            return None
+            return NO_FILE
 
 
 def is_stream(path: str) -> bool:
@@ -179,24 +185,31 @@ def _open_descriptor(path: str) -> int | None:
 
 
 @contextmanager
-def _written_beside(path: str, existing: os.stat_result | None) -> Iterator[Output]:
-    """Write a new file beside `path` that takes its place at the end."""
+def _written_beside(path: str, old_mode: int) -> Iterator[Output]:
+    """Write a new file beside `path` that takes its place at the end.
+
+    `pe.npy` is written as `.pe.npy.9f86d081.tmp`, which is removed if the block raises.
+
+    Args:
+        path: The file.
+        old_mode: The mode of the file that is there, which the new one gets; or NO_FILE.
+    """
     # A link stays, and its target is replaced.
     target = os.path.realpath(path) if os.path.islink(path) else path
-    if existing and not os.access(target, os.W_OK):
+    if old_mode and not os.access(target, os.W_OK):
         raise FileError(path, "is write-protected", "make it writable or choose another name")
     folder, name = os.path.split(target)
     temporary = os.path.join(folder, temporary_name(name))
     _remove_leftovers(folder, temporary)
     # A new file gets 0666 less the umask. One that replaces another may have to be private: it
     # gets the old mode at the end, and nobody else can read it before.
-    mode = 0o600 if existing else 0o666
+    mode = 0o600 if old_mode else 0o666
     try:
         descriptor = _create_locked(path, temporary, mode)
         with closing(Output(path, descriptor, seekable=True)) as output:
             yield output
-            with _blamed_on(path):
-                _finish(output, descriptor, existing)
+            with blamed_on(path):
+                _finish(output, descriptor, old_mode)
                 os.replace(temporary, target)
             _sync_folder(folder or ".")
     except BaseException:  # An interrupt must leave no temporary file either.
@@ -205,11 +218,11 @@ def _written_beside(path: str, existing: os.stat_result | None) -> Iterator[Outp
         raise
 
 
-def _finish(output: Output, descriptor: int, existing: os.stat_result | None) -> None:
-    """Give a complete file its mode and sync it."""
-    if existing is not None and hasattr(os, "fchmod"):  # Windows has no modes.
+def _finish(output: Output, descriptor: int, old_mode: int) -> None:
+    """Give a complete file the mode of the one that it replaces, and sync it."""
+    if old_mode and hasattr(os, "fchmod"):  # Windows has no modes.
         # The set-user-ID bit must not pass to a file of another owner.
-        os.fchmod(descriptor, existing.st_mode & 0o777)
+        os.fchmod(descriptor, old_mode & 0o777)
     os.fsync(descriptor)
     if fcntl is None:
         output.close()
@@ -244,7 +257,7 @@ def _opened(path: str, flags: int) -> Iterator[int]:
 def _create_locked(path: str, temporary: str, mode: int) -> int:
     """Create a file and lock it as long as it is open, so that no other writer sweeps it."""
     while True:
-        with _blamed_on(path):
+        with blamed_on(path):
             descriptor = _create(path, temporary, mode)
             if fcntl is None:
                 return descriptor

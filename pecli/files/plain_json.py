@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from pecli.engine.arrays import AnyArray
+from pecli.engine.grouping import grouped
 from pecli.errors import FileError, counted, quoted
 from pecli.files.contents import Contents, LoadedFile, PrintedText
 from pecli.files.number_text import (
@@ -83,9 +84,7 @@ def _with_shapes(tensors: dict[str, AnyArray]) -> dict[str, AnyArray]:
     both `q_before` and `q_after`.
     """
     shaped = dict(tensors)
-    lists_by_object: dict[str, dict[str, AnyArray]] = {}
-    for name, values in tensors.items():
-        lists_by_object.setdefault(_path_of_object(name), {})[name] = values
+    lists_by_object = grouped(tensors, _path_of_object)
     for name, sides in tensors.items():
         if not _is_shape(name, sides):
             continue
@@ -112,11 +111,11 @@ def _is_shape(name: str, sides: AnyArray) -> bool:
     return word in _SHAPE_KEYS and is_list and sides.min() > 0
 
 
-def _lists_beside(lists_by_object: dict[str, dict[str, AnyArray]], shape_name: str) -> list[str]:
+def _lists_beside(lists_by_object: dict[str, list[str]], shape_name: str) -> list[str]:
     """Return the names of lists that a shape may be about: `q` for `q_shape`, else all of its object.
 
     Args:
-        lists_by_object: The lists by the path of their object, then by name: the object `q` has the
+        lists_by_object: The names of lists by the path of their object: the object `q` has the
             lists `q.data` and `q.shape`.
         shape_name: The name of the shape.
     """
@@ -151,8 +150,7 @@ class _Parser:
         """Yield the lists of numbers of the file, which is one value."""
         yield from self._lists_in_value("", 0)
         token = self._token()
-        if token:
-            raise self._error(f"{_shown(token)} follows the end")
+        self._refuse_if(token != b"", f"{_shown(token)} follows the end")
 
     def _token(self) -> bytes:
         """Read the next sign, text or word; it is empty at the end."""
@@ -174,6 +172,11 @@ class _Parser:
     def _error(self, problem: str) -> FileError:
         return error_at(self.contents, min(self.offset, len(self.contents.data)), problem)
 
+    def _refuse_if(self, wrong: bool, problem: str) -> None:
+        """Raise FileError for the place that was read last, if something is wrong there."""
+        if wrong:
+            raise self._error(problem)
+
     def _lists_in_value(self, path: str, depth: int) -> Iterator[_Found]:
         """Read a value, and yield the lists of numbers in it with their paths, such as `layers.0.q`.
 
@@ -183,8 +186,7 @@ class _Parser:
             path: The names and indices that lead to the value.
             depth: The number of objects and lists around it.
         """
-        if depth > MAX_DEPTH:
-            raise self._error(f"is nested more than {MAX_DEPTH} levels deep")
+        self._refuse_if(depth > MAX_DEPTH, f"is nested more than {MAX_DEPTH} levels deep")
         token = self._token()
         if token == b"{":
             yield from self._object(path, depth)
@@ -223,8 +225,7 @@ class _Parser:
         names: set[str] = set()
         while self._peek() != b"}":
             name = self._name()
-            if name in names:
-                raise self._error(f"{quoted(name)} is named twice")
+            self._refuse_if(name in names, f"{quoted(name)} is named twice")
             names.add(name)
             yield from self._lists_in_value(_joined(path, name), depth + 1)
             self._skip_comma(b"}")
@@ -236,8 +237,8 @@ class _Parser:
         name = self._parse(token) if token.startswith(b'"') else None
         if not is_text(name):
             raise self._error(f"{_shown(token)} is not a name in quotes")
-        if self._token() != b":":
-            raise self._error(f"a colon is missing after {_shown(token)}")
+        has_colon = self._token() == b":"
+        self._refuse_if(not has_colon, f"a colon is missing after {_shown(token)}")
         return name
 
     def _items(self, path: str, depth: int) -> Iterator[_Found]:
@@ -254,8 +255,8 @@ class _Parser:
         token = self._peek()
         if token == b",":
             self._token()
-        elif token != end:
-            raise self._error(f"a comma is missing before {_shown(token)}")
+            return
+        self._refuse_if(token != end, f"a comma is missing before {_shown(token)}")
 
     def _holds_numbers(self) -> bool:
         """Return True if the list whose bracket was read holds numbers, or lists of them, only.
@@ -294,7 +295,11 @@ class _Parser:
         raise AssertionError("the end of the list was found before")
 
     def _read_piece(self, nested: NestedNumbers, piece: Piece) -> int | None:
-        """Read a piece of a nested list; return the offset of the bracket that closes all of it."""
+        """Read a piece of a nested list, such as a line of it.
+
+        Returns the offset of the bracket that closes the whole list; None if it goes on in the next
+        piece.
+        """
         contents = self.contents
         read = 0  # bytes of the piece
         for bracket in _BRACKET.finditer(piece.text):
@@ -323,8 +328,7 @@ class _Parser:
                 break
             index, numeral, sign = member.groups()
             expected = len(numbers.values)
-            if int(index) != expected:
-                raise self._error(f"member {expected} of a list is missing")
+            self._refuse_if(int(index) != expected, f"member {expected} of a list is missing")
             numbers.scan(self.contents, numeral, member.start(2))
             self.offset = member.end()
             if sign == b"}":

@@ -27,8 +27,7 @@ def read(contents: Contents) -> LoadedFile:
         FileError: the file has another size than its layout.
     """
     layout = current_layout()
-    assert layout is not None  # Otherwise no file is taken for a raw one.
-    assert layout.dtype is not None
+    assert layout.dtype is not None  # Otherwise no file is taken for a raw one.
     shape = _resolved_shape(contents, layout)
     array = contents.array(layout.dtype, shape, 0, big_endian=layout.big_endian)
     notes = []

@@ -58,36 +58,36 @@ class RawLayout(NamedTuple):
     @property
     def is_flat(self) -> bool:
         """True if no shape is stated."""
-        return self.shape == FLAT
+        return self.shape in (FLAT, NO_LAYOUT.shape)
 
 
-_layout: ContextVar[RawLayout | None] = ContextVar("raw_layout", default=None)
+NO_LAYOUT = RawLayout(shape=(), dtype=None)
+"""The layout if neither a shape nor a dtype is stated: no file is taken for a raw one."""
+_layout: ContextVar[RawLayout] = ContextVar("raw_layout", default=NO_LAYOUT)
 
 
-def current_layout() -> RawLayout | None:
-    """Return the layout of raw files, as `raw_files` set it; None if nothing states it."""
+def current_layout() -> RawLayout:
+    """Return the layout of raw files, as `raw_files` set it; NO_LAYOUT if nothing states it."""
     return _layout.get()
 
 
 @contextmanager
-def raw_files(layout: RawLayout | None) -> Iterator[None]:
+def raw_files(layout: RawLayout) -> Iterator[None]:
     """Read files that no other format claims as raw files of a layout, inside the block.
 
     A layout applies to every raw file of a command, and commands read files at many places;
-    therefore it belongs to the context, as the precision of `decimal` does. None changes nothing.
+    therefore it belongs to the context, as the precision of `decimal` does. NO_LAYOUT leaves the
+    layout of a block around this one in force.
     """
-    if layout is None:
-        yield
-        return
-    token = _layout.set(layout)
+    token = _layout.set(_layout.get() if layout == NO_LAYOUT else layout)
     try:
         yield
     finally:
         _layout.reset(token)
 
 
-def parse_layout(shape: str | Sequence[int] | None, raw_dtype: str | None) -> RawLayout | None:
-    """Return the layout that the values of `shape` and `raw_dtype` state; None without both.
+def parse_layout(shape: str | Sequence[int] | None, raw_dtype: str | None) -> RawLayout:
+    """Return the layout that the values of `shape` and `raw_dtype` state; NO_LAYOUT without both.
 
     Without a shape, all elements are one vector. Without a dtype, only text is read in that shape.
 
@@ -97,22 +97,22 @@ def parse_layout(shape: str | Sequence[int] | None, raw_dtype: str | None) -> Ra
     Raises:
         ParameterError: one of them is wrong.
     """
-    if raw_dtype is None:
-        return None if shape is None else RawLayout(shape=_parse_shape(shape), dtype=None)
-    raw_dtype = text_of("raw_dtype", raw_dtype)
-    dtype = _parse_dtype(raw_dtype)
-    sides = FLAT if shape is None else _parse_shape(shape)
-    return RawLayout(shape=sides, dtype=dtype, big_endian=raw_dtype.startswith(">"))
+    layout = NO_LAYOUT
+    if raw_dtype is not None:
+        raw_dtype = text_of("raw_dtype", raw_dtype)
+        dtype = _parse_dtype(raw_dtype)
+        layout = RawLayout(shape=FLAT, dtype=dtype, big_endian=raw_dtype.startswith(">"))
+    if shape is not None:
+        layout = layout._replace(shape=_parse_shape(shape))
+    return layout
 
 
-def layout_options(layout: RawLayout | None) -> list[str]:
+def layout_options(layout: RawLayout) -> list[str]:
     """Return the options that state a layout.
 
     >>> layout_options(RawLayout((4, -1, 64), "float32", big_endian=True))
     ['--shape', '4,-1,64', '--raw-dtype', '>float32']
     """
-    if layout is None:
-        return []
     options: list[str] = []
     if not layout.is_flat:
         options += ["--shape", spelled(layout.shape)]

@@ -55,7 +55,11 @@ DTYPES = {code: name for name, code in CODES.items()}
 
 
 def write(request: WriteRequest) -> None:
-    """Write all tables; the metadata hold the given texts, and the spec with a sha256."""
+    """Write all tables; the metadata hold the given texts, and the spec with a sha256.
+
+    The sha256 stands in the header before the tables that it is about. A file is patched when it is
+    known; for a pipe, which cannot be patched, the tables are made twice.
+    """
     check_storable(request.tables, ".safetensors", CODES)
     if any(table.name == METADATA for table in request.tables):
         raise ParameterError("name", METADATA, "in .safetensors that name is reserved")
@@ -92,7 +96,11 @@ def _write_after_hashing(request: WriteRequest, ordered: Sequence[Table], output
 
 
 def _header_bytes(request: WriteRequest, ordered: Sequence[Table], digest: str) -> bytes:
-    """Return the length and the JSON header, padded with spaces so that the data are aligned."""
+    """Return the length and the JSON header, padded with spaces so that the data are aligned.
+
+    A table `a` of two float32 numbers has the entry
+    `"a":{"data_offsets":[0,8],"dtype":"F32","shape":[2]}`; offsets count from the header's end.
+    """
     entries = _metadata_entries(request, digest)
     begin = 0
     for table in ordered:
@@ -173,7 +181,11 @@ def read(contents: Contents) -> LoadedFile:
 
 
 def _read_header(contents: Contents, length: int) -> dict[str, object]:
-    """Parse a header of `length` bytes."""
+    """Return the entries of a header of `length` bytes by the names of tensors.
+
+    Raises:
+        FileError: the header is too large, cut short, or no JSON.
+    """
     contents.refuse_if(
         length > MAX_HEADER, f"claims a header of {length} bytes, more than {MAX_HEADER}"
     )
@@ -221,7 +233,13 @@ def _check_offsets(contents: Contents, entries: Sequence[HeaderEntry], start: in
 
 
 def _checked_entry(contents: Contents, name: str, entry: object) -> HeaderEntry:
-    """Check a tensor's entry in the header: its form, its dtype, and the size of its data."""
+    """Return a tensor's entry in the header, with its form, its dtype and its size checked.
+
+    `{"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}` has 6 numbers of 4 bytes.
+
+    Raises:
+        FileError: the entry has other keys, an unknown dtype, or offsets of another size.
+    """
     tensor = contents.tensor(name)
     match entry:
         case {"dtype": str(code), "shape": [*sides], "data_offsets": [begin, end], **others} if (

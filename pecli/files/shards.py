@@ -4,8 +4,9 @@ import os
 from collections.abc import Iterable, Sequence
 
 from pecli.engine.grouping import grouped
-from pecli.errors import FileError, failure, quoted
+from pecli.errors import FileError, quoted
 from pecli.files.contents import INDEX, Contents, read_contents
+from pecli.files.output import blamed_on
 from pecli.files.strict_json import parsed_json
 
 MAX_INDEX = 16 << 20  # bytes
@@ -50,10 +51,8 @@ def _index_of_kind(folder: str, names: Sequence[str], kind: str) -> str | None:
 
 def _file_names(folder: str) -> list[str]:
     """Return the names of the regular files in a folder, sorted."""
-    try:
+    with blamed_on(folder):
         names = os.listdir(folder)
-    except OSError as problem:
-        raise failure(folder, problem) from None
     return sorted(name for name in names if os.path.isfile(os.path.join(folder, name)))
 
 

@@ -19,7 +19,7 @@ def in_stated_shape(file: LoadedFile) -> LoadedFile:
     """
     layout = current_layout()
     is_plain_text = file.printed is not None and not file.parts
-    if layout is None or layout.is_flat or not is_plain_text:
+    if layout.is_flat or not is_plain_text:
         return file
     reshaped: dict[str, Array] = {}
     for name, array in file.tensors.items():

@@ -5,6 +5,8 @@ import math
 from collections import Counter
 from collections.abc import Callable
 
+import numpy as np
+
 from pecli.errors import FileError, quoted
 
 MAX_DEPTH = 32  # levels of lists and objects in a spec or a configuration
@@ -29,6 +31,7 @@ def parsed_json(
     """
 
     def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        """Return an object of its members; of two of one name, Python would keep the last."""
         entries = dict(pairs)
         if len(entries) < len(pairs):
             counts = Counter(name for name, _ in pairs)
@@ -60,12 +63,12 @@ def parsed_json(
 
 def _nesting_depth(text: str) -> int:
     """Return the nesting of brackets, those within strings included: an upper bound is enough."""
-    depth = 0
-    deepest = 0
-    for letter in text:
-        if letter in "{[":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif letter in "}]":
-            depth -= 1
-    return deepest
+    letters = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
+    depths = np.cumsum(_STEPS[letters], dtype=np.int64)
+    return int(depths.max(initial=0))
+
+
+_STEPS = np.zeros(256, np.int8)
+_STEPS[[ord("{"), ord("[")]] = 1
+_STEPS[[ord("}"), ord("]")]] = -1
+"""The change of depth at every letter."""

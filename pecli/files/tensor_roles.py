@@ -153,10 +153,11 @@ def layer_named(name: str, layer_types: Iterable[str]) -> str | None:
     >>> layer_named("rotary_emb_local.inv_freq", ["full_attention", "sliding_attention"])
     'sliding_attention'
     """
-    types = [layer_type for layer_type in layer_types if layer_type]
+    types = list(layer_types)
     contained = [layer_type for layer_type in types if layer_type in name]
-    if contained:
-        return max(contained, key=len)
+    longest = max(contained, key=len, default="")
+    if longest:  # A layer type without a name is contained in every name.
+        return longest
     words = set(re.split(r"[./_]", name.lower()))
     matches = [layer_type for layer_type in types if _is_meant(layer_type, words)]
     return matches[0] if len(matches) == 1 else None

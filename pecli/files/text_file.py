@@ -8,7 +8,6 @@ llama.cpp's eval-callback have a reader of their own.
 
 import math
 import re
-from collections.abc import Iterator
 
 from pecli.engine.arrays import AnyArray
 from pecli.errors import FileError, counted, quoted
@@ -350,12 +349,20 @@ class _TextReader:
             advice = "the file seems to be cut short"
             raise error_at(contents, len(contents.data), "a list does not end", advice)
         contents.refuse_if(not self.rows and not self.lists, "holds no numbers")
-        tensors = self._tensors_of_lists()
+        tensors: dict[str, AnyArray] = {}
+        notes = []
+        for name, prints in self.lists.items():
+            label = name or ARRAY_NAME
+            tensors |= _numbered_prints(label, prints)
+            notes += _notes_on_prints(label, prints)
         for name, rows in self.rows.items():
             label = name or ARRAY_NAME
             contents.refuse_if(label in tensors, f"prints {quoted(label)} as rows and as lists")
             tensors[label] = rows.array(contents)
+            notes += rows.label_notes(label)
             self.decimals.append(rows.numbers.decimals)
+        if self.sentences:
+            notes.append(f"{counted(self.sentences, 'line')} without numbers left out")
         # The tensor with the fewest decimals decides how closely all are compared.
         decimals = min(filter(None, self.decimals), default=0)
         return LoadedFile(
@@ -363,34 +370,23 @@ class _TextReader:
             format="text",
             tensors=tensors,
             printed=PrintedText(decimals=decimals, are_rows=not self.lists),
-            notes=tuple(self._notes()),
+            notes=tuple(notes),
         )
 
-    def _tensors_of_lists(self) -> dict[str, AnyArray]:
-        """Return the lists by name; several of one name are numbered.
 
-        A loop over layers prints `q` once per layer; `q.0` and `q.1` are then read as layers.
-        """
-        tensors: dict[str, AnyArray] = {}
-        for name, prints in self.lists.items():
-            label = name or ARRAY_NAME
-            if len(prints) == 1:
-                tensors[label] = prints[0]
-                continue
-            for number, values in enumerate(prints):
-                tensors[f"{label}.{number}"] = values
-        return tensors
+def _numbered_prints(label: str, prints: list[AnyArray]) -> dict[str, AnyArray]:
+    """Return the lists of one name; several are numbered.
 
-    def _notes(self) -> Iterator[str]:
-        """Yield notes on lists of one name, on labels of rows, and on lines that were left out."""
-        for name, prints in self.lists.items():
-            label = name or ARRAY_NAME
-            count = len(prints)
-            if count > 1:
-                yield f"{label} is printed {count} times, and read as {label}.0 … {label}.{count - 1}"
-        for name, rows in self.rows.items():
-            note = rows.label_note()
-            if note:
-                yield f"{name or ARRAY_NAME}: {note}"
-        if self.sentences:
-            yield f"{counted(self.sentences, 'line')} without numbers left out"
+    A loop over layers prints `q` once per layer; `q.0` and `q.1` are then read as layers.
+    """
+    if len(prints) == 1:
+        return {label: prints[0]}
+    return {f"{label}.{number}": values for number, values in enumerate(prints)}
+
+
+def _notes_on_prints(label: str, prints: list[AnyArray]) -> list[str]:
+    """Return a note on the names of several lists: «q is printed 2 times, and read as q.0 … q.1»."""
+    count = len(prints)
+    if count == 1:
+        return []
+    return [f"{label} is printed {count} times, and read as {label}.0 … {label}.{count - 1}"]

@@ -137,16 +137,20 @@ class TextRows:
             return None
         return _RowOrder(sides=sides, places=places, first=tuple(first.tolist()))
 
-    def label_note(self) -> str:
-        """Return a note if the labels do not count from 0 on; empty if they do, or there are none."""
+    def label_notes(self, name: str) -> list[str]:
+        """Return a note on the tensor of a name if its labels do not count from 0 on.
+
+        Rows that are labelled 5, 6, 7 are read as 0, 1, 2, which `--offset 5` corrects.
+        """
         labels = self._label_table()
         if len(labels) == 0 or self.width == 1:
-            return ""
+            return []
         row_order = self._row_order()
         if row_order is None:
             numbers = listed([str(number) for number in labels[:, 0].tolist()], MAX_NAMED)
-            return f"labels are {numbers}, rows are read as 0, 1, …; --positions states others"
-        return _note_on_start(row_order.first)
+            advice = "rows are read as 0, 1, …; --positions states others"
+            return [f"{name}: labels are {numbers}, {advice}"]
+        return [f"{name}: {note}" for note in _notes_on_start(row_order.first)]
 
 
 def _at_places(rows: AnyArray, places: Indices) -> AnyArray:
@@ -156,12 +160,13 @@ def _at_places(rows: AnyArray, places: Indices) -> AnyArray:
     return ordered
 
 
-def _note_on_start(first: tuple[int, ...]) -> str:
+def _notes_on_start(first: tuple[int, ...]) -> list[str]:
     """Return a note if labels do not start at 0: at 5, or at [1][0] for two indices."""
     if not any(first):
-        return ""
+        return []
     if len(first) == 1:
         (start,) = first
-        return f"labels start at {start}, rows are read as 0, 1, …; --offset {start} states it"
+        return [f"labels start at {start}, rows are read as 0, 1, …; --offset {start} states it"]
     indices = "".join(f"[{index}]" for index in first)
-    return f"labels start at {indices}, rows are read from 0 on; --offset states a first position"
+    advice = "rows are read from 0 on; --offset states a first position"
+    return [f"labels start at {indices}, {advice}"]

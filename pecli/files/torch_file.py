@@ -279,6 +279,7 @@ class _Unpickler(_PythonUnpickler):  # type: ignore[misc]
     dispatch[pickle.EMPTY_DICT[0]] = load_empty_dictionary
 
     def find_class(self, module: str, name: str) -> _Global:
+        """Return a placeholder for a class or function that a pickle names; `pickle` calls this."""
         path = f"{module}.{name}"
         if path not in _ADMITTED:
             raise PickleError(

@@ -96,7 +96,10 @@ def _reason(error: Exception) -> str:
 
 
 def write(request: WriteRequest) -> None:
-    """Write a store, which appears when it is complete; an existing one is not replaced."""
+    """Write a store, which appears when it is complete; an existing one is not replaced.
+
+    A folder with files in it cannot be replaced in one step, as a file can.
+    """
     path = request.path
     if os.path.lexists(path):
         raise FileError(path, "is there already", "remove it, or name another")
@@ -123,7 +126,13 @@ def _write_chunks(table: Table, array: ZarrArray, on_block: OnBlock) -> None:
 
 
 def create_arrays(path: str, tables: Sequence[Table], spec: Spec | None) -> list[ZarrArray]:
-    """Create a store and return its arrays, of which no chunk is written yet."""
+    """Create a store and return its arrays, of which no chunk is written yet.
+
+    Args:
+        path: The folder.
+        tables: The tables, whose chunks are whole rows, uncompressed.
+        spec: What made the tables; an attribute of the store.
+    """
     rule = "the zarr package writes Zarr stores"
     zarr = package("zarr", ParameterError("output", ".zarr", rule, "pip install zarr"))
     check_storable(tables, ".zarr", CODES, empty=False)
@@ -188,7 +197,12 @@ def _check_total(contents: Contents, arrays: MutableValues) -> None:
 
 
 def _file_sizes(contents: Contents) -> dict[Path, int]:
-    """Return the sizes of all files of a store; refuse links, pipes and huge metadata."""
+    """Return the sizes of all files of a store by their paths.
+
+    Raises:
+        FileError: one of them is a link or a pipe, which may lead anywhere, or has more metadata
+            than any store needs.
+    """
     sizes: dict[Path, int] = {}
     for file in Path(contents.path).rglob("*"):
         is_link = file.is_symlink()
@@ -235,9 +249,6 @@ def _complete_chunks(contents: Contents, array: ZarrArray, sizes: Mapping[Path, 
         return 0  # More chunks than files cannot be complete, and may be too many to count.
     folder = Path(contents.path, array.path)
     chunk_bytes = math.prod(array.chunks) * array.dtype.itemsize
-    complete = 0
-    for key in np.ndindex(array.cdata_shape):
-        file = folder / array.metadata.encode_chunk_key(key)
-        if sizes.get(file) == chunk_bytes:
-            complete += 1
-    return complete
+    encode = array.metadata.encode_chunk_key
+    files = [folder / encode(place) for place in np.ndindex(array.cdata_shape)]
+    return [sizes.get(file) for file in files].count(chunk_bytes)

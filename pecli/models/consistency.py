@@ -30,7 +30,7 @@ def inconsistencies(
     if context is None:
         return
     for encoding in encodings:
-        if encoding.is_rotary and not encoding.part:
+        if encoding.is_rope_of_text:
             yield from _stretched_length(encoding, context, length_key)
             if model_type == "llama" and _lost_scaling(encoding, context):
                 numbers = f"base {LLAMA3_BASE:g} and {LLAMA3_CONTEXT} positions"

@@ -1,10 +1,11 @@
 """Data files of this folder: families, class defaults, synonyms of keys, presets."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from pecli.engine.named_values import NamedValues
 from pecli.package_data import package_bytes
 
 
@@ -33,15 +34,32 @@ def plain_name(name: str | None) -> str:
     return (name or "").lower().lstrip("-").replace("-", "_")
 
 
-def value_at(config: object, place: str) -> object:
+def nonempty(*texts: str) -> list[str]:
+    """Return the texts that are not empty: a family without a note has an empty one.
+
+    >>> nonempty("", "its table has 900 queries")
+    ['its table has 900 queries']
+    """
+    return [text for text in texts if text]
+
+
+def object_at(config: NamedValues, names: Sequence[str]) -> NamedValues:
+    """Return the object of a configuration that names lead to; an empty one if it is absent.
+
+    >>> object_at({"model": {"vision": {"size": 16}}}, ["model", "vision"])
+    {'size': 16}
+    """
+    for name in names:
+        inner = config.get(name)
+        config = inner if isinstance(inner, Mapping) else {}
+    return config
+
+
+def value_at(config: NamedValues, place: str) -> object:
     """Return the value of a key of nested objects, such as `model.type`; None if it is absent.
 
     >>> value_at({"model": {"type": "llama"}}, "model.type")
     'llama'
     """
-    value = config
-    for name in place.split("."):
-        if not isinstance(value, Mapping):
-            return None
-        value = value.get(name)
-    return value
+    *objects, name = place.split(".")
+    return object_at(config, objects).get(name)

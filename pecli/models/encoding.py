@@ -177,6 +177,11 @@ class Encoding:
         """Return True if the encoding rotates; only then it has frequencies."""
         return self.scheme == "rope"
 
+    @property
+    def is_rope_of_text(self) -> bool:
+        """Return True if the language model itself rotates by it, not a tower for images or sound."""
+        return self.is_rotary and not self.part
+
     @cached_property
     def sources(self) -> Mapping[str, str]:
         """The key or the default that each value comes from, in words, by the value's name."""
@@ -409,7 +414,12 @@ class Encoding:
         return {name: _as_list(value) for name, value in values.items()}
 
     def as_json(self, seq_len: int | None = None) -> JsonObject:
-        """Return the encoding for JSON, with its frequencies for a context of `seq_len` positions."""
+        """Return the encoding for JSON.
+
+        Args:
+            seq_len: The context for which the frequencies are those of dynamic and longrope
+                scaling; by default those before any call.
+        """
         described = self.described()
         if seq_len is not None and self.follows_length:
             described["length"] = seq_len
@@ -498,8 +508,9 @@ class ModelEncodings(Printed):
 
     def ropes(self) -> tuple[Encoding, ...]:
         """Return the rotary encodings of the language model; those of other parts if it has none."""
-        of_text = tuple(encoding for encoding in self._of_text() if encoding.is_rotary)
-        return of_text or tuple(encoding for encoding in self.encodings if encoding.is_rotary)
+        rotary = [encoding for encoding in self.encodings if encoding.is_rotary]
+        of_text = [encoding for encoding in rotary if not encoding.part]
+        return tuple(of_text or rotary)
 
     def ropes_of(self, layer_type: str | None) -> tuple[Encoding, ...]:
         """Return the encoding of a layer type; all that `ropes` returns if the type is None."""

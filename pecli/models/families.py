@@ -8,14 +8,16 @@ ordinary: their model_type is known, and has no defaults of its own.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from pecli.engine.named_values import JsonObject
 from pecli.models.data import plain_name, stored
 from pecli.models.keys import NO_CLASS, ClassDefaults
+
+Row = TypeVar("Row")
 
 HALVES = "halves"
 INTERLEAVED = "interleaved"
@@ -111,6 +113,11 @@ class ModelFamily:
     note: str = ""
 
     @property
+    def is_known(self) -> bool:
+        """False for `UNKNOWN_FAMILY`, to whose models the general rules apply."""
+        return self.name != ""
+
+    @property
     def spreads_heads(self) -> bool:
         """True if several heads share the frequencies of one axis (EfficientLoFTR)."""
         return self.partial is not None and self.partial > 1
@@ -119,6 +126,10 @@ class ModelFamily:
     def source(self) -> str:
         """The source of values that are the family's."""
         return f"family default ({self.name})"
+
+
+UNKNOWN_FAMILY = ModelFamily(reads_alpha=True)
+"""The family of a model_type that is missing or not known; its code may read any key."""
 
 
 def _families_by_type(rows: list[JsonObject]) -> dict[str, ModelFamily]:
@@ -139,6 +150,8 @@ def _families_by_type(rows: list[JsonObject]) -> dict[str, ModelFamily]:
 
 FAMILIES = _families_by_type(stored("families.json")["families"])
 ORDINARY = frozenset(" ".join(stored("families.json")["ordinary"]).split())
+_KNOWN = {**{name: ModelFamily(name) for name in ORDINARY}, **FAMILIES}
+"""All families that are known; ordinary ones have no defaults of their own."""
 
 
 def variants(model_type: str | None) -> Iterator[str]:
@@ -161,8 +174,8 @@ def _without_suffix(name: str) -> str:
     return ""
 
 
-def family_of(model_type: str | None, *, vision: bool = False) -> ModelFamily | None:
-    """Return what is known of a model_type beyond its config.json; None if the name is not known.
+def family_of(model_type: str | None, *, vision: bool = False) -> ModelFamily:
+    """Return what is known of a model_type beyond its config.json; UNKNOWN_FAMILY if nothing is.
 
     A family states how models of this type differ from Llama: their layout of pairs, default base,
     share of rotating channels, and so on. Names may have endings: `qwen2_vl_text` is a `qwen2_vl`.
@@ -171,16 +184,18 @@ def family_of(model_type: str | None, *, vision: bool = False) -> ModelFamily | 
         model_type: The name.
         vision: True for a part that reads images: the family's tower takes precedence.
     """
-    name = plain_name(model_type)
-    tower = f"{name}_vision"
+    tower = f"{plain_name(model_type)}_vision"
     if vision and tower in FAMILIES:
         return FAMILIES[tower]
-    for variant in variants(name):
-        if variant in FAMILIES:
-            return FAMILIES[variant]
-        if variant in ORDINARY:
-            return ModelFamily(variant)
-    return None
+    return _first_known(_KNOWN, variants(model_type), UNKNOWN_FAMILY)
+
+
+def _first_known(rows: Mapping[str, Row], names: Iterable[str], default: Row) -> Row:
+    """Return the row of the first name that has one: of `qwen2_5` for `qwen2_5_text`, `qwen2_5`."""
+    for name in names:
+        if name in rows:
+            return rows[name]
+    return default
 
 
 @cache
@@ -224,5 +239,4 @@ def class_defaults(model_type: str | None, *, vision: bool = False) -> ClassDefa
     candidates = (name, f"{name}_text", f"{name}_text_model")
     if vision:
         candidates = (f"{name}_vision", f"{name}_vision_model", name)
-    known = [_classes()[candidate] for candidate in candidates if candidate in _classes()]
-    return next(iter(known), NO_CLASS)
+    return _first_known(_classes(), candidates, NO_CLASS)

@@ -10,10 +10,11 @@ from typing import Protocol, TypeGuard
 
 from pecli.engine.arguments import text_of, within_limits
 from pecli.engine.named_values import JsonObject
-from pecli.errors import FileError, KindError, ParameterError, failure, quoted
+from pecli.errors import FileError, KindError, ParameterError, quoted
 from pecli.files.contents import GGUF, STANDARD_INPUT
 from pecli.files.gguf_file import GgufHeader, header_of
 from pecli.files.named_pipe import open_to_read
+from pecli.files.output import blamed_on
 from pecli.models import config_files, presets
 from pecli.models.config_files import CONFIGS, config_file, is_config, plain_config
 from pecli.models.dialects import gguf, llama_cpp_log, read_object
@@ -37,29 +38,60 @@ Model = ModelEncodings | Encoding | Mapping[str, object] | ConfigObject | str | 
 
 @dataclass(frozen=True)
 class Description:
-    """The values that describe a model: a configuration, or GGUF metadata without the
-    architecture's prefix.
+    """The values that describe a model: by itself, those of a configuration.
+
+    Attributes:
+        label: The file, preset or repository, for tables and messages.
+        values: The configuration, or GGUF metadata without the architecture's prefix.
     """
 
     label: str
     values: JsonObject
-    gguf: GgufHeader | None = None
-    log: llama_cpp_log.LoadLog | None = None
 
     def encodings(self, flags: str | None = None) -> ModelEncodings:
         """Return the encodings, as a server with these flags computes them."""
-        encodings = self._own_encodings()
-        if flags is None:
-            return encodings
-        is_config = self.gguf is None and self.log is None
-        return apply_flags(encodings, config=self.values if is_config else None, text=flags)
+        return _with_flags(self._own_encodings(), flags, self._config())
 
     def _own_encodings(self) -> ModelEncodings:
-        if self.gguf is not None:
-            return gguf.read(self.gguf, self.label)
-        if self.log is not None:
-            return llama_cpp_log.read(self.log, self.label)
+        """Return the encodings without any flags."""
         return read_object(self.values, self.label)
+
+    def _config(self) -> JsonObject | None:
+        """Return the configuration whose keys flags may replace; None if the model has none."""
+        return self.values
+
+
+@dataclass(frozen=True)
+class GgufDescription(Description):
+    """The metadata of a .gguf file."""
+
+    header: GgufHeader
+
+    def _own_encodings(self) -> ModelEncodings:
+        return gguf.read(self.header, self.label)
+
+    def _config(self) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class LogDescription(Description):
+    """The metadata that llama.cpp's log of loading a model shows."""
+
+    log: llama_cpp_log.LoadLog
+
+    def _own_encodings(self) -> ModelEncodings:
+        return llama_cpp_log.read(self.log, self.label)
+
+    def _config(self) -> None:
+        return None
+
+
+def _with_flags(
+    model: ModelEncodings, flags: str | None, config: JsonObject | None
+) -> ModelEncodings:
+    """Return a model with the flags of a server, if there are any."""
+    return model if flags is None else apply_flags(model, config, flags)
 
 
 def find_model(
@@ -87,11 +119,9 @@ def _encodings_of(model: Model | None, name: str, flags: str | None) -> ModelEnc
         flags = text_of("flags", flags)
     if isinstance(model, Encoding):
         model = ModelEncodings(file="model", model_type=None, encodings=(model,))
-    if not isinstance(model, ModelEncodings):
-        return describe(model, name).encodings(flags)
-    if flags is None:
-        return model
-    return apply_flags(model, config=None, text=flags)
+    if isinstance(model, ModelEncodings):
+        return _with_flags(model, flags, config=None)
+    return describe(model, name).encodings(flags)
 
 
 @within_limits
@@ -257,12 +287,9 @@ def _describe_named(label: str, name: str) -> Description:
 
 def _read_description(path: str, label: str) -> Description:
     """Read a file, which is a GGUF by its first bytes, not by its name; errors name the path."""
-    try:
-        with open_to_read(path) as file:
-            # A pipe may have no end.
-            data = file.read(config_files.MAX_CONFIG_BYTES + 1)
-    except (OSError, ValueError) as problem:
-        raise failure(path, problem) from None
+    with blamed_on(path), open_to_read(path) as file:
+        # A pipe may have no end.
+        data = file.read(config_files.MAX_CONFIG_BYTES + 1)
     if data.startswith(GGUF):
         return _read_gguf(path, label)
     return _parse(path, label, data)
@@ -283,7 +310,7 @@ def _parse(path: str, label: str, data: bytes) -> Description:
         raise FileError(path, "is not a GGUF file")
     if llama_cpp_log.is_log(data):
         log = llama_cpp_log.parse_log(data)
-        return Description(label=label, values=log.values, log=log)
+        return LogDescription(label=label, values=log.values, log=log)
     return Description(label=label, values=config_files.parse_config(path, data))
 
 
@@ -292,7 +319,7 @@ def _read_gguf(path: str, label: str) -> Description:
     header = header_of(path)
     prefix = f"{header.values.get('general.architecture')}."
     values = {key.removeprefix(prefix): value for key, value in header.values.items()}
-    return Description(label=label, values=values, gguf=header)
+    return GgufDescription(label=label, values=values, header=header)
 
 
 def _not_found(label: str, name: str, snapshot: str | None) -> FileError | ParameterError:

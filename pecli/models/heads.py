@@ -1,11 +1,22 @@
 """The width of an attention head, and the channels of it that rotate."""
 
+import operator
 from dataclasses import dataclass, replace
 
 from pecli.errors import FileError
 from pecli.models.families import ModelFamily
 from pecli.models.key_names import HEADS, PARTIAL, PARTIALS, SIZES, SIZES_OF_LAYERS, WIDTHS
-from pecli.models.keys import NO_CLASS, Keys, Setting, computed, default, nonzero
+from pecli.models.keys import (
+    NO_CLASS,
+    Keys,
+    Setting,
+    accepted,
+    as_number,
+    computed,
+    default,
+    derived,
+    nonzero,
+)
 from pecli.models.layer_types import Layer
 
 #: The width of the memory attention of SAM 2 video models, which has a rate of its own beside it.
@@ -88,10 +99,10 @@ def _size_of_layer(keys: Keys, layer_type: str) -> Setting[int] | None:
     `per_layer_config` has an object per layer number; Gemma 4 has `global_head_dim` for its full
     layers.
     """
-    layers = keys.section("per_layer_config")
+    layers = keys.section_or_empty("per_layer_config")
     types = keys.words("layer_types")
     size = None
-    if layers is not None and layer_type:
+    if layer_type:
         size = _size_of_first_layer(layers, types, layer_type)
     if size is None and layer_type in SIZES_OF_LAYERS:
         return keys.whole_number(SIZES_OF_LAYERS[layer_type])
@@ -112,9 +123,8 @@ def _downsampled(keys: Keys, width: Setting[int]) -> Setting[int]:
     256.
     """
     rate = keys.whole_number("memory_attention_downsample_rate")
-    if rate is None or rate.value <= 1:
-        return width
-    return computed(width.value // rate.value, "{} // {}", width, rate)
+    divisor = accepted(rate, lambda number: number > 1)
+    return derived(operator.floordiv, "{} // {}", width, divisor) or width
 
 
 def head_of(layer: Layer, *, axes: int, scaled: bool) -> Head:
@@ -146,8 +156,9 @@ def _partial_head(layer: Layer, size: Setting[int], *, scaled: bool) -> Head:
     A fraction above 1 spreads the frequencies of one axis over several heads: 4 in EfficientLoFTR.
     """
     family = layer.family
-    fraction = _rotating_fraction(layer, scaled=scaled) or default(family.partial, family.source)
-    if fraction is None or fraction.value == 1:
+    stated = _rotating_fraction(layer, scaled=scaled) or default(family.partial, family.source)
+    fraction = accepted(stated, lambda share: share != 1)
+    if fraction is None:
         return Head(size=size, dim=size)
     if family.spreads_heads and fraction.value > 1:
         return Head(size=size, dim=_share_of_head(size, fraction))
@@ -221,9 +232,7 @@ def _without_fraction_in_settings(layer: Layer, ignored: frozenset[str]) -> froz
 def _mark_whole(keys: Keys) -> None:
     """Record fractions of 1 as read: all channels rotate, as they do without the key."""
     for name in PARTIALS:
-        value = keys.data.get(name)
-        is_one = value == 1 and value is not True
-        if is_one:
+        if as_number(keys.data.get(name)) == 1:
             keys.mark_as_read(name)
 
 
@@ -267,9 +276,7 @@ def _latent_size(keys: Keys, latent: Setting[int], head_dim: Setting[int] | None
         return stated_size
     if unrotated is not None:
         return computed(latent.value + unrotated.value, "{} + {}", unrotated, latent)
-    if head_dim is not None and head_dim.value > latent.value:
-        return head_dim
-    return latent
+    return accepted(head_dim, lambda size: size > latent.value) or latent
 
 
 def _contradicting_dims(head_dim: Setting[int], latent: Setting[int]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ looked for, so that `pecli.models.unread` can report keys about positions that n
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from pecli.engine.named_values import NamedValues
 from pecli.errors import FileError, quoted
@@ -91,6 +91,22 @@ def computed(value: T, formula: str, *operands: Setting[object]) -> Setting[T]:
     return Setting(value, source=formula.format(*sources), stated_by=tuple(names))
 
 
+def derived(
+    function: Callable[..., T], formula: str, *operands: Setting[Any] | None
+) -> Setting[T] | None:
+    """Return a setting that a function computes from others; None if one of them is left out.
+
+    >>> derived(max, "max({}, {})", stated(16, "rows"), stated(9, "columns"))
+    Setting(value=16, source='max(rows, columns)', stated_by=('rows', 'columns'))
+    >>> derived(max, "max({}, {})", stated(16, "rows"), None)
+    """
+    given = [operand for operand in operands if operand is not None]
+    if len(given) < len(operands):
+        return None
+    value = function(*[operand.value for operand in given])
+    return computed(value, formula, *given)
+
+
 def default(value: T | None, source: str) -> Setting[T] | None:
     """Return a setting of a default value; None if there is no default."""
     return None if value is None else Setting(value, source)
@@ -101,9 +117,26 @@ def value_of(setting: Setting[T] | None) -> T | None:
     return None if setting is None else setting.value
 
 
+def accepted(setting: Setting[T] | None, counts: Callable[[T], object]) -> Setting[T] | None:
+    """Return a setting if its value counts; None if it does not, or if it is left out.
+
+    >>> accepted(stated(-1, "floor_scale"), lambda number: number > 0)
+    """
+    return setting if setting is not None and counts(setting.value) else None
+
+
 def nonzero(setting: Setting[T] | None) -> Setting[T] | None:
     """Return a setting; None if its value is 0, which some projects write for "none"."""
-    return setting if setting is not None and setting.value else None
+    return accepted(setting, bool)
+
+
+def positive(setting: Setting[T] | None) -> Setting[T] | None:
+    """Return a setting; None unless its value is above 0: 0 and −1 stand for "none"."""
+    return accepted(setting, _is_positive)
+
+
+def _is_positive(value: Any) -> bool:
+    return bool(value > 0)
 
 
 def values_of(settings: Settings) -> NamedValues:
@@ -182,18 +215,31 @@ def as_number(value: object) -> float | None:
     return float(value) if abs(value) <= MAX_NUMBER else None
 
 
-def as_numbers(value: object) -> list[float] | None:
-    """Return a list of numbers, in which whole numbers stay whole; None for anything else."""
+def as_list(value: object, converted: Callable[[object], T | None]) -> list[T] | None:
+    """Return a list with its items converted; None for anything else, or if one of them is None.
+
+    >>> as_list(["full", "sliding"], as_text), as_list(["full", 1], as_text)
+    (['full', 'sliding'], None)
+    """
     if not isinstance(value, (list, tuple)):
         return None
-    if any(as_number(item) is None for item in value):
-        return None
-    return [_plain_number(item) for item in value]
+    items: list[T] = []
+    for item in map(converted, value):
+        if item is None:
+            return None
+        items.append(item)
+    return items
 
 
-def _plain_number(value: float) -> float:
-    """Return a number of NumPy's as one of Python's."""
-    return float(value) if isinstance(value, float) else value
+def as_numbers(value: object) -> list[float] | None:
+    """Return a list of numbers, in which whole numbers stay whole; None for anything else."""
+    return as_list(value, _as_plain_number)
+
+
+def _as_plain_number(value: object) -> float | None:
+    """Return a number as Python has it, an int or a float; None for anything else."""
+    number = as_number(value)
+    return value if isinstance(value, int) and number is not None else number
 
 
 def as_flag(value: object) -> bool | None:
@@ -208,9 +254,7 @@ def as_text(value: object) -> str | None:
 
 def as_texts(value: object) -> list[str] | None:
     """Return a list of texts; None for anything else."""
-    if not isinstance(value, (list, tuple)):
-        return None
-    return list(value) if all(isinstance(item, str) for item in value) else None
+    return as_list(value, as_text)
 
 
 def as_pair(value: object) -> tuple[int, int] | None:
@@ -354,8 +398,7 @@ class Keys:
 
     def value(self, *names: str) -> Setting[object] | None:
         """Return a value of any kind."""
-        match = self._first(names)
-        return None if match is None else match.setting(match.value)
+        return self._read_setting(names, lambda value: value, "it must not be null")
 
     def whole_number(self, *names: str, low: int = 1) -> Setting[int] | None:
         rule = f"it must be a whole number from {low} to 2^40"
@@ -377,9 +420,17 @@ class Keys:
     def flag(self, *names: str) -> Setting[bool] | None:
         return self._read_setting(names, as_flag, "it must be true or false")
 
+    def flag_or(self, default: bool, *names: str) -> Setting[bool]:
+        """Return true or false, or a default if no key has it."""
+        return self.flag(*names) or Setting(default, "default")
+
     def number_or(self, default: float, *names: str) -> Setting[float]:
         """Return a number, or a default if no key has it."""
         return self.number(*names) or Setting(default, "default")
+
+    def word_or(self, default: str, *names: str) -> Setting[str]:
+        """Return a text, or a default if no key has it."""
+        return self.word(*names) or Setting(default, "default")
 
     def whole_number_or(self, default: int, *names: str, low: int = 1) -> Setting[int]:
         """Return a whole number, or a default if no key has it."""
@@ -428,6 +479,38 @@ class Keys:
         nothing is recorded.
         """
         return self.inner(name) or Keys({}, self.path)
+
+    def at(self, path: str) -> "Keys":
+        """Return the object that a path of names leads to, such as `flow_lm.transformer`.
+
+        It has no keys if an object on the path is absent. An empty path leads to these keys.
+        """
+        if not path:
+            return self
+        keys = self
+        for name in path.split("."):
+            keys = keys.inner_or_empty(name)
+        return keys
+
+    def value_at(self, path: str) -> Setting[object] | None:
+        """Return the value that a path leads to, such as `extra_args.low_freq_factor`."""
+        section, _, name = path.rpartition(".")
+        return self.at(section).value(name)
+
+    def within(self, *names: str) -> "Keys":
+        """Return the first of these objects that the file has; these keys if it has none.
+
+        NeMo's files have their keys in an object `model`, others have the same ones at the top.
+        """
+        for name in names:
+            inner = self.inner(name)
+            if inner is not None:
+                return inner
+        return self
+
+    def section_or_empty(self, name: str) -> "Keys":
+        """Return an object within, like `section`; one without keys if it is absent."""
+        return self.section(name) or Keys({}, self.path)
 
     def section(self, name: str) -> "Keys | None":
         """Return an object of the configuration, such as `rope_scaling`, as keys of its own.

@@ -18,7 +18,7 @@ from pecli.models.key_names import (
     SLIDING,
     THETAS,
 )
-from pecli.models.keys import Keys, Origin, Setting, computed, default
+from pecli.models.keys import Keys, Origin, Setting, computed, default, nonzero
 
 MAX_TYPES = 64
 MAX_LAYERS = 4096
@@ -78,9 +78,13 @@ def _rotary_settings(keys: Keys) -> _Settings:
     class_default = keys.value("rope_parameters")
     if old is not None and new is not None:
         return _Settings(old, _warnings_of_both(old, new))
-    if old is None and new is None and class_default is not None:
+    if old is not None:
+        return _Settings(old, [])
+    if new is not None:
+        return _Settings(new, [])
+    if class_default is not None:
         return _Settings(_class_settings(keys, class_default), [])
-    return _Settings(old or new or keys.empty(), [])
+    return _Settings(keys.empty(), [])
 
 
 def _warnings_of_both(old: Keys, new: Keys) -> list[str]:
@@ -124,9 +128,7 @@ def _mark_all(keys: Keys) -> None:
     """Record all keys of an object as read, and those of the objects within."""
     keys.mark_as_read(*keys.data)
     for name in keys.data:
-        section = keys.inner(name)
-        if section is not None:
-            _mark_all(section)
+        _mark_all(keys.inner_or_empty(name))
 
 
 def _layers_by_name(
@@ -343,11 +345,10 @@ class Temperature(NamedTuple):
 
 def _temperature(keys: Keys) -> Temperature | None:
     """Return the numbers of the factor; None if it is switched off, or one of them is missing."""
-    tuned = keys.value("attn_temperature_tuning")
+    tuned = nonzero(keys.value("attn_temperature_tuning"))
     scale = keys.number("attn_scale")
     floor = keys.whole_number("floor_scale")
-    is_tuned = tuned is not None and bool(tuned.value)
-    if not is_tuned or scale is None or floor is None:
+    if tuned is None or scale is None or floor is None:
         return None
     return Temperature(scale, floor)
 

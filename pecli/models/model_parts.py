@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
+from pecli.engine.grouping import grouped
 from pecli.engine.named_values import JsonObject, NamedValues
 from pecli.models import non_rotary
 from pecli.models.data import plain_name, stored
@@ -101,7 +102,7 @@ def _ignored_keys(
         return frozenset(ignored)
     ignored |= _keys_of_other_classes(defaults.model_type)
     family = family_of(model_type, vision=vision)
-    if family is not None and not family.reads_type:
+    if family.is_known and not family.reads_type:
         ignored |= _other_statements(keys)
     return frozenset(ignored)
 
@@ -195,9 +196,9 @@ def parts_of(part: ModelPart) -> list[ModelPart]:
     Of several language models, only the first is read.
     """
     parts = [inner for inner in _inner_parts(part) if _has_encodings(inner)]
-    text_parts = [inner for inner in parts if inner.is_text]
-    other_parts = [inner for inner in parts if not inner.is_text]
-    return [*text_parts[:1], *other_parts]
+    by_kind = grouped(parts, lambda inner: "text" if inner.is_text else "other")
+    text_parts = by_kind.get("text", [])
+    return [*text_parts[:1], *by_kind.get("other", [])]
 
 
 def _inner_parts(part: ModelPart) -> Iterator[ModelPart]:
@@ -265,6 +266,7 @@ class ClassParts:
 
 
 def _class_parts_of(part: ModelPart) -> ClassParts:
+    """Return the parts that the class of a part makes: of `llava`, a Llama and a CLIP tower."""
     towers = _towers(part.model_type)
     return ClassParts(
         model_type=part.model_type,
@@ -352,7 +354,7 @@ def _has_class(model_type: str) -> bool:
 
 
 def _has_family(model_type: str) -> bool:
-    return family_of(model_type) is not None or model_type in non_rotary.FAMILIES
+    return family_of(model_type).is_known or model_type in non_rotary.FAMILIES
 
 
 def _has_encodings(part: ModelPart) -> bool:

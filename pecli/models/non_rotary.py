@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pecli.engine.named_values import JsonObject, MutableValues
-from pecli.models.data import plain_name, stored
+from pecli.models.data import nonempty, plain_name, stored
 from pecli.models.encoding import Encoding
 from pecli.models.table_rules import (
     AlibiRule,
@@ -135,8 +135,7 @@ def notes_on_absent_tables(model_type: str | None, encodings: Sequence[Encoding]
     for tensor, shape in _shapes_of_others(rows):
         if not _is_described(encodings, shape):
             absent.append([tensor, shape])
-    note = _note_on_others(absent)
-    return [note] if note else []
+    return nonempty(_note_on_others(absent))
 
 
 def _is_described(encodings: Sequence[Encoding], shape: str) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from pecli.engine.named_values import NamedValues
+from pecli.models.data import object_at
 from pecli.models.encoding import Encoding
 from pecli.models.key_names import PARTIAL
 
@@ -35,18 +36,10 @@ def reader_notes(encodings: Sequence[Encoding], config: NamedValues) -> list[str
         return []
     notes: list[str] = []
     for encoding in encodings:
-        if encoding.is_rotary and not encoding.part:
-            notes += _notes(encoding, _section(config, encoding.prefix))
+        if encoding.is_rope_of_text:
+            *objects, _ = encoding.prefix.split(".")  # `text_config.` ends with its dot.
+            notes += _notes(encoding, object_at(config, objects))
     return list(dict.fromkeys(notes))  # Layer types share most of their values.
-
-
-def _section(config: NamedValues, prefix: str) -> NamedValues:
-    """Return the object of a configuration that a prefix such as `text_config.` names."""
-    *names, _ = prefix.split(".")  # Nothing follows the last dot.
-    for name in names:
-        inner = config.get(name)
-        config = inner if isinstance(inner, dict) else {}
-    return config
 
 
 def _notes(encoding: Encoding, section: NamedValues) -> Iterator[str]:
@@ -76,11 +69,12 @@ def _only_place(encoding: Encoding, name: str, old_key: str, section: NamedValue
         old_key: The key that transformers 4 has for it.
         section: The object of the configuration that describes the language model.
     """
-    keys = [key.removeprefix(encoding.prefix) for key in encoding.stated_by(name)]
-    is_new = any(key.startswith(f"{NEW}.") for key in keys)
-    if is_new and section.get(old_key) is None:
+    # `text_config.rope_parameters.rope_theta` stands in rope_parameters.
+    names = [key.removeprefix(encoding.prefix) for key in encoding.stated_by(name)]
+    places = {name.partition(".")[0] for name in names}
+    if NEW in places and section.get(old_key) is None:
         return OnlyPlace(key=NEW, program="code written for transformers 4")
-    is_old = old_key in keys or any(key.startswith(f"{OLD_SCALING}.") for key in keys)
+    is_old = not places.isdisjoint((old_key, OLD_SCALING))
     if is_old and NEW not in section:
         program = f"code that reads only {NEW}, as transformers 5 writes it,"
         return OnlyPlace(key=old_key, program=program)

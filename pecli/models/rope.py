@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pecli.errors import FileError
-from pecli.models.data import stored
+from pecli.models.data import nonempty, stored
 from pecli.models.encoding import (
     Encoding,
     Grid,
@@ -33,8 +33,10 @@ from pecli.models.key_names import (
 from pecli.models.keys import (
     Keys,
     Setting,
+    Settings,
     computed,
     default,
+    derived,
     nonzero,
     origins_of,
     value_of,
@@ -97,8 +99,7 @@ def _model_warnings(keys: Keys, family: ModelFamily) -> list[str]:
         if keys.data.get(name):
             keys.mark_as_read(name)
             warnings.append(f"{keys.prefix}{name} is given: {consequence}")
-    if family.note:
-        warnings.append(family.note)
+    warnings += nonempty(family.note)
     if family.no_table:
         warnings.append(f"there is no table over positions 0, 1, 2, …: {family.no_table}")
     return warnings
@@ -166,12 +167,10 @@ class LayerSettings:
     unrotated: dict[str, Setting[object]]
 
     @property
-    def parameters(self) -> dict[str, Setting[object]]:
+    def parameters(self) -> Settings:
         """The parameters of the rotary scheme, `pecli.Rope`."""
-        parameters: dict[str, Setting[object]] = {"dim": self.head.dim, "base": self.base}
-        if self.head.partial is not None:
-            parameters[PARTIAL] = self.head.partial
-        return {**parameters, **self.scaling.settings}
+        head = {"dim": self.head.dim, "base": self.base, PARTIAL: self.head.partial}
+        return {**head, **self.scaling.settings}
 
     @property
     def is_trailing(self) -> bool:
@@ -182,7 +181,11 @@ class LayerSettings:
 
 
 def _encoding_of_settings(read: LayerSettings) -> Encoding:
-    """Return the encoding of a layer type from its settings, with the source of every value."""
+    """Return the encoding of a layer type from its settings, with the source of every value.
+
+    `described` has all settings by the names that `pecli config` prints. Those that are left out,
+    such as sections of M-RoPE in a model of text, have neither a value nor a source.
+    """
     layer = read.layer
     settings = layer.settings
     family = layer.family
@@ -239,7 +242,7 @@ def _indexer(keys: Keys, family: ModelFamily) -> dict[str, Setting[object]]:
     size = keys.whole_number("index_head_dim") if family.has_indexer else None
     if size is None:
         return {}
-    interleave = keys.flag("indexer_rope_interleave") or Setting(False, "default")
+    interleave = keys.flag_or(False, "indexer_rope_interleave")
     layout = INTERLEAVED if interleave.value else HALVES
     return {"index_head_dim": size, "index_layout": Setting(layout, interleave.source)}
 
@@ -295,9 +298,7 @@ def _base_setting(layer: Layer) -> Setting[float]:
 def _theta_by_ratio(keys: Keys) -> Setting[float] | None:
     """Return a base that ChatGLM gives as a multiple of 10000: `rope_ratio` 50 in chatglm3-6b-32k."""
     ratio = keys.number("rope_ratio")
-    if ratio is None:
-        return None
-    return computed(DEFAULT_BASE * ratio.value, "10000 · {}", ratio)
+    return derived(lambda multiple: DEFAULT_BASE * multiple, "10000 · {}", ratio)
 
 
 def _usable_alpha(alpha: object) -> float | None:
@@ -309,11 +310,7 @@ def _usable_alpha(alpha: object) -> float | None:
 
 def _stated_sections(settings: Keys) -> Setting[list[float]] | None:
     """Return the sections of M-RoPE that the settings state, such as [16, 24, 24]."""
-    for name in MROPE:
-        sections = settings.numbers(name)
-        if sections is not None:
-            return sections
-    return None
+    return settings.numbers(*MROPE)
 
 
 def _frequency_order(
@@ -353,8 +350,7 @@ def _mrope_sections(
         family: The family, which may have sections that no key states.
         sections: The sections that a key states.
     """
-    if sections is None:
-        sections = _family_sections(head, family)
+    sections = sections or _family_sections(head, family)
     if sections is None:
         return {}
     return {
@@ -365,8 +361,7 @@ def _mrope_sections(
 
 def _are_interleaved(settings: Keys, family: ModelFamily) -> Setting[bool]:
     """Return whether time, rows and columns take turns among the frequencies, as in Qwen3-VL."""
-    flag = settings.flag("mrope_interleaved", "interleaved")
-    interleaved = flag or Setting(False, "default")
+    interleaved = settings.flag_or(False, "mrope_interleaved", "interleaved")
     if settings.data.get("interleaved") is interleaved.value:
         # Both names are given, and agree.
         settings.mark_as_read("interleaved")
@@ -385,16 +380,16 @@ def _family_sections(head: Head, family: ModelFamily) -> Setting[list[float]] | 
     return Setting([*family.sections], family.source)
 
 
-def _grid(axes: Setting[int] | None, family: ModelFamily) -> dict[str, Setting[object]]:
-    """Return the settings of several axes, by the names of `Grid`."""
+def _grid(axes: Setting[int] | None, family: ModelFamily) -> Settings:
+    """Return the settings of several axes, by the names of `Grid`; none for text."""
     if axes is None:
         return {}
-    settings: dict[str, Setting[object]] = {"axes": axes}
-    if family.style:
-        settings["style"] = Setting(family.style, family.source)
-    if family.order == "axes":
-        settings["axis_frequencies"] = Setting("alternating", family.source)
-    return settings
+    frequencies = {"axes": Setting("alternating", family.source)}
+    return {
+        "axes": axes,
+        "style": nonzero(Setting(family.style, family.source)),
+        "axis_frequencies": frequencies.get(family.order),
+    }
 
 
 def _query_scaling(settings: Keys) -> Setting[float] | None:

@@ -1,14 +1,15 @@
 """The rope type of a layer, and the parameters of its scaling."""
 
 import math
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from pecli.engine.scalings import SCALINGS, yarn
 from pecli.errors import FileError
 from pecli.models.key_names import LENGTH, LENGTHS, ORIGINAL
-from pecli.models.keys import Keys, Setting, computed, contradictions, nonzero
+from pecli.models.keys import Keys, Setting, accepted, computed, contradictions, derived, nonzero
 from pecli.models.layer_types import Layer
 
 #: pecli's scaling by the names that rope types have in configurations.
@@ -25,6 +26,8 @@ KINDS = {
     "deepseek_yarn": "yarn",
     "telechat3-yarn": "yarn",
 }
+#: Parameters that a scaling has if a file leaves them out: betas of YaRN.
+DEFAULTS: dict[object, dict[str, float]] = {"yarn": yarn.DEFAULTS}
 #: What multiplies ln(factor) in the attention factor of YaRN, if it is not 0.1.
 MAGNITUDES = {"telechat3-yarn": 0.07}
 MEANINGS_OF_NTK = (
@@ -131,24 +134,19 @@ def scaling_of(layer: Layer, rope_type: RopeType) -> ScalingSettings:
     )
 
 
-def _reads_alpha(layer: Layer) -> bool:
-    """Return True if the code of a model reads `alpha`: Hunyuan's does, and perhaps unknown code."""
-    is_unknown_family = not layer.family.name
-    return layer.family.reads_alpha or is_unknown_family
-
-
 def _constant_alpha(layer: Layer, rope_type: RopeType) -> Setting[float] | None:
-    """Return the `alpha` of a dynamic scaling, which makes it NTK with a constant factor."""
-    if rope_type.scaling != "dynamic" or not _reads_alpha(layer):
+    """Return the `alpha` of a dynamic scaling, which makes it NTK with a constant factor.
+
+    Hunyuan's code reads it, and perhaps that of an unknown family.
+    """
+    if rope_type.scaling != "dynamic" or not layer.family.reads_alpha:
         return None
     return nonzero(layer.settings.number("alpha"))
 
 
 def _ignored_alpha(layer: Layer, rope_type: RopeType) -> object:
-    """Return the `alpha` of a dynamic scaling that the model's own code does not read."""
-    if rope_type.scaling != "dynamic" or _reads_alpha(layer):
-        return None
-    return layer.settings.data.get("alpha")
+    """Return the `alpha` of a dynamic scaling that the model's own code has not read."""
+    return layer.settings.data.get("alpha") if rope_type.scaling == "dynamic" else None
 
 
 def _ntk_by_alpha(settings: Keys, alpha: Setting[float], rope_type: RopeType) -> ScalingSettings:
@@ -214,11 +212,17 @@ def _scaling_parameter(layer: Layer, name: str) -> Setting[object] | None:
         return None
     if name == LENGTH:
         return layer.keys.whole_number(*LENGTHS)
-    if name in ("short_factor", "long_factor"):
-        return layer.settings.numbers(name)
-    if name == "truncate":
-        return layer.settings.flag(name)
-    return layer.settings.number(name)
+    read = READERS.get(name, Keys.number)
+    return read(layer.settings, name)
+
+
+Reader = Callable[[Keys, str], Setting[object] | None]
+READERS: dict[str, Reader] = {
+    "short_factor": Keys.numbers,
+    "long_factor": Keys.numbers,
+    "truncate": Keys.flag,
+}
+"""How parameters are read that are not a number."""
 
 
 class _OriginalContext(NamedTuple):
@@ -240,8 +244,7 @@ def _original_context(layer: Layer) -> _OriginalContext:
     at_top = layer.keys.whole_number(ORIGINAL)
     length = layer.keys.whole_number(*LENGTHS)
     has_settings_by_type = bool(layer.name)
-    first = in_settings if has_settings_by_type else at_top
-    second = at_top if has_settings_by_type else in_settings
+    first, second = (in_settings, at_top) if has_settings_by_type else (at_top, in_settings)
     original = first or second
     if original is not None or length is None:
         return _OriginalContext(original, tuple(contradictions(first, second)))
@@ -273,15 +276,15 @@ def _with_defaults(
             usual 0.1, which the scheme computes itself.
     """
     parameters = dict(given)
-    if given["scaling"].value == "yarn":
-        for name, value in yarn.DEFAULTS.items():
-            parameters.setdefault(name, Setting(value, "default"))
+    for name, value in DEFAULTS.get(given["scaling"].value, {}).items():
+        parameters.setdefault(name, Setting(value, "default"))
     if "attention_factor" in parameters:
         return parameters
     ratio = _ratio_of_lengths(given)
     # A ratio that is not whole would be rounded here: the scheme divides the lengths itself.
-    if ratio is not None and ratio.value.is_integer():
-        parameters["factor"] = ratio
+    whole_ratio = accepted(ratio, float.is_integer)
+    if whole_ratio is not None:
+        parameters["factor"] = whole_ratio
     factor = ratio or given.get("factor")
     if magnitude is not None and factor is not None:
         formula = f"1 + {magnitude:g} · ln factor, as {{}} has it"
@@ -292,12 +295,7 @@ def _with_defaults(
 
 def _ratio_of_lengths(given: Mapping[str, Setting[object]]) -> Setting[float] | None:
     """Return the context over the original context: 4 for 131072 and 32768; None without both."""
-    length = given.get(LENGTH)
-    original = given.get(ORIGINAL)
-    if length is None or original is None:
-        return None
-    ratio = _number(length) / _number(original)
-    return computed(ratio, "{} / {}", length, original)
+    return derived(operator.truediv, "{} / {}", given.get(LENGTH), given.get(ORIGINAL))
 
 
 def _number(setting: Setting[object]) -> float:

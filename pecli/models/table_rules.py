@@ -6,6 +6,7 @@ from it.
 """
 
 import math
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, NamedTuple
@@ -13,10 +14,21 @@ from typing import ClassVar, NamedTuple
 from pecli.engine.schemes.given_positions import GridSize
 from pecli.engine.schemes.grid_styles import ADDED
 from pecli.engine.schemes.sinusoidal import STYLES
+from pecli.models.data import nonempty
 from pecli.models.encoding import Encoding
 from pecli.models.heads import head_size, width_of
 from pecli.models.key_names import HEADS
-from pecli.models.keys import Keys, Setting, Settings, computed, origins_of, value_of, values_of
+from pecli.models.keys import (
+    Keys,
+    Setting,
+    Settings,
+    computed,
+    derived,
+    nonzero,
+    origins_of,
+    value_of,
+    values_of,
+)
 
 #: Keys for the number of positions of a table.
 ROWS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_source_positions", "n_ctx")
@@ -60,8 +72,9 @@ def patch_count(keys: Keys) -> Setting[int]:
         return count
     height = keys.whole_number("init_pos_emb_height")
     width = keys.whole_number("init_pos_emb_width")
-    if height is not None and width is not None:
-        return computed(height.value * width.value, "{} · {}", height, width)
+    positions = derived(operator.mul, "{} · {}", height, width)
+    if positions is not None:
+        return positions
     grid = patch_grid(keys)
     patches_of_image = computed(math.prod(grid.value), "({})²", grid)
     return _with_frames(keys, patches_of_image)
@@ -71,10 +84,12 @@ def _with_frames(keys: Keys, patches: Setting[int]) -> Setting[int]:
     """Return the patches of a video: 16 frames in tubes of 2, of 196 patches each, are 1568."""
     frames = keys.whole_number("num_frames")
     tube = keys.whole_number("tubelet_size")
-    if frames is None or tube is None:
-        return patches
-    tubes = frames.value // tube.value
-    return computed(tubes * patches.value, "{} // {} · {}", frames, tube, patches)
+    of_video = derived(_patches_of_video, "{} // {} · {}", frames, tube, patches)
+    return of_video or patches
+
+
+def _patches_of_video(frames: int, frames_per_tube: int, patches_of_frame: int) -> int:
+    return frames // frames_per_tube * patches_of_frame
 
 
 def table_width(keys: Keys, names: tuple[str, ...]) -> Setting[int]:
@@ -101,7 +116,7 @@ class EncodingRule:
         return []
 
     def notes(self, keys: Keys) -> list[str]:
-        return [self.note] if self.note else []
+        return nonempty(self.note)
 
 
 @dataclass(frozen=True)
@@ -193,10 +208,9 @@ class LearnedRule(TableRule):
         std = keys.number("initializer_range", "init_std")
         first = self._first_row(keys)
         table = encoding_of("learned", {"max_len": rows, "dim": dim, "std": std}, self.name)
-        if first.value == 0:
-            return [table]
-        origins = {**table.origins, "offset": first.origin}
-        return [replace(table, origins=origins, offset=first.value)]
+        offset = nonzero(first)
+        origins = {**table.origins, **origins_of({"offset": offset})}
+        return [replace(table, origins=origins, offset=value_of(offset))]
 
     def _first_row(self, keys: Keys) -> Setting[int]:
         """Return the row of the first position: 2 in OPT and RoBERTa, 0 in GPT-2."""
@@ -243,8 +257,8 @@ class SinusoidalRule(TableRule):
             "base": keys.number_or(10000.0, *self.base),
             "layout": Setting(style.get("layout", "interleaved"), source),
             "freq_shift": Setting(style.get("freq_shift", 0.0), source),
-            "cos_first": _if_true(self.cos_first),
-            "relative": _if_true(self.relative),
+            "cos_first": nonzero(Setting(self.cos_first, FAMILY)),
+            "relative": nonzero(Setting(self.relative, FAMILY)),
             "amplitude": keys.number(*self.amplitude),
         }
         if "padding_idx" in style:
@@ -271,20 +285,14 @@ class GridRule(TableRule):
         Models for images of any size, such as DETR, get the table of a usual image.
         """
         grid = _usual_grid(self.pixels) if self.pixels else patch_grid(keys)
-        parameters: dict[str, Setting[object]] = {
+        parameters: Settings = {
             "grid": grid,
             "dim": table_width(keys, self.dim),
             "style": Setting(self.style, FAMILY),
             "base": Setting(ADDED[self.style].base, f"style {self.style}"),
+            "keep": nonzero(Setting(self.keep, FAMILY)),
         }
-        if self.keep:
-            parameters["keep"] = Setting(self.keep, FAMILY)
         return [encoding_of("sinusoidal", parameters, self.name, self.part)]
-
-
-def _if_true(flag: bool) -> Setting[bool] | None:
-    """Return a setting for a flag of a rule; None if it is false, which is the scheme's default."""
-    return Setting(True, FAMILY) if flag else None
 
 
 def _usual_grid(pixels: Iterable[int]) -> Setting[GridSize]:
@@ -335,7 +343,11 @@ class DebertaRule(EncodingRule):
         return notes
 
     def encodings(self, keys: Keys) -> list[Encoding]:
-        """Return the buckets of distances; those beyond `max_relative_positions` share the last."""
+        """Return the buckets of distances; those beyond `max_relative_positions` share the last.
+
+        DeBERTa v3 has 256 buckets for 512 positions: distances up to 128 have one each, larger ones
+        share buckets whose width grows by the logarithm.
+        """
         length = keys.required(
             keys.whole_number("max_position_embeddings"), "max_position_embeddings"
         )
@@ -359,6 +371,7 @@ class SwinRule(EncodingRule):
     overrides_rope: ClassVar[bool] = False
 
     def encodings(self, keys: Keys) -> list[Encoding]:
+        """Return the index of a window of 7 × 7 patches, which have 13 × 13 offsets."""
         size = Setting((7, 7), "default")
         if keys.has_value("window_size"):
             size = keys.pair("window_size")
@@ -383,7 +396,7 @@ class AlibiRule(EncodingRule):
         The slopes of n heads are powers of 2^(−max_bias / n); `alibi_bias_max` is 8 in most models.
         """
         # MPT keeps the largest bias with its other settings of attention.
-        attention = keys.section("attn_config") or Keys({}, keys.path)
+        attention = keys.section_or_empty("attn_config")
         max_bias = attention.number("alibi_bias_max") or keys.number_or(8.0, "alibi_bias_max")
         heads = keys.whole_number(*HEADS)
         parameters: Settings = {
@@ -392,7 +405,7 @@ class AlibiRule(EncodingRule):
             "max_bias": max_bias,
             "form": Setting(self.form, FAMILY),
         }
-        slope_dtype = self._slope_dtype()
+        slope_dtype = nonzero(Setting(self.slope_dtype, "as transformers computes them"))
         divisor = self._divisor(keys)
         bias = encoding_of("alibi", parameters)
         # The dtype and the divisor are fields of an encoding, not parameters of the scheme.
@@ -405,11 +418,6 @@ class AlibiRule(EncodingRule):
                 bias_divisor=value_of(divisor),
             )
         ]
-
-    def _slope_dtype(self) -> Setting[str] | None:
-        if not self.slope_dtype:
-            return None
-        return Setting(self.slope_dtype, "as transformers computes them")
 
     def _divisor(self, keys: Keys) -> Setting[float] | None:
         if not self.scaled:
@@ -455,9 +463,7 @@ class ChoiceRule(EncodingRule):
 
     def chosen(self, keys: Keys) -> EncodingRule | None:
         """Return the rule that applies to a configuration."""
-        section, _, name = self.key.rpartition(".")
-        place = keys.inner_or_empty(section) if section else keys
-        setting = place.value(name) or Setting(self.default, "default")
+        setting = keys.value_at(self.key) or Setting(self.default, "default")
         rule = self.then if setting.value == self.value else self.otherwise
         if isinstance(rule, ChoiceRule):
             return rule.chosen(keys)

@@ -24,11 +24,12 @@ POSITIONS = re.compile(
 TRAINING = re.compile(r"drop(out|ped)|loss|(eval|log|logging|save|checkpoint|valid|print)_freq")
 #: Keys that look like positions and are about something else, or about how a kernel computes.
 OTHER_MATTERS = frozenset(" ".join(stored("other_matters.json")).split())
-#: Names that other projects have for sizes, by the names that transformers has. nanoGPT's
+#: The names that transformers has for sizes, by names that other projects have for them. nanoGPT's
 #: `block_size` in a file of model_type gpt2 is no `n_positions`, which is then the class's 1024.
-SIZES_ELSEWHERE: dict[str, list[str]] = {
-    name: names.split() for name, names in stored("sizes_elsewhere.json").items()
-}
+SIZES_MEANT: dict[str, list[str]] = {}
+for _name, _elsewhere in stored("sizes_elsewhere.json").items():
+    for _word in _elsewhere.split():
+        SIZES_MEANT.setdefault(_word, []).append(_name)
 #: Objects whose keys are about something else.
 OPAQUE = frozenset(
     (
@@ -154,8 +155,8 @@ def _defaulted_size(key: UnreadKey, account: Account) -> str:
     """Return the size that has its default although a key may be meant as it; else an empty text."""
     if key.full_name in account.read or as_whole(key.value) is None:
         return ""
-    for name, elsewhere in SIZES_ELSEWHERE.items():
-        if key.name in elsewhere and key.section + name in account.defaulted:
+    for name in SIZES_MEANT.get(key.name, ()):
+        if key.section + name in account.defaulted:
             return key.section + name
     return ""
 

@@ -189,3 +189,9 @@ def test_a_mask_that_does_not_fit_is_refused(mask: list[Any], problem: str) -> N
     """The prompt is one row of two tokens."""
     with pytest.raises(pecli.ParameterError, match=problem):
         pecli.positions("llama-3.1-8b", "text:2", attention_mask=mask)
+
+
+def test_a_sound_is_no_image_of_a_model_with_one_text_and_one_image() -> None:
+    """Z-Image has no positions for sound: 5 tokens of it are not an image of one patch."""
+    with pytest.raises(pecli.ParameterError, match="one text and one image"):
+        pecli.positions({"_class_name": CLASSES["z-image"]}, "text:3,audio:5")

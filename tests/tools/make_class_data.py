@@ -110,7 +110,7 @@ def settings(config: Any) -> dict[str, Any]:
         ValueError,
     ):  # of classes that need arguments, or other packages
         return {}
-    family = families.family_of(config.model_type) or families.ModelFamily()
+    family = families.family_of(config.model_type)
     is_plain = found.get("rope_type") in ("default", "axial")
     if any(isinstance(value, dict) for value in found.values()):
         kept = family.local_theta is None
@@ -189,7 +189,10 @@ def defaults() -> dict[str, list[Any]]:
         if not (inspect.isclass(config) and issubclass(config, PretrainedConfig)):
             continue
         name = plain_name(config.model_type)
-        known = families.family_of(name, vision="vision" in name) or name in non_rotary.FAMILIES
+        known = (
+            families.family_of(name, vision="vision" in name).is_known
+            or name in non_rotary.FAMILIES
+        )
         known = known or non_rotary.tables_of(name)
         if name and known and name not in found and set(values := sizes(config)) - {"pad_token_id"}:
             found[name] = [config.__name__, values]
@@ -317,7 +320,9 @@ def parts() -> dict[str, list[Any]]:
             continue
         own, other = plain.to_dict(), text.to_dict()
         share = other["hidden_size"] // other["num_attention_heads"]
-        if not families.family_of(text.model_type) or (not other.get("head_dim") and share % 2):
+        if not families.family_of(text.model_type).is_known or (
+            not other.get("head_dim") and share % 2
+        ):
             continue  # channels rotate in pairs
         values = {
             key: other[key] for key in sorted(KEYS & other.keys()) if own.get(key) != other[key]
@@ -385,7 +390,7 @@ def is_known(key: str, part: Any) -> bool:
         return False
     is_vision = "vision" in key or "vision" in name
     has_rule = name in non_rotary.FAMILIES or non_rotary.tables_of(name) is not None
-    return has_rule or families.family_of(name, vision=is_vision) is not None
+    return has_rule or families.family_of(name, vision=is_vision).is_known
 
 
 def tower(part: Any) -> list[Any]:

@@ -14,11 +14,11 @@ from typing import TypeGuard
 
 from pecli.engine.named_values import NamedValues
 from pecli.models.consistency import inconsistencies
-from pecli.models.data import plain_name, stored, synonyms, value_at
+from pecli.models.data import object_at, plain_name, stored, synonyms
 from pecli.models.encoding import ModelEncodings, ParsedEncodings
 from pecli.models.families import family_of
 from pecli.models.key_names import FULL, LENGTHS, ORIGINAL, SLIDING, TEXTS
-from pecli.models.keys import Keys, Origin, origin_at, value_of
+from pecli.models.keys import Keys, Origin, as_texts, origin_at, value_of
 from pecli.models.layer_types import MAX_LAYERS
 from pecli.models.readers import reader_notes
 from pecli.models.unread import unread_keys
@@ -72,9 +72,8 @@ class Dialect:
         model_type = config.get("model_type")
         if self.model_types is not None and model_type not in (None, *self.model_types):
             return False
-        inner = value_at(config, self.inside)
-        within = inner if isinstance(inner, Mapping) else {}
-        return self._recognises(config) or self._recognises(within)
+        inner = object_at(config, self.inside.split("."))
+        return self._recognises(config) or self._recognises(inner)
 
     def _recognises(self, values: Mapping[str, object]) -> bool:
         """Return True if an object has the keys of the dialect; a null counts as absent."""
@@ -179,20 +178,13 @@ def _objects_of(keys: Keys) -> list[Keys]:
 def _layer_types(objects: Sequence[Keys], model_type: str | None) -> tuple[str, ...]:
     """Return the type of each layer by number: as listed, or by a pattern that repeats."""
     for keys in objects:
-        types = keys.data.get("layer_types")
-        if _are_names(types):
+        types = as_texts(keys.data.get("layer_types"))
+        if types:
             return tuple(types)
     pattern = _pattern(objects, model_type)
     if not pattern:
         return ()
     return pattern * (MAX_LAYERS // len(pattern))
-
-
-def _are_names(value: object) -> TypeGuard[list[str]]:
-    """Return True for a list of texts that is not empty."""
-    if not isinstance(value, list) or not value:
-        return False
-    return all(isinstance(name, str) for name in value)
 
 
 def _pattern(objects: Sequence[Keys], model_type: str | None) -> tuple[str, ...]:
@@ -205,9 +197,8 @@ def _pattern(objects: Sequence[Keys], model_type: str | None) -> tuple[str, ...]
         periods = [keys.data.get(name) for name in PATTERNS]
         for period in filter(_is_period, periods):
             return (*[SLIDING] * (period - 1), FULL)
-    family = family_of(model_type)
-    letters = "" if family is None else family.pattern
-    return tuple(FULL if letter == "F" else SLIDING for letter in letters)
+    letters = {"F": FULL, "S": SLIDING}
+    return tuple(letters[letter] for letter in family_of(model_type).pattern)
 
 
 def _is_period(value: object) -> TypeGuard[int]:

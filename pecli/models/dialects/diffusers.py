@@ -11,7 +11,7 @@ from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.given_positions import GridSize
 from pecli.engine.schemes.grid_styles import ROTARY
 from pecli.errors import quoted
-from pecli.models.data import stored
+from pecli.models.data import nonempty, stored
 from pecli.models.dialects import renamed_keys
 from pecli.models.encoding import Encoding, Grid, ParsedEncodings
 from pecli.models.families import INTERLEAVED
@@ -32,11 +32,11 @@ def read(keys: Keys) -> ParsedEncodings:
     """
     name = keys.required(keys.word("_class_name"), "_class_name").value
     data = stored("dialects/diffusers.json")
-    note = data["notes"].get(name)
     if name in data["axial"]:
         row = data["axial"][name]
         keys = replace(keys, defaults=ClassDefaults(name, row["values"]))
-        return ParsedEncodings([_axial_rope(keys, row)], [note] if note else [])
+        note = data["notes"].get(name, "")
+        return ParsedEncodings([_axial_rope(keys, row)], nonempty(note))
     if name in data["tables"]:
         keys = replace(keys, defaults=ClassDefaults(name, data["tables"][name]))
         return ParsedEncodings([TABLES[name](keys)], [])

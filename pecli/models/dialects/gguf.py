@@ -5,8 +5,10 @@ architecture.
 """
 
 import math
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -28,6 +30,7 @@ from pecli.models.keys import (
     Setting,
     Settings,
     computed,
+    derived,
     nonzero,
     stated,
     value_of,
@@ -50,14 +53,11 @@ SHORT = "rope_factors_short.weight"
 ARCHITECTURES = {
     rule: frozenset(names.split()) for rule, names in stored("dialects/gguf.json").items()
 }
-#: Architectures that llama.cpp gives ALiBi without a key for it; Baichuan only with that many
-#: blocks (the model of 13B).
-ALIBI: dict[str, int | None] = {
-    "bloom": None,
-    "jina-bert-v2": None,
-    "refact": None,
-    "baichuan": 40,
-}
+#: Architectures that llama.cpp gives ALiBi without a key for it.
+ALIBI = ("bloom", "jina-bert-v2", "refact", "baichuan")
+#: The blocks that a model must have for it: those of Baichuan's model of 13B.
+ALIBI_BLOCKS = {"baichuan": 40}
+NO_ORIGINS: Mapping[str, Origin] = MappingProxyType({})
 DEFAULT_BASE = 10000.0
 #: Positions from which on a base of 10000 is a surprise.
 LONG_CONTEXT = 16384
@@ -92,22 +92,19 @@ class Model:
         return any(self.architecture in names for names in ARCHITECTURES.values())
 
 
-def _model_of(header: Metadata, label: str, origins: Mapping[str, Origin] | None = None) -> Model:
+def _model_of(header: Metadata, label: str, origins: Mapping[str, Origin] = NO_ORIGINS) -> Model:
     """Return a file's keys without the name of the architecture: `llama.block_count` is `block_count`."""
     architecture = header.values.get("general.architecture")
     if not isinstance(architecture, str) or not architecture:
         raise FileError(label, "has no general.architecture")
     prefix = f"{architecture}."
-    values = {}
-    for name, value in header.values.items():
-        if value is not None:
-            values[name.removeprefix(prefix)] = value
-    keys = Keys(data=values, path=label, prefix=prefix, origins=origins or {})
+    values = {name.removeprefix(prefix): value for name, value in header.values.items()}
+    keys = Keys(data=values, path=label, prefix=prefix, origins=origins)
     return Model(header=header, architecture=architecture, keys=keys)
 
 
 def read(
-    header: Metadata, label: str, origins: Mapping[str, Origin] | None = None
+    header: Metadata, label: str, origins: Mapping[str, Origin] = NO_ORIGINS
 ) -> ModelEncodings:
     """Return the encodings of a GGUF file.
 
@@ -204,12 +201,10 @@ def _alibi_bias(model: Model) -> Setting[float] | None:
     blocks = value_of(model.keys.whole_number("block_count", low=0))
     if bias.value > 0:
         return bias
-    if model.architecture not in ALIBI:
-        return None
-    blocks_with_alibi = ALIBI[model.architecture]
-    if blocks_with_alibi is not None and blocks_with_alibi != blocks:
-        return None
-    return Setting(8.0, f"llama.cpp's {model.architecture}")
+    has_blocks = blocks == ALIBI_BLOCKS.get(model.architecture, blocks)
+    if model.architecture in ALIBI and has_blocks:
+        return Setting(8.0, f"llama.cpp's {model.architecture}")
+    return None
 
 
 def factor_frequencies(path: str) -> dict[str, Table]:
@@ -217,8 +212,11 @@ def factor_frequencies(path: str) -> dict[str, Table]:
     of the tensor.
     """
     header = header_of(path)
-    numbers = {name: header.numbers(name) for name in (FREQS, SHORT, LONG)}
-    factors = {name: divisors for name, divisors in numbers.items() if divisors}
+    factors: dict[str, list[float]] = {}
+    for name in (FREQS, SHORT, LONG):
+        divisors = header.numbers(name)
+        if divisors:
+            factors[name] = divisors
     if not factors:
         return {}
     keys = _model_of(header, path).keys
@@ -261,9 +259,7 @@ def _width_over_heads(keys: Keys, width: Setting[int] | None) -> Setting[int] | 
     if width is None or isinstance(keys.data.get("attention.head_count"), list):
         return None
     heads = keys.whole_number("attention.head_count")
-    if heads is None:
-        return None
-    return computed(width.value // heads.value, "{} // {}", width, heads)
+    return derived(operator.floordiv, "{} // {}", width, heads)
 
 
 def _rotary_encodings(model: Model) -> ParsedEncodings:
@@ -354,7 +350,7 @@ def _mrope_sections(model: Model) -> Settings:
     sections = model.keys.numbers("rope.dimension_sections")
     if sections is None:
         return {}
-    counts = _without_final_zeros([int(count) for count in sections.value])
+    counts = np.trim_zeros(np.array(sections.value, np.int64), "b").tolist()
     if not counts:
         return {}
     source = f"ggml's rope type of {model.architecture}"
@@ -362,12 +358,6 @@ def _mrope_sections(model: Model) -> Settings:
         "mrope_section": sections.with_value(counts),
         "mrope_interleaved": Setting(model.follows("mixed_sections"), source),
     }
-
-
-def _without_final_zeros(counts: list[int]) -> list[int]:
-    while counts and counts[-1] == 0:
-        counts = counts[:-1]
-    return counts
 
 
 def _scaling_of_file(model: Model) -> Settings:
@@ -378,12 +368,10 @@ def _scaling_of_file(model: Model) -> Settings:
     """
     keys = model.keys
     # A factor without a type means linear in llama.cpp.
-    kind = keys.word("rope.scaling.type") or Setting("linear", "default")
+    kind = keys.word_or("linear", "rope.scaling.type")
     attention = keys.number("rope.scaling.attn_factor")
     factor = nonzero(keys.number("rope.scaling.factor", "rope.scale_linear"))
-    original = keys.whole_number("rope.scaling.original_context_length") or keys.whole_number(
-        "context_length"
-    )
+    original = keys.whole_number("rope.scaling.original_context_length", "context_length")
     divisors = _scaling_by_tensors(model.header, kind, original)
     if divisors:
         return {**divisors, "attention_factor": attention or Setting(1.0, "default")}

@@ -6,7 +6,7 @@ from pecli.models.dialects.hyphens import plain_keys
 from pecli.models.dialects.translation import translated_ropes
 from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import ModelFamily
-from pecli.models.keys import Keys, Setting
+from pecli.models.keys import Keys
 from pecli.models.non_rotary import project_rules
 from pecli.models.table_rules import EncodingRule, LearnedRule
 
@@ -20,7 +20,7 @@ def read(keys: Keys) -> ParsedEncodings:
     """
     keys, warnings = plain_keys(keys)
     rules = project_rules("gpt-neox")
-    word = keys.word("pos_emb") or Setting("learned", "default of GPT-NeoX")
+    word = keys.word_or("learned", "pos_emb")
     kind = keys.known_kind(word, *rules, "rotary", "none")
     if kind == "rotary":
         rope = translated_ropes(keys, ModelFamily("GPT-NeoX"), reads=READS)

@@ -3,7 +3,7 @@
 from pecli.models.dialects.translation import renamed, translated_ropes, with_defaults
 from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import ModelFamily
-from pecli.models.keys import Keys, Setting, Settings
+from pecli.models.keys import Keys, Setting, Settings, accepted
 
 READS = ("hidden_size", "num_attention_heads", "head_dim", "rope_theta")
 
@@ -20,7 +20,7 @@ def _yarn_settings(keys: Keys) -> Settings:
 
     Its limits are not rounded to whole pairs, and its original context is `initial_context_length`.
     """
-    factor = keys.number("rope_scaling_factor")
+    factor = accepted(keys.number("rope_scaling_factor"), lambda stretch: stretch > 1)
     yarn = {
         **renamed(
             keys,
@@ -32,5 +32,4 @@ def _yarn_settings(keys: Keys) -> Settings:
         "rope_type": Setting("yarn", "as in gpt-oss's code"),
         "truncate": Setting(False, "truncate of gpt-oss's code"),
     }
-    is_scaled = factor is not None and factor.value > 1
-    return yarn if is_scaled else {}
+    return {} if factor is None else yarn

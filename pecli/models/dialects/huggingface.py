@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from pecli.errors import quoted
 from pecli.models import non_rotary
-from pecli.models.data import plain_name
+from pecli.models.data import nonempty, plain_name
 from pecli.models.encoding import Encoding, ParsedEncodings, joined
 from pecli.models.families import ModelFamily, family_of, model_type_of
 from pecli.models.key_names import EVIDENCE, HEADS, SETTINGS, SIZES, TEXTS, THETAS, WIDTHS
@@ -41,6 +41,9 @@ OTHER_WORDS = (
     "rotary_2d",
 )
 LEARNED_WORDS = ("absolute", "learned", "learned_absolute")
+#: Stands for the word of a file without any of the keys of STATEMENTS.
+NO_WORD = "(no word)"
+NOT_STATED = Setting(NO_WORD, "")
 
 
 def read(keys: Keys) -> ParsedEncodings:
@@ -116,13 +119,10 @@ def _reason_for_no_encoding(part: ModelPart, rule: EncodingRule | None) -> str:
     reason = "no key that is read here names one"
     if code is not None:
         reason = f"{code.source} is {quoted(code.value)}, whose code says what it has"
-    if rule is None and part.model_type and not _is_known_family(part):
+    is_known = family_of(part.model_type, vision=part.vision).is_known
+    if rule is None and part.model_type and not is_known:
         reason += f", and model_type {part.model_type[:60]!r} is unknown"
     return reason
-
-
-def _is_known_family(part: ModelPart) -> bool:
-    return family_of(part.model_type, vision=part.vision) is not None
 
 
 def _path_of_text_model(keys: Keys) -> Setting[str] | None:
@@ -144,7 +144,7 @@ def _read_part(part: ModelPart, depth: int) -> ParsedEncodings:
     """
     inner_parts = parts_of(part) if depth else []
     has_text = any(inner.is_text for inner in inner_parts)
-    family = family_of(part.model_type) or ModelFamily()
+    family = family_of(part.model_type)
     if has_text and family.beside_text:
         results = [_beside_text(part, family.beside_text)]
         results += [_read_inner(inner, inner.label, depth - 1) for inner in inner_parts]
@@ -197,15 +197,11 @@ def _read_inner(part: ModelPart, label: str, depth: int) -> ParsedEncodings:
 
 def _with_label(encoding: Encoding, part: ModelPart, label: str) -> Encoding:
     """Return an encoding whose layer type begins with a label, and that belongs to the part."""
-    layer_type = _joined_by_dots(label, encoding.layer_type)
+    layer_type = ".".join(nonempty(label, encoding.layer_type))
     if part.is_text:
         return replace(encoding, layer_type=layer_type)
-    return replace(encoding, layer_type=layer_type, part=_joined_by_dots(label, encoding.part))
-
-
-def _joined_by_dots(*words: str) -> str:
-    """Return words with dots between them, without those that are empty: `vision.patches`."""
-    return ".".join(filter(None, words))
+    part_name = ".".join(nonempty(label, encoding.part))
+    return replace(encoding, layer_type=layer_type, part=part_name)
 
 
 @dataclass(frozen=True)
@@ -214,23 +210,29 @@ class Evidence:
 
     Attributes:
         part: The part.
-        family: Its family of rotary models, if it is known.
+        family: Its family of rotary models, or UNKNOWN_FAMILY.
         rule: The rule for another encoding, if there is one.
         tables: The tables of its class in transformers.
-        stated: The encoding that a key names in a word, as `position_embedding_type` does.
+        stated: The encoding that a key names in a word, as `position_embedding_type` does;
+            NOT_STATED if no key does.
         is_rotary: The file has keys that only rotary models have.
     """
 
     part: ModelPart
-    family: ModelFamily | None
+    family: ModelFamily
     rule: EncodingRule | None
     tables: EncodingRule | None
-    stated: Setting[str] | None
+    stated: Setting[str]
     is_rotary: bool
 
     @property
     def word(self) -> str:
-        return "" if self.stated is None else self.stated.value.lower()
+        return self.stated.value.lower()
+
+    @property
+    def statement(self) -> str:
+        """The key and its word, for messages: «position_embedding_type is 'alibi'»."""
+        return f"{self.stated.source} is {quoted(self.stated.value)}"
 
 
 @dataclass(frozen=True)
@@ -265,7 +267,7 @@ def _encodings_of_part(part: ModelPart) -> ParsedEncodings:
     warnings += decision.rule.notes(part.keys)
     rope = ParsedEncodings([], [])
     if decision.is_rotary:
-        rope = rope_encodings(part.keys, evidence.family or ModelFamily(), vision=part.vision)
+        rope = rope_encodings(part.keys, evidence.family, vision=part.vision)
     encodings = [*rope.encodings, *decision.rule.encodings(part.keys)]
     return ParsedEncodings(encodings, [*warnings, *rope.warnings])
 
@@ -281,9 +283,9 @@ def _gather_evidence(part: ModelPart) -> Evidence:
     family = family_of(part.model_type, vision=part.vision)
     tables_of_class = non_rotary.tables_of(part.model_type)
     rule = _rule_for_other_encoding(keys, part.model_type)
-    if rule is None and family is None:
+    if rule is None and not family.is_known:
         rule = tables_of_class
-    stated = keys.word(*STATEMENTS)
+    stated = keys.word(*STATEMENTS) or NOT_STATED
     states_relative = _stated_word(keys).startswith("relative")
     return Evidence(
         part=part,
@@ -295,9 +297,9 @@ def _gather_evidence(part: ModelPart) -> Evidence:
     )
 
 
-def _has_rotary_keys(keys: Keys, stated: Setting[str] | None) -> bool:
+def _has_rotary_keys(keys: Keys, stated: Setting[str]) -> bool:
     """Return True if a file has a key of rope, states rope in a word, or has it in attention."""
-    is_stated = stated is not None and stated.value.lower() in ROTARY_WORDS
+    is_stated = stated.value.lower() in ROTARY_WORDS
     return keys.has_any(*EVIDENCE) or is_stated or _attends_with_rope(keys)
 
 
@@ -333,27 +335,23 @@ def _rotates_by_default(evidence: Evidence) -> bool:
 
     A tower whose family has no axes has been found by the name of the language model beside it.
     """
-    if evidence.family is None:
-        return False
-    return evidence.family.axes > 0 or not evidence.part.vision
+    family = evidence.family
+    return family.axes > 0 or (family.is_known and not evidence.part.vision)
 
 
 def _warnings_of_unknown_word(evidence: Evidence) -> list[str]:
     """Return a warning about a stated type of encoding that is not known."""
-    stated = evidence.stated
     known = (*ROTARY_WORDS, *OTHER_WORDS)
-    if stated is None or evidence.word in known:
+    if evidence.word in (NO_WORD, *known):
         return []
-    return [f"{stated.source} is {quoted(stated.value)}, which is none of {', '.join(known)}"]
+    return [f"{evidence.statement}, which is none of {', '.join(known)}"]
 
 
 def _warnings_of_unknown_family(evidence: Evidence, decision: Decision) -> list[str]:
     """Return a warning that general rules were applied to a model of an unknown family."""
-    if evidence.family is not None:
-        return []
     model_type = evidence.part.model_type
     has_rule_of_family = plain_name(model_type) in non_rotary.FAMILIES
-    if has_rule_of_family and not decision.is_rotary:
+    if evidence.family.is_known or (has_rule_of_family and not decision.is_rotary):
         return []
     name = f"model_type {model_type[:60]!r} is unknown" if model_type else "there is no model_type"
     return [f"{name}: read by the general rules; check layout and defaults"]
@@ -361,15 +359,11 @@ def _warnings_of_unknown_family(evidence: Evidence, decision: Decision) -> list[
 
 def _warnings_of_overruled_word(evidence: Evidence, decision: Decision) -> list[str]:
     """Return a warning that a word names another encoding than the one that is read."""
-    stated = evidence.stated
-    if stated is None:
-        return []
-    statement = f"{stated.source} is {quoted(stated.value)}"
-    if decision.is_rotary:
-        if evidence.word in OTHER_WORDS:
-            return [f"{statement}, but other keys ask for rope, which is what is read"]
-    elif isinstance(decision.rule, AlibiRule) and evidence.word != "alibi":
-        return [f"{statement}, but the model has ALiBi, which is what is read"]
+    if decision.is_rotary and evidence.word in OTHER_WORDS:
+        return [f"{evidence.statement}, but other keys ask for rope, which is what is read"]
+    has_alibi = isinstance(decision.rule, AlibiRule) and not decision.is_rotary
+    if has_alibi and evidence.word not in (NO_WORD, "alibi"):
+        return [f"{evidence.statement}, but the model has ALiBi, which is what is read"]
     return []
 
 
@@ -377,7 +371,7 @@ def _stated_word(keys: Keys) -> str:
     """Return the word of `position_embedding_type`; `pos_emb_type` does not choose among other
     encodings than rope.
     """
-    return (value_of(keys.word(*STATEMENTS[:2])) or "").lower()
+    return keys.word_or("", *STATEMENTS[:2]).value.lower()
 
 
 def _rule_for_other_encoding(keys: Keys, model_type: str | None) -> EncodingRule | None:

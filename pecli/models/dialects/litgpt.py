@@ -50,7 +50,11 @@ def _scaling(keys: Keys) -> Settings:
 
 
 def _scaling_of_adjustments(adjustments: Keys) -> Settings:
-    """Return the scaling of `rope_adjustments`, which has no type: its keys decide which one it is."""
+    """Return the scaling of `rope_adjustments`, which has no type: its keys decide which one it is.
+
+    `{"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_seq_len": 8192}`
+    is Llama 3.1's, and `{"factor": 8.0}` divides all positions (Gemma 3).
+    """
     if adjustments.has_any("beta_fast", "beta_slow"):
         problem = (
             "rope_adjustments is YaRN's, which litgpt's code blends the other way round:"

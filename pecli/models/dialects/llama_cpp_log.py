@@ -18,7 +18,7 @@ from pecli.models.keys import Origin, as_number, origin_at
 MARKS = (b"print_info:", b"llm_load_print_meta:", b"llama_model_loader: - kv")
 #: Lines may begin with a time, a host and a level, as journald and Docker write them.
 INFO = re.compile(r"(?:print_info|llm_load_print_meta): +([a-z][\w ]*?) *= *(\S.*)")
-KEY_VALUE = re.compile(r"llama_model_loader: - kv +\d+: +([\w.-]+) +(\w+)(?:\[[^\]]*\])? *= *(.*)")
+KEY_VALUE = re.compile(r"llama_model_loader: - kv +\d+: +([\w.-]+) +(\w+)(?:\[[^]\n]*\])? *= *(.*)")
 CONTEXT = re.compile(r"llama_(?:context|new_context_with_model|init_from_model): +(\w+) *= *(\S+)")
 SCALING_TYPE = "rope.scaling.type"
 #: Names of `print_info` lines by the keys of a .gguf that they show, without the architecture.
@@ -95,23 +95,25 @@ def parse_log(data: bytes) -> LoadLog:
     tensors of factors, and flags of the server that replace the model's numbers.
     """
     lines = _lines_of_first_model(data.decode("utf-8", "replace").splitlines())
-    stored = _stored_values(lines)
-    shown = _shown_values(lines)
+    text = "\n".join(lines)
+    stored = _stored_values(text)
+    shown = _shown_values(text)
     architecture = shown.get("arch") or _stored_architecture(stored)
     prefix = f"{architecture}."  # GGUF's keys begin with it: `llama.rope.freq_base`.
     values: MutableValues = {**stored, "general.architecture": architecture}
     origins: dict[str, Origin] = {}
-    for name, text in shown.items():
-        key = KEYS.get(name)
-        value = None if key is None else _value_of_text(key, text)
-        if key is not None and value is not None:
-            values[prefix + key] = value
-            origins[key] = origin_at(f"print_info: {name}")
+    for name, shown_text in shown.items():
+        if name in KEYS:
+            key = KEYS[name]
+            value = _value_of_text(key, shown_text)
+            if value is not None:
+                values[prefix + key] = value
+                origins[key] = origin_at(f"print_info: {name}")
     warnings = []
     if values.get(prefix + SCALING_TYPE) == "longrope":
         del values[prefix + SCALING_TYPE]  # It is read as no scaling.
         warnings.append(LONGROPE_WARNING)
-    warnings += _warnings_about_flags(lines, values, prefix)
+    warnings += _warnings_about_flags(text, values, prefix)
     layout = LAYOUTS.get(shown.get("rope type", ""), "")
     return LoadLog(values=values, origins=origins, layout=layout, warnings=tuple(warnings))
 
@@ -155,27 +157,21 @@ def _lines_of_first_model(lines: list[str]) -> list[str]:
     return lines
 
 
-def _stored_values(lines: list[str]) -> MutableValues:
+def _stored_values(log: str) -> MutableValues:
     """Return the keys of `- kv` lines; lists that are cut with dots are left out."""
     values: MutableValues = {}
-    for line in lines:
-        match = KEY_VALUE.search(line)
-        if match is None:
-            continue
-        key, type_name, text = match.groups()
+    for key, type_name, text in KEY_VALUE.findall(log):
         value = text.strip() if type_name == "str" else _number_or_list(text)
         if value is not None:
             values[key] = value
     return values
 
 
-def _shown_values(lines: list[str]) -> dict[str, str]:
+def _shown_values(log: str) -> dict[str, str]:
     """Return the texts of `print_info` lines; the first of a name counts."""
     shown: dict[str, str] = {}
-    for line in lines:
-        match = INFO.search(line)
-        if match is not None:
-            shown.setdefault(match[1], match[2].strip())
+    for name, text in INFO.findall(log):
+        shown.setdefault(name, text.strip())
     return shown
 
 
@@ -216,17 +212,13 @@ def _number_or_list(text: str) -> object:
         return None
 
 
-def _warnings_about_flags(lines: list[str], values: MutableValues, prefix: str) -> list[str]:
+def _warnings_about_flags(log: str, values: MutableValues, prefix: str) -> list[str]:
     """Return warnings about a base or a scale that the server uses instead of the model's."""
     base = _positive(values.get(f"{prefix}rope.freq_base", 1.0))
     factor = _positive(values.get(f"{prefix}rope.scaling.factor", 1.0))
     trained = {"freq_base": base, "freq_scale": None if factor is None else 1 / factor}
     warnings = []
-    for line in lines:
-        match = CONTEXT.search(line)
-        if match is None:
-            continue
-        name, text = match.groups()
+    for name, text in CONTEXT.findall(log):
         own_number = trained.get(name)
         served = _positive(_number_or_list(text))
         if own_number is not None and served is not None:

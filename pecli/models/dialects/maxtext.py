@@ -13,7 +13,7 @@ from pecli.models.dialects.translation import (
 )
 from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import DEEPSEEK, HALVES, INTERLEAVED, ModelFamily
-from pecli.models.keys import Keys, Setting, Settings, stated
+from pecli.models.keys import Keys, Setting, Settings, positive, stated
 from pecli.models.table_rules import LearnedRule
 
 #: Values of `decoder_block`.
@@ -29,7 +29,7 @@ LOCAL_PROPORTION = "local_rope_proportion"
 def read(keys: Keys) -> ParsedEncodings:
     """Return the encodings: a learned table if it has a size, else rotary ones."""
     keys = with_defaults(keys, "MaxText's base.yml")
-    if keys.number_or(-1, "trainable_position_size").value > 0:
+    if positive(keys.number("trainable_position_size")):
         rule = LearnedRule(rows=("trainable_position_size",), dim=("base_emb_dim",))
         return ParsedEncodings(rule.encodings(keys), [])
     return _rotary_encodings(keys)
@@ -64,11 +64,11 @@ def _rotary_settings(keys: Keys) -> Settings:
     settings = renamed(
         keys, rope_theta="rope_max_timescale", num_hidden_layers="base_num_decoder_layers"
     )
-    settings["local_rope_theta"] = _if_positive(keys, "local_rope_max_timescale")
-    settings["compress_rope_theta"] = _if_positive(keys, "compressed_rope_max_timescale")
-    settings["no_rope_layer_interval"] = _if_positive(keys, "nope_layer_interval")
+    settings["local_rope_theta"] = positive(keys.number("local_rope_max_timescale"))
+    settings["compress_rope_theta"] = positive(keys.number("compressed_rope_max_timescale"))
+    settings["no_rope_layer_interval"] = positive(keys.number("nope_layer_interval"))
     if _is_gemma_4(keys):
-        settings["rope_theta"] = _if_positive(keys, GLOBAL_BASE) or settings["rope_theta"]
+        settings["rope_theta"] = positive(keys.number(GLOBAL_BASE)) or settings["rope_theta"]
         _account_for_local_proportion(keys)
     return settings
 
@@ -97,12 +97,6 @@ def _account_for_local_proportion(keys: Keys) -> None:
     """Record that all channels of sliding layers rotate; another proportion is reported as unread."""
     if keys.data.get(LOCAL_PROPORTION) == 1:
         keys.mark_as_read(LOCAL_PROPORTION)
-
-
-def _if_positive(keys: Keys, name: str) -> Setting[float] | None:
-    """Return a number; 0 and −1 stand for none."""
-    number = keys.number_or(-1, name)
-    return number if number.value > 0 else None
 
 
 def _is_llama3(keys: Keys, kind: str) -> bool:
@@ -150,7 +144,11 @@ def _proportional_scaling(keys: Keys) -> Settings:
 
 
 def _yarn_settings(keys: Keys) -> Settings:
-    """Return YaRN, which multiplies cos and sin only with `rope_attention_scaling`."""
+    """Return YaRN by the names of Hugging Face's `rope_scaling`.
+
+    MaxText multiplies cos and sin only with `rope_attention_scaling: true`: by 0.1 · ln 40 + 1 =
+    1.3689 for a factor of 40. Otherwise the attention factor is 1.
+    """
     attention = 1.0
     if keys.is_true("rope_attention_scaling"):
         usual_mscale = Setting(1.0, "")

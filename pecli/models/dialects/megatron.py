@@ -36,10 +36,8 @@ def read(keys: Keys) -> ParsedEncodings:
     The arguments are in `model` in NeMo's files, and in `MODEL_ARGS`, with hyphens, in Megatron's
     test cases.
     """
-    inner = keys.inner("model") or keys.inner("MODEL_ARGS")
-    if inner is None or "num_attention_heads" in keys:
-        inner = keys
-    plain, warnings = plain_keys(inner)
+    inner = keys.within("model", "MODEL_ARGS")
+    plain, warnings = plain_keys(keys if "num_attention_heads" in keys else inner)
     model_name = str(keys.data.get("name"))
     parsed = _read_plain(plain, model_name)
     return parsed.after(warnings)

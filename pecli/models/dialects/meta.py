@@ -32,7 +32,7 @@ def read(keys: Keys) -> ParsedEncodings:
     Both projects rotate neighbouring channels (interleaved pairs).
     """
     if "dim" not in keys:
-        keys = keys.inner("model") or keys
+        keys = keys.within("model")
     family = ModelFamily("the code that params.json is for", layout=INTERLEAVED)
     settings = {
         "no_rope_layer_interval": keys.whole_number("nope_layer_interval"),
@@ -47,9 +47,9 @@ def read(keys: Keys) -> ParsedEncodings:
 
 def _with_query_scaling(ropes: ParsedEncodings, keys: Keys) -> ParsedEncodings:
     """Return encodings with the beta by which queries grow with their positions (Ministral 3)."""
-    scaling = keys.section("llama_4_scaling")
-    beta = None if scaling is None else scaling.number("beta")
-    if scaling is None or beta is None:
+    scaling = keys.section_or_empty("llama_4_scaling")
+    beta = scaling.number("beta")
+    if beta is None:
         return ropes
     original = scaling.required(scaling.whole_number(ORIGINAL), ORIGINAL)
     encodings = [replace(rope, llama_4_scaling_beta=beta.value) for rope in ropes.encodings]

@@ -4,7 +4,7 @@ from pecli.models.dialects import huggingface
 from pecli.models.dialects.translation import linear_scaling, renamed, translated_ropes
 from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import HALVES, INTERLEAVED, ModelFamily
-from pecli.models.keys import Keys, Setting, Settings
+from pecli.models.keys import Keys, Settings, accepted
 
 READS = ("hidden_size", "num_heads", "head_dim", "qk_rope_head_dim", "qk_nope_head_dim")
 #: Classes that rotate half of a head, in neighbouring pairs (ChatGLM's attention).
@@ -30,9 +30,9 @@ def read(keys: Keys) -> ParsedEncodings:
     Rotary classes are read here: GLM's rotate neighbouring channels of half a head, the others
     halves of the whole head. All other files are read by Hugging Face's rules.
     """
-    model = keys.inner_or_empty("model").inner_or_empty("model_config")
-    kind = model.word("type")
-    if kind is None or kind.value not in (*ROTARY, *GLM):
+    model = keys.at("model.model_config")
+    kind = accepted(model.word("type"), lambda name: name in (*ROTARY, *GLM))
+    if kind is None:
         return huggingface.read(keys)
     family = ModelFamily("mindformers", layout=HALVES)
     settings = renamed(model, rope_theta="theta")
@@ -52,7 +52,7 @@ def _scaling_settings(model: Keys) -> Settings:
     Raises:
         FileError: The method is another one, such as NTK, whose code is not known here.
     """
-    method = model.word("extend_method") or Setting("None", "default")
+    method = model.word_or("None", "extend_method")
     kind = model.known_kind(method, "None", "PI", "LINEAR", "LLAMA3", "YARN")
     if kind == "None":
         model.mark_as_read("scaling_factor")

@@ -18,7 +18,7 @@ def read(keys: Keys) -> ParsedEncodings:
     It is read by Hugging Face's rules. MLC has the model type outside of it. nanotron has
     `model_config` within `model`, and a flag as model type: `is_llama_config: true`.
     """
-    outer = keys.inner("model") or keys
+    outer = keys.within("model")
     config = outer.inner("model_config") or keys
     flag = _nanotron_flag(config)
     base = _mlc_base(config)

@@ -21,7 +21,7 @@ def read(keys: Keys) -> ParsedEncodings:
     Moshi predicts a step in time with one transformer, and the audio codes within the step with a
     small second one, whose keys begin with `depformer_`. Each names its own kind of encoding.
     """
-    keys = keys.inner("transformer_lm") or keys
+    keys = keys.within("transformer_lm")
     stated_kind = keys.word("positional_embedding")
     kind = stated_kind or Setting("sin", "default of moshi's transformer")
     warnings = []

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from pecli.models.dialects.translation import renamed, translated_ropes, with_defaults
 from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import HALVES, INTERLEAVED, ModelFamily
-from pecli.models.keys import Keys, Settings, computed, value_of
+from pecli.models.keys import Keys, Settings, accepted, computed, nonzero, value_of
 
 
 class ScalingClass(NamedTuple):
@@ -41,15 +41,14 @@ def read(keys: Keys) -> ParsedEncodings:
     The rope of a block stands in its attention: `block.attention.rope`. Single layers may override
     the block (`block_overrides`), which is reported and not read.
     """
-    model = keys if "d_model" in keys else keys.inner("model") or keys
-    block = model.inner("block") or model
-    attention = block.inner("attention") or block.inner("sequence_mixer") or block
+    model = keys if "d_model" in keys else keys.within("model")
+    attention = model.within("block").within("attention", "sequence_mixer")
     rope = attention.inner("rope")
     if rope is None:
         block_without_rope = "the block of the model has no rope"
         warning = f"{block_without_rope}, and OLMo-core has no other positional encoding"
         return ParsedEncodings([], [warning])
-    scaling = _scaling_settings(rope.inner("scaling"))
+    scaling = _scaling_settings(rope.inner_or_empty("scaling"))
     rope = with_defaults(rope, "OLMo-core's RoPEConfig")
     warnings = _warnings_of_override(model, "block_overrides")
     warnings += _warnings_of_override(rope, "no_global_rope")
@@ -79,13 +78,13 @@ def _warnings_of_override(keys: Keys, name: str) -> list[str]:
     return [f"{full_name} is given: layers differ, and only those of `block` are described"]
 
 
-def _scaling_settings(keys: Keys | None) -> Settings:
+def _scaling_settings(keys: Keys) -> Settings:
     """Return the scaling of an OLMo-core config, whose object names its Python class.
 
     `"_CLASS_": "….YaRNRoPEScalingConfig"` is YaRN, and its keys are renamed to Hugging Face's.
     """
-    kind = None if keys is None else keys.word("_CLASS_", "type")
-    if keys is None or kind is None:
+    kind = keys.word("_CLASS_", "type")
+    if kind is None:
         return {}
     *_, class_name = kind.value.split(".")
     class_name = keys.known_kind(kind.with_value(class_name), *SCALINGS)
@@ -106,9 +105,9 @@ def _stepwise_factors(keys: Keys) -> Settings:
 
     `low_freq_proportion` 0 and `high_freq_proportion` 0.25 are Llama's factors 1 and 4.
     """
-    low = keys.number("low_freq_proportion")
-    high = keys.number("high_freq_proportion")
-    if low is None or high is None or low.value >= 1 or not high.value:
+    low = accepted(keys.number("low_freq_proportion"), lambda share: share < 1)
+    high = nonzero(keys.number("high_freq_proportion"))
+    if low is None or high is None:
         return {}
     return {
         "low_freq_factor": computed(1 / (1 - low.value), "1 / (1 − {})", low),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from pecli.engine.named_values import NamedValues
-from pecli.models.data import stored, value_at
+from pecli.models.data import nonempty, stored, value_at
 from pecli.models.dialects import huggingface
 from pecli.models.dialects.translation import renamed, translated_ropes
 from pecli.models.encoding import Encoding, ParsedEncodings, joined
@@ -37,11 +37,10 @@ class ScalingNames:
 
     def read(self, keys: Keys) -> Settings:
         """Return the settings of `rope_scaling`; none if the file has none of the keys."""
-        if self.section:
-            keys = keys.inner_or_empty(self.section)
+        section = keys.at(self.section)
         stated: dict[str, Setting[object]] = {}
         for name, place in self.names.items():
-            setting = _setting_at(keys, place)
+            setting = section.value_at(place)
             if setting is not None:
                 stated[name] = setting
         if not stated:
@@ -50,6 +49,9 @@ class ScalingNames:
             name: Setting(value, "the project's code") for name, value in self.implied.items()
         }
         return {**implied, **stated}
+
+
+NO_SCALING = ScalingNames(names={})
 
 
 @dataclass(frozen=True)
@@ -78,16 +80,15 @@ class Transformer:
     names: Mapping[str, str] = field(default_factory=dict)
     family: NamedValues = field(default_factory=dict)
     defaults: NamedValues = field(default_factory=dict)
-    scaling: ScalingNames | None = None
+    scaling: ScalingNames = NO_SCALING
     table: str = ""
     note: str = ""
 
     @classmethod
     def of(cls, row: NamedValues) -> "Transformer":
         """Return the transformer of a row of projects.json, whose fields have the same names."""
-        if "scaling" not in row:
-            return cls(**row)
-        return cls(**{**row, "scaling": ScalingNames(**row["scaling"])})
+        scaling = ScalingNames(**row.get("scaling", {"names": {}}))
+        return cls(**{**row, "scaling": scaling})
 
     def applies_to(self, config: Mapping[str, object]) -> bool:
         """Return True if a configuration has this transformer."""
@@ -96,14 +97,19 @@ class Transformer:
         return all(_fits(value_at(config, name), wanted) for name, wanted in self.when.items())
 
     def read(self, keys: Keys, project: str) -> ParsedEncodings:
-        """Return the encodings of the transformer: a table if the row has one, else rope."""
+        """Return the encodings of the transformer: a table if the row has one, else rope.
+
+        Args:
+            keys: The keys of the whole file.
+            project: The name of the project, whose code is the source of what no key states.
+        """
         keys.account.read.update(self.when)
         code = f"{project}'s code"
         keys = self._keys_of_transformer(keys, code)
         # The length of the context needs no encoding that reads it: ALiBi has no table.
         keys.mark_as_read(LENGTH)
         encodings: list[Encoding] = []
-        warnings = [self.note] if self.note else []
+        warnings = nonempty(self.note)
         if self.table:
             encodings = project_rules(project)[self.table].encodings(keys)
         elif self.names:
@@ -114,14 +120,11 @@ class Transformer:
 
     def _keys_of_transformer(self, keys: Keys, code: str) -> Keys:
         """Return the keys of the transformer, with the defaults of the project's code."""
-        if self.place:
-            for name in self.place.split("."):
-                keys = keys.inner_or_empty(name)
-        return replace(keys, defaults=ClassDefaults(code, self.defaults))
+        return replace(keys.at(self.place), defaults=ClassDefaults(code, self.defaults))
 
     def _ropes(self, keys: Keys, code: str) -> ParsedEncodings:
         """Return the rotary encodings, by Hugging Face's names for the project's keys."""
-        scaling = {} if self.scaling is None else self.scaling.read(keys)
+        scaling = self.scaling.read(keys)
         settings = renamed(keys, **self.names)
         family = ModelFamily(code, **self.family)
         return translated_ropes(keys, family, scaling=scaling, settings=settings)
@@ -153,14 +156,6 @@ def read(keys: Keys, project: str) -> ParsedEncodings:
         return parsed
     none = f"no positional encoding was found: {project}'s code decides which one it has"
     return ParsedEncodings([], [*parsed.warnings, none])
-
-
-def _setting_at(keys: Keys, place: str) -> Setting[object] | None:
-    """Return the value of a key within objects, such as `pos_scaling_extra_args.low_freq_factor`."""
-    *objects, name = place.split(".")
-    for inner in objects:
-        keys = keys.inner_or_empty(inner)
-    return keys.value(name)
 
 
 def describes(project: str, config: Mapping[str, object]) -> bool:

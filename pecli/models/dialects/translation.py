@@ -6,6 +6,7 @@ rules for Hugging Face's configurations do the rest.
 
 import math
 from dataclasses import replace
+from types import MappingProxyType
 
 from pecli.models.data import stored
 from pecli.models.encoding import ParsedEncodings
@@ -22,6 +23,7 @@ from pecli.models.keys import (
 )
 from pecli.models.rope import rope_encodings
 
+NO_SETTINGS: Settings = MappingProxyType({})
 #: The scaling that `use_scaled_rope` stands for in Meta's code.
 LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, ORIGINAL: 8192}
 
@@ -31,8 +33,8 @@ def translated_ropes(
     family: ModelFamily,
     *,
     reads: tuple[str, ...] = (),
-    scaling: Settings | None = None,
-    settings: Settings | None = None,
+    scaling: Settings = NO_SETTINGS,
+    settings: Settings = NO_SETTINGS,
 ) -> ParsedEncodings:
     """Return the rotary encodings of a project's configuration, by way of Hugging Face's names.
 
@@ -53,7 +55,7 @@ def translated_ropes(
     # Hugging Face has.
     account = Account(read=keys.account.read)
     readable = replace(keys, data=present, account=account, defaults=NO_CLASS)
-    translated = readable.translated(scaling or {}, {**implied, **(settings or {})})
+    translated = readable.translated(scaling, {**implied, **settings})
     return rope_encodings(translated, family)
 
 

@@ -1,5 +1,6 @@
 """Server flags: what a command line makes of a model's encodings, and what is wrong with it."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from pecli.models.flags.flag_findings import Applied, Findings
 from pecli.models.flags.ggml import apply_ggml_flags, apply_koboldcpp_flags
 from pecli.models.flags.overrides import apply_overrides
 from pecli.models.flags.servers import Meaning, ReadFlag, Server, bare_names, server_of
-from pecli.models.flags.values import FlagSettings, settings_of
+from pecli.models.flags.values import FlagSettings, replaced_keys, settings_of
 from pecli.models.key_names import ORIGINAL
 
 #: Scalings that serve any length: their frequencies follow it.
@@ -68,7 +69,11 @@ def _apply_by_engine(
     server: Server,
     findings: Findings,
 ) -> Applied:
-    """Apply flags by the rules of the server's engine."""
+    """Apply flags by the rules of the server's engine.
+
+    llama.cpp and Ollama compute with ggml, TabbyAPI with exllama. vLLM, SGLang and transformers have
+    no engine here: their flags replace keys of config.json.
+    """
     match server.engine:
         case "ggml":
             return apply_ggml_flags(model, settings, findings)
@@ -81,6 +86,7 @@ def _apply_by_engine(
 
 
 def _warn_of_removed_flags(flags: Sequence[ReadFlag], server: Server, findings: Findings) -> None:
+    """Warn of flags that newer versions of a server do not have: vLLM's `--rope-scaling`."""
     for flag, _ in flags:
         removal = server.removed.get(flag.key)
         if removal is not None:
@@ -105,7 +111,7 @@ def _warn_of_long_context(
     if served is None or model.context is None or served.value <= model.context:
         return
     reach = _longest_context_with(model, applied.encodings)
-    if reach is not None and served.value > reach:
+    if served.value > reach:
         positions = _positions_reached(reach, model.context)
         sentence = f"{served.source} {served.value} is longer than {positions}; {server.beyond}"
         findings.warn(FlagProblem.BEYOND, sentence)
@@ -113,7 +119,7 @@ def _warn_of_long_context(
         findings.note(server.stretched)
 
 
-def _positions_reached(reach: int, context: int) -> str:
+def _positions_reached(reach: float, context: int) -> str:
     """Return the positions that a model reaches, in words."""
     how = ", and nothing stretches them" if reach == context else " with these flags"
     return f"the {reach:,} positions that the model has{how}"
@@ -121,15 +127,12 @@ def _positions_reached(reach: int, context: int) -> str:
 
 def _states_context(settings: FlagSettings) -> bool:
     """Return True if flags also replace the trained context that the model states."""
-    keys: list[str] = []
-    for meaning in (Meaning.CONFIG, Meaning.METADATA):
-        if meaning in settings:
-            keys += settings[meaning].value
+    keys = [*replaced_keys(settings, Meaning.CONFIG), *replaced_keys(settings, Meaning.METADATA)]
     return any(key.endswith(("max_position_embeddings", "context_length")) for key in keys)
 
 
-def _longest_context_with(model: ModelEncodings, encodings: Sequence[Encoding]) -> int | None:
-    """Return the longest context that a model reaches with flags; None if there is no limit.
+def _longest_context_with(model: ModelEncodings, encodings: Sequence[Encoding]) -> float:
+    """Return the longest context that a model reaches with flags; infinity if there is no limit.
 
     A model of 4,096 positions reaches 16,384 with YaRN by 4. The layers that are stretched most
     decide: those of Gemma 3 with a sliding window are not.
@@ -137,11 +140,10 @@ def _longest_context_with(model: ModelEncodings, encodings: Sequence[Encoding]) 
     context = required(model.context)
     reaches = [context]
     for before, after in zip(model.encodings, encodings, strict=False):
-        is_rope_of_text = before.is_rotary and after.is_rotary and not after.part
-        if not is_rope_of_text:
+        if not (before.is_rotary and after.is_rope_of_text):
             continue
         if after.parameters["scaling"] in UNLIMITED:
-            return None
+            return math.inf
         reaches += [_yarn_reach(after, context), _slowest_reach(before, after, context)]
     return max(reaches)
 
@@ -170,12 +172,9 @@ def _slowest_reach(before: Encoding, after: Encoding, context: int) -> int:
 
 def _changes(model: ModelEncodings, encodings: Sequence[Encoding]) -> Iterator[ParameterChange]:
     """Yield the parameters that differ from the model's own, layer type by layer type."""
-    own = {encoding.layer_type: encoding for encoding in model.encodings}
+    own = {encoding.layer_type: encoding.described() for encoding in model.encodings}
     for encoding in encodings:
-        before: NamedValues = {}
-        if encoding.layer_type in own:
-            before = own[encoding.layer_type].described()
-        yield from _changes_of(encoding, before)
+        yield from _changes_of(encoding, before=own.get(encoding.layer_type, {}))
 
 
 def _changes_of(encoding: Encoding, before: NamedValues) -> Iterator[ParameterChange]:

@@ -54,6 +54,9 @@ class CommandLine(NamedTuple):
     words: tuple[str, ...]
 
 
+NO_ARGUMENTS = CommandLine(flags=(), words=())
+
+
 def plain_flag(name: str) -> str:
     """Return a flag as the tables of servers spell it.
 
@@ -81,7 +84,7 @@ def parse_command_line(text: str, bare_names: Container[str]) -> CommandLine:
     if not text.strip():
         raise ParameterError("flags", "empty", "it must be a command line, or a part of one")
     arguments = _python_arguments(text)
-    if arguments is not None:
+    if arguments.flags:
         return arguments
     one_line = CONTINUED.sub(" ", text)
     try:
@@ -113,29 +116,31 @@ def _with_quoted_objects(text: str) -> str:
     return "".join([*parts, text[end:]])
 
 
-def _python_arguments(text: str) -> CommandLine | None:
-    """Return keyword arguments of Python, or the items of a JSON object; None if it is neither.
+def _python_arguments(text: str) -> CommandLine:
+    """Return keyword arguments of Python, or the items of a JSON object; no flags if it is neither.
 
     `LLM(model="m", max_model_len=8192)`, `max_model_len=8192` and `{"num_ctx": 8192}` are accepted:
     the last two are read as the arguments of a call.
     """
     source = text.strip().replace("true", "True").replace("false", "False").replace("null", "None")
     for candidate in (source, f"settings({source})"):
-        call = _parsed_call(candidate)
-        line = None if call is None else _call_arguments(call)
+        line = _call_arguments(_parsed_call(candidate))
         # `settings(llama-server --rope-scale)` is a call as well, with a difference in it.
-        if line is not None and line.flags:
+        if line.flags:
             return line
-    return None
+    return NO_ARGUMENTS
 
 
-def _parsed_call(source: str) -> ast.Call | None:
-    """Return the call that a text of Python is; None if it is something else."""
+NO_CALL = ast.Call(func=ast.Name("settings"), args=[], keywords=[])
+
+
+def _parsed_call(source: str) -> ast.Call:
+    """Return the call that a text of Python is; NO_CALL if it is something else."""
     try:
         expression = ast.parse(source, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    return expression if isinstance(expression, ast.Call) else None
+        return NO_CALL
+    return expression if isinstance(expression, ast.Call) else NO_CALL
 
 
 def _call_arguments(call: ast.Call) -> CommandLine:
@@ -145,20 +150,20 @@ def _call_arguments(call: ast.Call) -> CommandLine:
     """
     settings: MutableValues = {}
     for argument in call.args:
-        value = _literal(argument)
+        value = literal(argument)
         if isinstance(value, Mapping):
             settings |= value
     for keyword in call.keywords:
         if keyword.arg is not None:  # `**options` has no name.
-            settings[keyword.arg] = _literal(keyword.value)
+            settings[keyword.arg] = literal(keyword.value)
     flags = [ServerFlag(name, values=(_as_text(value),)) for name, value in _flat(settings)]
     return CommandLine(flags=tuple(flags), words=(ast.unparse(call.func),))
 
 
-def _literal(node: ast.expr) -> object:
-    """Return the value of a literal; None for other expressions, such as `torch.float16`."""
+def literal(source: ast.expr | str) -> object:
+    """Return the value of a literal of Python; None for anything else, such as `torch.float16`."""
     try:
-        return ast.literal_eval(node)
+        return ast.literal_eval(source)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return None
 

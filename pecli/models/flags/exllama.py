@@ -25,7 +25,7 @@ from pecli.models.flags.larger_base import alpha_of_base, automatic_alpha, base_
 from pecli.models.flags.servers import Meaning
 from pecli.models.flags.values import FlagSettings, served_context
 from pecli.models.key_names import LENGTH, ORIGINAL
-from pecli.models.keys import Setting, computed, stated
+from pecli.models.keys import Setting, accepted, computed, positive, stated, value_of
 
 #: The context that exllamav2 assumes for a configuration without one.
 DEFAULT_CONTEXT = 2048
@@ -43,8 +43,7 @@ def apply_exllama_flags(
     settings = _with_automatic_alpha(settings, model.context, context)
     encodings = []
     for encoding in model.encodings:
-        is_rope_of_text = encoding.is_rotary and not encoding.part
-        if is_rope_of_text:
+        if encoding.is_rope_of_text:
             encoding = _with_flags(encoding, settings, findings, model.context)
         encodings.append(encoding)
     return Applied(encodings=tuple(encodings), context=context)
@@ -54,8 +53,8 @@ def _with_automatic_alpha(
     settings: FlagSettings, trained: int | None, context: int | None
 ) -> FlagSettings:
     """Replace TabbyAPI's `rope_alpha: auto` by the number that it computes for a context."""
-    alpha = settings.get(Meaning.ALPHA)
-    if alpha is None or alpha.value != "auto":
+    alpha = accepted(settings.get(Meaning.ALPHA), lambda value: value == "auto")
+    if alpha is None:
         return settings
     stretch = context / trained if trained and context else 1.0
     automatic = computed(automatic_alpha(stretch), "{} auto", alpha)
@@ -78,19 +77,23 @@ def _with_flags(
         parameters = _dynamic_scaling(settings, trained)
     if Meaning.YARN_FACTOR in settings:
         parameters |= _yarn_of_flag(encoding, settings, findings, trained)
-    factor = settings.get(Meaning.FACTOR)
-    if factor is not None and factor.value not in (0, 1):
+    factor = accepted(settings.get(Meaning.FACTOR), _changes_something)
+    if factor is not None:
         parameters |= _compressed_positions(encoding, factor, findings)
     if not parameters:
         return encoding
     return with_parameters(encoding, parameters)
 
 
+def _changes_something(number: float) -> bool:
+    """Return True for a factor or an alpha that counts: 0 and 1 leave the model as it is."""
+    return number not in (0, 1)
+
+
 def _alpha_is_dynamic(settings: FlagSettings) -> bool:
     """Return True if alpha is passed on to transformers, which scales dynamically."""
-    loader = settings.get(Meaning.LOADER)
-    is_transformers = loader is not None and loader.value == TRANSFORMERS
-    return is_transformers and Meaning.ALPHA in settings
+    loader = value_of(settings.get(Meaning.LOADER))
+    return loader == TRANSFORMERS and Meaning.ALPHA in settings
 
 
 def _stated_base(
@@ -100,12 +103,12 @@ def _stated_base(
 
     A note states each in terms of the other, since some programs only have one of the flags.
     """
-    base = settings.get(Meaning.BASE)
-    if base is not None and base.value > 0:
+    base = positive(settings.get(Meaning.BASE))
+    if base is not None:
         _note_alpha_of_base(encoding, base, findings)
         return base
-    alpha = settings.get(Meaning.ALPHA)
-    if alpha is None or alpha.value in (0, 1):
+    alpha = accepted(settings.get(Meaning.ALPHA), _changes_something)
+    if alpha is None:
         return None
     return _base_of_alpha_flag(encoding, alpha, findings)
 
@@ -147,7 +150,11 @@ def _dynamic_scaling(settings: FlagSettings, trained: int | None) -> Parameters:
 def _yarn_of_flag(
     encoding: Encoding, settings: FlagSettings, findings: Findings, trained: int | None
 ) -> Parameters:
-    """Return YaRN with the factor of `--rope_yarn`; its original context is the model's own."""
+    """Return YaRN with the factor of `--rope_yarn`; its original context is the model's own.
+
+    A model of 32768 positions with a factor of 4 has betas of 32 and 1, and reaches 131072. If it
+    has another scaling, that one is lost, which a warning reports.
+    """
     factor = settings[Meaning.YARN_FACTOR]
     has_other_scaling = encoding.parameters["scaling"] not in ("none", "yarn")
     if has_other_scaling:

@@ -8,6 +8,9 @@ multiplies all positions, and an «ext factor» that mixes the scaled angles wit
 import math
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from pecli.engine.named_values import required
 from pecli.errors import ParameterError, quoted
 from pecli.models.encoding import Encoding, ModelEncodings
@@ -28,7 +31,7 @@ from pecli.models.flags.larger_base import alpha_of_base, automatic_base
 from pecli.models.flags.servers import Meaning
 from pecli.models.flags.values import FlagSetting, FlagSettings, served_context
 from pecli.models.key_names import ORIGINAL, SLIDING
-from pecli.models.keys import Setting, computed, stated
+from pecli.models.keys import Setting, accepted, computed, nonzero, positive, stated
 
 #: Parameters of a model's own YaRN that no flag replaces.
 KEPT_IN_YARN = ("mscale", "mscale_all_dim")
@@ -76,9 +79,7 @@ def apply_koboldcpp_flags(
     scale above 0, the flag has no effect.
     """
     translated = dict(settings)
-    scale = settings.get(Meaning.SCALE)
-    has_scale = scale is not None and scale.value > 0
-    if not has_scale:
+    if positive(settings.get(Meaning.SCALE)) is None:
         translated.pop(Meaning.SCALE, None)
         translated.pop(Meaning.BASE, None)
         base = _automatic_base(model, settings)
@@ -151,8 +152,9 @@ def _meanings_of_metadata(key: str) -> list[Meaning]:
 
 
 def _warn_of_group_attention(settings: FlagSettings, findings: Findings) -> None:
-    group = settings.get(Meaning.GROUP)
-    if group is not None and group.value != 1:
+    """Warn of `--grp-attn-n 4`, which lets four distant tokens share a position (self-extend)."""
+    group = accepted(settings.get(Meaning.GROUP), _is_not_one)
+    if group is not None:
         sentence = (
             f"{group.source} {group.value:g} divides positions beyond a window (self-extend),"
             " which no table over positions describes"
@@ -160,9 +162,18 @@ def _warn_of_group_attention(settings: FlagSettings, findings: Findings) -> None
         findings.warn(FlagProblem.NO_TABLE, sentence)
 
 
+def _is_not_one(number: float) -> bool:
+    """Return True unless a factor is 1, which changes nothing."""
+    return number != 1
+
+
+def _is_not_negative(number: float) -> bool:
+    """Return True unless a number is below 0, which stands for the model's own value."""
+    return number >= 0
+
+
 def _sees_whole_context(encoding: Encoding) -> bool:
-    is_text = encoding.is_rotary and not encoding.part
-    return is_text and encoding.layer_type != SLIDING
+    return encoding.is_rope_of_text and encoding.layer_type != SLIDING
 
 
 class Trained(NamedTuple):
@@ -254,15 +265,16 @@ class _Change:
         1 changes nothing, and -1 stands for the model's own.
         """
         flag = self.settings.get(Meaning.ATTN_FACTOR)
-        if self.has_yarn or flag is None or flag.value in (1, -1):
-            return None
-        return flag
+        return None if self.has_yarn else accepted(flag, lambda factor: factor not in (1, -1))
 
     def _chosen_scaling(self) -> FlagSetting:
-        """Return the scaling of a flag, else the model's own."""
+        """Return the scaling of a flag, else the model's own.
+
+        Raises:
+            ParameterError: llama.cpp does not know the scaling of the flag.
+        """
         scaling = self._chosen(Meaning.SCALING, self.trained.scaling)
-        is_flag = bool(scaling.source)
-        if is_flag and scaling.value not in SCALING_NAMES:
+        if scaling.value not in SCALING_NAMES:
             shown = f"{scaling.source} {scaling.value}"
             rule = f"it must be one of {', '.join(SCALING_NAMES)}"
             raise ParameterError("flags", quoted(shown), rule)
@@ -271,8 +283,8 @@ class _Change:
     def _chosen_base(self) -> Setting[float]:
         """Return the base of `--rope-freq-base`, else the model's own, for which 0 stands as well."""
         model_base = float(self.encoding.parameters["base"])
-        base = self.settings.get(Meaning.BASE)
-        if base is None or base.value == 0:
+        base = nonzero(self.settings.get(Meaning.BASE))
+        if base is None:
             return Setting(model_base, "")
         if base.value != model_base:
             self._note_alpha(base, model_base)
@@ -296,20 +308,15 @@ class _Change:
         if self.scaling.value == "none":
             self._warn_of_unused_factor()
             return self.scaling.with_value(1.0)
-        scale = self._positive_flag(Meaning.SCALE)
+        scale = positive(self.settings.get(Meaning.SCALE))
         if scale is not None:
             return self._factor_of_scale(scale)
-        factor = self._positive_flag(Meaning.FACTOR)
+        factor = positive(self.settings.get(Meaning.FACTOR))
         if factor is None:
             return Setting(self.trained.factor, "")
         if factor.value < 1:
             warn_of_inverted_scale(self.findings, factor.source, factor.value, 1 / factor.value)
         return factor
-
-    def _positive_flag(self, meaning: Meaning) -> Setting[float] | None:
-        """Return a flag; None if it is absent, or 0, which stands for the model's own value."""
-        flag = self.settings.get(meaning)
-        return flag if flag is not None and flag.value > 0 else None
 
     def _factor_of_scale(self, scale: Setting[float]) -> Setting[float]:
         """Return the factor of `--rope-freq-scale`: 4 for a scale of 0.25."""
@@ -319,9 +326,10 @@ class _Change:
         return computed(factor, "1 / {}", scale)
 
     def _warn_of_unused_factor(self) -> None:
+        """Warn of `--rope-scale 4` beside `--rope-scaling none`, which switches it off."""
         for meaning in (Meaning.SCALE, Meaning.FACTOR):
-            flag = self.settings.get(meaning)
-            if flag is not None and flag.value != 1:
+            flag = accepted(self.settings.get(meaning), _is_not_one)
+            if flag is not None:
                 sentence = (
                     f"{flag.source} {flag.value:g} has no effect: {self.scaling.source} is none"
                 )
@@ -332,10 +340,9 @@ class _Change:
 
         A negative flag stands for this default.
         """
-        flag = self.settings.get(Meaning.EXT_FACTOR)
-        if flag is not None and flag.value >= 0:
-            return flag
-        return self.scaling.with_value(1.0 if self.scaling.value == "yarn" else 0.0)
+        flag = accepted(self.settings.get(Meaning.EXT_FACTOR), _is_not_negative)
+        is_yarn = self.scaling.value == "yarn"
+        return flag or self.scaling.with_value(float(is_yarn))
 
     def changed(self) -> Encoding:
         """Return the encoding with the flags."""
@@ -408,8 +415,8 @@ class _Change:
 
     def _warn_of_flags_beside_yarn(self) -> None:
         """Warn of an attention factor, which YaRN computes itself, and of YaRN with a factor of 1."""
-        attention = self.settings.get(Meaning.ATTN_FACTOR)
-        if attention is not None and attention.value >= 0:
+        attention = accepted(self.settings.get(Meaning.ATTN_FACTOR), _is_not_negative)
+        if attention is not None:
             reason = "llama.cpp computes it from the factor"
             sentence = f"{attention.source} has no effect with YaRN: {reason}"
             self.findings.warn(FlagProblem.IGNORED, sentence)
@@ -443,10 +450,8 @@ class _Change:
 
     def _beta(self, meaning: Meaning, default: float) -> Setting[float]:
         """Return `beta_fast` or `beta_slow`; a negative flag stands for the model's own."""
-        flag = self.settings.get(meaning)
-        if flag is not None and flag.value >= 0:
-            return flag
-        return Setting(self.encoding.parameters.get(meaning.value, default), "default")
+        flag = accepted(self.settings.get(meaning), _is_not_negative)
+        return flag or Setting(self.encoding.parameters.get(meaning.value, default), "default")
 
     def _divisor_per_frequency(self) -> Parameters:
         """Return the number that each frequency is divided by, with `--rope-freq-scale` and YaRN.
@@ -456,14 +461,12 @@ class _Change:
         divisor only, one that it stretches (mix 0) by 4 more, and one halfway (mix 0.5) by 1.6.
         """
         pairs = self.encoding.frequency_rope().rotary_dim // 2
-        file_divisors = self.trained.divisors or [1.0] * pairs
-        mixes = self._yarn_mixes(pairs) if self.has_yarn else [0.0] * pairs
+        file_divisors = np.array(self.trained.divisors or [1.0] * pairs)
+        mixes = self._yarn_mixes(pairs) if self.has_yarn else np.zeros(pairs)
         scale = 1 / self.factor.value
-        divisors = []
-        for divisor, mix in zip(file_divisors, mixes, strict=True):
-            divisors.append(divisor / (scale * (1 - mix) + mix))
+        divisors = file_divisors / (scale * (1 - mixes) + mixes)
         return divisor_parameters(
-            computed(tuple(divisors), "llama.cpp, {}", self._first_flag()),
+            computed(tuple(divisors.tolist()), "llama.cpp, {}", self._first_flag()),
             self._attention_of_divisors(),
             self.original.value,
         )
@@ -481,7 +484,7 @@ class _Change:
             attention *= 1 + 0.1 * math.log(self.factor.value)
         return flag.with_value(attention)
 
-    def _yarn_mixes(self, pairs: int) -> list[float]:
+    def _yarn_mixes(self, pairs: int) -> npt.NDArray[np.float64]:
         """Return the share of the unscaled angle in each pair: 1 for fast pairs, 0 for slow ones.
 
         It falls from 1 at the pair that turns `beta_fast` times over the trained context to 0 at
@@ -491,10 +494,8 @@ class _Change:
         low = max(0, math.floor(self._pair_of_turns(Meaning.BETA_FAST, pairs)))
         high = min(2 * pairs - 1, math.ceil(self._pair_of_turns(Meaning.BETA_SLOW, pairs)))
         width = max(MIN_RAMP, high - low)
-        mixes = []
-        for pair in range(pairs):
-            ramp = min(1.0, max(0.0, (pair - low) / width))
-            mixes.append((1 - ramp) * self.ext_factor.value)
+        ramps = np.clip((np.arange(pairs) - low) / width, 0.0, 1.0)
+        mixes: npt.NDArray[np.float64] = (1 - ramps) * self.ext_factor.value
         return mixes
 
     def _pair_of_turns(self, meaning: Meaning, pairs: int) -> float:

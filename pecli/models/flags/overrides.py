@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.errors import ParameterError
+from pecli.models.data import object_at
 from pecli.models.dialects import read_object
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.flag_report import FlagProblem
@@ -80,11 +81,10 @@ def _with_flags(config: NamedValues, settings: FlagSettings) -> Override:
         if meaning in settings:
             flag = settings[meaning]
             _replace_key(override, (*text_path, key), flag.value, flag.source)
-    if Meaning.CONFIG in settings:
-        overrides = settings[Meaning.CONFIG]
-        for leaf in _leaves(overrides.value, override.values):
-            source = f"{overrides.source}.{'.'.join(leaf.path)}"
-            _replace_key(override, leaf.path, leaf.value, source)
+    overrides = settings.get(Meaning.CONFIG, Setting({}, ""))
+    for leaf in _leaves(overrides.value, override.values):
+        source = f"{overrides.source}.{'.'.join(leaf.path)}"
+        _replace_key(override, leaf.path, leaf.value, source)
     if Meaning.BASE in settings:
         _replace_base(override, text_path, settings[Meaning.BASE])
     return override
@@ -191,13 +191,6 @@ def _replace_base(override: Override, path: tuple[str, ...], base: Setting[float
     override.origins[".".join((*path, settings.key, THETA))] = base.source
 
 
-def _section_at(values: MutableValues, path: tuple[str, ...]) -> MutableValues:
-    """Return the object that a path of keys leads to."""
-    for name in path:
-        values = values[name]
-    return values
-
-
 class ReplacedSettings(NamedTuple):
     """Rotary settings that a flag has replaced.
 
@@ -252,14 +245,14 @@ def _replaced_settings(config: NamedValues, override: Override) -> Iterator[Repl
         *path, key = full_name.split(".")
         if key not in SETTINGS:
             continue
-        section = _section_at(override.values, tuple(path))
+        section = object_at(override.values, path)
         if isinstance(section[key], Mapping):
             yield ReplacedSettings(
                 source=source,
                 path=tuple(path),
                 section=section,
                 settings=section[key],
-                own=_rotary_settings_in(_section_of(config, path)).values,
+                own=_rotary_settings_in(object_at(config, path)).values,
             )
 
 
@@ -272,13 +265,6 @@ def _keeps_base(replaced: ReplacedSettings, override: Override, server: Server) 
     if THETA in replaced.settings or ".".join((*replaced.path, THETA)) in override.origins:
         return True
     return replaced.has_layer_types or plain_flag(replaced.source) in server.removed
-
-
-def _section_of(config: NamedValues, path: list[str]) -> NamedValues:
-    for name in path:
-        inner = config.get(name)
-        config = inner if isinstance(inner, Mapping) else {}
-    return config
 
 
 def _fill_in_base(

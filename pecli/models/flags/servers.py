@@ -117,7 +117,11 @@ class Server:
 
     @classmethod
     def of(cls, table: NamedValues) -> "Server":
-        """Return the server of a JSON table."""
+        """Return the server of a JSON table, whose names are those of the fields.
+
+        Its flags are `{"rope_freq_base": "base", "ropeconfig": "scale base"}`: a flag has one
+        meaning or several, one per value. `removed` has the version and the flag to use instead.
+        """
         flags = {name: _meanings(words) for name, words in table["flags"].items()}
         return cls(
             name=table["name"],

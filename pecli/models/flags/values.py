@@ -1,14 +1,13 @@
 """Values of flags, parsed by their meanings."""
 
-import ast
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pecli.engine.named_values import MutableValues
+from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.errors import ParameterError
-from pecli.models.flags.command_line import ServerFlag
+from pecli.models.flags.command_line import ServerFlag, literal
 from pecli.models.flags.servers import Meaning, ReadFlag
 from pecli.models.keys import MAX_WHOLE, Setting, as_number, as_whole, stated
 
@@ -35,6 +34,12 @@ def served_context(declared: int | None, settings: FlagSettings) -> int | None:
     return declared if served is None else int(served.value)
 
 
+def replaced_keys(settings: FlagSettings, meaning: Meaning) -> NamedValues:
+    """Return the keys that flags such as `--hf-overrides` or `--override-kv` replace; often none."""
+    keys: NamedValues = settings.get(meaning, Setting({}, "")).value
+    return keys
+
+
 def settings_of(flags: Iterable[ReadFlag]) -> FlagSettings:
     """Return the values of flags; of a repeated flag the last one counts, as in every server.
 
@@ -46,11 +51,10 @@ def settings_of(flags: Iterable[ReadFlag]) -> FlagSettings:
     settings: FlagSettings = {}
     for flag, meanings in flags:
         for meaning, setting in _settings_of_flag(flag, meanings):
-            if meaning in MERGED and meaning in settings:
-                merged = {**settings[meaning].value, **setting.value}
-                settings[meaning] = setting.with_value(merged)
-            else:
-                settings[meaning] = setting
+            if meaning in MERGED:
+                merged = {**replaced_keys(settings, meaning), **setting.value}
+                setting = setting.with_value(merged)
+            settings[meaning] = setting
     return settings
 
 
@@ -81,6 +85,7 @@ def _wrong(flag: ServerFlag, text: str, rule: str) -> ParameterError:
 
 
 def _number(text: str, flag: ServerFlag) -> float:
+    """Return the number of `--rope-freq-base 1e6`; NaN and infinities are refused."""
     try:
         number = as_number(float(text))
     except ValueError:
@@ -130,19 +135,12 @@ def _parsed_object(text: str, flag: ServerFlag) -> object:
     try:
         value = json.loads(text)
     except ValueError:
-        value = _python_literal(text)
+        value = literal(text)
     if isinstance(value, Mapping):
         return dict(value)
     if flag.path:
         return text if value is None else value
     raise _wrong(flag, text, 'it must be a JSON object, such as \'{"rope_type": "yarn"}\'')
-
-
-def _python_literal(text: str) -> object:
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-        return None
 
 
 def _parsed_metadata(text: str, flag: ServerFlag) -> MutableValues:

@@ -123,15 +123,22 @@ def _padded_ids(
     for row, is_token in zip(rows, mask, strict=True):
         padded.append(_padded(row, is_token, rules.padding_id))
     is_single_prompt = attention_mask is not None and np.ndim(attention_mask) == 1
-    if is_single_prompt:
-        return padded[0]
-    return np.stack(padded, axis=-2)
+    return padded[0] if is_single_prompt else np.stack(padded, axis=-2)
 
 
 def _checked_mask(
     attention_mask: npt.ArrayLike | None, lengths: Sequence[int], padding: str
 ) -> npt.NDArray[np.bool_]:
-    """Return the mask of a batch, (batch, L), as given or by the side of the padding."""
+    """Return the mask of a batch, (batch, L), True for tokens: as given, or by the padding's side.
+
+    Args:
+        attention_mask: 0 for padding, (L,) or (batch, L); None to pad on a side.
+        lengths: The tokens of each prompt, which are the ones in its row of the mask.
+        padding: The side, `left` or `right`.
+
+    Raises:
+        ParameterError: The mask has another shape, or a row with more or fewer tokens.
+    """
     if attention_mask is None:
         return _mask_of_side(lengths, padding)
     mask: npt.NDArray[np.bool_] = np.atleast_2d(numbers("attention_mask", attention_mask)) != 0
@@ -139,10 +146,11 @@ def _checked_mask(
         rule = f"it must be (batch, L), with {len(lengths)} rows"
         raise ParameterError("attention_mask", f"{mask.shape}", rule)
     counts = mask.sum(axis=1)
-    for number, (count, length) in enumerate(zip(counts, lengths, strict=True)):
-        if count != length:
-            given = f"row {number} with {count} ones"
-            raise ParameterError("attention_mask", given, f"the prompt has {length} tokens")
+    differing_rows = np.flatnonzero(counts != np.array(lengths))
+    if differing_rows.size:
+        row = differing_rows[0]
+        given = f"row {row} with {counts[row]} ones"
+        raise ParameterError("attention_mask", given, f"the prompt has {lengths[row]} tokens")
     return mask
 
 
@@ -179,8 +187,10 @@ def id_rules(model: Model) -> IdRules:
 
 def _style(encodings: ModelEncodings) -> str:
     """Return the style of a diffusion model; empty for a language model."""
-    styles = [encoding.grid.style for encoding in encodings.ropes() if not encoding.part]
-    return next((style for style in styles if style), "")
+    for encoding in encodings:
+        if encoding.is_rope_of_text and encoding.grid.style:
+            return encoding.grid.style
+    return ""
 
 
 def _object(values: NamedValues, name: str, default: NamedValues) -> NamedValues:

@@ -8,7 +8,7 @@ import numpy as np
 from pecli.engine.arrays import Indices
 from pecli.engine.schemes.grid_styles import ROTARY
 from pecli.errors import ParameterError
-from pecli.models.position_ids.segments import TEXT, Prompt, Segment
+from pecli.models.position_ids.segments import IMAGE, TEXT, VIDEO, Prompt, Segment
 
 #: Z-Image pads its text to a multiple of this number of tokens, and numbers the padding as well.
 Z_IMAGE_TEXT_MULTIPLE = 32
@@ -24,42 +24,75 @@ def _grid(segment: Segment) -> Indices:
     return stacked
 
 
+SegmentIds = Callable[[Segment, int], Indices]
+"""Returns the ids of a segment, by how many tokens of text, or images, stand before it."""
+
+
+def _ids_in_order(prompt: Prompt, text_ids: SegmentIds, image_ids: SegmentIds) -> Indices:
+    """Return the ids (L, axes) of all segments, in their order.
+
+    Args:
+        prompt: The segments: in «text:5,image:4x4,text:2», 5 tokens stand before the second text.
+        text_ids: Returns the ids of a text, by the tokens of text before it.
+        image_ids: Returns the ids of an image or a video, by the number of images before it.
+    """
+    parts = []
+    tokens = 0
+    images = 0
+    for segment in prompt:
+        if segment.is_vision:
+            parts.append(image_ids(segment, images))
+            images += 1
+        else:
+            parts.append(text_ids(segment, tokens))
+            tokens += segment.count
+    return np.concatenate(parts)
+
+
+def _on_first_axis(segment: Segment, numbers: Indices | int) -> Indices:
+    """Return the ids (L, 3) of a text that has numbers on the first axis, and zeros on the others."""
+    ids = np.zeros((segment.count, 3), np.int64)
+    ids[:, 0] = numbers
+    return ids
+
+
 def _flux_ids(prompt: Prompt) -> Indices:
     """Return the ids (L, 3) of Flux: a number, a row and a column per token.
 
     Tokens of text have zeros. The image has the number 0; reference images, which Flux Kontext
     edits, have the number 1.
     """
-    parts = []
-    is_reference = False
-    for segment in prompt:
-        if segment.is_vision:
-            ids = _grid(segment)
-            ids[:, 0] = int(is_reference)
-            is_reference = True
-        else:
-            ids = np.zeros((segment.count, 3), np.int64)
-        parts.append(ids)
-    return np.concatenate(parts)
+
+    def text_ids(segment: Segment, tokens_before: int) -> Indices:
+        return _on_first_axis(segment, 0)
+
+    def image_ids(segment: Segment, images_before: int) -> Indices:
+        ids = _grid(segment)
+        ids[:, 0] = min(images_before, 1)
+        return ids
+
+    return _ids_in_order(prompt, text_ids, image_ids)
 
 
 def _flux2_ids(prompt: Prompt) -> Indices:
     """Return the ids (L, 4) of Flux 2: a number, a row, a column, and a position in the text.
 
-    The first image has the number 0, references have 10, 20, …; only text counts on the last axis.
+    The first image has the number 0, references have 10, 20, …; only text counts on the last axis,
+    every text from 0 on.
     """
-    parts = []
-    images = 0
-    for segment in prompt:
+
+    def text_ids(segment: Segment, tokens_before: int) -> Indices:
+        ids = np.zeros((segment.count, 4), np.int64)
+        ids[:, 3] = np.arange(segment.count)
+        return ids
+
+    def image_ids(segment: Segment, images_before: int) -> Indices:
         ids = np.zeros((segment.size, 4), np.int64)
-        if segment.is_vision:
-            ids[:, :3] = _grid(segment)
-            ids[:, 0] = FLUX2_REFERENCE_STEP * images
-            images += 1
-        else:
-            ids[:, 3] = np.arange(segment.count)
-        parts.append(ids)
-    return np.concatenate(parts)
+        ids[:, :3] = _grid(segment)
+        ids[:, 0] = FLUX2_REFERENCE_STEP * images_before
+        return ids
+
+    return _ids_in_order(prompt, text_ids, image_ids)
 
 
 def _qwen_image(prompt: Prompt) -> Indices:
@@ -68,29 +101,31 @@ def _qwen_image(prompt: Prompt) -> Indices:
     4 rows are −2, −1, 0, 1. Images have the numbers 0, 1, … on the first axis. Text has the same
     number on all axes, and starts beyond the largest row and column: at 2 after 4 × 4 patches.
     """
-    next_text = _beyond_images(prompt)
-    parts = []
-    images = 0
-    for segment in prompt:
-        if segment.is_vision:
-            _, rows, columns = segment.grid
-            centre = np.array([-images, rows - rows // 2, columns - columns // 2])
-            parts.append(_grid(segment) - centre)
-            images += 1
-        else:
-            numbers = np.arange(segment.count) + next_text
-            parts.append(np.tile(numbers[:, None], (1, 3)))
-            next_text += segment.count
-    return np.concatenate(parts)
+    first = _beyond_images(prompt)
+
+    def text_ids(segment: Segment, tokens_before: int) -> Indices:
+        numbers = np.arange(segment.count) + first + tokens_before
+        return np.tile(numbers[:, None], (1, 3))
+
+    def image_ids(segment: Segment, images_before: int) -> Indices:
+        _, rows, columns = segment.grid
+        centre = np.array([-images_before, rows - rows // 2, columns - columns // 2])
+        ids: Indices = _grid(segment) - centre
+        return ids
+
+    return _ids_in_order(prompt, text_ids, image_ids)
 
 
 def _beyond_images(prompt: Prompt) -> int:
-    """Return the first number beyond the rows and columns of all images; 0 without images."""
+    """Return the first number beyond the rows and columns of all images; 0 without images.
+
+    Half of the sides counts, as rows and columns are counted from the middle. A text has the grid
+    (1, 1, 1), of which the half is 0.
+    """
     halves = [0]
     for segment in prompt:
-        if segment.is_vision:
-            _, rows, columns = segment.grid
-            halves += [rows // 2, columns // 2]
+        _, rows, columns = segment.grid
+        halves += [rows // 2, columns // 2]
     return max(halves)
 
 
@@ -100,35 +135,36 @@ def _z_image(prompt: Prompt) -> Indices:
 
 
 def _lumina2(prompt: Prompt) -> Indices:
-    """Text counts from 0 on the first axis, and the image is at the next number."""
+    """Return ids in which text counts from 0 on the first axis; the image has the next number."""
     return _after_text(prompt, first=0, multiple=1)
 
 
 def _after_text(prompt: Prompt, first: int, multiple: int) -> Indices:
     """Return the ids (L, 3) of models in which the image follows the text on the first axis.
 
-    Tokens of text count on the first axis, and all patches share the next number on it.
+    Tokens of text count on the first axis, and all patches share the next number on it. After 40
+    tokens of Z-Image, which are padded to 64, that is 65.
 
     Args:
         prompt: One text and one image, in any order.
         first: The number of the first token of text.
         multiple: The text is padded to a multiple of this, behind which the image has its number.
     """
-    texts = [segment for segment in prompt if segment.kind == TEXT]
-    if len(prompt) != 2 or len(texts) != 1:
+    in_kinds = sorted(prompt, key=lambda segment: segment.kind != TEXT)
+    if [segment.kind for segment in in_kinds] not in ([TEXT, IMAGE], [TEXT, VIDEO]):
         given = ",".join(map(str, prompt))
         raise ParameterError("segments", given, "this model has one text and one image")
-    (text,) = texts
+    text, _ = in_kinds
     padded = math.ceil(text.count / multiple) * multiple  # 40 tokens are 64 in Z-Image.
-    parts = []
-    for segment in prompt:
-        if segment.kind == TEXT:
-            ids = np.zeros((segment.count, 3), np.int64)
-            ids[:, 0] = np.arange(segment.count) + first
-        else:
-            ids = _grid(segment) + np.array([first + padded, 0, 0])
-        parts.append(ids)
-    return np.concatenate(parts)
+
+    def text_ids(segment: Segment, tokens_before: int) -> Indices:
+        return _on_first_axis(segment, np.arange(segment.count) + first)
+
+    def image_ids(segment: Segment, images_before: int) -> Indices:
+        ids: Indices = _grid(segment) + np.array([first + padded, 0, 0])
+        return ids
+
+    return _ids_in_order(prompt, text_ids, image_ids)
 
 
 def _hidream(prompt: Prompt) -> Indices:

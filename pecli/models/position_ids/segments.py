@@ -104,8 +104,8 @@ def _parse_segment(text: str) -> Segment:
 
 def _parse_grid(text: str, sizes: str) -> tuple[int, int, int]:
     """Return frames, rows and columns of «4x16x22»; «16x22» is a single frame."""
-    *frames, rows, columns = (int(size) for size in sizes.split("x"))
-    grid = (frames[0] if frames else 1, rows, columns)
+    frames, rows, columns = (1, *map(int, sizes.split("x")))[-3:]
+    grid = (frames, rows, columns)
     if not all(grid):
         raise ParameterError("segments", quoted(text), "no size may be 0")
     return grid
