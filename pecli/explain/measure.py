@@ -81,6 +81,17 @@ class MeasuredFrequencies(NamedTuple):
     is_folded: bool  # whether signs are lost, because only cosines or only sines are there
     noise: float = math.nan
     """Standard deviation of what waves leave, as a share of the amplitude; NaN if so few rows do not show it."""
+    sharp_errors: Floats | None = None
+    """The errors of frequencies that were not computed in float32; None if they are not known."""
+
+    @property
+    def sharpened(self) -> "MeasuredFrequencies":
+        """The frequencies with the errors of the measurement alone.
+
+        Powers in float32 are off by 1e-6 of a frequency, so that `errors` includes as much. But a table
+        in float32 shows a frequency to 1e-10, and many are computed in float64 and only stored in float32.
+        """
+        return self if self.sharp_errors is None else self._replace(errors=self.sharp_errors)
 
     def agree_with(self, frequencies: Floats) -> bool:
         """Return True if a schedule gives all measured frequencies, whole turns per position apart."""
@@ -168,11 +179,16 @@ def _frequencies_of_waves(waves: MeasuredWaves) -> MeasuredFrequencies:
     """
     amplitude = np.median(waves.amplitude)
     is_wave = waves.noise <= MAX_NOISE * amplitude
-    error = np.hypot(waves.error, FLOAT32_DRIFT * np.abs(waves.frequency))
-    error = np.where(is_wave, error, np.pi)
+    sharp_error = np.where(is_wave, waves.error, np.pi)
+    error = np.hypot(sharp_error, FLOAT32_DRIFT * np.abs(waves.frequency))
     noise = float(np.median(waves.noise) / amplitude)
     return MeasuredFrequencies(
-        waves.frequency, error, waves.shared_amplitude, not waves.both, noise
+        values=waves.frequency,
+        errors=error,
+        amplitude=waves.shared_amplitude,
+        is_folded=not waves.both,
+        noise=noise,
+        sharp_errors=sharp_error,
     )
 
 
@@ -403,9 +419,9 @@ def _fit_by_gauss_newton(fit: _NumberFit, start: float) -> Fit | None:
         if curvature <= 0:
             return _fit_by_scanning(fit, log)
         move = float((fit.weights * slope) @ (fit.logs - predicted)) / curvature
+        log += min(max(move, -3.0), 3.0)
         if abs(move) < CONVERGED:
             break
-        log += min(max(move, -3.0), 3.0)
     if not abs(log) <= 100:  # True of NaN as well.
         return None  # The fit ran away: no model has a base of e¹⁰⁰.
     value = math.exp(log)

@@ -76,6 +76,9 @@ SHARP_DIVISOR = 1e-3
 SAME_DIVISOR = 0.005
 """Difference of divisors below which they are one number, written with two decimals."""
 
+HALF_HUNDREDTH = 0.005
+"""Distance of any divisor from the nearest number of two decimals, at most."""
+
 SMALLEST_DIVISOR = 0.5
 LARGEST_DIVISOR = 2000.0
 """Divisors of LongRoPE: published ones are between 1 and 65, and its search may go beyond."""
@@ -302,16 +305,28 @@ def _with_bases(prior: SchedulePrior, measured: MeasuredFrequencies) -> Iterator
     NTK scaling, which does nothing but change the base.
     """
     schedule = prior.schedule
-    base_fit = fit_parameter(schedule, "base", measured, (schedule.base,))
+    base_fit = _fit_base(schedule, measured)
     if base_fit is None:
         return
     doubts = prior.open
     if base_fit.error > SIGMAS * KNOWN_TO * base_fit.value:
         doubts = (*doubts, f"the base is known within {number(base_fit.error, 1)}")
-    for base in OtherBase.written(base_fit.value, base_fit.error):
+    sharp_fit = _fit_base(schedule.having("base", base_fit.value), measured.sharpened)
+    bases = [*OtherBase.written(base_fit.value, base_fit.error)]
+    if sharp_fit is not None:
+        bases += [_plainest(sharp_fit), sharp_fit.value]
+    for base in dict.fromkeys(bases):
         yield SchedulePrior(schedule.having("base", base), prior.cost + _cost_of_base(base), doubts)
     if schedule.scaling == NO_SCALING and schedule.scale == 1:
         yield from _ntk_schedules(schedule, base_fit)
+
+
+def _fit_base(schedule: FrequencySchedule, measured: MeasuredFrequencies) -> Fit | None:
+    """Return the base with which a schedule gives measured frequencies, from its own base on.
+
+    A second start shows which frequencies depend on the base: all but that of pair 0, which is 1.
+    """
+    return fit_parameter(schedule, "base", measured, (schedule.base, 2 * schedule.base))
 
 
 def _cost_of_base(base: float) -> float:
@@ -538,9 +553,9 @@ def _divisors(
         return None
     if not _are_different_decimals(divisors[is_sharp], errors[is_sharp]):
         return None
-    # Divisors that are known well get the plainest number nearby; others hardly change anything,
-    # so that a number close to the measured one is as good.
-    allowed_errors = np.where(is_sharp, 4 * errors, errors / 16)
+    # Divisors that are known well get the plainest number nearby, and others the nearest one of two
+    # decimals. Those of pairs that hardly turn change nothing, so that any number nearby is as good.
+    allowed_errors = np.where(is_sharp, 4 * errors, np.maximum(errors / 16, HALF_HUNDREDTH))
     fits = map(Fit, divisors.tolist(), allowed_errors.tolist())
     return tuple(map(_plainest, fits))
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from pecli.engine.arrays import Array
 from pecli.engine.edits import Recipe, Runtime
 from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.scheme import Scheme
+from pecli.explain.amplitude_priors import possible_amplitudes
 from pecli.explain.catalogue.arithmetic import RoundedSteps
 from pecli.explain.catalogue.columns import NegatedFunctions, ReversedPairs, SwappedFunctions
 from pecli.explain.catalogue.runtimes import ComputedByRuntime, runtimes_of
@@ -28,8 +29,9 @@ from pecli.explain.hypotheses import (
 )
 from pecli.explain.hypothesis import TABLE_RECIPES, Case, Mistake
 from pecli.explain.measure import MeasuredFrequencies, is_noise
-from pecli.explain.numbers import numbers_near, plain_numbers
+from pecli.explain.numbers import numbers_near
 from pecli.explain.schedule_priors import SchedulePrior, rotary_schedules, sinusoidal_schedules
+from pecli.explain.schedule_search import explain_by_priors
 from pecli.explain.storage import half_ulp, rounded_to
 from pecli.explain.subject import computation_of, with_parameter
 from pecli.explain.time_limit import check_time
@@ -45,9 +47,6 @@ MAX_SCHEDULES = 8
 MAX_MISTAKEN_SCHEDULES = 2
 """Schedules that are tested together with a mistake: more would find one for anything."""
 
-PLAIN_COST = 0.5
-"""Cost of a schedule from which on its numbers are fitted: another digit may make the table exact."""
-
 MAX_START = 1 << 16
 """Positions at which a table may start."""
 
@@ -59,12 +58,6 @@ EXACT_ROWS = 48
 
 SAME_BASE = 1e-5
 """Relative difference of bases that a runtime's rounding of frequencies may make."""
-
-ROUGH_AMPLITUDE = 1e-3
-"""Relative error of an amplitude that is measured in coarse numbers, or in only one function."""
-
-SHARP_AMPLITUDE = 1e-6
-"""Relative error of an amplitude that is measured in float32 numbers."""
 
 FLOAT32_TABLE = TABLE_RECIPES["float32", "bfloat16"]
 
@@ -171,25 +164,16 @@ class OrientedReading:
                 yield scheme
 
     def _amplitudes(self, schedule: FrequencySchedule) -> Iterator[float]:
-        """Yield the amplitudes that the table may have, given the measured one.
+        """Yield the amplitudes that the table may have, the usual ones first.
 
-        These are the usual ones near it: the attention factor of the scaling, 1, and the √(2/dim) and
-        1/√dim of normalised tables. If there is none, it is a plain number: measured 0.30001, it may be
-        0.3, or 0.30001 if it is known to so many digits.
+        These are the attention factor of the scaling, 1, and the √(2/dim) and 1/√dim of normalised
+        tables.
         """
-        measured = self.measured.amplitude
-        dim = 2 * self.reading.pairs
+        reading = self.reading
+        dim = reading.width if reading.is_added else 2 * reading.pairs
         usual = (schedule.scaling.attention_value, 1.0, math.sqrt(2 / dim), 1 / math.sqrt(dim))
-        rough = ROUGH_AMPLITUDE * measured
-        near = numbers_near(dict.fromkeys(usual), measured, rough)
-        if near:
-            yield from near
-            return
-        plain = next(plain_numbers(measured, rough), measured)
-        yield plain
-        sharp = next(plain_numbers(measured, SHARP_AMPLITUDE * measured), plain)
-        if sharp != plain:
-            yield sharp
+        numbers = len(reading.observations.sampled_rows) * reading.pairs
+        yield from possible_amplitudes(self.measured, numbers, usual)
 
 
 def _turning_forwards(
@@ -247,32 +231,6 @@ def _before_rounding(measured: MeasuredFrequencies, dtype: str) -> MeasuredFrequ
     return measured._replace(errors=errors)
 
 
-def _explain_by_schedules(
-    subject: OrientedReading, priors: Iterable[SchedulePrior], explain: ExplainCase
-) -> Explanation | None:
-    """Return the explanation of a table by the first schedule that explains it; the plainest schedules come first.
-
-    A schedule is a rule for all frequencies, such as base^(−2i/dim) with a base of 10000. One with
-    fitted numbers, such as base 10123.4, may only come near: another digit may make the table exactly.
-    So it is the answer only if it is exact, or if no later schedule explains the table better.
-    """
-    first_fitted: Explanation | None = None
-    for prior in priors:
-        check_time()
-        explanation = _explain_by_schedule(subject, prior, explain)
-        if explanation is None:
-            continue
-        if prior.cost < PLAIN_COST:
-            return explanation
-        explanation = _at_usual_base(subject, prior, explanation)
-        float32_error = FLOAT32_FUNCTION * max(1.0, subject.measured.amplitude)
-        if explanation.residual <= float32_error:
-            return explanation
-        if first_fitted is None:
-            first_fitted = explanation
-    return first_fitted
-
-
 def _explain_by_schedule(
     subject: OrientedReading, prior: SchedulePrior, explain: ExplainCase
 ) -> Explanation | None:
@@ -282,15 +240,14 @@ def _explain_by_schedule(
 
     Args:
         subject: The table as cosines and sines, and its measured frequencies.
-        prior: A schedule that gives these frequencies, such as base 10000, and what it costs to suppose it.
+        prior: A schedule that gives these frequencies, such as base 10000.
         explain: Yields explanations by a scheme, the best first: some allow a mistake beside the schedule.
     """
+    reading = subject.reading
     for scheme in subject.schemes(prior.schedule):
-        case = _case(subject.reading, scheme)
-        for explanation in explain(subject.reading, case):
-            return explanation.with_suppositions(
-                edits=subject.reading.edits, cost=prior.cost, doubts=prior.open
-            )
+        for explanation in explain(reading, _case(reading, scheme)):
+            read = explanation.with_suppositions(edits=reading.edits, cost=0.0, doubts=())
+            return _at_usual_base(subject, prior, read)
     return None
 
 
@@ -336,7 +293,9 @@ def _explain_first(
     """Return the first explanation by one of the plainest schedules of each reading."""
     for subject in subjects:
         plainest = subject.schedules[:most_schedules]
-        explanation = _explain_by_schedules(subject, plainest, explain)
+        float32_error = FLOAT32_FUNCTION * max(1.0, subject.measured.amplitude)
+        explain_prior = partial(_explain_by_schedule, subject, explain=explain)
+        explanation = explain_by_priors(plainest, explain_prior, float32_error)
         if explanation is not None:
             return explanation
     return None
