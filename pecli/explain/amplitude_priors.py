@@ -63,7 +63,7 @@ def _error_of_mean(noise: float, numbers: int) -> float:
         noise: The standard deviation of the numbers from their waves, as a share of the amplitude.
         numbers: How many there are.
     """
-    return SIGMAS * noise / math.sqrt(numbers) + TOP_BIAS * noise**1.5 + LEAST_ERROR
+    return SIGMAS * noise / math.sqrt(numbers) + TOP_BIAS * noise * math.sqrt(noise) + LEAST_ERROR
 
 
 @cache

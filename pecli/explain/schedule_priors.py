@@ -1,7 +1,7 @@
 """Schedules that frequencies may follow if nothing is known of them: usual ones, then fitted numbers."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
@@ -123,6 +123,15 @@ class SchedulePrior:
     schedule: FrequencySchedule
     cost: float = 0.0
     open: tuple[str, ...] = ()
+
+
+def agreeing_schedules(
+    schedules: Iterable[FrequencySchedule], measured: MeasuredFrequencies
+) -> list[SchedulePrior]:
+    """Return the schedules of as many pairs as were measured, with these frequencies; they are known and cost nothing."""
+    pairs = len(measured.values)
+    priors = [SchedulePrior(schedule) for schedule in schedules if schedule.pairs == pairs]
+    return _agreeing(priors, measured)
 
 
 def rotary_schedules(measured: MeasuredFrequencies) -> list[SchedulePrior]:

@@ -1,7 +1,7 @@
 """Identification of tables of cosines and sines: frequencies are measured, a scheme is supposed, and rendered again."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -30,7 +30,12 @@ from pecli.explain.hypotheses import (
 from pecli.explain.hypothesis import TABLE_RECIPES, Case, Mistake
 from pecli.explain.measure import MeasuredFrequencies, is_noise
 from pecli.explain.numbers import numbers_near
-from pecli.explain.schedule_priors import SchedulePrior, rotary_schedules, sinusoidal_schedules
+from pecli.explain.schedule_priors import (
+    SchedulePrior,
+    agreeing_schedules,
+    rotary_schedules,
+    sinusoidal_schedules,
+)
 from pecli.explain.schedule_search import explain_by_priors
 from pecli.explain.storage import half_ulp, rounded_to
 from pecli.explain.subject import computation_of, with_parameter
@@ -77,14 +82,20 @@ ExplainCase = Callable[[WaveReading, Case], Iterable[Explanation]]
 """Yields explanations of a reading by a case in which it begins at position 0, the best first."""
 
 
-def recognise_waves(tensors: Mapping[str, Array]) -> Iterator[Explanation]:
+def recognise_waves(
+    tensors: Mapping[str, Array], known: Sequence[FrequencySchedule] = ()
+) -> Iterator[Explanation]:
     """Yield the schemes that make tables of cosines and sines, by the first way to read them that has any.
 
     Tables that are right are tried first, then those with one mistake, then those computed in 16 bits,
     then those of which a part is wrong.
+
+    Args:
+        tensors: One tensor, or cosines and sines.
+        known: Schedules of frequencies that the same file holds as a vector.
     """
     for readings in wave_readings(tensors):
-        measured_readings = [*_with_frequencies(readings)]
+        measured_readings = [*_with_frequencies(readings, known)]
         for identify in IDENTIFIERS:
             explanations = [*_explanations_of_readings(measured_readings, identify)]
             if explanations:
@@ -103,13 +114,15 @@ def _explanations_of_readings(
             yield explanation
 
 
-def _with_frequencies(readings: Readings) -> Iterator["MeasuredReading"]:
+def _with_frequencies(
+    readings: Readings, known: Sequence[FrequencySchedule]
+) -> Iterator["MeasuredReading"]:
     """Yield readings with their frequencies; cosines and sines of one column have the same."""
     measured = readings[0].measured_frequencies()
     for reading in readings:
         if reading is not readings[0] and not reading.is_alone:
             measured = reading.measured_frequencies()
-        yield MeasuredReading(reading, measured)
+        yield MeasuredReading(reading, measured, known)
 
 
 @dataclass(frozen=True)
@@ -118,10 +131,29 @@ class MeasuredReading:
 
     reading: WaveReading
     measured: MeasuredFrequencies | None
+    known: Sequence[FrequencySchedule]  # those of vectors in the same file
 
     @cached_property
     def oriented(self) -> "list[OrientedReading]":
-        return [*_turning_forwards(self.reading, self.measured)]
+        return [*self.turning_forwards(self.measured)]
+
+    def turning_forwards(self, measured: MeasuredFrequencies | None) -> "Iterator[OrientedReading]":
+        """Yield the table, read as cosines and sines, with frequencies that are positive as those of all schemes.
+
+        Cosines and sines that are taken for each other turn backwards. So if frequencies are negative, the
+        other function comes first in an added table; otherwise sines are negated or rows are reversed,
+        which is found later.
+        """
+        if measured is None:
+            return
+        slow = measured.values[len(measured.values) // 2 :]
+        if np.median(slow) >= 0:
+            yield OrientedReading(self.reading, measured, self.known)
+            return
+        forwards = measured._replace(values=-measured.values)
+        if self.reading.is_added:
+            yield OrientedReading(self.reading.flipped, forwards, self.known)
+        yield OrientedReading(self.reading, forwards, self.known)
 
 
 @dataclass(frozen=True)
@@ -130,13 +162,17 @@ class OrientedReading:
 
     reading: WaveReading
     measured: MeasuredFrequencies
+    known: Sequence[FrequencySchedule]  # those of vectors in the same file
 
     @cached_property
     def schedules(self) -> list[SchedulePrior]:
-        """The schedules that such frequencies may follow, the plainest first."""
+        """The schedules that such frequencies may follow, the plainest first; a known one is free."""
         reading = self.reading
         if not reading.is_added:
-            return rotary_schedules(self.measured)
+            return [
+                *agreeing_schedules(self.known, self.measured),
+                *rotary_schedules(self.measured),
+            ]
         half = float(reading.pairs)
         if reading.layout == "interleaved":
             half = reading.width / 2  # 2.5 for an odd dim of 5, whose last sine has no cosine.
@@ -176,36 +212,15 @@ class OrientedReading:
         yield from possible_amplitudes(self.measured, numbers, usual)
 
 
-def _turning_forwards(
-    reading: WaveReading, measured: MeasuredFrequencies | None
-) -> Iterator[OrientedReading]:
-    """Yield a table, read as cosines and sines, with frequencies that are positive as those of all schemes.
-
-    Cosines and sines that are taken for each other turn backwards. So if frequencies are negative, the
-    other function comes first in an added table; otherwise sines are negated or rows are reversed,
-    which is found later.
-    """
-    if measured is None:
-        return
-    slow = measured.values[len(measured.values) // 2 :]
-    if np.median(slow) >= 0:
-        yield OrientedReading(reading, measured)
-        return
-    forwards = measured._replace(values=-measured.values)
-    if reading.is_added:
-        yield OrientedReading(reading.flipped, forwards)
-    yield OrientedReading(reading, forwards)
-
-
-def _before_rounded_steps(
-    reading: WaveReading, measured: MeasuredFrequencies | None
-) -> Iterator[OrientedReading]:
+def _before_rounded_steps(subject: MeasuredReading) -> Iterator[OrientedReading]:
     """Yield the frequencies that a table may have had before a step of its computation was rounded to 16 bits.
 
     If all measured ones are bfloat16 (or float16) numbers, each may have been anywhere within half a step
     of them. If positions or angles were rounded, the first rows still show the frequencies: in
     bfloat16, whole numbers up to 256 are exact.
     """
+    reading = subject.reading
+    measured = subject.measured
     candidates: list[MeasuredFrequencies] = []
     if measured is not None:
         for dtype in GRIDS:
@@ -216,7 +231,7 @@ def _before_rounded_steps(
         if first is not None:
             candidates += (first, _before_rounding(first, "bfloat16"))
     for frequencies in candidates:
-        yield from _turning_forwards(reading, frequencies)
+        yield from subject.turning_forwards(frequencies)
 
 
 def _may_have_dtype(measured: MeasuredFrequencies, dtype: str) -> bool:
@@ -269,8 +284,7 @@ def _identify_with_one_mistake(subject: MeasuredReading) -> Explanation | None:
 
 def _identify_with_rounded_steps(subject: MeasuredReading) -> Explanation | None:
     """Return the explanation by a schedule if one step of the computation was rounded to 16 bits."""
-    before_rounding = _before_rounded_steps(subject.reading, subject.measured)
-    return _explain_first(before_rounding, MAX_SCHEDULES, _explain_by_rounded_steps)
+    return _explain_first(_before_rounded_steps(subject), MAX_SCHEDULES, _explain_by_rounded_steps)
 
 
 def _identify_with_damage(subject: MeasuredReading) -> Explanation | None:
@@ -423,9 +437,9 @@ def _at_usual_base(
     llama.cpp multiplies frequencies by a rounded ratio again and again: those of base 1000000 are nearer
     to base 1000002, which is then what was fitted.
     """
-    if not explanation.has_edit(Runtime):
-        return explanation
     fitted = prior.schedule.base
+    if fitted in USUAL_BASES or not explanation.has_edit(Runtime):
+        return explanation
     for base in numbers_near(USUAL_BASES, fitted, SAME_BASE * fitted):
         for scheme in subject.schemes(prior.schedule.having("base", base)):
             return next(_explain_by_runtimes(_case(subject.reading, scheme)), explanation)
