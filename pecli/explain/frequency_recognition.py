@@ -10,12 +10,12 @@ from pecli.explain.catalogue.arithmetic import RoundedSteps
 from pecli.explain.catalogue.coarse_storage import Stored
 from pecli.explain.computation import FREQUENCY_RTOL, TINY
 from pecli.explain.explanation import Explanation
+from pecli.explain.first_choice import explain_by_priors
 from pecli.explain.frequency_schedule import FrequencySchedule, waves_of_schedule
 from pecli.explain.hypotheses import accepted, explain_cases
 from pecli.explain.measure import MeasuredFrequencies
 from pecli.explain.numbers import digits, plain_numbers
 from pecli.explain.schedule_priors import SchedulePrior, rotary_schedules
-from pecli.explain.schedule_search import explain_by_priors
 from pecli.explain.storage import FloatStorage, half_ulp, storages_of
 from pecli.explain.subject import computation_of
 from pecli.explain.tables import case_of, observed_dtype
@@ -32,8 +32,8 @@ SAME_BASE = 1e-6
 """Relative error of a base that follows from frequencies in float32."""
 
 
-def recognise_frequencies(tensors: Mapping[str, Array]) -> Iterator[Explanation]:
-    """Yield the rotary scheme of a vector such as a model's inv_freq: 1, 0.75, 0.56, …
+def recognise_frequencies(tensors: Mapping[str, Array]) -> list[Explanation]:
+    """Return the rotary scheme of a vector such as a model's inv_freq: 1, 0.75, 0.56, …
 
     The schedules that frequencies may follow (a base, a scaling) are tried from plain to elaborate. A
     vector in float64 shows 15 digits of its base, so that base 325029351.4 is preferred to 325030000,
@@ -43,7 +43,7 @@ def recognise_frequencies(tensors: Mapping[str, Array]) -> Iterator[Explanation]
     values = widened(array).reshape(-1)
     is_possible = np.isfinite(values).all() and (values >= 0).all() and values[0] > 0
     if len(values) < MIN_FREQUENCIES or not is_possible:
-        return
+        return []
     dtype = observed_dtype({"values": array})
     measured = MeasuredFrequencies(
         values=values,
@@ -54,9 +54,7 @@ def recognise_frequencies(tensors: Mapping[str, Array]) -> Iterator[Explanation]
     )
     priors = [prior for prior in rotary_schedules(measured) if _is_sure(prior.schedule)]
     exact = EXACT_UNITS * float(half_ulp(values, dtype).max())
-    explanation = explain_by_priors(priors, partial(_explain_by_schedule, values), exact)
-    if explanation is not None:
-        yield explanation
+    return explain_by_priors(priors, partial(_explain_by_schedule, values), exact)
 
 
 def _errors(values: Floats) -> Floats:
@@ -85,13 +83,9 @@ def _plainest_near(base: float) -> float:
     return next(plain_numbers(base, SAME_BASE * base), base)
 
 
-def _explain_by_schedule(values: Floats, prior: SchedulePrior) -> Explanation | None:
-    """Return the first explanation of a vector of frequencies by a schedule."""
-    return next(_explanations_by_schedule(prior.schedule, values), None)
-
-
-def _explanations_by_schedule(schedule: FrequencySchedule, values: Floats) -> Iterator[Explanation]:
+def _explain_by_schedule(values: Floats, prior: SchedulePrior) -> Iterator[Explanation]:
     """Yield explanations of a vector of frequencies by a schedule: as it is, or rounded to 16 or 8 bits."""
+    schedule = prior.schedule
     scheme = scheme_of_waves(waves_of_schedule(schedule, 2 * schedule.pairs, rows=1))
     if scheme is None:
         return

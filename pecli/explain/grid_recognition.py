@@ -5,6 +5,7 @@ ones, all rows at the same place of a column's axis are equal.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 from pecli.explain.catalogue.placements import OtherGridBase, OtherGridSpan
 from pecli.explain.explanation import Explanation
+from pecli.explain.first_choice import explain_by_first
 from pecli.explain.hypotheses import explain_by_kind, explain_cases, with_storages
 from pecli.explain.hypothesis import Case, Mistake
 from pecli.explain.storage import SIGNIFICANT_BITS, half_ulp
@@ -64,24 +66,26 @@ class GridPrior(NamedTuple):
     phasors: Complex
 
 
-def recognise_grid(tensors: Mapping[str, Array]) -> Iterator[Explanation]:
-    """Yield the first scheme on a grid of image patches or video that makes the tables.
+def recognise_grid(tensors: Mapping[str, Array]) -> list[Explanation]:
+    """Return the first scheme on a grid of image patches or video that makes the tables.
 
     A style is how one project (MAE, Flux, DETR, …) divides channels between height and width. All
     styles are first tried as their projects have them, on every grid that the table allows: 3×4,
     4×3, … for 12 rows. Only then are they tried with another base or another span.
     """
-    for reading in _readings(tensors):
-        if not MIN_POINTS <= reading.rows <= MAX_POINTS or not _may_be_on_grid(reading):
-            continue
-        schemes = list(_possible_schemes(reading))
-        for explain in (_explain_by_style, _explain_by_style_with_other_numbers):
-            for scheme in schemes:
-                check_time()
-                explanations = [*explain(reading, scheme)]
-                if explanations:
-                    yield explanations[0]
-                    return
+    return explain_by_first(_readings(tensors), _explain_on_grids)
+
+
+def _explain_on_grids(reading: WaveReading) -> list[Explanation]:
+    """Return the explanation of a table by the first style and grid that make it."""
+    if not MIN_POINTS <= reading.rows <= MAX_POINTS or not _may_be_on_grid(reading):
+        return []
+    schemes = list(_possible_schemes(reading))
+    return explain_by_first(
+        candidates=product((_explain_by_style, _explain_by_style_with_other_numbers), schemes),
+        explain=lambda candidate: candidate[0](reading, candidate[1]),
+        most=1,
+    )
 
 
 def _may_be_on_grid(reading: WaveReading) -> bool:
@@ -142,9 +146,8 @@ def _explain_by_style_with_other_numbers(
     reading: WaveReading, scheme: Positioned
 ) -> Iterator[Explanation]:
     """Yield explanations by the scheme of a style with a base or a span that are solved from the data."""
-    for stored in with_storages(_case(reading, scheme)):
-        for kind in OTHER_NUMBERS:
-            yield from explain_by_kind(stored, kind)
+    for stored, kind in product(with_storages(_case(reading, scheme)), OTHER_NUMBERS):
+        yield from explain_by_kind(stored, kind)
 
 
 def _possible_schemes(reading: WaveReading) -> Iterator[Positioned]:

@@ -3,7 +3,7 @@
 Each recogniser supposes schemes that measurements suggest, and `accept` compares every element with what they make.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import combinations
 
@@ -14,6 +14,7 @@ from pecli.engine.edits import Dtype
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.bias_recognition import recognise_bias
 from pecli.explain.explanation import Explanation, best
+from pecli.explain.first_choice import explain_by_first
 from pecli.explain.frequency_recognition import recognise_frequencies
 from pecli.explain.frequency_schedule import (
     FrequencySchedule,
@@ -52,10 +53,9 @@ def recognise(tensors: Tensors, known: Sequence[FrequencySchedule] = ()) -> list
     with limited():
         check_time()
         real = {name: as_float32(array) for name, array in tensors.items()}
-        for recogniser in _recognisers([*real.values()], known):
-            explanations = [_in_words_of(tensors, found) for found in recogniser(real)]
-            if explanations:
-                return best(explanations)[:MAX_ANSWERS]
+        recognisers = _recognisers([*real.values()], known)
+        recognised = explain_by_first(recognisers, lambda recogniser: recogniser(real))
+        return best(_in_words_of(tensors, found) for found in recognised)[:MAX_ANSWERS]
     return []
 
 
@@ -65,7 +65,7 @@ def schedules_of(schemes: Iterable[Scheme]) -> list[FrequencySchedule]:
     return [schedule_of(waves) for waves in tables if waves is not None]
 
 
-Recogniser = Callable[[Tensors], Iterator[Explanation]]
+Recogniser = Callable[[Tensors], Iterable[Explanation]]
 
 
 def _recognisers(

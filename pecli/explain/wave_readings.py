@@ -121,11 +121,12 @@ class WaveReading:
             form=form,
         )
 
-    def measured_frequencies(self) -> MeasuredFrequencies | None:
-        """Return the frequencies of all pairs; None if the columns are not waves."""
+    def measured_frequencies(self) -> tuple[MeasuredFrequencies, ...]:
+        """Return one measurement of the frequencies of all pairs; none if the columns are not waves."""
         even = self.even
         observed = even.observations
-        return even.waves.measured_frequencies(observed.sample, observed.sampled_rows)
+        measured = even.waves.measured_frequencies(observed.sample, observed.sampled_rows)
+        return () if measured is None else (measured,)
 
 
 Readings = tuple[WaveReading, ...]

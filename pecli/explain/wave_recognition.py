@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import chain, product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from pecli.explain.catalogue.schedule_numbers import USUAL_BASES
 from pecli.explain.catalogue.used_rows import ReversedRows, Wrapped
 from pecli.explain.computation import FLOAT32_FUNCTION, Columns
 from pecli.explain.explanation import Explanation
+from pecli.explain.first_choice import explain_by_first, explain_by_priors
 from pecli.explain.frequency_schedule import FrequencySchedule, waves_of_schedule
 from pecli.explain.hypotheses import (
     accepted,
@@ -36,10 +39,8 @@ from pecli.explain.schedule_priors import (
     rotary_schedules,
     sinusoidal_schedules,
 )
-from pecli.explain.schedule_search import explain_by_priors
 from pecli.explain.storage import half_ulp, rounded_to
 from pecli.explain.subject import computation_of, with_parameter
-from pecli.explain.time_limit import check_time
 from pecli.explain.wave_readings import Readings, WaveReading, wave_readings
 from pecli.explain.wave_tables import scheme_of_waves
 
@@ -84,8 +85,8 @@ ExplainCase = Callable[[WaveReading, Case], Iterable[Explanation]]
 
 def recognise_waves(
     tensors: Mapping[str, Array], known: Sequence[FrequencySchedule] = ()
-) -> Iterator[Explanation]:
-    """Yield the schemes that make tables of cosines and sines, by the first way to read them that has any.
+) -> list[Explanation]:
+    """Return the schemes that make tables of cosines and sines, by the first way to read them that has any.
 
     Tables that are right are tried first, then those with one mistake, then those computed in 16 bits,
     then those of which a part is wrong.
@@ -94,71 +95,94 @@ def recognise_waves(
         tensors: One tensor, or cosines and sines.
         known: Schedules of frequencies that the same file holds as a vector.
     """
-    for readings in wave_readings(tensors):
-        measured_readings = [*_with_frequencies(readings, known)]
-        for identify in IDENTIFIERS:
-            explanations = [*_explanations_of_readings(measured_readings, identify)]
-            if explanations:
-                yield from explanations
-                return
+    return explain_by_first(wave_readings(tensors), partial(_explain_readings, known))
 
 
-def _explanations_of_readings(
-    readings: Iterable["MeasuredReading"],
-    identify: Callable[["MeasuredReading"], Explanation | None],
-) -> Iterator[Explanation]:
-    for reading in readings:
-        check_time()
-        explanation = identify(reading)
-        if explanation is not None:
-            yield explanation
+def _explain_readings(known: Sequence[FrequencySchedule], readings: Readings) -> list[Explanation]:
+    """Return the explanation of each reading of the same columns, by the first attempt that explains any."""
+    tables = [*_with_frequencies(readings, known)]
+
+    def explain(attempt: "Attempt") -> Iterator[Explanation]:
+        return chain.from_iterable(map(attempt.explanations, tables))
+
+    return explain_by_first(ATTEMPTS, explain)
 
 
 def _with_frequencies(
     readings: Readings, known: Sequence[FrequencySchedule]
-) -> Iterator["MeasuredReading"]:
+) -> Iterator["MeasuredTable"]:
     """Yield readings with their frequencies; cosines and sines of one column have the same."""
-    measured = readings[0].measured_frequencies()
+    frequencies = readings[0].measured_frequencies()
     for reading in readings:
         if reading is not readings[0] and not reading.is_alone:
-            measured = reading.measured_frequencies()
-        yield MeasuredReading(reading, measured, known)
+            frequencies = reading.measured_frequencies()
+        yield MeasuredTable(reading, frequencies, known)
 
 
 @dataclass(frozen=True)
-class MeasuredReading:
-    """A reading of tensors, and the frequencies of its pairs; None if the columns are not waves."""
+class MeasuredTable:
+    """A table of cosines and sines, as a reading has them, with the frequencies of its pairs."""
 
     reading: WaveReading
-    measured: MeasuredFrequencies | None
+    frequencies: tuple[MeasuredFrequencies, ...]  # empty if the columns are not waves
     known: Sequence[FrequencySchedule]  # those of vectors in the same file
 
     @cached_property
-    def oriented(self) -> "list[OrientedReading]":
-        return [*self.turning_forwards(self.measured)]
+    def oriented(self) -> "list[OrientedTable]":
+        return [*self.turning_forwards(self.frequencies)]
 
-    def turning_forwards(self, measured: MeasuredFrequencies | None) -> "Iterator[OrientedReading]":
-        """Yield the table, read as cosines and sines, with frequencies that are positive as those of all schemes.
+    def turning_forwards(
+        self, candidates: Iterable[MeasuredFrequencies]
+    ) -> "Iterator[OrientedTable]":
+        """Yield the table with each of some frequencies, turned so that most are positive as in all schemes.
 
         Cosines and sines that are taken for each other turn backwards. So if frequencies are negative, the
         other function comes first in an added table; otherwise sines are negated or rows are reversed,
         which is found later.
         """
-        if measured is None:
-            return
-        slow = measured.values[len(measured.values) // 2 :]
-        if np.median(slow) >= 0:
-            yield OrientedReading(self.reading, measured, self.known)
-            return
-        forwards = measured._replace(values=-measured.values)
-        if self.reading.is_added:
-            yield OrientedReading(self.reading.flipped, forwards, self.known)
-        yield OrientedReading(self.reading, forwards, self.known)
+        for frequencies in candidates:
+            slow = frequencies.values[len(frequencies.values) // 2 :]
+            if np.median(slow) >= 0:
+                yield OrientedTable(self.reading, frequencies, self.known)
+                continue
+            forwards = frequencies._replace(values=-frequencies.values)
+            if self.reading.is_added:
+                yield OrientedTable(self.reading.flipped, forwards, self.known)
+            yield OrientedTable(self.reading, forwards, self.known)
+
+    @property
+    def before_rounded_steps(self) -> "Iterator[OrientedTable]":
+        """The table with frequencies that it may have had before a step was rounded to 16 bits.
+
+        If all measured ones are bfloat16 (or float16) numbers, each may have been anywhere within half a step
+        of them. If positions or angles were rounded, the first rows still show the frequencies: in
+        bfloat16, whole numbers up to 256 are exact.
+        """
+        candidates = []
+        for frequencies, dtype in product(self.frequencies, GRIDS):
+            if _may_have_dtype(frequencies, dtype):
+                candidates.append(_before_rounding(frequencies, dtype))
+        if self.reading.rows > EXACT_ROWS:
+            for exact in self.reading.first_rows(EXACT_ROWS).measured_frequencies():
+                candidates += (exact, _before_rounding(exact, "bfloat16"))
+        return self.turning_forwards(candidates)
+
+
+def _may_have_dtype(measured: MeasuredFrequencies, dtype: str) -> bool:
+    """Return True if all frequencies are numbers of a dtype, within what they may be off."""
+    off = np.abs(rounded_to(measured.values, dtype) - measured.values)
+    return bool(is_noise(off, measured.errors).all())
+
+
+def _before_rounding(measured: MeasuredFrequencies, dtype: str) -> MeasuredFrequencies:
+    """Return frequencies with the errors of a grid."""
+    errors = measured.errors + half_ulp(measured.values, dtype) / GRID_SIGMAS
+    return measured._replace(errors=errors)
 
 
 @dataclass(frozen=True)
-class OrientedReading:
-    """A reading of tensors, and the frequencies of its pairs, most of which are positive."""
+class OrientedTable:
+    """A table of cosines and sines with the frequencies of its pairs, most of which are positive."""
 
     reading: WaveReading
     measured: MeasuredFrequencies
@@ -212,107 +236,10 @@ class OrientedReading:
         yield from possible_amplitudes(self.measured, numbers, usual)
 
 
-def _before_rounded_steps(subject: MeasuredReading) -> Iterator[OrientedReading]:
-    """Yield the frequencies that a table may have had before a step of its computation was rounded to 16 bits.
-
-    If all measured ones are bfloat16 (or float16) numbers, each may have been anywhere within half a step
-    of them. If positions or angles were rounded, the first rows still show the frequencies: in
-    bfloat16, whole numbers up to 256 are exact.
-    """
-    reading = subject.reading
-    measured = subject.measured
-    candidates: list[MeasuredFrequencies] = []
-    if measured is not None:
-        for dtype in GRIDS:
-            if _may_have_dtype(measured, dtype):
-                candidates.append(_before_rounding(measured, dtype))
-    if reading.rows > EXACT_ROWS:
-        first = reading.first_rows(EXACT_ROWS).measured_frequencies()
-        if first is not None:
-            candidates += (first, _before_rounding(first, "bfloat16"))
-    for frequencies in candidates:
-        yield from subject.turning_forwards(frequencies)
-
-
-def _may_have_dtype(measured: MeasuredFrequencies, dtype: str) -> bool:
-    """Return True if all frequencies are numbers of a dtype, within what they may be off."""
-    off = np.abs(rounded_to(measured.values, dtype) - measured.values)
-    return bool(is_noise(off, measured.errors).all())
-
-
-def _before_rounding(measured: MeasuredFrequencies, dtype: str) -> MeasuredFrequencies:
-    """Return frequencies with the errors of a grid."""
-    errors = measured.errors + half_ulp(measured.values, dtype) / GRID_SIGMAS
-    return measured._replace(errors=errors)
-
-
-def _explain_by_schedule(
-    subject: OrientedReading, prior: SchedulePrior, explain: ExplainCase
-) -> Explanation | None:
-    """Return the explanation of a table by one schedule (a rule for all frequencies), if there is one.
-
-    The schedule has no amplitude: the usual ones near the measured amplitude are tried, the likeliest first.
-
-    Args:
-        subject: The table as cosines and sines, and its measured frequencies.
-        prior: A schedule that gives these frequencies, such as base 10000.
-        explain: Yields explanations by a scheme, the best first: some allow a mistake beside the schedule.
-    """
-    reading = subject.reading
-    for scheme in subject.schemes(prior.schedule):
-        for explanation in explain(reading, _case(reading, scheme)):
-            read = explanation.with_suppositions(edits=reading.edits, cost=0.0, doubts=())
-            return _at_usual_base(subject, prior, read)
-    return None
-
-
 def _case(reading: WaveReading, scheme: Positioned) -> Case:
     computation = computation_of(scheme, tuple(reading.tensors))
     case = Case.of(scheme, computation, reading.observations)
     return replace(case, measured=reading.kept)
-
-
-def _identify_right_table(subject: MeasuredReading) -> Explanation | None:
-    """Return the explanation by the plainest schedule, from the position on that the first row has."""
-    return _explain_first(subject.oriented, MAX_SCHEDULES, _explain_from_any_start)
-
-
-def _identify_with_one_mistake(subject: MeasuredReading) -> Explanation | None:
-    """Return the explanation by a schedule and one mistake."""
-    return _explain_first(subject.oriented, MAX_MISTAKEN_SCHEDULES, _explain_by_one_mistake)
-
-
-def _identify_with_rounded_steps(subject: MeasuredReading) -> Explanation | None:
-    """Return the explanation by a schedule if one step of the computation was rounded to 16 bits."""
-    return _explain_first(_before_rounded_steps(subject), MAX_SCHEDULES, _explain_by_rounded_steps)
-
-
-def _identify_with_damage(subject: MeasuredReading) -> Explanation | None:
-    """Return the explanation by a schedule if a small part of the table is wrong."""
-    return _explain_first(subject.oriented, MAX_MISTAKEN_SCHEDULES, _explain_by_damage)
-
-
-IDENTIFIERS = (
-    _identify_right_table,
-    _identify_with_one_mistake,
-    _identify_with_rounded_steps,
-    _identify_with_damage,
-)
-"""Ways to identify a table, in the order in which they are tried."""
-
-
-def _explain_first(
-    subjects: Iterable[OrientedReading], most_schedules: int, explain: ExplainCase
-) -> Explanation | None:
-    """Return the first explanation by one of the plainest schedules of each reading."""
-    for subject in subjects:
-        plainest = subject.schedules[:most_schedules]
-        float32_error = FLOAT32_FUNCTION * max(1.0, subject.measured.amplitude)
-        explain_prior = partial(_explain_by_schedule, subject, explain=explain)
-        explanation = explain_by_priors(plainest, explain_prior, float32_error)
-        if explanation is not None:
-            return explanation
-    return None
 
 
 def _explain_from_any_start(reading: WaveReading, case: Case) -> Iterator[Explanation]:
@@ -430,7 +357,7 @@ def _with_padding_row(reading: WaveReading, scheme: Positioned, start: int) -> I
 
 
 def _at_usual_base(
-    subject: OrientedReading, prior: SchedulePrior, explanation: Explanation
+    subject: OrientedTable, prior: SchedulePrior, explanation: Explanation
 ) -> Explanation:
     """Return the explanation by a usual base, if a runtime computes the table from it; else the given one.
 
@@ -452,3 +379,48 @@ def _explain_by_runtimes(case: Case) -> Iterator[Explanation]:
     for name, scheme in runtimes_of(case.scheme):
         runtime = ComputedByRuntime(names=(name,), scheme=scheme, tensors=tensors)
         yield from accepted([case.supposing(runtime)])
+
+
+class Attempt(NamedTuple):
+    """A way to identify a table: by a schedule, and by what may be wrong with the table beside it."""
+
+    orient: Callable[[MeasuredTable], Iterable[OrientedTable]]
+    """Yields the table with frequencies that it may have."""
+    most_schedules: int
+    """The number of schedules that are tested, the plainest ones."""
+    explain: ExplainCase
+
+    def explanations(self, table: MeasuredTable) -> list[Explanation]:
+        """Return the explanation of a table by the first of its frequencies that lead to one."""
+        return explain_by_first(self.orient(table), self._explain_oriented)
+
+    def _explain_oriented(self, table: OrientedTable) -> list[Explanation]:
+        float32_error = FLOAT32_FUNCTION * max(1.0, table.measured.amplitude)
+        plainest = table.schedules[: self.most_schedules]
+        return explain_by_priors(plainest, partial(self._explain_by_prior, table), float32_error)
+
+    def _explain_by_prior(
+        self, table: OrientedTable, prior: SchedulePrior
+    ) -> Iterator[Explanation]:
+        """Yield explanations of a table by one schedule, with the usual amplitudes near the measured one.
+
+        Each amplitude is a scheme of its own, the likeliest first.
+
+        Args:
+            table: The cosines and sines, and their measured frequencies.
+            prior: A schedule that gives these frequencies, such as base 10000.
+        """
+        reading = table.reading
+        for scheme in table.schemes(prior.schedule):
+            for explanation in self.explain(reading, _case(reading, scheme)):
+                read = explanation.with_suppositions(edits=reading.edits, cost=0.0, doubts=())
+                yield _at_usual_base(table, prior, read)
+
+
+ATTEMPTS = (
+    Attempt(lambda table: table.oriented, MAX_SCHEDULES, _explain_from_any_start),
+    Attempt(lambda table: table.oriented, MAX_MISTAKEN_SCHEDULES, _explain_by_one_mistake),
+    Attempt(lambda table: table.before_rounded_steps, MAX_SCHEDULES, _explain_by_rounded_steps),
+    Attempt(lambda table: table.oriented, MAX_MISTAKEN_SCHEDULES, _explain_by_damage),
+)
+"""Ways to identify a table, in the order in which they are tried: right, with a mistake, in 16 bits, damaged."""
