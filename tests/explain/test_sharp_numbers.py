@@ -116,3 +116,12 @@ def test_a_measurement_is_sharper_than_float32_powers() -> None:
 def test_frequencies_without_a_sharper_error_stay_as_they_are() -> None:
     measured = MeasuredFrequencies(np.ones(3), np.full(3, 1e-6), amplitude=1.0, is_folded=False)
     assert measured.sharpened is measured
+
+
+def test_an_amplitude_is_no_scaling_that_another_file_lacks() -> None:
+    """Tables of amplitude 1.1386 are written as LongRoPE with divisors of 1, which no model has."""
+    tables = waves(10000.0, 32, np.arange(64))
+    in_a = {name: np.float32(1.1386) * array.astype(np.float32) for name, array in tables.items()}
+    result = pecli.diff(in_a, in_dtype(tables, "float32"))
+    (reason,) = result.diagnosis
+    assert reason == "cos, sin: in B, attention factor is 1 (in A 1.1386); exact"
