@@ -113,10 +113,12 @@ def _in_layouts_of_size(
 ) -> Iterator[Candidate]:
     """Yield cosines and sines, or one of them, in every other layout that has so many elements.
 
+    [c0 c1 | s0 s1] becomes c0 s0 c1 s1 (interleaved), pairs (rows, 2, 2) and so on; with sines first as well.
+
     Args:
         size: The number of elements of the found array.
         source: The layout of the expected one, such as halves: [cos | sin].
-        functions: The cosines and the sines in it, or only one of them.
+        functions: The cosines and the sines in it, (rows, frequencies) each, or only one of them.
     """
     for target in starmap(Form, product(SEARCHED, DOUBLINGS)):
         holds_them = target.functions == len(functions) and _size(target, functions[0]) == size

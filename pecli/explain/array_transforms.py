@@ -60,7 +60,10 @@ def explain_pair(name: str, one: Array, other: Array, atol: float) -> Explanatio
 
 
 def explain_rounding(name: str, one: Array, other: Array) -> Explanation | None:
-    """Return that the second array is the first one rounded to its own dtype; None if it is not."""
+    """Return that the second array is the first one rounded to its own dtype; None if it is not.
+
+    0.1 in float32 became 0.09997559 in float16, for example, and so did every other element.
+    """
     dtype = dtype_name(other.dtype)
     if one.shape != other.shape or one.dtype.kind == "c" or dtype not in SIGNIFICANT_BITS:
         return None
@@ -127,9 +130,9 @@ class ArrayPair:
     def _changed_arrays(self) -> Iterator[Candidate]:
         """Yield the expected array, changed in every way in which it may be the found one.
 
-        First come arrays that only lie differently (transposed, repeated, another layout), then
-        these with other values (a factor, a constant per row, another mask), then rows, channels
-        or heads in another order.
+        An expected (64, 32) may have become (32, 64) by a transposition. Arrays that only lie differently
+        (transposed, repeated, another layout) come first, then these with other values (a factor, a
+        constant per row, another mask), then rows, channels or heads in another order.
         """
         arrangements = arranged_as(self.found.shape, self.expected)
         arranged = [each for each in arrangements if _is_complex(each.array) == self.is_complex]
@@ -168,6 +171,9 @@ def _with_damage(case: Case) -> Iterator[Explanation]:
 
 def explain_swapped(pairs: Mapping[str, tuple[Array, Array]], atol: float) -> list[Explanation]:
     """Return that two tensors changed places: `cos` holds the sines, and `sin` the cosines.
+
+    Row 0 of `cos` should hold ones; if it holds zeros, and that of `sin` ones, they are compared
+    crosswise.
 
     Args:
         pairs: The expected and the found array of each tensor, by its name.

@@ -115,8 +115,8 @@ def _explain_by_rules(bias: HeadBias) -> list[Explanation]:
 def _as_heads(array: Array) -> Iterator[HeadBias]:
     """Yield an array as a bias (heads, queries, keys), for every axis that may be the heads.
 
-    A matrix is (heads, keys) for one query, or the reverse. Of four axes, the first two are batch
-    and heads.
+    A matrix (8, 64) is 8 heads of one query with 64 keys, or the transpose. Of four axes
+    (2, 8, 64, 64), the first two are batch and heads, which become 16 heads.
     """
     match array.ndim:
         case 2:
@@ -131,8 +131,9 @@ def _as_heads(array: Array) -> Iterator[HeadBias]:
 def _with_axes_as_heads(array: Array) -> Iterator[HeadBias]:
     """Yield an array of three axes as a bias (heads, queries, keys).
 
-    A query sees at least itself, so that there are at least as many keys as queries. Axes in another
-    order are supposed only if there are as many queries as keys, as there are while a prompt is read.
+    (8, 64, 64) is 8 heads, and (64, 64, 8) has its heads last. A query sees at least itself, so that
+    there are at least as many keys as queries. Axes in another order are supposed only if there are
+    as many queries as keys, as there are while a prompt is read.
 
     The edit is the inverse of the transposition here: it says how (heads, queries, keys) came to lie
     as in the file.
@@ -160,7 +161,7 @@ def _without_copies(bias: HeadBias) -> HeadBias:
         if not np.array_equal(values[heads], first_copy[0]):
             continue
         copies = values.reshape(-1, *first_copy.shape)
-        if all(np.array_equal(first_copy, copy) for copy in copies):
+        if (copies == first_copy).all():
             return HeadBias(first_copy, (Repeated(axis=0, times=len(copies)), *bias.arranged))
     return bias
 
@@ -168,8 +169,9 @@ def _without_copies(bias: HeadBias) -> HeadBias:
 def _possible_forms(values: Array) -> Iterator[str]:
     """Yield the forms of ALiBi, such as causal, that the last query of every head agrees with.
 
-    In its row each bias is a slope times a distance. So the best slope is fitted to each head, and
-    a form is possible if it leaves at most MAX_LEFT of the largest bias.
+    In its row each bias is a slope times a distance: −3/2, −1, −1/2, 0 for a slope of 1/2 and four
+    keys. So the best slope is fitted to each head, and a form is possible if it leaves at most
+    MAX_LEFT of the largest bias.
 
     Args:
         values: The bias, (heads, queries, keys).
@@ -234,7 +236,10 @@ def _schemes_of_rule(rule: str, bias: HeadBias) -> Iterator[Alibi]:
 
 
 def _options_of(bias: HeadBias) -> dict[str, Any]:
-    """Return the parameters of ALiBi that follow from the kind, the shape and the dtype of a tensor."""
+    """Return the parameters of ALiBi that follow from the kind, the shape and the dtype of a tensor.
+
+    A bias (8, 64, 64) has 64 keys: `seq_len` is 64. A vector of slopes has none.
+    """
     options: dict[str, Any] = {"slopes": True}
     if bias.name == "bias":
         options = {"seq_len": bias.keys, "form": bias.form}
@@ -268,7 +273,11 @@ def _explained(bias: HeadBias, scheme: Alibi) -> Iterator[Explanation]:
 def _cases_with_mistakes(
     case: Case, bias: HeadBias, computation: BiasComputation
 ) -> Iterator[Case]:
-    """Yield a bias with each mistake that it may have: in the mask, the sign, both, or the slopes."""
+    """Yield a bias with each mistake that it may have: in the mask, the sign, both, or the slopes.
+
+    +1 instead of −1 one key away is the wrong sign, and −65504 instead of −∞ another mask. Slopes alone
+    have none of them.
+    """
     if bias.name == "slopes":
         return
     masks = [*_masks(widened(bias.values[0]), computation)]
@@ -281,7 +290,14 @@ def _cases_with_mistakes(
 
 
 def _masks(values: Floats, computation: BiasComputation) -> Iterator[BiasMistake]:
-    """Yield another number for the mask, other places of it, and a bias without one."""
+    """Yield another number for the mask, and a bias without one.
+
+    The mask is above the diagonal: if −1e9 is everywhere there, it may be the number.
+
+    Args:
+        values: The bias of one head, (queries, keys).
+        computation: How a right bias is made, with its mask.
+    """
     above = computation.masked
     if not above.any():
         return

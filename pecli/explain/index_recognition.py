@@ -56,7 +56,11 @@ def _is_square(array: Array) -> bool:
 def _explain_by_style(schemes: Iterator[Relative], index: Array) -> Iterator[Explanation]:
     """Yield the explanation by each scheme that makes an index, with those that it may also be.
 
-    Making one row of a scheme is cheap, and leaves few of about a hundred.
+    Making one row of a scheme is cheap, and leaves few of about a hundred to be compared as a whole.
+
+    Args:
+        schemes: Schemes of one style, such as T5 with 32 buckets up to a distance of 128.
+        index: The integers (queries, keys).
     """
     possible = [scheme for scheme in schemes if _has_last_row(scheme, index)]
     for place, scheme in enumerate(possible):
@@ -95,8 +99,9 @@ def _swin_schemes(length: int) -> Iterator[Relative]:
 
 
 def _has_last_row(scheme: Relative, index: Array) -> bool:
-    """Return True if the last query has these keys: one row is soon made, and rejects most
-    settings.
+    """Return True if the last query has these keys: one row is soon made, and rejects most settings.
+
+    The last of 12 T5 queries has distances 11, 10, … 0, whose buckets show how many there are.
     """
     check_time()
     if scheme.grid is None:

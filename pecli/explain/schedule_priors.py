@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -97,13 +98,32 @@ KNOWN_TO = 1e-4
 LARGEST_LOG = 60.0
 """Logarithm of the largest base that is considered."""
 
-BETAS = ((32.0, 1.0), (64.0, 1.0), (16.0, 1.0), (32.0, 2.0), (64.0, 2.0), (16.0, 2.0), (128.0, 1.0))
-"""Values of beta_fast and beta_slow that YaRN is used with, the usual ones first."""
+UNUSUAL_COST = 4 * COST_PER_DIGIT
+"""Cost of limits of YaRN that few models have."""
 
-FREQUENCY_FACTORS = ((1.0, 4.0), (1.0, 2.0), (1.0, 8.0), (2.0, 4.0), (1.0, 16.0), (2.0, 8.0))
-"""Values of low_freq_factor and high_freq_factor that llama3 scaling is used with, the usual ones
-first.
-"""
+BETA_COSTS = {
+    (32.0, 1.0): 0.0,
+    (64.0, 1.0): UNUSUAL_COST,
+    (16.0, 1.0): UNUSUAL_COST,
+    (32.0, 2.0): UNUSUAL_COST,
+    (64.0, 2.0): UNUSUAL_COST,
+    (16.0, 2.0): UNUSUAL_COST,
+    (128.0, 1.0): UNUSUAL_COST,
+}
+"""Values of beta_fast and beta_slow that YaRN is used with, the paper's first, and their costs."""
+
+TRUNCATION_COSTS = {True: 0.0, False: COST_PER_DIGIT}
+"""Values of YaRN's truncate, and their costs: only gpt-oss and its descendants do not truncate."""
+
+LLAMA3_COSTS = {
+    (1.0, 4.0): COST_PER_DIGIT,
+    (1.0, 2.0): COST_PER_DIGIT,
+    (1.0, 8.0): COST_PER_DIGIT,
+    (2.0, 4.0): 2 * COST_PER_DIGIT,
+    (1.0, 16.0): 2 * COST_PER_DIGIT,
+    (2.0, 8.0): 2 * COST_PER_DIGIT,
+}
+"""Values of low_freq_factor and high_freq_factor of llama3 scaling, those of Llama 3.1 first, and their costs."""
 
 SAME_LLAMA3 = (
     "an original length k times as long, with both freq_factors k times as large, is the same"
@@ -146,7 +166,12 @@ def rotary_schedules(measured: MeasuredFrequencies) -> list[SchedulePrior]:
 def sinusoidal_schedules(
     measured: MeasuredFrequencies, halves: tuple[float, ...]
 ) -> list[SchedulePrior]:
-    """Return the schedules of added tables that agree with frequencies, the plainest first."""
+    """Return the schedules of added tables that agree with frequencies, the plainest first.
+
+    Args:
+        measured: The frequencies of a table, one per pair.
+        halves: Denominators of the exponents, the usual one first: 256, 255 and 255.5 for 512 channels.
+    """
     priors = []
     for place, half in enumerate(halves):
         for prior in _added_schedules_on_line(measured, half):
@@ -385,18 +410,12 @@ def _usual_blends(factor: float) -> Iterator[Blend]:
 
     The original length of 8192 is a placeholder: `_agreeing_lengths` tries all usual ones.
     """
-    for low, high in FREQUENCY_FACTORS:
-        cost = COST_PER_DIGIT * digits(high)
-        if low != 1:
-            cost += COST_PER_DIGIT
+    for (low, high), cost in LLAMA3_COSTS.items():
         yield Blend(Llama3(factor, 8192, low, high), cost, SAME_LLAMA3)
-    for truncate in (True, False):
-        for fast, slow in BETAS:
-            cost = 0.0 if (fast, slow) == BETAS[0] else 4 * COST_PER_DIGIT
-            if not truncate:
-                cost += COST_PER_DIGIT
-            scaling = Yarn(8192, factor, beta_fast=fast, beta_slow=slow, truncate=truncate)
-            yield Blend(scaling, cost, SAME_YARN)
+    limits = product(TRUNCATION_COSTS.items(), BETA_COSTS.items())
+    for (truncate, cost_of_truncation), ((fast, slow), cost_of_betas) in limits:
+        scaling = Yarn(8192, factor, beta_fast=fast, beta_slow=slow, truncate=truncate)
+        yield Blend(scaling, cost_of_truncation + cost_of_betas, SAME_YARN)
 
 
 def _llama3_and_yarn_schedules(
@@ -600,7 +619,7 @@ def _are_possible(divisors: Floats) -> bool:
 
 def _are_different_decimals(divisors: Floats, errors: Floats) -> bool:
     """Return True if numbers differ, and may have two decimals, or three if they are known to half
-    of the fourth.
+    of the fourth: 1.0803 ± 0.0001 may be 1.08, and 1.0853 ± 0.0001 has no two decimals.
     """
     if float(np.ptp(divisors)) < SAME_DIVISOR:
         return False

@@ -69,7 +69,15 @@ def with_slices_in_order_of(found: Array, candidate: Candidate) -> Iterator[Cand
 
 
 def _with_slices_along(axis: int, expected: Array, wanted: Array) -> Iterator[Candidate]:
-    """Yield the expected array with its slices along one axis in the order of the wanted one."""
+    """Yield the expected array with its slices along one axis in the order of the wanted one.
+
+    The slices along axis 0 of (64, 32) are 64 rows of 32 numbers, and those along axis 1 are 32 columns.
+
+    Args:
+        axis: The axis to look at, of both arrays.
+        expected: An array without axes of length 1.
+        wanted: Another one with as many axes.
+    """
     sources = np.moveaxis(expected, axis, 0)
     targets = np.moveaxis(wanted, axis, 0)
     if not _can_be_matched(sources, targets):
@@ -90,7 +98,8 @@ def _can_be_matched(sources: Array, targets: Array) -> bool:
 def _reordered(expected: Array, found: Array, slices: Slices) -> Iterator[Candidate]:
     """Yield the expected slices in the order in which they were found, as they are or all negated.
 
-    Found slices that are near to no expected one are padding, if all of them hold one number.
+    Of expected rows a b c d, the found rows d c b a are «reversed», and 0 0 a b c d are «padded» by 2:
+    found slices that are near to no expected one are padding, if all of them hold one number.
 
     Args:
         expected: The slices along the first axis, in their right order.

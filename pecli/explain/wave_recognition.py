@@ -111,7 +111,14 @@ def _explain_readings(known: Sequence[FrequencySchedule], readings: Readings) ->
 def _with_frequencies(
     readings: Readings, known: Sequence[FrequencySchedule]
 ) -> Iterator["MeasuredTable"]:
-    """Yield readings with their frequencies; cosines and sines of one column have the same."""
+    """Yield readings with their frequencies, which are measured once for cosines and sines of one column.
+
+    One matrix is read as cosines alone and as sines alone: both have the frequencies 1, 0.75, 0.56, …
+
+    Args:
+        readings: Ways to read the same columns.
+        known: Schedules of frequencies that the same file holds as a vector.
+    """
     frequencies = readings[0].measured_frequencies()
     for reading in readings:
         if reading is not readings[0] and not reading.is_alone:
@@ -252,16 +259,18 @@ def _explain_from_any_start(reading: WaveReading, case: Case) -> Iterator[Explan
 
 
 def _explain_by_one_mistake(reading: WaveReading, case: Case) -> Iterator[Explanation]:
-    """Yield explanations with one mistake that is none of parameters."""
+    """Yield explanations with one mistake that is none of parameters, such as rows in reverse order.
+
+    Each mistake is supposed in the table as it is, and in numbers rounded to 4 decimals, if it lies on them.
+    """
     kinds = [*ONE_MISTAKE]
     has_two_tensors = tuple(reading.tensors) == ("cos", "sin")
     if not has_two_tensors:
         # A table that is added may begin with either function: that is its reading, not a mistake.
         kinds.remove(SwappedFunctions)
-    for stored in with_storages(case):
-        for kind in kinds:
-            for explanation in explain_by_kind(stored, kind):
-                yield _made_by_scheme(explanation, case.scheme)
+    for stored, kind in product(with_storages(case), kinds):
+        for explanation in explain_by_kind(stored, kind):
+            yield _made_by_scheme(explanation, case.scheme)
 
 
 def _explain_by_damage(reading: WaveReading, case: Case) -> Iterator[Explanation]:
@@ -345,7 +354,10 @@ def _positioned(case: Case) -> Positioned:
 
 
 def _with_padding_row(reading: WaveReading, scheme: Positioned, start: int) -> Iterator[Positioned]:
-    """Yield a scheme from some position on, with the padding row that an added table has."""
+    """Yield a scheme from some position on, with the padding row that an added table has.
+
+    If only row 1 of a table from position 2 on is zeros, position 3 may be `padding_idx`.
+    """
     moved = with_parameter(scheme, "offset", start)
     if reading.is_added:
         observed = reading.observations
