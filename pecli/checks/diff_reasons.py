@@ -12,14 +12,18 @@ from pecli.compare.comparison import Comparison
 from pecli.compare.problems import OtherDtype
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import AnyArray, Array
-from pecli.engine.edits import ONE_FUNCTION, ColumnsWrong, Scaled
+from pecli.engine.edits import ONE_FUNCTION, ColumnsWrong, Parameter, Runtime, Scaled
 from pecli.engine.schemes.scheme import Scheme, holds_several, tensors_by_name
 from pecli.explain import array_transforms, recognition, search, time_limit
 from pecli.explain.explanation import Explanation, merged
+from pecli.explain.wave_tables import has_longrope_for_amplitude
 from pecli.explain.words import FILE_A, sentence
 from pecli.files.tensor_roles import role_of
 
 MAX_EXPLAINED_TABLES = 16  #: tables of one file whose differences are explained
+NO_LONGROPE = Parameter("scaling", "longrope", "none")
+"""The edit of a table that has no LongRoPE where it is expected."""
+
 MIN_ELEMENTS = 8  #: elements of a table whose scheme is searched for
 MAX_NOISE_ULP = 8  #: ULPs that no transform would leave
 
@@ -226,7 +230,22 @@ def _find_other_parameters(
     names = tables_of_a.names()
     tables = {key: in_b[name] for key, name in names.items()}
     for explanation in search.explain(scheme, tables, tolerance.atol):
-        yield explanation.renamed(names[key] for key in explanation.tensors)
+        if not has_longrope_for_amplitude(scheme):
+            yield explanation.renamed(names[key] for key in explanation.tensors)
+        elif not explanation.has_edit(Runtime):  # A has no LongRoPE that a runtime could ignore.
+            found = _with_attention_factor(explanation, scheme)
+            yield found.renamed(names[key] for key in found.tensors)
+
+
+def _with_attention_factor(explanation: Explanation, scheme: Scheme) -> Explanation:
+    """Return an explanation that names the attention factor 1, where it has a scaling that A does not have.
+
+    A table of amplitude 1.1386 is recognised as LongRoPE with divisors of 1 and that attention factor.
+    """
+    if NO_LONGROPE not in explanation.edits:
+        return explanation
+    factor = Parameter("attention_factor", scheme.attention_factor_value(), 1.0)
+    return explanation.without(NO_LONGROPE).beside(factor)
 
 
 class _Recognised(NamedTuple):

@@ -1,8 +1,9 @@
 """Identification of a table that nothing is known of, or of a file of them."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,8 @@ from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.description import MAX_FULL_READ, describe
 from pecli.explain.explanation import Explanation
-from pecli.explain.recognition import groups, recognise
+from pecli.explain.frequency_schedule import FrequencySchedule
+from pecli.explain.recognition import groups, is_vector, recognise, schedules_of
 from pecli.explain.time_limit import time_limit
 from pecli.explain.unfinished import are_angles
 from pecli.explain.words import (
@@ -166,12 +168,9 @@ def identify_tensors(file: str, tensors: Mapping[str, Array]) -> Identification:
         advice = f"no name speaks of positions: name one, as {file or 'FILE'}:NAME"
         description = f"it holds {len(tensors)} tensors, and {advice}"
         return Identification(file=file, matches=(), description=(description,))
-    matches: list[Match] = []
-    sentences: list[str] = []
-    for group in groups({name: tensors[name] for name in names}):
-        identified = _identify_group(group)
-        matches += identified.matches
-        sentences += identified.description
+    identified = _identify_groups(groups({name: tensors[name] for name in names}))
+    matches = chain.from_iterable(group.matches for group in identified)
+    sentences = chain.from_iterable(group.description for group in identified)
     return Identification(
         file=file, matches=tuple(_merge_matches(matches)), description=tuple(sentences)
     )
@@ -191,35 +190,63 @@ class _IdentifiedGroup(NamedTuple):
     description: list[str]
 
 
-def _identify_group(group: Mapping[str, Array]) -> _IdentifiedGroup:
+def _identify_groups(groups_of_file: Sequence[Mapping[str, Array]]) -> list[_IdentifiedGroup]:
+    """Find the schemes of all groups of a file, vectors of frequencies first.
+
+    Their numbers are sharper than those that tables show: `inv_freq` in float64 has 15 digits of a
+    base, of which cosines in bfloat16 show four.
+    """
+    known: list[FrequencySchedule] = []
+    identified: dict[int, _IdentifiedGroup] = {}
+    for number, group in sorted(enumerate(groups_of_file), key=lambda item: _is_table(item[1])):
+        identified[number] = _identify_group(group, known)
+        if not _is_table(group):
+            known += schedules_of(match.scheme for match in identified[number].matches)
+    return [identified[number] for number in range(len(identified))]
+
+
+def _is_table(group: Mapping[str, Array]) -> bool:
+    """Return True unless a group is one vector, such as `inv_freq`."""
+    return not all(map(is_vector, group.values()))
+
+
+def _identify_group(
+    group: Mapping[str, Array], known: Sequence[FrequencySchedule]
+) -> _IdentifiedGroup:
     """Find the scheme of tensors that belong together, such as `cos` and `sin` of one module.
 
     If no scheme makes them together, each is identified by itself. A tensor that no scheme makes is
     described: «pe: 64 × 8, float64, from -1 to 1, std 0.71». All of this shares one time limit.
     """
     with time_limit():
-        together = _find_first_matches(group)
+        together = _find_first_matches(group, known)
         if together:
             return _IdentifiedGroup(together, [])
         matches: list[Match] = []
         description: list[str] = []
         for name, array in group.items():
-            alone = _find_first_matches({name: array}) if len(group) > 1 else []
+            alone = _find_first_matches({name: array}, known) if len(group) > 1 else []
             matches += alone
             if not alone:
                 description += describe(name, array)
         return _IdentifiedGroup(matches, description)
 
 
-def _find_first_matches(group: Mapping[str, Array]) -> list[Match]:
+def _find_first_matches(
+    group: Mapping[str, Array], known: Sequence[FrequencySchedule]
+) -> list[Match]:
     """Return the matches of the first way to read tensors that has any; none for empty tensors.
 
     A vector of 8192 numbers has none as it is, and one as 128 rows of 64 cosines.
+
+    Args:
+        group: The tensors, by name.
+        known: The schedules of vectors in the same file.
     """
     if not all(array.size for array in group.values()):
         return []
     for tensors in _find_ways_to_read(group):
-        matches = _find_matching_schemes(tensors)
+        matches = _find_matching_schemes(tensors, known)
         if matches:
             return matches
     return []
@@ -242,25 +269,29 @@ def _find_ways_to_read(group: Mapping[str, Array]) -> Iterator[Mapping[str, Arra
         yield {name: array.reshape(-1, width) for name, array in group.items()}
 
 
-def _find_matching_schemes(group: Mapping[str, Array]) -> list[Match]:
+def _find_matching_schemes(
+    group: Mapping[str, Array], known: Sequence[FrequencySchedule]
+) -> list[Match]:
     """Return the schemes that make some tensors; those that runtimes compute, if there are any.
 
     `freqs_cis` may hold a sinusoidal table by its values, but the name means a rotation.
     """
-    matches = _recognise_schemes(group)
+    matches = _recognise_schemes(group, known)
     if any(role_of(name) == "both" for name in group):
         matches.sort(key=lambda match: match.scheme.applied_as != "rotation")
     by_runtime = [match for match in matches if match.runtimes]
     return by_runtime or matches
 
 
-def _recognise_schemes(group: Mapping[str, Array]) -> list[Match]:
+def _recognise_schemes(
+    group: Mapping[str, Array], known: Sequence[FrequencySchedule]
+) -> list[Match]:
     """Return the schemes that make some tensors, or the functions of their angles."""
-    matches = [_make_match(explanation) for explanation in recognise(group)]
+    matches = [_make_match(explanation) for explanation in recognise(group, known)]
     if matches or len(group) > 1:
         return matches
     ((name, array),) = group.items()
-    return _match_angles(name, array)
+    return _match_angles(name, array, known)
 
 
 def _make_match(explanation: Explanation) -> Match:
@@ -288,7 +319,7 @@ def _make_match(explanation: Explanation) -> Match:
     )
 
 
-def _match_angles(name: str, array: Array) -> list[Match]:
+def _match_angles(name: str, array: Array, known: Sequence[FrequencySchedule]) -> list[Match]:
     """Return the schemes of a table that holds angles (position × frequency), not their cosines.
 
     Some programs store `freqs` (L, d/2) and take cosines and sines of it later. So both are
@@ -304,7 +335,7 @@ def _match_angles(name: str, array: Array) -> list[Match]:
         "sin": np.sin(angles).astype(array.dtype),
     }
     matches = []
-    for match in _find_matching_schemes(functions):
+    for match in _find_matching_schemes(functions, known):
         edits = (Incomplete("angles"), *match.edits)
         matches.append(replace(match, tensors=(name,), edits=edits))
     return matches

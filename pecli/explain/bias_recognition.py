@@ -1,7 +1,9 @@
 """Identification of ALiBi's biases: slopes are measured, a rule supposed, and the bias made again."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,13 +22,13 @@ from pecli.explain.catalogue.biases import (
     near_max_bias,
 )
 from pecli.explain.explanation import Explanation
+from pecli.explain.first_choice import explain_by_first
 from pecli.explain.hypotheses import accepted, explain_cases
 from pecli.explain.hypothesis import Case
 from pecli.explain.numbers import digits
 from pecli.explain.observations import Observations
 from pecli.explain.storage import SIGNIFICANT_BITS
 from pecli.explain.tables import observed_dtype
-from pecli.explain.time_limit import check_time
 
 FORMS_OF_MATRICES = ("causal", "symmetric")
 FORMS_OF_ROWS = ("key", "key-last")
@@ -54,42 +56,67 @@ FAR = 1e4
 
 
 class HeadBias(NamedTuple):
-    """A bias of all heads, (heads, queries, keys), and how it lies in the file."""
+    """A bias of all heads, (heads, queries, keys), or their slopes, (heads, 1, 1)."""
 
     values: Array
     arranged: tuple[Edit, ...] = ()
+    """Edits that say how it lies in the file."""
+    form: str = "symmetric"
+    """The distances by which slopes are multiplied, such as causal; slopes alone have none."""
+
+    @property
+    def keys(self) -> int:
+        return int(self.values.shape[2])
+
+    @property
+    def name(self) -> str:
+        """The scheme's name for the tensor."""
+        return "bias" if self.keys > 1 else "slopes"
+
+    def measured_slopes(self) -> Floats:
+        """Return the slope of each head: of a bias, from the row of its last query."""
+        distances = np.ones(1)
+        if self.name == "bias":
+            distances = multiples_of(self.form, queries=1, keys=self.keys).values[0]
+        return _slopes(_biases(self.values[:, -1]), distances)
 
 
-def recognise_bias(tensors: Mapping[str, Array]) -> Iterator[Explanation]:
-    """Yield the ALiBi scheme of an attention bias (heads, queries, keys), or of a vector of slopes.
+def recognise_bias(tensors: Mapping[str, Array]) -> list[Explanation]:
+    """Return the ALiBi scheme of an attention bias (heads, queries, keys), or of a vector of slopes.
 
     Nothing is known of the tensor: every axis that may be the heads is tried, then every form of
-    the distances, then every rule for the slopes. The first scheme that makes the numbers is
-    yielded.
+    the distances, then every rule for the slopes. The first scheme that makes the numbers is the
+    answer.
     """
     (array,) = tensors.values()
     if array.dtype.kind == "c":
-        return
+        return []
     shape = [size for size in array.shape if size != 1]
     if len(shape) == 1:
-        yield from _first_by_rule("slopes", HeadBias(array.reshape(-1, 1, 1)), "symmetric")
-        return
-    for bias in _as_heads(array.reshape(shape)):
+        return _explain_by_rules(HeadBias(array.reshape(-1, 1, 1)))
+    return explain_by_first(_with_forms(_as_heads(array.reshape(shape))), _explain_by_rules)
+
+
+def _with_forms(biases: Iterable[HeadBias]) -> Iterator[HeadBias]:
+    """Yield biases with each form of ALiBi that they may have, such as causal."""
+    for bias in biases:
         if not MIN_HEADS <= len(bias.values) <= MAX_HEADS:
             continue  # A table of 65,536 rows is not a bias, and would be copied ten times below.
         for form in _possible_forms(bias.values):
-            check_time()
-            explanations = [*_first_by_rule("bias", bias, form)]
-            if explanations:
-                yield from explanations
-                return
+            yield bias._replace(form=form)
+
+
+def _explain_by_rules(bias: HeadBias) -> list[Explanation]:
+    """Return the explanation by the first rule and max_bias that make a bias."""
+    schemes = chain.from_iterable(_schemes_of_rule(rule, bias) for rule in RULES)
+    return explain_by_first(schemes, partial(_explained, bias), most=1)
 
 
 def _as_heads(array: Array) -> Iterator[HeadBias]:
     """Yield an array as a bias (heads, queries, keys), for every axis that may be the heads.
 
-    A matrix is (heads, keys) for one query, or the reverse. Of four axes, the first two are batch
-    and heads.
+    A matrix (8, 64) is 8 heads of one query with 64 keys, or the transpose. Of four axes
+    (2, 8, 64, 64), the first two are batch and heads, which become 16 heads.
     """
     match array.ndim:
         case 2:
@@ -104,8 +131,9 @@ def _as_heads(array: Array) -> Iterator[HeadBias]:
 def _with_axes_as_heads(array: Array) -> Iterator[HeadBias]:
     """Yield an array of three axes as a bias (heads, queries, keys).
 
-    A query sees at least itself, so that there are at least as many keys as queries. Axes in another
-    order are supposed only if there are as many queries as keys, as there are while a prompt is read.
+    (8, 64, 64) is 8 heads, and (64, 64, 8) has its heads last. A query sees at least itself, so that
+    there are at least as many keys as queries. Axes in another order are supposed only if there are
+    as many queries as keys, as there are while a prompt is read.
 
     The edit is the inverse of the transposition here: it says how (heads, queries, keys) came to lie
     as in the file.
@@ -133,7 +161,7 @@ def _without_copies(bias: HeadBias) -> HeadBias:
         if not np.array_equal(values[heads], first_copy[0]):
             continue
         copies = values.reshape(-1, *first_copy.shape)
-        if all(np.array_equal(first_copy, copy) for copy in copies):
+        if (copies == first_copy).all():
             return HeadBias(first_copy, (Repeated(axis=0, times=len(copies)), *bias.arranged))
     return bias
 
@@ -141,8 +169,9 @@ def _without_copies(bias: HeadBias) -> HeadBias:
 def _possible_forms(values: Array) -> Iterator[str]:
     """Yield the forms of ALiBi, such as causal, that the last query of every head agrees with.
 
-    In its row each bias is a slope times a distance. So the best slope is fitted to each head, and
-    a form is possible if it leaves at most MAX_LEFT of the largest bias.
+    In its row each bias is a slope times a distance: −3/2, −1, −1/2, 0 for a slope of 1/2 and four
+    keys. So the best slope is fitted to each head, and a form is possible if it leaves at most
+    MAX_LEFT of the largest bias.
 
     Args:
         values: The bias, (heads, queries, keys).
@@ -183,87 +212,75 @@ def _slopes(last: Floats, multiples: Floats) -> Floats:
     return np.asarray(np.nansum(known * last, axis=1) / np.maximum(power, 1e-300))
 
 
-def _first_by_rule(name: str, bias: HeadBias, form: str) -> Iterator[Explanation]:
-    """Yield the explanation by the first rule and max_bias that make a bias."""
-    for rule in RULES:
-        for scheme in _schemes_of_rule(rule, name, bias.values, form):
-            for explanation in _explained(name, bias, scheme):
-                yield explanation.made_by(scheme)
-                return
-
-
-def _schemes_of_rule(rule: str, name: str, values: Array, form: str) -> Iterator[Alibi]:
+def _schemes_of_rule(rule: str, bias: HeadBias) -> Iterator[Alibi]:
     """Yield ALiBi with the usual max_bias of 8, and with the one that follows from measured slopes.
 
     The slopes of 8 heads are 1/2, 1/4, … 1/256 = 2^−8. If the last one is 2^−16, max_bias is 16.
 
     Args:
         rule: The rule for numbers of heads that are no powers of two: paper or naive.
-        name: The kind of tensor: bias or slopes.
-        values: The tensor, (heads, queries, keys).
-        form: The form of the distances, such as causal; slopes have none.
+        bias: The tensor, (heads, queries, keys).
     """
-    heads = len(values)
+    heads = len(bias.values)
     if not MIN_HEADS <= heads <= MAX_HEADS:
         return
     try:
-        usual = Alibi(heads, rule=rule, **_options_of(name, values, form))
+        usual = Alibi(heads, rule=rule, **_options_of(bias))
     except ParameterError:
         return
     yield usual
-    for max_bias in near_max_bias(np.abs(_measured_slopes(name, values, form)), rule):
+    for max_bias in near_max_bias(np.abs(bias.measured_slopes()), rule):
         is_plain = max_bias >= 1 and digits(max_bias) <= MAX_DIGITS
         if is_plain and max_bias != usual.max_bias:
             yield replace(usual, max_bias=max_bias)
 
 
-def _options_of(name: str, values: Array, form: str) -> dict[str, Any]:
-    """Return the parameters of ALiBi that follow from the kind, the shape and the dtype of a tensor."""
-    _, _, keys = values.shape
+def _options_of(bias: HeadBias) -> dict[str, Any]:
+    """Return the parameters of ALiBi that follow from the kind, the shape and the dtype of a tensor.
+
+    A bias (8, 64, 64) has 64 keys: `seq_len` is 64. A vector of slopes has none.
+    """
     options: dict[str, Any] = {"slopes": True}
-    if name == "bias":
-        options = {"seq_len": keys, "form": form}
-    dtype = dtype_name(values.dtype)
+    if bias.name == "bias":
+        options = {"seq_len": bias.keys, "form": bias.form}
+    dtype = dtype_name(bias.values.dtype)
     if dtype in SIGNIFICANT_BITS:
         options["dtype"] = dtype
     return options
 
 
-def _measured_slopes(name: str, values: Array, form: str) -> Floats:
-    """Return the slope of each head: of a bias, from the row of its last query."""
-    _, _, keys = values.shape
-    distances = np.ones(1)
-    if name == "bias":
-        distances = multiples_of(form, queries=1, keys=keys).values[0]
-    return _slopes(_biases(values[:, -1]), distances)
-
-
-def _explained(name: str, bias: HeadBias, scheme: Alibi) -> Iterator[Explanation]:
+def _explained(bias: HeadBias, scheme: Alibi) -> Iterator[Explanation]:
     """Yield explanations of a bias by a scheme: as it is, then with known mistakes in it.
 
     Those are the wrong sign, another mask or none, and slopes that were rounded to 16 bits.
 
     Args:
-        name: The kind of tensor: bias or slopes.
         bias: The tensor, (heads, queries, keys), and how it lies in the file.
         scheme: The scheme that is supposed to have made it.
     """
-    computation = BiasComputation.of(scheme, name)
-    matrix = bias.values.reshape(-1, bias.values.shape[-1])  # (heads · queries, keys)
-    observations = Observations({name: matrix}, observed_dtype({name: matrix}))
+    computation = BiasComputation.of(scheme, bias.name)
+    matrix = bias.values.reshape(-1, bias.keys)  # (heads · queries, keys)
+    observations = Observations({bias.name: matrix}, observed_dtype({bias.name: matrix}))
     if computation.rows != len(matrix):
         return  # (6, 63, 64) lacks a query, and (6, 64, 64) is expected of 64 keys.
     case = Case.of(scheme, computation, observations, bias.arranged)
-    yield from explain_cases([case], 0.0, most_mistakes=0)
-    if name == "bias":
-        yield from accepted(_cases_with_mistakes(case, bias.values[0], computation))
+    as_they_are = explain_cases([case], 0.0, most_mistakes=0)
+    with_mistakes = accepted(_cases_with_mistakes(case, bias, computation))
+    for explanation in chain(as_they_are, with_mistakes):
+        yield explanation.made_by(scheme)
 
 
 def _cases_with_mistakes(
-    case: Case, first_head: Array, computation: BiasComputation
+    case: Case, bias: HeadBias, computation: BiasComputation
 ) -> Iterator[Case]:
-    """Yield a bias with each mistake that it may have: in the mask, the sign, both, or the slopes."""
-    masks = [*_masks(widened(first_head), computation)]
+    """Yield a bias with each mistake that it may have: in the mask, the sign, both, or the slopes.
+
+    +1 instead of −1 one key away is the wrong sign, and −65504 instead of −∞ another mask. Slopes alone
+    have none of them.
+    """
+    if bias.name == "slopes":
+        return
+    masks = [*_masks(widened(bias.values[0]), computation)]
     yield from map(case.supposing, masks)
     negated = case.supposing(NegatedBias())
     yield negated
@@ -273,7 +290,14 @@ def _cases_with_mistakes(
 
 
 def _masks(values: Floats, computation: BiasComputation) -> Iterator[BiasMistake]:
-    """Yield another number for the mask, other places of it, and a bias without one."""
+    """Yield another number for the mask, and a bias without one.
+
+    The mask is above the diagonal: if −1e9 is everywhere there, it may be the number.
+
+    Args:
+        values: The bias of one head, (queries, keys).
+        computation: How a right bias is made, with its mask.
+    """
     above = computation.masked
     if not above.any():
         return

@@ -85,8 +85,8 @@ def _is_expressible(computation: WaveComputation, schedule: FrequencySchedule) -
 
 
 def _phasors_of_tables(tables: Mapping[str, Array]) -> Complex:
-    """Return cos + i·sin of compact rotary tables, or of a sinusoidal one with cosines in its first
-    half.
+    """Return cos + i·sin (rows, pairs) of compact rotary tables, or of a sinusoidal one with cosines in its
+    first half: a row [c0 c1 | s0 s1] becomes c0 + i·s0, c1 + i·s1.
     """
     if "pe" in tables:
         cos, sin = np.split(widened(tables["pe"]), 2, axis=1)
@@ -99,7 +99,8 @@ def _phasors_of_tables(tables: Mapping[str, Array]) -> Complex:
 def _scheme_of_schedule(schedule: FrequencySchedule, amplitude: float) -> Scheme | None:
     """Return a scheme with the frequencies of a schedule, one column per pair for each function.
 
-    All pairs rotate in it: which ones do is no part of the frequencies.
+    A rotary scheme cannot multiply positions by 0.5, but a sinusoidal one can: it is taken if there is no
+    rotary one. All pairs rotate in it: which ones do is no part of the frequencies.
     """
     every_pair = replace(schedule, rotating=None)
     waves = waves_of_schedule(every_pair, 2 * schedule.pairs, rows=1)._replace(amplitude=amplitude)

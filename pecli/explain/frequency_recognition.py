@@ -1,6 +1,7 @@
 """Identification of vectors of rotary frequencies."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 import numpy as np
 
@@ -9,44 +10,51 @@ from pecli.explain.catalogue.arithmetic import RoundedSteps
 from pecli.explain.catalogue.coarse_storage import Stored
 from pecli.explain.computation import FREQUENCY_RTOL, TINY
 from pecli.explain.explanation import Explanation
+from pecli.explain.first_choice import explain_by_priors
 from pecli.explain.frequency_schedule import FrequencySchedule, waves_of_schedule
 from pecli.explain.hypotheses import accepted, explain_cases
 from pecli.explain.measure import MeasuredFrequencies
 from pecli.explain.numbers import digits, plain_numbers
-from pecli.explain.schedule_priors import rotary_schedules
-from pecli.explain.storage import FloatStorage, storages_of
+from pecli.explain.schedule_priors import SchedulePrior, rotary_schedules
+from pecli.explain.storage import FloatStorage, half_ulp, storages_of
 from pecli.explain.subject import computation_of
-from pecli.explain.tables import case_of
-from pecli.explain.time_limit import check_time
+from pecli.explain.tables import case_of, observed_dtype
 from pecli.explain.wave_recognition import GRID_SIGMAS
 from pecli.explain.wave_tables import scheme_of_waves
 
 MIN_FREQUENCIES = 6
 """Elements of a vector that may be frequencies: fewer numbers lie on some schedule by chance."""
 
+EXACT_UNITS = 4.0
+"""Half units of the last place by which powers of different libraries differ."""
+
 SAME_BASE = 1e-6
 """Relative error of a base that follows from frequencies in float32."""
 
 
-def recognise_frequencies(tensors: Mapping[str, Array]) -> Iterator[Explanation]:
-    """Yield the rotary scheme of a vector such as a model's inv_freq: 1, 0.75, 0.56, …
+def recognise_frequencies(tensors: Mapping[str, Array]) -> list[Explanation]:
+    """Return the rotary scheme of a vector such as a model's inv_freq: 1, 0.75, 0.56, …
 
-    The schedules that frequencies may follow (a base, a scaling) are tried from plain to elaborate; the
-    first whose numbers are those of the vector is yielded.
+    The schedules that frequencies may follow (a base, a scaling) are tried from plain to elaborate. A
+    vector in float64 shows 15 digits of its base, so that base 325029351.4 is preferred to 325030000,
+    which would do in float32.
     """
     (array,) = tensors.values()
     values = widened(array).reshape(-1)
     is_possible = np.isfinite(values).all() and (values >= 0).all() and values[0] > 0
     if len(values) < MIN_FREQUENCIES or not is_possible:
-        return
-    measured = MeasuredFrequencies(values, _errors(values), amplitude=1.0, is_folded=False)
-    for prior in rotary_schedules(measured):
-        check_time()
-        if not _is_sure(prior.schedule):
-            continue
-        for explanation in _explanations_by_schedule(prior.schedule, values):
-            yield explanation.with_suppositions(edits=(), cost=prior.cost, doubts=prior.open)
-            return
+        return []
+    dtype = observed_dtype({"values": array})
+    measured = MeasuredFrequencies(
+        values=values,
+        errors=_errors(values),
+        amplitude=1.0,
+        is_folded=False,
+        sharp_errors=half_ulp(values, dtype) + TINY,
+    )
+    priors = [prior for prior in rotary_schedules(measured) if _is_sure(prior.schedule)]
+    exact = EXACT_UNITS * float(half_ulp(values, dtype).max())
+    return explain_by_priors(priors, partial(_explain_by_schedule, values), exact)
 
 
 def _errors(values: Floats) -> Floats:
@@ -66,13 +74,18 @@ def _is_sure(schedule: FrequencySchedule) -> bool:
     The frequencies b^(−i/half) are those of the base b^(1 − 1/half) with exponents over half − 1. With
     32 frequencies, base 13459.6 is base 10000 like this: such a vector belongs to a sinusoidal table.
     """
-    other_base = schedule.base ** (1 - 1 / schedule.half)
-    plainest = next(plain_numbers(other_base, SAME_BASE * other_base), other_base)
-    return digits(schedule.base) <= digits(plainest) + 2
+    base = _plainest_near(schedule.base)
+    other_base = _plainest_near(schedule.base ** (1 - 1 / schedule.half))
+    return digits(base) <= digits(other_base) + 2
 
 
-def _explanations_by_schedule(schedule: FrequencySchedule, values: Floats) -> Iterator[Explanation]:
+def _plainest_near(base: float) -> float:
+    return next(plain_numbers(base, SAME_BASE * base), base)
+
+
+def _explain_by_schedule(values: Floats, prior: SchedulePrior) -> Iterator[Explanation]:
     """Yield explanations of a vector of frequencies by a schedule: as it is, or rounded to 16 or 8 bits."""
+    schedule = prior.schedule
     scheme = scheme_of_waves(waves_of_schedule(schedule, 2 * schedule.pairs, rows=1))
     if scheme is None:
         return

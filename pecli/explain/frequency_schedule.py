@@ -94,7 +94,8 @@ class FrequencySchedule:
     def having(self, name: str, value: Any) -> "FrequencySchedule":
         """Return the schedule with another value of one parameter, its own or its scaling's.
 
-        A scaling without that parameter stays as it is: two mistakes may exclude each other.
+        `having("base", 500000.0)` changes the base, and `having("factor", 8.0)` the factor of YaRN. A scaling
+        without that parameter stays as it is: two mistakes may exclude each other.
         """
         if isinstance(self.value(name), int) and value == round(value):
             value = int(value)  # LongRoPE's attention factor needs lengths that are integers.
@@ -113,7 +114,10 @@ _SCHEDULE_FIELDS = frozenset(field.name for field in fields(FrequencySchedule))
 
 
 def schedule_of(waves: WaveTable) -> FrequencySchedule:
-    """Return the schedule of a scheme's frequencies."""
+    """Return the schedule of a scheme's frequencies.
+
+    A table of 64 channels has 32 pairs. One of 5 interleaved channels has 3: s0 c0 s1 c1 s2.
+    """
     pairs = max(1, waves.dim // 2)
     if not waves.separate and waves.layout == "interleaved":
         pairs = max(1, (waves.dim + 1) // 2)
@@ -127,6 +131,14 @@ def fit_parameter(
 ) -> Fit | None:
     """Return the value of one number of a schedule for which it gives the measured frequencies; None if
     none does.
+
+    Frequencies 1, 0.1, 0.01 and 0.001 lead to the base 10000, if the schedule has four pairs.
+
+    Args:
+        schedule: The schedule, of which all other numbers stay.
+        name: The number: «base», or «factor» of its scaling.
+        measured: The frequencies of a table, one per pair.
+        starts: First guesses of the number.
     """
 
     def frequencies(value: float) -> Floats:

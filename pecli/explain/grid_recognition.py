@@ -5,6 +5,7 @@ ones, all rows at the same place of a column's axis are equal.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 from pecli.explain.catalogue.placements import OtherGridBase, OtherGridSpan
 from pecli.explain.explanation import Explanation
+from pecli.explain.first_choice import explain_by_first
 from pecli.explain.hypotheses import explain_by_kind, explain_cases, with_storages
 from pecli.explain.hypothesis import Case, Mistake
 from pecli.explain.storage import SIGNIFICANT_BITS, half_ulp
@@ -51,6 +53,17 @@ ROWS_ELEMENTS = 1 << 20
 KNOWN_AXES = ((16, 56, 56), (32, 48, 48), (32, 112, 112), (16, 24, 24), (8, 28, 28))
 """Channels of time, height and width in models that do not take the shares of their style."""
 
+StyleAndChannels = tuple[GridStyle, tuple[int, ...] | None]
+"""A style, and the channels per axis if they are not the style's own."""
+
+STYLES_OF_ADDED: tuple[StyleAndChannels, ...] = tuple((style, None) for style in ADDED.values())
+STYLES_OF_ROTARY: tuple[StyleAndChannels, ...] = (
+    *((style, None) for style in ROTARY.values()),
+    *(
+        (ROTARY["flux"], channels) for channels in KNOWN_AXES
+    ),  # These models lay them out as Flux does.
+)
+
 OTHER_NUMBERS: tuple[type[Mistake], ...] = (OtherGridBase, OtherGridSpan)
 """Numbers of a style that are solved from the data."""
 
@@ -64,24 +77,29 @@ class GridPrior(NamedTuple):
     phasors: Complex
 
 
-def recognise_grid(tensors: Mapping[str, Array]) -> Iterator[Explanation]:
-    """Yield the first scheme on a grid of image patches or video that makes the tables.
+def recognise_grid(tensors: Mapping[str, Array]) -> list[Explanation]:
+    """Return the first scheme on a grid of image patches or video that makes the tables.
 
     A style is how one project (MAE, Flux, DETR, …) divides channels between height and width. All
     styles are first tried as their projects have them, on every grid that the table allows: 3×4,
     4×3, … for 12 rows. Only then are they tried with another base or another span.
     """
-    for reading in _readings(tensors):
-        if not MIN_POINTS <= reading.rows <= MAX_POINTS or not _may_be_on_grid(reading):
-            continue
-        schemes = list(_possible_schemes(reading))
-        for explain in (_explain_by_style, _explain_by_style_with_other_numbers):
-            for scheme in schemes:
-                check_time()
-                explanations = [*explain(reading, scheme)]
-                if explanations:
-                    yield explanations[0]
-                    return
+    return explain_by_first(_readings(tensors), _explain_on_grids)
+
+
+def _explain_on_grids(reading: WaveReading) -> list[Explanation]:
+    """Return the explanation of a table by the first style and grid that make it.
+
+    Each of 12 rows has 64 columns, say: schemes on 3×4 and 4×3 points are compared with all of them.
+    """
+    if not MIN_POINTS <= reading.rows <= MAX_POINTS or not _may_be_on_grid(reading):
+        return []
+    schemes = list(_possible_schemes(reading))
+    return explain_by_first(
+        candidates=product((_explain_by_style, _explain_by_style_with_other_numbers), schemes),
+        explain=lambda candidate: candidate[0](reading, candidate[1]),
+        most=1,
+    )
 
 
 def _may_be_on_grid(reading: WaveReading) -> bool:
@@ -121,10 +139,9 @@ def _readings(tensors: Mapping[str, Array]) -> Iterator[WaveReading]:
         array, edits = next(without_copies(tensor))
         if array.ndim == 2 and dtype_name(array.dtype) in SIGNIFICANT_BITS:
             yield WaveReading({"pe": array}, "compact", edits)
-    for readings in wave_readings(tensors):
-        for reading in readings:
-            if len(reading.tensors) == 2:
-                yield reading
+    for reading in chain.from_iterable(wave_readings(tensors)):
+        if len(reading.tensors) == 2:
+            yield reading
 
 
 def _case(reading: WaveReading, scheme: Positioned) -> Case:
@@ -142,9 +159,8 @@ def _explain_by_style_with_other_numbers(
     reading: WaveReading, scheme: Positioned
 ) -> Iterator[Explanation]:
     """Yield explanations by the scheme of a style with a base or a span that are solved from the data."""
-    for stored in with_storages(_case(reading, scheme)):
-        for kind in OTHER_NUMBERS:
-            yield from explain_by_kind(stored, kind)
+    for stored, kind in product(with_storages(_case(reading, scheme)), OTHER_NUMBERS):
+        yield from explain_by_kind(stored, kind)
 
 
 def _possible_schemes(reading: WaveReading) -> Iterator[Positioned]:
@@ -165,6 +181,9 @@ def _possible_schemes(reading: WaveReading) -> Iterator[Positioned]:
 
 def _possible_grids(prior: GridPrior, keep: int, limit: float) -> Iterator[tuple[int, ...]]:
     """Yield the grids of a style by which rows at equal places are equal.
+
+    Of 13 rows with one for a class token, 12 are points. They are 3×4 if the columns of the height
+    are the same in rows 1–4, in rows 5–8 and in rows 9–12.
 
     Args:
         prior: The style, and the phasors of all rows, (rows, pairs).
@@ -215,10 +234,11 @@ def _styles_of_width(reading: WaveReading) -> Iterator[GridPrior]:
     """
     dim = reading.width if reading.is_added else 2 * reading.pairs
     values = reading.observations.matrix(slice(None))
-    for style, channels in _styles_and_channels(reading, dim):
+    styles = STYLES_OF_ADDED if reading.is_added else STYLES_OF_ROTARY
+    for style, channels in styles:
         try:
             blocks = style.blocks(dim, channels)
-        except ParameterError:
+        except ParameterError:  # Its channels are those of another width.
             continue
         if reading.is_added:
             phasors = _phasors_of_added(values, style, blocks)
@@ -226,24 +246,6 @@ def _styles_of_width(reading: WaveReading) -> Iterator[GridPrior]:
             phasors = np.asarray(reading.waves.form.phasors(values, np.arange(len(values))))
         if np.isfinite(phasors).all():
             yield GridPrior(style, channels, blocks, phasors)
-
-
-def _styles_and_channels(
-    reading: WaveReading, dim: int
-) -> Iterator[tuple[GridStyle, tuple[int, ...] | None]]:
-    """Yield styles, and the channels per axis if they are not the style's own.
-
-    Models with channels of their own, such as (16, 56, 56) of 128, lay them out as Flux does.
-    """
-    if reading.is_added:
-        for style in ADDED.values():
-            yield style, None
-        return
-    for style in ROTARY.values():
-        yield style, None
-    for channels in KNOWN_AXES:
-        if sum(channels) == dim:
-            yield ROTARY["flux"], channels
 
 
 def _phasors_of_added(values: Floats, style: GridStyle, blocks: Sequence[AxisBlock]) -> Complex:
@@ -273,7 +275,7 @@ def _possible_keeps(prior: GridPrior, limit: float) -> list[int]:
     """Return how many rows beside the grid there may be, the usual number of the style first.
 
     Such rows, as that of a class token, have no angle or are zeros. The first point of most grids
-    has no angle either, so that one row less may be beside the grid.
+    has no angle either: if rows 0 and 1 have none, one row or both are beside the grid.
     """
     usual = prior.style.keep
     phasors = prior.phasors[::-1] if prior.style.keep_last else prior.phasors
@@ -343,9 +345,8 @@ def _grids_of(points: int, style: GridStyle) -> Iterator[tuple[int, ...]]:
     images = sorted(_factors(points), key=lambda sizes: abs(sizes[0] - sizes[1]))
     grids: list[tuple[int, ...]] = [*images]
     if "t" in style.axes or style.repeats_time:
-        for time, rest in _factors(points):
-            if time > 1:
-                grids += [(time, *image) for image in _factors(rest)]
+        for time, rest in _factors(points)[1:]:  # A single image has no time.
+            grids += [(time, *image) for image in _factors(rest)]
     for grid in grids:
         if min(grid[-2:]) > 1 and _is_possible(style, grid):
             yield grid

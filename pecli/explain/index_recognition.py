@@ -11,6 +11,7 @@ from pecli.engine.schemes.given_positions import GridSize
 from pecli.engine.schemes.relative import Relative
 from pecli.errors import ParameterError
 from pecli.explain.explanation import Explanation
+from pecli.explain.first_choice import explain_by_first
 from pecli.explain.hypotheses import accepted
 from pecli.explain.tables import cases_of
 from pecli.explain.time_limit import check_time
@@ -30,8 +31,8 @@ DEBERTA_DISTANCES = (512, 256, 1024, 128)
 Settings = dict[str, int | bool]
 
 
-def recognise_index(tensors: Mapping[str, Array]) -> Iterator[Explanation]:
-    """Yield the scheme of a relative-position index, as T5, DeBERTa and Swin have them.
+def recognise_index(tensors: Mapping[str, Array]) -> list[Explanation]:
+    """Return the scheme of a relative-position index, as T5, DeBERTa and Swin have them.
 
     Such an index is a matrix (queries, keys) of integers: the bucket of each distance, by which a
     bias is looked up. The usual parameters of each model are supposed until some make the same
@@ -41,27 +42,31 @@ def recognise_index(tensors: Mapping[str, Array]) -> Iterator[Explanation]:
     (array,) = tensors.values()
     index = array.reshape([size for size in array.shape if size != 1])
     if not _is_square(index) or len(index) < MIN_LENGTH:
-        return
-    for usual_schemes in (_t5_schemes, _deberta_schemes, _swin_schemes):
-        # Making one row of a scheme is cheap, and leaves few of about a hundred.
-        possible = [scheme for scheme in usual_schemes(len(index)) if _has_last_row(scheme, index)]
-        explanation = _first_explanation(possible, index)
-        if explanation is not None:
-            yield explanation
-            return
+        return []
+    styles = (_t5_schemes, _deberta_schemes, _swin_schemes)
+    return explain_by_first(
+        styles, lambda schemes: _explain_by_style(schemes(len(index)), index), most=1
+    )
 
 
 def _is_square(array: Array) -> bool:
     return array.ndim == 2 and array.shape[0] == array.shape[1]
 
 
-def _first_explanation(schemes: list[Relative], index: Array) -> Explanation | None:
-    """Return the explanation by the first scheme that makes an index, with those that it may also be."""
-    for place, scheme in enumerate(schemes):
+def _explain_by_style(schemes: Iterator[Relative], index: Array) -> Iterator[Explanation]:
+    """Yield the explanation by each scheme that makes an index, with those that it may also be.
+
+    Making one row of a scheme is cheap, and leaves few of about a hundred to be compared as a whole.
+
+    Args:
+        schemes: Schemes of one style, such as T5 with 32 buckets up to a distance of 128.
+        index: The integers (queries, keys).
+    """
+    possible = [scheme for scheme in schemes if _has_last_row(scheme, index)]
+    for place, scheme in enumerate(possible):
+        doubts = tuple(_doubts(scheme, possible[place + 1 :]))
         for explanation in accepted(cases_of(scheme, {"index": index})):
-            doubts = tuple(_doubts(scheme, schemes[place + 1 :]))
-            return explanation.with_suppositions(edits=(), cost=0.0, doubts=doubts)
-    return None
+            yield explanation.with_suppositions(edits=(), cost=0.0, doubts=doubts)
 
 
 def _t5_schemes(length: int) -> Iterator[Relative]:
@@ -94,8 +99,9 @@ def _swin_schemes(length: int) -> Iterator[Relative]:
 
 
 def _has_last_row(scheme: Relative, index: Array) -> bool:
-    """Return True if the last query has these keys: one row is soon made, and rejects most
-    settings.
+    """Return True if the last query has these keys: one row is soon made, and rejects most settings.
+
+    The last of 12 T5 queries has distances 11, 10, … 0, whose buckets show how many there are.
     """
     check_time()
     if scheme.grid is None:

@@ -60,7 +60,10 @@ def _shows_rotation(case: Case, rotated: RotatedComputation) -> bool:
 
 
 def _readings_of_heads(case: Case) -> list[Case]:
-    """Return the case with each combination of a wrong formula, wrong pairs and wrong channels."""
+    """Return the case with each combination of a wrong formula, wrong pairs and wrong channels.
+
+    With 2 formulas, 2 ways to pair and 2 sets of channels beside the right ones, these are 3 · 3 · 3 cases.
+    """
     readings = [case]
     kinds: tuple[type[Mistake], ...] = (OtherFormula, OtherPairs, OtherChannels, OtherRotaryDim)
     for kind in kinds:
@@ -78,7 +81,8 @@ def _rotates_alike(case: Case, heads: Floats, rows: Indices) -> bool:
 def is_as_supposed(case: Case) -> bool:
     """Return True if the measured frequencies, positions and amplitude are those that a case supposes.
 
-    If one of them could not be measured, they are not known to be.
+    A table that was measured to have base 10000, positions 0 1 2 … and amplitude 1.0000 ± 0.0001, as
+    it should, is as supposed. If one of them could not be measured, they are not known to be.
     """
     waves = case.waves
     if waves is None or not case.frequencies_are_confirmed:

@@ -3,16 +3,24 @@
 Each recogniser supposes schemes that measurements suggest, and `accept` compares every element with what they make.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import combinations
 
 import numpy as np
 
 from pecli.engine.arrays import Array, Floats, dtype_name, row_blocks, widened
 from pecli.engine.edits import Dtype
+from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.bias_recognition import recognise_bias
 from pecli.explain.explanation import Explanation, best
+from pecli.explain.first_choice import explain_by_first
 from pecli.explain.frequency_recognition import recognise_frequencies
+from pecli.explain.frequency_schedule import (
+    FrequencySchedule,
+    schedule_of,
+    table_at_consecutive_positions,
+)
 from pecli.explain.grid_recognition import recognise_grid
 from pecli.explain.index_recognition import recognise_index
 from pecli.explain.time_limit import check_time, limited
@@ -34,48 +42,66 @@ NINE_DIGITS = 5e-9
 Tensors = Mapping[str, Array]
 
 
-def recognise(tensors: Tensors) -> list[Explanation]:
-    """Return what made tensors that belong together (cosines and sines, or one alone), the best first."""
+def recognise(tensors: Tensors, known: Sequence[FrequencySchedule] = ()) -> list[Explanation]:
+    """Return what made tensors that belong together (cosines and sines, or one alone), the best first.
+
+    Args:
+        tensors: Arrays by the names that they have in the file.
+        known: Schedules of frequencies that the same file holds as a vector. Tables in bfloat16 show
+            a base to four digits, and `inv_freq` in float64 beside them to fifteen.
+    """
     with limited():
         check_time()
         real = {name: as_float32(array) for name, array in tensors.items()}
-        for recogniser in _recognisers(real):
-            explanations = [_in_words_of(tensors, found) for found in recogniser(real)]
-            if explanations:
-                return best(explanations)[:MAX_ANSWERS]
+        recognisers = _recognisers([*real.values()], known)
+        recognised = explain_by_first(recognisers, lambda recogniser: recogniser(real))
+        return best(_in_words_of(tensors, found) for found in recognised)[:MAX_ANSWERS]
     return []
 
 
-Recogniser = Callable[[Tensors], Iterator[Explanation]]
+def schedules_of(schemes: Iterable[Scheme]) -> list[FrequencySchedule]:
+    """Return the schedules that schemes with cosines and sines have: of base 10000, say, and none of ALiBi."""
+    tables = map(table_at_consecutive_positions, schemes)
+    return [schedule_of(waves) for waves in tables if waves is not None]
 
 
-def _recognisers(tensors: Tensors) -> tuple[Recogniser, ...]:
-    """Return the functions that may recognise tensors of such shapes, in the order in which they are tried.
+Recogniser = Callable[[Tensors], Iterable[Explanation]]
 
-    Two tensors are cosines and sines, so that only one tensor can be a bias, an index or a vector.
+
+def _recognisers(
+    arrays: Sequence[Array], known: Sequence[FrequencySchedule]
+) -> tuple[Recogniser, ...]:
+    """Return the functions that may recognise arrays of such shapes and dtypes, in the order in which to try them.
+
+    Two arrays are cosines and sines; only one array can also be a bias, an index or a vector. Empty
+    arrays are nothing.
     """
-    of_each = [_recognisers_of(array) for array in tensors.values()]
-    if len(of_each) == 1:
-        return of_each[0]
-    if any(recognise_waves not in recognisers for recognisers in of_each):
+    if not all(array.size for array in arrays):
         return ()
-    return recognise_waves, recognise_grid
-
-
-def _recognisers_of(array: Array) -> tuple[Recogniser, ...]:
-    """Return the functions that may recognise one tensor of such a shape and dtype."""
-    if not array.size:
-        return ()
-    if array.dtype.kind in "iub":
+    recognise_tables = partial(recognise_waves, known=known)
+    if len(arrays) == 2:
+        are_tables = all(map(_may_be_table, arrays))
+        return (recognise_tables, recognise_grid) if are_tables else ()
+    (array,) = arrays
+    if _is_of_integers(array):
         return (recognise_index,)
-    if _is_vector(array):
+    if is_vector(array):
         return _recognisers_of_vector(array)
-    if _is_too_wide(array):
+    if not _may_be_table(array):
         return (recognise_bias,)
-    return recognise_bias, recognise_waves, recognise_grid
+    return recognise_bias, recognise_tables, recognise_grid
 
 
-def _is_vector(array: Array) -> bool:
+def _is_of_integers(array: Array) -> bool:
+    return array.dtype.kind in "iub"
+
+
+def _may_be_table(array: Array) -> bool:
+    """Return True if an array of such a shape and dtype may hold cosines and sines."""
+    return not (_is_of_integers(array) or is_vector(array) or _is_too_wide(array))
+
+
+def is_vector(array: Array) -> bool:
     """Return True if at most one axis is longer than 1."""
     return max(array.shape, default=1) == array.size
 

@@ -156,8 +156,9 @@ class Formula:
     ) -> Floats:
         """Return ± channel · cos ± partner · sin (rows, heads, pairs), rounded as this formula rounds.
 
-        The partner is the other channel of the pair. The signs, `terms`, are + and − for the first
-        channel of a right rotation and + and + for the second; None leaves a channel as it is.
+        The first channel of the pair (3, 4) becomes 3·cos − 4·sin, and the second one 4·cos + 3·sin. The
+        partner is the other channel of the pair. The signs, `terms`, are + and − for the first channel of a
+        right rotation and + and + for the second; None leaves a channel as it is.
         """
         if terms is None:
             return channel

@@ -96,7 +96,7 @@ class RotatedTensor:
         )
 
     def at_rows(self, rows: Flags) -> "RotatedTensor":
-        """Return some rows of all heads."""
+        """Return the tensor with only some rows of all heads, True in a flag per row: 3 of 5 for 1 1 0 1 0."""
         return replace(
             self,
             before=self.before[:, :, rows],
@@ -210,7 +210,10 @@ class RotatedTensor:
         return replace(case, arranged=(edit,))
 
     def _with_heads_and_rows_exchanged(self) -> "RotatedTensor":
-        """Return the tensor with its heads read as rows, at consecutive positions, and the reverse."""
+        """Return the tensor with its heads read as rows, at consecutive positions, and the reverse.
+
+        A tensor (1, 8, 32, 128) of 8 heads and 32 rows becomes (1, 32, 8, 128), rows at positions 0 to 7.
+        """
         positions = np.arange(self.heads) + self.plan.rope.offset
         axes = len(self.positions)
         return replace(
@@ -332,7 +335,10 @@ def _explain_by_positions(case: Case, tolerance: float) -> list[Explanation]:
 
 
 def _wrong_heads(tensor: RotatedTensor, tolerance: float) -> Iterator[SomeHeads]:
-    """Yield the wrong heads of each sequence, if other heads are right."""
+    """Yield the wrong heads of each sequence, if other heads are right.
+
+    Of two sequences of four heads, heads 2 and 3 of sequence 1 may be wrong. Nothing is yielded if all are.
+    """
     by_sequence = [_are_wrong(tensor, sequence, tolerance) for sequence in range(tensor.sequences)]
     is_wrong = np.stack(by_sequence)  # (sequences, heads)
     if is_wrong.all():
@@ -356,8 +362,8 @@ def _explain_heads(
 ) -> Iterator[Explanation]:
     """Yield the explanation of each group of heads, up to the first group that has none.
 
-    Heads were called right by a few rows of them. So the heads outside a group are compared in all rows
-    first: if they are wrong as well, the group is not all that is wrong.
+    Heads 0 and 1 of 8 were called wrong by a few rows, and the other 6 right. So the others are compared
+    in all rows first: if they are wrong as well, the group is not all that is wrong.
     """
     for group in groups:
         others = [head for head in range(tensor.heads) if head not in group.heads]
@@ -439,7 +445,11 @@ def is_harmless(case: Case) -> bool:
 
 
 def _explain_each_sequence(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
-    """Return the explanation of each sequence of a batch; only one, for the whole, if all are the same."""
+    """Return the explanation of each sequence of a batch; only one, for the whole, if all are the same.
+
+    If 4 of 4 sequences are rotated with base 10000, that is one mistake of the whole tensor. If sequence 1
+    has other positions than sequence 2, each has an explanation of its own.
+    """
     explanations: list[Explanation] = []
     for number in range(tensor.sequences):
         sequence = tensor.all_heads(number)

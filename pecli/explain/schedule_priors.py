@@ -1,8 +1,9 @@
 """Schedules that frequencies may follow if nothing is known of them: usual ones, then fitted numbers."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -76,6 +77,9 @@ SHARP_DIVISOR = 1e-3
 SAME_DIVISOR = 0.005
 """Difference of divisors below which they are one number, written with two decimals."""
 
+HALF_HUNDREDTH = 0.005
+"""Distance of any divisor from the nearest number of two decimals, at most."""
+
 SMALLEST_DIVISOR = 0.5
 LARGEST_DIVISOR = 2000.0
 """Divisors of LongRoPE: published ones are between 1 and 65, and its search may go beyond."""
@@ -94,13 +98,32 @@ KNOWN_TO = 1e-4
 LARGEST_LOG = 60.0
 """Logarithm of the largest base that is considered."""
 
-BETAS = ((32.0, 1.0), (64.0, 1.0), (16.0, 1.0), (32.0, 2.0), (64.0, 2.0), (16.0, 2.0), (128.0, 1.0))
-"""Values of beta_fast and beta_slow that YaRN is used with, the usual ones first."""
+UNUSUAL_COST = 4 * COST_PER_DIGIT
+"""Cost of limits of YaRN that few models have."""
 
-FREQUENCY_FACTORS = ((1.0, 4.0), (1.0, 2.0), (1.0, 8.0), (2.0, 4.0), (1.0, 16.0), (2.0, 8.0))
-"""Values of low_freq_factor and high_freq_factor that llama3 scaling is used with, the usual ones
-first.
-"""
+BETA_COSTS = {
+    (32.0, 1.0): 0.0,
+    (64.0, 1.0): UNUSUAL_COST,
+    (16.0, 1.0): UNUSUAL_COST,
+    (32.0, 2.0): UNUSUAL_COST,
+    (64.0, 2.0): UNUSUAL_COST,
+    (16.0, 2.0): UNUSUAL_COST,
+    (128.0, 1.0): UNUSUAL_COST,
+}
+"""Values of beta_fast and beta_slow that YaRN is used with, the paper's first, and their costs."""
+
+TRUNCATION_COSTS = {True: 0.0, False: COST_PER_DIGIT}
+"""Values of YaRN's truncate, and their costs: only gpt-oss and its descendants do not truncate."""
+
+LLAMA3_COSTS = {
+    (1.0, 4.0): COST_PER_DIGIT,
+    (1.0, 2.0): COST_PER_DIGIT,
+    (1.0, 8.0): COST_PER_DIGIT,
+    (2.0, 4.0): 2 * COST_PER_DIGIT,
+    (1.0, 16.0): 2 * COST_PER_DIGIT,
+    (2.0, 8.0): 2 * COST_PER_DIGIT,
+}
+"""Values of low_freq_factor and high_freq_factor of llama3 scaling, those of Llama 3.1 first, and their costs."""
 
 SAME_LLAMA3 = (
     "an original length k times as long, with both freq_factors k times as large, is the same"
@@ -122,6 +145,15 @@ class SchedulePrior:
     open: tuple[str, ...] = ()
 
 
+def agreeing_schedules(
+    schedules: Iterable[FrequencySchedule], measured: MeasuredFrequencies
+) -> list[SchedulePrior]:
+    """Return the schedules of as many pairs as were measured, with these frequencies; they are known and cost nothing."""
+    pairs = len(measured.values)
+    priors = [SchedulePrior(schedule) for schedule in schedules if schedule.pairs == pairs]
+    return _agreeing(priors, measured)
+
+
 def rotary_schedules(measured: MeasuredFrequencies) -> list[SchedulePrior]:
     """Return the schedules of rotary tables that agree with frequencies, the plainest first."""
     half = float(len(measured.values))
@@ -134,7 +166,12 @@ def rotary_schedules(measured: MeasuredFrequencies) -> list[SchedulePrior]:
 def sinusoidal_schedules(
     measured: MeasuredFrequencies, halves: tuple[float, ...]
 ) -> list[SchedulePrior]:
-    """Return the schedules of added tables that agree with frequencies, the plainest first."""
+    """Return the schedules of added tables that agree with frequencies, the plainest first.
+
+    Args:
+        measured: The frequencies of a table, one per pair.
+        halves: Denominators of the exponents, the usual one first: 256, 255 and 255.5 for 512 channels.
+    """
     priors = []
     for place, half in enumerate(halves):
         for prior in _added_schedules_on_line(measured, half):
@@ -302,16 +339,28 @@ def _with_bases(prior: SchedulePrior, measured: MeasuredFrequencies) -> Iterator
     NTK scaling, which does nothing but change the base.
     """
     schedule = prior.schedule
-    base_fit = fit_parameter(schedule, "base", measured, (schedule.base,))
+    base_fit = _fit_base(schedule, measured)
     if base_fit is None:
         return
     doubts = prior.open
     if base_fit.error > SIGMAS * KNOWN_TO * base_fit.value:
         doubts = (*doubts, f"the base is known within {number(base_fit.error, 1)}")
-    for base in OtherBase.written(base_fit.value, base_fit.error):
+    sharp_fit = _fit_base(schedule.having("base", base_fit.value), measured.sharpened)
+    bases = [*OtherBase.written(base_fit.value, base_fit.error)]
+    if sharp_fit is not None:
+        bases += [_plainest(sharp_fit), sharp_fit.value]
+    for base in dict.fromkeys(bases):
         yield SchedulePrior(schedule.having("base", base), prior.cost + _cost_of_base(base), doubts)
     if schedule.scaling == NO_SCALING and schedule.scale == 1:
         yield from _ntk_schedules(schedule, base_fit)
+
+
+def _fit_base(schedule: FrequencySchedule, measured: MeasuredFrequencies) -> Fit | None:
+    """Return the base with which a schedule gives measured frequencies, from its own base on.
+
+    A second start shows which frequencies depend on the base: all but that of pair 0, which is 1.
+    """
+    return fit_parameter(schedule, "base", measured, (schedule.base, 2 * schedule.base))
 
 
 def _cost_of_base(base: float) -> float:
@@ -361,18 +410,12 @@ def _usual_blends(factor: float) -> Iterator[Blend]:
 
     The original length of 8192 is a placeholder: `_agreeing_lengths` tries all usual ones.
     """
-    for low, high in FREQUENCY_FACTORS:
-        cost = COST_PER_DIGIT * digits(high)
-        if low != 1:
-            cost += COST_PER_DIGIT
+    for (low, high), cost in LLAMA3_COSTS.items():
         yield Blend(Llama3(factor, 8192, low, high), cost, SAME_LLAMA3)
-    for truncate in (True, False):
-        for fast, slow in BETAS:
-            cost = 0.0 if (fast, slow) == BETAS[0] else 4 * COST_PER_DIGIT
-            if not truncate:
-                cost += COST_PER_DIGIT
-            scaling = Yarn(8192, factor, beta_fast=fast, beta_slow=slow, truncate=truncate)
-            yield Blend(scaling, cost, SAME_YARN)
+    limits = product(TRUNCATION_COSTS.items(), BETA_COSTS.items())
+    for (truncate, cost_of_truncation), ((fast, slow), cost_of_betas) in limits:
+        scaling = Yarn(8192, factor, beta_fast=fast, beta_slow=slow, truncate=truncate)
+        yield Blend(scaling, cost_of_truncation + cost_of_betas, SAME_YARN)
 
 
 def _llama3_and_yarn_schedules(
@@ -538,9 +581,9 @@ def _divisors(
         return None
     if not _are_different_decimals(divisors[is_sharp], errors[is_sharp]):
         return None
-    # Divisors that are known well get the plainest number nearby; others hardly change anything,
-    # so that a number close to the measured one is as good.
-    allowed_errors = np.where(is_sharp, 4 * errors, errors / 16)
+    # Divisors that are known well get the plainest number nearby, and others the nearest one of two
+    # decimals. Those of pairs that hardly turn change nothing, so that any number nearby is as good.
+    allowed_errors = np.where(is_sharp, 4 * errors, np.maximum(errors / 16, HALF_HUNDREDTH))
     fits = map(Fit, divisors.tolist(), allowed_errors.tolist())
     return tuple(map(_plainest, fits))
 
@@ -576,7 +619,7 @@ def _are_possible(divisors: Floats) -> bool:
 
 def _are_different_decimals(divisors: Floats, errors: Floats) -> bool:
     """Return True if numbers differ, and may have two decimals, or three if they are known to half
-    of the fourth.
+    of the fourth: 1.0803 ± 0.0001 may be 1.08, and 1.0853 ± 0.0001 has no two decimals.
     """
     if float(np.ptp(divisors)) < SAME_DIVISOR:
         return False

@@ -67,9 +67,8 @@ def shaped(scheme: Positioned, tensors: Mapping[str, Array]) -> Iterator[Shaped]
         yield from resized(tables)
         if tables.rows > 1 and _may_be_transposed(tables):
             yield from resized(transposed(tables))
-    copies = repeated(tables)
-    if copies is not None:
-        yield from resized(copies)
+    for copy in repeated(tables):
+        yield from resized(copy)
 
 
 def _may_be_transposed(tables: Shaped) -> bool:
@@ -84,26 +83,32 @@ def transposed(tables: Shaped) -> Shaped:
     return Shaped(tables.scheme, tensors, (*tables.edits, Transposed((1, 0))))
 
 
-def repeated(tables: Shaped) -> Shaped | None:
-    """Return one of several equal copies along the first axis; None if they are not copies."""
-    if len(tables.shape) != 3:
-        return None
-    for array in tables.tensors.values():
-        if not all(np.array_equal(array[0], copy, equal_nan=True) for copy in array[1:]):
-            return None
+def repeated(tables: Shaped) -> Iterator[Shaped]:
+    """Yield one of several equal copies along the first axis: (2, 8, 64) may be a table (8, 64) twice.
+
+    Nothing is yielded for tensors that have other than three axes, or differ along the first one.
+    """
+    arrays = tables.tensors.values()
+    if len(tables.shape) != 3 or not all(map(_are_copies, arrays)):
+        return
     first_copies = {name: array[0] for name, array in tables.tensors.items()}
     edits = tables.edits
     times = len(tables.tensors[tables.name])
     if times > 1:
         edits = (*edits, Repeated(axis=0, times=times))
-    return Shaped(tables.scheme, first_copies, edits)
+    yield Shaped(tables.scheme, first_copies, edits)
+
+
+def _are_copies(array: Array) -> bool:
+    """Return True if all matrices along the first axis of an array equal the first one."""
+    return np.array_equal(np.broadcast_to(array[:1], array.shape), array, equal_nan=True)
 
 
 def resized(tables: Shaped) -> Iterator[Shaped]:
     """Yield the scheme with parameters that give it the rows and columns of the tensors.
 
-    Other rows are another length, or a known mistake in placing them if positions are listed.
-    Other columns are another layout, or another dim.
+    If 64 rows of 32 columns are expected, 128 rows are a length of 128, or a known mistake in placing
+    them if positions are listed. 16 columns are another layout, or another dim.
     """
     for with_rows in _with_rows_of_tensors(tables):
         yield from _with_columns_of_tensors(with_rows)
@@ -157,7 +162,10 @@ def _rotary_layouts_of_width(scheme: Rope, name: str, width: int) -> Iterator[Po
 
 
 def _with_another_dim(tables: Shaped) -> Iterator[Shaped]:
-    """Yield the scheme with the dim of the tensors; the exponents may still have the expected dim."""
+    """Yield the scheme with the dim of the tensors; the exponents may still have the expected dim.
+
+    With 48 columns where 64 are expected, pair i has the frequency base^(−2i/48), or still base^(−2i/64).
+    """
     dim = _dim_of(tables.scheme)
     same_exponents = Parameter("exponent_dim", dim, "same")
     for other in _of_width(tables.scheme, tables.name, tables.columns):

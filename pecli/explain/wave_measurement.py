@@ -70,7 +70,10 @@ class MeasuredWaves:
 
     @property
     def shared_amplitude(self) -> float:
-        """The mean amplitude of the channels that turn at least once: rounding may move the others to one side."""
+        """The mean amplitude of the channels that turn at least once: rounding may move the others to one side.
+
+        A channel that goes from 0.00 to 0.04 in 100 rows shows no amplitude, but one that turns 10 times does.
+        """
         is_turning = np.abs(self.frequency) * self.rows > 2 * np.pi
         if is_turning.any():
             return float(np.mean(self.amplitude[is_turning]))
@@ -381,9 +384,15 @@ def _fit_sinusoid(data: Floats, offsets: Floats, frequency: Floats) -> Sinusoid:
 def _refined_frequency(data: Floats, at: Floats, frequency: Floats) -> Floats:
     """Return the frequencies at which a·cos(f·p) + b·sin(f·p) comes nearest to each column of data.
 
-    By Gauss-Newton steps: a step replaces the curve by its tangents, solves for the changes of a, b
-    and f that come nearest to the data, and moves there. Tangents say nothing about curves far away,
-    so no step turns the last row by more than a quarter turn.
+    Over 100 rows, a first guess of 0.3 is off by half a radian at the end if 0.305 is right. By
+    Gauss-Newton steps: a step replaces the curve by its tangents, solves for the changes of a, b and f
+    that come nearest to the data, and moves there. Tangents say nothing about curves far away, so no
+    step turns the last row by more than a quarter turn.
+
+    Args:
+        data: Columns of only cosines or only sines, (rows, channels).
+        at: The rows, counted from the first.
+        frequency: A first guess per channel, in radians per row.
     """
     offsets = at - float(at.mean())
     largest_move = np.pi / (2 * at[-1])

@@ -79,7 +79,7 @@ class WaveReading:
     @property
     def even(self) -> "WaveReading":
         """The reading without the last of an odd number of columns, which has no partner."""
-        if self.layout == "compact" or self.width % 2 == 0:
+        if self.width <= 2 * self.pairs:
             return self
         tensors = {name: array[:, : 2 * self.pairs] for name, array in self.tensors.items()}
         return replace(self, tensors=tensors)
@@ -121,11 +121,12 @@ class WaveReading:
             form=form,
         )
 
-    def measured_frequencies(self) -> MeasuredFrequencies | None:
-        """Return the frequencies of all pairs; None if the columns are not waves."""
+    def measured_frequencies(self) -> tuple[MeasuredFrequencies, ...]:
+        """Return one measurement of the frequencies of all pairs; none if the columns are not waves."""
         even = self.even
         observed = even.observations
-        return even.waves.measured_frequencies(observed.sample, observed.sampled_rows)
+        measured = even.waves.measured_frequencies(observed.sample, observed.sampled_rows)
+        return () if measured is None else (measured,)
 
 
 Readings = tuple[WaveReading, ...]
@@ -154,22 +155,23 @@ def _readings_of_one_tensor(array: Array, edits: tuple[Edit, ...]) -> Iterator[R
     A matrix may hold both or one of them. Other tensors hold both: complex numbers, 2 × 2 matrices
     [[c, −s], [s, c]], pairs along the last axis, or one table above the other.
     """
-    is_of_matrices = array.ndim == 4 and array.shape[-2:] == (2, 2)
-    is_of_pairs = array.ndim == 3 and array.shape[-1] == 2
-    is_stacked = array.ndim == 3 and len(array) == 2
     if array.dtype.kind == "c":
         layout = Layout("compact", "complex")
         yield from _readings_of_cos_and_sin(array.real, array.imag, (layout, *edits))
-    elif array.ndim == 2:
-        yield from _readings_of_matrix(array, edits)
-    elif is_of_matrices:
-        layout = Layout("compact", "matrices")
-        yield from _readings_of_cos_and_sin(array[..., 0, 0], array[..., 1, 0], (layout, *edits))
-    elif is_of_pairs:
-        layout = Layout("compact", "pairs")
-        yield from _readings_of_cos_and_sin(array[..., 0], array[..., 1], (layout, *edits))
-    elif is_stacked:
-        yield from _readings_of_cos_and_sin(array[0], array[1], edits)
+        return
+    match array.shape:
+        case (_, _):
+            yield from _readings_of_matrix(array, edits)
+        case (_, _, 2, 2):
+            layout = Layout("compact", "matrices")
+            cos = array[..., 0, 0]
+            sin = array[..., 1, 0]
+            yield from _readings_of_cos_and_sin(cos, sin, (layout, *edits))
+        case (_, _, 2):
+            layout = Layout("compact", "pairs")
+            yield from _readings_of_cos_and_sin(array[..., 0], array[..., 1], (layout, *edits))
+        case (2, _, _):
+            yield from _readings_of_cos_and_sin(array[0], array[1], edits)
 
 
 class Arranged(NamedTuple):
@@ -192,7 +194,10 @@ def without_copies(array: Array) -> Iterator[Arranged]:
 
 
 def _single_copy(array: Array) -> Arranged:
-    """Return one copy of what an array holds, as a matrix if possible."""
+    """Return one copy of what an array holds, as a matrix if possible.
+
+    (1, 32, 100, 64) whose 32 heads are equal becomes (100, 64), «repeated 32× along axis 1».
+    """
     axes_in_file = [axis for axis, size in enumerate(array.shape) if size != 1]
     single = array.reshape([array.shape[axis] for axis in axes_in_file])
     edits: tuple[Edit, ...] = ()
@@ -228,7 +233,15 @@ def _readings_of_two_tensors(first: Array, second: Array) -> Iterator[Readings]:
 
 
 def _readings_of_cos_and_sin(cos: Array, sin: Array, edits: tuple[Edit, ...]) -> Iterator[Readings]:
-    """Yield cosines and sines in two matrices, if their squares add up to a constant."""
+    """Yield cosines and sines in two matrices, if their squares add up to a constant.
+
+    In the rows [1 1], [0.5 0.99] of cosines and [0 0], [0.87 0.14] of sines they do: cos² + sin² is 1.
+
+    Args:
+        cos: The matrix (rows, columns) that may hold cosines.
+        sin: The one that may hold sines.
+        edits: How they lie in the file.
+    """
     if cos.ndim != 2 or not _is_constant(cos, sin):
         return
     tensors = {"cos": cos, "sin": sin}
@@ -261,7 +274,11 @@ def _readings_of_matrix(array: Array, edits: tuple[Edit, ...]) -> Iterator[Readi
 
 
 def _side_by_side(array: Array, arrangement: str, edits: tuple[Edit, ...]) -> Readings:
-    """Return an added table, and a cache of rotary tables if no column is without a partner."""
+    """Return an added table, and a cache of rotary tables if no column is without a partner.
+
+    The row [c0 c1 | s0 s1] may belong to a table that is added to embeddings, or hold the cosines c0 c1
+    and the sines s0 s1 of a rotary cache. With 5 columns it is no cache.
+    """
     added = WaveReading({"pe": array}, arrangement, edits, cos_first=False)
     cos, sin = _both_functions(array, arrangement)
     layout = _doubling(cos)
@@ -280,7 +297,10 @@ def _both_functions(array: Array, arrangement: str) -> tuple[Array, Array]:
 
 
 def _doubling(array: Array) -> str:
-    """Return how each column is there twice; compact if it is there once."""
+    """Return how each column is there twice: «halves» for c0 c1 c0 c1, «interleaved» for c0 c0 c1 c1.
+
+    «compact» is returned if it is there once, as in c0 c1 c2 c3.
+    """
     if array.shape[1] % 2:
         return "compact"
     for layout in CACHE:
@@ -298,7 +318,10 @@ def _has_equal_columns(first: Array, second: Array) -> bool:
 
 
 def _is_constant(first: Array, second: Array) -> bool:
-    """Return True if the sum of squares of two functions hardly varies."""
+    """Return True if the sum of squares of two functions hardly varies.
+
+    cos² + sin² is 1 in every element of a table, and 1.3 if its amplitude is 1.14. A few rows may be wrong.
+    """
     step = max(1, len(first) // SOME_ROWS)
     power = widened(first[::step]) ** 2 + widened(second[::step]) ** 2
     with np.errstate(all="ignore"):

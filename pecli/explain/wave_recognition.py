@@ -1,9 +1,11 @@
 """Identification of tables of cosines and sines: frequencies are measured, a scheme is supposed, and rendered again."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import chain, product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +13,7 @@ from pecli.engine.arrays import Array
 from pecli.engine.edits import Recipe, Runtime
 from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.scheme import Scheme
+from pecli.explain.amplitude_priors import possible_amplitudes
 from pecli.explain.catalogue.arithmetic import RoundedSteps
 from pecli.explain.catalogue.columns import NegatedFunctions, ReversedPairs, SwappedFunctions
 from pecli.explain.catalogue.runtimes import ComputedByRuntime, runtimes_of
@@ -18,6 +21,7 @@ from pecli.explain.catalogue.schedule_numbers import USUAL_BASES
 from pecli.explain.catalogue.used_rows import ReversedRows, Wrapped
 from pecli.explain.computation import FLOAT32_FUNCTION, Columns
 from pecli.explain.explanation import Explanation
+from pecli.explain.first_choice import explain_by_first, explain_by_priors
 from pecli.explain.frequency_schedule import FrequencySchedule, waves_of_schedule
 from pecli.explain.hypotheses import (
     accepted,
@@ -28,11 +32,15 @@ from pecli.explain.hypotheses import (
 )
 from pecli.explain.hypothesis import TABLE_RECIPES, Case, Mistake
 from pecli.explain.measure import MeasuredFrequencies, is_noise
-from pecli.explain.numbers import numbers_near, plain_numbers
-from pecli.explain.schedule_priors import SchedulePrior, rotary_schedules, sinusoidal_schedules
+from pecli.explain.numbers import numbers_near
+from pecli.explain.schedule_priors import (
+    SchedulePrior,
+    agreeing_schedules,
+    rotary_schedules,
+    sinusoidal_schedules,
+)
 from pecli.explain.storage import half_ulp, rounded_to
 from pecli.explain.subject import computation_of, with_parameter
-from pecli.explain.time_limit import check_time
 from pecli.explain.wave_readings import Readings, WaveReading, wave_readings
 from pecli.explain.wave_tables import scheme_of_waves
 
@@ -45,9 +53,6 @@ MAX_SCHEDULES = 8
 MAX_MISTAKEN_SCHEDULES = 2
 """Schedules that are tested together with a mistake: more would find one for anything."""
 
-PLAIN_COST = 0.5
-"""Cost of a schedule from which on its numbers are fitted: another digit may make the table exact."""
-
 MAX_START = 1 << 16
 """Positions at which a table may start."""
 
@@ -59,12 +64,6 @@ EXACT_ROWS = 48
 
 SAME_BASE = 1e-5
 """Relative difference of bases that a runtime's rounding of frequencies may make."""
-
-ROUGH_AMPLITUDE = 1e-3
-"""Relative error of an amplitude that is measured in coarse numbers, or in only one function."""
-
-SHARP_AMPLITUDE = 1e-6
-"""Relative error of an amplitude that is measured in float32 numbers."""
 
 FLOAT32_TABLE = TABLE_RECIPES["float32", "bfloat16"]
 
@@ -84,66 +83,127 @@ ExplainCase = Callable[[WaveReading, Case], Iterable[Explanation]]
 """Yields explanations of a reading by a case in which it begins at position 0, the best first."""
 
 
-def recognise_waves(tensors: Mapping[str, Array]) -> Iterator[Explanation]:
-    """Yield the schemes that make tables of cosines and sines, by the first way to read them that has any.
+def recognise_waves(
+    tensors: Mapping[str, Array], known: Sequence[FrequencySchedule] = ()
+) -> list[Explanation]:
+    """Return the schemes that make tables of cosines and sines, by the first way to read them that has any.
 
     Tables that are right are tried first, then those with one mistake, then those computed in 16 bits,
     then those of which a part is wrong.
+
+    Args:
+        tensors: One tensor, or cosines and sines.
+        known: Schedules of frequencies that the same file holds as a vector.
     """
-    for readings in wave_readings(tensors):
-        measured_readings = [*_with_frequencies(readings)]
-        for identify in IDENTIFIERS:
-            explanations = [*_explanations_of_readings(measured_readings, identify)]
-            if explanations:
-                yield from explanations
-                return
+    return explain_by_first(wave_readings(tensors), partial(_explain_readings, known))
 
 
-def _explanations_of_readings(
-    readings: Iterable["MeasuredReading"],
-    identify: Callable[["MeasuredReading"], Explanation | None],
-) -> Iterator[Explanation]:
-    for reading in readings:
-        check_time()
-        explanation = identify(reading)
-        if explanation is not None:
-            yield explanation
+def _explain_readings(known: Sequence[FrequencySchedule], readings: Readings) -> list[Explanation]:
+    """Return the explanation of each reading of the same columns, by the first attempt that explains any."""
+    tables = [*_with_frequencies(readings, known)]
+
+    def explain(attempt: "Attempt") -> Iterator[Explanation]:
+        return chain.from_iterable(map(attempt.explanations, tables))
+
+    return explain_by_first(ATTEMPTS, explain)
 
 
-def _with_frequencies(readings: Readings) -> Iterator["MeasuredReading"]:
-    """Yield readings with their frequencies; cosines and sines of one column have the same."""
-    measured = readings[0].measured_frequencies()
+def _with_frequencies(
+    readings: Readings, known: Sequence[FrequencySchedule]
+) -> Iterator["MeasuredTable"]:
+    """Yield readings with their frequencies, which are measured once for cosines and sines of one column.
+
+    One matrix is read as cosines alone and as sines alone: both have the frequencies 1, 0.75, 0.56, …
+
+    Args:
+        readings: Ways to read the same columns.
+        known: Schedules of frequencies that the same file holds as a vector.
+    """
+    frequencies = readings[0].measured_frequencies()
     for reading in readings:
         if reading is not readings[0] and not reading.is_alone:
-            measured = reading.measured_frequencies()
-        yield MeasuredReading(reading, measured)
+            frequencies = reading.measured_frequencies()
+        yield MeasuredTable(reading, frequencies, known)
 
 
 @dataclass(frozen=True)
-class MeasuredReading:
-    """A reading of tensors, and the frequencies of its pairs; None if the columns are not waves."""
+class MeasuredTable:
+    """A table of cosines and sines, as a reading has them, with the frequencies of its pairs."""
 
     reading: WaveReading
-    measured: MeasuredFrequencies | None
+    frequencies: tuple[MeasuredFrequencies, ...]  # empty if the columns are not waves
+    known: Sequence[FrequencySchedule]  # those of vectors in the same file
 
     @cached_property
-    def oriented(self) -> "list[OrientedReading]":
-        return [*_turning_forwards(self.reading, self.measured)]
+    def oriented(self) -> "list[OrientedTable]":
+        return [*self.turning_forwards(self.frequencies)]
+
+    def turning_forwards(
+        self, candidates: Iterable[MeasuredFrequencies]
+    ) -> "Iterator[OrientedTable]":
+        """Yield the table with each of some frequencies, turned so that most are positive as in all schemes.
+
+        Cosines and sines that are taken for each other turn backwards. So if frequencies are negative, the
+        other function comes first in an added table; otherwise sines are negated or rows are reversed,
+        which is found later.
+        """
+        for frequencies in candidates:
+            slow = frequencies.values[len(frequencies.values) // 2 :]
+            if np.median(slow) >= 0:
+                yield OrientedTable(self.reading, frequencies, self.known)
+                continue
+            forwards = frequencies._replace(values=-frequencies.values)
+            if self.reading.is_added:
+                yield OrientedTable(self.reading.flipped, forwards, self.known)
+            yield OrientedTable(self.reading, forwards, self.known)
+
+    @property
+    def before_rounded_steps(self) -> "Iterator[OrientedTable]":
+        """The table with frequencies that it may have had before a step was rounded to 16 bits.
+
+        If all measured ones are bfloat16 (or float16) numbers, each may have been anywhere within half a step
+        of them. If positions or angles were rounded, the first rows still show the frequencies: in
+        bfloat16, whole numbers up to 256 are exact.
+        """
+        candidates = []
+        for frequencies, dtype in product(self.frequencies, GRIDS):
+            if _may_have_dtype(frequencies, dtype):
+                candidates.append(_before_rounding(frequencies, dtype))
+        if self.reading.rows > EXACT_ROWS:
+            for exact in self.reading.first_rows(EXACT_ROWS).measured_frequencies():
+                candidates += (exact, _before_rounding(exact, "bfloat16"))
+        return self.turning_forwards(candidates)
+
+
+def _may_have_dtype(measured: MeasuredFrequencies, dtype: str) -> bool:
+    """Return True if all frequencies are numbers of a dtype, within what they may be off."""
+    off = np.abs(rounded_to(measured.values, dtype) - measured.values)
+    return bool(is_noise(off, measured.errors).all())
+
+
+def _before_rounding(measured: MeasuredFrequencies, dtype: str) -> MeasuredFrequencies:
+    """Return frequencies with the errors of a grid."""
+    errors = measured.errors + half_ulp(measured.values, dtype) / GRID_SIGMAS
+    return measured._replace(errors=errors)
 
 
 @dataclass(frozen=True)
-class OrientedReading:
-    """A reading of tensors, and the frequencies of its pairs, most of which are positive."""
+class OrientedTable:
+    """A table of cosines and sines with the frequencies of its pairs, most of which are positive."""
 
     reading: WaveReading
     measured: MeasuredFrequencies
+    known: Sequence[FrequencySchedule]  # those of vectors in the same file
 
     @cached_property
     def schedules(self) -> list[SchedulePrior]:
-        """The schedules that such frequencies may follow, the plainest first."""
+        """The schedules that such frequencies may follow, the plainest first; a known one is free."""
         reading = self.reading
         if not reading.is_added:
-            return rotary_schedules(self.measured)
+            return [
+                *agreeing_schedules(self.known, self.measured),
+                *rotary_schedules(self.measured),
+            ]
         half = float(reading.pairs)
         if reading.layout == "interleaved":
             half = reading.width / 2  # 2.5 for an odd dim of 5, whose last sine has no cosine.
@@ -171,175 +231,22 @@ class OrientedReading:
                 yield scheme
 
     def _amplitudes(self, schedule: FrequencySchedule) -> Iterator[float]:
-        """Yield the amplitudes that the table may have, given the measured one.
+        """Yield the amplitudes that the table may have, the usual ones first.
 
-        These are the usual ones near it: the attention factor of the scaling, 1, and the √(2/dim) and
-        1/√dim of normalised tables. If there is none, it is a plain number: measured 0.30001, it may be
-        0.3, or 0.30001 if it is known to so many digits.
+        These are the attention factor of the scaling, 1, and the √(2/dim) and 1/√dim of normalised
+        tables.
         """
-        measured = self.measured.amplitude
-        dim = 2 * self.reading.pairs
+        reading = self.reading
+        dim = reading.width if reading.is_added else 2 * reading.pairs
         usual = (schedule.scaling.attention_value, 1.0, math.sqrt(2 / dim), 1 / math.sqrt(dim))
-        rough = ROUGH_AMPLITUDE * measured
-        near = numbers_near(dict.fromkeys(usual), measured, rough)
-        if near:
-            yield from near
-            return
-        plain = next(plain_numbers(measured, rough), measured)
-        yield plain
-        sharp = next(plain_numbers(measured, SHARP_AMPLITUDE * measured), plain)
-        if sharp != plain:
-            yield sharp
-
-
-def _turning_forwards(
-    reading: WaveReading, measured: MeasuredFrequencies | None
-) -> Iterator[OrientedReading]:
-    """Yield a table, read as cosines and sines, with frequencies that are positive as those of all schemes.
-
-    Cosines and sines that are taken for each other turn backwards. So if frequencies are negative, the
-    other function comes first in an added table; otherwise sines are negated or rows are reversed,
-    which is found later.
-    """
-    if measured is None:
-        return
-    slow = measured.values[len(measured.values) // 2 :]
-    if np.median(slow) >= 0:
-        yield OrientedReading(reading, measured)
-        return
-    forwards = measured._replace(values=-measured.values)
-    if reading.is_added:
-        yield OrientedReading(reading.flipped, forwards)
-    yield OrientedReading(reading, forwards)
-
-
-def _before_rounded_steps(
-    reading: WaveReading, measured: MeasuredFrequencies | None
-) -> Iterator[OrientedReading]:
-    """Yield the frequencies that a table may have had before a step of its computation was rounded to 16 bits.
-
-    If all measured ones are bfloat16 (or float16) numbers, each may have been anywhere within half a step
-    of them. If positions or angles were rounded, the first rows still show the frequencies: in
-    bfloat16, whole numbers up to 256 are exact.
-    """
-    candidates: list[MeasuredFrequencies] = []
-    if measured is not None:
-        for dtype in GRIDS:
-            if _may_have_dtype(measured, dtype):
-                candidates.append(_before_rounding(measured, dtype))
-    if reading.rows > EXACT_ROWS:
-        first = reading.first_rows(EXACT_ROWS).measured_frequencies()
-        if first is not None:
-            candidates += (first, _before_rounding(first, "bfloat16"))
-    for frequencies in candidates:
-        yield from _turning_forwards(reading, frequencies)
-
-
-def _may_have_dtype(measured: MeasuredFrequencies, dtype: str) -> bool:
-    """Return True if all frequencies are numbers of a dtype, within what they may be off."""
-    off = np.abs(rounded_to(measured.values, dtype) - measured.values)
-    return bool(is_noise(off, measured.errors).all())
-
-
-def _before_rounding(measured: MeasuredFrequencies, dtype: str) -> MeasuredFrequencies:
-    """Return frequencies with the errors of a grid."""
-    errors = measured.errors + half_ulp(measured.values, dtype) / GRID_SIGMAS
-    return measured._replace(errors=errors)
-
-
-def _explain_by_schedules(
-    subject: OrientedReading, priors: Iterable[SchedulePrior], explain: ExplainCase
-) -> Explanation | None:
-    """Return the explanation of a table by the first schedule that explains it; the plainest schedules come first.
-
-    A schedule is a rule for all frequencies, such as base^(−2i/dim) with a base of 10000. One with
-    fitted numbers, such as base 10123.4, may only come near: another digit may make the table exactly.
-    So it is the answer only if it is exact, or if no later schedule explains the table better.
-    """
-    first_fitted: Explanation | None = None
-    for prior in priors:
-        check_time()
-        explanation = _explain_by_schedule(subject, prior, explain)
-        if explanation is None:
-            continue
-        if prior.cost < PLAIN_COST:
-            return explanation
-        explanation = _at_usual_base(subject, prior, explanation)
-        float32_error = FLOAT32_FUNCTION * max(1.0, subject.measured.amplitude)
-        if explanation.residual <= float32_error:
-            return explanation
-        if first_fitted is None:
-            first_fitted = explanation
-    return first_fitted
-
-
-def _explain_by_schedule(
-    subject: OrientedReading, prior: SchedulePrior, explain: ExplainCase
-) -> Explanation | None:
-    """Return the explanation of a table by one schedule (a rule for all frequencies), if there is one.
-
-    The schedule has no amplitude: the usual ones near the measured amplitude are tried, the likeliest first.
-
-    Args:
-        subject: The table as cosines and sines, and its measured frequencies.
-        prior: A schedule that gives these frequencies, such as base 10000, and what it costs to suppose it.
-        explain: Yields explanations by a scheme, the best first: some allow a mistake beside the schedule.
-    """
-    for scheme in subject.schemes(prior.schedule):
-        case = _case(subject.reading, scheme)
-        for explanation in explain(subject.reading, case):
-            return explanation.with_suppositions(
-                edits=subject.reading.edits, cost=prior.cost, doubts=prior.open
-            )
-    return None
+        numbers = len(reading.observations.sampled_rows) * reading.pairs
+        yield from possible_amplitudes(self.measured, numbers, usual)
 
 
 def _case(reading: WaveReading, scheme: Positioned) -> Case:
     computation = computation_of(scheme, tuple(reading.tensors))
     case = Case.of(scheme, computation, reading.observations)
     return replace(case, measured=reading.kept)
-
-
-def _identify_right_table(subject: MeasuredReading) -> Explanation | None:
-    """Return the explanation by the plainest schedule, from the position on that the first row has."""
-    return _explain_first(subject.oriented, MAX_SCHEDULES, _explain_from_any_start)
-
-
-def _identify_with_one_mistake(subject: MeasuredReading) -> Explanation | None:
-    """Return the explanation by a schedule and one mistake."""
-    return _explain_first(subject.oriented, MAX_MISTAKEN_SCHEDULES, _explain_by_one_mistake)
-
-
-def _identify_with_rounded_steps(subject: MeasuredReading) -> Explanation | None:
-    """Return the explanation by a schedule if one step of the computation was rounded to 16 bits."""
-    before_rounding = _before_rounded_steps(subject.reading, subject.measured)
-    return _explain_first(before_rounding, MAX_SCHEDULES, _explain_by_rounded_steps)
-
-
-def _identify_with_damage(subject: MeasuredReading) -> Explanation | None:
-    """Return the explanation by a schedule if a small part of the table is wrong."""
-    return _explain_first(subject.oriented, MAX_MISTAKEN_SCHEDULES, _explain_by_damage)
-
-
-IDENTIFIERS = (
-    _identify_right_table,
-    _identify_with_one_mistake,
-    _identify_with_rounded_steps,
-    _identify_with_damage,
-)
-"""Ways to identify a table, in the order in which they are tried."""
-
-
-def _explain_first(
-    subjects: Iterable[OrientedReading], most_schedules: int, explain: ExplainCase
-) -> Explanation | None:
-    """Return the first explanation by one of the plainest schedules of each reading."""
-    for subject in subjects:
-        plainest = subject.schedules[:most_schedules]
-        explanation = _explain_by_schedules(subject, plainest, explain)
-        if explanation is not None:
-            return explanation
-    return None
 
 
 def _explain_from_any_start(reading: WaveReading, case: Case) -> Iterator[Explanation]:
@@ -352,16 +259,18 @@ def _explain_from_any_start(reading: WaveReading, case: Case) -> Iterator[Explan
 
 
 def _explain_by_one_mistake(reading: WaveReading, case: Case) -> Iterator[Explanation]:
-    """Yield explanations with one mistake that is none of parameters."""
+    """Yield explanations with one mistake that is none of parameters, such as rows in reverse order.
+
+    Each mistake is supposed in the table as it is, and in numbers rounded to 4 decimals, if it lies on them.
+    """
     kinds = [*ONE_MISTAKE]
     has_two_tensors = tuple(reading.tensors) == ("cos", "sin")
     if not has_two_tensors:
         # A table that is added may begin with either function: that is its reading, not a mistake.
         kinds.remove(SwappedFunctions)
-    for stored in with_storages(case):
-        for kind in kinds:
-            for explanation in explain_by_kind(stored, kind):
-                yield _made_by_scheme(explanation, case.scheme)
+    for stored, kind in product(with_storages(case), kinds):
+        for explanation in explain_by_kind(stored, kind):
+            yield _made_by_scheme(explanation, case.scheme)
 
 
 def _explain_by_damage(reading: WaveReading, case: Case) -> Iterator[Explanation]:
@@ -445,7 +354,10 @@ def _positioned(case: Case) -> Positioned:
 
 
 def _with_padding_row(reading: WaveReading, scheme: Positioned, start: int) -> Iterator[Positioned]:
-    """Yield a scheme from some position on, with the padding row that an added table has."""
+    """Yield a scheme from some position on, with the padding row that an added table has.
+
+    If only row 1 of a table from position 2 on is zeros, position 3 may be `padding_idx`.
+    """
     moved = with_parameter(scheme, "offset", start)
     if reading.is_added:
         observed = reading.observations
@@ -457,16 +369,16 @@ def _with_padding_row(reading: WaveReading, scheme: Positioned, start: int) -> I
 
 
 def _at_usual_base(
-    subject: OrientedReading, prior: SchedulePrior, explanation: Explanation
+    subject: OrientedTable, prior: SchedulePrior, explanation: Explanation
 ) -> Explanation:
     """Return the explanation by a usual base, if a runtime computes the table from it; else the given one.
 
     llama.cpp multiplies frequencies by a rounded ratio again and again: those of base 1000000 are nearer
     to base 1000002, which is then what was fitted.
     """
-    if not explanation.has_edit(Runtime):
-        return explanation
     fitted = prior.schedule.base
+    if fitted in USUAL_BASES or not explanation.has_edit(Runtime):
+        return explanation
     for base in numbers_near(USUAL_BASES, fitted, SAME_BASE * fitted):
         for scheme in subject.schemes(prior.schedule.having("base", base)):
             return next(_explain_by_runtimes(_case(subject.reading, scheme)), explanation)
@@ -479,3 +391,48 @@ def _explain_by_runtimes(case: Case) -> Iterator[Explanation]:
     for name, scheme in runtimes_of(case.scheme):
         runtime = ComputedByRuntime(names=(name,), scheme=scheme, tensors=tensors)
         yield from accepted([case.supposing(runtime)])
+
+
+class Attempt(NamedTuple):
+    """A way to identify a table: by a schedule, and by what may be wrong with the table beside it."""
+
+    orient: Callable[[MeasuredTable], Iterable[OrientedTable]]
+    """Yields the table with frequencies that it may have."""
+    most_schedules: int
+    """The number of schedules that are tested, the plainest ones."""
+    explain: ExplainCase
+
+    def explanations(self, table: MeasuredTable) -> list[Explanation]:
+        """Return the explanation of a table by the first of its frequencies that lead to one."""
+        return explain_by_first(self.orient(table), self._explain_oriented)
+
+    def _explain_oriented(self, table: OrientedTable) -> list[Explanation]:
+        float32_error = FLOAT32_FUNCTION * max(1.0, table.measured.amplitude)
+        plainest = table.schedules[: self.most_schedules]
+        return explain_by_priors(plainest, partial(self._explain_by_prior, table), float32_error)
+
+    def _explain_by_prior(
+        self, table: OrientedTable, prior: SchedulePrior
+    ) -> Iterator[Explanation]:
+        """Yield explanations of a table by one schedule, with the usual amplitudes near the measured one.
+
+        Each amplitude is a scheme of its own, the likeliest first.
+
+        Args:
+            table: The cosines and sines, and their measured frequencies.
+            prior: A schedule that gives these frequencies, such as base 10000.
+        """
+        reading = table.reading
+        for scheme in table.schemes(prior.schedule):
+            for explanation in self.explain(reading, _case(reading, scheme)):
+                read = explanation.with_suppositions(edits=reading.edits, cost=0.0, doubts=())
+                yield _at_usual_base(table, prior, read)
+
+
+ATTEMPTS = (
+    Attempt(lambda table: table.oriented, MAX_SCHEDULES, _explain_from_any_start),
+    Attempt(lambda table: table.oriented, MAX_MISTAKEN_SCHEDULES, _explain_by_one_mistake),
+    Attempt(lambda table: table.before_rounded_steps, MAX_SCHEDULES, _explain_by_rounded_steps),
+    Attempt(lambda table: table.oriented, MAX_MISTAKEN_SCHEDULES, _explain_by_damage),
+)
+"""Ways to identify a table, in the order in which they are tried: right, with a mistake, in 16 bits, damaged."""

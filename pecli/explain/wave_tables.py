@@ -186,6 +186,14 @@ def _parameters_of_amplitude(amplitude: float, pairs: int) -> dict[str, Any]:
     }
 
 
+def has_longrope_for_amplitude(scheme: Scheme) -> bool:
+    """Return True if LongRoPE only stands in for an amplitude, as in `_parameters_of_amplitude`.
+
+    The model has no such scaling then, so that none can be missing in other tables.
+    """
+    return set(scheme.value_of("short_factor", None) or ()) == {1.0}
+
+
 def _sinusoidal_of_waves(waves: WaveTable, other_parameters: dict[str, Any]) -> Sinusoidal | None:
     """Return the sinusoidal scheme that makes a table of sines and cosines.
 

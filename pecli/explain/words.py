@@ -367,6 +367,7 @@ def _rows(edit: Rows, context: Context) -> Clause:
 
 
 def _some_rows(edit: SomeRows, _: Context) -> Clause:
+    """Return the words for rows that are there: «only every 4th row is there, from row 0 on» for 0 4 8 12."""
     steps = {after - before for before, after in pairwise(edit.which)}
     step = max(steps, default=1)
     if len(steps) == 1 and step > 1:
@@ -491,6 +492,7 @@ def grid_words(storage: Edit) -> str:
 
 
 def _steps(step: float) -> str:
+    """Return the words for a step between stored numbers: «integers» for 1, «steps of 1/127» for 0.00787."""
     if step == 1:
         return "integers"
     if step < 1:
@@ -600,7 +602,9 @@ def sentence(explanation: Explanation, reference: Reference = SPEC) -> str:
         is_sine=explanation.tensors == ("sin",),
     )
     mistakes = ", and ".join(clause(edit, context) for edit in explanation.mistakes)
-    storage = ", ".join(clause(edit, context) for edit in _named_storage(explanation))
+    storage = ", ".join(
+        clause(edit, context) for edit in _stated(explanation.edits) if edit.storage
+    )
     coverage = _coverage(explanation).words()
     doubt = CUT_SHORT if explanation.is_cut_short else ""
     names = ", ".join(explanation.tensors)
@@ -608,12 +612,11 @@ def sentence(explanation: Explanation, reference: Reference = SPEC) -> str:
     return f"{names}: {reference.subject}{statements}"
 
 
-def _named_storage(explanation: Explanation) -> list[Edit]:
-    """Return the edits of storage that a sentence names: a runtime's recipe goes without saying."""
-    storage = [edit for edit in explanation.edits if edit.storage]
-    if any(isinstance(edit, Runtime) for edit in explanation.edits):
-        return [edit for edit in storage if not isinstance(edit, Recipe)]
-    return storage
+def _stated(edits: Sequence[Edit]) -> Sequence[Edit]:
+    """Return edits without the recipe of a runtime, which goes without saying: the runtime has no other."""
+    if not any(isinstance(edit, Runtime) for edit in edits):
+        return edits
+    return [edit for edit in edits if not isinstance(edit, Recipe)]
 
 
 def _coverage(explanation: Explanation) -> Coverage:
@@ -641,14 +644,7 @@ def undetermined(explanation: Explanation) -> tuple[str, ...]:
 
 def lacking(edits: Sequence[Edit], scheme: Scheme) -> tuple[Edit, ...]:
     """Return the edits that the command for a scheme does not reproduce: no option makes them."""
-    is_by_runtime = any(isinstance(edit, Runtime) for edit in edits)
-    missing = []
-    for edit in edits:
-        # A runtime has a recipe of its own, which the command names by the runtime.
-        is_implied = is_by_runtime and isinstance(edit, Recipe)
-        if not is_implied and not _is_reproduced(edit, scheme):
-            missing.append(edit)
-    return tuple(missing)
+    return tuple(edit for edit in _stated(edits) if not _is_reproduced(edit, scheme))
 
 
 def _is_reproduced(edit: Edit, scheme: Scheme) -> bool:

@@ -30,7 +30,7 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import KindError, ParameterError, bracketed
 from pecli.explain import search
 from pecli.explain.array_computation import ArrayComputation, ArrayObservations, array_case
-from pecli.explain.array_transforms import Sides, factor_edits, plain_factor
+from pecli.explain.array_values import Sides, factor_edits, plain_factor
 from pecli.explain.explanation import Explanation, merged
 from pecli.explain.hypotheses import explain_cases
 from pecli.explain.misplacements import find_position_mistake, positions_edit

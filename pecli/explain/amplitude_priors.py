@@ -1,0 +1,82 @@
+"""Amplitudes that tables of cosines and sines may have: what attention factors and normalisations make of 1."""
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import product
+
+from pecli.explain.catalogue.scalings import FACTORS, LENGTHS
+from pecli.explain.measure import SIGMAS, MeasuredFrequencies
+from pecli.explain.numbers import numbers_near, plain_numbers
+
+ROUGH_AMPLITUDE = 1e-3
+"""Relative error of an amplitude that is measured in coarse numbers, or in only one function."""
+
+SHARP_AMPLITUDE = 1e-6
+"""Relative error of an amplitude that is measured in float32 numbers."""
+
+LEAST_ERROR = 1e-9
+"""Relative error of an amplitude that is the mean of many float32 numbers, at least."""
+
+TOP_BIAS = 4.0
+"""Share of noise^1.5 by which rounded tops move an amplitude: a step s wide holds the top √s of a wave."""
+
+MSCALES = (1.0, 0.707)
+"""Values of YaRN's mscale: the paper's 1, and DeepSeek-V2's 0.707."""
+
+
+def possible_amplitudes(
+    measured: MeasuredFrequencies, numbers: int, usual: Sequence[float]
+) -> Iterator[float]:
+    """Yield the amplitudes that a table may have, given the measured one, the likeliest first.
+
+    Measured 1.00003, it is the usual 1. Measured 1.0741720, it is √(1 + ln 4 / ln 8192), the attention
+    factor of LongRoPE that stretches 8,192 positions 4 times. Any other one is a plain number: measured
+    0.30001, it may be 0.3, or 0.30001 if it is known to so many digits.
+
+    Args:
+        measured: The amplitude of the table, and the noise of its columns.
+        numbers: How many numbers of the table were measured.
+        usual: Amplitudes that such a table usually has.
+    """
+    amplitude = measured.amplitude
+    rough = ROUGH_AMPLITUDE * amplitude
+    near = numbers_near(dict.fromkeys(usual), amplitude, rough)
+    if near:
+        yield from near
+        return
+    error = amplitude * _error_of_mean(measured.noise, numbers)
+    written = [
+        next(plain_numbers(amplitude, written_error), amplitude)
+        for written_error in (rough, SHARP_AMPLITUDE * amplitude, error)
+    ]
+    yield from dict.fromkeys((*numbers_near(attention_factors(), amplitude, error), *written))
+
+
+def _error_of_mean(noise: float, numbers: int) -> float:
+    """Return the relative error of an amplitude; NaN if the noise is not known.
+
+    The mean of 10,000 numbers is known to a hundredth of their noise. But storage rounds the tops of
+    waves to one side: of an amplitude of 1.1386, bfloat16 makes 1.1406, and the mean is 1.1387.
+
+    Args:
+        noise: The standard deviation of the numbers from their waves, as a share of the amplitude.
+        numbers: How many there are.
+    """
+    return SIGMAS * noise / math.sqrt(numbers) + TOP_BIAS * noise * math.sqrt(noise) + LEAST_ERROR
+
+
+@cache
+def attention_factors() -> tuple[float, ...]:
+    """Return the amplitudes that YaRN and LongRoPE compute from the factors and lengths of public models.
+
+    YaRN has g(s) = 0.1 · mscale · ln s + 1 for a factor s, which is 1.1386 for 4, or the quotient of two
+    such numbers (DeepSeek). LongRoPE has √(1 + ln s / ln L) for an original length L.
+    """
+    factors = {}
+    for factor in FACTORS:
+        paper, deepseek = (0.1 * mscale * math.log(factor) + 1 for mscale in MSCALES)
+        factors.update(dict.fromkeys((paper, deepseek, paper / deepseek, deepseek / paper)))
+    for factor, length in product(FACTORS, LENGTHS):
+        factors[math.sqrt(1 + math.log(factor) / math.log(length))] = None
+    return tuple(factors)

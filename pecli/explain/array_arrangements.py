@@ -1,0 +1,138 @@
+"""An array in the shape of another one: with other axes, repeated, or with cosines and sines laid out differently."""
+
+import math
+from collections.abc import Iterator
+from itertools import chain, islice, permutations, product, starmap
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.compare.forms import DOUBLINGS, SEARCHED, Form, forms
+from pecli.engine.arrays import Array
+from pecli.engine.edits import Edit, Layout, Negated, Repeated, Swapped, Transposed
+
+MAX_LAID_OUT = 1 << 22
+"""Elements of an array that is made in other layouts."""
+
+
+class Candidate(NamedTuple):
+    """An array in the shape of the other one, and the edits that make it."""
+
+    edits: tuple[Edit, ...]
+    array: Array
+    is_computed: bool = False
+
+
+def arranged_as(shape: tuple[int, ...], array: Array) -> Iterator[Candidate]:
+    """Yield an array as it is, with other axes, repeated or laid out differently, if that gives it a shape.
+
+    Axes of length 1 do not count: (1, 8, 64) and (8, 64) are the same shape.
+    """
+    wanted_shape = squeezed_shape(shape)
+    plain = squeezed(array)
+    arrangements = chain(
+        [Candidate((), plain)],
+        _transposed(plain),
+        _repeated(plain, wanted_shape),
+        _in_other_layouts(plain, wanted_shape),
+    )
+    for candidate in arrangements:
+        if candidate.array.shape == wanted_shape:
+            yield candidate._replace(array=candidate.array.reshape(shape))
+
+
+def squeezed(array: Array) -> Array:
+    """Return an array without axes of length 1."""
+    return array.reshape(squeezed_shape(array.shape))
+
+
+def squeezed_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a shape without axes of length 1."""
+    return tuple(size for size in shape if size != 1)
+
+
+def _transposed(plain: Array) -> Iterator[Candidate]:
+    """Yield a table with its two or three axes in every other order."""
+    if plain.ndim not in (2, 3):
+        return
+    for axes in islice(permutations(range(plain.ndim)), 1, None):  # The first is the order at hand.
+        yield Candidate((Transposed(axes),), plain.transpose(axes))
+
+
+def _repeated(plain: Array, wanted_shape: tuple[int, ...]) -> Iterator[Candidate]:
+    """Yield copies of a table along one axis more, or one below the other.
+
+    A table (64, 32) becomes (8, 64, 32) with a copy for each of 8 heads, or (512, 32) with 8 copies
+    below each other.
+    """
+    for axis, times in enumerate(wanted_shape):
+        shape_of_one_copy = wanted_shape[:axis] + wanted_shape[axis + 1 :]
+        if shape_of_one_copy == plain.shape:
+            copies = np.broadcast_to(np.expand_dims(plain, axis), wanted_shape)
+            yield Candidate((Repeated(axis, times),), copies)
+    times = wanted_shape[0] // len(plain)
+    has_same_columns = len(wanted_shape) > 1 and wanted_shape[1:] == plain.shape[1:]
+    if has_same_columns and times > 1:
+        yield Candidate((Repeated(0, times),), np.concatenate([plain] * times))
+
+
+def _in_other_layouts(plain: Array, wanted_shape: tuple[int, ...]) -> Iterator[Candidate]:
+    """Yield a table with cosines and sines exchanged, one of them negated, or in another layout.
+
+    [cos | sin] becomes [sin | cos], [−cos | sin], [cos | −sin], and cos and sin interleaved. An
+    array does not state its layout: so every layout that it may have is supposed in turn.
+
+    Args:
+        plain: The expected table, without axes of length 1.
+        wanted_shape: The shape of the found one.
+    """
+    if plain.ndim not in (2, 3) or plain.size > MAX_LAID_OUT:
+        return
+    has_odd_width = plain.shape[-1] % 2 == 1
+    for layout in forms(plain):
+        if layout.arrangement == "interleaved" and has_odd_width:
+            continue
+        functions = layout.split(plain)
+        if functions is None:
+            continue
+        if len(functions) == 2:
+            yield from _swapped_or_negated(layout, *functions)
+        yield from _in_layouts_of_size(math.prod(wanted_shape), layout, functions)
+
+
+def _swapped_or_negated(layout: Form, first: Array, second: Array) -> Iterator[Candidate]:
+    yield Candidate((Swapped(),), layout.join(second, first))
+    if first.dtype.kind == "b":
+        return  # Masks of attention have no sign.
+    yield Candidate((Negated("first"),), layout.join(np.negative(first), second))
+    yield Candidate((Negated("second"),), layout.join(first, np.negative(second)))
+
+
+def _in_layouts_of_size(
+    size: int, source: Form, functions: tuple[Array, ...]
+) -> Iterator[Candidate]:
+    """Yield cosines and sines, or one of them, in every other layout that has so many elements.
+
+    [c0 c1 | s0 s1] becomes c0 s0 c1 s1 (interleaved), pairs (rows, 2, 2) and so on; with sines first as well.
+
+    Args:
+        size: The number of elements of the found array.
+        source: The layout of the expected one, such as halves: [cos | sin].
+        functions: The cosines and the sines in it, (rows, frequencies) each, or only one of them.
+    """
+    for target in starmap(Form, product(SEARCHED, DOUBLINGS)):
+        holds_them = target.functions == len(functions) and _size(target, functions[0]) == size
+        if target == source or not holds_them:
+            continue
+        edit = Layout(source.name, target.name)
+        yield Candidate((edit,), target.join(*functions))
+        if len(functions) == 2:
+            first, second = functions
+            yield Candidate((edit, Swapped()), target.join(second, first))
+
+
+def _size(form: Form, part: Array) -> int:
+    """Return the number of elements of parts in a form; complex numbers hold two parts in one."""
+    copies = 2 if form.doubled else 1
+    numbers = 1 if form.arrangement == "complex" else form.functions
+    return part.size * copies * numbers

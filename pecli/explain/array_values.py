@@ -1,0 +1,169 @@
+"""An array with other values than the expected ones: a factor, a constant per row, another mask."""
+
+import math
+import warnings
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.engine.arrays import Array, Flags, Floats, widened, widest
+from pecli.engine.edits import Edit, Mask, Negated, RowShift, Scaled
+from pecli.explain.array_arrangements import Candidate
+from pecli.explain.array_computation import as_floats, as_matrix
+from pecli.explain.bias_computation import is_unmasked
+from pecli.explain.numbers import plain_numbers
+
+SOME_ELEMENTS = 1 << 14
+"""Elements from which factors are estimated."""
+
+FACTOR_ERROR = 1e-6
+"""Relative error of a factor that is estimated from float32 numbers."""
+
+FACTOR_SIGMAS = 5.0
+"""Standard errors within which a factor is replaced by a plainer number."""
+
+TINY = 1e-300
+
+EVEN = 0.01
+"""Share of the largest constant added to a row by which these have to vary: one that is the same is
+an offset.
+"""
+
+MIN_SHIFTED = 0.25
+"""Share of the rows to which a constant is added: fewer are wrong rows."""
+
+
+class Sides(NamedTuple):
+    """Some elements of the expected array and of the one at hand, in float64."""
+
+    expected: Floats
+    found: Floats
+
+    @property
+    def is_finite(self) -> Flags:
+        return np.asarray(np.isfinite(self.expected) & np.isfinite(self.found))
+
+    @property
+    def is_used(self) -> Flags:
+        """Elements at which both are numbers, and one of them is not 0: others are beside the
+        table.
+        """
+        return np.asarray(self.is_finite & ((self.expected != 0) | (self.found != 0)))
+
+
+def _sample(made: Array, found: Array) -> Sides:
+    """Return some rows of both arrays: about SOME_ELEMENTS elements, or one row if it is longer."""
+    rows_made = as_matrix(made)
+    rows_found = as_matrix(found)
+    step = max(1, rows_found.size // SOME_ELEMENTS)
+    return Sides(expected=as_floats(rows_made[::step]), found=as_floats(rows_found[::step]))
+
+
+def scaled(candidate: Candidate, found: Array) -> Iterator[Candidate]:
+    """Yield an array times the plain number that the found one may be multiplied by, such as −1."""
+    sides = _sample(candidate.array, found)
+    factor = plain_factor(sides)
+    if factor is not None and _is_near(factor * sides.expected, sides):
+        edits = (*candidate.edits, *factor_edits(factor))
+        yield Candidate(edits, factor * widest(candidate.array), is_computed=True)
+
+
+def plain_factor(sides: Sides) -> float | None:
+    """Return the factor that may make the found array of the expected one, such as −1 or 0.5.
+
+    The factor of least squares is 0.50000003 if values were rounded: the plainest number within
+    its error is returned. None is returned if that is 1, or if no factor of a usual size fits.
+    """
+    expected = np.where(sides.is_finite, sides.expected, 0.0)
+    found = np.where(sides.is_finite, sides.found, 0.0)
+    # The factor of least squares is Σ expected·found / Σ expected².
+    power = float((expected**2).sum())
+    factor = float((expected * found).sum()) / max(power, TINY)
+    size = abs(factor)
+    if not FACTOR_ERROR < size < 1 / FACTOR_ERROR:
+        return None
+    residual_power = float(((found - factor * expected) ** 2).sum())
+    standard_error = math.sqrt(residual_power / power / expected.size)
+    error = FACTOR_ERROR * size + FACTOR_SIGMAS * standard_error
+    plain = math.copysign(next(plain_numbers(size, error), size), factor)
+    return None if math.isclose(plain, 1, rel_tol=FACTOR_ERROR) else plain
+
+
+def factor_edits(factor: float) -> tuple[Edit, ...]:
+    """Return a factor in the vocabulary of results: a sign, and a number if it is not 1."""
+    edits: tuple[Edit, ...] = ()
+    if factor < 0:
+        edits = (Negated("all"),)
+    if abs(factor) != 1:
+        edits = (*edits, Scaled(abs(factor)))
+    return edits
+
+
+def _is_near(made: Floats, sides: Sides) -> bool:
+    """Return True if most elements are nearly right: only then is the whole array made."""
+    size = float(np.abs(sides.found[sides.is_finite]).max(initial=0.0))
+    with np.errstate(all="ignore"):
+        off = np.abs(made - sides.found)[sides.is_finite]
+    return bool(off.size) and float(np.median(off)) <= EVEN * size
+
+
+def with_row_constants(candidate: Candidate, found: Array) -> Iterator[Candidate]:
+    """Yield an attention bias with a constant added to each row, which softmax does not notice.
+
+    ALiBi's causal rows for three keys are [0 · ·], [−1 0 ·] and [−2 −1 0], masked at the dots. If
+    keys are counted from the first one they are [0 · ·], [0 1 ·] and [0 1 2]: 0, 1 and 2 are added.
+    The constants are measured as the median difference of each row. One constant for all rows is
+    not yielded: it is an offset.
+    """
+    made = candidate.array
+    has_rows_of_keys = made.ndim > 1 and made.shape[-1] > 2
+    if not has_rows_of_keys or not _may_be_biases(made, found):
+        return
+    sample = _sample(made, found)
+    if not _is_near(sample.expected + _row_constants(sample), sample):
+        return
+    sides = Sides(widened(made), widened(found))
+    constants = _row_constants(sides)
+    if _vary_by_row(constants):
+        moved = np.where(sides.is_used, sides.expected + constants, sides.expected)
+        yield Candidate((*candidate.edits, RowShift()), moved, is_computed=True)
+
+
+def _may_be_biases(made: Array, found: Array) -> bool:
+    """Return True for floating-point numbers: integers are indices, and complex numbers phasors (cos + i·sin)."""
+    return made.dtype.kind not in "ciu" and found.dtype.kind not in "ciu"
+
+
+def _vary_by_row(constants: Floats) -> bool:
+    """Return True if constants differ from row to row, and enough of them are not 0."""
+    least = EVEN * np.abs(constants).max()
+    share_of_rows = np.mean(np.abs(constants) > least)
+    return bool(np.ptp(constants) > least and share_of_rows > MIN_SHIFTED)
+
+
+def _row_constants(sides: Sides) -> Floats:
+    """Return the constant that is added to each row, (…, rows, 1); 0 for rows without values."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        # The median of a row that is masked as a whole is NaN.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        gaps = np.where(sides.is_used, sides.found - sides.expected, np.nan)
+        return np.nan_to_num(np.nanmedian(gaps, axis=-1, keepdims=True))
+
+
+def with_mask_of(found: Array, candidate: Candidate) -> Iterator[Candidate]:
+    """Yield an array with the found array's mask, if that hides the same elements.
+
+    A causal mask is −inf in one program and −65504 in another; both hide the same keys. The arrays
+    hold real numbers.
+    """
+    expected = widened(candidate.array)
+    is_masked = ~is_unmasked(expected)
+    if not is_masked.any():
+        return
+    observed = widened(found)
+    has_same_places = np.array_equal(is_masked, ~is_unmasked(observed))
+    if has_same_places and not np.array_equal(expected[is_masked], observed[is_masked]):
+        first_masked = float(observed[is_masked][0])
+        edits = (*candidate.edits, Mask(f"{first_masked:.2g}"))
+        yield Candidate(edits, np.where(is_masked, observed, expected))

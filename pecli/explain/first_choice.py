@@ -1,0 +1,77 @@
+"""The answer among candidates that are tried in order of preference: the first that explains the data.
+
+Of schedules, which all explain a table more or less closely, a plain or an exact one is preferred.
+"""
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import TypeVar
+
+from pecli.explain.explanation import Explanation
+from pecli.explain.schedule_priors import SchedulePrior
+from pecli.explain.time_limit import check_time
+
+PLAIN_COST = 0.4
+"""Cost of a schedule from which on its numbers are fitted, four digits of a base: another digit may make
+the table exact.
+"""
+
+ExplainPrior = Callable[[SchedulePrior], Iterable[Explanation]]
+"""Yields the explanations of a table by one schedule, the best first; none if it does not make the table."""
+
+
+Candidate = TypeVar("Candidate")
+
+
+def explain_by_first(
+    candidates: Iterable[Candidate],
+    explain: Callable[[Candidate], Iterable[Explanation]],
+    most: int | None = None,
+) -> list[Explanation]:
+    """Return the explanations by the first candidate that has any; an empty list if none has.
+
+    Candidates are what may have made some data: schemes, ways to read a tensor, arrays. Later ones
+    are less likely, and not looked at if an earlier one explains the data.
+
+    Args:
+        candidates: What may have made the data, the likeliest first.
+        explain: Explains the data by one candidate.
+        most: How many of its explanations are wanted; None for all.
+
+    >>> explain_by_first([], explain=list)
+    []
+    """
+    for candidate in candidates:
+        check_time()
+        explanations = [*islice(explain(candidate), most)]
+        if explanations:
+            return explanations
+    return []
+
+
+def explain_by_priors(
+    priors: Iterable[SchedulePrior], explain: ExplainPrior, exact: float
+) -> list[Explanation]:
+    """Return the explanation by the first schedule that is plain or exact, or else by the first of all.
+
+    A schedule is a rule for all frequencies, such as base^(−2i/dim) with a base of 10000. One with
+    fitted numbers, such as base 50478.6, may only come near: with base 50478.634 the table may be exact.
+    So it is the answer only if it is exact, or if no later schedule explains the table better.
+
+    Args:
+        priors: The schedules to try, the plainest first.
+        explain: Explains the table by one of them.
+        exact: The largest residual of an explanation that no other number can improve.
+
+    Returns:
+        One explanation; an empty list if no schedule explains the table.
+    """
+    fitted: list[Explanation] = []
+    for prior in priors:
+        check_time()
+        for best in islice(explain(prior), 1):
+            priced = best.with_suppositions(edits=(), cost=prior.cost, doubts=prior.open)
+            if prior.cost < PLAIN_COST or priced.residual <= exact:
+                return [priced]
+            fitted.append(priced)
+    return fitted[:1]

@@ -1,0 +1,246 @@
+"""Rows, channels or heads of an array in the order that they have in another one."""
+
+from collections.abc import Iterator
+from enum import Enum
+from itertools import chain
+
+import numpy as np
+
+from pecli.engine.arrays import Array, Floats, Indices, widened
+from pecli.engine.edits import AddedRows, Channels, Edit, Heads, Negated, Rows, SomeRows
+from pecli.explain.array_arrangements import Candidate, squeezed
+
+MAX_MATCHED = 4096
+"""Rows, channels or heads that are matched with each other."""
+
+MATCHED_ELEMENTS = 2048
+"""Elements of each row or channel that are compared to match it."""
+
+FEW_MATCHED = 64
+"""Rows that are matched before all are: if most have no source, there is no order."""
+
+PROJECTIONS = 24
+"""Random sums by which rows are compared: they find the nearest of thousands of rows."""
+
+NEAR = 0.02
+"""Share of the usual square of a row within which its source lies."""
+
+MAX_LOST = 0.25
+"""Share of rows that may have no source: they are padding, which is one number."""
+
+MIN_SOURCES = 4
+"""Different rows that an order has to use: fewer repeat by chance."""
+
+SIGNS: dict[int, tuple[Edit, ...]] = {1: (), -1: (Negated("all"),)}
+"""Signs that all found slices may have, and the edits that say so."""
+
+
+class Slices(Enum):
+    """The kinds of slices of an array along one of its axes (…, rows, channels)."""
+
+    HEADS = "heads"
+    ROWS = "rows"
+    CHANNELS = "channels"
+
+    @classmethod
+    def along(cls, axis: int, ndim: int) -> "Slices":
+        """Return what lies along an axis of an array: channels along the last, rows along the one before."""
+        if axis == ndim - 1:
+            return cls.CHANNELS
+        return cls.ROWS if axis == ndim - 2 else cls.HEADS
+
+
+def with_slices_in_order_of(found: Array, candidate: Candidate) -> Iterator[Candidate]:
+    """Yield an array with its rows, channels or heads in the order that they have in the found one.
+
+    A table whose rows are reversed, or whose heads 0 and 1 are exchanged, is such an array. Each
+    axis is looked at alone: its slices are matched with the nearest ones of the found array. Nothing
+    is yielded for complex numbers.
+    """
+    expected = squeezed(candidate.array)
+    wanted = squeezed(found)
+    has_same_axes = expected.ndim == wanted.ndim and expected.ndim in (2, 3)
+    if not has_same_axes or expected.dtype.kind == "c":
+        return
+    for axis in range(expected.ndim):
+        for moved in _with_slices_along(axis, expected, wanted):
+            edits = (*candidate.edits, *moved.edits)
+            yield Candidate(edits, moved.array.reshape(found.shape))
+
+
+def _with_slices_along(axis: int, expected: Array, wanted: Array) -> Iterator[Candidate]:
+    """Yield the expected array with its slices along one axis in the order of the wanted one.
+
+    The slices along axis 0 of (64, 32) are 64 rows of 32 numbers, and those along axis 1 are 32 columns.
+
+    Args:
+        axis: The axis to look at, of both arrays.
+        expected: An array without axes of length 1.
+        wanted: Another one with as many axes.
+    """
+    sources = np.moveaxis(expected, axis, 0)
+    targets = np.moveaxis(wanted, axis, 0)
+    if not _can_be_matched(sources, targets):
+        return
+    slices = Slices.along(axis, expected.ndim)
+    reordered = _reordered(sources, targets, slices)
+    extended = _with_added_rows(sources, targets, slices)
+    for moved in chain(reordered, extended):
+        yield moved._replace(array=np.moveaxis(moved.array, 0, axis))
+
+
+def _can_be_matched(sources: Array, targets: Array) -> bool:
+    """Return True if slices along the first axis have one shape, and are not too many."""
+    more = max(len(sources), len(targets))
+    return sources.shape[1:] == targets.shape[1:] and more <= MAX_MATCHED
+
+
+def _reordered(expected: Array, found: Array, slices: Slices) -> Iterator[Candidate]:
+    """Yield the expected slices in the order in which they were found, as they are or all negated.
+
+    Of expected rows a b c d, the found rows d c b a are «reversed», and 0 0 a b c d are «padded» by 2:
+    found slices that are near to no expected one are padding, if all of them hold one number.
+
+    Args:
+        expected: The slices along the first axis, in their right order.
+        found: Those of the other array, whose number may differ.
+        slices: What they are: rows, channels or heads.
+    """
+    for sign, negated in SIGNS.items():
+        sources = _matching_slices(expected, found, sign)
+        edit = _order_edit(sources, len(expected), slices)
+        if edit is None:
+            continue
+        is_lost = sources < 0
+        lost_slices = widened(found[is_lost])
+        if lost_slices.size and np.ptp(lost_slices):
+            continue  # They hold several numbers, so that they are no padding.
+        # Lost slices have no source: the first one stands in for it, and is replaced.
+        reordered = sign * widened(expected[np.maximum(sources, 0)])
+        reordered[is_lost] = lost_slices
+        yield Candidate((*negated, edit), reordered)
+
+
+def _with_added_rows(expected: Array, found: Array, slices: Slices) -> Iterator[Candidate]:
+    """Yield the found rows if all expected ones are among them, in their order.
+
+    If rows 0, 4, 8 and 12 are expected and rows 0 to 12 found, then 1–3, 5–7 and 9–11 are added.
+    """
+    if slices is not Slices.ROWS or not MIN_SOURCES <= len(expected) < len(found):
+        return
+    places = _matching_slices(found, expected, 1)
+    if places.min() < 0 or (np.diff(places) <= 0).any():
+        return
+    rows = widened(found).copy()
+    rows[places] = widened(expected)
+    added = np.setdiff1d(np.arange(len(found)), places)
+    yield Candidate((AddedRows(tuple(added.tolist())),), rows)
+
+
+def _matching_slices(expected: Array, found: Array, sign: int) -> Indices:
+    """Return for each found slice the index of the nearest expected slice; −1 if none is near.
+
+    If the rows of a table are reversed, the indices of four rows are 3 2 1 0. Comparing thousands
+    of rows with each other number by number takes minutes. So rows are compared by some random
+    weighted sums: equal rows have equal sums, and other rows practically never do.
+
+    Args:
+        expected: The slices along the first axis that are looked for.
+        found: The slices that should be some of them.
+        sign: −1 if the found slices are supposed to be negated, or else 1.
+    """
+    sources = sign * _as_rows(expected)
+    targets = _as_rows(found)
+    weights = np.random.default_rng(0).normal(size=(sources.shape[1], PROJECTIONS))
+    source_sums = sources @ weights
+    target_sums = targets @ weights
+    few = target_sums[:: max(1, len(targets) // FEW_MATCHED)]
+    share_lost = np.mean(_nearest(source_sums, few) < 0)
+    if share_lost > 0.5:
+        return np.full(len(targets), -1)
+    return _nearest(source_sums, target_sums)
+
+
+def _as_rows(slices: Array) -> Floats:
+    """Return some numbers of each slice as a row in float64, with 0 for a mask."""
+    rows = slices.reshape(len(slices), -1)
+    step = max(1, rows.shape[1] // MATCHED_ELEMENTS)
+    wide = widened(rows[:, ::step])
+    return np.where(np.isfinite(wide), wide, 0.0)
+
+
+def _nearest(sources: Floats, targets: Floats) -> Indices:
+    """Return the index of the source that is nearest to each target; −1 if none is near.
+
+    Distances follow from |s − t|² = |s|² + |t|² − 2·s·t, which needs one product of matrices.
+    """
+    source_squares = (sources**2).sum(axis=1)
+    target_squares = (targets**2).sum(axis=1)
+    distances = source_squares + target_squares[:, None] - 2 * targets @ sources.T
+    nearest = distances.argmin(axis=1)
+    usual_square = float(target_squares.mean()) or 1.0
+    is_near = distances[np.arange(len(targets)), nearest] < NEAR * usual_square
+    return np.where(is_near, nearest, -1)
+
+
+def _order_edit(sources: Indices, count: int, slices: Slices) -> Edit | None:
+    """Return the order of rows, channels or heads in the vocabulary of results, such as «reversed».
+
+    None is returned for the expected order, and if too few slices were recognised.
+
+    Args:
+        sources: The index of the expected slice that each found one is; −1 for none: 3 2 1 0.
+        count: The number of expected slices.
+        slices: What they are.
+    """
+    if not _are_enough(sources, count) or np.array_equal(sources, np.arange(count)):
+        return None
+    if slices is Slices.ROWS:
+        return _order_of_rows(sources, count)
+    return _permutation(sources, count, slices)
+
+
+def _are_enough(sources: Indices, count: int) -> bool:
+    """Return True if most found slices have a source, and these are several, or all the same."""
+    matched = sources[sources >= 0]
+    is_constant = not np.ptp(sources)
+    are_several = is_constant or len(np.unique(matched)) >= min(MIN_SOURCES, count)
+    return are_several and len(matched) >= (1 - MAX_LOST) * len(sources)
+
+
+def _permutation(sources: Indices, count: int, slices: Slices) -> Channels | Heads | None:
+    """Return the order of channels or heads, which can only be permuted: (1, 0, 2) if 0 and 1 are exchanged."""
+    if not np.array_equal(np.sort(sources), np.arange(count)):
+        return None
+    is_reversed = np.array_equal(sources, np.arange(count)[::-1])
+    order = "reversed" if is_reversed else tuple(sources.tolist())
+    return Channels(order) if slices is Slices.CHANNELS else Heads(order)
+
+
+def _order_of_rows(sources: Indices, count: int) -> Rows | SomeRows | None:
+    """Return the name of an order of rows, which may also be cut off, repeated or left out; None if it has none.
+
+    Of six expected rows, 0 1 2 3 are cut, −1 −1 0 1 2 3 padded, 4 4 4 4 constant, 0 1 2 0 1 2
+    wrapped, 5 4 3 2 1 0 reversed, and 0 2 1 3 5 4 permuted. −1 stands for a row of padding. If only
+    some rows are there, each of them once, they are listed: 4 1 2.
+    """
+    length = len(sources)
+    here = np.arange(length)
+    first = int(sources[0])
+    lost = int(np.count_nonzero(sources < 0))
+    period = int((sources[1:] == first).argmax()) + 1
+    sources_by_name = {
+        Rows("cut", length): here,
+        Rows("padded", lost): np.where(here < lost, -1, here - lost),
+        Rows("padded at the end", lost): np.where(here < length - lost, here, -1),
+        Rows("constant", first): np.full(length, first),
+        Rows("wrapped", period): max(first, 0) + here % period,
+        Rows("reversed"): np.arange(count)[::-1],
+    }
+    for rows, expected in sources_by_name.items():
+        if np.array_equal(sources, expected):
+            return rows
+    is_each_there_once = not lost and len(np.unique(sources)) == length
+    if not is_each_there_once:
+        return None
+    return Rows("permuted") if length == count else SomeRows(tuple(sources.tolist()))

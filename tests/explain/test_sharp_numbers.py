@@ -1,0 +1,127 @@
+"""Numbers of identified tables are as sharp as the sharpest tensor of the file shows them."""
+
+import math
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.explain.amplitude_priors import attention_factors
+from pecli.explain.measure import MeasuredFrequencies, frequencies_of
+
+NTK_BASE = 12345.0 * 4 ** (128 / 126)  # NTK scaling by 4 for 128 channels: 50478.633933
+ODD_BASE = 2152976.2439535  # of no model
+
+
+def waves(base: float, pairs: int, positions: np.ndarray) -> dict[str, np.ndarray]:
+    """Return cosines and sines by the formula, in float64."""
+    angles = np.multiply.outer(positions, base ** (-np.arange(pairs) / pairs))
+    return {"cos": np.cos(angles), "sin": np.sin(angles)}
+
+
+def in_dtype(tensors: dict[str, np.ndarray], dtype: str) -> dict[str, np.ndarray]:
+    return {name: array.astype(dtype) for name, array in tensors.items()}
+
+
+def test_a_base_of_far_rows_has_the_digits_that_float32_values_show() -> None:
+    """With base 50478.6, rows around 1,500 would be off by 3e-5, as if phases were in float32."""
+    tables = in_dtype(waves(NTK_BASE, 64, np.arange(1462, 1562)), "float32")
+    match = pecli.identify(tables).matches[0]
+    assert match.scheme.value_of("base") == pytest.approx(NTK_BASE, rel=3e-9)
+    assert match.recipe == "exact"
+    assert match.max_abs_error < 2e-7
+
+
+def test_four_digits_of_a_base_are_not_preferred_to_an_exact_base() -> None:
+    """3527000 is the plainest number within the error of float32 powers."""
+    base = 3527004.773826541
+    tables = in_dtype(waves(base, 40, np.arange(4297, 4697)), "float32")
+    match = pecli.identify(tables).matches[0]
+    assert match.scheme.value_of("base") == pytest.approx(base, rel=3e-9)
+
+
+def test_a_vector_in_float64_shows_fifteen_digits_of_a_base() -> None:
+    vector = ODD_BASE ** (-np.arange(32) / 32)
+    match = pecli.identify({"inv_freq": vector}).matches[0]
+    assert match.scheme.value_of("base") == pytest.approx(ODD_BASE, rel=1e-13)
+
+
+def test_a_vector_of_a_usual_base_keeps_it_though_float32_powers_are_off() -> None:
+    exponents = (np.arange(0, 64, 2, dtype=np.float32) / np.float32(64)).astype(np.float32)
+    vector = np.float32(1) / np.power(np.float32(500000), exponents)
+    match = pecli.identify({"inv_freq": vector.astype(np.float32)}).matches[0]
+    assert match.scheme.value_of("base") == 500000.0
+
+
+def test_coarse_tables_have_the_base_of_the_vector_beside_them() -> None:
+    """Cosines with 8 bits show four digits of a base, which would not make these tables again."""
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    tables = waves(ODD_BASE, 32, np.arange(100, 356))
+    tensors: dict[str, np.ndarray] = {n: array.astype(bfloat16) for n, array in tables.items()}
+    tensors["inv_freq"] = ODD_BASE ** (-np.arange(32) / 32)
+    (match,) = pecli.identify(tensors).matches
+    assert match.tensors == ("cos", "sin", "inv_freq")
+    assert match.scheme.value_of("base") == pytest.approx(ODD_BASE, rel=1e-13)
+    assert match.scheme.value_of("offset") == 100
+
+
+@pytest.mark.parametrize(
+    "amplitude",
+    [
+        pytest.param(math.sqrt(4 / 3), id="32 times 32,768"),
+        pytest.param(math.sqrt(17 / 16), id="2 times 65,536"),
+    ],
+)
+def test_attention_factors_of_longrope_are_usual_amplitudes(amplitude: float) -> None:
+    """For powers of two the logarithms cancel: √(1 + ln 2⁵ / ln 2¹⁵) = √(4/3)."""
+    tables = {n: amplitude * a for n, a in waves(10000.0, 32, np.arange(200)).items()}
+    match = pecli.identify(in_dtype(tables, "float32")).matches[0]
+    found = match.scheme.value_of("attention_factor")
+    assert found == pytest.approx(amplitude, rel=1e-15)
+
+
+def test_attention_factors_of_yarn_are_usual_amplitudes() -> None:
+    assert 0.1 * math.log(4) + 1 in attention_factors()
+
+
+def test_the_normalisation_of_an_odd_width_is_recognised() -> None:
+    angles = np.multiply.outer(np.arange(100), 1000.0 ** (-np.arange(9) / 9))
+    halves = np.hstack([np.sin(angles), np.cos(angles), np.zeros((100, 1))])  # the odd channel is 0
+    pe = (math.sqrt(2 / 19) * halves).astype(np.float32)
+    match = pecli.identify({"pe": pe}).matches[0]
+    assert match.scheme.value_of("amplitude") == math.sqrt(2 / 19)
+
+
+def test_divisors_of_slow_pairs_have_two_decimals() -> None:
+    """Float16 shows the slowest divisors to 0.01 only, where 1.7798 is as near as 1.78."""
+    divisors = np.round(1 + np.random.default_rng(5).random(40), 2)
+    frequencies = 10000.0 ** (-np.arange(40) / 40) / divisors
+    angles = np.multiply.outer(np.arange(128), frequencies)
+    tables = {"cos": np.cos(angles), "sin": np.sin(angles)}
+    match = pecli.identify(in_dtype(tables, "float16")).matches[0]
+    fast = slice(0, 30)
+    assert match.scheme.value_of("short_factor")[fast] == tuple(divisors[fast].tolist())
+
+
+def test_a_measurement_is_sharper_than_float32_powers() -> None:
+    """In 200 rows of float32, a frequency of 0.5 is known to 1e-9, while powers may be off by 5e-7."""
+    phasors = np.exp(0.5j * np.arange(200))[:, None].astype(np.complex64)
+    measured = frequencies_of(phasors.astype(np.complex128), np.arange(200.0))
+    assert measured is not None
+    assert measured.errors[0] == pytest.approx(0.5e-6, rel=0.01)
+    assert measured.sharpened.errors[0] < 1e-9
+    assert abs(measured.values[0] - 0.5) < 1e-9
+
+
+def test_frequencies_without_a_sharper_error_stay_as_they_are() -> None:
+    measured = MeasuredFrequencies(np.ones(3), np.full(3, 1e-6), amplitude=1.0, is_folded=False)
+    assert measured.sharpened is measured
+
+
+def test_an_amplitude_is_no_scaling_that_another_file_lacks() -> None:
+    """Tables of amplitude 1.1386 are written as LongRoPE with divisors of 1, which no model has."""
+    tables = waves(10000.0, 32, np.arange(64))
+    in_a = {name: np.float32(1.1386) * array.astype(np.float32) for name, array in tables.items()}
+    result = pecli.diff(in_a, in_dtype(tables, "float32"))
+    (reason,) = result.diagnosis
+    assert reason == "cos, sin: in B, attention factor is 1 (in A 1.1386); exact"
