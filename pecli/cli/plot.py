@@ -167,10 +167,14 @@ def _request(
         ParameterError: An option does not apply to it, or it has no such format.
     """
     if output is None:
-        _check_terminal(values)
+        rule = "it only applies with -o"
+        options.refuse(values, ("size", "dpi"), rule, "add -o x.png")
+        options.refuse(values, ("dark",), rule, "add -o x.png", lambda value: "given")
+        options.refuse(values, ("cmap",), rule, "add -o x.png")
         return PlotRequest(channels=style.channels)
     if is_page(output):
-        _check_page(values)
+        rule = "an .html page has the size of its window, and its own colours"
+        options.refuse(values, ("size", "dpi", "cmap"), rule, "write a .png, .svg or .pdf")
         return PlotRequest(PAGE_ROWS, PAGE_COLUMNS, style.channels)
     check_suffix(output, moving=is_animated, page=True)
     return data_request(style.size, style.dpi, style.channels)
@@ -188,7 +192,7 @@ def _labelled_specs(sources: Sequence[PlotSource]) -> list[dict[str, object]]:
     """Return the specs of the sources whose scheme is known, for the metadata of a figure."""
     specs: list[dict[str, object]] = []
     for source in sources:
-        if source.scheme is not None:
+        if source.is_known:
             specs.append({"label": source.label, **source.scheme.spec()})
     return specs
 
@@ -204,24 +208,6 @@ def _not_in_terminal(kind: str | None, sources: Sequence[PlotSource]) -> Paramet
         figures.check(kind, sources)
     rule = "it is not drawn in a terminal"
     return ParameterError("kind", kind, rule, "write it to a file with -o x.gif")
-
-
-def _check_terminal(values: options.Values) -> None:
-    """Raise ParameterError for options that only a figure in a file has."""
-    for name in ("size", "dpi", "dark", "cmap"):
-        value = values[name]
-        if value is None or value is False:
-            continue
-        shown = "given" if value is True else value  # `--dark` is a flag and has no text
-        raise ParameterError(name, shown, "it only applies with -o", "add -o x.png")
-
-
-def _check_page(values: options.Values) -> None:
-    """Raise ParameterError for options that a page, whose size follows the window, does not have."""
-    for name in ("size", "dpi", "cmap"):
-        if values[name] is not None:
-            rule = "an .html page has the size of its window, and its own colours"
-            raise ParameterError(name, values[name], rule, "write a .png, .svg or .pdf")
 
 
 def _save_figure(
@@ -363,8 +349,6 @@ class _SourceReader:
 
     def _keep_sizes(self, source: PlotSource) -> None:
         """Make the sizes of a source (its length, dimension, heads) the defaults of the next scheme."""
-        if source.scheme is None:
-            return
         parameters = source.scheme.spec()["parameters"]
         for name in DEFAULTS:
             if parameters.get(name) is not None:

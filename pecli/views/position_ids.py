@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from pecli.errors import span
 from pecli.views import screen
 from pecli.views.check_results import VERDICTS, status_of
 from pecli.views.screen import Styled
@@ -71,11 +72,9 @@ class _Run(NamedTuple):
 
     @property
     def text(self) -> str:
-        if self.last > self.first:
-            return f"{self.first}–{self.last}"
         if self.copies > 1:
             return f"{self.first} × {self.copies}"
-        return str(self.first)
+        return span(self.first, self.last)
 
 
 def show_check(check: PositionCheck) -> None:

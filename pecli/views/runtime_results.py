@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pecli.errors import counted, number
+from pecli.errors import counted, number, spanned
 from pecli.views import screen
 from pecli.views.screen import Styled
 
@@ -68,7 +68,9 @@ def _verdict_on_runtime(result: RuntimeResult) -> Styled:
         return Styled("lacks it" if result.no_scaling else "not computed", "red")
     departure = f"deviates by up to {number(result.departure, 2)}"
     if result.first_beyond is not None:
-        beginning = f"from position {result.first_beyond:,}, {_pairs(result)}"
+        first_pair, last_pair = result.pairs or (0, 0)
+        pairs = spanned("pair", first_pair, last_pair)
+        beginning = f"from position {result.first_beyond:,}, {pairs}"
         return Styled(f"{departure}, {beginning}", "yellow")
     if result.causes:
         return Styled(departure, "green")
@@ -82,14 +84,6 @@ def _rounding(result: RuntimeResult) -> str:
     if result.lacks or result.first_beyond is not None:
         return ""
     return f"; float32 off by up to {number(result.max_abs_error, 2)}"
-
-
-def _pairs(result: RuntimeResult) -> str:
-    """Return the rotary pairs that deviate: «pair 7», «pairs 20–63»."""
-    first, last = result.pairs or (0, 0)
-    if first == last:
-        return f"pair {first}"
-    return f"pairs {first}–{last}"
 
 
 def show_extension(extension: Extension) -> None:

@@ -99,7 +99,7 @@ class _PanelArtist:
                 self._draw_chart(axes, panel, inches)
                 continue
             self._draw_heatmap(axes, panel, inches)
-            if right and _has_rows_of(panel, row[right - 1]):
+            if right and panel.row_axis == row[right - 1].row_axis:
                 axes.set_ylabel("")  # The panel on the left has the same.
                 axes.tick_params(labelleft=False)
             heatmaps.append(DrawnHeatmap(panel, axes))
@@ -186,13 +186,9 @@ def _add_titles(figure: Figure, picture: Picture, layout: _Layout) -> None:
 def _panel_title(panel: Panel, room: Room) -> str:
     """Return the title of a panel in lines that are not wider than its axes."""
     width = room.width
-    if isinstance(panel, HeatmapPanel) and panel.is_square:
+    if panel.is_square:
         width = AXES_SHARE * min(room)
     return fitted_lines(panel.title, width * LETTERS_PER_INCH * AXES_SHARE, PANEL_TITLE_LINES)
-
-
-def _has_rows_of(panel: HeatmapPanel, left: Panel) -> bool:
-    return isinstance(left, HeatmapPanel) and panel.has_rows_of(left)
 
 
 def _subplots_by_row_and_column(

@@ -154,7 +154,7 @@ def share_axis_labels(heatmaps: Sequence[DrawnHeatmap], place_count: int) -> Non
     has_gap = len(heatmaps) != place_count
     axes_kinds = set()
     for panel, _ in heatmaps:
-        axes_kinds.add((panel.shape, panel.first_row, panel.columns, panel.reduction))
+        axes_kinds.add((panel.row_axis, panel.columns))
     if len(axes_kinds) == 1 and not has_gap:
         for _, axes in heatmaps:
             axes.label_outer()

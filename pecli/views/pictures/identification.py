@@ -25,7 +25,7 @@ def identified(source: PlotSource, kind: str | None) -> PlotSource:
     as wavelengths, need one. If the kind fits any table, only the names are needed, and the
     search is short. Otherwise the kind needs a scheme, and the scheme's own tables are drawn.
     """
-    if source.scheme is not None or source.grid:
+    if source.is_known or source.grid:
         return source
     fits_any_table = kind is None or kind in source.picture_kinds
     if not fits_any_table:

@@ -63,6 +63,7 @@ class HeatmapPanel:
 
     share: ClassVar[float] = 1.0  #: See `Chart.share`.
     polar: ClassVar[bool] = False  #: See `Chart.polar`.
+    continues: ClassVar[bool] = False  #: See `Chart.continues`.
 
     title: str
     values: Floats
@@ -134,13 +135,19 @@ class HeatmapPanel:
         has_equal_axes = self.rows in (self.columns, "query")
         return height == width and has_equal_axes
 
-    def has_rows_of(self, neighbour: "HeatmapPanel") -> bool:
-        """Return True if the numbers and the name of the vertical axis are the neighbour's."""
-        return (
-            self.shape == neighbour.shape
-            and self.first_row == neighbour.first_row
-            and self.reduction is neighbour.reduction
-        )
+    @property
+    def row_axis(self) -> tuple[object, ...]:
+        """Everything that decides the numbers and the name of the vertical axis."""
+        return self.shape, self.first_row, self.reduction
+
+    @property
+    def is_logarithmic(self) -> bool:
+        """True if numbers below zero have no place on the scale of its values."""
+        return self.log
+
+    def with_ends(self, low: float, high: float) -> "HeatmapPanel":
+        """Return the panel with other ends of its colours."""
+        return replace(self, limits=(low, high))
 
     def axis_names(self, rows: int, columns: int) -> tuple[str, str]:
         """Return the names of both axes when the panel is drawn in so many rows and columns.
@@ -216,6 +223,9 @@ def on_one_scale(panels: Sequence[HeatmapPanel]) -> list[HeatmapPanel]:
 class Chart:
     """Curves over a common axis."""
 
+    is_square: ClassVar[bool] = False  #: See `HeatmapPanel.is_square`.
+    row_axis: ClassVar[tuple[object, ...]] = ()  #: Numbers of rows, which a chart does not have.
+
     title: str
     curves: Sequence[Curve]
     x: str = "position"  #: The name of the horizontal axis.
@@ -231,6 +241,20 @@ class Chart:
     continues: bool = False  #: True if its horizontal axis is that of the chart above it.
     share: float = 1.0
     """Its height in a figure as a share of other panels' height. Below 1, terminals omit it."""
+
+    @property
+    def is_logarithmic(self) -> bool:
+        """True if numbers below zero have no place on its vertical axis."""
+        return self.log_y
+
+    def with_ends(self, low: float, high: float) -> "Chart":
+        """Return the chart with other ends of its vertical axis.
+
+        A small chart below another shows something else, such as a ratio, and keeps its ends.
+        """
+        if self.share < 1:
+            return self
+        return replace(self, y_limits=(low, high))
 
 
 Panel = HeatmapPanel | Chart

@@ -54,7 +54,7 @@ def _with_parameters(source: PlotSource) -> PlotSource:
 
     Files and models have names of their own, which stay as they are.
     """
-    if source.scheme is None or source.label != source.kind:
+    if source.label != source.kind:
         return source
     words = [source.label, *_notable_parameters(source.scheme, _NAMED_BESIDE_OTHERS)]
     return source._replace(label=", ".join(_first_words(words)))
@@ -107,7 +107,7 @@ def title_of(sources: Sequence[PlotSource], shows: str) -> str:
         return sentence(shows)
     (source,) = sources
     words = [source.label]
-    if source.scheme is not None and source.label == source.kind:
+    if source.label == source.kind:
         words += _notable_parameters(source.scheme, _ALWAYS_NAMED)
     return f"{', '.join(_first_words(words))}: {shows}"
 
@@ -130,10 +130,8 @@ def _notable_parameters(scheme: Scheme, always: Sequence[str]) -> list[str]:
     return words
 
 
-def _parameters(scheme: Scheme | None) -> dict[str, object]:
+def _parameters(scheme: Scheme) -> dict[str, object]:
     """Return the parameters for which a label has room: neither None nor lists."""
-    if scheme is None:
-        return {}
     parameters = scheme.spec()["parameters"]
     return {name: value for name, value in parameters.items() if _is_short(value)}
 

@@ -105,10 +105,10 @@ def check(kind: str, sources: Sequence[PlotSource] = ()) -> None:
 def _does_not_fit(kind: str, source: PlotSource) -> ParameterError:
     """Return the error for a kind of picture that does not fit a source; it names those that do."""
     name = source.kind
-    if source.scheme is None:
+    if not source.is_known:
         name = "a file without a pecli spec, which pecli identify does not know,"
     fitting = ", ".join(other for other in KINDS if other in source.picture_kinds)
     advice = f"take one of {fitting}"
-    if kind == "patch" and source.scheme is None:
+    if kind == "patch" and not source.is_known:
         advice = f"add --grid HxW (and --keep N), or {advice}"
     return ParameterError("kind", kind, f"{name} has no such picture", advice)

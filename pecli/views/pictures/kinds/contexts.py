@@ -23,8 +23,6 @@ def contexts_of(source: PlotSource) -> list[NamedLength]:
     They are the context that its model was trained on, the one that a scaling extends it to, and
     the sliding window, unless it is as long as one of these.
     """
-    if source.scheme is None:
-        return []
     contexts: dict[float, NamedLength] = {}
     if source.window:
         window = float(source.window)
