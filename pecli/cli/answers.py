@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Protocol, TypeVar
 
 from pecli.cli.messages import Exit
@@ -32,24 +33,39 @@ def answer(
         json: Print JSON.
         quiet: Print nothing, unless it is JSON.
     """
+    print_answer(result.as_json, partial(show, result), json=json, quiet=quiet)
+    return Exit.of(bool(result))
+
+
+def print_answer(
+    as_json: Callable[[], JsonObject], show: Callable[[], object], *, json: bool, quiet: bool
+) -> None:
+    """Print an answer in the form that the options of a command choose.
+
+    Args:
+        as_json: Returns the answer for JSON.
+        show: Prints the answer for people.
+        json: Print JSON.
+        quiet: Print nothing, unless it is JSON.
+    """
     if json:
-        screen.print_json(result.as_json())
+        screen.print_json(as_json())
     elif not quiet:
-        show(result)
-    return Exit.DONE if result else Exit.CHECK_FAILED
+        show()
 
 
 def answer_with_figure(
     result: Result, show: Callable[[Result], None], output: str | None, *, json: bool, quiet: bool
 ) -> Exit:
     """Print a result like `answer`, and the name of its figure; JSON has it as `output`, null if there is none."""
-    if json:
-        screen.print_json({**result.as_json(), "output": output})
-    elif not quiet:
+
+    def show_both() -> None:
         show(result)
         if output is not None:
             screen.print_written(output)
-    return Exit.DONE if result else Exit.CHECK_FAILED
+
+    print_answer(lambda: {**result.as_json(), "output": output}, show_both, json=json, quiet=quiet)
+    return Exit.of(bool(result))
 
 
 def command_line(words: Iterable[str], options: Mapping[str, object]) -> str:

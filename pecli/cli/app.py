@@ -59,7 +59,8 @@ PANELS = {
 }
 """Summaries of the commands in the panels of the help. A command's module is imported when it is called."""
 
-COMMANDS = {name: summary for panel in PANELS.values() for name, summary in panel.items()}
+PANEL_OF_COMMAND = {name: panel for panel, summaries in PANELS.items() for name in summaries}
+COMMANDS = tuple(PANEL_OF_COMMAND)
 
 SCHEME_GROUPS = ("apply", "audit")
 """Commands with a subcommand per scheme, which their module makes when it is called."""
@@ -97,11 +98,9 @@ class Commands(HelpWithExamples, typer.core.TyperGroup):
 
             summary = help_of(scheme_named(cmd_name)).summary
             return typer.core.TyperCommand(cmd_name, help=summary, rich_help_panel="Generate")
-        for panel, summaries in PANELS.items():
-            if cmd_name in summaries:
-                summary = summaries[cmd_name]
-                return typer.core.TyperCommand(cmd_name, help=summary, rich_help_panel=panel)
-        return None
+        panel = PANEL_OF_COMMAND[cmd_name]
+        summary = PANELS[panel][cmd_name]
+        return typer.core.TyperCommand(cmd_name, help=summary, rich_help_panel=panel)
 
     def resolve_command(
         self, ctx: Context, args: list[str]
@@ -111,7 +110,7 @@ class Commands(HelpWithExamples, typer.core.TyperGroup):
         if name not in COMMANDS and name not in SCHEMES:
             from pecli.cli.usage import unknown_command
 
-            raise HintedUsageError(unknown_command(name, list(COMMANDS)))
+            raise HintedUsageError(unknown_command(name, COMMANDS))
         return name, command_named(name), rest
 
     def invoke(self, ctx: Context) -> object:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from pecli.cli import options, scheme_options
+from pecli.cli.answers import print_answer
 from pecli.cli.commands import SchemeGroup, command_of
 from pecli.cli.options import Values
 from pecli.engine.arrays import Array
@@ -229,17 +231,17 @@ def _apply_and_write(scheme: str, apply: Apply, **values: Any) -> None:
     total = sum(table.nbytes for table in tables)
     with progress.counting(scheme, total, wanted=wanted) as advance:
         save_tables(path, tables, None, metadata=metadata, on_block=advance)
-    if values["json"]:
-        screen.print_json(
-            {
-                "scheme": scheme,
-                "parameters": dict(applied.parameters),
-                "tensors": progress.described(scheme, tables, wanted=wanted),
-                "output": path,
-            }
-        )
-    elif not values["quiet"]:
-        _show(scheme, path, tables, applied.words)
+    print_answer(
+        lambda: {
+            "scheme": scheme,
+            "parameters": dict(applied.parameters),
+            "tensors": progress.described(scheme, tables, wanted=wanted),
+            "output": path,
+        },
+        lambda: _show(scheme, path, tables, applied.words),
+        json=values["json"],
+        quiet=values["quiet"],
+    )
 
 
 def _show(scheme: str, path: str, tables: Sequence[Table], words: str) -> None:
@@ -251,19 +253,23 @@ def _span(first: int, stop: int) -> str:
     """Return the integers from `first` to before `stop`: «0 … 7», «3», «none»."""
     if stop <= first:
         return "none"
-    last = stop - 1
-    if last > first:
-        return f"{first} … {last}"
-    return str(first)
+    return _from_to(first, stop - 1)
+
+
+def _from_to(first: object, last: object) -> str:
+    """Return «0 … 7», or «3» if both are equal."""
+    if first == last:
+        return str(first)
+    return f"{first} … {last}"
 
 
 def _listed_span(positions: PositionList) -> str:
     """Return the least and the largest of listed positions, of all axes: «-1 … 1», «1/3 … 2»."""
-    typed = [position for axis in positions.axes for position in axis]
-    exact = [position for axis in positions.exact() for position in axis]
+    typed = [*chain.from_iterable(positions.axes)]
+    exact = [*chain.from_iterable(positions.exact())]
     least = typed[exact.index(min(exact))]
     largest = typed[exact.index(max(exact))]
-    return str(least) if least == largest else f"{least} … {largest}"
+    return _from_to(least, largest)
 
 
 def _along(tensor: Input, seq_axis: int = SEQ_AXIS) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 from pecli.cli import options
+from pecli.cli.answers import print_answer
 from pecli.cli.commands import command
 from pecli.cli.messages import Exit, option_name, print_note
 from pecli.engine.arrays import SIGNIFICAND_BITS
@@ -82,11 +84,10 @@ def convert(
     written = output if passed else None
     if written is not None:
         _save_with_progress(job, written, {**values, "quiet": quiet})
-    if json:
-        screen.print_json(_as_json(job, written))
-    elif not quiet:
-        _show(job, written)
-    return Exit.DONE if passed else Exit.CHECK_FAILED
+    print_answer(
+        partial(_as_json, job, written), partial(_show, job, written), json=json, quiet=quiet
+    )
+    return Exit.of(passed)
 
 
 def _check_destination(output: str | None, *, check: bool, json: bool) -> None:

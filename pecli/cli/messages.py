@@ -30,6 +30,11 @@ class Exit(enum.IntEnum):
     DEFECT = 70  #: A defect of pecli itself.
     PIPE = 141  #: The reader of the pipe went away.
 
+    @classmethod
+    def of(cls, passed: bool) -> Exit:
+        """Return the exit code of an answer that is yes or no."""
+        return cls.DONE if passed else cls.CHECK_FAILED
+
 
 def print_error(problem: PecliError | str, command_line: Sequence[str] = ()) -> Exit:
     """Print an error in one line on standard error, and return its exit code.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from inspect import Parameter as Option
 from typing import Annotated, Any, TypeVar
 
@@ -280,11 +280,11 @@ def one_model(values: Values) -> str:
     Raises:
         ParameterError: There is none, or more than one.
     """
-    names = [values[name] for name in ("named", "config", "model") if values[name] is not None]
+    names = _model_names(values)
     if len(names) != 1:
         count = "missing" if not names else f"given {len(names)} times"
         raise ParameterError("MODEL", count, "name one model", "see pecli models")
-    model = str(names[0])
+    (model,) = names
     note_preset(model)
     return model
 
@@ -295,19 +295,22 @@ def model_name(values: Values) -> str | None:
     Raises:
         ParameterError: Both are given, or a layer type without a model.
     """
-    names = [values[name] for name in ("config", "model") if values.get(name) is not None]
+    names = _model_names(values)
     if len(names) > 1:
         rule = "the model is named by --config or --model, not both"
         raise ParameterError("model", repr(names[1]), rule)
     if names:
-        model = str(names[0])
+        (model,) = names
         note_preset(model)
         return model
-    layer_type = values.get("layer_type")
-    if layer_type is not None:
-        rule = "layers belong to a model"
-        raise ParameterError("layer_type", repr(layer_type), rule, "add --config or --model")
+    refuse(values, ["layer_type"], "layers belong to a model", "add --config or --model", repr)
     return None
+
+
+def _model_names(values: Values) -> list[str]:
+    """Return the models that a command line names: by an argument, by --config, by --model."""
+    named = [values.get(name) for name in ("named", "config", "model")]
+    return [str(name) for name in named if name is not None]
 
 
 def note_preset(name: str) -> None:
@@ -350,6 +353,39 @@ def only(items: Mapping[str, Item], names: Collection[str]) -> dict[str, Item]:
 def without(items: Mapping[str, Item], names: Collection[str]) -> dict[str, Item]:
     """Return all items except those of some names."""
     return {name: item for name, item in items.items() if name not in names}
+
+
+def refuse(
+    values: Values,
+    names: Iterable[str],
+    rule: str,
+    advice: str,
+    show: Callable[[object], str] = str,
+) -> None:
+    """Raise ParameterError for the first of some options that was given.
+
+    For example `--size 8x5` without a file: «--size is 8x5; it only applies with -o; add -o x.png».
+
+    Args:
+        values: The values of a command's options.
+        names: Options that have no effect here, or contradict others.
+        rule: The reason.
+        advice: What to do instead.
+        show: Returns the value of an option as the error shows it.
+    """
+    for name in names:
+        value = values.get(name)
+        is_given = value is not None and value is not False
+        if is_given:
+            raise ParameterError(name, show(value), rule, advice)
+
+
+def is_same_file(path: str, other: str) -> bool:
+    """Return True if two paths lead to one file; False if one of them does not exist."""
+    try:
+        return os.path.samefile(path, other)
+    except (OSError, ValueError):  # Python raises a ValueError for a path with a NUL.
+        return False
 
 
 def set_options(values: Values) -> MutableValues:
