@@ -55,17 +55,35 @@ def print_answer(
 
 
 def answer_with_figure(
-    result: Result, show: Callable[[Result], None], output: str | None, *, json: bool, quiet: bool
+    result: Result,
+    show: Callable[[Result], None],
+    output: str | None,
+    save: Callable[[str], None],
+    *,
+    json: bool,
+    quiet: bool,
 ) -> Exit:
-    """Print a result like `answer`, and the name of its figure; JSON has it as `output`, null if there is none."""
+    """Write the figure of a result, then print the result like `answer`, and the figure's name.
 
-    def show_both() -> None:
-        show(result)
-        if output is not None:
-            screen.print_written(output)
-
-    print_answer(lambda: {**result.as_json(), "output": output}, show_both, json=json, quiet=quiet)
+    Args:
+        result: The result.
+        show: The view that prints it.
+        output: The path of the figure, which JSON has as `output`; None if none is wanted.
+        save: Draws the figure and writes it to a path.
+        json: Print JSON.
+        quiet: Print nothing, unless it is JSON.
+    """
+    show_all = partial(show, result)
+    if output is not None:
+        save(output)
+        show_all = partial(_show_with_figure, show_all, output)
+    print_answer(lambda: {**result.as_json(), "output": output}, show_all, json=json, quiet=quiet)
     return Exit.of(bool(result))
+
+
+def _show_with_figure(show: Callable[[], None], output: str) -> None:
+    show()
+    screen.print_written(output)
 
 
 def command_line(words: Iterable[str], options: Mapping[str, object]) -> str:

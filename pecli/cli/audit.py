@@ -93,15 +93,17 @@ def _run_audit(kind: type[Scheme], **values: Any) -> None:
         audits = {
             name: audit(part, recipes, values["tolerance"], advance) for name, part in parts.items()
         }
-    output = values["output"]
-    if output is not None:
+
+    def save(path: str) -> None:
         specs = [part.spec() for part in parts.values()]
         about = {**_provenance(kind, values), "specs": specs}
-        figure_files.save(drift_pictures.audits_figure(audits), output, about=about)
+        figure_files.save(drift_pictures.audits_figure(audits), path, about=about)
+
     answer_with_figure(
         _Audits(scheme, audits),
         lambda result: drift.show_audits(result.by_layer_type, details=values["details"]),
-        output,
+        values["output"],
+        save,
         json=values["json"],
         quiet=values["quiet"],
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pecli.engine.grouping import grouped
+from pecli.engine.schemes.scheme import stated_parameters
 from pecli.errors import number, spelled
 from pecli.views import screen
 from pecli.views.screen import Cell, Styled
@@ -58,10 +59,10 @@ def _title(layer_type: str, audit: Audit) -> str:
     """Return the layer type, the scheme and its parameters, except those that are not set."""
     words = [layer_type] if layer_type else []
     words.append(audit.scheme.name)
-    parameters = audit.scheme.spec()["parameters"]
+    parameters = stated_parameters(audit.scheme)
     for name in _TITLE_PARAMETERS:
-        value = parameters.get(name)
-        if value not in (None, "none", 0):
+        value = parameters.get(name, 0)
+        if value not in ("none", 0):
             words.append(f"{name}={spelled(value)}")
     return " ".join(words)
 

@@ -78,8 +78,17 @@ def _show_flags(report: FlagReport) -> None:
 
 
 def _row_of_change(change: ParameterChange) -> tuple[str, str, str, str]:
-    name = f"{change.layer_type}.{change.name}" if change.layer_type else change.name
+    name = _of_layers(change.layer_type, change.name)
     return name, cell(change.before), cell(change.after), change.source
+
+
+def _of_layers(layer_type: str, name: str) -> str:
+    """Return the name of a value with the type of its layers, if the model has several types.
+
+    >>> _of_layers("sliding", "base"), _of_layers("", "base")
+    ('sliding.base', 'base')
+    """
+    return f"{layer_type}.{name}".removeprefix(".")
 
 
 def rows_of(encoding: Encoding, seq_len: int | None) -> list[Row]:
@@ -163,9 +172,10 @@ def _side_by_side(models: Sequence[ModelEncodings], seq_len: int | None) -> dict
     by_name: dict[str, list[str]] = {}
     for column, model in enumerate(models):
         for encoding in model.encodings:
-            prefix = f"{encoding.layer_type}." if encoding.layer_type else ""
             for row in [Row("scheme", encoding.scheme), *rows_of(encoding, seq_len)]:
-                values = by_name.setdefault(prefix + row.name, ["–"] * len(models))
+                values = by_name.setdefault(
+                    _of_layers(encoding.layer_type, row.name), ["–"] * len(models)
+                )
                 values[column] = row.value
     return by_name
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pecli.engine.arrays import Array, dtype_name, indices
 from pecli.engine.named_values import JsonObject, NamedValues
-from pecli.errors import FileError, ParameterError, brief, number
+from pecli.errors import FileError, ParameterError, brief, counted, number
 from pecli.files.contents import LoadedFile, UnreadTensor, carried_spec
 from pecli.files.output import KEY
 from pecli.views import screen
@@ -200,11 +200,10 @@ def _source(match: Match) -> str:
 
 def _count(summary: FileSummary) -> str:
     """Return the number of tensors: «3 tensors», or «2 of 3 tensors» if some are not listed."""
-    count = f"{len(summary.tensors):,}"
+    all_tensors = counted(summary.tensor_count, "tensor")
     if len(summary.tensors) < summary.tensor_count:
-        count += f" of {summary.tensor_count:,}"
-    noun = "tensor" if summary.tensor_count == 1 else "tensors"
-    return f"{count} {noun}"
+        return f"{len(summary.tensors):,} of {all_tensors}"
+    return all_tensors
 
 
 def _show_tensors(tensors: Sequence[TensorSummary]) -> None:

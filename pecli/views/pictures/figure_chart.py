@@ -261,10 +261,7 @@ def _end_names(chart: Chart, room: Room) -> list[str]:
         return []
     letters = END_SHARE * room.width * SMALL_LETTERS_PER_INCH
     names = [_end_name(curve.label, letters) for curve in chart.curves]
-    written = [name for name in names if name is not None]
-    if len(written) == len(names):
-        return written
-    return []
+    return names if all(names) else []
 
 
 def _letter_colour(line: Line2D, colours: Theme) -> str:
@@ -283,18 +280,16 @@ def _is_drawn(chart: Chart, curve: Curve) -> Flags:
     return is_drawn
 
 
-def _end_name(label: str, letters: float) -> str | None:
-    """Return the name of a curve in a few lines of so many letters; None if it does not fit.
+def _end_name(label: str, letters: float) -> str:
+    """Return the name of a curve in a few lines of so many letters; empty if it does not fit.
 
     «float32, recurrence» may be broken after the comma, «pair 18» and «float16-inv-freq» may not.
     """
     unbroken = re.sub(r" (?=\d+$)", "\xa0", drawable_text(label)).replace("-", _UNBROKEN_HYPHEN)
     lines = fit_text(unbroken, letters, END_LINES + 1)
-    if not lines or len(lines) > END_LINES:
-        return None
     longest_word = max(map(len, unbroken.split(" ")))
-    if longest_word > letters:
-        return None
+    if len(lines) > END_LINES or longest_word > letters:
+        return ""
     return "\n".join(lines).replace("\xa0", " ").replace(_UNBROKEN_HYPHEN, "-")
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from pecli.checks.verification import Verification
 from pecli.compare.comparison import Comparison
 from pecli.engine.arrays import Floats
+from pecli.engine.grouping import grouped
 from pecli.errors import PecliError, listed
 from pecli.views.check_results import VERDICTS, reasons, status_of
 from pecli.views.pictures import figure, figure_files, terminal_render
@@ -174,12 +175,11 @@ class ColourScale(NamedTuple):
 
 def _panels(maps: Sequence[ErrorMap], sides: SideNames) -> list[Panel]:
     """Return the panels of all tables; absolute and relative errors have a scale each."""
-    relative_scale = _colour_scale([errors for errors in maps if errors.is_relative])
-    absolute_scale = _colour_scale([errors for errors in maps if not errors.is_relative])
+    groups = grouped(maps, lambda errors: errors.is_relative)
+    scales = {is_relative: _colour_scale(group) for is_relative, group in groups.items()}
     panels: list[Panel] = []
     for errors in maps:
-        scale = relative_scale if errors.is_relative else absolute_scale
-        panels += table_panels(errors, sides, scale)
+        panels += table_panels(errors, sides, scales[errors.is_relative])
     return panels
 
 

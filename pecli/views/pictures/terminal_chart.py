@@ -9,12 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.engine.arrays import Flags, Floats, Indices
-from pecli.views.pictures import palettes
 from pecli.views.pictures.axis_labels import apart, ticks, typeset
 from pecli.views.pictures.downsample import envelope
 from pecli.views.pictures.panels import Chart, Curve, Level, Spread
+from pecli.views.pictures.terminal_colours import colours_of
 from pecli.views.pictures.terminal_text import (
-    ColourCode,
     coloured,
     escape,
     fitted_text,
@@ -195,31 +194,13 @@ def _colour_sequences(chart: Chart, terminal: Terminal) -> list[str]:
 
     They are empty on a terminal without colours.
     """
+    curve_count = len(chart.curves)
     if not terminal.colours:
-        return [""] * (len(chart.curves) + len(chart.levels))
-    has_few_colours = terminal.colours == 256
-    colour_of = _ordered_colour if chart.ordered else _distinct_colour
-    sequences = []
-    for number in range(len(chart.curves)):
-        sequences.append(escape(colour_of(number, len(chart.curves), has_few_colours)))
-    grey: ColourCode = palettes.UNKNOWN_256 if has_few_colours else palettes.UNKNOWN
-    return sequences + [escape(grey)] * len(chart.levels)
-
-
-def _distinct_colour(number: int, count: int, has_few_colours: bool) -> ColourCode:
-    """Return the colour of a curve that differs from its neighbours, whatever their order."""
-    colours: Sequence[ColourCode] = palettes.BRIGHT
-    if has_few_colours:
-        colours = palettes.BRIGHT_256
-    return colours[number % len(colours)]
-
-
-def _ordered_colour(number: int, count: int, has_few_colours: bool) -> ColourCode:
-    """Return the colour of a curve that is one of several steps of one quantity."""
-    if not has_few_colours:
-        return palettes.step(number, count, dark=True)
-    steps = palettes.SEQUENTIAL_256[2:]  # The first two are too dark.
-    return steps[number * (len(steps) - 1) // max(1, count - 1)]
+        return [""] * (curve_count + len(chart.levels))
+    colours = colours_of(terminal.colours)
+    colour_of = colours.ordered if chart.ordered else colours.distinct
+    sequences = [escape(colour_of(number, curve_count)) for number in range(curve_count)]
+    return sequences + [escape(colours.grey)] * len(chart.levels)
 
 
 def _letters(chart: Chart, terminal: Terminal) -> list[str]:

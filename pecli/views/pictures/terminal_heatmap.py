@@ -7,14 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.engine.arrays import AnyArray, Floats
-from pecli.views.pictures import palettes
 from pecli.views.pictures.axis_labels import ticks, typeset
 from pecli.views.pictures.downsample import fitted_to
 from pecli.views.pictures.panels import HeatmapPanel
+from pecli.views.pictures.terminal_colours import LEVELS, colours_of
 from pecli.views.pictures.terminal_text import (
     DEFAULT_PAPER,
     PAPER,
-    ColourCode,
     coloured,
     escape,
     framed,
@@ -22,7 +21,6 @@ from pecli.views.pictures.terminal_text import (
 )
 from pecli.views.screen import Terminal
 
-LEVELS = 256  #: Steps of the colours.
 UNKNOWN = -1  #: The level of a value that is not finite: grey, or an x without colours.
 BLANK = -2  #: The level of zero on a logarithmic scale: the terminal's own background.
 SHADES = " ░▒▓█"  #: From low to high, if there are no colours.
@@ -174,13 +172,14 @@ class _HalfBlocks:
 
     def __init__(self, panel: HeatmapPanel, terminal: Terminal) -> None:
         """Prepare the escape sequences of all levels; the panel selects the palette."""
-        codes, unknown = _colour_codes(panel, terminal)
+        colours = colours_of(terminal.colours)
+        codes = colours.scale(centred=panel.is_centred)
         self.has_blocks = terminal.unicode
         self.ink = {level: escape(code) for level, code in enumerate(codes)}
-        self.ink[UNKNOWN] = escape(unknown)
+        self.ink[UNKNOWN] = escape(colours.grey)
         self.ink[BLANK] = self.ink[LEVELS - 1]  # The ink of a blank is not seen.
         self.paper = {level: escape(code, PAPER) for level, code in enumerate(codes)}
-        self.paper[UNKNOWN] = escape(unknown, PAPER)
+        self.paper[UNKNOWN] = escape(colours.grey, PAPER)
         self.paper[BLANK] = DEFAULT_PAPER
 
     def character(self, above: int, below: int) -> tuple[str, str]:
@@ -227,16 +226,6 @@ def _shaded(levels: AnyArray, panel: HeatmapPanel, terminal: Terminal) -> list[s
     for row in levels.tolist():
         lines.append("".join([characters[level] for level in row]))
     return lines
-
-
-def _colour_codes(panel: HeatmapPanel, terminal: Terminal) -> tuple[list[ColourCode], ColourCode]:
-    """Return the colours of all levels, and of values that are not finite."""
-    if terminal.colours > LEVELS:
-        palette = palettes.palette(centred=panel.is_centred)
-        return palettes.steps(palette).tolist(), palettes.UNKNOWN
-    few = palettes.DIVERGING_256 if panel.is_centred else palettes.SEQUENTIAL_256
-    codes: list[ColourCode] = [few[level * len(few) // LEVELS] for level in range(LEVELS)]
-    return codes, palettes.UNKNOWN_256
 
 
 def key_line(heatmaps: Sequence[HeatmapPanel], terminal: Terminal, shape: tuple[int, int]) -> str:

@@ -3,11 +3,10 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from pecli.views.pictures import palettes
 from pecli.views.pictures.axis_labels import fit_text, typeset
+from pecli.views.pictures.terminal_colours import ColourCode
 from pecli.views.screen import Terminal, printable
 
-ColourCode = int | palettes.Colour  #: One of 256 colours, or red, green and blue.
 INK = 38  #: The escape sequence for the colour of a character.
 PAPER = 48  #: The escape sequence for the colour behind it.
 DEFAULT_PAPER = "\x1b[49m"
