@@ -207,31 +207,12 @@ class Positioned(Scheme):
         """Return the exact frequencies of all blocks, one after the other."""
         blocks = [block for block in self.axis_blocks if block.pairs]
         return numerics.joined(
-            [self._progression_of(block, scale).take(block.indices) for block in blocks]
+            [self._progression(block, scale).take(block.indices) for block in blocks]
         )
 
-    def _progression_of(self, block: AxisBlock, scale: float) -> Frequencies:
+    def _progression(self, block: AxisBlock, scale: float) -> Frequencies:
         """Return the frequencies of which a block has some, from index 0 to its last one."""
-        count = block.last + 1
-        if block.progression:
-            return self._linear_or_still(block, count)
-        if block.factor != 1:
-            from pecli.engine.scalings.ntk import Ntk
-
-            return Ntk(block.factor).frequencies(self.base, block.channels)
-        return numerics.geometric(self.base, block.denominator, count, scale)
-
-    def _linear_or_still(self, block: AxisBlock, count: int) -> Frequencies:
-        """Return frequencies that rise from 1 in equal steps, or zeros for pairs that stay.
-
-        With base 5 and denominator 4 they are 1, 2, 3, 4, 5.
-        """
-        bits = numerics.bits_for(1.0) + 64
-        values = [Fraction(0)] * count
-        if block.progression == "linear":
-            rise = (Fraction(self.base) - 1) / block.denominator
-            values = [1 + rise * index for index in range(count)]
-        return Frequencies(tuple(numerics.fixed(value, bits) for value in values), bits)
+        return block.progression.frequencies(block, self.base, scale)
 
     @abstractmethod
     def waves(self, unit: Fraction = Fraction(1)) -> ExactWaves:
@@ -247,12 +228,11 @@ class Positioned(Scheme):
         from pecli.engine.schemes.recipe_tables import geometric_phases, rounded
 
         for block in self.axis_blocks:
-            is_geometric = not block.progression and block.factor == 1
-            if is_geometric:
+            if block.progression.is_geometric:
                 count = block.last + 1
                 phases = geometric_phases(recipe, self.base, block.denominator, count)
             else:
-                exact = np.array(self._progression_of(block, 1.0).floats(), np.float32)
+                exact = np.array(self._progression(block, 1.0).floats(), np.float32)
                 phases = partial(np.multiply, rounded(exact, recipe.frequencies))
             yield phases, block.indices
 
