@@ -448,7 +448,9 @@ def _row_positions(values: Values, parameters: MutableValues) -> RowPositions:
     """
     ids: Array | None = None
     if values["positions"] is not None:
-        numbers = _given_positions(values["positions"])
+        numbers = options.value_or_array(
+            "positions", Rope.parameters()["positions"], values["positions"]
+        )
         has_axes = values["style"] is not None or values["axes"] is not None
         if isinstance(numbers, np.ndarray) and _are_ids(numbers) and not has_axes:
             ids = numbers
@@ -458,14 +460,6 @@ def _row_positions(values: Values, parameters: MutableValues) -> RowPositions:
     if values["attention_mask"] is not None:
         mask = read_numbers("attention_mask", values["attention_mask"])
     return row_positions.row_positions(ids, mask, values["shift"], parameters.get("offset"))
-
-
-def _given_positions(text: str) -> object:
-    """Return the positions in a list of numbers («0,1,5») as a tuple, or those in a file as an array."""
-    rule = Rope.parameters()["positions"]
-    if rule.is_value(text):
-        return rule.parse("positions", text)
-    return read_numbers("positions", text)
 
 
 def _are_ids(numbers: Array) -> bool:

@@ -412,9 +412,16 @@ def parse(name: str, parameter: ParameterRule, text: str) -> Any:
     """
     if parameter.is_value(text):
         return parameter.parse(name, text)
+    return parameter.check(name, value_or_array(name, parameter, text))
+
+
+def value_or_array(name: str, parameter: ParameterRule, text: str) -> Any:
+    """Return the parsed value of an option's text, or the array in the file that it names."""
+    if parameter.is_value(text):
+        return parameter.parse(name, text)
     from pecli.tensors.inputs import read_numbers
 
-    return parameter.check(name, read_numbers(name, text))
+    return read_numbers(name, text)
 
 
 def parsed(parameters: Mapping[str, ParameterRule], values: Values) -> MutableValues:

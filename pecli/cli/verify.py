@@ -417,9 +417,5 @@ def _parsed(name: str, text: str) -> object:
 
 def _numbers(name: str, text: str) -> Array:
     """Return an array from numbers on the command line, or from a file."""
-    from pecli.tensors.inputs import read_numbers
-
-    rule = GivenPositions(help="")
-    if rule.is_value(text):
-        return np.array(rule.parse(name, text))
-    return read_numbers(name, text)
+    numbers: Array = np.asarray(options.value_or_array(name, GivenPositions(help=""), text))
+    return numbers

@@ -65,7 +65,7 @@ class RisingPowers(Division):
         return AxisBlock(share.axis, share.channels, -_steps(share.channels))
 
 
-class LinearRise(Division):
+class LinearFrequencies(Division):
     """Frequencies rise from 1 to the base in equal steps, over the pairs of an axis but one.
 
     These are the «pixel» frequencies of rotary-embedding-torch, up to max_freq/2 = 5: for 5 pairs,
@@ -122,6 +122,6 @@ def _pairs_in_turn(axes: Sequence[int], frequencies: int, denominator: Fraction)
 OWN = Division()
 SHARED = SharedFrequencies()
 RISING = RisingPowers()
-LINEAR_RISE = LinearRise()
+LINEAR_RISE = LinearFrequencies()
 MIXED = MixedPairs()
 ALTERNATING = AlternatingPairs()

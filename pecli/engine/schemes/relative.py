@@ -28,7 +28,7 @@ from pecli.engine.schemes.parameters import Choice, Flag, Whole
 from pecli.engine.schemes.relative_patterns import (
     MAX_LENGTH,
     Deberta,
-    Pattern,
+    RelativePattern,
     T5Decoder,
     T5Encoder,
     Window,
@@ -57,7 +57,7 @@ _WEIGHTS = LearnedBiases(
 )
 
 
-class _Style(NamedTuple):
+class _RelativeStyle(NamedTuple):
     """A project's relative positions.
 
     Attributes:
@@ -68,26 +68,26 @@ class _Style(NamedTuple):
 
     used: tuple[str, ...]
     defaults: Mapping[str, int]
-    pattern: "Callable[[Relative], Pattern]"
+    pattern: "Callable[[Relative], RelativePattern]"
 
 
-def _t5(scheme: "Relative") -> Pattern:
+def _t5(scheme: "Relative") -> RelativePattern:
     pattern = T5Decoder if scheme.causal else T5Encoder
     return pattern(*scheme.sizes)
 
 
-def _deberta(scheme: "Relative") -> Pattern:
+def _deberta(scheme: "Relative") -> RelativePattern:
     return Deberta(*scheme.sizes)
 
 
-def _swin(scheme: "Relative") -> Pattern:
+def _swin(scheme: "Relative") -> RelativePattern:
     return Window(required(scheme.grid))
 
 
-_STYLES: Mapping[str, _Style] = {
-    "t5": _Style(_BY_DISTANCE, {"buckets": 32, "max_distance": 128}, _t5),
-    "deberta": _Style(_BY_DISTANCE, {"buckets": 256, "max_distance": 512}, _deberta),
-    "swin": _Style(("grid",), {}, _swin),
+_STYLES: Mapping[str, _RelativeStyle] = {
+    "t5": _RelativeStyle(_BY_DISTANCE, {"buckets": 32, "max_distance": 128}, _t5),
+    "deberta": _RelativeStyle(_BY_DISTANCE, {"buckets": 256, "max_distance": 512}, _deberta),
+    "swin": _RelativeStyle(("grid",), {}, _swin),
 }
 
 
@@ -179,7 +179,7 @@ class Relative(Scheme):
         return self.pattern.length
 
     @cached_property
-    def pattern(self) -> Pattern:
+    def pattern(self) -> RelativePattern:
         """Return the integers of all queries and keys."""
         return _STYLES[self.style].pattern(self)
 

@@ -80,7 +80,7 @@ def _is_beyond_step(distance: int, step: int, middle: int, last_distance: int) -
     return left > right
 
 
-class Pattern(ABC):
+class RelativePattern(ABC):
     """The integers of a matrix of queries and keys."""
 
     makes_bias: ClassVar[bool] = True
@@ -106,7 +106,7 @@ class Pattern(ABC):
 
 
 @dataclass(frozen=True)
-class Buckets(Pattern):
+class Buckets(RelativePattern):
     """Buckets of distances, which grow with the logarithm of the distance.
 
     Attributes:
@@ -221,7 +221,7 @@ class Deberta(Buckets):
 
 
 @dataclass(frozen=True)
-class Window(Pattern):
+class Window(RelativePattern):
     """Swin's numbers of the offsets between the points of a window.
 
     In a window of 2 × 2, the offsets (−1, −1), (−1, 0), …, (1, 1) have the numbers 0, 1, …, 8.
