@@ -9,20 +9,17 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 import typer.core
 import typer.main
 
-from pecli.cli.commands import HelpWithExamples, HintedUsageError, UsageError
+from pecli.cli.commands import AnyCommand, Context, HelpWithExamples, HintedUsageError, UsageError
 from pecli.cli.messages import Exit, print_error
 from pecli.engine import __version__
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.errors import ParameterError, ResourceError, translated
-
-if TYPE_CHECKING:
-    from pecli.cli.commands import AnyCommand, Context
 
 PANELS = {
     "Generate": {

@@ -6,13 +6,13 @@ import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pecli.cli import options, scheme_options
 from pecli.cli.answers import print_answer
-from pecli.cli.commands import SchemeGroup, command_of
+from pecli.cli.commands import AnyCommand, SchemeGroup, command_of
 from pecli.cli.options import Values
 from pecli.engine.arrays import Array
 from pecli.engine.named_values import MutableValues, NamedValues
@@ -32,9 +32,6 @@ from pecli.tensors.inputs import SEQ_AXIS, Input, open_inputs, read_numbers
 from pecli.tensors.row_positions import RowPositions, given_options
 from pecli.tensors.row_rotation import RowRotation
 from pecli.views import progress, screen
-
-if TYPE_CHECKING:
-    from pecli.cli.commands import AnyCommand
 
 MAX_LISTED = 4
 """Tensors that a line of text names."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pecli.cli import options, scheme_options
 from pecli.cli.answers import answer, print_answer
-from pecli.cli.commands import command_of
+from pecli.cli.commands import AnyCommand, command_of
 from pecli.cli.messages import Exit
 from pecli.cli.options import Values
 from pecli.cli.scheme_help import help_of
@@ -16,9 +16,6 @@ from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
-
-if TYPE_CHECKING:
-    from pecli.cli.commands import AnyCommand
 
 OPTIONS = (
     options.output(options.TABLES),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import singledispatch
 from itertools import chain
 from typing import NamedTuple
 
@@ -128,19 +129,32 @@ def _rotary_rows(encoding: Encoding, seq_len: int | None) -> list[Row]:
     return rows
 
 
+@singledispatch
 def cell(value: object) -> str:
     """Format a value of a configuration briefly.
 
     >>> cell(True), cell(500000.0), cell([1.0, 2.0, 3.0, 4.0, 5.0])
     ('true', '500000', '1 2 … 5')
     """
-    if isinstance(value, bool) or value is None:
-        return str(value).lower()
-    if isinstance(value, float):
-        return f"{value:.10g}"
-    if isinstance(value, (list, tuple)):
-        return _ends(value)
     return str(value)
+
+
+@cell.register(bool)
+@cell.register(type(None))
+def _(value: bool | None) -> str:
+    """Return «true», «false» or «none»."""
+    return str(value).lower()
+
+
+@cell.register
+def _(value: float) -> str:
+    return f"{value:.10g}"
+
+
+@cell.register(list)
+@cell.register(tuple)
+def _(value: Sequence[float]) -> str:
+    return _ends(value)
 
 
 def _ends(values: Sequence[float]) -> str:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import singledispatch
 from typing import TYPE_CHECKING
 
 from pecli.engine.arrays import Array, dtype_name, indices
@@ -263,17 +264,30 @@ def _show_numbers(name: str, shown: Numbers) -> None:
     print_table([" " * margin, *map(str, shown.columns)], lines, right=True)
 
 
+@singledispatch
 def _cell_text(value: object) -> str:
     """Format a statistic or an element: «1,024», «0.8414710», «true»; empty if it is missing."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return number(value, 7)
     return str(value)
+
+
+@_cell_text.register
+def _(value: None) -> str:
+    return ""
+
+
+@_cell_text.register
+def _(value: bool) -> str:
+    return str(value).lower()
+
+
+@_cell_text.register
+def _(value: int) -> str:
+    return f"{value:,}"
+
+
+@_cell_text.register
+def _(value: float) -> str:
+    return number(value, 7)
 
 
 def _metadata_line(value: object) -> str:

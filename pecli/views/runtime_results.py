@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from pecli.checks.extension import Extension
+from pecli.checks.runtimes import RuntimeComparison, RuntimeResult
 from pecli.errors import counted, number, spanned
 from pecli.views import screen
 from pecli.views.screen import Styled
-
-if TYPE_CHECKING:
-    from pecli.checks.extension import Extension
-    from pecli.checks.runtimes import RuntimeComparison, RuntimeResult
 
 
 def show_runtimes(comparison: RuntimeComparison) -> None:

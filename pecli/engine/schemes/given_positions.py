@@ -9,17 +9,14 @@ import operator
 import re
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, cast
+from typing import Any, SupportsFloat, SupportsIndex, cast
 
 import numpy as np
 
 from pecli.engine.arguments import items_of
-from pecli.engine.arrays import AnyArray, as_numpy
+from pecli.engine.arrays import AnyArray, Positions, as_numpy
 from pecli.engine.schemes.parameters import ParameterRule, whole_numbers_of
 from pecli.errors import KindError, ParameterError, bracketed, quoted, spelled
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 LAST_POSITION = 2**40
 """Positions are at most this, and at least minus this."""
@@ -227,7 +224,7 @@ def _exact_fraction(value: object) -> Fraction:
     return Fraction(float(cast(SupportsFloat, value)))  # a TypeError for other kinds
 
 
-def whole_positions(name: str, value: object) -> "NDArray[np.int64]":
+def whole_positions(name: str, value: object) -> Positions:
     """Return positions as an array of integers, of any shape.
 
     Raises:

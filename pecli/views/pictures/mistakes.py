@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from pecli.checks.diff import Difference
 from pecli.checks.verification import Verification
 from pecli.compare.comparison import Comparison
 from pecli.engine.arrays import Floats
@@ -27,9 +28,6 @@ from pecli.views.pictures.panels import (
 )
 from pecli.views.screen import printable, terminal
 from pecli.views.tensor_lines import COMPARED, MAX_LISTED, VERIFIED, SideNames, worst_element
-
-if TYPE_CHECKING:
-    from pecli.checks.diff import Difference
 
 MAX_TABLES = 4  #: Tables that a picture shows.
 ACROSS = 3  #: Panels per table: expected, found, difference.

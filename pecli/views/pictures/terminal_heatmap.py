@@ -17,14 +17,13 @@ from pecli.views.pictures.terminal_text import (
     coloured,
     escape,
     framed,
+    glyphs_of,
     visible_length,
 )
 from pecli.views.screen import Terminal
 
 UNKNOWN = -1  #: The level of a value that is not finite: grey, or an x without colours.
 BLANK = -2  #: The level of zero on a logarithmic scale: the terminal's own background.
-SHADES = " ░▒▓█"  #: From low to high, if there are no colours.
-ASCII_SHADES = " .:-=+*#%@"
 MAX_BAR = 32  #: Cells of a colour bar.
 MIN_BAR = 6  #: Cells of a colour bar below which the names of the axes make room for it.
 LEAST_BAR = 4  #: Cells of a colour bar below which there is none.
@@ -216,7 +215,7 @@ def _rows_as_text(levels: AnyArray, panel: HeatmapPanel, terminal: Terminal) -> 
 
 def _shaded(levels: AnyArray, panel: HeatmapPanel, terminal: Terminal) -> list[str]:
     """Return levels as lines without colours, one character per level: ░ is low, █ is high."""
-    shades = SHADES if terminal.unicode else ASCII_SHADES
+    shades = glyphs_of(terminal).shades
     if panel.log:
         shades = shades[1:]  # The first one is a space, as a blank is, which means zero here.
     characters = {level: shades[level * len(shades) // LEVELS] for level in range(LEVELS)}
@@ -277,10 +276,7 @@ def _axis_names(panel: HeatmapPanel, terminal: Terminal, shape: tuple[int, int],
     For example «position (means of 4) ↓  channel →   », or only «means of 4   ».
     """
     row_name, column_name = panel.axis_names(*shape)
-    if terminal.unicode:
-        names = f"{row_name} ↓  {column_name} →   "
-    else:
-        names = f"{row_name} down, {column_name} right   "
+    names = glyphs_of(terminal).heatmap_axes.format(row_name, column_name)
     if len(names) <= room:
         return names
     return _reduction_notes(panel, shape, room)
