@@ -29,9 +29,10 @@ class SideNames(NamedTuple):
 
     expected: str
     found: str
+    equality: str = "every element is equal"  #: A sentence about a tensor without errors.
 
 
-VERIFIED = SideNames("expected", "found")
+VERIFIED = SideNames("expected", "found", "every element is exact")
 COMPARED = SideNames("A", "B")
 
 
@@ -105,9 +106,7 @@ def _equality(tensor: Comparison, sides: SideNames) -> list[str]:
         return []
     if tensor.problem:
         return ["the values themselves are equal"]
-    if sides is VERIFIED:
-        return ["every element is exact"]
-    return ["every element is equal"]
+    return [sides.equality]
 
 
 def _mismatches(tensor: Comparison, *, with_ranges: bool) -> str:

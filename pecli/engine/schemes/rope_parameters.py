@@ -1,6 +1,5 @@
 """The parameters of rotary schemes, their rules, and the values that follow from them."""
 
-import math
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import cache, cached_property, partial
@@ -394,10 +393,7 @@ class RotaryParameters(Positioned):
         """Return the length at which dynamic and longrope scaling are evaluated."""
         if self.length is not None:
             return self.length
-        if self.positions is None:
-            return self.offset + self.seq_len
-        farthest = max(max(axis) for axis in self.positions.exact())
-        return max(1, math.floor(farthest) + 1)
+        return self._row_places.end(self.offset, self.seq_len)
 
 
 def _axes_in_turn(section: tuple[int, ...], pairs: int) -> list[int]:
