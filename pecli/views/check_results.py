@@ -134,9 +134,7 @@ def print_findings(
         indent: Spaces before every line.
         passed: False leaves out the tensors that passed.
     """
-    width = MAX_LINE
-    if screen.is_terminal():
-        width = min(MAX_LINE, screen.console().width - len(indent))
+    width = min(MAX_LINE, screen.output().width - len(indent))
     for reason in reasons(result):
         # The terminal breaks long lines, so that a command among them can be copied.
         screen.print_line(indent + reason)

@@ -13,7 +13,11 @@ from pecli.views.screen import Styled
 
 
 def show_runtimes(comparison: RuntimeComparison) -> None:
-    """Print a line per runtime and layer type, and a conclusion."""
+    """Print a line per runtime and layer type, and a conclusion.
+
+    The conclusion names the runtimes that deviate for any layer type: «Not as defined: vllm
+    (tolerance 0.001).»
+    """
     title = f"{comparison.model}, served with a context of {comparison.length:,}"
     screen.print_styled(Styled(title, "bold"))
     departing: dict[str, None] = {}

@@ -30,9 +30,7 @@ def print_table(
     if any(heads):
         styled_rows.insert(0, [Styled(head, "dim") for head in heads])
     lines = [list(map(_as_printable, row)) for row in styled_rows]
-    room = sys.maxsize
-    if screen.is_terminal():
-        room = screen.console().width - len(indent)
+    room = screen.output().width - len(indent)
     if right:
         _print_numbers(lines, indent, room)
     else:

@@ -55,7 +55,18 @@ class Room(NamedTuple):
 
 
 def draw_chart(axes: Axes, chart: Chart, title: str, room: Room, colours: Theme) -> None:
-    """Draw a chart under its title."""
+    """Draw a chart: its curves, bands and levels, then its axes, and the names of all of them.
+
+    Curves are named where they end if there is room for that, as in a printed chart. Otherwise the
+    chart has a legend, which also names the bands, and stands between the title and the curves.
+
+    Args:
+        axes: The axes to draw in.
+        chart: The chart.
+        title: Its title in lines that fit.
+        room: The size of the panel.
+        colours: The colours of the paper.
+    """
     lines = []
     for number, curve in enumerate(chart.curves):
         style = _curve_style(chart, number, colours)

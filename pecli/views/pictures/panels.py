@@ -280,7 +280,11 @@ class Picture:
 
     @property
     def inches(self) -> tuple[float, float]:
-        """The width and height that suit it."""
+        """The width and height that suit it.
+
+        A comparison has 2.9 inches per row, square matrices are about square, and the picture of a
+        single chart is 8 × 5 inches.
+        """
         rows = self.rows(self.across)
         if not rows:
             return WIDTH_INCHES, 2.0

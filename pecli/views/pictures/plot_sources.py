@@ -95,6 +95,12 @@ class PlotSource(NamedTuple):
         return {self.axes_of(table).value for table in self.tables}
 
 
+def values_of(sources: Sequence[PlotSource]) -> set[str]:
+    """Return the names of the elements of all sources, such as cosine and sine."""
+    values: set[str] = set()
+    return values.union(*(source.values for source in sources))
+
+
 def are_biases(sources: Sequence[PlotSource]) -> bool:
     """Return True if all sources are attention biases that fall with the distance (ALiBi)."""
     return all(source.applied_as == "bias" for source in sources)

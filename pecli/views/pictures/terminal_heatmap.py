@@ -45,7 +45,11 @@ class _CellSize(NamedTuple):
 
 
 def heatmap_lines(panel: HeatmapPanel, terminal: Terminal, height: int) -> list[str]:
-    """Return a heatmap in that many lines, with its axes."""
+    """Return a heatmap in that many lines, with its axes.
+
+    Two of the lines are the frame below the values and the numbers of the columns. Values are first
+    reduced to those that fit, and then repeated until cells are about square.
+    """
     canvas = _canvas(panel, terminal, height)
     size = _cell_size(canvas, panel, terminal)
     cells = canvas.values.repeat(size.down, axis=0).repeat(size.across, axis=1)
