@@ -217,7 +217,7 @@ def _apply_and_write(scheme: str, apply: Apply, **values: Any) -> None:
         apply: The function that applies its encoding.
         values: The values of its options.
     """
-    inputs, metadata = open_inputs(values["files"], values["tensor"] or ())
+    inputs, metadata = open_inputs(values["files"], values["tensor"])
     path: str = values["output"]
     options.check_output(path, json=values["json"])
     applied = apply(inputs, values)

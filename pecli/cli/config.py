@@ -49,8 +49,8 @@ STORED_RTOL = 1e-2
     options.JSON,
 )
 def config(
-    files: list[str] | None,
-    model: list[str] | None,
+    files: list[str],
+    model: list[str],
     seq_len: int | None,
     flags: str | None,
     strict: bool,
@@ -70,7 +70,7 @@ def config(
       curl -s https://huggingface.co/Qwen/Qwen3-8B/raw/main/config.json | pecli config -
       pecli config llama-2-7b --flags 'llama-server -c 8192 --rope-scale 2'
     """
-    sources = _sources(files or [], model or [])
+    sources = _sources(files, model)
     codes = [Exit.DONE]
     shown: list[ModelEncodings] = []
     for source in sources:
@@ -172,7 +172,7 @@ def _is_configured(stored: Floats, configured: list[Floats]) -> bool:
     ),
     options.JSON,
 )
-def models(words: list[str] | None, json: bool) -> int:
+def models(words: list[str], json: bool) -> int:
     """List the presets that --model accepts, by family; --json has the sources of their settings.
 
     Words are searched in names, families, repositories and encodings. Exit code 1: no model matches
@@ -184,7 +184,7 @@ def models(words: list[str] | None, json: bool) -> int:
       pecli models --json | jq -r '.models[].name'
       pecli config --model llama-3.1-8b
     """
-    wanted = [word.lower() for word in words or []]
+    wanted = [word.lower() for word in words]
     chosen = [*_matching_presets(wanted)]
     if not chosen:
         missing = " and ".join(map(quoted, wanted))

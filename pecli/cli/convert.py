@@ -148,7 +148,7 @@ def _convert_by_options(file: LoadedFile, values: options.Values) -> Converted:
         values["to"],
         model,
         layer_type=values["layer_type"],
-        include=values["include"] or (),
+        include=values["include"],
         dtype=values["dtype"],
         **heads,
     )

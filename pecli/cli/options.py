@@ -47,9 +47,11 @@ def _keyword(name: str, info: object, kind: Any, default: object) -> Option:
 def argument(
     name: str, metavar: str, help: str, *, several: bool = False, default: object = REQUIRED
 ) -> Option:
-    """Return an argument, which is a list if there can be several of it."""
+    """Return an argument, which is a list if there can be several of it; the list may be empty."""
     info = typer.Argument(metavar=metavar, help=help, show_default=False)
-    return _keyword(name, info, list[str] if several else str, default)
+    if several:
+        return _keyword(name, info, list[str], default or [])
+    return _keyword(name, info, str, default)
 
 
 def text(
@@ -75,7 +77,7 @@ def text(
         panel: The panel of the help.
         name: Its name in Python; by default the first of its names.
         default: Its value if it is not given.
-        several: It can be repeated, and its value is a list.
+        several: It can be repeated, and its value is a list, empty if it is not given.
         choices: Values that a shell completes.
         complete: A function that completes values instead.
         rule: The rule that parses the value; without one it stays a text.
@@ -99,7 +101,9 @@ def text(
         rich_help_panel=panel or None,
         **settings,
     )
-    return _keyword(name, info, list[str] if several else str, default)
+    if several:
+        return _keyword(name, info, list[str], default or [])
+    return _keyword(name, info, str, default)
 
 
 # Typer inspects the parameters of these callbacks, so that they have to be plain functions.

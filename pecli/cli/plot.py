@@ -121,7 +121,7 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
         is_animated = KINDS[kind].moves
     destination = _destination(output, style)
     request = destination.request(values, is_animated=is_animated)
-    sources = _SourceReader(kind, values["flags"]).read(what, values["label"] or ())
+    sources = _SourceReader(kind, values["flags"]).read(what, values["label"])
     sources = [identified(source, kind) for source in sources]
     if is_animated and output is None:
         raise _not_in_terminal(kind, sources)

@@ -36,7 +36,7 @@ def positions(
     named: str | None,
     model: str | None,
     config: str | None,
-    segments: list[str] | None,
+    segments: list[str],
     attention_mask: str | None,
     padding: str,
     verify: str | None,

@@ -48,7 +48,7 @@ from pecli.views.runtime_results import show_runtimes
 def runtimes(
     length: int | None,
     flags: str | None,
-    runtime: list[str] | None,
+    runtime: list[str],
     tolerance: float,
     strict: bool,
     output: str | None,

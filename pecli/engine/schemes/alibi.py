@@ -174,9 +174,7 @@ class Alibi(Scheme):
 
         A shard has the slopes of its heads among all heads, not those of fewer heads.
         """
-        slopes = self._exact_slopes()
-        if self.head_range is not None:
-            slopes = slopes[self.head_range.start : self.head_range.stop]
+        slopes = self._exact_slopes()[self._heads.start : self._heads.stop]
         if recipe_named(self.recipe).is_exact:
             return slopes
         rounded = [Fraction(round_fixed(slope, _SLOPE_BITS, "float32")) for slope in slopes]
@@ -204,7 +202,12 @@ class Alibi(Scheme):
     @property
     def shard_heads(self) -> int:
         """Return the number of heads in the tables: all, or those of the range."""
-        return self.heads if self.head_range is None else self.head_range.size
+        return self._heads.size
+
+    @property
+    def _heads(self) -> HeadSlice:
+        """Return the heads in the tables, 0 … H − 1 unless they are those of a shard."""
+        return self.head_range or HeadSlice(0, self.heads)
 
     @property
     def query_rows(self) -> int:
@@ -283,8 +286,7 @@ class Alibi(Scheme):
         if self.seq_len is None:
             raise self._wrong("seq_len", "an audit runs over distances", "say how far")
         exact = replace(self, recipe="exact", dtype="float64")
-        first_head = 0 if self.head_range is None else self.head_range.start
-        heads = np.arange(first_head, first_head + self.shard_heads)
+        heads = np.arange(self._heads.start, self._heads.stop)
 
         def read(start: int, stop: int) -> Array:
             return self._at_distances(start, stop - start)

@@ -121,6 +121,20 @@ COORDINATES: Mapping[str, Callable[[int, int, str], Fraction]] = {
 """The position of point i of n along an axis."""
 
 
+def _as_it_is(position: Fraction) -> Fraction:
+    return position
+
+
+def _rounded_down(position: Fraction) -> Fraction:
+    """Return a whole position, as CogView4 has it."""
+    return Fraction(math.floor(position))
+
+
+def _middle_of_two(position: Fraction) -> Fraction:
+    """Return p/2 − 1/4, the place of LTX's latents: 1/4 for p = 1."""
+    return position / 2 - Fraction(1, 4)
+
+
 class GridRows(NamedTuple):
     """The sizes of a grid, and the number of rows beside it."""
 
@@ -168,8 +182,9 @@ class GridStyle:
         division: the way in which frequencies are divided among the axes.
         cut: the last channels are left out if the axes have more than dim.
         factors: factors by which NTK stretches the base of each axis.
-        grid_base: the default of `grid_base`; positions are rounded down if the style has one.
-        grid_scale: the default of `grid_scale`; positions p are at p/2 − 1/4 if the style has one.
+        grid_base: the default of `grid_base`.
+        grid_scale: the default of `grid_scale`.
+        settled: returns the position of a point from the one that it has after resampling.
     """
 
     name: str
@@ -191,6 +206,7 @@ class GridStyle:
     factors: tuple[float, ...] = ()
     grid_base: tuple[float, ...] | None = None
     grid_scale: tuple[float, ...] | None = None
+    settled: Callable[[Fraction], Fraction] = _as_it_is
 
     @property
     def sorted_axes(self) -> str:
@@ -376,12 +392,7 @@ class GridStyle:
         the middle of latents: position p is at p/2 − 1/4.
         """
         position_of = COORDINATES[self.coordinate]
-        positions = [position_of(i, size, axis) * spacing for i in range(size)]
-        if self.grid_base:
-            positions = [Fraction(math.floor(position)) for position in positions]
-        if self.grid_scale:
-            positions = [position / 2 - Fraction(1, 4) for position in positions]
-        return positions
+        return [self.settled(position_of(i, size, axis) * spacing) for i in range(size)]
 
     def _index(self, rows: GridRows, start: int, stop: int) -> Indices:
         """Return the index of the position of each row, start … stop − 1, for each axis.
@@ -478,10 +489,18 @@ _ROTARY = (
     GridStyle("hidream", "thw", _TIME_HALF, keep_last=True),
     GridStyle("kandinsky5", "thw", _VIDEO),
     GridStyle("hunyuan-image", "hw", _HALVES, base=256.0),
-    GridStyle("cogview4", "hw", _HALVES, grid_base=(256.0,)),
+    GridStyle("cogview4", "hw", _HALVES, grid_base=(256.0,), settled=_rounded_down),
     GridStyle("glm-image", "hw", _HALVES),
     GridStyle("cosmos", "thw", _two_thirds_for_space, factors=(2.0, 1.0, 1.0)),
-    GridStyle("ltx", "thw", _THIRDS, division=MIXED, in_turns=True, grid_scale=(62.5, 64.0, 64.0)),
+    GridStyle(
+        "ltx",
+        "thw",
+        _THIRDS,
+        division=MIXED,
+        in_turns=True,
+        grid_scale=(62.5, 64.0, 64.0),
+        settled=_middle_of_two,
+    ),
     GridStyle(
         "ltx2",
         "thw",
@@ -490,6 +509,7 @@ _ROTARY = (
         in_turns=True,
         grid_scale=(60.0, 64.0, 64.0),
         coordinate="video latents",
+        settled=_middle_of_two,
     ),
     GridStyle(
         "pixel",

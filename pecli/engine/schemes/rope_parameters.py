@@ -314,7 +314,8 @@ class RotaryParameters(Positioned):
         """Return the parameters of all scalings, in the order in which they are checked."""
         parameters = cls.parameters().items()
         names = [name for name, parameter in parameters if parameter.panel == _SCALING_PANEL]
-        return tuple(name for name in names if name != "scaling")
+        names.remove("scaling")
+        return tuple(names)
 
     @cached_property
     def scaling_value(self) -> Scaling:
