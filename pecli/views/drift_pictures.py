@@ -13,7 +13,7 @@ from pecli.checks.runtimes import RuntimeComparison, RuntimeResult
 from pecli.models.encoding import ModelEncodings
 from pecli.views.pictures import figure, kinds
 from pecli.views.pictures.axis_labels import typeset
-from pecli.views.pictures.figure import Figure
+from pecli.views.pictures.matplotlib_types import Figure
 from pecli.views.pictures.panels import Chart, Curve, Level, Picture, Spread
 from pecli.views.pictures.plot_sources import PlotRequest, of_model, of_scheme
 from pecli.views.pictures.titles import labelled, sentence, title_of

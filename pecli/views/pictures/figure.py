@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,16 +23,9 @@ from pecli.views.pictures.figure_heatmap import (
 )
 from pecli.views.pictures.figure_size import DEFAULT_DPI
 from pecli.views.pictures.figure_text import fitted_lines
+from pecli.views.pictures.matplotlib_types import Axes, Figure, SubplotSpec
 from pecli.views.pictures.panels import Chart, HeatmapPanel, Panel, Picture, row_share
 from pecli.views.pictures.theme import LETTERS_PER_INCH, Theme, blank_figure, theme
-
-if TYPE_CHECKING:
-    import matplotlib.figure
-    from matplotlib.axes import Axes
-    from matplotlib.gridspec import SubplotSpec
-
-Figure: TypeAlias = "matplotlib.figure.Figure"
-"""A string, because matplotlib is imported when the first figure is made."""
 
 BAR_SHARE = 0.85  #: The share of a panel's height for the label of its colour bar.
 MIN_SCALE = 0.15  #: The scale of letters below which nobody can read them.

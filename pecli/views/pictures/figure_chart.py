@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -15,14 +15,9 @@ from pecli.views.pictures.axis_labels import fit_text
 from pecli.views.pictures.downsample import envelope
 from pecli.views.pictures.figure_heatmap import AXES_SHARE
 from pecli.views.pictures.figure_text import drawable, drawable_text, fitted_lines, number_axis
+from pecli.views.pictures.matplotlib_types import Artist, Axes, Line2D, PolarAxes
 from pecli.views.pictures.panels import Chart, Curve, Level
 from pecli.views.pictures.theme import DARK, LETTERS_PER_INCH, Theme, rgb
-
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
-    from matplotlib.projections.polar import PolarAxes
 
 MAX_POINTS = 2000  #: Points of a curve, twice as many as a figure has columns.
 MAX_NAMED_ENDS = 10  #: Curves that are named where they end: as many as there are colours.

@@ -6,7 +6,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Floats
+from pecli.engine.arrays import Flags, Floats
 from pecli.views.pictures.axis_labels import MAX_VALUE, apart
 from pecli.views.pictures.downsample import Reduction
 
@@ -57,6 +57,47 @@ class TablePoint(NamedTuple):
     column: float
 
 
+class ValueScale:
+    """A linear scale of colours."""
+
+    limits_without_values = (0.0, 1.0)
+
+    def has_colour(self, values: Floats) -> Flags:
+        """Return which values have a colour."""
+        return np.isfinite(values)
+
+    def ends(self, low: float, high: float) -> tuple[float, float]:
+        """Return the ends of the colours for limits that may be equal, or too large to be drawn."""
+        return apart(low, high)
+
+    def shared_limits(self, panel: "HeatmapPanel") -> tuple[float, float]:
+        """Return the limits that a panel needs on a scale that it shares.
+
+        A constant panel would be given a scale around its value if it were alone: ones on 0.5 to
+        1.5. It must not widen a scale from −1 to 1 in that way, so only its value counts.
+        """
+        return panel.data_limits
+
+
+class LogScale(ValueScale):
+    """A logarithmic scale of colours, which spans at least a decade; zero is left blank."""
+
+    limits_without_values = (0.1, 1.0)
+
+    def has_colour(self, values: Floats) -> Flags:
+        return np.isfinite(values) & (values > 0)
+
+    def ends(self, low: float, high: float) -> tuple[float, float]:
+        return min(low, MAX_VALUE / 10, high / 10), min(high, MAX_VALUE)
+
+    def shared_limits(self, panel: "HeatmapPanel") -> tuple[float, float]:
+        return panel.ends
+
+
+LINEAR = ValueScale()
+LOGARITHMIC = LogScale()
+
+
 @dataclass(frozen=True, eq=False)
 class HeatmapPanel:
     """A matrix whose values are colours."""
@@ -87,21 +128,20 @@ class HeatmapPanel:
         return len(self.values), self.values.shape[1]
 
     @property
+    def scale(self) -> "ValueScale":
+        """The scale of the colours."""
+        return LOGARITHMIC if self.log else LINEAR
+
+    @property
     def ends(self) -> tuple[float, float]:
         """The values at the ends of the colours."""
         low, high = self.limits or self.data_limits
-        if self.log:
-            # A logarithmic scale spans at least a decade.
-            return min(low, MAX_VALUE / 10, high / 10), min(high, MAX_VALUE)
-        return apart(low, high)
+        return self.scale.ends(low, high)
 
     @property
     def _coloured(self) -> Floats:
         """The values that have a colour."""
-        has_colour = np.isfinite(self.values)
-        if self.log:
-            has_colour &= self.values > 0
-        return self.values[has_colour]
+        return self.values[self.scale.has_colour(self.values)]
 
     @property
     def has_colours(self) -> bool:
@@ -112,7 +152,7 @@ class HeatmapPanel:
         """The smallest and largest value; around zero if there are values on both sides of it."""
         coloured = self._coloured
         if not coloured.size:
-            return (0.1, 1.0) if self.log else (0.0, 1.0)
+            return self.scale.limits_without_values
         low = float(coloured.min())
         high = float(coloured.max())
         if low < 0 < high:
@@ -194,20 +234,9 @@ def _with_note(name: str, note: str) -> str:
     return f"{name} ({note})"
 
 
-def _own_limits(panel: HeatmapPanel) -> tuple[float, float]:
-    """Return the limits that a panel needs on a scale that it shares.
-
-    A constant panel would be given a scale around its value if it were alone: ones on 0.5 to 1.5.
-    It must not widen a scale from −1 to 1 in that way, so only its value counts.
-    """
-    if panel.log:
-        return panel.ends
-    return panel.data_limits
-
-
 def on_one_scale(panels: Sequence[HeatmapPanel]) -> list[HeatmapPanel]:
     """Return the panels with colours that mean the same in all of them."""
-    limits = [_own_limits(panel) for panel in panels if panel.has_colours]
+    limits = [panel.scale.shared_limits(panel) for panel in panels if panel.has_colours]
     if not limits:
         return list(panels)
     low = min(low for low, _ in limits)

@@ -21,7 +21,7 @@ from pecli.engine.scalings.yarn import Yarn
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import number, spanned
-from pecli.views.pictures.kinds.contexts import contexts_of
+from pecli.views.pictures.kinds.contexts import contexts_of, trained_length
 from pecli.views.pictures.kinds.frequencies import angular_frequencies, scaled_rope
 from pecli.views.pictures.kinds.kind import PictureKind
 from pecli.views.pictures.kinds.mrope_sections import section_bands, section_note
@@ -112,19 +112,15 @@ def _lengths_that_matter(rope: Rope, context: int | None) -> dict[int, str]:
     A dynamic scaling changes with the length, so that both ends of its range are drawn: «up to
     4,096» and «at length 16,384».
     """
-    trained_length = (
-        rope.original_max_position_embeddings
-        or rope.max_position_embeddings
-        or rope.effective_length
-    )
+    trained = trained_length(rope) or rope.effective_length
     if rope.long_factor is not None:  # LongRoPE switches its factors one position beyond.
         return {
-            trained_length: f"short factors, up to {trained_length:,}",
-            trained_length + 1: f"long factors, beyond {trained_length:,}",
+            trained: f"short factors, up to {trained:,}",
+            trained + 1: f"long factors, beyond {trained:,}",
         }
-    declared_length = context or rope.max_position_embeddings or 0
-    longest = max(declared_length, rope.effective_length, trained_length)
-    return {trained_length: f"up to {trained_length:,}", longest: f"at length {longest:,}"}
+    declared = context or rope.max_position_embeddings or 0
+    longest = max(declared, rope.effective_length, trained)
+    return {trained: f"up to {trained:,}", longest: f"at length {longest:,}"}
 
 
 def unscaled_wavelengths(rope: Rope) -> Floats:
