@@ -15,7 +15,7 @@ from pecli.checks.verification import Verification
 from pecli.checks.verify import verify as verify_file
 from pecli.checks.verify.table_settings import VECTOR_PARAMETERS
 from pecli.cli import options
-from pecli.cli.answers import provenance
+from pecli.cli.answers import print_answer, provenance
 from pecli.cli.commands import command
 from pecli.cli.messages import Exit, print_error
 from pecli.compare.tolerance import Tolerance
@@ -197,10 +197,7 @@ class _Report:
         if self.as_table:
             return
         self.codes.append(_conclude(outcome))
-        if self.json:
-            screen.print_json(outcome.as_json())
-        elif not self.quiet:
-            _show(outcome)
+        print_answer(outcome.as_json, partial(_show, outcome), json=self.json, quiet=self.quiet)
 
     def finish(self, results: Sequence[Outcome]) -> Exit:
         """Print the table and GitHub's annotations, and return the exit code."""
