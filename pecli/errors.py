@@ -408,6 +408,28 @@ def listed(words: Sequence[str], most: int, show: Callable[[str], str] = str) ->
     return text
 
 
+def span(first: int, last: int) -> str:
+    """Return the numbers from the first to the last.
+
+    >>> span(4, 7), span(4, 4)
+    ('4–7', '4')
+    """
+    if first == last:
+        return f"{first}"
+    return f"{first}–{last}"
+
+
+def spanned(noun: str, first: int, last: int) -> str:
+    """Return numbers from the first to the last with their noun.
+
+    >>> spanned("pair", 4, 7), spanned("pair", 4, 4)
+    ('pairs 4–7', 'pair 4')
+    """
+    if first == last:
+        return f"{noun} {first}"
+    return f"{noun}s {span(first, last)}"
+
+
 def counted(count: int, noun: str) -> str:
     """Return a number and its noun.
 

@@ -104,6 +104,23 @@ def _shape_error(name: str, array: AnyArray, rule: str, advice: str = "") -> Par
     return ParameterError(name, f"of shape {array.shape}", rule, advice)
 
 
+def _check_size(
+    name: str, array: AnyArray, letter: str, expected: int | None, size: int, advice: str
+) -> None:
+    """Raise ParameterError if an axis of an input is not as long as a layer was made for.
+
+    Args:
+        name: The argument's name.
+        array: The argument.
+        letter: The letter for the axis in the documentation: L, D or H.
+        expected: The size that the layer was made for; None accepts any.
+        size: The size of the axis.
+        advice: What to do, for the message.
+    """
+    if expected not in (None, size):
+        raise _shape_error(name, array, f"this layer was made for {letter} = {expected}", advice)
+
+
 def _compute_dtype(*dtypes: np.dtype[np.generic]) -> str:
     """Return the dtype of the arithmetic: float64 if one of the operands is, else float32."""
     is_double = any(dtype_name(dtype) == "float64" for dtype in dtypes)
@@ -182,12 +199,8 @@ class SinusoidalPosEmbedding(_Additive):
         """
         x = _sequences(x)
         *_, length, dim = x.shape
-        if self.seq_len not in (None, length):
-            rule = f"this layer was made for L = {self.seq_len}"
-            raise _shape_error("x", x, rule, "seq_len=None takes any length")
-        if self.embed_dim not in (None, dim):
-            rule = f"this layer was made for D = {self.embed_dim}"
-            raise _shape_error("x", x, rule, "embed_dim=None takes any D")
+        _check_size("x", x, "L", self.seq_len, length, "seq_len=None takes any length")
+        _check_size("x", x, "D", self.embed_dim, dim, "embed_dim=None takes any D")
         _DIM.check("D, the last axis of x,", dim)
         if not x.size:
             return self._sum(x, x)
@@ -300,9 +313,7 @@ class LearnedPosEmbedding(_Additive):
         """
         x = _sequences(x)
         *_, length, dim = x.shape
-        if dim != self.embed_dim:
-            rule = f"this layer was made for D = {self.embed_dim}"
-            raise _shape_error("x", x, rule, f"D is the last axis, here {dim}")
+        _check_size("x", x, "D", self.embed_dim, dim, f"D is the last axis, here {dim}")
         offset = _OFFSET.check("offset", offset)
         end = offset + length
         if end > self.max_len:
@@ -419,9 +430,7 @@ class AlibiBias(_Additive):
             advice = "queries and keys are the last two axes"
             raise _shape_error(name, scores, "they must be (…, H, L, L)", advice)
         heads = scores.shape[-3]
-        if heads != self.num_heads:
-            rule = f"this layer was made for H = {self.num_heads}"
-            raise _shape_error(name, scores, rule, f"here H is {heads}")
+        _check_size(name, scores, "H", self.num_heads, heads, f"here H is {heads}")
         return scores
 
 
@@ -639,9 +648,7 @@ class RotaryPosEmbedding(_LayerWithRepr):
         if x.ndim < 2:
             raise _shape_error(name, x, "it must be (…, L, D)", "a single row is x[None, :]")
         dim = x.shape[-1]
-        if self.embed_dim not in (None, dim):
-            rule = f"this layer was made for D = {self.embed_dim}"
-            raise _shape_error(name, x, rule, "D is the last axis")
+        _check_size(name, x, "D", self.embed_dim, dim, "D is the last axis")
         if dim % 2:
             advice = "D, the last axis, must be even"
             raise _shape_error(name, x, "channels rotate in pairs", advice)

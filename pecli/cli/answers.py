@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Protocol, TypeVar
 
 from pecli.cli.messages import Exit
@@ -32,24 +33,57 @@ def answer(
         json: Print JSON.
         quiet: Print nothing, unless it is JSON.
     """
+    print_answer(result.as_json, partial(show, result), json=json, quiet=quiet)
+    return Exit.of(bool(result))
+
+
+def print_answer(
+    as_json: Callable[[], JsonObject], show: Callable[[], object], *, json: bool, quiet: bool
+) -> None:
+    """Print an answer in the form that the options of a command choose.
+
+    Args:
+        as_json: Returns the answer for JSON.
+        show: Prints the answer for people.
+        json: Print JSON.
+        quiet: Print nothing, unless it is JSON.
+    """
     if json:
-        screen.print_json(result.as_json())
+        screen.print_json(as_json())
     elif not quiet:
-        show(result)
-    return Exit.DONE if result else Exit.CHECK_FAILED
+        show()
 
 
 def answer_with_figure(
-    result: Result, show: Callable[[Result], None], output: str | None, *, json: bool, quiet: bool
+    result: Result,
+    show: Callable[[Result], None],
+    output: str | None,
+    save: Callable[[str], None],
+    *,
+    json: bool,
+    quiet: bool,
 ) -> Exit:
-    """Print a result like `answer`, and the name of its figure; JSON has it as `output`, null if there is none."""
-    if json:
-        screen.print_json({**result.as_json(), "output": output})
-    elif not quiet:
-        show(result)
-        if output is not None:
-            screen.print_written(output)
-    return Exit.DONE if result else Exit.CHECK_FAILED
+    """Write the figure of a result, then print the result like `answer`, and the figure's name.
+
+    Args:
+        result: The result.
+        show: The view that prints it.
+        output: The path of the figure, which JSON has as `output`; None if none is wanted.
+        save: Draws the figure and writes it to a path.
+        json: Print JSON.
+        quiet: Print nothing, unless it is JSON.
+    """
+    show_all = partial(show, result)
+    if output is not None:
+        save(output)
+        show_all = partial(_show_with_figure, show_all, output)
+    print_answer(lambda: {**result.as_json(), "output": output}, show_all, json=json, quiet=quiet)
+    return Exit.of(bool(result))
+
+
+def _show_with_figure(show: Callable[[], None], output: str) -> None:
+    show()
+    screen.print_written(output)
 
 
 def command_line(words: Iterable[str], options: Mapping[str, object]) -> str:

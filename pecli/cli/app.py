@@ -9,20 +9,17 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 import typer.core
 import typer.main
 
-from pecli.cli.commands import HelpWithExamples, HintedUsageError, UsageError
+from pecli.cli.commands import AnyCommand, Context, HelpWithExamples, HintedUsageError, UsageError
 from pecli.cli.messages import Exit, print_error
 from pecli.engine import __version__
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.errors import ParameterError, ResourceError, translated
-
-if TYPE_CHECKING:
-    from pecli.cli.commands import AnyCommand, Context
 
 PANELS = {
     "Generate": {
@@ -59,7 +56,8 @@ PANELS = {
 }
 """Summaries of the commands in the panels of the help. A command's module is imported when it is called."""
 
-COMMANDS = {name: summary for panel in PANELS.values() for name, summary in panel.items()}
+PANEL_OF_COMMAND = {name: panel for panel, summaries in PANELS.items() for name in summaries}
+COMMANDS = tuple(PANEL_OF_COMMAND)
 
 SCHEME_GROUPS = ("apply", "audit")
 """Commands with a subcommand per scheme, which their module makes when it is called."""
@@ -97,11 +95,9 @@ class Commands(HelpWithExamples, typer.core.TyperGroup):
 
             summary = help_of(scheme_named(cmd_name)).summary
             return typer.core.TyperCommand(cmd_name, help=summary, rich_help_panel="Generate")
-        for panel, summaries in PANELS.items():
-            if cmd_name in summaries:
-                summary = summaries[cmd_name]
-                return typer.core.TyperCommand(cmd_name, help=summary, rich_help_panel=panel)
-        return None
+        panel = PANEL_OF_COMMAND[cmd_name]
+        summary = PANELS[panel][cmd_name]
+        return typer.core.TyperCommand(cmd_name, help=summary, rich_help_panel=panel)
 
     def resolve_command(
         self, ctx: Context, args: list[str]
@@ -111,7 +107,7 @@ class Commands(HelpWithExamples, typer.core.TyperGroup):
         if name not in COMMANDS and name not in SCHEMES:
             from pecli.cli.usage import unknown_command
 
-            raise HintedUsageError(unknown_command(name, list(COMMANDS)))
+            raise HintedUsageError(unknown_command(name, COMMANDS))
         return name, command_named(name), rest
 
     def invoke(self, ctx: Context) -> object:

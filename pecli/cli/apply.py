@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pecli.cli import options, scheme_options
-from pecli.cli.commands import SchemeGroup, command_of
+from pecli.cli.answers import print_answer
+from pecli.cli.commands import AnyCommand, SchemeGroup, command_of
 from pecli.cli.options import Values
 from pecli.engine.arrays import Array
 from pecli.engine.named_values import MutableValues, NamedValues
@@ -30,9 +32,6 @@ from pecli.tensors.inputs import SEQ_AXIS, Input, open_inputs, read_numbers
 from pecli.tensors.row_positions import RowPositions, given_options
 from pecli.tensors.row_rotation import RowRotation
 from pecli.views import progress, screen
-
-if TYPE_CHECKING:
-    from pecli.cli.commands import AnyCommand
 
 MAX_LISTED = 4
 """Tensors that a line of text names."""
@@ -218,7 +217,7 @@ def _apply_and_write(scheme: str, apply: Apply, **values: Any) -> None:
         apply: The function that applies its encoding.
         values: The values of its options.
     """
-    inputs, metadata = open_inputs(values["files"], values["tensor"] or ())
+    inputs, metadata = open_inputs(values["files"], values["tensor"])
     path: str = values["output"]
     options.check_output(path, json=values["json"])
     applied = apply(inputs, values)
@@ -229,17 +228,17 @@ def _apply_and_write(scheme: str, apply: Apply, **values: Any) -> None:
     total = sum(table.nbytes for table in tables)
     with progress.counting(scheme, total, wanted=wanted) as advance:
         save_tables(path, tables, None, metadata=metadata, on_block=advance)
-    if values["json"]:
-        screen.print_json(
-            {
-                "scheme": scheme,
-                "parameters": dict(applied.parameters),
-                "tensors": progress.described(scheme, tables, wanted=wanted),
-                "output": path,
-            }
-        )
-    elif not values["quiet"]:
-        _show(scheme, path, tables, applied.words)
+    print_answer(
+        lambda: {
+            "scheme": scheme,
+            "parameters": dict(applied.parameters),
+            "tensors": progress.described(scheme, tables, wanted=wanted),
+            "output": path,
+        },
+        lambda: _show(scheme, path, tables, applied.words),
+        json=values["json"],
+        quiet=values["quiet"],
+    )
 
 
 def _show(scheme: str, path: str, tables: Sequence[Table], words: str) -> None:
@@ -251,19 +250,23 @@ def _span(first: int, stop: int) -> str:
     """Return the integers from `first` to before `stop`: «0 … 7», «3», «none»."""
     if stop <= first:
         return "none"
-    last = stop - 1
-    if last > first:
-        return f"{first} … {last}"
-    return str(first)
+    return _from_to(first, stop - 1)
+
+
+def _from_to(first: object, last: object) -> str:
+    """Return «0 … 7», or «3» if both are equal."""
+    if first == last:
+        return str(first)
+    return f"{first} … {last}"
 
 
 def _listed_span(positions: PositionList) -> str:
     """Return the least and the largest of listed positions, of all axes: «-1 … 1», «1/3 … 2»."""
-    typed = [position for axis in positions.axes for position in axis]
-    exact = [position for axis in positions.exact() for position in axis]
+    typed = [*chain.from_iterable(positions.axes)]
+    exact = [*chain.from_iterable(positions.exact())]
     least = typed[exact.index(min(exact))]
     largest = typed[exact.index(max(exact))]
-    return str(least) if least == largest else f"{least} … {largest}"
+    return _from_to(least, largest)
 
 
 def _along(tensor: Input, seq_axis: int = SEQ_AXIS) -> str:
@@ -442,7 +445,9 @@ def _row_positions(values: Values, parameters: MutableValues) -> RowPositions:
     """
     ids: Array | None = None
     if values["positions"] is not None:
-        numbers = _given_positions(values["positions"])
+        numbers = options.value_or_array(
+            "positions", Rope.parameters()["positions"], values["positions"]
+        )
         has_axes = values["style"] is not None or values["axes"] is not None
         if isinstance(numbers, np.ndarray) and _are_ids(numbers) and not has_axes:
             ids = numbers
@@ -452,14 +457,6 @@ def _row_positions(values: Values, parameters: MutableValues) -> RowPositions:
     if values["attention_mask"] is not None:
         mask = read_numbers("attention_mask", values["attention_mask"])
     return row_positions.row_positions(ids, mask, values["shift"], parameters.get("offset"))
-
-
-def _given_positions(text: str) -> object:
-    """Return the positions in a list of numbers («0,1,5») as a tuple, or those in a file as an array."""
-    rule = Rope.parameters()["positions"]
-    if rule.is_value(text):
-        return rule.parse("positions", text)
-    return read_numbers("positions", text)
 
 
 def _are_ids(numbers: Array) -> bool:

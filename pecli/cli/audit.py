@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pecli.checks.audit import Audit, audit
 from pecli.cli import options, scheme_options
 from pecli.cli.answers import answer_with_figure, provenance
-from pecli.cli.commands import SchemeGroup, command_of
+from pecli.cli.commands import AnyCommand, SchemeGroup, command_of
 from pecli.compare.tolerance import DRIFT, ERROR
 from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes import SCHEMES, scheme_named
@@ -17,9 +17,6 @@ from pecli.engine.schemes.parameters import Choice, ListOf
 from pecli.engine.schemes.scheme import Scheme, runtime_names
 from pecli.views import drift, drift_pictures, progress
 from pecli.views.pictures import figure_files
-
-if TYPE_CHECKING:
-    from pecli.cli.commands import AnyCommand
 
 SUMMARY = (
     "Measure how far each way to compute a table (float32 phases, bfloat16 positions, …) drifts "
@@ -93,15 +90,17 @@ def _run_audit(kind: type[Scheme], **values: Any) -> None:
         audits = {
             name: audit(part, recipes, values["tolerance"], advance) for name, part in parts.items()
         }
-    output = values["output"]
-    if output is not None:
+
+    def save(path: str) -> None:
         specs = [part.spec() for part in parts.values()]
         about = {**_provenance(kind, values), "specs": specs}
-        figure_files.save(drift_pictures.audits_figure(audits), output, about=about)
+        figure_files.save(drift_pictures.audits_figure(audits), path, about=about)
+
     answer_with_figure(
         _Audits(scheme, audits),
         lambda result: drift.show_audits(result.by_layer_type, details=values["details"]),
-        output,
+        values["output"],
+        save,
         json=values["json"],
         quiet=values["quiet"],
     )

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     UsageError = exceptions.UsageError
     HelpFormatter = formatting.HelpFormatter
 else:
+    AnyCommand = typer.core.TyperCommand
+    Context = typer.Context
     UsageError = typer.BadParameter.__base__
 
 MAX_NAME = 27

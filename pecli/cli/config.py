@@ -7,11 +7,13 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from pecli.cli import options
+from pecli.cli.answers import print_answer
 from pecli.cli.commands import command
 from pecli.cli.messages import Exit, print_error, print_note
 from pecli.engine.arrays import Floats, widened
@@ -49,8 +51,8 @@ STORED_RTOL = 1e-2
     options.JSON,
 )
 def config(
-    files: list[str] | None,
-    model: list[str] | None,
+    files: list[str],
+    model: list[str],
     seq_len: int | None,
     flags: str | None,
     strict: bool,
@@ -70,13 +72,18 @@ def config(
       curl -s https://huggingface.co/Qwen/Qwen3-8B/raw/main/config.json | pecli config -
       pecli config llama-2-7b --flags 'llama-server -c 8192 --rope-scale 2'
     """
-    sources = _sources(files or [], model or [])
+    sources = _sources(files, model)
     codes = [Exit.DONE]
     shown: list[ModelEncodings] = []
     for source in sources:
         try:
             encodings = _read(source, flags)
-            _print_model(source.name, encodings, seq_len, json=json, first=not shown)
+            print_answer(
+                partial(encodings.as_json, seq_len),
+                partial(_show_model, source.name, encodings, seq_len, first=not shown),
+                json=json,
+                quiet=False,
+            )
         except PecliError as problem:
             codes.append(print_error(problem))
             continue
@@ -116,13 +123,15 @@ def _read(source: _Source, flags: str | None) -> ModelEncodings:
     return encodings
 
 
-def _print_model(
-    name: str, encodings: ModelEncodings, seq_len: int | None, *, json: bool, first: bool
-) -> None:
-    """Print a model as JSON, or as tables and the commands that make its tables."""
-    if json:
-        screen.print_json(encodings.as_json(seq_len))
-        return
+def _show_model(name: str, encodings: ModelEncodings, seq_len: int | None, *, first: bool) -> None:
+    """Print a model as tables, and the commands that make its own tables.
+
+    Args:
+        name: The model as the user named it, which the commands repeat.
+        encodings: The model.
+        seq_len: The context length at which scalings that depend on it are resolved.
+        first: False if another model was printed before.
+    """
     view.show(encodings, seq_len, first=first)
     if name == STANDARD_INPUT_NAME:
         name = CONFIGS[0]  # Commands need a file; this is the name that it usually has.
@@ -172,7 +181,7 @@ def _is_configured(stored: Floats, configured: list[Floats]) -> bool:
     ),
     options.JSON,
 )
-def models(words: list[str] | None, json: bool) -> int:
+def models(words: list[str], json: bool) -> int:
     """List the presets that --model accepts, by family; --json has the sources of their settings.
 
     Words are searched in names, families, repositories and encodings. Exit code 1: no model matches
@@ -184,16 +193,18 @@ def models(words: list[str] | None, json: bool) -> int:
       pecli models --json | jq -r '.models[].name'
       pecli config --model llama-3.1-8b
     """
-    wanted = [word.lower() for word in words or []]
+    wanted = [word.lower() for word in words]
     chosen = [*_matching_presets(wanted)]
     if not chosen:
         missing = " and ".join(map(quoted, wanted))
         print_note(f"no preset has {missing}; the config.json of any model can be read")
         return Exit.CHECK_FAILED
-    if json:
-        screen.print_json({"models": [_preset_as_json(preset, model) for preset, model in chosen]})
-    else:
-        view.show_presets(chosen)
+    print_answer(
+        lambda: {"models": [_preset_as_json(preset, model) for preset, model in chosen]},
+        partial(view.show_presets, chosen),
+        json=json,
+        quiet=False,
+    )
     return Exit.DONE
 
 

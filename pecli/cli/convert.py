@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from pecli.cli import options
+from pecli.cli.answers import print_answer
 from pecli.cli.commands import command
 from pecli.cli.messages import Exit, option_name, print_note
 from pecli.engine.arrays import SIGNIFICAND_BITS
@@ -82,11 +85,10 @@ def convert(
     written = output if passed else None
     if written is not None:
         _save_with_progress(job, written, {**values, "quiet": quiet})
-    if json:
-        screen.print_json(_as_json(job, written))
-    elif not quiet:
-        _show(job, written)
-    return Exit.DONE if passed else Exit.CHECK_FAILED
+    print_answer(
+        partial(_as_json, job, written), partial(_show, job, written), json=json, quiet=quiet
+    )
+    return Exit.of(passed)
 
 
 def _check_destination(output: str | None, *, check: bool, json: bool) -> None:
@@ -136,9 +138,9 @@ def _convert_by_options(file: LoadedFile, values: options.Values) -> Converted:
     source = None
     if values["source"]:
         source = options.parse("from", PAIRS, values["source"])
-    moves_columns = model is None and "heads" not in heads
-    if source is not None and moves_columns:
-        _check_layout(file, source)
+        moves_columns = model is None and "heads" not in heads
+        if moves_columns:
+            _check_layout(file, source)
     return converted(
         file.tensors,
         file.path,
@@ -146,7 +148,7 @@ def _convert_by_options(file: LoadedFile, values: options.Values) -> Converted:
         values["to"],
         model,
         layer_type=values["layer_type"],
-        include=values["include"] or (),
+        include=values["include"],
         dtype=values["dtype"],
         **heads,
     )
@@ -211,28 +213,32 @@ def _spec_without_digest(file: LoadedFile) -> dict[str, object] | None:
 
 def _as_json(job: _Conversion, written: str | None) -> dict[str, object]:
     """Return a conversion for JSON; `written` is the output, or None if nothing was written."""
-    check = job.score_check
-    return {
+    answer: dict[str, object] = {
         "file": job.file.path,
         "output": written,
         "moved": list(job.result.moves),
         "cast": job.result.cast,
         "tensors": len(job.result.arrays),
         "assumed": _assumptions_about_heads(job.result),
-        "score_change": None if check is None else check.change,
-        "checked": None if check is None else _what_the_check_proves(job.result, check),
+        "score_change": None,
+        "checked": None,
     }
+    check = job.score_check
+    if check is not None:
+        answer["score_change"] = check.change
+        answer["checked"] = _what_the_check_proves(job.result, check)
+    return answer
 
 
 def _show(job: _Conversion, written: str | None) -> None:
     """Print the file that was written (None if nothing was), and what is known about it."""
+    print_remark: Callable[[str], None] = screen.print_line
     if written is not None:
         screen.print_written(written, f"{_counts(job.result)}, ")
+        if is_stream(written):
+            print_remark = print_note  # standard output holds the data
     for line in _remark_lines(job):
-        if written is not None and is_stream(written):
-            print_note(line)  # standard output holds the data
-        else:
-            screen.print_line(line)
+        print_remark(line)
 
 
 def _counts(result: Converted) -> str:

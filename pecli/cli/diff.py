@@ -72,12 +72,14 @@ def diff(
         result = _position_shift(a, b, name, layer_type, settings)
     else:
         result = _difference(a, b, settings)
-    if output is not None:
+
+    def save(path: str) -> None:
         from pecli.views.pictures import mistakes
 
         about = provenance(["diff", a, b], {**named, **tolerances})
-        mistakes.save(output, [result], about)
-    code = answer_with_figure(result, _show, output, json=json, quiet=quiet)
+        mistakes.save(path, [result], about)
+
+    code = answer_with_figure(result, _show, output, save, json=json, quiet=quiet)
     if not json and not quiet:
         _draw_in_terminal(result, wanted=plot)
     return code

@@ -61,6 +61,8 @@ def extend(
         original_len=original_len,
         layer_type=named["layer_type"],
     )
-    if output is not None:
-        figure_files.save(drift_pictures.extension_figure(extension), output)
-    answer_with_figure(extension, show_extension, output, json=json, quiet=quiet)
+
+    def save(path: str) -> None:
+        figure_files.save(drift_pictures.extension_figure(extension), path)
+
+    answer_with_figure(extension, show_extension, output, save, json=json, quiet=quiet)

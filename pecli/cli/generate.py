@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pecli.cli import options, scheme_options
-from pecli.cli.answers import answer
-from pecli.cli.commands import command_of
+from pecli.cli.answers import answer, print_answer
+from pecli.cli.commands import AnyCommand, command_of
 from pecli.cli.messages import Exit
 from pecli.cli.options import Values
 from pecli.cli.scheme_help import help_of
 from pecli.engine import __version__
+from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
-
-if TYPE_CHECKING:
-    from pecli.cli.commands import AnyCommand
 
 OPTIONS = (
     options.output(options.TABLES),
@@ -56,12 +53,12 @@ def _run_scheme(kind: type[Scheme], **values: Any) -> int:
         return _verify_file(scheme, values)
     if values["output"] is not None:
         _write_tables(scheme, values["output"], values)
-    if values["json"]:
-        _print_json(scheme, values)
-    elif values["plot"] and not values["quiet"]:
-        _plot(scheme)
-    elif values["output"] is None and not values["quiet"]:
-        _preview(scheme)
+    print_answer(
+        partial(_as_json, scheme, values),
+        partial(_show, scheme, values),
+        json=values["json"],
+        quiet=values["quiet"],
+    )
     return Exit.DONE
 
 
@@ -111,7 +108,7 @@ def _write_tables(scheme: Scheme, path: str, values: Values) -> None:
 
     tables = tables_written(path, scheme)
     options.check_output(path, json=values["json"])
-    if _is_same_file(path, values["config"]):
+    if options.is_same_file(path, values["config"] or ""):
         rule = "it would overwrite the input config"
         raise ParameterError("output", path, rule, "name another file")
     total = sum(table.nbytes for table in tables)
@@ -131,19 +128,21 @@ def _write_tables(scheme: Scheme, path: str, values: Values) -> None:
         screen.print_written(path, f"{', '.join(names)}, ")
 
 
-def _is_same_file(path: str, config: str | None) -> bool:
-    """Return True if the output is the model's own config.json, also by a link or another path."""
-    if config is None or not os.path.exists(path) or not os.path.exists(config):
-        return False
-    return os.path.samefile(path, config)
-
-
-def _print_json(scheme: Scheme, values: Values) -> None:
-    from pecli.views import progress, screen
+def _as_json(scheme: Scheme, values: Values) -> JsonObject:
+    """Return a scheme for JSON: its spec, the statistics of its tables, and the file they are in."""
+    from pecli.views import progress
 
     wanted = options.shows_progress(values)
     tensors = progress.described(scheme.name, scheme.tensors(), wanted=wanted)
-    screen.print_json({**scheme.spec(), "tensors": tensors, "output": values["output"]})
+    return {**scheme.spec(), "tensors": tensors, "output": values["output"]}
+
+
+def _show(scheme: Scheme, values: Values) -> None:
+    """Draw the tables if that is wanted; preview them if they were not written to a file."""
+    if values["plot"]:
+        _plot(scheme)
+    elif values["output"] is None:
+        _preview(scheme)
 
 
 def _plot(scheme: Scheme) -> None:

@@ -50,9 +50,7 @@ class _Suite:
     ),
     *options.ANSWER,
 )
-def golden(
-    models: list[str] | None, output: str | None, format: str, json: bool, quiet: bool
-) -> None:
+def golden(models: list[str], output: str | None, format: str, json: bool, quiet: bool) -> None:
     """Write golden vectors: exact numbers with their tolerances, and known mistakes that a port has to catch.
 
     Frequencies, tables near and far, rotated queries and keys, biases, buckets and grids, each a
@@ -70,7 +68,7 @@ def golden(
         rule = "the suite is a folder of files, which standard output cannot hold"
         raise ParameterError("output", "-", rule, "-o golden")
     formats = tuple(WRITERS) if format == "all" else (format,)
-    entries = write(output, models or (), formats)
+    entries = write(output, models, formats)
     files = {INDEX}
     for entry in entries:
         files.update(entry["files"])

@@ -17,7 +17,7 @@ from pecli.files.contents import LoadedFile
 from pecli.files.load import open_tensors
 from pecli.files.output import KEY
 from pecli.views import file_summary
-from pecli.views.file_summary import FileSummary
+from pecli.views.file_summary import FileSummary, TensorSummary
 
 MAX_IDENTIFIED = 8
 """Tensors of a file that are identified; of more, the search would take too long."""
@@ -88,21 +88,21 @@ def _summary_of_matching(loaded: LoadedFile, file: str, pattern: str | None) -> 
     return summary
 
 
-def _readable_tensors(summary: FileSummary, loaded: LoadedFile) -> dict[str, Array]:
-    """Return the tensors of a summary whose data can be read.
+def _readable_tensors(
+    summary: FileSummary, loaded: LoadedFile
+) -> list[tuple[TensorSummary, Array]]:
+    """Return the entries of a summary whose data can be read, each with its data.
 
     A GGUF may hold quantised types that we can only list.
     """
-    names = [entry.name for entry in summary.tensors if entry.name in loaded.tensors]
-    return {name: loaded.tensors[name] for name in names}
+    tensors = loaded.tensors
+    return [(entry, tensors[entry.name]) for entry in summary.tensors if entry.name in tensors]
 
 
 def _add_numbers(summary: FileSummary, loaded: LoadedFile, rows: str, columns: str) -> None:
     """Add the elements in some rows and columns of every tensor; both are ranges such as «0:8»."""
-    tensors = _readable_tensors(summary, loaded)
-    for entry in summary.tensors:
-        if entry.name in tensors:
-            entry.numbers = file_summary.numbers(tensors[entry.name], rows, columns)
+    for entry, array in _readable_tensors(summary, loaded):
+        entry.numbers = file_summary.numbers(array, rows, columns)
 
 
 def _add_statistics(summary: FileSummary, loaded: LoadedFile, *, is_whole: bool) -> None:
@@ -113,10 +113,10 @@ def _add_statistics(summary: FileSummary, loaded: LoadedFile, *, is_whole: bool)
         loaded: The file.
         is_whole: True unless the user named a single tensor.
     """
-    tensors = _readable_tensors(summary, loaded)
-    for entry in summary.tensors:
-        if entry.name in tensors:
-            entry.statistics = profile(tensors[entry.name])
+    tensors: dict[str, Array] = {}
+    for entry, array in _readable_tensors(summary, loaded):
+        entry.statistics = profile(array)
+        tensors[entry.name] = array
     if len(tensors) <= MAX_IDENTIFIED:
         from pecli.checks.identify import identify_tensors  # imports all searches, which is slow
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
-from functools import partial
+from functools import partial, singledispatch
 from typing import ParamSpec, TypeVar
 
 from pecli.errors import DefectError, ParameterError, PecliError, UnsupportedError, one_line
@@ -29,6 +29,11 @@ class Exit(enum.IntEnum):
     FILE = 3  #: A file cannot be read or written, or is not what it claims to be.
     DEFECT = 70  #: A defect of pecli itself.
     PIPE = 141  #: The reader of the pipe went away.
+
+    @classmethod
+    def of(cls, passed: bool) -> Exit:
+        """Return the exit code of an answer that is yes or no."""
+        return cls.DONE if passed else cls.CHECK_FAILED
 
 
 def print_error(problem: PecliError | str, command_line: Sequence[str] = ()) -> Exit:
@@ -71,15 +76,26 @@ def _print_line(kind: str, text: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
+@singledispatch
 def _exit_code(problem: PecliError | str) -> Exit:
-    """Return the exit code of an error; all errors that are not listed here are about files."""
-    if isinstance(problem, DefectError):
-        return Exit.DEFECT
-    if isinstance(problem, UnsupportedError):
-        return Exit.CHECK_FAILED
-    if isinstance(problem, (ParameterError, str)):
-        return Exit.USAGE
+    """Return the exit code of an error; all errors that are not registered here are about files."""
     return Exit.FILE
+
+
+@_exit_code.register
+def _(problem: DefectError) -> Exit:
+    return Exit.DEFECT
+
+
+@_exit_code.register
+def _(problem: UnsupportedError) -> Exit:
+    return Exit.CHECK_FAILED
+
+
+@_exit_code.register(ParameterError)
+@_exit_code.register(str)
+def _(problem: ParameterError | str) -> Exit:
+    return Exit.USAGE
 
 
 def _typed_name(name: str, command_line: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from inspect import Parameter as Option
 from typing import Annotated, Any, TypeVar
 
@@ -47,9 +47,11 @@ def _keyword(name: str, info: object, kind: Any, default: object) -> Option:
 def argument(
     name: str, metavar: str, help: str, *, several: bool = False, default: object = REQUIRED
 ) -> Option:
-    """Return an argument, which is a list if there can be several of it."""
+    """Return an argument, which is a list if there can be several of it; the list may be empty."""
     info = typer.Argument(metavar=metavar, help=help, show_default=False)
-    return _keyword(name, info, list[str] if several else str, default)
+    if several:
+        return _keyword(name, info, list[str], default or [])
+    return _keyword(name, info, str, default)
 
 
 def text(
@@ -75,7 +77,7 @@ def text(
         panel: The panel of the help.
         name: Its name in Python; by default the first of its names.
         default: Its value if it is not given.
-        several: It can be repeated, and its value is a list.
+        several: It can be repeated, and its value is a list, empty if it is not given.
         choices: Values that a shell completes.
         complete: A function that completes values instead.
         rule: The rule that parses the value; without one it stays a text.
@@ -99,7 +101,9 @@ def text(
         rich_help_panel=panel or None,
         **settings,
     )
-    return _keyword(name, info, list[str] if several else str, default)
+    if several:
+        return _keyword(name, info, list[str], default or [])
+    return _keyword(name, info, str, default)
 
 
 # Typer inspects the parameters of these callbacks, so that they have to be plain functions.
@@ -280,11 +284,11 @@ def one_model(values: Values) -> str:
     Raises:
         ParameterError: There is none, or more than one.
     """
-    names = [values[name] for name in ("named", "config", "model") if values[name] is not None]
+    names = _model_names(values)
     if len(names) != 1:
         count = "missing" if not names else f"given {len(names)} times"
         raise ParameterError("MODEL", count, "name one model", "see pecli models")
-    model = str(names[0])
+    (model,) = names
     note_preset(model)
     return model
 
@@ -295,19 +299,22 @@ def model_name(values: Values) -> str | None:
     Raises:
         ParameterError: Both are given, or a layer type without a model.
     """
-    names = [values[name] for name in ("config", "model") if values.get(name) is not None]
+    names = _model_names(values)
     if len(names) > 1:
         rule = "the model is named by --config or --model, not both"
         raise ParameterError("model", repr(names[1]), rule)
     if names:
-        model = str(names[0])
+        (model,) = names
         note_preset(model)
         return model
-    layer_type = values.get("layer_type")
-    if layer_type is not None:
-        rule = "layers belong to a model"
-        raise ParameterError("layer_type", repr(layer_type), rule, "add --config or --model")
+    refuse(values, ["layer_type"], "layers belong to a model", "add --config or --model", repr)
     return None
+
+
+def _model_names(values: Values) -> list[str]:
+    """Return the models that a command line names: by an argument, by --config, by --model."""
+    named = [values.get(name) for name in ("named", "config", "model")]
+    return [str(name) for name in named if name is not None]
 
 
 def note_preset(name: str) -> None:
@@ -352,6 +359,39 @@ def without(items: Mapping[str, Item], names: Collection[str]) -> dict[str, Item
     return {name: item for name, item in items.items() if name not in names}
 
 
+def refuse(
+    values: Values,
+    names: Iterable[str],
+    rule: str,
+    advice: str,
+    show: Callable[[object], str] = str,
+) -> None:
+    """Raise ParameterError for the first of some options that was given.
+
+    For example `--size 8x5` without a file: «--size is 8x5; it only applies with -o; add -o x.png».
+
+    Args:
+        values: The values of a command's options.
+        names: Options that have no effect here, or contradict others.
+        rule: The reason.
+        advice: What to do instead.
+        show: Returns the value of an option as the error shows it.
+    """
+    for name in names:
+        value = values.get(name)
+        is_given = value is not None and value is not False
+        if is_given:
+            raise ParameterError(name, show(value), rule, advice)
+
+
+def is_same_file(path: str, other: str) -> bool:
+    """Return True if two paths lead to one file; False if one of them does not exist."""
+    try:
+        return os.path.samefile(path, other)
+    except (OSError, ValueError):  # Python raises a ValueError for a path with a NUL.
+        return False
+
+
 def set_options(values: Values) -> MutableValues:
     """Return the options that were given."""
     return {name: value for name, value in values.items() if value is not None}
@@ -376,9 +416,16 @@ def parse(name: str, parameter: ParameterRule, text: str) -> Any:
     """
     if parameter.is_value(text):
         return parameter.parse(name, text)
+    return parameter.check(name, value_or_array(name, parameter, text))
+
+
+def value_or_array(name: str, parameter: ParameterRule, text: str) -> Any:
+    """Return the parsed value of an option's text, or the array in the file that it names."""
+    if parameter.is_value(text):
+        return parameter.parse(name, text)
     from pecli.tensors.inputs import read_numbers
 
-    return parameter.check(name, read_numbers(name, text))
+    return read_numbers(name, text)
 
 
 def parsed(parameters: Mapping[str, ParameterRule], values: Values) -> MutableValues:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 from pecli.cli import options, scheme_options
 from pecli.cli.answers import provenance
 from pecli.cli.commands import command
 from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.engine.schemes import SCHEMES, scheme_named
+from pecli.engine.schemes.scheme import stated_parameters
 from pecli.errors import FileError, ParameterError
 from pecli.files.contents import LoadedFile
 from pecli.files.load import SHARD_KINDS, open_tensors
@@ -116,22 +119,19 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
     if kind is not None:
         figures.check(kind)
         is_animated = KINDS[kind].moves
-    request = _request(output, values, style, is_animated=is_animated)
-    sources = _SourceReader(kind, values["flags"]).read(what, values["label"] or ())
+    destination = _destination(output, style)
+    request = destination.request(values, is_animated=is_animated)
+    sources = _SourceReader(kind, values["flags"]).read(what, values["label"])
     sources = [identified(source, kind) for source in sources]
     if is_animated and output is None:
         raise _not_in_terminal(kind, sources)
     picture = figures.titled(sources, request, kind, values["title"])
     picture = with_range(picture, value_range)
-    if output is None:
-        _show_in_terminal(picture, quiet=quiet)
-        return
     about = provenance(["plot", *what], {"kind": kind, **values})
     about["specs"] = _labelled_specs(sources)
-    if is_page(output):
-        _save_page(picture, sources, output, style, about, quiet=quiet)
-    else:
-        _save_figure(picture, output, style, about, quiet=quiet)
+    show = destination.draw(picture, sources, about)
+    if not quiet:
+        show()
 
 
 class _FigureStyle(NamedTuple):
@@ -158,37 +158,109 @@ def _parse_style(output: str | None, values: options.Values) -> _FigureStyle:
     )
 
 
-def _request(
-    output: str | None, values: options.Values, style: _FigureStyle, *, is_animated: bool
-) -> PlotRequest:
-    """Return the room for data in a terminal, a page or a figure.
+Show = Callable[[], None]
+"""A function that prints a picture, or the name and the size of its file."""
 
-    Raises:
-        ParameterError: An option does not apply to it, or it has no such format.
-    """
+
+class _Destination(Protocol):
+    """The place of a picture: a terminal, an interactive page, or a figure in a file."""
+
+    def request(self, values: options.Values, *, is_animated: bool) -> PlotRequest:
+        """Return the room for data.
+
+        Raises:
+            ParameterError: An option does not apply here, or there is no such format.
+        """
+
+    def draw(
+        self, picture: Picture, sources: Sequence[PlotSource], about: dict[str, object]
+    ) -> Show:
+        """Draw a picture, and write it if it belongs in a file; `about` is the file's metadata."""
+
+
+def _destination(output: str | None, style: _FigureStyle) -> _Destination:
+    """Return the place of a picture that `--output` names; without it, the terminal."""
     if output is None:
-        _check_terminal(values)
-        return PlotRequest(channels=style.channels)
+        return _InTerminal(style)
     if is_page(output):
-        _check_page(values)
-        return PlotRequest(PAGE_ROWS, PAGE_COLUMNS, style.channels)
-    check_suffix(output, moving=is_animated, page=True)
-    return data_request(style.size, style.dpi, style.channels)
+        return _InPage(output, style)
+    return _InFigure(output, style)
 
 
-def _show_in_terminal(picture: Picture, *, quiet: bool) -> None:
-    """Print a picture; a quiet command only makes it, so that its errors are found."""
-    if not quiet:
+@dataclass(frozen=True)
+class _InTerminal:
+    """A picture of characters. A quiet command only makes it, so that its errors are found."""
+
+    style: _FigureStyle
+
+    def request(self, values: options.Values, *, is_animated: bool) -> PlotRequest:
+        rule = "it only applies with -o"
+        options.refuse(values, ("size", "dpi"), rule, "add -o x.png")
+        options.refuse(values, ("dark",), rule, "add -o x.png", lambda value: "given")
+        options.refuse(values, ("cmap",), rule, "add -o x.png")
+        return PlotRequest(channels=self.style.channels)
+
+    def draw(
+        self, picture: Picture, sources: Sequence[PlotSource], about: dict[str, object]
+    ) -> Show:
         from pecli.views.pictures.terminal_render import show
 
-        show(picture)
+        return partial(show, picture)
+
+
+@dataclass(frozen=True)
+class _InPage:
+    """An interactive page, with sliders for the rotary encodings among the sources."""
+
+    path: str
+    style: _FigureStyle
+
+    def request(self, values: options.Values, *, is_animated: bool) -> PlotRequest:
+        rule = "an .html page has the size of its window, and its own colours"
+        options.refuse(values, ("size", "dpi", "cmap"), rule, "write a .png, .svg or .pdf")
+        return PlotRequest(PAGE_ROWS, PAGE_COLUMNS, self.style.channels)
+
+    def draw(
+        self, picture: Picture, sources: Sequence[PlotSource], about: dict[str, object]
+    ) -> Show:
+        from pecli.views import interactive, screen
+        from pecli.views.interactive.rope_sliders import slider_settings
+
+        interactive.save(picture, slider_settings(sources), self.path, about, dark=self.style.dark)
+        return partial(screen.print_written, self.path, "interactive, ")
+
+
+@dataclass(frozen=True)
+class _InFigure:
+    """A figure of matplotlib in a file."""
+
+    path: str
+    style: _FigureStyle
+
+    def request(self, values: options.Values, *, is_animated: bool) -> PlotRequest:
+        check_suffix(self.path, moving=is_animated, page=True)
+        return data_request(self.style.size, self.style.dpi, self.style.channels)
+
+    def draw(
+        self, picture: Picture, sources: Sequence[PlotSource], about: dict[str, object]
+    ) -> Show:
+        from pecli.views import screen
+        from pecli.views.pictures import figure
+
+        style = self.style
+        drawn = figure.render(
+            picture, size=style.size, dpi=style.dpi, dark=style.dark, cmap=style.cmap
+        )
+        save(drawn, self.path, style.dpi, about)
+        width, height = drawn.get_size_inches()
+        return partial(screen.print_written, self.path, f"{width:g} × {height:g} inches, ")
 
 
 def _labelled_specs(sources: Sequence[PlotSource]) -> list[dict[str, object]]:
     """Return the specs of the sources whose scheme is known, for the metadata of a figure."""
     specs: list[dict[str, object]] = []
     for source in sources:
-        if source.scheme is not None:
+        if source.is_known:
             specs.append({"label": source.label, **source.scheme.spec()})
     return specs
 
@@ -204,56 +276,6 @@ def _not_in_terminal(kind: str | None, sources: Sequence[PlotSource]) -> Paramet
         figures.check(kind, sources)
     rule = "it is not drawn in a terminal"
     return ParameterError("kind", kind, rule, "write it to a file with -o x.gif")
-
-
-def _check_terminal(values: options.Values) -> None:
-    """Raise ParameterError for options that only a figure in a file has."""
-    for name in ("size", "dpi", "dark", "cmap"):
-        value = values[name]
-        if value is None or value is False:
-            continue
-        shown = "given" if value is True else value  # `--dark` is a flag and has no text
-        raise ParameterError(name, shown, "it only applies with -o", "add -o x.png")
-
-
-def _check_page(values: options.Values) -> None:
-    """Raise ParameterError for options that a page, whose size follows the window, does not have."""
-    for name in ("size", "dpi", "cmap"):
-        if values[name] is not None:
-            rule = "an .html page has the size of its window, and its own colours"
-            raise ParameterError(name, values[name], rule, "write a .png, .svg or .pdf")
-
-
-def _save_figure(
-    picture: Picture, output: str, style: _FigureStyle, about: dict[str, object], *, quiet: bool
-) -> None:
-    """Draw a picture, write it to the file `output` with its metadata, and print its size."""
-    from pecli.views import screen
-    from pecli.views.pictures import figure
-
-    drawn = figure.render(picture, size=style.size, dpi=style.dpi, dark=style.dark, cmap=style.cmap)
-    save(drawn, output, style.dpi, about)
-    if not quiet:
-        width, height = drawn.get_size_inches()
-        screen.print_written(output, f"{width:g} × {height:g} inches, ")
-
-
-def _save_page(
-    picture: Picture,
-    sources: Sequence[PlotSource],
-    output: str,
-    style: _FigureStyle,
-    about: dict[str, object],
-    *,
-    quiet: bool,
-) -> None:
-    """Write an interactive page, with sliders for the rotary encodings among the sources."""
-    from pecli.views import interactive, screen
-    from pecli.views.interactive.rope_sliders import slider_settings
-
-    interactive.save(picture, slider_settings(sources), output, about, dark=style.dark)
-    if not quiet:
-        screen.print_written(output, "interactive, ")
 
 
 class _SourceReader:
@@ -363,12 +385,8 @@ class _SourceReader:
 
     def _keep_sizes(self, source: PlotSource) -> None:
         """Make the sizes of a source (its length, dimension, heads) the defaults of the next scheme."""
-        if source.scheme is None:
-            return
-        parameters = source.scheme.spec()["parameters"]
-        for name in DEFAULTS:
-            if parameters.get(name) is not None:
-                self.defaults[name] = str(parameters[name])
+        sizes = options.only(stated_parameters(source.scheme), DEFAULTS)
+        self.defaults.update({name: str(size) for name, size in sizes.items()})
 
 
 def _split(words: Sequence[str], separator: str) -> list[list[str]]:

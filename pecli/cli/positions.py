@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pecli.checks.verify_positions import verify_positions
 from pecli.cli import options
-from pecli.cli.answers import answer
+from pecli.cli.answers import answer, print_answer
 from pecli.cli.commands import command
 from pecli.cli.messages import Exit
 from pecli.engine.arrays import Indices
@@ -14,7 +14,6 @@ from pecli.models.position_ids import PADDINGS
 from pecli.models.position_ids import positions as position_ids
 from pecli.tensors.inputs import read_numbers
 from pecli.views import position_ids as view
-from pecli.views import screen
 
 _SEGMENTS = (
     "The prompt: text:12,image:1x16x22,video:4x16x22@0.5,audio:50. Repeat it for a batch. Images "
@@ -37,7 +36,7 @@ def positions(
     named: str | None,
     model: str | None,
     config: str | None,
-    segments: list[str] | None,
+    segments: list[str],
     attention_mask: str | None,
     padding: str,
     verify: str | None,
@@ -79,9 +78,9 @@ def _answer_with_ids(ids: Indices, output: str | None, *, json: bool, quiet: boo
     if output is not None:
         options.check_output(output, json=json)
         save(output, {"position_ids": ids})
-    if json:
-        screen.print_json(
-            {"shape": list(ids.shape), "position_ids": ids.tolist(), "output": output}
-        )
-    elif not quiet:
-        view.show_ids(ids, output)
+    print_answer(
+        lambda: {"shape": list(ids.shape), "position_ids": ids.tolist(), "output": output},
+        lambda: view.show_ids(ids, output),
+        json=json,
+        quiet=quiet,
+    )

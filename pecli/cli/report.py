@@ -83,4 +83,4 @@ def _exit_code(page: Page) -> int:
     errors = [print_error(answer) for answer in page.answers if isinstance(answer, PecliError)]
     if errors:
         return max(errors)
-    return Exit.DONE if page else Exit.CHECK_FAILED
+    return Exit.of(bool(page))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from pecli.cli import options
+from pecli.cli.answers import print_answer
 from pecli.cli.commands import command
 from pecli.engine.arrays import Array, dtype_name, widened
+from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes.parameters import Whole
 from pecli.engine.table import table_of
 from pecli.errors import FileError, ParameterError, listed, quoted
@@ -92,20 +95,28 @@ def resize(
     resized = resize_table(table, to, name=f"the tensor {quoted(name)}", **given)
     if output is not None:
         save_tables(output, [table_of(name, resized)], None)
-    if json:
-        norms = {"before": _RowNorms.of(table).as_json(), "after": _RowNorms.of(resized).as_json()}
-        screen.print_json(
-            {
-                "name": name,
-                "shape": table.shape,
-                "resized": resized.shape,
-                "dtype": dtype_name(resized.dtype),
-                "row_norms": norms,
-                "output": output,
-            }
-        )
-    elif not quiet and not (output is not None and is_stream(output)):
-        _show_norms(name, table, resized, output)
+    holds_data = output is not None and is_stream(output)  # standard output, say
+    print_answer(
+        partial(_as_json, name, table, resized, output),
+        partial(_show_norms, name, table, resized, output),
+        json=json,
+        quiet=quiet or holds_data,
+    )
+
+
+def _as_json(name: str, table: Array, resized: Array, output: str | None) -> JsonObject:
+    """Return a table before and after for JSON."""
+    return {
+        "name": name,
+        "shape": table.shape,
+        "resized": resized.shape,
+        "dtype": dtype_name(resized.dtype),
+        "row_norms": {
+            "before": _RowNorms.of(table).as_json(),
+            "after": _RowNorms.of(resized).as_json(),
+        },
+        "output": output,
+    }
 
 
 def _only_tensor(file: str) -> tuple[str, Array]:

@@ -48,7 +48,7 @@ from pecli.views.runtime_results import show_runtimes
 def runtimes(
     length: int | None,
     flags: str | None,
-    runtime: list[str] | None,
+    runtime: list[str],
     tolerance: float,
     strict: bool,
     output: str | None,
@@ -75,7 +75,9 @@ def runtimes(
         names=[NAME.check("runtime", name) for name in runtime or RUNTIMES],
         tolerance=tolerance,
     )
-    if output is not None:
-        figure_files.save(drift_pictures.runtimes_figure(comparison), output)
-    code = answer_with_figure(comparison, show_runtimes, output, json=json, quiet=quiet)
+
+    def save(path: str) -> None:
+        figure_files.save(drift_pictures.runtimes_figure(comparison), path)
+
+    code = answer_with_figure(comparison, show_runtimes, output, save, json=json, quiet=quiet)
     return code if strict else Exit.DONE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, replace
+from functools import singledispatch
 from inspect import Parameter as Option
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -64,15 +65,25 @@ def parameter_option(name: str, parameter: ParameterRule, kind: type[Scheme]) ->
     return options.text(names, metavar, help, panel, choices=choices, name=name)
 
 
+@singledispatch
 def _default(value: object) -> str:
     """Return the end of a parameter's help: « (default: 10000)», « (required)», or nothing."""
-    if value is None:
-        return ""
-    if value is MISSING:
-        return " (required)"
-    if isinstance(value, float):
-        return f" (default: {value:g})"
     return f" (default: {value})"
+
+
+@_default.register
+def _(value: float) -> str:
+    return f" (default: {value:g})"
+
+
+@_default.register
+def _(value: None) -> str:
+    return ""
+
+
+@_default.register(type(MISSING))
+def _(value: object) -> str:
+    return " (required)"
 
 
 def _sentence(text: str) -> str:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
-from pecli.cli.commands import ExtraArgumentsError, HintedUsageError
+from pecli.cli.commands import Context, ExtraArgumentsError, HintedUsageError, UsageError
 from pecli.errors import nearest, quoted
 from pecli.package_data import package_text
-
-if TYPE_CHECKING:
-    from pecli.cli.commands import Context, UsageError
 
 
 class Synonyms(NamedTuple):

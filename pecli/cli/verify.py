@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from pecli.checks.verification import Verification
 from pecli.checks.verify import verify as verify_file
 from pecli.checks.verify.table_settings import VECTOR_PARAMETERS
 from pecli.cli import options
-from pecli.cli.answers import provenance
+from pecli.cli.answers import print_answer, provenance
 from pecli.cli.commands import command
 from pecli.cli.messages import Exit, print_error
 from pecli.compare.tolerance import Tolerance
@@ -150,7 +151,8 @@ def verify(
     checks = _checks_of_command_line(files, golden, target, tolerances, reasons=needs_reasons)
     has_manifest = any(map(is_manifest, files))
     report = _Report(json=json, quiet=quiet, as_table=has_manifest and not json)
-    wanted = report.as_table and not quiet and not no_progress
+    has_progress = options.shows_progress({"quiet": quiet, "no_progress": no_progress})
+    wanted = report.as_table and has_progress
     results: list[Outcome] = []
     with progress.counting("verify", len(checks), wanted=wanted) as advance:
         for outcome in run_all(checks, strict=strict):
@@ -176,10 +178,9 @@ def _check_outputs(files: Sequence[str], written: Mapping[str, str]) -> None:
 
 def _is_same(path: str, file: str) -> bool:
     """Return True if FILE or FILE:NAME is the file at a path; False if one of them does not exist."""
-    try:
-        return os.path.samefile(path, split_name(file)[0])
-    except (OSError, ValueError, PecliError):
-        return False
+    with suppress(PecliError):  # FILE:NAME of a file that does not exist
+        return options.is_same_file(path, split_name(file)[0])
+    return False
 
 
 class _Report:
@@ -196,10 +197,7 @@ class _Report:
         if self.as_table:
             return
         self.codes.append(_conclude(outcome))
-        if self.json:
-            screen.print_json(outcome.as_json())
-        elif not self.quiet:
-            _show(outcome)
+        print_answer(outcome.as_json, partial(_show, outcome), json=self.json, quiet=self.quiet)
 
     def finish(self, results: Sequence[Outcome]) -> Exit:
         """Print the table and GitHub's annotations, and return the exit code."""
@@ -241,6 +239,13 @@ def _show(outcome: Outcome) -> None:
         check_results.show_verification(outcome.result, outcome.status)
 
 
+_DEFINED_BY_SUITE = "a manifest or a suite defines what its files should be"
+"""Manifests and golden suites name a model per file, which options must not contradict."""
+_MODELS = ("config", "model")
+_INTERPOLATION = ("to", "method", "antialias", "align_corners", "scale_offset")
+"""Options about a table that was resized."""
+
+
 def _checks_of_command_line(
     files: Sequence[str],
     golden: str | None,
@@ -261,10 +266,10 @@ def _checks_of_command_line(
     if golden is not None:
         from pecli.golden import answer_checks
 
-        _refuse_target(target)
+        options.refuse(target, target, _DEFINED_BY_SUITE, "leave it out", repr)
         return answer_checks(golden, files, Tolerance(**tolerances) if tolerances else None)
     if all(map(is_manifest, files)):
-        _refuse_target(target)
+        options.refuse(target, target, _DEFINED_BY_SUITE, "leave it out", repr)
     verifier = _Verifier(_target(target), Tolerance(**tolerances), reasons)
     group = "the command line" if len(files) > 1 else ""
     checks: list[Check] = []
@@ -288,16 +293,6 @@ def _suite_checks(folder: str) -> list[Check]:
     from pecli.golden import suite_checks
 
     return suite_checks(folder)
-
-
-def _refuse_target(target: Mapping[str, str]) -> None:
-    """Raise ParameterError for an option that describes the expected tensors.
-
-    Manifests and golden suites name a model per file, which options must not contradict.
-    """
-    for name, value in target.items():
-        rule = "a manifest or a suite defines what its files should be"
-        raise ParameterError(name, repr(value), rule, "leave it out")
 
 
 def _is_golden_suite(folder: str) -> bool:
@@ -349,16 +344,16 @@ def _expected_spec(given: Mapping[str, str]) -> str | ModelEncodings | Array | N
     if "table" in given:
         return _learned_table(given)
     if "resized_from" in given:
-        _refuse_model(given)
+        rule = "--resized-from is what the table is compared with"
+        options.refuse(given, (*_MODELS, "flags"), rule, "leave out one of them")
         return None
-    _refuse_interpolation(given)
+    rule = "it is about a table that was resized"
+    options.refuse(given, _INTERPOLATION, rule, "add --resized-from FILE")
     model = options.model_name(given)
     if model is not None:
         return _expected_model(model, given)
-    if given:
-        name, value = next(iter(given.items()))
-        advice = "add --config or --model, or make the table: pecli rope … --verify FILE"
-        raise ParameterError(name, repr(value), "it belongs to a model", advice)
+    advice = "add --config or --model, or make the table: pecli rope … --verify FILE"
+    options.refuse(given, given, "it belongs to a model", advice, repr)
     return None
 
 
@@ -378,28 +373,9 @@ def _expected_model(model: str, given: Mapping[str, str]) -> str | ModelEncoding
     return model if flags is None else encodings
 
 
-def _refuse_model(given: Mapping[str, str]) -> None:
-    """Raise ParameterError for a model beside the table that a table was resized from."""
-    for name in ("config", "model", "flags"):
-        if name in given:
-            rule = "--resized-from is what the table is compared with"
-            raise ParameterError(name, given[name], rule, "leave out one of them")
-
-
-def _refuse_interpolation(given: Mapping[str, object]) -> None:
-    """Raise ParameterError for an option that is about a table that was resized."""
-    for name in ("to", "method", "antialias", "align_corners", "scale_offset"):
-        if name in given:
-            rule = "it is about a table that was resized"
-            raise ParameterError(name, str(given[name]), rule, "add --resized-from FILE")
-
-
 def _learned_table(given: Mapping[str, str]) -> Array:
     """Read the learned table whose rows were added to the tensors of `--before`."""
-    for name in ("config", "model"):
-        if name in given:
-            rule = "--table is what was added"
-            raise ParameterError(name, given[name], rule, "leave out one of them")
+    options.refuse(given, _MODELS, "--table is what was added", "leave out one of them")
     if "before" not in given:
         rule = "it was added to what is given as --before"
         raise ParameterError("table", given["table"], rule, "add --before FILE")
@@ -438,9 +414,5 @@ def _parsed(name: str, text: str) -> object:
 
 def _numbers(name: str, text: str) -> Array:
     """Return an array from numbers on the command line, or from a file."""
-    from pecli.tensors.inputs import read_numbers
-
-    rule = GivenPositions(help="")
-    if rule.is_value(text):
-        return np.array(rule.parse(name, text))
-    return read_numbers(name, text)
+    numbers: Array = np.asarray(options.value_or_array(name, GivenPositions(help=""), text))
+    return numbers

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pecli.engine.schemes.parameters import Real, Whole
+from pecli.engine.schemes.parameters import ParameterRule, Real, Whole
 from pecli.errors import KindError, ParameterError, quoted
 from pecli.files.tensor_roles import role_of
 
@@ -47,7 +47,12 @@ class Tolerance:
     freq_rtol: float | None = None
 
     def __post_init__(self) -> None:
-        rules = {"max_ulp": MAX_ULP, "atol": ERROR, "rtol": ERROR, "freq_rtol": ERROR}
+        rules: dict[str, ParameterRule] = {
+            "max_ulp": MAX_ULP,
+            "atol": ERROR,
+            "rtol": ERROR,
+            "freq_rtol": ERROR,
+        }
         for name, rule in rules.items():
             if name != "freq_rtol" or self.freq_rtol is not None:
                 object.__setattr__(self, name, rule.check(name, getattr(self, name)))

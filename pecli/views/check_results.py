@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pecli.compare.comparison import problems_of
 from pecli.engine.grouping import grouped
+from pecli.engine.schemes.scheme import stated_parameters
 from pecli.errors import PecliError, brief, listed, number
 from pecli.views import screen
 from pecli.views.screen import Styled
@@ -133,9 +134,7 @@ def print_findings(
         indent: Spaces before every line.
         passed: False leaves out the tensors that passed.
     """
-    width = MAX_LINE
-    if screen.is_terminal():
-        width = min(MAX_LINE, screen.console().width - len(indent))
+    width = min(MAX_LINE, screen.output().width - len(indent))
     for reason in reasons(result):
         # The terminal breaks long lines, so that a command among them can be copied.
         screen.print_line(indent + reason)
@@ -171,11 +170,11 @@ def tensor_lines(result: Verification | Difference, *, passed: bool) -> list[lis
 
     if isinstance(result, Difference):
         return failed_tensor_lines(result.tensors, result, COMPARED)
-    lines: list[list[str]] = []
-    if passed:
-        lines += [[line] for line in passed_tensor_lines(result)]
     failed = [tensor for tensor in result.tensors if not tensor.passed]
-    return lines + failed_tensor_lines(failed, result, VERIFIED)
+    failed_lines = failed_tensor_lines(failed, result, VERIFIED)
+    if not passed:
+        return failed_lines
+    return [*([line] for line in passed_tensor_lines(result)), *failed_lines]
 
 
 def failures(result: Verification | PecliError) -> list[str]:
@@ -241,8 +240,6 @@ def _match_lines(match: Match) -> list[str]:
 
 def _parameters(match: Match) -> str:
     """Return the parameters that are set; the recipe has its place in the line above."""
-    words: list[str] = []
-    for name, value in match.scheme.spec()["parameters"].items():
-        if value is not None and name != "recipe":
-            words.append(f"{name}={brief(value, MAX_LISTED)}")
-    return "  ".join(words)
+    parameters = stated_parameters(match.scheme)
+    parameters.pop("recipe", None)
+    return "  ".join(f"{name}={brief(value, MAX_LISTED)}" for name, value in parameters.items())

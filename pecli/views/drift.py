@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from pecli.checks.audit import Audit
+from pecli.checks.position_errors import Drift
 from pecli.engine.grouping import grouped
+from pecli.engine.schemes.scheme import stated_parameters
 from pecli.errors import number, spelled
 from pecli.views import screen
 from pecli.views.screen import Cell, Styled
 from pecli.views.text_table import print_table
-
-if TYPE_CHECKING:
-    from pecli.checks.audit import Audit
-    from pecli.checks.position_errors import Drift
 
 _COLUMN_NOUNS = {
     "frequencies": "frequency",
@@ -56,14 +55,13 @@ def show_audits(audits: Mapping[str, Audit], *, details: bool = False) -> None:
 
 def _title(layer_type: str, audit: Audit) -> str:
     """Return the layer type, the scheme and its parameters, except those that are not set."""
-    words = [layer_type] if layer_type else []
-    words.append(audit.scheme.name)
-    parameters = audit.scheme.spec()["parameters"]
+    words = [layer_type, audit.scheme.name]
+    parameters = stated_parameters(audit.scheme)
     for name in _TITLE_PARAMETERS:
-        value = parameters.get(name)
-        if value not in (None, "none", 0):
+        value = parameters.get(name, 0)
+        if value not in ("none", 0):
             words.append(f"{name}={spelled(value)}")
-    return " ".join(words)
+    return " ".join(words).strip()  # A model with one type of layers has no name for it.
 
 
 class Verdict(NamedTuple):

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pecli.checks.audit import Audit
+from pecli.checks.extension import Extension
 from pecli.checks.position_errors import ErrorCurve
+from pecli.checks.runtimes import RuntimeComparison, RuntimeResult
 from pecli.models.encoding import ModelEncodings
 from pecli.views.pictures import figure, kinds
 from pecli.views.pictures.axis_labels import typeset
-from pecli.views.pictures.figure import Figure
+from pecli.views.pictures.matplotlib_types import Figure
 from pecli.views.pictures.panels import Chart, Curve, Level, Picture, Spread
 from pecli.views.pictures.plot_sources import PlotRequest, of_model, of_scheme
 from pecli.views.pictures.titles import labelled, sentence, title_of
-
-if TYPE_CHECKING:
-    from pecli.checks.audit import Audit
-    from pecli.checks.extension import Extension
-    from pecli.checks.runtimes import RuntimeComparison, RuntimeResult
 
 ALIKE_RATIO = 3.0
 """Errors that differ by less at every position are drawn as one curve, in the range between them.

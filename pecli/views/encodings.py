@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import singledispatch
 from itertools import chain
 from typing import NamedTuple
 
@@ -78,8 +79,17 @@ def _show_flags(report: FlagReport) -> None:
 
 
 def _row_of_change(change: ParameterChange) -> tuple[str, str, str, str]:
-    name = f"{change.layer_type}.{change.name}" if change.layer_type else change.name
+    name = _of_layers(change.layer_type, change.name)
     return name, cell(change.before), cell(change.after), change.source
+
+
+def _of_layers(layer_type: str, name: str) -> str:
+    """Return the name of a value with the type of its layers, if the model has several types.
+
+    >>> _of_layers("sliding", "base"), _of_layers("", "base")
+    ('sliding.base', 'base')
+    """
+    return f"{layer_type}.{name}".removeprefix(".")
 
 
 def rows_of(encoding: Encoding, seq_len: int | None) -> list[Row]:
@@ -119,19 +129,32 @@ def _rotary_rows(encoding: Encoding, seq_len: int | None) -> list[Row]:
     return rows
 
 
+@singledispatch
 def cell(value: object) -> str:
     """Format a value of a configuration briefly.
 
     >>> cell(True), cell(500000.0), cell([1.0, 2.0, 3.0, 4.0, 5.0])
     ('true', '500000', '1 2 … 5')
     """
-    if isinstance(value, bool) or value is None:
-        return str(value).lower()
-    if isinstance(value, float):
-        return f"{value:.10g}"
-    if isinstance(value, (list, tuple)):
-        return _ends(value)
     return str(value)
+
+
+@cell.register(bool)
+@cell.register(type(None))
+def _(value: bool | None) -> str:
+    """Return «true», «false» or «none»."""
+    return str(value).lower()
+
+
+@cell.register
+def _(value: float) -> str:
+    return f"{value:.10g}"
+
+
+@cell.register(list)
+@cell.register(tuple)
+def _(value: Sequence[float]) -> str:
+    return _ends(value)
 
 
 def _ends(values: Sequence[float]) -> str:
@@ -163,9 +186,10 @@ def _side_by_side(models: Sequence[ModelEncodings], seq_len: int | None) -> dict
     by_name: dict[str, list[str]] = {}
     for column, model in enumerate(models):
         for encoding in model.encodings:
-            prefix = f"{encoding.layer_type}." if encoding.layer_type else ""
             for row in [Row("scheme", encoding.scheme), *rows_of(encoding, seq_len)]:
-                values = by_name.setdefault(prefix + row.name, ["–"] * len(models))
+                values = by_name.setdefault(
+                    _of_layers(encoding.layer_type, row.name), ["–"] * len(models)
+                )
                 values[column] = row.value
     return by_name
 

@@ -6,11 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import singledispatch
 from typing import TYPE_CHECKING
 
 from pecli.engine.arrays import Array, dtype_name, indices
 from pecli.engine.named_values import JsonObject, NamedValues
-from pecli.errors import FileError, ParameterError, brief, number
+from pecli.errors import FileError, ParameterError, brief, counted, number
 from pecli.files.contents import LoadedFile, UnreadTensor, carried_spec
 from pecli.files.output import KEY
 from pecli.views import screen
@@ -200,11 +201,10 @@ def _source(match: Match) -> str:
 
 def _count(summary: FileSummary) -> str:
     """Return the number of tensors: «3 tensors», or «2 of 3 tensors» if some are not listed."""
-    count = f"{len(summary.tensors):,}"
+    all_tensors = counted(summary.tensor_count, "tensor")
     if len(summary.tensors) < summary.tensor_count:
-        count += f" of {summary.tensor_count:,}"
-    noun = "tensor" if summary.tensor_count == 1 else "tensors"
-    return f"{count} {noun}"
+        return f"{len(summary.tensors):,} of {all_tensors}"
+    return all_tensors
 
 
 def _show_tensors(tensors: Sequence[TensorSummary]) -> None:
@@ -264,17 +264,30 @@ def _show_numbers(name: str, shown: Numbers) -> None:
     print_table([" " * margin, *map(str, shown.columns)], lines, right=True)
 
 
+@singledispatch
 def _cell_text(value: object) -> str:
     """Format a statistic or an element: «1,024», «0.8414710», «true»; empty if it is missing."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return number(value, 7)
     return str(value)
+
+
+@_cell_text.register
+def _(value: None) -> str:
+    return ""
+
+
+@_cell_text.register
+def _(value: bool) -> str:
+    return str(value).lower()
+
+
+@_cell_text.register
+def _(value: int) -> str:
+    return f"{value:,}"
+
+
+@_cell_text.register
+def _(value: float) -> str:
+    return number(value, 7)
 
 
 def _metadata_line(value: object) -> str:

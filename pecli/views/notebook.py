@@ -24,7 +24,6 @@ from pecli.models.find import Model, named_model
 from pecli.views import drift_pictures
 from pecli.views.html import html_of
 from pecli.views.pictures import figure, kinds, plot_sources
-from pecli.views.pictures.figure import Figure
 from pecli.views.pictures.figure_files import encoded
 from pecli.views.pictures.figure_size import (
     CHANNELS,
@@ -34,6 +33,7 @@ from pecli.views.pictures.figure_size import (
     data_request,
 )
 from pecli.views.pictures.identification import identified
+from pecli.views.pictures.matplotlib_types import Figure
 from pecli.views.pictures.mistakes import comparison_picture
 from pecli.views.pictures.plot_sources import PlotSource
 from pecli.views.pictures.titles import labelled

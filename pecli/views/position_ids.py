@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from pecli.checks.verify_positions import PositionCheck
+from pecli.engine.arrays import Indices
+from pecli.errors import span
 from pecli.views import screen
 from pecli.views.check_results import VERDICTS, status_of
 from pecli.views.screen import Styled
-
-if TYPE_CHECKING:
-    from pecli.checks.verify_positions import PositionCheck
-    from pecli.engine.arrays import Indices
 
 MAX_RUNS = 12
 """Runs of ids that are shown of each axis."""
@@ -71,11 +70,9 @@ class _Run(NamedTuple):
 
     @property
     def text(self) -> str:
-        if self.last > self.first:
-            return f"{self.first}–{self.last}"
         if self.copies > 1:
             return f"{self.first} × {self.copies}"
-        return str(self.first)
+        return span(self.first, self.last)
 
 
 def show_check(check: PositionCheck) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.engine.arrays import numpy_dtype
-from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.scheme import Scheme, stated_parameters
 from pecli.engine.table import Table
 from pecli.errors import brief
 from pecli.views import screen
@@ -107,9 +107,8 @@ def show(scheme: Scheme) -> None:
 def _parameters(scheme: Scheme, style: _Style) -> str:
     """Return the parameters that are set, after the scheme's name: «  dim 64  base 10000»."""
     words = ""
-    for name, value in scheme.spec()["parameters"].items():
-        if value is not None:
-            words += f"{style.gap}{name}{style.equals}{brief(value)}"
+    for name, value in stated_parameters(scheme).items():
+        words += f"{style.gap}{name}{style.equals}{brief(value)}"
     return words
 
 

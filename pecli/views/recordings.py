@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
 
-from pecli.checks.recorded.run_tensors import AFTER, BEFORE, layer_of
+from pecli.checks.recorded.run_tensors import AFTER, BEFORE, RecordedCall, layer_of
+from pecli.engine.arrays import AnyArray, Array
 from pecli.errors import counted, listed, number
+from pecli.live.implementation import ImplementationCheck
+from pecli.live.recording import Recording
 from pecli.views import screen
 from pecli.views.check_results import VERDICTS, status_of
 from pecli.views.text_table import print_table
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pecli.checks.recorded.run_tensors import RecordedCall
-    from pecli.engine.arrays import AnyArray, Array
-    from pecli.live.implementation import ImplementationCheck
-    from pecli.live.recording import Recording
-
-    TensorsByModule = dict[str, dict[str, Array]]
+TensorsByModule = dict[str, dict[str, Array]]
 
 MAX_SHAPES = 3
 """Shapes of a tensor in several calls that a cell lists."""

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from pecli.errors import counted, number
+from pecli.checks.extension import Extension
+from pecli.checks.runtimes import RuntimeComparison, RuntimeResult
+from pecli.errors import counted, number, spanned
 from pecli.views import screen
 from pecli.views.screen import Styled
 
-if TYPE_CHECKING:
-    from pecli.checks.extension import Extension
-    from pecli.checks.runtimes import RuntimeComparison, RuntimeResult
-
 
 def show_runtimes(comparison: RuntimeComparison) -> None:
-    """Print a line per runtime and layer type, and a conclusion."""
+    """Print a line per runtime and layer type, and a conclusion.
+
+    The conclusion names the runtimes that deviate for any layer type: «Not as defined: vllm
+    (tolerance 0.001).»
+    """
     title = f"{comparison.model}, served with a context of {comparison.length:,}"
     screen.print_styled(Styled(title, "bold"))
     departing: dict[str, None] = {}
@@ -68,7 +69,9 @@ def _verdict_on_runtime(result: RuntimeResult) -> Styled:
         return Styled("lacks it" if result.no_scaling else "not computed", "red")
     departure = f"deviates by up to {number(result.departure, 2)}"
     if result.first_beyond is not None:
-        beginning = f"from position {result.first_beyond:,}, {_pairs(result)}"
+        first_pair, last_pair = result.pairs or (0, 0)
+        pairs = spanned("pair", first_pair, last_pair)
+        beginning = f"from position {result.first_beyond:,}, {pairs}"
         return Styled(f"{departure}, {beginning}", "yellow")
     if result.causes:
         return Styled(departure, "green")
@@ -82,14 +85,6 @@ def _rounding(result: RuntimeResult) -> str:
     if result.lacks or result.first_beyond is not None:
         return ""
     return f"; float32 off by up to {number(result.max_abs_error, 2)}"
-
-
-def _pairs(result: RuntimeResult) -> str:
-    """Return the rotary pairs that deviate: «pair 7», «pairs 20–63»."""
-    first, last = result.pairs or (0, 0)
-    if first == last:
-        return f"pair {first}"
-    return f"pairs {first}–{last}"
 
 
 def show_extension(extension: Extension) -> None:

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,12 +44,85 @@ RecordedLine = tuple[Styled, ...]
 """A line that a view printed, in parts."""
 
 
+class StandardOutput(Protocol):
+    """The kind of standard output, on which the form of a line depends."""
+
+    @property
+    def width(self) -> int:
+        """The characters that fit into a line; a pipe or a page has room for all."""
+
+    def line(self, parts: Sequence[Styled]) -> None:
+        """Print one line of texts, each in its style if there are styles."""
+
+    def labelled(self, label: Styled, text: str) -> None:
+        """Print a label and a text after it; a narrow terminal breaks them between words."""
+
+
 class Recorder(io.StringIO):
     """A standard output that keeps lines and tables with their styles, so that HTML can be made of them."""
+
+    width = sys.maxsize
 
     def __init__(self) -> None:
         super().__init__()
         self.recorded: list[RecordedLine | RecordedTable] = []
+
+    def line(self, parts: Sequence[Styled]) -> None:
+        self.recorded.append(tuple(parts))
+
+    def labelled(self, label: Styled, text: str) -> None:
+        self.line([label, Styled(text)])
+
+
+class _Pipe:
+    """Plain text in lines of any length."""
+
+    @property
+    def width(self) -> int:
+        return sys.maxsize
+
+    def line(self, parts: Sequence[Styled]) -> None:
+        line = "".join(part.text for part in parts).rstrip()
+        # A file's name at the beginning of a line must not run as a command of a CI system.
+        print(_CI_COMMAND_AT_START.sub(r"\1\\x3a:", printable(line)))
+
+    def labelled(self, label: Styled, text: str) -> None:
+        self.line([label, Styled(text)])
+
+
+class _Screen(_Pipe):
+    """A terminal with styles, whose lines are as long as it is wide."""
+
+    @property
+    def width(self) -> int:
+        return console().width
+
+    def line(self, parts: Sequence[Styled]) -> None:
+        if not any(part.style for part in parts):
+            super().line(parts)
+            return
+        from rich.text import Text
+
+        pieces = [(printable(part.text), part.style) for part in parts]
+        console().print(Text.assemble(*pieces), soft_wrap=True)
+
+    def labelled(self, label: Styled, text: str) -> None:
+        from rich.text import Text
+
+        line = label.text + text
+        indent = " " * (len(line) - len(line.lstrip()))
+        shown = Text("\n".join(wrapped(line, indent)))
+        # A label without a text may be wrapped, which adds characters: then all of it is styled.
+        end = len(label.text) if text else None
+        shown.stylize(label.style, 0, end)
+        console().print(shown, soft_wrap=True)
+
+
+def output() -> StandardOutput:
+    """Return standard output by its kind."""
+    if isinstance(sys.stdout, Recorder):
+        return sys.stdout
+    return _Screen() if is_terminal() else _Pipe()
 
 
 def is_terminal() -> bool:
@@ -104,19 +177,7 @@ def print_styled(*parts: Styled) -> None:
 
     A report records the line instead of printing it, and shows it as HTML.
     """
-    if isinstance(sys.stdout, Recorder):
-        sys.stdout.recorded.append(parts)
-        return
-    has_style = any(part.style for part in parts)
-    if is_terminal() and has_style:
-        from rich.text import Text
-
-        pieces = [(printable(part.text), part.style) for part in parts]
-        console().print(Text.assemble(*pieces), soft_wrap=True)
-        return
-    line = "".join(part.text for part in parts).rstrip()
-    # A file's name at the beginning of a line must not run as a command of a CI system.
-    print(_CI_COMMAND_AT_START.sub(r"\1\\x3a:", printable(line)))
+    output().line(parts)
 
 
 def print_heading(text: str, style: str = "bold cyan") -> None:
@@ -132,18 +193,7 @@ def print_wrapped(text: str) -> None:
 
 def print_labelled(label: str, style: str, text: str = "") -> None:
     """Print a label in a style and a text after it; a narrow terminal breaks them between words."""
-    if not is_terminal():
-        print_styled(Styled(label, style), Styled(text))
-        return
-    from rich.text import Text
-
-    line = label + text
-    indent = " " * (len(line) - len(line.lstrip()))
-    shown = Text("\n".join(wrapped(line, indent)))
-    # A label without a text may be wrapped, which adds characters: then all of it is styled.
-    end = len(label) if text else None
-    shown.stylize(style, 0, end)
-    console().print(shown, soft_wrap=True)
+    output().labelled(Styled(label, style), text)
 
 
 def wrapped(text: str, indent: str) -> list[str]:

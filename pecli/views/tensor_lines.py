@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pecli.engine.grouping import grouped
-from pecli.errors import listed, number
+from pecli.errors import listed, number, span
 from pecli.views import screen
 
 if TYPE_CHECKING:
@@ -29,9 +29,10 @@ class SideNames(NamedTuple):
 
     expected: str
     found: str
+    equality: str = "every element is equal"  #: A sentence about a tensor without errors.
 
 
-VERIFIED = SideNames("expected", "found")
+VERIFIED = SideNames("expected", "found", "every element is exact")
 COMPARED = SideNames("A", "B")
 
 
@@ -105,9 +106,7 @@ def _equality(tensor: Comparison, sides: SideNames) -> list[str]:
         return []
     if tensor.problem:
         return ["the values themselves are equal"]
-    if sides is VERIFIED:
-        return ["every element is exact"]
-    return ["every element is equal"]
+    return [sides.equality]
 
 
 def _mismatches(tensor: Comparison, *, with_ranges: bool) -> str:
@@ -135,18 +134,11 @@ def _wrong_ranges(tensor: Comparison) -> str:
         wrong_count = sum(last - first + 1 for first, last in runs)
         if 0 < 2 * wrong_count <= size:
             noun = axis if wrong_count > 1 else axis.removesuffix("s")
-            ranges.append(f"{noun} {listed(list(map(_run, runs)), MAX_LISTED)}")
+            spans = [span(first, last) for first, last in runs]
+            ranges.append(f"{noun} {listed(spans, MAX_LISTED)}")
     if not ranges:
         return ""
     return f", all in {', '.join(reversed(ranges))}"
-
-
-def _run(ends: tuple[int, int]) -> str:
-    """Return consecutive indices from the first to the last: «4–7», or «4»."""
-    first, last = ends
-    if last > first:
-        return f"{first}–{last}"
-    return f"{first}"
 
 
 def worst_element(tensor: Comparison, sides: SideNames) -> str:

@@ -30,9 +30,7 @@ def print_table(
     if any(heads):
         styled_rows.insert(0, [Styled(head, "dim") for head in heads])
     lines = [list(map(_as_printable, row)) for row in styled_rows]
-    room = sys.maxsize
-    if screen.is_terminal():
-        room = screen.console().width - len(indent)
+    room = screen.output().width - len(indent)
     if right:
         _print_numbers(lines, indent, room)
     else:
@@ -73,8 +71,13 @@ def _print_numbers(lines: Sequence[Sequence[Styled]], indent: str, room: int) ->
 
 
 def _print_texts(lines: Sequence[Sequence[Styled]], indent: str, room: int) -> None:
-    """Print columns of text, all at once; lines that are too long are folded."""
-    _print_lines(lines, _widths(lines), indent, room, right=False)
+    """Print columns of text, all at once; lines that are too long are folded.
+
+    The last column is as wide as each of its cells: spaces at the end of a line would fold it.
+    """
+    widths = _widths(lines)
+    widths[-1:] = [0]
+    _print_lines(lines, widths, indent, room, right=False)
 
 
 def _widths(lines: Sequence[Sequence[Styled]]) -> list[int]:
@@ -110,17 +113,12 @@ def _aligned_cells(line: Sequence[Styled], widths: Sequence[int], *, right: bool
 
     Numbers are aligned to the right, except in the first column, which labels the rows.
     """
-    parts: list[Styled] = []
-    for column, (cell, width) in enumerate(zip(line, widths, strict=True)):
-        is_last = column == len(line) - 1
-        text = cell.text
-        if right and column > 0:
-            text = text.rjust(width)
-        elif not is_last:
-            text = text.ljust(width)
-        parts.append(Styled(text, cell.style))
-        if not is_last:
-            parts.append(Styled(GAP))
+    align = str.rjust if right else str.ljust
+    label, *cells = line
+    parts = [Styled(label.text.ljust(widths[0]), label.style)]
+    for cell, width in zip(cells, widths[1:], strict=True):
+        parts.append(Styled(GAP))
+        parts.append(Styled(align(cell.text, width), cell.style))
     return parts
 
 

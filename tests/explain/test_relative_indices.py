@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.engine.schemes.relative import deberta_buckets
+from pecli.engine.schemes.relative_patterns import deberta_buckets
 
 SCHEMES = {
     "t5": pecli.Relative(style="t5", seq_len=150),

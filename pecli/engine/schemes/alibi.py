@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,42 @@ from pecli.engine.schemes.recipes import BIAS_RECIPE, recipe_named
 from pecli.engine.schemes.scheme import Axes, Scheme
 from pecli.engine.table import ByPosition, Table
 
+
+class _Form(NamedTuple):
+    """A form of the bias.
+
+    Attributes:
+        future: returns the biases of keys after the query, from those of the keys up to it: of
+            −2 −1 0 the mirror image −1 −2 in the form `symmetric`.
+        has_one_row: True if one row serves all queries.
+        counts_from_first_key: True if the first key has the bias 0, False if the last one has.
+    """
+
+    future: Callable[[Array], Array]
+    has_one_row: bool = False
+    counts_from_first_key: bool = False
+
+
+def _mirrored(past: Array) -> Array:
+    return past[-2::-1]
+
+
+def _masked(past: Array) -> Array:
+    return np.full(len(past) - 1, -np.inf).astype(past.dtype)
+
+
+def _nothing(past: Array) -> Array:
+    """Return no biases: the only row ends with the last key."""
+    return past[:0]
+
+
+_FORMS = {
+    "symmetric": _Form(_mirrored),
+    "causal": _Form(_masked),
+    "key": _Form(_nothing, has_one_row=True, counts_from_first_key=True),
+    "key-last": _Form(_nothing, has_one_row=True),
+}
+
 _MAX_KEYS = 2**24
 _SLOPE_BITS = 512
 """Fractional bits of a slope: enough for slopes down to 2^−256 with 256 significant bits."""
@@ -44,7 +80,7 @@ _RULE = Choice(
 _MAX_BIAS = Real("the smallest slope is 2^(−max_bias)", above=1e-30, up_to=256)
 _FORM = Choice(
     "the bias is −m·|i−j|; the same, −inf above the diagonal; +m·j; or m·(j−(L−1))",
-    options=("symmetric", "causal", "key", "key-last"),
+    options=tuple(_FORMS),
 )
 _SLOPES = Flag("the slopes alone")
 
@@ -105,10 +141,13 @@ class Alibi(Scheme):
         if self.queries is None:
             return
         self._refuse_if(self._has_only_slopes, "queries", "slopes have none", "leave it out")
-        has_one_row = self.form.startswith("key")
         rule = f"the {self.form} form has one row for all queries"
-        self._refuse_if(has_one_row, "queries", rule, "leave it out")
+        self._refuse_if(self._form.has_one_row, "queries", rule, "leave it out")
         check_queries(self.queries, required(self.seq_len))
+
+    @property
+    def _form(self) -> "_Form":
+        return _FORMS[self.form]
 
     @property
     def _has_only_slopes(self) -> bool:
@@ -135,9 +174,7 @@ class Alibi(Scheme):
 
         A shard has the slopes of its heads among all heads, not those of fewer heads.
         """
-        slopes = self._exact_slopes()
-        if self.head_range is not None:
-            slopes = slopes[self.head_range.start : self.head_range.stop]
+        slopes = self._exact_slopes()[self._heads.start : self._heads.stop]
         if recipe_named(self.recipe).is_exact:
             return slopes
         rounded = [Fraction(round_fixed(slope, _SLOPE_BITS, "float32")) for slope in slopes]
@@ -165,12 +202,17 @@ class Alibi(Scheme):
     @property
     def shard_heads(self) -> int:
         """Return the number of heads in the tables: all, or those of the range."""
-        return self.heads if self.head_range is None else self.head_range.size
+        return self._heads.size
+
+    @property
+    def _heads(self) -> HeadSlice:
+        """Return the heads in the tables, 0 … H − 1 unless they are those of a shard."""
+        return self.head_range or HeadSlice(0, self.heads)
 
     @property
     def query_rows(self) -> int:
         """Return the rows of each head's bias; the key forms have one for all queries."""
-        if self.form.startswith("key"):
+        if self._form.has_one_row:
             return 1
         return self.queries or self.seq_len or 0
 
@@ -217,16 +259,10 @@ class Alibi(Scheme):
         `causal`, whose bias is also the mask. The other forms have one row for all queries, which
         is the only window: 0 1 2 in `key`, −2 −1 0 in `key-last`.
         """
-        first_distance = 0 if self.form == "key" else 1 - keys
+        first_distance = 0 if self._form.counts_from_first_key else 1 - keys
         multiples = _slope_multiples(slope, first_distance, keys, self._compute_dtype)
         past = as_dtype(multiples, self.dtype)
-        if self.form.startswith("key"):
-            return past
-        if self.form == "symmetric":
-            future = past[-2::-1]
-        else:
-            future = np.full(keys - 1, -np.inf).astype(past.dtype)
-        return np.concatenate([past, future])
+        return np.concatenate([past, self._form.future(past)])
 
     def _at_distances(self, first_distance: int, count: int) -> Array:
         """Return slope · distance, one row per distance and one column per head."""
@@ -250,8 +286,7 @@ class Alibi(Scheme):
         if self.seq_len is None:
             raise self._wrong("seq_len", "an audit runs over distances", "say how far")
         exact = replace(self, recipe="exact", dtype="float64")
-        first_head = 0 if self.head_range is None else self.head_range.start
-        heads = np.arange(first_head, first_head + self.shard_heads)
+        heads = np.arange(self._heads.start, self._heads.stop)
 
         def read(start: int, stop: int) -> Array:
             return self._at_distances(start, stop - start)

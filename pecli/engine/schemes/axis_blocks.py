@@ -1,7 +1,79 @@
 """The frequencies of one axis of positions."""
 
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
+
+from pecli.engine import numerics
+from pecli.engine.numerics import Frequencies
+
+
+class Progression(ABC):
+    """The rule by which the frequencies of an axis follow each other."""
+
+    @property
+    def is_geometric(self) -> bool:
+        """True if they are powers of the base itself."""
+        return False
+
+    @abstractmethod
+    def frequencies(self, block: "AxisBlock", base: float, scale: float) -> Frequencies:
+        """Return the exact frequencies from index 0 to the last one that a block has.
+
+        Args:
+            block: The channels of an axis.
+            base: The base of powers, or the end of a linear rise.
+            scale: The factor of the positions, which decides how exact frequencies have to be.
+        """
+
+
+@dataclass(frozen=True)
+class Powers(Progression):
+    """The powers base^(−i/denominator).
+
+    Attributes:
+        factor: The factor by which NTK stretches the base.
+    """
+
+    factor: float = 1.0
+
+    @property
+    def is_geometric(self) -> bool:
+        return self.factor == 1
+
+    def frequencies(self, block: "AxisBlock", base: float, scale: float) -> Frequencies:
+        if self.is_geometric:
+            return numerics.geometric(base, block.denominator, block.last + 1, scale)
+        from pecli.engine.scalings.ntk import Ntk
+
+        return Ntk(self.factor).frequencies(base, block.channels)
+
+
+class _LinearRise(Progression):
+    """Frequencies 1 + (base − 1)·i/denominator: 1, 2, 3, 4, 5 for base 5 and denominator 4."""
+
+    def frequencies(self, block: "AxisBlock", base: float, scale: float) -> Frequencies:
+        rise = (Fraction(base) - 1) / block.denominator
+        return _fixed([1 + rise * index for index in range(block.last + 1)])
+
+
+class _Still(Progression):
+    """Zeros, for pairs that do not turn."""
+
+    def frequencies(self, block: "AxisBlock", base: float, scale: float) -> Frequencies:
+        return _fixed([Fraction(0)] * (block.last + 1))
+
+
+def _fixed(values: list[Fraction]) -> Frequencies:
+    """Return exact numbers as frequencies, which are integers over 2**bits."""
+    bits = numerics.bits_for(1.0) + 64
+    return Frequencies(tuple(numerics.fixed(value, bits) for value in values), bits)
+
+
+POWERS = Powers()
+LINEAR = _LinearRise()
+STILL = _Still()
 
 
 class AxisBlock(NamedTuple):
@@ -21,10 +93,7 @@ class AxisBlock(NamedTuple):
     denominator: Fraction
     start: int = 0
     step: int = 1
-    progression: str = ""
-    """`linear` for 1 + (base − 1)·i/denominator, `still` for zeros, else powers of the base."""
-    factor: float = 1.0
-    """The factor by which NTK stretches the base."""
+    progression: Progression = POWERS
 
     @property
     def pairs(self) -> int:
@@ -40,3 +109,11 @@ class AxisBlock(NamedTuple):
     def last(self) -> int:
         """Return the largest index, 0 if there is none."""
         return max(self.indices, default=0)
+
+    @property
+    def has_all_powers(self) -> bool:
+        """Return True if its frequencies are all powers base^0, base^(−2/d), … of d channels.
+
+        The base may be stretched.
+        """
+        return (type(self.progression), self.start, self.step) == (Powers, 0, 1)

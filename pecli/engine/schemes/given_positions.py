@@ -9,25 +9,24 @@ import operator
 import re
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, cast
+from typing import Any, SupportsFloat, SupportsIndex, cast
 
 import numpy as np
 
 from pecli.engine.arguments import items_of
-from pecli.engine.arrays import AnyArray, as_numpy
+from pecli.engine.arrays import AnyArray, Positions, as_numpy
 from pecli.engine.schemes.parameters import ParameterRule, whole_numbers_of
 from pecli.errors import KindError, ParameterError, bracketed, quoted, spelled
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 LAST_POSITION = 2**40
 """Positions are at most this, and at least minus this."""
 MAX_POSITIONS = 2**26
 """Positions that are given one by one; each takes some 40 bytes, so that these need 2.5 GiB."""
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?|[+-]?\d+/\d+")
-_NOT_A_NUMBER = re.compile(r"(?i)[+-]?(nan|inf|infinity|)")
-"""Words in a list that are refused as numbers, and not taken for the name of a file."""
+_NUMBER_OR_WORD = re.compile(rf"{_DECIMAL.pattern}|(?i:[+-]?(nan|inf|infinity|))")
+"""A number, or a word in a list that is refused as a number, and not taken for the name of a file."""
+_GRID = re.compile(r"\s*[0-9]{1,13}\s*([x×,]\s*[0-9]{1,13}\s*)*")
+"""Sizes of a grid in small letters, such as 2x16x22."""
 _SEPARATOR = re.compile(r"\s*[,;]\s*")
 _NOT_REAL_NUMBERS = "cbOSU"
 """NumPy's letters for complex numbers, booleans, objects, and texts of bytes and of characters."""
@@ -191,7 +190,7 @@ def _axis(item: object) -> Sequence[object]:
 
 
 def _looks_like_number(text: str) -> bool:
-    return bool(_DECIMAL.fullmatch(text) or _NOT_A_NUMBER.fullmatch(text))
+    return _NUMBER_OR_WORD.fullmatch(text) is not None
 
 
 def _checked_positions(name: str, values: Iterable[object]) -> tuple[Position, ...]:
@@ -227,7 +226,7 @@ def _exact_fraction(value: object) -> Fraction:
     return Fraction(float(cast(SupportsFloat, value)))  # a TypeError for other kinds
 
 
-def whole_positions(name: str, value: object) -> "NDArray[np.int64]":
+def whole_positions(name: str, value: object) -> Positions:
     """Return positions as an array of integers, of any shape.
 
     Raises:
@@ -250,10 +249,10 @@ class GridParameter(ParameterRule):
     rule = "it must be HxW or TxHxW, whole numbers from 1 to 2^20 whose product is at most 2^40"
 
     def parse(self, name: str, text: str) -> GridSize:
-        parts = re.split("[x×,]", text.strip().lower())
-        if not all(re.fullmatch(r"\s*[0-9]{1,13}\s*", part) for part in parts):
+        sizes = text.lower()
+        if not _GRID.fullmatch(sizes):
             raise ParameterError(name, quoted(text), self.rule)
-        return self.check(name, [int(part) for part in parts])
+        return self.check(name, [int(size) for size in re.findall("[0-9]+", sizes)])
 
     def check(self, name: str, value: object) -> GridSize:
         """Return the sizes of a grid from a text such as "16x22", or from 2 or 3 whole numbers."""

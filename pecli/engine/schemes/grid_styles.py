@@ -16,6 +16,16 @@ import numpy as np
 from pecli.engine.arrays import Indices
 from pecli.engine.numerics.axis_tables import Coordinates
 from pecli.engine.schemes.axis_blocks import AxisBlock
+from pecli.engine.schemes.axis_divisions import (
+    ALTERNATING,
+    LINEAR_RISE,
+    MIXED,
+    OWN,
+    RISING,
+    SHARED,
+    AxisShare,
+    Division,
+)
 from pecli.errors import ParameterError, spelled
 
 AXES = "thwl"
@@ -111,6 +121,20 @@ COORDINATES: Mapping[str, Callable[[int, int, str], Fraction]] = {
 """The position of point i of n along an axis."""
 
 
+def _as_it_is(position: Fraction) -> Fraction:
+    return position
+
+
+def _rounded_down(position: Fraction) -> Fraction:
+    """Return a whole position, as CogView4 has it."""
+    return Fraction(math.floor(position))
+
+
+def _middle_of_two(position: Fraction) -> Fraction:
+    """Return p/2 − 1/4, the place of LTX's latents: 1/4 for p = 1."""
+    return position / 2 - Fraction(1, 4)
+
+
 class GridRows(NamedTuple):
     """The sizes of a grid, and the number of rows beside it."""
 
@@ -148,8 +172,6 @@ class GridStyle:
         sines_first: all sines come before all cosines; otherwise each axis has its own halves.
         coordinate: the positions along an axis, a name in `COORDINATES`.
         in_turns: positions are multiplied by 2π.
-        shared_frequencies: the axes take turns in the frequencies of the whole dim; otherwise each
-            has its own.
         keep: rows for tokens beside the grid, unless another number is given.
         keep_last: these rows come after the grid.
         counted: the axes along which these rows count, from `first` on. If time is one, the grid
@@ -157,15 +179,12 @@ class GridStyle:
         first: the first number of these rows.
         merge: points come in blocks of merge × merge, of which the model makes one token.
         repeats_time: every image of a video has the same rows.
-        progression: frequencies rise from 1 to the base, as `rising` powers or `linear`; otherwise they
-            fall from 1.
-        mixed: the axes take turns at each rising frequency, after pairs of angle 0 if they do not
-            divide dim.
-        alternating: the axes take turns at each falling frequency.
+        division: the way in which frequencies are divided among the axes.
         cut: the last channels are left out if the axes have more than dim.
         factors: factors by which NTK stretches the base of each axis.
-        grid_base: the default of `grid_base`; positions are rounded down if the style has one.
-        grid_scale: the default of `grid_scale`; positions p are at p/2 − 1/4 if the style has one.
+        grid_base: the default of `grid_base`.
+        grid_scale: the default of `grid_scale`.
+        settled: returns the position of a point from the one that it has after resampling.
     """
 
     name: str
@@ -176,20 +195,18 @@ class GridStyle:
     sines_first: bool = False
     coordinate: str = "index"
     in_turns: bool = False
-    shared_frequencies: bool = False
     keep: int = 0
     keep_last: bool = False
     counted: str = ""
     first: int = 0
     merge: int = 1
     repeats_time: bool = False
-    progression: str = ""
-    mixed: bool = False
-    alternating: bool = False
+    division: Division = OWN
     cut: bool = False
     factors: tuple[float, ...] = ()
     grid_base: tuple[float, ...] | None = None
     grid_scale: tuple[float, ...] | None = None
+    settled: Callable[[Fraction], Fraction] = _as_it_is
 
     @property
     def sorted_axes(self) -> str:
@@ -204,9 +221,7 @@ class GridStyle:
     def blocks(self, dim: int, channels: Sequence[int] | None = None) -> tuple[AxisBlock, ...]:
         """Return how the channels of a head, or of a table, are divided among the axes of an image.
 
-        A block is some pairs of channels that follow one axis. Of 64 channels, most projects give 32
-        to the rows and 32 to the columns, each with frequencies of its own; in others the axes share
-        the frequencies of the whole, or alternate pair by pair.
+        A block is some pairs of channels that follow one axis.
 
         Args:
             dim: the channels of all axes.
@@ -216,88 +231,14 @@ class GridStyle:
             ParameterError: the channels do not fit the axes.
         """
         if channels is None:
-            blocks_in_turns = self._blocks_in_turns(dim)
+            blocks_in_turns = self.division.in_turns(self._axis_numbers, dim)
             if blocks_in_turns:
                 return blocks_in_turns
         axis_channels = tuple(channels or self.split(dim))
         self._check_split(axis_channels, dim, is_given=bool(channels))
-        if self.shared_frequencies:
-            return self._blocks_of_shared_frequencies(axis_channels, dim)
-        numbers_and_channels = zip(self._axis_numbers, axis_channels, strict=True)
-        return tuple(self._axis_block(axis, count) for axis, count in numbers_and_channels)
-
-    def _axis_block(self, axis: int, channels: int) -> AxisBlock:
-        """Return an axis with frequencies of its own; `axis` is its number among the positions'."""
-        if self.progression:
-            return self._rising_block(axis, channels)
-        return AxisBlock(axis, channels, denominator=Fraction(channels, 2))
-
-    def _blocks_of_shared_frequencies(
-        self, axis_channels: tuple[int, ...], dim: int
-    ) -> tuple[AxisBlock, ...]:
-        """Return axes that take turns in the frequencies of the whole dim, as in Pixtral.
-
-        Of two axes, the first has the frequencies 0, 2, 4, …, the second 1, 3, 5, …
-        """
-        blocks = []
-        for start, axis in enumerate(self._axis_numbers):
-            channels = axis_channels[start]
-            block = AxisBlock(axis, channels, Fraction(dim, 2), start=start, step=len(self.axes))
-            blocks.append(block)
-        return tuple(blocks)
-
-    def _blocks_in_turns(self, dim: int) -> tuple[AxisBlock, ...]:
-        """Return pairs of which the axes take turns, as in LTX and MoonViT; none in other styles.
-
-        They cannot if dim is too small for frequencies that rise, or is not divided evenly.
-        """
-        rising_frequencies = dim // 2 // len(self.axes)
-        if self.mixed and rising_frequencies > 1:
-            return self._mixed_blocks(dim)
-        if self.alternating and dim % 4 == 0:
-            return self._alternating_blocks(dim)
-        return ()
-
-    def _mixed_blocks(self, dim: int) -> tuple[AxisBlock, ...]:
-        """Return the pairs of LTX: some of angle 0, then t0 h0 w0 t1 h1 w1 …, rising.
-
-        Of 64 channels, three axes have 10 frequencies each, base^(i/9) for i < 10, and the first 64
-        − 60 = 4 channels have the angle 0.
-        """
-        count = dim // 2 // len(self.axes)
-        still_channels = dim - 2 * count * len(self.axes)
-        blocks = [AxisBlock(0, still_channels, Fraction(1), progression="still")]
-        # base^(−i/(1 − count)) is base^(i/(count − 1)).
-        blocks += self._pairs_in_turn(count, denominator=Fraction(1 - count))
-        return tuple(blocks)
-
-    def _alternating_blocks(self, dim: int) -> tuple[AxisBlock, ...]:
-        """Return the pairs of MoonViT: w0 h0 w1 h1 …, with the frequencies base^(−i/(dim/4)).
-
-        Of 8 channels, the pairs are w0 h0 w1 h1 with the frequencies 1, 1, base^(−1/2),
-        base^(−1/2).
-        """
-        return tuple(self._pairs_in_turn(dim // 4, denominator=Fraction(dim, 4)))
-
-    def _pairs_in_turn(self, frequencies: int, denominator: Fraction) -> list[AxisBlock]:
-        """Return a pair of each axis for the first frequency, then one of each for the second, …"""
-        blocks = []
-        for index in range(frequencies):
-            for axis in self._axis_numbers:
-                blocks.append(AxisBlock(axis, 2, denominator, start=index))
-        return blocks
-
-    def _rising_block(self, axis: int, channels: int) -> AxisBlock:
-        """Return frequencies from 1 to the base, over the pairs of an axis but one.
-
-        These are the «pixel» frequencies of rotary-embedding-torch (linear, up to max_freq/2 = 5)
-        and of timm (powers, up to max_freq/2 = 112). For 5 pairs they are 1 + (base − 1)·i/4, and
-        base^(i/4).
-        """
-        steps = Fraction(max(1, channels // 2 - 1))
-        if self.progression == "linear":
-            return AxisBlock(axis, channels, steps, progression="linear")
-        return AxisBlock(axis, channels, -steps)
+        axis_count = len(self.axes)
+        shares_of_axes = map(AxisShare, self._axis_numbers, range(axis_count), axis_channels)
+        return tuple(self.division.block(share, axis_count, dim) for share in shares_of_axes)
 
     def _check_split(self, split: tuple[int, ...], dim: int, *, is_given: bool) -> None:
         """Raise ParameterError unless every axis has an even number of channels, dim in all.
@@ -451,12 +392,7 @@ class GridStyle:
         the middle of latents: position p is at p/2 − 1/4.
         """
         position_of = COORDINATES[self.coordinate]
-        positions = [position_of(i, size, axis) * spacing for i in range(size)]
-        if self.grid_base:
-            positions = [Fraction(math.floor(position)) for position in positions]
-        if self.grid_scale:
-            positions = [position / 2 - Fraction(1, 4) for position in positions]
-        return positions
+        return [self.settled(position_of(i, size, axis) * spacing) for i in range(size)]
 
     def _index(self, rows: GridRows, start: int, stop: int) -> Indices:
         """Return the index of the position of each row, start … stop − 1, for each axis.
@@ -539,12 +475,12 @@ _ROTARY = (
     GridStyle("cogvideox", "thw", _VIDEO),
     GridStyle("hunyuan-video", "thw", _FLUX, base=256.0),
     GridStyle("qwen2-vl", "hw", _HALVES, merge=2, repeats_time=True),
-    GridStyle("pixtral", "hw", _HALVES, shared_frequencies=True),
+    GridStyle("pixtral", "hw", _HALVES, division=SHARED),
     GridStyle("llama4-vision", "wh", _HALVES, coordinate="from one", keep=1, keep_last=True),
     GridStyle("dinov3", "hw", _HALVES, base=100.0, coordinate="-1 to 1", in_turns=True),
     GridStyle("eva", "hw", _HALVES),
     GridStyle("sam2", "wh", _HALVES),
-    GridStyle("moonvit", "wh", _HALVES, alternating=True),
+    GridStyle("moonvit", "wh", _HALVES, division=ALTERNATING),
     GridStyle("qwen-image", "thw", _FLUX, coordinate="centred"),
     GridStyle("qwen-image-2.1", "thw", _FLUX, coordinate="centred", counted="thw"),
     GridStyle("flux2", "thwl", _QUARTERS, base=2000.0, counted="l"),
@@ -553,25 +489,34 @@ _ROTARY = (
     GridStyle("hidream", "thw", _TIME_HALF, keep_last=True),
     GridStyle("kandinsky5", "thw", _VIDEO),
     GridStyle("hunyuan-image", "hw", _HALVES, base=256.0),
-    GridStyle("cogview4", "hw", _HALVES, grid_base=(256.0,)),
+    GridStyle("cogview4", "hw", _HALVES, grid_base=(256.0,), settled=_rounded_down),
     GridStyle("glm-image", "hw", _HALVES),
     GridStyle("cosmos", "thw", _two_thirds_for_space, factors=(2.0, 1.0, 1.0)),
-    GridStyle("ltx", "thw", _THIRDS, mixed=True, in_turns=True, grid_scale=(62.5, 64.0, 64.0)),
+    GridStyle(
+        "ltx",
+        "thw",
+        _THIRDS,
+        division=MIXED,
+        in_turns=True,
+        grid_scale=(62.5, 64.0, 64.0),
+        settled=_middle_of_two,
+    ),
     GridStyle(
         "ltx2",
         "thw",
         _THIRDS,
-        mixed=True,
+        division=MIXED,
         in_turns=True,
         grid_scale=(60.0, 64.0, 64.0),
         coordinate="video latents",
+        settled=_middle_of_two,
     ),
     GridStyle(
         "pixel",
         "hw",
         _HALVES,
         base=5.0,
-        progression="linear",
+        division=LINEAR_RISE,
         coordinate="edge to edge",
         in_turns=True,
     ),
@@ -580,7 +525,7 @@ _ROTARY = (
         "hw",
         _HALVES,
         base=112.0,
-        progression="rising",
+        division=RISING,
         coordinate="edge to edge",
         in_turns=True,
     ),

@@ -13,7 +13,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import MISSING
 from itertools import islice
-from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, TypedDict, Unpack, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    SupportsFloat,
+    SupportsIndex,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+)
 
 from pecli.engine.arguments import items_of
 from pecli.errors import KindError, ParameterError, nearest, quoted, shown
@@ -113,7 +123,43 @@ class CommonFields(TypedDict, total=False):
     omitted_default: object
 
 
-class Whole(ParameterRule):
+_NumberT = TypeVar("_NumberT", int, float)
+
+
+class _Number(ParameterRule, Generic[_NumberT]):
+    """A number of one type, within limits. Bools, which Python takes for numbers, are refused."""
+
+    def check(self, name: str, value: object) -> _NumberT:
+        """Return a number of Python, NumPy or another library as a plain one.
+
+        Raises:
+            KindError: It is not a number of this type.
+            ParameterError: It is out of range.
+        """
+        if _is_bool(value):
+            raise KindError(name, quoted(value), self.rule)
+        try:
+            number = self._converted(value)
+        except (TypeError, ValueError):
+            raise KindError(name, quoted(value), self.rule) from None
+        if not self._is_allowed(number):
+            raise ParameterError(name, self._shown(number), self.rule)
+        return number
+
+    @abstractmethod
+    def _converted(self, value: object) -> _NumberT:
+        """Return a value as a plain number; raise TypeError or ValueError if it is none."""
+
+    @abstractmethod
+    def _is_allowed(self, number: _NumberT) -> bool:
+        """Return True for a number within the limits."""
+
+    @abstractmethod
+    def _shown(self, number: _NumberT) -> object:
+        """Return a number that is out of range as the error shows it."""
+
+
+class Whole(_Number[int]):
     """A whole number from low to high."""
 
     metavar = "INTEGER"
@@ -141,22 +187,13 @@ class Whole(ParameterRule):
             raise ParameterError(name, f"{text[:37]}…", self.rule)
         return self.check(name, _parse_number(int, name, text, self.rule))
 
-    def check(self, name: str, value: object) -> int:
-        """Return a whole number of Python, NumPy or another library as an int.
+    def _converted(self, value: object) -> int:
+        return operator.index(cast(SupportsIndex, value))  # a TypeError for 8.0
 
-        A bool is an int in Python, and is refused; so is 8.0. ParameterError if it is out of range.
-        """
-        if _is_bool(value):
-            raise KindError(name, quoted(value), self.rule)
-        try:
-            number = operator.index(cast(SupportsIndex, value))
-        except TypeError:
-            raise KindError(name, quoted(value), self.rule) from None
-        if not self._is_allowed(number):
-            is_short = abs(number) < 10**MAX_NUMBER_LENGTH
-            given = number if is_short else f"a number of {number.bit_length():,} bits"
-            raise ParameterError(name, given, self.rule)
-        return number
+    def _shown(self, number: int) -> object:
+        if abs(number) < 10**MAX_NUMBER_LENGTH:
+            return number
+        return f"a number of {number.bit_length():,} bits"
 
     def _is_allowed(self, number: int) -> bool:
         if self.even and number % 2 == 1:
@@ -178,7 +215,7 @@ def _as_power(number: int) -> str:
     return f"{number:,}" if number >= 10**4 else str(number)
 
 
-class Real(ParameterRule):
+class Real(_Number[float]):
     """A finite number, within limits if there are any."""
 
     metavar = "NUMBER"
@@ -220,24 +257,18 @@ class Real(ParameterRule):
     def parse(self, name: str, text: str) -> float:
         return self.check(name, _parse_number(float, name, text, self.rule))
 
-    def check(self, name: str, value: object) -> float:
-        """Return a number of any library as a float; raise ParameterError if it is out of range.
-
-        Texts and bools are refused, although float() would take them.
-        """
-        if isinstance(value, (str, bytes)) or _is_bool(value):
-            raise KindError(name, quoted(value), self.rule)
+    def _converted(self, value: object) -> float:
+        if isinstance(value, (str, bytes)):
+            raise TypeError("float() would parse it")
         try:
-            number = float(cast(SupportsFloat, value))
+            return float(cast(SupportsFloat, value))
         except OverflowError:  # An integer of more than 308 digits; no limit allows it.
-            number = math.inf
-        except (TypeError, ValueError):
-            raise KindError(name, quoted(value), self.rule) from None
-        if not self._is_within(number):
-            raise ParameterError(name, shown(number), self.rule)
-        return number
+            return math.inf
 
-    def _is_within(self, number: float) -> bool:
+    def _shown(self, number: float) -> str:
+        return shown(number)
+
+    def _is_allowed(self, number: float) -> bool:
         """Return True for a number within the limits; NaN and infinity never are."""
         if not math.isfinite(number):
             return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, MISSING, dataclass
@@ -28,9 +27,10 @@ from pecli.engine.schemes.given_positions import (
 )
 from pecli.engine.schemes.parameters import ListOf, Real, Whole
 from pecli.engine.schemes.recipes import PrecisionRecipe, recipe_named
+from pecli.engine.schemes.row_places import RANGE, GridOfRows, ListedRows, RowPlaces
 from pecli.engine.schemes.scheme import UNSET, Scheme
 from pecli.engine.table import ByPosition
-from pecli.errors import ParameterError, bracketed
+from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from pecli.engine.numerics.axis_tables import AxisFiller, Coordinates
@@ -95,24 +95,27 @@ class Positioned(Scheme):
         has_default_keep = self.grid is not None and self.keep is None
         if has_default_keep and preset.get("keep"):
             self._set("keep", preset["keep"])
-        rows = self._rows_of_positions_or_grid()
+        places = self._row_places
+        rows = places.count
         if rows is not None:
             self._check_first("seq_len")
             contradicts = self.seq_len not in (None, rows)
-            rule = f"{source_of_rows(self)} has {rows} rows"
+            rule = f"{places.description} has {rows} rows"
             self._refuse_if(contradicts, "seq_len", rule, "leave it out")
             self._set("seq_len", rows)
         # Styles have rows beside the grid; without a grid they must not be filled in.
         preset_without_keep = {name: value for name, value in preset.items() if name != "keep"}
         super()._complete(preset_without_keep)
 
-    def _rows_of_positions_or_grid(self) -> int | None:
-        """Return the number of rows of the positions or the grid, None if there are neither."""
+    @property
+    def _row_places(self) -> RowPlaces:
+        """Return the places of the rows."""
         if self.positions is not None:
-            return self.positions.shape[-1]
+            return ListedRows(self.positions)
         if self.grid is not None:
-            return math.prod(self.grid) + (self.keep or 0)
-        return None
+            keep = self.keep or 0
+            return GridOfRows(self.grid, keep, self.grid_style, self.grid_base, self.grid_scale)
+        return RANGE
 
     def _check_positions_or_grid(self) -> None:
         """Raise ParameterError unless rows are a range, a list of positions, or a grid with a style."""
@@ -146,7 +149,7 @@ class Positioned(Scheme):
 
     @property
     def is_range(self) -> bool:
-        return self.positions is None and self.grid is None
+        return self._row_places.is_range
 
     @property
     def inert_parameters(self) -> frozenset[str]:
@@ -162,15 +165,7 @@ class Positioned(Scheme):
 
     def coordinates(self) -> Coordinates:
         """Return the positions of all rows, axis by axis; only for rows that are not a range."""
-        from pecli.engine.numerics.axis_tables import listed_coordinates
-
-        if self.positions is not None:
-            return listed_coordinates(self.positions.exact())
-        assert self.grid is not None
-        assert self.grid_style is not None
-        return self.grid_style.coordinates(
-            self.grid, self.keep or 0, self.grid_base, self.grid_scale
-        )
+        return self._row_places.coordinates()
 
     @property
     def _in_turns(self) -> bool:
@@ -207,31 +202,12 @@ class Positioned(Scheme):
         """Return the exact frequencies of all blocks, one after the other."""
         blocks = [block for block in self.axis_blocks if block.pairs]
         return numerics.joined(
-            [self._progression_of(block, scale).take(block.indices) for block in blocks]
+            [self._progression(block, scale).take(block.indices) for block in blocks]
         )
 
-    def _progression_of(self, block: AxisBlock, scale: float) -> Frequencies:
+    def _progression(self, block: AxisBlock, scale: float) -> Frequencies:
         """Return the frequencies of which a block has some, from index 0 to its last one."""
-        count = block.last + 1
-        if block.progression:
-            return self._linear_or_still(block, count)
-        if block.factor != 1:
-            from pecli.engine.scalings.ntk import Ntk
-
-            return Ntk(block.factor).frequencies(self.base, block.channels)
-        return numerics.geometric(self.base, block.denominator, count, scale)
-
-    def _linear_or_still(self, block: AxisBlock, count: int) -> Frequencies:
-        """Return frequencies that rise from 1 in equal steps, or zeros for pairs that stay.
-
-        With base 5 and denominator 4 they are 1, 2, 3, 4, 5.
-        """
-        bits = numerics.bits_for(1.0) + 64
-        values = [Fraction(0)] * count
-        if block.progression == "linear":
-            rise = (Fraction(self.base) - 1) / block.denominator
-            values = [1 + rise * index for index in range(count)]
-        return Frequencies(tuple(numerics.fixed(value, bits) for value in values), bits)
+        return block.progression.frequencies(block, self.base, scale)
 
     @abstractmethod
     def waves(self, unit: Fraction = Fraction(1)) -> ExactWaves:
@@ -247,12 +223,11 @@ class Positioned(Scheme):
         from pecli.engine.schemes.recipe_tables import geometric_phases, rounded
 
         for block in self.axis_blocks:
-            is_geometric = not block.progression and block.factor == 1
-            if is_geometric:
+            if block.progression.is_geometric:
                 count = block.last + 1
                 phases = geometric_phases(recipe, self.base, block.denominator, count)
             else:
-                exact = np.array(self._progression_of(block, 1.0).floats(), np.float32)
+                exact = np.array(self._progression(block, 1.0).floats(), np.float32)
                 phases = partial(np.multiply, rounded(exact, recipe.frequencies))
             yield phases, block.indices
 
@@ -366,9 +341,4 @@ class Positioned(Scheme):
 
 def source_of_rows(scheme: Positioned) -> str:
     """Return the place of the rows as the subject of a sentence."""
-    if scheme.grid is not None:
-        kept = f" with {scheme.keep} rows beside it" if scheme.keep else ""
-        return f"the grid {scheme.grid.spelled()}{kept}"
-    if scheme.positions is not None:
-        return f"positions of shape {bracketed(scheme.positions.shape)}"
-    return "it"
+    return scheme._row_places.description

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,29 @@ from pecli.engine.schemes.rope_parameters import RotaryParameters
 from pecli.engine.schemes.scheme import Axes, runtime_names
 from pecli.engine.table import Table, stacked
 from pecli.errors import ParameterError
+
+
+class _Columns(NamedTuple):
+    """The columns of a table in one layout.
+
+    Attributes:
+        name: what a column stands for, a pair or a channel.
+        per_pair: the columns of each pair: 2 if every one is there twice.
+        step: the columns from one pair to the next.
+        rotates: the layout of the vectors that the table rotates.
+    """
+
+    name: str
+    per_pair: int
+    step: int
+    rotates: str
+
+
+_COLUMNS = {
+    "compact": _Columns("pair", per_pair=1, step=1, rotates="halves"),
+    "halves": _Columns("channel", per_pair=2, step=1, rotates="halves"),
+    "interleaved": _Columns("channel", per_pair=2, step=2, rotates="interleaved"),
+}
 
 
 @with_aliases
@@ -101,6 +124,10 @@ class Rope(RotaryParameters):
     name = "rope"
     applied_as = "rotation"
     derived_tensors = frozenset({"inv_freq", "axis"})
+
+    @property
+    def _columns(self) -> "_Columns":
+        return _COLUMNS[self.layout]
 
     def frequencies(self) -> Frequencies:
         """Return the frequencies of all pairs after scaling, exact."""
@@ -221,7 +248,7 @@ class Rope(RotaryParameters):
         They are (seq_len, d/2), or (seq_len, d) in a layout that has every column twice.
         """
         filler = self._row_filler(self._recipe)
-        width = self.rotary_dim // 2 if self.layout == "compact" else self.rotary_dim
+        width = self.rotary_dim // 2 * self._columns.per_pair
         shape = (self.seq_len, width)
         # A recipe computes every row by itself, so that any rows can be picked.
         gathers = isinstance(filler, RecipeFiller) and self.is_range
@@ -239,7 +266,7 @@ class Rope(RotaryParameters):
         """
         pairs = self.rotary_dim // 2
         has_copies = out.shape[1] > pairs
-        if has_copies and self.layout == "interleaved":
+        if has_copies and self._columns.step == 2:
             single = out[:, ::2]
             copies = out[:, 1::2]
         else:
@@ -257,8 +284,8 @@ class Rope(RotaryParameters):
 
     def axes_of(self, tensor: str) -> Axes:
         """Return the names of a tensor's axes and of its elements, for pictures and messages."""
-        column = "pair" if self.layout == "compact" else "channel"
-        step = 2 if self.layout == "interleaved" else 1
+        column = self._columns.name
+        step = self._columns.step
         match tensor:
             case "inv_freq":
                 return Axes(("pair",), value="frequency")
@@ -316,8 +343,7 @@ class Rope(RotaryParameters):
     def applied_to(self, x: ArrayLike) -> Array:
         """Return x (…, seq_len, D) rotated; compact tables rotate the pairs (i, i + d/2)."""
         factors = self.factors(range(self.offset, self.offset + self.seq_len))
-        layout = "interleaved" if self.layout == "interleaved" else "halves"
-        return rotated(x, factors, layout)
+        return rotated(x, factors, self._columns.rotates)
 
 
 def as_read(rope: Rope) -> Rope:

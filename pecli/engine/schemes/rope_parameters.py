@@ -1,6 +1,5 @@
 """The parameters of rotary schemes, their rules, and the values that follow from them."""
 
-import math
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import cache, cached_property, partial
@@ -12,7 +11,7 @@ from pecli.engine.runtimes import RUNTIMES, runtime_named
 from pecli.engine.runtimes.runtime import Definition, RuntimeReading
 from pecli.engine.scalings import SCALINGS, new_parameters
 from pecli.engine.scalings.scaling import RotaryDims, Scaling
-from pecli.engine.schemes.axis_blocks import AxisBlock
+from pecli.engine.schemes.axis_blocks import AxisBlock, Powers
 from pecli.engine.schemes.grid_styles import PLAIN, ROTARY, GridStyle
 from pecli.engine.schemes.parameters import Choice, ListOf, OptionalFlag, Real, Whole
 from pecli.engine.schemes.positions import PLACED, Positioned
@@ -296,10 +295,11 @@ class RotaryParameters(Positioned):
         if not factors:
             return blocks
         count = len({block.axis for block in blocks})
-        is_wrong = len(factors) != count or not all(map(_can_be_stretched, blocks))
+        can_be_stretched = all(block.has_all_powers and block.channels >= 4 for block in blocks)
+        is_wrong = len(factors) != count or not can_be_stretched
         rule = f"they must be {count}, of axes of 4 channels or more with powers of a base"
         self._refuse_if(is_wrong, "axis_factors", rule)
-        return tuple(block._replace(factor=factors[block.axis]) for block in blocks)
+        return tuple(block._replace(progression=Powers(factors[block.axis])) for block in blocks)
 
     @property
     def position_axes(self) -> int:
@@ -314,7 +314,8 @@ class RotaryParameters(Positioned):
         """Return the parameters of all scalings, in the order in which they are checked."""
         parameters = cls.parameters().items()
         names = [name for name, parameter in parameters if parameter.panel == _SCALING_PANEL]
-        return tuple(name for name in names if name != "scaling")
+        names.remove("scaling")
+        return tuple(names)
 
     @cached_property
     def scaling_value(self) -> Scaling:
@@ -393,10 +394,7 @@ class RotaryParameters(Positioned):
         """Return the length at which dynamic and longrope scaling are evaluated."""
         if self.length is not None:
             return self.length
-        if self.positions is None:
-            return self.offset + self.seq_len
-        farthest = max(max(axis) for axis in self.positions.exact())
-        return max(1, math.floor(farthest) + 1)
+        return self._row_places.end(self.offset, self.seq_len)
 
 
 def _axes_in_turn(section: tuple[int, ...], pairs: int) -> list[int]:
@@ -409,9 +407,3 @@ def _axes_in_turn(section: tuple[int, ...], pairs: int) -> list[int]:
         turn, axis = divmod(pair, len(section))
         axes.append(axis if turn < section[axis] else 0)
     return axes
-
-
-def _can_be_stretched(block: AxisBlock) -> bool:
-    """Return True if an axis has all powers base^0, base^(−2/d), … of its channels."""
-    has_all_powers = not block.progression and block.step == 1 and block.start == 0
-    return has_all_powers and block.channels >= 4

@@ -420,6 +420,17 @@ def runtime_names(kind: type[Scheme]) -> tuple[str, ...]:
     return _other_options(kind, "runtime", "none")
 
 
+def stated_parameters(scheme: Scheme) -> JsonObject:
+    """Return the parameters of a scheme's spec that are not None, for texts about the scheme.
+
+    >>> from pecli import Alibi
+    >>> "seq_len" in stated_parameters(Alibi(heads=8))
+    False
+    """
+    parameters = scheme.spec()["parameters"].items()
+    return {name: value for name, value in parameters if value is not None}
+
+
 def tensors_by_name(scheme: Scheme) -> dict[str, Table]:
     """Return the tensors of a scheme by name, without the single array of a .npy file."""
     return {table.name: table for table in scheme.tensors()}

@@ -22,11 +22,11 @@ from pecli.engine.schemes.given_positions import PositionList
 from pecli.engine.schemes.parameters import Choice, Flag, Real, Whole
 from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.recipes import RECIPE, check_base
+from pecli.engine.schemes.row_places import RelativeRows, RowPlaces
 from pecli.engine.schemes.scheme import UNSET, Axes
 from pecli.engine.table import Table
 
 if TYPE_CHECKING:
-    from pecli.engine.numerics.axis_tables import Coordinates
     from pecli.engine.schemes.grid_styles import GridStyle
     from pecli.engine.schemes.recipe_tables import Filler
 
@@ -218,9 +218,9 @@ class Sinusoidal(Positioned):
         """
         super()._check()
         if self.relative:
-            has_listed_positions = self.positions is not None or self.grid is not None
+            has_other_places = not super()._row_places.is_range
             rule = "it has positions of its own"
-            self._refuse_if(has_listed_positions, "relative", rule, "give --seq-len alone")
+            self._refuse_if(has_other_places, "relative", rule, "give --seq-len alone")
         if self.relative or self.grid is not None:
             rule = "such a table has no row of padding"
             self._refuse_if(self.padding_idx is not None, "padding_idx", rule, "leave it out")
@@ -272,8 +272,11 @@ class Sinusoidal(Positioned):
         return ADDED[self.style]
 
     @property
-    def is_range(self) -> bool:
-        return super().is_range and not self.relative
+    def _row_places(self) -> RowPlaces:
+        places = super()._row_places
+        if self.relative and places.is_range:
+            return RelativeRows(self.seq_len)
+        return places
 
     @property
     def inert_parameters(self) -> frozenset[str]:
@@ -321,14 +324,6 @@ class Sinusoidal(Positioned):
         return ExactWaves.of(
             frequencies, scale=scale, amplitude=self.amplitude, in_turns=self._in_turns
         )
-
-    def coordinates(self) -> "Coordinates":
-        """Return the positions of all rows; relative ones run from L − 1 down to −(L − 1)."""
-        if not self.relative:
-            return super().coordinates()
-        from pecli.engine.numerics.axis_tables import listed_coordinates
-
-        return listed_coordinates([range(self.seq_len - 1, -self.seq_len, -1)])
 
     def tensors(self) -> tuple[Table, ...]:
         """Return the table `pe` (rows, dim), whose rows are computed when they are read."""

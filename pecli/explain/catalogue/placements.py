@@ -8,7 +8,6 @@ import numpy as np
 
 from pecli.engine.arrays import Complex, Floats
 from pecli.engine.edits import Edit, Parameter
-from pecli.engine.schemes.axis_blocks import AxisBlock
 from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
@@ -225,14 +224,9 @@ def _channels_of_axes(scheme: Scheme) -> tuple[int, ...] | None:
     blocks = _placed(scheme).axis_blocks
     if len(blocks) < 2 or not has_one_block_per_axis(blocks):
         return None
-    if not all(map(_has_consecutive_powers, blocks)):
+    if not all(block.has_all_powers for block in blocks):
         return None
     return tuple(block.channels for block in blocks)
-
-
-def _has_consecutive_powers(block: AxisBlock) -> bool:
-    """Return True if an axis has the frequencies base^(−i/d) with i = 0, 1, 2, …"""
-    return not block.progression and block.step == 1 and block.start == 0
 
 
 def _channels_following_each_axis(phasors: Complex, positions: Floats) -> tuple[int, ...]:

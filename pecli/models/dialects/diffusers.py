@@ -8,6 +8,7 @@ positions at all, such as autoencoders. Classes with one axis of positions are r
 from dataclasses import dataclass, replace
 
 from pecli.engine.named_values import NamedValues
+from pecli.engine.schemes.axis_divisions import MIXED
 from pecli.engine.schemes.given_positions import GridSize
 from pecli.engine.schemes.grid_styles import ROTARY
 from pecli.errors import quoted
@@ -139,7 +140,7 @@ def _channels_of_axes(keys: Keys, style: str, axes_key: str) -> AxisChannels:
         head = computed(sum(counts), "the sum of {}", listed)
         return AxisChannels(head=head, axes=listed.with_value(counts))
     head = head_size(keys)
-    if ROTARY[style].mixed:
+    if ROTARY[style].division is MIXED:
         # LTX rotates all heads together, as one vector.
         heads = _size(keys, "num_attention_heads")
         head = computed(heads.value * head.value, "{} · {}", heads, head)

@@ -54,7 +54,7 @@ def page(
     *,
     dark: bool = False,
 ) -> str:
-    """Return the HTML of a page."""
+    """Return the HTML of a page: the panels' data as JSON, and the scripts that draw them."""
     colours = theme(dark=dark)
     data: JsonObject = {
         "across": picture.across,

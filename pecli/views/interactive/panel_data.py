@@ -199,7 +199,11 @@ def _mark_trace(curve: Curve, colour: str) -> JsonObject:
 
 
 def _spread_traces(curve: Curve, colour: str) -> list[JsonObject]:
-    """Return two lines without colour, and the area between them."""
+    """Return the range around a curve as traces of plotly.js.
+
+    They are two lines without colour, at its smallest and at its largest values; the second fills
+    the area down to the first, in a pale shade of the curve's colour.
+    """
     assert curve.spread is not None
     common: JsonObject = {
         "type": "scatter",

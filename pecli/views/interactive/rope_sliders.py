@@ -56,7 +56,7 @@ def slider_settings(sources: Sequence[PlotSource]) -> list[RopeSettings]:
 
 
 @singledispatch
-def _settings(scheme: Scheme | None, source: PlotSource) -> RopeSettings | None:
+def _settings(scheme: Scheme, source: PlotSource) -> RopeSettings | None:
     return None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,16 +23,9 @@ from pecli.views.pictures.figure_heatmap import (
 )
 from pecli.views.pictures.figure_size import DEFAULT_DPI
 from pecli.views.pictures.figure_text import fitted_lines
+from pecli.views.pictures.matplotlib_types import Axes, Figure, SubplotSpec
 from pecli.views.pictures.panels import Chart, HeatmapPanel, Panel, Picture, row_share
 from pecli.views.pictures.theme import LETTERS_PER_INCH, Theme, blank_figure, theme
-
-if TYPE_CHECKING:
-    import matplotlib.figure
-    from matplotlib.axes import Axes
-    from matplotlib.gridspec import SubplotSpec
-
-Figure: TypeAlias = "matplotlib.figure.Figure"
-"""A string, because matplotlib is imported when the first figure is made."""
 
 BAR_SHARE = 0.85  #: The share of a panel's height for the label of its colour bar.
 MIN_SCALE = 0.15  #: The scale of letters below which nobody can read them.
@@ -99,7 +92,7 @@ class _PanelArtist:
                 self._draw_chart(axes, panel, inches)
                 continue
             self._draw_heatmap(axes, panel, inches)
-            if right and _has_rows_of(panel, row[right - 1]):
+            if right and panel.row_axis == row[right - 1].row_axis:
                 axes.set_ylabel("")  # The panel on the left has the same.
                 axes.tick_params(labelleft=False)
             heatmaps.append(DrawnHeatmap(panel, axes))
@@ -186,13 +179,9 @@ def _add_titles(figure: Figure, picture: Picture, layout: _Layout) -> None:
 def _panel_title(panel: Panel, room: Room) -> str:
     """Return the title of a panel in lines that are not wider than its axes."""
     width = room.width
-    if isinstance(panel, HeatmapPanel) and panel.is_square:
+    if panel.is_square:
         width = AXES_SHARE * min(room)
     return fitted_lines(panel.title, width * LETTERS_PER_INCH * AXES_SHARE, PANEL_TITLE_LINES)
-
-
-def _has_rows_of(panel: HeatmapPanel, left: Panel) -> bool:
-    return isinstance(left, HeatmapPanel) and panel.has_rows_of(left)
 
 
 def _subplots_by_row_and_column(

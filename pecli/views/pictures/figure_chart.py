@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -15,14 +15,9 @@ from pecli.views.pictures.axis_labels import fit_text
 from pecli.views.pictures.downsample import envelope
 from pecli.views.pictures.figure_heatmap import AXES_SHARE
 from pecli.views.pictures.figure_text import drawable, drawable_text, fitted_lines, number_axis
+from pecli.views.pictures.matplotlib_types import Artist, Axes, Line2D, PolarAxes
 from pecli.views.pictures.panels import Chart, Curve, Level
 from pecli.views.pictures.theme import DARK, LETTERS_PER_INCH, Theme, rgb
-
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
-    from matplotlib.projections.polar import PolarAxes
 
 MAX_POINTS = 2000  #: Points of a curve, twice as many as a figure has columns.
 MAX_NAMED_ENDS = 10  #: Curves that are named where they end: as many as there are colours.
@@ -55,7 +50,18 @@ class Room(NamedTuple):
 
 
 def draw_chart(axes: Axes, chart: Chart, title: str, room: Room, colours: Theme) -> None:
-    """Draw a chart under its title."""
+    """Draw a chart: its curves, bands and levels, then its axes, and the names of all of them.
+
+    Curves are named where they end if there is room for that, as in a printed chart. Otherwise the
+    chart has a legend, which also names the bands, and stands between the title and the curves.
+
+    Args:
+        axes: The axes to draw in.
+        chart: The chart.
+        title: Its title in lines that fit.
+        room: The size of the panel.
+        colours: The colours of the paper.
+    """
     lines = []
     for number, curve in enumerate(chart.curves):
         style = _curve_style(chart, number, colours)
@@ -261,10 +267,7 @@ def _end_names(chart: Chart, room: Room) -> list[str]:
         return []
     letters = END_SHARE * room.width * SMALL_LETTERS_PER_INCH
     names = [_end_name(curve.label, letters) for curve in chart.curves]
-    written = [name for name in names if name is not None]
-    if len(written) == len(names):
-        return written
-    return []
+    return names if all(names) else []
 
 
 def _letter_colour(line: Line2D, colours: Theme) -> str:
@@ -283,18 +286,16 @@ def _is_drawn(chart: Chart, curve: Curve) -> Flags:
     return is_drawn
 
 
-def _end_name(label: str, letters: float) -> str | None:
-    """Return the name of a curve in a few lines of so many letters; None if it does not fit.
+def _end_name(label: str, letters: float) -> str:
+    """Return the name of a curve in a few lines of so many letters; empty if it does not fit.
 
     «float32, recurrence» may be broken after the comma, «pair 18» and «float16-inv-freq» may not.
     """
     unbroken = re.sub(r" (?=\d+$)", "\xa0", drawable_text(label)).replace("-", _UNBROKEN_HYPHEN)
     lines = fit_text(unbroken, letters, END_LINES + 1)
-    if not lines or len(lines) > END_LINES:
-        return None
     longest_word = max(map(len, unbroken.split(" ")))
-    if longest_word > letters:
-        return None
+    if len(lines) > END_LINES or longest_word > letters:
+        return ""
     return "\n".join(lines).replace("\xa0", " ").replace(_UNBROKEN_HYPHEN, "-")
 
 

@@ -6,7 +6,7 @@ import re
 import warnings
 from collections.abc import Mapping
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,16 +15,10 @@ from pecli.engine.named_values import NamedValues
 from pecli.errors import ParameterError
 from pecli.files.output import open_output
 from pecli.views.pictures import palettes
-from pecli.views.pictures.figure import Figure
 from pecli.views.pictures.figure_pixels import whole_pixels
 from pecli.views.pictures.figure_size import DEFAULT_DPI
+from pecli.views.pictures.matplotlib_types import Artist, Axes, Figure, Line2D, RasterImage
 from pecli.views.pictures.theme import LIGHT
-
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
-    from PIL import Image
 
 SUFFIXES = ("png", "svg", "pdf")
 MAX_FRAMES = 200  #: Frames of a .gif.
@@ -160,7 +154,7 @@ class _Animation:
         hands = [spiral.hand for spiral in self.spirals]
         return [*dots, *hands, self.caption]
 
-    def frame(self, count: int) -> "Image.Image":
+    def frame(self, count: int) -> "RasterImage":
         """Draw the first `count` positions."""
         from PIL import Image
 
@@ -209,7 +203,7 @@ def _frame_counts(length: int) -> list[int]:
     return [int(last) + 1 for last in np.unique(last_dots)]
 
 
-def _gif_bytes(frames: "list[Image.Image]", about: Mapping[str, object] | None) -> bytes:
+def _gif_bytes(frames: "list[RasterImage]", about: Mapping[str, object] | None) -> bytes:
     """Return an animation that repeats for ever, and stays longer at its last frame."""
     comment = {"comment": json.dumps(about, sort_keys=True)} if about else {}
     data = BytesIO()

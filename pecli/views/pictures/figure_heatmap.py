@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,13 +12,9 @@ from pecli.engine.grouping import grouped
 from pecli.views.pictures.axis_labels import typeset
 from pecli.views.pictures.downsample import fitted_to
 from pecli.views.pictures.figure_text import drawable, fitted_lines, number_axis
+from pecli.views.pictures.matplotlib_types import Axes, Colorbar, Figure
 from pecli.views.pictures.panels import HeatmapPanel
 from pecli.views.pictures.theme import LETTERS_PER_INCH, colour_map
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.colorbar import Colorbar
-    from matplotlib.figure import Figure
 
 AXES_SHARE = 0.75  #: The share of a panel that its axes take beside their numbers and names.
 BAR_LABEL_LINES = 3
@@ -154,7 +150,7 @@ def share_axis_labels(heatmaps: Sequence[DrawnHeatmap], place_count: int) -> Non
     has_gap = len(heatmaps) != place_count
     axes_kinds = set()
     for panel, _ in heatmaps:
-        axes_kinds.add((panel.shape, panel.first_row, panel.columns, panel.reduction))
+        axes_kinds.add((panel.row_axis, panel.columns))
     if len(axes_kinds) == 1 and not has_gap:
         for _, axes in heatmaps:
             axes.label_outer()

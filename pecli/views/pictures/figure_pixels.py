@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from pecli.views.pictures.matplotlib_types import Axes, Figure
 
 MAX_LOSS = 0.25
 """The share of a panel's width or height that may be given up: cells of 1.4 pixels would cost more."""

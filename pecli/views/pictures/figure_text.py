@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from pecli.engine.arrays import Floats
 from pecli.views.pictures.axis_labels import MAX_VALUE, fit_text, log_label, typeset
+from pecli.views.pictures.matplotlib_types import XAxis, YAxis
 from pecli.views.screen import escaped
-
-if TYPE_CHECKING:
-    from matplotlib.axis import XAxis, YAxis
 
 MAX_FINE_RATIO = 1000.0
 """Ratio of the ends of a logarithmic axis up to which 2 and 5 times powers of ten are numbered."""

@@ -51,7 +51,7 @@ def _kinds_by_frequencies(scheme: Scheme) -> tuple[str, ...]:
 
 
 @singledispatch
-def is_on_grid(scheme: Scheme | None) -> bool:
+def is_on_grid(scheme: Scheme) -> bool:
     """Return True if the rows of a scheme are the points of a grid; False without a scheme."""
     return False
 

@@ -25,7 +25,7 @@ def identified(source: PlotSource, kind: str | None) -> PlotSource:
     as wavelengths, need one. If the kind fits any table, only the names are needed, and the
     search is short. Otherwise the kind needs a scheme, and the scheme's own tables are drawn.
     """
-    if source.scheme is not None or source.grid:
+    if source.is_known or source.grid:
         return source
     fits_any_table = kind is None or kind in source.picture_kinds
     if not fits_any_table:
@@ -88,15 +88,16 @@ def _required(tables: Sequence[Table]) -> list[tuple[str, tuple[int, ...]]]:
 
 def is_worth_a_search(source: PlotSource) -> bool:
     """Return True if tables are few, and each is short, or consists of waves or lines."""
-    from pecli.checks.wave_columns import has_waves
-
     if len(source.tables) > MAX_TABLES:
         return False
     if sum(table.size for table in source.tables) > MAX_ELEMENTS:
         return False
-    for table in source.tables:
-        if table.size > MAX_SHORT:
-            sample = table.read(0, min(SAMPLED_ROWS, table.rows))
-            if not has_waves(widened(sample)):
-                return False
-    return True
+    return all(table.size <= MAX_SHORT or _begins_with_waves(table) for table in source.tables)
+
+
+def _begins_with_waves(table: Table) -> bool:
+    """Return True if the columns of a table's first rows are waves or lines."""
+    from pecli.checks.wave_columns import has_waves
+
+    sample = table.read(0, min(SAMPLED_ROWS, table.rows))
+    return has_waves(widened(sample))

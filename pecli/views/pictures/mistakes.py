@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from pecli.checks.diff import Difference
 from pecli.checks.verification import Verification
 from pecli.compare.comparison import Comparison
 from pecli.engine.arrays import Floats
+from pecli.engine.grouping import grouped
 from pecli.errors import PecliError, listed
 from pecli.views.check_results import VERDICTS, reasons, status_of
 from pecli.views.pictures import figure, figure_files, terminal_render
@@ -26,9 +28,6 @@ from pecli.views.pictures.panels import (
 )
 from pecli.views.screen import printable, terminal
 from pecli.views.tensor_lines import COMPARED, MAX_LISTED, VERIFIED, SideNames, worst_element
-
-if TYPE_CHECKING:
-    from pecli.checks.diff import Difference
 
 MAX_TABLES = 4  #: Tables that a picture shows.
 ACROSS = 3  #: Panels per table: expected, found, difference.
@@ -174,12 +173,11 @@ class ColourScale(NamedTuple):
 
 def _panels(maps: Sequence[ErrorMap], sides: SideNames) -> list[Panel]:
     """Return the panels of all tables; absolute and relative errors have a scale each."""
-    relative_scale = _colour_scale([errors for errors in maps if errors.is_relative])
-    absolute_scale = _colour_scale([errors for errors in maps if not errors.is_relative])
+    groups = grouped(maps, lambda errors: errors.is_relative)
+    scales = {is_relative: _colour_scale(group) for is_relative, group in groups.items()}
     panels: list[Panel] = []
     for errors in maps:
-        scale = relative_scale if errors.is_relative else absolute_scale
-        panels += table_panels(errors, sides, scale)
+        panels += table_panels(errors, sides, scales[errors.is_relative])
     return panels
 
 

@@ -6,7 +6,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Floats
+from pecli.engine.arrays import Flags, Floats
 from pecli.views.pictures.axis_labels import MAX_VALUE, apart
 from pecli.views.pictures.downsample import Reduction
 
@@ -57,12 +57,54 @@ class TablePoint(NamedTuple):
     column: float
 
 
+class ValueScale:
+    """A linear scale of colours."""
+
+    limits_without_values = (0.0, 1.0)
+
+    def has_colour(self, values: Floats) -> Flags:
+        """Return which values have a colour."""
+        return np.isfinite(values)
+
+    def ends(self, low: float, high: float) -> tuple[float, float]:
+        """Return the ends of the colours for limits that may be equal, or too large to be drawn."""
+        return apart(low, high)
+
+    def shared_limits(self, panel: "HeatmapPanel") -> tuple[float, float]:
+        """Return the limits that a panel needs on a scale that it shares.
+
+        A constant panel would be given a scale around its value if it were alone: ones on 0.5 to
+        1.5. It must not widen a scale from −1 to 1 in that way, so only its value counts.
+        """
+        return panel.data_limits
+
+
+class LogScale(ValueScale):
+    """A logarithmic scale of colours, which spans at least a decade; zero is left blank."""
+
+    limits_without_values = (0.1, 1.0)
+
+    def has_colour(self, values: Floats) -> Flags:
+        return np.isfinite(values) & (values > 0)
+
+    def ends(self, low: float, high: float) -> tuple[float, float]:
+        return min(low, MAX_VALUE / 10, high / 10), min(high, MAX_VALUE)
+
+    def shared_limits(self, panel: "HeatmapPanel") -> tuple[float, float]:
+        return panel.ends
+
+
+LINEAR = ValueScale()
+LOGARITHMIC = LogScale()
+
+
 @dataclass(frozen=True, eq=False)
 class HeatmapPanel:
     """A matrix whose values are colours."""
 
     share: ClassVar[float] = 1.0  #: See `Chart.share`.
     polar: ClassVar[bool] = False  #: See `Chart.polar`.
+    continues: ClassVar[bool] = False  #: See `Chart.continues`.
 
     title: str
     values: Floats
@@ -86,21 +128,20 @@ class HeatmapPanel:
         return len(self.values), self.values.shape[1]
 
     @property
+    def scale(self) -> "ValueScale":
+        """The scale of the colours."""
+        return LOGARITHMIC if self.log else LINEAR
+
+    @property
     def ends(self) -> tuple[float, float]:
         """The values at the ends of the colours."""
         low, high = self.limits or self.data_limits
-        if self.log:
-            # A logarithmic scale spans at least a decade.
-            return min(low, MAX_VALUE / 10, high / 10), min(high, MAX_VALUE)
-        return apart(low, high)
+        return self.scale.ends(low, high)
 
     @property
     def _coloured(self) -> Floats:
         """The values that have a colour."""
-        has_colour = np.isfinite(self.values)
-        if self.log:
-            has_colour &= self.values > 0
-        return self.values[has_colour]
+        return self.values[self.scale.has_colour(self.values)]
 
     @property
     def has_colours(self) -> bool:
@@ -111,7 +152,7 @@ class HeatmapPanel:
         """The smallest and largest value; around zero if there are values on both sides of it."""
         coloured = self._coloured
         if not coloured.size:
-            return (0.1, 1.0) if self.log else (0.0, 1.0)
+            return self.scale.limits_without_values
         low = float(coloured.min())
         high = float(coloured.max())
         if low < 0 < high:
@@ -134,13 +175,19 @@ class HeatmapPanel:
         has_equal_axes = self.rows in (self.columns, "query")
         return height == width and has_equal_axes
 
-    def has_rows_of(self, neighbour: "HeatmapPanel") -> bool:
-        """Return True if the numbers and the name of the vertical axis are the neighbour's."""
-        return (
-            self.shape == neighbour.shape
-            and self.first_row == neighbour.first_row
-            and self.reduction is neighbour.reduction
-        )
+    @property
+    def row_axis(self) -> tuple[object, ...]:
+        """Everything that decides the numbers and the name of the vertical axis."""
+        return self.shape, self.first_row, self.reduction
+
+    @property
+    def is_logarithmic(self) -> bool:
+        """True if numbers below zero have no place on the scale of its values."""
+        return self.log
+
+    def with_ends(self, low: float, high: float) -> "HeatmapPanel":
+        """Return the panel with other ends of its colours."""
+        return replace(self, limits=(low, high))
 
     def axis_names(self, rows: int, columns: int) -> tuple[str, str]:
         """Return the names of both axes when the panel is drawn in so many rows and columns.
@@ -187,20 +234,9 @@ def _with_note(name: str, note: str) -> str:
     return f"{name} ({note})"
 
 
-def _own_limits(panel: HeatmapPanel) -> tuple[float, float]:
-    """Return the limits that a panel needs on a scale that it shares.
-
-    A constant panel would be given a scale around its value if it were alone: ones on 0.5 to 1.5.
-    It must not widen a scale from −1 to 1 in that way, so only its value counts.
-    """
-    if panel.log:
-        return panel.ends
-    return panel.data_limits
-
-
 def on_one_scale(panels: Sequence[HeatmapPanel]) -> list[HeatmapPanel]:
     """Return the panels with colours that mean the same in all of them."""
-    limits = [_own_limits(panel) for panel in panels if panel.has_colours]
+    limits = [panel.scale.shared_limits(panel) for panel in panels if panel.has_colours]
     if not limits:
         return list(panels)
     low = min(low for low, _ in limits)
@@ -215,6 +251,9 @@ def on_one_scale(panels: Sequence[HeatmapPanel]) -> list[HeatmapPanel]:
 @dataclass(frozen=True, eq=False)
 class Chart:
     """Curves over a common axis."""
+
+    is_square: ClassVar[bool] = False  #: See `HeatmapPanel.is_square`.
+    row_axis: ClassVar[tuple[object, ...]] = ()  #: Numbers of rows, which a chart does not have.
 
     title: str
     curves: Sequence[Curve]
@@ -231,6 +270,20 @@ class Chart:
     continues: bool = False  #: True if its horizontal axis is that of the chart above it.
     share: float = 1.0
     """Its height in a figure as a share of other panels' height. Below 1, terminals omit it."""
+
+    @property
+    def is_logarithmic(self) -> bool:
+        """True if numbers below zero have no place on its vertical axis."""
+        return self.log_y
+
+    def with_ends(self, low: float, high: float) -> "Chart":
+        """Return the chart with other ends of its vertical axis.
+
+        A small chart below another shows something else, such as a ratio, and keeps its ends.
+        """
+        if self.share < 1:
+            return self
+        return replace(self, y_limits=(low, high))
 
 
 Panel = HeatmapPanel | Chart
@@ -256,7 +309,11 @@ class Picture:
 
     @property
     def inches(self) -> tuple[float, float]:
-        """The width and height that suit it."""
+        """The width and height that suit it.
+
+        A comparison has 2.9 inches per row, square matrices are about square, and the picture of a
+        single chart is 8 × 5 inches.
+        """
         rows = self.rows(self.across)
         if not rows:
             return WIDTH_INCHES, 2.0

@@ -2,21 +2,42 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pecli.engine.arrays import Array
+from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes import SCHEMES, scheme_named
-from pecli.engine.schemes.scheme import Axes, Scheme
+from pecli.engine.schemes.scheme import Axes, Scheme, tensors_by_name
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError
 from pecli.files.contents import LoadedFile, carried_spec
 from pecli.files.tensor_roles import role_of
 from pecli.models.encoding import Encoding, ModelEncodings
-from pecli.views.pictures.fitting import GRID_KINDS, TABLE_KINDS, picture_kinds
+from pecli.views.pictures.fitting import GRID_KINDS, picture_kinds
 
 IMAGE_GRID = (16, 16)
 """Patches of an image for encodings whose table depends on the image, not on the model."""
+
+
+@dataclass(frozen=True, repr=False)
+class UnknownScheme(Scheme):
+    """The scheme of tables without a spec: it has no parameters, and gives axes no meaning.
+
+    The tables belong to a file, not to the scheme, which would have to know how to compute them.
+    """
+
+    name = "file"
+    applied_as = ""
+
+    def spec(self) -> JsonObject:
+        return {"scheme": self.name, "parameters": {}}
+
+    def tensors(self) -> tuple[Table, ...]:
+        return ()
+
+
+UNKNOWN = UnknownScheme()
 
 
 class PlotSource(NamedTuple):
@@ -24,39 +45,36 @@ class PlotSource(NamedTuple):
 
     label: str
     tables: tuple[Table, ...]
-    scheme: Scheme | None = None  #: None for a file without a spec.
+    scheme: Scheme = UNKNOWN  #: UNKNOWN for a file without a spec.
     context: int | None = None  #: The longest context that the scheme's model declares.
     window: int | None = None  #: The sliding window of the layers that use the scheme.
     grid: tuple[int, ...] | None = None  #: The grid on which the rows of a file lie.
     keep: int = 0  #: Rows of a file in front of those of the grid.
 
     @property
+    def is_known(self) -> bool:
+        """True if a scheme gives a meaning to rows and columns."""
+        return self.scheme is not UNKNOWN
+
+    @property
     def kind(self) -> str:
         """The scheme's name, or "file"."""
-        if self.scheme is None:
-            return "file"
         return self.scheme.name
 
     @property
     def applied_as(self) -> str:
-        if self.scheme is None:
-            return ""
         return self.scheme.applied_as
 
     @property
     def picture_kinds(self) -> tuple[str, ...]:
         """The names of the kinds of pictures that show it."""
-        if self.scheme is not None:
-            return picture_kinds(self.scheme)
-        if self.grid:
+        if self.grid and not self.is_known:
             return GRID_KINDS
-        return TABLE_KINDS
+        return picture_kinds(self.scheme)
 
     @property
     def first(self) -> int:
         """The position of the first row."""
-        if self.scheme is None:
-            return 0
         return self.scheme.first_position
 
     @property
@@ -66,10 +84,8 @@ class PlotSource(NamedTuple):
 
     def axes_of(self, table: Table) -> Axes:
         """Return the meaning of a table's axes: the scheme's, or positions and channels."""
-        if self.scheme is not None:
-            scheme_tables = {tensor.name for tensor in self.scheme.tensors()}
-            if table.name in scheme_tables:
-                return self.scheme.axes_of(table.name)
+        if table.name in tensors_by_name(self.scheme):
+            return self.scheme.axes_of(table.name)
         unnamed = [""] * (len(table.shape) - 2)
         return Axes((*unnamed, "position", "channel"))
 
@@ -77,6 +93,12 @@ class PlotSource(NamedTuple):
     def values(self) -> set[str]:
         """The names of the elements of all tables: cosine, sine, bias, slope, bucket, value."""
         return {self.axes_of(table).value for table in self.tables}
+
+
+def values_of(sources: Sequence[PlotSource]) -> set[str]:
+    """Return the names of the elements of all sources, such as cosine and sine."""
+    values: set[str] = set()
+    return values.union(*(source.values for source in sources))
 
 
 def are_biases(sources: Sequence[PlotSource]) -> bool:
@@ -296,7 +318,7 @@ def _layers_of_file(
     return PlotSource(
         label=f"{label} {layer_type}".strip(),
         tables=tuple(layer_tables),
-        scheme=scheme if is_complete else None,
+        scheme=scheme if is_complete else UNKNOWN,
     )
 
 

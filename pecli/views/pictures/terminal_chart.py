@@ -9,24 +9,22 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.engine.arrays import Flags, Floats, Indices
-from pecli.views.pictures import palettes
 from pecli.views.pictures.axis_labels import apart, ticks, typeset
 from pecli.views.pictures.downsample import envelope
 from pecli.views.pictures.panels import Chart, Curve, Level, Spread
+from pecli.views.pictures.terminal_colours import colours_of
 from pecli.views.pictures.terminal_text import (
-    ColourCode,
     coloured,
     escape,
     fitted_text,
     framed,
+    glyphs_of,
 )
 from pecli.views.screen import Terminal
 
 LETTERS = "*o+x#@%&"  #: One per curve, if neither colours nor dots can distinguish them.
 LEVEL_LETTERS = "-=~"  #: One per level, if curves are letters.
 POINTS = "●○▲△■□◆◇"  #: One per curve whose points are not joined.
-MARK = "●"  #: A marked point of a curve.
-ASCII_MARK = "O"
 BRAILLE = 0x2800  #: The character without dots; the dots are bits that are added to it.
 DOT_BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 """The bit of each dot of a character, by line and column."""
@@ -50,8 +48,8 @@ def chart_lines(chart: Chart, terminal: Terminal, height: int) -> list[str]:
     The axes take three lines (the frame, its numbers, the names of the axes), the legend some more,
     and the curves get the rest, but at least two lines.
     """
-    x_axis = _Axis([curve.x[np.isfinite(curve.y)] for curve in chart.curves], chart.log_x)
-    y_axis = _Axis(_values_to_show(chart), chart.log_y)
+    x_axis = _axis([curve.x[np.isfinite(curve.y)] for curve in chart.curves], log=chart.log_x)
+    y_axis = _axis(_values_to_show(chart), log=chart.log_y)
     pens = _pens_of_chart(chart, terminal)
     legend = _legend_lines(chart, terminal, pens)
     line_count = max(2, height - AXIS_LINES - len(legend))
@@ -87,9 +85,7 @@ def _values_to_show(chart: Chart) -> list[Floats]:
 
 
 def _axis_names(chart: Chart, terminal: Terminal) -> str:
-    if terminal.unicode:
-        return f"{chart.y} ↑  {chart.x} →"
-    return f"{chart.y} up, {chart.x} right"
+    return glyphs_of(terminal).chart_axes.format(chart.y, chart.x)
 
 
 def _ends(numbers: Floats, without_numbers: tuple[float, float]) -> tuple[float, float]:
@@ -100,42 +96,65 @@ def _ends(numbers: Floats, without_numbers: tuple[float, float]) -> tuple[float,
 
 
 class _Axis:
-    """A linear or logarithmic axis, on which numbers are fractions between 0 and 1.
+    """A linear axis, on which numbers are fractions between 0 and 1.
 
-    `low` and `high` are the numbers at its ends, or their logarithms.
+    `low` and `high` are the numbers at its ends.
     """
 
-    def __init__(self, values: Sequence[Floats], log: bool) -> None:
-        """Make an axis that spans all values; one without any spans 0 to 1, or 1 to 10."""
-        self.log = log
+    def __init__(self, values: Sequence[Floats]) -> None:
+        """Make an axis that spans all values."""
         numbers = np.concatenate([np.empty(0), *map(np.ravel, values)])
-        if log:
-            smallest, largest = LOG_RANGE
-            is_on_axis = (numbers > smallest) & (numbers < largest)
-            low, high = map(math.log10, _ends(numbers[is_on_axis], (1.0, 10.0)))
-        else:
-            low, high = _ends(numbers[np.isfinite(numbers)], (0.0, 1.0))
+        low, high = self._ends(numbers)
         self.low, self.high = apart(low, high)
 
+    def _ends(self, numbers: Floats) -> tuple[float, float]:
+        """Return the numbers at the ends; an axis without any number spans 0 to 1."""
+        return _ends(numbers[np.isfinite(numbers)], (0.0, 1.0))
+
     def fractions(self, values: Floats) -> Floats:
-        """Return numbers as fractions of the axis: on an axis from 10 to 1000, logarithmic, 100 is at 0.5."""
+        """Return numbers as fractions of the axis: on an axis from 10 to 20, 15 is at 0.5."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            if self.log:
-                values = np.log10(values)
-            return (values - self.low) / (self.high - self.low)
+            return (self._scaled(values) - self.low) / (self.high - self.low)
+
+    def _scaled(self, values: Floats) -> Floats:
+        """Return numbers in the unit of the ends."""
+        return values
+
+    def _ticks(self, most: int) -> list[float]:
+        """Return about `most` round numbers between the ends."""
+        return ticks(self.low, self.high, most)
 
     def labels(self, room: int, most: int) -> dict[int, str]:
         """Return round numbers by their place, counted from 0 to `room` − 1."""
-        if self.log:
-            values = ticks(10.0**self.low, 10.0**self.high, most, log=True)
-            values = [value for value in values if value > 0]
-        else:
-            values = ticks(self.low, self.high, most)
+        values = self._ticks(most)
         places = np.rint(self.fractions(np.array(values)) * (room - 1)).tolist()
         labels = {}
         for place, value in zip(places, values, strict=True):
             labels[int(min(max(place, 0), room - 1))] = typeset(value)
         return labels
+
+
+class _LogAxis(_Axis):
+    """A logarithmic axis; `low` and `high` are logarithms. From 10 to 1000, 100 is at 0.5."""
+
+    def _ends(self, numbers: Floats) -> tuple[float, float]:
+        """Return the logarithms of the ends; an axis without any number spans 1 to 10."""
+        smallest, largest = LOG_RANGE
+        is_on_axis = (numbers > smallest) & (numbers < largest)
+        low, high = _ends(numbers[is_on_axis], (1.0, 10.0))
+        return math.log10(low), math.log10(high)
+
+    def _scaled(self, values: Floats) -> Floats:
+        return np.log10(values)
+
+    def _ticks(self, most: int) -> list[float]:
+        values = ticks(10.0**self.low, 10.0**self.high, most, log=True)
+        return [value for value in values if value > 0]
+
+
+def _axis(values: Sequence[Floats], *, log: bool) -> _Axis:
+    """Return an axis that spans all values."""
+    return _LogAxis(values) if log else _Axis(values)
 
 
 class _Size(NamedTuple):
@@ -183,7 +202,7 @@ def _pens_of_chart(chart: Chart, terminal: Terminal) -> list[_Pen]:
     letters = _letters(chart, terminal)
     samples = ["⠒ ⠒" if curve.reference else "⠒⠒" for curve in chart.curves]
     samples += [_LEVELS[k % len(_LEVELS)].sample for k in range(len(chart.levels))]
-    mark = MARK if terminal.unicode else ASCII_MARK
+    mark = glyphs_of(terminal).mark
     pens = []
     for ink, letter, sample in zip(inks, letters, samples, strict=True):
         pens.append(_Pen(ink, letter, letter or sample, mark))
@@ -195,31 +214,13 @@ def _colour_sequences(chart: Chart, terminal: Terminal) -> list[str]:
 
     They are empty on a terminal without colours.
     """
+    curve_count = len(chart.curves)
     if not terminal.colours:
-        return [""] * (len(chart.curves) + len(chart.levels))
-    has_few_colours = terminal.colours == 256
-    colour_of = _ordered_colour if chart.ordered else _distinct_colour
-    sequences = []
-    for number in range(len(chart.curves)):
-        sequences.append(escape(colour_of(number, len(chart.curves), has_few_colours)))
-    grey: ColourCode = palettes.UNKNOWN_256 if has_few_colours else palettes.UNKNOWN
-    return sequences + [escape(grey)] * len(chart.levels)
-
-
-def _distinct_colour(number: int, count: int, has_few_colours: bool) -> ColourCode:
-    """Return the colour of a curve that differs from its neighbours, whatever their order."""
-    colours: Sequence[ColourCode] = palettes.BRIGHT
-    if has_few_colours:
-        colours = palettes.BRIGHT_256
-    return colours[number % len(colours)]
-
-
-def _ordered_colour(number: int, count: int, has_few_colours: bool) -> ColourCode:
-    """Return the colour of a curve that is one of several steps of one quantity."""
-    if not has_few_colours:
-        return palettes.step(number, count, dark=True)
-    steps = palettes.SEQUENTIAL_256[2:]  # The first two are too dark.
-    return steps[number * (len(steps) - 1) // max(1, count - 1)]
+        return [""] * (curve_count + len(chart.levels))
+    colours = colours_of(terminal.colours)
+    colour_of = colours.ordered if chart.ordered else colours.distinct
+    sequences = [escape(colour_of(number, curve_count)) for number in range(curve_count)]
+    return sequences + [escape(colours.grey)] * len(chart.levels)
 
 
 def _letters(chart: Chart, terminal: Terminal) -> list[str]:

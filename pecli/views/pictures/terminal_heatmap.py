@@ -7,26 +7,23 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.engine.arrays import AnyArray, Floats
-from pecli.views.pictures import palettes
 from pecli.views.pictures.axis_labels import ticks, typeset
 from pecli.views.pictures.downsample import fitted_to
 from pecli.views.pictures.panels import HeatmapPanel
+from pecli.views.pictures.terminal_colours import LEVELS, colours_of
 from pecli.views.pictures.terminal_text import (
     DEFAULT_PAPER,
     PAPER,
-    ColourCode,
     coloured,
     escape,
     framed,
+    glyphs_of,
     visible_length,
 )
 from pecli.views.screen import Terminal
 
-LEVELS = 256  #: Steps of the colours.
 UNKNOWN = -1  #: The level of a value that is not finite: grey, or an x without colours.
 BLANK = -2  #: The level of zero on a logarithmic scale: the terminal's own background.
-SHADES = " ░▒▓█"  #: From low to high, if there are no colours.
-ASCII_SHADES = " .:-=+*#%@"
 MAX_BAR = 32  #: Cells of a colour bar.
 MIN_BAR = 6  #: Cells of a colour bar below which the names of the axes make room for it.
 LEAST_BAR = 4  #: Cells of a colour bar below which there is none.
@@ -48,7 +45,11 @@ class _CellSize(NamedTuple):
 
 
 def heatmap_lines(panel: HeatmapPanel, terminal: Terminal, height: int) -> list[str]:
-    """Return a heatmap in that many lines, with its axes."""
+    """Return a heatmap in that many lines, with its axes.
+
+    Two of the lines are the frame below the values and the numbers of the columns. Values are first
+    reduced to those that fit, and then repeated until cells are about square.
+    """
     canvas = _canvas(panel, terminal, height)
     size = _cell_size(canvas, panel, terminal)
     cells = canvas.values.repeat(size.down, axis=0).repeat(size.across, axis=1)
@@ -174,13 +175,14 @@ class _HalfBlocks:
 
     def __init__(self, panel: HeatmapPanel, terminal: Terminal) -> None:
         """Prepare the escape sequences of all levels; the panel selects the palette."""
-        codes, unknown = _colour_codes(panel, terminal)
+        colours = colours_of(terminal.colours)
+        codes = colours.scale(centred=panel.is_centred)
         self.has_blocks = terminal.unicode
         self.ink = {level: escape(code) for level, code in enumerate(codes)}
-        self.ink[UNKNOWN] = escape(unknown)
+        self.ink[UNKNOWN] = escape(colours.grey)
         self.ink[BLANK] = self.ink[LEVELS - 1]  # The ink of a blank is not seen.
         self.paper = {level: escape(code, PAPER) for level, code in enumerate(codes)}
-        self.paper[UNKNOWN] = escape(unknown, PAPER)
+        self.paper[UNKNOWN] = escape(colours.grey, PAPER)
         self.paper[BLANK] = DEFAULT_PAPER
 
     def character(self, above: int, below: int) -> tuple[str, str]:
@@ -217,7 +219,7 @@ def _rows_as_text(levels: AnyArray, panel: HeatmapPanel, terminal: Terminal) -> 
 
 def _shaded(levels: AnyArray, panel: HeatmapPanel, terminal: Terminal) -> list[str]:
     """Return levels as lines without colours, one character per level: ░ is low, █ is high."""
-    shades = SHADES if terminal.unicode else ASCII_SHADES
+    shades = glyphs_of(terminal).shades
     if panel.log:
         shades = shades[1:]  # The first one is a space, as a blank is, which means zero here.
     characters = {level: shades[level * len(shades) // LEVELS] for level in range(LEVELS)}
@@ -227,16 +229,6 @@ def _shaded(levels: AnyArray, panel: HeatmapPanel, terminal: Terminal) -> list[s
     for row in levels.tolist():
         lines.append("".join([characters[level] for level in row]))
     return lines
-
-
-def _colour_codes(panel: HeatmapPanel, terminal: Terminal) -> tuple[list[ColourCode], ColourCode]:
-    """Return the colours of all levels, and of values that are not finite."""
-    if terminal.colours > LEVELS:
-        palette = palettes.palette(centred=panel.is_centred)
-        return palettes.steps(palette).tolist(), palettes.UNKNOWN
-    few = palettes.DIVERGING_256 if panel.is_centred else palettes.SEQUENTIAL_256
-    codes: list[ColourCode] = [few[level * len(few) // LEVELS] for level in range(LEVELS)]
-    return codes, palettes.UNKNOWN_256
 
 
 def key_line(heatmaps: Sequence[HeatmapPanel], terminal: Terminal, shape: tuple[int, int]) -> str:
@@ -288,10 +280,7 @@ def _axis_names(panel: HeatmapPanel, terminal: Terminal, shape: tuple[int, int],
     For example «position (means of 4) ↓  channel →   », or only «means of 4   ».
     """
     row_name, column_name = panel.axis_names(*shape)
-    if terminal.unicode:
-        names = f"{row_name} ↓  {column_name} →   "
-    else:
-        names = f"{row_name} down, {column_name} right   "
+    names = glyphs_of(terminal).heatmap_axes.format(row_name, column_name)
     if len(names) <= room:
         return names
     return _reduction_notes(panel, shape, room)

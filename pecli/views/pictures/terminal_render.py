@@ -10,7 +10,7 @@ from itertools import zip_longest
 from pecli.views.pictures.panels import Chart, HeatmapPanel, Panel, Picture
 from pecli.views.pictures.terminal_chart import chart_lines
 from pecli.views.pictures.terminal_heatmap import drawn_shape, heatmap_lines, key_line
-from pecli.views.pictures.terminal_text import ascii_text, fitted_text, visible_length
+from pecli.views.pictures.terminal_text import fitted_text, glyphs_of, visible_length
 from pecli.views.screen import Terminal, terminal
 
 MIN_HEATMAP_COLUMNS = 20  #: Columns that a heatmap needs.
@@ -47,9 +47,7 @@ def lines(picture: Picture, terminal: Terminal) -> list[str]:
         first = next(row for row in rows if heatmaps[0] in row.panels)
         shape = drawn_shape(heatmaps[0], first.cell, first.panel_height)
         shown.append(key_line(heatmaps, terminal, shape))
-    if not terminal.unicode:
-        return list(map(ascii_text, shown))
-    return shown
+    return list(map(glyphs_of(terminal).shown, shown))
 
 
 def _rows_of_panels(picture: Picture, terminal: Terminal, room: int) -> list["_Row"]:

@@ -1,13 +1,13 @@
 """Coloured characters, labels and frames in a terminal."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from pecli.views.pictures import palettes
 from pecli.views.pictures.axis_labels import fit_text, typeset
+from pecli.views.pictures.terminal_colours import ColourCode
 from pecli.views.screen import Terminal, printable
 
-ColourCode = int | palettes.Colour  #: One of 256 colours, or red, green and blue.
 INK = 38  #: The escape sequence for the colour of a character.
 PAPER = 48  #: The escape sequence for the colour behind it.
 DEFAULT_PAPER = "\x1b[49m"
@@ -22,6 +22,46 @@ def ascii_text(text: str) -> str:
     return text.translate(_ASCII)
 
 
+class Glyphs(NamedTuple):
+    """The characters with which a terminal draws, apart from letters."""
+
+    frame: tuple[str, str, str]  #: The side, the corner and the rule of a panel's axes.
+    mark: str  #: A marked point of a curve.
+    shades: str  #: From low to high values, if there are no colours.
+    ellipsis: str  #: It stands for the middle of a text that is too long.
+    chart_axes: str  #: The names of a chart's axes, the vertical one first.
+    heatmap_axes: str  #: The names of a heatmap's axes, whose rows are counted downwards.
+    spell: Callable[[str], str]  #: Returns a text, such as a title, in the terminal's characters.
+    shown: Callable[[str], str]  #: Returns a finished line in the terminal's characters.
+
+
+UNICODE = Glyphs(
+    frame=("│", "└", "─"),
+    mark="●",
+    shades=" ░▒▓█",
+    ellipsis="…",
+    chart_axes="{} ↑  {} →",
+    heatmap_axes="{} ↓  {} →   ",
+    spell=typeset,
+    shown=str,
+)
+ASCII = Glyphs(
+    frame=("|", "+", "-"),
+    mark="O",
+    shades=" .:-=+*#%@",
+    ellipsis="...",
+    chart_axes="{} up, {} right",
+    heatmap_axes="{} down, {} right   ",
+    spell=ascii_text,
+    shown=ascii_text,
+)
+
+
+def glyphs_of(terminal: Terminal) -> Glyphs:
+    """Return the characters that a terminal can show."""
+    return UNICODE if terminal.unicode else ASCII
+
+
 def visible_length(text: str) -> int:
     """Return the number of characters that are seen."""
     return len(_ESCAPE.sub("", text))
@@ -29,9 +69,8 @@ def visible_length(text: str) -> int:
 
 def fitted_text(text: str, terminal: Terminal, lines: int = 1) -> list[str]:
     """Return a text in at most `lines` lines of the terminal's width."""
-    if terminal.unicode:
-        return fit_text(printable(typeset(text)), terminal.columns, lines)
-    return fit_text(printable(ascii_text(text)), terminal.columns, lines, "...")
+    glyphs = glyphs_of(terminal)
+    return fit_text(printable(glyphs.spell(text)), terminal.columns, lines, glyphs.ellipsis)
 
 
 def escape(code: ColourCode, ground: int = INK) -> str:
@@ -79,7 +118,7 @@ def framed(
         margin: Columns for the numbers on the left and the axis.
         width: Columns of the panel itself.
     """
-    side, corner, rule = "│└─" if terminal.unicode else "|+-"
+    side, corner, rule = glyphs_of(terminal).frame
     lines = []
     for number, line in enumerate(body):
         label = row_labels.get(number, "")

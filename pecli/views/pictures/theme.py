@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pecli.errors import ParameterError, nearest, quoted
 from pecli.views.pictures import palettes
-
-if TYPE_CHECKING:
-    from matplotlib.colors import Colormap
-    from matplotlib.figure import Figure
+from pecli.views.pictures.matplotlib_types import Colormap, Figure
 
 LETTERS_PER_INCH = 13.0  #: Letters of text of 10 points, on average.
 FONT_POINTS = 10.0

@@ -1,9 +1,10 @@
 """The names of sources in a picture, and its title."""
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from pecli.engine.grouping import grouped
-from pecli.engine.schemes.scheme import Scheme, default_of
+from pecli.engine.schemes.scheme import Scheme, default_of, stated_parameters
 from pecli.errors import ParameterError, counted, number, spelled
 from pecli.views.pictures.plot_sources import PlotSource
 
@@ -54,7 +55,7 @@ def _with_parameters(source: PlotSource) -> PlotSource:
 
     Files and models have names of their own, which stay as they are.
     """
-    if source.scheme is None or source.label != source.kind:
+    if source.label != source.kind:
         return source
     words = [source.label, *_notable_parameters(source.scheme, _NAMED_BESIDE_OTHERS)]
     return source._replace(label=", ".join(_first_words(words)))
@@ -71,13 +72,8 @@ def _differing_parameters(source: PlotSource, alike: Sequence[PlotSource]) -> li
     for name, value in parameters.items():
         if any(other.get(name) != value for other in others):
             words.append(_format_parameter(name, value))
-    if words:
-        return words
-    for other in others:
-        for name in other:
-            if name not in parameters:
-                return [f"no {name}"]
-    return []
+    lacking = [f"no {name}" for name in chain.from_iterable(others) if name not in parameters]
+    return words or lacking[:1]
 
 
 def _numbered(sources: Sequence[PlotSource]) -> list[PlotSource]:
@@ -107,7 +103,7 @@ def title_of(sources: Sequence[PlotSource], shows: str) -> str:
         return sentence(shows)
     (source,) = sources
     words = [source.label]
-    if source.scheme is not None and source.label == source.kind:
+    if source.label == source.kind:
         words += _notable_parameters(source.scheme, _ALWAYS_NAMED)
     return f"{', '.join(_first_words(words))}: {shows}"
 
@@ -130,16 +126,10 @@ def _notable_parameters(scheme: Scheme, always: Sequence[str]) -> list[str]:
     return words
 
 
-def _parameters(scheme: Scheme | None) -> dict[str, object]:
+def _parameters(scheme: Scheme) -> dict[str, object]:
     """Return the parameters for which a label has room: neither None nor lists."""
-    if scheme is None:
-        return {}
-    parameters = scheme.spec()["parameters"]
-    return {name: value for name, value in parameters.items() if _is_short(value)}
-
-
-def _is_short(value: object) -> bool:
-    return value is not None and not isinstance(value, tuple)
+    parameters = stated_parameters(scheme).items()
+    return {name: value for name, value in parameters if not isinstance(value, tuple)}
 
 
 def _format_parameter(name: str, value: object) -> str:

@@ -1,13 +1,12 @@
 """The range of values that a picture shows: the ends of its colours, or of its vertical axis."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from pecli.engine.arguments import two_of
 from pecli.engine.schemes.parameters import Real
 from pecli.errors import ParameterError, quoted, spelled
-from pecli.views.pictures.panels import Chart, Panel, Picture
+from pecli.views.pictures.panels import Panel, Picture
 
 END = Real(help="an end of a range")
 RULE = "it must be two numbers, the smaller first, such as"
@@ -72,29 +71,12 @@ def with_range(picture: Picture, values: ValueRange | None, name: str = "range")
         return picture
     for panel in picture.panels:
         _check_panel(panel, values, name)
-    return replace(picture, panels=_panels_with(picture.panels, values))
+    return replace(picture, panels=[panel.with_ends(*values) for panel in picture.panels])
 
 
 def _check_panel(panel: Panel, values: ValueRange, name: str) -> None:
     shown = f"{spelled(values.low)}:{spelled(values.high)}"
     if panel.polar:
         raise ParameterError(name, shown, "circles show angles", "leave it out")
-    is_log = panel.log_y if isinstance(panel, Chart) else panel.log
-    if is_log and values.low <= 0:
+    if panel.is_logarithmic and values.low <= 0:
         raise ParameterError(name, shown, "on a logarithmic scale it must begin above 0")
-
-
-def _panels_with(panels: Sequence[Panel], values: ValueRange) -> list[Panel]:
-    """Return panels whose colours, or vertical axes, have the ends of `--range`.
-
-    Small panels below others (share < 1) show something else, such as a ratio, and keep theirs.
-    """
-    changed: list[Panel] = []
-    for panel in panels:
-        if panel.share < 1:
-            changed.append(panel)
-        elif isinstance(panel, Chart):
-            changed.append(replace(panel, y_limits=values))
-        else:
-            changed.append(replace(panel, limits=values))
-    return changed

@@ -27,7 +27,13 @@ from pecli.models.encoding import Encoding
 from pecli.models.find import Model, NamedModel, named_model
 from pecli.views import drift, drift_pictures, encodings, file_summary, runtime_results
 from pecli.views.interactive.rope_sliders import slider_settings
-from pecli.views.pictures.plot_sources import PlotSource, of_file, of_model, of_scheme
+from pecli.views.pictures.plot_sources import (
+    UNKNOWN,
+    PlotSource,
+    of_file,
+    of_model,
+    of_scheme,
+)
 from pecli.views.report.draft import Draft, Page
 from pecli.views.report.scaling_prose import scaling_sentences
 from pecli.views.screen import shape
@@ -330,7 +336,7 @@ def _first_rows(source: PlotSource, table: Table) -> PlotSource:
     rows = np.stack([table.read(row, row + 1)[0, :MAX_COLUMNS].copy() for row in range(count)])
     title = f"{table.name}, {shape(table.shape)} {table.dtype}"
     # A table over a grid is drawn as maps, which need all its rows, unless its scheme is unknown.
-    scheme = None if "patch" in source.picture_kinds else source.scheme
+    scheme = UNKNOWN if "patch" in source.picture_kinds else source.scheme
     return PlotSource(title, (table_of(table.name, rows),), scheme)
 
 

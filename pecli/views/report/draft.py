@@ -23,7 +23,7 @@ from pecli.views.pictures.figure import render
 from pecli.views.pictures.figure_files import svg
 from pecli.views.pictures.figure_size import Inches
 from pecli.views.pictures.mistakes import comparison_picture
-from pecli.views.pictures.panels import Chart, Panel, Picture
+from pecli.views.pictures.panels import Panel, Picture
 from pecli.views.pictures.plot_sources import PlotRequest, PlotSource
 from pecli.views.pictures.titles import labelled
 from pecli.views.screen import size
@@ -244,7 +244,7 @@ def _panel_groups(picture: Picture) -> list[list[Panel]]:
     """Return the panels one by one; a chart that continues another stays below it."""
     groups: list[list[Panel]] = []
     for panel in picture.panels:
-        if isinstance(panel, Chart) and panel.continues:
+        if panel.continues:
             groups[-1].append(panel)
         else:
             groups.append([panel])

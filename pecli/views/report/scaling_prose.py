@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pecli.errors import number
+from pecli.errors import number, spanned
 from pecli.views.pictures.kinds.contexts import NamedLength, contexts_of
 from pecli.views.pictures.kinds.frequencies import scaled_rope
 from pecli.views.pictures.kinds.wavelengths import (
@@ -16,6 +16,13 @@ from pecli.views.pictures.kinds.wavelengths import (
     waves_of,
 )
 from pecli.views.pictures.plot_sources import PlotSource
+
+_REASONS = {
+    Treatment.KEPT: ", as they turn over {fast} times within the training",
+    Treatment.BLENDED: "",
+    Treatment.STRETCHED: ", as they turn {slow}",
+}
+"""The reasons why a scaling keeps pairs or stretches them, by their turns within the training."""
 
 
 def scaling_sentences(source: PlotSource) -> str:
@@ -63,14 +70,9 @@ def _range_words(pairs: PairRange, limits: TurnLimits | None) -> str:
         pairs: Neighbouring pairs that a scaling treats alike.
         limits: The turns by which the scaling chooses them; None if it does not.
     """
-    if pairs.first == pairs.last:
-        words = f"pair {pairs.first} is"
-    else:
-        words = f"pairs {pairs.first}–{pairs.last} are"
-    words += f" {pairs.label}"
-    if limits is None or pairs.treatment is Treatment.BLENDED:
+    verb = "is" if pairs.first == pairs.last else "are"
+    words = f"{spanned('pair', pairs.first, pairs.last)} {verb} {pairs.label}"
+    if limits is None:
         return words
-    if pairs.treatment is Treatment.KEPT:
-        return f"{words}, as they turn over {number(limits.fast)} times within the training"
-    turns = "less than once" if limits.slow == 1 else f"under {number(limits.slow)} times"
-    return f"{words}, as they turn {turns}"
+    slow = "less than once" if limits.slow == 1 else f"under {number(limits.slow)} times"
+    return words + _REASONS[pairs.treatment].format(fast=number(limits.fast), slow=slow)

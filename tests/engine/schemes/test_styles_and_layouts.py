@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.engine.schemes.axis_blocks import AxisBlock
+from pecli.engine.schemes.axis_blocks import STILL, AxisBlock
 from pecli.engine.schemes.grid_styles import ROTARY
 from pecli.engine.schemes.rope import Rope, as_read
 from pecli.engine.schemes.sinusoidal import Sinusoidal
@@ -45,7 +45,7 @@ def test_ltx_mixes_axes_after_pairs_of_angle_zero() -> None:
     of three axes. A denominator of −1 makes frequencies that grow, base^0 and base^1.
     """
     first, *mixed = ROTARY["ltx"].blocks(14)
-    assert first == AxisBlock(0, 2, first.denominator, progression="still")
+    assert first == AxisBlock(0, 2, first.denominator, progression=STILL)
     assert [block.axis for block in mixed] == [0, 1, 2, 0, 1, 2]
     assert [block.start for block in mixed] == [0, 0, 0, 1, 1, 1]
     assert {block.denominator for block in mixed} == {-1}

@@ -54,7 +54,7 @@ def test_a_table_on_a_grid_has_the_size_that_its_model_declares(
 ) -> None:
     """By the published configs of SD3 medium and CogVideoX-2B."""
     (subject,) = of_model(pecli.load_model(name), "m")
-    assert subject.scheme is not None
+    assert subject.is_known
     assert subject.scheme.spec()["parameters"]["grid"] == grid
 
 

@@ -20,7 +20,7 @@ from pecli.views.pictures.kinds.similarity import PATCH, SIMILARITY
 from pecli.views.pictures.kinds.slopes import SLOPES
 from pecli.views.pictures.kinds.wavelengths import WAVELENGTHS
 from pecli.views.pictures.panels import Picture
-from pecli.views.pictures.plot_sources import PlotRequest, PlotSource
+from pecli.views.pictures.plot_sources import PlotRequest, PlotSource, values_of
 from pecli.views.pictures.titles import title_of
 
 KINDS: dict[str, PictureKind] = {
@@ -36,9 +36,7 @@ def default_kind(sources: Sequence[PlotSource]) -> str:
     A vector of slopes has no rows and columns. Buckets of relative positions depend on the distance
     only, unless the distance has two axes, on a grid.
     """
-    values = set()
-    for source in sources:
-        values |= source.values
+    values = values_of(sources)
     if values == {"slope"}:
         return "slopes"
     has_grid = any(is_on_grid(source.scheme) for source in sources)
@@ -105,10 +103,10 @@ def check(kind: str, sources: Sequence[PlotSource] = ()) -> None:
 def _does_not_fit(kind: str, source: PlotSource) -> ParameterError:
     """Return the error for a kind of picture that does not fit a source; it names those that do."""
     name = source.kind
-    if source.scheme is None:
-        name = "a file without a pecli spec, which pecli identify does not know,"
     fitting = ", ".join(other for other in KINDS if other in source.picture_kinds)
     advice = f"take one of {fitting}"
-    if kind == "patch" and source.scheme is None:
-        advice = f"add --grid HxW (and --keep N), or {advice}"
+    if not source.is_known:
+        name = "a file without a pecli spec, which pecli identify does not know,"
+        if kind == "patch":
+            advice = f"add --grid HxW (and --keep N), or {advice}"
     return ParameterError("kind", kind, f"{name} has no such picture", advice)

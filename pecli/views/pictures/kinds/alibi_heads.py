@@ -52,7 +52,7 @@ def slopes_of(source: PlotSource) -> Floats:
 
 
 @singledispatch
-def _keys(scheme: Scheme | None) -> int:
+def _keys(scheme: Scheme) -> int:
     return DEFAULT_KEYS
 
 

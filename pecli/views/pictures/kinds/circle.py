@@ -23,7 +23,6 @@ def circle(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
     if len(sources) > 1:
         raise ParameterError("kind", "circle", "it shows one scheme", "draw them apart")
     (source,) = sources
-    assert source.scheme is not None
     frequencies = angular_frequencies(source)
     length = source.scheme.tensors()[0].rows
     positions = source.first + np.linspace(0, length - 1, min(length, MAX_POSITIONS))

@@ -23,8 +23,6 @@ def contexts_of(source: PlotSource) -> list[NamedLength]:
     They are the context that its model was trained on, the one that a scaling extends it to, and
     the sliding window, unless it is as long as one of these.
     """
-    if source.scheme is None:
-        return []
     contexts: dict[float, NamedLength] = {}
     if source.window:
         window = float(source.window)
@@ -47,7 +45,7 @@ def _(scheme: Rope, model_context: int | None) -> list[NamedLength]:
     Llama 3.1 has 8,192 and 131,072. If the model does not declare the longer one, it is the factor
     times the original.
     """
-    trained = scheme.original_max_position_embeddings or scheme.max_position_embeddings
+    trained = trained_length(scheme)
     if trained is None:  # A rope without a scaling has neither.
         return [_only_context(scheme, model_context)]
     contexts = [NamedLength(float(trained), "trained on")]
@@ -58,6 +56,11 @@ def _(scheme: Rope, model_context: int | None) -> list[NamedLength]:
         label = f"{scheme.factor:g} times the original,"
         contexts.append(NamedLength(float(trained * scheme.factor), label))
     return contexts
+
+
+def trained_length(rope: Rope) -> int | None:
+    """Return the context that a model was trained on; None if its scaling does not state one."""
+    return rope.original_max_position_embeddings or rope.max_position_embeddings
 
 
 def _only_context(scheme: Scheme, model_context: int | None) -> NamedLength:

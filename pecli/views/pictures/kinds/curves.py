@@ -15,7 +15,7 @@ from pecli.views.pictures.kinds.alibi_heads import heads_note, heads_of
 from pecli.views.pictures.kinds.frequencies import angular_frequencies, informative_pairs
 from pecli.views.pictures.kinds.kind import PictureKind
 from pecli.views.pictures.panels import Chart, Curve, Picture
-from pecli.views.pictures.plot_sources import PlotRequest, PlotSource, are_biases
+from pecli.views.pictures.plot_sources import PlotRequest, PlotSource, are_biases, values_of
 from pecli.views.pictures.titles import count_positions, names_of
 
 MAX_POSITIONS = 1 << 20  #: Positions of a curve; more would look like a band.
@@ -60,10 +60,7 @@ def _biases(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
 
 
 def _are_buckets(sources: Sequence[PlotSource]) -> bool:
-    values = set()
-    for source in sources:
-        values |= source.values
-    return values == {"bucket"}
+    return values_of(sources) == {"bucket"}
 
 
 def _bucket_steps(sources: Sequence[PlotSource]) -> Picture:

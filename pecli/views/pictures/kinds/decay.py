@@ -103,7 +103,6 @@ def _rotary_scores(sources: Sequence[PlotSource]) -> Picture:
 
 def _decay_curves(source: PlotSource, label: str) -> _DecayCurves:
     """Compute the scores of a rotary source for all distances within its table."""
-    assert source.scheme is not None
     rope = scaled_rope(source)
     factor = 1.0 if rope is None else rope.attention_factor_value()
     frequencies = angular_frequencies(source)

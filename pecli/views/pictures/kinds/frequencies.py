@@ -17,7 +17,6 @@ TURNS_TOLERANCE = 1.6  #: Pairs faster than the fastest wanted by this factor wo
 
 def angular_frequencies(source: PlotSource) -> Floats:
     """Return the radians per position of each pair."""
-    assert source.scheme is not None
     return np.array(source.scheme.angular_frequencies(), np.float64)
 
 
@@ -27,7 +26,7 @@ def scaled_rope(source: PlotSource) -> Rope | None:
 
 
 @singledispatch
-def _scaled_rope(scheme: Scheme | None) -> Rope | None:
+def _scaled_rope(scheme: Scheme) -> Rope | None:
     return None
 
 

@@ -37,7 +37,7 @@ def section_note(source: PlotSource) -> str:
 
 
 @singledispatch
-def _section_axes(scheme: Scheme | None) -> list[int]:
+def _section_axes(scheme: Scheme) -> list[int]:
     """Return the axis of each pair; empty without sections."""
     return []
 

@@ -19,8 +19,9 @@ from pecli.engine.scalings.llama3 import Llama3
 from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.scalings.yarn import Yarn
 from pecli.engine.schemes.rope import Rope
-from pecli.errors import number
-from pecli.views.pictures.kinds.contexts import contexts_of
+from pecli.engine.schemes.scheme import Scheme
+from pecli.errors import number, spanned
+from pecli.views.pictures.kinds.contexts import contexts_of, trained_length
 from pecli.views.pictures.kinds.frequencies import angular_frequencies, scaled_rope
 from pecli.views.pictures.kinds.kind import PictureKind
 from pecli.views.pictures.kinds.mrope_sections import section_bands, section_note
@@ -44,6 +45,7 @@ class Wave(NamedTuple):
     source: PlotSource
     read_at: str  #: The length at which it is read; empty if the scaling does not depend on it.
     lengths: Floats  #: The wavelength of each pair.
+    unscaled: Floats  #: The wavelengths without the scaling.
     stretch: Floats  #: The factor by which the scaling stretched each of them.
 
     @property
@@ -100,7 +102,8 @@ def _wave(source: PlotSource, read_at: str) -> Wave:
     lengths = 2 * math.pi / angular_frequencies(source)
     rope = scaled_rope(source)
     unscaled = lengths if rope is None else unscaled_wavelengths(rope)
-    return Wave(source, read_at, lengths, np.round(lengths / unscaled, STRETCH_DIGITS))
+    stretch = np.round(lengths / unscaled, STRETCH_DIGITS)
+    return Wave(source, read_at, lengths, unscaled, stretch)
 
 
 def _lengths_that_matter(rope: Rope, context: int | None) -> dict[int, str]:
@@ -109,19 +112,15 @@ def _lengths_that_matter(rope: Rope, context: int | None) -> dict[int, str]:
     A dynamic scaling changes with the length, so that both ends of its range are drawn: «up to
     4,096» and «at length 16,384».
     """
-    trained_length = (
-        rope.original_max_position_embeddings
-        or rope.max_position_embeddings
-        or rope.effective_length
-    )
+    trained = trained_length(rope) or rope.effective_length
     if rope.long_factor is not None:  # LongRoPE switches its factors one position beyond.
         return {
-            trained_length: f"short factors, up to {trained_length:,}",
-            trained_length + 1: f"long factors, beyond {trained_length:,}",
+            trained: f"short factors, up to {trained:,}",
+            trained + 1: f"long factors, beyond {trained:,}",
         }
-    declared_length = context or rope.max_position_embeddings or 0
-    longest = max(declared_length, rope.effective_length, trained_length)
-    return {trained_length: f"up to {trained_length:,}", longest: f"at length {longest:,}"}
+    declared = context or rope.max_position_embeddings or 0
+    longest = max(declared, rope.effective_length, trained)
+    return {trained: f"up to {trained:,}", longest: f"at length {longest:,}"}
 
 
 def unscaled_wavelengths(rope: Rope) -> Floats:
@@ -143,11 +142,11 @@ def _charts_of_one(source: PlotSource, waves: Sequence[Wave]) -> _Charts:
     notes = [sentence(_scaling_note(wave.source)) for wave in waves]
     notes.append(section_note(source))
     levels = _context_levels(source)
-    rope = scaled_rope(source)
-    if rope is not None and any(wave.is_scaled for wave in waves):
+    if any(wave.is_scaled for wave in waves):
         ranges = scaled_ranges(waves)
-        notes.append(sentence("; ".join(_range_note(rope, pairs) for pairs in ranges)))
-        return _Charts(_scaled_charts(waves, rope, levels, ranges), notes)
+        limits = _turn_limits_of(source.scheme)
+        notes.append(sentence("; ".join(_range_note(limits, pairs) for pairs in ranges)))
+        return _Charts(_scaled_charts(waves, levels, ranges), notes)
     curves = [_context_curve(wave, "") for wave in waves]
     chart = _length_chart(curves, "pair")
     chart = replace(chart, levels=levels, bands=section_bands(source))
@@ -155,7 +154,7 @@ def _charts_of_one(source: PlotSource, waves: Sequence[Wave]) -> _Charts:
 
 
 def _scaled_charts(
-    waves: Sequence[Wave], rope: Rope, levels: Sequence[Level], ranges: Sequence["PairRange"]
+    waves: Sequence[Wave], levels: Sequence[Level], ranges: Sequence["PairRange"]
 ) -> list[Chart]:
     """Return a chart of scaled wavelengths, and one of the factors by which they are stretched.
 
@@ -164,12 +163,11 @@ def _scaled_charts(
 
     Args:
         waves: The curves of one model.
-        rope: Its scheme, which has the wavelengths without the scaling.
         levels: The contexts of the model.
         ranges: The pairs that the scaling treats alike.
     """
     curves = [_context_curve(wave, "scaled") for wave in waves]
-    unscaled = Curve("unscaled", waves[0].pair_numbers, unscaled_wavelengths(rope), reference=True)
+    unscaled = Curve("unscaled", waves[0].pair_numbers, waves[0].unscaled, reference=True)
     bands = _range_bands(ranges)
     lengths = _length_chart([*curves, unscaled], "pair")
     stretches = _stretch_chart([_stretch_curve(wave, wave.pair_numbers) for wave in waves], "pair")
@@ -341,18 +339,21 @@ def pair_ranges(stretch: Floats) -> list[PairRange]:
     return ranges
 
 
-def _range_note(rope: Rope, pairs: PairRange) -> str:
+_TURNS_OF_RANGE = {
+    Treatment.KEPT: " (over {fast} turns)",
+    Treatment.BLENDED: "",
+    Treatment.STRETCHED: " (under {slow})",
+}
+"""The limits of a range in turns within the trained context, in words."""
+
+
+def _range_note(limits: "TurnLimits | None", pairs: PairRange) -> str:
     """Return a range by its pairs and by the turns that limit it: «kept: pairs 0–17 (over 32 turns)»."""
-    if pairs.first == pairs.last:
-        note = f"{pairs.label}: pair {pairs.first}"
-    else:
-        note = f"{pairs.label}: pairs {pairs.first}–{pairs.last}"
-    limits = turn_limits(rope.defined_scaling)
-    if limits is None or pairs.treatment is Treatment.BLENDED:
+    note = f"{pairs.label}: {spanned('pair', pairs.first, pairs.last)}"
+    if limits is None:
         return note
-    if pairs.treatment is Treatment.KEPT:
-        return f"{note} (over {number(limits.fast)} turns)"
-    return f"{note} (under {number(limits.slow)})"
+    turns = _TURNS_OF_RANGE[pairs.treatment]
+    return note + turns.format(fast=number(limits.fast), slow=number(limits.slow))
 
 
 class TurnLimits(NamedTuple):
@@ -376,6 +377,17 @@ def _(scaling: Yarn) -> TurnLimits | None:
 @turn_limits.register
 def _(scaling: Llama3) -> TurnLimits | None:
     return TurnLimits(scaling.high_freq_factor, scaling.low_freq_factor)
+
+
+@singledispatch
+def _turn_limits_of(scheme: Scheme) -> TurnLimits | None:
+    """Return the limits of a scheme's scaling; only RoPE has a scaling."""
+    return None
+
+
+@_turn_limits_of.register
+def _(scheme: Rope) -> TurnLimits | None:
+    return turn_limits(scheme.defined_scaling)
 
 
 def _contexts_in_words(source: PlotSource) -> str:

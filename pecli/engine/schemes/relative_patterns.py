@@ -1,0 +1,255 @@
+"""Patterns of relative positions: the integer of every query and key.
+
+T5 (Raffel et al., 2020) and DeBERTa (He et al., 2021) put distances into buckets that grow with the
+logarithm. Buckets are decided in integers, so that they depend on no library. Swin (Liu et al.,
+2021) numbers all offsets of a window.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from bisect import bisect_left
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from pecli.engine.arrays import Indices
+from pecli.errors import ParameterError, spelled
+
+MAX_LENGTH = 1 << 20
+"""Queries and keys of the largest matrix."""
+_LOG_ERROR = 1e-9
+"""Relative error of quotients of logarithms, with much to spare: what is nearer is decided in integers."""
+
+
+def t5_buckets(count: int, buckets: int, max_distance: int) -> Indices:
+    """Return T5's buckets of the distances 0 … count − 1, of one sign.
+
+    Half of the buckets, called exact, hold one distance each. Of the others, bucket n begins at the
+    first distance with ln(distance/exact) / ln(max_distance/exact) ≥ n / steps. In integers that is
+    distance^steps ≥ max_distance^n · exact^(steps − n).
+
+    With 16 buckets, 8 are exact. Bucket 9 is the next one after the first of the others, n = 1: it
+    begins at 12, as 12^8 ≥ 128 · 8^7 and 11^8 is less.
+
+    >>> t5_buckets(20, 16, 128).tolist()
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 8, 8, 8, 9, 9, 9, 9, 10, 10, 10, 10]
+    """
+    exact = buckets // 2
+    steps = buckets - exact
+    # The first distance of bucket 1, of bucket 2, …
+    starts = [*range(1, min(exact + 1, count + 1))]
+    for step in range(1, steps):
+        limit = max_distance**step * exact ** (steps - step)
+        starts.append(bisect_left(range(count), limit, key=lambda distance: distance**steps))
+    return np.searchsorted(starts, np.arange(count), side="right")
+
+
+def deberta_buckets(count: int, buckets: int, max_distance: int) -> Indices:
+    """Return DeBERTa's buckets of the distances 0 … count − 1, of one sign.
+
+    Distances up to the middle, half of the buckets, have one bucket each. Of the others, bucket n
+    ends at the last distance with ln(distance/middle) / ln((max_distance − 1)/middle) ≤ n / (middle
+    − 1). Where logarithms leave that open, it is decided in integers, as for T5.
+
+    >>> deberta_buckets(20, 8, 16).tolist()
+    [0, 1, 2, 3, 4, 5, 5, 6, 6, 6, 7, 7, 7, 7, 7, 7, 8, 8, 8, 8]
+    """
+    middle = buckets // 2
+    last_distance = max_distance - 1
+    distances = np.arange(count)
+    logs = np.log(np.maximum(distances, 1) / middle)
+    steps = logs / math.log(last_distance / middle) * (middle - 1)
+    nearest_steps = np.rint(steps)
+    is_open = np.abs(steps - nearest_steps) <= _LOG_ERROR * np.maximum(1.0, np.abs(steps))
+    rounded_up = np.ceil(steps)
+    for distance in np.flatnonzero(is_open & (distances > middle)).tolist():
+        step = int(nearest_steps[distance])
+        is_beyond = _is_beyond_step(distance, step, middle, last_distance)
+        rounded_up[distance] = step + is_beyond
+    return np.where(distances <= middle, distances, middle + rounded_up).astype(np.intp)
+
+
+def _is_beyond_step(distance: int, step: int, middle: int, last_distance: int) -> bool:
+    """Return True if ln(distance/middle) / ln(last_distance/middle) > step / (middle − 1)."""
+    steps = middle - 1
+    # Both sides without logarithms: (distance/middle)^steps > (last_distance/middle)^step.
+    left: int = distance**steps * middle**step
+    right: int = last_distance**step * middle**steps
+    return left > right
+
+
+class RelativePattern(ABC):
+    """The integers of a matrix of queries and keys."""
+
+    makes_bias: ClassVar[bool] = True
+    """False if a model has no learned number for each integer."""
+
+    @property
+    @abstractmethod
+    def length(self) -> int:
+        """Return the number of queries and keys."""
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """Return how many different integers there are."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise ParameterError for parameters that do not fit each other."""
+
+    @abstractmethod
+    def rows(self, queries: Indices) -> Indices:
+        """Return the integers of these queries and all keys."""
+
+
+@dataclass(frozen=True)
+class Buckets(RelativePattern):
+    """Buckets of distances, which grow with the logarithm of the distance.
+
+    Attributes:
+        seq_len: queries and keys.
+        buckets: the number of buckets.
+        max_distance: distances from here on share the last bucket.
+    """
+
+    seq_len: int
+    buckets: int
+    max_distance: int
+
+    @property
+    def length(self) -> int:
+        return self.seq_len
+
+    @property
+    def count(self) -> int:
+        return self.buckets
+
+    @property
+    @abstractmethod
+    def exact(self) -> int:
+        """Return how many distances of one sign have a bucket for themselves."""
+
+    @property
+    def least_distance(self) -> int:
+        """Return the distance that max_distance must exceed."""
+        return self.exact
+
+    def check(self) -> None:
+        """Raise ParameterError unless some distances are left for the logarithmic buckets.
+
+        T5 with 32 buckets for both directions has 16 for each; the distances 0 to 7 have one each,
+        and larger ones share the other 8 by their logarithm.
+        """
+        if self.max_distance <= self.least_distance:
+            rule = (
+                f"it must be more than the {self.exact} distances "
+                f"that {self.buckets} buckets tell apart"
+            )
+            raise ParameterError("max_distance", spelled(self.max_distance), rule)
+
+    @abstractmethod
+    def before(self) -> Indices:
+        """Return the integers of keys 0, 1, … positions before their query."""
+
+    @abstractmethod
+    def after(self, before: Indices) -> Indices:
+        """Return the integers of keys 0, 1, … positions after their query."""
+
+    @cached_property
+    def _by_distance(self) -> Indices:
+        """Return the integers of keys L − 1 before, …, L − 1 after their query: (2L − 1,)."""
+        before = self.before()
+        # Both begin with the distance 0, which is there once.
+        return np.concatenate([before[::-1], self.after(before)[1:]])
+
+    def rows(self, queries: Indices) -> Indices:
+        # The matrix is Toeplitz: every row is a window on one vector.
+        windows = np.lib.stride_tricks.sliding_window_view(self._by_distance, self.length)
+        return windows[::-1][queries]
+
+
+class T5Encoder(Buckets):
+    """T5's buckets in both directions: keys after the query have the second half of them."""
+
+    @property
+    def _one_sign(self) -> int:
+        return self.buckets // 2
+
+    @property
+    def exact(self) -> int:
+        return self._one_sign // 2
+
+    def before(self) -> Indices:
+        return t5_buckets(self.length, self._one_sign, self.max_distance)
+
+    def after(self, before: Indices) -> Indices:
+        return before + self._one_sign
+
+
+class T5Decoder(T5Encoder):
+    """T5's buckets of the past: all keys after the query share bucket 0."""
+
+    @property
+    def _one_sign(self) -> int:
+        return self.buckets
+
+    def after(self, before: Indices) -> Indices:
+        return np.zeros_like(before)
+
+
+class Deberta(Buckets):
+    """DeBERTa's buckets: keys after the query have negative integers."""
+
+    makes_bias = False
+
+    @property
+    def exact(self) -> int:
+        return self.buckets // 2
+
+    @property
+    def least_distance(self) -> int:
+        return self.exact + 1  # DeBERTa takes the logarithm of (max_distance − 1) / exact.
+
+    def before(self) -> Indices:
+        return deberta_buckets(self.length, self.buckets, self.max_distance)
+
+    def after(self, before: Indices) -> Indices:
+        return -before
+
+
+@dataclass(frozen=True)
+class Window(RelativePattern):
+    """Swin's numbers of the offsets between the points of a window.
+
+    In a window of 2 × 2, the offsets (−1, −1), (−1, 0), …, (1, 1) have the numbers 0, 1, …, 8.
+    """
+
+    grid: tuple[int, ...]
+
+    @property
+    def length(self) -> int:
+        return math.prod(self.grid)
+
+    @property
+    def count(self) -> int:
+        height, width = self.grid
+        return (2 * height - 1) * (2 * width - 1)
+
+    def check(self) -> None:
+        """Raise ParameterError for a window of three axes, or too large for an index of its points."""
+        is_window = len(self.grid) == 2 and self.length <= MAX_LENGTH
+        if not is_window:
+            rule = f"a window has rows and columns, and at most {MAX_LENGTH:,} points"
+            raise ParameterError("grid", spelled(self.grid), rule)
+
+    def rows(self, queries: Indices) -> Indices:
+        height, width = self.grid
+        keys = np.arange(self.length)
+        queries = queries[:, None]
+        down = queries // width - keys // width  # −(height − 1) … height − 1
+        across = queries % width - keys % width  # −(width − 1) … width − 1
+        offsets_across = 2 * width - 1
+        return (down + height - 1) * offsets_across + across + width - 1
