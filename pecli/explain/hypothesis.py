@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
-from typing import ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -63,6 +63,9 @@ another mistake.
 
 T = TypeVar("T")
 
+Needs = tuple[Callable[[Any], bool], ...]
+"""Conditions that all have to hold, of a computation, a scheme or a case."""
+
 
 class Stage(IntEnum):
     """The order in which the steps of a computation are taken: later ones work on the results of earlier
@@ -103,20 +106,57 @@ class Mistake(ABC):
     weight: ClassVar[float] = 1.0
     """Cost without the fitted numbers: the more unusual a mistake, the more it has to explain."""
 
+    computation_type: ClassVar[type[Any]] = Computation
+    """The kind of computation that can have it."""
+    computation_needs: ClassVar[Needs] = ()
+    """Conditions on such a computation: exchanged columns need a table, a vector has none."""
+    scheme_needs: ClassVar[Needs] = ()
+    """Conditions on the scheme: slopes of another shard need a scheme of a shard."""
+    data_needs: ClassVar[Needs] = ()
+    """Conditions on the data, without which its numbers cannot be measured."""
+    is_found_last: ClassVar[bool] = False
+    """True if it is never supposed before another mistake is measured."""
+
     @abstractmethod
     def plant(self, computation: Computation) -> Computation:
         """Return a computation with this mistake in it."""
 
     @classmethod
-    @abstractmethod
+    def is_possible(cls, computation: Computation, scheme: Scheme) -> bool:
+        """Return True if a computation has what this is a mistake of."""
+        if not isinstance(computation, cls.computation_type):
+            return False
+        fits_computation = all(need(computation) for need in cls.computation_needs)
+        return fits_computation and all(need(scheme) for need in cls.scheme_needs)
+
+    @classmethod
     def proposals(cls, case: "Case") -> Iterator[Self]:
-        """Yield the instances worth testing, with numbers taken from the measurements."""
+        """Yield the instances worth testing, with numbers taken from the measurements.
+
+        Nothing is yielded if the mistake is not possible, or if the data do not show its numbers.
+        """
+        is_possible = cls.is_possible(case.computation, case.scheme)
+        if is_possible and all(need(case) for need in cls.data_needs):
+            yield from cls.proposals_for_case(case)
+
+    @classmethod
+    def proposals_for_case(cls, case: "Case") -> Iterator[Self]:
+        """Yield the proposals for a case that has all that the mistake needs; by default the
+        typical instances, which need no measurement.
+        """
+        yield from cls.examples_for(case.computation, case.scheme)
 
     @classmethod
     def suppositions(cls, case: "Case") -> Iterator[Self]:
         """Yield the instances that may be one of several mistakes, so that others are measured in
         what is left.
         """
+        if not cls.is_found_last and cls.is_possible(case.computation, case.scheme):
+            yield from cls.suppositions_for_case(case)
+
+    @classmethod
+    def suppositions_for_case(cls, case: "Case") -> Iterator[Self]:
+        """Yield the suppositions for a case in which the mistake is possible."""
         yield from cls.proposals(case)
 
     @classmethod
@@ -127,6 +167,12 @@ class Mistake(ABC):
             computation: The right computation, in which they can be planted.
             scheme: The scheme whose tensors it makes.
         """
+        if cls.is_possible(computation, scheme):
+            yield from cls.examples_for(computation, scheme)
+
+    @classmethod
+    def examples_for(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
+        """Yield typical instances for a computation in which the mistake is possible."""
         yield from ()
 
     @abstractmethod
@@ -321,38 +367,35 @@ class Case:
         )
 
     @cached_property
-    def can_judge_frequencies(self) -> bool:
-        """True if the measured frequencies show whether the supposed ones are right.
+    def _judging_frequencies(self) -> MeasuredFrequencies | None:
+        """The measured frequencies, if they show whether the supposed ones are right; else None.
 
         They do not if elements may hold anything, if phases are supposed to be rounded, or if values
         were cut off: all values are then off to one side, by which frequencies seem to move.
         """
-        if self.measured_frequencies is None:
-            return False
-        waves = self.waves
-        assert waves is not None  # Nothing else has frequencies.
-        is_cut_off = isinstance(waves.storage, TruncatedStorage)
-        return waves.damaged is None and waves.arithmetic.turns_evenly and not is_cut_off
+        computation = self.computation
+        is_cut_off = isinstance(computation.storage, TruncatedStorage)
+        is_damaged = computation.damaged is not None
+        if is_damaged or is_cut_off or not computation.arithmetic.turns_evenly:
+            return None
+        return self.measured_frequencies
+
+    def may_have(self, frequencies: Floats) -> bool:
+        """Return True if the data may have some frequencies: these are as measured, or the measured
+        ones show nothing.
+        """
+        measured = self._judging_frequencies
+        return measured is None or measured.agree_with(frequencies)
 
     @cached_property
-    def frequencies_are_confirmed(self) -> bool:
-        """True if the computation has the frequencies that were measured."""
-        if not self.can_judge_frequencies:
-            return False
-        assert self.waves is not None  # Nothing else has frequencies.
-        return self.agrees_with(self.waves.frequencies)
-
-    @property
     def frequencies_are_refuted(self) -> bool:
         """True if the computation has other frequencies than those that were measured."""
-        return self.can_judge_frequencies and not self.frequencies_are_confirmed
+        return self.waves is not None and not self.may_have(self.waves.frequencies)
 
-    def agrees_with(self, frequencies: Floats) -> bool:
-        """Return True if the data may have some frequencies: these are as measured, or none could be
-        measured.
-        """
-        measured = self.measured_frequencies
-        return measured is None or measured.agree_with(frequencies)
+    @property
+    def frequencies_are_confirmed(self) -> bool:
+        """True if the computation has the frequencies that were measured."""
+        return self._judging_frequencies is not None and not self.frequencies_are_refuted
 
     @property
     def has_other_frequencies(self) -> bool:
@@ -363,8 +406,25 @@ class Case:
         """
         if not self.frequencies_are_refuted:
             return False
+        return self.frequencies.are_clean and bool(self.frequencies.known.any())
+
+    @property
+    def frequencies(self) -> MeasuredFrequencies:
+        """The measured frequencies, for mistakes that need data which show them."""
         assert self.measured_frequencies is not None
-        return self.measured_frequencies.are_clean and bool(self.measured_frequencies.known.any())
+        return self.measured_frequencies
+
+    @property
+    def phasors(self) -> Complex:
+        """The measured phasors, for mistakes that need both cosines and sines."""
+        assert self.measured_phasors is not None
+        return self.measured_phasors
+
+    @property
+    def positions(self) -> Floats:
+        """The measured positions, for mistakes that need rows which are at some."""
+        assert self.measured_positions is not None
+        return self.measured_positions
 
     @cached_property
     def measured_positions(self) -> Floats | None:
@@ -425,18 +485,14 @@ class Case:
         computation = self.computation
         with np.errstate(all="ignore"):
             predicted = computation.rendered(rows)
-            centres = data
-            if computation.storage is not None:
-                # A number that was cut off, not rounded, is at the end of its interval:
-                # with one decimal, 0.30 to 0.40 are stored as 0.3, and their centre is 0.35.
-                centres = computation.storage.middle(data)
+            # A number that was cut off, not rounded, is at the end of its interval:
+            # with one decimal, 0.30 to 0.40 are stored as 0.3, and their centre is 0.35.
+            centres = computation.storage.middle(data)
             # Masks are infinite in both, and their difference would be NaN.
             residual = np.where(data == predicted, 0.0, centres - predicted)
             # A comparison with NaN is False, so that «not allowed» includes NaN and «>» would not.
             is_wrong = ~(np.abs(residual) <= self._allowed_residual(data, rows))
-        if computation.damaged is not None:
-            is_wrong &= ~computation.damaged[rows]
-        return Errors(residual, is_wrong)
+        return Errors(residual, is_wrong & ~computation.damage_in(rows))
 
     def _allowed_residual(self, data: Floats, rows: Indices) -> Floats:
         """Return how far each element may be from the predicted one: the sum of independent causes.
@@ -447,10 +503,8 @@ class Case:
         - half a unit of the supposed storage, such as 0.05 for one decimal.
         """
         rounding = half_ulp(data, self.observations.dtype)
-        allowed = self.tolerance + rounding + self.computation.bound(rows)
-        if self.computation.storage is not None:
-            allowed = allowed + self.computation.storage.half_unit(data)
-        return allowed
+        storing = self.computation.storage.half_unit(data)
+        return self.tolerance + rounding + self.computation.bound(rows) + storing
 
     def remainders(self, rows: Indices) -> Floats:
         """Return the sizes of the differences that the supposed mistakes leave unexplained in some rows.
@@ -477,16 +531,10 @@ class Case:
         file of four decimals is compared with 0.3 as stored, too: the smaller difference counts.
         """
         dtype = self.observations.held_dtype
-        storage = self.computation.storage
-        if storage is None:
-            stored = rounded_to(predicted, dtype)
-        else:
-            stored = storage.rounded(predicted)
+        stored = rounded_to(self.computation.storage.rounded(predicted), dtype)
         differences = np.abs(data - predicted)
         is_rounded = differences <= half_ulp(data, dtype) + self.computation.float64_error
-        is_explained = (data == predicted) | is_rounded
-        if self.computation.damaged is not None:
-            is_explained |= self.computation.damaged[rows]
+        is_explained = (data == predicted) | is_rounded | self.computation.damage_in(rows)
         return np.where(is_explained, 0.0, np.fmin(np.abs(data - stored), differences))
 
     @property
@@ -772,9 +820,9 @@ def _has_evidence(case: Case) -> bool:
         return True
     fitted_numbers = sum(len(mistake.numbers) for mistake in mistakes)
     values = case.observations.sample
-    if case.computation.damaged is not None:
-        damaged = case.computation.damaged[case.observations.sampled_rows]
-        values = values[~damaged[:, : values.shape[1]]]
+    damaged = case.computation.damage_in(case.observations.sampled_rows)
+    # Of rotated queries, the sample has only the columns of the first few heads.
+    values = values[~np.broadcast_to(damaged[:, : values.shape[1]], values.shape)]
     return len(np.unique(values)) > max(MIN_VALUES, VALUES_PER_NUMBER * fitted_numbers)
 
 

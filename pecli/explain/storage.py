@@ -98,6 +98,20 @@ class Storage(ABC):
 
 
 @dataclass(frozen=True)
+class Unrounded(Storage):
+    """Numbers as they were computed, which nothing rounded."""
+
+    def rounded(self, values: Floats) -> Floats:
+        return values
+
+    def half_unit(self, values: Floats) -> Floats:
+        return np.zeros(np.shape(values))
+
+
+UNROUNDED = Unrounded()
+
+
+@dataclass(frozen=True)
 class FloatStorage(Storage):
     """The numbers of a floating-point dtype."""
 

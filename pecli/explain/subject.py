@@ -116,16 +116,16 @@ def _sinusoidal_columns(scheme: Sinusoidal, tensors: tuple[str, ...], pairs: int
     return Columns(tensors, scheme.layout, pairs, scheme.dim, scheme.cos_first, blocks)
 
 
-def _empty_rows(scheme: Positioned, positions: Floats) -> Flags | None:
-    """Return which rows hold zeros: that of padding, and those beside a grid; None if there are none."""
+def _empty_rows(scheme: Positioned, positions: Floats) -> Flags:
+    """Return which rows hold zeros: that of padding, and those beside a grid.
+
+    Rotary schemes have no such rows: a class token beside a grid is not rotated.
+    """
     if scheme.applied_as != "rows":
-        return None
-    empty = np.zeros(positions.shape[1], bool)
-    padding_idx = scheme.value_of("padding_idx")
-    if padding_idx is not None:
-        empty |= positions[0] == padding_idx
+        return np.zeros(positions.shape[1], bool)
+    empty = np.asarray(positions[0] == scheme.value_of("padding_idx"))  # False for None.
     empty[: scheme.keep or 0] = True
-    return empty if empty.any() else None
+    return empty
 
 
 def scheme_of(computation: Computation, specification: Scheme) -> Scheme | None:

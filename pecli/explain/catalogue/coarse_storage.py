@@ -37,7 +37,7 @@ class Stored(Mistake):
         return replace(computation, storage=self.storage)
 
     @classmethod
-    def proposals(cls, case: Case) -> Iterator[Self]:
+    def proposals_for_case(cls, case: Case) -> Iterator[Self]:
         yield from map(cls, case.once(("storages",), lambda: _storages(case)))
 
     @property
@@ -49,7 +49,7 @@ class Stored(Mistake):
             yield Stored(TwiceRounded())
 
     @classmethod
-    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
+    def examples_for(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
         yield cls(FloatStorage("bfloat16"))
         yield cls(StepStorage(1e-4))
 

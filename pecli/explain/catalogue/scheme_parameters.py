@@ -36,6 +36,20 @@ buckets.
 """
 
 
+def _of_scheme(computation: Computation) -> SchemeComputation:
+    """Return a computation as one of a scheme, in which alone the mistake is possible."""
+    assert isinstance(computation, SchemeComputation)
+    return computation
+
+
+def are_of_scheme(case: Case) -> bool:
+    """Return True if nothing is known of the expected tables but their scheme.
+
+    A table of cosines and sines that a runtime is supposed to have made is one of a scheme too.
+    """
+    return isinstance(case.specification, SchemeComputation)
+
+
 @dataclass(frozen=True)
 class OtherSchemeParameter(Mistake):
     """Another value of one parameter: the default, an option, a usual number."""
@@ -44,34 +58,31 @@ class OtherSchemeParameter(Mistake):
     value: object
     summary = "another value of a parameter: the default, another option, a usual number"
     stage = Stage.PARAMETERS
+    computation_type = SchemeComputation
+    data_needs = (are_of_scheme,)
 
     def plant(self, computation: Computation) -> Computation:
-        assert isinstance(computation, SchemeComputation)
-        return self.in_scheme(computation)
+        return self.in_scheme(_of_scheme(computation))
 
     def in_scheme(self, computation: SchemeComputation) -> SchemeComputation:
         """Return the tables of the scheme with the other value."""
         return replace(computation, scheme=self.scheme_after(computation.scheme))
 
     @classmethod
-    def proposals(cls, case: Case) -> Iterator[Self]:
-        # A runtime's table is one of a scheme too, but the parameters are those of the expected one.
-        if isinstance(case.specification, SchemeComputation):
-            assert isinstance(case.computation, SchemeComputation)
-            yield from cls._possible(case.computation)
+    def proposals_for_case(cls, case: Case) -> Iterator[Self]:
+        yield from cls._with_same_shapes(_of_scheme(case.computation))
 
     @classmethod
-    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
+    def examples_for(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
         """Yield parameters at their defaults and other options; a usual number would be a guess."""
-        if not isinstance(computation, SchemeComputation):
-            return
-        for mistake in cls._possible(computation):
+        made = _of_scheme(computation)
+        for mistake in cls._with_same_shapes(made):
             is_choice = isinstance(mistake.value, (bool, str))
-            if is_choice or mistake.value == default_of(type(computation.scheme), mistake.name):
+            if is_choice or mistake.value == default_of(type(made.scheme), mistake.name):
                 yield mistake
 
     @classmethod
-    def _possible(cls, computation: SchemeComputation) -> Iterator[Self]:
+    def _with_same_shapes(cls, computation: SchemeComputation) -> Iterator[Self]:
         """Yield other values of each parameter for which the scheme's tables keep their shape.
 
         T5 with 64 buckets for 32 is one; a table of another length is no mistake of a parameter,

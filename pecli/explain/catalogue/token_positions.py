@@ -9,6 +9,7 @@ import numpy as np
 
 from pecli.engine.arrays import Floats
 from pecli.engine.edits import Edit, Misplacement, Parameter, PositionMistake, Rows
+from pecli.explain.catalogue.needs import show_positions
 from pecli.explain.catalogue.rotation_mistakes import RotationMistake
 from pecli.explain.hypothesis import Case, Stage
 from pecli.explain.position_runs import count_runs
@@ -77,9 +78,13 @@ class OtherTokenPositions(RotationMistake):
         if rotated.has_several_axes:
             yield from cls._with_one_axis(case, rotated)
             yield from cls._with_exchanged_axes(rotated)
-        if case.measured_positions is None:
-            return
-        positions = _at_all_rows(case, rotated, case.measured_positions)
+        if show_positions(case):
+            yield from cls._at_measured_positions(case, rotated)
+
+    @classmethod
+    def _at_measured_positions(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
+        """Yield the measured positions, if they follow some rule and are not the expected ones."""
+        positions = _at_all_rows(case, rotated, case.positions)
         if positions is not None and not np.array_equal(positions, rotated.positions):
             mistake = rotated.tokens.mistake(positions)
             yield cls(positions, mistake, are_stated=rotated.tokens.are_stated)
