@@ -21,7 +21,7 @@ from pecli.explain.frequency_schedule import FrequencySchedule
 from pecli.explain.measure import SIGMAS, Fit, MeasuredFrequencies
 from pecli.explain.numbers import digits
 from pecli.explain.observations import TESTED_ROWS, Observations
-from pecli.explain.storage import TruncatedStorage, half_ulp, rounded_to
+from pecli.explain.storage import TruncatedStorage, half_ulp
 from pecli.explain.subject import scheme_of
 from pecli.explain.time_limit import OutOfTimeError, check_time
 
@@ -531,7 +531,7 @@ class Case:
         file of four decimals is compared with 0.3 as stored, too: the smaller difference counts.
         """
         dtype = self.observations.held_dtype
-        stored = rounded_to(self.computation.storage.rounded(predicted), dtype)
+        stored = self.computation.storage.stored(predicted, dtype)
         differences = np.abs(data - predicted)
         is_rounded = differences <= half_ulp(data, dtype) + self.computation.float64_error
         is_explained = (data == predicted) | is_rounded | self.computation.damage_in(rows)

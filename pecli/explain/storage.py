@@ -90,6 +90,10 @@ class Storage(ABC):
         """Return the middle of the numbers that are stored as each value."""
         return values
 
+    def stored(self, values: Floats, dtype: str) -> Floats:
+        """Return values as a file holds them: a grid of its own is coarser than the file's dtype."""
+        return self.rounded(values)
+
     def holds(self, values: Floats) -> bool:
         """Return True if storing values once more would change none of them."""
         change = np.abs(self.rounded(values) - values)
@@ -106,6 +110,9 @@ class Unrounded(Storage):
 
     def half_unit(self, values: Floats) -> Floats:
         return np.zeros(np.shape(values))
+
+    def stored(self, values: Floats, dtype: str) -> Floats:
+        return rounded_to(values, dtype)
 
 
 UNROUNDED = Unrounded()
