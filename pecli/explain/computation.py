@@ -8,7 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, partial
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -294,9 +294,6 @@ class Columns(PhasorForm):
 @dataclass(frozen=True, eq=False)
 class Computation(ABC):
     """Everything that determines the numbers of some tensors: a matrix with one row per position."""
-
-    is_of_scheme: ClassVar[bool] = True
-    """True if some scheme makes such tensors, so that a command may reproduce them."""
 
     _: KW_ONLY
     arithmetic: Arithmetic = EXACT

@@ -13,8 +13,7 @@ import numpy as np
 from pecli.engine.arrays import Complex, Flags, Floats, Indices, widened
 from pecli.engine.edits import Dtype, Edit, Recipe
 from pecli.engine.schemes.scheme import Scheme, named_tensors
-from pecli.errors import ParameterError
-from pecli.explain.changed_schemes import with_parameters
+from pecli.explain.changed_schemes import permitted, with_parameters
 from pecli.explain.computation import EXACT, FLOAT32, FLOAT32_FUNCTION, Computation, WaveComputation
 from pecli.explain.explanation import ARRANGED_COST, ComparedRows, Explanation
 from pecli.explain.frequency_schedule import FrequencySchedule
@@ -303,6 +302,11 @@ class Case:
         """The computation, if it is one of cosines and sines or of their frequencies."""
         return self.computation if isinstance(self.computation, WaveComputation) else None
 
+    @cached_property
+    def mistakes_beside_storage(self) -> list[Mistake]:
+        """The supposed mistakes, without the grid on which the numbers are stored."""
+        return [mistake for mistake in self.mistakes if mistake.stage != Stage.STORAGE]
+
     @property
     def has_other_parameters(self) -> bool:
         """True if a supposed mistake is one of the parameters, so that the scheme is no longer that
@@ -315,11 +319,6 @@ class Case:
         """The specification of cosines and sines, for mistakes that were proposed for such."""
         assert isinstance(self.specification, WaveComputation)
         return self.specification
-
-    @property
-    def schedule(self) -> FrequencySchedule | None:
-        """The schedule that frequencies are supposed to follow."""
-        return self.waves.schedule if self.waves is not None else None
 
     @property
     def expected_schedule(self) -> FrequencySchedule:
@@ -684,9 +683,7 @@ def _affected_tensors(case: Case) -> tuple[str, ...]:
     tensors = tuple(case.observations.tensors)
     if not _named_edits(case):
         return tensors
-    affected: set[str] = set()
-    for mistake in case.mistakes:
-        affected.update(mistake.affected(case))
+    affected = set[str]().union(*(mistake.affected(case) for mistake in case.mistakes))
     return tuple(name for name in tensors if name in affected)
 
 
@@ -728,24 +725,27 @@ def _scheme_after_mistakes(case: Case) -> Scheme | None:
 
 def _computed_by_recipe(scheme: Scheme, recipe: str) -> Scheme:
     """Return the scheme with a recipe; as it is, if it has no recipe or one that cannot change."""
-    if "recipe" not in scheme.parameters():
-        return scheme
-    try:
-        return with_parameters(scheme, recipe=recipe)
-    except ParameterError:  # `--runtime vllm` already says by which recipe.
-        return scheme
+    # `--runtime vllm` already says by which recipe, and refuses another one.
+    return permitted(scheme, recipe=recipe) or scheme
 
 
 def _recipe_of(edits: tuple[Edit, ...]) -> str | None:
     """Return the recipe that edits name; None if they name none."""
-    return next((edit.found for edit in edits if isinstance(edit, Recipe)), None)
+    return _first_found(Recipe, edits)
+
+
+def _first_found(kind: type[Recipe] | type[Dtype], edits: tuple[Edit, ...]) -> str | None:
+    """Return what the first edit of a kind names: «bfloat16» of Dtype("bfloat16"); None if there is none."""
+    for edit in edits:
+        if isinstance(edit, kind):
+            return edit.found
+    return None
 
 
 def _with_recipe(edits: tuple[Edit, ...], dtype: str) -> tuple[Edit, ...]:
     """Return edits in which a recipe and a 16-bit table are one recipe, if there is one for both."""
-    recipe = _recipe_of(edits)
-    stored_as = next((edit.found for edit in edits if isinstance(edit, Dtype)), dtype)
-    recipe_of_both = TABLE_RECIPES.get((recipe, stored_as))
+    stored_as = _first_found(Dtype, edits) or dtype
+    recipe_of_both = TABLE_RECIPES.get((_recipe_of(edits), stored_as))
     if recipe_of_both is None:
         return edits
     others = [edit for edit in edits if not isinstance(edit, (Recipe, Dtype))]
@@ -815,7 +815,7 @@ def _has_evidence(case: Case) -> bool:
     Damaged elements do not count. A mistake such as «all rows at one position» leaves few different
     values, and is accepted with them.
     """
-    mistakes = [mistake for mistake in case.mistakes if mistake.stage != Stage.STORAGE]
+    mistakes = case.mistakes_beside_storage
     if len(mistakes) == 1 and mistakes[0].shows_in_few_values:
         return True
     fitted_numbers = sum(len(mistake.numbers) for mistake in mistakes)
@@ -832,7 +832,7 @@ def _has_superfluous_mistake(case: Case) -> bool:
     Rounding angles by π = 3.14159 does not show in four decimals of sixteen rows. Since nothing
     else in the data speaks against it either, it would be named beside any other mistake.
     """
-    mistakes = [mistake for mistake in case.mistakes if mistake.stage != Stage.STORAGE]
+    mistakes = case.mistakes_beside_storage
     if len(mistakes) < 2:
         return False
     return any(_makes_no_difference(case, mistake) for mistake in mistakes)
@@ -843,9 +843,12 @@ def _makes_no_difference(case: Case, mistake: Mistake) -> bool:
     without = case.without(mistake)
     if case.frequencies_are_confirmed and without.frequencies_are_refuted:
         return False
-    if without.fails_in_few_rows:
-        return False
-    return _remainder(without) is not None
+    return _is_right(without)
+
+
+def _is_right(case: Case) -> bool:
+    """Return True if no element is wrong; a few rows are looked at before all are."""
+    return not case.fails_in_few_rows and _remainder(case) is not None
 
 
 def _is_exact(case: Case) -> bool:
@@ -856,6 +859,4 @@ def _is_exact(case: Case) -> bool:
     exact = replace(
         case, computation=replace(case.computation, arithmetic=EXACT), tolerance=rounded
     )
-    if exact.fails_in_few_rows:
-        return False
-    return _remainder(exact) is not None
+    return _is_right(exact)

@@ -80,7 +80,7 @@ class TokenPositions(NamedTuple):
     @property
     def counted(self) -> Floats:
         """Positions that count from the first used one on: 5 6 7 8 if four tokens begin at 5."""
-        return self.used[0] + np.arange(len(self.used))
+        return np.asarray(self.used[0] + np.arange(len(self.used)))
 
 
 class PossibleMistake(NamedTuple):

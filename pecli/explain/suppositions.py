@@ -132,7 +132,7 @@ def _excluded_stages(case: Case) -> set[Stage]:
     Steps in 16 bits are rarely beside two other mistakes: they are supposed first, or not at all.
     After them nothing else is supposed, so that all stages are excluded.
     """
-    stages_so_far = {mistake.stage for mistake in case.mistakes} - {Stage.STORAGE}
+    stages_so_far = {mistake.stage for mistake in case.mistakes_beside_storage}
     if Stage.ARITHMETIC in stages_so_far:
         return set(Stage)
     if stages_so_far:
@@ -193,7 +193,7 @@ def _left_groups(case: Case) -> LeftGroups:
       if a mistake of the schedule was supposed, another one is left in it.
     """
     has_measured_mistake = any(not mistake.changes_reading for mistake in case.mistakes)
-    has_mistakes = any(mistake.stage != Stage.STORAGE for mistake in case.mistakes)
+    has_mistakes = bool(case.mistakes_beside_storage)
     is_schedule_settled = case.frequencies_are_confirmed and has_mistakes
     is_in_schedule = case.frequencies_are_refuted and _has_schedule_mistake(case)
     return LeftGroups(

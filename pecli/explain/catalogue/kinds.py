@@ -105,8 +105,9 @@ class ScheduleMistake(WaveMistake):
 
     @classmethod
     def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
-        """Yield the mistakes that give the measured frequencies, computed once per schedule and reading
-        of the data.
+        """Yield the mistakes that change the schedule and give the measured frequencies.
+
+        They are computed once per schedule and reading of the data.
         """
         schedule = schedule_of_waves(waves)
         # Fits take most of the time, and depend on no mistake that leaves the schedule and the
@@ -118,7 +119,8 @@ class ScheduleMistake(WaveMistake):
     @classmethod
     def _agreeing(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         for mistake in cls.proposals_for_schedule(case, schedule):
-            if case.may_have(mistake.plant_in_schedule(schedule).frequencies):
+            changed = mistake.plant_in_schedule(schedule)
+            if changed != schedule and case.may_have(changed.frequencies):
                 yield mistake
 
     @classmethod
@@ -129,7 +131,10 @@ class ScheduleMistake(WaveMistake):
 
     @classmethod
     def proposals_for_schedule(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
-        """Yield the instances worth testing; by default the typical ones."""
+        """Yield the instances worth testing; by default the typical ones.
+
+        Those that leave the schedule as it is may be among them: `proposals` leaves them out.
+        """
         yield from cls.examples_for_schedule(schedule)
 
     @classmethod

@@ -11,7 +11,6 @@ from pecli.engine.edits import Edit, Parameter
 from pecli.engine.schemes.axis_blocks import AxisBlock
 from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import ParameterError
 from pecli.explain.catalogue.axis_sections import best_sections, best_split
 from pecli.explain.catalogue.columns import columns_of
 from pecli.explain.catalogue.kinds import WaveMistake
@@ -24,7 +23,7 @@ from pecli.explain.catalogue.needs import (
     show_phasors,
 )
 from pecli.explain.catalogue.schedule_numbers import USUAL_BASES, fitted_number
-from pecli.explain.changed_schemes import with_parameters
+from pecli.explain.changed_schemes import permitted, with_parameters
 from pecli.explain.computation import Computation, WaveComputation
 from pecli.explain.hypothesis import Case, Needs, Stage
 from pecli.explain.known_mistakes import has_one_block_per_axis, neighbours
@@ -403,7 +402,7 @@ class OtherPlacementAndBase(OtherPlacement):
 
 def _frequencies_with_base(scheme: Positioned, base: float) -> Floats:
     """Return the frequencies of a scheme with another base; NaN if it has no such base."""
-    try:
-        return np.array(with_parameters(scheme, base=base).angular_frequencies())
-    except ParameterError:
+    other = permitted(scheme, base=base)
+    if other is None:
         return np.full(len(scheme.angular_frequencies()), np.nan)
+    return np.array(other.angular_frequencies())

@@ -24,7 +24,7 @@ COMPARED_ROWS = 64
 
 def have_no_mistake(case: Case) -> bool:
     """Return True if no mistake but storage is supposed."""
-    return all(mistake.stage == Stage.STORAGE for mistake in case.mistakes)
+    return not case.mistakes_beside_storage
 
 
 @dataclass(frozen=True)

@@ -267,8 +267,7 @@ class OtherScalingNumber(ScheduleMistake):
             starts = (expected, *cls.usual)
             fit = fitted_parameter(schedule, name, case.frequencies, starts)
             for value in plain_numbers(fit.value, fit.error):
-                if value != expected:
-                    yield cls(name, value)
+                yield cls(name, value)
 
     @staticmethod
     def _numbers_without_kind(schedule: FrequencySchedule) -> dict[str, float]:

@@ -10,7 +10,6 @@ import numpy as np
 from pecli.engine.arrays import Floats
 from pecli.engine.edits import Edit, Parameter, Scaled
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import ParameterError
 from pecli.explain.catalogue.kinds import (
     ScheduleMistake,
     WaveMistake,
@@ -18,7 +17,7 @@ from pecli.explain.catalogue.kinds import (
     waves_of,
 )
 from pecli.explain.catalogue.needs import has_schedule, show_frequencies
-from pecli.explain.changed_schemes import with_parameters
+from pecli.explain.changed_schemes import permitted
 from pecli.explain.computation import Computation, FrequencyComputation, WaveComputation
 from pecli.explain.frequency_schedule import NO_SCALING, FrequencySchedule, fit_parameter
 from pecli.explain.hypothesis import Case, Stage
@@ -103,19 +102,15 @@ class ParameterMistake(ScheduleMistake):
             case: The data, in which the frequencies are measured.
             schedule: The schedule that they should follow; its number is the expected one.
         """
-        expected = schedule.value(cls.name)
-        at_hand: list[float] = []
         if case.measured_frequencies is None:
             # Scattered rows do not show a frequency, but they refute a value that is wrong.
-            values = [*cls.usual]
-        else:
-            starts = (expected, *cls.usual)
-            fit = fitted_parameter(schedule, cls.name, case.measured_frequencies, starts)
-            at_hand = numbers_near(cls.at_hand(schedule), fit.value, fit.error)
-            values = [*at_hand, *cls.written(fit.value, fit.error)]
-        for value in dict.fromkeys(values):
-            if value != expected:
-                yield cls(value, is_at_hand=value in at_hand)
+            yield from map(cls, cls.usual)
+            return
+        starts = (schedule.value(cls.name), *cls.usual)
+        fit = fitted_parameter(schedule, cls.name, case.measured_frequencies, starts)
+        at_hand = numbers_near(cls.at_hand(schedule), fit.value, fit.error)
+        for value in dict.fromkeys((*at_hand, *cls.written(fit.value, fit.error))):
+            yield cls(value, is_at_hand=value in at_hand)
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
@@ -167,10 +162,7 @@ class ParameterMistake(ScheduleMistake):
         return (self.value,)
 
     def scheme_after(self, scheme: Scheme) -> Scheme | None:
-        try:
-            return with_parameters(scheme, **{self.name: self.value})
-        except (ParameterError, TypeError):  # «scale» is not a parameter of rotary schemes
-            return None
+        return permitted(scheme, **{self.name: self.value})
 
 
 class OtherBase(ParameterMistake):
@@ -271,7 +263,7 @@ class OtherExponentDim(ScheduleMistake):
         dim = 2 * schedule.half
         near = (dim - 2, dim + 2, dim - 1, dim + 1, dim / 2, 2 * dim, 4 * dim, 8 * dim, dim / 4)
         for size in dict.fromkeys((*near, *HIDDEN_SIZES)):
-            if size > 1 and size != dim:
+            if size > 1:
                 yield size
 
     @classmethod

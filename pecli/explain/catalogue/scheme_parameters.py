@@ -2,16 +2,15 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import singledispatch
 from typing import Any, Self
 
 from pecli.engine.edits import Edit, Parameter
 from pecli.engine.schemes.bias_parts import HeadSlice
 from pecli.engine.schemes.given_positions import GridSize
 from pecli.engine.schemes.parameters import Choice, Flag, Real, Whole
-from pecli.engine.schemes.parameters import ParameterRule as SchemeParameter
 from pecli.engine.schemes.scheme import Scheme, default_of
-from pecli.errors import ParameterError
-from pecli.explain.changed_schemes import with_parameters
+from pecli.explain.changed_schemes import permitted, with_parameters
 from pecli.explain.computation import Computation, SchemeComputation
 from pecli.explain.hypothesis import Case, Mistake, Stage
 from pecli.explain.numbers import digits
@@ -89,18 +88,11 @@ class OtherSchemeParameter(Mistake):
         and values that the scheme refuses are skipped.
         """
         scheme = computation.scheme
-        shapes = [table.shape for table in computation.tables]
-        for name, parameter in scheme.parameters().items():
-            if name in SKIPPED or name in scheme.inert_parameters:
-                continue
-            for value in _likely_values(scheme, name, parameter):
-                mistake = cls(name, value)
-                try:
-                    tables = mistake.in_scheme(computation).tables
-                except ParameterError:
-                    continue
-                if [table.shape for table in tables] == shapes:
-                    yield mistake
+        shapes = _shapes(computation)
+        for name, value in _other_values(scheme):
+            other = permitted(scheme, **{name: value})
+            if other is not None and _shapes(replace(computation, scheme=other)) == shapes:
+                yield cls(name, value)
 
     def scheme_after(self, scheme: Scheme) -> Scheme:
         return with_parameters(scheme, **{self.name: self.value})
@@ -116,33 +108,55 @@ class OtherSchemeParameter(Mistake):
         return (Parameter(self.name, getattr(case.scheme, self.name), self.value),)
 
 
-def _likely_values(scheme: Scheme, name: str, parameter: SchemeParameter) -> Iterator[object]:
-    """Yield other values of a parameter that somebody may have written by mistake.
+def _shapes(computation: SchemeComputation) -> list[tuple[int, ...]]:
+    return [table.shape for table in computation.tables]
+
+
+def _other_values(scheme: Scheme) -> Iterator[tuple[str, object]]:
+    """Yield names of parameters, each with other values that somebody may have written by mistake.
 
     A flag is turned round, an option replaced by each other one, a window of 8×6 becomes 6×8, a
     shard of heads another shard, and a number its default, its double, or a usual number.
     """
-    value = getattr(scheme, name)
-    default = default_of(type(scheme), name)
-    for other in _values_to_try(value, default, parameter):
-        if other != value:
-            yield other
+    for name, parameter in scheme.parameters().items():
+        if name in SKIPPED or name in scheme.inert_parameters:
+            continue
+        value = getattr(scheme, name)
+        likely = _likely_values(parameter, value, default_of(type(scheme), name))
+        yield from ((name, other) for other in likely if other != value)
 
 
-def _values_to_try(value: Any, default: object, parameter: SchemeParameter) -> Iterable[object]:
-    """Return what may be written for a value of some kind of parameter, the value itself included."""
-    if isinstance(parameter, Flag):
-        return (not value,)
-    if isinstance(parameter, Choice):
-        return parameter.options
+@singledispatch
+def _likely_values(parameter: object, value: Any, default: object) -> Iterable[object]:
+    """Return what may be written for a value of some kind of parameter, the value itself included.
+
+    A window of 8×6 may become 6×8, and a shard of heads any other shard.
+    """
     if isinstance(value, GridSize):
         return (GridSize(reversed(value)),)
     if isinstance(value, HeadSlice):
         return value.shards(MOST_SHARDS)
-    if value is None or not isinstance(parameter, (Whole, Real)):
-        return ()
-    numbers = _likely_numbers(value, default)
-    return _whole(numbers) if isinstance(parameter, Whole) else map(float, numbers)
+    return ()
+
+
+@_likely_values.register
+def _values_of_flag(parameter: Flag, value: bool, default: object) -> Iterable[object]:
+    return (not value,)
+
+
+@_likely_values.register
+def _values_of_choice(parameter: Choice, value: Any, default: object) -> Iterable[object]:
+    return parameter.options
+
+
+@_likely_values.register
+def _values_of_real(parameter: Real, value: float | None, default: object) -> Iterable[object]:
+    return map(float, _likely_numbers(value, default))
+
+
+@_likely_values.register
+def _values_of_whole(parameter: Whole, value: int | None, default: object) -> Iterable[object]:
+    return _whole(_likely_numbers(value, default))
 
 
 def _whole(numbers: Iterable[float]) -> Iterator[int]:
@@ -152,10 +166,12 @@ def _whole(numbers: Iterable[float]) -> Iterator[int]:
             yield int(number)
 
 
-def _likely_numbers(value: float, default: object) -> list[float]:
+def _likely_numbers(value: float | None, default: object) -> list[float]:
     """Return what is written for a number by mistake: its default, its double or half, one off, or
-    a usual number.
+    a usual number; nothing for a number that is not set.
     """
+    if value is None:
+        return []
     near = [2 * value, value / 2, value + 1, value - 1, 10 * value, value / 10]
     if isinstance(default, (int, float)):
         near.insert(0, default)

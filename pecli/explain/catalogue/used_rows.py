@@ -11,7 +11,6 @@ from pecli.engine.arrays import Floats
 from pecli.engine.edits import Edit, Misplacement, Parameter, PositionMistake, Rows
 from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import ParameterError
 from pecli.explain.catalogue.kinds import WaveMistake, waves_of
 from pecli.explain.catalogue.needs import (
     has_one_axis,
@@ -19,6 +18,7 @@ from pecli.explain.catalogue.needs import (
     places_rows,
     show_positions,
 )
+from pecli.explain.changed_schemes import permitted
 from pecli.explain.computation import WaveComputation
 from pecli.explain.hypothesis import MAX_LOST, Case, Needs, Stage
 from pecli.explain.misplacements import NARROW_DTYPES, find_position_mistake, positions_edit
@@ -408,10 +408,7 @@ class UsedPositions(RowMistake):
             changes["positions"] = self._listed_positions()
         else:
             return None
-        try:
-            return replace(scheme, **changes)
-        except ParameterError:  # some parameters go only with consecutive positions or a grid
-            return None
+        return permitted(scheme, **changes)
 
     def _listed_positions(self) -> list[int] | list[list[int]]:
         """Return the positions as a scheme has them: one list, or one per axis if there are several."""
