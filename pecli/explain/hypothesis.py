@@ -113,6 +113,8 @@ class Mistake(ABC):
     """Conditions on the scheme: slopes of another shard need a scheme of a shard."""
     data_needs: ClassVar[Needs] = ()
     """Conditions on the data, without which its numbers cannot be measured."""
+    example_needs: ClassVar[Needs] = ()
+    """Conditions on a computation for examples: the first 8 rows do not show where a cache wraps."""
     is_found_last: ClassVar[bool] = False
     """True if it is never supposed before another mistake is measured."""
 
@@ -166,7 +168,8 @@ class Mistake(ABC):
             computation: The right computation, in which they can be planted.
             scheme: The scheme whose tensors it makes.
         """
-        if cls.is_possible(computation, scheme):
+        is_possible = cls.is_possible(computation, scheme)
+        if is_possible and all(need(computation) for need in cls.example_needs):
             yield from cls.examples_for(computation, scheme)
 
     @classmethod
@@ -276,12 +279,10 @@ class Case:
         """Return the specification, and the computations with the first mistakes that this case has as
         well.
         """
-        shared = 0
-        for mistake, planted in zip(mistakes, self.mistakes, strict=False):
-            if mistake is not planted:
-                break
-            shared += 1
-        return self.computations[: shared + 1] or (self.specification,)
+        pairs = zip(mistakes, self.mistakes, strict=False)
+        are_shared = [mistake is planted for mistake, planted in pairs]
+        first_other = [*are_shared, False].index(False)
+        return self.computations[: first_other + 1] or (self.specification,)
 
     def within(self, tolerance: float) -> "Case":
         return replace(self, tolerance=tolerance)

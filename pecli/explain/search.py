@@ -226,9 +226,9 @@ def _separated(tensors: Tensors) -> Tensors:
 
 def _names_a_difference(explanation: Explanation, scheme: Scheme) -> bool:
     """Return True unless the tensors are right, or only computed and rounded as those of the scheme are."""
-    named = [edit for edit in explanation.edits if edit != Dtype(scheme.dtype)]
-    recipe = vars(scheme).get("recipe", "exact")
-    if Recipe(recipe) in named:
-        named.remove(Recipe(recipe))
-        named = [edit for edit in named if not isinstance(edit, Runtime) or edit.causes]
+    recipe = Recipe(vars(scheme).get("recipe", "exact"))
+    named = [edit for edit in explanation.edits if edit not in (Dtype(scheme.dtype), recipe)]
+    if recipe in explanation.edits:
+        # A runtime that computes as the scheme does goes without saying.
+        return any(not isinstance(edit, Runtime) or edit.causes for edit in named)
     return bool(named)

@@ -439,6 +439,7 @@ class OtherMask(BiasMistake):
     masked: Flags
     summary = "another mask: −1e9 for −∞, zeros above the diagonal, the diagonal masked as well"
     stage = Stage.FORM
+    example_needs = (is_masked,)
 
     def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         if bias.masked.shape != self.masked.shape:
@@ -467,9 +468,8 @@ class OtherMask(BiasMistake):
     @classmethod
     def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         """Yield zeros for minus infinity, and one key too many masked for each query."""
-        if is_masked(bias):
-            yield cls(value=0.0, masked=bias.masked)
-            yield cls(value=bias.mask, masked=distances(*bias.masked.shape) >= 0)
+        yield cls(value=0.0, masked=bias.masked)
+        yield cls(value=bias.mask, masked=distances(*bias.masked.shape) >= 0)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         expected = case.specification

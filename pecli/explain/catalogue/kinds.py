@@ -19,8 +19,6 @@ class WaveMistake(Mistake):
     """A mistake in making cosines and sines."""
 
     computation_type: ClassVar[type[Any]] = WaveComputation
-    few_rows: ClassVar[int] = 0
-    """Rows of a table that is too short for an example: the first 8 rows do not show a cache's end."""
 
     def plant(self, computation: Computation) -> Computation:
         return self.plant_in_waves(_waves(computation))
@@ -42,8 +40,7 @@ class WaveMistake(Mistake):
 
     @classmethod
     def examples_for(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
-        if computation.rows > cls.few_rows:
-            yield from cls.examples_for_waves(_waves(computation))
+        yield from cls.examples_for_waves(_waves(computation))
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:

@@ -26,7 +26,7 @@ from pecli.explain.catalogue.schedule_numbers import (
 from pecli.explain.computation import WaveComputation
 from pecli.explain.frequency_schedule import NO_SCALING, FrequencySchedule
 from pecli.explain.hypothesis import Case
-from pecli.explain.measure import Fit, MeasuredFrequencies, fit_numbers
+from pecli.explain.measure import MeasuredFrequencies, fit_numbers
 from pecli.explain.numbers import plain_numbers
 
 COMMON_FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0)
@@ -168,9 +168,8 @@ class OtherHighFactor(ParameterMistake):
 class OtherTwoNumbers(ScheduleMistake):
     """Other values of two numbers of the schedule at once, which cannot be measured one after the other."""
 
-    names: tuple[str, str]
-    values: tuple[float, float]
-    """The value of each name that was fitted."""
+    first: ParameterMistake
+    second: ParameterMistake
     summary = "two numbers of a scaling, or the base and one of them, are others"
     counts_as = 2
     weight = 2.0
@@ -178,21 +177,23 @@ class OtherTwoNumbers(ScheduleMistake):
     data_needs = (show_frequencies,)
 
     def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
-        for name, value in zip(self.names, self.values, strict=True):
-            schedule = schedule.having(name, value)
-        return schedule
+        return self.second.plant_in_schedule(self.first.plant_in_schedule(schedule))
 
     @classmethod
     def proposals_for_schedule(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         """Fit every two numbers of the schedule to the measured frequencies; yield those that fit."""
         candidates = ("base", "scale", *schedule.scaling.frequency_parameters())
         names = [name for name in candidates if name in KINDS and schedule.number(name) is not None]
-        for two_names in combinations(names, 2):
-            yield from cls._fitted(two_names, case.frequencies, schedule)
+        for first, second in combinations(names, 2):
+            yield from cls._fitted(KINDS[first], KINDS[second], case.frequencies, schedule)
 
     @classmethod
     def _fitted(
-        cls, names: tuple[str, str], measured: MeasuredFrequencies, schedule: FrequencySchedule
+        cls,
+        first_kind: type[ParameterMistake],
+        second_kind: type[ParameterMistake],
+        measured: MeasuredFrequencies,
+        schedule: FrequencySchedule,
     ) -> Iterator[Self]:
         """Fit two numbers of a schedule at once; yield the plainest values, if neither is as expected.
 
@@ -202,37 +203,25 @@ class OtherTwoNumbers(ScheduleMistake):
 
         def frequencies(values: Sequence[float]) -> Floats:
             first, second = values
-            supposed = cls(names=names, values=(first, second))
-            return supposed.plant_in_schedule(schedule).frequencies
+            both = cls(first_kind(first), second_kind(second))
+            return both.plant_in_schedule(schedule).frequencies
 
-        first_name, second_name = names
-        first_expected = float(schedule.value(first_name))
-        second_expected = float(schedule.value(second_name))
-        fits = fit_numbers(frequencies, measured, [first_expected, second_expected])
+        expected = [float(schedule.value(kind.name)) for kind in (first_kind, second_kind)]
+        fits = fit_numbers(frequencies, measured, expected)
         if fits is None or not measured.agree_with(frequencies([fit.value for fit in fits])):
             return
-        first_fit, second_fit = fits
-        first = _plainest(first_name, first_fit)
-        second = _plainest(second_name, second_fit)
-        if first != first_expected and second != second_expected:
-            yield cls(names=names, values=(first, second))
+        first = first_kind.plainest(fits[0])
+        second = second_kind.plainest(fits[1])
+        if first.value != expected[0] and second.value != expected[1]:
+            yield cls(first, second)
 
     @property
     def numbers(self) -> tuple[float, ...]:
         """The values, except those that public models have: they were not solved from the data."""
-        both = zip(self.names, self.values, strict=True)
-        return tuple(value for name, value in both if value not in KINDS[name].usual)
+        return (*self.first.numbers, *self.second.numbers)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        edits = []
-        for name, value in zip(self.names, self.values, strict=True):
-            edits.append(Parameter(name, case.expected_schedule.value(name), value))
-        return tuple(edits)
-
-
-def _plainest(name: str, fit: Fit) -> float:
-    """Return the number that was probably written for a fitted one: 10000 for a base of 9999.8 ± 0.5."""
-    return next(KINDS[name].written(fit.value, fit.error), fit.value)
+        return (*self.first.edits(case), *self.second.edits(case))
 
 
 KINDS: dict[str, type[ParameterMistake]] = {

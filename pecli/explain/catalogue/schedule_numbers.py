@@ -143,6 +143,11 @@ class ParameterMistake(ScheduleMistake):
                 yield candidate
 
     @classmethod
+    def plainest(cls, fit: Fit) -> Self:
+        """Return the value that was probably written for a fitted one: 10000 for 9999.8 ± 0.5."""
+        return cls(next(cls.written(fit.value, fit.error), fit.value))
+
+    @classmethod
     def _may_be(cls, candidate: float) -> bool:
         """Return True if a value is in range, and whole if it has to be."""
         is_in_range = cls.smallest < candidate < cls.largest
@@ -282,6 +287,11 @@ def _as_integer(value: float) -> float:
     return round(value) if math.isclose(value, round(value)) else value
 
 
+def has_several_pairs(waves: WaveComputation) -> bool:
+    """Return True if only some pairs could rotate."""
+    return schedule_of_waves(waves).pairs > 1
+
+
 @dataclass(frozen=True)
 class FewerPairs(ScheduleMistake):
     """Fewer or more pairs rotate than the model says; the others have angle 0."""
@@ -291,6 +301,7 @@ class FewerPairs(ScheduleMistake):
     seen_in = ("Gemma 4 ports (proportional RoPE)",)
     fitted = ("pairs",)
     data_needs = (show_frequencies,)
+    example_needs = (has_several_pairs,)
     changes_reading = True  # Pairs that do not move show whatever frequencies the others have.
 
     def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
@@ -316,9 +327,7 @@ class FewerPairs(ScheduleMistake):
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         """Yield half of the pairs, as a partial rotary factor of 0.5 that the model does not have."""
-        pairs = schedule_of_waves(waves).pairs
-        if pairs > 1:
-            yield cls(pairs // 2)
+        yield cls(schedule_of_waves(waves).pairs // 2)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Parameter("rotating_pairs", case.expected_schedule.rotating_pairs, self.pairs),)

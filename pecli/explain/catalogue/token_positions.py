@@ -37,6 +37,11 @@ MAX_RUNS = 4
 """Runs that are paid for: if all rows of a long list are right, there is no shorter answer."""
 
 
+def are_supposed(rotated: RotatedComputation) -> bool:
+    """Return True if nobody states the positions of tokens, so that 0, 1, 2, … are supposed."""
+    return not rotated.tokens.are_stated
+
+
 @dataclass(frozen=True, eq=False)
 class OtherTokenPositions(RotationMistake):
     """Tokens at other positions: padding that is counted, packed sequences, stale caches, exchanged
@@ -60,6 +65,7 @@ class OtherTokenPositions(RotationMistake):
     )
     stage = Stage.POSITIONS
     changes_reading = False
+    example_needs = (are_supposed,)
 
     # Arrays have no hash, and the fields that the base class compares are none.
     __eq__ = object.__eq__
@@ -122,9 +128,7 @@ class OtherTokenPositions(RotationMistake):
 
     @classmethod
     def examples_for_rotation(cls, rotated: RotatedComputation) -> Iterator[Self]:
-        """Yield positions that are one too far or too low, unless somebody states them."""
-        if rotated.tokens.are_stated:
-            return
+        """Yield positions that are one too far or too low."""
         for by in (1, -1):
             if rotated.positions.min() + by >= 0:
                 mistake = PositionMistake(Misplacement.SHIFTED, by=by)

@@ -36,6 +36,11 @@ FEW_ROWS = 8
 """Rows of a table that is too short for an example of rows that are moved."""
 
 
+def has_many_rows(waves: WaveComputation) -> bool:
+    """Return True unless a table is too short to show rows that are moved, as an example."""
+    return waves.rows > FEW_ROWS
+
+
 @dataclass(frozen=True, eq=False)
 class RowMistake(WaveMistake):
     """Rows at other positions, which follow from the expected ones by a rule."""
@@ -111,6 +116,7 @@ class OtherStart(SolvedRowMistake):
     rank = 0
     summary = "positions start at another number: 1 for 0, or the number of cached tokens"
     seen_in = ("RoBERTa's offset of 2", "decoding with a KV cache in many ports")
+    example_needs = (has_one_axis,)  # Grids have `OtherPlacement`.
     fitted = ("by",)
 
     def used(self, expected: Floats) -> Floats:
@@ -125,9 +131,8 @@ class OtherStart(SolvedRowMistake):
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
-        if has_one_axis(waves):  # Grids have `OtherPlacement`.
-            yield cls(1)
-            yield cls(-1)
+        yield cls(1)
+        yield cls(-1)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         if not case.scheme.is_range:
@@ -170,7 +175,7 @@ class RolledRows(SolvedRowMistake):
 
     by: int
     summary = "rows are rolled: the first ones come last"
-    few_rows = FEW_ROWS
+    example_needs = (has_many_rows, has_one_axis)
     fitted = ("by",)
 
     def used(self, expected: Floats) -> Floats:
@@ -185,8 +190,7 @@ class RolledRows(SolvedRowMistake):
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
-        if has_one_axis(waves):
-            yield cls(3)
+        yield cls(3)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Rows("shifted", self.by),)
@@ -199,7 +203,7 @@ class Wrapped(SolvedRowMistake):
     period: int
     summary = "positions wrap at the length of a cache"
     seen_in = ("rolling KV caches of sliding-window models",)
-    few_rows = FEW_ROWS
+    example_needs = (has_many_rows,)
     fitted = ("period",)
 
     def used(self, expected: Floats) -> Floats:
@@ -257,7 +261,7 @@ class Clamped(SolvedRowMistake):
 
     last: int
     summary = "positions beyond the table use its last row"
-    few_rows = FEW_ROWS
+    example_needs = (has_many_rows,)
     fitted = ("last",)
 
     def used(self, expected: Floats) -> Floats:
@@ -309,7 +313,7 @@ class LeftPadded(SolvedRowMistake):
     """The position that all these rows have."""
     summary = "positions count from the first token after left padding"
     seen_in = ("generate() with left-padded batches",)
-    few_rows = FEW_ROWS
+    example_needs = (has_many_rows, has_one_axis)
     fitted = ("padding",)
 
     def used(self, expected: Floats) -> Floats:
@@ -327,8 +331,7 @@ class LeftPadded(SolvedRowMistake):
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
-        if has_one_axis(waves):
-            yield cls(padding=5, filler=1)
+        yield cls(padding=5, filler=1)
 
 
 def are_all_located(case: Case) -> bool:
@@ -344,7 +347,7 @@ class UsedPositions(RowMistake):
     known_mistake: PositionMistake | None = None
     summary = "other positions: restarts of packed sequences, repeated or skipped ones"
     seen_in = ("packed sequences without reset positions", "sliding caches")
-    few_rows = FEW_ROWS
+    example_needs = (has_many_rows, has_one_axis)
     data_needs = (show_positions, are_all_located)
 
     def used(self, expected: Floats) -> Floats:
@@ -375,11 +378,10 @@ class UsedPositions(RowMistake):
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         """Yield positions that restart, as those of two packed sequences of unequal length."""
-        if has_one_axis(waves):
-            first = 3 * waves.rows // 8
-            lengths = (first, waves.rows - first)
-            packed = np.concatenate([np.arange(length, dtype=float) for length in lengths])[None]
-            yield cls.at(packed, waves)
+        first = 3 * waves.rows // 8
+        second = waves.rows - first
+        packed = np.concatenate([np.arange(first), np.arange(second)]).astype(np.float64)
+        yield cls.at(packed[None], waves)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         scheme = case.scheme
@@ -441,7 +443,7 @@ class PaddedRows(WaveMistake):
     changes_reading = True
     shows_in_few_values = True
     computation_needs = (places_rows, has_no_empty_rows)
-    few_rows = FEW_ROWS
+    example_needs = (has_many_rows,)
 
     def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         rows = np.arange(waves.rows)
