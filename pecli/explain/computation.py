@@ -244,6 +244,7 @@ class Columns(PhasorForm):
         return np.asarray(np.where(is_sine, pairs.imag, pairs.real) * sign)
 
     def phasors(self, matrix: Floats, rows: Indices) -> Complex | None:
+        """Return the phasors of each pair, from the first of its columns: those of halves are doubled."""
         places = self.places
         if places is None:
             return None

@@ -73,6 +73,7 @@ class Search:
     """The explanations found so far, with ever more mistakes."""
 
     def __init__(self, cases: Sequence[Case], tolerance: float) -> None:
+        """Suppose each case as its numbers are, and stored on each grid on which they all lie."""
         self.tolerance = tolerance
         self.cases: list[Case] = []  # as the numbers are, and on each grid that holds them
         self.cut_off_cases: list[Case] = []  # on each grid, but not rounded to nearest

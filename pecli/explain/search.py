@@ -87,6 +87,7 @@ def _explain_part(scheme: Scheme, tensors: Tensors, atol: float) -> list[Explana
 
 
 def _explanations(scheme: Scheme, tensors: Tensors, atol: float) -> Iterator[Explanation]:
+    """Yield the best explanation of cosines and sines of one shape together, and of each other tensor."""
     waves = {name: tensors[name] for name in WAVES if name in tensors}
     shapes = {array.shape for array in waves.values()}
     others = dict(tensors)
@@ -100,6 +101,7 @@ def _explanations(scheme: Scheme, tensors: Tensors, atol: float) -> Iterator[Exp
 def _explain_each(
     scheme: Scheme, tensors: Tensors, atol: float, most: int
 ) -> Iterator[Explanation]:
+    """Yield the best explanation of each tensor on its own, with at most so many mistakes."""
     for name, array in tensors.items():
         explanation = _best(scheme, {name: array}, atol, most)
         if explanation is None:

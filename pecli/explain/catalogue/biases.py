@@ -222,6 +222,10 @@ class OtherShard(BiasMistake):
 
     @classmethod
     def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
+        """Yield slopes counted from the shard's own first head, and those of each other shard.
+
+        Heads 8 to 15 of 16 may get the slopes of a model of 8 heads, or those of heads 0 to 7.
+        """
         shard = scheme.head_range
         assert shard is not None  # It is what this mistake needs.
         yield cls(first=0, heads=shard.size, rule=scheme.rule, max_bias=scheme.max_bias)
@@ -488,6 +492,10 @@ class Unmasked(BiasMistake):
     computation_needs = (is_masked,)
 
     def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
+        """Return a bias that goes on rising, or falling if it was negated, to the right of the diagonal.
+
+        A row −2 −1 0 −∞ −∞ becomes −2 −1 0 1 2.
+        """
         if not is_masked(bias):
             return bias  # Slopes beside a masked bias have no mask.
         distance = distances(*bias.multiples.shape)

@@ -45,6 +45,7 @@ class OnlyInRows(Mistake):
     computation_type = WaveComputation
 
     def plant(self, computation: Computation) -> Computation:
+        """Return a computation with the mistake in its rows, and without it in all others."""
         return RegimeComputation(
             inside=self.mistake.plant(computation),
             outside=computation,

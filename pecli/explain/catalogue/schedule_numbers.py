@@ -1,7 +1,7 @@
 """Other values of the parameters from which frequencies and amplitudes follow."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -350,8 +350,8 @@ class OtherAmplitude(WaveMistake):
     """The amplitude by which cosines and sines are multiplied."""
     expected: float
     """The amplitude that they should have, given the mistakes that are supposed already."""
-    specified: float | None = None
-    """The specified amplitude, or its square, if supposed mistakes have changed what is expected.
+    specified: float
+    """The specified amplitude, which supposed mistakes may have changed.
 
     A supposed YaRN scaling expects its own 1.139; the amplitude may still be the specified 1.
     """
@@ -368,38 +368,31 @@ class OtherAmplitude(WaveMistake):
         """Yield amplitudes for which there is a reason, then plain numbers near the measured one.
 
         With YaRN's factor of 1.139 expected, 1 is a missing factor and 1.139² one that is applied
-        twice. A measured 2.278 is no plain number, but twice the expected 1.139.
+        twice. A measured 2.278 is no plain number, but twice the expected 1.139. If another scaling
+        is supposed, with another attention factor, a port may still multiply tables by the specified
+        one, which is in the config.
         """
-        yield from cls.examples_for_waves(waves)
-        yield from cls._specified_before_mistakes(case, waves)
-        if case.measured_amplitude is None:
-            return
         expected = waves.amplitude
-        yielded_above = (1.0, expected**2, case.expected_waves.amplitude)
-        for value in _plain_amplitudes(case.measured_amplitude, expected):
-            if value != expected and value not in yielded_above:
-                yield cls(value=value, expected=expected)
-
-    @classmethod
-    def _specified_before_mistakes(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
-        """Yield the specified amplitude and its square, if a supposed mistake changed the amplitude.
-
-        Another supposed scaling has another attention factor, but a port that multiplies tables by
-        the factor in the config keeps the specified one.
-        """
         specified = case.expected_waves.amplitude
-        if specified == waves.amplitude:
-            return
-        for value in (specified, specified**2):
-            yield cls(value=value, expected=waves.amplitude, specified=value)
+        values = [1.0, expected**2, specified, specified**2]
+        if case.measured_amplitude is not None:
+            values += _plain_amplitudes(case.measured_amplitude, expected)
+        yield from cls._except_expected(values, expected, specified)
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         """Yield an attention factor that is missing, and one that is applied twice."""
         expected = waves.amplitude
-        if expected != 1:
-            yield cls(value=1.0, expected=expected)
-            yield cls(value=expected**2, expected=expected)
+        yield from cls._except_expected((1.0, expected**2), expected, specified=expected)
+
+    @classmethod
+    def _except_expected(
+        cls, values: Iterable[float], expected: float, specified: float
+    ) -> Iterator[Self]:
+        """Yield the mistake with each value, once; the expected value is no mistake."""
+        for value in dict.fromkeys(values):
+            if value != expected:
+                yield cls(value=value, expected=expected, specified=specified)
 
     @property
     def numbers(self) -> tuple[float, ...]:
@@ -407,7 +400,8 @@ class OtherAmplitude(WaveMistake):
 
         An amplitude for which there is a reason was not solved from the data.
         """
-        if self.value in (1.0, self.expected**2, self.specified):
+        reasons = (1.0, self.expected**2, self.specified, self.specified**2)
+        if self.value in reasons:
             return ()
         return (min(self.value, self.value / self.expected, key=digits),)
 

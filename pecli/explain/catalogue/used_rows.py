@@ -384,6 +384,7 @@ class UsedPositions(RowMistake):
         yield cls.at(packed[None], waves)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
+        """Return the positions in runs; of a grid or a list, only that they are others."""
         scheme = case.scheme
         assert isinstance(scheme, Positioned)
         if not scheme.is_range:
