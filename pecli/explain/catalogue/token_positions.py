@@ -91,7 +91,7 @@ class OtherTokenPositions(RotationMistake):
     def _at_measured_positions(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
         """Yield the measured positions, if they follow some rule and are not the expected ones."""
         positions = _at_all_rows(case, rotated, case.positions)
-        if positions is not None and not np.array_equal(positions, rotated.positions):
+        if not np.array_equal(positions, rotated.positions):
             mistake = rotated.tokens.mistake(positions)
             yield cls(positions, mistake, are_stated=rotated.tokens.are_stated)
 
@@ -165,8 +165,9 @@ class OtherTokenPositions(RotationMistake):
         return (listed,)
 
 
-def _at_all_rows(case: Case, rotated: RotatedComputation, used: Floats) -> Floats | None:
-    """Return the positions of all rows, of which some were measured; None if these follow no rule.
+def _at_all_rows(case: Case, rotated: RotatedComputation, used: Floats) -> Floats:
+    """Return the positions of all rows, of which some were measured; the expected ones if these
+    follow no rule.
 
     Long tensors are measured in some rows, for which three rules are tried: all rows are shifted by
     one number, all are at one position, or every row was measured. A row without a measured
@@ -182,7 +183,7 @@ def _at_all_rows(case: Case, rotated: RotatedComputation, used: Floats) -> Float
     expected = rotated.positions[:, rows]
     is_known = ~np.isnan(used)
     if not is_known.any():
-        return None
+        return rotated.positions
     shifts = (used - expected)[is_known]
     is_one_shift = bool((shifts == shifts[0]).all())
     if is_one_shift:
@@ -194,4 +195,4 @@ def _at_all_rows(case: Case, rotated: RotatedComputation, used: Floats) -> Float
     are_all_measured = len(rows) == rotated.rows
     if are_all_measured:
         return np.where(is_known, used, expected)
-    return None
+    return rotated.positions
