@@ -80,6 +80,11 @@ class Stage(IntEnum):
     STORAGE = 7
 
 
+def _all_hold(needs: Needs, subject: object) -> bool:
+    """Return True if a computation, a scheme or a case meets all conditions, tested in their order."""
+    return all(need(subject) for need in needs)
+
+
 @dataclass(frozen=True, eq=False)  # Kinds that hold arrays are equal only to themselves.
 class Mistake(ABC):
     """One known way to get a positional encoding wrong; its fields are its numbers."""
@@ -127,8 +132,7 @@ class Mistake(ABC):
         """Return True if a computation has what this is a mistake of."""
         if not isinstance(computation, cls.computation_type):
             return False
-        fits_computation = all(need(computation) for need in cls.computation_needs)
-        return fits_computation and all(need(scheme) for need in cls.scheme_needs)
+        return _all_hold(cls.computation_needs, computation) and _all_hold(cls.scheme_needs, scheme)
 
     @classmethod
     def proposals(cls, case: "Case") -> Iterator[Self]:
@@ -137,7 +141,7 @@ class Mistake(ABC):
         Nothing is yielded if the mistake is not possible, or if the data do not show its numbers.
         """
         is_possible = cls.is_possible(case.computation, case.scheme)
-        if is_possible and all(need(case) for need in cls.data_needs):
+        if is_possible and _all_hold(cls.data_needs, case):
             yield from cls.proposals_for_case(case)
 
     @classmethod
@@ -169,7 +173,7 @@ class Mistake(ABC):
             scheme: The scheme whose tensors it makes.
         """
         is_possible = cls.is_possible(computation, scheme)
-        if is_possible and all(need(computation) for need in cls.example_needs):
+        if is_possible and _all_hold(cls.example_needs, computation):
             yield from cls.examples_for(computation, scheme)
 
     @classmethod
