@@ -7,9 +7,11 @@ import numpy as np
 from pecli.engine.arrays import Array, Flags, Floats, Indices, widened
 from pecli.engine.edits import Edit
 from pecli.engine.schemes.learned import LearnedInit
+from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.computation import FLOAT32_FUNCTION, Computation
 from pecli.explain.hypothesis import Case
 from pecli.explain.observations import Observations
+from pecli.explain.subject import scheme_of
 from pecli.explain.tables import observed_dtype
 
 NO_SCHEME = LearnedInit(1, 1)
@@ -22,7 +24,6 @@ class ArrayComputation(Computation):
 
     arrays: tuple[Array, ...]
     is_computed: bool = False  # whether values were multiplied or added to, which rounds them
-    is_of_scheme = False
 
     @property
     def matrices(self) -> list[Array]:
@@ -56,6 +57,11 @@ class ArrayComputation(Computation):
     def head_index(self, head: int) -> tuple[int, ...]:
         places = np.unravel_index(head, self.arrays[0].shape[:-2])
         return tuple(int(place) for place in places)
+
+
+@scheme_of.register
+def _scheme_of_arrays(computation: ArrayComputation, specification: Scheme) -> None:
+    """Return None: the numbers of another file may be of any scheme."""
 
 
 def as_matrix(array: Array) -> Array:

@@ -44,16 +44,26 @@ def multiples_of(form: str, queries: int, keys: int) -> Multiples:
     «key-last» have one row for all queries: [0 1 2] and [−2 −1 0]. With a cache there are fewer
     queries than keys: these are the last ones.
     """
-    key = np.arange(keys, dtype=np.float64)
     if form == "key":
-        return Multiples(key[None], np.zeros((1, keys), bool))
+        return Multiples(np.arange(keys, dtype=np.float64)[None], np.zeros((1, keys), bool))
     if form == "key-last":
-        return Multiples(key[None] - (keys - 1), np.zeros((1, keys), bool))
-    query = np.arange(keys - queries, keys)[:, None]
-    distance = key[None] - query  # (queries, keys), negative for keys before the query
+        return Multiples(distances(1, keys), np.zeros((1, keys), bool))
+    distance = distances(queries, keys)
     if form == "causal":
         return Multiples(np.minimum(distance, 0.0), distance > 0)
     return Multiples(-np.abs(distance), np.zeros(distance.shape, bool))
+
+
+def distances(queries: int, keys: int) -> Floats:
+    """Return how far each key is from each query (queries, keys), negative for keys before it.
+
+    With a cache there are fewer queries than keys: these are the last ones.
+
+    >>> distances(2, 3).tolist()
+    [[-1.0, 0.0, 1.0], [-2.0, -1.0, 0.0]]
+    """
+    query = np.arange(keys - queries, keys)[:, None]
+    return np.arange(keys, dtype=np.float64) - query
 
 
 @dataclass(frozen=True, eq=False)

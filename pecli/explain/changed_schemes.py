@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from pecli.engine.schemes.scheme import Scheme
+from pecli.errors import ParameterError
 
 SchemeT = TypeVar("SchemeT", bound=Scheme)
 
@@ -17,3 +18,16 @@ def with_parameters(scheme: SchemeT, **changes: Any) -> SchemeT:
     if not scheme.is_range:
         changes["seq_len"] = None
     return replace(scheme, **changes)
+
+
+def permitted(scheme: SchemeT, **changes: Any) -> SchemeT | None:
+    """Return a scheme with other parameters; None if it has no such parameter, or refuses a value.
+
+    A rotary scheme has no `padding_idx`, and refuses a `dim` of 63 channels.
+    """
+    if not changes.keys() <= scheme.parameters().keys():
+        return None
+    try:
+        return with_parameters(scheme, **changes)
+    except ParameterError:
+        return None

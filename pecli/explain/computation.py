@@ -8,7 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, partial
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from pecli.engine.table import Table
 from pecli.explain import measure
 from pecli.explain.frequency_schedule import FrequencySchedule
 from pecli.explain.measure import MeasuredFrequencies
-from pecli.explain.storage import Storage, rounded_to
+from pecli.explain.storage import UNROUNDED, Storage, rounded_to
 from pecli.explain.wave_measurement import MIN_RUN
 
 FLOAT32_FUNCTION = 4 * 2.0**-24
@@ -244,6 +244,7 @@ class Columns(PhasorForm):
         return np.asarray(np.where(is_sine, pairs.imag, pairs.real) * sign)
 
     def phasors(self, matrix: Floats, rows: Indices) -> Complex | None:
+        """Return the phasors of each pair, from the first of its columns: those of halves are doubled."""
         places = self.places
         if places is None:
             return None
@@ -252,6 +253,11 @@ class Columns(PhasorForm):
         return np.asarray(
             matrix[:, cosines] * sign[cosines] + 1j * (matrix[:, sines] * sign[sines])
         )
+
+    @property
+    def has_both_functions(self) -> bool:
+        """True if some columns hold cosines, and others sines."""
+        return len(np.unique(self.columns.is_sine)) > 1
 
     @cached_property
     def places(self) -> tuple[Indices, Indices] | None:
@@ -280,7 +286,7 @@ class Columns(PhasorForm):
 
     def one_function(self, matrix: Floats) -> Floats | None:
         """Return the first column of each pair if the table holds only cosines or only sines."""
-        if len(set(self.columns.is_sine.tolist())) > 1:
+        if self.has_both_functions:
             return None
         _, first = np.unique(self.columns.pair, return_index=True)
         return np.asarray(matrix[:, first] * self.columns.sign[first])
@@ -290,14 +296,11 @@ class Columns(PhasorForm):
 class Computation(ABC):
     """Everything that determines the numbers of some tensors: a matrix with one row per position."""
 
-    is_of_scheme: ClassVar[bool] = True
-    """True if some scheme makes such tensors, so that a command may reproduce them."""
-
     _: KW_ONLY
     arithmetic: Arithmetic = EXACT
     damaged: Flags | None = None  # (rows, columns), elements that may hold anything
     filler: float = 0.0  # which damaged elements hold in an example
-    storage: Storage | None = None
+    storage: Storage = UNROUNDED
 
     @property
     @abstractmethod
@@ -309,11 +312,15 @@ class Computation(ABC):
 
     def as_stored(self, values: Floats, rows: Indices) -> Floats:
         """Return computed numbers of some rows as a file holds them: rounded, then damaged."""
-        if self.storage is not None:
-            values = self.storage.rounded(values)
-        if self.damaged is not None:
-            values = np.where(self.damaged[rows], self.filler, values)
-        return values
+        return np.where(self.damage_in(rows), self.filler, self.storage.rounded(values))
+
+    def damage_in(self, rows: Indices) -> Flags:
+        """Return the elements of some rows that may hold anything: (rows, columns), or (rows, 1) if
+        there are none.
+        """
+        if self.damaged is None:
+            return np.zeros((len(rows), 1), bool)
+        return np.asarray(self.damaged[rows])
 
     @abstractmethod
     def bound(self, rows: Indices) -> Floats:
@@ -371,11 +378,18 @@ class WaveComputation(Computation):
     schedule: FrequencySchedule | None = (
         None  # which the frequencies follow; None on grids, where each axis has its own
     )
-    empty_rows: Flags | None = None  # rows that hold zeros
+    empty_rows: Flags | None = None  # rows that hold zeros, if there are any
 
     @property
     def rows(self) -> int:
         return int(self.positions.shape[1])
+
+    @cached_property
+    def is_row_empty(self) -> Flags:
+        """True for each row that holds zeros: that of padding, for example."""
+        if self.empty_rows is None:
+            return np.zeros(self.rows, bool)
+        return self.empty_rows
 
     @property
     def tensor_count(self) -> int:
@@ -405,8 +419,7 @@ class WaveComputation(Computation):
 
     def at_rows(self, rows: slice) -> "WaveComputation":
         """Return the computation of some rows."""
-        empty = None if self.empty_rows is None else self.empty_rows[rows]
-        return replace(self, positions=self.positions[:, rows], empty_rows=empty)
+        return replace(self, positions=self.positions[:, rows], empty_rows=self.is_row_empty[rows])
 
     def with_schedule(self, schedule: FrequencySchedule) -> "WaveComputation":
         """Return the computation with frequencies, and with the attention factor of the scaling, of another schedule."""
@@ -427,15 +440,22 @@ class WaveComputation(Computation):
         angles = self.arithmetic.angles(self.row_positions(rows), self.frequencies)
         phasors = self.amplitude * unit_phasors(angles)
         matrix = self.form.matrix_of(phasors, rows)
-        if self.empty_rows is not None:
-            matrix[self.empty_rows[rows]] = 0.0
+        matrix[self.is_row_empty[rows]] = 0.0
         return matrix
 
     def bound(self, rows: Indices) -> Floats:
+        return self.form.errors(self.phasor_errors(rows), rows)
+
+    def phasor_errors(self, rows: Indices) -> Floats:
+        """Return how far each cosine and sine (rows, pairs) may be off if another library computes it.
+
+        An angle that is off by 1e-4 moves them by at most 1e-4, and cosines of float32 are off by
+        2.4e-7 themselves. No error is larger than 2, from −1 to 1.
+        """
         angles = self.arithmetic.bound(self.row_positions(rows), self.frequencies)
         if self.arithmetic != EXACT:
             angles = angles + FLOAT32_FUNCTION
-        return self.form.errors(abs(self.amplitude) * np.minimum(angles, 2.0), rows)
+        return abs(self.amplitude) * np.minimum(angles, 2.0)
 
     def measured_frequencies(self, sample: Floats, rows: Indices) -> MeasuredFrequencies | None:
         """Measure the frequencies of some rows of a table whose columns are those of this computation.
@@ -484,10 +504,8 @@ class WaveComputation(Computation):
 
     @property
     def _rounding(self) -> float:
-        """The largest change of a cosine or sine by storage."""
-        if self.storage is None:
-            return FLOAT32_FUNCTION
-        return float(self.storage.half_unit(np.ones(1))[0])
+        """The largest change of a cosine or sine by float32 arithmetic or by storage."""
+        return max(FLOAT32_FUNCTION, float(self.storage.half_unit(np.ones(1))[0]))
 
     def measured_positions(self, matrix: Floats, rows: Indices) -> Floats | None:
         """Return the positions (axes, rows) at which rows of data are; NaN for a row that is at none.
@@ -569,6 +587,7 @@ class FrequencyComputation(WaveComputation):
         return replace(self, schedule=schedule, frequencies=schedule.frequencies)
 
     def rendered(self, rows: Indices) -> Floats:
+        """Return the vector as one row: frequencies, or 2π / frequency if it holds wavelengths."""
         frequencies = self.amplitude * self.frequencies
         if self.arithmetic.frequencies is not None and self.arithmetic.frequencies != "float32":
             frequencies = rounded_to(frequencies, self.arithmetic.frequencies)
@@ -595,8 +614,7 @@ class FrequencyComputation(WaveComputation):
             frequencies = INVERSES[self.holds] / frequencies
         # A standard error, of which several are granted when a schedule is compared with it.
         error = 0.25 * FREQUENCY_RTOL * np.abs(frequencies) + TINY
-        if self.storage is not None:
-            error = error + self.storage.half_unit(frequencies)
+        error = error + self.storage.half_unit(frequencies)
         return MeasuredFrequencies(frequencies, error, amplitude=1.0, is_folded=False)
 
     def measured_positions(self, matrix: Floats, rows: Indices) -> Floats | None:

@@ -45,8 +45,7 @@ def exact_tensors(tensors: Tensors, mistake: Mistake) -> dict[str, Floats] | Non
     if phasors is None:
         return _of_scheme(tensors, mistake)
     values = computation.form.matrix_of(phasors, rows)
-    if computation.empty_rows is not None:
-        values[computation.empty_rows] = 0.0
+    values[computation.is_row_empty] = 0.0
     return tensors.split(computation.as_stored(values, rows))
 
 

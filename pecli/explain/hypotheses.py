@@ -1,6 +1,7 @@
 """The order of the search: storage, a damaged part, one mistake, two, three, until time is up."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from pecli.explain.catalogue.rotation_mistakes import ZeroRows
 from pecli.explain.catalogue.runtimes import ComputedByRuntime
 from pecli.explain.catalogue.used_rows import OtherPaddingRow, PaddedRows
 from pecli.explain.explanation import Explanation
-from pecli.explain.hypothesis import Case, Mistake, Stage, accept
+from pecli.explain.hypothesis import Case, Mistake, accept
 from pecli.explain.readable import is_readable
 from pecli.explain.suppositions import cases_with_mistakes
 from pecli.explain.time_limit import OutOfTimeError
@@ -72,6 +73,7 @@ class Search:
     """The explanations found so far, with ever more mistakes."""
 
     def __init__(self, cases: Sequence[Case], tolerance: float) -> None:
+        """Suppose each case as its numbers are, and stored on each grid on which they all lie."""
         self.tolerance = tolerance
         self.cases: list[Case] = []  # as the numbers are, and on each grid that holds them
         self.cut_off_cases: list[Case] = []  # on each grid, but not rounded to nearest
@@ -104,12 +106,22 @@ class Search:
         It is over if more mistakes are unlikely to make a shorter explanation. Combinations of two
         and three are many, so data that show nothing of the scheme are given up before.
         """
-        if count == 0:
-            return self._find_tables_without_mistake()
-        if count == 1:
-            return self._find_single_mistakes()
-        if count == 2:
-            self.cases = [case for case in _coarsest(self.cases) if is_readable(case)]
+        steps = (
+            self._find_tables_without_mistake,
+            self._find_single_mistakes,
+            self._find_pairs,
+        )
+        if count < len(steps):
+            return steps[count]()
+        return self._find_combinations_of(count)
+
+    def _find_pairs(self) -> bool:
+        """Keep the explanations with two mistakes, of cases that show something of the scheme."""
+        self.cases = [case for case in _coarsest(self.cases) if is_readable(case)]
+        return self._find_combinations_of(2)
+
+    def _find_combinations_of(self, count: int) -> bool:
+        """Keep the explanations with so many mistakes at once; return True if the search is over."""
         return self._test_cases_with(count) or self._conclude_after(count)
 
     def _find_tables_without_mistake(self) -> bool:
@@ -134,7 +146,7 @@ class Search:
         without_tolerance = [case.within(0.0) for case in self.cases]
         if self._find_small_damage(without_tolerance):
             return True
-        return self._test_cases_with(1) or self._conclude_after(1)
+        return self._find_combinations_of(1)
 
     def _conclude_after(self, count: int) -> bool:
         """Return True if more than so many mistakes are unlikely to make a shorter explanation.
@@ -195,16 +207,13 @@ class Search:
         """
         if not self._is_worth_comparing(case):
             return None
-        exact = accept(case.within(0.0))
-        if exact is not None:
-            self.exact.append(exact)
-            return exact
-        if not self.tolerance:
-            return None
-        explanation = accept(case)
-        if explanation is not None:
-            self.within_tolerance.append(explanation)
-        return explanation
+        found_by_tolerance = {self.tolerance: self.within_tolerance, 0.0: self.exact}
+        for tolerance in sorted(found_by_tolerance):
+            explanation = accept(case.within(tolerance))
+            if explanation is not None:
+                found_by_tolerance[tolerance].append(explanation)
+                return explanation
+        return None
 
     def _is_worth_comparing(self, case: Case) -> bool:
         """Return True if a case may be the best explanation, and a few rows do not reject it.
@@ -212,9 +221,8 @@ class Search:
         One that is longer than an explanation at hand would not be preferred. Storage is always
         compared: a table that is right within float32 arithmetic may be exactly right in float32.
         """
-        is_only_stored = all(mistake.stage == Stage.STORAGE for mistake in case.mistakes)
         is_longer = any(case.cost > explanation.cost for explanation in self.exact)
-        if is_longer and not is_only_stored:
+        if is_longer and case.mistakes_beside_storage:
             return False
         return not case.is_far_off and not case.fails_in_few_rows
 
@@ -232,11 +240,10 @@ def explain_by_small_damage(cases: Sequence[Case]) -> list[Explanation]:
     Args:
         cases: The same file, read in several shapes.
     """
-    damaged: list[Case] = []
-    for case in cases:
-        for kind in SMALL_PARTS:
-            damaged += map(case.supposing, kind.proposals(case))
-    return [small for small in accepted(damaged) if small.cost <= SMALL_DAMAGE_COST]
+    found: list[Explanation] = []
+    for case, kind in product(cases, SMALL_PARTS):
+        found += explain_by_kind(case, kind)
+    return [small for small in found if small.cost <= SMALL_DAMAGE_COST]
 
 
 def _explain_by_runtime(
@@ -281,19 +288,17 @@ def _coarsest(cases: Sequence[Case]) -> list[Case]:
     Numbers with four decimals also lie on the grid of float32, which is much finer, and which would
     make the search twice as long.
     """
-    units = [_rounding_unit(case) for case in cases]
-    least = max(units, default=0.0) / SIMILAR_GRIDS
-    return [case for case, unit in zip(cases, units, strict=True) if unit >= least]
+    least = max(map(_rounding_unit, cases), default=0.0) / SIMILAR_GRIDS
+    return [case for case in cases if _rounding_unit(case) >= least]
 
 
 def _rounding_unit(case: Case) -> float:
     """Return half a unit of the supposed storage at 1; 0 if none is supposed, or if the data are no
     waves.
     """
-    storage = case.computation.storage
-    if storage is None or case.waves is None:
+    if case.waves is None:
         return 0.0
-    return float(storage.half_unit(np.ones(1))[0])
+    return float(case.waves.storage.half_unit(np.ones(1))[0])
 
 
 def _with_other_roundings(case: Case) -> Iterator[Case]:

@@ -6,22 +6,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
-from typing import ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from pecli.engine.arrays import Complex, Flags, Floats, Indices, widened
 from pecli.engine.edits import Dtype, Edit, Recipe
 from pecli.engine.schemes.scheme import Scheme, named_tensors
-from pecli.errors import ParameterError
-from pecli.explain.changed_schemes import with_parameters
+from pecli.explain.changed_schemes import permitted, with_parameters
 from pecli.explain.computation import EXACT, FLOAT32, FLOAT32_FUNCTION, Computation, WaveComputation
 from pecli.explain.explanation import ARRANGED_COST, ComparedRows, Explanation
 from pecli.explain.frequency_schedule import FrequencySchedule
 from pecli.explain.measure import SIGMAS, Fit, MeasuredFrequencies
 from pecli.explain.numbers import digits
 from pecli.explain.observations import TESTED_ROWS, Observations
-from pecli.explain.storage import TruncatedStorage, half_ulp, rounded_to
+from pecli.explain.storage import TruncatedStorage, half_ulp
 from pecli.explain.subject import scheme_of
 from pecli.explain.time_limit import OutOfTimeError, check_time
 
@@ -63,6 +62,9 @@ another mistake.
 
 T = TypeVar("T")
 
+Needs = tuple[Callable[[Any], bool], ...]
+"""Conditions that all have to hold, of a computation, a scheme or a case."""
+
 
 class Stage(IntEnum):
     """The order in which the steps of a computation are taken: later ones work on the results of earlier
@@ -76,6 +78,11 @@ class Stage(IntEnum):
     FORM = 5
     DAMAGE = 6
     STORAGE = 7
+
+
+def _all_hold(needs: Needs, subject: object) -> bool:
+    """Return True if a computation, a scheme or a case meets all conditions, tested in their order."""
+    return all(need(subject) for need in needs)
 
 
 @dataclass(frozen=True, eq=False)  # Kinds that hold arrays are equal only to themselves.
@@ -103,20 +110,58 @@ class Mistake(ABC):
     weight: ClassVar[float] = 1.0
     """Cost without the fitted numbers: the more unusual a mistake, the more it has to explain."""
 
+    computation_type: ClassVar[type[Any]] = Computation
+    """The kind of computation that can have it."""
+    computation_needs: ClassVar[Needs] = ()
+    """Conditions on such a computation: exchanged columns need a table, a vector has none."""
+    scheme_needs: ClassVar[Needs] = ()
+    """Conditions on the scheme: slopes of another shard need a scheme of a shard."""
+    data_needs: ClassVar[Needs] = ()
+    """Conditions on the data, without which its numbers cannot be measured."""
+    example_needs: ClassVar[Needs] = ()
+    """Conditions on a computation for examples: the first 8 rows do not show where a cache wraps."""
+    is_found_last: ClassVar[bool] = False
+    """True if it is never supposed before another mistake is measured."""
+
     @abstractmethod
     def plant(self, computation: Computation) -> Computation:
         """Return a computation with this mistake in it."""
 
     @classmethod
-    @abstractmethod
+    def is_possible(cls, computation: Computation, scheme: Scheme) -> bool:
+        """Return True if a computation has what this is a mistake of."""
+        if not isinstance(computation, cls.computation_type):
+            return False
+        return _all_hold(cls.computation_needs, computation) and _all_hold(cls.scheme_needs, scheme)
+
+    @classmethod
     def proposals(cls, case: "Case") -> Iterator[Self]:
-        """Yield the instances worth testing, with numbers taken from the measurements."""
+        """Yield the instances worth testing, with numbers taken from the measurements.
+
+        Nothing is yielded if the mistake is not possible, or if the data do not show its numbers.
+        """
+        is_possible = cls.is_possible(case.computation, case.scheme)
+        if is_possible and _all_hold(cls.data_needs, case):
+            yield from cls.proposals_for_case(case)
+
+    @classmethod
+    def proposals_for_case(cls, case: "Case") -> Iterator[Self]:
+        """Yield the proposals for a case that has all that the mistake needs; by default the
+        typical instances, which need no measurement.
+        """
+        yield from cls.examples_for(case.computation, case.scheme)
 
     @classmethod
     def suppositions(cls, case: "Case") -> Iterator[Self]:
         """Yield the instances that may be one of several mistakes, so that others are measured in
         what is left.
         """
+        if not cls.is_found_last and cls.is_possible(case.computation, case.scheme):
+            yield from cls.suppositions_for_case(case)
+
+    @classmethod
+    def suppositions_for_case(cls, case: "Case") -> Iterator[Self]:
+        """Yield the suppositions for a case in which the mistake is possible."""
         yield from cls.proposals(case)
 
     @classmethod
@@ -127,6 +172,13 @@ class Mistake(ABC):
             computation: The right computation, in which they can be planted.
             scheme: The scheme whose tensors it makes.
         """
+        is_possible = cls.is_possible(computation, scheme)
+        if is_possible and _all_hold(cls.example_needs, computation):
+            yield from cls.examples_for(computation, scheme)
+
+    @classmethod
+    def examples_for(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
+        """Yield typical instances for a computation in which the mistake is possible."""
         yield from ()
 
     @abstractmethod
@@ -231,12 +283,10 @@ class Case:
         """Return the specification, and the computations with the first mistakes that this case has as
         well.
         """
-        shared = 0
-        for mistake, planted in zip(mistakes, self.mistakes, strict=False):
-            if mistake is not planted:
-                break
-            shared += 1
-        return self.computations[: shared + 1] or (self.specification,)
+        pairs = zip(mistakes, self.mistakes, strict=False)
+        are_shared = [mistake is planted for mistake, planted in pairs]
+        first_other = [*are_shared, False].index(False)
+        return self.computations[: first_other + 1] or (self.specification,)
 
     def within(self, tolerance: float) -> "Case":
         return replace(self, tolerance=tolerance)
@@ -257,6 +307,11 @@ class Case:
         """The computation, if it is one of cosines and sines or of their frequencies."""
         return self.computation if isinstance(self.computation, WaveComputation) else None
 
+    @cached_property
+    def mistakes_beside_storage(self) -> list[Mistake]:
+        """The supposed mistakes, without the grid on which the numbers are stored."""
+        return [mistake for mistake in self.mistakes if mistake.stage != Stage.STORAGE]
+
     @property
     def has_other_parameters(self) -> bool:
         """True if a supposed mistake is one of the parameters, so that the scheme is no longer that
@@ -269,11 +324,6 @@ class Case:
         """The specification of cosines and sines, for mistakes that were proposed for such."""
         assert isinstance(self.specification, WaveComputation)
         return self.specification
-
-    @property
-    def schedule(self) -> FrequencySchedule | None:
-        """The schedule that frequencies are supposed to follow."""
-        return self.waves.schedule if self.waves is not None else None
 
     @property
     def expected_schedule(self) -> FrequencySchedule:
@@ -321,38 +371,35 @@ class Case:
         )
 
     @cached_property
-    def can_judge_frequencies(self) -> bool:
-        """True if the measured frequencies show whether the supposed ones are right.
+    def _judging_frequencies(self) -> MeasuredFrequencies | None:
+        """The measured frequencies, if they show whether the supposed ones are right; else None.
 
         They do not if elements may hold anything, if phases are supposed to be rounded, or if values
         were cut off: all values are then off to one side, by which frequencies seem to move.
         """
-        if self.measured_frequencies is None:
-            return False
-        waves = self.waves
-        assert waves is not None  # Nothing else has frequencies.
-        is_cut_off = isinstance(waves.storage, TruncatedStorage)
-        return waves.damaged is None and waves.arithmetic.turns_evenly and not is_cut_off
+        computation = self.computation
+        is_cut_off = isinstance(computation.storage, TruncatedStorage)
+        is_damaged = computation.damaged is not None
+        if is_damaged or is_cut_off or not computation.arithmetic.turns_evenly:
+            return None
+        return self.measured_frequencies
+
+    def may_have(self, frequencies: Floats) -> bool:
+        """Return True if the data may have some frequencies: these are as measured, or the measured
+        ones show nothing.
+        """
+        measured = self._judging_frequencies
+        return measured is None or measured.agree_with(frequencies)
 
     @cached_property
-    def frequencies_are_confirmed(self) -> bool:
-        """True if the computation has the frequencies that were measured."""
-        if not self.can_judge_frequencies:
-            return False
-        assert self.waves is not None  # Nothing else has frequencies.
-        return self.agrees_with(self.waves.frequencies)
-
-    @property
     def frequencies_are_refuted(self) -> bool:
         """True if the computation has other frequencies than those that were measured."""
-        return self.can_judge_frequencies and not self.frequencies_are_confirmed
+        return self.waves is not None and not self.may_have(self.waves.frequencies)
 
-    def agrees_with(self, frequencies: Floats) -> bool:
-        """Return True if the data may have some frequencies: these are as measured, or none could be
-        measured.
-        """
-        measured = self.measured_frequencies
-        return measured is None or measured.agree_with(frequencies)
+    @property
+    def frequencies_are_confirmed(self) -> bool:
+        """True if the computation has the frequencies that were measured."""
+        return self._judging_frequencies is not None and not self.frequencies_are_refuted
 
     @property
     def has_other_frequencies(self) -> bool:
@@ -363,8 +410,25 @@ class Case:
         """
         if not self.frequencies_are_refuted:
             return False
+        return self.frequencies.are_clean and bool(self.frequencies.known.any())
+
+    @property
+    def frequencies(self) -> MeasuredFrequencies:
+        """The measured frequencies, for mistakes that need data which show them."""
         assert self.measured_frequencies is not None
-        return self.measured_frequencies.are_clean and bool(self.measured_frequencies.known.any())
+        return self.measured_frequencies
+
+    @property
+    def phasors(self) -> Complex:
+        """The measured phasors, for mistakes that need both cosines and sines."""
+        assert self.measured_phasors is not None
+        return self.measured_phasors
+
+    @property
+    def positions(self) -> Floats:
+        """The measured positions, for mistakes that need rows which are at some."""
+        assert self.measured_positions is not None
+        return self.measured_positions
 
     @cached_property
     def measured_positions(self) -> Floats | None:
@@ -425,18 +489,14 @@ class Case:
         computation = self.computation
         with np.errstate(all="ignore"):
             predicted = computation.rendered(rows)
-            centres = data
-            if computation.storage is not None:
-                # A number that was cut off, not rounded, is at the end of its interval:
-                # with one decimal, 0.30 to 0.40 are stored as 0.3, and their centre is 0.35.
-                centres = computation.storage.middle(data)
+            # A number that was cut off, not rounded, is at the end of its interval:
+            # with one decimal, 0.30 to 0.40 are stored as 0.3, and their centre is 0.35.
+            centres = computation.storage.middle(data)
             # Masks are infinite in both, and their difference would be NaN.
             residual = np.where(data == predicted, 0.0, centres - predicted)
             # A comparison with NaN is False, so that «not allowed» includes NaN and «>» would not.
             is_wrong = ~(np.abs(residual) <= self._allowed_residual(data, rows))
-        if computation.damaged is not None:
-            is_wrong &= ~computation.damaged[rows]
-        return Errors(residual, is_wrong)
+        return Errors(residual, is_wrong & ~computation.damage_in(rows))
 
     def _allowed_residual(self, data: Floats, rows: Indices) -> Floats:
         """Return how far each element may be from the predicted one: the sum of independent causes.
@@ -447,10 +507,8 @@ class Case:
         - half a unit of the supposed storage, such as 0.05 for one decimal.
         """
         rounding = half_ulp(data, self.observations.dtype)
-        allowed = self.tolerance + rounding + self.computation.bound(rows)
-        if self.computation.storage is not None:
-            allowed = allowed + self.computation.storage.half_unit(data)
-        return allowed
+        storing = self.computation.storage.half_unit(data)
+        return self.tolerance + rounding + self.computation.bound(rows) + storing
 
     def remainders(self, rows: Indices) -> Floats:
         """Return the sizes of the differences that the supposed mistakes leave unexplained in some rows.
@@ -477,16 +535,10 @@ class Case:
         file of four decimals is compared with 0.3 as stored, too: the smaller difference counts.
         """
         dtype = self.observations.held_dtype
-        storage = self.computation.storage
-        if storage is None:
-            stored = rounded_to(predicted, dtype)
-        else:
-            stored = storage.rounded(predicted)
+        stored = self.computation.storage.stored(predicted, dtype)
         differences = np.abs(data - predicted)
         is_rounded = differences <= half_ulp(data, dtype) + self.computation.float64_error
-        is_explained = (data == predicted) | is_rounded
-        if self.computation.damaged is not None:
-            is_explained |= self.computation.damaged[rows]
+        is_explained = (data == predicted) | is_rounded | self.computation.damage_in(rows)
         return np.where(is_explained, 0.0, np.fmin(np.abs(data - stored), differences))
 
     @property
@@ -636,9 +688,7 @@ def _affected_tensors(case: Case) -> tuple[str, ...]:
     tensors = tuple(case.observations.tensors)
     if not _named_edits(case):
         return tensors
-    affected: set[str] = set()
-    for mistake in case.mistakes:
-        affected.update(mistake.affected(case))
+    affected = set[str]().union(*(mistake.affected(case) for mistake in case.mistakes))
     return tuple(name for name in tensors if name in affected)
 
 
@@ -680,24 +730,27 @@ def _scheme_after_mistakes(case: Case) -> Scheme | None:
 
 def _computed_by_recipe(scheme: Scheme, recipe: str) -> Scheme:
     """Return the scheme with a recipe; as it is, if it has no recipe or one that cannot change."""
-    if "recipe" not in scheme.parameters():
-        return scheme
-    try:
-        return with_parameters(scheme, recipe=recipe)
-    except ParameterError:  # `--runtime vllm` already says by which recipe.
-        return scheme
+    # `--runtime vllm` already says by which recipe, and refuses another one.
+    return permitted(scheme, recipe=recipe) or scheme
 
 
 def _recipe_of(edits: tuple[Edit, ...]) -> str | None:
     """Return the recipe that edits name; None if they name none."""
-    return next((edit.found for edit in edits if isinstance(edit, Recipe)), None)
+    return _first_found(Recipe, edits)
+
+
+def _first_found(kind: type[Recipe] | type[Dtype], edits: tuple[Edit, ...]) -> str | None:
+    """Return what the first edit of a kind names: «bfloat16» of Dtype("bfloat16"); None if there is none."""
+    for edit in edits:
+        if isinstance(edit, kind):
+            return edit.found
+    return None
 
 
 def _with_recipe(edits: tuple[Edit, ...], dtype: str) -> tuple[Edit, ...]:
     """Return edits in which a recipe and a 16-bit table are one recipe, if there is one for both."""
-    recipe = _recipe_of(edits)
-    stored_as = next((edit.found for edit in edits if isinstance(edit, Dtype)), dtype)
-    recipe_of_both = TABLE_RECIPES.get((recipe, stored_as))
+    stored_as = _first_found(Dtype, edits) or dtype
+    recipe_of_both = TABLE_RECIPES.get((_recipe_of(edits), stored_as))
     if recipe_of_both is None:
         return edits
     others = [edit for edit in edits if not isinstance(edit, (Recipe, Dtype))]
@@ -767,14 +820,14 @@ def _has_evidence(case: Case) -> bool:
     Damaged elements do not count. A mistake such as «all rows at one position» leaves few different
     values, and is accepted with them.
     """
-    mistakes = [mistake for mistake in case.mistakes if mistake.stage != Stage.STORAGE]
+    mistakes = case.mistakes_beside_storage
     if len(mistakes) == 1 and mistakes[0].shows_in_few_values:
         return True
     fitted_numbers = sum(len(mistake.numbers) for mistake in mistakes)
     values = case.observations.sample
-    if case.computation.damaged is not None:
-        damaged = case.computation.damaged[case.observations.sampled_rows]
-        values = values[~damaged[:, : values.shape[1]]]
+    damaged = case.computation.damage_in(case.observations.sampled_rows)
+    # Of rotated queries, the sample has only the columns of the first few heads.
+    values = values[~np.broadcast_to(damaged[:, : values.shape[1]], values.shape)]
     return len(np.unique(values)) > max(MIN_VALUES, VALUES_PER_NUMBER * fitted_numbers)
 
 
@@ -784,7 +837,7 @@ def _has_superfluous_mistake(case: Case) -> bool:
     Rounding angles by π = 3.14159 does not show in four decimals of sixteen rows. Since nothing
     else in the data speaks against it either, it would be named beside any other mistake.
     """
-    mistakes = [mistake for mistake in case.mistakes if mistake.stage != Stage.STORAGE]
+    mistakes = case.mistakes_beside_storage
     if len(mistakes) < 2:
         return False
     return any(_makes_no_difference(case, mistake) for mistake in mistakes)
@@ -795,9 +848,12 @@ def _makes_no_difference(case: Case, mistake: Mistake) -> bool:
     without = case.without(mistake)
     if case.frequencies_are_confirmed and without.frequencies_are_refuted:
         return False
-    if without.fails_in_few_rows:
-        return False
-    return _remainder(without) is not None
+    return _is_right(without)
+
+
+def _is_right(case: Case) -> bool:
+    """Return True if no element is wrong; a few rows are looked at before all are."""
+    return not case.fails_in_few_rows and _remainder(case) is not None
 
 
 def _is_exact(case: Case) -> bool:
@@ -808,6 +864,4 @@ def _is_exact(case: Case) -> bool:
     exact = replace(
         case, computation=replace(case.computation, arithmetic=EXACT), tolerance=rounded
     )
-    if exact.fails_in_few_rows:
-        return False
-    return _remainder(exact) is not None
+    return _is_right(exact)

@@ -16,8 +16,8 @@ from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from pecli.errors import ParameterError, spelled
-from pecli.explain.changed_schemes import SchemeT, with_parameters
+from pecli.errors import spelled
+from pecli.explain.changed_schemes import SchemeT, permitted
 
 MAX_LISTED = 1 << 16
 """The maximum length of an explicit list of positions in a known mistake."""
@@ -89,15 +89,22 @@ def neighbour(scheme: SchemeT, **changes: object) -> Iterator[Neighbour[SchemeT]
     to None are not stated as edits: they only make room for those that replace them, as a grid for
     a list of positions.
     """
-    try:
-        changed = with_parameters(scheme, **changes)
-    except ParameterError:
-        return
-    if changed == scheme:
-        return
     stated = {name: value for name, value in changes.items() if value is not None}
     edits = [edit_of(name, getattr(scheme, name), value) for name, value in stated.items()]
-    yield Neighbour(tuple(edits), changed)
+    yield from neighbour_called(edits, scheme, **changes)
+
+
+def neighbour_called(
+    edits: Sequence[Parameter | Layout], scheme: SchemeT, **changes: object
+) -> Iterator[Neighbour[SchemeT]]:
+    """Yield the scheme with other parameters, as a mistake that is called by some edits.
+
+    A grid whose axes share frequencies is `rope` with sections of M-RoPE at listed positions, but
+    the mistake is called «axis_frequencies are shared».
+    """
+    changed = permitted(scheme, **changes)
+    if changed is not None and changed != scheme:
+        yield Neighbour(tuple(edits), changed)
 
 
 @neighbours.register
@@ -116,10 +123,14 @@ def _neighbours_of_rope(scheme: Rope) -> Iterator[Neighbour[Scheme]]:
     yield from _with_exponents_over_head(scheme)
     yield from _misplaced(scheme, ROTARY)
     yield from _with_shared_frequencies(scheme)
-    if scheme.mrope_section is None or scheme.positions is None:
-        return
+    if scheme.positions is not None:
+        yield from _with_other_order_of_sections(scheme)
+
+
+def _with_other_order_of_sections(scheme: Rope) -> Iterator[Neighbour[Rope]]:
+    """Yield M-RoPE's sections interleaved for blocks, or the reverse, and in each other order."""
     yield from neighbour(scheme, mrope_interleaved=None if scheme.mrope_interleaved else True)
-    for order in permutations(scheme.mrope_section):
+    for order in permutations(scheme.mrope_section or ()):
         yield from neighbour(scheme, mrope_section=order)
 
 
@@ -143,8 +154,7 @@ def _with_shared_frequencies(scheme: Rope) -> Iterator[Neighbour[Rope]]:
     }
     of_grid = ("grid", "keep", "grid_base", "grid_scale", "style", "axes", "axis_factors")
     edit = edit_of("axis_frequencies", "their own", "shared")
-    for mistake in neighbour(scheme, **changes, **dict.fromkeys(of_grid)):
-        yield Neighbour((edit,), mistake.scheme)
+    yield from neighbour_called([edit], scheme, **changes, **dict.fromkeys(of_grid))
 
 
 def has_one_block_per_axis(blocks: Sequence[AxisBlock]) -> bool:
@@ -172,8 +182,7 @@ def _with_exponents_over_head(scheme: Rope) -> Iterator[Neighbour[Rope]]:
         edit = edit_of("exponent_dim", spelled(tuple(sizes)), scheme.dim)
         factors = [_factor_for_exponents_over_head(scheme, size) for size in sizes]
         changes = {"axis_factors": tuple(factors)}
-    for mistake in neighbour(scheme, **changes):
-        yield Neighbour((edit,), mistake.scheme)
+    yield from neighbour_called([edit], scheme, **changes)
 
 
 def _factor_for_exponents_over_head(scheme: Rope, size: int) -> float:
@@ -188,10 +197,11 @@ def _factor_for_exponents_over_head(scheme: Rope, size: int) -> float:
 
 def _has_plain_frequencies(scheme: Rope) -> bool:
     """Return True if each axis has the frequencies base^(−2i/size) of its own number of channels."""
-    for block in scheme.axis_blocks:
-        if block != AxisBlock(block.axis, block.channels, Fraction(block.channels, 2)):
-            return False
-    return True
+    plain = [
+        AxisBlock(block.axis, block.channels, Fraction(block.channels, 2))
+        for block in scheme.axis_blocks
+    ]
+    return plain == list(scheme.axis_blocks)
 
 
 def _misplaced(scheme: PlacedT, styles: Mapping[str, GridStyle]) -> Iterator[Neighbour[PlacedT]]:
@@ -217,12 +227,11 @@ def _misplaced(scheme: PlacedT, styles: Mapping[str, GridStyle]) -> Iterator[Nei
 def _on_other_grids(scheme: PlacedT, grid: GridSize) -> Iterator[Neighbour[PlacedT]]:
     """Yield a grid of 16×12 for 12×16, a class token forgotten or added, and unstretched positions."""
     yield from neighbour(scheme, grid=GridSize((*grid[:-2], grid[-1], grid[-2])))
-    for keep in (0, 1):
-        if keep != (scheme.keep or 0):
-            yield from neighbour(scheme, keep=keep)
+    for keep in {0, 1} - {scheme.keep or 0}:
+        yield from neighbour(scheme, keep=keep)
     for name in ("grid_base", "grid_scale"):
-        for mistake in neighbour(scheme, **{name: None}):
-            yield Neighbour((edit_of(name, getattr(scheme, name), None),), mistake.scheme)
+        edit = edit_of(name, getattr(scheme, name), None)
+        yield from neighbour_called([edit], scheme, **{name: None})
     style = _style_of(scheme)
     if style.grid_scale is not None:
         # diffusers does not divide the positions of LTX if rope_interpolation_scale is left out.
@@ -310,5 +319,4 @@ def _at_positions(
 ) -> Iterator[Neighbour[PlacedT]]:
     without_grid = dict.fromkeys(("grid", "keep", "grid_base", "grid_scale"))
     positions = PositionList(map(tuple, places))
-    for mistake in neighbour(scheme, positions=positions, **without_grid):
-        yield Neighbour((edit,), mistake.scheme)
+    yield from neighbour_called([edit], scheme, positions=positions, **without_grid)

@@ -1,6 +1,6 @@
 """Known ways in which rows get wrong positions: padding that is ignored, packing, caches, narrow dtypes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -52,10 +52,10 @@ def find_position_mistake(
     )
     if not rows.are_all_known or np.array_equal(rows.expected, rows.used):
         return None
-    for find in _FINDERS:
-        mistake = find(rows)
-        if mistake is not None:
-            return mistake
+    for possible_mistakes in _POSSIBLE_MISTAKES:
+        for possible in possible_mistakes(rows):
+            if np.array_equal(possible.positions, rows.used):
+                return possible.mistake
     return None
 
 
@@ -72,93 +72,111 @@ class TokenPositions(NamedTuple):
         """True if there are tokens, and the position of each could be solved."""
         return len(self.used) > 0 and not np.isnan(self.used).any()
 
+    @property
+    def first_wrong(self) -> int:
+        """The first token that is not at its expected position."""
+        return int((self.used != self.expected).argmax())
 
-def _move_mistake(rows: TokenPositions) -> PositionMistake | None:
-    """Return the mistake in moving a cache of keys, as is done when old tokens are dropped.
+    @property
+    def counted(self) -> Floats:
+        """Positions that count from the first used one on: 5 6 7 8 if four tokens begin at 5."""
+        return np.asarray(self.used[0] + np.arange(len(self.used)))
+
+
+class PossibleMistake(NamedTuple):
+    """A known mistake, and the positions to which it leads instead of the expected ones."""
+
+    positions: Floats
+    mistake: PositionMistake
+
+
+MOVES = {
+    0.0: Misplacement.CACHE_NOT_MOVED,
+    2.0: Misplacement.CACHE_MOVED_TWICE,
+    -1.0: Misplacement.CACHE_MOVED_BACK,
+}
+"""Mistakes in moving a cache, by how far it was moved as a multiple of how far it should be."""
+
+
+def _moves(rows: TokenPositions) -> Iterator[PossibleMistake]:
+    """Yield the mistake in moving a cache of keys, as is done when old tokens are dropped.
 
     All rows of the cache are rotated once more, by one position: the number of rows by which it is
     moved. If nobody states that number, the expected one is 0.
     """
     is_one_move = _is_constant(rows.expected) and _is_constant(rows.used)
     if not is_one_move or len(rows.used) == 1:
-        return None
+        return
     expected = int(rows.expected[0])
     used = int(rows.used[0])
+    mistake = PositionMistake(Misplacement.CACHE_MOVED_OTHERWISE, by=used, expected=expected)
     if expected == 0:
-        return PositionMistake(Misplacement.CACHE_MOVED, by=used)
-    if used == 0:
-        return PositionMistake(Misplacement.CACHE_NOT_MOVED)
-    if used == 2 * expected:
-        return PositionMistake(Misplacement.CACHE_MOVED_TWICE)
-    if used == -expected:
-        return PositionMistake(Misplacement.CACHE_MOVED_BACK)
-    return PositionMistake(Misplacement.CACHE_MOVED_OTHERWISE, by=used, expected=expected)
+        mistake = PositionMistake(Misplacement.CACHE_MOVED, by=used)
+    elif used / expected in MOVES:
+        mistake = PositionMistake(MOVES[used / expected])
+    yield PossibleMistake(rows.used, mistake)
 
 
-def _dtype_mistake(rows: TokenPositions) -> PositionMistake | None:
-    """Return the mistake of positions that do not fit their dtype or their table.
+def _limited_positions(rows: TokenPositions) -> Iterator[PossibleMistake]:
+    """Yield the mistakes of positions that do not fit their dtype or their table.
 
     In int8, 126 127 128 overflow to 126 127 −128; a table of 128 rows may clamp them to 126 127 127.
     """
-    expected = rows.expected
-    used = rows.used
-    if _is_constant(used):
-        return None
+    if _is_constant(rows.used):
+        return
     for dtype in NARROW_DTYPES:
-        if np.array_equal(expected.astype(np.int64).astype(dtype), used):
-            return PositionMistake(Misplacement.OVERFLOW, dtype=dtype)
-    largest = used.max()
-    if np.array_equal(np.minimum(expected, largest), used):
-        return PositionMistake(Misplacement.CLAMPED, by=int(largest))
-    return None
+        overflowed = rows.expected.astype(np.int64).astype(dtype).astype(np.float64)
+        yield PossibleMistake(overflowed, PositionMistake(Misplacement.OVERFLOW, dtype=dtype))
+    largest = rows.used.max()
+    clamped = np.minimum(rows.expected, largest)
+    yield PossibleMistake(clamped, PositionMistake(Misplacement.CLAMPED, by=int(largest)))
 
 
-def _whole_sequence_mistake(rows: TokenPositions) -> PositionMistake | None:
-    """Return a mistake in counting that concerns all rows: padding was counted, or nothing was.
+def _whole_sequences(rows: TokenPositions) -> Iterator[PossibleMistake]:
+    """Yield mistakes in counting that concern all rows: padding was counted, or nothing was.
 
     After 3 rows of left padding, tokens at 3 4 5 instead of 0 1 2 were counted from the first row of the
     batch on, as if the padding were tokens.
     """
-    expected = rows.expected
-    used = rows.used
-    counts_padding = _counts_up(used) and used[0] - expected[0] == rows.padding
-    if rows.padding > 0 and counts_padding:
-        return PositionMistake(Misplacement.PADDING_IGNORED)
-    if rows.rotated and not used.any():
-        return PositionMistake(Misplacement.NOT_ROTATED)
-    if _is_constant(used) and not _is_constant(expected):
-        return PositionMistake(Misplacement.ONE_POSITION)
-    if np.array_equal(used, -expected):
-        return PositionMistake(Misplacement.REVERSED)
-    return None
+    if rows.padding > 0:
+        from_row_0 = rows.expected[0] + rows.padding + np.arange(len(rows.used))
+        yield PossibleMistake(from_row_0, PositionMistake(Misplacement.PADDING_IGNORED))
+    if rows.rotated:
+        zeros = np.zeros_like(rows.used)
+        yield PossibleMistake(zeros, PositionMistake(Misplacement.NOT_ROTATED))
+    if not _is_constant(rows.expected):
+        first = np.full_like(rows.used, rows.used[0])
+        yield PossibleMistake(first, PositionMistake(Misplacement.ONE_POSITION))
+    yield PossibleMistake(-rows.expected, PositionMistake(Misplacement.REVERSED))
 
 
-def _decoding_mistake(rows: TokenPositions) -> PositionMistake | None:
-    """Return the mistake of decoded tokens that stay at one position: 0 1 2 3 0 0 0, or 0 1 2 3 0.
+def _decoded_tokens(rows: TokenPositions) -> Iterator[PossibleMistake]:
+    """Yield the mistake of decoded tokens that stay at one position: 0 1 2 3 0 0 0, or 0 1 2 3 0.
 
     A single decoded token has to be at position 0, where code without a cache begins: any other
     position is a shift of one row.
     """
-    first_wrong = int((rows.used != rows.expected).argmax())
+    first_wrong = rows.first_wrong
     decoded = rows.used[first_wrong:]
-    is_stuck = _is_constant(decoded) and (len(decoded) > 1 or decoded[0] == 0)
-    if first_wrong < 2 or not is_stuck:
-        return None
-    return PositionMistake(Misplacement.STUCK, by=int(decoded[0]), row=rows.padding + first_wrong)
+    may_be_stuck = len(decoded) > 1 or decoded[0] == 0
+    if first_wrong >= 2 and may_be_stuck:
+        stuck = np.concatenate([rows.expected[:first_wrong], np.full_like(decoded, decoded[0])])
+        row = rows.padding + first_wrong
+        mistake = PositionMistake(Misplacement.STUCK, by=int(decoded[0]), row=row)
+        yield PossibleMistake(stuck, mistake)
 
 
-def _packing_mistake(rows: TokenPositions) -> PositionMistake | None:
-    """Return a mistake of packed sequences, whose positions start again at 0: 0 1 2 0 1 2 3 …"""
-    expected = rows.expected
+def _packed_sequences(rows: TokenPositions) -> Iterator[PossibleMistake]:
+    """Yield mistakes of packed sequences, whose positions start again at 0: 0 1 2 0 1 2 3 …"""
     used = rows.used
-    if _counts_up(used) and (np.diff(expected) < 0).any():
-        return PositionMistake(Misplacement.NOT_RESET)
-    steps = np.diff(used)
-    falls_back = bool((steps < 0).any())
-    counts_or_begins_anew = bool(((steps == 1) | (used[1:] == 0)).all())
-    if _counts_up(expected) and falls_back and counts_or_begins_anew:
-        return PositionMistake(Misplacement.RESTARTED, by=_rows_of_each_run(used))
-    return None
+    if (np.diff(rows.expected) < 0).any():
+        yield PossibleMistake(rows.counted, PositionMistake(Misplacement.NOT_RESET))
+    falls_back = bool((np.diff(used) < 0).any())
+    if falls_back and _counts_up(rows.expected):
+        counted_on = np.append(used[:1], used[:-1] + 1)
+        restarted = np.where(used == 0, 0.0, counted_on)
+        mistake = PositionMistake(Misplacement.RESTARTED, by=_rows_of_each_run(used))
+        yield PossibleMistake(restarted, mistake)
 
 
 def _rows_of_each_run(positions: Floats) -> int:
@@ -168,41 +186,39 @@ def _rows_of_each_run(positions: Floats) -> int:
     return length if np.array_equal(runs, positions) else 0
 
 
-def _neighbour_mistake(rows: TokenPositions) -> PositionMistake | None:
-    """Return a mistake by which rows have positions of rows before them: 0 0 1 2 3, or 0 0 1 1 2 2."""
+def _rows_before(rows: TokenPositions) -> Iterator[PossibleMistake]:
+    """Yield mistakes by which rows have positions of rows before them: 0 0 1 2 3, or 0 0 1 1 2 2."""
     expected = rows.expected
-    used = rows.used
     row_before = np.append(expected[:1], expected[:-1])
-    if len(used) > 1 and np.array_equal(used, row_before):
-        return PositionMistake(Misplacement.ROW_BEFORE)
-    repeats = int((used == used[0]).sum())
-    if repeats > 1 and np.array_equal(used, expected // repeats):
-        return PositionMistake(Misplacement.SHARED, by=repeats)
-    return None
+    yield PossibleMistake(row_before, PositionMistake(Misplacement.ROW_BEFORE))
+    repeats = int((rows.used == rows.used[0]).sum())
+    if repeats > 1:
+        shared = PositionMistake(Misplacement.SHARED, by=repeats)
+        yield PossibleMistake(expected // repeats, shared)
 
 
-def _shift(rows: TokenPositions) -> PositionMistake | None:
-    """Return the shift of all rows, or of all from the first one that is off."""
-    differences = rows.used - rows.expected
-    by = float(differences[-1])
-    first_wrong = int((differences != 0).argmax())
-    is_one_shift = bool((differences[first_wrong:] == by).all())
-    if by == 0 or not by.is_integer() or not is_one_shift:
-        return None
-    row = 0  # All rows are shifted.
-    if first_wrong > 0:
-        row = rows.padding + first_wrong
-    return PositionMistake(Misplacement.SHIFTED, by=int(by), row=row)
+def _shifts(rows: TokenPositions) -> Iterator[PossibleMistake]:
+    """Yield the shift of all rows, or of all from the first one that is off.
+
+    0 1 2 5 6 for 0 1 2 3 4 is a shift by 2 from row 3 on. A shift of all rows is stated without a row.
+    """
+    by = float(rows.used[-1] - rows.expected[-1])
+    first_wrong = rows.first_wrong
+    if by.is_integer():
+        is_shifted = np.arange(len(rows.used)) >= first_wrong
+        row = rows.padding + first_wrong if first_wrong > 0 else 0
+        mistake = PositionMistake(Misplacement.SHIFTED, by=int(by), row=row)
+        yield PossibleMistake(rows.expected + by * is_shifted, mistake)
 
 
-_FINDERS: tuple[Callable[[TokenPositions], PositionMistake | None], ...] = (
-    _move_mistake,
-    _dtype_mistake,
-    _whole_sequence_mistake,
-    _decoding_mistake,
-    _packing_mistake,
-    _neighbour_mistake,
-    _shift,
+_POSSIBLE_MISTAKES: tuple[Callable[[TokenPositions], Iterator[PossibleMistake]], ...] = (
+    _moves,
+    _limited_positions,
+    _whole_sequences,
+    _decoded_tokens,
+    _packed_sequences,
+    _rows_before,
+    _shifts,
 )
 """The known mistakes of positions, the most special ones first."""
 

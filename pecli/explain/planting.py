@@ -82,11 +82,10 @@ def tensors_made_together(scheme: Scheme, names: Sequence[str]) -> Iterator[Tens
 
 @tensors_made_together.register
 def _wave_tensors(scheme: Positioned, names: Sequence[str]) -> Iterator[Tensors]:
-    waves = tuple(name for name in WAVES if name in names)
-    for together in (waves, ("inv_freq",)):
-        if not set(together) <= set(names) or not together:
-            continue
-        yield Tensors(scheme, together, computation_of(scheme, together))
+    for made_together in (WAVES, ("inv_freq",)):
+        some = tuple(name for name in made_together if name in names)
+        if some:
+            yield Tensors(scheme, some, computation_of(scheme, some))
 
 
 @tensors_made_together.register

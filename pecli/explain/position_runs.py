@@ -67,6 +67,7 @@ def _run_at(positions: Floats, start: int) -> Run:
 
 
 def _written(run: Run) -> str:
+    """Return a run in words: «0 … 14» if it counts, «0 × 9» if it repeats, «7» if it is one position."""
     if np.isnan(run.first):
         return "unknown"
     first = f"{run.first:,.6g}" if run.first % 1 else f"{int(run.first):,}"

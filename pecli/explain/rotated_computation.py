@@ -10,7 +10,7 @@ from pecli.engine.application import PairLayouts
 from pecli.engine.arrays import Array, Complex, Flags, Floats, Indices
 from pecli.engine.schemes.rope import Rope
 from pecli.explain import measure
-from pecli.explain.computation import EXACT, FLOAT32_FUNCTION, WaveComputation, unit_phasors
+from pecli.explain.computation import FLOAT32_FUNCTION, WaveComputation, unit_phasors
 from pecli.explain.measure import MeasuredFrequencies
 from pecli.explain.observations import LOCATED_ELEMENTS, Observations
 from pecli.explain.rotated_heads import ConvertedHeads, RotaryChannels, RotatedHeads
@@ -19,7 +19,7 @@ from pecli.explain.subject import computation_of
 from pecli.explain.token_rows import TokenRows
 
 CORNERS = (1 + 1j, 1 - 1j, -1 + 1j, -1 - 1j)
-"""Directions in which a cosine and a sine may both be off."""
+"""Signs of the errors of a cosine and a sine: 1 − 1i is a cosine that is too large, and a sine that is too small."""
 
 
 MAX_MISFIT = 0.05
@@ -89,24 +89,30 @@ class RotatedComputation(WaveComputation):
         return np.asarray(self.amplitude * unit_phasors(angles))
 
     def bound(self, rows: Indices) -> Floats:
-        """Return how far each element may be off if another library computes the same steps.
+        """Return how far each element may be off if another library rotates the same heads.
 
-        If products are rounded to bfloat16, a cosine that differs in its last place mostly changes
-        nothing, but tips some products over to the next number. Rounding keeps the order of numbers, so
-        the largest and the smallest result are at the corners of what cosine and sine may be: heads are
-        rotated with all four, and compared. Sums are those of float32 at best.
+        Returns:
+            The errors (rows, heads · channels). Without rounded products, a channel of size 5 is off
+            by 5e-6 if the cosines are off by 1e-6.
         """
         if not self.heads.formula.rounds:
             return super().bound(rows)
-        angles = self.arithmetic.bound(self.row_positions(rows), self.frequencies)
-        if self.arithmetic != EXACT:
-            angles = angles + FLOAT32_FUNCTION
-        off = abs(self.amplitude) * np.minimum(angles, 2.0)  # of a cosine or sine: 2 at most
+        of_sums = np.full((len(rows), len(self.frequencies)), FLOAT32_FUNCTION)
+        of_sums = abs(self.amplitude) * of_sums  # Sums are those of float32 at best.
+        return np.asarray(self._spread_by_rounding(rows) + self.form.errors(of_sums, rows))
+
+    def _spread_by_rounding(self, rows: Indices) -> Floats:
+        """Return how far rounded products (rows, heads · channels) of slightly wrong cosines may lie apart.
+
+        If products are rounded to bfloat16, a cosine of 0.500001 for 0.5 mostly changes nothing, but
+        tips some products over to the next number, 0.4 % away. Rounding keeps the order of numbers.
+        So the largest and the smallest product are those of the largest and the smallest cosine and
+        sine: heads are rotated with all four combinations, which are compared.
+        """
+        errors = self.phasor_errors(rows)  # of cosines and of sines, (rows, pairs)
         phasors = self.phasors_at(rows)  # cos + i·sin, (rows, pairs)
-        corners = [self.form.matrix_of(phasors + corner * off, rows) for corner in CORNERS]
-        spread = np.max(corners, axis=0) - np.min(corners, axis=0)
-        products = np.full(phasors.shape, FLOAT32_FUNCTION * abs(self.amplitude))
-        return np.asarray(spread + self.form.errors(products, rows))
+        rotated = [self.form.matrix_of(phasors + signs * errors, rows) for signs in CORNERS]
+        return np.asarray(np.max(rotated, axis=0) - np.min(rotated, axis=0))
 
     def measured_frequencies(self, sample: Floats, rows: Indices) -> MeasuredFrequencies | None:
         """Measure the frequencies of rows that are not zeros, which show no rotation."""

@@ -1,6 +1,6 @@
 """Reasons for tensors that differ from those of a scheme: the best explanation of each group of tensors."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from pecli.explain.hypotheses import CHEAP, MAX_MISTAKES
 from pecli.explain.storage import SIGNIFICANT_BITS, half_ulp
 from pecli.explain.tables import explain_tables
 from pecli.explain.time_limit import check_time, limited
-from pecli.explain.unfinished import PAIR_LAYOUTS, functions_of_angles, with_second_columns
+from pecli.explain.unfinished import completions
 
 BITS = {
     "bfloat16": ("uint16", "int16"),
@@ -54,65 +54,54 @@ def explain(scheme: Scheme, tensors: Tensors, atol: float = 0.0) -> list[Explana
         tensors: Arrays by the scheme's names for them.
         atol: The tolerance of the check, granted if nothing explains the tensors more closely.
     """
-    parts = scheme.by_layer_type()
-    has_names = bool(parts[0][0])
-    if has_names:
-        return _explain_parts(parts, tensors, atol)
-    real = {
-        name: array for name, array in tensors.items() if array.size and array.dtype.kind != "c"
-    }
     explanations: list[Explanation] = []
-    with limited():
-        explanations.extend(_explanations_worth_reporting(scheme, real, atol))
-    return merged(explanations)
-
-
-def _explain_parts(
-    parts: Sequence[tuple[str, Scheme]], tensors: Tensors, atol: float
-) -> list[Explanation]:
-    """Return explanations of the tensors of several schemes, each of which has a name.
-
-    Tensors are named after it: «sliding_attention.cos» is the tensor `cos` of «sliding_attention».
-    """
-    explanations = []
-    for part, scheme in parts:
-        prefix = f"{part}."
-        for explanation in explain(scheme, _without_prefix(prefix, tensors), atol):
+    for part, scheme_of_part in scheme.by_layer_type():
+        # The tensor `cos` of a part is «sliding_attention.cos»; a single scheme has no name.
+        prefix = f"{part}." if part else ""
+        for explanation in _explain_part(scheme_of_part, _tensors_of_part(prefix, tensors), atol):
             explanations.append(explanation.renamed(prefix + name for name in explanation.tensors))
     return explanations
 
 
-def _without_prefix(prefix: str, tensors: Tensors) -> Tensors:
-    """Return the tensors whose names begin with a prefix, under the rest of their names."""
+def _tensors_of_part(prefix: str, tensors: Tensors) -> Tensors:
+    """Return the real tensors whose names begin with a prefix, under the rest of their names.
+
+    Empty tensors, and those of complex numbers, are left out.
+    """
     found = {}
     for name, array in tensors.items():
-        if name.startswith(prefix):
+        is_real = array.size > 0 and array.dtype.kind != "c"
+        if is_real and name.startswith(prefix):
             found[name.removeprefix(prefix)] = array
     return found
 
 
-def _explanations_worth_reporting(
-    scheme: Scheme, tensors: Tensors, atol: float
-) -> Iterator[Explanation]:
-    """Yield the best explanation of each tensor, or of those that belong together, unless they are right."""
-    for explanation in _explanations(scheme, tensors, atol):
-        if _names_a_difference(explanation, scheme):
-            yield explanation
+def _explain_part(scheme: Scheme, tensors: Tensors, atol: float) -> list[Explanation]:
+    """Return the best explanation of each tensor, or of those that belong together, unless they are right."""
+    explanations: list[Explanation] = []
+    with limited():
+        for explanation in _explanations(scheme, tensors, atol):
+            if _names_a_difference(explanation, scheme):
+                explanations.append(explanation)
+    return merged(explanations)
 
 
 def _explanations(scheme: Scheme, tensors: Tensors, atol: float) -> Iterator[Explanation]:
+    """Yield the best explanation of cosines and sines of one shape together, and of each other tensor."""
     waves = {name: tensors[name] for name in WAVES if name in tensors}
     shapes = {array.shape for array in waves.values()}
-    others = tensors
+    others = dict(tensors)
     if len(waves) > 1 and len(shapes) == 1:
         yield from _explain_cos_and_sin(scheme, waves, atol)
-        others = {name: array for name, array in tensors.items() if name not in waves}
+        for name in waves:
+            others.pop(name)
     yield from _explain_each(scheme, others, atol, MAX_MISTAKES)
 
 
 def _explain_each(
     scheme: Scheme, tensors: Tensors, atol: float, most: int
 ) -> Iterator[Explanation]:
+    """Yield the best explanation of each tensor on its own, with at most so many mistakes."""
     for name, array in tensors.items():
         explanation = _best(scheme, {name: array}, atol, most)
         if explanation is None:
@@ -199,13 +188,8 @@ def _ways_to_read(tensors: Tensors) -> Iterator[WayToRead]:
     or the angles, may have been computed; integers may have a scale. The last way is as they are.
     """
     yield from _from_bits(tensors)
-    for layout in PAIR_LAYOUTS:
-        doubled = with_second_columns(layout, tensors)
-        if doubled is not None:
-            yield WayToRead(doubled, (Incomplete(layout),), most_mistakes=1)
-    functions = functions_of_angles(tensors)
-    if functions is not None:
-        yield WayToRead(functions, (Incomplete("angles"),), most_mistakes=1)
+    for missing, tables in completions(tensors):
+        yield WayToRead(tables, (Incomplete(missing),), most_mistakes=1)
     yield WayToRead(from_integers(tensors) or tensors)
 
 
@@ -244,9 +228,9 @@ def _separated(tensors: Tensors) -> Tensors:
 
 def _names_a_difference(explanation: Explanation, scheme: Scheme) -> bool:
     """Return True unless the tensors are right, or only computed and rounded as those of the scheme are."""
-    named = [edit for edit in explanation.edits if edit != Dtype(scheme.dtype)]
-    recipe = vars(scheme).get("recipe", "exact")
-    if Recipe(recipe) in named:
-        named.remove(Recipe(recipe))
-        named = [edit for edit in named if not isinstance(edit, Runtime) or edit.causes]
+    recipe = Recipe(vars(scheme).get("recipe", "exact"))
+    named = [edit for edit in explanation.edits if edit not in (Dtype(scheme.dtype), recipe)]
+    if recipe in explanation.edits:
+        # A runtime that computes as the scheme does goes without saying.
+        return any(not isinstance(edit, Runtime) or edit.causes for edit in named)
     return bool(named)

@@ -4,6 +4,7 @@ A storage is a grid of numbers: those of a dtype, multiples of a step, decimals.
 multiple of 1/256 up to 1 is also a bfloat16 number), so each grid that holds them is a hypothesis of its own.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pecli.engine.arrays import Floats
+from pecli.engine.edits import Decimals, Dtype, Edit, FixedPoint, RoundingMode
+from pecli.explain.words import grid_words
 
 SIGNIFICANT_BITS = {
     "float8_e4m3fn": 4,
@@ -90,11 +93,41 @@ class Storage(ABC):
         """Return the middle of the numbers that are stored as each value."""
         return values
 
+    @property
+    @abstractmethod
+    def edit(self) -> Edit:
+        """The numbers that the grid has, in the vocabulary of results."""
+
+    def stored(self, values: Floats, dtype: str) -> Floats:
+        """Return values as a file holds them: a grid of its own is coarser than the file's dtype."""
+        return self.rounded(values)
+
     def holds(self, values: Floats) -> bool:
         """Return True if storing values once more would change none of them."""
         change = np.abs(self.rounded(values) - values)
         slack = ON_GRID * self.half_unit(values) + 2.0**-24 * np.abs(values)
         return bool((change <= slack).all())
+
+
+@dataclass(frozen=True)
+class Unrounded(Storage):
+    """Numbers as they were computed, which nothing rounded."""
+
+    def rounded(self, values: Floats) -> Floats:
+        return values
+
+    def half_unit(self, values: Floats) -> Floats:
+        return np.zeros(np.shape(values))
+
+    def stored(self, values: Floats, dtype: str) -> Floats:
+        return rounded_to(values, dtype)
+
+    @property
+    def edit(self) -> Edit:
+        return Dtype("float64")
+
+
+UNROUNDED = Unrounded()
 
 
 @dataclass(frozen=True)
@@ -109,6 +142,10 @@ class FloatStorage(Storage):
     def half_unit(self, values: Floats) -> Floats:
         return half_ulp(values, self.dtype)
 
+    @property
+    def edit(self) -> Edit:
+        return Dtype(self.dtype)
+
 
 @dataclass(frozen=True)
 class StepStorage(Storage):
@@ -121,6 +158,14 @@ class StepStorage(Storage):
 
     def half_unit(self, values: Floats) -> Floats:
         return np.full(np.shape(values), 0.5 * self.step)
+
+    @property
+    def edit(self) -> Edit:
+        """Decimals if the step is a power of ten: 0.001 is three of them."""
+        places = -math.log10(self.step)
+        if math.isclose(places, round(places), rel_tol=1e-9, abs_tol=1e-9):
+            return Decimals(round(places))
+        return FixedPoint(self.step)
 
 
 @dataclass(frozen=True)
@@ -143,6 +188,10 @@ class TruncatedStorage(Storage):
     def middle(self, values: Floats) -> Floats:
         return np.asarray(values - self._direction(values) * self.grid.half_unit(values))
 
+    @property
+    def edit(self) -> Edit:
+        return RoundingMode(self.mode, grid_words(self.grid.edit))
+
     def _direction(self, values: Floats) -> Floats:
         """Return the sign of the change by which each value was rounded."""
         return -np.sign(values) if self.mode == "toward zero" else np.full(np.shape(values), -1.0)
@@ -157,6 +206,10 @@ class TwiceRounded(Storage):
 
     def half_unit(self, values: Floats) -> Floats:
         return half_ulp(values, "bfloat16") + half_ulp(values, "float16")
+
+    @property
+    def edit(self) -> Edit:
+        return Dtype("bfloat16")
 
 
 MODES = ("toward zero", "down")

@@ -116,18 +116,19 @@ def _sinusoidal_columns(scheme: Sinusoidal, tensors: tuple[str, ...], pairs: int
     return Columns(tensors, scheme.layout, pairs, scheme.dim, scheme.cos_first, blocks)
 
 
-def _empty_rows(scheme: Positioned, positions: Floats) -> Flags | None:
-    """Return which rows hold zeros: that of padding, and those beside a grid; None if there are none."""
+def _empty_rows(scheme: Positioned, positions: Floats) -> Flags:
+    """Return which rows hold zeros: that of padding, and those beside a grid.
+
+    Rotary schemes have no such rows: a class token beside a grid is not rotated.
+    """
     if scheme.applied_as != "rows":
-        return None
-    empty = np.zeros(positions.shape[1], bool)
-    padding_idx = scheme.value_of("padding_idx")
-    if padding_idx is not None:
-        empty |= positions[0] == padding_idx
+        return np.zeros(positions.shape[1], bool)
+    empty = np.asarray(positions[0] == scheme.value_of("padding_idx"))  # False for None.
     empty[: scheme.keep or 0] = True
-    return empty if empty.any() else None
+    return empty
 
 
+@singledispatch
 def scheme_of(computation: Computation, specification: Scheme) -> Scheme | None:
     """Return the scheme that makes such tensors, for the command that reproduces them: `pecli rope --base …`.
 
@@ -141,24 +142,25 @@ def scheme_of(computation: Computation, specification: Scheme) -> Scheme | None:
     Returns:
         The scheme; None if no scheme has such frequencies (a scaling that is applied twice).
     """
-    if not computation.is_of_scheme:
-        return None  # The numbers of another file may be of any scheme.
-    if isinstance(computation, SchemeComputation):
-        return computation.scheme
-    if not isinstance(computation, WaveComputation) or not specification.is_range:
-        return specification
-    return _scheme_of_waves(computation, specification)
+    return specification
 
 
+@scheme_of.register
+def _scheme_of_parameters(computation: SchemeComputation, specification: Scheme) -> Scheme | None:
+    return computation.scheme
+
+
+@scheme_of.register
 def _scheme_of_waves(computation: WaveComputation, specification: Scheme) -> Scheme | None:
     """Return the scheme that makes tables, rotated queries or a vector of frequencies as they were found.
 
     None is returned if no scheme has the frequencies: there are no parameters for a scaling that is
     applied twice, or that uses another dimension than the exponents.
     """
+    if not specification.is_range:
+        return specification  # Its positions are no parameters that could be read off a table.
     schedule = computation.schedule
-    if schedule is None:
-        return specification
+    assert schedule is not None  # Consecutive positions always have one.
     if schedule.applied != "once" or schedule.scaling_half is not None:
         return None
     if computation.places_tokens:

@@ -25,13 +25,27 @@ def _with_mistakes(case: Case, count: int) -> Iterator[Case]:
     measured in the data as if the others were undone: the base follows from the frequencies of the
     exchanged columns. Mistakes that are found in several orders are yielded once.
     """
+    yield from _each_set_once(_last_suppositions(case, count))
+
+
+class Supposition(NamedTuple):
+    """A case, and one more mistake to be supposed in it."""
+
+    case: Case
+    mistake: Mistake
+
+
+def _each_set_once(suppositions: Iterable[Supposition]) -> Iterator[Case]:
+    """Yield the cases with one more mistake; a set of mistakes that is reached in several orders, once.
+
+    Another base after exchanged columns is the same set as exchanged columns after another base.
+    """
     seen: set[frozenset[Mistake]] = set()
-    for others in _all_but_the_last(case, count):
-        for last in _proposed_mistakes(others):
-            mistakes = frozenset((*others.case.mistakes, last))
-            if mistakes not in seen:
-                seen.add(mistakes)
-                yield others.case.supposing(last)
+    for case, mistake in suppositions:
+        mistakes = frozenset((*case.mistakes, mistake))
+        if mistakes not in seen:
+            seen.add(mistakes)
+            yield case.supposing(mistake)
 
 
 class OpenCase(NamedTuple):
@@ -46,12 +60,13 @@ class OpenCase(NamedTuple):
     """The number of mistakes that the missing one counts as."""
 
 
-def _proposed_mistakes(incomplete: OpenCase) -> Iterator[Mistake]:
-    """Yield the mistakes that the data suggest as the one that is still to be supposed."""
-    for kind in _possible_kinds(incomplete):
-        for mistake in kind.proposals(incomplete.case):
-            check_time()
-            yield mistake
+def _last_suppositions(case: Case, count: int) -> Iterator[Supposition]:
+    """Yield the mistakes that the data suggest as the last of so many, after all others are supposed."""
+    for incomplete in _all_but_the_last(case, count):
+        for kind in _possible_kinds(incomplete):
+            for mistake in kind.proposals(incomplete.case):
+                check_time()
+                yield Supposition(incomplete.case, mistake)
 
 
 def _all_but_the_last(case: Case, count: int) -> Iterator[OpenCase]:
@@ -81,7 +96,8 @@ def _likeliest_first(case: Case, count: int) -> Iterator[Case]:
     yield from _with_changes_of_reading(case, count)
     unlikely: list[Case] = []
     for fewer in _all_but_the_last(case, count):
-        for supposed in _with_one_more(fewer, changes_reading=False):
+        for case_before, mistake in _first_suppositions(fewer, changes_reading=False):
+            supposed = case_before.supposing(mistake)
             if supposed.frequencies_are_confirmed:
                 yield supposed
             else:
@@ -98,17 +114,17 @@ def _with_changes_of_reading(case: Case, count: int) -> Iterator[Case]:
     if count == 0:
         yield case
         return
-    seen: set[frozenset[Mistake]] = set()
+    yield from _each_set_once(_changes_of_reading(case, count))
+
+
+def _changes_of_reading(case: Case, count: int) -> Iterator[Supposition]:
+    """Yield the last of so many mistakes that change how the numbers of a file are read."""
     for fewer in _with_changes_of_reading(case, count - 1):
-        for supposed in _with_one_more(OpenCase(fewer, counts_as=1), changes_reading=True):
-            mistakes = frozenset(supposed.mistakes)
-            if mistakes not in seen:
-                seen.add(mistakes)
-                yield supposed
+        yield from _first_suppositions(OpenCase(fewer, counts_as=1), changes_reading=True)
 
 
-def _with_one_more(incomplete: OpenCase, *, changes_reading: bool) -> Iterator[Case]:
-    """Yield the case with one more mistake supposed, before another one is measured.
+def _first_suppositions(incomplete: OpenCase, *, changes_reading: bool) -> Iterator[Supposition]:
+    """Yield mistakes that may be supposed in a case before another one is measured.
 
     Args:
         incomplete: The numbers of a file, and the mistakes that are supposed so far.
@@ -123,7 +139,7 @@ def _with_one_more(incomplete: OpenCase, *, changes_reading: bool) -> Iterator[C
             continue  # Another mistake of the frequencies would only make them wrong.
         for mistake in kind.suppositions(case):
             check_time()
-            yield case.supposing(mistake)
+            yield Supposition(case, mistake)
 
 
 def _excluded_stages(case: Case) -> set[Stage]:
@@ -132,7 +148,7 @@ def _excluded_stages(case: Case) -> set[Stage]:
     Steps in 16 bits are rarely beside two other mistakes: they are supposed first, or not at all.
     After them nothing else is supposed, so that all stages are excluded.
     """
-    stages_so_far = {mistake.stage for mistake in case.mistakes} - {Stage.STORAGE}
+    stages_so_far = {mistake.stage for mistake in case.mistakes_beside_storage}
     if Stage.ARITHMETIC in stages_so_far:
         return set(Stage)
     if stages_so_far:
@@ -193,7 +209,7 @@ def _left_groups(case: Case) -> LeftGroups:
       if a mistake of the schedule was supposed, another one is left in it.
     """
     has_measured_mistake = any(not mistake.changes_reading for mistake in case.mistakes)
-    has_mistakes = any(mistake.stage != Stage.STORAGE for mistake in case.mistakes)
+    has_mistakes = bool(case.mistakes_beside_storage)
     is_schedule_settled = case.frequencies_are_confirmed and has_mistakes
     is_in_schedule = case.frequencies_are_refuted and _has_schedule_mistake(case)
     return LeftGroups(

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import singledispatch
-from typing import Any
 
 import numpy as np
 
@@ -13,8 +12,8 @@ from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.parameters import Whole
 from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.scheme import Scheme, named_tensors
-from pecli.errors import ParameterError
 from pecli.explain.bias_computation import BiasComputation, without_masks
+from pecli.explain.changed_schemes import permitted
 from pecli.explain.computation import Computation, SchemeComputation
 from pecli.explain.explanation import Explanation
 from pecli.explain.hypotheses import MAX_MISTAKES, explain_cases
@@ -22,7 +21,7 @@ from pecli.explain.hypothesis import Case
 from pecli.explain.observations import Observations
 from pecli.explain.shapes import Shaped, shaped
 from pecli.explain.storage import SIGNIFICANT_BITS
-from pecli.explain.subject import computation_of, with_parameter
+from pecli.explain.subject import computation_of
 
 VECTORS = ("inv_freq", "slopes")
 """Tensors that are compared relatively: their own dtype grants them nothing."""
@@ -99,17 +98,9 @@ def _schemes_of_shapes(
         if not isinstance(parameter, Whole) or expected is None:
             continue
         for size in sorted(sizes - {expected}):
-            for resized in _with_size(size, name, scheme):
-                if _has_shapes(resized, tensors):
-                    yield resized, (Parameter(name, expected, size),)
-
-
-def _with_size(size: int, name: str, scheme: Scheme) -> Iterator[Scheme]:
-    """Yield the scheme with another value of a parameter; nothing if it refuses the value."""
-    try:
-        yield with_parameter(scheme, name, size)
-    except ParameterError:
-        return
+            resized = permitted(scheme, **{name: size})
+            if resized is not None and _has_shapes(resized, tensors):
+                yield resized, (Parameter(name, expected, size),)
 
 
 def _has_shapes(scheme: Scheme, tensors: Mapping[str, Array]) -> bool:
@@ -172,15 +163,16 @@ def bias_cases(scheme: Alibi, name: str, array: Array) -> Iterator[Case]:
     """
     if name == "slopes":
         slopes = array.reshape(-1, 1)
-        for resized in _with_heads(scheme, len(slopes), None):
+        resized = permitted(scheme, **_sizes_of_heads(scheme, len(slopes)))
+        if resized is not None:
             yield _case_of_alibi(scheme, resized, name, slopes, ())
         return
     for values, transposed in _as_heads(scheme, array):
         heads, queries, keys = values.shape
-        for resized in _with_heads(scheme, heads, keys):
-            if BiasComputation.of(resized, name).queries == queries:
-                matrix = values.reshape(-1, keys)
-                yield _case_of_alibi(scheme, resized, name, matrix, transposed)
+        resized = permitted(scheme, seq_len=keys, **_sizes_of_heads(scheme, heads))
+        if resized is not None and BiasComputation.of(resized, name).queries == queries:
+            matrix = values.reshape(-1, keys)
+            yield _case_of_alibi(scheme, resized, name, matrix, transposed)
 
 
 def _case_of_alibi(
@@ -233,17 +225,10 @@ def _as_heads(scheme: Alibi, array: Array) -> Iterator[tuple[Array, tuple[Edit, 
         yield array.transpose(0, 2, 1), (Transposed((0, 2, 1)),)
 
 
-def _with_heads(scheme: Alibi, heads: int, keys: int | None) -> Iterator[Alibi]:
-    """Yield the scheme with as many heads and keys as an array has; nothing if it refuses them.
+def _sizes_of_heads(scheme: Alibi, heads: int) -> dict[str, int]:
+    """Return the parameter that gives a scheme as many heads as an array has.
 
-    Slopes have no keys. The heads of a shard are some of the scheme's heads, which stay as they are.
+    It is none if the scheme has as many already: the heads of a shard are some of the scheme's heads,
+    which stay as they are.
     """
-    changes: dict[str, Any] = {}
-    if heads != scheme.shard_heads:
-        changes["heads"] = heads
-    if keys is not None:
-        changes["seq_len"] = keys
-    try:
-        yield replace(scheme, **changes)
-    except ParameterError:
-        return
+    return {} if heads == scheme.shard_heads else {"heads": heads}

@@ -1,7 +1,8 @@
 """Tables that were written before they were complete: half of the columns, or the angles, are there."""
 
-from collections.abc import Mapping
-from typing import Literal
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,84 +12,100 @@ LINEAR = 1e-5
 """Relative error of angles that grow in equal steps, computed in float32."""
 
 
-PairLayout = Literal["halves", "interleaved"]
+class Completion(NamedTuple):
+    """Tables as they would be if they had been completed, and the name of what is missing."""
 
-PAIR_LAYOUTS: tuple[PairLayout, ...] = ("halves", "interleaved")
+    missing: (
+        str  # the second copy of columns in «halves» or «interleaved», or functions of «angles»
+    )
+    tables: dict[str, Array]
 
 
-def with_second_columns(
-    layout: PairLayout, tensors: Mapping[str, Array]
-) -> dict[str, Array] | None:
-    """Return cosines and sines with the second copy of every column, if a file has zeros there.
+class Unfinished(ABC):
+    """A way in which tables of cosines and sines are left unfinished."""
+
+    name: str
+
+    @abstractmethod
+    def is_in(self, table: Array) -> bool:
+        """Return True if a table (rows, columns) is unfinished in this way."""
+
+    @abstractmethod
+    def completed(self, function: str, table: Array) -> Floats:
+        """Return the finished table.
+
+        Args:
+            function: cos or sin, the function that it should hold.
+            table: The unfinished table.
+        """
+
+
+class FirstColumns(Unfinished):
+    """Tables in which only the first copy of every column was filled.
 
     Models that multiply all channels by `cos` have each column twice. A port that fills only the first
-    one leaves (c0, c1, 0, 0) in halves, which becomes (c0, c1, c0, c1); interleaved, (c0, 0, c1, 0)
+    copy leaves (c0, c1, 0, 0) in halves, which becomes (c0, c1, c0, c1); interleaved, (c0, 0, c1, 0)
     becomes (c0, c0, c1, c1).
-
-    Returns:
-        The completed tables; None if the tensors are not matrices of cosines and sines, or if any
-        of them has an odd width, values in its second columns, or none in its first.
     """
-    if not _are_cos_and_sin(tensors):
-        return None
-    tables: dict[str, Array] = {}
-    for name, array in tensors.items():
-        table = _doubled(layout, array)
-        if table is None:
-            return None
-        tables[name] = table.astype(np.float32)
-    return tables
+
+    def __init__(self, layout: str) -> None:
+        self.name = layout
+
+    def copies(self, table: Array) -> tuple[slice, slice]:
+        """Return the columns of the first and of the second copies: 0 1 and 2 3 of four in halves."""
+        if self.name == "halves":
+            half = table.shape[1] // 2
+            return slice(0, half), slice(half, None)
+        return slice(0, None, 2), slice(1, None, 2)
+
+    def is_in(self, table: Array) -> bool:
+        first, second = self.copies(table)
+        has_pairs_of_columns = table.shape[1] % 2 == 0
+        return has_pairs_of_columns and not table[:, second].any() and bool(table[:, first].any())
+
+    def completed(self, function: str, table: Array) -> Floats:
+        first, second = self.copies(table)
+        finished = widened(table)
+        finished[:, second] = finished[:, first]
+        return finished
 
 
-def functions_of_angles(tensors: Mapping[str, Array]) -> dict[str, Array] | None:
-    """Return the cosines and sines of tables that hold the angles instead.
+class AnglesOnly(Unfinished):
+    """Tables that hold the angles instead of their cosines and sines.
 
     A port that forgets to call cos writes position × frequency: a column 0, 1.2, 2.4, … of «cos»
     becomes cos(0), cos(1.2), cos(2.4), ….
-
-    Returns:
-        The completed tables; None if the tensors are not matrices with the names of cosines and
-        sines, or if any of them does not hold angles.
     """
-    if not _are_cos_and_sin(tensors):
-        return None
-    tables: dict[str, Array] = {}
-    for name, array in tensors.items():
-        if not are_angles(array):
-            return None
-        angles = widened(array)
-        values = np.cos(angles) if name == "cos" else np.sin(angles)
-        tables[name] = values.astype(np.float32)
-    return tables
+
+    name = "angles"
+
+    def is_in(self, table: Array) -> bool:
+        return are_angles(table)
+
+    def completed(self, function: str, table: Array) -> Floats:
+        functions = {"cos": np.cos, "sin": np.sin}
+        return np.asarray(functions[function](widened(table)))
 
 
-def _are_cos_and_sin(tensors: Mapping[str, Array]) -> bool:
+WAYS: tuple[Unfinished, ...] = (
+    FirstColumns("halves"),
+    FirstColumns("interleaved"),
+    AnglesOnly(),
+)
+
+
+def completions(tensors: Mapping[str, Array]) -> Iterator[Completion]:
+    """Yield matrices of cosines and sines completed in each way in which all of them are unfinished."""
     are_named = {"cos", "sin"}.issuperset(tensors)
-    return are_named and all(array.ndim == 2 for array in tensors.values())
-
-
-def _doubled(layout: PairLayout, values: Array) -> Floats | None:
-    """Return a table whose second columns, which are zeros, are filled with copies of the first ones.
-
-    The second column of pair i is i + width/2 in halves, and 2i + 1 interleaved.
-
-    Returns:
-        The table; None if other columns are zeros, or if these are not.
-    """
-    width = values.shape[1]
-    if width == 0 or width % 2:
-        return None
-    if layout == "halves":
-        first = slice(0, width // 2)
-        second = slice(width // 2, None)
-    else:
-        first = slice(0, None, 2)
-        second = slice(1, None, 2)
-    if values[:, second].any() or not values[:, first].any():
-        return None
-    table = widened(values)
-    table[:, second] = table[:, first]
-    return table
+    if not are_named or any(array.ndim != 2 for array in tensors.values()):
+        return
+    for way in WAYS:
+        if all(map(way.is_in, tensors.values())):
+            tables: dict[str, Array] = {
+                name: way.completed(name, array).astype(np.float32)
+                for name, array in tensors.items()
+            }
+            yield Completion(way.name, tables)
 
 
 BLOCK_ELEMENTS = 1 << 20

@@ -7,7 +7,8 @@ from typing import Self
 
 from pecli.engine.edits import Edit, Parameter, Recipe
 from pecli.explain.catalogue.kinds import WaveMistake
-from pecli.explain.computation import FLOAT32, Arithmetic, FrequencyComputation, WaveComputation
+from pecli.explain.catalogue.needs import are_right_near_zero, has_angles
+from pecli.explain.computation import FLOAT32, Arithmetic, WaveComputation
 from pecli.explain.hypothesis import Case, Stage
 
 RECIPES = {
@@ -36,31 +37,25 @@ class RoundedSteps(WaveMistake):
     stage = Stage.ARITHMETIC
     weight = 0.5
     changes_reading = True
+    data_needs = (are_right_near_zero,)  # Rounded steps hardly change the first rows.
 
     def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         return replace(waves, arithmetic=RECIPES[self.recipe])
 
     @classmethod
-    def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
-        """Yield all recipes, unless something else is wrong: they hardly change the first rows."""
-        if not case.is_far_off_near_zero:
-            yield from cls.examples_for_waves(waves)
-
-    @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
+        """Yield all recipes; for a vector, those by which its frequencies are rounded."""
         for name, arithmetic in RECIPES.items():
             changes_frequencies = arithmetic.frequencies != "float32"
-            if changes_frequencies or not isinstance(waves, FrequencyComputation):
+            if changes_frequencies or has_angles(waves):
                 yield cls(name)
 
     @classmethod
-    def suppositions(cls, case: Case) -> Iterator[Self]:
+    def suppositions_for_case(cls, case: Case) -> Iterator[Self]:
         """Yield rounded frequencies and positions: after phases were rounded, nothing else can be
         measured.
         """
-        if case.waves is None:
-            return
-        for mistake in cls.examples_for_waves(case.waves):
+        for mistake in cls.examples(case.computation, case.scheme):
             if RECIPES[mistake.recipe].turns_evenly:
                 yield mistake
 
@@ -76,25 +71,16 @@ class CoarsePi(WaveMistake):
     summary = "arguments of cosines and sines are reduced with a π of few digits"
     seen_in = ("fast sines of embedded and shader code",)
     stage = Stage.ARITHMETIC
+    computation_needs = (has_angles,)
+    data_needs = (are_right_near_zero,)  # A coarse π hardly changes the first rows.
+    is_found_last = True  # After it, no frequencies can be measured.
 
     def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         return replace(waves, arithmetic=replace(waves.arithmetic, pi=self.pi))
 
     @classmethod
-    def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
-        """Yield all values, unless something else is wrong: they hardly change the first rows."""
-        if not case.is_far_off_near_zero:
-            yield from cls.examples_for_waves(waves)
-
-    @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
-        if not isinstance(waves, FrequencyComputation):
-            yield from map(cls, COARSE_PIS)
-
-    @classmethod
-    def suppositions(cls, case: Case) -> Iterator[Self]:
-        """Yield nothing: after it, no frequencies can be measured."""
-        yield from ()
+        yield from map(cls, COARSE_PIS)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Parameter("pi", f"{math.pi:.9g}", f"{self.pi:.9g}"),)

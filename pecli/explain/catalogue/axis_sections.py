@@ -4,18 +4,22 @@ from itertools import combinations
 
 import numpy as np
 
-from pecli.engine.arrays import Complex, Floats
+from pecli.engine.arrays import Floats
 from pecli.explain.computation import WaveComputation, unit_phasors
 from pecli.explain.hypothesis import Case
 
 
-def best_sections(case: Case, measured: Complex, waves: WaveComputation) -> tuple[int, ...]:
-    """Return how many pairs follow each of three axes, one after the other, as the data show it."""
+def best_sections(case: Case, waves: WaveComputation) -> tuple[int, ...]:
+    """Return how many pairs follow each of three axes, one after the other, as the data show it.
+
+    Each pair is compared with the cosines and sines that it would have along each axis, time,
+    height or width; the 64 pairs of Qwen2-VL are nearest if 16, 24 and 24 follow these.
+    """
     rows = case.observations.sampled_rows
     left = []
     for positions in waves.positions[:, rows]:
         phasors = waves.amplitude * unit_phasors(np.multiply.outer(positions, waves.frequencies))
-        left.append((np.abs(measured - phasors) ** 2).sum(axis=0))
+        left.append((np.abs(case.phasors - phasors) ** 2).sum(axis=0))
     return best_split(np.array(left))
 
 

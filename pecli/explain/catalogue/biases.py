@@ -13,7 +13,15 @@ from pecli.engine.edits import Edit, Heads, Mask, Negated, Parameter, Scaled
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.bias_parts import HeadSlice
 from pecli.engine.schemes.scheme import Scheme
-from pecli.explain.bias_computation import MASKED, BiasComputation, multiples_of
+from pecli.explain.bias_computation import MASKED, BiasComputation, distances, multiples_of
+from pecli.explain.catalogue.needs import (
+    has_a_shard_of_heads,
+    has_all_heads,
+    has_distances,
+    has_several_heads,
+    has_several_queries,
+    is_masked,
+)
 from pecli.explain.changed_schemes import with_parameters
 from pecli.explain.computation import Computation
 from pecli.explain.hypothesis import Case, Mistake, Stage
@@ -36,19 +44,18 @@ class BiasMistake(Mistake):
     """A mistake in making a bias."""
 
     stage = Stage.PARAMETERS
+    computation_type = BiasComputation
 
     def plant(self, computation: Computation) -> Computation:
-        assert isinstance(computation, BiasComputation)
-        return self.plant_in_bias(computation)
+        return self.plant_in_bias(_bias(computation))
 
     @abstractmethod
     def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         """Return the bias with this mistake in it."""
 
     @classmethod
-    def proposals(cls, case: Case) -> Iterator[Self]:
-        if isinstance(case.computation, BiasComputation):
-            yield from cls.proposals_for_bias(case, case.computation)
+    def proposals_for_case(cls, case: Case) -> Iterator[Self]:
+        yield from cls.proposals_for_bias(case, _bias(case.computation))
 
     @classmethod
     def proposals_for_bias(cls, case: Case, bias: BiasComputation) -> Iterator[Self]:
@@ -56,14 +63,19 @@ class BiasMistake(Mistake):
         yield from cls.examples_for_bias(bias, alibi_of(case.scheme))
 
     @classmethod
-    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
-        if isinstance(computation, BiasComputation):
-            yield from cls.examples_for_bias(computation, alibi_of(scheme))
+    def examples_for(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
+        yield from cls.examples_for_bias(_bias(computation), alibi_of(scheme))
 
     @classmethod
     def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         """Yield typical instances without data."""
         yield from ()
+
+
+def _bias(computation: Computation) -> BiasComputation:
+    """Return a computation as one of a bias, in which alone the mistakes of this file are possible."""
+    assert isinstance(computation, BiasComputation)
+    return computation
 
 
 def alibi_of(scheme: Scheme) -> Alibi:
@@ -88,11 +100,10 @@ def near_max_bias(slopes: Floats, rule: str) -> Iterator[float]:
     """
     exponents = -np.log2(slopes_of(len(slopes), rule, 1.0))
     known = np.isfinite(slopes) & (slopes > 0) & (exponents > 0)
-    if not known.any():
-        return
     measured_exponents = -np.log2(slopes[known])
     power = exponents[known] @ exponents[known]
-    fitted = float(measured_exponents @ exponents[known] / power)
+    with np.errstate(invalid="ignore"):  # Without a known slope, no number is near NaN.
+        fitted = float(measured_exponents @ exponents[known] / power)
     error = MAX_BIAS_ERROR * max(1.0, abs(fitted))
     candidates = dict.fromkeys((*USUAL_MAX_BIAS, *plain_numbers(fitted, MAX_BIAS_ERROR)))
     for candidate in numbers_near(candidates, fitted, error):
@@ -101,8 +112,18 @@ def near_max_bias(slopes: Floats, rule: str) -> Iterator[float]:
 
 
 def measured_slopes(case: Case, bias: BiasComputation) -> Floats:
-    """Return the slope of each head that is measured in the data."""
+    """Return the slope of each head that is measured in the data; NaN for a head that has none."""
     return bias.measured_slopes(case.observations.matrix(slice(None)))
+
+
+def show_all_slopes(case: Case) -> bool:
+    """Return True if the slope of every head can be measured."""
+    return bool(np.isfinite(measured_slopes(case, _bias(case.computation))).all())
+
+
+def has_unusual_head_count(bias: BiasComputation) -> bool:
+    """Return True if the number of heads is no power of two; else the rules of slopes agree."""
+    return len(bias.slopes).bit_count() > 1
 
 
 @dataclass(frozen=True)
@@ -114,6 +135,8 @@ class OtherRule(BiasMistake):
     max_bias: float
     summary = "slopes of the naive rule for head counts that are not powers of two, or the other way round"
     seen_in = ("early ALiBi ports with 12 or 20 heads",)
+    computation_needs = (has_unusual_head_count,)
+    scheme_needs = (has_all_heads,)
 
     def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         slopes = slopes_of(self.heads, self.rule, self.max_bias)[: len(bias.slopes)]
@@ -121,11 +144,12 @@ class OtherRule(BiasMistake):
 
     @classmethod
     def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
-        """Yield other slopes for a number of heads that is no power of two; else all rules agree."""
+        """Yield the slopes of the other rule, and the first ones of the next power of two.
+
+        The naive rule has 2^(−8/12), 2^(−16/12), … for 12 heads; the paper's has those of 8 heads,
+        then every second one of 16.
+        """
         count = len(bias.slopes)
-        is_power_of_two = count.bit_count() <= 1
-        if is_power_of_two or scheme.head_range is not None:
-            return
         other_rule = "naive" if scheme.rule == "paper" else "paper"
         yield cls(rule=other_rule, heads=count, max_bias=scheme.max_bias)
         next_power_of_two = 1 << count.bit_length()
@@ -151,6 +175,7 @@ class OtherMaxBias(BiasMistake):
     rule: str
     summary = "another max_bias: the smallest slope is not 2^−8"
     fitted = ("value",)
+    scheme_needs = (has_all_heads,)
 
     def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         return replace(bias, slopes=slopes_of(len(bias.slopes), self.rule, self.value))
@@ -159,17 +184,14 @@ class OtherMaxBias(BiasMistake):
     def proposals_for_bias(cls, case: Case, bias: BiasComputation) -> Iterator[Self]:
         """Measure the slopes, and yield the plain values of max_bias that come near to them."""
         alibi = alibi_of(case.scheme)
-        if alibi.head_range is not None:
-            return  # The slopes of a shard do not begin with that of the first head.
         for value in near_max_bias(measured_slopes(case, bias), alibi.rule):
             if value != alibi.max_bias:
                 yield cls(value=value, rule=alibi.rule)
 
     @classmethod
     def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
-        if scheme.head_range is None:
-            value = next(usual for usual in USUAL_MAX_BIAS if usual != scheme.max_bias)
-            yield cls(value=value, rule=scheme.rule)
+        value = next(usual for usual in USUAL_MAX_BIAS if usual != scheme.max_bias)
+        yield cls(value=value, rule=scheme.rule)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Parameter("max_bias", alibi_of(case.scheme).max_bias, self.value),)
@@ -192,6 +214,7 @@ class OtherShard(BiasMistake):
     max_bias: float
     summary = "slopes of another shard of heads, or counted from the shard's own first head"
     seen_in = ("tensor-parallel servers that compute slopes from the heads of one rank",)
+    scheme_needs = (has_a_shard_of_heads,)
 
     def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         slopes = slopes_of(self.heads, self.rule, self.max_bias)
@@ -199,9 +222,12 @@ class OtherShard(BiasMistake):
 
     @classmethod
     def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
+        """Yield slopes counted from the shard's own first head, and those of each other shard.
+
+        Heads 8 to 15 of 16 may get the slopes of a model of 8 heads, or those of heads 0 to 7.
+        """
         shard = scheme.head_range
-        if shard is None:
-            return
+        assert shard is not None  # It is what this mistake needs.
         yield cls(first=0, heads=shard.size, rule=scheme.rule, max_bias=scheme.max_bias)
         for other in shard.shards(scheme.heads // shard.size):
             if other != shard:
@@ -235,6 +261,7 @@ class OtherForm(BiasMistake):
     summary = "the bias in another form: symmetric for causal, counted from the first key"
     seen_in = ("BLOOM counts keys from the first token",)
     stage = Stage.FORM
+    computation_needs = (has_distances,)
 
     def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         multiples = multiples_of(self.form, bias.queries, bias.multiples.shape[1])
@@ -246,8 +273,6 @@ class OtherForm(BiasMistake):
     @classmethod
     def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         """Yield all forms that a bias of as many queries can have."""
-        if bias.multiples.size <= 1:
-            return
         if bias.queries > 1:
             yield cls("symmetric")
             yield cls("causal")
@@ -268,15 +293,15 @@ class DistanceOffByOne(BiasMistake):
     by: int
     summary = "distances off by one: i − j + 1 for i − j"
     stage = Stage.POSITIONS
+    computation_needs = (has_several_queries,)
 
     def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         return replace(bias, multiples=bias.multiples - self.by)
 
     @classmethod
     def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
-        if bias.queries > 1:
-            yield cls(1)
-            yield cls(-1)
+        yield cls(1)
+        yield cls(-1)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         sign = "+" if self.by > 0 else "−"
@@ -291,6 +316,8 @@ class ReorderedHeads(BiasMistake):
     summary = "heads in another order"
     seen_in = ("tensor-parallel checkpoints that are joined in the wrong order",)
     stage = Stage.FORM
+    computation_needs = (has_several_heads,)
+    data_needs = (show_all_slopes,)
 
     def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         return replace(bias, slopes=bias.slopes[list(self.order)])
@@ -303,8 +330,6 @@ class ReorderedHeads(BiasMistake):
         """
         slopes = measured_slopes(case, bias)
         count = len(slopes)
-        if not np.isfinite(slopes).all():
-            return
         yield cls(tuple(reversed(range(count))))
         # The head with the largest measured slope is the one with the largest expected slope, and
         # so on down to the smallest.
@@ -319,9 +344,8 @@ class ReorderedHeads(BiasMistake):
     def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         """Yield heads in reverse order, and the first two exchanged."""
         count = len(bias.slopes)
-        if count > 1:
-            yield cls(tuple(reversed(range(count))))
-            yield cls((1, 0, *range(2, count)))
+        yield cls(tuple(reversed(range(count))))
+        yield cls((1, 0, *range(2, count)))
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         is_reversed = self.order == tuple(reversed(range(len(self.order))))
@@ -355,6 +379,7 @@ class ScaledBias(BiasMistake):
     stage = Stage.FREQUENCIES
     fitted = ("by",)
     weight = 1.2
+    data_needs = (show_all_slopes,)
 
     def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         return replace(bias, slopes=self.by * bias.slopes)
@@ -366,8 +391,6 @@ class ScaledBias(BiasMistake):
         1/√d of attention scores is 0.0884 for heads of 128 channels: 2^(−7/2), and no plain number.
         """
         slopes = measured_slopes(case, bias)
-        if not np.isfinite(slopes).all():
-            return
         ratio = float(slopes @ bias.slopes / (bias.slopes @ bias.slopes))
         error = SLOPE_ERROR * abs(ratio)
         candidates = [*plain_numbers(ratio, error)]
@@ -398,15 +421,15 @@ class RoundedSlopes(BiasMistake):
     dtype: str
     summary = "slopes rounded to bfloat16 or float16 before they are multiplied"
     stage = Stage.ARITHMETIC
+    computation_needs = (has_distances,)
 
     def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         return replace(bias, slopes=rounded_to(bias.slopes, self.dtype))
 
     @classmethod
     def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
-        if bias.multiples.size > 1:
-            yield cls("bfloat16")
-            yield cls("float16")
+        yield cls("bfloat16")
+        yield cls("float16")
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Parameter("slopes", "exact", self.dtype),)
@@ -420,6 +443,7 @@ class OtherMask(BiasMistake):
     masked: Flags
     summary = "another mask: −1e9 for −∞, zeros above the diagonal, the diagonal masked as well"
     stage = Stage.FORM
+    example_needs = (is_masked,)
 
     def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         if bias.masked.shape != self.masked.shape:
@@ -434,13 +458,13 @@ class OtherMask(BiasMistake):
         All heads have one mask, so that the first one is looked at.
         """
         first_head = case.observations.matrix(slice(None))[: bias.queries]  # (queries, keys)
-        is_masked = first_head <= MASKED
-        numbers = np.unique(first_head[is_masked])
+        masked = first_head <= MASKED
+        numbers = np.unique(first_head[masked])
         if len(numbers) == 1:
             number = float(numbers[0])
-            is_expected = number == bias.mask and np.array_equal(is_masked, bias.masked)
+            is_expected = number == bias.mask and np.array_equal(masked, bias.masked)
             if not is_expected:
-                yield cls(value=number, masked=is_masked)
+                yield cls(value=number, masked=masked)
         has_zeros = bias.masked.any() and not first_head[bias.masked].any()
         if has_zeros:
             yield cls(value=0.0, masked=bias.masked)
@@ -448,14 +472,8 @@ class OtherMask(BiasMistake):
     @classmethod
     def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
         """Yield zeros for minus infinity, and one key too many masked for each query."""
-        if bias.masked.any():
-            yield cls(value=0.0, masked=bias.masked)
-            queries, keys = bias.masked.shape
-            key = np.arange(keys)
-            query = np.arange(keys - queries, keys)[
-                :, None
-            ]  # With a cache, these are the last ones.
-            yield cls(value=bias.mask, masked=key >= query)
+        yield cls(value=0.0, masked=bias.masked)
+        yield cls(value=bias.mask, masked=distances(*bias.masked.shape) >= 0)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         expected = case.specification
@@ -471,12 +489,16 @@ class Unmasked(BiasMistake):
 
     summary = "a causal bias without its mask, which goes on rising above the diagonal"
     stage = Stage.FORM
+    computation_needs = (is_masked,)
 
     def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
-        if not bias.masked.any():
+        """Return a bias that goes on rising, or falling if it was negated, to the right of the diagonal.
+
+        A row −2 −1 0 −∞ −∞ becomes −2 −1 0 1 2.
+        """
+        if not is_masked(bias):
             return bias  # Slopes beside a masked bias have no mask.
-        queries, keys = bias.multiples.shape
-        distance = np.arange(keys, dtype=np.float64) - np.arange(keys - queries, keys)[:, None]
+        distance = distances(*bias.multiples.shape)
         sign = -1.0 if (bias.multiples > 0).any() else 1.0
         return replace(
             bias, multiples=np.asarray(sign * distance), masked=np.zeros(bias.masked.shape, bool)
@@ -484,8 +506,7 @@ class Unmasked(BiasMistake):
 
     @classmethod
     def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
-        if bias.masked.any():
-            yield cls()
+        yield cls()
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Mask("m·(j−i) above the diagonal"),)

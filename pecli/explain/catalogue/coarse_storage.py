@@ -1,11 +1,10 @@
 """Correct numbers that were stored coarsely: all values lie on a grid, as of three decimals."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Self
 
-from pecli.engine.edits import Decimals, Dtype, Edit, FixedPoint, Recipe, RoundingMode
+from pecli.engine.edits import Edit, Recipe
 from pecli.engine.schemes.recipes import RECIPES
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.bias_computation import BiasComputation, is_unmasked
@@ -20,7 +19,6 @@ from pecli.explain.storage import (
     TwiceRounded,
     storages_of,
 )
-from pecli.explain.words import grid_words
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class Stored(Mistake):
         return replace(computation, storage=self.storage)
 
     @classmethod
-    def proposals(cls, case: Case) -> Iterator[Self]:
+    def proposals_for_case(cls, case: Case) -> Iterator[Self]:
         yield from map(cls, case.once(("storages",), lambda: _storages(case)))
 
     @property
@@ -49,7 +47,7 @@ class Stored(Mistake):
             yield Stored(TwiceRounded())
 
     @classmethod
-    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
+    def examples_for(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
         yield cls(FloatStorage("bfloat16"))
         yield cls(StepStorage(1e-4))
 
@@ -63,7 +61,7 @@ class Stored(Mistake):
             recipe = f"{self.storage.dtype}-inv-freq"
             if recipe in RECIPES:  # Frequencies in 8 bits are no recipe of any runtime.
                 return (Recipe(recipe),)
-        return (grid_edit(self.storage),)
+        return (self.storage.edit,)
 
 
 class Truncated(Stored):
@@ -71,27 +69,6 @@ class Truncated(Stored):
 
     summary = "values rounded toward zero or down, as by C's casts and shifts"
     weight = 0.2
-
-    def edits(self, case: Case) -> tuple[Edit, ...]:
-        """Return how values were cut off: «toward zero to float16», «down to 3 decimals»."""
-        assert isinstance(self.storage, TruncatedStorage)
-        return (RoundingMode(self.storage.mode, grid_words(grid_edit(self.storage.grid))),)
-
-
-def grid_edit(storage: Storage) -> Edit:
-    """Return the numbers that a file can hold in the vocabulary of results.
-
-    They are those of a dtype, some decimals (a step of 0.001 is three), or multiples of a step.
-    """
-    if isinstance(storage, FloatStorage):
-        return Dtype(storage.dtype)
-    if isinstance(storage, TwiceRounded):
-        return Dtype("bfloat16")
-    assert isinstance(storage, StepStorage)
-    places = -math.log10(storage.step)
-    if math.isclose(places, round(places), rel_tol=1e-9, abs_tol=1e-9):
-        return Decimals(round(places))
-    return FixedPoint(storage.step)
 
 
 def _storages(case: Case) -> list[Storage]:

@@ -6,13 +6,13 @@ from typing import Any, Self
 
 from pecli.engine.edits import Channels, Edit, Layout, Negated, Parameter, Swapped
 from pecli.explain.catalogue.kinds import WaveMistake
-from pecli.explain.computation import (
-    INVERSES,
-    Columns,
-    FrequencyComputation,
-    Vector,
-    WaveComputation,
+from pecli.explain.catalogue.needs import (
+    has_one_axis,
+    is_table,
+    is_table_or_vector,
+    is_vector,
 )
+from pecli.explain.computation import INVERSES, Columns, FrequencyComputation, WaveComputation
 from pecli.explain.hypothesis import Case, Stage
 
 
@@ -42,15 +42,18 @@ class OtherLayout(WaveMistake):
     )
     stage = Stage.FORM
     changes_reading = True
+    computation_needs = (is_table,)
 
     def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         return with_form(waves, layout=self.layout)
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
-        layouts = ("halves", "interleaved")
-        if isinstance(waves.form, Columns) and waves.form.layout in layouts:
-            yield from (cls(layout) for layout in layouts if layout != waves.form.layout)
+        """Yield the other layout; compact tables, with one column per pair, have none."""
+        others = {"halves": "interleaved", "interleaved": "halves"}
+        layout = columns_of(waves).layout
+        if layout in others:
+            yield cls(others[layout])
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Layout(columns_of(case.expected_waves).layout, self.layout),)
@@ -64,6 +67,7 @@ class SwappedFunctions(WaveMistake):
     seen_in = ("diffusers' flip_sin_to_cos", "tensor2tensor ports")
     stage = Stage.FORM
     changes_reading = True
+    computation_needs = (is_table,)
 
     def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         form = columns_of(waves)
@@ -73,8 +77,7 @@ class SwappedFunctions(WaveMistake):
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
-        if isinstance(waves.form, Columns):
-            yield cls()
+        yield cls()
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Swapped(),)
@@ -89,9 +92,10 @@ class NegatedFunctions(WaveMistake):
     seen_in = ("rotate_half with the minus on the wrong half",)
     stage = Stage.FORM
     changes_reading = True
+    computation_needs = (is_table_or_vector,)
 
     def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
-        if isinstance(waves, FrequencyComputation):
+        if is_vector(waves):
             return replace(waves, amplitude=-waves.amplitude)
         names = {"all": {"cos", "sin"}, "sin": {"sin"}, "cos": {"cos"}}[self.which]
         return with_form(waves, negated=columns_of(waves).negated ^ names)
@@ -99,10 +103,8 @@ class NegatedFunctions(WaveMistake):
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         """Yield all columns, and the sines and the cosines if a table has both."""
-        if not isinstance(waves.form, (Columns, Vector)):
-            return
         yield cls("all")
-        if isinstance(waves.form, Columns) and len(set(waves.form.columns.is_sine.tolist())) > 1:
+        if isinstance(waves.form, Columns) and waves.form.has_both_functions:
             yield cls("sin")
             yield cls("cos")
 
@@ -122,14 +124,14 @@ class ReversedPairs(WaveMistake):
     stage = Stage.FORM
     weight = 1.5
     changes_reading = True
+    computation_needs = (is_table_or_vector, has_one_axis)
 
     def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         return with_form(waves, reversed=True)
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
-        if isinstance(waves.form, (Columns, Vector)) and len(waves.positions) == 1:
-            yield cls()
+        yield cls()
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Channels("reversed"),)
@@ -144,6 +146,7 @@ class InvertedFrequencies(WaveMistake):
     seen_in = ("GGUF's rope_freqs, which divide",)
     stage = Stage.FORM
     changes_reading = True
+    computation_needs = (is_vector,)
 
     def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         if not isinstance(waves, FrequencyComputation):
@@ -152,8 +155,7 @@ class InvertedFrequencies(WaveMistake):
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
-        if isinstance(waves, FrequencyComputation):
-            yield from map(cls, INVERSES)
+        yield from map(cls, INVERSES)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Parameter("inv_freq", "frequencies", self.holds),)

@@ -29,12 +29,37 @@ MIN_PARTS = 5
 them.
 """
 
-Index = tuple[int | slice, ...]
+HEADS, ROWS, COLUMNS = range(3)
+"""Axes of the elements of one tensor, as `Computation.by_head` has them."""
+
+
+def is_mostly_right(case: Case) -> bool:
+    """Return True if a few rows have few wrong elements, or few wrong columns."""
+    wrong = case.wrong_in_few_rows
+    return bool(wrong.any(axis=1).mean() <= 0.5 or wrong.any(axis=0).mean() <= MAX_SHARE)
+
+
+def has_wrong_elements(case: Case) -> bool:
+    """Return True if any element is wrong."""
+    return bool(case.wrong_elements.any())
+
+
+def are_listed(case: Case) -> bool:
+    """Return True if wrong elements are so few that they are named one by one, and fill no row."""
+    wrong = case.wrong_elements
+    by_tensor = case.observations.by_tensor(wrong).values()
+    has_whole_row = any(flags.all(axis=1).any() for flags in by_tensor)
+    return bool(np.count_nonzero(wrong) <= MAX_ELEMENTS) and not has_whole_row
+
+
+def has_wrong_slices(case: Case) -> bool:
+    """Return True if wrong elements have to be named as rows, columns or heads of a table."""
+    return case.observations.rows > 1 and not are_listed(case)
 
 
 @dataclass(frozen=True, eq=False)
 class Damage(Mistake):
-    """Elements that hold anything."""
+    """A small part that holds anything: elements, or all slices along one axis that have some."""
 
     damaged: Flags
     """Elements of all tensors, side by side (rows, columns), that are not compared."""
@@ -44,6 +69,10 @@ class Damage(Mistake):
     """The wrong elements of one damaged tensor, (rows, columns)."""
     share: float
     """Share of the elements of a damaged tensor that are not compared."""
+    extent: ClassVar[tuple[int, ...]]
+    """The axes along which a part extends: a row extends along heads and columns, an element along
+    none.
+    """
     stage = Stage.DAMAGE
     weight = 2.0
 
@@ -51,24 +80,17 @@ class Damage(Mistake):
         return replace(computation, damaged=self.damaged)
 
     @classmethod
-    @abstractmethod
-    def covers(cls, by_head: Flags) -> Flags:
-        """Return the elements that are not compared, of wrong ones (heads, rows, columns)."""
-
-    @classmethod
-    def _if_small(cls, case: Case) -> Iterator[Self]:
+    def proposals_for_case(cls, case: Case) -> Iterator[Self]:
         """Yield the wrong part of the tensors as damage, if the rest can still be called the table.
 
-        `covers` widens wrong elements to whole rows, columns or heads. Nothing is yielded if that
-        is more than MAX_SHARE of a tensor, or not the same part of every tensor that has wrong
+        Wrong elements are widened to whole rows, columns or heads. Nothing is yielded if that is
+        more than MAX_SHARE of a tensor, or not the same part of every tensor that has wrong
         elements.
         """
-        if not case.wrong_elements.any():
-            return
         flags_by_tensor = case.observations.by_tensor(case.wrong_elements)
         wrong = {name: flags for name, flags in flags_by_tensor.items() if flags.any()}
         computation = case.specification
-        parts = [cls.covers(computation.by_head(flags)) for flags in wrong.values()]
+        parts = [cls.widened(computation.by_head(flags)) for flags in wrong.values()]
         if not _are_one_small_part(parts):
             return
         first_part = parts[0]  # Those of all other wrong tensors are the same.
@@ -85,7 +107,16 @@ class Damage(Mistake):
         )
 
     @classmethod
-    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
+    def widened(cls, by_head: Flags) -> Flags:
+        """Return the parts that have a wrong element, of wrong elements (heads, rows, columns).
+
+        If only element (0, 5, 3) is wrong, all of row 5 is True for rows, in every head.
+        """
+        is_part_wrong = by_head.any(axis=cls.extent, keepdims=True)
+        return np.broadcast_to(is_part_wrong, by_head.shape)
+
+    @classmethod
+    def examples_for(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
         """Yield damage of one small part in the middle of the table, as an example.
 
         The part is neither at the edge, which checks may leave out, nor in the first row or column,
@@ -94,10 +125,12 @@ class Damage(Mistake):
         columns = computation.rendered(np.arange(1)).shape[1] // computation.tensor_count
         undamaged = np.zeros((computation.rows, columns), bool)
         is_damaged = np.array(computation.by_head(undamaged))  # (heads, rows, columns)
-        middle = cls.middle(is_damaged.shape)
-        if middle is None:
+        if not cls.is_small_part_of(is_damaged.shape):
             return
-        is_damaged[middle] = True
+        middle: list[int | slice] = [size // 2 for size in is_damaged.shape]
+        for axis in cls.extent:
+            middle[axis] = slice(None)
+        is_damaged[tuple(middle)] = True
         part = computation.from_heads(is_damaged).reshape(computation.rows, columns)
         yield cls(
             damaged=np.tile(part, computation.tensor_count),
@@ -108,10 +141,8 @@ class Damage(Mistake):
 
     @classmethod
     @abstractmethod
-    def middle(cls, shape: tuple[int, ...]) -> Index | None:
-        """Return the index of a small part of (heads, rows, columns); None if there is no such
-        part.
-        """
+    def is_small_part_of(cls, shape: tuple[int, ...]) -> bool:
+        """Return True if one part is a small one of a tensor (heads, rows, columns)."""
 
     @property
     def cost(self) -> float:
@@ -128,41 +159,19 @@ def _are_one_small_part(parts: list[Flags]) -> bool:
     return are_alike and float(parts[0].mean()) <= MAX_SHARE
 
 
-def is_mostly_right(case: Case) -> bool:
-    """Return True if a few rows have few wrong elements, or few wrong columns."""
-    wrong = case.wrong_in_few_rows
-    return bool(wrong.any(axis=1).mean() <= 0.5 or wrong.any(axis=0).mean() <= MAX_SHARE)
-
-
-def are_listed(case: Case) -> bool:
-    """Return True if wrong elements are so few that they are named one by one, and fill no row."""
-    wrong = case.wrong_elements
-    by_tensor = case.observations.by_tensor(wrong).values()
-    has_whole_row = any(flags.all(axis=1).any() for flags in by_tensor)
-    return bool(np.count_nonzero(wrong) <= MAX_ELEMENTS) and not has_whole_row
-
-
 class DamagedElements(Damage):
     """Some elements were overwritten."""
 
     summary = "some elements were overwritten"
+    extent = ()
+    data_needs = (is_mostly_right, has_wrong_elements, are_listed)
 
     @classmethod
-    def covers(cls, by_head: Flags) -> Flags:
-        return by_head
-
-    @classmethod
-    def middle(cls, shape: tuple[int, ...]) -> Index | None:
-        heads, rows, columns = shape
-        is_large_enough = rows * columns > MAX_ELEMENTS
-        return (heads // 2, rows // 2, columns // 2) if is_large_enough else None
-
-    @classmethod
-    def proposals(cls, case: Case) -> Iterator[Self]:
-        if is_mostly_right(case) and are_listed(case):
-            yield from cls._if_small(case)
+    def is_small_part_of(cls, shape: tuple[int, ...]) -> bool:
+        return shape[ROWS] * shape[COLUMNS] > MAX_ELEMENTS
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
+        """Return the indices of the wrong elements: 5 of a vector, (3, 5) of a table."""
         if len(self.part) == 1:
             return (ElementsWrong(tuple(np.flatnonzero(self.part[0]).tolist())),)
         computation = case.specification
@@ -171,72 +180,59 @@ class DamagedElements(Damage):
         return (ElementsWrong(tuple(places)),)
 
 
-class DamagedPart(Damage):
+class DamagedSlices(Damage):
     """Rows, columns or heads that were overwritten: whole slices along one axis."""
 
     axis: ClassVar[int]
-    """The axis of (heads, rows, columns) along which they are counted."""
-    edit: ClassVar[type[RowsWrong] | type[ColumnsWrong] | type[HeadsWrong]]
+    """The axis along which they are counted."""
+    data_needs = (is_mostly_right, has_wrong_elements, has_wrong_slices)
 
     @classmethod
-    def middle(cls, shape: tuple[int, ...]) -> Index | None:
-        _heads, rows, _columns = shape
-        if shape[cls.axis] < MIN_PARTS or rows == 1:
-            return None
-        index: list[int | slice] = [slice(None)] * len(shape)
-        index[cls.axis] = shape[cls.axis] // 2
-        return tuple(index)
-
-    @classmethod
-    def covers(cls, by_head: Flags) -> Flags:
-        """Return all elements of each slice that has a wrong one."""
-        is_slice_wrong = by_head.any(axis=cls.other_axes(), keepdims=True)
-        return np.broadcast_to(is_slice_wrong, by_head.shape)
-
-    @classmethod
-    def other_axes(cls) -> tuple[int, ...]:
-        """Return the axes of (heads, rows, columns) that a slice extends along."""
-        return tuple({0, 1, 2} - {cls.axis})
-
-    @classmethod
-    def proposals(cls, case: Case) -> Iterator[Self]:
-        if case.observations.rows > 1 and is_mostly_right(case) and not are_listed(case):
-            yield from cls._if_small(case)
+    def is_small_part_of(cls, shape: tuple[int, ...]) -> bool:
+        return shape[cls.axis] >= MIN_PARTS and shape[ROWS] > 1
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         by_head = case.specification.by_head(self.part)
-        places = np.flatnonzero(by_head.any(axis=self.other_axes()))
-        return (self.edit(tuple(places.tolist())),)
+        slices = np.flatnonzero(by_head.any(axis=self.extent)).tolist()
+        return (self.edit_of_slices(slices, case.specification),)
+
+    @abstractmethod
+    def edit_of_slices(self, slices: list[int], computation: Computation) -> Edit:
+        """Return the edit that names some rows, columns or heads."""
 
 
-class DamagedRows(DamagedPart):
+class DamagedRows(DamagedSlices):
     """Some rows were overwritten, or are another sequence's."""
 
     summary = "some rows were overwritten, or belong to another sequence"
-    axis = 1
-    edit = RowsWrong
+    axis = ROWS
+    extent = (HEADS, COLUMNS)
+
+    def edit_of_slices(self, slices: list[int], computation: Computation) -> Edit:
+        return RowsWrong(tuple(slices))
 
 
-class DamagedColumns(DamagedPart):
+class DamagedColumns(DamagedSlices):
     """Some columns were overwritten, or have a frequency of their own."""
 
     summary = "some columns were overwritten, or have a frequency of their own"
-    axis = 2
-    edit = ColumnsWrong
+    axis = COLUMNS
+    extent = (HEADS, ROWS)
+
+    def edit_of_slices(self, slices: list[int], computation: Computation) -> Edit:
+        return ColumnsWrong(tuple(slices))
 
 
-class DamagedHeads(DamagedPart):
+class DamagedHeads(DamagedSlices):
     """Some heads were overwritten, or are rotated differently."""
 
     summary = "some heads were overwritten, or are rotated differently"
-    axis = 0
-    edit = HeadsWrong
+    axis = HEADS
+    extent = (ROWS, COLUMNS)
 
-    def edits(self, case: Case) -> tuple[Edit, ...]:
-        computation = case.specification
-        heads = np.flatnonzero(computation.by_head(self.part).any(axis=self.other_axes()))
-        indices = [computation.head_index(head) for head in heads.tolist()]
-        return (HeadsWrong(tuple(map(_plain_index, indices))),)
+    def edit_of_slices(self, slices: list[int], computation: Computation) -> Edit:
+        indices = map(computation.head_index, slices)
+        return HeadsWrong(tuple(map(_plain_index, indices)))
 
 
 def _plain_index(index: tuple[int, ...]) -> int | tuple[int, ...]:
@@ -278,6 +274,11 @@ TINY = 1e-30
 """Size of integers and pointers if their bits are taken for floating-point numbers, at most."""
 
 
+def is_no_bias(computation: Computation) -> bool:
+    """Return False for biases: their masks are as large as what memory holds."""
+    return not isinstance(computation, BiasComputation)
+
+
 @dataclass(frozen=True)
 class Uninitialised(Mistake):
     """Memory that was allocated and never written: NaN, zeros, denormals, 1e26."""
@@ -290,29 +291,25 @@ class Uninitialised(Mistake):
     stage = Stage.DAMAGE
     shows_in_few_values = True
     weight = 0.5
+    computation_needs = (is_no_bias,)
 
     def plant(self, computation: Computation) -> Computation:
-        shape = computation.rendered(np.arange(computation.rows)).shape
-        damaged = np.ones(shape, bool)
-        if self.rows:
-            damaged[:] = False
-            damaged[list(self.rows)] = True
+        columns = computation.rendered(np.arange(1)).shape[1]
+        damaged = np.zeros((computation.rows, columns), bool)
+        written_never = list(self.rows) or slice(None)  # An empty list stands for all rows.
+        damaged[written_never] = True
         return replace(computation, damaged=damaged, filler=np.nan)
 
     @classmethod
-    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
-        if not isinstance(computation, BiasComputation):
-            yield cls()
+    def examples_for(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
+        yield cls()
 
     @classmethod
-    def proposals(cls, case: Case) -> Iterator[Self]:
+    def proposals_for_case(cls, case: Case) -> Iterator[Self]:
         """Yield the rows that hold numbers of no table: all of them, or those that are wrong.
 
-        Memory that was never written holds old bits: NaN, 1e26, 4e-39. Biases are left out, since a
-        mask is as large.
+        Memory that was never written holds old bits: NaN, 1e26, 4e-39.
         """
-        if isinstance(case.specification, BiasComputation):
-            return
         observed = case.observations
         if isinstance(case.specification, FrequencyComputation):
             if _is_garbage_vector(np.abs(observed.sample)):

@@ -3,32 +3,33 @@
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from pecli.engine.schemes.scheme import Scheme
+from pecli.explain.catalogue.needs import has_schedule
 from pecli.explain.computation import Computation, WaveComputation
 from pecli.explain.frequency_schedule import FrequencySchedule
-from pecli.explain.hypothesis import Case, Mistake, Stage
+from pecli.explain.hypothesis import Case, Mistake, Needs, Stage
 
 
 @dataclass(frozen=True, eq=False)
 class WaveMistake(Mistake):
     """A mistake in making cosines and sines."""
 
+    computation_type: ClassVar[type[Any]] = WaveComputation
+
     def plant(self, computation: Computation) -> Computation:
-        assert isinstance(computation, WaveComputation)
-        return self.plant_in_waves(computation)
+        return self.plant_in_waves(_waves(computation))
 
     @abstractmethod
     def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         """Return the waves with this mistake in them."""
 
     @classmethod
-    def proposals(cls, case: Case) -> Iterator[Self]:
-        if case.waves is not None:
-            yield from cls.proposals_for_waves(case, case.waves)
+    def proposals_for_case(cls, case: Case) -> Iterator[Self]:
+        yield from cls.proposals_for_waves(case, waves_of(case))
 
     @classmethod
     def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
@@ -38,9 +39,8 @@ class WaveMistake(Mistake):
         yield from cls.examples_for_waves(waves)
 
     @classmethod
-    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
-        if isinstance(computation, WaveComputation):
-            yield from cls.examples_for_waves(computation)
+    def examples_for(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
+        yield from cls.examples_for_waves(_waves(computation))
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
@@ -48,13 +48,36 @@ class WaveMistake(Mistake):
         yield from ()
 
 
-def _key_of_frequencies(case: Case, waves: WaveComputation) -> tuple[object, ...]:
+def _waves(computation: Computation) -> WaveComputation:
+    """Return a computation as one of cosines and sines, in which alone the mistakes are possible."""
+    assert isinstance(computation, WaveComputation)
+    return computation
+
+
+def waves_of(case: Case) -> WaveComputation:
+    """Return the computation of a case with the mistakes that are supposed so far."""
+    return _waves(case.computation)
+
+
+def schedule_of_waves(waves: WaveComputation) -> FrequencySchedule:
+    """Return the schedule of frequencies, for mistakes that need one.
+
+    Raises:
+        TypeError: There is none, since each axis of a grid has its own.
+    """
+    if waves.schedule is None:
+        raise TypeError("only a schedule of frequencies can have this mistake")
+    return waves.schedule
+
+
+def _key_of_frequencies(case: Case) -> tuple[object, ...]:
     """Return a key of the measured frequencies, to float32; the reading of the data if none could
     be measured.
     """
     if case.measured_frequencies is None:
-        return waves.reading
-    return case.measured_frequencies.values.astype(np.float32).tobytes(), waves.storage
+        return case.computation.reading
+    frequencies = case.measured_frequencies.values.astype(np.float32)
+    return frequencies.tobytes(), case.computation.storage
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,11 +85,10 @@ class ScheduleMistake(WaveMistake):
     """A mistake in the schedule of the frequencies."""
 
     stage = Stage.PARAMETERS
+    computation_needs: ClassVar[Needs] = (has_schedule,)
 
     def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
-        if waves.schedule is None:
-            raise TypeError(f"{type(self).__name__} is a mistake of a schedule of frequencies")
-        return waves.with_schedule(self.plant_in_schedule(waves.schedule))
+        return waves.with_schedule(self.plant_in_schedule(schedule_of_waves(waves)))
 
     def scheme_after(self, scheme: Scheme) -> Scheme | None:
         """Return the scheme if its parameters follow from the schedule, as those of consecutive
@@ -80,43 +102,41 @@ class ScheduleMistake(WaveMistake):
 
     @classmethod
     def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
-        """Yield the mistakes that give the measured frequencies, computed once per schedule and reading
-        of the data.
+        """Yield the mistakes that change the schedule and give the measured frequencies.
+
+        They are computed once per schedule and reading of the data.
         """
-        schedule = waves.schedule
-        if schedule is None:
-            return
+        schedule = schedule_of_waves(waves)
         # Fits take most of the time, and depend on no mistake that leaves the schedule and the
         # frequencies as they are: a table with exchanged and negated columns may turn as the right
         # one does.
-        key = (cls, schedule, waves.arithmetic.frequencies, *_key_of_frequencies(case, waves))
+        key = (cls, schedule, waves.arithmetic.frequencies, *_key_of_frequencies(case))
         yield from case.once(key, lambda: list(cls._agreeing(case, schedule)))
 
     @classmethod
     def _agreeing(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         for mistake in cls.proposals_for_schedule(case, schedule):
-            if not case.can_judge_frequencies or case.agrees_with(
-                mistake.plant_in_schedule(schedule).frequencies
-            ):
+            changed = mistake.plant_in_schedule(schedule)
+            if changed != schedule and case.may_have(changed.frequencies):
                 yield mistake
 
     @classmethod
-    def suppositions(cls, case: Case) -> Iterator[Self]:
+    def suppositions_for_case(cls, case: Case) -> Iterator[Self]:
         """Yield proposals, and typical instances: another mistake of the schedule may follow."""
-        if case.schedule is not None:
-            yield from dict.fromkeys(
-                (*cls.examples_for_schedule(case.schedule), *cls.proposals(case))
-            )
+        examples = cls.examples_for_schedule(schedule_of_waves(waves_of(case)))
+        yield from dict.fromkeys((*examples, *cls.proposals(case)))
 
     @classmethod
     def proposals_for_schedule(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
-        """Yield the instances worth testing; by default the typical ones."""
+        """Yield the instances worth testing; by default the typical ones.
+
+        Those that leave the schedule as it is may be among them: `proposals` leaves them out.
+        """
         yield from cls.examples_for_schedule(schedule)
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
-        if waves.schedule is not None:
-            yield from cls.examples_for_schedule(waves.schedule)
+        yield from cls.examples_for_schedule(schedule_of_waves(waves))
 
     @classmethod
     def examples_for_schedule(cls, schedule: FrequencySchedule) -> Iterator[Self]:

@@ -10,16 +10,23 @@ from pecli.engine.arrays import Complex, Floats
 from pecli.engine.edits import Edit, Parameter
 from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import ParameterError
 from pecli.explain.catalogue.axis_sections import best_sections, best_split
 from pecli.explain.catalogue.columns import columns_of
 from pecli.explain.catalogue.kinds import WaveMistake
-from pecli.explain.catalogue.schedule_numbers import USUAL_BASES
-from pecli.explain.changed_schemes import with_parameters
-from pecli.explain.computation import Columns, Computation, WaveComputation
-from pecli.explain.hypothesis import Case, Stage
+from pecli.explain.catalogue.needs import (
+    has_no_schedule,
+    has_placed_rows,
+    have_specified_parameters,
+    is_table,
+    show_frequencies,
+    show_phasors,
+)
+from pecli.explain.catalogue.schedule_numbers import USUAL_BASES, fitted_number
+from pecli.explain.changed_schemes import permitted, with_parameters
+from pecli.explain.computation import Computation, WaveComputation
+from pecli.explain.hypothesis import Case, Needs, Stage
 from pecli.explain.known_mistakes import has_one_block_per_axis, neighbours
-from pecli.explain.measure import MeasuredFrequencies, fit_number
+from pecli.explain.measure import MeasuredFrequencies
 from pecli.explain.numbers import numbers_near, plain_numbers
 from pecli.explain.subject import computation_of
 
@@ -37,6 +44,36 @@ STRETCH_ERROR = 1e-3
 """Relative error of a stretch that is read off the angles of 16-bit tables."""
 
 
+def has_mrope_axes(waves: WaveComputation) -> bool:
+    """Return True if rows have positions of time, height and width."""
+    return len(waves.positions) == MROPE_AXES
+
+
+def has_mrope_sections(scheme: Scheme) -> bool:
+    """Return True for M-RoPE at listed positions, with a number of pairs for each of three axes."""
+    sections = scheme.value_of("mrope_section") or ()
+    return len(sections) == MROPE_AXES and scheme.value_of("positions") is not None
+
+
+def has_one_span(scheme: Scheme) -> bool:
+    """Return True if the positions of a grid are stretched as if it had another size."""
+    spans = scheme.value_of("grid_base") or ()
+    return len(spans) == 1
+
+
+def shares_channels_among_axes(scheme: Scheme) -> bool:
+    """Return True if each axis of a grid has its own channels, whose number is a parameter.
+
+    Axes may also take turns in the frequencies of the whole head, as in Pixtral: then no channels
+    can be moved from one axis to the other.
+    """
+    if "axes" not in scheme.parameters() or _placed(scheme).grid is None:
+        return False
+    blocks = _placed(scheme).axis_blocks
+    are_separate = len(blocks) > 1 and has_one_block_per_axis(blocks)
+    return are_separate and all(block.has_all_powers for block in blocks)
+
+
 @dataclass(frozen=True)
 class OtherPlacement(WaveMistake):
     """Exchanged axes, other rows beside the grid, another style, positions off by one."""
@@ -50,43 +87,37 @@ class OtherPlacement(WaveMistake):
     )
     stage = Stage.PARAMETERS
     changes_reading = True
+    computation_needs: ClassVar[Needs] = (is_table,)
+    scheme_needs: ClassVar[Needs] = (has_placed_rows,)
+    data_needs: ClassVar[Needs] = (have_specified_parameters,)
 
     def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
-        if not isinstance(waves.form, Columns):
-            raise TypeError("only tables have rows on a grid")
-        other = computation_of(self.scheme, waves.form.tensors)
+        other = computation_of(self.scheme, columns_of(waves).tensors)
         return replace(other, arithmetic=waves.arithmetic, storage=waves.storage)
 
     @classmethod
     def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
-        if not case.has_other_parameters:
-            yield from cls._neighbours(case.scheme, waves)
+        yield from cls.examples_for(waves, case.scheme)
 
     @classmethod
-    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
-        if isinstance(computation, WaveComputation):
-            yield from cls._neighbours(scheme, computation)
+    def examples_for(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
+        """Yield the known mistakes in placing rows that leave a table's shape as it is."""
+        for neighbour in neighbours(scheme):
+            mistake = cls(_placed(neighbour.scheme), neighbour.edits)
+            if mistake.has_shape_of(computation):
+                yield mistake
 
     @classmethod
     def changed(cls, scheme: Scheme, edit: Edit, **changes: object) -> Self:
         """Return the mistake of a scheme with other parameters, named by an edit."""
         return cls(_placed(with_parameters(scheme, **changes)), (edit,))
 
-    @classmethod
-    def _neighbours(cls, scheme: Scheme, waves: WaveComputation) -> Iterator[Self]:
-        """Yield the known mistakes in placing rows that leave a table's shape as it is."""
-        if scheme.is_range or not isinstance(waves.form, Columns):
-            return
-        for neighbour in neighbours(scheme):
-            mistake = cls(_placed(neighbour.scheme), neighbour.edits)
-            if mistake.has_shape_of(waves):
-                yield mistake
-
-    def has_shape_of(self, waves: WaveComputation) -> bool:
+    def has_shape_of(self, computation: Computation) -> bool:
         """Return True if the scheme's table has the same rows and columns."""
-        other = self.plant_in_waves(waves)
-        same_columns = len(columns_of(other).columns.pair) == len(columns_of(waves).columns.pair)
-        return other.rows == waves.rows and same_columns
+        assert isinstance(computation, WaveComputation)
+        other = self.plant_in_waves(computation)
+        columns = len(columns_of(computation).columns.pair)
+        return other.rows == computation.rows and len(columns_of(other).columns.pair) == columns
 
     @property
     def cost(self) -> float:
@@ -105,13 +136,14 @@ class OtherSections(OtherPlacement):
 
     summary = "other sections of M-RoPE: the pairs that follow time, height and width"
     weight = 1.1
+    computation_needs = (is_table, has_mrope_axes)
+    scheme_needs = (has_mrope_sections,)
+    data_needs = (have_specified_parameters, show_phasors)
 
     @classmethod
-    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
+    def examples_for(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
         """Yield one pair more for time and one less for height: (17, 23, 24) for (16, 24, 24)."""
         sections = _sections_of(scheme)
-        if sections is None or len(sections) != MROPE_AXES:
-            return
         time, height, width = sections
         yield cls._with_sections(scheme, sections, (time + 1, height - 1, width))
 
@@ -123,11 +155,7 @@ class OtherSections(OtherPlacement):
         Qwen2-VL gives the first 16 to time, the next 24 to height and the last 24 to width.
         """
         expected = _sections_of(case.scheme)
-        if expected is None or len(waves.positions) != MROPE_AXES:
-            return
-        if case.measured_phasors is None or case.has_other_parameters:
-            return
-        measured = best_sections(case, case.measured_phasors, waves)
+        measured = best_sections(case, waves)
         if measured != expected:
             yield cls._with_sections(case.scheme, expected, measured)
 
@@ -144,13 +172,13 @@ class OtherAxes(OtherPlacement):
 
     summary = "other numbers of channels for the axes of a grid, or in another order"
     weight = 1.1
+    scheme_needs = (shares_channels_among_axes,)
+    data_needs = (have_specified_parameters, show_phasors)
 
     @classmethod
-    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
+    def examples_for(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
         """Yield the channels in the reverse order, or one pair moved from the last axis to the first."""
         channels = _channels_of_axes(scheme)
-        if channels is None:
-            return
         moved = channels[::-1]
         if moved == channels:
             moved = (channels[0] + 2, *channels[1:-1], channels[-1] - 2)
@@ -169,17 +197,11 @@ class OtherAxes(OtherPlacement):
             waves: The steps that should have made the data, with the axis of each pair.
         """
         expected = _channels_of_axes(case.scheme)
-        if expected is None:
-            return  # Only the channels of a grid are shared by axes.
-        if case.measured_phasors is None:
-            return  # The data lack the cosines or the sines.
-        if case.has_other_parameters:
-            return  # A supposed mistake has other parameters, which these would overwrite.
         axes_in_order = list(dict.fromkeys(waves.axes.tolist()))  # [0, 0, 1, 1, 1] → [0, 1]
         if len(axes_in_order) != len(expected):
             return  # A supposed mistake of positions put all pairs on one axis: none can be told.
         positions = waves.positions[:, case.observations.sampled_rows]  # (axes, rows)
-        channels = _channels_following_each_axis(case.measured_phasors, positions[axes_in_order])
+        channels = _channels_following_each_axis(case.phasors, positions[axes_in_order])
         if channels != expected:
             yield cls._with_channels(case.scheme, expected, channels)
 
@@ -196,37 +218,20 @@ def _placed(scheme: Scheme) -> Positioned:
     return scheme
 
 
-def _sections_of(scheme: Scheme) -> tuple[int, ...] | None:
-    """Return M-RoPE's pairs per axis at listed positions; None if the scheme has none."""
-    sections = scheme.value_of("mrope_section")
-    if sections is None or scheme.value_of("positions") is None:
-        return None
-    return tuple(sections)
+def _sections_of(scheme: Scheme) -> tuple[int, ...]:
+    """Return M-RoPE's pairs per axis."""
+    return tuple(scheme.value_of("mrope_section"))
 
 
-def _span_of(scheme: Scheme) -> float | None:
-    """Return the size of the grid over which positions are stretched; None if it is not one number."""
-    spans = scheme.value_of("grid_base")
-    if spans is None or len(spans) != 1:
-        return None
-    span: float = spans[0]
-    return span
+def _span_of(scheme: Scheme) -> float:
+    """Return the size of the grid over which positions are stretched."""
+    (span,) = scheme.value_of("grid_base")
+    return float(span)
 
 
-def _channels_of_axes(scheme: Scheme) -> tuple[int, ...] | None:
-    """Return the channels of each axis of a grid, if they are a parameter; else None.
-
-    None is also returned if axes take turns in the frequencies of the whole head, as in Pixtral: then
-    no channels can be moved from one axis to the other.
-    """
-    if "axes" not in scheme.parameters() or _placed(scheme).grid is None:
-        return None
-    blocks = _placed(scheme).axis_blocks
-    if len(blocks) < 2 or not has_one_block_per_axis(blocks):
-        return None
-    if not all(block.has_all_powers for block in blocks):
-        return None
-    return tuple(block.channels for block in blocks)
+def _channels_of_axes(scheme: Scheme) -> tuple[int, ...]:
+    """Return the channels of each axis of a grid."""
+    return tuple(block.channels for block in _placed(scheme).axis_blocks)
 
 
 def _channels_following_each_axis(phasors: Complex, positions: Floats) -> tuple[int, ...]:
@@ -269,13 +274,14 @@ class OtherGridSpan(OtherPlacement):
 
     summary = "positions of a grid stretched as if the model had been trained on another one"
     seen_in = ("Stable Diffusion 3's pos_embed_max_size",)
+    scheme_needs = (has_one_span,)
+    data_needs = (have_specified_parameters, show_phasors)
 
     @classmethod
-    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
+    def examples_for(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
         """Yield a span of twice the model's."""
         span = _span_of(scheme)
-        if span is not None:
-            yield cls._with_span(scheme, span, 2 * span)
+        yield cls._with_span(scheme, span, 2 * span)
 
     @classmethod
     def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
@@ -285,9 +291,7 @@ class OtherGridSpan(OtherPlacement):
         they are stretched by a quarter, the span of its training is taken for 8 points.
         """
         expected = _span_of(case.scheme)
-        if expected is None or case.measured_phasors is None or case.has_other_parameters:
-            return
-        stretch = _stretch(case, case.measured_phasors, waves)
+        stretch = _stretch(case, waves)
         error = STRETCH_ERROR * abs(stretch) * expected
         for span in plain_numbers(stretch * expected, error):
             if span != expected and span > 0:
@@ -298,7 +302,7 @@ class OtherGridSpan(OtherPlacement):
         return cls.changed(scheme, Parameter("grid_base", expected, found), grid_base=(found,))
 
 
-def _stretch(case: Case, phasors: Complex, waves: WaveComputation) -> float:
+def _stretch(case: Case, waves: WaveComputation) -> float:
     """Return the median ratio of angles to the expected ones, of pairs that have not made half a
     turn.
     """
@@ -306,7 +310,7 @@ def _stretch(case: Case, phasors: Complex, waves: WaveComputation) -> float:
     is_slow = (np.abs(expected_angles) < SLOW_ANGLE) & (expected_angles != 0)
     if not is_slow.any():
         return 1.0
-    ratios = np.angle(phasors)[is_slow] / expected_angles[is_slow]
+    ratios = np.angle(case.phasors)[is_slow] / expected_angles[is_slow]
     return float(np.median(ratios))
 
 
@@ -316,15 +320,12 @@ class OtherGridBase(OtherPlacement):
     summary = "a grid with the base of another model"
     weight = 1.05  # A dimension at hand is the better reason for a base that is a power of the expected one.
 
+    # A base of consecutive or listed positions is one of a schedule, which has a mistake of its own.
+    computation_needs = (is_table, has_no_schedule)
+
     @classmethod
-    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
+    def examples_for(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
         """Yield the base of the rotary paper, or else that of Llama 3."""
-        if not isinstance(computation, WaveComputation) or not isinstance(
-            computation.form, Columns
-        ):
-            return
-        if computation.schedule is not None:
-            return  # It is the base of a schedule, which has a mistake of its own.
         expected = _placed(scheme).base
         base = next(usual for usual in USUAL_BASES if usual != expected)
         yield cls.changed(scheme, Parameter("base", expected, base), base=base)
@@ -332,9 +333,6 @@ class OtherGridBase(OtherPlacement):
     @classmethod
     def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Yield the bases that give the measured frequencies, except the expected one."""
-        is_grid = waves.schedule is None and isinstance(waves.form, Columns)
-        if not is_grid or case.has_other_parameters:
-            return
         expected = _placed(case.scheme).base
         for base in cls.fitting(_placed(case.scheme), case.measured_frequencies):
             if base != expected:
@@ -355,9 +353,7 @@ class OtherGridBase(OtherPlacement):
         def frequencies(base: float) -> Floats:
             return _frequencies_with_base(scheme, base)
 
-        fit = fit_number(frequencies, measured, USUAL_BASES)
-        if fit is None:
-            return
+        fit = fitted_number(frequencies, measured, USUAL_BASES)
         near = numbers_near(USUAL_BASES, fit.value, fit.error)
         yield from dict.fromkeys((*near, *plain_numbers(fit.value, fit.error)))
 
@@ -374,25 +370,23 @@ class OtherPlacementAndBase(OtherPlacement):
     )
     weight = 2.1
     counts_as = 2
+    computation_needs = (is_table, has_no_schedule)
 
     @classmethod
-    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
+    def examples_for(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
         yield from ()  # Each of the two mistakes has examples of its own.
 
     @classmethod
     def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Yield each misplacement with the bases that give the frequencies measured in its places."""
-        is_grid = waves.schedule is None and isinstance(waves.form, Columns)
-        if not is_grid or case.has_other_parameters:
-            return
         for kind in (OtherAxes, OtherPlacement):
-            for placement in kind.proposals_for_waves(case, waves):
-                yield from cls._with_bases(case.supposing(placement), placement)
+            for placement in kind.proposals(case):
+                placed = case.supposing(placement)
+                if show_frequencies(placed):
+                    yield from cls._with_bases(placed, placement)
 
     @classmethod
     def _with_bases(cls, case: Case, placement: OtherPlacement) -> Iterator[Self]:
-        if case.measured_frequencies is None:
-            return
         expected = _placed(case.scheme).base
         for base in OtherGridBase.fitting(placement.scheme, case.measured_frequencies):
             if base not in (expected, placement.scheme.base):
@@ -402,7 +396,7 @@ class OtherPlacementAndBase(OtherPlacement):
 
 def _frequencies_with_base(scheme: Positioned, base: float) -> Floats:
     """Return the frequencies of a scheme with another base; NaN if it has no such base."""
-    try:
-        return np.array(with_parameters(scheme, base=base).angular_frequencies())
-    except ParameterError:
+    other = permitted(scheme, base=base)
+    if other is None:
         return np.full(len(scheme.angular_frequencies()), np.nan)
+    return np.array(other.angular_frequencies())

@@ -8,6 +8,7 @@ import numpy as np
 
 from pecli.engine.edits import Edit, RowRange
 from pecli.engine.schemes.scheme import Scheme
+from pecli.explain.catalogue.kinds import waves_of
 from pecli.explain.catalogue.scalings import (
     MissingScaling,
     OtherFactor,
@@ -41,8 +42,10 @@ class OnlyInRows(Mistake):
     seen_in = ("dynamic NTK caches that grow", "LongRoPE at the original length")
     stage = Stage.DAMAGE  # Both regimes have the form of the whole table.
     rank = 0
+    computation_type = WaveComputation
 
     def plant(self, computation: Computation) -> Computation:
+        """Return a computation with the mistake in its rows, and without it in all others."""
         return RegimeComputation(
             inside=self.mistake.plant(computation),
             outside=computation,
@@ -53,16 +56,16 @@ class OnlyInRows(Mistake):
         )
 
     @classmethod
-    def proposals(cls, case: Case) -> Iterator[Self]:
+    def proposals_for_case(cls, case: Case) -> Iterator[Self]:
         """Yield mistakes of the wrong rows, if these are all rows from one on, or up to one.
 
         A dynamic cache may have rows 0–4095 without scaling and later ones with it. The wrong rows
         are searched as a table of their own.
         """
         wrong = wrong_range(case)
-        if case.waves is None or wrong is None:
+        if wrong is None:
             return
-        only_wrong_rows = _at_rows(slice(wrong.first, wrong.last + 1), case, case.waves)
+        only_wrong_rows = _at_rows(slice(wrong.first, wrong.last + 1), case)
         for kind in KINDS:
             for mistake in kind.proposals(only_wrong_rows):
                 yield cls(mistake, first=wrong.first, last=wrong.last)
@@ -82,12 +85,12 @@ class OnlyInRows(Mistake):
         return self.mistake.cost + 0.5
 
 
-def _at_rows(rows: slice, case: Case, waves: WaveComputation) -> Case:
+def _at_rows(rows: slice, case: Case) -> Case:
     """Return some rows as a case of their own, in which everything is measured anew."""
     return replace(
         case,
         specification=case.expected_waves.at_rows(rows),
-        computation=waves.at_rows(rows),
+        computation=waves_of(case).at_rows(rows),
         observations=case.observations.at_rows(rows),
         measured={},
         computations=(),

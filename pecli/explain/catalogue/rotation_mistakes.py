@@ -4,11 +4,12 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from pecli.engine.application import PairLayouts
+from pecli.engine.arrays import Flags
 from pecli.engine.edits import (
     Edit,
     Layout,
@@ -26,9 +27,10 @@ from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.catalogue.arithmetic import RECIPES
 from pecli.explain.catalogue.axis_sections import best_sections
-from pecli.explain.catalogue.kinds import WaveMistake
+from pecli.explain.catalogue.kinds import WaveMistake, schedule_of_waves
+from pecli.explain.catalogue.needs import has_one_axis, show_phasors
 from pecli.explain.changed_schemes import with_parameters
-from pecli.explain.computation import WaveComputation
+from pecli.explain.computation import TINY, Computation, WaveComputation
 from pecli.explain.hypothesis import Case, Stage
 from pecli.explain.numbers import numbers_near, plain_numbers
 from pecli.explain.rotated_computation import RotatedComputation
@@ -63,10 +65,10 @@ class RotationMistake(WaveMistake):
 
     stage = Stage.FORM
     changes_reading = True
+    computation_type = RotatedComputation
 
     def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
-        assert isinstance(waves, RotatedComputation)
-        return self.plant_in_rotation(waves)
+        return self.plant_in_rotation(_rotated(waves))
 
     @abstractmethod
     def plant_in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
@@ -74,8 +76,7 @@ class RotationMistake(WaveMistake):
 
     @classmethod
     def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
-        if isinstance(waves, RotatedComputation):
-            yield from cls.proposals_for_rotation(case, waves)
+        yield from cls.proposals_for_rotation(case, _rotated(waves))
 
     @classmethod
     def proposals_for_rotation(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
@@ -84,13 +85,38 @@ class RotationMistake(WaveMistake):
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
-        if isinstance(waves, RotatedComputation):
-            yield from cls.examples_for_rotation(waves)
+        yield from cls.examples_for_rotation(_rotated(waves))
 
     @classmethod
     def examples_for_rotation(cls, rotated: RotatedComputation) -> Iterator[Self]:
         """Yield typical instances without data."""
         yield from ()
+
+
+def _rotated(waves: Computation) -> RotatedComputation:
+    """Return a computation as one of rotated heads, in which alone the mistakes are possible."""
+    assert isinstance(waves, RotatedComputation)
+    return waves
+
+
+def uses_right_formula(rotated: RotatedComputation) -> bool:
+    """Return True unless another formula, or rounding in it, is supposed already."""
+    return rotated.heads.formula == RIGHT
+
+
+def has_unturned_channels(rotated: RotatedComputation) -> bool:
+    """Return True if only some channels of a head rotate."""
+    return _unturned_channels(rotated) > 0
+
+
+def has_resizable_pairs(rotated: RotatedComputation) -> bool:
+    """Return True if another number of pairs could rotate.
+
+    The sections of M-RoPE have as many pairs as rotate, and pairs that a partial factor leaves out
+    of a schedule are not rotated in any case.
+    """
+    has_one_schedule = rotated.schedule is not None and rotated.schedule.rotating is None
+    return has_one_schedule and has_one_axis(rotated)
 
 
 def with_channels(rotated: RotatedComputation, **changes: Any) -> RotatedComputation:
@@ -106,8 +132,7 @@ def with_formula(rotated: RotatedComputation, formula: Formula) -> RotatedComput
 
 def expected_channels(case: Case) -> RotaryChannels:
     """Return the channels that should be rotated."""
-    assert isinstance(case.specification, RotatedComputation)
-    return case.specification.heads.channels
+    return _rotated(case.specification).heads.channels
 
 
 @dataclass(frozen=True)
@@ -126,8 +151,7 @@ class NotRotated(RotationMistake):
         yield cls()
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        rotated = case.specification
-        assert isinstance(rotated, RotatedComputation)
+        rotated = _rotated(case.specification)
         if not rotated.tokens.are_stated:
             return (Rotation("none"),)
         still = np.zeros_like(rotated.positions)
@@ -146,6 +170,7 @@ class OtherFormula(RotationMistake):
         "a wrong sign in the rotation, sines for cosines, or one channel of each pair left out"
     )
     seen_in = ("rotate_half without its minus", "in-place kernels that overwrite the first channel")
+    computation_needs = (uses_right_formula,)
 
     def plant_in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         formula = FORMULAS[self.name]
@@ -156,8 +181,7 @@ class OtherFormula(RotationMistake):
 
     @classmethod
     def examples_for_rotation(cls, rotated: RotatedComputation) -> Iterator[Self]:
-        if rotated.heads.formula == RIGHT:
-            yield from map(cls, FORMULAS)
+        yield from map(cls, FORMULAS)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (self.name,)
@@ -166,6 +190,11 @@ class OtherFormula(RotationMistake):
 def layout_name(takes: str, gives: str) -> str:
     """Return the name of the layouts before and after a rotation; one if they are the same."""
     return takes if takes == gives else f"{takes} before, {gives} after"
+
+
+def has_right_doubling(rotated: RotatedComputation) -> bool:
+    """Return True unless a layout of doubled columns is supposed that pairs do not have."""
+    return not rotated.heads.channels.doubled
 
 
 @dataclass(frozen=True)
@@ -177,6 +206,7 @@ class OtherPairs(RotationMistake):
     layouts: PairLayouts
     summary = "queries or keys are rotated in interleaved pairs for halves, or the other way round"
     seen_in = ("llama.cpp's conversion of Hugging Face weights", "DeepSeek-V3 ports")
+    computation_needs = (has_right_doubling,)
 
     def plant_in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         return with_channels(
@@ -187,7 +217,7 @@ class OtherPairs(RotationMistake):
     def examples_for_rotation(cls, rotated: RotatedComputation) -> Iterator[Self]:
         channels = rotated.heads.channels
         for layouts in product(LAYOUTS, LAYOUTS):
-            if layouts != (channels.layout_before, channels.layout_after) and not channels.doubled:
+            if layouts != (channels.layout_before, channels.layout_after):
                 yield cls(PairLayouts(*layouts))
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
@@ -204,6 +234,7 @@ class OtherDoubling(RotationMistake):
     doubled: str
     summary = "cos and sin are doubled as halves and multiplied with interleaved pairs, or reversed"
     seen_in = ("rotate_half of halves with tables of repeat_interleave",)
+    computation_needs = (uses_right_formula,)
 
     def plant_in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         return with_channels(
@@ -212,9 +243,8 @@ class OtherDoubling(RotationMistake):
 
     @classmethod
     def examples_for_rotation(cls, rotated: RotatedComputation) -> Iterator[Self]:
-        if rotated.heads.formula == RIGHT:
-            yield cls(pairs="halves", doubled="interleaved")
-            yield cls(pairs="interleaved", doubled="halves")
+        yield cls(pairs="halves", doubled="interleaved")
+        yield cls(pairs="interleaved", doubled="halves")
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         expected = expected_channels(case)
@@ -229,24 +259,36 @@ class OtherChannels(RotationMistake):
     are_last: bool
     summary = "the first channels of a head are rotated instead of the last, or the reverse"
     seen_in = ("DeepSeek-V3 ports, whose last 64 of 192 channels rotate",)
+    computation_needs = (has_unturned_channels,)
 
     def plant_in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         # Another rotary dimension, 128 for 64, moves the start of the last channels from 128 to 64.
-        first = _channels_left(rotated) if self.are_last else 0
+        first = _unturned_channels(rotated) if self.are_last else 0
         return with_channels(rotated, first=first)
 
     @classmethod
     def examples_for_rotation(cls, rotated: RotatedComputation) -> Iterator[Self]:
-        if _channels_left(rotated) > 0:
-            yield cls(are_last=rotated.heads.channels.first == 0)
+        yield cls(are_last=rotated.heads.channels.first == 0)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Rotation("last channels" if self.are_last else "first channels"),)
 
 
-def _channels_left(rotated: RotatedComputation) -> int:
-    """Return how many channels of a head are not rotated."""
+def _unturned_channels(rotated: RotatedComputation) -> int:
+    """Return how many channels of a head are not rotated: 48 of 80 in Phi-2."""
     return rotated.heads.before.channels - 2 * rotated.heads.channels.pairs
+
+
+def may_be_paired_across_head(rotated: RotatedComputation) -> bool:
+    """Return True if only the first channels of a head rotate, in halves.
+
+    Interleaved pairs are neighbours, however many channels rotate, and the halves of a head need
+    an even number of channels.
+    """
+    channels = rotated.heads.channels
+    are_halves = channels.layout_before == channels.layout_after == "halves"
+    has_even_size = rotated.heads.before.channels % 2 == 0
+    return are_halves and has_even_size and channels.first == 0
 
 
 @dataclass(frozen=True)
@@ -259,33 +301,17 @@ class PairsAcrossHead(RotationMistake):
     summary = "channels are paired across the whole head where only its rotary part should be"
     seen_in = ("rotate_half of a whole head in ports of models with a partial_rotary_factor",)
     stage = Stage.PARAMETERS
+    computation_needs = (has_resizable_pairs, has_unturned_channels, may_be_paired_across_head)
 
     def plant_in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
-        schedule = rotated.schedule
-        assert schedule is not None
+        schedule = schedule_of_waves(rotated)
         pairs = rotated.heads.before.channels // 2
-        waves = rotated.with_schedule(replace(schedule, pairs=pairs, rotating=schedule.pairs))
-        assert isinstance(waves, RotatedComputation)
-        whole = replace(waves, axes=np.zeros(pairs, np.intp))
-        return with_channels(whole, pairs=pairs, first=0)
+        across_head = replace(schedule, pairs=pairs, rotating=schedule.pairs)
+        return _with_first_pairs(pairs, _rotated(rotated.with_schedule(across_head)))
 
     @classmethod
     def examples_for_rotation(cls, rotated: RotatedComputation) -> Iterator[Self]:
-        """Yield the mistake of pairing channels that are half a head apart, if it is possible.
-
-        It is if only the first channels of a head rotate, in halves: of 80 channels in Phi-2, the
-        first 32, channel 0 with 16. Interleaved pairs are neighbours, however many channels rotate:
-        they cannot be paired across the head.
-        """
-        schedule = rotated.schedule
-        has_one_axis = len(rotated.positions) == 1
-        if schedule is None or schedule.rotating is not None or not has_one_axis:
-            return
-        channels = rotated.heads.channels
-        are_halves = channels.layout_before == channels.layout_after == "halves"
-        has_even_size = rotated.heads.before.channels % 2 == 0
-        if are_halves and has_even_size and channels.first == 0 and _channels_left(rotated) > 0:
-            yield cls()
+        yield cls()
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Rotation("across the head"),)
@@ -300,6 +326,7 @@ class OtherRotaryDim(RotationMistake):
     seen_in = ("GPT-NeoX's rotary_pct and partial_rotary_factor that are ignored",)
     stage = Stage.PARAMETERS
     rank = 0
+    computation_needs = (has_resizable_pairs,)
 
     def plant_in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         """Return the rotation of `dim` channels of each head instead of the expected number.
@@ -307,28 +334,18 @@ class OtherRotaryDim(RotationMistake):
         The exponents of the frequencies are divided by the same number. If the last channels of a
         head rotate, as in DeepSeek, they begin `dim` channels before its end.
         """
-        schedule = rotated.schedule
-        assert schedule is not None
         pairs = self.dim // 2
-        waves = rotated.with_schedule(replace(schedule, pairs=pairs, half=self.dim / 2))
-        assert isinstance(waves, RotatedComputation)
-        resized = replace(waves, axes=np.zeros(pairs, np.intp))
-        are_first = resized.heads.channels.first == 0
-        first = 0 if are_first else resized.heads.before.channels - self.dim
-        return with_channels(resized, pairs=pairs, first=first)
+        schedule = replace(schedule_of_waves(rotated), pairs=pairs, half=self.dim / 2)
+        resized = _with_first_pairs(pairs, _rotated(rotated.with_schedule(schedule)))
+        if rotated.heads.channels.first == 0:
+            return resized
+        return with_channels(resized, first=_unturned_channels(resized))
 
     @classmethod
     def proposals_for_rotation(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
-        """Yield the channels up to the last one that changed, and all, 1/2 and 1/4 of a head.
-
-        Nothing is yielded for M-RoPE, whose sections have as many pairs as rotate, or if only some
-        pairs of the schedule turn.
-        """
-        schedule = rotated.schedule
-        if schedule is None or schedule.rotating is not None or len(rotated.positions) > 1:
-            return
+        """Yield the channels up to the last one that changed, and all, 1/2 and 1/4 of a head."""
         width = rotated.heads.before.channels
-        expected = 2 * schedule.pairs
+        expected = 2 * schedule_of_waves(rotated).pairs
         candidates = (_rotated_channels(case, rotated), width, width // 2, width // 4)
         for dim in dict.fromkeys(candidates):
             is_possible = dim > 0 and dim % 2 == 0
@@ -340,6 +357,12 @@ class OtherRotaryDim(RotationMistake):
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Parameter("dim", 2 * expected_channels(case).pairs, self.dim),)
+
+
+def _with_first_pairs(pairs: int, rotated: RotatedComputation) -> RotatedComputation:
+    """Return the rotation of the first channels of each head, in so many pairs."""
+    one_axis = np.zeros(pairs, np.intp)
+    return with_channels(replace(rotated, axes=one_axis), pairs=pairs, first=0)
 
 
 def _rotated_channels(case: Case, rotated: RotatedComputation) -> int:
@@ -374,9 +397,7 @@ class ScaledHeads(RotationMistake):
         """
         rows = case.observations.sampled_rows
         expected = rotated.rendered(rows)[:, : case.observations.sample.shape[1]]
-        power = float((expected**2).sum())
-        if not power:
-            return
+        power = max(float((expected**2).sum()), TINY)
         fitted = float((expected * case.observations.sample).sum()) / power
         error = SCALE_ERROR * abs(fitted)
         inverse_root = float(rotated.heads.before.channels) ** -0.5
@@ -399,13 +420,7 @@ class NarrowArithmetic(RotationMistake):
     """Steps of the rotation in 16 bits."""
 
     stage = Stage.ARITHMETIC
-
-    @classmethod
-    def suppositions(cls, case: Case) -> Iterator[Self]:
-        """Yield nothing: rounding hides nothing that other mistakes are measured by, so that it is
-        looked for last.
-        """
-        yield from ()
+    is_found_last = True  # Rounding hides nothing that other mistakes are measured by.
 
 
 @dataclass(frozen=True)
@@ -481,6 +496,21 @@ class NarrowModule(NarrowArithmetic):
         return (Recipe(self.recipe), Recipe(f"{self.dtype}-table"))
 
 
+class FilledRows(NamedTuple):
+    """The rows of queries or keys that are not all zeros."""
+
+    before: Flags
+    after: Flags
+
+
+def filled_rows(case: Case, rotated: RotatedComputation) -> FilledRows:
+    """Return which rows hold values before the rotation, and which do after it."""
+    every_row = slice(None)
+    before = rotated.heads.before.few.matrix(every_row)
+    after = case.observations.measured(every_row)
+    return FilledRows(before=np.asarray(before.any(axis=1)), after=np.asarray(after.any(axis=1)))
+
+
 @dataclass(frozen=True)
 class ZeroRows(RotationMistake):
     """Rows that hold zeros, as those of a buffer after the end of a prompt do."""
@@ -500,10 +530,8 @@ class ZeroRows(RotationMistake):
     @classmethod
     def proposals_for_rotation(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
         """Yield the rows that are zeros after the rotation, and not before it."""
-        every = np.arange(rotated.rows)
-        is_zero = ~case.observations.measured(every).any(axis=1)
-        has_values = rotated.heads.before.few.matrix(every).any(axis=1)
-        rows = np.flatnonzero(is_zero & has_values)
+        filled = filled_rows(case, rotated)
+        rows = np.flatnonzero(filled.before & ~filled.after)
         if len(rows):
             yield cls(tuple(rows.tolist()))
 
@@ -530,15 +558,23 @@ class ZeroRowsBefore(RotationMistake):
     @classmethod
     def proposals_for_rotation(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
         """Yield the rows that are zeros before the rotation and not after it, unless all are."""
-        every = np.arange(rotated.rows)
-        has_values = case.observations.measured(every).any(axis=1)
-        is_zero = ~rotated.heads.before.few.matrix(every).any(axis=1)
-        rows = np.flatnonzero(is_zero & has_values)
+        filled = filled_rows(case, rotated)
+        rows = np.flatnonzero(filled.after & ~filled.before)
         if 0 < len(rows) < rotated.rows:
             yield cls(tuple(rows.tolist()))
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (RowsZero(self.rows, "before"),)
+
+
+def has_several_axes(rotated: RotatedComputation) -> bool:
+    """Return False for text, whose equal positions on all axes do not show which one a pair follows."""
+    return rotated.has_several_axes
+
+
+def has_sections(scheme: Scheme) -> bool:
+    """Return True for M-RoPE, whose pairs follow time, height and width."""
+    return scheme.value_of("mrope_section") is not None
 
 
 @dataclass(frozen=True)
@@ -552,6 +588,8 @@ class OtherPairAxes(RotationMistake):
     summary = "other sections of M-RoPE in rotated queries, or interleaved ones for blocks"
     seen_in = ("MNN #4133", "Qwen2-VL sections in ports of Qwen3-VL")
     stage = Stage.PARAMETERS
+    computation_needs = (has_several_axes,)
+    scheme_needs = (has_sections,)
 
     def plant_in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         return replace(rotated, axes=np.array(self.axes))
@@ -561,15 +599,12 @@ class OtherPairAxes(RotationMistake):
         """Yield the other order of M-RoPE's sections, and the sections measured in the rotation.
 
         Sections are the numbers of pairs that follow time, height and width, as blocks (t t h w) or
-        interleaved (t h w t). Text has the same position on all axes, so that it does not show
-        which axis a pair follows: then nothing is yielded.
+        interleaved (t h w t).
         """
         expected = case.scheme.value_of("mrope_section")
-        if expected is None or not rotated.has_several_axes:
-            return
         yield cls._in_other_order(case.scheme)
-        if case.measured_phasors is not None:
-            measured = best_sections(case, case.measured_phasors, rotated)
+        if show_phasors(case):
+            measured = best_sections(case, rotated)
             if measured != tuple(expected):
                 yield cls._with_sections(expected, measured)
 

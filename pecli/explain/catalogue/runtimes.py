@@ -11,12 +11,20 @@ from pecli.engine.edits import Edit, Recipe, Runtime
 from pecli.engine.runtimes import EMULATED
 from pecli.engine.schemes.scheme import Scheme, runtime_names
 from pecli.errors import ParameterError
-from pecli.explain.computation import Columns, Computation, SchemeComputation
+from pecli.explain.catalogue.columns import columns_of
+from pecli.explain.catalogue.kinds import waves_of
+from pecli.explain.catalogue.needs import is_table
+from pecli.explain.computation import Computation, SchemeComputation, WaveComputation
 from pecli.explain.frequency_schedule import NO_SCALING
 from pecli.explain.hypothesis import Case, Mistake, Stage
 
 COMPARED_ROWS = 64
 """Rows by which the tables of two runtimes are the same, or not."""
+
+
+def have_no_mistake(case: Case) -> bool:
+    """Return True if no mistake but storage is supposed."""
+    return not case.mistakes_beside_storage
 
 
 @dataclass(frozen=True)
@@ -32,12 +40,15 @@ class ComputedByRuntime(Mistake):
     seen_in = ("see `pecli runtimes MODEL`",)
     stage = Stage.ARITHMETIC
     weight = 0.2  # less than «computed in float32»: the name of a runtime says more
+    computation_type = WaveComputation
+    computation_needs = (is_table,)
+    data_needs = (have_no_mistake,)
 
     def plant(self, computation: Computation) -> Computation:
         return SchemeComputation(self.scheme, self.tensors, storage=computation.storage)
 
     @classmethod
-    def proposals(cls, case: Case) -> Iterator[Self]:
+    def proposals_for_case(cls, case: Case) -> Iterator[Self]:
         """Yield the runtimes that compute the numbers of the data; those with one table together.
 
         If transformers and vLLM compute one table, one mistake names both. Only a few rows are
@@ -58,17 +69,14 @@ class ComputedByRuntime(Mistake):
 
         Only whole tables of cosines and sines without another mistake are compared.
         """
-        is_plain = all(mistake.stage == Stage.STORAGE for mistake in case.mistakes)
-        if case.waves is None or not isinstance(case.waves.form, Columns) or not is_plain:
-            return
+        tensors = columns_of(waves_of(case)).tensors
         runtimes = case.once(("runtimes", case.scheme), lambda: list(runtimes_of(case.scheme)))
         for name, scheme in runtimes:
-            if not _may_have_frequencies(scheme, case):
-                continue
-            runtime = cls(names=(name,), scheme=scheme, tensors=case.waves.form.tensors)
-            supposed = case.supposing(runtime)
-            if not supposed.wrong_in_few_rows.any():
-                yield supposed, runtime
+            if _may_have_frequencies(scheme, case):
+                runtime = cls(names=(name,), scheme=scheme, tensors=tensors)
+                supposed = case.supposing(runtime)
+                if not supposed.wrong_in_few_rows.any():
+                    yield supposed, runtime
 
     def scheme_after(self, scheme: Scheme) -> Scheme:
         return self.scheme

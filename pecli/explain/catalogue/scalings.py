@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, ClassVar, Self
 
+import numpy as np
+
 from pecli.engine.arrays import Floats
 from pecli.engine.edits import Edit, Parameter
 from pecli.engine.scalings import SCALINGS
@@ -12,12 +14,19 @@ from pecli.engine.scalings.linear import Linear
 from pecli.engine.scalings.longrope import LongRope
 from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.schemes.scheme import Scheme
-from pecli.explain.catalogue.kinds import ScheduleMistake
-from pecli.explain.catalogue.schedule_numbers import OtherBase, OtherScale, ParameterMistake
-from pecli.explain.computation import Computation, WaveComputation
-from pecli.explain.frequency_schedule import NO_SCALING, FrequencySchedule, fit_parameter
+from pecli.explain.catalogue.kinds import ScheduleMistake, schedule_of_waves, waves_of
+from pecli.explain.catalogue.needs import has_scaling, has_schedule, is_rotary, show_frequencies
+from pecli.explain.catalogue.schedule_numbers import (
+    OtherBase,
+    OtherScale,
+    ParameterMistake,
+    fitted_number,
+    fitted_parameter,
+)
+from pecli.explain.computation import WaveComputation
+from pecli.explain.frequency_schedule import NO_SCALING, FrequencySchedule
 from pecli.explain.hypothesis import Case
-from pecli.explain.measure import Fit, MeasuredFrequencies, fit_number, fit_numbers
+from pecli.explain.measure import MeasuredFrequencies, fit_numbers
 from pecli.explain.numbers import plain_numbers
 
 COMMON_FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0)
@@ -65,12 +74,12 @@ class OtherFactor(ParameterMistake):
 
     @classmethod
     def examples_for_schedule(cls, schedule: FrequencySchedule) -> Iterator[Self]:
+        """Yield the usual factors next to the model's: 4 and 16 for 8."""
+        factors = np.array(COMMON_FACTORS)
         factor = schedule.value("factor")
-        if isinstance(factor, float):
-            smaller = [usual for usual in COMMON_FACTORS if usual < factor]
-            larger = [usual for usual in COMMON_FACTORS if usual > factor]
-            for usual in (*smaller[-1:], *larger[:1]):
-                yield cls(usual)
+        smaller = factors[factors < factor]
+        larger = factors[factors > factor]
+        yield from map(cls, (*smaller[-1:].tolist(), *larger[:1].tolist()))
 
 
 class OtherOriginalLength(ParameterMistake):
@@ -86,8 +95,8 @@ class OtherOriginalLength(ParameterMistake):
     @classmethod
     def at_hand(cls, schedule: FrequencySchedule) -> Iterator[float]:
         """Yield the extended length, which configurations give beside the original one."""
-        factor = schedule.value("factor")
-        if isinstance(factor, float):
+        factor = schedule.number("factor")
+        if factor is not None:
             yield schedule.value(cls.name) * factor
 
 
@@ -159,32 +168,32 @@ class OtherHighFactor(ParameterMistake):
 class OtherTwoNumbers(ScheduleMistake):
     """Other values of two numbers of the schedule at once, which cannot be measured one after the other."""
 
-    names: tuple[str, str]
-    values: tuple[float, float]
-    """The value of each name that was fitted."""
+    first: ParameterMistake
+    second: ParameterMistake
     summary = "two numbers of a scaling, or the base and one of them, are others"
     counts_as = 2
     weight = 2.0
     rank = 4
+    data_needs = (show_frequencies,)
 
     def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
-        for name, value in zip(self.names, self.values, strict=True):
-            schedule = schedule.having(name, value)
-        return schedule
+        return self.second.plant_in_schedule(self.first.plant_in_schedule(schedule))
 
     @classmethod
     def proposals_for_schedule(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         """Fit every two numbers of the schedule to the measured frequencies; yield those that fit."""
-        if case.measured_frequencies is None:
-            return
         candidates = ("base", "scale", *schedule.scaling.frequency_parameters())
         names = [name for name in candidates if name in KINDS and schedule.number(name) is not None]
-        for two_names in combinations(names, 2):
-            yield from cls._fitted(two_names, case.measured_frequencies, schedule)
+        for first, second in combinations(names, 2):
+            yield from cls._fitted(KINDS[first], KINDS[second], case.frequencies, schedule)
 
     @classmethod
     def _fitted(
-        cls, names: tuple[str, str], measured: MeasuredFrequencies, schedule: FrequencySchedule
+        cls,
+        first_kind: type[ParameterMistake],
+        second_kind: type[ParameterMistake],
+        measured: MeasuredFrequencies,
+        schedule: FrequencySchedule,
     ) -> Iterator[Self]:
         """Fit two numbers of a schedule at once; yield the plainest values, if neither is as expected.
 
@@ -194,37 +203,25 @@ class OtherTwoNumbers(ScheduleMistake):
 
         def frequencies(values: Sequence[float]) -> Floats:
             first, second = values
-            supposed = cls(names=names, values=(first, second))
-            return supposed.plant_in_schedule(schedule).frequencies
+            both = cls(first_kind(first), second_kind(second))
+            return both.plant_in_schedule(schedule).frequencies
 
-        first_name, second_name = names
-        first_expected = float(schedule.value(first_name))
-        second_expected = float(schedule.value(second_name))
-        fits = fit_numbers(frequencies, measured, [first_expected, second_expected])
+        expected = [float(schedule.value(kind.name)) for kind in (first_kind, second_kind)]
+        fits = fit_numbers(frequencies, measured, expected)
         if fits is None or not measured.agree_with(frequencies([fit.value for fit in fits])):
             return
-        first_fit, second_fit = fits
-        first = _plainest(first_name, first_fit)
-        second = _plainest(second_name, second_fit)
-        if first != first_expected and second != second_expected:
-            yield cls(names=names, values=(first, second))
+        first = first_kind.plainest(fits[0])
+        second = second_kind.plainest(fits[1])
+        if first.value != expected[0] and second.value != expected[1]:
+            yield cls(first, second)
 
     @property
     def numbers(self) -> tuple[float, ...]:
         """The values, except those that public models have: they were not solved from the data."""
-        both = zip(self.names, self.values, strict=True)
-        return tuple(value for name, value in both if value not in KINDS[name].usual)
+        return (*self.first.numbers, *self.second.numbers)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        edits = []
-        for name, value in zip(self.names, self.values, strict=True):
-            edits.append(Parameter(name, case.expected_schedule.value(name), value))
-        return tuple(edits)
-
-
-def _plainest(name: str, fit: Fit) -> float:
-    """Return the number that was probably written for a fitted one: 10000 for a base of 9999.8 ± 0.5."""
-    return next(KINDS[name].written(fit.value, fit.error), fit.value)
+        return (*self.first.edits(case), *self.second.edits(case))
 
 
 KINDS: dict[str, type[ParameterMistake]] = {
@@ -246,6 +243,7 @@ class OtherScalingNumber(ScheduleMistake):
     summary = "another value of a number that only one scaling has"
     fitted = ("value",)
     rank = 4
+    data_needs = (show_frequencies,)
     usual: ClassVar[tuple[float, ...]] = (0.5, 1.0, 2.0, 4.0)
 
     def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
@@ -254,31 +252,27 @@ class OtherScalingNumber(ScheduleMistake):
     @classmethod
     def proposals_for_schedule(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         """Fit each number that has no kind of its own; yield the plain values within its error."""
-        if case.measured_frequencies is None:
-            return
-        for name in schedule.scaling.frequency_parameters():
-            expected = schedule.number(name)
-            if expected is not None and name not in KINDS:
-                yield from cls._fitted(name, expected, case.measured_frequencies, schedule)
-
-    @classmethod
-    def _fitted(
-        cls, name: str, expected: float, measured: MeasuredFrequencies, schedule: FrequencySchedule
-    ) -> Iterator[Self]:
-        fit = fit_parameter(schedule, name, measured, (expected, *cls.usual))
-        if fit is not None:
+        for name, expected in cls._numbers_without_kind(schedule).items():
+            starts = (expected, *cls.usual)
+            fit = fitted_parameter(schedule, name, case.frequencies, starts)
             for value in plain_numbers(fit.value, fit.error):
-                if value != expected:
-                    yield cls(name, value)
+                yield cls(name, value)
+
+    @staticmethod
+    def _numbers_without_kind(schedule: FrequencySchedule) -> dict[str, float]:
+        """Return the numbers of a scaling that no other kind of mistake is about, by their names."""
+        numbers: dict[str, float] = {}
+        for name in schedule.scaling.frequency_parameters():
+            value = schedule.number(name)
+            if value is not None and name not in KINDS:
+                numbers[name] = value
+        return numbers
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
-        """Yield twice the value of each such number."""
-        if waves.schedule is None:
-            return
-        for name in waves.schedule.scaling.frequency_parameters():
-            expected = waves.schedule.number(name)
-            if expected and name not in KINDS:
+        """Yield twice the value of each such number, unless it is 0."""
+        for name, expected in cls._numbers_without_kind(schedule_of_waves(waves)).items():
+            if expected:
                 yield cls(name, 2 * expected)
 
     @property
@@ -300,14 +294,14 @@ class MissingScaling(ScheduleMistake):
     )
     weight = 0.9
     rank = 3
+    computation_needs = (has_schedule, has_scaling)
 
     def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
         return schedule.unscaled()
 
     @classmethod
     def examples_for_schedule(cls, schedule: FrequencySchedule) -> Iterator[Self]:
-        if schedule.scaling != NO_SCALING:
-            yield cls()
+        yield cls()
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Parameter("scaling", case.expected_schedule.scaling_name, "none"),)
@@ -321,19 +315,28 @@ class ScalingTwice(ScheduleMistake):
     summary = "the model's scaling is applied twice: by the config and by a flag"
     seen_in = ("llama.cpp --rope-scaling beside a GGUF that has one",)
     rank = 3
+    computation_needs = (has_schedule, has_scaling)
 
     def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
         return replace(schedule, applied=self.applied)
 
     @classmethod
     def examples_for_schedule(cls, schedule: FrequencySchedule) -> Iterator[Self]:
-        if schedule.scaling != NO_SCALING:
-            yield cls("squared")
-            yield cls("again")
+        yield cls("squared")
+        yield cls("again")
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         name = case.expected_schedule.scaling_name
         return (Parameter("scaling", name, f"{name}, applied twice"),)
+
+
+def have_specified_scaling(case: Case) -> bool:
+    """Return True unless a supposed mistake has another scaling, or none.
+
+    «The scaling is missing, and another one is there» is one mistake: another scaling.
+    """
+    supposed = schedule_of_waves(waves_of(case))
+    return supposed.scaling_name == case.expected_schedule.scaling_name
 
 
 @dataclass(frozen=True)
@@ -347,6 +350,8 @@ class OtherScaling(ScheduleMistake):
     fitted = ("factor",)
     weight = 1.3
     rank = 3
+    scheme_needs = (is_rotary,)
+    data_needs = (show_frequencies, have_specified_scaling)
 
     def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
         scaled = replace(schedule.unscaled(), scaling=self.scaling).having("factor", self.factor)
@@ -361,14 +366,10 @@ class OtherScaling(ScheduleMistake):
 
     @classmethod
     def proposals_for_schedule(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
-        if case.measured_frequencies is None or case.scheme.applied_as != "rotation":
-            return
-        if schedule.scaling_name != case.expected_schedule.scaling_name:
-            return  # «It is missing, and another one is there» is this mistake alone.
         for name, parameters in PROBABLE:
             if name != schedule.scaling_name:
                 scaling = SCALINGS[name](**parameters)
-                yield from cls._with_factor(scaling, case.measured_frequencies, schedule)
+                yield from cls._with_factor(scaling, case.frequencies, schedule)
 
     @classmethod
     def _with_factor(
@@ -384,8 +385,8 @@ class OtherScaling(ScheduleMistake):
         def frequencies(factor: float) -> Floats:
             return scaled.having("factor", factor).frequencies
 
-        fit = fit_number(frequencies, measured, FACTORS)
-        if fit is None or not 1 < fit.value < MAX_FACTOR:
+        fit = fitted_number(frequencies, measured, FACTORS)
+        if not 1 < fit.value < MAX_FACTOR:
             return
         for factor in plain_numbers(fit.value, fit.error):
             if factor > 1:
@@ -395,11 +396,6 @@ class OtherScaling(ScheduleMistake):
     def examples_for_schedule(cls, schedule: FrequencySchedule) -> Iterator[Self]:
         if schedule.scaling == NO_SCALING:
             yield cls(scaling=Linear(2.0), factor=2.0)
-
-    @classmethod
-    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
-        if scheme.applied_as == "rotation":  # Other schemes have no scalings.
-            yield from super().examples(computation, scheme)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         """Return the name of the scaling and its numbers, of which none is expected."""

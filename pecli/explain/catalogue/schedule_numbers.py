@@ -1,7 +1,7 @@
 """Other values of the parameters from which frequencies and amplitudes follow."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -10,13 +10,18 @@ import numpy as np
 from pecli.engine.arrays import Floats
 from pecli.engine.edits import Edit, Parameter, Scaled
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import ParameterError
-from pecli.explain.catalogue.kinds import ScheduleMistake, WaveMistake
-from pecli.explain.changed_schemes import with_parameters
-from pecli.explain.computation import FrequencyComputation, WaveComputation
+from pecli.explain.catalogue.kinds import (
+    ScheduleMistake,
+    WaveMistake,
+    schedule_of_waves,
+    waves_of,
+)
+from pecli.explain.catalogue.needs import has_schedule, show_frequencies
+from pecli.explain.changed_schemes import permitted
+from pecli.explain.computation import Computation, FrequencyComputation, WaveComputation
 from pecli.explain.frequency_schedule import NO_SCALING, FrequencySchedule, fit_parameter
 from pecli.explain.hypothesis import Case, Stage
-from pecli.explain.measure import Fit, fit_number
+from pecli.explain.measure import Fit, MeasuredFrequencies, fit_number
 from pecli.explain.numbers import digits, numbers_near, plain_numbers
 from pecli.explain.wave_tables import wave_edit
 
@@ -30,6 +35,29 @@ HIDDEN_SIZES = (512, 768, 1024, 1536, 2048, 2560, 3072, 4096, 5120, 6144, 7168, 
 """
 
 DEGREES = 180 / math.pi
+
+NO_FIT = Fit(math.nan, 0.0)
+"""The fit of a number that explains no frequencies: no other number is near it."""
+
+
+def fitted_number(
+    frequencies: Callable[[float], Floats], measured: MeasuredFrequencies, starts: Sequence[float]
+) -> Fit:
+    """Return the number that gives the measured frequencies; NO_FIT if none does.
+
+    Args:
+        frequencies: Returns the frequencies of all pairs for a number, such as a base.
+        measured: The frequencies of a table.
+        starts: Numbers to begin with, such as usual bases.
+    """
+    return fit_number(frequencies, measured, starts) or NO_FIT
+
+
+def fitted_parameter(
+    schedule: FrequencySchedule, name: str, measured: MeasuredFrequencies, starts: Sequence[float]
+) -> Fit:
+    """Return the value of a schedule's number that gives the measured frequencies, or NO_FIT."""
+    return fit_parameter(schedule, name, measured, starts) or NO_FIT
 
 
 @dataclass(frozen=True)
@@ -52,6 +80,14 @@ class ParameterMistake(ScheduleMistake):
     fitted = ("value",)
     rank = 4
 
+    @classmethod
+    def is_possible(cls, computation: Computation, scheme: Scheme) -> bool:
+        """Return True if the schedule, or its scaling, has the number."""
+        if not super().is_possible(computation, scheme):
+            return False
+        assert isinstance(computation, WaveComputation)
+        return schedule_of_waves(computation).number(cls.name) is not None
+
     def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
         return schedule.having(self.name, self.value)
 
@@ -66,26 +102,15 @@ class ParameterMistake(ScheduleMistake):
             case: The data, in which the frequencies are measured.
             schedule: The schedule that they should follow; its number is the expected one.
         """
-        expected = schedule.number(cls.name)
-        if expected is None:
-            return
         if case.measured_frequencies is None:
             # Scattered rows do not show a frequency, but they refute a value that is wrong.
-            yield from cls._usual_except(expected)
+            yield from map(cls, cls.usual)
             return
-        fit = fit_parameter(schedule, cls.name, case.measured_frequencies, (expected, *cls.usual))
-        if fit is None:
-            return
+        starts = (schedule.value(cls.name), *cls.usual)
+        fit = fitted_parameter(schedule, cls.name, case.measured_frequencies, starts)
         at_hand = numbers_near(cls.at_hand(schedule), fit.value, fit.error)
         for value in dict.fromkeys((*at_hand, *cls.written(fit.value, fit.error))):
-            if value != expected:
-                yield cls(value, is_at_hand=value in at_hand)
-
-    @classmethod
-    def _usual_except(cls, expected: float) -> Iterator[Self]:
-        for value in cls.usual:
-            if value != expected:
-                yield cls(value)
+            yield cls(value, is_at_hand=value in at_hand)
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
@@ -94,22 +119,13 @@ class ParameterMistake(ScheduleMistake):
         A number without examples of its own gets the first other value that the model or other
         models have.
         """
-        schedule = waves.schedule
-        if schedule is None:
-            return
+        schedule = schedule_of_waves(waves)
         examples = list(cls.examples_for_schedule(schedule))
         if not examples:
-            examples = cls._first_other_value(schedule)
+            likely = (*cls.at_hand(schedule), *cls.usual)
+            others = [value for value in likely if value != schedule.value(cls.name)]
+            examples = list(map(cls, others[:1]))
         yield from examples
-
-    @classmethod
-    def _first_other_value(cls, schedule: FrequencySchedule) -> list[Self]:
-        """Return the likeliest wrong value; nothing if the schedule has no such number."""
-        expected = schedule.number(cls.name)
-        if expected is None:
-            return []
-        others = [value for value in (*cls.at_hand(schedule), *cls.usual) if value != expected]
-        return [cls(value) for value in others[:1]]
 
     @classmethod
     def at_hand(cls, schedule: FrequencySchedule) -> Iterator[float]:
@@ -125,6 +141,11 @@ class ParameterMistake(ScheduleMistake):
         for candidate in dict.fromkeys((*near, *plain_numbers(value, error))):
             if cls._may_be(candidate):
                 yield candidate
+
+    @classmethod
+    def plainest(cls, fit: Fit) -> Self:
+        """Return the value that was probably written for a fitted one: 10000 for 9999.8 ± 0.5."""
+        return cls(next(cls.written(fit.value, fit.error), fit.value))
 
     @classmethod
     def _may_be(cls, candidate: float) -> bool:
@@ -146,10 +167,7 @@ class ParameterMistake(ScheduleMistake):
         return (self.value,)
 
     def scheme_after(self, scheme: Scheme) -> Scheme | None:
-        try:
-            return with_parameters(scheme, **{self.name: self.value})
-        except (ParameterError, TypeError):  # «scale» is not a parameter of rotary schemes
-            return None
+        return permitted(scheme, **{self.name: self.value})
 
 
 class OtherBase(ParameterMistake):
@@ -200,6 +218,11 @@ class OtherScale(ParameterMistake):
                     yield 1 / inverse
 
 
+def has_decreasing_frequencies(waves: WaveComputation) -> bool:
+    """Return False for a base of 1, with which all frequencies are 1, whatever the dimension is."""
+    return schedule_of_waves(waves).base > 1
+
+
 @dataclass(frozen=True)
 class OtherExponentDim(ScheduleMistake):
     """Another dimension in the exponent: the head's for the rotary one, D − 2 for D, the hidden
@@ -215,6 +238,8 @@ class OtherExponentDim(ScheduleMistake):
     )
     weight = 0.95
     rank = 1
+    computation_needs = (has_schedule, has_decreasing_frequencies)
+    data_needs = (show_frequencies,)
 
     def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
         if schedule.scaling == NO_SCALING:
@@ -227,18 +252,12 @@ class OtherExponentDim(ScheduleMistake):
 
         A port of Phi-2 divides by the head size of 80, where its rotary part has d = 32.
         """
-        # With a base of 1 all frequencies are 1, whatever the dimension is.
-        has_dimension = schedule.base > 1
-        if case.measured_frequencies is None or not has_dimension:
-            return
 
         def frequencies(dim: float) -> Floats:
             return cls(dim).plant_in_schedule(schedule).frequencies
 
         sizes = tuple(cls.sizes(schedule))
-        fit = fit_number(frequencies, case.measured_frequencies, sizes)
-        if fit is None:
-            return
+        fit = fitted_number(frequencies, case.frequencies, sizes)
         yield from map(cls, numbers_near(sizes, fit.value, fit.error))
 
     @staticmethod
@@ -249,7 +268,7 @@ class OtherExponentDim(ScheduleMistake):
         dim = 2 * schedule.half
         near = (dim - 2, dim + 2, dim - 1, dim + 1, dim / 2, 2 * dim, 4 * dim, 8 * dim, dim / 4)
         for size in dict.fromkeys((*near, *HIDDEN_SIZES)):
-            if size > 1 and size != dim:
+            if size > 1:
                 yield size
 
     @classmethod
@@ -268,6 +287,11 @@ def _as_integer(value: float) -> float:
     return round(value) if math.isclose(value, round(value)) else value
 
 
+def has_several_pairs(waves: WaveComputation) -> bool:
+    """Return True if only some pairs could rotate."""
+    return schedule_of_waves(waves).pairs > 1
+
+
 @dataclass(frozen=True)
 class FewerPairs(ScheduleMistake):
     """Fewer or more pairs rotate than the model says; the others have angle 0."""
@@ -276,6 +300,8 @@ class FewerPairs(ScheduleMistake):
     summary = "another number of pairs rotates (a partial rotary factor that is ignored)"
     seen_in = ("Gemma 4 ports (proportional RoPE)",)
     fitted = ("pairs",)
+    data_needs = (show_frequencies,)
+    example_needs = (has_several_pairs,)
     changes_reading = True  # Pairs that do not move show whatever frequencies the others have.
 
     def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
@@ -284,27 +310,24 @@ class FewerPairs(ScheduleMistake):
     @classmethod
     def proposals_for_schedule(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         """Yield how many pairs move, if these are the first ones and not as many as expected."""
-        if case.measured_frequencies is None:
-            return
-        is_moving = case.measured_frequencies.moving
+        is_moving = case.frequencies.moving
         pairs = int(np.count_nonzero(is_moving))
         are_the_first = bool(is_moving[:pairs].all())
         if are_the_first and pairs != schedule.rotating_pairs:
             yield cls(pairs)
 
     @classmethod
-    def suppositions(cls, case: Case) -> Iterator[Self]:
+    def suppositions_for_case(cls, case: Case) -> Iterator[Self]:
         """Yield how many pairs move, whatever their frequencies are: another mistake may have
         changed these.
         """
-        if case.schedule is not None:
-            yield from cls.proposals_for_schedule(case, case.schedule)
+        if show_frequencies(case):
+            yield from cls.proposals_for_schedule(case, schedule_of_waves(waves_of(case)))
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         """Yield half of the pairs, as a partial rotary factor of 0.5 that the model does not have."""
-        if waves.schedule is not None and waves.schedule.pairs > 1:
-            yield cls(waves.schedule.pairs // 2)
+        yield cls(schedule_of_waves(waves).pairs // 2)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Parameter("rotating_pairs", case.expected_schedule.rotating_pairs, self.pairs),)
@@ -327,8 +350,8 @@ class OtherAmplitude(WaveMistake):
     """The amplitude by which cosines and sines are multiplied."""
     expected: float
     """The amplitude that they should have, given the mistakes that are supposed already."""
-    specified: float | None = None
-    """The specified amplitude, or its square, if supposed mistakes have changed what is expected.
+    specified: float
+    """The specified amplitude, which supposed mistakes may have changed.
 
     A supposed YaRN scaling expects its own 1.139; the amplitude may still be the specified 1.
     """
@@ -345,38 +368,31 @@ class OtherAmplitude(WaveMistake):
         """Yield amplitudes for which there is a reason, then plain numbers near the measured one.
 
         With YaRN's factor of 1.139 expected, 1 is a missing factor and 1.139² one that is applied
-        twice. A measured 2.278 is no plain number, but twice the expected 1.139.
+        twice. A measured 2.278 is no plain number, but twice the expected 1.139. If another scaling
+        is supposed, with another attention factor, a port may still multiply tables by the specified
+        one, which is in the config.
         """
-        yield from cls.examples_for_waves(waves)
-        yield from cls._specified_before_mistakes(case, waves)
-        if case.measured_amplitude is None:
-            return
         expected = waves.amplitude
-        yielded_above = (1.0, expected**2, case.expected_waves.amplitude)
-        for value in _plain_amplitudes(case.measured_amplitude, expected):
-            if value != expected and value not in yielded_above:
-                yield cls(value=value, expected=expected)
-
-    @classmethod
-    def _specified_before_mistakes(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
-        """Yield the specified amplitude and its square, if a supposed mistake changed the amplitude.
-
-        Another supposed scaling has another attention factor, but a port that multiplies tables by
-        the factor in the config keeps the specified one.
-        """
         specified = case.expected_waves.amplitude
-        if specified == waves.amplitude:
-            return
-        for value in (specified, specified**2):
-            yield cls(value=value, expected=waves.amplitude, specified=value)
+        values = [1.0, expected**2, specified, specified**2]
+        if case.measured_amplitude is not None:
+            values += _plain_amplitudes(case.measured_amplitude, expected)
+        yield from cls._except_expected(values, expected, specified)
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         """Yield an attention factor that is missing, and one that is applied twice."""
         expected = waves.amplitude
-        if expected != 1:
-            yield cls(value=1.0, expected=expected)
-            yield cls(value=expected**2, expected=expected)
+        yield from cls._except_expected((1.0, expected**2), expected, specified=expected)
+
+    @classmethod
+    def _except_expected(
+        cls, values: Iterable[float], expected: float, specified: float
+    ) -> Iterator[Self]:
+        """Yield the mistake with each value, once; the expected value is no mistake."""
+        for value in dict.fromkeys(values):
+            if value != expected:
+                yield cls(value=value, expected=expected, specified=specified)
 
     @property
     def numbers(self) -> tuple[float, ...]:
@@ -384,7 +400,8 @@ class OtherAmplitude(WaveMistake):
 
         An amplitude for which there is a reason was not solved from the data.
         """
-        if self.value in (1.0, self.expected**2, self.specified):
+        reasons = (1.0, self.expected**2, self.specified, self.specified**2)
+        if self.value in reasons:
             return ()
         return (min(self.value, self.value / self.expected, key=digits),)
 

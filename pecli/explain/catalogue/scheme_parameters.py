@@ -2,16 +2,15 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import singledispatch
 from typing import Any, Self
 
 from pecli.engine.edits import Edit, Parameter
 from pecli.engine.schemes.bias_parts import HeadSlice
 from pecli.engine.schemes.given_positions import GridSize
 from pecli.engine.schemes.parameters import Choice, Flag, Real, Whole
-from pecli.engine.schemes.parameters import ParameterRule as SchemeParameter
 from pecli.engine.schemes.scheme import Scheme, default_of
-from pecli.errors import ParameterError
-from pecli.explain.changed_schemes import with_parameters
+from pecli.explain.changed_schemes import permitted, with_parameters
 from pecli.explain.computation import Computation, SchemeComputation
 from pecli.explain.hypothesis import Case, Mistake, Stage
 from pecli.explain.numbers import digits
@@ -36,6 +35,20 @@ buckets.
 """
 
 
+def _of_scheme(computation: Computation) -> SchemeComputation:
+    """Return a computation as one of a scheme, in which alone the mistake is possible."""
+    assert isinstance(computation, SchemeComputation)
+    return computation
+
+
+def are_of_scheme(case: Case) -> bool:
+    """Return True if nothing is known of the expected tables but their scheme.
+
+    A table of cosines and sines that a runtime is supposed to have made is one of a scheme too.
+    """
+    return isinstance(case.specification, SchemeComputation)
+
+
 @dataclass(frozen=True)
 class OtherSchemeParameter(Mistake):
     """Another value of one parameter: the default, an option, a usual number."""
@@ -44,52 +57,42 @@ class OtherSchemeParameter(Mistake):
     value: object
     summary = "another value of a parameter: the default, another option, a usual number"
     stage = Stage.PARAMETERS
+    computation_type = SchemeComputation
+    data_needs = (are_of_scheme,)
 
     def plant(self, computation: Computation) -> Computation:
-        assert isinstance(computation, SchemeComputation)
-        return self.in_scheme(computation)
+        return self.in_scheme(_of_scheme(computation))
 
     def in_scheme(self, computation: SchemeComputation) -> SchemeComputation:
         """Return the tables of the scheme with the other value."""
         return replace(computation, scheme=self.scheme_after(computation.scheme))
 
     @classmethod
-    def proposals(cls, case: Case) -> Iterator[Self]:
-        # A runtime's table is one of a scheme too, but the parameters are those of the expected one.
-        if isinstance(case.specification, SchemeComputation):
-            assert isinstance(case.computation, SchemeComputation)
-            yield from cls._possible(case.computation)
+    def proposals_for_case(cls, case: Case) -> Iterator[Self]:
+        yield from cls._with_same_shapes(_of_scheme(case.computation))
 
     @classmethod
-    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
+    def examples_for(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
         """Yield parameters at their defaults and other options; a usual number would be a guess."""
-        if not isinstance(computation, SchemeComputation):
-            return
-        for mistake in cls._possible(computation):
+        made = _of_scheme(computation)
+        for mistake in cls._with_same_shapes(made):
             is_choice = isinstance(mistake.value, (bool, str))
-            if is_choice or mistake.value == default_of(type(computation.scheme), mistake.name):
+            if is_choice or mistake.value == default_of(type(made.scheme), mistake.name):
                 yield mistake
 
     @classmethod
-    def _possible(cls, computation: SchemeComputation) -> Iterator[Self]:
+    def _with_same_shapes(cls, computation: SchemeComputation) -> Iterator[Self]:
         """Yield other values of each parameter for which the scheme's tables keep their shape.
 
         T5 with 64 buckets for 32 is one; a table of another length is no mistake of a parameter,
         and values that the scheme refuses are skipped.
         """
         scheme = computation.scheme
-        shapes = [table.shape for table in computation.tables]
-        for name, parameter in scheme.parameters().items():
-            if name in SKIPPED or name in scheme.inert_parameters:
-                continue
-            for value in _likely_values(scheme, name, parameter):
-                mistake = cls(name, value)
-                try:
-                    tables = mistake.in_scheme(computation).tables
-                except ParameterError:
-                    continue
-                if [table.shape for table in tables] == shapes:
-                    yield mistake
+        shapes = _shapes(computation)
+        for name, value in _other_values(scheme):
+            other = permitted(scheme, **{name: value})
+            if other is not None and _shapes(replace(computation, scheme=other)) == shapes:
+                yield cls(name, value)
 
     def scheme_after(self, scheme: Scheme) -> Scheme:
         return with_parameters(scheme, **{self.name: self.value})
@@ -105,33 +108,55 @@ class OtherSchemeParameter(Mistake):
         return (Parameter(self.name, getattr(case.scheme, self.name), self.value),)
 
 
-def _likely_values(scheme: Scheme, name: str, parameter: SchemeParameter) -> Iterator[object]:
-    """Yield other values of a parameter that somebody may have written by mistake.
+def _shapes(computation: SchemeComputation) -> list[tuple[int, ...]]:
+    return [table.shape for table in computation.tables]
+
+
+def _other_values(scheme: Scheme) -> Iterator[tuple[str, object]]:
+    """Yield names of parameters, each with other values that somebody may have written by mistake.
 
     A flag is turned round, an option replaced by each other one, a window of 8×6 becomes 6×8, a
     shard of heads another shard, and a number its default, its double, or a usual number.
     """
-    value = getattr(scheme, name)
-    default = default_of(type(scheme), name)
-    for other in _values_to_try(value, default, parameter):
-        if other != value:
-            yield other
+    for name, parameter in scheme.parameters().items():
+        if name in SKIPPED or name in scheme.inert_parameters:
+            continue
+        value = getattr(scheme, name)
+        likely = _likely_values(parameter, value, default_of(type(scheme), name))
+        yield from ((name, other) for other in likely if other != value)
 
 
-def _values_to_try(value: Any, default: object, parameter: SchemeParameter) -> Iterable[object]:
-    """Return what may be written for a value of some kind of parameter, the value itself included."""
-    if isinstance(parameter, Flag):
-        return (not value,)
-    if isinstance(parameter, Choice):
-        return parameter.options
+@singledispatch
+def _likely_values(parameter: object, value: Any, default: object) -> Iterable[object]:
+    """Return what may be written for a value of some kind of parameter, the value itself included.
+
+    A window of 8×6 may become 6×8, and a shard of heads any other shard.
+    """
     if isinstance(value, GridSize):
         return (GridSize(reversed(value)),)
     if isinstance(value, HeadSlice):
         return value.shards(MOST_SHARDS)
-    if value is None or not isinstance(parameter, (Whole, Real)):
-        return ()
-    numbers = _likely_numbers(value, default)
-    return _whole(numbers) if isinstance(parameter, Whole) else map(float, numbers)
+    return ()
+
+
+@_likely_values.register
+def _values_of_flag(parameter: Flag, value: bool, default: object) -> Iterable[object]:
+    return (not value,)
+
+
+@_likely_values.register
+def _values_of_choice(parameter: Choice, value: Any, default: object) -> Iterable[object]:
+    return parameter.options
+
+
+@_likely_values.register
+def _values_of_real(parameter: Real, value: float | None, default: object) -> Iterable[object]:
+    return map(float, _likely_numbers(value, default))
+
+
+@_likely_values.register
+def _values_of_whole(parameter: Whole, value: int | None, default: object) -> Iterable[object]:
+    return _whole(_likely_numbers(value, default))
 
 
 def _whole(numbers: Iterable[float]) -> Iterator[int]:
@@ -141,10 +166,12 @@ def _whole(numbers: Iterable[float]) -> Iterator[int]:
             yield int(number)
 
 
-def _likely_numbers(value: float, default: object) -> list[float]:
+def _likely_numbers(value: float | None, default: object) -> list[float]:
     """Return what is written for a number by mistake: its default, its double or half, one off, or
-    a usual number.
+    a usual number; nothing for a number that is not set.
     """
+    if value is None:
+        return []
     near = [2 * value, value / 2, value + 1, value - 1, 10 * value, value / 10]
     if isinstance(default, (int, float)):
         near.insert(0, default)

@@ -9,6 +9,7 @@ import numpy as np
 
 from pecli.engine.arrays import Floats
 from pecli.engine.edits import Edit, Misplacement, Parameter, PositionMistake, Rows
+from pecli.explain.catalogue.needs import show_positions
 from pecli.explain.catalogue.rotation_mistakes import RotationMistake
 from pecli.explain.hypothesis import Case, Stage
 from pecli.explain.position_runs import count_runs
@@ -36,6 +37,11 @@ MAX_RUNS = 4
 """Runs that are paid for: if all rows of a long list are right, there is no shorter answer."""
 
 
+def are_supposed(rotated: RotatedComputation) -> bool:
+    """Return True if nobody states the positions of tokens, so that 0, 1, 2, … are supposed."""
+    return not rotated.tokens.are_stated
+
+
 @dataclass(frozen=True, eq=False)
 class OtherTokenPositions(RotationMistake):
     """Tokens at other positions: padding that is counted, packed sequences, stale caches, exchanged
@@ -59,6 +65,7 @@ class OtherTokenPositions(RotationMistake):
     )
     stage = Stage.POSITIONS
     changes_reading = False
+    example_needs = (are_supposed,)
 
     # Arrays have no hash, and the fields that the base class compares are none.
     __eq__ = object.__eq__
@@ -77,10 +84,14 @@ class OtherTokenPositions(RotationMistake):
         if rotated.has_several_axes:
             yield from cls._with_one_axis(case, rotated)
             yield from cls._with_exchanged_axes(rotated)
-        if case.measured_positions is None:
-            return
-        positions = _at_all_rows(case, rotated, case.measured_positions)
-        if positions is not None and not np.array_equal(positions, rotated.positions):
+        if show_positions(case):
+            yield from cls._at_measured_positions(case, rotated)
+
+    @classmethod
+    def _at_measured_positions(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
+        """Yield the measured positions, if they follow some rule and are not the expected ones."""
+        positions = _at_all_rows(case, rotated, case.positions)
+        if not np.array_equal(positions, rotated.positions):
             mistake = rotated.tokens.mistake(positions)
             yield cls(positions, mistake, are_stated=rotated.tokens.are_stated)
 
@@ -117,9 +128,7 @@ class OtherTokenPositions(RotationMistake):
 
     @classmethod
     def examples_for_rotation(cls, rotated: RotatedComputation) -> Iterator[Self]:
-        """Yield positions that are one too far or too low, unless somebody states them."""
-        if rotated.tokens.are_stated:
-            return
+        """Yield positions that are one too far or too low."""
         for by in (1, -1):
             if rotated.positions.min() + by >= 0:
                 mistake = PositionMistake(Misplacement.SHIFTED, by=by)
@@ -156,8 +165,9 @@ class OtherTokenPositions(RotationMistake):
         return (listed,)
 
 
-def _at_all_rows(case: Case, rotated: RotatedComputation, used: Floats) -> Floats | None:
-    """Return the positions of all rows, of which some were measured; None if these follow no rule.
+def _at_all_rows(case: Case, rotated: RotatedComputation, used: Floats) -> Floats:
+    """Return the positions of all rows, of which some were measured; the expected ones if these
+    follow no rule.
 
     Long tensors are measured in some rows, for which three rules are tried: all rows are shifted by
     one number, all are at one position, or every row was measured. A row without a measured
@@ -173,7 +183,7 @@ def _at_all_rows(case: Case, rotated: RotatedComputation, used: Floats) -> Float
     expected = rotated.positions[:, rows]
     is_known = ~np.isnan(used)
     if not is_known.any():
-        return None
+        return rotated.positions
     shifts = (used - expected)[is_known]
     is_one_shift = bool((shifts == shifts[0]).all())
     if is_one_shift:
@@ -185,4 +195,4 @@ def _at_all_rows(case: Case, rotated: RotatedComputation, used: Floats) -> Float
     are_all_measured = len(rows) == rotated.rows
     if are_all_measured:
         return np.where(is_known, used, expected)
-    return None
+    return rotated.positions

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -11,10 +11,16 @@ from pecli.engine.arrays import Floats
 from pecli.engine.edits import Edit, Misplacement, Parameter, PositionMistake, Rows
 from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import ParameterError
-from pecli.explain.catalogue.kinds import WaveMistake
-from pecli.explain.computation import Computation, WaveComputation
-from pecli.explain.hypothesis import MAX_LOST, Case, Stage
+from pecli.explain.catalogue.kinds import WaveMistake, waves_of
+from pecli.explain.catalogue.needs import (
+    has_one_axis,
+    has_several_rows,
+    places_rows,
+    show_positions,
+)
+from pecli.explain.changed_schemes import permitted
+from pecli.explain.computation import WaveComputation
+from pecli.explain.hypothesis import MAX_LOST, Case, Needs, Stage
 from pecli.explain.misplacements import NARROW_DTYPES, find_position_mistake, positions_edit
 from pecli.explain.position_runs import count_runs
 
@@ -30,26 +36,21 @@ FEW_ROWS = 8
 """Rows of a table that is too short for an example of rows that are moved."""
 
 
+def has_many_rows(waves: WaveComputation) -> bool:
+    """Return True unless a table is too short to show rows that are moved, as an example."""
+    return waves.rows > FEW_ROWS
+
+
 @dataclass(frozen=True, eq=False)
 class RowMistake(WaveMistake):
     """Rows at other positions, which follow from the expected ones by a rule."""
 
     stage = Stage.POSITIONS
+    computation_needs: ClassVar[Needs] = (places_rows,)
 
     @abstractmethod
     def used(self, expected: Floats) -> Floats:
         """Return the positions used instead of the expected ones, along one axis."""
-
-    @classmethod
-    def proposals(cls, case: Case) -> Iterator[Self]:
-        """Yield the instances worth testing for tables; tokens have mistakes of their own."""
-        if case.waves is not None and not case.waves.places_tokens:
-            yield from cls.proposals_for_waves(case, case.waves)
-
-    @classmethod
-    def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
-        if isinstance(computation, WaveComputation) and not computation.places_tokens:
-            yield from cls.examples_for_waves(computation)
 
     def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         used = np.stack([self.used(axis) for axis in waves.positions])
@@ -72,27 +73,32 @@ class MeasuredRows(NamedTuple):
     used: Floats  # NaN for a row that is at no position
 
 
-def misplaced_rows(case: Case, waves: WaveComputation) -> MeasuredRows | None:
-    """Return the positions of rows; None if most are at no position, or all at the expected one."""
-    if case.measured_positions is None:
-        return None
-    used, *_ = case.measured_positions
-    expected = waves.positions[0, case.observations.located_rows]
-    is_lost = np.isnan(used - expected)
-    if is_lost.all() or is_lost.mean() > MAX_LOST or np.array_equal(used, expected):
-        return None
-    return MeasuredRows(expected, used)
+def located_rows(case: Case) -> MeasuredRows:
+    """Return the expected and the measured positions of the rows that were located."""
+    expected = waves_of(case).positions[0, case.observations.located_rows]
+    return MeasuredRows(expected=expected, used=case.positions[0])
+
+
+def show_other_rows(case: Case) -> bool:
+    """Return True if most rows are at some position, and not all at the expected one."""
+    if not show_positions(case):
+        return False
+    rows = located_rows(case)
+    is_lost = np.isnan(rows.used - rows.expected)
+    are_found = bool(is_lost.mean() <= MAX_LOST)
+    return are_found and not np.array_equal(rows.used, rows.expected)
 
 
 @dataclass(frozen=True, eq=False)
 class SolvedRowMistake(RowMistake):
     """A mistake of rows whose numbers follow from the measured positions."""
 
+    data_needs = (show_other_rows,)
+
     @classmethod
     def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
-        rows = misplaced_rows(case, waves)
-        if rows is not None:
-            yield from cls.proposals_for_positions(used=rows.used, expected=rows.expected)
+        rows = located_rows(case)
+        yield from cls.proposals_for_positions(used=rows.used, expected=rows.expected)
 
     @classmethod
     @abstractmethod
@@ -110,6 +116,7 @@ class OtherStart(SolvedRowMistake):
     rank = 0
     summary = "positions start at another number: 1 for 0, or the number of cached tokens"
     seen_in = ("RoBERTa's offset of 2", "decoding with a KV cache in many ports")
+    example_needs = (has_one_axis,)  # Grids have `OtherPlacement`.
     fitted = ("by",)
 
     def used(self, expected: Floats) -> Floats:
@@ -117,15 +124,15 @@ class OtherStart(SolvedRowMistake):
 
     @classmethod
     def proposals_for_positions(cls, used: Floats, expected: Floats) -> Iterator[Self]:
+        """Yield the median shift: 2 of the positions 2 3 4 for 0 1 2."""
         by = np.nanmedian(used - expected)
         if by == round(by) and by:
             yield cls(int(by))
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
-        if len(waves.positions) == 1:  # Grids have `OtherPlacement`.
-            yield cls(1)
-            yield cls(-1)
+        yield cls(1)
+        yield cls(-1)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         if not case.scheme.is_range:
@@ -168,6 +175,7 @@ class RolledRows(SolvedRowMistake):
 
     by: int
     summary = "rows are rolled: the first ones come last"
+    example_needs = (has_many_rows, has_one_axis)
     fitted = ("by",)
 
     def used(self, expected: Floats) -> Floats:
@@ -182,8 +190,7 @@ class RolledRows(SolvedRowMistake):
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
-        if waves.rows > FEW_ROWS and len(waves.positions) == 1:
-            yield cls(3)
+        yield cls(3)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Rows("shifted", self.by),)
@@ -196,6 +203,7 @@ class Wrapped(SolvedRowMistake):
     period: int
     summary = "positions wrap at the length of a cache"
     seen_in = ("rolling KV caches of sliding-window models",)
+    example_needs = (has_many_rows,)
     fitted = ("period",)
 
     def used(self, expected: Floats) -> Floats:
@@ -212,8 +220,7 @@ class Wrapped(SolvedRowMistake):
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
-        if waves.rows > FEW_ROWS:
-            yield cls(3 * waves.rows // 4)
+        yield cls(3 * waves.rows // 4)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Rows("wrapped", self.period),)
@@ -227,6 +234,7 @@ class OnePosition(RowMistake):
     summary = "all rows at one position, as if every token were decoded alone"
     seen_in = ("position_ids of shape (1, 1) broadcast over the sequence",)
     shows_in_few_values = True
+    computation_needs = (places_rows, has_several_rows)
 
     def used(self, expected: Floats) -> Floats:
         return np.full_like(expected, self.position)
@@ -234,18 +242,14 @@ class OnePosition(RowMistake):
     @classmethod
     def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Yield the median measured position, or 0 if none is measured and all rows are equal."""
-        if case.observations.rows == 1:
-            return
-        rows = misplaced_rows(case, waves)
-        if rows is not None:
-            yield cls(int(np.nanmedian(rows.used)))
+        if show_other_rows(case):
+            yield cls(int(np.nanmedian(located_rows(case).used)))
         elif (case.observations.sample == case.observations.sample[0]).all():
             yield cls(0)
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
-        if waves.rows > 1:
-            yield cls(0)
+        yield cls(0)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Rows("constant", self.position),)
@@ -257,6 +261,7 @@ class Clamped(SolvedRowMistake):
 
     last: int
     summary = "positions beyond the table use its last row"
+    example_needs = (has_many_rows,)
     fitted = ("last",)
 
     def used(self, expected: Floats) -> Floats:
@@ -268,8 +273,7 @@ class Clamped(SolvedRowMistake):
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
-        if waves.rows > FEW_ROWS:
-            yield cls(int(waves.positions[0, 3 * waves.rows // 4]))
+        yield cls(int(waves.positions[0, 3 * waves.rows // 4]))
 
     @property
     def known_mistake(self) -> PositionMistake:
@@ -309,6 +313,7 @@ class LeftPadded(SolvedRowMistake):
     """The position that all these rows have."""
     summary = "positions count from the first token after left padding"
     seen_in = ("generate() with left-padded batches",)
+    example_needs = (has_many_rows, has_one_axis)
     fitted = ("padding",)
 
     def used(self, expected: Floats) -> Floats:
@@ -326,8 +331,12 @@ class LeftPadded(SolvedRowMistake):
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
-        if waves.rows > FEW_ROWS and len(waves.positions) == 1:
-            yield cls(padding=5, filler=1)
+        yield cls(padding=5, filler=1)
+
+
+def are_all_located(case: Case) -> bool:
+    """Return True if the positions of all rows were looked up, as they are in tables of usual size."""
+    return len(case.observations.located_rows) == case.observations.rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,6 +347,8 @@ class UsedPositions(RowMistake):
     known_mistake: PositionMistake | None = None
     summary = "other positions: restarts of packed sequences, repeated or skipped ones"
     seen_in = ("packed sequences without reset positions", "sliding caches")
+    example_needs = (has_many_rows, has_one_axis)
+    data_needs = (show_positions, are_all_located)
 
     def used(self, expected: Floats) -> Floats:
         return np.asarray(self.positions[0])
@@ -353,14 +364,10 @@ class UsedPositions(RowMistake):
     @classmethod
     def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Yield the measured positions if every row has one, and they are not the expected ones."""
-        used = case.measured_positions
-        if used is None or len(case.observations.located_rows) < case.observations.rows:
-            return
-        if waves.empty_rows is not None:
-            used = np.where(waves.empty_rows, waves.positions, used)  # Zeros are at no position.
-        if np.isnan(used).any() or np.array_equal(used, waves.positions):
-            return
-        yield cls.at(used, waves)
+        # Zeros are at no position, and keep the expected one.
+        used = np.where(waves.is_row_empty, waves.positions, case.positions)
+        if np.isfinite(used).all() and not np.array_equal(used, waves.positions):
+            yield cls.at(used, waves)
 
     @classmethod
     def at(cls, used: Floats, waves: WaveComputation) -> Self:
@@ -371,13 +378,13 @@ class UsedPositions(RowMistake):
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         """Yield positions that restart, as those of two packed sequences of unequal length."""
-        if waves.rows > FEW_ROWS and len(waves.positions) == 1:
-            first = 3 * waves.rows // 8
-            lengths = (first, waves.rows - first)
-            packed = np.concatenate([np.arange(length, dtype=float) for length in lengths])[None]
-            yield cls.at(packed, waves)
+        first = 3 * waves.rows // 8
+        second = waves.rows - first
+        packed = np.concatenate([np.arange(first), np.arange(second)]).astype(np.float64)
+        yield cls.at(packed[None], waves)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
+        """Return the positions in runs; of a grid or a list, only that they are others."""
         scheme = case.scheme
         assert isinstance(scheme, Positioned)
         if not scheme.is_range:
@@ -404,10 +411,7 @@ class UsedPositions(RowMistake):
             changes["positions"] = self._listed_positions()
         else:
             return None
-        try:
-            return replace(scheme, **changes)
-        except ParameterError:  # some parameters go only with consecutive positions or a grid
-            return None
+        return permitted(scheme, **changes)
 
     def _listed_positions(self) -> list[int] | list[list[int]]:
         """Return the positions as a scheme has them: one list, or one per axis if there are several."""
@@ -416,6 +420,16 @@ class UsedPositions(RowMistake):
             return positions_of_axes
         (positions,) = positions_of_axes
         return positions
+
+
+def has_no_empty_rows(waves: WaveComputation) -> bool:
+    """Return True if no row should be zeros."""
+    return not waves.is_row_empty.any()
+
+
+def may_have_padding(scheme: Scheme) -> bool:
+    """Return True for schemes that can reserve a position for padding tokens."""
+    return "padding_idx" in scheme.parameters()
 
 
 @dataclass(frozen=True)
@@ -429,6 +443,8 @@ class PaddedRows(WaveMistake):
     stage = Stage.POSITIONS
     changes_reading = True
     shows_in_few_values = True
+    computation_needs = (places_rows, has_no_empty_rows)
+    example_needs = (has_many_rows,)
 
     def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         rows = np.arange(waves.rows)
@@ -444,22 +460,16 @@ class PaddedRows(WaveMistake):
         fairseq puts rows of zeros before its table, and a cache that is longer than the prompt ends
         with them. Nothing is yielded if all rows are zeros, or if some should be.
         """
-        if waves.places_tokens or waves.empty_rows is not None:
-            return
         is_zero = case.observations.rows_of_zeros()
-        if is_zero.all():
-            return
-        if is_zero[0]:
-            yield cls(int(np.argmin(is_zero)), at_end=False)
-        if is_zero[-1]:
-            yield cls(int(np.argmin(is_zero[::-1])), at_end=True)
+        for rows, at_end in ((is_zero, False), (is_zero[::-1], True)):
+            count = int(np.argmin(rows))  # 0 if the first row holds values, or if none does.
+            if count > 0:
+                yield cls(count, at_end=at_end)
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
-        has_no_padding = waves.empty_rows is None and not waves.places_tokens
-        if waves.rows > FEW_ROWS and has_no_padding:
-            yield cls(3, at_end=False)
-            yield cls(3, at_end=True)
+        yield cls(3, at_end=False)
+        yield cls(3, at_end=True)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Rows("padded at the end" if self.at_end else "padded", self.rows),)
@@ -475,10 +485,11 @@ class OtherPaddingRow(WaveMistake):
     seen_in = ("fairseq's padding_idx of 1, which OPT and M2M100 have",)
     stage = Stage.POSITIONS
     changes_reading = True
+    scheme_needs = (may_have_padding,)
 
     def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         positions = waves.positions[0]
-        empty = np.zeros(waves.rows, bool) if waves.empty_rows is None else waves.empty_rows.copy()
+        empty = waves.is_row_empty.copy()
         empty[positions == self.expected] = False
         empty[positions == self.index] = True
         return replace(waves, empty_rows=empty)
@@ -490,12 +501,8 @@ class OtherPaddingRow(WaveMistake):
         fairseq reserves one position for padding tokens, whose row is zeros. Rows that are zeros
         for another supposed reason do not count.
         """
-        if "padding_idx" not in case.scheme.parameters():
-            return
         expected = case.scheme.value_of("padding_idx")
-        is_zero = case.observations.rows_of_zeros()
-        if waves.empty_rows is not None:
-            is_zero &= ~waves.empty_rows
+        is_zero = case.observations.rows_of_zeros() & ~waves.is_row_empty
         if np.count_nonzero(is_zero) == 1:
             yield cls(int(waves.positions[0, is_zero][0]), expected)
         elif expected is not None and not is_zero.any():
