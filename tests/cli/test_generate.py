@@ -118,6 +118,7 @@ def test_verify_refuses_one_wrong_element(run_pecli, scheme: str) -> None:
 
 @pytest.mark.parametrize("tolerance", ["--max-ulp 1", "--atol 1e-6", "--rtol 1e-6"])
 @pytest.mark.parametrize("scheme", SMALL_OPTIONS)
+@pytest.mark.sample(6)
 def test_verify_allows_an_error_within_the_tolerance(
     run_pecli, scheme: str, tolerance: str
 ) -> None:

@@ -155,6 +155,7 @@ def test_flat_lists_need_a_shape(run_pecli: Callable, case: str) -> None:
 
 
 @pytest.mark.parametrize("case", [*RIGHT_AND_WRONG_BASES])
+@pytest.mark.sample(1)
 def test_typed_arrays_of_javascript(run_pecli: Callable, case: str) -> None:
     """JSON.stringify writes a Float32Array as an object of its indices."""
     tensors: dict[str, object] = {"shape": [HEADS, ROWS, 64]}

@@ -44,6 +44,7 @@ def folder(working_folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("form", ["one_file", "shards", "bin", "onnx", "onnx_external"])
+@pytest.mark.sample(4)
 def test_every_form_of_a_model_has_the_same_verdict(run_pecli: Run, form: str) -> None:
     """Only the tensors that are not compared may be more: ONNX files also hold constants."""
     expected = run_pecli("verify", TINY_LLAMA / "one_file", "--json").json

@@ -45,6 +45,7 @@ def config(tmp_path: Path) -> Path:
     ids=["right", "off by float32", "without scaling", "off by 1e-4"],
 )
 @pytest.mark.parametrize("tolerance", [{}, {"atol": 1e-3}, {"max_ulp": 2}, {"rtol": 1e-5}], ids=str)
+@pytest.mark.sample(8)
 def test_frequencies_pass_within_float32_and_never_without_their_scaling(
     values: Any, passes: bool, tolerance: dict[str, float]
 ) -> None:

@@ -122,6 +122,7 @@ def test_any_split_in_any_order_with_any_threads_gives_the_same_bytes(
 
 
 @pytest.mark.parametrize("scheme", LARGE_TABLES, ids=lambda scheme: f"{scheme.name}-{scheme.dtype}")
+@pytest.mark.sample(3)
 def test_threads_and_blocks_change_no_byte_of_tables_of_several_blocks(
     monkeypatch: pytest.MonkeyPatch, scheme: Scheme
 ) -> None:

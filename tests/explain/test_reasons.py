@@ -620,6 +620,7 @@ def test_time_that_is_up_ends_recognition_without_a_scheme() -> None:
 
 
 @pytest.mark.parametrize("original_length", [2048, 8192, 131072])
+@pytest.mark.sample(1)
 def test_yarn_that_the_model_does_not_have_is_named(original_length: int) -> None:
     """Its trained length is not in the specification, but one of those that models have."""
     tables = rotary_tables(blended(INV_FREQ, original_length), 0.1 * math.log(4) + 1)

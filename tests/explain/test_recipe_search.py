@@ -53,7 +53,7 @@ EVERY = [
 
 
 @pytest.mark.parametrize(("case", "runtime"), EVERY)
-@pytest.mark.sample(7)
+@pytest.mark.sample(4)
 def test_verify_names_the_runtime(case: str, runtime: str) -> None:
     """The first 32 rows by the runtime's own code, checked against the config. Several runtimes may
     compute the same; the cause of a difference from transformers is that of KNOWN_DEPARTURES, which
@@ -114,6 +114,7 @@ WAYS_OF_BFLOAT16 = {
 
 @pytest.mark.parametrize("model", GPU_BASES)
 @pytest.mark.parametrize("way", WAYS_OF_BFLOAT16)
+@pytest.mark.sample(2)
 def test_bfloat16_of_a_gpu_is_known_by_its_recipe(model: str, way: str) -> None:
     """The tables were computed on a GPU with PyTorch, as a module in bfloat16 and under autocast;
     verify and identify name the recipe.
@@ -187,7 +188,7 @@ def test_a_float32_table_rounded_to_bfloat16_is_told_from_an_exact_one_only_far_
 @pytest.mark.parametrize("rows", [8, 48, 700])
 @pytest.mark.parametrize("case", ["gpt-oss-20b", "llama-3.1-8b"])
 @pytest.mark.parametrize("runtime", ["llama.cpp", "transformers"])
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 def test_a_runtime_is_named_although_its_sines_are_off_by_a_last_bit(
     runtime: str, case: str, rows: int
 ) -> None:

@@ -63,6 +63,7 @@ class TestRotary:
 
     @both_layouts
     @given(ids=st.lists(st.integers(0, 500), min_size=1, max_size=12))
+    @pytest.mark.sample(1)
     def test_position_ids_choose_the_rows_of_a_rotation(self, interleaved, ids):
         """Up to 12 random positions, also as arrays of unsigned and signed integers."""
         x, layer = random_uniform(2, len(ids), 6), RotaryPosEmbedding(interleaved=interleaved)
@@ -130,6 +131,7 @@ class TestRotaryApply:
         assert_near(RotaryPosEmbedding().apply(q, k)[0], rotated(q, [0]))
 
     @both_layouts
+    @pytest.mark.sample(1)
     def test_gradients_of_apply_are_finite_differences(self, interleaved):
         """Of the loss Σ dq · q′ + Σ dk · k′, where q′ and k′ are rotated from position 7 on."""
         layer = RotaryPosEmbedding(interleaved=interleaved)

@@ -58,6 +58,7 @@ def exact_bits(
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.sample(6)
 def test_every_element_is_the_true_value_rounded_once(dtype, layout):
     """Arb computes every element exactly and rounds it once; offsets go up to the last positions
     that there are, 2^40.

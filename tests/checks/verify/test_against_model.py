@@ -103,7 +103,7 @@ def test_a_nameless_array_passes_in_any_layout(tmp_path, form) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 def test_another_first_position_is_named_in_any_layout(form) -> None:
     """Each case of FORMS is a table as one program keeps it, such as vLLM's [cos | sin]. Position 1
     is expected in the first row, and the table begins at 0.
@@ -542,7 +542,7 @@ ALIBI = {
 
 
 @pytest.mark.parametrize("case", ALIBI)
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 def test_alibi_passes_in_the_form_of_every_program(case) -> None:
     """Each case of ALIBI is the bias or the slopes as another program keeps them, such as slopes
     times key positions in one row («bloom»). Halving the last row, or everything, fails.
@@ -577,6 +577,7 @@ def test_float32_angles_far_from_position_0_pass_only_with_their_recipe() -> Non
 
 
 @pytest.mark.parametrize("function", ["cos", "sin"])
+@pytest.mark.sample(1)
 def test_a_table_of_fewer_channels_is_recognised_by_the_name_of_its_file(
     tmp_path, function
 ) -> None:

@@ -162,6 +162,7 @@ LINES += [pecli.Alibi(4, 6, form=form) for form in ("symmetric", "causal", "key"
 
 
 @pytest.mark.parametrize("scheme", LINES, ids=lambda scheme: str(scheme.single_array().shape))
+@pytest.mark.sample(4)
 def test_a_csv_file_passes_as_the_table_that_it_was_made_of(tmp_path, scheme) -> None:
     """Rows of tables with three axes follow each other in the lines; diff with the .npy file passes
     both ways.

@@ -63,6 +63,7 @@ def test_every_element_of_a_table_is_correctly_rounded(first, dtype, amplitude):
 
 @pytest.mark.parametrize("dtype", ALL_DTYPES)
 @pytest.mark.parametrize("width", [1, 5, 512, 513, 1100])
+@pytest.mark.sample(10)
 def test_pairs_are_the_single_parts_side_by_side(width, dtype):
     """Columns s0 c0 s1 c1 … hold the bytes of the tables s0 s1 … and c0 c1 …; a table of odd width
     lacks the last column. Tiles have 512 columns, hence 513.
@@ -98,7 +99,7 @@ def test_rows_do_not_depend_on_the_table_they_are_in(width, count, first, row, d
 @pytest.mark.parametrize("dtype", ALL_DTYPES)
 @pytest.mark.parametrize("part", ["cos", "sin", "cos,sin", "sin,cos"])
 @pytest.mark.parametrize("size", [1 << 15, 1 << 16])
-@pytest.mark.sample(8)
+@pytest.mark.sample(5)
 def test_a_table_across_several_leaps_has_the_rows_that_are_made_one_by_one(
     monkeypatch, size, part, dtype
 ):

@@ -306,6 +306,7 @@ def oracle_bits(values: list[Fraction], dtype: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", NARROW_DTYPES)
+@pytest.mark.sample(2)
 def test_rounding_to_a_narrow_dtype_is_to_nearest_even(dtype):
     """Values are ties of the dtype, floats beside them, subnormal and too large ones; Arb rounds
     the exact fractions. Without tiny numbers and NaN, bfloat16 is rounded by a shorter way, hence
@@ -339,6 +340,7 @@ def test_negative_zero_and_nan_stay_what_they_are(dtype):
 
 
 @pytest.mark.parametrize("dtype", NARROW_DTYPES)
+@pytest.mark.sample(2)
 def test_the_low_part_breaks_ties(dtype):
     """A DoubleDouble is hi + lo: if hi is a tie of the dtype, the sign of lo decides. Arb rounds
     the exact sum.
@@ -353,6 +355,7 @@ def test_the_low_part_breaks_ties(dtype):
 
 
 @pytest.mark.parametrize("dtype", FORMATS)
+@pytest.mark.sample(2)
 def test_fixed_point_numbers_are_rounded_to_nearest_even(dtype):
     """Numbers with 400 binary places at ties of the dtype, and one unit above and below them; Arb
     rounds the exact fractions.

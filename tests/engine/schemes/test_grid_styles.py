@@ -91,7 +91,7 @@ def test_a_style_makes_the_table_of_its_project(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*OLDER_COMMANDS, *COMMANDS])
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 def test_commands_make_and_verify_tables_of_other_projects(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -290,7 +290,7 @@ def test_scalings_apply_at_listed_positions() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 def test_a_wrong_theta_is_named(name: str) -> None:
     """The tables are of other libraries; the spec has 2.5 times their base (theta)."""
     right = scheme_of(name)
@@ -305,7 +305,7 @@ def test_a_wrong_theta_is_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 def test_rows_where_columns_should_be_are_named(name: str) -> None:
     """The rows of the other library's table are put in the order of the transposed grid: row (a, b)
     has the values of (b, a). Then channels that should follow rows follow columns, which verify
@@ -337,7 +337,7 @@ def test_rows_where_columns_should_be_are_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CONFIGS_OF_STYLES)
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 def test_the_configuration_of_a_class_has_its_style(name: str, tmp_path: Path) -> None:
     """The configuration is that of the class in diffusers that made the table: it passes, and with
     another base (--theta) it fails.

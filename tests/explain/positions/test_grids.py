@@ -31,7 +31,7 @@ STYLES_WITHOUT_A_GRID = ("t5", "deberta", "swin", "timesteps", "mrope")
 @pytest.mark.parametrize(
     "name", [name for name in INDEX if not name.startswith(STYLES_WITHOUT_A_GRID)]
 )
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 def test_tables_of_other_projects_are_recognised(name: str, tmp_path: Path) -> None:
     """The tables were made by transformers, diffusers and others (see the data's index.json); the
     command that identify prints must make them again within 1e-4.
@@ -233,7 +233,7 @@ def test_wrong_positions_along_the_axes_of_a_grid_are_named(
         ),
     ],
 )
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 def test_wrong_positions_of_a_few_rows_are_along_one_axis(
     places: list[int], base: float, words: str
 ) -> None:
@@ -332,7 +332,7 @@ def video_angles(grid: tuple[int, ...], axes: tuple[int, ...], base: float) -> n
     ],
 )
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 def test_other_numbers_of_channels_per_axis_are_named(
     grid: tuple[int, ...], expected: tuple[int, ...], found: tuple[int, ...], dtype: str
 ) -> None:
@@ -356,6 +356,7 @@ def test_other_numbers_of_channels_per_axis_are_named(
         ({"grid": (9, 7), "style": "eva"}, 256.0),
     ],
 )
+@pytest.mark.sample(2)
 def test_another_base_of_a_grid_is_not_called_another_style(
     options: dict[str, Any], base: float
 ) -> None:
