@@ -100,6 +100,7 @@ AUDIT_OF_GEMMA = ("audit", "rope", "--model", "gemma-3-1b", "--seq-len", 40, "--
 
 
 def test_an_audit_of_a_model_covers_each_layer_type(run_pecli) -> None:
+    """Gemma 3's full attention has base 10^6, its sliding attention 10^4."""
     layers = run_pecli(*AUDIT_OF_GEMMA, "--json").json["layers"]
     assert list(layers) == ["full_attention", "sliding_attention"]
     assert layers["full_attention"]["parameters"]["base"] == 1e6
@@ -107,6 +108,7 @@ def test_an_audit_of_a_model_covers_each_layer_type(run_pecli) -> None:
 
 
 def test_an_audit_of_a_model_is_drawn_with_each_layer_type(run_pecli) -> None:
+    """Gemma 3 has full and sliding attention; the last line names the file."""
     text = run_pecli(*AUDIT_OF_GEMMA, "-o", "two.svg").out
     assert "full_attention rope" in text
     assert "sliding_attention rope" in text
@@ -163,6 +165,7 @@ def test_a_table_of_a_runtime_is_verified_by_its_options(
 
 
 def test_a_manifest_may_name_a_runtime(run_pecli, table_of_llama_cpp: str) -> None:
+    """The file has llama.cpp's table of this config, which passes as that of llama.cpp."""
     lines = ["[[check]]", f'file = "{table_of_llama_cpp}"', 'config = "config.json"']
     Path("pecli.toml").write_text("\n".join([*lines, 'runtime = "llama.cpp"']))
     assert run_pecli("verify", "pecli.toml").exit_code == SUCCESS

@@ -110,6 +110,9 @@ def test_no_errors_are_drawn(run_pecli, words: tuple[str, ...]) -> None:
 
 
 def test_errors_of_two_formats_are_drawn_in_the_terminal_and_in_a_file(run_pecli) -> None:
+    """A CSV file holds both functions as one table, cos_sin; the bases differ, so that there are
+    errors to draw.
+    """
     pecli.save("base10000.csv", pecli.Rope(6, 8))
     pecli.save("base500.npz", pecli.Rope(6, 8, base=500.0))
     outcome = run_pecli("diff", "base10000.csv", "base500.npz", "--plot", "-o", "x.svg")

@@ -39,6 +39,7 @@ ROPE, SINUSOIDAL = ("rope", *SMALL_OPTIONS["rope"]), ("sinusoidal", *SMALL_OPTIO
 @pytest.mark.parametrize("suffix", ["npy", "npz", "safetensors"])
 @pytest.mark.parametrize("scheme", SMALL_OPTIONS)
 def test_a_table_of_every_format_passes_its_own_check(run_pecli, scheme: str, suffix: str) -> None:
+    """The command that wrote the file checks it, without any tolerance."""
     words = (scheme, *SMALL_OPTIONS[scheme])
     written = run_pecli(*words, "-o", f"t.{suffix}")
     checked = run_pecli(*words, "--verify", f"t.{suffix}", "--json")
@@ -60,6 +61,7 @@ def test_a_npy_file_holds_one_array(run_pecli, scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", SMALL_OPTIONS)
 def test_json_has_the_scheme_and_the_shapes_of_its_tensors(run_pecli, scheme: str) -> None:
+    """SHAPES_OF_TENSORS follows from the sizes in SMALL_OPTIONS."""
     described = run_pecli(scheme, *SMALL_OPTIONS[scheme], "--json").json
     shapes = {name: tensor["shape"] for name, tensor in described["tensors"].items()}
 
@@ -102,6 +104,9 @@ def save_with_one_element_1_ulp_off(run_pecli, scheme: str) -> tuple[int, ...]:
 
 @pytest.mark.parametrize("scheme", SMALL_OPTIONS)
 def test_verify_refuses_one_wrong_element(run_pecli, scheme: str) -> None:
+    """One element was moved to the next float32 below or above; the expected value is one step
+    towards −9 from it.
+    """
     index = save_with_one_element_1_ulp_off(run_pecli, scheme)
     outcome = run_pecli(scheme, *SMALL_OPTIONS[scheme], "--verify", "t.npy", "--json")
     assert outcome.exit_code == CHECK_FAILED
@@ -223,6 +228,7 @@ def test_positions_may_stand_one_per_line(run_pecli, suffix: str) -> None:
 
 @pytest.mark.parametrize("suffix", ["txt", "csv"])
 def test_positions_of_queries_may_stand_one_per_line(run_pecli, suffix: str) -> None:
+    """The Python function, which has the positions as a list, gives the expected rotation."""
     Path(f"positions.{suffix}").write_text("0\n5\n7\n")
     x = np.ones((3, 4))
     np.save("x.npy", x)

@@ -506,6 +506,9 @@ def test_elements_next_to_a_limit_are_decided_by_exact_numbers(
 
 
 def test_the_json_of_a_comparison_has_every_field() -> None:
+    """A tensor of two elements without any error: counts and errors are 0, and there is no worst
+    element.
+    """
     assert Comparison("t", (1, 2), 2).as_json() == {
         "name": "t",
         "shape": [1, 2],

@@ -245,6 +245,9 @@ def test_without_affinity_the_cores_count_up_to_four(
 def test_every_item_is_worked_on_once_and_taken_in_order(
     monkeypatch: pytest.MonkeyPatch, threads: str, count: int
 ) -> None:
+    """With several threads, items may be finished in another order, and are taken from the iterator
+    in order.
+    """
     monkeypatch.setenv("PECLI_THREADS", threads)
     taken: list[int] = []
     done: list[int] = []

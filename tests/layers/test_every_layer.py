@@ -131,6 +131,7 @@ class TestEveryLayer:
 
     @every_layer
     def test_layers_take_empty_batches_and_empty_sequences(self, make, shape):
+        """No sequences, no positions, or both: output and gradient have the shape of the input."""
         empty = (3, 2, 0, 0) if len(shape) == 4 else (2, 0, 4)
         for at in (empty, empty[1:], (0, *shape[1:])):
             layer = make()

@@ -13,6 +13,7 @@ RECIPES = ("float32", "bfloat16-positions", "bfloat16-table")
 
 
 def test_one_scheme_is_the_title_and_recipes_are_named() -> None:
+    """One unnamed scheme of 1,024 positions with the tolerance 0.001; each recipe names its curve."""
     made = audits_figure({"": audit(pecli.Rope(1024, 64), RECIPES, 0.001)})
     shown = set(assert_readable(made))
 
@@ -32,6 +33,7 @@ def test_one_scheme_is_the_title_and_recipes_are_named() -> None:
 
 
 def test_layers_are_below_each_other() -> None:
+    """Two layer types with bases 10^6 and 10^4; the titles have the parameters that differ."""
     parts = {"full": pecli.Rope(512, 32, base=1e6), "sliding": pecli.Rope(512, 32)}
     made = audits_figure({name: audit(part, RECIPES[1:], 0.5) for name, part in parts.items()})
     shown = assert_readable(made)

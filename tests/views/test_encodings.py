@@ -39,6 +39,9 @@ def test_printed_commands_make_tables_of_the_configs_sizes(
 
 
 def test_rotary_layers_are_read_from_the_same_file(run_pecli, tmp_path) -> None:
+    """The printed command has the words that named the model, and as many rows as its context, but
+    at most 4,096: Phi-2 has 2,048 positions.
+    """
     path = tmp_path / "my model.json"
     path.write_text(
         json.dumps({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4})

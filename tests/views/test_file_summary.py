@@ -9,6 +9,8 @@ from pecli.views.file_summary import FileSummary, TensorSummary
 
 @pytest.mark.parametrize("rows", ["3", "-1", "0:8", "-4:", ":2", ":", "5:2", "9:"])
 def test_elements_are_cut_as_numpy_cuts(rows: str) -> None:
+    """`cut` makes a slice of the text; a single number k is the slice k:k+1."""
+
     def cut(text: str) -> slice:
         parts = [int(part) if part else None for part in text.split(":")]
         return slice(*parts) if len(parts) > 1 else slice(parts[0], (parts[0] or 0) + 1 or None)
@@ -50,6 +52,7 @@ def test_metadata_is_flat_and_without_what_is_not_set(capsys) -> None:
     ids=["bool", "integer", "float"],
 )
 def test_numbers_of_every_dtype(array: np.ndarray, shown: str, capsys) -> None:
+    """The last line of the output is row 0 with its only number."""
     tensor = TensorSummary("a", str(array.dtype), [1], array.nbytes)
     tensor.numbers = file_summary.numbers(array, ":", ":")
     file_summary.show(FileSummary("x", "npy", 1, [tensor], {}))

@@ -94,6 +94,7 @@ def test_a_figure_shows_itself() -> None:
 
 
 def test_a_failure_shows_the_picture_of_its_errors_and_a_pass_shows_none() -> None:
+    """200 pixels per inch; the picture has the tensor as expected, as found, and the difference."""
     assert result("pass")._repr_png_() is None
 
     failure = result("verification")
@@ -174,6 +175,9 @@ def test_a_notebook_shows_html_or_a_picture_of_each_result() -> None:
     ],
 )
 def test_plot_makes_a_figure(what: list[Any], kind: str | None) -> None:
+    """Schemes, names, configurations, arrays, dictionaries and lists may be drawn; size and title
+    are those of the call, the paper is white.
+    """
     made = pecli.plot(*what, kind=kind, size=(6, 4), title="of mine")
     assert made.get_size_inches().tolist() == [6.0, 4.0]
     assert made.texts[0].get_text() == "of mine"

@@ -375,6 +375,9 @@ def report_on(run_pecli, pictures: list[Picture]):
     ids=["its own spec", "equal files", "different files", "not identified", "changed bit"],
 )
 def test_the_exit_code_is_the_answer_of_the_checks(report_on, files: str, code: int) -> None:
+    """right.safetensors and same.npz hold the same tables, other_base.npz those of another base,
+    noise.npy no table; a bit of changed.safetensors differs from its spec.
+    """
     outcome = report_on(files)
     assert outcome.exit_code == code
     assert outcome.err == ""
@@ -414,6 +417,7 @@ def test_names_from_files_are_text_and_huge_numbers_are_drawn_without_a_warning(
 
 
 def test_two_models_are_compared_in_a_table(pictures: list[Picture]) -> None:
+    """A plain Llama has neither scaling nor factor; LLAMA3_CONFIG has llama3 with factor 8."""
     page = report(PLAIN, LLAMA3_CONFIG)
     comparison = page[page.index("Comparison</h2>") : page.index('id="part2"')]
     rows = re.findall(r"<tr><td>(.*?)</td><td>(.*?)</td><td>(.*?)</td></tr>", comparison)

@@ -37,6 +37,7 @@ def sentences_about(*names: str, finding: Finding = ConverterMistake.ALL_ZEROS) 
     ("numbers", "text"), [((), ""), ((3,), "3"), ((8, 0, 1, 2, 5, 7), "0–2, 5, 7–8")]
 )
 def test_numbers_are_written_as_ranges(numbers: tuple[int, ...], text: str) -> None:
+    """Numbers may come in any order; two in a row are a range."""
     assert number_ranges(numbers) == text
 
 
@@ -52,6 +53,7 @@ def test_numbers_are_written_as_ranges(numbers: tuple[int, ...], text: str) -> N
 def test_names_of_tensors_are_shortened_and_parted_from_their_layer(
     name: str, layer: str, short: str
 ) -> None:
+    """The names are those of llama.cpp's .gguf files: layer k is blk.k."""
     parsed = TensorName.parse(name)
     assert parsed.layer == layer
     assert parsed.short == short
@@ -93,11 +95,13 @@ def test_a_line_has_the_largest_error_of_its_tensors() -> None:
 def test_experts_of_a_stacked_tensor_are_listed_by_number(
     experts: tuple[int, ...], text: str
 ) -> None:
+    """The number after _exps is that of the expert."""
     names = [f"blk.0.ffn_up_exps.{expert}.weight" for expert in experts]
     assert sentences_about(*names) == [f"B: ffn_up_exps {text} of layer 0 is all zeros"]
 
 
 def test_three_tensors_are_listed_with_commas() -> None:
+    """UnmatchedTensor("A") stands for tensors that are missing in A."""
     names = [f"blk.0.{part}.weight" for part in "abc"]
     lines = sentences_about(*names, finding=UnmatchedTensor("A"))
 

@@ -328,6 +328,7 @@ def test_zeros_in_place_of_a_mask_are_named() -> None:
 
 
 def test_frequencies_that_were_printed_with_six_decimals_are_named() -> None:
+    """10000^(−i/32), rounded by NumPy to six decimals."""
     frequencies = np.round(inverse_frequencies(10000.0, 32), 6)
     (first, *_) = pecli.verify({"inv_freq": frequencies}, pecli.Rope(64, 32)).explanations
 

@@ -61,6 +61,7 @@ LOGARITHM_ARGUMENTS = (
 @pytest.mark.parametrize("places", BITS)
 @pytest.mark.parametrize("value", LOGARITHM_ARGUMENTS)
 def test_logarithms_are_off_by_at_most_three_units_of_the_last_place(value, places):
+    """The true logarithm is Arb's ball."""
     assert units_off(numerics.log(Fraction(value), places), arb(value).log(), places) <= UNITS
 
 

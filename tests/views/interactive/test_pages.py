@@ -56,6 +56,7 @@ def unpacked(array: dict[str, str]) -> NDArray[np.float32]:
 
 
 def test_a_heatmap_holds_the_table(run_pecli: Callable[..., Outcome], tmp_path: Path) -> None:
+    """The page holds numbers as base64; unpacked, they are the table of the Python function."""
     run_pecli("plot", "sinusoidal", "--seq-len", "20", "--dim", "8", "-o", tmp_path / "x.html")
     (panel,) = page_data(tmp_path / "x.html")["panels"]
     expected = pecli.Sinusoidal(20, 8).tables()["pe"]
@@ -118,6 +119,7 @@ def drawn_by(run_pecli: Callable[..., Outcome], folder: Path, *options: str) -> 
 def test_a_circle_has_the_angle_of_each_position_in_degrees(
     run_pecli: Callable[..., Outcome], tmp_path: Path
 ) -> None:
+    """A rotary table of four channels has two pairs, the first of frequency 1."""
     options = "rope --seq-len 4 --dim 4 --kind circle"
     panels = drawn_by(run_pecli, tmp_path, *options.split())["panels"]
     first_pair = panels[0]["data"][0]
@@ -132,6 +134,7 @@ def test_a_circle_has_the_angle_of_each_position_in_degrees(
 def test_the_area_of_a_spread_lies_between_two_lines_without_colour(
     run_pecli: Callable[..., Outcome], tmp_path: Path
 ) -> None:
+    """Plotly's «tonexty» fills the area between a line and the one before it."""
     options = "rope --seq-len 9000 --dim 8 --kind decay"
     low, high, median = drawn_by(run_pecli, tmp_path, *options.split())["panels"][0]["data"][:3]
 

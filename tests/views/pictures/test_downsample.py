@@ -49,6 +49,7 @@ def test_nan_and_infinities_survive_averaging(monkeypatch) -> None:
 
 
 def test_an_array_has_the_same_means_as_a_table_that_is_read_in_blocks(monkeypatch) -> None:
+    """NaN and infinities are among the numbers; blocks have 1,000 bytes."""
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1000)
     array = array_with_nan_and_infinities()
     means = reduced(table_of("x", array), rows=4, columns=6)
@@ -136,6 +137,7 @@ def test_a_short_curve_keeps_its_gap() -> None:
 
 @pytest.mark.parametrize("shape", [(6, 70000), (40, 40000), (9, 3)])
 def test_means_are_of_equal_shares_of_rows_whatever_the_width(shape: tuple[int, int]) -> None:
+    """The expected means are taken by NumPy, over rows k · n / count to (k + 1) · n / count."""
     values = np.random.default_rng(0).normal(size=shape)
     count = shape[0] // 2
     edges = np.arange(count + 1) * shape[0] // count
@@ -151,6 +153,9 @@ def test_means_of_very_many_rows_are_of_some_of_them() -> None:
 
 
 def test_of_very_many_rows_only_some_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row k holds k. The means of the halves of 100,000 rows are near 25,000 and 75,000, although
+    at most 400 elements of 4 columns may be read, twice.
+    """
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1000)
     monkeypatch.setattr("pecli.views.pictures.downsample.MAX_ELEMENTS", 400)
     rows_read = []

@@ -223,6 +223,9 @@ def error_map_of(name: str, table: np.ndarray) -> ErrorMap:
 def test_columns_of_cosines_are_channels_if_every_frequency_is_there_twice(
     row: list[float], columns: str
 ) -> None:
+    """Each number stands for a frequency: a, b, a, b are halves and a, a, b, b neighbours;
+    otherwise a column is a pair.
+    """
     errors = error_map_of("cos", np.tile(row, (9, 1)))
     assert errors.rows == "position"
     assert errors.columns == columns
@@ -244,6 +247,7 @@ def test_columns_of_cosines_are_channels_if_every_frequency_is_there_twice(
 def test_axes_are_named_by_the_tensor_and_its_shape(
     name: str, shape: tuple[int, ...], axes: tuple[str, str]
 ) -> None:
+    """Square matrices of several heads are query by key; a bias of two axes has no heads."""
     errors = error_map_of(name, np.ones(shape))
     rows, columns = axes
 
@@ -260,6 +264,7 @@ def test_axes_are_named_by_the_tensor_and_its_shape(
     ],
 )
 def test_a_terminal_states_how_many_rows_a_line_stands_for(rows: int, name: str) -> None:
+    """The tables have 6 rows: three or four lines show the larger error of two rows each."""
     comparison = pecli.diff(np.zeros((6, 2)), np.ones((6, 2))).tensors[0]
     picture = error_picture(comparison, rows, 2)
 
@@ -269,6 +274,7 @@ def test_a_terminal_states_how_many_rows_a_line_stands_for(rows: int, name: str)
 
 
 def test_matrices_and_copies_are_counted() -> None:
+    """An array of two matrices, and three copies of the cosines of Llama 2, all 1 % too large."""
     two_matrices = np.array([[[1.0]], [[5.0]]])
     assert error_map_of("x", two_matrices).layers == 2
 
@@ -278,6 +284,7 @@ def test_matrices_and_copies_are_counted() -> None:
 
 
 def test_the_label_of_the_colour_bar_fits_beside_one_table() -> None:
+    """Three copies and a NaN give the longest label; its lines have at most 46 characters."""
     cos = 1.01 * pecli.Rope(64, 128, layout="halves").tables()["cos"]
     cos[5, 3] = np.nan
     tables = {"cos": np.stack([cos] * 3)}

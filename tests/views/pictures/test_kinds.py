@@ -45,6 +45,7 @@ def test_files_without_a_spec_have_their_kinds(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["heatmap", "curves", "wavelengths", "similarity", "decay"])
 def test_two_are_compared_under_names_that_tell_them_apart(kind: str) -> None:
+    """Two tables of bases 10000 and 500: titles or labels have the parameter that differs."""
     picture = drawn_picture(kind, pecli.Rope(64, 16), pecli.Rope(64, 16, base=500.0))
     words = [panel.title for panel in picture.panels]
     words += [
@@ -221,6 +222,9 @@ def test_heatmaps_of_biases_take_heads_as_channels() -> None:
 
 
 def test_curves_of_several_tables_have_dashes_of_their_own() -> None:
+    """Two tables a and b, of which channels 2 and 3 are drawn: the first with lines, the second
+    dashed.
+    """
     first, second = (PlotSource(name, (table_of("x", np.eye(9)),)) for name in "ab")
     (chart,) = kinds.picture("curves", [first, second], PlotRequest(channels=(2, 3))).panels
 
@@ -241,6 +245,9 @@ def mean_cosines_by_distance(distances: np.ndarray) -> np.ndarray:
 def test_similarity_of_waves_depends_on_the_distance_alone(
     scheme_class: type[pecli.Scheme],
 ) -> None:
+    """The cosine of two rows is the mean over frequencies of cos(distance · frequency), which NumPy
+    computes.
+    """
     expected = mean_cosines_by_distance(np.arange(100))
     heat, chart = drawn_picture("similarity", scheme_class(100, 32, dtype="float64")).panels
 
@@ -280,6 +287,9 @@ def test_the_mean_similarity_by_distance_is_that_of_the_diagonals() -> None:
     "scheme", [pecli.Sinusoidal(1_000_000, 64), pecli.LearnedInit(5000, 16, init="uniform")]
 )
 def test_a_long_table_is_sampled_and_every_row_is_like_itself(scheme: pecli.Scheme) -> None:
+    """At most 512 rows are compared, at equal steps. The cosine of rows 3 and 200 of them is
+    computed by NumPy.
+    """
     heat, chart = drawn_picture("similarity", scheme, request=PlotRequest(1000)).panels
     table = scheme.tensors()[0]
     step = -(-table.rows // 512)

@@ -81,6 +81,7 @@ def test_pairs_of_positions_are_not_called_all_if_every_second_is_drawn() -> Non
 
 
 def test_matrices_of_four_axes_are_named_by_both_indices() -> None:
+    """2 × 3 matrices of 4 × 5."""
     array = np.arange(2 * 3 * 4 * 5.0).reshape(2, 3, 4, 5)
     (subject,) = of_file("x", opened({"x": array})[1])
     panels = kinds.picture("heatmap", [subject], PlotRequest()).heatmaps
@@ -143,6 +144,7 @@ def test_a_figure_fills_the_range_around_a_curve() -> None:
 
 
 def test_a_terminal_fills_the_range_around_a_curve() -> None:
+    """The curve is 0.5, its range 0 to 1, which is all of the axis."""
     x = np.array([0.0, 1.0, 2.0])
     spread = Spread(np.zeros(3), np.ones(3))
     chart = Chart("", [Curve("", x, np.full(3, 0.5), spread=spread)])

@@ -177,6 +177,9 @@ def test_of_longrope_both_kinds_of_factors_are_drawn() -> None:
 
 
 def test_contexts_of_many_models_are_dots_on_their_curves() -> None:
+    """Llama 3.1 was trained on 8,192 positions and serves 131,072; sliding layers of Gemma 3 see
+    512. A dot lies on the line between the neighbouring points of its curve.
+    """
     chart = of_models("llama-3.1-8b", "gpt-oss-20b", "qwen3-8b", "gemma-3-1b").panels[0]
     labels = [curve.label for curve in chart.curves]
 
@@ -218,6 +221,9 @@ def test_curves_are_marked_and_stretched_only_where_they_reach() -> None:
 
 
 def test_pairs_are_kept_blended_or_stretched_by_the_largest_factor() -> None:
+    """The numbers are the divisors of the frequencies: 1 keeps a pair, the largest stretches it,
+    others lie between.
+    """
     assert pair_ranges(np.array([1.0, 2.0, 4.0])) == [
         PairRange(Treatment.KEPT, 0, 0, 4.0),
         PairRange(Treatment.BLENDED, 1, 1, 4.0),
@@ -245,6 +251,9 @@ def test_ranges_that_alternate_or_share_no_factor_are_not_shaded(stretch: list[f
 def test_dynamic_scaling_is_drawn_within_and_beyond_its_context_unless_a_length_is_set(
     length: int | None, context: int | None, words: list[str]
 ) -> None:
+    """The original length is 32, so up to 32 the frequencies are unscaled; those beyond depend on
+    the length.
+    """
     rope = pecli.Rope(
         4, 8, scaling="dynamic", factor=2.0, max_position_embeddings=32, length=length
     )
@@ -265,6 +274,7 @@ def test_dynamic_scaling_is_drawn_within_and_beyond_its_context_unless_a_length_
 def test_the_label_of_one_of_several_curves_states_its_contexts(
     context: int | None, window: int | None, label: str
 ) -> None:
+    """A context or a window that the model does not have is left out."""
     (subject,) = of_scheme(pecli.Rope(64, 8), "x", context, window)
     chart = kinds.picture("wavelengths", [subject, subject], PlotRequest()).panels[0]
 
@@ -298,6 +308,9 @@ YARN = pecli.Rope(
 def test_the_contexts_of_a_scheme_follow_from_its_model_or_its_scaling(
     rope: pecli.Rope, model_context: int | None, contexts: list[tuple[float, str]]
 ) -> None:
+    """DYNAMIC has an original length of 32 and factor 2, YARN a length of 64 and factor 2; without
+    either, the length is offset + rows.
+    """
     lengths = [(each.length, each.label) for each in scheme_contexts(rope, model_context)]
     assert lengths == contexts
 
