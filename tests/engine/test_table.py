@@ -192,6 +192,7 @@ class CountedTable:
 
 @pytest.mark.parametrize("rows", [[], [3], [0, 1, 2, 7, 8, 3, 3, 4], [9, 8, 7]])
 def test_picked_rows_come_in_the_order_of_their_indices(rows: list[int]) -> None:
+    """NumPy's indexing gives the expected rows; one may be picked twice."""
     counted = CountedTable()
     picked = counted.table.pick(np.array(rows, np.intp))
 

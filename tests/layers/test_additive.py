@@ -246,6 +246,7 @@ class TestAlibi:
         assert_near(AlibiBias(3)(scores), scores.astype(float) + self.bias)
 
     def test_the_gradient_of_added_biases_is_passed_through(self):
+        """The derivative of x + bias is 1; the caller gets an array of its own."""
         layer, grad = AlibiBias(2), random_uniform(3, 2, 4, 4, dtype=np.float32)
         found = layer.backward(grad)
 
@@ -253,6 +254,7 @@ class TestAlibi:
         assert not np.shares_memory(found, grad)
 
     def test_the_alibi_layer_leaves_masked_scores_at_minus_infinity(self):
+        """A bias is added to −∞, which stays −∞."""
         seen = np.tri(5, dtype=bool)
         out = AlibiBias(3)(np.where(seen, np.zeros((3, 5, 5)), -np.inf))
 

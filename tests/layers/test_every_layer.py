@@ -194,6 +194,7 @@ def test_inputs_and_gradients_that_are_not_floats_are_refused(make, shape, dtype
 
 @every_layer
 def test_lists_whose_rows_differ_in_length_are_refused(make, shape):
+    """The first row has two numbers, the second one."""
     with pytest.raises(ParameterError, match="different lengths"):
         make()([[1.0, 2.0], [3.0]])
 

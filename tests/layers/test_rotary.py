@@ -329,6 +329,7 @@ class TestRotaryCache:
 
 
 def test_a_repr_of_a_layer_has_the_scheme_that_it_was_made_from() -> None:
+    """Both lines are Python code that makes the object again."""
     rope = pecli.Rope(8, 64, scaling="linear", factor=2.0)
     assert (
         repr(pecli.RotaryPosEmbedding(rope=rope))

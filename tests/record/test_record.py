@@ -639,6 +639,7 @@ def test_positions_up_to_2_to_the_40_are_read() -> None:
 
 
 def test_stated_position_ids_are_recorded() -> None:
+    """Two sequences of twelve tokens, whose ids are in no order."""
     ids = [[7, 3, 9] * 4] * 2
     run = record_call(llama_model(), token_ids(), position_ids=tensor(ids))
     assert run.tensors()["calls.0.positions"].tolist() == ids

@@ -38,6 +38,7 @@ def precise():
 
 @pytest.mark.parametrize("places", BITS)
 def test_pi_is_off_by_at_most_one_unit_of_the_last_place(places):
+    """The true π is Arb's ball."""
     assert units_off(numerics.pi(places), arb.pi(), places) <= 1
 
 
@@ -272,6 +273,7 @@ def test_a_fixed_point_number_becomes_two_floats_of_105_bits(numerator):
 
 
 def test_negation_of_two_floats_is_exact():
+    """`exact` turns each pair of floats into the fraction that is their sum."""
     values = some(6, 4)
     assert exact(-values) == [-x for x in exact(values)]
 
@@ -334,6 +336,7 @@ def test_infinities_stay_infinite(dtype, beside):
 
 @pytest.mark.parametrize("dtype", FORMATS)
 def test_negative_zero_and_nan_stay_what_they_are(dtype):
+    """−0 equals 0 and has the sign bit."""
     zero, nan = round_to(np.array([-0.0, np.nan]), dtype).astype(np.float64)
     assert zero == 0
     assert np.signbit(zero)

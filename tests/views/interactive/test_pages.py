@@ -74,6 +74,7 @@ def test_a_page_needs_no_network(run_pecli: Callable[..., Outcome], tmp_path: Pa
 def test_a_page_holds_the_script_that_draws_it(
     run_pecli: Callable[..., Outcome], tmp_path: Path
 ) -> None:
+    """The file is the one in the installed package plotly."""
     run_pecli("plot", "llama-3.1-8b", "--kind", "wavelengths", "-o", tmp_path / "x.html")
     script = files("plotly") / "package_data" / "plotly.min.js"
 
@@ -81,6 +82,7 @@ def test_a_page_holds_the_script_that_draws_it(
 
 
 def test_a_label_cannot_end_the_script(run_pecli: Callable[..., Outcome], tmp_path: Path) -> None:
+    """The page keeps its data in a script; the label must come out of it unchanged."""
     label = "</script><b>"
     run_pecli("plot", "rope", "--kind", "decay", "--label", label, "-o", tmp_path / "x.html")
 
@@ -147,6 +149,7 @@ def test_the_area_of_a_spread_lies_between_two_lines_without_colour(
 def test_contexts_of_models_are_dots_on_their_curves(
     run_pecli: Callable[..., Outcome], tmp_path: Path
 ) -> None:
+    """Llama 3.1 was trained on 8,192 positions and serves 131,072; Llama 2 has 4,096."""
     options = "llama-3.1-8b llama-2-7b --kind wavelengths"
     traces = drawn_by(run_pecli, tmp_path, *options.split())["panels"][0]["data"]
     dots = [trace["y"] for trace in traces if trace["mode"] == "markers"]
@@ -158,6 +161,7 @@ def test_contexts_of_models_are_dots_on_their_curves(
 def test_a_slider_starts_at_the_factor_of_the_table(
     run_pecli: Callable[..., Outcome], tmp_path: Path, method: str
 ) -> None:
+    """The settings in the page are those that the slider has when it is opened."""
     options = f"rope --kind wavelengths --scaling {method} --factor 8"
     (settings,) = drawn_by(run_pecli, tmp_path, *options.split())["sliders"]
 
@@ -171,6 +175,7 @@ def test_a_slider_starts_at_the_factor_of_the_table(
 def test_tables_without_two_frequencies_have_no_sliders(
     run_pecli: Callable[..., Outcome], tmp_path: Path, options: str, count: int
 ) -> None:
+    """Two channels have one frequency; with base 1 all are equal."""
     data = drawn_by(run_pecli, tmp_path, "rope", "--kind", "curves", *options.split())
     assert len(data["sliders"]) == count
 
@@ -311,6 +316,7 @@ def test_drawn_scores_are_the_engines(drawn: dict[str, Any], move: str) -> None:
 
 
 def test_every_slider_moves(drawn: dict[str, Any]) -> None:
+    """`drawn` has the curves of the page in a browser, as opened and after moving each slider."""
     opened = drawn["as-opened"]
     for move in ("theta", "factor", "original-length"):
         assert drawn[move]["wavelengths"] != opened["wavelengths"]
@@ -318,6 +324,7 @@ def test_every_slider_moves(drawn: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("plot", ["panel", "sliders"])
 def test_hovering_shows_the_pair_and_its_wavelength(drawn: dict[str, Any], plot: str) -> None:
+    """`drawn` is what a browser draws of the page; a wavelength is 2π / frequency."""
     frequency = rope_of(drawn["as-opened"]).angular_frequencies()[HOVERED_PAIR]
     shown = drawn["hovers"][plot]
     label = f"pair {HOVERED_PAIR}"

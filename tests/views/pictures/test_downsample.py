@@ -68,6 +68,7 @@ def test_each_row_is_the_mean_of_its_share(length: int, count: int) -> None:
 
 
 def test_means_of_one_number_are_that_number_to_the_last_bit() -> None:
+    """Nine lines of pixels stand for 64 rows, so that some lines hold more rows than others."""
     means = fitted_to(np.full((64, 64), 0.25), rows=9, columns=64)
     assert set(means.ravel().tolist()) == {0.25}
 
@@ -90,6 +91,7 @@ def test_a_diagonal_that_is_sampled_stays_one() -> None:
 
 @pytest.mark.parametrize("reduction", [Reduction.MEAN, Reduction.MAX, Reduction.SAMPLE])
 def test_an_array_that_fits_stays_as_it_is(reduction: Reduction) -> None:
+    """There is room for 5 × 3 elements; the array has 2 × 3."""
     values = np.array([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
     np.testing.assert_array_equal(fitted_to(values, 5, 3, reduction), values)
 
@@ -109,6 +111,7 @@ def test_a_long_curve_that_rises_is_drawn_rising(sign: float) -> None:
 
 @pytest.mark.parametrize("spike", [1.0, -1.0])
 def test_a_long_curve_keeps_its_spikes(spike: float) -> None:
+    """One of 4,096 points is not 0, and 500 pieces are drawn."""
     y = np.zeros(4096)
     y[1234] = spike
     _, drawn_y = envelope(np.arange(4096.0), y, 500)
@@ -117,20 +120,24 @@ def test_a_long_curve_keeps_its_spikes(spike: float) -> None:
 
 @pytest.mark.parametrize(("count", "room", "step"), [(0, 5, 1), (5, 0, 5), (6, 3, 2), (7, 3, 3)])
 def test_a_stride_leaves_no_more_than_there_is_room_for(count: int, room: int, step: int) -> None:
+    """`room` of `count` columns can be drawn if every `step`-th is taken."""
     assert stride(count, room) == step
 
 
 def test_the_larger_magnitude_wins_and_of_equal_ones_the_positive() -> None:
+    """Each pair of rows becomes one: of 1 and −1 the positive one, of −3 and 2 the larger."""
     values = np.array([[1.0], [-1.0], [-3.0], [2.0]])
     assert fitted_to(values, 2, 1, Reduction.MAX).tolist() == [[1.0], [-3.0]]
 
 
 def test_a_piece_of_a_curve_is_its_lowest_and_its_highest_point() -> None:
+    """Six points become one piece."""
     _, y = envelope(np.arange(6.0), np.array([0.0, 1, 0, 0, 1, 0]), 1)
     assert y.tolist() == [0.0, 1.0]
 
 
 def test_a_short_curve_keeps_its_gap() -> None:
+    """NaN is a gap; four points are twice two pieces, so that all are kept."""
     y = np.array([np.nan, 1, 2, 3])
     np.testing.assert_array_equal(envelope(np.arange(4.0), y, 2)[1], y)
 
@@ -148,6 +155,7 @@ def test_means_are_of_equal_shares_of_rows_whatever_the_width(shape: tuple[int, 
 
 
 def test_means_of_very_many_rows_are_of_some_of_them() -> None:
+    """All elements are 0.25, so are the means of any of them."""
     table = table_of("t", np.full((1 << 16, 64), 0.25))
     assert reduced(table, 2, 4).tolist() == [[0.25] * 4] * 2
 

@@ -71,6 +71,7 @@ def test_cells_are_the_worst_elements(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize(("shape", "layers"), [((6, 4), 1), ((3, 17, 23), 3)], ids=str)
 def test_a_map_counts_the_matrices_that_it_stands_for(shape: tuple[int, ...], layers: int) -> None:
+    """The first axis of three counts matrices."""
     a = RNG.standard_normal(shape)
     assert the_error_map(a, a + 1.0).layers == layers
 
@@ -121,6 +122,7 @@ def test_frequencies_are_judged_relatively() -> None:
 
 
 def test_cosines_are_judged_by_the_tolerance_that_was_given() -> None:
+    """The tables have bases 10000 and 9000; absolute errors are drawn, by position and pair."""
     errors = maps_by_tensor(ROPE_OF_BASE_10000, ROPE_OF_BASE_9000, atol=1e-3)["cos"]
     assert not errors.is_relative
     assert errors.tolerance == 1e-3
@@ -191,6 +193,7 @@ def test_the_expected_side_is_the_first_file_whichever_was_divided(packed_is_fir
 
 
 def test_nan_and_infinity_are_infinitely_far_off() -> None:
+    """B has NaN at (1, 2) and infinity at (3, 3); A is finite."""
     a = np.ones((4, 4))
     b = a.copy()
     b[1, 2] = np.nan

@@ -130,6 +130,7 @@ def test_long_titles_lose_their_middle() -> None:
 
 
 def test_a_title_of_two_lines_stays_one_of_two_lines() -> None:
+    """`assert_readable` returns the texts of a figure."""
     panel = HeatmapPanel("x", np.zeros((4, 4)), limits=(0.0, 1.0))
     assert "two\nlines" in assert_readable(render(Picture("two\nlines", [panel])))
 
@@ -158,6 +159,7 @@ def chart_of_wavelengths() -> Figure:
 
 
 def test_levels_and_bands_are_named_close_ones_too(chart_of_wavelengths: Figure) -> None:
+    """8,192 and 10,240 lie close to each other on a logarithmic axis."""
     names = {"trained on 8,192", "extended to 10,240", "kept", "rope"}
     assert names <= set(assert_readable(chart_of_wavelengths))
 
@@ -172,6 +174,7 @@ def test_levels_and_marks_are_at_their_heights(chart_of_wavelengths: Figure) -> 
 
 
 def test_a_band_reaches_half_a_pair_beyond_its_ends(chart_of_wavelengths: Figure) -> None:
+    """The pairs 0 to 20 are kept: 21 of them."""
     (axes,) = chart_of_wavelengths.axes
     assert axes.patches[0].get_x() == -0.5
     assert axes.patches[0].get_width() == 21.0
@@ -559,12 +562,16 @@ def test_text_stays_text_and_charts_of_the_same_points_have_the_same_ends(tmp_pa
 
 
 def test_a_spiral_leaves_a_hole_in_the_middle() -> None:
+    """Nine positions are the radius 0 to 9; a third of it is left free inside."""
     axes = render(drawn_picture("circle", pecli.Rope(9, 4))).axes[0]
     assert axes.get_rorigin() == -3.0
     assert axes.get_ylim() == (0.0, 9.0)
 
 
 def test_the_label_of_a_colour_bar_explains_blank_and_grey_cells() -> None:
+    """A causal bias is −∞ for later keys (grey) and 0 for the key itself, which has no logarithm
+    (blank).
+    """
     bar = render(drawn_picture("heatmap", pecli.Alibi(1, 4, form="causal"))).axes[-1]
     assert bar.get_ylabel() == "|bias|, logarithmic, none: blank, grey: not finite"
 
@@ -628,6 +635,7 @@ def test_a_chart_that_continues_another_has_its_axis() -> None:
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_names_of_curves_can_be_read(dark: bool) -> None:
+    """4.5 is the contrast that WCAG 2 requires of text."""
     paper = palettes.from_hex(theme(dark=dark).paper)
     colours = [*theme(dark=dark).curves, *(palettes.step(k, 8, dark=dark) for k in range(8))]
 

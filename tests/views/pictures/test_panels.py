@@ -72,6 +72,7 @@ def test_cells_are_squares_on_images_and_if_both_axes_are_alike(
 def test_panels_share_their_rows_if_these_have_the_same_numbers(
     neighbour: HeatmapPanel, has_same_rows: bool
 ) -> None:
+    """The other panel has rows 0 and 1, each a mean of its elements."""
     assert HeatmapPanel("", np.zeros((2, 3))).has_rows_of(neighbour) is has_same_rows
 
 
