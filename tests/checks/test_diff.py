@@ -485,7 +485,8 @@ def test_nan_in_cosines_and_sines_is_not_taken_for_a_swap() -> None:
 def test_complex_numbers_are_not_equal_to_quantised_cosines() -> None:
     """cos + i·sin against 127 · cos in int8; in complex64 they pass."""
     cos, sin = cos_and_sin_tables(64, inverse_frequencies(10000.0, 16)).values()
-    turns, steps = cos + 1j * sin, np.rint(cos * 127).astype(np.int8)
+    turns = cos + 1j * sin
+    steps = np.rint(cos * 127).astype(np.int8)
 
     assert not pecli.diff({"freqs": turns}, {"freqs": steps}, atol=1e-3, reasons=False)
     assert not pecli.diff({"freqs": steps}, {"freqs": turns}, atol=1e-3, reasons=False)

@@ -15,7 +15,8 @@ from tests.exit_codes import CHECK_FAILED, SUCCESS
 
 @pytest.fixture(autouse=True)
 def files(working_folder):
-    sin, cos = np.sin(np.arange(80.0).reshape(20, 4)), np.cos(np.arange(80.0).reshape(20, 4))
+    sin = np.sin(np.arange(80.0).reshape(20, 4))
+    cos = np.cos(np.arange(80.0).reshape(20, 4))
     np.save("a.npy", np.concatenate([sin, cos], axis=1))
     np.save("b.npy", np.concatenate([cos, sin], axis=1))
 

@@ -33,7 +33,8 @@ SHAPES_OF_NPY = {
     "alibi": (3, 5, 5),
     "learned-init": (6, 4),
 }
-ROPE, SINUSOIDAL = ("rope", *SMALL_OPTIONS["rope"]), ("sinusoidal", *SMALL_OPTIONS["sinusoidal"])
+ROPE = ("rope", *SMALL_OPTIONS["rope"])
+SINUSOIDAL = ("sinusoidal", *SMALL_OPTIONS["sinusoidal"])
 
 
 @pytest.mark.parametrize("suffix", ["npy", "npz", "safetensors"])
@@ -208,7 +209,8 @@ def test_the_ulps_shown_are_those_of_the_element_shown(run_pecli) -> None:
     table[0, 0], table[2, 1] = 700_000 * 2.0**-149, table[2, 1] + np.float32(2**-6)
     np.save("t.npy", table)
     outcome = run_pecli(*SINUSOIDAL, "--verify", "t.npy")
-    expected, found = np.float32(math.cos(2)), np.float32(math.cos(2)) + np.float32(2**-6)
+    expected = np.float32(math.cos(2))
+    found = np.float32(math.cos(2)) + np.float32(2**-6)
     apart = abs(int(expected.view(np.int32)) - int(found.view(np.int32)))
 
     assert f"max error 0.0156 ({apart:,} ulp) at [2, 1]" in outcome.out

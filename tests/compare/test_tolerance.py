@@ -22,10 +22,8 @@ from tests.exit_codes import CHECK_FAILED, SUCCESS
 from tests.tools.sweeps.tables import Waves
 
 LLAMA_3_1 = Waves(128, 500000.0, {"type": "llama3", **LLAMA3})
-UNSCALED_FREQUENCIES, SCALED_FREQUENCIES = (
-    inverse_frequencies(500000.0, 128),
-    LLAMA_3_1.frequencies()[0],
-)
+UNSCALED_FREQUENCIES = inverse_frequencies(500000.0, 128)
+SCALED_FREQUENCIES = LLAMA_3_1.frequencies()[0]
 
 
 @pytest.fixture

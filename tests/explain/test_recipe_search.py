@@ -59,7 +59,8 @@ def test_verify_names_the_runtime(case: str, runtime: str) -> None:
     compute the same; the cause of a difference from transformers is that of KNOWN_DEPARTURES, which
     was measured. As a table of that runtime it passes within 1.3e-7, one unit of float32 at 1.
     """
-    model, length = pecli.load_config(config_of_case(case)), CASES[case]["context"]
+    model = pecli.load_config(config_of_case(case))
+    length = CASES[case]["context"]
     found = pecli.verify(dump_of_runtime(case, runtime), model, length=length)
     (edit,) = [edit for why in found.explanations for edit in why.edits if edit.kind == "runtime"]
 
@@ -167,7 +168,8 @@ def test_a_float32_table_rounded_to_bfloat16_is_told_from_an_exact_one_only_far_
     that verify names the dtype only; in all rows it names the recipe.
     """
     tables = {part: GPU[f"{model}.bfloat16-input.{part}"] for part in ("cos", "sin")}
-    places, few = GPU["positions"].tolist(), {part: table[:ROWS] for part, table in tables.items()}
+    places = GPU["positions"].tolist()
+    few = {part: table[:ROWS] for part, table in tables.items()}
     angles = np.outer(places, GPU_BASES[model] ** (-np.arange(64) / 64))
     rounded = {
         "cos": round_to(np.cos(angles), "bfloat16"),

@@ -90,7 +90,8 @@ class TestEveryLayer:
         """Tensor is a stand-in for torch.Tensor: NumPy cannot read it before `detach`, and has no
         bfloat16 of torch.
         """
-        layer, x = make(), random_uniform(*shape, dtype=BF16 if dtype == "bfloat16" else dtype)
+        layer = make()
+        x = random_uniform(*shape, dtype=BF16 if dtype == "bfloat16" else dtype)
         assert_same_bits(layer(random_uniform(*shape).tolist()), layer(random_uniform(*shape)))
 
         tensor = Tensor(x, dtype, requires_grad=True)
@@ -141,7 +142,9 @@ class TestEveryLayer:
     @every_layer
     def test_the_gradient_of_a_layer_is_that_of_finite_differences(self, make, shape):
         """Of the loss Σ weight · layer(x), by central differences of 1e-6 in float64."""
-        layer, x, weight = make(), random_uniform(*shape), random_uniform(*shape, seed=1)
+        layer = make()
+        x = random_uniform(*shape)
+        weight = random_uniform(*shape, seed=1)
         layer(x)
         found = first(layer.backward(weight))
 

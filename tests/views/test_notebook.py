@@ -146,7 +146,8 @@ def test_a_notebook_shows_html_or_a_picture_of_each_result() -> None:
     """A kernel runs CELLS_OF_A_NOTEBOOK: cell 0 imports pecli, 7 is a figure, 9 a layer; the other
     cells are results that have HTML.
     """
-    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    nbclient = pytest.importorskip("nbclient")
+    nbformat = pytest.importorskip("nbformat")
     pytest.importorskip("ipykernel")
     notebook = nbformat.v4.new_notebook(
         cells=[nbformat.v4.new_code_cell(line) for line in CELLS_OF_A_NOTEBOOK.splitlines()]

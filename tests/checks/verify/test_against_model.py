@@ -55,11 +55,9 @@ def verify_with_config(tensors, config=LLAMA_OF_BASE_500000, tolerance=WITHIN_2E
 
 
 COS, SIN = float32_tables()
-ONE_COLUMN_PER_FREQUENCY, TWO_COLUMNS_AS_HALVES, TWO_COLUMNS_AS_NEIGHBOURS = (
-    "one column per frequency",
-    "two columns per frequency (c0 c1 … c0 c1 …)",
-    "c0 c0 c1 c1 …",
-)
+ONE_COLUMN_PER_FREQUENCY = "one column per frequency"
+TWO_COLUMNS_AS_HALVES = "two columns per frequency (c0 c1 … c0 c1 …)"
+TWO_COLUMNS_AS_NEIGHBOURS = "c0 c0 c1 c1 …"
 FORMS = {
     "cos": (COS, "cos", ONE_COLUMN_PER_FREQUENCY),
     "sin": (SIN, "sin", ONE_COLUMN_PER_FREQUENCY),
@@ -203,7 +201,8 @@ def test_frequencies_beside_a_table_are_read_where_it_ends_or_before_any_call(co
     assert found.passed
     assert found.readings["inv_freq"] == f"at length {LENGTH}"
 
-    grown, cos = inverse_frequencies(base, DIM) / divisor, {"cos": dump["cos"]}
+    grown = inverse_frequencies(base, DIM) / divisor
+    cos = {"cos": dump["cos"]}
     for values in (grown, inverse_frequencies(5e5, DIM)):
         assert verify_with_config({**cos, "inv_freq": values}, config, exact).passed
     assert not verify_with_config(

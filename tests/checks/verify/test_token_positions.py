@@ -78,7 +78,9 @@ def rotated_by_formula(
 
 STALE = np.tile(ROW_NUMBERS, (2, HEADS, 1))
 STALE[1, 1] = np.maximum(ROW_NUMBERS - 1, 0)
-PADDED, MOVED, SEEN = {"attention_mask": LEFT_PADDED_MASK}, {"shift": 5}, {"positions": IMAGE}
+PADDED = {"attention_mask": LEFT_PADDED_MASK}
+MOVED = {"shift": 5}
+SEEN = {"positions": IMAGE}
 SITUATIONS: dict[str, tuple[dict[str, Any], Any, str, str]] = {
     "right": (PADDED, POSITIONS_BY_MASK, "", ""),
     "padding filled with 1": (PADDED, np.where(LEFT_PADDED_MASK, POSITIONS_BY_MASK, 1), "", ""),

@@ -43,7 +43,8 @@ def test_tables_of_other_projects_are_recognised(name: str, tmp_path: Path) -> N
     again = tmp_path / "again.npz"
     assert run([*words[: words.index("-o")], "-q", "-o", str(again)]) == 0
 
-    made, theirs = np.load(again), np.load(DATA / f"{name}.npz")
+    made = np.load(again)
+    theirs = np.load(DATA / f"{name}.npz")
     for tensor in theirs:
         np.testing.assert_allclose(made[tensor], theirs[tensor], rtol=0, atol=1e-4)
 
@@ -153,7 +154,8 @@ def test_exchanged_rows_and_columns_of_a_grid_are_named() -> None:
 
 H, W = (axis.reshape(-1) for axis in np.indices((8, 12)))
 ROWS = np.arange(96)
-FLUX, SAM2 = Rope(grid=(8, 12), dim=128, style="flux"), Rope(grid=(8, 12), dim=64, style="sam2")
+FLUX = Rope(grid=(8, 12), dim=128, style="flux")
+SAM2 = Rope(grid=(8, 12), dim=64, style="sam2")
 AXES = Rope(grid=(8, 12), dim=128, axes=(32, 48, 48), style="flux")
 
 

@@ -29,7 +29,8 @@ def worst_by_loop(a: np.ndarray, b: np.ndarray, down: int, across: int) -> np.nd
     height, width = a.shape[-2:]
     cells = np.full((3, down, across), -1.0)
     for index in np.ndindex(a.shape):
-        row, column = index[-2] * down // height, index[-1] * across // width
+        row = index[-2] * down // height
+        column = index[-1] * across // width
         error = abs(a[index] - b[index])
         if error > cells[2, row, column]:
             cells[:, row, column] = a[index], b[index], error

@@ -60,7 +60,8 @@ def test_two_are_compared_under_names_that_tell_them_apart(kind: str) -> None:
     assert any("base 500" in word for word in words)
 
 
-ROPE, CHANNEL_2 = pecli.Rope(64, 8), PlotRequest(channels=(2,))
+ROPE = pecli.Rope(64, 8)
+CHANNEL_2 = PlotRequest(channels=(2,))
 SCHEMES_AND_NAMES = [
     ([ROPE, pecli.Rope(128, 8)], ["seq_len 64", "seq_len 128"]),
     (
