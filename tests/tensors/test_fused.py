@@ -263,6 +263,9 @@ def test_scores_of_a_converted_model_are_the_same(run_pecli, write_model, name: 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_tensors_of_the_family_move_and_no_other(run_pecli, write_model, name: str) -> None:
+    """FAMILIES names the fused tensors of queries and keys of each family; random weights make
+    every move visible.
+    """
     family = FAMILIES[name]
     old = write_model(family)
     run_pecli(*words_of_conversion(family), *BY_CONFIG, "-o", "out.safetensors")
@@ -274,6 +277,7 @@ def test_the_tensors_of_the_family_move_and_no_other(run_pecli, write_model, nam
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_json_names_the_tensors_that_move_and_the_config(run_pecli, write_model, name: str) -> None:
+    """The numbers of heads are taken from config.json, which the answer states as its source."""
     family = FAMILIES[name]
     write_model(family)
     told = run_pecli(*words_of_conversion(family), *BY_CONFIG, "--json").json
