@@ -371,7 +371,7 @@ def test_queries_of_two_channels_and_large_numbers_do_not_stop_a_comparison(dtyp
     dump = {f"layers.{layer}.q.{when}": full for layer in (0, 1) for when in ("before", "after")}
     other = np.arange(32).reshape(16, 2).astype(dtype)
 
-    assert not diff_of(dump, {**dump, "layers.1.q.after": other}, reasons=False).passed
+    assert not diff_of(dump, {**dump, "layers.1.q.after": other}).passed
 
 
 def test_rounding_is_explained_for_cosines_and_sines_in_one_array() -> None:
