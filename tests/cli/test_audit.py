@@ -117,6 +117,7 @@ def test_an_audit_of_a_model_is_drawn_with_each_layer_type(run_pecli) -> None:
 
 
 def test_one_layer_type_of_a_model_is_audited(run_pecli) -> None:
+    """The audit of all layer types gives the expected numbers of this one."""
     layers = run_pecli(*AUDIT_OF_GEMMA, "--json").json["layers"]
     single = run_pecli(*AUDIT_OF_GEMMA, "--layer-type", "sliding_attention", "--json").json
     assert single["recipes"] == layers["sliding_attention"]["recipes"]
@@ -160,6 +161,7 @@ def test_a_table_of_a_runtime_is_verified(
 def test_a_table_of_a_runtime_is_verified_by_its_options(
     run_pecli, table_of_llama_cpp: str
 ) -> None:
+    """The fixture is a file with llama.cpp's table of config.json, 32 rows."""
     words = ("--config", "config.json", "--seq-len", 32, "--runtime", "llama.cpp", "--verify")
     assert run_pecli("rope", *words, table_of_llama_cpp).exit_code == SUCCESS
 

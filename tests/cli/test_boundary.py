@@ -328,6 +328,7 @@ def test_no_command_uses_a_member_whose_checksum_does_not_match(run_pecli, line:
 def test_no_function_uses_a_member_whose_checksum_does_not_match(
     call: Callable[[str], object], argument: str
 ) -> None:
+    """The fixture changes one bit of the member a of damaged.npz."""
     with pytest.raises(FileError, match="its checksum does not match"):
         call(argument)
 

@@ -22,6 +22,7 @@ def files(working_folder):
 
 
 def test_equal_files_are_exit_code_0(run_pecli) -> None:
+    """A file is compared with itself."""
     outcome = run_pecli("diff", "a.npy", "a.npy")
 
     assert outcome.exit_code == SUCCESS
@@ -53,6 +54,7 @@ def test_a_difference_is_exit_code_1_with_its_reason(run_pecli) -> None:
 
 
 def test_json_has_the_fields_of_a_difference(run_pecli) -> None:
+    """The order of the fields is that of the reference."""
     outcome = run_pecli("diff", "a.npy", "b.npy", "--json")
     fields = "passed a b tensors diagnosis readings weak explanations where output"
     fields_of_tensor = (

@@ -62,6 +62,7 @@ def test_verify_expects_what_the_server_computes(run_pecli) -> None:
 
 
 def test_verify_needs_a_model_for_flags(run_pecli) -> None:
+    """Flags of a server change the settings of a model; none is named."""
     outcome = run_pecli("verify", "cos.npz", "--flags", SERVER_COMMAND)
     assert outcome.exit_code == USAGE_ERROR
     assert "it belongs to a model" in outcome.err

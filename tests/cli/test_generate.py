@@ -155,6 +155,7 @@ def test_a_preview_in_a_pipe_is_plain(run_pecli) -> None:
 
 
 def test_rows_of_a_preview_are_numbered_from_the_offset(run_pecli) -> None:
+    """Three rows from position 70 on are the last lines of the output."""
     text = run_pecli("sinusoidal", "--seq-len", "3", "--dim", "2", "--offset", "70").out
     assert [line.split()[0] for line in text.splitlines()[-3:]] == ["70", "71", "72"]
 

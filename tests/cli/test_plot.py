@@ -290,6 +290,7 @@ def test_a_folder_with_only_a_config_is_a_model(run_pecli) -> None:
 
 
 def test_a_model_takes_the_options_of_rope(run_pecli) -> None:
+    """The name of a model alone stands for `rope --model` with that name."""
     expected = run_pecli("plot", "rope", "--model", "llama-2-7b", "--seq-len", "16").out
     assert expected != ""
     assert run_pecli("plot", "llama-2-7b", "--seq-len", "16").out == expected

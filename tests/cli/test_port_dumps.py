@@ -98,6 +98,7 @@ def test_loops_over_heads_name_a_wrong_base(run_pecli: Callable, loop: Callable)
 
 
 def test_a_line_per_head_is_noted(run_pecli: Callable) -> None:
+    """A line holds all of a head, 12 positions of 64 channels."""
     write_loop(lines_per_head, "right")
     done = run_pecli("verify", "x.log", *AGAINST_CONFIG_JSON)
 

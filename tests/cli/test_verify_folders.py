@@ -97,6 +97,7 @@ def test_a_model_that_is_named_replaces_the_config_of_the_folder(
 
 
 def test_a_folder_without_a_config_needs_a_model(run_pecli: Run, folder: Path) -> None:
+    """The folder's config.json is removed; its files were not written by pecli."""
     Path("config.json").unlink()
     outcome = run_pecli("verify", ".")
     assert outcome.exit_code == FILE_ERROR
@@ -120,6 +121,9 @@ def test_a_file_without_tables_is_skipped_beside_others(run_pecli: Run, folder: 
 def test_a_skipped_file_has_no_annotation_on_github(
     run_pecli: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """GITHUB_ACTIONS makes problems annotations; a file without tables, named beside another, is no
+    problem.
+    """
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     assert "::error" not in run_pecli(*VERIFY_TWO_FILES).out
 
@@ -136,6 +140,7 @@ def test_a_skipped_file_does_not_hide_a_failure(run_pecli: Run, folder: Path) ->
 
 
 def test_a_single_file_without_tables_is_an_error(run_pecli: Run, folder: Path) -> None:
+    """a.safetensors holds 20 weights."""
     outcome = run_pecli("verify", "a.safetensors", "--config", "config.json")
     assert outcome.exit_code == FILE_ERROR
     assert outcome.out == ""
@@ -187,6 +192,7 @@ def test_a_pattern_may_name_a_tensor_of_each_file(
 
 
 def test_a_folder_in_a_manifest_is_checked_by_its_own_config(run_pecli: Run) -> None:
+    """The manifest names a folder of shards, and no model."""
     path = write_manifest(file=str(TINY_LLAMA / "shards"))
     assert run_pecli("verify", path).exit_code == SUCCESS
 

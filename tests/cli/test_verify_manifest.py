@@ -103,6 +103,7 @@ def test_a_missing_file_is_an_error_beside_other_checks(run_pecli) -> None:
 
 
 def test_a_quiet_manifest_prints_only_errors(run_pecli) -> None:
+    """One of the ten files is removed; nothing is printed about the nine that pass."""
     os.unlink("9000.npy")
     outcome = run_pecli("verify", "pecli.toml", "-q")
     assert outcome.exit_code == FILE_ERROR

@@ -126,6 +126,7 @@ def off_by_half(worst_ulp: int) -> Comparison:
 def test_the_worst_element_has_its_ulps_unless_they_are_too_many(
     worst_ulp: int, units: str
 ) -> None:
+    """0.5 is found instead of 0; `worst_ulp` is the error in units of the last place."""
     tensor = off_by_half(worst_ulp)
     assert not tensor.passed
 
@@ -230,6 +231,7 @@ def test_both_sides_of_a_difference_have_one_scale() -> None:
 
 
 def test_only_wrong_elements_have_a_colour_in_the_difference() -> None:
+    """`heatmaps_of_two_errors` draws tables that differ by 1e-5 and by 2 in one element each."""
     left, right, difference = heatmaps_of_two_errors().heatmaps
     has_colour = difference.values > 0
 
@@ -240,6 +242,7 @@ def test_only_wrong_elements_have_a_colour_in_the_difference() -> None:
 
 
 def test_the_difference_has_a_logarithmic_scale_with_the_tolerance() -> None:
+    """`heatmaps_of_two_errors` draws tables that differ by 1e-5 and by 2; the tolerance is 1e-3."""
     difference = heatmaps_of_two_errors().heatmaps[2]
     assert difference.log
     np.testing.assert_allclose(difference.ends, (1e-5, 2.0), rtol=1e-9)

@@ -79,6 +79,9 @@ def error_curve(*errors: float) -> ErrorCurve:
 
 
 def test_curves_within_a_factor_of_three_are_one_range() -> None:
+    """Two recipes at two positions, with the errors 1e-3, 2e-3 and 2.9e-3, 1e-3. The largest is
+    drawn, the smallest ends the range.
+    """
     (curve,) = merged_curves({"a": error_curve(1e-3, 2e-3), "b": error_curve(2.9e-3, 1e-3)})
     assert curve.label == "b, a"
     assert curve.y.tolist() == [2.9e-3, 2e-3]
@@ -87,16 +90,19 @@ def test_curves_within_a_factor_of_three_are_one_range() -> None:
 
 
 def test_curves_farther_apart_at_one_position_stay_apart() -> None:
+    """At the second position, 4e-3 is more than three times 1e-3."""
     curves = merged_curves({"a": error_curve(1e-3, 1e-3), "b": error_curve(1e-3, 4e-3)})
     assert [curve.label for curve in curves] == ["b", "a"]
 
 
 def test_a_missing_error_is_not_a_small_one() -> None:
+    """NaN stands for a position that was not measured."""
     curves = merged_curves({"a": error_curve(np.nan, 1.0), "b": error_curve(1.0, 1.0)})
     assert len(curves) == 2
 
 
 def test_curves_are_the_worst_first() -> None:
+    """Each recipe has one error: 1, 1e-3 and 1e-6."""
     errors = {"small": error_curve(1e-6), "large": error_curve(1.0), "middle": error_curve(1e-3)}
     assert [curve.label for curve in merged_curves(errors)] == ["large", "middle", "small"]
 

@@ -29,6 +29,7 @@ CONFIGS: dict[str, tuple[dict[str, Any], dict[str, tuple[int, ...]]]] = {
 def test_printed_commands_make_tables_of_the_configs_sizes(
     run_pecli, tmp_path, monkeypatch, name: str
 ) -> None:
+    """CONFIGS has configurations, and the shapes of the files that the commands write."""
     monkeypatch.chdir(tmp_path)
     config, shapes = CONFIGS[name]
     (tmp_path / "config.json").write_text(json.dumps(config))
@@ -84,6 +85,7 @@ def _commands(out: str) -> list[str]:
     ],
 )
 def test_values_in_a_table_are_shortened(value: Any, text: str) -> None:
+    """Lists of more than three numbers lose their middle."""
     assert encodings.cell(value) == text
 
 

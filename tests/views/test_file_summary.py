@@ -25,6 +25,7 @@ def test_elements_are_cut_as_numpy_cuts(rows: str) -> None:
 
 
 def test_a_tensor_of_unknown_type_has_no_size_and_others_are_counted(capsys) -> None:
+    """One of two tensors is listed; how many bytes an unknown type takes is not known."""
     tensor = TensorSummary("a", "ggml type 99", [2], None)
     file_summary.show(FileSummary("x", "gguf", 2, [tensor], {}))
 
@@ -36,6 +37,7 @@ def test_a_tensor_of_unknown_type_has_no_size_and_others_are_counted(capsys) -> 
 
 
 def test_metadata_is_flat_and_without_what_is_not_set(capsys) -> None:
+    """`a` is None; the parameters stand beside the other keys."""
     metadata = {"pecli": {"a": None, "parameters": {"b": {"c": 1}}, "d": 2.0}}
     file_summary.show(FileSummary("x", "npz", 0, [], metadata))
 

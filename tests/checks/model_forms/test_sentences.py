@@ -60,6 +60,7 @@ def test_names_of_tensors_are_shortened_and_parted_from_their_layer(
 
 
 def test_tensors_with_one_problem_share_a_line() -> None:
+    """The names are llama.cpp's, keys before queries, in layers 0, 1 and 3."""
     names = [f"blk.{layer}.attn_{part}.weight" for layer in (0, 1, 3) for part in "kq"]
     assert sentences_about(*names) == ["B: q and k of layers 0–1, 3 are all zeros"]
 
@@ -70,6 +71,7 @@ def test_a_sentence_about_one_tensor_is_in_the_singular() -> None:
 
 
 def test_a_sentence_about_two_tensors_is_in_the_plural() -> None:
+    """A weight and a bias of one layer «have» what one tensor «has»."""
     names = ("blk.2.attn_q.weight", "blk.2.attn_q.bias")
     lines = sentences_about(*names, finding=ConverterMistake.HALVES_EXCHANGED)
 

@@ -65,6 +65,7 @@ def test_a_heatmap_holds_the_table(run_pecli: Callable[..., Outcome], tmp_path: 
 
 
 def test_a_page_needs_no_network(run_pecli: Callable[..., Outcome], tmp_path: Path) -> None:
+    """No element of the page loads anything by HTTP."""
     run_pecli("plot", "llama-3.1-8b", "--kind", "wavelengths", "-o", tmp_path / "x.html")
     page = (tmp_path / "x.html").read_text("utf-8")
 
@@ -184,6 +185,7 @@ def test_tables_without_two_frequencies_have_no_sliders(
 def test_options_of_figures_are_refused(
     run_pecli: Callable[..., Outcome], tmp_path: Path, option: str
 ) -> None:
+    """Pixels per inch, inches and palettes belong to figures."""
     done = run_pecli("plot", "rope", "-o", tmp_path / "x.html", *option.split())
     assert done.exit_code == USAGE_ERROR
     assert "an .html page has the size of its window" in done.err

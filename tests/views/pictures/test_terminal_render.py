@@ -105,6 +105,7 @@ def test_four_similarities_and_their_chart_fit_a_terminal_of_24_lines() -> None:
 
 
 def test_twelve_maps_fit_a_terminal_of_24_lines() -> None:
+    """One line is left for the prompt."""
     maps = []
     for number in range(12):
         title = f"map {number}"
@@ -135,6 +136,7 @@ def test_colours_run_through_the_palette() -> None:
 
 
 def test_with_256_colours_all_of_the_palette_are_used() -> None:
+    """GRADIENT goes from −3 to 3; the palette is a list of numbers of the 256 colours."""
     codes = set()
     for line in lines_inside_axes(heatmap_lines(GRADIENT, FEW_COLOURS)):
         for (upper,), (lower,) in colours_of_half_blocks(line):
@@ -221,6 +223,9 @@ def test_logarithms_begin_at_the_lower_end() -> None:
 
 
 def test_the_largest_numbers_are_drawn() -> None:
+    """Their difference overflows; the ends have the lightest and the darkest character all the
+    same.
+    """
     (line,) = set(lines_inside_axes(heatmap_lines(np.array([[-1.7e308, 1.7e308]]), ASCII_TERMINAL)))
     assert line[0] == " "
     assert line[-1] == "@"
@@ -238,6 +243,7 @@ def test_a_rising_curve_rises_without_holes() -> None:
 
 
 def test_a_steep_curve_has_no_holes() -> None:
+    """Three points that lie far apart: every row of dots has one of the line between them."""
     steep = Curve("", np.array([0.0, 1.0, 2.0]), np.array([0.0, 9.0, 0.0]))
     assert braille_dots(curve_lines([steep])).any(axis=1).all()
 
@@ -353,6 +359,7 @@ def test_a_key_without_room_for_the_names_of_axes_is_a_bar_between_its_ends(
 
 @pytest.mark.parametrize("kind", TERMINALS.values(), ids=TERMINALS)
 def test_a_key_with_room_has_the_names_of_axes_before_the_bar(kind: Terminal) -> None:
+    """`key_of_colours` is the line below a heatmap of a table from −0.8656 to 0.8656."""
     line = key_of_colours(kind, columns=80)
     assert line.startswith("position ")
     assert "   −0.8656 " in line
@@ -464,6 +471,7 @@ def test_marked_points_beyond_the_range_are_not_drawn() -> None:
 @pytest.mark.parametrize("y", [np.full(201, 3.0), np.full(201, np.nan), np.full(201, -1.0)])
 @pytest.mark.parametrize("log", [False, True])
 def test_curves_without_extent_are_no_trouble(y: np.ndarray, log: bool) -> None:
+    """A constant, only NaN, and negative numbers, which a logarithmic axis does not have."""
     assert len(curve_lines([Curve("c", POSITIONS, y)], log_y=log)) > 10
 
 
@@ -509,6 +517,7 @@ def test_a_long_title_loses_its_middle(unicode: bool, name: str) -> None:
 
 
 def test_the_name_of_a_curve_is_not_wider_than_the_terminal() -> None:
+    """The name has 100 letters, the terminal 40 columns."""
     shown = curve_lines([Curve("x" * 100, POSITIONS, POSITIONS)], Terminal(40, 16))
     assert max(len(line) for line in shown) <= 40
 

@@ -30,6 +30,7 @@ def test_wavelengths_run_from_2_pi_to_2_pi_times_the_base() -> None:
 
 
 def test_wavelengths_of_rope_are_powers_of_the_base() -> None:
+    """A wavelength is 2π / frequency; that of pair i is 2π · 10000^(i/32)."""
     (chart,) = drawn_picture("wavelengths", pecli.Rope(512, 64)).panels
     expected = 2 * math.pi * 10000 ** (np.arange(32) / 32)
     np.testing.assert_allclose(chart.curves[0].y, expected, rtol=1e-12)
@@ -134,6 +135,7 @@ def test_pairs_that_are_all_stretched_alike_are_one_band() -> None:
 
 
 def test_models_with_different_numbers_of_pairs_share_an_axis_from_0_to_1() -> None:
+    """Heads of 128 and 32 channels have 64 and 16 pairs."""
     chart = drawn_picture("wavelengths", pecli.Rope(64, 128), pecli.Rope(64, 32)).panels[0]
     assert chart.x == "pair, as a share of all"
     np.testing.assert_allclose(chart.curves[0].x, np.arange(64) / 64)
@@ -141,6 +143,7 @@ def test_models_with_different_numbers_of_pairs_share_an_axis_from_0_to_1() -> N
 
 
 def test_models_with_equal_numbers_of_pairs_share_an_axis_of_pairs() -> None:
+    """Heads of 128 channels have 64 pairs."""
     ropes = pecli.Rope(64, 128), pecli.Rope(64, 128, base=500.0)
     chart = drawn_picture("wavelengths", *ropes).panels[0]
     assert chart.x == "pair"
@@ -319,6 +322,7 @@ QWEN2_VL = pecli.Rope(64, 128, base=1e6, mrope_section=(16, 24, 24))
 
 
 def test_sections_that_follow_each_other_are_bands() -> None:
+    """Qwen2-VL has mrope_section 16, 24, 24."""
     picture = drawn_picture("wavelengths", QWEN2_VL)
     (chart,) = picture.panels
 
@@ -327,6 +331,7 @@ def test_sections_that_follow_each_other_are_bands() -> None:
 
 
 def test_sections_that_take_turns_are_counted() -> None:
+    """24 + 20 + 20 pairs are those of 128 channels."""
     scheme = pecli.Rope(64, 128, base=5e6, mrope_section=(24, 20, 20), mrope_interleaved=True)
     picture = drawn_picture("wavelengths", scheme)
     (chart,) = picture.panels
