@@ -286,7 +286,7 @@ def test_verdicts_have_their_reasons(page_of_three_files: str) -> None:
 def test_files_are_verified_against_the_model_and_compared_with_the_first(
     page_of_three_files: str,
 ) -> None:
-    """right.npz and a second file have the tables of config.json, wrong.npz those of another base."""
+    """right.npz and short.npz, three rows of it, are right; wrong.npz has base 10000, the config 500000."""
     words = words_of(page_of_three_files)
     assert words.count("Verified against config.json") == 3
     assert "passed right.npz rope" in words
