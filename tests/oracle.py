@@ -93,7 +93,8 @@ def _first_bits(value: arb) -> tuple[bool, int, int, bool]:
         raise UndecidedError
     if spare < 64:  # a short midpoint: write zeros behind it
         size, exponent, spare = size << (128 - spare), exponent - (128 - spare), 128
-    radius, tail = 1 << max(0, spare + 64 - accuracy), size & ((1 << spare) - 1)
+    radius = 1 << max(0, spare + 64 - accuracy)
+    tail = size & ((1 << spare) - 1)
     if not radius < tail < (1 << spare) - radius:
         raise UndecidedError
     return man < 0, size >> spare, exponent + spare, True
@@ -237,7 +238,8 @@ def philox(key: int, counter: int) -> list[int]:
     words = [counter >> (64 * k) & mask for k in range(4)]
     keys = [key & mask, key >> 64 & mask]
     for _ in range(10):
-        left, right = 0xD2E7470EE14C6C93 * words[0], 0xCA5A826395121157 * words[2]
+        left = 0xD2E7470EE14C6C93 * words[0]
+        right = 0xCA5A826395121157 * words[2]
         words = [
             right >> 64 ^ words[1] ^ keys[0],
             right & mask,
@@ -257,7 +259,9 @@ def normal_quantile(u: Fraction) -> arb:
 
 def frequencies(given: Mapping[str, Any]) -> tuple[list[arb], arb]:
     """Inverse frequencies and attention factor of a spec of rope, as balls, from the papers' formulas."""
-    scaling, dim, base = given.get("scaling", "none"), given["dim"], rational(given["base"])
+    scaling = given.get("scaling", "none")
+    dim = given["dim"]
+    base = rational(given["base"])
     given = {name: value for name, value in given.items() if value is not None}
     rotary = (
         dim if scaling == "proportional" else int(dim * given.get("partial_rotary_factor", 1.0))
@@ -289,7 +293,8 @@ def frequencies(given: Mapping[str, Any]) -> tuple[list[arb], arb]:
             magnitude = rational(given["attention_factor"])
         return [value / rational(by) for value, by in zip(inverse, chosen, strict=True)], magnitude
     if scaling == "llama3":
-        low, high = rational(given["low_freq_factor"]), rational(given["high_freq_factor"])
+        low = rational(given["low_freq_factor"])
+        high = rational(given["high_freq_factor"])
         turns = [original * value / (2 * arb.pi()) for value in inverse]
         clipped = [
             one if t > high else arb(0) if t < low else (t - low) / (high - low) for t in turns
@@ -312,7 +317,8 @@ def _yarn(
     def pair_of(turns: float) -> arb:
         return dim * (original / ((2 * arb.pi()) * rational(turns))).log() / (2 * base.log())
 
-    low, high = pair_of(given.get("beta_fast", 32.0)), pair_of(given.get("beta_slow", 1.0))
+    low = pair_of(given.get("beta_fast", 32.0))
+    high = pair_of(given.get("beta_slow", 1.0))
     if given.get("truncate", True):
         low, high = low.floor(), high.ceil()
     low, high = (arb(0) if low < 0 else low), (arb(dim - 1) if high > dim - 1 else high)
@@ -356,7 +362,8 @@ def turned(
     half = angles.shape[-1]
     first, second = slice(half), slice(half, 2 * half)
     if layout == "interleaved":
-        first, second = slice(0, 2 * half, 2), slice(1, 2 * half, 2)
+        first = slice(0, 2 * half, 2)
+        second = slice(1, 2 * half, 2)
     pairs = (x[..., first] + 1j * x[..., second].astype(np.float64)) * factor * np.exp(1j * angles)
     out = x.astype(np.float64)
     out[..., first], out[..., second] = pairs.real, pairs.imag

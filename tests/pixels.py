@@ -16,7 +16,8 @@ def decoded(data: bytes) -> np.ndarray:
 
 def assert_alike(found: bytes, expected: bytes) -> None:
     """The same size, something to see, and the same to the eye: nearly all squares of the same mean colour."""
-    one, other = decoded(found).astype(float), decoded(expected).astype(float)
+    one = decoded(found).astype(float)
+    other = decoded(expected).astype(float)
     assert one.shape == other.shape
     paper = (one == one[0, 0]).all(axis=2)
     assert 0.02 < paper.mean() < 0.97

@@ -27,6 +27,7 @@ SCHEMES = [
 
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: scheme.name)
+@pytest.mark.sample(3)
 def test_lazy_arrays_of_dask_hold_the_tables(
     scheme: pecli.Scheme, monkeypatch: pytest.MonkeyPatch
 ) -> None:

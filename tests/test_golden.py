@@ -95,7 +95,8 @@ def test_golden_rotary_numbers_are_those_of_arb(
             continue
         if not plain(entry) or "edits" in entry or "settings" in entry:
             continue
-        given, spelled = entry["parameters"], tensors_of_case(suite, name)
+        given = entry["parameters"]
+        spelled = tensors_of_case(suite, name)
         if "inv_freq" in spelled:
             assert_equal_to_balls(lambda given=given: frequencies(given)[0], spelled["inv_freq"])
         if "attention_factor" in spelled:
@@ -143,7 +144,8 @@ def inverse(pairs: int, base: float) -> list[arb]:
 
 def grid_angles(style: str, given: Mapping[str, Any]) -> list[list[Any]]:
     """The angles at each point of a grid, rows before columns, as each project's convention has them."""
-    sizes, pairs = given["grid"], given["dim"] // (4 if given["scheme"] == "sinusoidal" else 2)
+    sizes = given["grid"]
+    pairs = given["dim"] // (4 if given["scheme"] == "sinusoidal" else 2)
     points = list(itertools.product(*map(range, sizes)))
     laws = [
         inverse(pairs // (1 if given["scheme"] == "sinusoidal" else len(sizes)), given["base"])
@@ -201,7 +203,9 @@ ORDERS = {"mae": "sw cw sh ch", "vit-mae": "sh ch sw cw", "timm": "sa ca", "detr
 
 
 def sinusoidal_rows(given: Mapping[str, Any]) -> list[arb]:
-    dim, half, interleaved = given["dim"], given["dim"] // 2, given["layout"] == "interleaved"
+    dim = given["dim"]
+    half = given["dim"] // 2
+    interleaved = given["layout"] == "interleaved"
     over = arb(dim) / 2 if interleaved else half - rational(given["freq_shift"])
     law = [
         rational(given["base"]) ** (-k / over) if k else arb(1)
@@ -243,10 +247,8 @@ def test_golden_tables_of_other_schemes_are_those_of_arb_all_of_them(suite: Path
     """
     compared = {"grid-rope": 0, "grid-sinusoidal": 0, "sinusoidal": 0, "alibi": 0, "table": 0}
     for name, entry in entries_of_index(suite).items():
-        given, spelled = (
-            {**entry.get("parameters", {}), "scheme": entry.get("scheme")},
-            tensors_of_case(suite, name),
-        )
+        given = {**entry.get("parameters", {}), "scheme": entry.get("scheme")}
+        spelled = tensors_of_case(suite, name)
         kind, style = (
             next((kind for kind in compared if name.startswith(kind)), ""),
             given.get("style"),
@@ -314,7 +316,9 @@ def rotated(before: np.ndarray, entry: Mapping[str, Any]) -> list[arb]:
     axis = settings.get("seq_axis", -2)
     sections = given.get("mrope_section")
     x = np.moveaxis(before, axis, -2)
-    dim, half, length = given["dim"], given["dim"] // 2, x.shape[-2]
+    dim = given["dim"]
+    half = given["dim"] // 2
+    length = x.shape[-2]
     start = x.shape[-1] - dim if settings.get("trailing") else 0
     places = np.array(settings.get("positions", np.arange(length) + settings.get("offset", 0)))
     if "shift" in settings:
@@ -333,7 +337,8 @@ def rotated(before: np.ndarray, entry: Mapping[str, Any]) -> list[arb]:
             place = places[owner[pair]] if sections else places
             place = place[index[0]] if place.ndim == 2 else place
             angle = inverse[pair] * int(place[index[-1]])
-            cos, sin = angle.cos(), -angle.sin() if settings.get("inverse") else angle.sin()
+            cos = angle.cos()
+            sin = -angle.sin() if settings.get("inverse") else angle.sin()
             first, second = (2 * pair, 2 * pair + 1) if paired else (pair, pair + half)
             a, b = old[start + first], old[start + second]
             if settings["layout"] == "deepseek":

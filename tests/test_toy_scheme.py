@@ -89,6 +89,7 @@ def test_an_added_scheme_is_written_and_verified_in_every_format(run_pecli, suff
 
 @pytest.mark.parametrize("period", ["16", "13", "6", "24"])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.sample(5)
 def test_a_wrong_parameter_of_an_added_scheme_is_named(run_pecli, period: str, dtype: str) -> None:
     """The table has another period than 12, among them half, double, and a neighbour."""
     assert (
@@ -128,6 +129,7 @@ def test_an_added_scheme_is_audited_for_rounding(run_pecli) -> None:
 
 
 @pytest.mark.parametrize("kind", ["heatmap", "curves", "similarity"])
+@pytest.mark.sample(2)
 def test_a_new_scheme_has_the_pictures_of_tables(run_pecli, kind: str) -> None:
     """Any table has these three kinds; wavelengths belong to frequencies."""
     assert run_pecli("plot", *TRIANGLE_COMMAND, "--kind", kind).exit_code == SUCCESS

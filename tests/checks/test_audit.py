@@ -271,6 +271,7 @@ def test_progress_adds_up_to_all_positions() -> None:
 
 @pytest.mark.parametrize("tolerance", ["x", float("nan"), -1])
 def test_a_tolerance_that_is_no_finite_number_of_at_least_0_is_refused(tolerance: Any) -> None:
+    """Text, NaN, and a negative number."""
     with pytest.raises(ValueError, match="a finite number of at least 0"):
         audit(Rope(8, 8), tolerance=tolerance)
 

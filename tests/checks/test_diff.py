@@ -269,6 +269,7 @@ def test_another_base_of_a_sinusoidal_table_is_named_without_a_spec() -> None:
     ],
     ids=["cosines", "sines", "doubled cosines", "doubled sines"],
 )
+@pytest.mark.sample(2)
 def test_another_base_of_one_function_is_named_without_a_spec(a: Any, b: Any) -> None:
     """A has base 10000 and B base 500000; cosines or sines only, once or with columns doubled as
     halves.
@@ -418,6 +419,7 @@ def test_a_spec_in_one_file_explains_the_other(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("power", [0, 2])
+@pytest.mark.sample(1)
 def test_a_factor_is_called_what_the_spec_calls_it(tmp_path, power: int) -> None:
     """YaRN's attention factor, 0.1 ln 32 + 1, is left out (power 0) or applied twice (power 2) in
     B's tables; A is a file with its spec.
@@ -483,7 +485,8 @@ def test_nan_in_cosines_and_sines_is_not_taken_for_a_swap() -> None:
 def test_complex_numbers_are_not_equal_to_quantised_cosines() -> None:
     """cos + i·sin against 127 · cos in int8; in complex64 they pass."""
     cos, sin = cos_and_sin_tables(64, inverse_frequencies(10000.0, 16)).values()
-    turns, steps = cos + 1j * sin, np.rint(cos * 127).astype(np.int8)
+    turns = cos + 1j * sin
+    steps = np.rint(cos * 127).astype(np.int8)
 
     assert not pecli.diff({"freqs": turns}, {"freqs": steps}, atol=1e-3, reasons=False)
     assert not pecli.diff({"freqs": steps}, {"freqs": turns}, atol=1e-3, reasons=False)

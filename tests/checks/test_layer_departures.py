@@ -57,6 +57,7 @@ def test_other_positions_of_a_layer_are_named() -> None:
 
 
 @pytest.mark.parametrize("order", ["qk", "kq"])
+@pytest.mark.sample(1)
 def test_queries_and_keys_are_explained_in_the_order_of_the_file(order: str) -> None:
     """In layer 1 of B, queries are rotated from position 3 on and keys from 4 on."""
     starts = {"q": 3, "k": 4}

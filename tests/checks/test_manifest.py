@@ -88,6 +88,7 @@ def test_a_check_by_config_scheme_spec_or_model_has_this_status(
 
 
 def test_a_config_that_is_missing_is_the_problem_of_its_check(write_manifest: Write) -> None:
+    """The manifest itself is read; the check has a FileError as its result."""
     (outcome,) = run_all(read_manifest(write_manifest(check_lines(config="not there.json"))))
     assert isinstance(outcome.result, FileError)
     assert "not there.json" in str(outcome.result)
@@ -172,6 +173,7 @@ def test_theta_is_another_key_for_the_base(write_manifest: Write, theta: int, st
 
 
 def test_theta_beside_base_is_refused(write_manifest: Write) -> None:
+    """theta is another name of the parameter base."""
     with pytest.raises(ParameterError, match="theta is given beside base; they are one parameter"):
         read_manifest(write_manifest(check_lines(**ROPE_6_BY_16, theta=1, base=1)))
 

@@ -75,6 +75,8 @@ def test_an_error_concerns_only_its_check(error: type[Exception], message: str) 
 
 
 def test_an_unforeseen_error_is_reported_as_a_defect_with_its_cause() -> None:
+    """An exception that is none of pecli's own is a defect of pecli."""
+
     def broken() -> Verification:
         raise ZeroDivisionError
 
@@ -186,6 +188,7 @@ def test_only_checks_of_a_manifest_have_a_name_in_json(manifest: str, name: str 
 
 
 def test_the_json_of_an_outcome_has_its_name_file_scheme_and_status() -> None:
+    """The check is called n, its file f; the result passes and is of the scheme rope."""
     fields = outcome_of(passing_result(), name="n", manifest="m.toml").as_json()
     assert fields["name"] == "n"
     assert fields["file"] == "f"
@@ -195,6 +198,7 @@ def test_the_json_of_an_outcome_has_its_name_file_scheme_and_status() -> None:
 
 
 def test_the_json_of_an_error_has_its_message_and_no_scheme() -> None:
+    """NO_TABLES is an error «f: has none» instead of a result."""
     fields = outcome_of(NO_TABLES).as_json()
     assert fields["file"] == "f"
     assert fields["scheme"] is None

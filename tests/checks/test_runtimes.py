@@ -293,6 +293,7 @@ def test_a_runtime_that_lacks_a_scaling_rows_or_short_prompts_departs(
 
 
 def test_the_json_of_a_result_has_every_field() -> None:
+    """A result with a name and a version only: the other fields have the defaults of the class."""
     assert RuntimeResult("x", "1").as_json() == {
         "runtime": "x",
         "version": "1",

@@ -46,7 +46,7 @@ WAYS_TO_ADD_AXES: list[Callable[[np.ndarray], np.ndarray]] = [
 
 @pytest.mark.parametrize("name", GRID_SCHEMES)
 @pytest.mark.parametrize("shape", WAYS_TO_ADD_AXES)
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 def test_a_table_with_an_axis_for_each_side_passes(
     name: str, shape: Callable[[np.ndarray], np.ndarray]
 ) -> None:

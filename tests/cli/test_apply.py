@@ -106,6 +106,7 @@ def test_a_model_states_the_layout_and_the_rotary_channels(run_apply):
 
 
 def test_the_layout_and_the_rotary_channels_of_a_model_are_printed(run_pecli):
+    """GPT-J rotates neighbouring channels, the first 64 of 256; the query has six positions."""
     np.save("q.npy", gpt_j_query())
     outcome = run_pecli("apply", "rope", "q.npy", "--model", "gpt-j-6b", "-o", "y.npy")
     words = "interleaved (as gpt-j-6b has it), the first 64 of 256 channels, positions 0 … 5"
@@ -113,6 +114,7 @@ def test_the_layout_and_the_rotary_channels_of_a_model_are_printed(run_pecli):
 
 
 def test_a_query_of_only_the_rotary_channels_is_rotated_like_a_whole_one(run_apply):
+    """GPT-J rotates the first 64 of 256 channels."""
     q = gpt_j_query()
     whole = run_apply("rope", "q.npy", "--model", "gpt-j-6b", q=q)["q"]
     part = run_apply("rope", "part.npy", "--model", "gpt-j-6b", part=q[..., :64])["part"]
@@ -189,6 +191,7 @@ def test_metadata_are_kept_except_the_spec(run_apply):
     ids=["FILE:NAME", "--tensor"],
 )
 def test_one_tensor_of_a_file_is_rotated(run_apply, words: tuple[str, ...]):
+    """The file has two tensors; rotating all of them gives the expected one."""
     both = run_apply("rope", "in.safetensors", output="both.npz")
     one = run_apply("rope", *words, output="one.npz")
 
@@ -205,6 +208,7 @@ def test_names_are_looked_for_in_all_files(run_apply):
 
 
 def test_tensors_without_names_are_called_as_their_files(run_apply):
+    """An .npy file holds one array and no name."""
     rotated = run_apply("rope", "x.npy", "y.npy", x=random_normal(4, 8), y=random_normal(2, 4, 8))
     assert sorted(rotated) == ["x", "y"]
 
@@ -219,6 +223,7 @@ APPLY_TO_X = {
 @pytest.mark.parametrize("shape", [(0, 5, 4), (2, 0, 4)], ids=str)
 @pytest.mark.parametrize("words", APPLY_TO_X.values(), ids=APPLY_TO_X)
 def test_empty_tensors_stay_empty(run_apply, words: tuple[str, ...], shape: tuple[int, ...]):
+    """A tensor without heads or rows: the shape that went in comes out."""
     arrays = {"table": random_normal(9, 4), "x": np.ones(shape, np.float32)}
     assert run_apply(*words, **arrays)["x"].shape == shape
 
@@ -307,6 +312,7 @@ def test_an_axis_that_may_be_heads_is_warned_of(run_pecli):
 
 
 def test_the_mask_that_was_used_is_printed(run_pecli):
+    """The mask is of ones, so that the 32 positions are 0 to 31; axis −2 of four is axis 2."""
     np.save("q.npy", random_normal(2, 4, 32, 128))
     np.save("mask.npy", np.ones((2, 32), int))
     outcome = run_pecli(*APPLY_WITH_MASK, "--seq-axis", "-2")
@@ -355,6 +361,9 @@ def apply_to_q(run_pecli):
 
 
 def test_apply_as_json(apply_to_q):
+    """q has 2 heads, 4 positions and 8 channels; base and layout are those of the command line and
+    the default.
+    """
     data = apply_to_q("--theta", "500000", "--json").json
     assert data["scheme"] == "rope"
     assert data["output"] == "y.npz"
@@ -380,6 +389,7 @@ def test_a_quiet_apply_prints_nothing(apply_to_q):
     ids=["default", "undone", "moved"],
 )
 def test_the_rotation_is_printed_in_words(apply_to_q, words: str, shown: str):
+    """The query has four positions, so that from 7 on the last is 10."""
     assert shown in apply_to_q(*words.split()).out
 
 
@@ -432,6 +442,9 @@ def test_positions_of_any_kind(run_apply, layout: str, words: tuple[str, ...], a
 
 @pytest.mark.parametrize("numbers", [[-1, 0, 7], [0.5, 1.0, 2.25]])
 def test_positions_in_a_file_may_be_negative_or_fractions(run_apply, numbers):
+    """The angle of pair i at position p is p · 10000^(−i/4), and numbers of places.npy are the
+    positions; `turned` is the textbook rotation in NumPy.
+    """
     x = random_normal(1, 3, 8, dtype=np.float64)
     words = ("rope", "x.npy", "--positions", "places.npy")
     found = run_apply(*words, output="y.npy", x=x, places=np.array(numbers))["array"]

@@ -100,6 +100,7 @@ AUDIT_OF_GEMMA = ("audit", "rope", "--model", "gemma-3-1b", "--seq-len", 40, "--
 
 
 def test_an_audit_of_a_model_covers_each_layer_type(run_pecli) -> None:
+    """Gemma 3's full attention has base 10^6, its sliding attention 10^4."""
     layers = run_pecli(*AUDIT_OF_GEMMA, "--json").json["layers"]
     assert list(layers) == ["full_attention", "sliding_attention"]
     assert layers["full_attention"]["parameters"]["base"] == 1e6
@@ -107,6 +108,7 @@ def test_an_audit_of_a_model_covers_each_layer_type(run_pecli) -> None:
 
 
 def test_an_audit_of_a_model_is_drawn_with_each_layer_type(run_pecli) -> None:
+    """Gemma 3 has full and sliding attention; the last line names the file."""
     text = run_pecli(*AUDIT_OF_GEMMA, "-o", "two.svg").out
     assert "full_attention rope" in text
     assert "sliding_attention rope" in text
@@ -115,6 +117,7 @@ def test_an_audit_of_a_model_is_drawn_with_each_layer_type(run_pecli) -> None:
 
 
 def test_one_layer_type_of_a_model_is_audited(run_pecli) -> None:
+    """The audit of all layer types gives the expected numbers of this one."""
     layers = run_pecli(*AUDIT_OF_GEMMA, "--json").json["layers"]
     single = run_pecli(*AUDIT_OF_GEMMA, "--layer-type", "sliding_attention", "--json").json
     assert single["recipes"] == layers["sliding_attention"]["recipes"]
@@ -158,11 +161,13 @@ def test_a_table_of_a_runtime_is_verified(
 def test_a_table_of_a_runtime_is_verified_by_its_options(
     run_pecli, table_of_llama_cpp: str
 ) -> None:
+    """The fixture is a file with llama.cpp's table of config.json, 32 rows."""
     words = ("--config", "config.json", "--seq-len", 32, "--runtime", "llama.cpp", "--verify")
     assert run_pecli("rope", *words, table_of_llama_cpp).exit_code == SUCCESS
 
 
 def test_a_manifest_may_name_a_runtime(run_pecli, table_of_llama_cpp: str) -> None:
+    """The file has llama.cpp's table of this config, which passes as that of llama.cpp."""
     lines = ["[[check]]", f'file = "{table_of_llama_cpp}"', 'config = "config.json"']
     Path("pecli.toml").write_text("\n".join([*lines, 'runtime = "llama.cpp"']))
     assert run_pecli("verify", "pecli.toml").exit_code == SUCCESS

@@ -49,6 +49,7 @@ def test_a_defect_is_70_and_one_line(run_pecli, monkeypatch: pytest.MonkeyPatch)
 def test_with_debug_the_traceback_stands_before_the_line(
     run_pecli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The function `broken`, which raises OverflowError, is put in the place of the preview."""
     monkeypatch.setattr("pecli.views.preview.show", broken)
     monkeypatch.setenv("PECLI_DEBUG", "1")
     *traceback, line = run_pecli(*SMALL_TABLE).err.splitlines()
@@ -197,6 +198,7 @@ HOSTILE_SPECS = {
 def test_a_stored_spec_with_impossible_values_is_a_file_error(
     run_pecli, words: tuple[str, ...], problem: str
 ) -> None:
+    """Each key of HOSTILE_SPECS is the part of the message, its value the spec in the file."""
     table = table_of("cos", np.ones((4, 4), np.float32))
     save_tables("t.safetensors", [table], None, metadata={"pecli": HOSTILE_SPECS[problem]})
     outcome = run_pecli(*words)
@@ -212,6 +214,7 @@ def test_a_stored_spec_with_impossible_values_is_a_file_error(
 def test_a_stored_spec_with_impossible_values_is_still_shown(
     run_pecli, words: tuple[str, ...], problem: str
 ) -> None:
+    """inspect makes no table of the spec, so that it need not be possible."""
     table = table_of("cos", np.ones((4, 4), np.float32))
     save_tables("t.safetensors", [table], None, metadata={"pecli": HOSTILE_SPECS[problem]})
     assert run_pecli("inspect", "t.safetensors", *words).exit_code == SUCCESS
@@ -305,6 +308,9 @@ def damaged(working_folder: Path) -> None:
 @pytest.mark.usefixtures("damaged")
 @pytest.mark.parametrize("line", COMMANDS_ON_A_DAMAGED_FILE)
 def test_no_command_uses_a_member_whose_checksum_does_not_match(run_pecli, line: str) -> None:
+    """A byte of one member of damaged.npz was changed; the table maps each command line to the
+    member that it reads first.
+    """
     outcome = run_pecli(*line.split())
     member = f"member '{COMMANDS_ON_A_DAMAGED_FILE[line]}.npy'"
 
@@ -322,6 +328,7 @@ def test_no_command_uses_a_member_whose_checksum_does_not_match(run_pecli, line:
 def test_no_function_uses_a_member_whose_checksum_does_not_match(
     call: Callable[[str], object], argument: str
 ) -> None:
+    """The fixture changes one bit of the member a of damaged.npz."""
     with pytest.raises(FileError, match="its checksum does not match"):
         call(argument)
 
@@ -363,6 +370,7 @@ def test_a_tolerance_that_no_axis_has_is_left_out_of_the_picture(run_pecli) -> N
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes that do not wait are POSIX's")
 def test_an_empty_non_blocking_pipe_is_a_file_error() -> None:
+    """Reading from such a pipe fails with EAGAIN, «Resource temporarily unavailable»."""
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     command = [sys.executable, "-m", "pecli", "inspect", "-"]

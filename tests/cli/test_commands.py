@@ -23,6 +23,7 @@ VALUES, MODELS = Path(__file__).with_name("words.txt").read_text(encoding="utf-8
 
 
 def test_every_command_is_listed_in_its_panel(run_pecli) -> None:
+    """PANELS are the panels in the order of the help, each with its commands."""
     out = run_pecli("--help").out
     places = [out.index(f"─ {panel} ") for panel in PANELS]
 
@@ -60,6 +61,7 @@ def test_help_of_an_unknown_command_is_an_error(run_pecli) -> None:
 
 
 def test_examples_are_on_one_line_also_in_a_narrow_terminal(run_pecli, monkeypatch) -> None:
+    """The example has more than 60 columns, and would not work if it were copied in two lines."""
     monkeypatch.setenv("TERMINAL_WIDTH", "60")
     example = (
         "pecli apply rope cache.safetensors --layout interleaved --shift -512 -o moved.safetensors"
@@ -102,6 +104,9 @@ def test_widths_that_make_no_sense_are_ignored(
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_of_80_columns_has_every_name_whole(name: str) -> None:
+    """EXPECTED_HELP is the help in golden.txt. In its boxes, lines that begin with «│ -» are
+    options; «…» would stand for a name that was cut.
+    """
     shown = EXPECTED_HELP[name]
     options = [line[2:].split("  ")[0] for line in shown.splitlines() if line.startswith("│ -")]
 
@@ -145,6 +150,9 @@ def test_another_word_for_a_command_is_a_hint(run_pecli, word: str, command: str
     ],
 )
 def test_another_word_for_an_option_is_a_hint(run_pecli, word: str, hint: str) -> None:
+    """The words are options of llama.cpp, vLLM, text-generation-webui and others, and one typing
+    error.
+    """
     outcome = run_pecli("rope", "--seq-len", 4, "--dim", 8, word, 2)
     assert outcome.exit_code == USAGE_ERROR
 

@@ -153,6 +153,7 @@ def test_configs_that_differ_in_words_but_not_in_frequencies_are_said_to_be_equa
     ids=["folder", "folder as --model", "file as --config"],
 )
 def test_a_config_may_be_named_in_several_ways(run_pecli, words: tuple[str, ...]) -> None:
+    """The same config.json by its path, by its folder, and by either option."""
     path = write_config()
     expected = run_pecli("config", path, "--json").json
     found = run_pecli("config", *words, "--json").json
@@ -179,6 +180,7 @@ def test_the_command_that_is_printed_states_the_length(run_pecli, option: str) -
 
 
 def test_the_command_that_is_printed_makes_the_frequencies_of_that_length(run_pecli) -> None:
+    """The last line printed is a command; the file it writes has the frequencies of the JSON."""
     line = run_pecli(*CONFIG_OF_PHI_3, "--seq-len", 8192).out.splitlines()[-1]
     config = run_pecli(*CONFIG_OF_PHI_3, "--seq-len", 8192, "--json").json
 

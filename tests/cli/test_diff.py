@@ -15,12 +15,14 @@ from tests.exit_codes import CHECK_FAILED, SUCCESS
 
 @pytest.fixture(autouse=True)
 def files(working_folder):
-    sin, cos = np.sin(np.arange(80.0).reshape(20, 4)), np.cos(np.arange(80.0).reshape(20, 4))
+    sin = np.sin(np.arange(80.0).reshape(20, 4))
+    cos = np.cos(np.arange(80.0).reshape(20, 4))
     np.save("a.npy", np.concatenate([sin, cos], axis=1))
     np.save("b.npy", np.concatenate([cos, sin], axis=1))
 
 
 def test_equal_files_are_exit_code_0(run_pecli) -> None:
+    """A file is compared with itself."""
     outcome = run_pecli("diff", "a.npy", "a.npy")
 
     assert outcome.exit_code == SUCCESS
@@ -52,6 +54,7 @@ def test_a_difference_is_exit_code_1_with_its_reason(run_pecli) -> None:
 
 
 def test_json_has_the_fields_of_a_difference(run_pecli) -> None:
+    """The order of the fields is that of the reference."""
     outcome = run_pecli("diff", "a.npy", "b.npy", "--json")
     fields = "passed a b tensors diagnosis readings weak explanations where output"
     fields_of_tensor = (
@@ -110,6 +113,9 @@ def test_no_errors_are_drawn(run_pecli, words: tuple[str, ...]) -> None:
 
 
 def test_errors_of_two_formats_are_drawn_in_the_terminal_and_in_a_file(run_pecli) -> None:
+    """A CSV file holds both functions as one table, cos_sin; the bases differ, so that there are
+    errors to draw.
+    """
     pecli.save("base10000.csv", pecli.Rope(6, 8))
     pecli.save("base500.npz", pecli.Rope(6, 8, base=500.0))
     outcome = run_pecli("diff", "base10000.csv", "base500.npz", "--plot", "-o", "x.svg")

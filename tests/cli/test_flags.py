@@ -20,6 +20,7 @@ def test_config_shows_what_flags_change(run_pecli) -> None:
 
 
 def test_config_reports_flags_as_json(run_pecli) -> None:
+    """SERVER_COMMAND is a command line of llama.cpp with 8192 tokens of context and --rope-scale 2."""
     found = run_pecli("config", "llama-2-7b", "--flags", SERVER_COMMAND, "--json").json
     assert found["context"] == 8192
     assert found["flags"]["server"] == "llama.cpp"
@@ -61,24 +62,30 @@ def test_verify_expects_what_the_server_computes(run_pecli) -> None:
 
 
 def test_verify_needs_a_model_for_flags(run_pecli) -> None:
+    """Flags of a server change the settings of a model; none is named."""
     outcome = run_pecli("verify", "cos.npz", "--flags", SERVER_COMMAND)
     assert outcome.exit_code == USAGE_ERROR
     assert "it belongs to a model" in outcome.err
 
 
 def test_runtimes_serve_the_context_of_the_flags(run_pecli) -> None:
+    """The flags are -c 8192 of llama-server, twice Llama 2's own context."""
     outcome = run_pecli("runtimes", "llama-2-7b", "--flags", SERVER_COMMAND, "--runtime", "vllm")
     assert outcome.exit_code == SUCCESS
     assert "served with a context of 8,192" in outcome.out
 
 
 def test_plot_draws_a_model_and_the_model_with_flags(run_pecli) -> None:
+    """The flags scale positions by 2; the curve of the model as it is stands beside that with
+    flags.
+    """
     outcome = run_pecli("plot", "llama-2-7b", "--flags", SERVER_COMMAND, "--kind", "wavelengths")
     assert outcome.exit_code == SUCCESS
     assert "llama-2-7b with flags" in outcome.out
 
 
 def test_plot_of_a_file_takes_no_flags(run_pecli) -> None:
+    """A file of a table has no model whose settings the flags could change."""
     run_pecli("sinusoidal", "--seq-len", "8", "--dim", "8", "-q", "-o", "pe.npy")
     assert Path("pe.npy").exists()
 

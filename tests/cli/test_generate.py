@@ -33,12 +33,14 @@ SHAPES_OF_NPY = {
     "alibi": (3, 5, 5),
     "learned-init": (6, 4),
 }
-ROPE, SINUSOIDAL = ("rope", *SMALL_OPTIONS["rope"]), ("sinusoidal", *SMALL_OPTIONS["sinusoidal"])
+ROPE = ("rope", *SMALL_OPTIONS["rope"])
+SINUSOIDAL = ("sinusoidal", *SMALL_OPTIONS["sinusoidal"])
 
 
 @pytest.mark.parametrize("suffix", ["npy", "npz", "safetensors"])
 @pytest.mark.parametrize("scheme", SMALL_OPTIONS)
 def test_a_table_of_every_format_passes_its_own_check(run_pecli, scheme: str, suffix: str) -> None:
+    """The command that wrote the file checks it, without any tolerance."""
     words = (scheme, *SMALL_OPTIONS[scheme])
     written = run_pecli(*words, "-o", f"t.{suffix}")
     checked = run_pecli(*words, "--verify", f"t.{suffix}", "--json")
@@ -60,6 +62,7 @@ def test_a_npy_file_holds_one_array(run_pecli, scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", SMALL_OPTIONS)
 def test_json_has_the_scheme_and_the_shapes_of_its_tensors(run_pecli, scheme: str) -> None:
+    """SHAPES_OF_TENSORS follows from the sizes in SMALL_OPTIONS."""
     described = run_pecli(scheme, *SMALL_OPTIONS[scheme], "--json").json
     shapes = {name: tensor["shape"] for name, tensor in described["tensors"].items()}
 
@@ -102,6 +105,9 @@ def save_with_one_element_1_ulp_off(run_pecli, scheme: str) -> tuple[int, ...]:
 
 @pytest.mark.parametrize("scheme", SMALL_OPTIONS)
 def test_verify_refuses_one_wrong_element(run_pecli, scheme: str) -> None:
+    """One element was moved to the next float32 below or above; the expected value is one step
+    towards −9 from it.
+    """
     index = save_with_one_element_1_ulp_off(run_pecli, scheme)
     outcome = run_pecli(scheme, *SMALL_OPTIONS[scheme], "--verify", "t.npy", "--json")
     assert outcome.exit_code == CHECK_FAILED
@@ -118,6 +124,7 @@ def test_verify_refuses_one_wrong_element(run_pecli, scheme: str) -> None:
 
 @pytest.mark.parametrize("tolerance", ["--max-ulp 1", "--atol 1e-6", "--rtol 1e-6"])
 @pytest.mark.parametrize("scheme", SMALL_OPTIONS)
+@pytest.mark.sample(6)
 def test_verify_allows_an_error_within_the_tolerance(
     run_pecli, scheme: str, tolerance: str
 ) -> None:
@@ -148,6 +155,7 @@ def test_a_preview_in_a_pipe_is_plain(run_pecli) -> None:
 
 
 def test_rows_of_a_preview_are_numbered_from_the_offset(run_pecli) -> None:
+    """Three rows from position 70 on are the last lines of the output."""
     text = run_pecli("sinusoidal", "--seq-len", "3", "--dim", "2", "--offset", "70").out
     assert [line.split()[0] for line in text.splitlines()[-3:]] == ["70", "71", "72"]
 
@@ -202,7 +210,8 @@ def test_the_ulps_shown_are_those_of_the_element_shown(run_pecli) -> None:
     table[0, 0], table[2, 1] = 700_000 * 2.0**-149, table[2, 1] + np.float32(2**-6)
     np.save("t.npy", table)
     outcome = run_pecli(*SINUSOIDAL, "--verify", "t.npy")
-    expected, found = np.float32(math.cos(2)), np.float32(math.cos(2)) + np.float32(2**-6)
+    expected = np.float32(math.cos(2))
+    found = np.float32(math.cos(2)) + np.float32(2**-6)
     apart = abs(int(expected.view(np.int32)) - int(found.view(np.int32)))
 
     assert f"max error 0.0156 ({apart:,} ulp) at [2, 1]" in outcome.out
@@ -222,6 +231,7 @@ def test_positions_may_stand_one_per_line(run_pecli, suffix: str) -> None:
 
 @pytest.mark.parametrize("suffix", ["txt", "csv"])
 def test_positions_of_queries_may_stand_one_per_line(run_pecli, suffix: str) -> None:
+    """The Python function, which has the positions as a list, gives the expected rotation."""
     Path(f"positions.{suffix}").write_text("0\n5\n7\n")
     x = np.ones((3, 4))
     np.save("x.npy", x)

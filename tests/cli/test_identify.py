@@ -39,6 +39,7 @@ def test_the_command_that_identify_prints_makes_the_table_again(run_pecli) -> No
 
 
 def test_a_match_as_json(run_pecli) -> None:
+    """slopes.npy has the slopes of ALiBi for 12 heads by the rule that is called naive."""
     (match,) = run_pecli("identify", "slopes.npy", "--json").json["matches"]
     assert match["scheme"] == "alibi"
     assert match["parameters"]["heads"] == 12
@@ -75,6 +76,7 @@ def test_several_files_are_a_line_of_json_each(run_pecli) -> None:
 
 
 def test_a_missing_file_does_not_keep_the_next_one_from_being_identified(run_pecli) -> None:
+    """There is one line of JSON per file, also for the missing one."""
     outcome = run_pecli("identify", "none.npy", "slopes.npy", "--json")
     assert outcome.exit_code == FILE_ERROR
     assert "does not exist" in outcome.err

@@ -218,7 +218,7 @@ def test_verify_has_the_same_verdict_for_every_form(
     assert_verdict(case, done.exit_code, done.out + done.err)
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 def test_rotated_queries_have_the_same_verdict_for_every_form(
     run_pecli: Callable, form: str, case: str
 ) -> None:
@@ -234,7 +234,7 @@ def test_rotated_queries_have_the_same_verdict_for_every_form(
         assert "4 heads of 64 folded into columns" in done.out
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 def test_diff_has_the_same_verdict_for_every_form(
     run_pecli: Callable, form: str, case: str
 ) -> None:

@@ -110,6 +110,7 @@ def test_text_on_a_terminal_is_the_same_in_styles(run_pecli, monkeypatch) -> Non
 
 @pytest.mark.parametrize("parameters", [[], None], ids=["list", "null"])
 def test_a_stored_spec_without_parameters_is_shown(run_pecli, parameters: object) -> None:
+    """What is stored is printed as it is, although no table can be made of it."""
     text = json.dumps({"scheme": "rope", "parameters": parameters})
     np.savez("t.npz", cos=np.ones((2, 4)), pecli=np.array(text))
     outcome = run_pecli("inspect", "t.npz", "--stats")
@@ -201,6 +202,7 @@ def test_without_stats_no_scheme_is_searched(run_pecli, cosines_and_noise: str) 
 def test_rows_are_listed_even_if_they_are_empty(
     run_pecli, shape: tuple[int, int], columns: str
 ) -> None:
+    """A table without columns has rows that hold nothing, one list for each."""
     np.save("t.npy", np.zeros(shape))
     outcome = run_pecli("inspect", "t.npy", "--rows", ":", "--cols", columns, "--json")
 
@@ -223,6 +225,9 @@ def test_two_billion_empty_rows_are_refused(run_pecli, words: tuple[str, ...]) -
 
 
 def test_specs_of_several_layer_types_leave_out_what_is_not_set(run_pecli, tmp_path) -> None:
+    """Gemma 3's sliding layers have base 10000 and 256 channels; parameters that are None are not
+    printed.
+    """
     path = tmp_path / "layers.safetensors"
     run_pecli("rope", "--model", "gemma-3-1b", "--seq-len", "4", "-o", path)
     line = next(
@@ -234,6 +239,7 @@ def test_specs_of_several_layer_types_leave_out_what_is_not_set(run_pecli, tmp_p
 
 
 def test_an_empty_filter_matches_every_tensor(run_pecli, tmp_path: Path) -> None:
+    """The file has the tensors cos and sin."""
     path = tmp_path / "two.npz"
     np.savez(path, cos=np.ones((2, 4), np.float32), sin=np.zeros((2, 4), np.float32))
     outcome = run_pecli("inspect", path, "--filter", "", "--json")

@@ -31,6 +31,7 @@ def test_an_error_is_one_line_with_the_name_of_the_option(capsys) -> None:
     ids=["usage", "parameter", "file"],
 )
 def test_the_exit_code_of_an_error(problem: PecliError | str, code: int) -> None:
+    """2 is a usage error, also if it was found as a parameter; 3 is an error of a file."""
     assert print_error(problem) == code
 
 
@@ -45,6 +46,9 @@ def test_the_exit_code_of_an_error(problem: PecliError | str, code: int) -> None
     ],
 )
 def test_names_of_parameters_on_the_command_line(name: str, option: str) -> None:
+    """Only names of parameters of Python become options; a name with a blank, in capitals, or with
+    a point stays.
+    """
     assert option_name(name) == option
 
 
@@ -64,6 +68,7 @@ def test_a_command_line_has_only_the_options_that_are_set() -> None:
 def test_names_of_options_that_are_too_long_are_broken_at_a_hyphen(
     name: str, lines: list[str]
 ) -> None:
+    """MAX_NAME characters fit into the column of names."""
     assert name_lines(name) == lines
 
 

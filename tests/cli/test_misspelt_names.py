@@ -21,6 +21,9 @@ def table(tmp_path: Path) -> Path:
 def test_verify_names_the_option_that_was_typed(
     run_pecli: Any, table: Path, option: str, name: str
 ) -> None:
+    """Neither name is a preset; --model and --config mean the same to verify, but the error names
+    the word that was typed.
+    """
     result = run_pecli("verify", table, option, name)
     assert result.exit_code == USAGE_ERROR
     assert f"{option} is '{name}'" in result.err
@@ -31,6 +34,7 @@ def test_verify_names_the_option_that_was_typed(
 def test_a_misspelt_model_is_suggested(
     run_pecli: Any, words: tuple[str, ...], name: str, meant: str
 ) -> None:
+    """Each name has one letter too many."""
     command, *options = words
     result = run_pecli(command, name, *options)
 

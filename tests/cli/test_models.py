@@ -48,6 +48,9 @@ def test_a_config_gives_the_scaled_tables(run_pecli) -> None:
 
 
 def test_a_table_of_a_config_is_verified_by_its_spec_and_by_the_config(run_pecli) -> None:
+    """The file carries a spec, by which verify computes the tables again; --verify compares with
+    those of the config.
+    """
     words = ("rope", "--config", "llama.json", "--seq-len", 40, "--offset", 9000)
     run_pecli(*words, "-o", "t.safetensors")
     assert run_pecli("verify", "t.safetensors").exit_code == SUCCESS
@@ -60,6 +63,7 @@ ROPE_OF_GEMMA = ("rope", "--config", "gemma.json", "--seq-len", 8)
 
 
 def test_all_types_of_layers_are_written(run_pecli) -> None:
+    """SLIDING and FULL are the two encodings of the model, made by the Python function."""
     assert run_pecli(*ROPE_OF_GEMMA, "-o", "t.safetensors").exit_code == SUCCESS
 
     tables = load_file("t.safetensors")
@@ -69,6 +73,9 @@ def test_all_types_of_layers_are_written(run_pecli) -> None:
 
 
 def test_one_type_of_layers_is_written(run_pecli) -> None:
+    """An .npy file holds one array, here cosines and sines in turn; SLIDING is the same encoding by
+    the Python class.
+    """
     words = ("--layer-type", "sliding_attention", "-o", "t.npy")
     assert run_pecli(*ROPE_OF_GEMMA, *words).exit_code == SUCCESS
 
@@ -86,6 +93,7 @@ ROPE_OF_QWEN = ("rope", "--model", "qwen2.5-7b", "--seq-len", 16)
 
 
 def test_an_option_overrides_a_parameter_of_the_model_with_a_note(run_pecli) -> None:
+    """Qwen 2.5 has base 10^6 and heads of 128 channels; the expected table is that of base 500000."""
     outcome = run_pecli(*ROPE_OF_QWEN, "--theta", "500000", "-o", "t.npz")
     assert outcome.exit_code == SUCCESS
     note = "pecli: note: not as qwen2.5-7b has it: --theta 500000 instead of 1000000\n"
@@ -96,6 +104,7 @@ def test_an_option_overrides_a_parameter_of_the_model_with_a_note(run_pecli) -> 
 
 
 def test_a_scaling_that_is_given_stretches_the_context_of_the_model(run_pecli) -> None:
+    """Qwen's config has base 10^6, 32,768 positions and no scaling; the command adds YaRN by 4."""
     outcome = run_pecli(*ROPE_OF_QWEN, "--scaling", "yarn", "--factor", 4, "--json")
     assert "--scaling yarn instead of none, --factor 4" in outcome.err
 
@@ -123,6 +132,9 @@ def preset_models(run_pecli) -> list[dict]:
 
 
 def test_presets_as_json_have_their_settings_and_sources(preset_models) -> None:
+    """Llama 3.1 has 131,072 positions and GPT-2 a learned table of 1,024 rows, by their
+    configurations.
+    """
     by_name = {model["name"]: model for model in preset_models}
     llama = by_name["llama-3.1-8b"]
 
@@ -139,6 +151,7 @@ def test_presets_of_one_family_stand_together(preset_models) -> None:
 
 
 def test_presets_in_a_pipe_are_a_line_each(run_pecli) -> None:
+    """Columns: name, context, scheme, width, base, scaling. Nothing is cut for want of columns."""
     outcome = run_pecli("models")
     assert outcome.exit_code == SUCCESS
     assert "…" not in outcome.out
@@ -160,6 +173,7 @@ def test_presets_on_a_terminal_are_a_table_per_family(run_pecli, monkeypatch) ->
 
 
 def test_words_make_the_scheme_that_python_makes() -> None:
+    """--theta is the parameter base; «--dim=4» is «--dim 4»."""
     words = ["--seq-len", "8", "--dim=4", "--theta", "500", "--layout", "halves"]
     parsed = parse_scheme("rope", words, {})
 
@@ -183,6 +197,7 @@ DEFAULTS = {"seq_len": "16", "heads": "4", "dim": "6"}
 def test_sizes_that_words_leave_out_are_the_defaults(
     name: str, words: list[str], scheme: pecli.Scheme
 ) -> None:
+    """DEFAULTS has a length of 16 and 4 heads; the expected scheme states every size."""
     assert parse_scheme(name, words, DEFAULTS).scheme == scheme
 
 

@@ -26,6 +26,9 @@ LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
 def test_the_same_command_writes_the_same_bytes_also_where_no_home_can_be_written_to(
     process, run_pecli
 ) -> None:
+    """Matplotlib wants to write a cache into the home; here every home is /dev/null. The picture of
+    a process of its own equals that of this one.
+    """
     homes = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"), os.devnull)
     elsewhere = {
         name: value for name, value in os.environ.items() if name != "MPLCONFIGDIR"
@@ -57,6 +60,9 @@ def test_a_figure_has_at_most_so_many_pixels(run_pecli, monkeypatch, most: int, 
 @pytest.mark.parametrize("name", ["\x1b[31m", "a\x00b", "\ufffe", "日本語", "\u202e"], ids=ascii)
 @pytest.mark.sample(2)
 def test_names_that_no_font_has_break_no_figure(run_pecli, name: str) -> None:
+    """Escape sequences, NUL, a non-character, Japanese and a mark that turns the direction of
+    writing; what is not printable is shown as a Python escape such as \\x1b.
+    """
     table = np.arange(12.0).reshape(3, 4)
     pecli.save("x.safetensors", {name: table, "other": table})
     kind = "curves" if name.isascii() else "heatmap"
@@ -122,6 +128,7 @@ def test_the_option_plot_draws_as_the_command_does(run_pecli) -> None:
 
 
 def test_a_table_may_be_written_and_drawn(run_pecli) -> None:
+    """The output is the line about the file, then the picture that `pecli plot` prints."""
     picture = run_pecli("plot", *SMALL_TABLE).out
     outcome = run_pecli(*SMALL_TABLE, "--plot", "-o", "pe.npy")
 
@@ -145,6 +152,7 @@ def test_a_quiet_command_draws_nothing(run_pecli) -> None:
     ],
 )
 def test_every_command_that_makes_tables_draws_them(run_pecli, line: str) -> None:
+    """A title and more than seven lines of picture, without warnings."""
     outcome = run_pecli(*line.split(), "--plot")
     assert outcome.exit_code == SUCCESS
     assert outcome.err == ""
@@ -178,6 +186,7 @@ def test_a_file_with_a_spec_has_the_pictures_of_its_scheme(run_pecli) -> None:
 
 
 def test_files_and_schemes_beside_each_other(run_pecli) -> None:
+    """A tensor of a file, a file, and a scheme in words after --against."""
     pecli.save("pe.safetensors", pecli.Sinusoidal(64, 16))
     np.save("w.npy", np.ones((8, 4)))
     outcome = run_pecli("plot", "pe.safetensors:pe", "w.npy", "--against", "rope", "--dim", "4")
@@ -257,6 +266,7 @@ def test_large_tables_are_drawn_in_flat_memory(
     ids=" ".join,
 )
 def test_a_model_stands_for_its_rotary_scheme(run_pecli, words: tuple[str, ...]) -> None:
+    """The name of a model alone draws the same as its scheme with --model."""
     kind = ("--kind", "wavelengths")
     expected = run_pecli("plot", "rope", "--model", "llama-3.1-8b", *kind).out
     assert expected != ""
@@ -264,6 +274,7 @@ def test_a_model_stands_for_its_rotary_scheme(run_pecli, words: tuple[str, ...])
 
 
 def test_models_without_options_stand_beside_each_other(run_pecli) -> None:
+    """Two names or paths mean the same as `--model A --against rope --config B`."""
     Path("config.json").write_text(json.dumps(LLAMA))
     pair = ("--model", "llama-2-7b", "--against", "rope", "--config", "config.json")
     expected = run_pecli("plot", "rope", *pair, "--kind", "decay").out
@@ -272,18 +283,21 @@ def test_models_without_options_stand_beside_each_other(run_pecli) -> None:
 
 
 def test_a_folder_with_only_a_config_is_a_model(run_pecli) -> None:
+    """LLAMA is a small configuration; there are no weights beside it."""
     Path("folder").mkdir()
     Path("folder/config.json").write_text(json.dumps(LLAMA))
     assert run_pecli("plot", "folder", "--kind", "decay").exit_code == SUCCESS
 
 
 def test_a_model_takes_the_options_of_rope(run_pecli) -> None:
+    """The name of a model alone stands for `rope --model` with that name."""
     expected = run_pecli("plot", "rope", "--model", "llama-2-7b", "--seq-len", "16").out
     assert expected != ""
     assert run_pecli("plot", "llama-2-7b", "--seq-len", "16").out == expected
 
 
 def test_a_picture_of_a_difference_carries_its_command(run_pecli) -> None:
+    """The metadata of the figure has the command, without the options that only concern output."""
     np.save("a.npy", np.zeros((4, 4)))
     np.save("b.npy", np.ones((4, 4)))
     run_pecli("diff", "a.npy", "b.npy", "--atol", "0.5", "-o", "x.svg", "-q")
@@ -301,6 +315,7 @@ def test_a_picture_of_an_audit_carries_its_command_and_spec(run_pecli) -> None:
 
 
 def test_wavelengths_of_a_file_without_a_spec_are_those_of_the_identified_scheme(run_pecli) -> None:
+    """An .npy file has no spec; the scheme is identified from its numbers."""
     np.save("pe.npy", pecli.Sinusoidal(256, 32, base=500.0).tables()["pe"])
     outcome = run_pecli("plot", "pe.npy", "--kind", "wavelengths", "-o", "x.svg")
     assert outcome.exit_code == SUCCESS

@@ -98,6 +98,7 @@ def test_loops_over_heads_name_a_wrong_base(run_pecli: Callable, loop: Callable)
 
 
 def test_a_line_per_head_is_noted(run_pecli: Callable) -> None:
+    """A line holds all of a head, 12 positions of 64 channels."""
     write_loop(lines_per_head, "right")
     done = run_pecli("verify", "x.log", *AGAINST_CONFIG_JSON)
 
@@ -124,6 +125,9 @@ def test_few_digits_are_compared_as_far_as_they_go(
 
 
 def test_a_tolerance_that_the_digits_do_not_reach_names_how_many_do(run_pecli: Callable) -> None:
+    """Numbers printed with 2 decimals are off by up to 0.005, in a rotation of two of them by up to
+    0.01; 4 decimals are enough for 1e-3.
+    """
     write_loop(lines_per_head_and_row, "right", decimals=2)
     done = run_pecli("verify", "x.log", *AGAINST_CONFIG_JSON, "--atol", "1e-3")
 
@@ -155,6 +159,7 @@ def test_flat_lists_need_a_shape(run_pecli: Callable, case: str) -> None:
 
 
 @pytest.mark.parametrize("case", [*RIGHT_AND_WRONG_BASES])
+@pytest.mark.sample(1)
 def test_typed_arrays_of_javascript(run_pecli: Callable, case: str) -> None:
     """JSON.stringify writes a Float32Array as an object of its indices."""
     tensors: dict[str, object] = {"shape": [HEADS, ROWS, 64]}
@@ -232,6 +237,9 @@ def test_one_nan_leaves_the_diagnosis_of_the_rest(
 def test_a_report_of_rotated_queries_names_the_wrong_base(
     run_pecli: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Queries were rotated with base 500000, the config has 10000. Pictures are left out, since
+    drawing them takes seconds.
+    """
     monkeypatch.setattr(
         Draft, "_figure_html", lambda draft, picture: element("figure", picture.title)
     )
@@ -248,6 +256,7 @@ def test_a_report_of_rotated_queries_names_the_wrong_base(
 
 
 def test_a_report_of_rotated_queries_needs_a_model(run_pecli: Callable) -> None:
+    """q_before.npy holds the queries before the rotation; no model is named."""
     for name, array in queries_before_and_after("right").items():
         np.save(f"{name}.npy", array)
     words = ("report", "q_after.npy", "--before", "q_before.npy", "-o", "report.html")
@@ -260,6 +269,7 @@ def test_a_report_of_rotated_queries_needs_a_model(run_pecli: Callable) -> None:
 def test_files_without_common_names_get_the_command_that_compares_them(
     run_pecli: Callable,
 ) -> None:
+    """a.npz has two tensors, b.npy one without a name; all hold the same random numbers."""
     np.savez("a.npz", first=random_queries(), second=random_queries())
     np.save("b.npy", random_queries())
     done = run_pecli("diff", "a.npz", "b.npy")
@@ -270,6 +280,9 @@ def test_files_without_common_names_get_the_command_that_compares_them(
 
 
 def test_config_reads_standard_input(process: Callable) -> None:
+    """CONFIG with base 500000 goes in by a pipe; the proposed command needs a file, which it calls
+    config.json.
+    """
     done = process("config", "-", input=json.dumps({**CONFIG, "rope_theta": 5e5}).encode())
     assert done.returncode == SUCCESS, done.stderr
     assert b"500000" in done.stdout
@@ -283,6 +296,7 @@ def test_config_reads_standard_input(process: Callable) -> None:
 def test_config_refuses_other_things_on_standard_input(
     process: Callable, text: bytes, problem: bytes
 ) -> None:
+    """Nothing at all, and the beginning of a GGUF file, which is no JSON text."""
     done = process("config", "-", input=text)
     assert done.returncode == FILE_ERROR
     assert problem in done.stderr

@@ -37,6 +37,9 @@ PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "preexec_fn": int
 
 
 def test_a_table_goes_out_and_in_through_pipes(process) -> None:
+    """SMALL_TABLE is a sinusoidal table of 64 × 16; one process writes it to standard output,
+    another one reads and verifies it.
+    """
     result = process(*SMALL_TABLE, "-o", "-")
     assert result.returncode == SUCCESS
     assert result.stderr == b""
@@ -48,6 +51,7 @@ def test_a_table_goes_out_and_in_through_pipes(process) -> None:
 
 @pytest.mark.thorough
 def test_the_file_of_standard_output_and_a_pipe_that_ends_early(process) -> None:
+    """/dev/stdout is the same as «-»; four bytes of the table are missing at the end."""
     table = process(*SMALL_TABLE, "-o", "/dev/stdout").stdout
     assert table == process(*SMALL_TABLE, "-o", "-").stdout
     assert process("inspect", "-", input=table[:-4]).returncode == FILE_ERROR
@@ -169,6 +173,9 @@ def test_an_interrupt_that_python_drops_comes_again() -> None:
 
 
 def test_nothing_slow_is_imported_before_signals_are_dealt_with() -> None:
+    """Only modules that Python itself has loaded may be there, so that Ctrl-C at any moment is no
+    traceback. -S and -I keep other modules away.
+    """
     root = os.path.dirname(os.path.dirname(pecli.__file__))
     code = f"import sys; sys.path.insert(0, {root!r}); import pecli.__main__; print(*sys.modules)"
     done = subprocess.run(
@@ -232,6 +239,9 @@ def test_standard_output_on_a_full_disk_is_3(words: list[str]) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
 def test_a_file_on_a_full_disk_is_3(run_pecli) -> None:
+    """Writing to /dev/full fails as on a full disk; the device must not be removed as an unfinished
+    file.
+    """
     outcome = run_pecli(*SMALL_TABLE, "-o", "/dev/full")
     assert outcome.exit_code == FILE_ERROR
     assert outcome.err.count("\n") == 1
@@ -266,6 +276,7 @@ def test_a_terminal_gets_colour_and_no_bytes() -> None:
 
 @pytest.mark.thorough
 def test_a_terminal_without_colour_gets_none() -> None:
+    """NO_COLOR forbids colours, sequences «ESC [3…m»; the terminal «dumb» knows no sequence at all."""
     assert "\x1b[3" not in run_in_terminal(*SMALL_TABLE, NO_COLOR="1")[1]
     assert "\x1b" not in run_in_terminal(*SMALL_TABLE, TERM="dumb")[1]
 
@@ -326,6 +337,7 @@ def run_in_shell(words: str) -> subprocess.CompletedProcess[bytes]:
 
 
 def test_a_table_is_written_while_both_streams_are_closed(working_folder) -> None:
+    """«>&- 2>&-» closes standard output and standard error; SMALL_TABLE has 64 × 16 elements."""
     done = run_in_shell("-o t.npy >&- 2>&-")
     assert done.returncode == SUCCESS
     assert done.stderr == b""
@@ -339,6 +351,7 @@ def test_a_table_for_a_closed_stream_is_an_error(working_folder) -> None:
 
 
 def test_help_in_a_pipe_is_as_wide_as_columns(run_pecli, monkeypatch) -> None:
+    """COLUMNS is 80; the longest line, the border of a box, uses all of them."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 80)
     options, _, _ = run_pecli("verify", "--help").out.partition("\n Examples:\n")
@@ -347,6 +360,7 @@ def test_help_in_a_pipe_is_as_wide_as_columns(run_pecli, monkeypatch) -> None:
 
 
 def test_the_manifest_in_the_help_can_be_copied(run_pecli) -> None:
+    """It is parsed as TOML; five checks are expected, of these files."""
     lines = run_pecli("verify", "--help").out.splitlines()
     start = next(k for k, line in enumerate(lines) if "[defaults]" in line)
     manifest = tomllib.loads("\n".join(line.strip() for line in lines[start:]))

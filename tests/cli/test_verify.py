@@ -31,6 +31,7 @@ def rewrite(path, change) -> None:
     "file", ["x.safetensors", "x.safetensors:pe", "link.safetensors", "pecli.toml"]
 )
 def test_a_report_never_replaces_what_is_verified(run_pecli, file) -> None:
+    """The report would be written to the verified file itself, its target, or the manifest."""
     pecli.save("x.safetensors", pecli.Sinusoidal(4, 8))
     Path("link.safetensors").symlink_to("x.safetensors")
     Path("pecli.toml").write_text('[[check]]\nfile = "x.safetensors"\n')
@@ -87,6 +88,7 @@ def test_the_place_of_a_changed_element_is_printed(run_pecli) -> None:
 
 
 def test_a_tensor_of_a_file_is_checked_against_the_spec_of_the_file(run_pecli) -> None:
+    """FILE:NAME names one of three tensors."""
     pecli.save("t.safetensors", pecli.Rope(4, 4))
     outcome = run_pecli("verify", "t.safetensors:cos", "--json")
 
@@ -106,6 +108,9 @@ def test_a_tensor_of_a_file_is_checked_against_the_spec_of_the_file(run_pecli) -
 def test_a_file_that_is_not_what_its_spec_says_fails(
     run_pecli, change: Callable[..., None], reasons: list[str]
 ) -> None:
+    """The tensors of a right file are changed, its spec stays: −0 for 0 breaks the checksum only,
+    the sines are renamed to tan, and a table of 2^40 rows is claimed.
+    """
     pecli.save("t.safetensors", pecli.Rope(4, 4))
     rewrite("t.safetensors", change)
     outcome = run_pecli("verify", "t.safetensors", "--json")
@@ -116,6 +121,7 @@ def test_a_file_that_is_not_what_its_spec_says_fails(
 
 
 def test_only_the_hash_sees_the_sign_of_a_zero(run_pecli) -> None:
+    """−0 equals 0, so that no element of the three tensors differs in value."""
     pecli.save("t.safetensors", pecli.Rope(4, 4))
     rewrite("t.safetensors", flip_the_sign_of_a_zero)
     tensors = run_pecli("verify", "t.safetensors", "--json").json["tensors"]
@@ -142,6 +148,7 @@ BROKEN_SPECS = {
 @pytest.mark.parametrize("command", ["verify", "plot"])
 @pytest.mark.parametrize("spec", BROKEN_SPECS.values(), ids=BROKEN_SPECS)
 def test_a_spec_that_makes_no_table_is_a_broken_file(run_pecli, spec: str, command: str) -> None:
+    """BROKEN_SPECS are texts in the metadata: no JSON, no object, an unknown scheme, and so on."""
     save_file({"pe": np.zeros((2, 2), np.float32)}, "t.safetensors", {"pecli": spec})
     outcome = run_pecli(command, "t.safetensors")
 
@@ -151,6 +158,7 @@ def test_a_spec_that_makes_no_table_is_a_broken_file(run_pecli, spec: str, comma
 
 
 def test_several_files_give_json_lines_and_the_worst_code(run_pecli) -> None:
+    """One cosine of the second file was changed."""
     pecli.save("good.npz", pecli.Rope(9, 6))
     pecli.save("bad.safetensors", pecli.Rope(9, 6))
     rewrite("bad.safetensors", change_one_cosine)
@@ -188,6 +196,9 @@ VERIFY_BY_CONFIG = ("--config", "config.json", "--atol", "1e-6")
 
 
 def test_a_file_is_checked_against_a_configuration(run_pecli) -> None:
+    """The file has tables as a Llama caches them, with every frequency in two columns: 9 rows, 16
+    columns.
+    """
     save_tables_of_the_config()
     outcome = run_pecli("verify", "t.npz", *VERIFY_BY_CONFIG)
 
@@ -271,6 +282,7 @@ def test_a_picture_never_replaces_a_file_that_is_verified(run_pecli) -> None:
 
 
 def test_a_quiet_verification_draws_without_a_word(run_pecli) -> None:
+    """-q keeps standard output empty; the picture is written."""
     pecli.save("right.npz", pecli.Rope(64, 16))
     outcome = run_pecli("verify", "right.npz", "-o", "x.svg", "-q")
 

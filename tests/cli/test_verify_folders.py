@@ -44,6 +44,7 @@ def folder(working_folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("form", ["one_file", "shards", "bin", "onnx", "onnx_external"])
+@pytest.mark.sample(4)
 def test_every_form_of_a_model_has_the_same_verdict(run_pecli: Run, form: str) -> None:
     """Only the tensors that are not compared may be more: ONNX files also hold constants."""
     expected = run_pecli("verify", TINY_LLAMA / "one_file", "--json").json
@@ -58,6 +59,7 @@ def test_every_form_of_a_model_has_the_same_verdict(run_pecli: Run, form: str) -
 
 @pytest.mark.parametrize("form", ["shards", "bin", "onnx", "onnx_external"])
 def test_every_form_of_a_model_has_the_same_configuration(run_pecli: Run, form: str) -> None:
+    """TINY_LLAMA holds one small model as one file, in shards, as PyTorch's .bin and as ONNX."""
     expected = run_pecli("config", TINY_LLAMA / "one_file", "--json").json
     config = run_pecli("config", TINY_LLAMA / form, "--json").json
     assert {**config, "file": ""} == {**expected, "file": ""}
@@ -80,6 +82,7 @@ def test_a_folder_is_checked_by_its_own_config(run_pecli: Run, folder: Path) -> 
 
 
 def test_a_folder_whose_config_has_another_base_fails(run_pecli: Run, folder: Path) -> None:
+    """The tables in the folder were made with the base that the config had before."""
     config = json.loads(Path("config.json").read_text()) | {"rope_theta": 10000.0}
     Path("config.json").write_text(json.dumps(config))
     assert run_pecli("verify", ".").exit_code == CHECK_FAILED
@@ -94,6 +97,7 @@ def test_a_model_that_is_named_replaces_the_config_of_the_folder(
 
 
 def test_a_folder_without_a_config_needs_a_model(run_pecli: Run, folder: Path) -> None:
+    """The folder's config.json is removed; its files were not written by pecli."""
     Path("config.json").unlink()
     outcome = run_pecli("verify", ".")
     assert outcome.exit_code == FILE_ERROR
@@ -105,6 +109,7 @@ VERIFY_TWO_FILES = ("verify", "a.safetensors", "b.safetensors", "--config", "con
 
 
 def test_a_file_without_tables_is_skipped_beside_others(run_pecli: Run, folder: Path) -> None:
+    """VERIFY_TWO_FILES names a file of 20 weights and a file of tables."""
     outcome = run_pecli(*VERIFY_TWO_FILES)
 
     assert outcome.exit_code == SUCCESS
@@ -116,6 +121,9 @@ def test_a_file_without_tables_is_skipped_beside_others(run_pecli: Run, folder: 
 def test_a_skipped_file_has_no_annotation_on_github(
     run_pecli: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """GITHUB_ACTIONS makes problems annotations; a file without tables, named beside another, is no
+    problem.
+    """
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     assert "::error" not in run_pecli(*VERIFY_TWO_FILES).out
 
@@ -132,6 +140,7 @@ def test_a_skipped_file_does_not_hide_a_failure(run_pecli: Run, folder: Path) ->
 
 
 def test_a_single_file_without_tables_is_an_error(run_pecli: Run, folder: Path) -> None:
+    """a.safetensors holds 20 weights."""
     outcome = run_pecli("verify", "a.safetensors", "--config", "config.json")
     assert outcome.exit_code == FILE_ERROR
     assert outcome.out == ""
@@ -139,6 +148,7 @@ def test_a_single_file_without_tables_is_an_error(run_pecli: Run, folder: Path) 
 
 
 def test_several_files_none_of_which_has_tables_are_one_error(run_pecli: Run, folder: Path) -> None:
+    """The file of weights is named twice."""
     outcome = run_pecli("verify", "a.safetensors", "a.safetensors", "--config", "config.json")
     assert outcome.exit_code == FILE_ERROR
     assert outcome.err.count("\n") == 1
@@ -182,6 +192,7 @@ def test_a_pattern_may_name_a_tensor_of_each_file(
 
 
 def test_a_folder_in_a_manifest_is_checked_by_its_own_config(run_pecli: Run) -> None:
+    """The manifest names a folder of shards, and no model."""
     path = write_manifest(file=str(TINY_LLAMA / "shards"))
     assert run_pecli("verify", path).exit_code == SUCCESS
 
@@ -205,6 +216,7 @@ def test_a_folder_in_a_manifest_is_checked_by_the_model_that_is_named(
 def test_a_pattern_without_any_table_is_a_file_error(
     run_pecli: Run, folder: Path, file: str, problem: str
 ) -> None:
+    """a.safetensors holds weights and no table; no file ends in .npz."""
     outcome = run_pecli("verify", write_manifest(file=file, config="config.json"))
     assert outcome.exit_code == FILE_ERROR
     assert problem in outcome.err

@@ -43,6 +43,7 @@ def spoil_7000() -> None:
 
 
 def test_a_manifest_whose_checks_pass_is_a_table(run_pecli) -> None:
+    """The manifest has ten checks, of tables with the ten bases in BASES."""
     outcome = run_pecli("verify", "pecli.toml")
     assert outcome.exit_code == SUCCESS
     assert outcome.err == ""
@@ -54,6 +55,7 @@ def test_a_manifest_whose_checks_pass_is_a_table(run_pecli) -> None:
 
 
 def test_a_junit_report_has_a_case_per_check(run_pecli) -> None:
+    """BASES are the bases of the ten files, each of which has a right table."""
     run_pecli("verify", "pecli.toml", "--junit", "r.xml")
     report = junit_report()
     assert [case.get("name") for case in report.iter("testcase")] == [f"base {b}" for b in BASES]
@@ -76,6 +78,7 @@ def test_a_failed_check_is_reported_beside_checks_that_pass(run_pecli) -> None:
 
 
 def test_a_failure_in_a_junit_report_has_the_place_of_the_error(run_pecli) -> None:
+    """One element of the table of base 7000 was spoilt, that of index [1, 11, 3]."""
     spoil_7000()
     run_pecli("verify", "pecli.toml", "--junit", "r.xml")
     (failure,) = junit_report().iter("failure")
@@ -83,6 +86,9 @@ def test_a_failure_in_a_junit_report_has_the_place_of_the_error(run_pecli) -> No
 
 
 def test_a_missing_file_is_an_error_beside_other_checks(run_pecli) -> None:
+    """The manifest has ten checks. One file is spoilt, and one is removed, which decides the exit
+    code.
+    """
     spoil_7000()
     os.unlink("9000.npy")
     outcome = run_pecli("verify", "pecli.toml", "--junit", "r.xml")
@@ -97,6 +103,7 @@ def test_a_missing_file_is_an_error_beside_other_checks(run_pecli) -> None:
 
 
 def test_a_quiet_manifest_prints_only_errors(run_pecli) -> None:
+    """One of the ten files is removed; nothing is printed about the nine that pass."""
     os.unlink("9000.npy")
     outcome = run_pecli("verify", "pecli.toml", "-q")
     assert outcome.exit_code == FILE_ERROR
@@ -141,6 +148,7 @@ def test_on_github_a_missing_file_is_an_annotation(
 
 
 def test_a_malformed_manifest_runs_nothing(run_pecli) -> None:
+    """The manifest has ten right checks before the malformed eleventh."""
     with open("pecli.toml", "a") as file:
         file.write("\n[[check]]\nfile = 3\n")
     outcome = run_pecli(
@@ -191,6 +199,7 @@ def test_a_weak_check_passes_with_a_remark(run_pecli, weak: str) -> None:
 
 
 def test_a_weak_check_fails_if_checks_are_strict(run_pecli, weak: str) -> None:
+    """A weak check passes, and would have passed with some mistakes too; t.npz is its file."""
     outcome = run_pecli("verify", weak, "--strict")
     assert outcome.exit_code == CHECK_FAILED
 
@@ -200,6 +209,7 @@ def test_a_weak_check_fails_if_checks_are_strict(run_pecli, weak: str) -> None:
 
 
 def test_a_weak_check_is_a_failure_in_a_strict_junit_report(run_pecli, weak: str) -> None:
+    """A weak check passes, and would have passed with some mistakes too."""
     run_pecli("verify", weak, "--strict", "--junit", "r.xml")
     (suite,) = junit_report()
     (case,) = suite

@@ -75,7 +75,7 @@ def is_identified(arrays: dict[str, Array]) -> bool:
 
 
 @pytest.mark.parametrize("dump", [*QUICK, *map(thorough, SLOW)])
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 def test_every_command_and_function_has_the_same_verdict_on_a_dump(
     run_pecli: Any, tmp_path: Path, dump: str
 ) -> None:
@@ -211,7 +211,7 @@ FORMS_TOLD_APART_BY_SHAPE = (
 
 
 @pytest.mark.parametrize("dump", FORMS_TOLD_APART_BY_SHAPE)
-@pytest.mark.sample(6)
+@pytest.mark.sample(3)
 def test_pictures_show_cosines_and_sines_by_position(
     run_pecli: Any, tmp_path: Path, dump: str
 ) -> None:

@@ -22,10 +22,8 @@ from tests.exit_codes import CHECK_FAILED, SUCCESS
 from tests.tools.sweeps.tables import Waves
 
 LLAMA_3_1 = Waves(128, 500000.0, {"type": "llama3", **LLAMA3})
-UNSCALED_FREQUENCIES, SCALED_FREQUENCIES = (
-    inverse_frequencies(500000.0, 128),
-    LLAMA_3_1.frequencies()[0],
-)
+UNSCALED_FREQUENCIES = inverse_frequencies(500000.0, 128)
+SCALED_FREQUENCIES = LLAMA_3_1.frequencies()[0]
 
 
 @pytest.fixture
@@ -45,6 +43,7 @@ def config(tmp_path: Path) -> Path:
     ids=["right", "off by float32", "without scaling", "off by 1e-4"],
 )
 @pytest.mark.parametrize("tolerance", [{}, {"atol": 1e-3}, {"max_ulp": 2}, {"rtol": 1e-5}], ids=str)
+@pytest.mark.sample(8)
 def test_frequencies_pass_within_float32_and_never_without_their_scaling(
     values: Any, passes: bool, tolerance: dict[str, float]
 ) -> None:

@@ -34,7 +34,8 @@ def rotated_pair_by_pair(x: np.ndarray, angles: np.ndarray, takes: str, gives: s
     for row in range(len(x)):
         for pair in range(half):
             u, v = (float(x[row, place(pair, part, half, takes)]) for part in (0, 1))
-            c, s = math.cos(angles[row, pair]), math.sin(angles[row, pair])
+            c = math.cos(angles[row, pair])
+            s = math.sin(angles[row, pair])
             out[row, place(pair, 0, half, gives)] = u * c - v * s
             out[row, place(pair, 1, half, gives)] = v * c + u * s
     return out
@@ -52,7 +53,8 @@ def test_pairs_of_every_layout_are_rotated_as_written_out(takes, gives, dtype):
     may leave in another layout than they came in.
     """
     rng = np.random.default_rng(1)
-    rows, angles = rng.uniform(-2, 2, (7, 10)).astype(dtype), rng.uniform(-9, 9, (7, 5))
+    rows = rng.uniform(-2, 2, (7, 10)).astype(dtype)
+    angles = rng.uniform(-9, 9, (7, 5))
     expected = rotated_pair_by_pair(rows, angles, takes, gives)
     rotated = rotate(rows, factors_of(angles), takes, gives)
     step = float(ml_dtypes.finfo(dtype).eps)

@@ -151,12 +151,14 @@ def test_mlx_gets_bfloat16_by_way_of_float32(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_numpy_gets_the_same_array() -> None:
+    """`like` returns an array of the kind that was given: for NumPy's nothing is copied."""
     assert like(TWO_BFLOAT16_ONES, TWO_BFLOAT16_ONES) is TWO_BFLOAT16_ONES
 
 
 @pytest.mark.parametrize("count", [1, 7, 4096])
 @pytest.mark.parametrize("dtype", [np.float32, np.bool_, ml_dtypes.bfloat16])
 def test_buffers_begin_at_a_cache_line(count: int, dtype: type) -> None:
+    """The address is a multiple of CACHE_LINE bytes."""
     buffer = aligned_buffer(count, dtype)
     assert buffer.size == count
     assert buffer.dtype == dtype
@@ -164,6 +166,9 @@ def test_buffers_begin_at_a_cache_line(count: int, dtype: type) -> None:
 
 
 def test_buffers_of_different_places_begin_at_different_places_of_a_page() -> None:
+    """Addresses that are equal modulo 4,096 compete for the same lines of the cache; a quarter of a
+    page lies between them.
+    """
     page = 4096
     begins = [aligned_buffer(5, np.float32, place=place).ctypes.data % page for place in range(4)]
     assert begins == [0, 1024, 2048, 3072]

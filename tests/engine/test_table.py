@@ -122,6 +122,7 @@ def test_any_split_in_any_order_with_any_threads_gives_the_same_bytes(
 
 
 @pytest.mark.parametrize("scheme", LARGE_TABLES, ids=lambda scheme: f"{scheme.name}-{scheme.dtype}")
+@pytest.mark.sample(3)
 def test_threads_and_blocks_change_no_byte_of_tables_of_several_blocks(
     monkeypatch: pytest.MonkeyPatch, scheme: Scheme
 ) -> None:
@@ -191,6 +192,7 @@ class CountedTable:
 
 @pytest.mark.parametrize("rows", [[], [3], [0, 1, 2, 7, 8, 3, 3, 4], [9, 8, 7]])
 def test_picked_rows_come_in_the_order_of_their_indices(rows: list[int]) -> None:
+    """NumPy's indexing gives the expected rows; one may be picked twice."""
     counted = CountedTable()
     picked = counted.table.pick(np.array(rows, np.intp))
 
@@ -244,6 +246,9 @@ def test_without_affinity_the_cores_count_up_to_four(
 def test_every_item_is_worked_on_once_and_taken_in_order(
     monkeypatch: pytest.MonkeyPatch, threads: str, count: int
 ) -> None:
+    """With several threads, items may be finished in another order, and are taken from the iterator
+    in order.
+    """
     monkeypatch.setenv("PECLI_THREADS", threads)
     taken: list[int] = []
     done: list[int] = []

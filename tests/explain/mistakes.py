@@ -266,7 +266,8 @@ LENGTH = 128
 
 def rotations(rope: Any, layout: str, x: np.ndarray) -> Iterator[tuple[str, np.ndarray, Edit]]:
     """x rotated with mistakes, and the edits that name them; the first one is right."""
-    inv, height = np.array(rope.frequencies().floats()), rope.attention_factor_value()
+    inv = np.array(rope.frequencies().floats())
+    height = rope.attention_factor_value()
     plain = rope.base ** (-np.arange(len(inv)) / len(inv))
     other = "interleaved" if layout == "halves" else "halves"
     theta = 10000.0 if rope.base != 10000 else 500000.0

@@ -108,6 +108,7 @@ def test_the_wrong_part_of_a_masked_bias_is_named(place: int | tuple[int, ...], 
     ("found", "expected"),
     [("compact", "halves"), ("compact", "interleaved"), ("halves", "compact")],
 )
+@pytest.mark.sample(2)
 def test_another_length_in_another_layout_is_named(found: str, expected: str) -> None:
     """40 rows instead of 32, in another arrangement of the columns: both are reported."""
     wrong = pecli.Rope(40, 16, layout=found).tables()

@@ -96,6 +96,7 @@ def test_the_step_that_was_computed_in_16_bits_is_recognised(recipe: str) -> Non
 
 
 @pytest.mark.parametrize("style", ["hunyuan-image", "hunyuan-video", "z-image"])
+@pytest.mark.sample(2)
 def test_a_grid_is_named_by_its_project(style: str) -> None:
     """Other styles with another base make the same tables of a grid of 6 × 8, but each project has
     its own base.

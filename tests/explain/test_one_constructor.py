@@ -67,6 +67,7 @@ def test_only_the_module_of_accept_constructs_an_explanation() -> None:
 
 
 def test_accept_is_the_only_function_that_constructs_an_explanation() -> None:
+    """The syntax tree of the module is searched for calls of Explanation."""
     tree = tree_of(ROOT / "explain/hypothesis.py")
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     names = [node.name for node in functions if [*calls(node, "Explanation")]]
@@ -102,9 +103,13 @@ def test_no_copy_sets_what_was_measured() -> None:
     "code", ["replace(each, noise=0)", "dataclasses.replace(reason, scheme=None)"]
 )
 def test_the_rule_sees_a_copy_of_an_explanation(code: str) -> None:
+    """The rule of test_an_explanation_is_copied_only_by_its_own_methods knows the fields of an
+    explanation.
+    """
     assert copies(ast.parse(code))
 
 
 @pytest.mark.parametrize("code", ["text.replace('a', 'b')", "replace(rope, base=1e4)"])
 def test_the_rule_ignores_other_calls_of_replace(code: str) -> None:
+    """A method of strings, and a copy with a field that explanations do not have."""
     assert not copies(ast.parse(code))

@@ -44,7 +44,7 @@ OTHER_KINDS = [pair for pair in permutations(SCALINGS, 2) if name_of(pair[0]) !=
 
 
 @pytest.mark.parametrize(("expected", "found"), OTHER_KINDS)
-@pytest.mark.sample(10)
+@pytest.mark.sample(6)
 def test_a_scaling_of_another_kind_is_named_with_its_numbers(expected: str, found: str) -> None:
     """32-bit cosines and sines of 300 positions; the specification has the other scaling."""
     tables = {name: rope(found).tables()[name] for name in ("cos", "sin")}

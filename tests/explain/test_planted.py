@@ -110,6 +110,7 @@ CELLS = [*cells(tuple(STORAGES))]
 
 
 @pytest.mark.parametrize("cell", CELLS[::EVERY_31ST], ids=lambda cell: cell.name)
+@pytest.mark.sample(28)
 def test_a_planted_mistake_is_the_first_explanation(cell: Cell) -> None:
     """Every 24th cell: a mistake of the catalogue, a scheme that can have it, and how the table is
     stored. Another reason counts only if it is as short and makes the same table, or is listed in

@@ -204,6 +204,7 @@ def test_a_table_at_position_0_is_shifted_and_not_unrotated() -> None:
 
 
 def test_the_json_of_positions_has_both_ranges_and_the_mistake_in_words() -> None:
+    """24 rows, each 7 positions too far."""
     edit = positions_edit(
         ROW_NUMBERS, ROW_NUMBERS + 7, find_position_mistake(ROW_NUMBERS, ROW_NUMBERS + 7)
     )

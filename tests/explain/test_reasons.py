@@ -30,7 +30,8 @@ LENGTH, SHORT_LENGTH, DIM, BASE = 1024, 256, 64, 10000.0
 INDEX = np.arange(DIM // 2)
 INV_FREQ = BASE ** (-2 * INDEX / DIM)
 FACTORS = tuple(1 + 0.05 * k for k in range(DIM // 2))
-LONG_ROPE, SHORT_ROPE = pecli.Rope(LENGTH, DIM), pecli.Rope(SHORT_LENGTH, DIM)
+LONG_ROPE = pecli.Rope(LENGTH, DIM)
+SHORT_ROPE = pecli.Rope(SHORT_LENGTH, DIM)
 YARN = pecli.Rope(LENGTH, DIM, scaling="yarn", factor=4.0, original_max_position_embeddings=256)
 DYNAMIC = pecli.Rope(
     LENGTH, DIM, scaling="dynamic", factor=4.0, max_position_embeddings=256, length=1024
@@ -305,7 +306,8 @@ def multimodal(sections: tuple[int, ...], positions: np.ndarray) -> Tables:
 
 def test_positions_and_sections_of_an_image_in_a_text_are_named() -> None:
     """Ten tokens of text, an image of 4 x 6, and ten more tokens, at (t, h, w) by Qwen2-VL's rule."""
-    text, after = np.tile(np.arange(10), (3, 1)), np.tile(np.arange(16, 26), (3, 1))
+    text = np.tile(np.arange(10), (3, 1))
+    after = np.tile(np.arange(16, 26), (3, 1))
     image = np.stack([np.full(24, 10), 10 + np.arange(24) // 6, 10 + np.arange(24) % 6])
     positions = np.concatenate([text, image, after], axis=1)
     count = positions.shape[1]
@@ -620,6 +622,7 @@ def test_time_that_is_up_ends_recognition_without_a_scheme() -> None:
 
 
 @pytest.mark.parametrize("original_length", [2048, 8192, 131072])
+@pytest.mark.sample(1)
 def test_yarn_that_the_model_does_not_have_is_named(original_length: int) -> None:
     """Its trained length is not in the specification, but one of those that models have."""
     tables = rotary_tables(blended(INV_FREQ, original_length), 0.1 * math.log(4) + 1)

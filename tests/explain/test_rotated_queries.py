@@ -241,6 +241,7 @@ NARROW_X = RNG.normal(size=(1, 4, 256, DIM)).astype(np.float32)
 
 @pytest.mark.parametrize("dtype", [BF16, np.float16], ids=["bfloat16", "float16"])
 @pytest.mark.parametrize("length", [64, 256])
+@pytest.mark.sample(2)
 def test_a_rotation_by_tables_in_16_bits_is_named_as_that_recipe(dtype: type, length: int) -> None:
     """Cosines and sines are rounded to 16 bits, products are in float32: the recipe bfloat16-table
     or float16-table.
@@ -257,7 +258,7 @@ def test_a_rotation_by_tables_in_16_bits_is_named_as_that_recipe(dtype: type, le
     ("dtype", "recipe"), [(BF16, "bfloat16-autocast"), (np.float16, "float16-all")]
 )
 @pytest.mark.parametrize("atol", [1e-3, 1e-2])
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 def test_a_rotation_in_16_bits_throughout_is_named(dtype: type, recipe: str, atol: float) -> None:
     """Positions, frequencies, cosines, sines, and every product and sum are in 16 bits, by NumPy: a
     recipe for the table, and the rotation itself.

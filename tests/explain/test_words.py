@@ -126,6 +126,7 @@ def test_rows_that_were_not_compared_are_mentioned() -> None:
 
 
 def test_a_search_that_the_time_limit_ended_is_mentioned() -> None:
+    """The explanation is that cosines and sines are exchanged."""
     found = explanation_with(Swapped()).cut_short()
     doubt = "the time limit ended the search: a shorter reason may exist"
 
@@ -133,6 +134,7 @@ def test_a_search_that_the_time_limit_ended_is_mentioned() -> None:
 
 
 def test_a_difference_of_two_files_quotes_the_value_in_a() -> None:
+    """The mistake is base 2 instead of 1."""
     assert sentence(explanation_with(BASE_2_FOR_1), FILE_A) == "x: in B, base is 2 (in A 1); exact"
 
 

@@ -61,10 +61,8 @@ def image(rng: Rng, rows: int, dim: int) -> Array:
 def other_waves(rng: Rng, rows: int, dim: int) -> Array:
     """Waves of other frequencies: any, harmonic, rising; sums, squares, fading ones; pairs of any phase."""
     at, index = np.arange(rows)[:, None], np.arange(dim)
-    harmonics, angles = (
-        np.pi / rows * (at + 0.5) * index,
-        at * rng.uniform(0.01, 3, dim) + rng.uniform(0, 6, dim),
-    )
+    harmonics = np.pi / rows * (at + 0.5) * index
+    angles = at * rng.uniform(0.01, 3, dim) + rng.uniform(0, 6, dim)
     makers: list[Callable[[], Any]] = [
         lambda: np.cos(angles),
         lambda: np.cos(harmonics),
@@ -161,10 +159,8 @@ def claims(seed: int, count: int) -> Iterator[tuple[str, list[Explanation]]]:
     """The kind of each table, and what was claimed of it."""
     rng = np.random.default_rng(seed)
     for k in range(count):
-        rows, dim = (
-            int(rng.choice([32, 64, 100, 200, 512])),
-            int(rng.choice([16, 32, 48, 64, 96, 128])),
-        )
+        rows = int(rng.choice([32, 64, 100, 200, 512]))
+        dim = int(rng.choice([16, 32, 48, 64, 96, 128]))
         name = [*KINDS, "another scheme"][k % (len(KINDS) + 1)]
         if name == "another scheme":
             prior, tables = of_another(rng, rows, dim)

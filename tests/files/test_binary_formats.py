@@ -329,7 +329,8 @@ def test_headers_are_read_correctly_by_several_threads_at_once(working_folder: P
     in. The file is read 400 times by 8 threads.
     """
     np.save("x.npy", np.arange(12.0).reshape(3, 4))
-    usual, interval = gc.get_threshold(), sys.getswitchinterval()
+    usual = gc.get_threshold()
+    interval = sys.getswitchinterval()
     gc.callbacks.append(lambda *_: time.sleep(0))
     gc.set_threshold(5, 2, 2)
     sys.setswitchinterval(1e-6)

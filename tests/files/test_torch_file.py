@@ -394,10 +394,8 @@ def test_long_names_are_refused_and_changed_bytes_read_or_refused(working_folder
     with pytest.raises(FileError, match="nests its containers"):
         load("x.pt")
 
-    small, large = (
-        torch_archive(pickled_tensor(), **FOUR_FLOATS),
-        (DATA / "torch_views.pt").read_bytes(),
-    )
+    small = torch_archive(pickled_tensor(), **FOUR_FLOATS)
+    large = (DATA / "torch_views.pt").read_bytes()
     refused = count_refused_mutations(
         small, "x.pt", 5, others=lambda byte: [byte ^ flip for flip in (1, 0x80, 0xFF)]
     )

@@ -156,7 +156,8 @@ class TestLearned:
         input.
         """
         for other in FLOATS:
-            x, table = random_uniform(4, 2, dtype=dtype), random_uniform(4, 2, dtype=other, seed=3)
+            x = random_uniform(4, 2, dtype=dtype)
+            table = random_uniform(4, 2, dtype=other, seed=3)
             assert_near(LearnedPosEmbedding(4, 2, table)(x), x.astype(float) + table.astype(float))
 
     def test_a_learned_table_is_not_rounded_before_the_sum(self):
@@ -184,11 +185,9 @@ class TestLearned:
         """Of the loss Σ weight · layer(x): rows `offset` to `offset` + 2 have gradients, all others
         none.
         """
-        layer, x, weight = (
-            LearnedPosEmbedding(6, 2, self.table),
-            random_uniform(*shape),
-            random_uniform(*shape, seed=1),
-        )
+        layer = LearnedPosEmbedding(6, 2, self.table)
+        x = random_uniform(*shape)
+        weight = random_uniform(*shape, seed=1)
         layer(x[..., :1, :], offset=5)  # The offset of an earlier call has no effect.
         layer(x, offset)
         grad_x, grad_table = layer.backward(weight)
@@ -246,13 +245,16 @@ class TestAlibi:
         assert_near(AlibiBias(3)(scores), scores.astype(float) + self.bias)
 
     def test_the_gradient_of_added_biases_is_passed_through(self):
-        layer, grad = AlibiBias(2), random_uniform(3, 2, 4, 4, dtype=np.float32)
+        """The derivative of x + bias is 1; the caller gets an array of its own."""
+        layer = AlibiBias(2)
+        grad = random_uniform(3, 2, 4, 4, dtype=np.float32)
         found = layer.backward(grad)
 
         assert_same_bits(found, grad)
         assert not np.shares_memory(found, grad)
 
     def test_the_alibi_layer_leaves_masked_scores_at_minus_infinity(self):
+        """A bias is added to −∞, which stays −∞."""
         seen = np.tri(5, dtype=bool)
         out = AlibiBias(3)(np.where(seen, np.zeros((3, 5, 5)), -np.inf))
 

@@ -90,7 +90,8 @@ class TestEveryLayer:
         """Tensor is a stand-in for torch.Tensor: NumPy cannot read it before `detach`, and has no
         bfloat16 of torch.
         """
-        layer, x = make(), random_uniform(*shape, dtype=BF16 if dtype == "bfloat16" else dtype)
+        layer = make()
+        x = random_uniform(*shape, dtype=BF16 if dtype == "bfloat16" else dtype)
         assert_same_bits(layer(random_uniform(*shape).tolist()), layer(random_uniform(*shape)))
 
         tensor = Tensor(x, dtype, requires_grad=True)
@@ -131,6 +132,7 @@ class TestEveryLayer:
 
     @every_layer
     def test_layers_take_empty_batches_and_empty_sequences(self, make, shape):
+        """No sequences, no positions, or both: output and gradient have the shape of the input."""
         empty = (3, 2, 0, 0) if len(shape) == 4 else (2, 0, 4)
         for at in (empty, empty[1:], (0, *shape[1:])):
             layer = make()
@@ -140,7 +142,9 @@ class TestEveryLayer:
     @every_layer
     def test_the_gradient_of_a_layer_is_that_of_finite_differences(self, make, shape):
         """Of the loss Σ weight · layer(x), by central differences of 1e-6 in float64."""
-        layer, x, weight = make(), random_uniform(*shape), random_uniform(*shape, seed=1)
+        layer = make()
+        x = random_uniform(*shape)
+        weight = random_uniform(*shape, seed=1)
         layer(x)
         found = first(layer.backward(weight))
 
@@ -193,6 +197,7 @@ def test_inputs_and_gradients_that_are_not_floats_are_refused(make, shape, dtype
 
 @every_layer
 def test_lists_whose_rows_differ_in_length_are_refused(make, shape):
+    """The first row has two numbers, the second one."""
     with pytest.raises(ParameterError, match="different lengths"):
         make()([[1.0, 2.0], [3.0]])
 

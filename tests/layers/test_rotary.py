@@ -63,9 +63,11 @@ class TestRotary:
 
     @both_layouts
     @given(ids=st.lists(st.integers(0, 500), min_size=1, max_size=12))
+    @pytest.mark.sample(1)
     def test_position_ids_choose_the_rows_of_a_rotation(self, interleaved, ids):
         """Up to 12 random positions, also as arrays of unsigned and signed integers."""
-        x, layer = random_uniform(2, len(ids), 6), RotaryPosEmbedding(interleaved=interleaved)
+        x = random_uniform(2, len(ids), 6)
+        layer = RotaryPosEmbedding(interleaved=interleaved)
         assert_near(layer(x, ids), rotated(x, ids, interleaved))
 
         for dtype in (np.uint16, np.int32, np.uint64):
@@ -73,7 +75,8 @@ class TestRotary:
 
     def test_position_ids_choose_rows_of_a_grid(self):
         """Point 60000 of a grid of 256 x 256 is in row 60000 // 256."""
-        rope, ids = Rope(dim=128, grid=(256, 256), axes=(64, 64)), [0, 60000]
+        rope = Rope(dim=128, grid=(256, 256), axes=(64, 64))
+        ids = [0, 60000]
         expected = RotaryPosEmbedding(rope=rope)(np.ones((65536, 128)))[ids]
 
         np.testing.assert_array_equal(
@@ -113,14 +116,16 @@ class TestRotaryApply:
         """4 heads of queries and 2 of keys, 5 positions from `offset` on, by the closed form in
         float64.
         """
-        q, k = random_uniform(2, 4, 5, 6), random_uniform(2, 2, 5, 6, seed=1)
+        q = random_uniform(2, 4, 5, 6)
+        k = random_uniform(2, 2, 5, 6, seed=1)
         found = RotaryPosEmbedding(interleaved=interleaved).apply(q, k, offset=offset)
         for turned, x in zip(found, (q, k), strict=True):
             assert_near(turned, rotated(x, range(offset, offset + 5), interleaved))
 
     def test_queries_and_keys_may_differ_in_dtype_and_length(self):
         """One query and four keys from position 2 on; without an offset they begin at 0."""
-        q, k = random_uniform(1, 6, dtype=np.float64), random_uniform(4, 6, dtype=BF16)
+        q = random_uniform(1, 6, dtype=np.float64)
+        k = random_uniform(4, 6, dtype=BF16)
         new_q, new_k = RotaryPosEmbedding().apply(q, k, 2)
 
         assert_near(new_q, rotated(q, [2]))
@@ -130,6 +135,7 @@ class TestRotaryApply:
         assert_near(RotaryPosEmbedding().apply(q, k)[0], rotated(q, [0]))
 
     @both_layouts
+    @pytest.mark.sample(1)
     def test_gradients_of_apply_are_finite_differences(self, interleaved):
         """Of the loss Σ dq · q′ + Σ dk · k′, where q′ and k′ are rotated from position 7 on."""
         layer = RotaryPosEmbedding(interleaved=interleaved)
@@ -182,7 +188,8 @@ class TestGivenRope:
         written out with its float64 tables; channels beyond the rotary dimension stay. For dynamic
         scaling the length is max_seq_len.
         """
-        x, given = random_uniform(2, 40, 16, dtype=np.float64), SCALED[name]
+        x = random_uniform(2, 40, 16, dtype=np.float64)
+        given = SCALED[name]
         layer = RotaryPosEmbedding(rope=given, interleaved=interleaved, max_seq_len=40)
         length = {"length": 40} if name == "dynamic" else {}
         tables = replace(given, seq_len=40, dtype="float64", **length).tables()
@@ -261,7 +268,8 @@ class TestRotaryCache:
     )
     def test_the_cached_table_doubles_when_it_must_grow(self, rotate_at_16):
         """Position 16 is beyond 16 rows: the table then has 32, those of Rope in float64."""
-        x, true = random_uniform(1, 4), Rope(32, 4, dtype="float64").tables()
+        x = random_uniform(1, 4)
+        true = Rope(32, 4, dtype="float64").tables()
         layer = RotaryPosEmbedding()
         layer(np.zeros((16, 4)))
         found = rotate_at_16(layer, x)
@@ -316,7 +324,8 @@ class TestRotaryCache:
         table, which would have to begin at position 0.
         """
         offset, length = 2**39 + 7, 200
-        layer, x = RotaryPosEmbedding(), np.tile(np.array([1, 0], np.float32), (length, 4))
+        layer = RotaryPosEmbedding()
+        x = np.tile(np.array([1, 0], np.float32), (length, 4))
         q, _ = layer.apply(x, x[:1], offset=offset)
         tables = Rope(length, 8, offset=offset).tables()
 
@@ -327,6 +336,7 @@ class TestRotaryCache:
 
 
 def test_a_repr_of_a_layer_has_the_scheme_that_it_was_made_from() -> None:
+    """Both lines are Python code that makes the object again."""
     rope = pecli.Rope(8, 64, scaling="linear", factor=2.0)
     assert (
         repr(pecli.RotaryPosEmbedding(rope=rope))

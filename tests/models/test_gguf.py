@@ -30,11 +30,9 @@ PHI3_HEADER = {"rope.dimension_count": 4, "rope.scaling.type": "longrope", "rope
 LLAMA_3_1_HEADER = {"context_length": 131072, "embedding_length": 4096, "attention.head_count": 32,
              "rope.dimension_count": 128, "rope.freq_base": 500000.0}  # fmt: skip
 SIZES = {"embedding_length": 512, "attention.head_count": 8, "context_length": 2048}
-LONG_FACTORS, SHORT_FACTORS, ROPE_FREQS = (
-    "rope_factors_long.weight",
-    "rope_factors_short.weight",
-    "rope_freqs.weight",
-)
+LONG_FACTORS = "rope_factors_long.weight"
+SHORT_FACTORS = "rope_factors_short.weight"
+ROPE_FREQS = "rope_freqs.weight"
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -47,10 +45,8 @@ def test_a_header_of_gguf_is_read_as_the_config_it_was_made_from(
     model = load_model(write_gguf(tmp_path / "m.gguf", "qwen2", QWEN2_HEADER, version=version))
     scaling = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
     sizes = {"hidden_size": 3584, "num_attention_heads": 28, "rope_theta": 1e6}
-    found, same = (
-        model.one(),
-        only_encoding({"model_type": "qwen2", "rope_scaling": scaling, **sizes}),
-    )
+    found = model.one()
+    same = only_encoding({"model_type": "qwen2", "rope_scaling": scaling, **sizes})
 
     assert model.model_type == "qwen2"
     assert model.context == 131072
@@ -86,7 +82,8 @@ def test_frequencies_are_divided_by_the_tensor_whatever_its_float_type(
     path = write_gguf(tmp_path / "m.gguf", "llama", values, {ROPE_FREQS: factors})
 
     if code:
-        data, floats = path.read_bytes(), struct.pack("<IQIQ", 1, 4, 0, 0)
+        data = path.read_bytes()
+        floats = struct.pack("<IQIQ", 1, 4, 0, 0)
         assert floats in data
         changed = data.replace(floats, struct.pack("<IQIQ", 1, 4, kind, 0))[:-32] + struct.pack(
             f"<4{code}", *factors
@@ -269,7 +266,8 @@ def test_architectures_without_a_rope_type_of_ggml_are_warned_about(
     ones that it does not.
     """
     for arch in names.split():
-        model, is_known = load_model(write_gguf(tmp_path / "m.gguf", arch, SIZES)), "llama" in names
+        model = load_model(write_gguf(tmp_path / "m.gguf", arch, SIZES))
+        is_known = "llama" in names
         doubt = f"architecture '{arch}' is unknown: read by the general rules; check layout and defaults"
         source = f"ggml's rope type of {arch}" if is_known else "of no known architecture"
         assert model.warnings == (() if is_known else (doubt,))

@@ -80,7 +80,8 @@ def test_the_spelling_of_transformers_4_is_read_as_that_of_transformers_5() -> N
             spelled = {
                 word if name == "rope_type" else name: value for name, value in settings.items()
             }
-            first, other = only_encoding(new), only_encoding({**old, "rope_scaling": spelled})
+            first = only_encoding(new)
+            other = only_encoding({**old, "rope_scaling": spelled})
             assert first.parameters == other.parameters
             assert first.layout == other.layout
 

@@ -74,7 +74,7 @@ RIGHT_DUMPS: dict[str, Callable[..., Any]] = {
 }
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", RIGHT_DUMPS)
 def test_a_right_implementation_passes(name: str) -> None:
     """Tables and rotations by NumPy, as functions of several signatures, objects, and complex
@@ -138,7 +138,7 @@ WRONG_DUMPS: dict[str, tuple[Callable[..., Any], str, str]] = {
 }
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", WRONG_DUMPS)
 def test_a_mistake_is_named_with_its_case(name: str) -> None:
     """Each function of WRONG_DUMPS has one mistake, the first case that shows it, and words of the

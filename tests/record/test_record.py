@@ -66,7 +66,7 @@ HEALTHY_RUNS = {
 }
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("case", HEALTHY_RUNS)
 def test_a_right_model_passes(case: str) -> None:
     """Each case of HEALTHY_RUNS calls a right model: a Llama or a Gemma 3, with left padding, with
@@ -500,6 +500,7 @@ def test_a_result_is_printed_with_counts() -> None:
 
 
 @pytest.mark.parametrize(("suffix", "wrong"), [("safetensors", False), ("npz", True)])
+@pytest.mark.sample(1)
 def test_a_saved_run_gives_the_same_answer(tmp_path: Path, suffix: str, wrong: bool) -> None:
     """A recording may be checked later, on another machine, from a file. The wrong model rotates
     layer 1 three positions too far.
@@ -631,11 +632,14 @@ def test_a_damaged_run_is_refused(case: str) -> None:
 
 def test_positions_up_to_2_to_the_40_are_read() -> None:
     """2^40 is the last position of all tables. The recorded ones began at 0, so the check fails."""
-    result = pecli.verify({**RUN, "calls.0.positions": np.full((2, 12), 2**40)}, LLAMA)
+    result = pecli.verify(
+        {**RUN, "calls.0.positions": np.full((2, 12), 2**40)}, LLAMA, reasons=False
+    )
     assert not result.passed
 
 
 def test_stated_position_ids_are_recorded() -> None:
+    """Two sequences of twelve tokens, whose ids are in no order."""
     ids = [[7, 3, 9] * 4] * 2
     run = record_call(llama_model(), token_ids(), position_ids=tensor(ids))
     assert run.tensors()["calls.0.positions"].tolist() == ids

@@ -142,7 +142,9 @@ def random_normal(*shape: int, dtype=np.float32, seed: int = 0) -> np.ndarray:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_sinusoidal_sum_is_the_true_one_rounded_once(dtype):
     """Arb computes x + sin or cos, and rounds once."""
-    x, offset, dim = random_normal(2, 20, 8, dtype=DTYPES[dtype]), 1000, 8
+    x = random_normal(2, 20, 8, dtype=DTYPES[dtype])
+    offset = 1000
+    dim = 8
     found = apply(x, Sinusoidal(20, dim, offset=offset))
 
     def make() -> list[arb]:
@@ -165,7 +167,8 @@ def test_a_sinusoidal_sum_is_the_true_one_rounded_once(dtype):
 def test_rows_of_a_learned_table_are_added_in_float64(shape, block, monkeypatch):
     """From row 3 on; blocks of 8 numbers instead of 2^16 must change nothing."""
     monkeypatch.setattr("pecli.engine.application._BLOCK_NUMBERS", block)
-    x, weight = random_normal(*shape), random_normal(9, 4, seed=1, dtype=np.float64)
+    x = random_normal(*shape)
+    weight = random_normal(9, 4, seed=1, dtype=np.float64)
     expected = (x.astype(np.float64) + weight[3 : 3 + shape[-2]]).astype(np.float32)
 
     np.testing.assert_array_equal(add_learned(as_input(x), as_input(weight, "w"), 3), expected)
@@ -212,7 +215,8 @@ def test_biases_are_rounded_as_a_recipe_rounds_them(recipe, form):
     """A table of another dtype holds the products rounded to it, not products of rounded slopes;
     the «naive» rule gives six heads the slopes 2^(−8j/6).
     """
-    dtype, slopes = NARROW[recipe], [2.0 ** (-8 * j / 6) for j in (1, 2, 3, 4, 5, 6)]
+    dtype = NARROW[recipe]
+    slopes = [2.0 ** (-8 * j / 6) for j in (1, 2, 3, 4, 5, 6)]
     if recipe == "float32":
         slopes = [float(np.float32(slope)) for slope in slopes]
     found = apply(np.zeros((6, 40, 50)), Alibi(6, rule="naive", form=form, recipe=recipe))

@@ -74,40 +74,36 @@ def converted_to_halves(
     return converted(arrays, "a test", source, "halves", **heads)
 
 
+def heads_of_tensor(name: str) -> int | None:
+    """Return the number of heads whose rows move; a norm has one row per channel of a head."""
+    if "q_norm" in name:
+        return 1
+    if "q_proj" in name:
+        return HEADS
+    if "k_proj" in name:
+        return KV_HEADS
+    return None
+
+
 def test_queries_and_keys_move_and_nothing_else(tmp_path: Path, run_pecli) -> None:
-    """`moved_by_hand` is the view and transpose of the public conversion scripts."""
+    """`moved_by_hand` is the view and transpose of the public conversion scripts; the command and
+    the Python function move the same rows, and the metadata of the file stay.
+    """
     old = checkpoint()
-    save_file(old, tmp_path / "a.safetensors", metadata={"format": "pt", "b": "ü"})
-    words = (
-        "convert",
-        tmp_path / "a.safetensors",
-        *HALVES_OF,
-        "--head-dim",
-        DIM,
-        "-o",
-        tmp_path / "b.safetensors",
-    )
+    source = tmp_path / "a.safetensors"
+    target = tmp_path / "b.safetensors"
+    save_file(old, source, metadata={"format": "pt", "b": "ü"})
+    outcome = run_pecli("convert", source, *HALVES_OF, "--head-dim", DIM, "-o", target)
+    assert outcome.exit_code == SUCCESS
 
-    assert run_pecli(*words).exit_code == SUCCESS
-
-    new, by_call = (
-        load_file(tmp_path / "b.safetensors"),
-        convert(old, *TO_HALVES, heads=HEADS, head_dim=DIM),
-    )
+    by_command = load_file(target)
+    by_function = convert(old, *TO_HALVES, heads=HEADS, head_dim=DIM)
     for name, array in old.items():
-        heads = (
-            1
-            if "q_norm" in name
-            else HEADS
-            if "q_proj" in name
-            else KV_HEADS
-            if "k_proj" in name
-            else 0
-        )
-        expected = moved_by_hand(array, heads) if heads else array
-        assert np.array_equal(new[name], expected), name
-        assert np.array_equal(by_call[name], expected), name
-    with safe_open(tmp_path / "b.safetensors", "numpy") as file:
+        heads = heads_of_tensor(name)
+        expected = array if heads is None else moved_by_hand(array, heads)
+        assert np.array_equal(by_command[name], expected), name
+        assert np.array_equal(by_function[name], expected), name
+    with safe_open(target, "numpy") as file:
         assert file.metadata() == {"format": "pt", "b": "ü"}
 
 

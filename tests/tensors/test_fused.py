@@ -103,7 +103,8 @@ FALCON = "transformer.h.0.self_attention.query_key_value"
 GLM = "transformer.encoder.layers.0.self_attention.query_key_value"
 ATTENTION_OF_LAYER_0 = "model.layers.0.self_attn"
 GPTJ = {"n_embd": HIDDEN, "n_head": HEADS, "rotary_dim": 4, "n_positions": 64}
-MULTI_QUERY, NEW = "multi_query", "new_decoder_architecture"
+MULTI_QUERY = "multi_query"
+NEW = "new_decoder_architecture"
 GROUPED = sizes(num_key_value_heads=2)
 WIDE = GROUPED | {"head_dim": DIM, "hidden_size": 20}
 FALCON_KEYS = sizes(model_type="falcon", alibi=False)
@@ -221,24 +222,27 @@ def write_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Fa
 
 CONVERT_TO_INTERLEAVED = ("convert", "model.safetensors", "--from", "halves", "--to", "interleaved")
 BY_MODEL = (*CONVERT_TO_INTERLEAVED, "--config", "config.json")
+BY_CONFIG = ("--config", "config.json", "--check")
+
+
+def target_of_conversion(family: Family) -> str:
+    """Return the layout of channels that the family does not have."""
+    return "interleaved" if family.pairing == "halves" else "halves"
 
 
 def words_of_conversion(family: Family) -> tuple[str, ...]:
-    target = "interleaved" if family.pairing == "halves" else "halves"
+    target = target_of_conversion(family)
     return "convert", "model.safetensors", "--from", family.pairing, "--to", target
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_scores_of_a_converted_model_are_the_same(run_pecli, write_model, name: str) -> None:
-    """Scores are computed by each family's own order of fused rows, written out here; only rotary
-    rows may move.
+    """`attention_scores` computes q·k from the fused rows in the order of each family, as its
+    project has it. If nothing had been converted, the scores would be others.
     """
     family = FAMILIES[name]
-    old, words = (
-        write_model(family),
-        (*words_of_conversion(family), "--config", "config.json", "--check"),
-    )
-    done = run_pecli(*words, "-o", "out.safetensors")
+    old = write_model(family)
+    done = run_pecli(*words_of_conversion(family), *BY_CONFIG, "-o", "out.safetensors")
 
     assert done.exit_code == SUCCESS
     assert done.err == ""
@@ -246,37 +250,67 @@ def test_scores_of_a_converted_model_are_the_same(run_pecli, write_model, name: 
     assert f"with the {HEADS} heads of config.json" in done.out
 
     new = load_file("out.safetensors")
-    source, target = words[3], words[5]
-    expected = attention_scores(family, old, source)
+    target = target_of_conversion(family)
+    expected = attention_scores(family, old, family.pairing)
+    rounding = 1e-9 * np.abs(expected).max()
+    found = attention_scores(family, new, target)
 
-    assert np.allclose(
-        attention_scores(family, new, target), expected, rtol=0, atol=1e-9 * np.abs(expected).max()
-    )
+    np.testing.assert_allclose(found, expected, rtol=0, atol=rounding)
     if family.rotary:
-        assert not np.allclose(attention_scores(family, old, target), expected, atol=0.1)
+        unconverted = attention_scores(family, old, target)
+        assert not np.allclose(unconverted, expected, atol=0.1)
 
-    moved = set(family.tensors)
-    assert {name for name in old if not np.array_equal(old[name], new[name])} == moved
 
-    told = run_pecli(*words, "--json").json
-    assert set(told["moved"]) == moved
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_tensors_of_the_family_move_and_no_other(run_pecli, write_model, name: str) -> None:
+    """FAMILIES names the fused tensors of queries and keys of each family; random weights make
+    every move visible.
+    """
+    family = FAMILIES[name]
+    old = write_model(family)
+    run_pecli(*words_of_conversion(family), *BY_CONFIG, "-o", "out.safetensors")
+    new = load_file("out.safetensors")
+    moved = {tensor for tensor in old if not np.array_equal(old[tensor], new[tensor])}
+
+    assert moved == set(family.tensors)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_json_names_the_tensors_that_move_and_the_config(run_pecli, write_model, name: str) -> None:
+    """The numbers of heads are taken from config.json, which the answer states as its source."""
+    family = FAMILIES[name]
+    write_model(family)
+    told = run_pecli(*words_of_conversion(family), *BY_CONFIG, "--json").json
+
+    assert set(told["moved"]) == set(family.tensors)
     assert told["assumed"]["model"] == "config.json"
     assert told["assumed"]["text"].endswith("(as config.json has it)")
-    for tensor in (
-        moved if family.split else ()
-    ):  # every row that moved is a rotary one of a query or key head
-        parts = family.split(np.arange(len(old[tensor]))[:, None])
-        rotary = family.rotary or DIM
-        may_move = {int(row) for part in parts for row in part[:, :rotary].reshape(-1)}
-        rows = {
-            k
-            for k, (a, b) in enumerate(zip(old[tensor], new[tensor], strict=True))
-            if not np.array_equal(a, b)
-        }
-        assert rows <= may_move
-        assert len(rows) == len(may_move) // rotary * (
-            rotary - 2
-        )  # the first and last of a head stay where they are
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILIES if FAMILIES[name].split])
+def test_only_rotary_rows_of_queries_and_keys_move(run_pecli, write_model, name: str) -> None:
+    """Of the rotary rows of a head, all but the first and the last change their place: with four,
+    (0, 2, 1, 3) is the order afterwards.
+    """
+    family = FAMILIES[name]
+    assert family.split is not None
+
+    rotary = family.rotary or DIM
+    old = write_model(family)
+    run_pecli(*words_of_conversion(family), *BY_CONFIG, "-o", "out.safetensors")
+    new = load_file("out.safetensors")
+
+    for tensor in family.tensors:
+        row_numbers = np.arange(len(old[tensor]))[:, None]
+        may_move = set()
+        for heads in family.split(row_numbers):
+            may_move |= {int(row) for row in heads[:, :rotary].reshape(-1)}
+        is_moved = (old[tensor] != new[tensor]).reshape(len(row_numbers), -1).any(axis=1)
+        moved = set(np.flatnonzero(is_moved).tolist())
+        heads_with_rotation = len(may_move) // rotary
+
+        assert moved <= may_move
+        assert len(moved) == heads_with_rotation * (rotary - 2)
 
 
 OPTIONS_THAT_MEAN_THE_SAME = {
@@ -297,7 +331,8 @@ def test_options_are_the_other_way_and_a_fused_order_that_no_name_tells_is_asked
     names that tell no order are refused, whatever else is stated.
     """
     write_model(FAMILIES[name])
-    words, options = words_of_conversion(FAMILIES[name]), OPTIONS_THAT_MEAN_THE_SAME[name].split()
+    words = words_of_conversion(FAMILIES[name])
+    options = OPTIONS_THAT_MEAN_THE_SAME[name].split()
 
     assert (
         run_pecli(*words, "--heads", HEADS, *options, "-o", "one.safetensors").exit_code == SUCCESS

@@ -58,6 +58,7 @@ def exact_bits(
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.sample(6)
 def test_every_element_is_the_true_value_rounded_once(dtype, layout):
     """Arb computes every element exactly and rounds it once; offsets go up to the last positions
     that there are, 2^40.
@@ -158,10 +159,8 @@ def test_lengths_stay_and_scores_depend_on_distances_alone(start, shift, seed, l
     changes no product q·k.
     """
     rope = Rope(6, 16)
-    q, k = (
-        random_normal(6, 16, dtype=np.float64, seed=seed),
-        random_normal(6, 16, dtype=np.float64, seed=seed + 1),
-    )
+    q = random_normal(6, 16, dtype=np.float64, seed=seed)
+    k = random_normal(6, 16, dtype=np.float64, seed=seed + 1)
     here = [rotated_by(each, rope, start, layout=layout) for each in (q, k)]
     there = [rotated_by(each, rope, max(0, start + shift), layout=layout) for each in (q, k)]
 
@@ -189,7 +188,8 @@ def test_sections_of_mrope_take_their_positions_from_their_axis(batch):
     """Qwen2-VL: of 8 frequencies, 2 follow time, 3 height and 3 width, as the sections (2, 3, 3)
     say.
     """
-    rope, x = Rope(100, 16, mrope_section=(2, 3, 3)), random_normal(2, 1, 5, 16, dtype=np.float64)
+    rope = Rope(100, 16, mrope_section=(2, 3, 3))
+    x = random_normal(2, 1, 5, 16, dtype=np.float64)
     ids = np.random.default_rng(0).integers(0, 100, (3, batch, 5))
     found = rotated_by(x, rope, ids=ids if batch > 1 else ids[:, 0])
     axes = [0, 0, 1, 1, 1, 2, 2, 2]

@@ -58,6 +58,9 @@ def with_errors(**at: float) -> np.ndarray:
 
 
 def test_pixels_of_zero_errors_and_missing_values() -> None:
+    """Of 512 rows, 100 to 199 are NaN, a fifth, and one element is off by 2; the other four fifths
+    have no error and are blank.
+    """
     b = with_errors(_300_20=2.0)
     b[100:200] = np.nan
     area = pixels(TABLE_512_BY_64, b)
@@ -123,6 +126,7 @@ def off_by_half(worst_ulp: int) -> Comparison:
 def test_the_worst_element_has_its_ulps_unless_they_are_too_many(
     worst_ulp: int, units: str
 ) -> None:
+    """0.5 is found instead of 0; `worst_ulp` is the error in units of the last place."""
     tensor = off_by_half(worst_ulp)
     assert not tensor.passed
 
@@ -147,6 +151,7 @@ def test_ulps_are_shown_up_to_a_million(count: int | None, text: str) -> None:
 def test_values_have_as_many_digits_as_distinguish_them(
     expected: float | None, found: float, shown: str
 ) -> None:
+    """1 + 2^−52 is the double after 1."""
     tensor = replace(off_by_half(7), expected=expected, found=found)
     assert tensor_lines.worst_element(tensor, tensor_lines.VERIFIED).endswith(f": {shown}")
 
@@ -186,6 +191,7 @@ def test_a_longer_line_about_a_tensor_is_broken_between_its_parts() -> None:
 
 
 def test_two_forms_of_a_model_are_compared_by_layers_not_by_tensors() -> None:
+    """Only the number of layers and the reason are printed, not the line of the tensor."""
     tensor = Comparison("q", (2,), 2, finding=Stated("p"))
     result = Difference("x", "y", (tensor,), ("q differs",), forms="of 2 layers")
 
@@ -225,6 +231,7 @@ def test_both_sides_of_a_difference_have_one_scale() -> None:
 
 
 def test_only_wrong_elements_have_a_colour_in_the_difference() -> None:
+    """`heatmaps_of_two_errors` draws tables that differ by 1e-5 and by 2 in one element each."""
     left, right, difference = heatmaps_of_two_errors().heatmaps
     has_colour = difference.values > 0
 
@@ -235,6 +242,7 @@ def test_only_wrong_elements_have_a_colour_in_the_difference() -> None:
 
 
 def test_the_difference_has_a_logarithmic_scale_with_the_tolerance() -> None:
+    """`heatmaps_of_two_errors` draws tables that differ by 1e-5 and by 2; the tolerance is 1e-3."""
     difference = heatmaps_of_two_errors().heatmaps[2]
     assert difference.log
     np.testing.assert_allclose(difference.ends, (1e-5, 2.0), rtol=1e-9)
@@ -304,6 +312,7 @@ def test_tensors_beyond_the_fourth_are_named_in_the_caption() -> None:
     ids=["arrays", "a file and an array", "two files"],
 )
 def test_a_picture_of_equal_tables_is_a_sentence(files: dict[str, str], title: str) -> None:
+    """A table is compared with itself; arrays have no name for the title."""
     result = pecli.diff(TABLE_512_BY_64, TABLE_512_BY_64)
     picture = comparison_picture([replace(result, **files)])
 

@@ -13,6 +13,7 @@ RECIPES = ("float32", "bfloat16-positions", "bfloat16-table")
 
 
 def test_one_scheme_is_the_title_and_recipes_are_named() -> None:
+    """One unnamed scheme of 1,024 positions with the tolerance 0.001; each recipe names its curve."""
     made = audits_figure({"": audit(pecli.Rope(1024, 64), RECIPES, 0.001)})
     shown = set(assert_readable(made))
 
@@ -32,6 +33,7 @@ def test_one_scheme_is_the_title_and_recipes_are_named() -> None:
 
 
 def test_layers_are_below_each_other() -> None:
+    """Two layer types with bases 10^6 and 10^4; the titles have the parameters that differ."""
     parts = {"full": pecli.Rope(512, 32, base=1e6), "sliding": pecli.Rope(512, 32)}
     made = audits_figure({name: audit(part, RECIPES[1:], 0.5) for name, part in parts.items()})
     shown = assert_readable(made)
@@ -77,6 +79,9 @@ def error_curve(*errors: float) -> ErrorCurve:
 
 
 def test_curves_within_a_factor_of_three_are_one_range() -> None:
+    """Two recipes at two positions, with the errors 1e-3, 2e-3 and 2.9e-3, 1e-3. The largest is
+    drawn, the smallest ends the range.
+    """
     (curve,) = merged_curves({"a": error_curve(1e-3, 2e-3), "b": error_curve(2.9e-3, 1e-3)})
     assert curve.label == "b, a"
     assert curve.y.tolist() == [2.9e-3, 2e-3]
@@ -85,16 +90,19 @@ def test_curves_within_a_factor_of_three_are_one_range() -> None:
 
 
 def test_curves_farther_apart_at_one_position_stay_apart() -> None:
+    """At the second position, 4e-3 is more than three times 1e-3."""
     curves = merged_curves({"a": error_curve(1e-3, 1e-3), "b": error_curve(1e-3, 4e-3)})
     assert [curve.label for curve in curves] == ["b", "a"]
 
 
 def test_a_missing_error_is_not_a_small_one() -> None:
+    """NaN stands for a position that was not measured."""
     curves = merged_curves({"a": error_curve(np.nan, 1.0), "b": error_curve(1.0, 1.0)})
     assert len(curves) == 2
 
 
 def test_curves_are_the_worst_first() -> None:
+    """Each recipe has one error: 1, 1e-3 and 1e-6."""
     errors = {"small": error_curve(1e-6), "large": error_curve(1.0), "middle": error_curve(1e-3)}
     assert [curve.label for curve in merged_curves(errors)] == ["large", "middle", "small"]
 

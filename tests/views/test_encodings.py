@@ -29,6 +29,7 @@ CONFIGS: dict[str, tuple[dict[str, Any], dict[str, tuple[int, ...]]]] = {
 def test_printed_commands_make_tables_of_the_configs_sizes(
     run_pecli, tmp_path, monkeypatch, name: str
 ) -> None:
+    """CONFIGS has configurations, and the shapes of the files that the commands write."""
     monkeypatch.chdir(tmp_path)
     config, shapes = CONFIGS[name]
     (tmp_path / "config.json").write_text(json.dumps(config))
@@ -39,6 +40,9 @@ def test_printed_commands_make_tables_of_the_configs_sizes(
 
 
 def test_rotary_layers_are_read_from_the_same_file(run_pecli, tmp_path) -> None:
+    """The printed command has the words that named the model, and as many rows as its context, but
+    at most 4,096: Phi-2 has 2,048 positions.
+    """
     path = tmp_path / "my model.json"
     path.write_text(
         json.dumps({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4})
@@ -81,6 +85,7 @@ def _commands(out: str) -> list[str]:
     ],
 )
 def test_values_in_a_table_are_shortened(value: Any, text: str) -> None:
+    """Lists of more than three numbers lose their middle."""
     assert encodings.cell(value) == text
 
 

@@ -9,6 +9,8 @@ from pecli.views.file_summary import FileSummary, TensorSummary
 
 @pytest.mark.parametrize("rows", ["3", "-1", "0:8", "-4:", ":2", ":", "5:2", "9:"])
 def test_elements_are_cut_as_numpy_cuts(rows: str) -> None:
+    """`cut` makes a slice of the text; a single number k is the slice k:k+1."""
+
     def cut(text: str) -> slice:
         parts = [int(part) if part else None for part in text.split(":")]
         return slice(*parts) if len(parts) > 1 else slice(parts[0], (parts[0] or 0) + 1 or None)
@@ -23,6 +25,7 @@ def test_elements_are_cut_as_numpy_cuts(rows: str) -> None:
 
 
 def test_a_tensor_of_unknown_type_has_no_size_and_others_are_counted(capsys) -> None:
+    """One of two tensors is listed; how many bytes an unknown type takes is not known."""
     tensor = TensorSummary("a", "ggml type 99", [2], None)
     file_summary.show(FileSummary("x", "gguf", 2, [tensor], {}))
 
@@ -34,6 +37,7 @@ def test_a_tensor_of_unknown_type_has_no_size_and_others_are_counted(capsys) -> 
 
 
 def test_metadata_is_flat_and_without_what_is_not_set(capsys) -> None:
+    """`a` is None; the parameters stand beside the other keys."""
     metadata = {"pecli": {"a": None, "parameters": {"b": {"c": 1}}, "d": 2.0}}
     file_summary.show(FileSummary("x", "npz", 0, [], metadata))
 
@@ -50,6 +54,7 @@ def test_metadata_is_flat_and_without_what_is_not_set(capsys) -> None:
     ids=["bool", "integer", "float"],
 )
 def test_numbers_of_every_dtype(array: np.ndarray, shown: str, capsys) -> None:
+    """The last line of the output is row 0 with its only number."""
     tensor = TensorSummary("a", str(array.dtype), [1], array.nbytes)
     tensor.numbers = file_summary.numbers(array, ":", ":")
     file_summary.show(FileSummary("x", "npy", 1, [tensor], {}))

@@ -64,9 +64,7 @@ WITHOUT_PICTURE = {"model without rotary encodings", "pass"}
 
 
 @pytest.mark.parametrize("name", RESULTS_AND_WORDS)
-@pytest.mark.sample(
-    "slopes", "model without rotary encodings", "pass", "audit", "runtimes", "identification"
-)
+@pytest.mark.sample("model without rotary encodings", "pass", "audit", "runtimes", "identification")
 def test_everything_displays_itself(name: str) -> None:
     """Each result has words that its HTML must show; its picture must not be blank."""
     _, words = RESULTS_AND_WORDS[name]
@@ -96,6 +94,7 @@ def test_a_figure_shows_itself() -> None:
 
 
 def test_a_failure_shows_the_picture_of_its_errors_and_a_pass_shows_none() -> None:
+    """200 pixels per inch; the picture has the tensor as expected, as found, and the difference."""
     assert result("pass")._repr_png_() is None
 
     failure = result("verification")
@@ -122,8 +121,33 @@ pecli.report("gpt2")
 pecli.AlibiBias(8)"""
 
 
+@pytest.mark.parametrize("name", ["scheme", "model", "verification", "runtimes"])
+def test_ipython_asks_a_result_for_html(name: str) -> None:
+    """`DisplayFormatter` is the part of IPython that chooses how a notebook shows an object."""
+    formatters = pytest.importorskip("IPython.core.formatters")
+    shown_forms, _ = formatters.DisplayFormatter().format(result(name))
+    assert "text/html" in shown_forms
+
+
+def test_ipython_asks_a_figure_for_a_picture() -> None:
+    formatters = pytest.importorskip("IPython.core.formatters")
+    shown_forms, _ = formatters.DisplayFormatter().format(pecli.plot(ROPE))
+    assert "image/png" in shown_forms
+
+
+def test_ipython_shows_a_layer_by_its_repr_only() -> None:
+    formatters = pytest.importorskip("IPython.core.formatters")
+    shown_forms, _ = formatters.DisplayFormatter().format(pecli.AlibiBias(8))
+    assert shown_forms == {"text/plain": "AlibiBias(num_heads=8)"}
+
+
+@pytest.mark.thorough
 def test_a_notebook_shows_html_or_a_picture_of_each_result() -> None:
-    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    """A kernel runs CELLS_OF_A_NOTEBOOK: cell 0 imports pecli, 7 is a figure, 9 a layer; the other
+    cells are results that have HTML.
+    """
+    nbclient = pytest.importorskip("nbclient")
+    nbformat = pytest.importorskip("nbformat")
     pytest.importorskip("ipykernel")
     notebook = nbformat.v4.new_notebook(
         cells=[nbformat.v4.new_code_cell(line) for line in CELLS_OF_A_NOTEBOOK.splitlines()]
@@ -152,6 +176,9 @@ def test_a_notebook_shows_html_or_a_picture_of_each_result() -> None:
     ],
 )
 def test_plot_makes_a_figure(what: list[Any], kind: str | None) -> None:
+    """Schemes, names, configurations, arrays, dictionaries and lists may be drawn; size and title
+    are those of the call, the paper is white.
+    """
     made = pecli.plot(*what, kind=kind, size=(6, 4), title="of mine")
     assert made.get_size_inches().tolist() == [6.0, 4.0]
     assert made.texts[0].get_text() == "of mine"

@@ -145,6 +145,7 @@ def test_a_name_with_any_characters_makes_valid_xml(name: str, tmp_path) -> None
 
 
 def test_files_without_a_manifest_have_a_suite_of_their_own(tmp_path) -> None:
+    """One check of the command line, and three of the manifest m.toml."""
     plain = Outcome(
         Check("a.npy", lambda: PASSED_VERIFICATION), Verification("a.npy", "rope", ()), 0
     )
@@ -192,6 +193,7 @@ def test_a_name_with_any_characters_makes_one_annotation(name: str, monkeypatch)
 
 
 def test_annotations_name_the_file_without_its_tensor(tmp_path, capsys) -> None:
+    """The check is of a.npz:cos; GitHub shows an annotation beside a file."""
     (tmp_path / "a.npz").write_bytes(b"")
     file = f"{tmp_path / 'a.npz'}:cos"
     outcome = Outcome(Check(file, lambda: PASSED_VERIFICATION), FileError(file, "is empty"), 0)
@@ -202,6 +204,7 @@ def test_annotations_name_the_file_without_its_tensor(tmp_path, capsys) -> None:
 
 @pytest.mark.parametrize(("count", "summary"), [(1, "1 check: 1 error"), (2, "2 checks: 2 errors")])
 def test_the_last_line_counts_the_checks(count: int, summary: str, capsys) -> None:
+    """The same check, which failed to read its file, once and twice."""
     outcome = Outcome(Check("f", lambda: PASSED_VERIFICATION), FileError("f", "is empty"), 0.0)
     show_outcomes([outcome] * count)
     *_, row, last = capsys.readouterr().out.splitlines()
@@ -211,6 +214,9 @@ def test_the_last_line_counts_the_checks(count: int, summary: str, capsys) -> No
 
 
 def test_a_file_without_tables_is_an_error_alone_and_skipped_among_others(capsys) -> None:
+    """A check has a group if its file was named together with others. «::error» is an annotation of
+    GitHub, in which %3A is a colon.
+    """
     problem = NoTablesError("f", "has none")
     annotate([Outcome(Check("f", lambda: PASSED_VERIFICATION), problem, 0.0)])
 

@@ -20,6 +20,9 @@ from pecli.views.position_ids import in_runs
     ],
 )
 def test_position_ids_are_written_in_runs(ids: list[int], text: str) -> None:
+    """An en dash joins the ends of a rising run, and × counts repetitions; falling numbers are
+    listed.
+    """
     assert in_runs(np.array(ids)) == text
 
 

@@ -30,6 +30,9 @@ def test_a_corner_holds_the_first_and_last_rows(rows: int) -> None:
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("scheme", [pecli.Sinusoidal, pecli.Rope, pecli.Alibi, pecli.LearnedInit])
 def test_a_terminal_of_80_columns_is_enough(turn_to_terminal, scheme, dtype) -> None:
+    """64 rows of 512 channels (or heads) do not fit; «…» stands for the columns left out, once per
+    line.
+    """
     shown = turn_to_terminal()
     preview.show(scheme(64, 512, dtype=dtype))
     lines = shown.plain()

@@ -116,6 +116,7 @@ def words_of(html: str) -> str:
 
 
 def test_the_page_stands_alone_and_is_well_formed(page: str) -> None:
+    """`Page` fails if a tag is not closed; links lead into the page, and everything else is in it."""
     parsed = Page(page)
     assert len(page.encode()) < 500_000
     assert all(target.startswith(("data:", "#")) for target in parsed.targets)
@@ -125,6 +126,9 @@ def test_the_page_stands_alone_and_is_well_formed(page: str) -> None:
 
 
 def test_colours_follow_light_and_dark_and_paper(page: str) -> None:
+    """Texts of pictures have colours by name; each of the three blocks of style, for light, dark
+    and print, defines all names.
+    """
     fills = re.findall(r"<text [^>]*fill: ([^;\"]*)", page)
     assert len(fills) > 50
 
@@ -282,6 +286,7 @@ def test_verdicts_have_their_reasons(page_of_three_files: str) -> None:
 def test_files_are_verified_against_the_model_and_compared_with_the_first(
     page_of_three_files: str,
 ) -> None:
+    """right.npz and short.npz, three rows of it, are right; wrong.npz has base 10000, the config 500000."""
     words = words_of(page_of_three_files)
     assert words.count("Verified against config.json") == 3
     assert "passed right.npz rope" in words
@@ -375,6 +380,9 @@ def report_on(run_pecli, pictures: list[Picture]):
     ids=["its own spec", "equal files", "different files", "not identified", "changed bit"],
 )
 def test_the_exit_code_is_the_answer_of_the_checks(report_on, files: str, code: int) -> None:
+    """right.safetensors and same.npz hold the same tables, other_base.npz those of another base,
+    noise.npy no table; a bit of changed.safetensors differs from its spec.
+    """
     outcome = report_on(files)
     assert outcome.exit_code == code
     assert outcome.err == ""
@@ -404,6 +412,7 @@ def test_a_configuration_may_be_given_itself(
 def test_names_from_files_are_text_and_huge_numbers_are_drawn_without_a_warning(
     tmp_path: Path,
 ) -> None:
+    """The name of a tensor is a script and an escape sequence."""
     name = "<script>alert(1)</script>\x1b</figure>"
     pecli.save(tmp_path / "x.safetensors", {name: np.array([[1e308, 1e19]] * 4)})
     page = report(tmp_path / "x.safetensors")
@@ -414,6 +423,7 @@ def test_names_from_files_are_text_and_huge_numbers_are_drawn_without_a_warning(
 
 
 def test_two_models_are_compared_in_a_table(pictures: list[Picture]) -> None:
+    """A plain Llama has neither scaling nor factor; LLAMA3_CONFIG has llama3 with factor 8."""
     page = report(PLAIN, LLAMA3_CONFIG)
     comparison = page[page.index("Comparison</h2>") : page.index('id="part2"')]
     rows = re.findall(r"<tr><td>(.*?)</td><td>(.*?)</td><td>(.*?)</td></tr>", comparison)
@@ -424,6 +434,7 @@ def test_two_models_are_compared_in_a_table(pictures: list[Picture]) -> None:
 
 
 def test_sliders_are_added_if_they_are_wanted(pictures: list[Picture]) -> None:
+    """The page allows its own script only, and has the settings of llama3."""
     pytest.importorskip("plotly", reason="interactive pages need plotly: pip install plotly")
     page = report(LLAMA3_CONFIG, interactive=True)
 

@@ -35,5 +35,8 @@ DEPARTING = replace(RESULT, departure=0.5, causes=("ignores it",))
 def test_the_line_of_a_runtime_has_its_verdict(
     result: RuntimeResult, verdict: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """RESULT is off by the rounding of float32 only, DEPARTING by 0.5; each row changes one field
+    of them.
+    """
     show_runtimes(RuntimeComparison("model", 4096, 1e-3, {"": (result,)}))
     assert capsys.readouterr().out.splitlines()[1] == f"vllm (0.1)  {verdict}"

@@ -16,6 +16,9 @@ from pecli.views.screen import Styled
 
 
 def test_styles_are_for_terminals(capsys, turn_to_terminal) -> None:
+    """«\x1b[1;31m» is bold red; a pipe gets no styles, and escape sequences of the text are always
+    escaped.
+    """
     screen.print_styled(Styled("FAILED", "bold red"), Styled("  a\x1b[2J"))
     assert capsys.readouterr().out == "FAILED  a\\x1b[2J\n"
 
@@ -51,6 +54,9 @@ NARROW: dict[str, tuple[int, Callable[[], None]]] = {
 
 @pytest.mark.parametrize("name", NARROW)
 def test_a_narrow_terminal_has_the_same_whole_words(turn_to_terminal, name: str) -> None:
+    """NARROW maps a result to the width of a narrow terminal and the function that prints it; at
+    400 columns nothing is broken.
+    """
     columns, show = NARROW[name]
     shown = []
     for width in (400, columns):
@@ -69,6 +75,7 @@ WORDS = "an element 0.42169650342858223 at [107, 5] where (64), (positions, 64) 
 def test_a_narrow_terminal_breaks_lines_between_words_and_a_pipe_none(
     turn_to_terminal, capsys
 ) -> None:
+    """Lines that continue a paragraph are indented by four spaces."""
     screen.print_wrapped(f"  {WORDS}" * 3)
     assert capsys.readouterr().out == f"  {WORDS}" * 3 + "\n"
     for columns in (80, 50, 30):
@@ -96,6 +103,7 @@ def test_a_narrow_terminal_breaks_lines_between_words_and_a_pipe_none(
     ],
 )
 def test_sizes_are_written_in_binary_units(count: int, text: str) -> None:
+    """One decimal below ten units, none from ten on; PiB is the largest unit."""
     assert screen.size(count) == text
 
 

@@ -6,6 +6,7 @@ from pecli.views.text_table import print_table
 
 
 def test_a_row_of_text_that_is_too_wide_is_continued_below(turn_to_terminal) -> None:
+    """The name takes 57 of 60 columns, so that the other columns follow in a line below it."""
     shown = turn_to_terminal(60)
     name = "model.language_model.layers.31.self_attn.rotary_embedding"
     print_table(["name", "dtype", "shape"], [[name, "float32", "4096 × 64"], ["b", "float64", "8"]])
@@ -28,6 +29,9 @@ def test_only_the_row_that_is_too_wide_is_continued_below(turn_to_terminal) -> N
 def test_columns_of_numbers_that_do_not_fit_are_printed_in_blocks_with_the_first_column(
     turn_to_terminal,
 ) -> None:
+    """Two rows, 3 and 4, of 20 multiples of π. A block has three lines: the columns' names and two
+    rows.
+    """
     values = np.pi * np.arange(40.0).reshape(2, 20)
     shown = turn_to_terminal()
     print_table(

@@ -95,7 +95,7 @@ HARD_TO_MEASURE = {
 
 
 @pytest.mark.parametrize("name", HARD_TO_MEASURE)
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 def test_tables_that_leave_little_to_measure_are_identified(name: str) -> None:
     """For example, one channel only lies between Llama 3's limits. Only cosines and sines (or the
     table) are given; the scheme that is found must make the same numbers within 1e-6.
@@ -192,6 +192,7 @@ TABLES_OF_NO_SCHEME = negatives()
 
 
 @pytest.mark.parametrize("name", TABLES_OF_NO_SCHEME)
+@pytest.mark.sample(8)
 def test_matrices_of_no_scheme_are_not_identified(name: str) -> None:
     """For example a matrix of rank 3, a ramp, the identity, and integers: none of them is a table
     of positions, and each is described in words.
@@ -390,7 +391,7 @@ TABLES_OF_OTHER_PROGRAMS: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("name", TABLES_OF_OTHER_PROGRAMS)
-@pytest.mark.sample(9)
+@pytest.mark.sample(6)
 def test_tables_as_other_programs_write_them_are_identified(name: str) -> None:
     """Each case of TABLES_OF_OTHER_PROGRAMS has a table, built by the formula and in the form of
     another program, and the scheme that it must be identified as: for example cos + i·sin, as

@@ -230,7 +230,7 @@ def diff_mixture(folder: Path, model: str, kind: str, mistake: Plant | None = No
 
 @pytest.mark.parametrize("kind", ["F16", "Q8_0"])
 @pytest.mark.parametrize("model", CONFIGS)
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 def test_a_right_mixture_of_experts_passes(tmp_path: Path, model: str, kind: str) -> None:
     """The .gguf file holds the same weights in the order and shapes of llama.cpp's converter, as
     F16 or Q8_0; `weak` would list what was not compared.

@@ -197,7 +197,7 @@ def write_converted(path: Path, model: str, kind: str, *mistakes: Plant) -> Path
 
 @pytest.mark.parametrize("kind", GGUF_TYPES)
 @pytest.mark.parametrize("model", CONFIGS)
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 def test_a_converted_model_passes_in_every_quantisation(
     hugging_face: HuggingFace, tmp_path: Path, model: str, kind: str
 ) -> None:
@@ -218,7 +218,7 @@ def test_a_converted_model_passes_in_every_quantisation(
 @pytest.mark.parametrize(
     ("model", "number"), [(model, k) for model in MISTAKES_OF_CONVERTERS for k in range(5)]
 )
-@pytest.mark.sample(9)
+@pytest.mark.sample(6)
 def test_a_mistake_of_a_converter_is_named(
     hugging_face: HuggingFace, tmp_path: Path, model: str, number: int, shift: int
 ) -> None:
@@ -365,6 +365,7 @@ def test_factors_may_be_in_another_part_of_a_split_file(
         ),
     ],
 )
+@pytest.mark.sample(4)
 def test_tensors_with_the_same_problem_take_one_line(
     hugging_face: HuggingFace, tmp_path: Path, pattern: str, edit: Any, expected: str
 ) -> None:

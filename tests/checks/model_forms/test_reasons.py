@@ -82,6 +82,7 @@ def permutation(heads: int, rows: int = 16) -> np.ndarray[Any, Any]:
 
 
 def test_a_tensor_that_b_lacks_is_missing_in_b() -> None:
+    """A has the tensors a and b, B has a."""
     problems = match_tensors_of(
         {"a": RANDOM_SQUARE, "b": RANDOM_SQUARE}, {"a": RANDOM_SQUARE}
     ).problems
@@ -89,6 +90,7 @@ def test_a_tensor_that_b_lacks_is_missing_in_b() -> None:
 
 
 def test_a_tensor_that_a_lacks_is_missing_in_a() -> None:
+    """A has the tensor a, B has a and b."""
     problems = match_tensors_of(
         {"a": RANDOM_SQUARE}, {"a": RANDOM_SQUARE, "b": RANDOM_SQUARE}
     ).problems

@@ -37,6 +37,7 @@ def sentences_about(*names: str, finding: Finding = ConverterMistake.ALL_ZEROS) 
     ("numbers", "text"), [((), ""), ((3,), "3"), ((8, 0, 1, 2, 5, 7), "0–2, 5, 7–8")]
 )
 def test_numbers_are_written_as_ranges(numbers: tuple[int, ...], text: str) -> None:
+    """Numbers may come in any order; two in a row are a range."""
     assert number_ranges(numbers) == text
 
 
@@ -52,12 +53,14 @@ def test_numbers_are_written_as_ranges(numbers: tuple[int, ...], text: str) -> N
 def test_names_of_tensors_are_shortened_and_parted_from_their_layer(
     name: str, layer: str, short: str
 ) -> None:
+    """The names are those of llama.cpp's .gguf files: layer k is blk.k."""
     parsed = TensorName.parse(name)
     assert parsed.layer == layer
     assert parsed.short == short
 
 
 def test_tensors_with_one_problem_share_a_line() -> None:
+    """The names are llama.cpp's, keys before queries, in layers 0, 1 and 3."""
     names = [f"blk.{layer}.attn_{part}.weight" for layer in (0, 1, 3) for part in "kq"]
     assert sentences_about(*names) == ["B: q and k of layers 0–1, 3 are all zeros"]
 
@@ -68,6 +71,7 @@ def test_a_sentence_about_one_tensor_is_in_the_singular() -> None:
 
 
 def test_a_sentence_about_two_tensors_is_in_the_plural() -> None:
+    """A weight and a bias of one layer «have» what one tensor «has»."""
     names = ("blk.2.attn_q.weight", "blk.2.attn_q.bias")
     lines = sentences_about(*names, finding=ConverterMistake.HALVES_EXCHANGED)
 
@@ -93,11 +97,13 @@ def test_a_line_has_the_largest_error_of_its_tensors() -> None:
 def test_experts_of_a_stacked_tensor_are_listed_by_number(
     experts: tuple[int, ...], text: str
 ) -> None:
+    """The number after _exps is that of the expert."""
     names = [f"blk.0.ffn_up_exps.{expert}.weight" for expert in experts]
     assert sentences_about(*names) == [f"B: ffn_up_exps {text} of layer 0 is all zeros"]
 
 
 def test_three_tensors_are_listed_with_commas() -> None:
+    """UnmatchedTensor("A") stands for tensors that are missing in A."""
     names = [f"blk.0.{part}.weight" for part in "abc"]
     lines = sentences_about(*names, finding=UnmatchedTensor("A"))
 

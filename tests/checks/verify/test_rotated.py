@@ -55,7 +55,8 @@ def rotated_as_halves(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.nda
 def rotated_as_deepseek_does(x: np.ndarray, channels: slice) -> np.ndarray:
     """Interleaved pairs of some channels, written as halves."""
     out, (cos, sin) = x.copy(), cos_and_sin_at(x.shape[-2], YARN40)
-    a, b = x[..., channels][..., 0::2].astype(np.float64), x[..., channels][..., 1::2]
+    a = x[..., channels][..., 0::2].astype(np.float64)
+    b = x[..., channels][..., 1::2]
     out[..., channels] = np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
     return out
 
@@ -134,6 +135,7 @@ def test_mistakes_of_the_formula_are_named(edit: Any) -> None:
 
 
 @pytest.mark.parametrize("change", ["tanh", "noise", "not a number", "infinity"])
+@pytest.mark.sample(2)
 def test_queries_that_no_mistake_explains_get_no_reason(change: str) -> None:
     """tanh of the queries, the right rotation with noise of 0.01, and values that are not finite."""
     x = RANDOM_QUERIES[:24]
@@ -152,14 +154,17 @@ def test_queries_that_no_mistake_explains_get_no_reason(change: str) -> None:
     assert not found.diagnosis
 
 
-ONE, EIGHT = random_queries(1, 4, 1, 128), random_queries(1, 8, 64, 128)
+ONE = random_queries(1, 4, 1, 128)
+EIGHT = random_queries(1, 8, 64, 128)
 BITS = rotated_as_halves(RANDOM_QUERIES, COS, SIN).view(np.uint32)
-ROW, HEAD = rotated_as_halves(RANDOM_QUERIES, COS, SIN), rotated_as_halves(EIGHT, COS, SIN)
+ROW = rotated_as_halves(RANDOM_QUERIES, COS, SIN)
+HEAD = rotated_as_halves(EIGHT, COS, SIN)
 ROW[37], HEAD[0, 5] = RANDOM_QUERIES[37], EIGHT[0, 5]
 MANY = random_queries(1, 32, 64, 128)
 NOISY = rotated_as_halves(MANY, COS, SIN)
 NOISY[0, 5] += 0.01 * random_queries(64, 128)
-LONG, BFLOAT16 = random_queries(1, 2, 600, 128), ml_dtypes.bfloat16
+LONG = random_queries(1, 2, 600, 128)
+BFLOAT16 = ml_dtypes.bfloat16
 NARROW = LONG.astype(BFLOAT16)
 FIRST, SECOND = np.split(NARROW, 2, axis=-1)
 COSINES, SINES = (each.astype(BFLOAT16) for each in cos_and_sin_at(600))
@@ -279,7 +284,7 @@ def test_positions_are_on_the_axis_beside_that_of_the_models_heads_or_where_it_i
     assert pecli.verify(after, LLAMA_3_1_8B, before=q, atol=1e-5).passed
 
     few = {"before": q[:, :, :4], "atol": 1e-5}
-    assert not pecli.verify(after[:, :, :4], LLAMA_3_1_8B, **few).passed
+    assert not pecli.verify(after[:, :, :4], LLAMA_3_1_8B, **few, reasons=False).passed
     for axis in (1, -3):
         assert pecli.verify(after[:, :, :4], LLAMA_3_1_8B, seq_axis=axis, **few).passed
 

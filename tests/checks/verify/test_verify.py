@@ -162,6 +162,7 @@ LINES += [pecli.Alibi(4, 6, form=form) for form in ("symmetric", "causal", "key"
 
 
 @pytest.mark.parametrize("scheme", LINES, ids=lambda scheme: str(scheme.single_array().shape))
+@pytest.mark.sample(4)
 def test_a_csv_file_passes_as_the_table_that_it_was_made_of(tmp_path, scheme) -> None:
     """Rows of tables with three axes follow each other in the lines; diff with the .npy file passes
     both ways.
@@ -327,6 +328,7 @@ def test_zeros_in_place_of_a_mask_are_named() -> None:
 
 
 def test_frequencies_that_were_printed_with_six_decimals_are_named() -> None:
+    """10000^(−i/32), rounded by NumPy to six decimals."""
     frequencies = np.round(inverse_frequencies(10000.0, 32), 6)
     (first, *_) = pecli.verify({"inv_freq": frequencies}, pecli.Rope(64, 32)).explanations
 

@@ -96,6 +96,7 @@ def test_compiled_loops_make_a_table_of_the_same_bytes(
 def test_compiled_loops_change_no_byte_of_any_scheme(
     monkeypatch: pytest.MonkeyPatch, scheme: Scheme
 ) -> None:
+    """Random schemes, by NumPy (PECLI_KERNELS=0) and by compiled loops (1)."""
     monkeypatch.setenv("PECLI_KERNELS", "0")
     expected = scheme.tables()
     monkeypatch.setenv("PECLI_KERNELS", "1")
@@ -111,6 +112,7 @@ def test_compiled_loops_change_no_byte_of_any_scheme(
 def test_compiled_loops_change_no_byte_of_a_hundred_million_elements(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The expected bytes are NumPy's (PECLI_KERNELS=0), block by block."""
     table = LONG_SCHEMES[name].tensors()[0]
     step = table.block_rows()
     for start in range(0, table.rows, step):

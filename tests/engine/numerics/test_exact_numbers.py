@@ -38,6 +38,7 @@ def precise():
 
 @pytest.mark.parametrize("places", BITS)
 def test_pi_is_off_by_at_most_one_unit_of_the_last_place(places):
+    """The true π is Arb's ball."""
     assert units_off(numerics.pi(places), arb.pi(), places) <= 1
 
 
@@ -61,6 +62,7 @@ LOGARITHM_ARGUMENTS = (
 @pytest.mark.parametrize("places", BITS)
 @pytest.mark.parametrize("value", LOGARITHM_ARGUMENTS)
 def test_logarithms_are_off_by_at_most_three_units_of_the_last_place(value, places):
+    """The true logarithm is Arb's ball."""
     assert units_off(numerics.log(Fraction(value), places), arb(value).log(), places) <= UNITS
 
 
@@ -271,6 +273,7 @@ def test_a_fixed_point_number_becomes_two_floats_of_105_bits(numerator):
 
 
 def test_negation_of_two_floats_is_exact():
+    """`exact` turns each pair of floats into the fraction that is their sum."""
     values = some(6, 4)
     assert exact(-values) == [-x for x in exact(values)]
 
@@ -306,6 +309,7 @@ def oracle_bits(values: list[Fraction], dtype: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", NARROW_DTYPES)
+@pytest.mark.sample(2)
 def test_rounding_to_a_narrow_dtype_is_to_nearest_even(dtype):
     """Values are ties of the dtype, floats beside them, subnormal and too large ones; Arb rounds
     the exact fractions. Without tiny numbers and NaN, bfloat16 is rounded by a shorter way, hence
@@ -332,6 +336,7 @@ def test_infinities_stay_infinite(dtype, beside):
 
 @pytest.mark.parametrize("dtype", FORMATS)
 def test_negative_zero_and_nan_stay_what_they_are(dtype):
+    """−0 equals 0 and has the sign bit."""
     zero, nan = round_to(np.array([-0.0, np.nan]), dtype).astype(np.float64)
     assert zero == 0
     assert np.signbit(zero)
@@ -339,6 +344,7 @@ def test_negative_zero_and_nan_stay_what_they_are(dtype):
 
 
 @pytest.mark.parametrize("dtype", NARROW_DTYPES)
+@pytest.mark.sample(2)
 def test_the_low_part_breaks_ties(dtype):
     """A DoubleDouble is hi + lo: if hi is a tie of the dtype, the sign of lo decides. Arb rounds
     the exact sum.
@@ -353,6 +359,7 @@ def test_the_low_part_breaks_ties(dtype):
 
 
 @pytest.mark.parametrize("dtype", FORMATS)
+@pytest.mark.sample(2)
 def test_fixed_point_numbers_are_rounded_to_nearest_even(dtype):
     """Numbers with 400 binary places at ties of the dtype, and one unit above and below them; Arb
     rounds the exact fractions.

@@ -216,6 +216,7 @@ def test_an_infinite_angle_does_not_change_the_others():
 
 
 def test_sines_of_zero_are_exactly_0_and_cosines_1():
+    """All of 2 × 3 elements."""
     sines, cosines = waves_of(np.zeros((2, 3), np.float32), ("sin", "cos"))
     assert sines.tolist() == [[0.0] * 3] * 2
     assert cosines.tolist() == [[1.0] * 3] * 2
@@ -226,6 +227,7 @@ def test_an_empty_array_of_angles_has_empty_waves():
 
 
 def test_angles_in_two_dimensions_have_the_waves_of_the_same_angles_in_a_row():
+    """Small and large angles of float32, which take different paths."""
     angles = np.array([[1, 2**30], [2**23, 3]], np.float32)
     (square,) = waves_of(angles, ["sin"])
     (line,) = waves_of(angles.reshape(-1), ["sin"])

@@ -166,7 +166,8 @@ def test_rows_of_a_grid_are_the_same_in_any_block_and_correctly_rounded() -> Non
     ones its column. 777 rows made alone are those of the whole table; three rows have Arb's bits.
     """
     frequencies = numerics.geometric(BASE, Fraction(DIM, 2), DIM // 2)
-    rows, columns = [Fraction(k, 3) for k in range(300)], [*range(40)]
+    rows = [Fraction(k, 3) for k in range(300)]
+    columns = [*range(40)]
 
     def index(start: int, stop: int) -> np.ndarray:
         return np.array(np.divmod(np.arange(start, stop), 40))

@@ -22,6 +22,7 @@ def frequency(waves: ExactWaves) -> float:
 
 
 def test_one_radian_is_a_turn_over_two_pi() -> None:
+    """Frequencies are in turns per position here."""
     assert frequency(ExactWaves.of(ONE_RADIAN)) == pytest.approx(1 / (2 * math.pi), rel=1e-15)
 
 
@@ -33,6 +34,7 @@ def test_frequencies_in_turns_stay_as_they_are() -> None:
 
 
 def test_a_scale_on_positions_multiplies_frequencies() -> None:
+    """One turn per position, and positions that are multiplied by 2."""
     assert frequency(ExactWaves.of(ONE_RADIAN, scale=2.0, in_turns=True)) == 2.0
 
 

@@ -20,7 +20,8 @@ from pecli.errors import UnsupportedError
 
 DATA = Path(__file__).with_name("data")
 CASES = json.loads((DATA / "cases.json").read_text())
-COMPUTED_BY_RUNTIMES, GPU = np.load(DATA / "runtimes.npz"), np.load(DATA / "gpu.npz")
+COMPUTED_BY_RUNTIMES = np.load(DATA / "runtimes.npz")
+GPU = np.load(DATA / "gpu.npz")
 ULP = 2.0**-23
 """Of a number between 1 and 2: what the sines of other libraries and an attention factor leave open."""
 

@@ -195,6 +195,7 @@ def test_the_attention_factor_of_longrope_is_computed_to_eight_bits() -> None:
 
 
 def test_without_scaling_the_attention_factor_is_one() -> None:
+    """Cosines and sines are not multiplied by anything."""
     assert Rope(4, 8).scaling_value.exact_attention == 1
 
 
@@ -311,5 +312,6 @@ def test_interleaved_sections_of_qwen3_vl_give_the_axes_in_turns() -> None:
 
 
 def test_every_scaling_and_its_parameters_are_parameters_of_a_rope() -> None:
+    """The registry of scalings is the only list of them."""
     assert set(Rope._scaling_parameters()) == set(scalings.PARAMETERS)
     assert set(Rope.parameters()["scaling"].options) == {*scalings.SCALINGS}

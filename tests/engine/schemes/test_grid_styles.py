@@ -91,7 +91,7 @@ def test_a_style_makes_the_table_of_its_project(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*OLDER_COMMANDS, *COMMANDS])
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 def test_commands_make_and_verify_tables_of_other_projects(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,11 +100,9 @@ def test_commands_make_and_verify_tables_of_other_projects(
     computes in float64 agree within 4 ulps.
     """
     monkeypatch.chdir(DATA / "grids")
-    words, theirs, atol = (
-        shlex.split({**OLDER_COMMANDS, **COMMANDS}[name]),
-        tables_of(name),
-        IN_FLOAT32.get(name, 1e-4),
-    )
+    words = shlex.split({**OLDER_COMMANDS, **COMMANDS}[name])
+    theirs = tables_of(name)
+    atol = IN_FLOAT32.get(name, 1e-4)
     file, made = tmp_path / "theirs.npz", tmp_path / "made.npz"
     np.savez(file, **theirs)
 
@@ -131,10 +129,8 @@ def test_tables_of_other_projects_are_identified(name: str, tmp_path: Path) -> N
     command, within 4e-6 (two schemes may differ in the last bits of float32).
     """
     np.savez(tmp_path / "theirs.npz", **tables_of(name))
-    match, tables = (
-        pecli.identify(tmp_path / "theirs.npz").matches[0].scheme,
-        scheme_of(name).tables(),
-    )
+    match = pecli.identify(tmp_path / "theirs.npz").matches[0].scheme
+    tables = scheme_of(name).tables()
     for tensor in ("cos", "sin") if "cos" in tables else ("pe",):
         np.testing.assert_allclose(match.tables()[tensor], tables[tensor], rtol=0, atol=4e-6)
 
@@ -267,7 +263,8 @@ def test_the_float32_recipe_of_a_style_is_off_by_float32_rounding(
 def test_listed_positions_are_rows_of_the_table_from_zero() -> None:
     """In any order and repeated; row 3 of a table with padding_idx=3 is zeros in both."""
     places = [7, 3, 3, 1000, 0, 12]
-    given, whole = Rope(positions=places, dim=16).tables(), Rope(1001, 16).tables()
+    given = Rope(positions=places, dim=16).tables()
+    whole = Rope(1001, 16).tables()
     for name in ("cos", "sin"):
         np.testing.assert_array_equal(given[name], whole[name][places])
     table = Sinusoidal(1001, 9, padding_idx=3).tables()["pe"]
@@ -290,7 +287,7 @@ def test_scalings_apply_at_listed_positions() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 def test_a_wrong_theta_is_named(name: str) -> None:
     """The tables are of other libraries; the spec has 2.5 times their base (theta)."""
     right = scheme_of(name)
@@ -305,14 +302,15 @@ def test_a_wrong_theta_is_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 def test_rows_where_columns_should_be_are_named(name: str) -> None:
     """The rows of the other library's table are put in the order of the transposed grid: row (a, b)
     has the values of (b, a). Then channels that should follow rows follow columns, which verify
     reports as axes in the order w, h, or as a project that has that order.
     """
     *time, height, width = scheme_of(name).grid
-    points, kept = np.prod((*time, height, width)), scheme_of(name).keep or 0
+    points = np.prod((*time, height, width))
+    kept = scheme_of(name).keep or 0
     first = 0 if name in ("z-image", "hidream") else kept
     order = np.arange(points).reshape(-1, height, width).swapaxes(1, 2).reshape(-1) + first
     rows = np.r_[np.arange(first), order, np.arange(first + points, kept + points)]
@@ -337,7 +335,7 @@ def test_rows_where_columns_should_be_are_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CONFIGS_OF_STYLES)
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 def test_the_configuration_of_a_class_has_its_style(name: str, tmp_path: Path) -> None:
     """The configuration is that of the class in diffusers that made the table: it passes, and with
     another base (--theta) it fails.

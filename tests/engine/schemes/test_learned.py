@@ -79,11 +79,15 @@ def test_a_row_far_down_is_made_alone():
 
 
 def test_seeds_of_all_64_bits_give_different_tables():
+    """The seeds lie at the ends of 32 and 64 bits; a generator that cut them off would give some
+    table twice.
+    """
     seeds = [0, 1, 2, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**64 - 1]
     assert len({weights_of(8, 8, seed=seed).tobytes() for seed in seeds}) == len(seeds)
 
 
 def test_a_longer_table_begins_with_the_shorter_one():
+    """The numbers of a row depend on the seed and the row only."""
     assert weights_of(50, 8, seed=1)[:20].tobytes() == weights_of(20, 8, seed=1).tobytes()
 
 
@@ -131,6 +135,7 @@ def test_normal_quantiles_are_off_by_less_than_1e_15():
 
 
 def test_a_normal_quantile_does_not_depend_on_those_computed_with_it():
+    """Each is computed alone, and all in one array, in which NumPy may use other instructions."""
     u = quantile_grid()
     alone = [learned.normal(u[k : k + 1]).item() for k in range(len(u))]
 

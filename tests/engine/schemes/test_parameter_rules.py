@@ -144,4 +144,5 @@ def test_a_misspelled_word_is_answered_with_the_nearest_one(word: str, advice: s
 def test_the_options_of_a_scheme_are_those_that_differ_from_defaults(
     scheme: Scheme, expected: str
 ) -> None:
+    """--theta is the parameter base."""
     assert [*options(scheme)] == expected.split()

@@ -67,7 +67,8 @@ def hf_at(recipe: str, positions: np.ndarray, dim: int, base: float) -> np.ndarr
     """Return the phases of a recipe in NumPy: one factor or product in 16 bits, the rest in float32."""
     if recipe == "float32-recurrence":
         return ggml_phases(positions, dim, base)
-    inv_freq, places = exact_singles(dim // 2, dim / 2, base), positions.astype(f32)
+    inv_freq = exact_singles(dim // 2, dim / 2, base)
+    places = positions.astype(f32)
     small, _, coarse = recipe.partition("-")
     short = {"float16": np.float16, "bfloat16": bf16}.get(small, f32)
     if coarse == "inv-freq":
@@ -122,7 +123,8 @@ def test_the_float32_recipe_has_the_bits_of_transformers(case):
     )
     if rope.scaling == "longrope":
         rope = replace(rope, length=max(ROPE_BY_TORCH["positions"]) + 1)
-    inv_freq, theirs = np.array(rope.inverse_frequencies(), f32), singles(case["inv_freq"])
+    inv_freq = np.array(rope.inverse_frequencies(), f32)
+    theirs = singles(case["inv_freq"])
     same = inv_freq == theirs
 
     assert np.flatnonzero(~same).tolist() == ([6, 10] if case["base"] == 150000.0 else [])
@@ -237,7 +239,8 @@ def test_tables_at_listed_positions_are_rows_of_the_whole_table(recipe, interlea
     """
     sections = {"mrope_section": [6, 6, 4], "mrope_interleaved": interleaved}
     rope = Rope(60, 32, recipe=recipe, **sections, scaling="linear", factor=4.0)
-    tables, ids = rope.tables(), np.array([[3, 50, 7], [0, 59, 8], [20, 1, 9]])
+    tables = rope.tables()
+    ids = np.array([[3, 50, 7], [0, 59, 8], [20, 1, 9]])
     axes = np.array(rope.pair_axes)
 
     for name, found in rope.at(ids).items():

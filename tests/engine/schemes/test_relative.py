@@ -103,6 +103,7 @@ def test_rows_of_an_index_can_be_read_alone(scheme: Relative) -> None:
     ids=str,
 )
 def test_a_spec_of_relative_positions_makes_the_same_scheme(scheme: Relative) -> None:
+    """Causal, on a grid, and without options."""
     assert Scheme.from_spec(scheme.spec()) == scheme
 
 

@@ -80,6 +80,7 @@ def test_alibi_has_slopes_and_a_bias_if_it_has_a_length(
 
 
 def test_the_bias_stands_for_alibi_in_files_of_a_single_array() -> None:
+    """ALiBi has two tensors, slopes and bias; an .npy file holds one array."""
     assert Alibi(4, 6).single_array().name == "bias"
 
 
@@ -102,6 +103,7 @@ def test_frequencies_are_scaled_as_positions_are() -> None:
 
 @pytest.mark.parametrize("scheme", [Alibi(2, 4), LearnedInit(4, 8)], ids=str)
 def test_alibi_and_learned_tables_have_no_frequencies(scheme: Scheme) -> None:
+    """Only tables of waves have frequencies."""
     assert scheme.inverse_frequencies() is None
     assert scheme.angular_frequencies() is None
 
@@ -127,6 +129,7 @@ def test_a_repr_shows_the_defaults_of_a_style() -> None:
 
 
 def test_a_signature_has_plain_types_and_defaults() -> None:
+    """As `help(pecli.LearnedInit)` prints it."""
     expected = (
         "(max_len: int, dim: int, init: str = 'normal', std: float = 0.02, seed: int = 0, *, "
         "dtype: str = 'float32') -> None"
@@ -142,6 +145,7 @@ def test_a_signature_has_the_defaults_of_parameters(kind: type[Scheme]) -> None:
 
 
 def test_recipe_and_dtype_are_the_last_parameters() -> None:
+    """Parameters of single schemes and scalings come before those of all."""
     assert [*Rope.parameters()][-2:] == ["recipe", "dtype"]
 
 

@@ -56,6 +56,7 @@ def unpacked(array: dict[str, str]) -> NDArray[np.float32]:
 
 
 def test_a_heatmap_holds_the_table(run_pecli: Callable[..., Outcome], tmp_path: Path) -> None:
+    """The page holds numbers as base64; unpacked, they are the table of the Python function."""
     run_pecli("plot", "sinusoidal", "--seq-len", "20", "--dim", "8", "-o", tmp_path / "x.html")
     (panel,) = page_data(tmp_path / "x.html")["panels"]
     expected = pecli.Sinusoidal(20, 8).tables()["pe"]
@@ -64,6 +65,7 @@ def test_a_heatmap_holds_the_table(run_pecli: Callable[..., Outcome], tmp_path: 
 
 
 def test_a_page_needs_no_network(run_pecli: Callable[..., Outcome], tmp_path: Path) -> None:
+    """No element of the page loads anything by HTTP."""
     run_pecli("plot", "llama-3.1-8b", "--kind", "wavelengths", "-o", tmp_path / "x.html")
     page = (tmp_path / "x.html").read_text("utf-8")
 
@@ -73,6 +75,7 @@ def test_a_page_needs_no_network(run_pecli: Callable[..., Outcome], tmp_path: Pa
 def test_a_page_holds_the_script_that_draws_it(
     run_pecli: Callable[..., Outcome], tmp_path: Path
 ) -> None:
+    """The file is the one in the installed package plotly."""
     run_pecli("plot", "llama-3.1-8b", "--kind", "wavelengths", "-o", tmp_path / "x.html")
     script = files("plotly") / "package_data" / "plotly.min.js"
 
@@ -80,6 +83,7 @@ def test_a_page_holds_the_script_that_draws_it(
 
 
 def test_a_label_cannot_end_the_script(run_pecli: Callable[..., Outcome], tmp_path: Path) -> None:
+    """The page keeps its data in a script; the label must come out of it unchanged."""
     label = "</script><b>"
     run_pecli("plot", "rope", "--kind", "decay", "--label", label, "-o", tmp_path / "x.html")
 
@@ -118,6 +122,7 @@ def drawn_by(run_pecli: Callable[..., Outcome], folder: Path, *options: str) -> 
 def test_a_circle_has_the_angle_of_each_position_in_degrees(
     run_pecli: Callable[..., Outcome], tmp_path: Path
 ) -> None:
+    """A rotary table of four channels has two pairs, the first of frequency 1."""
     options = "rope --seq-len 4 --dim 4 --kind circle"
     panels = drawn_by(run_pecli, tmp_path, *options.split())["panels"]
     first_pair = panels[0]["data"][0]
@@ -132,6 +137,7 @@ def test_a_circle_has_the_angle_of_each_position_in_degrees(
 def test_the_area_of_a_spread_lies_between_two_lines_without_colour(
     run_pecli: Callable[..., Outcome], tmp_path: Path
 ) -> None:
+    """Plotly's «tonexty» fills the area between a line and the one before it."""
     options = "rope --seq-len 9000 --dim 8 --kind decay"
     low, high, median = drawn_by(run_pecli, tmp_path, *options.split())["panels"][0]["data"][:3]
 
@@ -144,6 +150,7 @@ def test_the_area_of_a_spread_lies_between_two_lines_without_colour(
 def test_contexts_of_models_are_dots_on_their_curves(
     run_pecli: Callable[..., Outcome], tmp_path: Path
 ) -> None:
+    """Llama 3.1 was trained on 8,192 positions and serves 131,072; Llama 2 has 4,096."""
     options = "llama-3.1-8b llama-2-7b --kind wavelengths"
     traces = drawn_by(run_pecli, tmp_path, *options.split())["panels"][0]["data"]
     dots = [trace["y"] for trace in traces if trace["mode"] == "markers"]
@@ -155,6 +162,7 @@ def test_contexts_of_models_are_dots_on_their_curves(
 def test_a_slider_starts_at_the_factor_of_the_table(
     run_pecli: Callable[..., Outcome], tmp_path: Path, method: str
 ) -> None:
+    """The settings in the page are those that the slider has when it is opened."""
     options = f"rope --kind wavelengths --scaling {method} --factor 8"
     (settings,) = drawn_by(run_pecli, tmp_path, *options.split())["sliders"]
 
@@ -168,6 +176,7 @@ def test_a_slider_starts_at_the_factor_of_the_table(
 def test_tables_without_two_frequencies_have_no_sliders(
     run_pecli: Callable[..., Outcome], tmp_path: Path, options: str, count: int
 ) -> None:
+    """Two channels have one frequency; with base 1 all are equal."""
     data = drawn_by(run_pecli, tmp_path, "rope", "--kind", "curves", *options.split())
     assert len(data["sliders"]) == count
 
@@ -176,6 +185,7 @@ def test_tables_without_two_frequencies_have_no_sliders(
 def test_options_of_figures_are_refused(
     run_pecli: Callable[..., Outcome], tmp_path: Path, option: str
 ) -> None:
+    """Pixels per inch, inches and palettes belong to figures."""
     done = run_pecli("plot", "rope", "-o", tmp_path / "x.html", *option.split())
     assert done.exit_code == USAGE_ERROR
     assert "an .html page has the size of its window" in done.err
@@ -308,6 +318,7 @@ def test_drawn_scores_are_the_engines(drawn: dict[str, Any], move: str) -> None:
 
 
 def test_every_slider_moves(drawn: dict[str, Any]) -> None:
+    """`drawn` has the curves of the page in a browser, as opened and after moving each slider."""
     opened = drawn["as-opened"]
     for move in ("theta", "factor", "original-length"):
         assert drawn[move]["wavelengths"] != opened["wavelengths"]
@@ -315,6 +326,7 @@ def test_every_slider_moves(drawn: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("plot", ["panel", "sliders"])
 def test_hovering_shows_the_pair_and_its_wavelength(drawn: dict[str, Any], plot: str) -> None:
+    """`drawn` is what a browser draws of the page; a wavelength is 2π / frequency."""
     frequency = rope_of(drawn["as-opened"]).angular_frequencies()[HOVERED_PAIR]
     shown = drawn["hovers"][plot]
     label = f"pair {HOVERED_PAIR}"

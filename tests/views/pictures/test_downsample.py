@@ -49,6 +49,7 @@ def test_nan_and_infinities_survive_averaging(monkeypatch) -> None:
 
 
 def test_an_array_has_the_same_means_as_a_table_that_is_read_in_blocks(monkeypatch) -> None:
+    """NaN and infinities are among the numbers; blocks have 1,000 bytes."""
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1000)
     array = array_with_nan_and_infinities()
     means = reduced(table_of("x", array), rows=4, columns=6)
@@ -67,6 +68,7 @@ def test_each_row_is_the_mean_of_its_share(length: int, count: int) -> None:
 
 
 def test_means_of_one_number_are_that_number_to_the_last_bit() -> None:
+    """Nine lines of pixels stand for 64 rows, so that some lines hold more rows than others."""
     means = fitted_to(np.full((64, 64), 0.25), rows=9, columns=64)
     assert set(means.ravel().tolist()) == {0.25}
 
@@ -89,6 +91,7 @@ def test_a_diagonal_that_is_sampled_stays_one() -> None:
 
 @pytest.mark.parametrize("reduction", [Reduction.MEAN, Reduction.MAX, Reduction.SAMPLE])
 def test_an_array_that_fits_stays_as_it_is(reduction: Reduction) -> None:
+    """There is room for 5 × 3 elements; the array has 2 × 3."""
     values = np.array([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
     np.testing.assert_array_equal(fitted_to(values, 5, 3, reduction), values)
 
@@ -108,6 +111,7 @@ def test_a_long_curve_that_rises_is_drawn_rising(sign: float) -> None:
 
 @pytest.mark.parametrize("spike", [1.0, -1.0])
 def test_a_long_curve_keeps_its_spikes(spike: float) -> None:
+    """One of 4,096 points is not 0, and 500 pieces are drawn."""
     y = np.zeros(4096)
     y[1234] = spike
     _, drawn_y = envelope(np.arange(4096.0), y, 500)
@@ -116,26 +120,31 @@ def test_a_long_curve_keeps_its_spikes(spike: float) -> None:
 
 @pytest.mark.parametrize(("count", "room", "step"), [(0, 5, 1), (5, 0, 5), (6, 3, 2), (7, 3, 3)])
 def test_a_stride_leaves_no_more_than_there_is_room_for(count: int, room: int, step: int) -> None:
+    """`room` of `count` columns can be drawn if every `step`-th is taken."""
     assert stride(count, room) == step
 
 
 def test_the_larger_magnitude_wins_and_of_equal_ones_the_positive() -> None:
+    """Each pair of rows becomes one: of 1 and −1 the positive one, of −3 and 2 the larger."""
     values = np.array([[1.0], [-1.0], [-3.0], [2.0]])
     assert fitted_to(values, 2, 1, Reduction.MAX).tolist() == [[1.0], [-3.0]]
 
 
 def test_a_piece_of_a_curve_is_its_lowest_and_its_highest_point() -> None:
+    """Six points become one piece."""
     _, y = envelope(np.arange(6.0), np.array([0.0, 1, 0, 0, 1, 0]), 1)
     assert y.tolist() == [0.0, 1.0]
 
 
 def test_a_short_curve_keeps_its_gap() -> None:
+    """NaN is a gap; four points are twice two pieces, so that all are kept."""
     y = np.array([np.nan, 1, 2, 3])
     np.testing.assert_array_equal(envelope(np.arange(4.0), y, 2)[1], y)
 
 
 @pytest.mark.parametrize("shape", [(6, 70000), (40, 40000), (9, 3)])
 def test_means_are_of_equal_shares_of_rows_whatever_the_width(shape: tuple[int, int]) -> None:
+    """The expected means are taken by NumPy, over rows k · n / count to (k + 1) · n / count."""
     values = np.random.default_rng(0).normal(size=shape)
     count = shape[0] // 2
     edges = np.arange(count + 1) * shape[0] // count
@@ -146,11 +155,15 @@ def test_means_are_of_equal_shares_of_rows_whatever_the_width(shape: tuple[int, 
 
 
 def test_means_of_very_many_rows_are_of_some_of_them() -> None:
+    """All elements are 0.25, so are the means of any of them."""
     table = table_of("t", np.full((1 << 16, 64), 0.25))
     assert reduced(table, 2, 4).tolist() == [[0.25] * 4] * 2
 
 
 def test_of_very_many_rows_only_some_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row k holds k. The means of the halves of 100,000 rows are near 25,000 and 75,000, although
+    at most 400 elements of 4 columns may be read, twice.
+    """
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1000)
     monkeypatch.setattr("pecli.views.pictures.downsample.MAX_ELEMENTS", 400)
     rows_read = []

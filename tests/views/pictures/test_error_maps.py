@@ -29,7 +29,8 @@ def worst_by_loop(a: np.ndarray, b: np.ndarray, down: int, across: int) -> np.nd
     height, width = a.shape[-2:]
     cells = np.full((3, down, across), -1.0)
     for index in np.ndindex(a.shape):
-        row, column = index[-2] * down // height, index[-1] * across // width
+        row = index[-2] * down // height
+        column = index[-1] * across // width
         error = abs(a[index] - b[index])
         if error > cells[2, row, column]:
             cells[:, row, column] = a[index], b[index], error
@@ -71,6 +72,7 @@ def test_cells_are_the_worst_elements(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize(("shape", "layers"), [((6, 4), 1), ((3, 17, 23), 3)], ids=str)
 def test_a_map_counts_the_matrices_that_it_stands_for(shape: tuple[int, ...], layers: int) -> None:
+    """The first axis of three counts matrices."""
     a = RNG.standard_normal(shape)
     assert the_error_map(a, a + 1.0).layers == layers
 
@@ -121,6 +123,7 @@ def test_frequencies_are_judged_relatively() -> None:
 
 
 def test_cosines_are_judged_by_the_tolerance_that_was_given() -> None:
+    """The tables have bases 10000 and 9000; absolute errors are drawn, by position and pair."""
     errors = maps_by_tensor(ROPE_OF_BASE_10000, ROPE_OF_BASE_9000, atol=1e-3)["cos"]
     assert not errors.is_relative
     assert errors.tolerance == 1e-3
@@ -191,6 +194,7 @@ def test_the_expected_side_is_the_first_file_whichever_was_divided(packed_is_fir
 
 
 def test_nan_and_infinity_are_infinitely_far_off() -> None:
+    """B has NaN at (1, 2) and infinity at (3, 3); A is finite."""
     a = np.ones((4, 4))
     b = a.copy()
     b[1, 2] = np.nan
@@ -223,6 +227,9 @@ def error_map_of(name: str, table: np.ndarray) -> ErrorMap:
 def test_columns_of_cosines_are_channels_if_every_frequency_is_there_twice(
     row: list[float], columns: str
 ) -> None:
+    """Each number stands for a frequency: a, b, a, b are halves and a, a, b, b neighbours;
+    otherwise a column is a pair.
+    """
     errors = error_map_of("cos", np.tile(row, (9, 1)))
     assert errors.rows == "position"
     assert errors.columns == columns
@@ -244,6 +251,7 @@ def test_columns_of_cosines_are_channels_if_every_frequency_is_there_twice(
 def test_axes_are_named_by_the_tensor_and_its_shape(
     name: str, shape: tuple[int, ...], axes: tuple[str, str]
 ) -> None:
+    """Square matrices of several heads are query by key; a bias of two axes has no heads."""
     errors = error_map_of(name, np.ones(shape))
     rows, columns = axes
 
@@ -260,6 +268,7 @@ def test_axes_are_named_by_the_tensor_and_its_shape(
     ],
 )
 def test_a_terminal_states_how_many_rows_a_line_stands_for(rows: int, name: str) -> None:
+    """The tables have 6 rows: three or four lines show the larger error of two rows each."""
     comparison = pecli.diff(np.zeros((6, 2)), np.ones((6, 2))).tensors[0]
     picture = error_picture(comparison, rows, 2)
 
@@ -269,6 +278,7 @@ def test_a_terminal_states_how_many_rows_a_line_stands_for(rows: int, name: str)
 
 
 def test_matrices_and_copies_are_counted() -> None:
+    """An array of two matrices, and three copies of the cosines of Llama 2, all 1 % too large."""
     two_matrices = np.array([[[1.0]], [[5.0]]])
     assert error_map_of("x", two_matrices).layers == 2
 
@@ -278,6 +288,7 @@ def test_matrices_and_copies_are_counted() -> None:
 
 
 def test_the_label_of_the_colour_bar_fits_beside_one_table() -> None:
+    """Three copies and a NaN give the longest label; its lines have at most 46 characters."""
     cos = 1.01 * pecli.Rope(64, 128, layout="halves").tables()["cos"]
     cos[5, 3] = np.nan
     tables = {"cos": np.stack([cos] * 3)}

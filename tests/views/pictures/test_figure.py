@@ -47,6 +47,9 @@ POSITIONS = np.arange(50.0)
 def test_texts_of_a_figure_stay_on_the_paper_and_do_not_overlap(
     name: str, kind: str, beside: bool, size: tuple[float, float] | None
 ) -> None:
+    """`assert_readable` compares the boxes of all texts with the paper and with each other, and
+    returns the texts. CASES are schemes with the kinds of pictures that they have.
+    """
     if beside and (kind == "circle" or (kind, name) == ("heatmap", "alibi")):  # one at a time
         return
     picture = drawn_picture(kind, SCHEMES[name], *([BESIDE[name]] if beside else []), titled=True)
@@ -116,6 +119,9 @@ def without_spaces(texts: list[str]) -> list[str]:
 
 
 def test_long_titles_lose_their_middle() -> None:
+    """NAMES_OF_WEIGHTS are long names of tensors; what does not fit has «…» after its first
+    letters.
+    """
     panels = [HeatmapPanel(n, np.zeros((4, 4)), limits=(0.0, 1.0)) for n in NAMES_OF_WEIGHTS]
     texts = without_spaces(assert_readable(render(Picture("many", panels, across=3))))
     for name in NAMES_OF_WEIGHTS:
@@ -124,6 +130,7 @@ def test_long_titles_lose_their_middle() -> None:
 
 
 def test_a_title_of_two_lines_stays_one_of_two_lines() -> None:
+    """`assert_readable` returns the texts of a figure."""
     panel = HeatmapPanel("x", np.zeros((4, 4)), limits=(0.0, 1.0))
     assert "two\nlines" in assert_readable(render(Picture("two\nlines", [panel])))
 
@@ -152,6 +159,7 @@ def chart_of_wavelengths() -> Figure:
 
 
 def test_levels_and_bands_are_named_close_ones_too(chart_of_wavelengths: Figure) -> None:
+    """8,192 and 10,240 lie close to each other on a logarithmic axis."""
     names = {"trained on 8,192", "extended to 10,240", "kept", "rope"}
     assert names <= set(assert_readable(chart_of_wavelengths))
 
@@ -166,6 +174,7 @@ def test_levels_and_marks_are_at_their_heights(chart_of_wavelengths: Figure) -> 
 
 
 def test_a_band_reaches_half_a_pair_beyond_its_ends(chart_of_wavelengths: Figure) -> None:
+    """The pairs 0 to 20 are kept: 21 of them."""
     (axes,) = chart_of_wavelengths.axes
     assert axes.patches[0].get_x() == -0.5
     assert axes.patches[0].get_width() == 21.0
@@ -269,6 +278,9 @@ def test_names_without_room_at_the_ends_are_in_a_legend(names: list[str]) -> Non
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("ordered", [False, True])
 def test_ten_curves_have_ten_colours(dark: bool, ordered: bool) -> None:
+    """Unordered curves have two kinds of dashes, so that more can be distinguished; ordered ones
+    run through a palette.
+    """
     chart = Chart(
         "", [Curve(f"curve {k}", POSITIONS, POSITIONS * k) for k in range(10)], ordered=ordered
     )
@@ -322,6 +334,9 @@ def test_numbers_on_axes_are_those_of_their_places(name: str, kind: str) -> None
 
 @pytest.mark.parametrize(("count", "named"), [(6, [False] * 3 + [True] * 3), (5, [True] * 5)])
 def test_the_outer_axes_speak_for_all_where_there_are_such(count: int, named: list[bool]) -> None:
+    """Six panels in rows of three: the upper ones need no label. Of five, the last place is empty,
+    so that every panel has its own.
+    """
     heats = [HeatmapPanel(f"panel {k}", np.zeros((4, 4)), limits=(0.0, 1.0)) for k in range(count)]
     *axes, _ = render(Picture("some", heats, across=3)).axes
 
@@ -329,6 +344,7 @@ def test_the_outer_axes_speak_for_all_where_there_are_such(count: int, named: li
 
 
 def test_matrices_of_other_ends_have_a_bar_each() -> None:
+    """Three matrices whose colours end at 1, 10 and 100; each bar is as high as its matrix."""
     heats = [
         HeatmapPanel(f"panel {k}", np.full((4, 4), k), limits=(0.0, 10.0**k), meaning="error")
         for k in range(3)
@@ -342,6 +358,9 @@ def test_matrices_of_other_ends_have_a_bar_each() -> None:
 
 
 def test_zero_is_white_and_nan_is_grey() -> None:
+    """The left half is 0, the right half NaN; pixels are taken from the middle of each. 128 of 255
+    is grey.
+    """
     values = np.zeros((8, 8))
     values[:, 4:] = np.nan
     figure = render(Picture("", [HeatmapPanel("", values, limits=(-1.0, 1.0))]))
@@ -365,6 +384,9 @@ def test_zero_is_white_and_nan_is_grey() -> None:
 def test_rows_of_pixels_are_means_of_rows_and_columns_are_never_mixed(
     rows: int, columns: int
 ) -> None:
+    """At most 750 rows (three quarters of 5 inches at 200 per inch) and 1200 columns are drawn;
+    wider tables lose columns.
+    """
     values = pecli.Sinusoidal(rows, columns, dtype="float64").tables()["pe"]
     figure = render(Picture("t", [HeatmapPanel("", values, limits=(-1.0, 1.0))]))
     drawn = np.asarray(figure.axes[0].images[0].get_array())
@@ -392,6 +414,7 @@ def test_axes_say_what_of_a_table_is_shown() -> None:
 
 
 def test_a_logarithmic_scale_marks_the_tolerance() -> None:
+    """Row k holds 10^−(k+1). The bar shows 1e-9 to 0.1, with a line at the tolerance, 1e-3."""
     values = 10.0 ** -np.arange(1.0, 9.0)[:, None] * np.ones((8, 8))
     panel = HeatmapPanel(
         "e", values, limits=(1e-9, 0.1), log=True, meaning="error", marked=Level("tolerance", 1e-3)
@@ -406,6 +429,7 @@ def test_a_logarithmic_scale_marks_the_tolerance() -> None:
 
 
 def test_a_heatmap_in_svg_has_one_pixel_per_cell() -> None:
+    """The embedded PNG has 3 × 4 pixels; the browser enlarges them without smoothing."""
     values = np.arange(12.0).reshape(3, 4)
     text = svg(render(Picture("", [HeatmapPanel("", values)])), "f")
     images = [
@@ -424,6 +448,9 @@ def saved_figure(folder: Path, name: str = "x.png", *, dark: bool = False) -> by
 
 
 def test_a_gradient_has_the_colours_of_the_palette_on_light_and_dark_paper(tmp_path: Path) -> None:
+    """4 × 3 inches at 200 pixels per inch. Row 300 crosses a heatmap that goes from −1 to 1;
+    colours may be off by 3 of 255. The corner is paper.
+    """
     pixels = decoded(saved_figure(tmp_path))
     assert pixels.shape == (600, 800, 3)
     for colour in (palettes.DIVERGING[0], palettes.DIVERGING[-1]):
@@ -449,6 +476,9 @@ assert "matplotlib.pyplot" not in sys.modules
 def test_the_same_figure_is_the_same_bytes_whatever_the_settings_of_matplotlib(
     suffixes: list[str], tmp_path: Path
 ) -> None:
+    """SCRIPT draws the figure in a process whose folder has a matplotlibrc with other colours and a
+    wrong key. Neither dates nor versions may be written into the file.
+    """
     (tmp_path / "matplotlibrc").write_text(
         "figure.facecolor: red\nlines.linewidth: 9\nno.such.key: 1\n"
     )
@@ -517,6 +547,9 @@ def test_pairs_turn_in_a_gif(
 
 
 def test_text_stays_text_and_charts_of_the_same_points_have_the_same_ends(tmp_path: Path) -> None:
+    """The title has «$», which Matplotlib would read as a formula, and Chinese. Positions go from 0
+    to 49; 1 % is left free on both sides.
+    """
     assert b">costs $5 and $6 \xe4\xbd\x8d\xe7\xbd\xae" in saved_figure(tmp_path, "x.svg")
     assert b"/Type /Font" in saved_figure(tmp_path, "x.pdf")
 
@@ -529,12 +562,16 @@ def test_text_stays_text_and_charts_of_the_same_points_have_the_same_ends(tmp_pa
 
 
 def test_a_spiral_leaves_a_hole_in_the_middle() -> None:
+    """Nine positions are the radius 0 to 9; a third of it is left free inside."""
     axes = render(drawn_picture("circle", pecli.Rope(9, 4))).axes[0]
     assert axes.get_rorigin() == -3.0
     assert axes.get_ylim() == (0.0, 9.0)
 
 
 def test_the_label_of_a_colour_bar_explains_blank_and_grey_cells() -> None:
+    """A causal bias is −∞ for later keys (grey) and 0 for the key itself, which has no logarithm
+    (blank).
+    """
     bar = render(drawn_picture("heatmap", pecli.Alibi(1, 4, form="causal"))).axes[-1]
     assert bar.get_ylabel() == "|bias|, logarithmic, none: blank, grey: not finite"
 
@@ -563,6 +600,7 @@ def test_a_failure_is_ringed_and_the_tolerance_is_a_contour() -> None:
 
 
 def test_a_contour_around_one_cell_would_hide_it() -> None:
+    """One of 256 errors is beyond the tolerance: no line is drawn around it."""
     errors = np.full((16, 16), 1e-4)
     errors[8, 8] = 1.0
     panel = HeatmapPanel("e", errors, limits=(1e-5, 1.0), log=True, marked=Level("tolerance", 0.01))
@@ -579,6 +617,7 @@ def test_curves_that_end_early_are_in_a_legend() -> None:
 
 
 def test_a_chart_that_continues_another_has_its_axis() -> None:
+    """Two charts over the same positions share the axis below the second."""
     upper, lower = render(
         Picture(
             "",
@@ -596,6 +635,7 @@ def test_a_chart_that_continues_another_has_its_axis() -> None:
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_names_of_curves_can_be_read(dark: bool) -> None:
+    """4.5 is the contrast that WCAG 2 requires of text."""
     paper = palettes.from_hex(theme(dark=dark).paper)
     colours = [*theme(dark=dark).curves, *(palettes.step(k, 8, dark=dark) for k in range(8))]
 

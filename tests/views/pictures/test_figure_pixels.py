@@ -12,6 +12,7 @@ from pecli.views.pictures.panels import HeatmapPanel, Picture
 
 
 @pytest.mark.parametrize("shape", [(96, 64), (14, 14), (32, 7), (1, 3)], ids=str)
+@pytest.mark.sample(2)
 def test_cells_of_a_heatmap_have_whole_pixels(shape: tuple[int, int]) -> None:
     """Cells of 2 and 3 pixels in turn would look like a pattern of the data."""
     rows, columns = shape
@@ -33,6 +34,9 @@ def test_cells_of_a_heatmap_have_whole_pixels(shape: tuple[int, int]) -> None:
 
 
 def test_squares_stay_squares() -> None:
+    """37 does not divide the number of pixels of the figure, at 200 per inch; cells have whole
+    pixels all the same.
+    """
     values = np.eye(37)
     figure = render(Picture("t", [HeatmapPanel("a", values, "query", "key")]))
     figure.set_dpi(200)

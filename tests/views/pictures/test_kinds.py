@@ -32,6 +32,7 @@ from tests.views.pictures.drawing import FITTING, SCHEMES, TABLES, drawn_picture
     ("name", "kind"), [(n, k) for n in SCHEMES for k in kinds.KINDS if k not in FITTING[n]]
 )
 def test_a_kind_that_does_not_fit_says_what_does(kind: str, name: str) -> None:
+    """FITTING lists the kinds of pictures of each scheme; here are all the others."""
     with pytest.raises(ParameterError, match=f"{name} has no such picture; take one of heatmap"):
         drawn_picture(kind, SCHEMES[name])
 
@@ -45,6 +46,7 @@ def test_files_without_a_spec_have_their_kinds(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["heatmap", "curves", "wavelengths", "similarity", "decay"])
 def test_two_are_compared_under_names_that_tell_them_apart(kind: str) -> None:
+    """Two tables of bases 10000 and 500: titles or labels have the parameter that differs."""
     picture = drawn_picture(kind, pecli.Rope(64, 16), pecli.Rope(64, 16, base=500.0))
     words = [panel.title for panel in picture.panels]
     words += [
@@ -58,7 +60,8 @@ def test_two_are_compared_under_names_that_tell_them_apart(kind: str) -> None:
     assert any("base 500" in word for word in words)
 
 
-ROPE, CHANNEL_2 = pecli.Rope(64, 8), PlotRequest(channels=(2,))
+ROPE = pecli.Rope(64, 8)
+CHANNEL_2 = PlotRequest(channels=(2,))
 SCHEMES_AND_NAMES = [
     ([ROPE, pecli.Rope(128, 8)], ["seq_len 64", "seq_len 128"]),
     (
@@ -86,6 +89,7 @@ def test_no_two_names_are_alike_and_none_is_cut(
 
 
 def test_a_heatmap_holds_the_table() -> None:
+    """The table begins at position 5 and has numbers from −1 to 1."""
     scheme = pecli.Sinusoidal(40, 16, offset=5)
     (panel,) = drawn_picture("heatmap", scheme).panels
 
@@ -98,11 +102,13 @@ def test_a_heatmap_holds_the_table() -> None:
 
 
 def test_the_title_of_a_heatmap_has_the_rows_of_the_table_not_those_drawn() -> None:
+    """At most 10 of 300,000 rows are drawn."""
     picture = drawn_picture("heatmap", pecli.Sinusoidal(300_000, 8), request=PlotRequest(10, 8))
     assert picture.title == "value over 300,000 positions, by channel"
 
 
 def test_eight_evenly_spaced_heads_of_alibi_are_drawn() -> None:
+    """15 k / 7 for k = 0 … 7, rounded."""
     picture = drawn_picture("heatmap", pecli.Alibi(16, 8))
     heads = (0, 2, 4, 6, 9, 11, 13, 15)
     assert [panel.title for panel in picture.panels] == [f"head {head}" for head in heads]
@@ -133,6 +139,7 @@ SWIN = Relative(style="swin", grid=(2, 3))
 
 
 def test_relative_positions_are_drawn_by_query_and_key() -> None:
+    """SWIN is the index of a window of Swin."""
     picture = drawn_picture("heatmap", SWIN)
     (panel,) = picture.panels
     assert picture.title == "bucket by query and key"
@@ -176,15 +183,18 @@ def test_a_long_table_of_buckets_is_sampled_not_averaged() -> None:
 def test_buckets_are_curves_by_default_unless_they_lie_on_a_grid(
     scheme: pecli.Scheme, kind: str
 ) -> None:
+    """T5 has one axis of distances, Swin two."""
     assert kinds.default_kind(of_scheme(scheme)) == kind
 
 
 def test_buckets_on_a_grid_have_no_curves() -> None:
+    """SWIN is the index of a window of Swin."""
     with pytest.raises(ParameterError, match="distances on a grid have two axes"):
         drawn_picture("curves", SWIN)
 
 
 def test_curves_are_the_columns_that_were_requested_in_that_order() -> None:
+    """Channel 3 before channel 0."""
     scheme = pecli.Sinusoidal(50, 16)
     (chart,) = drawn_picture("curves", scheme, request=PlotRequest(channels=(3, 0))).panels
 
@@ -216,11 +226,15 @@ def test_heatmaps_of_biases_with_one_query_take_no_channels() -> None:
 
 
 def test_heatmaps_of_biases_take_heads_as_channels() -> None:
+    """Head 1 of 4 is requested."""
     request = PlotRequest(channels=(1,))
     assert len(drawn_picture("heatmap", pecli.Alibi(4, 8), request=request).panels) == 1
 
 
 def test_curves_of_several_tables_have_dashes_of_their_own() -> None:
+    """Two tables a and b, of which channels 2 and 3 are drawn: the first with lines, the second
+    dashed.
+    """
     first, second = (PlotSource(name, (table_of("x", np.eye(9)),)) for name in "ab")
     (chart,) = kinds.picture("curves", [first, second], PlotRequest(channels=(2, 3))).panels
 
@@ -241,6 +255,9 @@ def mean_cosines_by_distance(distances: np.ndarray) -> np.ndarray:
 def test_similarity_of_waves_depends_on_the_distance_alone(
     scheme_class: type[pecli.Scheme],
 ) -> None:
+    """The cosine of two rows is the mean over frequencies of cos(distance · frequency), which NumPy
+    computes.
+    """
     expected = mean_cosines_by_distance(np.arange(100))
     heat, chart = drawn_picture("similarity", scheme_class(100, 32, dtype="float64")).panels
 
@@ -270,6 +287,7 @@ def test_rows_without_a_direction_are_left_out_of_the_mean() -> None:
 
 
 def test_the_mean_similarity_by_distance_is_that_of_the_diagonals() -> None:
+    """The products of random rows and their diagonals are NumPy's."""
     rows = np.random.default_rng(0).normal(size=(50, 7))
     products = rows @ rows.T
     expected = [np.diagonal(products, distance).mean() for distance in range(50)]
@@ -280,6 +298,9 @@ def test_the_mean_similarity_by_distance_is_that_of_the_diagonals() -> None:
     "scheme", [pecli.Sinusoidal(1_000_000, 64), pecli.LearnedInit(5000, 16, init="uniform")]
 )
 def test_a_long_table_is_sampled_and_every_row_is_like_itself(scheme: pecli.Scheme) -> None:
+    """At most 512 rows are compared, at equal steps. The cosine of rows 3 and 200 of them is
+    computed by NumPy.
+    """
     heat, chart = drawn_picture("similarity", scheme, request=PlotRequest(1000)).panels
     table = scheme.tensors()[0]
     step = -(-table.rows // 512)
@@ -313,12 +334,14 @@ EVA_ON_4_BY_6 = pecli.Rope(grid=(4, 6), dim=8, style="eva")
 
 
 def test_a_picture_of_patches_names_the_grid_and_its_middle() -> None:
+    """Row 2, column 3 is the middle of 4 × 6."""
     picture = drawn_picture("patch", EVA_ON_4_BY_6)
     assert picture.title.endswith("similarity of one patch to all others, 4 × 6")
     assert [panel.title for panel in picture.panels] == ["row 2, column 3"]
 
 
 def test_patches_of_two_towers_are_named_after_them() -> None:
+    """The towers differ in their base only."""
     picture = drawn_picture(
         "patch", EVA_ON_4_BY_6, pecli.Rope(grid=(4, 6), dim=8, style="eva", base=500.0)
     )
@@ -329,6 +352,7 @@ def test_patches_of_two_towers_are_named_after_them() -> None:
 
 
 def test_patches_of_a_video_are_those_of_its_first_frame() -> None:
+    """The grid has 5 frames of 4 × 6; its middle is row 2, column 3."""
     video = pecli.Rope(grid=(5, 4, 6), dim=24, style="wan")
     picture = drawn_picture("patch", video)
 
@@ -360,12 +384,14 @@ def vit_source() -> PlotSource:
 
 
 def test_a_file_on_a_grid_has_the_kinds_of_a_scheme_on_a_grid() -> None:
+    """The source is a table of a vision tower on a grid of 3 × 5, without a spec."""
     tower = pecli.Rope(grid=(3, 5), dim=16, style="eva")
     assert vit_source().picture_kinds == ("heatmap", "similarity", "patch")
     assert picture_kinds(tower) == ("heatmap", "similarity", "patch")
 
 
 def test_a_file_on_a_grid_is_maps_of_channels() -> None:
+    """The table of 1 + 15 rows is a class token and a grid of 3 × 5; channel 2 is drawn."""
     (panel,) = kinds.picture("heatmap", [vit_source()], CHANNEL_2).panels
     np.testing.assert_array_equal(panel.values, VIT_TABLE[0, 1:, 2].reshape(3, 5))
 
@@ -388,10 +414,12 @@ def plot_patches_of_vit(run_pecli, tmp_path: Path):
 
 
 def test_a_class_token_is_kept_apart_from_the_grid(plot_patches_of_vit) -> None:
+    """x.npy has 16 rows: one to keep, and a grid of 3 × 5."""
     assert plot_patches_of_vit("--keep", "1").exit_code == SUCCESS
 
 
 def test_a_grid_that_does_not_have_all_rows_is_refused(plot_patches_of_vit) -> None:
+    """x.npy has 16 rows, the grid is 3 × 5."""
     outcome = plot_patches_of_vit()
     assert outcome.exit_code == USAGE_ERROR
     assert "with 0 kept that is 15 rows; x.npy has 16" in outcome.err
@@ -457,6 +485,7 @@ def test_circles_turn_by_the_frequency_of_their_pair() -> None:
 
 
 def test_slopes_are_those_of_the_paper() -> None:
+    """ALiBi's slopes of 8 heads are 1/2, 1/4, … 1/256."""
     (chart,) = drawn_picture("slopes", pecli.Alibi(8)).panels
     assert chart.curves[0].y.tolist() == [2.0**-k for k in range(1, 9)]
     assert not chart.joined
@@ -473,12 +502,14 @@ def test_similarities_of_which_some_are_negative_have_colours_from_minus_1() -> 
 
 
 def test_similarities_of_which_none_is_negative_have_the_range_of_the_data() -> None:
+    """512 channels of slow waves: the first 16 rows are alike."""
     (panel,) = drawn_picture("similarity", pecli.Sinusoidal(16, 512)).heatmaps
     assert panel.values.min() > 0
     assert panel.ends == (panel.values.min(), 1.0)
 
 
 def test_similarities_of_two_tables_have_one_range() -> None:
+    """Bases 10000 and 100; the smaller minimum is the end of both."""
     slow = pecli.Sinusoidal(16, 512)
     fast = pecli.Sinusoidal(16, 512, base=100.0)
     first, second = drawn_picture("similarity", slow, fast).heatmaps
@@ -490,6 +521,9 @@ def test_similarities_of_two_tables_have_one_range() -> None:
 
 @pytest.mark.parametrize("slope", [0.5, 2.0**-8, 0.0])
 def test_weights_after_softmax_add_up_to_one(slope: float) -> None:
+    """The expected weights are softmax by NumPy, of 100 keys at distances 0 to 99; those below
+    MIN_WEIGHT are not drawn.
+    """
     logits = -slope * np.arange(100)
     expected = np.exp(logits) / np.exp(logits).sum()
     weights = decay.weights(slope, np.arange(100.0), 100)
@@ -501,10 +535,12 @@ def test_weights_after_softmax_add_up_to_one(slope: float) -> None:
 
 @pytest.mark.parametrize("label", ["whisper-tiny encoder", "t5-small decoder", "mpt-7b"])
 def test_models_without_rope_are_drawn_with_what_they_have(run_pecli, label: str) -> None:
+    """Whisper has a sinusoidal table, T5 buckets, MPT ALiBi."""
     assert label in run_pecli("plot", label.split()[0]).out
 
 
 def test_a_model_of_which_no_table_follows_from_the_config_is_refused(run_pecli) -> None:
+    """BERT's table is learned, and only in its weights."""
     outcome = run_pecli("plot", "bert-base")
     assert outcome.exit_code == USAGE_ERROR
     assert "learned" in outcome.err
@@ -545,10 +581,14 @@ def test_only_the_vision_tower_has_patches() -> None:
     ids=["layer type", "only an image", "short name"],
 )
 def test_a_model_is_named_in_the_title(run_pecli, words: str, title: str) -> None:
+    """«mistral» is short for mistral-7b-v0.3. FLUX has only tables of an image, so that its title
+    names no part.
+    """
     assert run_pecli("plot", *words.split()).out.startswith(title)
 
 
 def test_the_panels_of_a_vision_tower_are_named(run_pecli) -> None:
+    """The text model of Qwen3-VL has a table of its own beside it."""
     assert "qwen3-vl-4b vision, one axis, cos" in run_pecli("plot", "qwen3-vl-4b").out
 
 
@@ -617,6 +657,7 @@ def test_decay_is_drawn_at_every_distance_of_a_short_table(rows: int, points: in
 
 
 def test_decay_of_a_long_table_ends_at_its_largest_distance() -> None:
+    """1,202 positions have distances up to 1,201; a logarithmic axis begins at 1."""
     distances = drawn_picture("decay", pecli.Rope(1202, 4)).panels[0].curves[0].x
     assert distances[0] == 1.0
     assert distances[-1] == 1201.0
@@ -624,6 +665,7 @@ def test_decay_of_a_long_table_ends_at_its_largest_distance() -> None:
 
 @pytest.mark.parametrize("kind", ["decay", "curves"])
 def test_fewer_heads_are_drawn_of_each_of_several_subjects(kind: str) -> None:
+    """Of 16 heads, 8 are drawn alone and 6 of each of two."""
     alone = drawn_picture(kind, pecli.Alibi(16, 8)).panels[0]
     beside = drawn_picture(kind, pecli.Alibi(16, 8), pecli.Alibi(16, 9)).panels[0]
 
@@ -634,6 +676,7 @@ def test_fewer_heads_are_drawn_of_each_of_several_subjects(kind: str) -> None:
 
 
 def test_weights_are_drawn_at_every_distance_of_a_short_context() -> None:
+    """Eight keys have the distances 0 to 7."""
     chart = drawn_picture("decay", pecli.Alibi(2, 8)).panels[0]
     assert chart.curves[0].x.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
 
@@ -642,6 +685,7 @@ def test_weights_are_drawn_at_every_distance_of_a_short_context() -> None:
     ("heads", "across"), [(1, 1), (2, 2), (3, 3), (4, 2), (5, 3), (6, 3), (7, 4), (8, 4)]
 )
 def test_panels_stand_in_rows_of_about_equal_length(heads: int, across: int) -> None:
+    """One panel for each head; at most four stand beside each other."""
     assert drawn_picture("heatmap", pecli.Alibi(heads, 4)).across == across
 
 
@@ -656,10 +700,12 @@ def test_panels_stand_in_rows_of_about_equal_length(heads: int, across: int) -> 
 def test_the_title_of_a_heatmap_names_its_elements(
     schemes: tuple[pecli.Scheme, ...], title: str
 ) -> None:
+    """Rope has cosines and sines; together with a bias, only «value» fits all."""
     assert drawn_picture("heatmap", *schemes).title == title
 
 
 def test_rows_that_are_kept_do_not_move_the_patches() -> None:
+    """keep=1 puts a class token before the rows of the grid."""
     plain = drawn_picture("patch", pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae"))
     kept = drawn_picture("patch", pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae", keep=1))
 

@@ -26,6 +26,9 @@ EMPTY_CHART = Chart("", [])
 def test_colours_end_at_the_data_and_are_centred_around_a_change_of_sign(
     values: list[float], ends: tuple[float, float]
 ) -> None:
+    """Values of both signs have −m and m as ends, m being the largest magnitude; without any finite
+    number they are 0 and 1.
+    """
     assert HeatmapPanel("", np.array([values])).ends == ends
 
 
@@ -53,6 +56,7 @@ def test_logarithmic_colours_leave_zero_out_and_span_a_decade(
 def test_cells_are_squares_on_images_and_if_both_axes_are_alike(
     rows: str, columns: str, width: int, is_square: bool
 ) -> None:
+    """Query by key is square only if there are as many queries as keys."""
     assert HeatmapPanel("", np.zeros((2, width)), rows, columns).is_square is is_square
 
 
@@ -68,7 +72,9 @@ def test_cells_are_squares_on_images_and_if_both_axes_are_alike(
 def test_panels_share_their_rows_if_these_have_the_same_numbers(
     neighbour: HeatmapPanel, has_same_rows: bool
 ) -> None:
+    """The other panel has rows 0 and 1, each a mean of its elements."""
     panel = HeatmapPanel("", np.zeros((2, 3)))
+
     assert (panel.row_axis == neighbour.row_axis) is has_same_rows
 
 
@@ -101,6 +107,9 @@ ERROR_MAP_2_BY_3 = HeatmapPanel("", np.zeros((2, 3)), reduction=Reduction.MAX)
 def test_a_picture_is_as_large_as_its_panels_need(
     picture: Picture, inches: tuple[float, float]
 ) -> None:
+    """Inches. Comparisons are 10 wide and 1.3 + 2.9 high for each row of panels; others are 8 wide,
+    with one height for one row and another for several.
+    """
     assert picture.inches == inches
 
 

@@ -22,6 +22,9 @@ from pecli.views.pictures.plot_sources import PlotRequest, PlotSource, of_model,
 def test_the_window_belongs_to_sliding_layers_if_any_are_named_so(
     names: tuple[str, ...], windows: list[int | None]
 ) -> None:
+    """The model has a window of 7; names such as «local» and «sliding» tell which layers have it,
+    other names do not.
+    """
     bundle = Bundle(tuple((name, pecli.Rope(4, 8)) for name in names))
     subjects = of_scheme(bundle, "", None, 7)
 
@@ -65,6 +68,7 @@ def test_a_table_on_a_grid_has_the_size_that_its_model_declares(
 def test_the_last_axes_of_a_file_are_positions_and_channels(
     shape: tuple[int, ...], names: tuple[str, ...]
 ) -> None:
+    """Axes before them have no name."""
     table = table_of("a", np.zeros(shape))
     assert PlotSource("x", ()).axes_of(table).names == names
 
@@ -76,4 +80,5 @@ def test_the_last_axes_of_a_file_are_positions_and_channels(
 def test_channels_are_chosen_evenly_from_the_first_to_the_last(
     most: int, channels: list[int]
 ) -> None:
+    """`most` channels of 5 are drawn."""
     assert PlotRequest().choose(5, most) == channels

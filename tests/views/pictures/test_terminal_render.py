@@ -64,6 +64,9 @@ def braille_dots(lines: list[str]) -> np.ndarray:
 @pytest.mark.parametrize("terminal", [*TERMINALS.values(), Terminal(120, 40)])
 @pytest.mark.sample(12)
 def test_every_kind_is_shown_in_every_terminal(name: str, kind: str, terminal: Terminal) -> None:
+    """«38;5;N» selects one of 256 colours, «38;2;R;G;B» any colour; a terminal without colours gets
+    no such sequence.
+    """
     if kind == "circle":  # which no terminal draws
         return
     shown = terminal_render.lines(drawn_picture(kind, SCHEMES[name], titled=True), terminal)
@@ -102,6 +105,7 @@ def test_four_similarities_and_their_chart_fit_a_terminal_of_24_lines() -> None:
 
 
 def test_twelve_maps_fit_a_terminal_of_24_lines() -> None:
+    """One line is left for the prompt."""
     maps = []
     for number in range(12):
         title = f"map {number}"
@@ -121,6 +125,9 @@ GRADIENT = np.tile(np.linspace(-3, 3, 60), (40, 1))
 
 
 def test_colours_run_through_the_palette() -> None:
+    """GRADIENT goes from −3 to 3 over 60 columns; each character shows two cells, one above the
+    other.
+    """
     for line in lines_inside_axes(heatmap_lines(GRADIENT, TRUE_COLOURS)):
         pairs = colours_of_half_blocks(line)
         assert len(pairs) == 60
@@ -129,6 +136,7 @@ def test_colours_run_through_the_palette() -> None:
 
 
 def test_with_256_colours_all_of_the_palette_are_used() -> None:
+    """GRADIENT goes from −3 to 3; the palette is a list of numbers of the 256 colours."""
     codes = set()
     for line in lines_inside_axes(heatmap_lines(GRADIENT, FEW_COLOURS)):
         for (upper,), (lower,) in colours_of_half_blocks(line):
@@ -163,6 +171,7 @@ def test_two_rows_share_a_line() -> None:
     ("terminal", "shades"), [(GREY_TERMINAL, " ░▒▓█"), (ASCII_TERMINAL, " .:-=+*#%@")]
 )
 def test_without_colours_shades_rise_with_the_value(terminal: Terminal, shades: str) -> None:
+    """Each row goes from 0 to 1 in 70 steps; the shades are listed from light to dark."""
     for line in lines_inside_axes(heatmap_lines(np.tile(np.linspace(0, 1, 70), (40, 1)), terminal)):
         ranks = [shades.index(character) for character in line]
         assert ranks == sorted(ranks)
@@ -175,6 +184,7 @@ def test_without_colours_shades_rise_with_the_value(terminal: Terminal, shades: 
 def test_a_picture_fits_the_terminal_and_leaves_a_line_for_the_prompt(
     kind: Terminal, shape: tuple[int, int]
 ) -> None:
+    """Random matrices that are smaller, wider and higher than the terminals."""
     shown = heatmap_lines(
         np.random.default_rng(0).normal(size=shape), kind, title="a title", first_row=7
     )
@@ -197,6 +207,7 @@ def test_what_is_not_finite_has_a_mark_and_a_legend() -> None:
 
 
 def test_what_is_not_finite_is_grey_in_colour() -> None:
+    """The first two of 16 rows are NaN; a character shows two cells, one above the other."""
     values = np.zeros((16, 16))
     values[:2] = np.nan
     first_line = lines_inside_axes(heatmap_lines(values, TRUE_COLOURS))[0]
@@ -212,6 +223,9 @@ def test_logarithms_begin_at_the_lower_end() -> None:
 
 
 def test_the_largest_numbers_are_drawn() -> None:
+    """Their difference overflows; the ends have the lightest and the darkest character all the
+    same.
+    """
     (line,) = set(lines_inside_axes(heatmap_lines(np.array([[-1.7e308, 1.7e308]]), ASCII_TERMINAL)))
     assert line[0] == " "
     assert line[-1] == "@"
@@ -229,6 +243,7 @@ def test_a_rising_curve_rises_without_holes() -> None:
 
 
 def test_a_steep_curve_has_no_holes() -> None:
+    """Three points that lie far apart: every row of dots has one of the line between them."""
     steep = Curve("", np.array([0.0, 1.0, 2.0]), np.array([0.0, 9.0, 0.0]))
     assert braille_dots(curve_lines([steep])).any(axis=1).all()
 
@@ -295,6 +310,9 @@ ENVIRONMENTS = [
 def test_a_terminal_is_what_it_says_and_a_pipe_80_columns_of_plain_characters(
     monkeypatch, encoding: str, environment: dict[str, str], expected: Terminal
 ) -> None:
+    """Each row has an encoding, variables of the environment, and the terminal they describe;
+    columns and lines are 132 and 40.
+    """
     for name in ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     for name, value in {**environment, "COLUMNS": "132", "LINES": "40"}.items():
@@ -341,6 +359,7 @@ def test_a_key_without_room_for_the_names_of_axes_is_a_bar_between_its_ends(
 
 @pytest.mark.parametrize("kind", TERMINALS.values(), ids=TERMINALS)
 def test_a_key_with_room_has_the_names_of_axes_before_the_bar(kind: Terminal) -> None:
+    """`key_of_colours` is the line below a heatmap of a table from −0.8656 to 0.8656."""
     line = key_of_colours(kind, columns=80)
     assert line.startswith("position ")
     assert "   −0.8656 " in line
@@ -370,6 +389,7 @@ def test_a_picture_says_one_in_n_even_where_the_names_of_axes_have_no_room(
 )
 @pytest.mark.parametrize("count", [1, 2, 9])
 def test_curves_fit_and_are_named(terminal: Terminal, count: int) -> None:
+    """The last three lines are the legend; one line is left for the prompt."""
     lines = [Curve(f"curve {k}", POSITIONS, np.sin(POSITIONS / (k + 3))) for k in range(count)]
     shown = without_colours(curve_lines(lines, terminal, title="t", levels=[Level("limit", 0.5)]))
 
@@ -381,6 +401,7 @@ def test_curves_fit_and_are_named(terminal: Terminal, count: int) -> None:
 
 
 def test_the_number_in_the_middle_of_an_axis_is_on_the_middle_line() -> None:
+    """The curve goes from 0 to 200."""
     shown = curve_lines([Curve("", POSITIONS, POSITIONS)], Terminal(80, 25, 0))
     labels = [line.split("│")[0].strip() for line in shown if "│" in line]
     middle = (len(labels) - 1) / 2
@@ -391,6 +412,7 @@ def test_the_number_in_the_middle_of_an_axis_is_on_the_middle_line() -> None:
 
 
 def test_a_logarithmic_axis_has_powers_of_ten() -> None:
+    """The curve is 10^(x/40)."""
     shown = curve_lines([Curve("", POSITIONS, 10 ** (POSITIONS / 40))], log_y=True)
     labels = [
         float(line.split("│")[0]) for line in shown if "│" in line and line.split("│")[0].strip()
@@ -405,6 +427,9 @@ def test_a_logarithmic_axis_has_powers_of_ten() -> None:
 
 
 def test_points_are_marks_a_minus_is_one_and_ascii_has_substitutes() -> None:
+    """A curve of three points. A terminal of Unicode shows «●», «−», «×» and «→»; one of ASCII
+    shows «*», «-», «x» and «->».
+    """
     steep = Curve("−5 × 2 → 1…", np.array([0.0, 1.0, 2.0]), np.array([-10.0, 9.0, -10.0]))
     for kind, mark, minus, words in (
         (GREY_TERMINAL, "●", "−", "−5 × 2 → 1…"),
@@ -426,6 +451,7 @@ def test_points_are_marks_a_minus_is_one_and_ascii_has_substitutes() -> None:
     ("kind", "mark"), [(GREY_TERMINAL, "●"), (TRUE_COLOURS, "●"), (ASCII_TERMINAL, "O")]
 )
 def test_marked_points_lie_on_their_curve(kind: Terminal, mark: str) -> None:
+    """A straight line with marks at both ends."""
     line = Curve("", POSITIONS, POSITIONS, marks=[(0.0, 0.0), (POSITIONS[-1], POSITIONS[-1])])
     drawn = lines_inside_axes(without_colours(curve_lines([line], kind)))
 
@@ -435,6 +461,7 @@ def test_marked_points_lie_on_their_curve(kind: Terminal, mark: str) -> None:
 
 
 def test_marked_points_beyond_the_range_are_not_drawn() -> None:
+    """The marks are at the ends of a line, and the axis begins and ends one point further inside."""
     line = Curve("", POSITIONS, POSITIONS, marks=[(0.0, 0.0), (POSITIONS[-1], POSITIONS[-1])])
     assert "●" not in "".join(
         curve_lines([line], GREY_TERMINAL, y_limits=(POSITIONS[1], POSITIONS[-2]))
@@ -444,11 +471,15 @@ def test_marked_points_beyond_the_range_are_not_drawn() -> None:
 @pytest.mark.parametrize("y", [np.full(201, 3.0), np.full(201, np.nan), np.full(201, -1.0)])
 @pytest.mark.parametrize("log", [False, True])
 def test_curves_without_extent_are_no_trouble(y: np.ndarray, log: bool) -> None:
+    """A constant, only NaN, and negative numbers, which a logarithmic axis does not have."""
     assert len(curve_lines([Curve("c", POSITIONS, y)], log_y=log)) > 10
 
 
 @pytest.mark.parametrize("terminal", [GREY_TERMINAL, FEW_COLOURS._replace(unicode=False)])
 def test_curves_that_dots_cannot_tell_apart_have_letters_and_a_legend(terminal: Terminal) -> None:
+    """Without colours or without Braille dots, the curves are drawn with «*» and «o»; in colour,
+    the legend has the colours of the curves.
+    """
     shown = curve_lines(
         [Curve("a", POSITIONS, POSITIONS), Curve("b", POSITIONS, -POSITIONS)], terminal
     )
@@ -462,6 +493,7 @@ def test_curves_that_dots_cannot_tell_apart_have_letters_and_a_legend(terminal: 
 @pytest.mark.parametrize("terminal", [GREY_TERMINAL, FEW_COLOURS, ASCII_TERMINAL])
 @pytest.mark.parametrize("count", [2, 3])
 def test_curves_on_each_other_are_all_seen(terminal: Terminal, count: int) -> None:
+    """Equal curves take turns: each has its colour or its mark somewhere."""
     inside = "".join(
         lines_inside_axes(
             curve_lines(
@@ -477,6 +509,7 @@ def test_curves_on_each_other_are_all_seen(terminal: Terminal, count: int) -> No
 
 @pytest.mark.parametrize(("unicode", "name"), [(True, "abcd…mnop"), (False, "abc...nop")])
 def test_a_long_title_loses_its_middle(unicode: bool, name: str) -> None:
+    """Of sixteen letters, the ends are shown around «…» or «...»: nine characters in all."""
     chart = Chart("", [Curve("abcdefghijklmnop", POSITIONS, POSITIONS)])
     shown = terminal_render.lines(Picture("", [chart]), Terminal(13, unicode=unicode))
 
@@ -484,6 +517,7 @@ def test_a_long_title_loses_its_middle(unicode: bool, name: str) -> None:
 
 
 def test_the_name_of_a_curve_is_not_wider_than_the_terminal() -> None:
+    """The name has 100 letters, the terminal 40 columns."""
     shown = curve_lines([Curve("x" * 100, POSITIONS, POSITIONS)], Terminal(40, 16))
     assert max(len(line) for line in shown) <= 40
 
@@ -492,6 +526,7 @@ def test_the_name_of_a_curve_is_not_wider_than_the_terminal() -> None:
 def test_a_chart_stands_beside_a_heatmap_if_both_have_36_columns(
     columns: int, is_beside: bool
 ) -> None:
+    """72 columns are twice 36."""
     shown = terminal_render.lines(
         drawn_picture("similarity", pecli.Rope(16, 8)), Terminal(columns, 24)
     )
@@ -502,6 +537,7 @@ def test_a_chart_stands_beside_a_heatmap_if_both_have_36_columns(
 
 @pytest.mark.parametrize(("lines", "is_below"), [(17, True), (16, False)])
 def test_heatmaps_stand_below_each_other_if_each_has_7_lines(lines: int, is_below: bool) -> None:
+    """A terminal of 17 lines has just enough for two heatmaps with their names."""
     heats = [HeatmapPanel("a", np.eye(4)), HeatmapPanel("b", np.eye(4))]
     shown = terminal_render.lines(Picture("t", heats), Terminal(80, lines))
     own_lines = [line for line in shown if line.strip() in ("a", "b")]
@@ -510,6 +546,7 @@ def test_heatmaps_stand_below_each_other_if_each_has_7_lines(lines: int, is_belo
 
 
 def test_a_point_at_zero_is_not_joined_on_a_logarithmic_axis() -> None:
+    """The points are at 0, 1 and 10; a logarithmic axis has no 0."""
     curve = Curve("", np.array([0.0, 1.0, 10.0]), np.array([5.0, 1.0, 2.0]))
     grid = braille_dots(curve_lines([curve], log_x=True))
 
@@ -522,6 +559,7 @@ CHARTS = [case for case in CASES if case[1] in ("curves", "wavelengths", "decay"
 
 @pytest.mark.parametrize(("name", "kind"), CHARTS)
 def test_a_chart_of_60_columns_and_24_lines_has_three_numbers_up(name: str, kind: str) -> None:
+    """Numbers before «│» belong to the vertical axis."""
     small = Terminal(columns=60, lines=24)
     drawn = without_colours(terminal_render.lines(drawn_picture(kind, SCHEMES[name]), small))
     numbers: list[str] = []
@@ -532,6 +570,7 @@ def test_a_chart_of_60_columns_and_24_lines_has_three_numbers_up(name: str, kind
 
 
 def test_every_level_has_a_mark_of_its_own() -> None:
+    """Three levels: the legend shows a pattern of dots before each name."""
     levels = [Level(f"level {k}", float(k)) for k in range(3)]
     chart = Chart("", [Curve("", np.arange(4.0), np.arange(4.0))], levels=levels)
     legend = " ".join(terminal_render.lines(Picture("", [chart]), Terminal()))

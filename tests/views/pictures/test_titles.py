@@ -36,6 +36,7 @@ def test_a_file_is_named_by_its_label() -> None:
 
 
 def test_labels_state_differences_and_equal_subjects_are_numbered() -> None:
+    """Bases 1, 2 and 2: the second and third are the same scheme."""
     subjects = [
         subject for base in (1.0, 2.0, 2.0) for subject in of_scheme(pecli.Rope(4, 8, base=base))
     ]
@@ -45,6 +46,7 @@ def test_labels_state_differences_and_equal_subjects_are_numbered() -> None:
 
 
 def test_a_scheme_beside_a_file_states_its_base_and_alone_only_its_name() -> None:
+    """The file has no spec that the scheme could be compared with."""
     file = PlotSource("mine.npy", ())
     rope = of_scheme(pecli.Rope(4, 8))
     beside = [source.label for source in labelled([file, *rope])]
@@ -57,4 +59,5 @@ def test_a_scheme_beside_a_file_states_its_base_and_alone_only_its_name() -> Non
     ("counts", "words"), [([], "positions"), ([1, 1], "1 positions"), ([1, 2], "positions")]
 )
 def test_positions_are_counted_if_all_tables_have_as_many(counts: list[int], words: str) -> None:
+    """Two tables of one row each, and tables of one and two rows."""
     assert count_positions(counts) == words

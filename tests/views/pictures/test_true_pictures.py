@@ -27,6 +27,7 @@ def last_line(kind: str, scheme: pecli.Scheme, terminal: Terminal) -> str:
 
 
 def test_a_constant_panel_does_not_widen_the_common_scale() -> None:
+    """In the first frame the time is 0, so that its cosine is 1 everywhere."""
     picture = drawn_picture("heatmap", ROPE_OF_4_FRAMES, request=PlotRequest(channels=(0, 4, 10)))
     assert any(np.ptp(panel.values) == 0 for panel in picture.heatmaps)
     for panel in picture.heatmaps:
@@ -73,6 +74,7 @@ def test_a_terminal_names_the_unit_of_its_colours() -> None:
 
 
 def test_pairs_of_positions_are_not_called_all_if_every_second_is_drawn() -> None:
+    """100 positions do not fit a terminal of 24 lines."""
     shown = without_colours(
         terminal_render.lines(drawn_picture("similarity", pecli.Rope(100, 32)), Terminal(120))
     )
@@ -81,6 +83,7 @@ def test_pairs_of_positions_are_not_called_all_if_every_second_is_drawn() -> Non
 
 
 def test_matrices_of_four_axes_are_named_by_both_indices() -> None:
+    """2 × 3 matrices of 4 × 5."""
     array = np.arange(2 * 3 * 4 * 5.0).reshape(2, 3, 4, 5)
     (subject,) = of_file("x", opened({"x": array})[1])
     panels = kinds.picture("heatmap", [subject], PlotRequest()).heatmaps
@@ -97,6 +100,7 @@ def test_matrices_of_four_axes_are_named_by_both_indices() -> None:
 
 
 def test_a_curve_is_named_by_the_parameter_that_it_lacks() -> None:
+    """The two tables differ in padding_idx only, which is not set in one of them."""
     picture = drawn_picture("curves", pecli.Sinusoidal(9, 4), pecli.Sinusoidal(9, 4, padding_idx=0))
     labels = {curve.label.rpartition(", ")[0] for curve in picture.panels[0].curves}
 
@@ -128,11 +132,15 @@ def test_the_decay_of_a_long_table_shows_its_largest_and_smallest_scores() -> No
 
 
 def test_the_title_of_a_decay_states_that_points_stand_for_ranges() -> None:
+    """Of 20,000 positions a point stands for several distances, of 1,000 for one."""
     assert drawn_picture("decay", ROPE_20000_BY_16).panels[0].title.endswith(": median, min–max")
     assert "median" not in drawn_picture("decay", pecli.Rope(1000, 16)).panels[0].title
 
 
 def test_a_figure_fills_the_range_around_a_curve() -> None:
+    """Of 20,000 positions, a point stands for several distances; the filled area goes from their
+    minimum to their maximum.
+    """
     picture = drawn_picture("decay", ROPE_20000_BY_16)
     (fill,) = render(picture).axes[0].collections
     heights = fill.get_paths()[0].vertices[:, 1]
@@ -143,6 +151,7 @@ def test_a_figure_fills_the_range_around_a_curve() -> None:
 
 
 def test_a_terminal_fills_the_range_around_a_curve() -> None:
+    """The curve is 0.5, its range 0 to 1, which is all of the axis."""
     x = np.array([0.0, 1.0, 2.0])
     spread = Spread(np.zeros(3), np.ones(3))
     chart = Chart("", [Curve("", x, np.full(3, 0.5), spread=spread)])

@@ -30,6 +30,7 @@ def test_wavelengths_run_from_2_pi_to_2_pi_times_the_base() -> None:
 
 
 def test_wavelengths_of_rope_are_powers_of_the_base() -> None:
+    """A wavelength is 2π / frequency; that of pair i is 2π · 10000^(i/32)."""
     (chart,) = drawn_picture("wavelengths", pecli.Rope(512, 64)).panels
     expected = 2 * math.pi * 10000 ** (np.arange(32) / 32)
     np.testing.assert_allclose(chart.curves[0].y, expected, rtol=1e-12)
@@ -134,6 +135,7 @@ def test_pairs_that_are_all_stretched_alike_are_one_band() -> None:
 
 
 def test_models_with_different_numbers_of_pairs_share_an_axis_from_0_to_1() -> None:
+    """Heads of 128 and 32 channels have 64 and 16 pairs."""
     chart = drawn_picture("wavelengths", pecli.Rope(64, 128), pecli.Rope(64, 32)).panels[0]
     assert chart.x == "pair, as a share of all"
     np.testing.assert_allclose(chart.curves[0].x, np.arange(64) / 64)
@@ -141,6 +143,7 @@ def test_models_with_different_numbers_of_pairs_share_an_axis_from_0_to_1() -> N
 
 
 def test_models_with_equal_numbers_of_pairs_share_an_axis_of_pairs() -> None:
+    """Heads of 128 channels have 64 pairs."""
     ropes = pecli.Rope(64, 128), pecli.Rope(64, 128, base=500.0)
     chart = drawn_picture("wavelengths", *ropes).panels[0]
     assert chart.x == "pair"
@@ -177,6 +180,9 @@ def test_of_longrope_both_kinds_of_factors_are_drawn() -> None:
 
 
 def test_contexts_of_many_models_are_dots_on_their_curves() -> None:
+    """Llama 3.1 was trained on 8,192 positions and serves 131,072; sliding layers of Gemma 3 see
+    512. A dot lies on the line between the neighbouring points of its curve.
+    """
     chart = of_models("llama-3.1-8b", "gpt-oss-20b", "qwen3-8b", "gemma-3-1b").panels[0]
     labels = [curve.label for curve in chart.curves]
 
@@ -218,6 +224,9 @@ def test_curves_are_marked_and_stretched_only_where_they_reach() -> None:
 
 
 def test_pairs_are_kept_blended_or_stretched_by_the_largest_factor() -> None:
+    """The numbers are the divisors of the frequencies: 1 keeps a pair, the largest stretches it,
+    others lie between.
+    """
     assert pair_ranges(np.array([1.0, 2.0, 4.0])) == [
         PairRange(Treatment.KEPT, 0, 0, 4.0),
         PairRange(Treatment.BLENDED, 1, 1, 4.0),
@@ -245,6 +254,9 @@ def test_ranges_that_alternate_or_share_no_factor_are_not_shaded(stretch: list[f
 def test_dynamic_scaling_is_drawn_within_and_beyond_its_context_unless_a_length_is_set(
     length: int | None, context: int | None, words: list[str]
 ) -> None:
+    """The original length is 32, so up to 32 the frequencies are unscaled; those beyond depend on
+    the length.
+    """
     rope = pecli.Rope(
         4, 8, scaling="dynamic", factor=2.0, max_position_embeddings=32, length=length
     )
@@ -265,6 +277,7 @@ def test_dynamic_scaling_is_drawn_within_and_beyond_its_context_unless_a_length_
 def test_the_label_of_one_of_several_curves_states_its_contexts(
     context: int | None, window: int | None, label: str
 ) -> None:
+    """A context or a window that the model does not have is left out."""
     (subject,) = of_scheme(pecli.Rope(64, 8), "x", context, window)
     chart = kinds.picture("wavelengths", [subject, subject], PlotRequest()).panels[0]
 
@@ -298,6 +311,9 @@ YARN = pecli.Rope(
 def test_the_contexts_of_a_scheme_follow_from_its_model_or_its_scaling(
     rope: pecli.Rope, model_context: int | None, contexts: list[tuple[float, str]]
 ) -> None:
+    """DYNAMIC has an original length of 32 and factor 2, YARN a length of 64 and factor 2; without
+    either, the length is offset + rows.
+    """
     lengths = [(each.length, each.label) for each in scheme_contexts(rope, model_context)]
     assert lengths == contexts
 
@@ -306,6 +322,7 @@ QWEN2_VL = pecli.Rope(64, 128, base=1e6, mrope_section=(16, 24, 24))
 
 
 def test_sections_that_follow_each_other_are_bands() -> None:
+    """Qwen2-VL has mrope_section 16, 24, 24."""
     picture = drawn_picture("wavelengths", QWEN2_VL)
     (chart,) = picture.panels
 
@@ -314,6 +331,7 @@ def test_sections_that_follow_each_other_are_bands() -> None:
 
 
 def test_sections_that_take_turns_are_counted() -> None:
+    """24 + 20 + 20 pairs are those of 128 channels."""
     scheme = pecli.Rope(64, 128, base=5e6, mrope_section=(24, 20, 20), mrope_interleaved=True)
     picture = drawn_picture("wavelengths", scheme)
     (chart,) = picture.panels
