@@ -19,8 +19,8 @@ from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.description import MAX_FULL_READ, describe
 from pecli.explain.explanation import Explanation
-from pecli.explain.frequency_schedule import FrequencySchedule
-from pecli.explain.recognition import groups, is_vector, recognise, schedules_of
+from pecli.explain.recognition import groups, is_vector, priors_of, recognise
+from pecli.explain.schedule_priors import SchedulePrior
 from pecli.explain.time_limit import time_limit
 from pecli.explain.unfinished import are_angles
 from pecli.explain.words import (
@@ -196,12 +196,13 @@ def _identify_groups(groups_of_file: Sequence[Mapping[str, Array]]) -> list[_Ide
     Their numbers are sharper than those that tables show: `inv_freq` in float64 has 15 digits of a
     base, of which cosines in bfloat16 show four.
     """
-    known: list[FrequencySchedule] = []
+    known: list[SchedulePrior] = []
     identified: dict[int, _IdentifiedGroup] = {}
     for number, group in sorted(enumerate(groups_of_file), key=lambda item: _is_table(item[1])):
         identified[number] = _identify_group(group, known)
         if not _is_table(group):
-            known += schedules_of(match.scheme for match in identified[number].matches)
+            for match in identified[number].matches:
+                known += priors_of(match.scheme, match.undetermined)
     return [identified[number] for number in range(len(identified))]
 
 
@@ -210,9 +211,7 @@ def _is_table(group: Mapping[str, Array]) -> bool:
     return not all(map(is_vector, group.values()))
 
 
-def _identify_group(
-    group: Mapping[str, Array], known: Sequence[FrequencySchedule]
-) -> _IdentifiedGroup:
+def _identify_group(group: Mapping[str, Array], known: Sequence[SchedulePrior]) -> _IdentifiedGroup:
     """Find the scheme of tensors that belong together, such as `cos` and `sin` of one module.
 
     If no scheme makes them together, each is identified by itself. A tensor that no scheme makes is
@@ -232,9 +231,7 @@ def _identify_group(
         return _IdentifiedGroup(matches, description)
 
 
-def _find_first_matches(
-    group: Mapping[str, Array], known: Sequence[FrequencySchedule]
-) -> list[Match]:
+def _find_first_matches(group: Mapping[str, Array], known: Sequence[SchedulePrior]) -> list[Match]:
     """Return the matches of the first way to read tensors that has any; none for empty tensors.
 
     A vector of 8192 numbers has none as it is, and one as 128 rows of 64 cosines.
@@ -270,7 +267,7 @@ def _find_ways_to_read(group: Mapping[str, Array]) -> Iterator[Mapping[str, Arra
 
 
 def _find_matching_schemes(
-    group: Mapping[str, Array], known: Sequence[FrequencySchedule]
+    group: Mapping[str, Array], known: Sequence[SchedulePrior]
 ) -> list[Match]:
     """Return the schemes that make some tensors; those that runtimes compute, if there are any.
 
@@ -283,9 +280,7 @@ def _find_matching_schemes(
     return by_runtime or matches
 
 
-def _recognise_schemes(
-    group: Mapping[str, Array], known: Sequence[FrequencySchedule]
-) -> list[Match]:
+def _recognise_schemes(group: Mapping[str, Array], known: Sequence[SchedulePrior]) -> list[Match]:
     """Return the schemes that make some tensors, or the functions of their angles."""
     matches = [_make_match(explanation) for explanation in recognise(group, known)]
     if matches or len(group) > 1:
@@ -319,7 +314,7 @@ def _make_match(explanation: Explanation) -> Match:
     )
 
 
-def _match_angles(name: str, array: Array, known: Sequence[FrequencySchedule]) -> list[Match]:
+def _match_angles(name: str, array: Array, known: Sequence[SchedulePrior]) -> list[Match]:
     """Return the schemes of a table that holds angles (position × frequency), not their cosines.
 
     Some programs store `freqs` (L, d/2) and take cosines and sines of it later. So both are

@@ -17,12 +17,12 @@ from pecli.explain.explanation import Explanation, best
 from pecli.explain.first_choice import explain_by_first
 from pecli.explain.frequency_recognition import recognise_frequencies
 from pecli.explain.frequency_schedule import (
-    FrequencySchedule,
     schedule_of,
     table_at_consecutive_positions,
 )
 from pecli.explain.grid_recognition import recognise_grid
 from pecli.explain.index_recognition import recognise_index
+from pecli.explain.schedule_priors import SchedulePrior
 from pecli.explain.time_limit import check_time, limited
 from pecli.explain.wave_readings import MAX_TRANSPOSED
 from pecli.explain.wave_recognition import recognise_waves
@@ -42,7 +42,7 @@ NINE_DIGITS = 5e-9
 Tensors = Mapping[str, Array]
 
 
-def recognise(tensors: Tensors, known: Sequence[FrequencySchedule] = ()) -> list[Explanation]:
+def recognise(tensors: Tensors, known: Sequence[SchedulePrior] = ()) -> list[Explanation]:
     """Return what made tensors that belong together (cosines and sines, or one alone), the best first.
 
     Args:
@@ -59,18 +59,23 @@ def recognise(tensors: Tensors, known: Sequence[FrequencySchedule] = ()) -> list
     return []
 
 
-def schedules_of(schemes: Iterable[Scheme]) -> list[FrequencySchedule]:
-    """Return the schedules that schemes with cosines and sines have: of base 10000, say, and none of ALiBi."""
-    tables = map(table_at_consecutive_positions, schemes)
-    return [schedule_of(waves) for waves in tables if waves is not None]
+def priors_of(scheme: Scheme, doubts: tuple[str, ...]) -> list[SchedulePrior]:
+    """Return the schedule of a scheme with cosines and sines, such as base 10000; none of ALiBi.
+
+    Args:
+        scheme: The scheme.
+        doubts: Sentences about what its frequencies leave open.
+    """
+    waves = table_at_consecutive_positions(scheme)
+    if waves is None:
+        return []
+    return [SchedulePrior(schedule_of(waves), open=doubts)]
 
 
 Recogniser = Callable[[Tensors], Iterable[Explanation]]
 
 
-def _recognisers(
-    arrays: Sequence[Array], known: Sequence[FrequencySchedule]
-) -> tuple[Recogniser, ...]:
+def _recognisers(arrays: Sequence[Array], known: Sequence[SchedulePrior]) -> tuple[Recogniser, ...]:
     """Return the functions that may recognise arrays of such shapes and dtypes, in the order in which to try them.
 
     Two arrays are cosines and sines; only one array can also be a bias, an index or a vector. Empty

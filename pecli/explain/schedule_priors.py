@@ -146,11 +146,11 @@ class SchedulePrior:
 
 
 def agreeing_schedules(
-    schedules: Iterable[FrequencySchedule], measured: MeasuredFrequencies
+    known: Iterable[SchedulePrior], measured: MeasuredFrequencies
 ) -> list[SchedulePrior]:
-    """Return the schedules of as many pairs as were measured, with these frequencies; they are known and cost nothing."""
+    """Return those of some known schedules that have as many pairs as were measured, and their frequencies."""
     pairs = len(measured.values)
-    priors = [SchedulePrior(schedule) for schedule in schedules if schedule.pairs == pairs]
+    priors = [prior for prior in known if prior.schedule.pairs == pairs]
     return _agreeing(priors, measured)
 
 

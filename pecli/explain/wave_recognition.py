@@ -84,7 +84,7 @@ ExplainCase = Callable[[WaveReading, Case], Iterable[Explanation]]
 
 
 def recognise_waves(
-    tensors: Mapping[str, Array], known: Sequence[FrequencySchedule] = ()
+    tensors: Mapping[str, Array], known: Sequence[SchedulePrior] = ()
 ) -> list[Explanation]:
     """Return the schemes that make tables of cosines and sines, by the first way to read them that has any.
 
@@ -98,7 +98,7 @@ def recognise_waves(
     return explain_by_first(wave_readings(tensors), partial(_explain_readings, known))
 
 
-def _explain_readings(known: Sequence[FrequencySchedule], readings: Readings) -> list[Explanation]:
+def _explain_readings(known: Sequence[SchedulePrior], readings: Readings) -> list[Explanation]:
     """Return the explanation of each reading of the same columns, by the first attempt that explains any."""
     tables = [*_with_frequencies(readings, known)]
 
@@ -109,7 +109,7 @@ def _explain_readings(known: Sequence[FrequencySchedule], readings: Readings) ->
 
 
 def _with_frequencies(
-    readings: Readings, known: Sequence[FrequencySchedule]
+    readings: Readings, known: Sequence[SchedulePrior]
 ) -> Iterator["MeasuredTable"]:
     """Yield readings with their frequencies, which are measured once for cosines and sines of one column.
 
@@ -132,7 +132,7 @@ class MeasuredTable:
 
     reading: WaveReading
     frequencies: tuple[MeasuredFrequencies, ...]  # empty if the columns are not waves
-    known: Sequence[FrequencySchedule]  # those of vectors in the same file
+    known: Sequence[SchedulePrior]  # those of vectors in the same file
 
     @cached_property
     def oriented(self) -> "list[OrientedTable]":
@@ -193,7 +193,7 @@ class OrientedTable:
 
     reading: WaveReading
     measured: MeasuredFrequencies
-    known: Sequence[FrequencySchedule]  # those of vectors in the same file
+    known: Sequence[SchedulePrior]  # those of vectors in the same file
 
     @cached_property
     def schedules(self) -> list[SchedulePrior]:
