@@ -116,11 +116,6 @@ def measured_slopes(case: Case, bias: BiasComputation) -> Floats:
     return bias.measured_slopes(case.observations.matrix(slice(None)))
 
 
-def show_all_slopes(case: Case) -> bool:
-    """Return True if the slope of every head can be measured."""
-    return bool(np.isfinite(measured_slopes(case, _bias(case.computation))).all())
-
-
 def has_unusual_head_count(bias: BiasComputation) -> bool:
     """Return True if the number of heads is no power of two; else the rules of slopes agree."""
     return len(bias.slopes).bit_count() > 1
@@ -317,7 +312,6 @@ class ReorderedHeads(BiasMistake):
     seen_in = ("tensor-parallel checkpoints that are joined in the wrong order",)
     stage = Stage.FORM
     computation_needs = (has_several_heads,)
-    data_needs = (show_all_slopes,)
 
     def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         return replace(bias, slopes=bias.slopes[list(self.order)])
@@ -330,6 +324,8 @@ class ReorderedHeads(BiasMistake):
         """
         slopes = measured_slopes(case, bias)
         count = len(slopes)
+        if not np.isfinite(slopes).all():
+            return
         yield cls(tuple(reversed(range(count))))
         # The head with the largest measured slope is the one with the largest expected slope, and
         # so on down to the smallest.
@@ -379,7 +375,6 @@ class ScaledBias(BiasMistake):
     stage = Stage.FREQUENCIES
     fitted = ("by",)
     weight = 1.2
-    data_needs = (show_all_slopes,)
 
     def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
         return replace(bias, slopes=self.by * bias.slopes)
@@ -391,6 +386,8 @@ class ScaledBias(BiasMistake):
         1/√d of attention scores is 0.0884 for heads of 128 channels: 2^(−7/2), and no plain number.
         """
         slopes = measured_slopes(case, bias)
+        if not np.isfinite(slopes).all():
+            return
         ratio = float(slopes @ bias.slopes / (bias.slopes @ bias.slopes))
         error = SLOPE_ERROR * abs(ratio)
         candidates = [*plain_numbers(ratio, error)]
