@@ -21,10 +21,13 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+import pytest
 
 from tests.tools.mutation.mutants import ROOT, Mutant, choose_mutants
 from tests.tools.mutation.plugin import PYTEST, SURVIVED, Record, Trial, Verdict
@@ -108,9 +111,16 @@ class Records:
 
 
 def record(tree: Path, folder: Path, processes: int, tests: str) -> None:
-    """Run the suite of the copy once, and record which tests pass which switch."""
+    """Run the suite of the copy once, and record which tests pass which switch.
+
+    Raises:
+        SystemExit: If the suite did not run, which would make all mutants survivors. Tests may fail,
+            in a copy without a package that they need, say; these kill no mutant.
+    """
     settings = {**settings_of(tree), "MUTATE_RECORDS": str(folder)}
-    subprocess.run([*PYTEST, "-n", str(processes), tests], cwd=tree, env=settings)
+    suite = subprocess.run([*PYTEST, "-n", str(processes), tests], cwd=tree, env=settings)
+    if suite.returncode not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        sys.exit(f"the suite did not run: pytest ended with {suite.returncode}")
 
 
 def settings_of(tree: Path) -> dict[str, str]:
