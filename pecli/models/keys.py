@@ -67,6 +67,16 @@ class Setting(Generic[T_co]):
         """Return another value with the same source."""
         return Setting(value, self.source, self.stated_by)
 
+    def implying(self, value: U, source: str) -> "Setting[U]":
+        """Return a value that follows from this one, with a source in words of its own.
+
+        The keys that state this one also state the other.
+
+        >>> stated(4, "interval").implying((3, 7), "one layer in 4 (interval)")
+        Setting(value=(3, 7), source='one layer in 4 (interval)', stated_by=('interval',))
+        """
+        return Setting(value, source, self.stated_by)
+
 
 Settings = Mapping[str, Setting[object] | None]
 """Settings by name; None for one that the configuration leaves out."""

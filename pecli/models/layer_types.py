@@ -380,14 +380,22 @@ def _every_so_many(
 
     An interval of 4 in the file means layers 3, 7, 11, … Families may count from the last layer
     instead: of 30 layers, one in 4, these are 1, 5, …, 29.
+
+    Args:
+        count: The number of layers of the model.
+        interval: The interval in the file; None if it states none.
+        family: The family of the model.
     """
     if interval is not None:
-        every = tuple(range(interval.value - 1, count, interval.value))
-        return computed(every, f"one layer in {interval.value} ({{}})", interval)
+        first = interval.value - 1
+        layers = tuple(range(first, count, interval.value))
+        return interval.implying(layers, f"one layer in {interval.value} ({interval.source})")
     step = family.unrotated_from_last
     if step:
-        from_last = tuple(range((count - 1) % step, count, step))
-        return Setting(from_last, f"one layer in {step}, counted from the last ({family.source})")
+        last = count - 1
+        first = last % step
+        layers = tuple(range(first, count, step))
+        return Setting(layers, f"one layer in {step}, counted from the last ({family.source})")
     return Setting((), "")
 
 

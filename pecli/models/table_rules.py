@@ -204,7 +204,7 @@ class LearnedRule(TableRule):
         """
         rows, dim = self.size(keys)
         if self.more:
-            rows = computed(rows.value + self.more, f"{{}} + {self.more}", rows)
+            rows = rows.implying(rows.value + self.more, f"{rows.source} + {self.more}")
         std = keys.number("initializer_range", "init_std")
         first = self._first_row(keys)
         table = encoding_of("learned", {"max_len": rows, "dim": dim, "std": std}, self.name)
