@@ -222,7 +222,7 @@ def _without_fraction_in_settings(layer: Layer, ignored: frozenset[str]) -> froz
     an unread key will name the class.
     """
     settings = layer.settings
-    settings.account.ignored[settings.full_name(PARTIAL)] = layer.keys.defaults.name
+    settings.usage.ignored[settings.full_name(PARTIAL)] = layer.keys.defaults.name
     if PARTIAL not in ignored:
         return ignored
     _mark_whole(layer.keys)

@@ -105,7 +105,7 @@ def _class_settings(keys: Keys, implied: Setting[object]) -> Keys:
     if keys.has_any(*THETAS):
         values = _without_theta(values)
     prefix = f"{implied.source}."
-    return Keys(values, keys.path, prefix, account=keys.account, is_implied=True)
+    return Keys(values, keys.path, prefix, usage=keys.usage, is_implied=True)
 
 
 def _without_theta(values: Mapping[str, object]) -> dict[str, object]:

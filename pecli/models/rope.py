@@ -65,7 +65,7 @@ def rope_encodings(keys: Keys, family: ModelFamily, *, vision: bool = False) -> 
     """
     keys = by_layer_type(keys)
     layers, warnings = layers_of(keys, family)
-    _account_for_other_keys(keys)
+    _mark_other_keys_as_read(keys)
     unrotated = unrotated_layers(keys, family)
     warnings += unrotated.warnings
     warnings += _model_warnings(keys, family)
@@ -78,14 +78,14 @@ def rope_encodings(keys: Keys, family: ModelFamily, *, vision: bool = False) -> 
     return ParsedEncodings(encodings, warnings)
 
 
-def _account_for_other_keys(keys: Keys) -> None:
+def _mark_other_keys_as_read(keys: Keys) -> None:
     """Record keys that are right although no encoding reads them, so that nothing warns of them.
 
     `rope_theta` and the other SHARED names may stand beside the settings of each layer type, which
     replace them. A part of a larger model, such as its vision tower, may have a LENGTH, which sets
     no context.
     """
-    keys.account.looked_for.update(SHARED)
+    keys.usage.looked_for.update(SHARED)
     if keys.prefix:
         keys.mark_as_read(LENGTH)
 
