@@ -167,8 +167,8 @@ def _columns_to_draw(drawn: _DrawnTable, request: PlotRequest, most: int) -> lis
         return request.choose(table.width, most, f"{drawn.noun}s")
     if "wavelengths" in source.picture_kinds:
         pairs = informative_pairs(angular_frequencies(source), table.rows, most, MAX_TURNS)
-        first_columns = source.axes_of(table).step  # 2 if sines and cosines are columns in turn
-        return [first_columns * pair for pair in pairs]
+        columns_per_pair = source.axes_of(table).step  # 2 if sines and cosines are columns in turn
+        return [columns_per_pair * pair for pair in pairs]
     if table.width > most:
         # Evenly spaced, without the first and the last column: 3 of 64 are 16, 32 and 48.
         return [number * table.width // (most + 1) for number in range(1, most + 1)]
