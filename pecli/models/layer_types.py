@@ -306,8 +306,13 @@ class Unrotated(NamedTuple):
 
 
 def unrotated_layers(keys: Keys, family: ModelFamily) -> Unrotated:
-    """Return the layers without rope (NoPE), and what their queries are multiplied by instead."""
-    thetas = keys.numbers("layer_rope_theta") or Setting([], "")
+    """Return the layers without rope (NoPE), and what their queries are multiplied by instead.
+
+    Llama 4 leaves every fourth layer unrotated, and multiplies its queries by a factor that grows
+    with the position. Warnings name the layers and the factor, which no table shows.
+    """
+    no_bases: Setting[list[float]] = Setting([], "")
+    thetas = keys.numbers("layer_rope_theta") or no_bases
     warnings = _warnings_of_several_bases(thetas)
     layers = _unrotated_numbers(keys, thetas, family)
     if not layers.value:
@@ -361,6 +366,11 @@ def _unrotated_numbers(
     They are 0 in a list of all layers: `no_rope_layers` of Llama 4, [1, 1, 1, 0, …], has a 0 where
     rope is absent. Without a list, an interval of 4 means that layers 3, 7, 11, … have none. Muse
     Glimmer counts back from the last: of 30 layers 29, 25, …, 1 have none.
+
+    Args:
+        keys: The keys of the model.
+        thetas: The base of each layer, 0 for one without rope; empty if the file has no such list.
+        family: The family of the model.
     """
     rotates = keys.numbers("no_rope_layers", "no_rope_layer_flags") or thetas
     interval = keys.whole_number("no_rope_layer_interval")

@@ -326,9 +326,12 @@ def _frequency_order(
         return None
     count = int(head.rotary_channels) // 2
     time = _count_of_time(sections) if family.order == "ernie" else 0
-    has_time = 0 <= time <= count
-    spatial = count - int(time) if has_time else count
-    return (*range(0, spatial, 2), *range(1, spatial, 2), *range(spatial, count))
+    # Sections that do not fit the head are reported elsewhere; here they count as none.
+    fits_head = 0 <= time <= count
+    first_of_time = count - int(time) if fits_head else count
+    rows = range(0, first_of_time, 2)
+    columns = range(1, first_of_time, 2)
+    return (*rows, *columns, *range(first_of_time, count))
 
 
 def _count_of_time(sections: Setting[list[float]] | None) -> float:

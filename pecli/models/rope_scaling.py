@@ -174,6 +174,10 @@ def _given_parameters(layer: Layer, scaling: str) -> _GivenParameters:
 
     For YaRN with `{"factor": 4, "original_max_position_embeddings": 32768}` they are these two. The
     original context has substitutes and warnings; all other parameters are just keys.
+
+    Args:
+        layer: The layer type, with its rotary settings.
+        scaling: The name of the scaling, which has its own set of parameters.
     """
     names = SCALINGS[scaling].names()
     original_context = _OriginalContext(None)
@@ -291,11 +295,22 @@ def _with_defaults(
         parameters["factor"] = whole_ratio
     factor = ratio or given.get("factor")
     if magnitude is not None and factor is not None:
-        scaling = given["scaling"]
-        attention = 1 + magnitude * math.log(max(_number(factor), 1.0))
-        formula = f"1 + {magnitude:g} · ln factor, as {scaling.source} has it"
-        parameters["attention_factor"] = scaling.implying(attention, formula)
+        attention = _attention_of_magnitude(magnitude, factor, given["scaling"])
+        parameters["attention_factor"] = attention
     return parameters
+
+
+def _attention_of_magnitude(
+    magnitude: float, factor: Setting[object], scaling: Setting[object]
+) -> Setting[float]:
+    """Return the attention factor 1 + magnitude · ln(factor), which is 1 if nothing is stretched.
+
+    The scaling is what makes it count, and therefore its source.
+    """
+    stretch = max(_number(factor), 1.0)
+    attention = 1 + magnitude * math.log(stretch)
+    formula = f"1 + {magnitude:g} · ln factor, as {scaling.source} has it"
+    return scaling.implying(attention, formula)
 
 
 def _ratio_of_lengths(given: Mapping[str, Setting[object]]) -> Setting[float] | None:

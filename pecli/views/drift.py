@@ -73,7 +73,7 @@ class Verdict(NamedTuple):
 
 
 def verdicts(audit: Audit) -> list[Verdict]:
-    """Return for how many positions each recipe stays within the tolerance, the best first.
+    """Return lines with the number of positions at which recipes keep the tolerance, the best first.
 
     A recipe is a way of rounding, such as frequencies in float16. Recipes that keep the same number
     of positions share a line: «within 0.001 at all 4,096 positions: float32 (1.5e-4), …».

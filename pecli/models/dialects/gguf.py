@@ -208,8 +208,10 @@ def _alibi_bias(model: Model) -> Setting[float] | None:
 
 
 def factor_frequencies(path: str) -> dict[str, Table]:
-    """Return the frequencies that a file's tensors of factors make of base^(−2i/dim), by the name
-    of the tensor.
+    """Return the frequencies that a file's tensors of factors lead to, by the names of the tensors.
+
+    `rope_freqs.weight` of Llama 3.1 has one factor per frequency base^(−2i/dim), by which it is
+    divided. Longrope has two such tensors. Most files have none, and the result is then empty.
     """
     header = header_of(path)
     factors: dict[str, list[float]] = {}

@@ -396,7 +396,9 @@ class _Change:
         self._warn_of_ignored_flags()
         if self._needs_divisors():
             return self._divisor_per_frequency()
-        flag = self.scaling if self.scaling.source else self.factor
+        # `--rope-scale 4` without `--rope-scaling` is what makes the scaling linear.
+        names_scaling = self.scaling.source != ""
+        flag = self.scaling if names_scaling else self.factor
         if self.factor.value == 1:
             return {"scaling": flag.with_value("none")}
         if not self.has_yarn:

@@ -414,9 +414,11 @@ def _owners_of_characters(layers: Sequence[Indices], curve_count: int) -> Indice
     level_numbers = range(curve_count, len(layers))
     for number in (*level_numbers, *range(curve_count)):  # from the lowest to the topmost
         dots = layers[number]
-        covers_other_dots = (dots != shown) | (owners >= curve_count)
+        is_over_level = owners >= curve_count
+        differs_from_below = (dots != shown) | is_over_level
+        # Curve 1 takes every second pair of characters from curve 0, curve 2 every third of both.
         is_next_in_turn = pair_of_characters % (number + 1) == number
-        is_owned = (dots > 0) & (covers_other_dots | is_next_in_turn)
+        is_owned = (dots > 0) & (differs_from_below | is_next_in_turn)
         owners[is_owned] = number
         shown[is_owned] = dots[is_owned]
     return owners

@@ -114,19 +114,20 @@ def _chosen_channels(sources: Sequence[PlotSource], request: PlotRequest) -> Pic
     drawn: list[_DrawnTable] = []
     for source in sources:
         drawn += _drawn_tables(source, has_neighbours=len(sources) > 1)
-    most = max(1, CHOSEN_CURVES // len(sources))
-    lines: list[Curve] = []
+    most_per_table = max(1, CHOSEN_CURVES // len(sources))
+    curves: list[Curve] = []
     lengths = []
     for number, table in enumerate(drawn):
-        columns = _columns_to_draw(table, request, most)
+        columns = _columns_to_draw(table, request, most_per_table)
         values = _first_rows(table.table, columns)
         lengths.append(len(values))
-        lines += _column_curves(table, columns, values, DASHES[number % len(DASHES)])
-    _check_curves(lines, request)
+        dash = DASHES[number % len(DASHES)]
+        curves += _column_curves(table, columns, values, dash)
+    _check_curves(curves, request)
     has_pairs = all(table.has_pairs for table in drawn)
     # A single curve has no legend, so that its name is the title of the chart.
-    chart_title = lines[0].label if len(lines) == 1 else ""
-    chart = Chart(chart_title, lines[:MAX_CURVES], y="cosine" if has_pairs else "value")
+    chart_title = curves[0].label if len(curves) == 1 else ""
+    chart = Chart(chart_title, curves[:MAX_CURVES], y="cosine" if has_pairs else "value")
     return Picture(_title_of_columns(lengths, has_pairs=has_pairs), [chart])
 
 
