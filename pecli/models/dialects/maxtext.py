@@ -94,7 +94,10 @@ def _keys_with_usual_names(keys: Keys) -> tuple[str, ...]:
 
 
 def _mark_whole_local_proportion_as_read(keys: Keys) -> None:
-    """Record that all channels of sliding layers rotate; another proportion is reported as unread."""
+    """Record a proportion of 1 as read: all channels of sliding layers rotate, as without the key.
+
+    Any other proportion is reported as a key that nothing reads.
+    """
     if keys.data.get(LOCAL_PROPORTION) == 1:
         keys.mark_as_read(LOCAL_PROPORTION)
 
