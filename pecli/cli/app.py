@@ -198,16 +198,23 @@ def _help_as_option(arguments: Sequence[str]) -> list[str]:
     Raises:
         ParameterError: Words follow a command that has no subcommands.
     """
-    words = list(arguments)
-    if words[:1] != ["help"]:
-        return words
-    command = words[1:2]
-    others = [word for word in words[2:] if not word.startswith("-")]
-    is_plain_command = command != [] and command[0] not in SCHEME_GROUPS
-    if is_plain_command and others:
-        rule = f"{command[0]} has no subcommands"
-        raise ParameterError("help", " ".join(words[1:]), rule, f"see pecli help {command[0]}")
-    return [*words[1:], "--help"]
+    match list(arguments):
+        case ["help", *command_words]:
+            _refuse_missing_subcommand(command_words)
+            return [*command_words, "--help"]
+        case other_words:
+            return other_words
+
+
+def _refuse_missing_subcommand(command_words: Sequence[str]) -> None:
+    """Raise ParameterError for `plot rope`: unlike `audit`, `plot` has no subcommands."""
+    match command_words:
+        case [command, *others] if command not in SCHEME_GROUPS:
+            subcommands = [word for word in others if not word.startswith("-")]
+            if subcommands:
+                rule = f"{command} has no subcommands"
+                given = " ".join(command_words)
+                raise ParameterError("help", given, rule, f"see pecli help {command}")
 
 
 def _set_help_width() -> None:

@@ -285,6 +285,11 @@ def _add_rows(kind: type[Scheme], inputs: Sequence[Input], values: Values) -> Ap
     """Add a table to each input (…, L, D); the table has L rows and D columns.
 
     If the user gives positions or a grid, they define the number of rows, which must then be L.
+
+    Args:
+        kind: The scheme that makes the tables, such as sinusoidal.
+        inputs: The inputs, at least one; each may have another L.
+        values: The options of the command.
     """
     parameters = options.parsed(_added_parameters(kind), values)
     has_own_rows = "positions" in parameters or "grid" in parameters
@@ -293,6 +298,7 @@ def _add_rows(kind: type[Scheme], inputs: Sequence[Input], values: Values) -> Ap
     for tensor in inputs:
         scheme = make_scheme(kind, tensor, parameters)
         arrays.append(scheme.applied_to(tensor.array))
+    # These parameters do not depend on the input, so the last scheme has them as all others do.
     spec = {name: getattr(scheme, name) for name in _added_parameters(kind)}
     listed_positions = spec.get("positions")
     if listed_positions is not None:

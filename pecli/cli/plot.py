@@ -450,12 +450,18 @@ def _opened(name: str) -> LoadedFile:
 
 
 def _scheme_words(part: Sequence[str]) -> Sequence[str]:
-    """Return a scheme and its options, or nothing if the words are only files or models.
+    """Return words as a scheme with its options; empty if they only name files and models.
 
-    A model with options means its rotary scheme:
-    `rope --dim 64` is returned unchanged;
-    `--model llama-2-7b --seq-len 64` becomes `rope --model llama-2-7b --seq-len 64`;
-    `llama-2-7b --seq-len 64` also does; `llama-2-7b` and `pe.npy` are empty.
+    The options of a scheme also apply to a model, and mean its rotary scheme:
+
+        rope --dim 64                      is returned as it is
+        --model llama-2-7b --seq-len 64    becomes rope --model llama-2-7b --seq-len 64
+        llama-2-7b --seq-len 64            becomes the same
+        llama-2-7b                         is empty: all encodings of the model are drawn
+        pe.npy                             is empty
+
+    Args:
+        part: The words between two `--against`, at least one.
     """
     first, *others = part
     if first in SCHEMES:
@@ -464,8 +470,8 @@ def _scheme_words(part: Sequence[str]) -> Sequence[str]:
         if _has_model_option(part):
             return ["rope", *part]
         return ()
-    has_options = bool(others) and others[0].startswith("--")
-    model_option = _model_option(first) if has_options else ""
+    options_follow = bool(others) and others[0].startswith("--")
+    model_option = _model_option(first) if options_follow else ""
     if not model_option:
         return ()
     return ["rope", model_option, *part]

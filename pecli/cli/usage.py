@@ -94,8 +94,8 @@ def _no_such_option(typed: str, context: Context) -> str:
     option_synonyms = synonyms().options
     advice = _meant_option(word, names, option_synonyms)
     see = _see_help(context)
-    is_parameter = any(word in option.split() for option in option_synonyms)
-    if context.command.name == "verify" and not advice and is_parameter:
+    is_parameter_of_scheme = any(word in option.split() for option in option_synonyms)
+    if context.command.name == "verify" and not advice and is_parameter_of_scheme:
         see = "parameters go with a scheme: pecli rope … --verify FILE"
     problem = f"no such option: {typed}; {see}"
     return f"{advice} {problem}" if advice else problem

@@ -246,6 +246,12 @@ _INTERPOLATION = ("to", "method", "antialias", "align_corners", "scale_offset")
 """Options about a table that was resized."""
 
 
+def _refuse_target(target: Mapping[str, str]) -> None:
+    """Raise ParameterError for any option that describes the expected tensors."""
+    every_option = target.keys()
+    options.refuse(target, every_option, _DEFINED_BY_SUITE, "leave it out", repr)
+
+
 def _checks_of_command_line(
     files: Sequence[str],
     golden: str | None,
@@ -266,10 +272,10 @@ def _checks_of_command_line(
     if golden is not None:
         from pecli.golden import answer_checks
 
-        options.refuse(target, target, _DEFINED_BY_SUITE, "leave it out", repr)
+        _refuse_target(target)
         return answer_checks(golden, files, Tolerance(**tolerances) if tolerances else None)
     if all(map(is_manifest, files)):
-        options.refuse(target, target, _DEFINED_BY_SUITE, "leave it out", repr)
+        _refuse_target(target)
     verifier = _Verifier(_target(target), Tolerance(**tolerances), reasons)
     group = "the command line" if len(files) > 1 else ""
     checks: list[Check] = []

@@ -169,8 +169,9 @@ def _resolved_object(section: YamlObject, parents: tuple[YamlObject, ...]) -> Ya
 def _resolved_reference(value: object, parents: tuple[YamlObject, ...]) -> object:
     """Return the value that a reference in a YAML file leads to: `${model.hidden_size}` is 4096.
 
-    A reference may lead to another one. If it leads to an object, or nowhere, it is returned as it
-    is, and so is a value that is not a reference.
+    A reference may lead to another one, which is followed from the object that it stands in. If one
+    leads to an object, or nowhere, the value is returned as it is, and so is a value that is not a
+    reference.
 
     Args:
         value: A value of the file.
@@ -182,8 +183,9 @@ def _resolved_reference(value: object, parents: tuple[YamlObject, ...]) -> objec
         if match is None:
             return target
         dots, path = match.groups()  # Dots go up to outer objects, as in `${..hidden_size}`.
-        *objects, key = path.split(".")
-        parents = _entered(_objects_at(parents, len(dots)), objects)
+        *object_names, key = path.split(".")
+        starting_objects = _objects_at(parents, len(dots))
+        parents = _entered(starting_objects, object_names)
         if not parents:
             return value
         *_, innermost = parents

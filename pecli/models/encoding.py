@@ -279,7 +279,8 @@ class Encoding:
         runtime = parameters.get("runtime", "none")
         has_runtime = runtime != "none"
         if has_runtime:
-            parameters |= runtime_named(runtime).adapted(self)[0]
+            adaptation = runtime_named(runtime).adapted(self)
+            parameters |= adaptation.parameters
         if self.follows_length or has_runtime:
             parameters["length"] = length
         if self.mscales is not None:

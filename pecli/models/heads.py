@@ -203,6 +203,10 @@ def _rotating_fraction(layer: Layer, *, scaled: bool) -> Setting[float] | None:
 
     Many classes of transformers ignore one of these places, or both. With a scaling such as YaRN
     they ignore none: frequencies are then computed by a function that all classes share.
+
+    Args:
+        layer: The layer type, with its keys and its rotary settings.
+        scaled: True if it has a scaling.
     """
     ignored = frozenset() if scaled else layer.keys.defaults.ignores
     if f"rope_parameters.{PARTIAL}" in ignored:
@@ -212,7 +216,8 @@ def _rotating_fraction(layer: Layer, *, scaled: bool) -> Setting[float] | None:
         if in_settings is not None:
             return in_settings
     defaults = replace(layer.keys.defaults, ignores=ignored)
-    return replace(layer.keys, defaults=defaults).number(*PARTIALS)
+    keys_at_top = replace(layer.keys, defaults=defaults)
+    return keys_at_top.number(*PARTIALS)
 
 
 def _without_fraction_in_settings(layer: Layer, ignored: frozenset[str]) -> frozenset[str]:
@@ -222,7 +227,7 @@ def _without_fraction_in_settings(layer: Layer, ignored: frozenset[str]) -> froz
     an unread key will name the class.
     """
     settings = layer.settings
-    settings.account.ignored[settings.full_name(PARTIAL)] = layer.keys.defaults.name
+    settings.usage.ignored[settings.full_name(PARTIAL)] = layer.keys.defaults.name
     if PARTIAL not in ignored:
         return ignored
     _mark_whole(layer.keys)

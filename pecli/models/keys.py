@@ -1,12 +1,13 @@
 """Typed access to the keys of a configuration.
 
-Every value is returned with its source. An account records which keys were read and which were
+Every value is returned with its source. A KeyUsage records which keys were read and which were
 looked for, so that `pecli.models.unread` can report keys about positions that nothing has read.
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from pecli.engine.named_values import NamedValues
@@ -67,9 +68,21 @@ class Setting(Generic[T_co]):
         """Return another value with the same source."""
         return Setting(value, self.source, self.stated_by)
 
+    def implying(self, value: U, source: str) -> "Setting[U]":
+        """Return a value that follows from this one, with a source in words of its own.
+
+        The keys that state this one also state the other.
+
+        >>> stated(4, "interval").implying((3, 7), "one layer in 4 (interval)")
+        Setting(value=(3, 7), source='one layer in 4 (interval)', stated_by=('interval',))
+        """
+        return Setting(value, source, self.stated_by)
+
 
 Settings = Mapping[str, Setting[object] | None]
 """Settings by name; None for one that the configuration leaves out."""
+
+NO_SETTINGS: Settings = MappingProxyType({})
 
 
 def stated(value: T, name: str) -> Setting[T]:
@@ -179,7 +192,7 @@ NO_CLASS = ClassDefaults()
 
 
 @dataclass(frozen=True)
-class Account:
+class KeyUsage:
     """A record of the keys that were read and looked for; all sections of a file share one."""
 
     #: Full names of the keys whose values were read.
@@ -292,14 +305,14 @@ class Keys:
     Methods that read take several names and return the first that is present, or else the first
     that has a default in the configuration class. A null counts as absent; a value of a wrong kind
     raises a FileError. `in` and `has_any` look only at the file, not at defaults, and leave no trace
-    in the account.
+    in the usage record.
 
     Attributes:
         data: The object itself.
         path: The file, for errors.
         prefix: The full name of the object with a dot, such as `text_config.`; empty at the top.
         defaults: The defaults of the configuration class.
-        account: The record of keys that were read.
+        usage: The record of keys that were read, which is added to.
         origins: Places of keys that the file has elsewhere, or under another name: a dialect may
             present `rotary_base` as `rope_theta`.
         is_implied: The object is not in the file: it holds the defaults of a class.
@@ -309,7 +322,7 @@ class Keys:
     path: str
     prefix: str = ""
     defaults: ClassDefaults = NO_CLASS
-    account: Account = field(default_factory=Account)
+    usage: KeyUsage = field(default_factory=KeyUsage)
     origins: Mapping[str, Origin] = field(default_factory=dict)
     is_implied: bool = False
 
@@ -324,7 +337,7 @@ class Keys:
 
     def mark_as_read(self, *names: str) -> None:
         """Record keys as read."""
-        self.account.read.update(map(self.full_name, names))
+        self.usage.read.update(map(self.full_name, names))
 
     def __contains__(self, name: str) -> bool:
         return self.data.get(name) is not None and name not in self.defaults.ignores
@@ -352,16 +365,16 @@ class Keys:
     def _first(self, names: tuple[str, ...]) -> _Match | None:
         """Return the first key that is present, or else the first with a class default.
 
-        The account records all names as known, the key as read, keys that the class ignores, and a
+        `usage` records all names as known, the key as read, keys that the class ignores, and a
         width that is only a default.
         """
-        self.account.looked_for.update(names)
+        self.usage.looked_for.update(names)
         for name in self.defaults.ignores.intersection(names):
-            self.account.ignored[self.full_name(name)] = self.defaults.name
+            self.usage.ignored[self.full_name(name)] = self.defaults.name
         return self._present(names) or self._class_default(names)
 
     def _present(self, names: tuple[str, ...]) -> _Match | None:
-        """Return the first key that the file has; the account records it as read."""
+        """Return the first key that the file has; `usage` records it as read."""
         for name in names:
             if name in self:
                 self.mark_as_read(name)
@@ -369,15 +382,15 @@ class Keys:
         return None
 
     def _class_default(self, names: tuple[str, ...]) -> _Match | None:
-        """Return the first key that has a default in the class; the account records the default.
+        """Return the first key that has a default in the class; `usage` records the default.
 
         If it is the width, an unread key may be meant as it, which is reported later.
         """
         for name in names:
             if name in self.defaults.values:
-                self.account.defaulted.add(self.full_name(name))
+                self.usage.defaulted.add(self.full_name(name))
                 if WIDTH.fullmatch(name):
-                    self.account.lacks_width.add(self.prefix)
+                    self.usage.lacks_width.add(self.prefix)
                 source = f"class default of {self.defaults.name}.{name}"
                 return _Match(name, self.defaults.values[name], Origin(source))
         return None
@@ -437,7 +450,7 @@ class Keys:
         number = self.whole_number(*names, low=low)
         if number is not None:
             return number
-        self.account.defaulted.update(map(self.full_name, names))
+        self.usage.defaulted.update(map(self.full_name, names))
         return Setting(default, "default")
 
     def is_true(self, *names: str) -> bool:
@@ -519,7 +532,7 @@ class Keys:
         ignores flat settings still reads settings by layer type, which hold an object per type.
         """
         value = self.data.get(name)
-        self.account.looked_for.add(name)
+        self.usage.looked_for.add(name)
         if value is None or value == {}:
             return None
         is_ignored = name in self.defaults.ignores and not _holds_objects(value)
@@ -547,24 +560,26 @@ class Keys:
 
     def empty(self) -> "Keys":
         """Return keys of the same place without any values."""
-        return Keys({}, self.path, self.prefix, account=self.account)
+        return Keys({}, self.path, self.prefix, usage=self.usage)
 
-    def translated(self, scaling: Settings, settings: Settings) -> "Keys":
-        """Return the keys with Hugging Face's names for what a project spells differently.
+    def translated(self, settings: Settings, *, scaling: Settings = NO_SETTINGS) -> "Keys":
+        """Return these keys, and more of them under the names that Hugging Face has.
 
-        `{"rope_theta": Setting(1e6, "rotary_base")}` adds the key `rope_theta`; messages about it
-        still name `rotary_base`.
+        Megatron calls the base `rotary_base`. With the setting `{"rope_theta": stated(1e6,
+        "rotary_base")}` the keys have a `rope_theta` of 1e6, as a config.json does, and messages
+        about it still name `rotary_base`.
 
         Args:
-            scaling: Settings that become the keys of `rope_scaling`.
-            settings: Settings that become keys beside it.
+            settings: Settings that become keys of the file, such as `rope_theta`.
+            scaling: Settings that become keys of the object `rope_scaling`, such as `factor`. If
+                none of them has a value, there is no such object.
         """
         data = {**self.data, **values_of(settings)}
         origins = {**self.origins, **origins_of(settings)}
-        inner = values_of(scaling)
-        if inner:
-            data["rope_scaling"] = inner
-            # The object has no name in the file: a warning about it says "settings".
+        rope_scaling = values_of(scaling)
+        if rope_scaling:
+            data["rope_scaling"] = rope_scaling
+            # The file has no such object: a warning about it as a whole says "settings".
             origins["rope_scaling"] = origin_at("settings")
         for name, origin in origins_of(scaling).items():
             origins[f"rope_scaling.{name}"] = origin

@@ -105,7 +105,7 @@ def _class_settings(keys: Keys, implied: Setting[object]) -> Keys:
     if keys.has_any(*THETAS):
         values = _without_theta(values)
     prefix = f"{implied.source}."
-    return Keys(values, keys.path, prefix, account=keys.account, is_implied=True)
+    return Keys(values, keys.path, prefix, usage=keys.usage, is_implied=True)
 
 
 def _without_theta(values: Mapping[str, object]) -> dict[str, object]:
@@ -306,8 +306,13 @@ class Unrotated(NamedTuple):
 
 
 def unrotated_layers(keys: Keys, family: ModelFamily) -> Unrotated:
-    """Return the layers without rope (NoPE), and what their queries are multiplied by instead."""
-    thetas = keys.numbers("layer_rope_theta") or Setting([], "")
+    """Return the layers without rope (NoPE), and what their queries are multiplied by instead.
+
+    Llama 4 leaves every fourth layer unrotated, and multiplies its queries by a factor that grows
+    with the position. Warnings name the layers and the factor, which no table shows.
+    """
+    no_bases: Setting[list[float]] = Setting([], "")
+    thetas = keys.numbers("layer_rope_theta") or no_bases
     warnings = _warnings_of_several_bases(thetas)
     layers = _unrotated_numbers(keys, thetas, family)
     if not layers.value:
@@ -361,6 +366,11 @@ def _unrotated_numbers(
     They are 0 in a list of all layers: `no_rope_layers` of Llama 4, [1, 1, 1, 0, …], has a 0 where
     rope is absent. Without a list, an interval of 4 means that layers 3, 7, 11, … have none. Muse
     Glimmer counts back from the last: of 30 layers 29, 25, …, 1 have none.
+
+    Args:
+        keys: The keys of the model.
+        thetas: The base of each layer, 0 for one without rope; empty if the file has no such list.
+        family: The family of the model.
     """
     rotates = keys.numbers("no_rope_layers", "no_rope_layer_flags") or thetas
     interval = keys.whole_number("no_rope_layer_interval")
@@ -380,14 +390,22 @@ def _every_so_many(
 
     An interval of 4 in the file means layers 3, 7, 11, … Families may count from the last layer
     instead: of 30 layers, one in 4, these are 1, 5, …, 29.
+
+    Args:
+        count: The number of layers of the model.
+        interval: The interval in the file; None if it states none.
+        family: The family of the model.
     """
     if interval is not None:
-        every = tuple(range(interval.value - 1, count, interval.value))
-        return computed(every, f"one layer in {interval.value} ({{}})", interval)
+        first = interval.value - 1
+        layers = tuple(range(first, count, interval.value))
+        return interval.implying(layers, f"one layer in {interval.value} ({interval.source})")
     step = family.unrotated_from_last
     if step:
-        from_last = tuple(range((count - 1) % step, count, step))
-        return Setting(from_last, f"one layer in {step}, counted from the last ({family.source})")
+        last = count - 1
+        first = last % step
+        layers = tuple(range(first, count, step))
+        return Setting(layers, f"one layer in {step}, counted from the last ({family.source})")
     return Setting((), "")
 
 

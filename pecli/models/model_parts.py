@@ -318,7 +318,7 @@ def _inner_part(
     """
     part.keys.mark_as_read(name)
     prefix = f"{part.keys.full_name(name)}."
-    keys = Keys(value, part.keys.path, prefix, account=part.keys.account)
+    keys = Keys(value, part.keys.path, prefix, usage=part.keys.usage)
     label = name.removesuffix("_config").removesuffix("_cfg")
     is_text = name in TEXTS
     given = value_of(keys.word("model_type"))

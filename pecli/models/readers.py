@@ -61,7 +61,10 @@ class OnlyPlace(NamedTuple):
 
 
 def _only_place(encoding: Encoding, name: str, old_key: str, section: NamedValues) -> OnlyPlace:
-    """Return the only place of a value; without a key if both places have it, or neither does.
+    """Return the key under which a file has a value, if programs of one version do not look there.
+
+    transformers 4 has `rope_theta` at the top, transformers 5 in `rope_parameters`. The key is
+    empty if a file has the value in both places, or in neither: then all programs agree.
 
     Args:
         encoding: The encoding.
@@ -69,13 +72,13 @@ def _only_place(encoding: Encoding, name: str, old_key: str, section: NamedValue
         old_key: The key that transformers 4 has for it.
         section: The object of the configuration that describes the language model.
     """
-    # `text_config.rope_parameters.rope_theta` stands in rope_parameters.
+    # Of `text_config.rope_parameters.rope_theta`, the outermost key is rope_parameters.
     names = [key.removeprefix(encoding.prefix) for key in encoding.stated_by(name)]
-    places = {name.partition(".")[0] for name in names}
-    if NEW in places and section.get(old_key) is None:
+    outermost_keys = {name.partition(".")[0] for name in names}
+    if NEW in outermost_keys and section.get(old_key) is None:
         return OnlyPlace(key=NEW, program="code written for transformers 4")
-    is_old = not places.isdisjoint((old_key, OLD_SCALING))
-    if is_old and NEW not in section:
+    is_in_old_place = not outermost_keys.isdisjoint((old_key, OLD_SCALING))
+    if is_in_old_place and NEW not in section:
         program = f"code that reads only {NEW}, as transformers 5 writes it,"
         return OnlyPlace(key=old_key, program=program)
     return OnlyPlace(key="", program="")

@@ -65,7 +65,7 @@ def rope_encodings(keys: Keys, family: ModelFamily, *, vision: bool = False) -> 
     """
     keys = by_layer_type(keys)
     layers, warnings = layers_of(keys, family)
-    _account_for_other_keys(keys)
+    _mark_other_keys_as_read(keys)
     unrotated = unrotated_layers(keys, family)
     warnings += unrotated.warnings
     warnings += _model_warnings(keys, family)
@@ -78,14 +78,14 @@ def rope_encodings(keys: Keys, family: ModelFamily, *, vision: bool = False) -> 
     return ParsedEncodings(encodings, warnings)
 
 
-def _account_for_other_keys(keys: Keys) -> None:
+def _mark_other_keys_as_read(keys: Keys) -> None:
     """Record keys that are right although no encoding reads them, so that nothing warns of them.
 
     `rope_theta` and the other SHARED names may stand beside the settings of each layer type, which
     replace them. A part of a larger model, such as its vision tower, may have a LENGTH, which sets
     no context.
     """
-    keys.account.looked_for.update(SHARED)
+    keys.usage.looked_for.update(SHARED)
     if keys.prefix:
         keys.mark_as_read(LENGTH)
 
@@ -326,9 +326,12 @@ def _frequency_order(
         return None
     count = int(head.rotary_channels) // 2
     time = _count_of_time(sections) if family.order == "ernie" else 0
-    has_time = 0 <= time <= count
-    spatial = count - int(time) if has_time else count
-    return (*range(0, spatial, 2), *range(1, spatial, 2), *range(spatial, count))
+    # Sections that do not fit the head are reported elsewhere; here they count as none.
+    fits_head = 0 <= time <= count
+    first_of_time = count - int(time) if fits_head else count
+    rows = range(0, first_of_time, 2)
+    columns = range(1, first_of_time, 2)
+    return (*rows, *columns, *range(first_of_time, count))
 
 
 def _count_of_time(sections: Setting[list[float]] | None) -> float:

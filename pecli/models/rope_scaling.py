@@ -87,8 +87,8 @@ def rope_type_of(layer: Layer) -> RopeType:
     warnings = _warnings_about_type(layer, given)
     renamed = layer.family.renamed
     if renamed.before and given.value == renamed.before:
-        meaning = f"({renamed.before} means {renamed.after} in {layer.family.name})"
-        return RopeType(computed(renamed.after, f"{{}} {meaning}", given), warnings)
+        meaning = f"{renamed.before} means {renamed.after} in {layer.family.name}"
+        return RopeType(given.implying(renamed.after, f"{given.source} ({meaning})"), warnings)
     if given.value not in KINDS:
         problem = f"{given.source} is {spelled[:40]!r}"
         raise FileError(layer.settings.path, problem, f"known are {', '.join(KINDS)}")
@@ -174,6 +174,10 @@ def _given_parameters(layer: Layer, scaling: str) -> _GivenParameters:
 
     For YaRN with `{"factor": 4, "original_max_position_embeddings": 32768}` they are these two. The
     original context has substitutes and warnings; all other parameters are just keys.
+
+    Args:
+        layer: The layer type, with its rotary settings.
+        scaling: The name of the scaling, which has its own set of parameters.
     """
     names = SCALINGS[scaling].names()
     original_context = _OriginalContext(None)
@@ -244,11 +248,15 @@ def _original_context(layer: Layer) -> _OriginalContext:
     at_top = layer.keys.whole_number(ORIGINAL)
     length = layer.keys.whole_number(*LENGTHS)
     has_settings_by_type = bool(layer.name)
-    first, second = (in_settings, at_top) if has_settings_by_type else (at_top, in_settings)
-    original = first or second
+    winner = at_top
+    loser = in_settings
+    if has_settings_by_type:
+        winner = in_settings
+        loser = at_top
+    original = winner or loser
     if original is not None or length is None:
-        return _OriginalContext(original, tuple(contradictions(first, second)))
-    substitute = computed(length.value, f"{{}} ({ORIGINAL} is missing)", length)
+        return _OriginalContext(original, tuple(contradictions(winner, loser)))
+    substitute = length.implying(length.value, f"{length.source} ({ORIGINAL} is missing)")
     warnings = _warnings_of_substitute(layer, length)
     return _OriginalContext(substitute, warnings, is_substitute=True)
 
@@ -287,10 +295,22 @@ def _with_defaults(
         parameters["factor"] = whole_ratio
     factor = ratio or given.get("factor")
     if magnitude is not None and factor is not None:
-        formula = f"1 + {magnitude:g} · ln factor, as {{}} has it"
-        attention = 1 + magnitude * math.log(max(_number(factor), 1.0))
-        parameters["attention_factor"] = computed(attention, formula, given["scaling"])
+        attention = _attention_of_magnitude(magnitude, factor, given["scaling"])
+        parameters["attention_factor"] = attention
     return parameters
+
+
+def _attention_of_magnitude(
+    magnitude: float, factor: Setting[object], scaling: Setting[object]
+) -> Setting[float]:
+    """Return the attention factor 1 + magnitude · ln(factor), which is 1 if nothing is stretched.
+
+    The scaling is what makes it count, and therefore its source.
+    """
+    stretch = max(_number(factor), 1.0)
+    attention = 1 + magnitude * math.log(stretch)
+    formula = f"1 + {magnitude:g} · ln factor, as {scaling.source} has it"
+    return scaling.implying(attention, formula)
 
 
 def _ratio_of_lengths(given: Mapping[str, Setting[object]]) -> Setting[float] | None:

@@ -204,11 +204,11 @@ class LearnedRule(TableRule):
         """
         rows, dim = self.size(keys)
         if self.more:
-            rows = computed(rows.value + self.more, f"{{}} + {self.more}", rows)
+            rows = rows.implying(rows.value + self.more, f"{rows.source} + {self.more}")
         std = keys.number("initializer_range", "init_std")
-        first = self._first_row(keys)
+        offset = nonzero(self._first_row(keys))
         table = encoding_of("learned", {"max_len": rows, "dim": dim, "std": std}, self.name)
-        offset = nonzero(first)
+        # The offset is a field of an encoding, not a parameter of the scheme.
         origins = {**table.origins, **origins_of({"offset": offset})}
         return [replace(table, origins=origins, offset=value_of(offset))]
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pecli.engine.grouping import grouped
 from pecli.errors import counted, nearest, quoted
 from pecli.models.data import plain_name, stored
-from pecli.models.keys import WIDTH, Account, Keys, as_whole
+from pecli.models.keys import WIDTH, Keys, KeyUsage, as_whole
 
 POSITIONS = re.compile(
     r"(?<![a-z])(use|apply|m|xd|[hix])?rope|rotary|theta|(?<![mso])position|pos_?emb|pos_embed|alibi|freq|yarn|mscale|scaling|(attn|attention)_factor"
@@ -81,28 +81,37 @@ def looks_like_positions(name: str) -> bool:
 
 
 def unread_keys(keys: Keys, schemes: Collection[str]) -> list[str]:
-    """Return warnings about keys of a whole file that nothing has read.
+    """Return warnings about keys of a file that look like positions and that nothing has read.
+
+    `rope_tetha: 1e6` is probably a misspelled `rope_theta`. The first 16 such keys are named, and
+    further ones are counted.
 
     Args:
-        keys: The keys of the file, after everything was read.
-        schemes: The schemes that were read, which a switch such as `use_alibi: false` may confirm.
+        keys: The keys of the whole file, after its encodings were read.
+        schemes: The schemes of these encodings, such as rope. A key `use_alibi: false` agrees with
+            them, and needs no warning.
     """
-    account = keys.account
-    unread = list(_Search(account, schemes).keys_in(keys, within_positions=False))
-    known = sorted(filter(looks_like_positions, account.looked_for))
+    search = _Search(keys.usage, schemes)
+    unread = list(search.keys_in(keys, within_positions=False))
+    warnings = _warnings_naming(unread[:MAX_NAMED], keys.usage)
+    more = len(unread) - MAX_NAMED
+    if more > 0:
+        warnings.append(f"nothing here reads {counted(more, 'more key')} named like positions")
+    return warnings
+
+
+def _warnings_naming(unread: Iterable[UnreadKey], usage: KeyUsage) -> list[str]:
+    """Return a warning per key with a known reason, then one per object about all its other keys."""
+    known = sorted(filter(looks_like_positions, usage.looked_for))
     warnings: list[str] = []
     unexplained: list[UnreadKey] = []
-    for key in unread[:MAX_NAMED]:
-        explanation = _explanation_of_key(key, account, known)
+    for key in unread:
+        explanation = _explanation_of_key(key, usage, known)
         if explanation:
             warnings.append(explanation)
         else:
             unexplained.append(key)
-    warnings += _listed_by_section(unexplained)
-    left_out = len(unread) - MAX_NAMED
-    if left_out > 0:
-        warnings.append(f"nothing here reads {counted(left_out, 'more key')} named like positions")
-    return warnings
+    return warnings + _listed_by_section(unexplained)
 
 
 def _listed_by_section(keys: Iterable[UnreadKey]) -> list[str]:
@@ -115,7 +124,7 @@ def _listed_by_section(keys: Iterable[UnreadKey]) -> list[str]:
     return warnings
 
 
-def _explanation_of_key(key: UnreadKey, account: Account, known: Sequence[str]) -> str:
+def _explanation_of_key(key: UnreadKey, usage: KeyUsage, known: Sequence[str]) -> str:
     """Return a warning about an unread key that states a reason; empty if none is known.
 
     Reasons are: the key may be meant as a size that has its default; the code of the model's class
@@ -124,17 +133,17 @@ def _explanation_of_key(key: UnreadKey, account: Account, known: Sequence[str]) 
 
     Args:
         key: The key.
-        account: The record of keys that were read, looked for, or ignored.
-        known: The names that are read anywhere.
+        usage: The record of keys that were read, looked for, or ignored.
+        known: The names of all keys about positions that were looked for.
     """
     value = quoted(key.value)
-    size = _defaulted_size(key, account)
+    size = _defaulted_size(key, usage)
     if size:
         return f"{key.full_name} is {value}, and nothing here reads it: {size} has its default"
-    reader = account.ignored.get(key.full_name)
+    reader = usage.ignored.get(key.full_name)
     if reader:
         return f"{key.full_name} is {value}, which the code of {reader} ignores"
-    advice = "" if key.name in account.looked_for else _nearest_key(key.name, known)
+    advice = "" if key.name in usage.looked_for else _nearest_key(key.name, known)
     if not advice:
         return ""
     return f"{key.section}{key.short_name} is {value}, and nothing here reads it: {advice}"
@@ -151,12 +160,12 @@ def _nearest_key(name: str, known: Sequence[str]) -> str:
     return nearest(name, candidates)
 
 
-def _defaulted_size(key: UnreadKey, account: Account) -> str:
+def _defaulted_size(key: UnreadKey, usage: KeyUsage) -> str:
     """Return the size that has its default although a key may be meant as it; else an empty text."""
-    if key.full_name in account.read or as_whole(key.value) is None:
+    if key.full_name in usage.read or as_whole(key.value) is None:
         return ""
     for name in SIZES_MEANT.get(key.name, ()):
-        if key.section + name in account.defaulted:
+        if key.section + name in usage.defaulted:
             return key.section + name
     return ""
 
@@ -165,7 +174,7 @@ def _defaulted_size(key: UnreadKey, account: Account) -> str:
 class _Search:
     """A walk over all objects of a file."""
 
-    account: Account
+    usage: KeyUsage
     schemes: Collection[str]
 
     def keys_in(self, keys: Keys, *, within_positions: bool, depth: int = 0) -> Iterator[UnreadKey]:
@@ -199,7 +208,7 @@ class _Search:
         """
         if not isinstance(key.value, Mapping) or not key.value:
             return None
-        if is_relevant and key.full_name not in self.account.read:
+        if is_relevant and key.full_name not in self.usage.read:
             return None
         return replace(keys, data=key.value, prefix=f"{key.full_name}.")
 
@@ -208,10 +217,10 @@ class _Search:
 
         A `n_embd: 512` in a file whose `hidden_size` is the class's default is one.
         """
-        if _defaulted_size(key, self.account):
+        if _defaulted_size(key, self.usage):
             return True
-        lacks_width = key.section in self.account.lacks_width
-        if not lacks_width or key.name in self.account.looked_for:
+        lacks_width = key.section in self.usage.lacks_width
+        if not lacks_width or key.name in self.usage.looked_for:
             return False
         return as_whole(key.value) is not None and WIDTH.fullmatch(key.name) is not None
 
@@ -221,7 +230,7 @@ class _Search:
         Empty values change nothing, and neither does a switch that agrees with the encodings that
         were read: `use_alibi: false` in a file with rope.
         """
-        if key.full_name in self.account.read:
+        if key.full_name in self.usage.read:
             return False
         switch = SWITCH.fullmatch(plain_name(key.name))
         if switch is not None and key.value is self._has_scheme(switch):

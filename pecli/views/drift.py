@@ -73,7 +73,7 @@ class Verdict(NamedTuple):
 
 
 def verdicts(audit: Audit) -> list[Verdict]:
-    """Return for how many positions each recipe stays within the tolerance, the best first.
+    """Return lines with the number of positions at which recipes keep the tolerance, the best first.
 
     A recipe is a way of rounding, such as frequencies in float16. Recipes that keep the same number
     of positions share a line: «within 0.001 at all 4,096 positions: float32 (1.5e-4), …».
@@ -125,20 +125,25 @@ def _summary_row(audit: Audit, drift: Drift) -> list[Cell]:
 
 
 def _print_decades(audit: Audit) -> None:
-    """Print the largest and the mean errors, in columns for positions from 0, 10, 100, …"""
+    """Print a table of the largest errors and one of the mean errors of each recipe.
+
+    Their columns are the positions from 0, from 10, from 100, ….
+    """
     decades = audit.decades()
-    largest: list[list[Cell]] = []
-    means: list[list[Cell]] = []
+    rows_of_largest: list[list[Cell]] = []
+    rows_of_means: list[list[Cell]] = []
     for drift in audit.drifts:
-        largest.append([drift.recipe])
-        means.append([drift.recipe])
+        largest: list[Cell] = [drift.recipe]
+        means: list[Cell] = [drift.recipe]
         for decade in decades:
             error, mean = audit.in_decade(drift, decade)
-            largest[-1].append(number(error, 2))
-            means[-1].append(number(mean, 2))
+            largest.append(number(error, 2))
+            means.append(number(mean, 2))
+        rows_of_largest.append(largest)
+        rows_of_means.append(means)
     starts = [str(first) for first, _ in decades]
-    _print_errors("largest error, by positions from", starts, largest)
-    _print_errors("mean error, by positions from", starts, means)
+    _print_errors("largest error, by positions from", starts, rows_of_largest)
+    _print_errors("mean error, by positions from", starts, rows_of_means)
 
 
 def _print_frequencies(audit: Audit) -> None:

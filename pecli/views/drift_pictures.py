@@ -53,28 +53,29 @@ def audits_figure(audits: Mapping[str, Audit]) -> Figure:
 def audits_picture(audits: Mapping[str, Audit]) -> Picture:
     """Return the largest error over positions, a curve per recipe and a panel per layer type.
 
-    If no recipe has an error, the picture is a sentence that states it.
+    If no recipe has an error, the picture is a sentence that states it. A single panel has no title
+    of its own: its title is that of the picture.
     """
-    first = next(iter(audits.values()))
-    axis = "distance" if first.numbers.kind == "slopes" else "position"
-    shows = f"largest error by {axis}"
-    titles = {
-        layer_type: title_of(labelled(of_scheme(audit.scheme)), layer_type or shows)
+    first_audit, *other_audits = audits.values()
+    axis = "distance" if first_audit.numbers.kind == "slopes" else "position"
+    subject = f"largest error by {axis}"
+    titles = [
+        title_of(labelled(of_scheme(audit.scheme)), layer_type or subject)
         for layer_type, audit in audits.items()
-    }
-    first_title = next(iter(titles.values()))
+    ]
+    first_title, *_ = titles
     if not any(map(_has_error, audits.values())):
-        recipes = ", ".join(drift.recipe for drift in first.drifts)
+        recipes = ", ".join(drift.recipe for drift in first_audit.drifts)
         sentence = f"No error to draw: {recipes} equals the exact table everywhere"
         return Picture(first_title, subtitle=sentence)
     notes = [_no_error_note(layer_type, audit) for layer_type, audit in audits.items()]
     caption = ". ".join(filter(None, notes))
-    if len(audits) == 1:
-        return _picture(first_title, [_audit_chart("", first, axis)], caption)
+    if not other_audits:
+        return _picture(first_title, [_audit_chart("", first_audit, axis)], caption)
     charts = []
-    for layer_type, audit in audits.items():
-        charts.append(_audit_chart(titles[layer_type], audit, axis))
-    return _picture(shows.capitalize(), charts, caption)
+    for title, audit in zip(titles, audits.values(), strict=True):
+        charts.append(_audit_chart(title, audit, axis))
+    return _picture(subject.capitalize(), charts, caption)
 
 
 def _has_error(audit: Audit) -> bool:

@@ -182,16 +182,16 @@ def show_differences(models: Sequence[ModelEncodings], seq_len: int | None) -> N
 
 
 def _side_by_side(models: Sequence[ModelEncodings], seq_len: int | None) -> dict[str, list[str]]:
-    """Return the values of all models by name: one per model, «–» if it has no such value."""
-    by_name: dict[str, list[str]] = {}
-    for column, model in enumerate(models):
+    """Return the values of all models by name, such as `base`: one per model, «–» for a missing one."""
+    no_values = ["–"] * len(models)
+    values_by_name: dict[str, list[str]] = {}
+    for index, model in enumerate(models):
         for encoding in model.encodings:
             for row in [Row("scheme", encoding.scheme), *rows_of(encoding, seq_len)]:
-                values = by_name.setdefault(
-                    _of_layers(encoding.layer_type, row.name), ["–"] * len(models)
-                )
-                values[column] = row.value
-    return by_name
+                name = _of_layers(encoding.layer_type, row.name)
+                values = values_by_name.setdefault(name, list(no_values))
+                values[index] = row.value
+    return values_by_name
 
 
 def _rotate_alike(models: Sequence[ModelEncodings], seq_len: int | None) -> bool:

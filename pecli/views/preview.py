@@ -56,15 +56,21 @@ def corner(table: Table, first_row: int = 0) -> Corner:
         if row is None:
             rows.append(CornerRow("", [None] * len(columns)))
             continue
-        label = str(row + first_row)
-        if len(table.shape) > 2:
-            label = ",".join(map(str, np.unravel_index(row, table.shape[:-1])))
-        values = table.read(row, row + 1)[0]
+        (values,) = table.read(row, row + 1)
         shown: list[float | None] = []
         for column in columns:
             shown.append(None if column is None else float(values[column]))
-        rows.append(CornerRow(label, shown))
+        rows.append(CornerRow(_row_label(table, row, first_row), shown))
     return Corner(columns, rows)
+
+
+def _row_label(table: Table, row: int, first_row: int) -> str:
+    """Return the number of a row, or its indices: row 9 of a tensor (2, 8, 64) is `1,1`."""
+    if len(table.shape) <= 2:
+        return str(row + first_row)
+    *outer_axes, _ = table.shape
+    indices = np.unravel_index(row, outer_axes)
+    return ",".join(map(str, indices))
 
 
 def _ends(count: int, first: int, last: int) -> list[int | None]:

@@ -228,17 +228,23 @@ def passed_tensor_lines(result: Verification) -> list[str]:
     tensors_of_layers = grouped(
         passed, lambda tensor: _passed(tensor, result.readings.get(tensor.name, ""))
     )
-    lines: dict[_PassedLine, list[str]] = {}
+    labels_by_line: dict[_PassedLine, list[str]] = {}
     for common, tensors in tensors_of_layers.items():
+        shape = common.shape
+        layers = ""
+        label = tensors[0].name
         if len(tensors) > 1:
-            line = _PassedLine("", common.reading, common.verdict, f"{len(tensors)} layers")
-            # "model.layers.N.rotary_emb.inv_freq" is inv_freq
-            label = common.pattern.removesuffix(".weight").rpartition(".")[2]
-        else:
-            line = _PassedLine(common.shape, common.reading, common.verdict, "")
-            label = tensors[0].name
-        lines.setdefault(line, []).append(label)
-    return [_passed_line(line, labels) for line, labels in lines.items()]
+            shape = ""
+            layers = f"{len(tensors)} layers"
+            label = _name_in_layer(common.pattern)
+        line = _PassedLine(shape, common.reading, common.verdict, layers)
+        labels_by_line.setdefault(line, []).append(label)
+    return [_passed_line(line, labels) for line, labels in labels_by_line.items()]
+
+
+def _name_in_layer(pattern: str) -> str:
+    """Return a tensor's own name: `inv_freq` for `model.layers.N.rotary_emb.inv_freq`."""
+    return pattern.removesuffix(".weight").rpartition(".")[2]
 
 
 def _passed(tensor: Comparison, reading: str) -> _Pass:

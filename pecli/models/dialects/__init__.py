@@ -163,10 +163,10 @@ def _mark_own_names(keys: Keys) -> None:
     """
     for name, origin in keys.origins.items():
         flag = origin.source
-        for source in tuple(keys.account.read):
+        for source in tuple(keys.usage.read):
             is_of_flag = source == flag or source.startswith(f"{flag}.")
             if is_of_flag:
-                keys.account.read.add(name + source.removeprefix(flag))
+                keys.usage.read.add(name + source.removeprefix(flag))
 
 
 def _objects_of(keys: Keys) -> list[Keys]:
@@ -206,20 +206,25 @@ def _is_period(value: object) -> TypeGuard[int]:
 
 
 def _first_positive(objects: Sequence[Keys], names: Sequence[str]) -> int | None:
-    """Return the number that the first of these keys has; None if no key has one above 0.
+    """Return the first number above 0 that some objects have under some names; None if none has.
 
     All keys with the same number are recorded as read: a file may repeat its context length in
     `max_position_embeddings` and `seq_length`.
+
+    Args:
+        objects: Objects of a file; all names are looked up in the first before the second.
+        names: The names of keys with one meaning.
     """
     values: list[object] = []
     for keys in objects:
         values += map(keys.data.get, names)
-    first = next(filter(_is_positive, values), None)
-    if first is None:
+    number = next(filter(_is_positive, values), None)
+    if number is None:
         return None
     for keys in objects:
-        keys.mark_as_read(*(name for name in names if keys.data.get(name) == first))
-    return first
+        same = [name for name in names if keys.data.get(name) == number]
+        keys.mark_as_read(*same)
+    return number
 
 
 def _is_positive(value: object) -> TypeGuard[int]:

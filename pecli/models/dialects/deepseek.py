@@ -8,7 +8,7 @@ from pecli.models.dialects.translation import (
 )
 from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import INTERLEAVED, ModelFamily
-from pecli.models.keys import Keys, Setting, Settings, computed
+from pecli.models.keys import Keys, Setting, Settings
 
 READS = ("qk_rope_head_dim", "qk_nope_head_dim", "rope_theta")
 INDEX_HEAD_DIM = Setting(128, "class default of DeepSeek's ModelArgs.index_head_dim")
@@ -44,19 +44,25 @@ def _indexer_settings(keys: Keys) -> Settings:
 
 
 def _yarn_settings(keys: Keys, length: Setting[int], original: Setting[int]) -> Settings:
-    """Return YaRN as DeepSeek's code has it: on if the length exceeds the original one.
+    """Return YaRN by the names of Hugging Face's `rope_scaling`, as DeepSeek's code computes it.
 
-    The code does not multiply cos and sin; it scales the softmax instead.
+    No key of the file names YaRN: the code uses it because the length exceeds the original one.
+
+    Args:
+        keys: The keys of the file.
+        length: Its `max_seq_len`, such as 16384.
+        original: Its `original_seq_len`, such as 4096.
     """
-    exceeds = f"{length.value} exceeds {original.value} ({original.source})"
-    return {
-        **renamed(
-            keys,
-            factor="rope_factor",
-            original_max_position_embeddings="original_seq_len",
-            beta_fast="beta_fast",
-            beta_slow="beta_slow",
-        ),
-        "rope_type": computed("yarn", f"{{}}: {exceeds}", length),
-        "attention_factor": Setting(1.0, "DeepSeek's code leaves cos and sin as they are"),
-    }
+    parameters = renamed(
+        keys,
+        factor="rope_factor",
+        original_max_position_embeddings="original_seq_len",
+        beta_fast="beta_fast",
+        beta_slow="beta_slow",
+    )
+    reason = f"{length.source}: {length.value} exceeds {original.value} ({original.source})"
+    parameters["rope_type"] = length.implying("yarn", reason)
+    # Without this 1, YaRN would multiply cos and sin. The code scales the softmax instead.
+    unscaled = Setting(1.0, "DeepSeek's code leaves cos and sin as they are")
+    parameters["attention_factor"] = unscaled
+    return parameters

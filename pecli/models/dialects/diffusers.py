@@ -145,7 +145,7 @@ def _channels_of_axes(keys: Keys, style: str, axes_key: str) -> AxisChannels:
         heads = _size(keys, "num_attention_heads")
         head = computed(heads.value * head.value, "{} · {}", heads, head)
     counts = tuple(int(share) for share in ROTARY[style].split(head.value))
-    axes = computed(counts, f"{{}}, shared out by the style {style}", head)
+    axes = head.implying(counts, f"{head.source}, shared out by the style {style}")
     return AxisChannels(head=head, axes=axes)
 
 
@@ -211,7 +211,7 @@ def _pixart(keys: Keys) -> Encoding:
     scale = keys.number("interpolation_scale")
     if scale is None:
         stretch = max(size.value // PIXART_SIZE, 1)
-        scale = computed(float(stretch), f"max({{}} // {PIXART_SIZE}, 1)", size)
+        scale = size.implying(float(stretch), f"max({size.source} // {PIXART_SIZE}, 1)")
     return _cut_table(keys, grid_scale=scale.with_value((scale.value,)))
 
 

@@ -24,8 +24,8 @@ from pecli.models.encoding import Encoding, ModelEncodings, ParsedEncodings
 from pecli.models.families import HALVES, INTERLEAVED, ModelFamily
 from pecli.models.key_names import ORIGINAL
 from pecli.models.keys import (
-    Account,
     Keys,
+    KeyUsage,
     Origin,
     Setting,
     Settings,
@@ -139,8 +139,8 @@ def read(
 def _mark_own_names(keys: Keys) -> None:
     """Record keys that were read from lines of a log as read under their names in a .gguf."""
     for name, origin in keys.origins.items():
-        if origin.source in keys.account.read:
-            keys.account.read.add(keys.prefix + name)
+        if origin.source in keys.usage.read:
+            keys.usage.read.add(keys.prefix + name)
 
 
 def _window(keys: Keys) -> int | None:
@@ -180,7 +180,7 @@ def _encodings_of_model(model: Model) -> ParsedEncodings:
     bias = _alibi_bias(model)
     if bias is not None:
         settings = {"alibi_bias_max": bias, "num_heads": keys.whole_number("attention.head_count")}
-        return ParsedEncodings(AlibiRule().encodings(keys.translated({}, settings)), [])
+        return ParsedEncodings(AlibiRule().encodings(keys.translated(settings)), [])
     if model.follows("position_free"):
         none = "no positional encoding was found: no key that is read here names one"
         return ParsedEncodings([], [none])
@@ -208,8 +208,10 @@ def _alibi_bias(model: Model) -> Setting[float] | None:
 
 
 def factor_frequencies(path: str) -> dict[str, Table]:
-    """Return the frequencies that a file's tensors of factors make of base^(−2i/dim), by the name
-    of the tensor.
+    """Return the frequencies that a file's tensors of factors lead to, by the names of the tensors.
+
+    `rope_freqs.weight` of Llama 3.1 has one factor per frequency base^(−2i/dim), by which it is
+    divided. Longrope has two such tensors. Most files have none, and the result is then empty.
     """
     header = header_of(path)
     factors: dict[str, list[float]] = {}
@@ -275,8 +277,8 @@ def _rotary_encodings(model: Model) -> ParsedEncodings:
     family = _family(model, has_sections="mrope_section" in scaling)
     # A separate record of names, so that no hint about an unread key offers a name of Hugging
     # Face's.
-    separate = replace(keys, account=Account(read=keys.account.read))
-    parsed = rope_encodings(separate.translated(scaling, settings), family)
+    separate = replace(keys, usage=KeyUsage(read=keys.usage.read))
+    parsed = rope_encodings(separate.translated(settings, scaling=scaling), family)
     parsed = parsed.after(_warnings_of_file(model, scaling))
     first, *others = parsed.encodings
     if any(encoding.parameters != first.parameters for encoding in others):
@@ -350,7 +352,8 @@ def _mrope_sections(model: Model) -> Settings:
     sections = model.keys.numbers("rope.dimension_sections")
     if sections is None:
         return {}
-    counts = np.trim_zeros(np.array(sections.value, np.int64), "b").tolist()
+    padded_counts = np.array(sections.value, np.int64)
+    counts = np.trim_zeros(padded_counts, trim="b").tolist()  # "b" is the back.
     if not counts:
         return {}
     source = f"ggml's rope type of {model.architecture}"
@@ -405,24 +408,30 @@ def _no_scaling(keys: Keys, kind: Setting[str]) -> Settings:
 def _scaling_by_tensors(
     header: Metadata, kind: Setting[str], original: Setting[int] | None
 ) -> Settings:
-    """Return longrope with the factors that a file's tensors hold; empty if it has none.
+    """Return the scaling that a file's tensors hold, as longrope; empty if it has no such tensors.
 
-    Llama 3.1's tensor has one divisor per frequency at any length: both lists are then the same.
+    Phi-3's files have two tensors of longrope, for short and for long contexts. Llama 3.1's have a
+    single one, which counts at any length. It becomes a longrope whose two lists are the same.
+
+    Args:
+        header: The metadata of the file.
+        kind: The word of `rope.scaling.type`.
+        original: The context up to which the short factors count.
     """
-    divisors = header.numbers(FREQS)
-    if divisors:
-        both = stated(divisors, FREQS)
+    divisors_at_any_length = header.numbers(FREQS)
+    if divisors_at_any_length:
+        divisors = stated(divisors_at_any_length, FREQS)
         rope_type = stated("longrope", FREQS)
-        return _longrope(rope_type, original=original, short=both, long=both)
-    short = header.numbers(SHORT)
-    long = header.numbers(LONG)
-    if not short or not long:
+        return _longrope(rope_type, original=original, short=divisors, long=divisors)
+    short_divisors = header.numbers(SHORT)
+    long_divisors = header.numbers(LONG)
+    if not short_divisors or not long_divisors:
         return {}
     return _longrope(
         kind.with_value("longrope"),
         original=original,
-        short=stated(short, SHORT),
-        long=stated(long, LONG),
+        short=stated(short_divisors, SHORT),
+        long=stated(long_divisors, LONG),
     )
 
 

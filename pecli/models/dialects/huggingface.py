@@ -143,25 +143,26 @@ def _read_part(part: ModelPart, depth: int) -> ParsedEncodings:
         depth: How many levels of parts within it are read.
     """
     inner_parts = parts_of(part) if depth else []
-    has_text = any(inner.is_text for inner in inner_parts)
-    family = family_of(part.model_type)
-    if has_text and family.beside_text:
-        results = [_beside_text(part, family.beside_text)]
+    has_text_config = any(inner.is_text for inner in inner_parts)
+    part_at_top = family_of(part.model_type).beside_text
+    if has_text_config and part_at_top:
+        results = [_keys_at_top(part, part_at_top)]
         results += [_read_inner(inner, inner.label, depth - 1) for inner in inner_parts]
         return joined(results)
     results = []
     describes_layers = not inner_parts or _has_layers(part)
-    if describes_layers and not has_text:
+    if describes_layers and not has_text_config:
         results.append(_encodings_of_part(part))
     results += [_read_inner(inner, inner.layer_label, depth - 1) for inner in inner_parts]
     return joined(results)
 
 
-def _beside_text(part: ModelPart, name: str) -> ParsedEncodings:
-    """Return the encodings of the keys at the top, which are about another part than the language
-    model.
+def _keys_at_top(part: ModelPart, name: str) -> ParsedEncodings:
+    """Return the encodings of the keys at the top, which describe a part beside the language model.
 
-    In MusicFlamingo they are about its audio tower.
+    Args:
+        part: The whole model.
+        name: The part that the keys describe: the audio tower of MusicFlamingo.
     """
     encodings, warnings = _encodings_of_part(part)
     return ParsedEncodings([replace(encoding, part=name) for encoding in encodings], warnings)

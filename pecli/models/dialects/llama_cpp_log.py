@@ -7,7 +7,9 @@ precedence. A log does not show tensors, so that factors in them are not known.
 
 import json
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from pecli.engine.named_values import MutableValues
 from pecli.models.dialects import gguf
@@ -102,13 +104,9 @@ def parse_log(data: bytes) -> LoadLog:
     prefix = f"{architecture}."  # GGUF's keys begin with it: `llama.rope.freq_base`.
     values: MutableValues = {**stored, "general.architecture": architecture}
     origins: dict[str, Origin] = {}
-    for name, shown_text in shown.items():
-        if name in KEYS:
-            key = KEYS[name]
-            value = _value_of_text(key, shown_text)
-            if value is not None:
-                values[prefix + key] = value
-                origins[key] = origin_at(f"print_info: {name}")
+    for setting in _settings_shown(shown):
+        values[prefix + setting.key] = setting.value
+        origins[setting.key] = setting.origin
     warnings = []
     if values.get(prefix + SCALING_TYPE) == "longrope":
         del values[prefix + SCALING_TYPE]  # It is read as no scaling.
@@ -175,6 +173,27 @@ def _shown_values(log: str) -> dict[str, str]:
     return shown
 
 
+class ShownSetting(NamedTuple):
+    """A number or a word of a `print_info` line, by GGUF's key without the architecture."""
+
+    key: str
+    value: object
+    origin: Origin
+
+
+def _settings_shown(shown: Mapping[str, str]) -> Iterator[ShownSetting]:
+    """Yield the settings of `print_info` lines, whose names differ from those of GGUF's keys.
+
+    `n_ctx_train = 4096` is the `context_length`.
+    """
+    for name, text in shown.items():
+        if name in KEYS:
+            key = KEYS[name]
+            value = _value_of_text(key, text)
+            if value is not None:
+                yield ShownSetting(key, value, origin_at(f"print_info: {name}"))
+
+
 def _value_of_text(key: str, text: str) -> object:
     """Return the value that a `print_info` line has for a key; None if it stands for no value.
 
@@ -213,16 +232,25 @@ def _number_or_list(text: str) -> object:
 
 
 def _warnings_about_flags(log: str, values: MutableValues, prefix: str) -> list[str]:
-    """Return warnings about a base or a scale that the server uses instead of the model's."""
+    """Return warnings about a base or a scale that the server uses instead of the model's.
+
+    Lines such as `freq_base = 40000.0` state what the server uses.
+
+    Args:
+        log: The text of the log.
+        values: The model's own numbers, by GGUF's keys.
+        prefix: What these keys begin with: the architecture and a dot.
+    """
     base = _positive(values.get(f"{prefix}rope.freq_base", 1.0))
     factor = _positive(values.get(f"{prefix}rope.scaling.factor", 1.0))
-    trained = {"freq_base": base, "freq_scale": None if factor is None else 1 / factor}
+    scale = None if factor is None else 1 / factor
+    numbers_of_model = {"freq_base": base, "freq_scale": scale}
     warnings = []
     for name, text in CONTEXT.findall(log):
-        own_number = trained.get(name)
-        served = _positive(_number_or_list(text))
-        if own_number is not None and served is not None:
-            warnings += _changed_number(name, served, own_number)
+        of_model = numbers_of_model.get(name)
+        of_server = _positive(_number_or_list(text))
+        if of_model is not None and of_server is not None:
+            warnings += _changed_number(name, served=of_server, trained=of_model)
     return warnings
 
 

@@ -69,7 +69,7 @@ def _rotary_settings(keys: Keys) -> Settings:
     settings["no_rope_layer_interval"] = positive(keys.number("nope_layer_interval"))
     if _is_gemma_4(keys):
         settings["rope_theta"] = positive(keys.number(GLOBAL_BASE)) or settings["rope_theta"]
-        _account_for_local_proportion(keys)
+        _mark_whole_local_proportion_as_read(keys)
     return settings
 
 
@@ -93,8 +93,11 @@ def _keys_with_usual_names(keys: Keys) -> tuple[str, ...]:
     return names
 
 
-def _account_for_local_proportion(keys: Keys) -> None:
-    """Record that all channels of sliding layers rotate; another proportion is reported as unread."""
+def _mark_whole_local_proportion_as_read(keys: Keys) -> None:
+    """Record a proportion of 1 as read: all channels of sliding layers rotate, as without the key.
+
+    Any other proportion is reported as a key that nothing reads.
+    """
     if keys.data.get(LOCAL_PROPORTION) == 1:
         keys.mark_as_read(LOCAL_PROPORTION)
 

@@ -29,7 +29,7 @@ def read(keys: Keys) -> ParsedEncodings:
         base = base or config.number("rope_theta") or Setting(10000.0, "default of nanotron")
     # Families call the base one or the other.
     settings = {"rope_theta": base, "rotary_emb_base": base, "model_type": model_type}
-    return huggingface.read(config.translated({}, settings))
+    return huggingface.read(config.translated(settings))
 
 
 def _mlc_base(keys: Keys) -> Setting[float] | None:

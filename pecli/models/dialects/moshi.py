@@ -5,14 +5,17 @@ audiocraft's, which has the same transformer in `transformer_lm`.
 from dataclasses import replace
 
 from pecli.models.dialects.translation import translated_ropes, with_defaults
-from pecli.models.encoding import ParsedEncodings, joined
+from pecli.models.encoding import Encoding, ParsedEncodings, joined
 from pecli.models.families import ModelFamily
-from pecli.models.keys import Keys, Setting, origin_at
+from pecli.models.keys import Keys, Setting, Settings, origin_at
 from pecli.models.non_rotary import project_rules
 
 #: What the keys of the depth transformer begin with.
 DEPTH = "depformer_"
 KINDS = ("rope", "sin_rope", "rope_concat", "sin", "none")
+ROTARY_KINDS = ("rope", "sin_rope", "rope_concat")
+#: The kinds with a table of sines and cosines, which is added to the input.
+TABLE_KINDS = ("sin", "sin_rope")
 
 
 def read(keys: Keys) -> ParsedEncodings:
@@ -61,15 +64,27 @@ def _encodings_of_transformer(name: str, keys: Keys, kind: Setting[str]) -> Pars
         kind: The word that names the kind.
     """
     word = keys.known_kind(kind, *KINDS)
+    # It is read in any case: beside the kind «none» it is no key that nothing reads.
     base = keys.number("max_period")
-    rope = ParsedEncodings([], [])
-    if word in ("rope", "sin_rope", "rope_concat"):
-        interleave = kind.with_value(word != "rope_concat")
-        settings = {"rope_theta": base, "rope_interleave": interleave}
-        rope = translated_ropes(keys, ModelFamily(), reads=("dim", "num_heads"), settings=settings)
-    encodings = [*rope.encodings]
-    if word in ("sin", "sin_rope"):
+    encodings: list[Encoding] = []
+    warnings: list[str] = []
+    if word in ROTARY_KINDS:
+        rope = _rotary_encodings(keys, kind, base)
+        encodings += rope.encodings
+        warnings += rope.warnings
+    if word in TABLE_KINDS:
         rule = project_rules("moshi")["sin"]
         encodings += rule.encodings(with_defaults(keys, "moshi's transformer"))
     named = [replace(encoding, layer_type=name, part=name) for encoding in encodings]
-    return ParsedEncodings(named, rope.warnings)
+    return ParsedEncodings(named, warnings)
+
+
+def _rotary_encodings(
+    keys: Keys, kind: Setting[str], base: Setting[float] | None
+) -> ParsedEncodings:
+    """Return rope; `rope_concat` pairs the halves of a head, and all others neighbouring channels."""
+    settings: Settings = {
+        "rope_theta": base,
+        "rope_interleave": kind.with_value(kind.value != "rope_concat"),
+    }
+    return translated_ropes(keys, ModelFamily(), reads=("dim", "num_heads"), settings=settings)

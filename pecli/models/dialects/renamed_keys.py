@@ -103,7 +103,7 @@ class Transformer:
             keys: The keys of the whole file.
             project: The name of the project, whose code is the source of what no key states.
         """
-        keys.account.read.update(self.when)
+        keys.usage.read.update(self.when)
         code = f"{project}'s code"
         keys = self._keys_of_transformer(keys, code)
         # The length of the context needs no encoding that reads it: ALiBi has no table.

@@ -6,7 +6,6 @@ rules for Hugging Face's configurations do the rest.
 
 import math
 from dataclasses import replace
-from types import MappingProxyType
 
 from pecli.models.data import stored
 from pecli.models.encoding import ParsedEncodings
@@ -14,16 +13,16 @@ from pecli.models.families import ModelFamily
 from pecli.models.key_names import ORIGINAL
 from pecli.models.keys import (
     NO_CLASS,
-    Account,
+    NO_SETTINGS,
     ClassDefaults,
     Keys,
+    KeyUsage,
     Setting,
     Settings,
     stated,
 )
 from pecli.models.rope import rope_encodings
 
-NO_SETTINGS: Settings = MappingProxyType({})
 #: The scaling that `use_scaled_rope` stands for in Meta's code.
 LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, ORIGINAL: 8192}
 
@@ -43,19 +42,21 @@ def translated_ropes(
 
     Args:
         keys: The keys of the project, with the defaults of its code.
-        family: What the project's code implies.
-        reads: Keys that the code reads with the meaning that Hugging Face gives them.
-        scaling: Settings by the names that they have in `rope_scaling`.
-        settings: Settings by the names that they have beside it.
+        family: What the project's code implies, such as the layout of pairs.
+        reads: Keys that have the same name and meaning in Hugging Face's configurations. All other
+            keys of the file are hidden from the rules.
+        scaling: Settings by the names that they have in `rope_scaling`, such as `factor`.
+        settings: Settings by the names that they have outside of it, such as `rope_theta`.
     """
-    keys.account.looked_for.update(reads)
+    keys.usage.looked_for.update(reads)
     present = {name: keys.data[name] for name in reads if name in keys.data}
-    implied = {name: keys.value(name) for name in reads if name not in keys}
+    # These are defaults of the project's code, which replace those of Hugging Face's classes.
+    by_default = {name: keys.value(name) for name in reads if name not in keys}
     # A separate record of names, so that no hint about an unread key offers a name that only
     # Hugging Face has.
-    account = Account(read=keys.account.read)
-    readable = replace(keys, data=present, account=account, defaults=NO_CLASS)
-    translated = readable.translated(scaling, {**implied, **settings})
+    usage = KeyUsage(read=keys.usage.read)
+    readable = replace(keys, data=present, usage=usage, defaults=NO_CLASS)
+    translated = readable.translated({**by_default, **settings}, scaling=scaling)
     return rope_encodings(translated, family)
 
 

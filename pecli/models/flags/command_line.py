@@ -98,22 +98,23 @@ def parse_command_line(text: str, bare_names: Container[str]) -> CommandLine:
 def _with_quoted_objects(text: str) -> str:
     """Return a command line with quotes around its bare JSON objects.
 
-    In `--flags 'vllm serve --rope-scaling {"factor": 4}'` the quotes that a shell needs are those
-    around the whole; without others, the marks of the object would be taken for quotes.
+    In `--flags 'vllm serve --rope-scaling {"factor": 4}'` the user's shell has removed the outer
+    quotes. Without quotes of its own, the object would fall apart at its space, and lose the marks
+    around `factor`. Parts that are quoted already stay as they are.
     """
     parts = []
-    end = 0
-    while match := QUOTED_OR_BRACE.search(text, end):
+    end_of_last = 0
+    while match := QUOTED_OR_BRACE.search(text, end_of_last):
         start = match.start()
-        stop = match.end()
-        quoted_part = match[0]
-        if quoted_part == "{":
+        end = match.end()
+        found = match[0]
+        if found == "{":
             with suppress(ValueError):  # It is no JSON: the brace stays as it is.
-                _, stop = json.JSONDecoder().raw_decode(text, start)
-                quoted_part = shlex.quote(text[start:stop])
-        parts += [text[end:start], quoted_part]
-        end = stop
-    return "".join([*parts, text[end:]])
+                _, end = json.JSONDecoder().raw_decode(text, start)
+                found = shlex.quote(text[start:end])
+        parts += [text[end_of_last:start], found]
+        end_of_last = end
+    return "".join([*parts, text[end_of_last:]])
 
 
 def _python_arguments(text: str) -> CommandLine:
@@ -182,7 +183,11 @@ def _as_text(value: object) -> str:
 
 
 def _shell_flags(words: Sequence[str], bare_names: Container[str]) -> CommandLine:
-    """Return the flags among the words of a shell, each with the words up to the next flag."""
+    """Return the flags among the words of a shell, each with the words up to the next flag.
+
+    «--rope-scale 4 -c 8192» are two flags with a value each. Words that are not flags are also
+    returned as `words`, since one of them may be the program.
+    """
     flags: list[ServerFlag] = []
     others: list[str] = []
     for word in words:
@@ -192,8 +197,8 @@ def _shell_flags(words: Sequence[str], bare_names: Container[str]) -> CommandLin
             continue
         others.append(word)
         if flags:
-            last = flags.pop()
-            flags.append(replace(last, values=(*last.values, word)))
+            last = flags[-1]
+            flags[-1] = replace(last, values=(*last.values, word))
     return CommandLine(flags=tuple(flags), words=tuple(others))
 
 

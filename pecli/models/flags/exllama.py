@@ -134,14 +134,14 @@ def _base_of_alpha_flag(
     findings.note(
         f"alpha {alpha.value:.6g} is theta {base:,.0f} for heads of {dim} with base {model_base:g}"
     )
-    return computed(base, f"{{}} {alpha.value:.6g}", alpha)
+    return alpha.implying(base, f"{alpha.source} {alpha.value:.6g}")
 
 
 def _dynamic_scaling(settings: FlagSettings, trained: int | None) -> Parameters:
     """Return transformers' dynamic scaling, which text-generation-webui makes of alpha."""
     alpha = settings[Meaning.ALPHA]
     return {
-        "scaling": computed("dynamic", f"{{}} with the loader {TRANSFORMERS}", alpha),
+        "scaling": alpha.implying("dynamic", f"{alpha.source} with the loader {TRANSFORMERS}"),
         "factor": alpha,
         LENGTH: stated(trained or DEFAULT_CONTEXT, "max_position_embeddings"),
     }

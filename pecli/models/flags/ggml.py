@@ -93,20 +93,24 @@ def apply_koboldcpp_flags(
 def _automatic_base(model: ModelEncodings, settings: FlagSettings) -> Setting[float] | None:
     """Return the larger base that koboldcpp takes for a longer context; None if it keeps the model's.
 
-    It does so for the bases of Llama 2 and 3, unless a scaling stretches the context already.
+    `--contextsize 8192` makes Llama 2, which has 4096 positions, take a base above its 10000.
+    koboldcpp does so for the bases of Llama 2 and 3, unless a scaling such as YaRN stretches the
+    context already.
     """
     context = settings.get(Meaning.CONTEXT)
     ropes = model.ropes()
     if context is None or model.context is None or not ropes:
         return None
-    parameters = ropes[0].parameters
-    base = float(parameters["base"])
-    is_llama = base in KOBOLDCPP_BASES and parameters["scaling"] in KOBOLDCPP_SCALINGS
+    first_rope, *_ = ropes
+    base = float(first_rope.parameters["base"])
+    scaling = first_rope.parameters["scaling"]
+    is_llama = base in KOBOLDCPP_BASES and scaling in KOBOLDCPP_SCALINGS
     is_longer = context.value > max(model.context, KOBOLDCPP_MIN_CONTEXT)
     if not is_llama or not is_longer:
         return None
-    larger = automatic_base(base, model.context, context.value)
-    return computed(larger, f"koboldcpp's automatic scaling for {{}} {context.value}", context)
+    larger_base = automatic_base(base, model.context, context.value)
+    reason = f"koboldcpp's automatic scaling for {context.source} {context.value}"
+    return context.implying(larger_base, reason)
 
 
 def apply_ggml_flags(model: ModelEncodings, settings: FlagSettings, findings: Findings) -> Applied:
@@ -392,7 +396,9 @@ class _Change:
         self._warn_of_ignored_flags()
         if self._needs_divisors():
             return self._divisor_per_frequency()
-        flag = self.scaling if self.scaling.source else self.factor
+        # `--rope-scale 4` without `--rope-scaling` is what makes the scaling linear.
+        names_scaling = self.scaling.source != ""
+        flag = self.scaling if names_scaling else self.factor
         if self.factor.value == 1:
             return {"scaling": flag.with_value("none")}
         if not self.has_yarn:

@@ -72,19 +72,20 @@ def apply_overrides(
 def _with_flags(config: NamedValues, settings: FlagSettings) -> Override:
     """Return the configuration with the keys that flags replace.
 
-    A flag for one key counts more than `--hf-overrides`, which counts more than a flag for all
-    rotary settings. Therefore they are applied in the opposite order.
+    A flag for one key (`--rope-theta`) counts more than `--hf-overrides`, which counts more than a
+    flag for all rotary settings (`--rope-scaling`). Therefore they are applied in the opposite
+    order, so that the last one wins.
     """
     override = Override(values=dict(config), origins={})
     text_path = _path_of_text_model(override.values)
     for meaning, key in WHOLE.items():
         if meaning in settings:
-            flag = settings[meaning]
-            _replace_key(override, (*text_path, key), flag.value, flag.source)
-    overrides = settings.get(Meaning.CONFIG, Setting({}, ""))
-    for leaf in _leaves(overrides.value, override.values):
-        source = f"{overrides.source}.{'.'.join(leaf.path)}"
-        _replace_key(override, leaf.path, leaf.value, source)
+            whole = settings[meaning]
+            _replace_key(override, (*text_path, key), whole.value, whole.source)
+    hf_overrides = settings.get(Meaning.CONFIG, Setting({}, ""))
+    for leaf in _leaves(hf_overrides.value, override.values):
+        full_name = ".".join(leaf.path)
+        _replace_key(override, leaf.path, leaf.value, f"{hf_overrides.source}.{full_name}")
     if Meaning.BASE in settings:
         _replace_base(override, text_path, settings[Meaning.BASE])
     return override

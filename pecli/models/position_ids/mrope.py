@@ -68,20 +68,21 @@ class MropeRules:
     def ids(self, segments: Prompt) -> Indices:
         """Return the ids of a prompt (3, L): time, row and column of every token.
 
-        A text of 4 tokens has 0 1 2 3 on all three axes. An image after it starts at 4, and the
-        text behind the image goes on where the model's rule says: for a grid of 2 × 3 tokens at 7.
+        A text of 4 tokens has the ids 0, 1, 2, 3 on all three axes. An image of 2 × 3 tokens after
+        it has the rows 4 and 5 and the columns 4, 5 and 6. In Qwen2-VL, the next text begins at 7,
+        after the largest of these ids; other models have other rules.
         """
         parts = []
-        start = self.first
+        next_id = self.first
         for segment in segments:
             if segment.is_vision:
-                ids = self._vision_ids(segment)
-                begin = 0 if self.begins_at_zero else start
-                parts.append(ids + begin)
-                start += self._step_after_image(ids)
+                ids_from_zero = self._vision_ids(segment)
+                first_id = 0 if self.begins_at_zero else next_id
+                parts.append(ids_from_zero + first_id)
+                next_id += self._step_after_image(ids_from_zero)
             else:
-                parts.append(_text_ids(start, segment.count))
-                start += segment.count
+                parts.append(_text_ids(next_id, segment.count))
+                next_id += segment.count
         ids_of_all: Indices = np.concatenate(parts, axis=1)
         if self.is_flat:
             return _text_ids(0, ids_of_all.shape[1])

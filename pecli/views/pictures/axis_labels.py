@@ -133,12 +133,14 @@ def fit_text(text: str, width: float, lines: int, mark: str = "…") -> list[str
     >>> fit_text("vision_model.position_embedding.weight", 16, 1)
     ['vision_m….weight']
     """
-    letters = max(3 + len(mark), int(width))
-    wrapped = textwrap.wrap(text, letters)
-    kept = min(len(text), letters * lines)
+    narrowest = 3 + len(mark)  # The mark with a few letters around it.
+    letters_per_line = max(narrowest, int(width))
+    wrapped = textwrap.wrap(text, letters_per_line)
+    kept_letters = min(len(text), letters_per_line * lines)
     while len(wrapped) > lines:
-        kept -= 1
-        end = kept // 2
-        shortened = text[: kept - end] + mark + text[len(text) - end :]
-        wrapped = textwrap.wrap(shortened, letters)
+        kept_letters -= 1
+        at_end = kept_letters // 2
+        at_start = kept_letters - at_end
+        shortened = text[:at_start] + mark + text[len(text) - at_end :]
+        wrapped = textwrap.wrap(shortened, letters_per_line)
     return wrapped

@@ -155,8 +155,9 @@ def _height_and_width(shape: tuple[int, ...]) -> tuple[int, int]:
 def _worst_elements(parts: Sequence[Part], most: _Cells, is_relative: bool) -> "_WorstElements":
     """Return the worst element of each cell of a map; a vector is read as a column.
 
-    Arrays may be larger than memory: they are read in slabs, which are some consecutive rows. Of
-    8,192 rows in 192 cells, row 4,000 belongs to cell 4,000 · 192 // 8,192 = 93.
+    A map has fewer cells than its table has elements: of 8,192 rows in 192 rows of cells, row 4,000
+    belongs to row 4,000 · 192 // 8,192 = 93. Arrays may be larger than memory, so they are read in
+    slabs, which are some consecutive rows.
 
     Args:
         parts: The arrays that were compared as one table; each may have copies, such as heads that
@@ -166,7 +167,8 @@ def _worst_elements(parts: Sequence[Part], most: _Cells, is_relative: bool) -> "
     """
     shape = parts[0].expected.shape
     height, width = _height_and_width(shape)
-    if len(shape) < 2:
+    is_vector = len(shape) < 2
+    if is_vector:
         height, width = width, height
     cell_rows = min(height, most.rows)
     worst = _WorstElements(cell_rows, min(width, most.columns))
@@ -174,8 +176,9 @@ def _worst_elements(parts: Sequence[Part], most: _Cells, is_relative: bool) -> "
     for part in parts:
         for slab in split_into_slabs(shape[:-1] or shape, rows_at_once):
             expected = widest(part.rows(slab)).reshape(slab.length, width)
-            # A slab counts the rows of all matrices, so that row 0 of the second one is `height`.
-            rows = np.arange(slab.start, slab.start + slab.length) % height
+            # A slab counts the rows of all matrices: row 0 of the second matrix is `height`.
+            rows_of_all = np.arange(slab.start, slab.start + slab.length)
+            rows = rows_of_all % height
             cell_of_row = rows * cell_rows // height
             for copy in np.ndindex(part.copies):
                 found = widest(part.decoded(part.found[(*copy, *slab.at)]))
@@ -223,10 +226,11 @@ class _WorstElements:
     def add(
         self, cell_of_row: Indices, expected: AnyArray, found: AnyArray, is_relative: bool
     ) -> None:
-        """Keep the elements of some rows that are farther off than those in their cells.
+        """Update the cells with elements of some rows that are farther off than what they hold.
 
         Each cell of the map covers many elements, and keeps the worst. First the largest error of each
         cell is computed, then the elements are located whose error equals it; of several, any is kept.
+        4 columns in 2 cells belong to the cells 0, 0, 1, 1, whose first columns are 0 and 2.
 
         Args:
             cell_of_row: The row of cells that each row belongs to.
@@ -235,14 +239,16 @@ class _WorstElements:
             is_relative: True if errors are divided by the expected magnitude.
         """
         errors = _errors(expected, found, is_relative)
-        width = expected.shape[1]
-        cell_of_column = np.arange(width) * self.errors.shape[1] // width
+        _, width = expected.shape
+        _, cells_across = self.errors.shape
+        cell_of_column = np.arange(width) * cells_across // width
         first_columns = np.flatnonzero(np.diff(cell_of_column, prepend=-1))
         largest_in_rows = np.maximum.reduceat(errors, first_columns, axis=1)  # (rows, cells across)
         largest = np.full(self.errors.shape, -1.0)  # (cells down, cells across)
         np.maximum.at(largest, cell_of_row, largest_in_rows)
         largest[largest <= self.errors] = np.nan  # Nothing equals NaN, so these cells stay.
-        rows, columns = np.nonzero(errors == largest[cell_of_row][:, cell_of_column])
+        largest_of_element = largest[cell_of_row][:, cell_of_column]  # (rows, columns)
+        rows, columns = np.nonzero(errors == largest_of_element)
         cells = cell_of_row[rows], cell_of_column[columns]
         self.expected[cells] = expected.real[rows, columns]
         self.found[cells] = found.real[rows, columns]

@@ -60,8 +60,8 @@ def render(
         return figure
     artist = _PanelArtist(figure, layout, colours, dpi, cmap)
     heatmaps: list[DrawnHeatmap] = []
-    for down, row in enumerate(layout.rows):
-        heatmaps += artist.draw_row(down, row)
+    for row_number, row in enumerate(layout.rows):
+        heatmaps += artist.draw_row(row_number, row)
     share_axis_labels(heatmaps, len(layout.rows) * layout.across)
     bar_height = BAR_SHARE * layout.height / len(layout.rows)
     add_colour_bars(figure, heatmaps, bar_height / layout.scale * LETTERS_PER_INCH)
@@ -81,19 +81,27 @@ class _PanelArtist:
         self.cmap = cmap
         self.subplots = _subplots_by_row_and_column(figure, layout)
 
-    def draw_row(self, down: int, row: Sequence[Panel]) -> list[DrawnHeatmap]:
-        """Draw the panels of a row, and return those that are heatmaps."""
-        inches = self.layout.panel_inches(down)
+    def draw_row(self, row_number: int, row: Sequence[Panel]) -> list[DrawnHeatmap]:
+        """Draw the panels of a row, and return those that are heatmaps.
+
+        A heatmap does not repeat the names and numbers of rows that the panel on its left has.
+
+        Args:
+            row_number: The number of the row, from the top.
+            row: Its panels.
+        """
+        inches = self.layout.panel_inches(row_number)
         heatmaps = []
-        for right, panel in enumerate(row):
+        for column, panel in enumerate(row):
             projection = "polar" if panel.polar else None
-            axes = self.figure.add_subplot(self.subplots[down, right], projection=projection)
+            subplot = self.subplots[row_number, column]
+            axes = self.figure.add_subplot(subplot, projection=projection)
             if isinstance(panel, Chart):
                 self._draw_chart(axes, panel, inches)
                 continue
             self._draw_heatmap(axes, panel, inches)
-            if right and panel.row_axis == row[right - 1].row_axis:
-                axes.set_ylabel("")  # The panel on the left has the same.
+            if column > 0 and panel.row_axis == row[column - 1].row_axis:
+                axes.set_ylabel("")
                 axes.tick_params(labelleft=False)
             heatmaps.append(DrawnHeatmap(panel, axes))
         return heatmaps

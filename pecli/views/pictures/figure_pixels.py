@@ -79,16 +79,17 @@ def _in_whole_pixels(axes: Axes) -> _Box:
     """
     box = _box(axes)
     rows, columns = axes.images[0].get_size()
-    across = _pixels_per_cell(box.right - box.left, columns)
-    down = _pixels_per_cell(box.top - box.bottom, rows)
+    cell_width = _pixels_per_cell(box.right - box.left, columns)  # 0 if there are too many cells.
+    cell_height = _pixels_per_cell(box.top - box.bottom, rows)
     has_square_cells = axes.get_box_aspect() is not None
-    if has_square_cells and across and down:
-        across = min(across, down)
-        down = across
+    if has_square_cells and cell_width and cell_height:
+        side = min(cell_width, cell_height)
+        cell_width = side
+        cell_height = side
     left = round(box.left)
     top = round(box.top)
-    right = left + across * columns if across else box.right
-    bottom = top - down * rows if down else box.bottom
+    right = left + cell_width * columns if cell_width else box.right
+    bottom = top - cell_height * rows if cell_height else box.bottom
     return _Box(left, bottom, right, top)
 
 

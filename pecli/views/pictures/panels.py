@@ -346,16 +346,21 @@ class Picture:
 
         A chart has a row of its own below several heatmaps, and if panels are narrow: its axes need
         more room than the colours of a heatmap.
+
+        Args:
+            across: The most panels of a row.
+            narrow: True if a panel would be too narrow for a chart.
         """
-        charts_apart = narrow or len(self.heatmaps) > 1
+        charts_stand_alone = narrow or len(self.heatmaps) > 1
         rows: list[list[Panel]] = []
         for panel in self.panels:
             if not rows or len(rows[-1]) >= across:
                 rows.append([panel])
                 continue
-            beside_chart = isinstance(panel, Chart) or isinstance(rows[-1][-1], Chart)
-            if charts_apart and beside_chart:
+            last_row = rows[-1]
+            would_join_chart = isinstance(panel, Chart) or isinstance(last_row[-1], Chart)
+            if charts_stand_alone and would_join_chart:
                 rows.append([panel])
             else:
-                rows[-1].append(panel)
+                last_row.append(panel)
         return rows

@@ -122,9 +122,10 @@ class PlotRequest(NamedTuple):
         [1]
         """
         if self.channels is None:
-            chosen = min(count, most)
-            spaces = max(1, chosen - 1)
-            return [round(k * (count - 1) / spaces) for k in range(chosen)]
+            chosen_count = min(count, most)
+            last = count - 1
+            spaces = max(1, chosen_count - 1)  # 4 channels have 3 spaces between them.
+            return [round(number * last / spaces) for number in range(chosen_count)]
         for channel in self.channels:
             if channel >= count:
                 rule = f"there are {count} {name}, numbered from 0"

@@ -249,24 +249,28 @@ def _repeated(alphabet: str, count: int) -> list[str]:
 
 
 def _legend_lines(chart: Chart, terminal: Terminal, pens: Sequence[_Pen]) -> list[str]:
-    """Return the names of curves and levels, as many to a line as there is room for."""
+    """Return the names of curves and levels, as many to a line as there is room for.
+
+    Before a name stands a sample of its line, in its colour.
+    """
     names = [curve.label for curve in chart.curves]
     names += [level.label for level in chart.levels]
     room_for_name = terminal._replace(columns=terminal.columns - SAMPLE_COLUMNS)
     lines: list[str] = []
-    free = 0  # Columns that are left in the last line.
+    free_columns = 0  # Columns that are left in the last line.
     for name, pen in zip(names, pens, strict=True):
         if not name:
             continue
         text = "".join(fitted_text(name, room_for_name))
         entry = f"{coloured([(pen.ink, pen.sample)])} {text}"
         width = len(pen.sample) + 1 + len(text)  # Without the escape sequences of the colour.
-        if len(LEGEND_GAP) + width <= free:
+        width_in_line = len(LEGEND_GAP) + width
+        if width_in_line <= free_columns:
             lines[-1] += LEGEND_GAP + entry
-            free -= len(LEGEND_GAP) + width
+            free_columns -= width_in_line
         else:
             lines.append(entry)
-            free = terminal.columns - width
+            free_columns = terminal.columns - width
     return lines
 
 
@@ -410,9 +414,11 @@ def _owners_of_characters(layers: Sequence[Indices], curve_count: int) -> Indice
     level_numbers = range(curve_count, len(layers))
     for number in (*level_numbers, *range(curve_count)):  # from the lowest to the topmost
         dots = layers[number]
-        covers_other_dots = (dots != shown) | (owners >= curve_count)
+        is_over_level = owners >= curve_count
+        differs_from_below = (dots != shown) | is_over_level
+        # Curve 1 takes every second pair of characters from curve 0, curve 2 every third of both.
         is_next_in_turn = pair_of_characters % (number + 1) == number
-        is_owned = (dots > 0) & (covers_other_dots | is_next_in_turn)
+        is_owned = (dots > 0) & (differs_from_below | is_next_in_turn)
         owners[is_owned] = number
         shown[is_owned] = dots[is_owned]
     return owners

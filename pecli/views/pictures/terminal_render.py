@@ -51,18 +51,24 @@ def lines(picture: Picture, terminal: Terminal) -> list[str]:
 
 
 def _rows_of_panels(picture: Picture, terminal: Terminal, room: int) -> list["_Row"]:
-    """Return the panels in rows, each with its share of `room` lines.
+    """Arrange the panels of a picture in rows, and give each row an equal part of the lines.
 
-    Of five heatmaps in rows of three, the last two are as wide as those above them.
+    Rows of heatmaps have the same columns: of five heatmaps in rows of three, the last two are as
+    wide as those above them. A row with a chart fills the width of the terminal.
+
+    Args:
+        picture: The picture.
+        terminal: The terminal, whose width is divided.
+        room: The lines for all rows together.
     """
-    arranged = _arranged_in_rows(picture, terminal, room)
-    height = _row_height(picture, arranged, room)
-    across = max(map(len, arranged), default=1)
+    panels_by_row = _arranged_in_rows(picture, terminal, room)
+    height = _row_height(picture, panels_by_row, room)
+    longest_row = max(map(len, panels_by_row), default=1)
     rows = []
-    for panels in arranged:
+    for panels in panels_by_row:
         has_only_heatmaps = all(isinstance(panel, HeatmapPanel) for panel in panels)
-        beside = across if has_only_heatmaps else len(panels)
-        rows.append(_Row(panels, terminal, beside, height))
+        columns = longest_row if has_only_heatmaps else len(panels)
+        rows.append(_Row(panels, terminal, columns=columns, height=height))
     return rows
 
 
@@ -89,11 +95,12 @@ def _arranged_in_rows(picture: Picture, terminal: Terminal, room: int) -> list[l
     then more. If nothing fits, the arrangement with the fewest rows is the best. Six heatmaps that
     a figure has in rows of two need 21 lines; with fewer lines, they are in two rows of three.
     """
-    most_across = max(1, terminal.columns // MIN_HEATMAP_COLUMNS)
+    most_per_row = max(1, terminal.columns // MIN_HEATMAP_COLUMNS)
+    fewest_per_row = min(picture.across, most_per_row)
     arrangements = []
-    for across in range(min(picture.across, most_across), most_across + 1):
-        narrow = terminal.columns // across < MIN_CHART_COLUMNS
-        rows = picture.rows(across, narrow=narrow)
+    for per_row in range(fewest_per_row, most_per_row + 1):
+        is_narrow = terminal.columns // per_row < MIN_CHART_COLUMNS
+        rows = picture.rows(per_row, narrow=is_narrow)
         if len(rows) * _least_lines(picture) <= room:
             return rows
         arrangements.append(rows)
@@ -110,20 +117,19 @@ class _Row:
     """Panels beside each other."""
 
     def __init__(
-        self, panels: Sequence[Panel], terminal: Terminal, beside: int, height: int
+        self, panels: Sequence[Panel], terminal: Terminal, *, columns: int, height: int
     ) -> None:
         """Give each panel its room.
 
         Args:
             panels: The panels.
             terminal: The room of the whole picture.
-            beside: Panels that the width is divided by; more than there are in a last row that is
-                not full, so that its panels have the width of those above.
+            columns: Panels that a full row would have, by which the width is divided.
             height: Lines of the row, the titles of the panels included.
         """
         self.panels = panels
-        self.width = terminal.columns // beside
-        gap = 1 if beside > 1 else 0
+        self.width = terminal.columns // columns
+        gap = 1 if columns > 1 else 0
         self.cell = terminal._replace(columns=self.width - gap)  #: The room of one panel.
         self.titles = [fitted_text(panel.title, self.cell, PANEL_TITLE_LINES) for panel in panels]
         self.title_height = max(map(len, self.titles))
@@ -135,14 +141,14 @@ class _Row:
         for panel, title in zip(self.panels, self.titles, strict=True):
             padding = [""] * (self.title_height - len(title))
             parts.append([*padding, *title, *self._panel_lines(panel)])
-        return [self._beside(line) for line in zip_longest(*parts, fillvalue="")]
+        return [self._joined(line) for line in zip_longest(*parts, fillvalue="")]
 
     def _panel_lines(self, panel: Panel) -> list[str]:
         if isinstance(panel, Chart):
             return chart_lines(panel, self.cell, self.panel_height)
         return heatmap_lines(panel, self.cell, self.panel_height)
 
-    def _beside(self, parts: Sequence[str]) -> str:
+    def _joined(self, parts: Sequence[str]) -> str:
         """Join one line of each panel, padded to its width; escape sequences take no room."""
         padded = [part + " " * (self.width - visible_length(part)) for part in parts]
         return "".join(padded).rstrip()

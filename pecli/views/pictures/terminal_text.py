@@ -130,13 +130,23 @@ def framed(
 
 
 def _labels_below(labels: Mapping[int, str], room: int) -> str:
-    """Return a line of labels, each centred at its place if it neither leaves the line nor touches another."""
+    """Return a line with labels, each centred below its column.
+
+    At the ends of the line, labels are moved inside. One that would touch the label before it is
+    left out.
+
+    Args:
+        labels: The texts by column.
+        room: The columns of the line.
+    """
     line = [" "] * room
-    free = 0
-    for place, text in sorted(labels.items()):
-        centred = place - (len(text) - 1) // 2
-        start = max(0, min(centred, room - len(text)))
-        if start >= free:
-            line[start : start + len(text)] = text
-            free = start + len(text) + 1
+    first_free = 0
+    for column, text in sorted(labels.items()):
+        centred = column - (len(text) - 1) // 2
+        last_possible = room - len(text)
+        start = max(0, min(centred, last_possible))
+        if start >= first_free:
+            end = start + len(text)
+            line[start:end] = text
+            first_free = end + 1  # A space keeps labels apart.
     return "".join(line)

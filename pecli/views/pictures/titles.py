@@ -77,14 +77,14 @@ def _differing_parameters(source: PlotSource, alike: Sequence[PlotSource]) -> li
 
 
 def _numbered(sources: Sequence[PlotSource]) -> list[PlotSource]:
-    """Number the sources of one label: «rope (1 of 2)»."""
+    """Return the sources with a number in labels that several have: «rope (1 of 2)»."""
     labels = [source.label for source in sources]
     numbered = []
     for index, source in enumerate(sources):
         count = labels.count(source.label)
-        number_in_label = labels[: index + 1].count(source.label)
         if count > 1:
-            source = source._replace(label=f"{source.label} ({number_in_label} of {count})")
+            sources_before = labels[:index].count(source.label)
+            source = source._replace(label=f"{source.label} ({sources_before + 1} of {count})")
         numbered.append(source)
     return numbered
 

@@ -114,19 +114,20 @@ def _chosen_channels(sources: Sequence[PlotSource], request: PlotRequest) -> Pic
     drawn: list[_DrawnTable] = []
     for source in sources:
         drawn += _drawn_tables(source, has_neighbours=len(sources) > 1)
-    most = max(1, CHOSEN_CURVES // len(sources))
-    lines: list[Curve] = []
+    most_per_table = max(1, CHOSEN_CURVES // len(sources))
+    curves: list[Curve] = []
     lengths = []
     for number, table in enumerate(drawn):
-        columns = _columns_to_draw(table, request, most)
+        columns = _columns_to_draw(table, request, most_per_table)
         values = _first_rows(table.table, columns)
         lengths.append(len(values))
-        lines += _column_curves(table, columns, values, DASHES[number % len(DASHES)])
-    _check_curves(lines, request)
+        dash = DASHES[number % len(DASHES)]
+        curves += _column_curves(table, columns, values, dash)
+    _check_curves(curves, request)
     has_pairs = all(table.has_pairs for table in drawn)
     # A single curve has no legend, so that its name is the title of the chart.
-    chart_title = lines[0].label if len(lines) == 1 else ""
-    chart = Chart(chart_title, lines[:MAX_CURVES], y="cosine" if has_pairs else "value")
+    chart_title = curves[0].label if len(curves) == 1 else ""
+    chart = Chart(chart_title, curves[:MAX_CURVES], y="cosine" if has_pairs else "value")
     return Picture(_title_of_columns(lengths, has_pairs=has_pairs), [chart])
 
 
@@ -167,8 +168,8 @@ def _columns_to_draw(drawn: _DrawnTable, request: PlotRequest, most: int) -> lis
         return request.choose(table.width, most, f"{drawn.noun}s")
     if "wavelengths" in source.picture_kinds:
         pairs = informative_pairs(angular_frequencies(source), table.rows, most, MAX_TURNS)
-        first_columns = source.axes_of(table).step  # 2 if sines and cosines are columns in turn
-        return [first_columns * pair for pair in pairs]
+        columns_per_pair = source.axes_of(table).step  # 2 if sines and cosines are columns in turn
+        return [columns_per_pair * pair for pair in pairs]
     if table.width > most:
         # Evenly spaced, without the first and the last column: 3 of 64 are 16, 32 and 48.
         return [number * table.width // (most + 1) for number in range(1, most + 1)]

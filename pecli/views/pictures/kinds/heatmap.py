@@ -126,7 +126,12 @@ def _as_magnitudes(panel: HeatmapPanel) -> HeatmapPanel:
 
 
 def _picture_title(panels: Sequence[HeatmapPanel], values: Sequence[str]) -> str:
-    """Return the title, such as «cosine and sine over 512 positions, by pair»."""
+    """Return the title, such as «cosine and sine over 512 positions, by pair».
+
+    Args:
+        panels: The heatmaps, whose axes have the names of the first one's.
+        values: What the elements of each are, such as «cosine»; a title names at most two.
+    """
     distinct = list(dict.fromkeys(values))
     value = "value"
     if len(distinct) < 3 and "value" not in distinct:

@@ -29,7 +29,7 @@ def similarity(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
     check_panels(len(sources))
     matrices = []
     curves = []
-    truncated_lengths = [0]  # The lengths of curves that do not average all rows.
+    truncated_lengths = []  # The lengths of curves that do not average all rows.
     for source, name in zip(sources, names_of(sources), strict=True):
         tables = _tables_of_rows(source)
         matrices.append(_similarity_panel(source, name, tables, request))
@@ -38,7 +38,7 @@ def similarity(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
         if len(curve.x) < tables[0].rows:
             truncated_lengths.append(len(curve.x))
     chart_title = "mean by distance"
-    longest_truncated = max(truncated_lengths)
+    longest_truncated = max(truncated_lengths, default=0)
     if longest_truncated:
         chart_title += f", of the first {longest_truncated:,} positions"
     chart = Chart(chart_title, curves, x="distance", y="cosine similarity")
