@@ -1,7 +1,7 @@
 """The tensors of two files that belong together, and how one of them is read as the other."""
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -131,7 +131,8 @@ class ReadMatch(TensorMatch):
         result = self.reading.compare(tolerance, name=self.name, any_dtype=any_dtype)
         are_numbers = kinds.issubset("iufV")
         if any_dtype and are_numbers and isinstance(result.finding, OtherDtype):
-            result.finding = None  # Integers are compared with floats by their values.
+            # Integers are compared with floats by their values.
+            result = replace(result, finding=None)
         return result.swapped() if self.reads_a else result
 
     def pairs(self) -> list[TablePair]:
@@ -165,6 +166,7 @@ def match_tensors(a: LoadedFile, b: LoadedFile, tolerance: Tolerance) -> list[Te
         masks_alike=tolerance != EXACT,
         by_ulps=tolerance.max_ulp > 0,
     )
+    # Either file may have cosines and sines joined in one array.
     for joined, apart in ((in_b, in_a), (in_a, in_b)):
         cos_sin = _match_cos_sin(joined, apart, rules, reads_a=joined is in_a)
         if cos_sin is not None:

@@ -40,9 +40,9 @@ def find_weaknesses(tables: Tables, tolerance: Tolerance) -> list[Doubt]:
     for scheme, found in tables.items():
         doubts += _find_undetected_mistakes(scheme, found, tolerance)
     doubts += _find_unequal_lengths(tables)
-    names = set[str]().union(*tables.values())
+    all_names = set[str]().union(*tables.values())
     for scheme, found in tables.items():
-        doubts += _find_mistakes_without_trace(scheme, found, names)
+        doubts += _find_mistakes_without_trace(scheme, found, all_names)
     return doubts
 
 
@@ -122,14 +122,13 @@ def _find_undetected_mistakes(
     # A scaling that is applied twice is an example of two mistakes of the catalogue.
     doubts: dict[Doubt, None] = {}
     for edits, length in find_undetected_mistakes(scheme, compared, tolerance):
-        doubts[
-            UndetectedMistake(
-                subject=subject,
-                edits=edits,
-                length=length,
-                is_at_given_positions=is_at_given_positions,
-            )
-        ] = None
+        doubt = UndetectedMistake(
+            subject=subject,
+            edits=edits,
+            length=length,
+            is_at_given_positions=is_at_given_positions,
+        )
+        doubts[doubt] = None
     yield from [*doubts][:MAX_DOUBTS]
     if len(doubts) > MAX_DOUBTS:
         yield MoreMistakes(subject, len(doubts) - MAX_DOUBTS)

@@ -60,19 +60,21 @@ class Pair(NamedTuple):
     def compare(self, tolerance: Tolerance) -> Comparison:
         """Compare all elements, a piece of some rows at a time; the weights may exceed memory."""
         shape = self.checked.shape
-        dtypes = (self.reference.dtype, self.checked.dtype)
-        mismatched = 0
-        largest_error = 0.0
         size = math.prod(shape)
         reference_rows = self.reference.rows
         checked_rows = self.checked.rows
-        width = size // len(checked_rows)
+        width = size // len(checked_rows)  # elements of a row, which may be stored as fewer bytes
         rows_at_once = max(1, PIECE_ELEMENTS // width)
+        dtypes = (self.reference.dtype, self.checked.dtype)
         compared_dtype = np.float64 if "float64" in dtypes else np.float32
+        # Memory for the floats of both sides, which all pieces use one after the other.
         buffers = np.empty((2, min(rows_at_once, len(checked_rows)), width), compared_dtype)
+        mismatched = 0
+        largest_error = 0.0
         for start in range(0, len(checked_rows), rows_at_once):
             piece = slice(start, start + rows_at_once)
-            expected = reference_rows[piece if self.order is None else self.order[piece]]
+            expected_rows = piece if self.order is None else self.order[piece]
+            expected = reference_rows[expected_rows]
             errors = self._compare_stored_rows(expected, checked_rows[piece], buffers, tolerance)
             if errors is not None:
                 mismatched += int(errors.is_bad.sum()) * width

@@ -104,8 +104,8 @@ def _with_first_wrong_layer(
         checks: All checks.
         search_reasons: False if only the layer is named.
     """
-    # Of checks without a layer, whose places are equal, it is the first that was recorded.
-    first = min(failed, key=attrgetter("place"))
+    # Checks without a layer have equal keys: of these, it is the first that was recorded.
+    first = min(failed, key=attrgetter("order_key"))
     explained = _find_reasons(first, failed) if search_reasons else Reasons()
     return replace(
         answer,
@@ -161,9 +161,9 @@ def _find_reasons(first: ModuleCheck, failed: Sequence[ModuleCheck]) -> Reasons:
     If a table is wrong that several layers share (`model.rotary_emb`), its reasons come first: the
     rotated queries of the layer only inherit the mistake, and show it less precisely.
     """
-    of_shared_tables = [check for check in failed if _is_shared_by(check, first)]
-    of_layer = [check for check in failed if check.module == first.module]
-    for check in [*of_shared_tables, *of_layer]:
+    checks_of_shared_tables = [check for check in failed if _is_shared_by(check, first)]
+    checks_of_layer = [check for check in failed if check.module == first.module]
+    for check in [*checks_of_shared_tables, *checks_of_layer]:
         reasons = check.explain()
         if reasons.lines:
             return reasons._replace(lines=[f"{check.label}: {line}" for line in reasons.lines])

@@ -112,7 +112,7 @@ class _Attempt(NamedTuple):
     Attributes:
         answer: The answer.
         tables: The tables, (batch, L, D) each if there is a batch.
-        rows: The positions that rows should have; None if a search for others makes no sense.
+        rows: The positions that rows should have; None if no others are searched for.
     """
 
     answer: Verification
@@ -146,7 +146,7 @@ def _with_solved_positions(attempt: _Attempt, job: _Job, model: Model) -> Verifi
 
 
 def _verify_sequence(job: _Job, options: NamedValues) -> _Attempt:
-    """Compare tables whose rows stand at the same positions for all sequences.
+    """Compare tables whose rows are at the same positions for all sequences.
 
     Cosines (batch, L, D) that fail may be of a batch whose padding the user has not stated.
     """
@@ -155,9 +155,9 @@ def _verify_sequence(job: _Job, options: NamedValues) -> _Attempt:
     others.pop("attention_mask", None)  # It is None: a mask states positions per sequence.
     settings = TableSettings.of(others)
     answer = job.answer(file, settings, notes={})
-    is_placed = bool(settings.offset) or bool(settings.stated_rows)
+    has_stated_positions = bool(settings.offset) or bool(settings.stated_rows)
     rows = None
-    if not answer.passed and not is_placed:
+    if not answer.passed and not has_stated_positions:
         rows = count_rows_per_sequence(file.tensors)
     return _Attempt(answer=answer, tables=file.tensors, rows=rows)
 
@@ -185,7 +185,7 @@ def _verify_batch(job: _Job, options: NamedValues) -> _Attempt:
 
 
 class _Misfit(NamedTuple):
-    """How badly tables fit a layer type: the smaller of two fits better (`min`).
+    """The degree to which tables misfit a layer type: the smaller of two fits better (`min`).
 
     The gravest comes first, and decides if it differs. A wrong table most likely belongs to the
     layer type from which it differs by one mistake, not to that from which it differs by two.

@@ -41,7 +41,7 @@ KEYS = re.compile(r"(?<![a-z])k", re.IGNORECASE)  #: the name of keys: `k_3`, no
 
 
 class _RotationMisfit(NamedTuple):
-    """How badly a rotation fits a wrong tensor: the smaller of two fits better (`min`).
+    """The degree to which a rotation misfits a tensor: the smaller of two fits better (`min`).
 
     Attributes:
         mistakes: The number of mistakes in a reason for the difference, on average over the
