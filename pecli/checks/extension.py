@@ -208,12 +208,12 @@ class Extension(Printed):
         The base of a multimodal model is `text_config.rope_parameters.rope_theta`: then {"rope_theta":
         5e6} becomes {"text_config": {"rope_theta": 5e6}}, as `rope_parameters` is itself a setting.
         """
-        parts = [*takewhile(lambda name: name not in SETTINGS, self.place)]
+        parents = [*takewhile(lambda name: name not in SETTINGS, self.place)]
         if self.is_mlc:
-            # Hugging Face's file, from which MLC's was made, has no such part.
-            parts = parts[1:]
-        for name in reversed(parts):
-            settings = {name: settings}
+            # Hugging Face's file, from which MLC's was made, has no `model_config` around it.
+            parents = parents[1:]
+        for parent in reversed(parents):  # the innermost first
+            settings = {parent: settings}
         return settings
 
     @property

@@ -108,8 +108,8 @@ def _find_first_beyond(first: int, defined: Rope, read: Rope, count: int, tolera
     """
     positions = compared_positions(count)
     index = int(np.searchsorted(positions, first))
-    before = positions[max(index - 1, 0)]
-    between = np.arange(before, first + 1, dtype=np.int64)
+    last_right = positions[max(index - 1, 0)]
+    between = np.arange(last_right, first + 1, dtype=np.int64)
     error = widened(_make_all_rows(read, between)) - widened(_make_all_rows(defined, between))
     is_beyond = np.abs(error).max(axis=1) > tolerance
     return int(between[np.argmax(is_beyond)])
@@ -119,7 +119,11 @@ def _find_first_beyond(first: int, defined: Rope, read: Rope, count: int, tolera
 def _measure(
     defined: Rope, rope: Rope, count: int, tolerance: float, *, reads_differently: bool
 ) -> Drifts:
-    """Measure what is computed, and what is read if that differs. Many runtimes share a result."""
+    """Measure the errors of a runtime's tables at some positions; many runtimes share a result.
+
+    They are those of the tables that it computes (COMPUTED) and, if it reads the parameters
+    differently, of the exact tables of what it reads (READ).
+    """
     exact = _make_exact_rows(defined, count)
     positions = compared_positions(count)
     tables = {COMPUTED: _make_rows(rope, positions)}

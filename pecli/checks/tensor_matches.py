@@ -90,7 +90,12 @@ class TensorMatch:
             reading = read(side)
             if reading is not None:
                 return ReadMatch(
-                    self.name, self.names_in_a, self.names_in_b, self.arrays, reading, side.reads_a
+                    name=self.name,
+                    names_in_a=self.names_in_a,
+                    names_in_b=self.names_in_b,
+                    arrays=self.arrays,
+                    reading=reading,
+                    reads_a=side.reads_a,
                 )
         return self
 
@@ -279,8 +284,11 @@ def _match_two(name: str, name_in_b: str, a: Array, b: Array, rules: ReadingRule
         may_be_transposed=has_frequencies and role_of(name) in MATCHED_ROLES,
         rules=rules,
     )
-    sides = [Side(expected=a, found=b, reads_a=False), Side(expected=b, found=a, reads_a=True)]
-    sides.sort(key=lambda side: side.find_doubts(by_ulps=rules.by_ulps))
+    b_as_a = Side(expected=a, found=b, reads_a=False)
+    a_as_b = Side(expected=b, found=a, reads_a=True)
+    # The side with fewer doubts about its reading is read, whichever file it is in.
+    sides = sorted((b_as_a, a_as_b), key=lambda side: side.find_doubts(by_ulps=rules.by_ulps))
+    # Integers of the same shape still need their scale: 127 stands for 1.0.
     if a.shape == b.shape and not (has_frequencies and is_quantised):
         return match.read_from(sides, reader.read_in_same_shape)
     as_table = match.read_from(sides, reader.read_as_table)

@@ -212,10 +212,11 @@ def _judge_quantised_rows(error: AnyArray, limits: list[AnyArray]) -> RowErrors:
     which is the common case, single elements need not be looked at.
     """
     width = error.shape[1]
-    # A limit has one column per block of elements, so that each of its squares counts several times.
-    allowed_squares = reduce(
-        np.maximum, [sum_of_squares(limit) * np.float32(width / limit.shape[1]) for limit in limits]
-    )
+    # A limit has one column per block of elements: of 32 elements, each of its squares counts 32 times.
+    squares_by_limit = [
+        sum_of_squares(limit) * np.float32(width / limit.shape[1]) for limit in limits
+    ]
+    allowed_squares = reduce(np.maximum, squares_by_limit)
     largest_step = reduce(np.maximum, [limit.max(axis=1) for limit in limits])
     squares = sum_of_squares(error.reshape(-1, BLOCK)).reshape(len(error), -1)  # (rows, blocks)
     is_within = squares.sum(axis=1) <= allowed_squares

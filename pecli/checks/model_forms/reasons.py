@@ -115,8 +115,8 @@ def _find_value_mistakes(pair: Pair, order: Indices) -> Iterator[ValueMistake]:
     They are zeros, norms whose weights are 1 too small or too large, and a constant factor.
 
     Args:
-        pair: The tensor in both formats. `pair.added` is 1 if the checked format stores norms as
-            1 + weight, as GGUF does for Gemma, and 0 for all other tensors.
+        pair: The tensor in both formats. `pair.added` is what the checked format adds to the
+            weights of norms: 1 for Gemma in GGUF, and 0 for all other tensors.
         order: The rows of the reference that the checked tensor should have.
     """
     yield ValueMistake(finding=ConverterMistake.ALL_ZEROS, factor=0.0, offset=0.0)

@@ -201,9 +201,9 @@ class StoredTensor(NamedTuple):
         if self.dtype == Q8_0 and rows is not None:
             scales = q8_0_blocks(rows)["scale"].astype(np.float32)
             steps = np.abs(scales).reshape(len(rows), -1)
-            least_squares = MIN_SCALED_STEPS**2 * sum_of_squares(steps)
-            belong_to_values = (sum_of_squares(values) >= least_squares).all()
-            if belong_to_values:
+            smallest_sum = MIN_SCALED_STEPS**2 * sum_of_squares(steps)
+            scales_belong_to_values = (sum_of_squares(values) >= smallest_sum).all()
+            if scales_belong_to_values:
                 return steps
         return self._find_steps_of_largest(values)
 

@@ -167,7 +167,8 @@ class _SchemeCheck:
         """
         array = self.file.tensors[name]
         candidates = [*self._find_likely(real_dtype(array), tables)]
-        if {"bias", "slopes"}.intersection(self.table_names):
+        is_alibi = bool({"bias", "slopes"}.intersection(self.table_names))
+        if is_alibi:
             candidates += find_alibi_parts(self.scheme, array)
         order = self._find_order_of_functions(name, tables)
         candidates = [candidate for candidate in candidates if has_order(candidate, order)]

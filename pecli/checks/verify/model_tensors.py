@@ -207,11 +207,12 @@ class ModelTensors:
         others = [encoding for encoding in self.encodings if encoding not in rotary]
         modules = group_by_module(self.tensors)
         assignments = []
-        for encodings in permutations(rotary, len(modules)):
+        for encodings in permutations(rotary, len(modules)):  # an encoding for each module
             assigned: dict[str, Encoding] = {}
             for names, encoding in zip(modules, encodings, strict=True):
                 assigned |= dict.fromkeys(names, encoding)
-            assignments.append(replace(self, encodings=(*encodings, *others), assigned=assigned))
+            tried = (*encodings, *others)
+            assignments.append(replace(self, encodings=tried, assigned=assigned))
         return assignments
 
 
