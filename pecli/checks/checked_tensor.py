@@ -1,7 +1,7 @@
 """A tensor of a file, compared with what it should be."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -119,7 +119,7 @@ def compare_reading(
     # Both columns of a frequency are explained together, so that they may differ.
     limit = max(tolerance.atol, MAX_COPY_ERROR)
     if not reading.has_equal_copies(limit, columns_may_differ=True):
-        result.finding = CopiesDiffer()
+        return replace(result, finding=CopiesDiffer())
     return result
 
 

@@ -91,7 +91,7 @@ def diff(
         atol: Instead of `tolerance`, an absolute error.
         rtol: Instead of `tolerance`, a relative error.
         max_ulp: Instead of `tolerance`, an error in ULPs.
-        reasons: Whether transforms and parameters are searched for that explain a difference.
+        reasons: True if transforms and parameters are searched for that explain a difference.
 
     Returns:
         A result that is true if both agree.
@@ -121,32 +121,52 @@ def diff(
     tensors = tuple(match.compare(symmetric, any_dtype=is_loose) for match in matches)
     scheme = _read_carried_scheme(file_a)
     schemes = [scheme, _read_carried_scheme(file_b)]
-    problems = [
-        *map(str, _find_missing_tensors(file_a, file_b, matches, schemes)),
-        *map(str, _find_nothing_in_common(both, matches)),
-        *problems_of(tensors),
-        *find_doubling_problems(_find_doublings(matches)),
-    ]
     answer = Difference(
         a=both.a.label,
         b=both.b.label,
         tensors=tensors,
-        diagnosis=tuple(problems),
+        diagnosis=_describe_problems(both, matches, tensors, schemes),
         readings=_collect_notes(tensors, matches),
     )
     if not all(tensor.passed for tensor in tensors):
         from pecli.checks.diff_reasons import Files, explain_difference
 
         files = Files(a=file_a.tensors, b=file_b.tensors, scheme=scheme)
-        found = explain_difference(files, matches, tensors, allowed, diff if reasons else None)
+        compare = diff if reasons else None
+        explained = explain_difference(files, matches, tensors, allowed, compare)
         return replace(
             answer,
-            diagnosis=(*answer.diagnosis, *found.lines),
-            explanations=tuple(found.explanations),
+            diagnosis=(*answer.diagnosis, *explained.lines),
+            explanations=tuple(explained.explanations),
         )
     if answer.passed and is_loose and scheme is not None:
         return replace(answer, weak=_find_weaknesses_of_pass(matches, scheme, allowed))
     return answer
+
+
+def _describe_problems(
+    both: "_Both",
+    matches: Sequence[TensorMatch],
+    tensors: Sequence[Comparison],
+    schemes: Sequence[Scheme | None],
+) -> tuple[str, ...]:
+    """Return sentences on what differs beside values: missing tensors, shapes, doubled columns.
+
+    Args:
+        both: The files.
+        matches: The tensors that belong together.
+        tensors: Their comparisons.
+        schemes: The schemes that the files carry.
+    """
+    missing = _find_missing_tensors(both.a.file, both.b.file, matches, schemes)
+    nothing_in_common = _find_nothing_in_common(both, matches)
+    other_doublings = find_doubling_problems(_find_doublings(matches))
+    return (
+        *map(str, missing),
+        *map(str, nothing_in_common),
+        *problems_of(tensors),
+        *other_doublings,
+    )
 
 
 def _collect_notes(tensors: Sequence[Comparison], matches: Sequence[TensorMatch]) -> dict[str, str]:

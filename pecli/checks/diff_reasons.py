@@ -139,16 +139,18 @@ def _explain_tables(
     may be YaRN's attention factor, it is returned only if no parameters explain the table.
     """
     by_name = {pair.name: (pair.a, pair.b) for pair in pairs}
-    swapped = array_transforms.explain_swapped(by_name, tolerance.atol)
-    not_swapped = _without_explained(pairs, swapped)
+    by_swapping = array_transforms.explain_swapped(by_name, tolerance.atol)
+    not_swapped = _without_explained(pairs, by_swapping)
     transforms = [*_find_transforms(not_swapped, tolerance.atol)]
     certain = [transform for transform in transforms if not _may_be_parameter(transform)]
     uncertain = [transform for transform in transforms if _may_be_parameter(transform)]
-    left = _without_explained(not_swapped, certain)
-    by_parameters = _explain_by_parameters(left, scheme, tolerance)
-    explained = _collect_explained_names(by_parameters)
-    doubtful = [transform for transform in uncertain if explained.isdisjoint(transform.tensors)]
-    return [*swapped, *certain, *by_parameters, *doubtful]
+    not_transformed = _without_explained(not_swapped, certain)
+    by_parameters = _explain_by_parameters(not_transformed, scheme, tolerance)
+    names_explained = _collect_explained_names(by_parameters)
+    without_parameters = [
+        transform for transform in uncertain if names_explained.isdisjoint(transform.tensors)
+    ]
+    return [*by_swapping, *certain, *by_parameters, *without_parameters]
 
 
 def _find_transforms(pairs: Iterable[TablePair], atol: float) -> Iterator[Explanation]:
@@ -226,21 +228,22 @@ def _find_other_parameters(
     scheme = tables_of_a.scheme
     if holds_several(scheme) or not tables_of_a.tables:
         return  # The search changes the parameters of one scheme, not those of a bundle.
-    # The search has the scheme's names of the tables, `cos`; the file may have `cos_cached`.
-    names = tables_of_a.names()
-    tables = {key: in_b[name] for key, name in names.items()}
-    for explanation in search.explain(scheme, tables, tolerance.atol):
+    # The search has the scheme's names of the tables, `cos`; the files may have `cos_cached`.
+    file_names = tables_of_a.names()
+    tables_of_b = {name: in_b[file_name] for name, file_name in file_names.items()}
+    for explanation in search.explain(scheme, tables_of_b, tolerance.atol):
         if not has_longrope_for_amplitude(scheme):
-            yield explanation.renamed(names[key] for key in explanation.tensors)
+            yield explanation.renamed(file_names[name] for name in explanation.tensors)
         elif not explanation.has_edit(Runtime):  # A has no LongRoPE that a runtime could ignore.
-            found = _with_attention_factor(explanation, scheme)
-            yield found.renamed(names[key] for key in found.tensors)
+            with_factor = _with_attention_factor(explanation, scheme)
+            yield with_factor.renamed(file_names[name] for name in with_factor.tensors)
 
 
 def _with_attention_factor(explanation: Explanation, scheme: Scheme) -> Explanation:
-    """Return an explanation that names the attention factor 1, where it has a scaling that A does not have.
+    """Return an explanation that states an attention factor of 1 instead of «no LongRoPE».
 
-    A table of amplitude 1.1386 is recognised as LongRoPE with divisors of 1 and that attention factor.
+    A table of amplitude 1.1386 is recognised as LongRoPE with divisors of 1 and that attention
+    factor. If B has the amplitude 1, it lacks the factor: A has no LongRoPE that it could lack.
     """
     if NO_LONGROPE not in explanation.edits:
         return explanation

@@ -140,19 +140,27 @@ class Extension(Printed):
     def _make_older_settings(self) -> Settings:
         """Return the settings in the spelling of transformers 4: `rope_scaling`, or a larger base.
 
-        NTK scaling is a larger `rope_theta` only. Some models have another name for it, such as
-        `rotary_emb_base` of GPT-NeoX; it is kept, as the model's own code reads it.
+        NTK scaling needs only the base: {"rope_theta": 4e6}.
         """
         if not self.larger_base:
             return {"rope_scaling": self.rope_scaling}
-        # The base may be stated deep inside, as "rope_scaling.rope_theta".
-        key = self._base_path[-1]
-        if key not in THETAS or not self.is_hugging_face:
-            key = "rope_theta"
-        settings: Settings = {key: self.theta}
-        if self.before.parameters["scaling"] != "none":
+        settings: Settings = {self._base_key: self.theta}
+        had_scaling = self.before.parameters["scaling"] != "none"
+        if had_scaling:
+            # Without this, the config would keep its old scaling beside the larger base.
             settings["rope_scaling"] = {"rope_type": "default"}
         return settings
+
+    @property
+    def _base_key(self) -> str:
+        """The key of the base in a config for transformers 4: `rope_theta`, or the model's own name.
+
+        GPT-NeoX's `rotary_emb_base` is such a name; it is kept, as the model's own code reads it.
+        """
+        key = self._base_path[-1]  # of "rope_scaling.rope_theta", the last
+        if key in THETAS and self.is_hugging_face:
+            return key
+        return "rope_theta"
 
     @property
     def newer_config(self) -> Settings:
@@ -200,12 +208,12 @@ class Extension(Printed):
         The base of a multimodal model is `text_config.rope_parameters.rope_theta`: then {"rope_theta":
         5e6} becomes {"text_config": {"rope_theta": 5e6}}, as `rope_parameters` is itself a setting.
         """
-        parts = [*takewhile(lambda name: name not in SETTINGS, self.place)]
+        parents = [*takewhile(lambda name: name not in SETTINGS, self.place)]
         if self.is_mlc:
-            # Hugging Face's file, from which MLC's was made, has no such part.
-            parts = parts[1:]
-        for name in reversed(parts):
-            settings = {name: settings}
+            # Hugging Face's file, from which MLC's was made, has no `model_config` around it.
+            parents = parents[1:]
+        for parent in reversed(parents):  # the innermost first
+            settings = {parent: settings}
         return settings
 
     @property

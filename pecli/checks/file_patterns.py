@@ -22,8 +22,9 @@ def find_files(folder: str, name: str) -> list[str]:
     is_name = not glob.has_magic(name) or os.path.lexists(os.path.join(folder, name))
     if is_name:
         return [name]
-    drive, rest = os.path.splitdrive(name)  # The colon of C:/ does not name a tensor.
-    path_pattern, colon, tensor = rest.partition(":")
+    # The colon of the drive C: does not name a tensor.
+    drive, name_without_drive = os.path.splitdrive(name)
+    path_pattern, colon, tensor = name_without_drive.partition(":")
     pattern = drive + path_pattern
     if pattern.count("/") > MAX_FOLDERS:
         return [name]

@@ -46,8 +46,8 @@ _POSITIONAL = re.compile(
     re.IGNORECASE,
 )
 
-_PLACES = ("seq_len", "offset", "layout", "form", "slopes", "length", "attention_factor")
-"""Parameters by which tables of one law may differ."""
+_ROW_PARAMETERS = ("seq_len", "offset", "layout", "form", "slopes", "length", "attention_factor")
+"""Parameters that choose the rows of a table and their arrangement, not its frequencies or slopes."""
 
 _STORAGE = ("dtype", "recipe")  #: parameters that state how numbers were rounded
 
@@ -198,7 +198,9 @@ def _identify_groups(groups_of_file: Sequence[Mapping[str, Array]]) -> list[_Ide
     """
     known: list[SchedulePrior] = []
     identified: dict[int, _IdentifiedGroup] = {}
-    for number, group in sorted(enumerate(groups_of_file), key=lambda item: _is_table(item[1])):
+    # False comes before True: groups that are no tables are the vectors.
+    vectors_first = sorted(enumerate(groups_of_file), key=lambda item: _is_table(item[1]))
+    for number, group in vectors_first:
         identified[number] = _identify_group(group, known)
         if not _is_table(group):
             for match in identified[number].matches:
@@ -364,24 +366,24 @@ def _are_parts(first: Match, second: Match) -> bool:
     if first.scheme.name != second.scheme.name or share_tensors:
         return False
     layout = first.scheme.value_of("layout", "")
-    if _are_halves(first, second) and layout != second.scheme.value_of("layout", ""):
+    if _hold_one_function_each(first, second) and layout != second.scheme.value_of("layout", ""):
         return False
     return _have_one_law(first.scheme, second.scheme)
 
 
 def _have_one_law(first: Scheme, second: Scheme) -> bool:
-    """Return True if two schemes of one kind differ only in places, storage, and parameters without an effect.
+    """Return True if two schemes of one kind compute the same function of the position.
 
-    Rope(seq_len=64, dim=32) and Rope(seq_len=128, dim=32, dtype="float16") have one law: rows and
-    rounding differ, and frequencies do not. With the base 500000, one would have another.
+    Rope(seq_len=64, dim=32) and Rope(seq_len=128, dim=32, dtype="float16") do: rows and rounding
+    differ, and frequencies do not. With the base 500000, one would have other frequencies.
     """
-    inert = first.inert_parameters & second.inert_parameters
-    ignored = {*_PLACES, *_STORAGE, *inert}
+    without_effect = first.inert_parameters & second.inert_parameters
+    ignored = {*_ROW_PARAMETERS, *_STORAGE, *without_effect}
     names = first.parameters().keys() - ignored
     return all(getattr(first, name) == getattr(second, name) for name in names)
 
 
-def _are_halves(first: Match, second: Match) -> bool:
+def _hold_one_function_each(first: Match, second: Match) -> bool:
     """Return True if each of two matches is of cosines only, or of sines only."""
     return first.holds_one_function and second.holds_one_function
 
@@ -392,9 +394,10 @@ def _join_matches(first: Match, second: Match) -> Match:
     The scheme is the one that states a length: `inv_freq` alone does not have one, and cosines do. If
     one match has the cosines only and the other the sines, the result has both.
     """
+    # Of two that state a length, or do not, the one with more tensors is preferred.
     main = max(first, second, key=lambda match: (match.has_length, len(match.tensors)))
     edits = main.edits
-    if _are_halves(first, second):
+    if _hold_one_function_each(first, second):
         edits = tuple(edit for edit in edits if edit not in ONE_FUNCTION)
     return replace(
         main,

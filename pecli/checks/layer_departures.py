@@ -142,8 +142,10 @@ def _explain_rotations(a: Dump, b: Dump, layer: _Layer, compare: Compare) -> lis
     for before, after in _find_rotated_pairs(layer.wrong, layer.right):
         difference = _compare_rotations(a, b, before, after, compare)
         if difference is not None:
-            reason = _RotationReason(difference.diagnosis[0], [])
-            reasons.setdefault(_find_cause(difference), reason).rotated.append(after)
+            cause = _find_cause(difference)
+            first_sentence = difference.diagnosis[0]
+            reason = reasons.setdefault(cause, _RotationReason(first_sentence, rotated=[]))
+            reason.rotated.append(after)
     return [reason.about_tensors for reason in reasons.values()]
 
 

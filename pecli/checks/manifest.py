@@ -148,8 +148,9 @@ def _require_file(path: str) -> None:
     Opening a pipe would wait for ever. Of «a:b:c» the paths «a:b:c», «a» and «a:b» are examined.
     """
     # Names of files and tensors can hold colons: "a:b:c" may be the file "a" or "a:b".
-    colons = [place for place, letter in enumerate(path) if letter == ":"]
-    for file in (path, *(path[:colon] for colon in colons)):
+    colons = [index for index, letter in enumerate(path) if letter == ":"]
+    possible_files = [path, *(path[:colon] for colon in colons)]
+    for file in possible_files:
         if os.path.exists(file) and not os.path.isfile(file) and not os.path.isdir(file):
             advice = "a manifest names files and folders"
             raise FileError(path, "is a pipe or a device", advice)

@@ -166,11 +166,11 @@ def _read_added_table(keys: Keys, folder: str) -> Target:
     require_known(keys, (*COMMON, *TARGETS, *TABLE_KEYS))
     before = text_of(keys, "before")
     arrays = _read_arrays(keys, folder, has_before=bool(before))
-    places = _read_places(keys, arrays)
+    row_options = _read_row_options(keys, arrays)
     if not before:
         rule = "it was added to what is given as before"
         raise ParameterError("table", name, rule, "give that, too")
-    return Target({**places, "before": os.path.join(folder, before)}, arrays)
+    return Target({**row_options, "before": os.path.join(folder, before)}, arrays)
 
 
 def _read_model_tables(keys: Keys, kind: str, models: Models) -> Target:
@@ -188,7 +188,7 @@ def _read_model_tables(keys: Keys, kind: str, models: Models) -> Target:
     layer_type = text_of(keys, "layer_type") or None
     before = text_of(keys, "before")
     arrays = _read_arrays(keys, models.folder, has_before=bool(before))
-    options = _read_places(keys, arrays)
+    options = _read_row_options(keys, arrays)
     try:
         path, encodings = models.find(kind, name)
     except PecliError as problem:
@@ -234,10 +234,10 @@ def _read_arrays(keys: Keys, folder: str, *, has_before: bool) -> dict[str, Numb
     return arrays
 
 
-def _read_places(keys: Keys, arrays: Mapping[str, object]) -> dict[str, object]:
+def _read_row_options(keys: Keys, arrays: Mapping[str, object]) -> dict[str, object]:
     """Return the checked values of the keys in RULES, except those that were read as arrays."""
-    places = {}
+    row_options = {}
     for key, rule in RULES.items():
         if key in keys and key not in arrays:
-            places[key] = rule.check(key, keys[key])
-    return places
+            row_options[key] = rule.check(key, keys[key])
+    return row_options

@@ -60,20 +60,25 @@ class Drifts:
     tables: list[Drift] = field(default_factory=list)
 
     def curve(self, drift: Drift) -> ErrorCurve:
-        """Return the largest error of each stretch at its middle, from position 1 on."""
+        """Return the largest error of each stretch at its middle, from position 1 on.
+
+        The curve is drawn on a logarithmic scale. There, the middle of 100 … 109 is √(100 · 109), and
+        position 0 has no place: it counts as 0.5, and is left out.
+        """
         first = np.maximum(self.edges[:-1], 0.5)
         last = np.maximum(self.edges[1:] - 1, 0.5)
         middles = np.sqrt(first * last)
+        is_drawn = middles >= 1
         is_error = (drift.largest > 0) & np.isfinite(drift.largest)
         errors = np.where(is_error, drift.largest, np.nan)
-        return ErrorCurve(middles[middles >= 1], errors[middles >= 1])
+        return ErrorCurve(middles[is_drawn], errors[is_drawn])
 
 
 def measure_drifts(
     exact: ByPosition,
     tables: Mapping[str, ByPosition],
     tolerance: float,
-    places: Positions | None = None,
+    row_positions: Positions | None = None,
     on_block: Callable[[int], None] | None = None,
 ) -> Drifts:
     """Measure how far tables are from the exact one, by position and by frequency.
@@ -85,13 +90,13 @@ def measure_drifts(
         exact: The exact numbers.
         tables: Tables to compare with them, by the name of a recipe or runtime.
         tolerance: The error that `first_beyond` looks for.
-        places: The position of each row; by default consecutive ones.
+        row_positions: The position of each row; by default consecutive ones.
         on_block: Called with the number of positions that were done since its last call.
     """
     positions: Positions | range = range(exact.first, exact.first + exact.count)
-    if places is not None:
-        positions = places
-    edges = _stretches(exact.first, int(positions[-1]) + 1)
+    if row_positions is not None:
+        positions = row_positions
+    edges = _find_edges(exact.first, int(positions[-1]) + 1)
     drifts = Drifts(edges, [_make_no_errors(name, edges, exact) for name in tables])
     step = max(2, DRIFT_BLOCK_ELEMENTS // max(1, len(exact.groups)))
     starts = range(0, exact.count, step)
@@ -120,7 +125,7 @@ def _make_no_errors(name: str, edges: Indices, exact: ByPosition) -> Drift:
     )
 
 
-def _stretches(first: int, stop: int) -> Indices:
+def _find_edges(first: int, stop: int) -> Indices:
     """Return edges of stretches of positions, even on a logarithmic scale, decades among them."""
     count = MAX_DECADES * POINTS_PER_DECADE
     powers = 10.0 ** (np.arange(count + 1) / POINTS_PER_DECADE)

@@ -81,14 +81,15 @@ def _find_element_of_rank(rank: int, parts: Sequence[Bracketed]) -> float | None
     """Return the element with `rank` smaller ones in a table; None if it is outside of the bracket.
 
     If 1000 elements of the table are below the bracket, the element of rank 1003 is the fourth
-    smallest inside: the one at place 3.
+    smallest inside: the one with the index 3 if these were sorted.
     """
-    place = rank - sum(part.below for part in parts)
+    below = sum(part.below for part in parts)
     inside = np.concatenate([part.inside for part in parts])
-    if not 0 <= place < len(inside):
+    index = rank - below
+    if not 0 <= index < len(inside):
         return None
-    inside.partition(place)
-    return float(inside[place])
+    inside.partition(index)
+    return float(inside[index])
 
 
 def _take_finite(values: Array, dtype: str) -> AnyArray:

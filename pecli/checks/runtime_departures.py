@@ -106,10 +106,10 @@ def _find_first_beyond(first: int, defined: Rope, read: Rope, count: int, tolera
         count: The number of positions, on which it depends which were skipped.
         tolerance: The largest absolute error that a position may have.
     """
-    places = compared_positions(count)
-    index = int(np.searchsorted(places, first))
-    before = places[max(index - 1, 0)]
-    between = np.arange(before, first + 1, dtype=np.int64)
+    positions = compared_positions(count)
+    index = int(np.searchsorted(positions, first))
+    last_right = positions[max(index - 1, 0)]
+    between = np.arange(last_right, first + 1, dtype=np.int64)
     error = widened(_make_all_rows(read, between)) - widened(_make_all_rows(defined, between))
     is_beyond = np.abs(error).max(axis=1) > tolerance
     return int(between[np.argmax(is_beyond)])
@@ -119,13 +119,17 @@ def _find_first_beyond(first: int, defined: Rope, read: Rope, count: int, tolera
 def _measure(
     defined: Rope, rope: Rope, count: int, tolerance: float, *, reads_differently: bool
 ) -> Drifts:
-    """Measure what is computed, and what is read if that differs. Many runtimes share a result."""
+    """Measure the errors of a runtime's tables at some positions; many runtimes share a result.
+
+    They are those of the tables that it computes (COMPUTED) and, if it reads the parameters
+    differently, of the exact tables of what it reads (READ).
+    """
     exact = _make_exact_rows(defined, count)
-    places = compared_positions(count)
-    tables = {COMPUTED: _make_rows(rope, places)}
+    positions = compared_positions(count)
+    tables = {COMPUTED: _make_rows(rope, positions)}
     if reads_differently:
-        tables[READ] = _make_rows(as_read(rope), places)
-    return measure_drifts(exact, tables, tolerance, places)
+        tables[READ] = _make_rows(as_read(rope), positions)
+    return measure_drifts(exact, tables, tolerance, positions)
 
 
 def compared_positions(count: int) -> Positions:
@@ -143,17 +147,17 @@ def compared_positions(count: int) -> Positions:
 @lru_cache(maxsize=1)
 def _make_exact_rows(defined: Rope, count: int) -> ByPosition:
     """Return the rows that all runtimes are compared with, computed once."""
-    places = compared_positions(count)
-    exact = _make_all_rows(defined, places)
-    return replace(_make_rows(defined, places), read=lambda start, stop: exact[start:stop])
+    positions = compared_positions(count)
+    exact = _make_all_rows(defined, positions)
+    return replace(_make_rows(defined, positions), read=lambda start, stop: exact[start:stop])
 
 
-def _make_all_rows(rope: Rope, places: Positions) -> Array:
-    return _make_rows(rope, places).read(0, len(places))
+def _make_all_rows(rope: Rope, positions: Positions) -> Array:
+    return _make_rows(rope, positions).read(0, len(positions))
 
 
-def _make_rows(rope: Rope, places: Positions) -> ByPosition:
-    """Return cosines and sines side by side, with a row for each place.
+def _make_rows(rope: Rope, positions: Positions) -> ByPosition:
+    """Return cosines and sines side by side, with a row for each position.
 
     64 frequencies make 128 columns, of which columns 0 and 64 belong to the first frequency.
     """
@@ -161,9 +165,14 @@ def _make_rows(rope: Rope, places: Positions) -> ByPosition:
     groups = np.tile(np.arange(len(frequencies)), 2)
 
     def read(start: int, stop: int) -> Array:
-        tables = rope.at(places[start:stop])
+        tables = rope.at(positions[start:stop])
         return np.concatenate([tables["cos"], tables["sin"]], axis=1)
 
     return ByPosition(
-        first=0, count=len(places), kind="frequencies", values=frequencies, groups=groups, read=read
+        first=0,
+        count=len(positions),
+        kind="frequencies",
+        values=frequencies,
+        groups=groups,
+        read=read,
     )

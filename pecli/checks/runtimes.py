@@ -206,17 +206,16 @@ def _measure_runtime(
     if adaptation.cause:
         causes = (adaptation.cause, *causes)
     rows = _count_rows(runtime, rope, served)
+    defined = encoding.rope(1, length=served.length)
+    computed = rope if causes else _as_emulated(rope, name)
+    position_count = served.length if rows is None else rows
     errors = measure_runtime(
-        encoding.rope(1, length=served.length),
-        rope if causes else _as_emulated(rope, name),
-        served.length if rows is None else rows,
-        tolerance,
-        reads_differently=bool(causes),
+        defined, computed, position_count, tolerance, reads_differently=bool(causes)
     )
     short_prompts = _find_problem_of_short_prompts(encoding, runtime, rope, served.length)
     return RuntimeResult(
-        name,
-        runtime.version,
+        runtime=name,
+        version=runtime.version,
         causes=causes,
         notes=_collect_notes(encoding, runtime, rope, short_prompts),
         short_prompts=short_prompts,

@@ -250,17 +250,20 @@ def _measure_long_row(row: Array) -> Iterator[SliceStatistics]:
     all parts were read; the first part carries them, and the others count as no row.
     """
     parts = []
-    power = 0.0  # the square of the norm
+    squared_norm = 0.0
     is_constant = True
     for start in range(0, row.shape[1], SLICE_ELEMENTS):
         elements = row[:, start : start + SLICE_ELEMENTS]
-        part = _measure_slice(elements)
-        power += part.norms.sum**2 if part.norms.rows else math.inf
-        is_constant = is_constant and part.constant == 1 and bool(elements[0, 0] == row[0, 0])
+        part = _measure_slice(elements)  # Its only row is these elements.
+        has_finite_norm = part.norms.rows == 1
+        squared_norm += part.norms.sum**2 if has_finite_norm else math.inf
+        has_value_of_row = bool(elements[0, 0] == row[0, 0])
+        is_constant = is_constant and part.constant == 1 and has_value_of_row
         parts.append(replace(part, norms=NO_NORMS, constant=0))
-    norms = Norms.of(np.sqrt([power]))
-    yield replace(parts[0], norms=norms, constant=int(is_constant))
-    yield from parts[1:]
+    first, *others = parts
+    norm_of_row = Norms.of(np.sqrt([squared_norm]))
+    yield replace(first, norms=norm_of_row, constant=int(is_constant))
+    yield from others
 
 
 def _measure_slice(rows: Array) -> SliceStatistics:

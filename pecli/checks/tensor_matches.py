@@ -1,7 +1,7 @@
 """The tensors of two files that belong together, and how one of them is read as the other."""
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -90,7 +90,12 @@ class TensorMatch:
             reading = read(side)
             if reading is not None:
                 return ReadMatch(
-                    self.name, self.names_in_a, self.names_in_b, self.arrays, reading, side.reads_a
+                    name=self.name,
+                    names_in_a=self.names_in_a,
+                    names_in_b=self.names_in_b,
+                    arrays=self.arrays,
+                    reading=reading,
+                    reads_a=side.reads_a,
                 )
         return self
 
@@ -131,7 +136,8 @@ class ReadMatch(TensorMatch):
         result = self.reading.compare(tolerance, name=self.name, any_dtype=any_dtype)
         are_numbers = kinds.issubset("iufV")
         if any_dtype and are_numbers and isinstance(result.finding, OtherDtype):
-            result.finding = None  # Integers are compared with floats by their values.
+            # Integers are compared with floats by their values.
+            result = replace(result, finding=None)
         return result.swapped() if self.reads_a else result
 
     def pairs(self) -> list[TablePair]:
@@ -165,6 +171,7 @@ def match_tensors(a: LoadedFile, b: LoadedFile, tolerance: Tolerance) -> list[Te
         masks_alike=tolerance != EXACT,
         by_ulps=tolerance.max_ulp > 0,
     )
+    # Either file may have cosines and sines joined in one array.
     for joined, apart in ((in_b, in_a), (in_a, in_b)):
         cos_sin = _match_cos_sin(joined, apart, rules, reads_a=joined is in_a)
         if cos_sin is not None:
@@ -277,8 +284,11 @@ def _match_two(name: str, name_in_b: str, a: Array, b: Array, rules: ReadingRule
         may_be_transposed=has_frequencies and role_of(name) in MATCHED_ROLES,
         rules=rules,
     )
-    sides = [Side(expected=a, found=b, reads_a=False), Side(expected=b, found=a, reads_a=True)]
-    sides.sort(key=lambda side: side.find_doubts(by_ulps=rules.by_ulps))
+    b_as_a = Side(expected=a, found=b, reads_a=False)
+    a_as_b = Side(expected=b, found=a, reads_a=True)
+    # The side with fewer doubts about its reading is read, whichever file it is in.
+    sides = sorted((b_as_a, a_as_b), key=lambda side: side.find_doubts(by_ulps=rules.by_ulps))
+    # Integers of the same shape still need their scale: 127 stands for 1.0.
     if a.shape == b.shape and not (has_frequencies and is_quantised):
         return match.read_from(sides, reader.read_in_same_shape)
     as_table = match.read_from(sides, reader.read_as_table)

@@ -132,7 +132,10 @@ def _require_whole(ids: npt.ArrayLike) -> Indices:
 
 
 def _read_as(found: Indices, shape: tuple[int, ...]) -> tuple[Indices, tuple[str, ...]]:
-    """Return ids in the model's shape, if they only have more or fewer axes of length 1."""
+    """Return ids in the model's shape if only axes of length 1 differ, and notes on that.
+
+    (1, 3, 40) is read as (3, 40), with a note; any other shape is left as it is, without one.
+    """
     if found.shape == shape:
         return found, ()
     if without_ones(found.shape) == without_ones(shape):
@@ -232,14 +235,15 @@ def _find_known_mistakes(case: _Case, found: Indices, expected: Indices) -> list
     """
     sentence = f"they are transposed: {found.shape} instead of {expected.shape}"
     transposed = [_WrongNumbering(sentence, expected.transpose)]
+    wrong_orders = _list_orders(case.rules, expected)
     # Ids that are equal along two axes fit several orders, of which one is named.
-    exchanged = islice(_select_makers(_list_orders(case.rules, expected), found), 1)
-    others = _select_makers(_list_mistakes(case, expected), found)
-    mistakes = [*_select_makers(transposed, found), *exchanged, *others]
+    fitting_order = islice(_select_fitting(wrong_orders, found), 1)
+    fitting_others = _select_fitting(_list_mistakes(case, expected), found)
+    mistakes = [*_select_fitting(transposed, found), *fitting_order, *fitting_others]
     return [mistake.sentence for mistake in mistakes]
 
 
-def _select_makers(
+def _select_fitting(
     mistakes: Iterable[_WrongNumbering], found: Indices
 ) -> Iterator[_WrongNumbering]:
     """Yield those of some mistakes that lead to exactly these ids."""

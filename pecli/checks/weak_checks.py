@@ -40,9 +40,9 @@ def find_weaknesses(tables: Tables, tolerance: Tolerance) -> list[Doubt]:
     for scheme, found in tables.items():
         doubts += _find_undetected_mistakes(scheme, found, tolerance)
     doubts += _find_unequal_lengths(tables)
-    names = set[str]().union(*tables.values())
+    all_names = set[str]().union(*tables.values())
     for scheme, found in tables.items():
-        doubts += _find_undetectable(scheme, found, names)
+        doubts += _find_mistakes_without_trace(scheme, found, all_names)
     return doubts
 
 
@@ -59,27 +59,27 @@ def _find_unequal_lengths(tables: Tables) -> Iterator[Doubt]:
         yield UnequalLengths(lengths["cos"], lengths["sin"])
 
 
-def _find_undetectable(
-    scheme: Scheme, found: Iterable[str], names: Collection[str]
+def _find_mistakes_without_trace(
+    scheme: Scheme, compared: Iterable[str], all_compared: Collection[str]
 ) -> Iterator[Doubt]:
-    """Yield a doubt for each mistake that no number of such rows shows.
-
-    At position 0 all angles are 0, so that no rotation is seen. Frequencies do not contain YaRN's
-    attention factor, which multiplies cosines. M-RoPE's sections choose among positions in time,
-    rows and columns, which for text are all the same.
+    """Yield a doubt for each mistake that leaves no trace in such tables, however many rows they have.
 
     Args:
         scheme: The expected scheme.
-        found: Its tables that were compared.
-        names: The tables of all schemes that were compared.
+        compared: Its tables that were compared: `inv_freq`, `cos`.
+        all_compared: The tables of all schemes that were compared.
     """
-    has_waves = any(name in WAVES for name in found)
-    if has_waves and scheme.applied_as == "rotation" and _is_only_position_0(scheme):
+    has_cosines = any(name in WAVES for name in compared)
+    # At position 0 all angles are 0, so that any rotation looks like none.
+    if has_cosines and scheme.applied_as == "rotation" and _is_only_position_0(scheme):
         yield OnlyPosition0()
-    if {*names} == {"inv_freq"}:
+    has_only_frequencies = {*all_compared} == {"inv_freq"}
+    if has_only_frequencies:
+        # YaRN's attention factor multiplies cosines and sines, not frequencies.
         if scheme.attention_factor_value() != 1:
             yield AttentionFactorUnseen()
     elif _has_unused_sections(scheme):
+        # M-RoPE's sections choose among time, row and column, which are the same for text.
         yield SectionsUnseen()
 
 
@@ -122,14 +122,13 @@ def _find_undetected_mistakes(
     # A scaling that is applied twice is an example of two mistakes of the catalogue.
     doubts: dict[Doubt, None] = {}
     for edits, length in find_undetected_mistakes(scheme, compared, tolerance):
-        doubts[
-            UndetectedMistake(
-                subject=subject,
-                edits=edits,
-                length=length,
-                is_at_given_positions=is_at_given_positions,
-            )
-        ] = None
+        doubt = UndetectedMistake(
+            subject=subject,
+            edits=edits,
+            length=length,
+            is_at_given_positions=is_at_given_positions,
+        )
+        doubts[doubt] = None
     yield from [*doubts][:MAX_DOUBTS]
     if len(doubts) > MAX_DOUBTS:
         yield MoreMistakes(subject, len(doubts) - MAX_DOUBTS)

@@ -125,13 +125,15 @@ def _summarise(compared: Sequence[ComparedPair], changed: int, models: BothModel
     «291 tensors, Hugging Face and GGUF: 65 equal, 226 within the rounding of Q8_0, bfloat16»
     """
     equal = 0
-    kinds = set()
+    dtypes = set()
     for pair, result in compared:
-        equal += not result.max_abs_error
-        kinds |= {pair.reference.dtype, pair.checked.dtype}
-    names = f"{models.reference.format} and {models.checked.format}"
-    rounded = f"{len(compared) - equal - changed} within the rounding of {', '.join(sorted(kinds))}"
-    return f"{len(compared)} tensors, {names}: {equal} equal, {rounded}"
+        is_equal = not result.max_abs_error
+        equal += is_equal
+        dtypes |= {pair.reference.dtype, pair.checked.dtype}
+    rounded = len(compared) - equal - changed
+    formats = f"{models.reference.format} and {models.checked.format}"
+    counts = f"{equal} equal, {rounded} within the rounding of {', '.join(sorted(dtypes))}"
+    return f"{len(compared)} tensors, {formats}: {counts}"
 
 
 def lost_scaling(encoding: Encoding, model_format: ModelFormat) -> str:

@@ -65,8 +65,8 @@ def _match(name: str, expected: StoredTensor, found: StoredTensor) -> Pair | Ten
 
     GGUF drops axes of length 1, and Meta's tensors are in shards: such shapes are made alike first.
     """
-    found = found.fitted(expected.shape)
-    expected = expected.fitted(found.shape)
+    found = found.with_shape(expected.shape)
+    expected = expected.with_shape(found.shape)
     if expected.shape != found.shape:
         return TensorDifference(name, DifferentShape(found.shape, expected.shape))
     return Pair(name=name, reference=expected, checked=found, order=None, added=0)

@@ -60,19 +60,21 @@ class Pair(NamedTuple):
     def compare(self, tolerance: Tolerance) -> Comparison:
         """Compare all elements, a piece of some rows at a time; the weights may exceed memory."""
         shape = self.checked.shape
-        dtypes = (self.reference.dtype, self.checked.dtype)
-        mismatched = 0
-        largest_error = 0.0
         size = math.prod(shape)
         reference_rows = self.reference.rows
         checked_rows = self.checked.rows
-        width = size // len(checked_rows)
+        width = size // len(checked_rows)  # elements of a row, which may be stored as fewer bytes
         rows_at_once = max(1, PIECE_ELEMENTS // width)
+        dtypes = (self.reference.dtype, self.checked.dtype)
         compared_dtype = np.float64 if "float64" in dtypes else np.float32
+        # Memory for the floats of both sides, which all pieces use one after the other.
         buffers = np.empty((2, min(rows_at_once, len(checked_rows)), width), compared_dtype)
+        mismatched = 0
+        largest_error = 0.0
         for start in range(0, len(checked_rows), rows_at_once):
             piece = slice(start, start + rows_at_once)
-            expected = reference_rows[piece if self.order is None else self.order[piece]]
+            expected_rows = piece if self.order is None else self.order[piece]
+            expected = reference_rows[expected_rows]
             errors = self._compare_stored_rows(expected, checked_rows[piece], buffers, tolerance)
             if errors is not None:
                 mismatched += int(errors.is_bad.sum()) * width
@@ -210,10 +212,11 @@ def _judge_quantised_rows(error: AnyArray, limits: list[AnyArray]) -> RowErrors:
     which is the common case, single elements need not be looked at.
     """
     width = error.shape[1]
-    # A limit has one column per block of elements, so that each of its squares counts several times.
-    allowed_squares = reduce(
-        np.maximum, [sum_of_squares(limit) * np.float32(width / limit.shape[1]) for limit in limits]
-    )
+    # A limit has one column per block of elements: of 32 elements, each of its squares counts 32 times.
+    squares_by_limit = [
+        sum_of_squares(limit) * np.float32(width / limit.shape[1]) for limit in limits
+    ]
+    allowed_squares = reduce(np.maximum, squares_by_limit)
     largest_step = reduce(np.maximum, [limit.max(axis=1) for limit in limits])
     squares = sum_of_squares(error.reshape(-1, BLOCK)).reshape(len(error), -1)  # (rows, blocks)
     is_within = squares.sum(axis=1) <= allowed_squares

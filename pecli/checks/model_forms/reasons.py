@@ -30,7 +30,7 @@ FACTOR_SLACK = 1e-3
 
 
 class ValueMistake(NamedTuple):
-    """A mistake, and the values that a tensor then has: those of the reference · factor + offset."""
+    """A mistake with values, and what it makes of them: reference · factor + offset."""
 
     finding: Finding
     factor: float
@@ -63,10 +63,10 @@ class Trial:
         offset: float,
         tolerance: Tolerance,
     ) -> bool:
-        """Return True if the checked tensor equals the rows of another one · factor + offset.
+        """Return True if the checked tensor equals some rows of another one, times factor, plus offset.
 
-        Only the first columns are compared. A few rows refute most mistakes; only what passes there
-        is compared whole.
+        Only the first columns are compared, first in about 16 rows: they refute most mistakes, and
+        only what passes there is compared in all rows.
 
         Args:
             stored: The other tensor.
@@ -77,7 +77,8 @@ class Trial:
         """
         count = len(self.pair.checked.rows)
         few_rows = np.arange(0, count, 1 + count // FEW_ROWS)
-        for checked_rows in (few_rows, np.arange(count)):
+        all_rows = np.arange(count)
+        for checked_rows in (few_rows, all_rows):
             rows = checked_rows if order is None else order[checked_rows]
             expected = stored.sample(rows) * np.float32(factor) + np.float32(offset)
             values = self.pair.checked.sample(checked_rows)
@@ -109,23 +110,40 @@ def find_reason(
 
 
 def _find_value_mistakes(pair: Pair, order: Indices) -> Iterator[ValueMistake]:
-    """Yield mistakes with the values of a tensor: zeros, norms with a wrong offset of 1, a factor.
+    """Yield mistakes that converters make with the values of a tensor, whether they fit or not.
 
-    The factor is the least-squares one, rounded to 1, 2 and 4 digits: converters multiply by round
-    numbers such as 0.5 or 16.
+    They are zeros, norms whose weights are 1 too small or too large, and a constant factor.
+
+    Args:
+        pair: The tensor in both formats. `pair.added` is what the checked format adds to the
+            weights of norms: 1 for Gemma in GGUF, and 0 for all other tensors.
+        order: The rows of the reference that the checked tensor should have.
     """
     yield ValueMistake(finding=ConverterMistake.ALL_ZEROS, factor=0.0, offset=0.0)
     is_one_added = bool(pair.added)
-    yield ValueMistake(finding=NormOffset(-1, is_one_added), factor=1.0, offset=pair.added - 1.0)
-    yield ValueMistake(finding=NormOffset(1, is_one_added), factor=1.0, offset=pair.added + 1.0)
+    too_small = NormOffset(-1, is_one_added)
+    too_large = NormOffset(1, is_one_added)
+    yield ValueMistake(finding=too_small, factor=1.0, offset=pair.added - 1.0)
+    yield ValueMistake(finding=too_large, factor=1.0, offset=pair.added + 1.0)
+    yield from _find_wrong_factors(pair, order)
+
+
+def _find_wrong_factors(pair: Pair, order: Indices) -> Iterator[ValueMistake]:
+    """Yield the factor by which a tensor differs most likely, rounded to 1, 2 and 4 digits.
+
+    Converters multiply by round numbers such as 0.5 or 16, and the values are rounded: a measured
+    factor of 0.50003 is tried as 0.5 only, and one of 0.70711 as 0.7, 0.71 and 0.7071.
+    """
     expected = pair.reference.sample(order) + np.float32(pair.added)
     values = pair.checked.sample(np.arange(len(order)))
-    ratio = np.vdot(expected, values) / (np.vdot(expected, expected) or 1)
-    for factor in dict.fromkeys(float(f"{ratio:.{digits}g}") for digits in (1, 2, 4)):
+    expected_energy = np.vdot(expected, expected) or 1  # Zeros have no factor: then it is 0.
+    measured_factor = np.vdot(expected, values) / expected_energy  # by least squares
+    rounded_factors = dict.fromkeys(float(f"{measured_factor:.{digits}g}") for digits in (1, 2, 4))
+    for factor in rounded_factors:
         if factor != 1:
-            yield ValueMistake(
-                finding=Multiplied(factor), factor=factor, offset=factor * pair.added
-            )
+            # (reference + added) · factor is reference · factor + added · factor.
+            offset = factor * pair.added
+            yield ValueMistake(finding=Multiplied(factor), factor=factor, offset=offset)
 
 
 def _is_transposed(trial: Trial) -> bool:
@@ -151,7 +169,7 @@ def _find_swap(trial: Trial) -> Finding | None:
         has_same_name = candidate.short == wrong.short
         if is_same_layer == has_same_name:
             continue  # The tensor itself, or one that has nothing in common with it.
-        stored = tensor.fitted(shape)
+        stored = tensor.with_shape(shape)
         if stored.shape != shape:
             continue
         order = find_expected_order(name, stored, trial.reference, trial.checked)

@@ -92,8 +92,10 @@ def _find_needless_permutations(
         is_interleaved: True if the checked model pairs neighbouring rows.
     """
     count = _count_heads(heads, are_keys=are_keys)
-    if is_interleaved and len(rows) % (2 * count) == 0:
-        yield ConverterRowMistake(ConverterMistake.NOT_PERMUTED, np.argsort(_permute(rows, count)))
+    can_be_permuted = len(rows) % (2 * count) == 0  # each head has pairs of channels
+    if is_interleaved and can_be_permuted:
+        order_before = np.argsort(_permute(rows, count))  # the inverse of the permutation
+        yield ConverterRowMistake(ConverterMistake.NOT_PERMUTED, order_before)
     yield from _find_permutations(rows, heads, are_keys=are_keys, is_expected=False)
 
 
@@ -139,14 +141,13 @@ def _find_permutations(
         are_keys: True for keys, False for queries.
         is_expected: True if the rows should be permuted by the right number of heads.
     """
-    expected = _count_heads(heads, are_keys=are_keys)
-    powers = [2**k for k in range(MAX_HEADS.bit_length())]
-    kv_heads = heads.key_heads
-    for count in dict.fromkeys([expected, heads.heads, kv_heads, *powers]):
+    right_count = _count_heads(heads, are_keys=are_keys)
+    powers_of_two = [2**k for k in range(MAX_HEADS.bit_length())]
+    for count in dict.fromkeys([right_count, heads.heads, heads.key_heads, *powers_of_two]):
         if len(rows) % (2 * count):
-            continue
-        if count != expected:
-            finding = PermutedInHeads(count, expected, are_kv_heads=are_keys)
+            continue  # Rows do not divide into so many heads with pairs of channels.
+        if count != right_count:
+            finding = PermutedInHeads(count, right_count, are_kv_heads=are_keys)
             yield ConverterRowMistake(finding, _permute(rows, count))
         elif not is_expected:
             yield ConverterRowMistake(ConverterMistake.PERMUTED, _permute(rows, count))

@@ -59,8 +59,8 @@ def compare_settings(reference: ModelFiles, checked: ModelFiles) -> Iterator[Set
     yield from _find_count_problems(reference, checked)
     length = max(reference.encodings.context or 1, checked.encodings.context or 1)
     for encoding in expected:
-        twin = _find_twin(encoding, found)
-        for change in _find_encoding_changes(encoding, twin, checked.format, length):
+        counterpart = _find_counterpart(encoding, found)
+        for change in _find_encoding_changes(encoding, counterpart, checked.format, length):
             yield replace(change, layer_type=encoding.layer_type)
 
 
@@ -138,7 +138,9 @@ def _are_different_integers(count: object, other: object) -> bool:
     return isinstance(count, int) and isinstance(other, int) and count != other
 
 
-def _find_twin(encoding: Encoding, candidates: tuple[Encoding, ...] | list[Encoding]) -> Encoding:
+def _find_counterpart(
+    encoding: Encoding, candidates: tuple[Encoding, ...] | list[Encoding]
+) -> Encoding:
     """Return the encoding of the same layers, or the first if no name agrees."""
     for candidate in candidates:
         if candidate.layer_type == encoding.layer_type:

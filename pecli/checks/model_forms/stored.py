@@ -121,17 +121,26 @@ class StoredTensor(NamedTuple):
             )
             yield f"{stem}{stacked}{number}.{suffix}", expert
 
-    def fitted(self, shape: tuple[int, ...]) -> "StoredTensor":
-        """Return the tensor with this shape if it only differs by axes of length 1 or by shards.
+    def with_shape(self, shape: tuple[int, ...]) -> "StoredTensor":
+        """Return the tensor in a shape that it has in another file; unchanged if that is impossible.
 
-        GGUF drops axes of length 1. Shards are joined along the axis that gives the shape; those of
-        a norm are copies of each other, so the first is the tensor.
+        The shape may lack axes of length 1, which GGUF drops: (1, 6, 1) becomes (6,). Or the tensor
+        may be one of several shards, which are joined: (4, 8) and (4, 8) become (8, 8).
         """
         if self.shape == shape:
             return self
-        longer_axes = tuple(size for size in self.shape if size > 1)
-        if self.dtype in ROUNDING and longer_axes == shape:
+        shape_without_ones = tuple(size for size in self.shape if size > 1)
+        has_elements = self.dtype in ROUNDING  # A quantised array holds bytes, in another shape.
+        if has_elements and shape_without_ones == shape:
             return StoredTensor.of(self.values.reshape(shape))
+        return self._join_shards(shape)
+
+    def _join_shards(self, shape: tuple[int, ...]) -> "StoredTensor":
+        """Return all shards as one tensor, joined along the axis that gives a shape.
+
+        The tensor is returned unchanged if no axis does, or if there are no shards. Those of a norm
+        are copies of each other, so that any of them is the whole tensor already.
+        """
         if not self.shards:
             return self
         for axis in range(len(self.shape)):
@@ -165,18 +174,18 @@ class StoredTensor(NamedTuple):
             floats[...] = rows
         return floats
 
-    def sample(self, places: Indices) -> AnyArray:
-        """Return the first columns of some rows as floats, (places, columns).
+    def sample(self, row_numbers: Indices) -> AnyArray:
+        """Return the first columns of some rows as floats, (row numbers, columns).
 
         A row of 4096 elements in Q8_0 has 4352 bytes, of which the first 272 are 256 elements.
         """
         rows = self.rows
         width = math.prod(self.shape) // max(1, len(rows))
         columns = min(width, SAMPLED_COLUMNS)
-        stored_columns = rows.shape[1] * columns // width  # bytes, if it is quantised
+        stored_columns = rows.shape[1] * columns // width  # columns are bytes if it is quantised
         dtype = np.float64 if self.dtype == "float64" else np.float32
-        out = np.empty((len(places), columns), dtype)
-        return self.floats(rows[places, :stored_columns], out)
+        out = np.empty((len(row_numbers), columns), dtype)
+        return self.floats(rows[row_numbers, :stored_columns], out)
 
     def rounding_steps(self, values: AnyArray, rows: Array | None = None) -> AnyArray:
         """Return the largest rounding error that values have if they are stored like this tensor.
@@ -192,9 +201,9 @@ class StoredTensor(NamedTuple):
         if self.dtype == Q8_0 and rows is not None:
             scales = q8_0_blocks(rows)["scale"].astype(np.float32)
             steps = np.abs(scales).reshape(len(rows), -1)
-            least_squares = MIN_SCALED_STEPS**2 * sum_of_squares(steps)
-            belong_to_values = (sum_of_squares(values) >= least_squares).all()
-            if belong_to_values:
+            smallest_sum = MIN_SCALED_STEPS**2 * sum_of_squares(steps)
+            scales_belong_to_values = (sum_of_squares(values) >= smallest_sum).all()
+            if scales_belong_to_values:
                 return steps
         return self._find_steps_of_largest(values)
 

@@ -33,13 +33,13 @@ class TensorName(NamedTuple):
         'ffn_up_exps.7 bias'
         """
         layer = ""
-        rest = name
+        name_in_layer = name
         if name.startswith("blk."):
-            layer, rest = name.removeprefix("blk.").split(".", 1)
-        rest = PROJECTION_PREFIX.sub("", rest)
-        expert = EXPERT.search(rest)
-        is_bias = rest.endswith(".bias")
-        part = EXPERT.sub("", rest).removesuffix(".weight").removesuffix(".bias")
+            layer, name_in_layer = name.removeprefix("blk.").split(".", 1)
+        name_in_layer = PROJECTION_PREFIX.sub("", name_in_layer)
+        expert = EXPERT.search(name_in_layer)
+        is_bias = name_in_layer.endswith(".bias")
+        part = EXPERT.sub("", name_in_layer).removesuffix(".weight").removesuffix(".bias")
         return cls(
             layer=layer, part=part, is_bias=is_bias, expert=int(expert[1]) if expert else None
         )

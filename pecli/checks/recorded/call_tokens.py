@@ -31,17 +31,18 @@ class CallTokens:
             axes: The axes of a position in the model's encoding.
         """
         assert call.positions is not None  # Runs without positions are refused before.
-        positions = _arrange_by_axis(call.positions, axes)
-        ids = positions[:1]
+        right_ids = _arrange_by_axis(call.positions, axes)
+        used_ids = right_ids[:1]
         if call.position_ids is not None:
-            ids = _arrange_by_axis(call.position_ids, axes)
+            used_ids = _arrange_by_axis(call.position_ids, axes)
         self.axes = axes
         # Only tokens of images have a row and a column that differ from their time.
-        self.are_as_recorded = not _are_axes_equal(ids)
-        if self.are_as_recorded:
-            positions = ids  # Nothing else states the sizes of the images.
-        self.by_axis: Indices = positions[:1] if _are_axes_equal(positions) else positions
-        self.used_ids: Indices = self.by_axis if call.position_ids is None else ids[:1]
+        has_images = not _are_axes_equal(used_ids)
+        self.are_as_recorded = has_images
+        if has_images:
+            right_ids = used_ids  # Nothing else states the sizes of the images.
+        self.by_axis: Indices = right_ids[:1] if _are_axes_equal(right_ids) else right_ids
+        self.used_ids: Indices = self.by_axis if call.position_ids is None else used_ids[:1]
         self.is_token: Flags = np.ones(self.positions.shape, bool)
         if call.attention_mask is not None and not self.are_as_recorded:
             self.is_token = np.asarray(call.attention_mask != 0)
@@ -83,12 +84,15 @@ class CallTokens:
     def options_of_all_tokens(self) -> MutableValues:
         """Return the option of `verify` that lists the position of every token.
 
-        Padding stands wherever the model's own ids have put it: it has no right position.
+        Padding has no right position, so that the model's own ids state it.
         """
         return self._state_on_all_axes(np.where(self.is_token, self.by_axis, self.used_ids))
 
     def _state_on_all_axes(self, positions: Indices) -> MutableValues:
-        """Return the option for positions (axes or 1, …, L): equal ones are repeated for each axis."""
+        """Return the option of `verify` for positions (axes or 1, …, L).
+
+        With M-RoPE's three axes, positions (1, L), which all axes share, become (3, L).
+        """
         if self.axes == 1:
             return {"positions": positions[0]}
         return {"positions": np.broadcast_to(positions, (self.axes, *positions.shape[1:]))}

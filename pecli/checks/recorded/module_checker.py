@@ -127,7 +127,10 @@ class ModuleChecker:
             raise ParameterError("module", module, "the model's encoding is not rotary")
 
     def _find_layer_type(self, module: str) -> str | None:
-        """Return the layer type that a module's path states, by a word or by the number of a layer."""
+        """Return the layer type that a module's path states; None if it states none.
+
+        `rotary_emb_local` states it by a word, and `model.layers.5.self_attn` by the number 5.
+        """
         layer_type = self.encodings.layer_named(module)
         layer = layer_of(module)
         if layer_type is None and layer is not None:
@@ -259,7 +262,8 @@ class ModuleChecker:
         if rows.shape[-2] != tokens.length:
             raise ParameterError(module, f"of shape {rows.shape}", "it has other positions")
         first_row = max((encoding.offset or 0 for encoding in self.encodings), default=0)
-        row_numbers = np.minimum(tokens.positions + first_row, len(weight) - 1)  # (batch, L)
+        last_row = len(weight) - 1
+        row_numbers = np.minimum(tokens.positions + first_row, last_row)  # (batch, L)
         # Rows that all sequences share must be right for each of them.
         rows = np.broadcast_to(rows, (*row_numbers.shape, rows.shape[-1]))
         if tokens.has_padding:  # Padding may have any row.
@@ -305,12 +309,13 @@ def group_tensors(tensors: Mapping[str, Array]) -> list[ModuleGroup]:
     groups: dict[tuple[Kind, str], ModuleGroup] = {}
     for name, array in tensors.items():
         kind = _find_kind(name)
-        members = name
+        group_name = name
         if kind is Kind.TABLES:
-            members = "cos and sin"
+            group_name = "cos and sin"
         elif kind is Kind.VECTORS:
-            members = _name_vector(name)
-        groups.setdefault((kind, members), ModuleGroup(kind, {})).tensors[name] = array
+            group_name = _name_vector(name)
+        group = groups.setdefault((kind, group_name), ModuleGroup(kind, {}))
+        group.tensors[name] = array
     return [*groups.values()]
 
 

@@ -58,8 +58,8 @@ class ModuleCheck(ABC):
         return layer_of(self.module)
 
     @property
-    def place(self) -> tuple[int, float]:
-        """The order of failures: the number of the call, then that of the layer; modules in no layer are last.
+    def order_key(self) -> tuple[int, float]:
+        """The key that sorts checks: the number of the call, then that of the layer; modules in no layer are last.
 
         It is (0, 3) for `model.layers.3` in the first call, and (0, ∞) for `model.rotary_emb`.
         """

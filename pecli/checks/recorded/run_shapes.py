@@ -104,13 +104,18 @@ class _CallRules(NamedTuple):
             self._tensor(MASK, mask).require(mask.shape == (batch, length), rule)
         ids = self.call.position_ids
         if ids is not None:
-            # Ids are (L,), (batch, L) or (axes, batch, L); one sequence may stand for all.
-            *_, ids_batch, ids_length = (1, 1, *ids.shape)
+            # Ids are (L,), (batch, L) or (axes, batch, L); one sequence may stand for all. With
+            # two axes of length 1 before them, those of (L,) are (1, 1, L): a batch of 1.
+            ids_shape = (1, 1, *ids.shape)
+            *_, ids_batch, ids_length = ids_shape
             has_batch = ids_batch in (1, batch) and ids.ndim <= 3
             self._tensor(USED_IDS, ids).require_positions(has_batch and ids_length == length, rule)
 
     def _check_role(self, name: str, array: Array, batch: int) -> None:
-        """Raise FileError if a tensor has not the shape that its role (the end of its name) requires."""
+        """Raise FileError if a tensor does not have the shape that its role requires.
+
+        The role is the end of its name: `q_after` of `layers.0.q_after`, or `cos`.
+        """
         module, _, role = name.rpartition(".")
         if name.endswith((BEFORE, AFTER)):
             self._check_vector(name, array)
@@ -134,6 +139,7 @@ class _CallRules(NamedTuple):
         if module not in self.weights:
             raise self._missing(f"{name} is there, and the table with its weight is missing")
         width = self.weights[module].shape[-1]
+        # All sequences may share the rows: (L, D) or (1, L, D).
         is_alike = rows.shape[:-2] in ((), (1,), (batch,)) and rows.shape[-1] == width
         has_rows = rows.ndim > 1
         self._tensor(name, rows).require(is_alike and has_rows, f"({batch}, L, {width})")

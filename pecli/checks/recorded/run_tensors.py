@@ -43,7 +43,7 @@ class RecordedCall:
     """The tensors of one call of a model.
 
     Attributes:
-        positions: Where the tokens stand, (batch, L) or (axes, batch, L); None if it is not known.
+        positions: The positions of the tokens, (batch, L) or (axes, batch, L); None if not known.
         attention_mask: 0 for padding, (batch, L), if positions count only tokens.
         position_ids: The ids that the model's own code used, if they were seen.
         unrotated_layers: Numbers of the layers whose attention ran without a rotation, though that
@@ -64,11 +64,11 @@ class RecordedCall:
 
     def places(self) -> dict[str, dict[str, Array]]:
         """Return the tensors of each module by role: `{"model.layers.3": {"q_after": …}, …}`."""
-        places: dict[str, dict[str, Array]] = {}
+        by_module: dict[str, dict[str, Array]] = {}
         for name, array in self.tensors.items():
             module, _, role = name.rpartition(".")
-            places.setdefault(module, {})[role] = array
-        return places
+            by_module.setdefault(module, {})[role] = array
+        return by_module
 
     def named(self) -> Iterator[tuple[str, Array]]:
         """Yield all tensors with their names within the call: `positions`, `model.layers.3.q_after`."""

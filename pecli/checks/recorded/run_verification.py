@@ -39,7 +39,7 @@ def verify_run(
         model: The model's configuration.
         tolerance: The errors that pass. If it is exact, those of the model's own arithmetic pass:
             the rounding of its dtypes, and float32 angles.
-        reasons: Whether reasons for failures are searched for.
+        reasons: True if reasons for failures are searched for.
         label: The name of the run in the answer.
 
     Raises:
@@ -48,23 +48,24 @@ def verify_run(
     """
     check_shapes(run, label)
     encodings = load_model(model)
+    scheme_names = [*dict.fromkeys(encoding.scheme for encoding in encodings)]
     tokens = [CallTokens(call, encodings.position_axes) for call in run.calls]
     checker = ModuleChecker(run=run, tokens=tokens, encodings=encodings, tolerance=tolerance)
-    checks = [*checker.checks()]
+    checks = [*checker.checks()]  # It collects what it cannot check in `unchecked`.
     problems = [*_find_problems(run, tokens, encodings)]
-    schemes = [*dict.fromkeys(encoding.scheme for encoding in encodings)]
     if not checks and not problems:
-        raise _make_error_for_nothing(label, schemes, checker.unchecked)
+        raise _make_error_for_nothing(label, scheme_names, checker.unchecked)
     failed = [check for check in checks if not check.passed]
-    results = tuple(chain(*(check.results for check in checks)))
+    results = tuple(chain.from_iterable(check.results for check in checks))
     answer = RunVerification(
         file=label,
-        scheme=", ".join(schemes),
+        scheme=", ".join(scheme_names),
         tensors=results,
         problems=(*map(str, problems), *problems_of(results)),
         unchecked=tuple(checker.unchecked),
         wrong_layers=_list_layers(failed),
     )
+    # Reasons explain wrong values; doubts are about what a pass does not prove.
     if failed:
         return _with_first_wrong_layer(answer, failed, checks, search_reasons=reasons)
     if problems:
@@ -73,10 +74,10 @@ def verify_run(
 
 
 def _make_error_for_nothing(
-    label: str, schemes: Sequence[str], unchecked: Sequence[str]
+    label: str, scheme_names: Sequence[str], unchecked: Sequence[str]
 ) -> NoTablesError:
     """Return the error for a run that has no table, rotation or learned row of the model's schemes."""
-    problem = f"holds a run without anything of {' or '.join(schemes) or 'any encoding'}"
+    problem = f"holds a run without anything of {' or '.join(scheme_names) or 'any encoding'}"
     advice = "rotations and learned rows are recorded"
     if unchecked:
         advice = f"shapes or positions are not the model's: {listed(unchecked, MAX_LISTED)}"
@@ -103,8 +104,8 @@ def _with_first_wrong_layer(
         checks: All checks.
         search_reasons: False if only the layer is named.
     """
-    # Of checks without a layer, whose places are equal, it is the first that was recorded.
-    first = min(failed, key=attrgetter("place"))
+    # Checks without a layer have equal keys: of these, it is the first that was recorded.
+    first = min(failed, key=attrgetter("order_key"))
     explained = _find_reasons(first, failed) if search_reasons else Reasons()
     return replace(
         answer,
@@ -160,9 +161,9 @@ def _find_reasons(first: ModuleCheck, failed: Sequence[ModuleCheck]) -> Reasons:
     If a table is wrong that several layers share (`model.rotary_emb`), its reasons come first: the
     rotated queries of the layer only inherit the mistake, and show it less precisely.
     """
-    of_shared_tables = [check for check in failed if _is_shared_by(check, first)]
-    of_layer = [check for check in failed if check.module == first.module]
-    for check in [*of_shared_tables, *of_layer]:
+    checks_of_shared_tables = [check for check in failed if _is_shared_by(check, first)]
+    checks_of_layer = [check for check in failed if check.module == first.module]
+    for check in [*checks_of_shared_tables, *checks_of_layer]:
         reasons = check.explain()
         if reasons.lines:
             return reasons._replace(lines=[f"{check.label}: {line}" for line in reasons.lines])
@@ -181,11 +182,15 @@ def _is_shared_by(check: ModuleCheck, layer: ModuleCheck) -> bool:
 def _find_problems(
     run: RecordedRun, tokens: Sequence[CallTokens], encodings: ModelEncodings
 ) -> Iterator[FileProblem]:
-    """Yield what is wrong beside values: position ids, and layers that should rotate or not."""
+    """Yield what is wrong beside values: position ids, and layers that should rotate or not.
+
+    If the run has several calls, each problem is reported with the number of its call.
+    """
+    is_only_call = len(run.calls) == 1
     for number, call in enumerate(run.calls):
         problems = [*tokens[number].find_id_problems(), *_find_rotation_problems(call, encodings)]
         for problem in problems:
-            yield problem if len(run.calls) == 1 else InCall(number, problem)
+            yield problem if is_only_call else InCall(number, problem)
 
 
 def _find_rotation_problems(call: RecordedCall, encodings: ModelEncodings) -> Iterator[FileProblem]:

@@ -90,26 +90,32 @@ def verify_added(
         KindError: If there are such options.
         ParameterError: If shapes do not belong together, or the table is too short.
     """
-    for name in others:
-        rule = "inputs have positions, an offset or an attention_mask"
-        raise KindError(name, "given", rule, "leave it out")
-    added = _AddedTable.of(table)
+    _refuse_options(others)
+    added_table = _AddedTable.of(table)
     rows = row_positions(positions, attention_mask, offset=offset)
     matched = pair_tensors(after, before)
+    # Numbers of a printed tensor are as coarse as their digits, which must not fail the check.
     tolerance = widen_for_printed(matched.label, tolerance, matched.rounding)
-    addition = _Addition(added, rows, tolerance)
+    addition = _Addition(table=added_table, rows=rows, tolerance=tolerance)
     checks = [addition.check(pair, search_reasons=reasons) for pair in matched.pairs]
     results = tuple(check.result for check in checks)
     explanations = tuple(chain(*(check.explanations for check in checks)))
     return Verification(
         file=matched.label,
-        scheme=added.title,
+        scheme=added_table.title,
         tensors=results,
         problems=problems_of(results),
         reasons=tuple(line.text for line in diagnose(explanations, results, tolerance)),
         explanations=explanations,
         unchecked=matched.unmatched,
     )
+
+
+def _refuse_options(others: NamedValues) -> None:
+    """Raise KindError for the first option of `verify` that does not go with added rows, if any."""
+    for name in others:
+        rule = "inputs have positions, an offset or an attention_mask"
+        raise KindError(name, "given", rule, "leave it out")
 
 
 class _AddedTable(NamedTuple):
@@ -145,7 +151,7 @@ class _CheckedPair(NamedTuple):
 
 
 class _Addition(NamedTuple):
-    """The addition of rows that should have been made.
+    """The rule that inputs are checked by: after = before + the row of a table for each token.
 
     Attributes:
         table: The table whose rows are added.
@@ -351,9 +357,10 @@ class _WrongAddition(NamedTuple):
 
 
 def _find_wrong_additions(sequence: _Sequence, weight: Floats) -> Iterator[_WrongAddition]:
-    """Yield what ports add by mistake: nothing, the right rows times a factor, or other rows.
+    """Yield what a port may have added by mistake: nothing, the right rows times a factor, or other rows.
 
-    A factor is √D, for example, by which token embeddings are to be multiplied, and rows are not.
+    A factor is √D, for example: token embeddings are to be multiplied by it, and rows of the table
+    are not. What was added is after − before, which a factor or other rows are fitted to.
     """
     expected = np.where(sequence.is_token[:, None], weight[sequence.row_numbers], 0.0)
     added = sequence.added
@@ -368,22 +375,24 @@ def _find_wrong_additions(sequence: _Sequence, weight: Floats) -> Iterator[_Wron
 
 
 def _find_other_rows_added(sequence: _Sequence, weight: Floats) -> Iterator[_WrongAddition]:
-    """Yield the addition of the table's rows that are nearest to after − before, unless they are the right ones.
+    """Yield the addition of other rows of the table than those that should have been added.
 
-    Rows 1, 2, 3 instead of 0, 1, 2 mean that positions count from 1, for example. If the nearest
-    rows are the right ones, the mistake is not in the positions.
+    The row that was added to a token is the one nearest to after − before. If tokens that need rows
+    0, 1, 2 got rows 1, 2, 3, their positions were counted from 1. Nothing is yielded if all tokens
+    got the rows that they need: the mistake is not in the positions then.
     """
     with np.errstate(invalid="ignore"):  # Values may be infinite.
         nearest_rows = _find_nearest_rows(sequence.added, weight)  # (L,)
-    right_rows = sequence.row_numbers
+    expected_rows = sequence.row_numbers
     # What is added to padding does not matter: it counts as right.
-    used_rows = np.where(sequence.is_token, nearest_rows, right_rows)
-    if np.array_equal(used_rows, right_rows):
+    added_rows = np.where(sequence.is_token, nearest_rows, expected_rows)
+    if np.array_equal(added_rows, expected_rows):
         return
-    left_padding = int(sequence.is_token.argmax())  # rows before the first token
-    mistake = find_position_mistake(right_rows, used_rows, left_padding, rotated=False)
-    edit = positions_edit(right_rows, used_rows, mistake)
-    yield _WrongAddition(edits=(edit,), rows=weight[used_rows], tensors=(sequence.name,))
+    first_token = int(sequence.is_token.argmax())
+    left_padding = first_token  # as many rows of padding are before it
+    mistake = find_position_mistake(expected_rows, added_rows, left_padding, rotated=False)
+    edit = positions_edit(expected_rows, added_rows, mistake)
+    yield _WrongAddition(edits=(edit,), rows=weight[added_rows], tensors=(sequence.name,))
 
 
 def _find_nearest_rows(added: Floats, weight: Floats) -> Indices:

@@ -82,10 +82,15 @@ class _Job(NamedTuple):
     def answer(
         self, file: LoadedFile, settings: TableSettings, notes: Mapping[str, str]
     ) -> Verification:
-        """Compare the tables of a file.
+        """Compare the tables of a file with those of the layers that they belong to.
 
-        If no name states the layers that tables belong to, they are compared with those of each
-        layer type, and the best answer is returned. `notes` are remarks on tensors, by their names.
+        If no name states these layers, tables are compared with those of each layer type, and the
+        answer that fits best is returned.
+
+        Args:
+            file: The file, whose tables are (L, D) each.
+            settings: The positions of their rows, as the user states them.
+            notes: Remarks on tensors for the answer, by the names of the tensors.
         """
         tensors = ModelTensors.of(file, self.encodings, self.layer_type, settings)
         label = self.source.label
@@ -107,7 +112,7 @@ class _Attempt(NamedTuple):
     Attributes:
         answer: The answer.
         tables: The tables, (batch, L, D) each if there is a batch.
-        rows: The positions that rows should have; None if a search for others makes no sense.
+        rows: The positions that rows should have; None if no others are searched for.
     """
 
     answer: Verification
@@ -141,7 +146,7 @@ def _with_solved_positions(attempt: _Attempt, job: _Job, model: Model) -> Verifi
 
 
 def _verify_sequence(job: _Job, options: NamedValues) -> _Attempt:
-    """Compare tables whose rows stand at the same positions for all sequences.
+    """Compare tables whose rows are at the same positions for all sequences.
 
     Cosines (batch, L, D) that fail may be of a batch whose padding the user has not stated.
     """
@@ -150,9 +155,9 @@ def _verify_sequence(job: _Job, options: NamedValues) -> _Attempt:
     others.pop("attention_mask", None)  # It is None: a mask states positions per sequence.
     settings = TableSettings.of(others)
     answer = job.answer(file, settings, notes={})
-    is_placed = bool(settings.offset) or bool(settings.stated_rows)
+    has_stated_positions = bool(settings.offset) or bool(settings.stated_rows)
     rows = None
-    if not answer.passed and not is_placed:
+    if not answer.passed and not has_stated_positions:
         rows = count_rows_per_sequence(file.tensors)
     return _Attempt(answer=answer, tables=file.tensors, rows=rows)
 
@@ -180,10 +185,10 @@ def _verify_batch(job: _Job, options: NamedValues) -> _Attempt:
 
 
 class _Misfit(NamedTuple):
-    """The ways in which tables do not fit, the gravest first: of two answers, the first that differs decides.
+    """The degree to which tables misfit a layer type: the smaller of two fits better (`min`).
 
-    Of two layer types, a wrong table fits the one better from which it differs by one mistake than
-    the one from which it differs by two.
+    The gravest comes first, and decides if it differs. A wrong table most likely belongs to the
+    layer type from which it differs by one mistake, not to that from which it differs by two.
 
     Attributes:
         unexplained: Tensors that fail without a reason.
@@ -198,23 +203,26 @@ class _Misfit(NamedTuple):
     wrong_elements: int
 
     @classmethod
-    def of(cls, answer: Verification) -> "_Misfit":
-        """Return the misfit of an answer.
+    def measure(cls, answer: Verification) -> "_Misfit":
+        """Return how badly the tables of an answer fit.
 
         If `cos` and `sin` fail, and one explanation names «base is 500000» for both, no tensor is
         unexplained, and there is 1 mistake.
         """
+        # `mismatched` is a number of elements; None if shapes differ, so that none was compared.
         failed = [tensor for tensor in answer.tensors if tensor.mismatched != 0]
+        wrong_elements = sum(tensor.mismatched or 0 for tensor in failed)
         mistakes = len(answer.problems)
-        explained: set[str] = set()
+        explained_names: set[str] = set()
         for explanation in answer.explanations:
             mistakes += len(explanation.mistakes)
-            explained.update(explanation.tensors)
+            explained_names.update(explanation.tensors)
+        unexplained = max(0, len(failed) - len(explained_names))
         return cls(
-            unexplained=max(0, len(failed) - len(explained)),
+            unexplained=unexplained,
             mistakes=mistakes,
             failed=len(failed),
-            wrong_elements=sum(tensor.mismatched or 0 for tensor in failed),
+            wrong_elements=wrong_elements,
         )
 
 
@@ -226,13 +234,14 @@ def _find_best_answer(
     Each check supposes other layers, such as Gemma 3's sliding or full ones, for the same tables.
     Reasons take long to find, so they are searched for only if no check passes.
     """
-    possible = []
+    checks_with_tables = []
     answers = []
     for check in checks:
         with suppress(NoTablesError):  # There may be tables of the other layers only.
             answers.append(check.verify(tolerance, search_reasons=False))
-            possible.append(check)
-    if search_reasons and not any(answers):
+            checks_with_tables.append(check)
+    has_pass = any(answers)  # An answer is true if it passed.
+    if search_reasons and not has_pass:
         with time_limit.time_limit():
-            answers = [check.verify(tolerance, search_reasons=True) for check in possible]
-    return min(answers, key=_Misfit.of, default=None)
+            answers = [check.verify(tolerance, search_reasons=True) for check in checks_with_tables]
+    return min(answers, key=_Misfit.measure, default=None)

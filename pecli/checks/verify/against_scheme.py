@@ -54,20 +54,21 @@ def verify_scheme(
         scheme: The expected scheme.
         tolerance: The errors that pass.
         is_one_tensor: True if one tensor of the file was asked for.
-        any_dtype: Make tables in the dtype that was found.
-        reasons: Whether reasons for failures are searched for.
+        any_dtype: True if tables are expected in the dtype that was found.
+        reasons: True if reasons for failures are searched for.
     """
     check = _SchemeCheck(file=file, scheme=scheme, tolerance=tolerance, any_dtype=any_dtype)
     tensors = file.tensors
-    named = check.find_named_tables()
+    tables_by_tensor = check.find_named_tables()
     # Frequencies and slopes are often saved alone: then the tables beside them are not missing.
-    is_one_tensor = is_one_tensor or all(map(is_relative, tensors))
-    if len(tensors) == 1 and (is_one_tensor or not named):
+    may_be_alone = is_one_tensor or all(map(is_relative, tensors))
+    if len(tensors) == 1 and (may_be_alone or not tables_by_tensor):
         (name,) = tensors
-        checked = check.check_all({name: check.find_tables_named(name, ())}, by_name=False)
+        possible_tables = check.find_tables_named(name, present=())
+        checked = check.check_all({name: possible_tables}, by_name=False)
         problems: list[FileProblem | str] = []
     else:
-        checked = check.check_all(named, by_name=True)
+        checked = check.check_all(tables_by_tensor, by_name=True)
         problems = [*check.find_missing_tables(checked)]
     problems += find_doubling_problems(check.doublings)
     answer = conclude(path, scheme.name, checked, tolerance, problems, search_reasons=reasons)
@@ -166,7 +167,8 @@ class _SchemeCheck:
         """
         array = self.file.tensors[name]
         candidates = [*self._find_likely(real_dtype(array), tables)]
-        if {"bias", "slopes"}.intersection(self.table_names):
+        is_alibi = bool({"bias", "slopes"}.intersection(self.table_names))
+        if is_alibi:
             candidates += find_alibi_parts(self.scheme, array)
         order = self._find_order_of_functions(name, tables)
         candidates = [candidate for candidate in candidates if has_order(candidate, order)]
@@ -277,8 +279,8 @@ def _make_candidates_in_dtype(scheme: Scheme, dtype: str) -> Sequence[CandidateT
     candidates = find_scheme_candidates(scheme.in_dtype(dtype))
     if dtype in (*WIDE_DTYPES, scheme.dtype):
         return candidates
-    in_float32 = find_scheme_candidates(scheme.in_dtype("float32"))
-    return [
-        wide if is_relative(wide.name) else narrow
-        for narrow, wide in zip(candidates, in_float32, strict=True)
-    ]
+    candidates_in_float32 = find_scheme_candidates(scheme.in_dtype("float32"))
+    mixed = []
+    for candidate, in_float32 in zip(candidates, candidates_in_float32, strict=True):
+        mixed.append(in_float32 if is_relative(in_float32.name) else candidate)
+    return mixed

@@ -91,17 +91,18 @@ def _find_parts_of_heads(all_heads: AlibiPart, array: AnyArray) -> Iterator[Alib
     Of 8 heads, 4 are those of one of two shards; 12 are all of them and 4 heads without a bias.
     """
     table, words = all_heads
-    count = len(table)
-    length = len(array)
-    if length == count:
+    all_count = len(table)
+    count = len(array)
+    if count == all_count:
         yield all_heads
-    elif count % length == 0:
-        for start in range(0, count, length):
-            heads = f"heads {start}–{start + length - 1} of {count}"
-            yield AlibiPart(table[start : start + length], _join_words(heads, words))
-    elif length > count and not array[count:].any():
-        zeros = np.zeros((length - count, *table.shape[1:]))
-        heads = f"zeros for {counted(length - count, 'more head')}"
+    elif all_count % count == 0:  # The heads of a model are divided evenly into shards.
+        for first in range(0, all_count, count):
+            heads = f"heads {first}–{first + count - 1} of {all_count}"
+            yield AlibiPart(table[first : first + count], _join_words(heads, words))
+    elif count > all_count and not array[all_count:].any():
+        added_count = count - all_count
+        zeros = np.zeros((added_count, *table.shape[1:]))
+        heads = f"zeros for {counted(added_count, 'more head')}"
         yield AlibiPart(np.concatenate([table, zeros]), _join_words(heads, words))
 
 

@@ -67,7 +67,7 @@ def take_rows_of_tokens(label: str, tables: Tables, rows: "RowPositions", axes: 
     Args:
         label: The file, as it was given.
         tables: The tables.
-        rows: Where the tokens of a batch stand.
+        rows: The positions of the tokens of a batch, and which of them are padding.
         axes: The axes of positions that the model has.
 
     Raises:
@@ -213,10 +213,10 @@ def _make_queries_like_tables(tables: Tables, encoding: Encoding) -> _Queries | 
     waves = cos_and_sin(tables)
     if waves is None:
         return None
-    # Doubled columns hold each cosine twice: one column per pair is enough.
-    pairs = min(waves.cos.shape[-1], encoding.rope(1).rotary_dim // 2)
-    cos = waves.cos[..., :pairs]
-    sin = waves.sin[..., :pairs]
+    # Columns that are doubled in halves (c0 c1 c0 c1) hold each cosine twice: the first half is enough.
+    pair_count = min(waves.cos.shape[-1], encoding.rope(1).rotary_dim // 2)
+    cos = waves.cos[..., :pair_count]
+    sin = waves.sin[..., :pair_count]
     # DeepSeek takes interleaved pairs and gives halves; others give the layout that they take.
     layouts = LAYOUTS[encoding.layout or "halves"]
     before = joined((np.ones_like(cos), np.zeros_like(sin)), layouts.before)

@@ -162,10 +162,10 @@ def arrange_heads(pair: TensorPair, heads: HeadSizes, axis: int) -> HeadTensor:
     Raises:
         ParameterError: If the tensor after cannot have the axes of the one before.
     """
-    notes = []
+    assumptions = []  # in words, for the note on the result
     is_single_row = pair.before.ndim == pair.after.ndim == 1
     if is_single_row:
-        notes.append("a single row")
+        assumptions.append("a single row")
         pair = pair._replace(before=pair.before[None], after=pair.after[None])
     before = pair.before.reshape(heads.unfolded(pair.before.shape))
     after_shape = heads.unfolded(pair.after.shape)
@@ -173,20 +173,23 @@ def arrange_heads(pair: TensorPair, heads: HeadSizes, axis: int) -> HeadTensor:
     axes = find_head_axes(pair.after, before, after_shape, position_axis)
     if axes is None:
         raise pair.make_shape_error()
-    notes.append(heads.describe_folding(pair.before.shape))
-    notes.append(heads.describe_folding(pair.after.shape))
-    notes.append(axes.note)
-    note = ", ".join(dict.fromkeys(filter(None, notes)))
+    assumptions.append(heads.describe_folding(pair.before.shape))
+    assumptions.append(heads.describe_folding(pair.after.shape))
+    assumptions.append(axes.note)
     return HeadTensor(
-        pair=pair, before=before, view=axes.view(pair.after), axis=position_axis, note=note
+        pair=pair,
+        before=before,
+        view=axes.view(pair.after),
+        axis=position_axis,
+        note=", ".join(dict.fromkeys(filter(None, assumptions))),
     )
 
 
 def _axis_from_the_end(axis: int, axes: int, unfolded_axes: int) -> int:
     """Return an axis as a negative number, after heads got an axis of their own.
 
-    Of (L, 256), axis -2 counts positions. As (L, 4, 64), positions are axis -3, since heads have
-    an axis between positions and channels.
+    Of (L, 256), positions are axis 0, or -2. As (L, 4, 64), they are axis -3: 0 − 3 or −2 − (3 − 2),
+    since heads have an axis between positions and channels.
 
     Args:
         axis: The axis, which may be counted from the beginning, 0, 1, …

@@ -99,6 +99,7 @@ class ModelCheck:
         A model with several layer types has several tables of one shape. If no name states which
         one a tensor is, a pass gets a doubt, and a failure the layers for which it would be right.
         """
+        # The only array of a file has no name: results call it by the table that it is, as `cos`.
         label = reading.name if name == ARRAY_NAME else name
         layer_type = reading.origin.layer_type if self.tensors.has_several_layer_types else ""
         stated = self.tensors.stated_name(name)
@@ -178,6 +179,6 @@ def _find_problems(tables: Tables) -> Sequence[str]:
 
 
 def _are_rivals(encoding: Encoding, other: Encoding) -> bool:
-    """Return True if tables of two encodings have the same shape, and different values."""
+    """Return True if a table may be of either of two encodings: of one shape, with different values."""
     has_same_shape = other.is_rotary and not other.part and other.axis_dim == encoding.axis_dim
     return has_same_shape and other.parameters != encoding.parameters

@@ -104,7 +104,7 @@ class ModelTensors:
         """Return the role of a tensor that its name, or else its file's name, states."""
         return role_of(self.stated_name(name))
 
-    def likely(self, name: str) -> Sequence[Encoding]:
+    def find_likely_encodings(self, name: str) -> Sequence[Encoding]:
         """Return the encodings that a tensor may belong to: those of the layers in its name, or all."""
         if name in self.assigned:
             return [self.assigned[name]]
@@ -156,7 +156,7 @@ class ModelTensors:
         array = np.atleast_1d(self.tensors[name])
         if transposed:
             array = array.T
-        candidates = self._find_candidates(name, array, role, self.likely(name))
+        candidates = self._find_candidates(name, array, role, self.find_likely_encodings(name))
         return find_best_reading(
             array, candidates, is_text=self.file.has_rows_only, upright=upright
         )
@@ -207,11 +207,12 @@ class ModelTensors:
         others = [encoding for encoding in self.encodings if encoding not in rotary]
         modules = group_by_module(self.tensors)
         assignments = []
-        for encodings in permutations(rotary, len(modules)):
+        for encodings in permutations(rotary, len(modules)):  # an encoding for each module
             assigned: dict[str, Encoding] = {}
             for names, encoding in zip(modules, encodings, strict=True):
                 assigned |= dict.fromkeys(names, encoding)
-            assignments.append(replace(self, encodings=(*encodings, *others), assigned=assigned))
+            tried = (*encodings, *others)
+            assignments.append(replace(self, encodings=tried, assigned=assigned))
         return assignments
 
 

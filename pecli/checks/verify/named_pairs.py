@@ -97,6 +97,7 @@ def find_pair_names(names: list[str]) -> dict[str, PairNames]:
     for stem in (*before, *after):
         if stem in names_before and stem in names_after and _may_be_query(stem):
             pair = PairNames(names_before[stem], names_after[stem])
+            # Of tensors `before` and `after`, nothing is left as a stem.
             pairs[stem or pair.after] = pair
     return pairs
 

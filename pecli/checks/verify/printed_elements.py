@@ -88,6 +88,8 @@ def verify_printed(
 
 
 class _Compared(NamedTuple):
+    """A comparison of some elements of a tensor, and the number of these."""
+
     result: Comparison
     elements: int  #: elements that were compared
 
@@ -122,7 +124,8 @@ def _find_layouts(encoding: Encoding, job: RotationJob) -> tuple[str, ...]:
     """
     if job.settings.layout:
         return (job.settings.layout,)
-    return ("interleaved", "") if has_permuted_weights(encoding) else ("",)
+    models_own = ""
+    return ("interleaved", models_own) if has_permuted_weights(encoding) else (models_own,)
 
 
 def _compare_with(

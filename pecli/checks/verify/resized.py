@@ -166,7 +166,7 @@ def _find_interpolation(resizings: Sequence[Resizing]) -> _Finding:
     """
     columns = _find_varying_columns(resizings[0].old)
     samples = [resizing.on_columns(columns) for resizing in resizings]
-    with_samples = [*zip(resizings, samples, strict=True)]
+    with_samples = [*zip(resizings, samples, strict=True)]  # the likeliest grid first
     for resizing, sample in with_samples:
         ways = find_fitting_ways(sample)
         if ways:

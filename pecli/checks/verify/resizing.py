@@ -203,7 +203,10 @@ def _find_grids(cells: int) -> Iterator[TableGrid]:
 
 
 def _stretch(grid: TableGrid, old: TableGrid) -> float:
-    """Return how much the proportions of two grids differ; 0 if they are alike."""
+    """Return how much the proportions of two grids differ; 0 if they are alike.
+
+    It is the logarithm of their ratio, so that twice as wide counts like half as wide.
+    """
     return abs(math.log(grid.height * old.width / (grid.width * old.height)))
 
 
@@ -211,16 +214,21 @@ def _bound_rounding(old: Floats, side: int, dtype: str) -> float:
     """Return the largest error of a table that is resized in float32 and stored in a dtype.
 
     float32 places rows at 13.99999 instead of 14, so that the error grows with the side of the grid
-    and with the spread of the values. `side` is the longer side of the old grid.
+    and with the spread of the values.
+
+    Args:
+        old: The table before it is resized.
+        side: The longer side of its grid.
+        dtype: The dtype in which the new table is stored.
     """
     finite = old[np.isfinite(old)]
     if not finite.size:
         return 0.0
     spread = float(finite.max() - finite.min())
-    largest = np.abs(finite).max(keepdims=True).reshape(1)
-    stored = float(half_ulp(largest, dtype)[0])
-    places = PLACE_ROUNDINGS * side * FLOAT32_STEP * spread
-    return places + STORAGE_ROUNDINGS * stored
+    placing_error = PLACE_ROUNDINGS * side * FLOAT32_STEP * spread
+    largest = np.array([np.abs(finite).max()])
+    (storage_error,) = half_ulp(largest, dtype)
+    return placing_error + STORAGE_ROUNDINGS * float(storage_error)
 
 
 def size_in_words(grid: TableGrid) -> str:

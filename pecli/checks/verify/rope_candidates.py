@@ -19,23 +19,31 @@ from pecli.models.encoding import Encoding
 def find_rope_candidates(
     tensor: TensorWithRole, encoding: Encoding, settings: TableSettings
 ) -> Iterator[CandidateTable]:
-    """Yield frequencies, and cosines and sines at the positions of the rows, if they are known.
+    """Yield the tables of an encoding that a tensor may hold: frequencies, or cosines and sines.
 
-    A tensor whose name states frequencies is no table of cosines, and the reverse.
+    A tensor whose name states frequencies does not hold cosines, and the reverse; one whose name
+    states nothing may hold either. Cosines and sines need known positions of their rows.
+
+    Args:
+        tensor: A tensor of a file, and what its name states about it.
+        encoding: A rotary encoding of a model.
+        settings: The positions of rows and the way of computation, as the user states them.
     """
     may_be_frequencies = tensor.role in ("inv_freq", None)
     if may_be_frequencies:
         yield from _find_frequencies(encoding, tensor.wide_dtype, settings)
-    at_rows = _with_grid_of_array(encoding, tensor.array, settings)
-    may_be_waves = tensor.role != "inv_freq"
-    if may_be_waves and _has_rows(encoding, at_rows):
-        yield from _find_waves(encoding, tensor.table_dtype, at_rows)
+    settings_with_grid = _with_grid_of_array(encoding, tensor.array, settings)
+    may_be_cosines = tensor.role != "inv_freq"
+    if may_be_cosines and _has_known_positions(encoding, settings_with_grid):
+        yield from _find_cosines_and_sines(encoding, tensor.table_dtype, settings_with_grid)
 
 
-def _find_waves(
+def _find_cosines_and_sines(
     encoding: Encoding, dtype: str, settings: TableSettings
 ) -> Iterator[CandidateTable]:
-    """Yield cosines and sines, with as many rows as the file has unless the settings state them.
+    """Yield the tables of cosines and sines that a tensor may hold, at the positions of its rows.
+
+    If positions are consecutive, a table has as many rows as the tensor.
 
     Args:
         encoding: A rotary encoding of a model.
@@ -43,20 +51,25 @@ def _find_waves(
         settings: The positions of rows: consecutive from an offset, stated one by one, or on a grid.
     """
     layout = settings.layout or _read_doubling(encoding)
-    # Several arrangements of the same file ask for the same number of rows.
-    make = cache(partial(_make_waves, encoding, dtype, settings))
-    rows, width = make(1).tables["cos"].shape
-    shape = (rows if settings.stated_rows else None, width)
+    # Several arrangements of the same file need tables with the same number of rows.
+    make_tables = cache(partial(_make_cosines_and_sines, encoding, dtype, settings))
+    # Tables at stated positions have a row for each, whatever number of rows is requested.
+    stated_count, width = make_tables(1).tables["cos"].shape
+    shape = (stated_count if settings.stated_rows else None, width)  # None: as many as the tensor
     grid = tuple(settings.stated_rows.get("grid") or ())
-    yield from find_wave_candidates(
-        CandidateTable(names=(*PLURALS,), shape=shape, make=make, layout=layout, grid=grid)
+    both = CandidateTable(
+        names=(*PLURALS,), shape=shape, make=make_tables, layout=layout, grid=grid
     )
-    if len(settings.position_axes) > 1 and not encoding.grid.axes:
+    yield from find_wave_candidates(both)
+    is_multi_axis_text = len(settings.position_axes) > 1 and not encoding.grid.axes  # M-RoPE
+    if is_multi_axis_text:
         yield from _find_tables_per_axis(encoding, settings, dtype, layout)
 
 
-def _make_waves(encoding: Encoding, dtype: str, settings: TableSettings, rows: int) -> MadeTables:
-    """Return cosines and sines with so many rows from the first position on."""
+def _make_cosines_and_sines(
+    encoding: Encoding, dtype: str, settings: TableSettings, rows: int
+) -> MadeTables:
+    """Return cosines and sines with a number of rows, from the first position of the settings on."""
     rope = settings.rope(encoding, rows, dtype=dtype)
     return MadeTables(rope, make_cosines_and_sines(rope))
 
@@ -68,15 +81,15 @@ def _with_grid_of_array(
 
     A table of DINOv3 for an image of 6 × 8 patches is (48, D), or (6, 8, D), which states its grid.
     """
-    sides = encoding.grid.axes or 0
-    if settings.stated_rows or not encoding.grid.style or array.ndim <= sides:
+    grid_axes = encoding.grid.axes or 0
+    if settings.stated_rows or not encoding.grid.style or array.ndim <= grid_axes:
         return settings
-    grid = array.shape[-1 - sides : -1]
+    grid = array.shape[-1 - grid_axes : -1]  # of (6, 8, D) with two axes, (6, 8)
     return replace(settings, stated_rows={"grid": TABLE_PARAMETERS["grid"].check("grid", grid)})
 
 
-def _has_rows(encoding: Encoding, settings: TableSettings) -> bool:
-    """Return True if an encoding has a table whose rows are at known positions.
+def _has_known_positions(encoding: Encoding, settings: TableSettings) -> bool:
+    """Return True if the positions of the rows of an encoding's table are known.
 
     The rows of a vision tower are patches, so that the grid of patches must be stated. Positions
     (t, h, w) of the text have three axes and are none of the tower's, whose patches have two.

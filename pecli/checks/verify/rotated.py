@@ -37,24 +37,27 @@ def verify_rotated(
     reasons: bool,
     options: NamedValues,
 ) -> Verification:
-    """Compare rotated queries or keys with the exact rotation of those before.
+    """Compare queries or keys after a model's rotation with the exact rotation of those before it.
 
     Args:
-        given: Tensors after the rotation, (…, L, D), or with heads folded into columns or positions
-            on another axis.
+        given: The tensors after the rotation, (…, L, D), or with heads folded into columns or
+            positions on another axis.
         before: The tensors of the same names before it.
         model: The model whose layers rotate them.
         tolerance: The errors that pass.
-        reasons: Whether reasons for failures are searched for.
-        options: `layer_type`, `seq_axis`, where tokens stand, and where dynamic scalings are read.
+        reasons: True if reasons for failures are searched for.
+        options: `layer_type`, `seq_axis`, the positions of tokens, and the length at which dynamic
+            scalings are read.
     """
     job = RotationJob.of(model, tolerance, reasons, options)
     assert job.rotary_encodings  # A model without any is refused before files are read.
     matched = pair_tensors(given, before)
+    # Numbers of a printed tensor are as coarse as their digits, which must not fail the check.
     job = replace(job, tolerance=widen_for_printed(matched.label, tolerance, matched.rounding))
     checks = [check_pair(pair, job) for pair in matched.pairs]
     results = tuple(check.result for check in checks)
-    explanations = [*chain(*(check.reasons for check in checks))]
+    explanations = tuple(chain.from_iterable(check.reasons for check in checks))
+    doubts = tuple(map(str, _find_doubts(checks)))
     return Verification(
         file=matched.label,
         scheme="rope",
@@ -62,8 +65,8 @@ def verify_rotated(
         problems=problems_of(results),
         reasons=tuple(_write_reasons(checks, results, explanations, tolerance)),
         readings={check.name: check.note for check in checks if check.note},
-        explanations=tuple(explanations),
-        weak=tuple(map(str, _find_doubts(checks))),
+        explanations=explanations,
+        weak=doubts,
         unchecked=matched.unmatched,
     )
 
@@ -89,7 +92,7 @@ def _write_reasons(
 
 
 def _find_doubts(checks: Sequence[RotatedCheck]) -> Iterator[Doubt]:
-    """Yield what passes do not prove."""
+    """Yield the mistakes that tensors which passed may still have."""
     for check in checks:
         if check.result.passed:
             yield from check.find_other_doubts()
@@ -120,15 +123,21 @@ def _arrange(pair: TensorPair, encodings: Sequence[Encoding], job: RotationJob) 
 
     Ports dump (heads, L, D), (L, heads, D), or (L, heads · D); the model's head counts and the
     widths of its heads tell which.
+
+    Args:
+        pair: The tensor before and after, as it was dumped.
+        encodings: The encodings of the layers that the tensor may belong to.
+        job: The model, and the options of the user.
     """
     head_dims = [encoding.head_dim for encoding in encodings]
     rotary_dims = [encoding.rotary_dim for encoding in encodings]
     # DeepSeek rotates 64 of the 192 channels of a head, and dumps often hold only these.
-    widths = [*dict.fromkeys(filter(None, (*head_dims, *rotary_dims)))]
-    heads = HeadSizes(widths, job.head_counts)
+    possible_widths = [*dict.fromkeys(filter(None, (*head_dims, *rotary_dims)))]
+    heads = HeadSizes(possible_widths, job.head_counts)
     refuse_flat(pair, heads)
     unfolded = unfold_positions(pair, heads)
-    return arrange_heads(unfolded, heads, _choose_position_axis(unfolded, heads, job))
+    position_axis = _choose_position_axis(unfolded, heads, job)
+    return arrange_heads(unfolded, heads, position_axis)
 
 
 def _choose_position_axis(pair: TensorPair, heads: HeadSizes, job: RotationJob) -> int:

@@ -23,7 +23,7 @@ from pecli.checks.verify.head_tensors import HeadTensor
 from pecli.checks.verify.rotation_advice import ModelOptions, WrongRotation
 from pecli.checks.verify.rotation_job import LLAMA_CPP, RotationJob, has_permuted_weights
 from pecli.compare.comparison import Comparison, compare_arrays, compare_parts
-from pecli.compare.problems import CopiesDiffer, NotFinite, PaddingNotFinite
+from pecli.compare.problems import CopiesDiffer, NotFinite, PaddingNotFinite, Problem
 from pecli.engine.application import LAYOUTS, PairLayouts
 from pecli.engine.arrays import AnyArray, Array, Flags, Floats, as_dtype, widened
 from pecli.engine.edits import Layout, Parameter, Positions, Rotation
@@ -41,11 +41,11 @@ KEYS = re.compile(r"(?<![a-z])k", re.IGNORECASE)  #: the name of keys: `k_3`, no
 
 
 class _RotationMisfit(NamedTuple):
-    """The ways in which a rotation does not fit a wrong tensor; of two, the first that differs decides.
+    """The degree to which a rotation misfits a tensor: the smaller of two fits better (`min`).
 
     Attributes:
-        mistakes: The mistakes, on average over the reasons, that would make this the rotation;
-            infinity if no reason was found.
+        mistakes: The number of mistakes in a reason for the difference, on average over the
+            reasons; infinity if none was found. One mistake is more likely than two.
         largest_error: The largest absolute error.
     """
 
@@ -61,7 +61,8 @@ class RotatedCheck:
         tensor: The tensor before and after.
         encoding: The encoding.
         job: The model, the positions of tokens and the settings.
-        rivals: Checks with the encodings of all layers in question, if this one passed.
+        rivals: The checks of the tensor with all layer types that it may belong to, this one
+            included; empty unless this one passed.
     """
 
     tensor: HeadTensor
@@ -125,19 +126,19 @@ class RotatedCheck:
 
     @cached_property
     def positions(self) -> TensorPositions:
-        """The positions by which rows rotate, (axes, sequences, L), and which rows are tokens, (sequences, L).
+        """The positions by whose angles rows rotate, (axes, sequences, L), and the rows that are tokens.
 
-        It is (1, 1, L) unless positions have several axes (M-RoPE), or differ between sequences. All
-        keys of a cache that moves by 8 positions rotate by the angle of position 8, wherever they
-        are.
+        The positions are (1, 1, L) unless they have several axes (M-RoPE), or differ between
+        sequences. If the user states that keys of a cache were shifted by 8 positions, each of them
+        was rotated by the angle of position 8, whatever its own position is.
         """
         after = Input(self.tensor.after, self.tensor.pair.label)
         axes = self.rotation.rope.position_axes
-        places = self.rows.positions_of(after, self.tensor.axis, axes)
+        positions = self.rows.positions_of(after, self.tensor.axis, axes)
         shift = self.job.tokens.shift
         if shift is None:
-            return places
-        return places._replace(ids=np.full_like(places.ids, shift))
+            return positions
+        return positions._replace(ids=np.full_like(positions.ids, shift))
 
     @property
     def is_token(self) -> Flags:
@@ -146,15 +147,17 @@ class RotatedCheck:
 
     @cached_property
     def plan(self) -> HeadRotation:
-        """The same rotation for a search for reasons; with a shift, that of one shift.
+        """The required rotation, in the form that a search for reasons takes.
 
-        Keys of a moved cache are rotated already: the attention factor was applied then, and
-        channels stay in the layout that this first rotation left. DeepSeek's first rotation takes
-        interleaved channels and leaves halves, so that a shift takes halves and leaves halves.
+        Keys of a cache that are shifted to other positions are rotated a second time. The attention
+        factor was applied by their first rotation, and channels stay in the layout that it left:
+        DeepSeek's takes interleaved channels and leaves halves, so that a shift takes halves and
+        leaves halves.
         """
         rope = self.rotation.rope
         layouts = LAYOUTS[self.rotation.layout]
-        if self.job.tokens.shift is not None:
+        is_shift = self.job.tokens.shift is not None
+        if is_shift:
             layouts = PairLayouts(layouts.after, layouts.after)
             if rope.attention_factor_value() != 1:
                 rope = replace(rope, attention_factor=1.0)
@@ -167,27 +170,32 @@ class RotatedCheck:
 
     @cached_property
     def result(self) -> Comparison:
-        """The comparison of the whole tensor with the rotation of the one before.
-
-        Values before that are not finite are reported first: nothing can be expected of them.
-        """
+        """The comparison of the tensor after with the rotation of the tensor before."""
         expected = self._make_expected()
-        self._expect_padding_as_it_is(expected)
-        part = self.tensor.part(as_dtype(expected, self.tensor.pair.dtype))
-        result = compare_parts([part], self.job.tolerance, name=self.name)
+        self._copy_padding_into(expected)
+        stored_expected = as_dtype(expected, self.tensor.pair.dtype)
+        part = self.tensor.part(stored_expected)
+        comparison = compare_parts([part], self.job.tolerance, name=self.name)
+        return replace(comparison, finding=self._find_problem(comparison))
+
+    def _find_problem(self, comparison: Comparison) -> Problem | None:
+        """Return what is wrong with the tensor beside single values; None if nothing is.
+
+        Infinities or NaN before the rotation come first: nothing can be expected of their rotation.
+        """
         not_finite = self.rotated.count_not_finite_before()
         if not_finite:
-            result.finding = NotFinite(not_finite, "of its values before")
-        elif result.mismatched and not self._has_equal_copies():
-            result.finding = CopiesDiffer()
-        elif not result.mismatched:
-            result.finding = self._find_strange_padding()
-        return result
+            return NotFinite(not_finite, "of its values before")
+        if not comparison.mismatched:
+            return self._find_strange_padding()
+        if not self._has_equal_copies():
+            return CopiesDiffer()
+        return comparison.finding
 
-    def _expect_padding_as_it_is(self, expected: Array) -> None:
+    def _copy_padding_into(self, expected: Array) -> None:
         """Overwrite the expected rows of padding with those that were found.
 
-        Padding has no right position, so that its rows are not compared.
+        Padding has no right position, so that its rows must not count as wrong.
         """
         if self.is_token.all():
             return
@@ -285,8 +293,8 @@ class RotatedCheck:
     def misfit(self) -> "_RotationMisfit":
         """Return how badly the rotation of this encoding fits a wrong tensor."""
         counts = [len(reason.mistakes) for reason in self.reasons]
-        mean = sum(counts) / len(counts) if counts else math.inf
-        return _RotationMisfit(mean, self.result.largest_error)
+        mean_count = sum(counts) / len(counts) if counts else math.inf
+        return _RotationMisfit(mistakes=mean_count, largest_error=self.result.largest_error)
 
     @property
     def wrong_rotation(self) -> WrongRotation:
@@ -331,14 +339,14 @@ class RotatedCheck:
             return  # A shift by 0 rotates nothing, so that a missing rotation is right.
         if not self.job.tokens.are_placed:
             yield from self._find_unstated_padding()
-        rows = counted(self.after.shape[-2], "row")
+        subject = counted(self.after.shape[-2], "row")  # of doubts: «q: 2 rows» or «2 rows»
         if self.tensor.pair.is_one_of_several:
-            rows = f"{self.name}: {rows}"
+            subject = f"{self.name}: {subject}"
         for edits in undetected_mistakes(self.rotated, self._passes):
             if edits == (Rotation("none"),):  # Then no other mistake shows.
-                yield MissingRotation(rows)
+                yield MissingRotation(subject)
                 return
-            yield UndetectedRotation(rows, edits)
+            yield UndetectedRotation(subject, edits)
 
     def _passes(self, expected: Array, found: Array) -> bool:
         """Return True if values would have passed with these as the expected ones."""
@@ -354,12 +362,12 @@ class RotatedCheck:
         The same token gives the same query before the rotation. If no mask is given, rows of
         padding were counted as positions 0, 1, …, which is most likely wrong.
         """
-        count = self.after.shape[-2]
+        row_count = self.after.shape[-2]
+        has_batch_axis = self.before.ndim > 3
         for number, before in enumerate(self.rotated.before):  # (heads, L, D)
-            is_like_first = (before == before[:, :1]).all(axis=(0, 2))  # (L,)
-            equal_rows = count if is_like_first.all() else int(is_like_first.argmin())
-            if 1 < equal_rows < count:
-                yield LikelyPadding(equal_rows, number if self.before.ndim > 3 else None)
+            equal_rows = _count_rows_like_first(before)
+            if 1 < equal_rows < row_count:
+                yield LikelyPadding(equal_rows, sequence=number if has_batch_axis else None)
 
 
 @dataclass(eq=False)
@@ -407,6 +415,18 @@ class UnrotatedCheck(RotatedCheck):
 
     def find_weaknesses(self) -> Iterator[Doubt]:
         return iter(())
+
+
+def _count_rows_like_first(before: AnyArray) -> int:
+    """Return how many rows at the beginning of (heads, L, D) equal row 0 in all heads.
+
+    Of the rows a a a b a, it is 3: the first three.
+    """
+    is_like_first = (before == before[:, :1]).all(axis=(0, 2))  # (L,)
+    if is_like_first.all():
+        return len(is_like_first)
+    first_other_row = int(is_like_first.argmin())
+    return first_other_row
 
 
 def _are_rotations(reasons: Sequence[Explanation]) -> bool:

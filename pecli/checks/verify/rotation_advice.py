@@ -68,8 +68,8 @@ class _UsedRotation(NamedTuple):
 
 
 @dataclass
-class _FoundPlaces:
-    """The places that the edits of a reason name instead of the expected ones.
+class _FoundArrangement:
+    """The axes and the pairs that a tensor seems to have instead of the expected ones.
 
     Attributes:
         axis: The axis of positions, as a negative number; None if it is the expected one.
@@ -84,21 +84,21 @@ class _FoundPlaces:
     rows_of_each_run: int = 0
 
     @classmethod
-    def of(cls, reason: Explanation) -> "_FoundPlaces":
-        """Return the places that a reason names.
+    def of(cls, reason: Explanation) -> "_FoundArrangement":
+        """Return the arrangement that the edits of a reason state.
 
         The edits «position_axis is −3» and «layout is interleaved» give the axis −3 and that layout.
         """
-        places = cls()
+        arrangement = cls()
         for edit in reason.edits:
             match edit:
                 case Parameter(name="position_axis", found=axis):
-                    places.axis = int(axis)
+                    arrangement.axis = int(axis)
                 case Layout(found=layout):
-                    places.layout = "deepseek" if layout == DEEPSEEK else layout
+                    arrangement.layout = "deepseek" if layout == DEEPSEEK else layout
                 case Positions(mistake=PositionMistake(kind=Misplacement.RESTARTED, by=rows)):
-                    places.rows_of_each_run = rows
-        return places
+                    arrangement.rows_of_each_run = rows
+        return arrangement
 
 
 def find_advice(wrong: WrongRotation, reasons: Sequence[Explanation]) -> Iterator[str]:
@@ -109,28 +109,30 @@ def find_advice(wrong: WrongRotation, reasons: Sequence[Explanation]) -> Iterato
     """
     if len(reasons) == 1:
         (reason,) = reasons
-        places = _FoundPlaces.of(reason)
-        yield from _advise_on_position_axis(wrong, places)
-        yield from _advise_on_heads_below_each_other(wrong, places)
-        yield from _write_command(wrong, reason, places)
+        arrangement = _FoundArrangement.of(reason)
+        yield from _advise_on_position_axis(wrong, arrangement)
+        yield from _advise_on_heads_below_each_other(wrong, arrangement)
+        yield from _write_command(wrong, reason, arrangement)
 
 
-def _advise_on_position_axis(wrong: WrongRotation, places: _FoundPlaces) -> Iterator[str]:
+def _advise_on_position_axis(wrong: WrongRotation, arrangement: _FoundArrangement) -> Iterator[str]:
     """Yield the option that names the axis of positions, if the reason found another one."""
-    if places.axis is not None:
-        number = places.axis + wrong.tensor.before.ndim
+    if arrangement.axis is not None:
+        number = arrangement.axis + wrong.tensor.before.ndim
         shape = bracketed(wrong.tensor.pair.after.shape)
         yield f"if positions are along axis {number} of {shape}, verify with --seq-axis {number}"
 
 
-def _advise_on_heads_below_each_other(wrong: WrongRotation, places: _FoundPlaces) -> Iterator[str]:
+def _advise_on_heads_below_each_other(
+    wrong: WrongRotation, arrangement: _FoundArrangement
+) -> Iterator[str]:
     """Yield the shape of a table whose positions restart, if each run of rows may be a head.
 
     A loop over heads and positions prints 4 · 6 rows of 64 numbers: (24, 64), in which positions
     are 0 … 5 four times. These are (4, 6, 64).
     """
     shape = wrong.tensor.pair.after.shape
-    positions = places.rows_of_each_run
+    positions = arrangement.rows_of_each_run
     if positions and len(shape) == 2:
         heads = shape[0] // positions
         sides = f"{heads},{positions},{shape[1]}"
@@ -138,13 +140,13 @@ def _advise_on_heads_below_each_other(wrong: WrongRotation, places: _FoundPlaces
 
 
 def _write_command(
-    wrong: WrongRotation, reason: Explanation, places: _FoundPlaces
+    wrong: WrongRotation, reason: Explanation, arrangement: _FoundArrangement
 ) -> Iterator[str]:
     """Yield the `pecli apply` command that makes the wrong tensor, if there is one.
 
     The command rotates arrays as they are in a file, and has no option for folded heads.
     """
-    used = _find_used_rotation(wrong, reason, places)
+    used = _find_used_rotation(wrong, reason, arrangement)
     pair = wrong.tensor.pair
     has_axes_of_file = wrong.tensor.before.shape == pair.before.shape
     if used is None or not pair.source or not has_axes_of_file:
@@ -155,19 +157,19 @@ def _write_command(
 
 
 def _find_used_rotation(
-    wrong: WrongRotation, reason: Explanation, places: _FoundPlaces
+    wrong: WrongRotation, reason: Explanation, arrangement: _FoundArrangement
 ) -> _UsedRotation | None:
     """Return the rotation that an explanation describes; None if `pecli apply` cannot make it.
 
     The command has options for parameters of the scheme and for layouts of pairs, and none for
     recipes, exchanged heads or wrong rows.
     """
-    layout = places.layout or wrong.layout
+    layout = arrangement.layout or wrong.layout
     has_options = all(isinstance(edit, (Layout, Parameter)) for edit in reason.mistakes)
     rope = cast("Rope | None", reason.scheme)
     if rope is None or rope.recipe != "exact" or layout not in LAYOUTS or not has_options:
         return None
-    axis = wrong.tensor.axis if places.axis is None else places.axis
+    axis = wrong.tensor.axis if arrangement.axis is None else arrangement.axis
     return _UsedRotation(rope=rope, layout=layout, axis=axis)
 
 

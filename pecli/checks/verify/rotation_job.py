@@ -31,7 +31,13 @@ def has_permuted_weights(encoding: Encoding) -> bool:
 
 
 class Tokens(NamedTuple):
-    """The positions of tokens by options; all None if they count from 0, or from an offset."""
+    """The positions of tokens as the user states them; all None if they count from 0, or an offset.
+
+    Attributes:
+        positions: The position of each token, (L,) or (batch, L).
+        attention_mask: Instead, 0 for padding and 1 for tokens, which are counted.
+        shift: Instead, the number of positions by which keys of a cache were moved.
+    """
 
     positions: ArrayLike | None = None
     attention_mask: ArrayLike | None = None
@@ -39,17 +45,20 @@ class Tokens(NamedTuple):
 
     @property
     def are_placed(self) -> bool:
+        """True if the user states positions by one of the options."""
         return any(value is not None for value in self)
 
     @property
     def sequence_length(self) -> int | None:
         """The number of tokens in a sequence; None if nothing states it."""
-        places = self.positions if self.attention_mask is None else self.attention_mask
-        if places is None or not np.shape(places):
+        by_token = self.positions if self.attention_mask is None else self.attention_mask
+        if by_token is None or not np.shape(by_token):
             return None
-        return int(np.shape(places)[-1])
+        *_, length = np.shape(by_token)
+        return int(length)
 
     def rows(self, offset: int | None) -> RowPositions:
+        """Return the positions of the rows of tensors; they count from the offset if none are stated."""
         return row_positions(self.positions, self.attention_mask, self.shift, offset)
 
 
@@ -188,9 +197,12 @@ class RotationJob:
     def find_position_axis(self, shape: Shape) -> int:
         """Return the axis of positions: the one before the last, unless that is a number of heads.
 
-        The other of the two is not tried: a tensor that was rotated along its heads would pass.
+        With 4 heads, (6, 4, 64) has its 6 positions on axis −3; (4, 6, 64) and (4, 4, 64) have them
+        on axis −2. The other of the two is not tried: a tensor that was rotated along its heads
+        would pass.
         """
-        if len(shape) < 3 or self.tokens.sequence_length == shape[-2]:
+        if len(shape) < 3 or self.tokens.sequence_length == shape[SEQ_AXIS]:
             return SEQ_AXIS
-        are_heads = shape[-2] in self.head_counts and shape[-3] not in self.head_counts
-        return BEFORE_HEADS if are_heads else SEQ_AXIS
+        may_be_heads = shape[SEQ_AXIS] in self.head_counts
+        has_heads_before = shape[BEFORE_HEADS] in self.head_counts
+        return BEFORE_HEADS if may_be_heads and not has_heads_before else SEQ_AXIS

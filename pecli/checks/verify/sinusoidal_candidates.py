@@ -16,8 +16,8 @@ def find_sinusoidal_candidates(
     tensor: TensorWithRole, encoding: Encoding, settings: TableSettings
 ) -> Iterator[CandidateTable]:
     """Yield the sinusoidal tables that a model may store: on a grid, or with as many rows as the array."""
-    is_placed_by_user = bool(settings.stated_rows)
-    if is_placed_by_user or "grid" in encoding.parameters:
+    has_stated_positions = bool(settings.stated_rows)
+    if has_stated_positions or "grid" in encoding.parameters:
         return _find_on_grid(tensor, encoding, settings)
     return _find_from_offsets(tensor, encoding, settings)
 

@@ -22,10 +22,12 @@ def check_unreadable(tensors: ModelTensors, name: str) -> CheckedTensor:
     The message lists the shapes that were expected, and whether the tensor fits transposed.
     """
     shape = tensors.tensors[name].shape
-    expected = dict.fromkeys(map(_describe_possible_shapes, tensors.likely(name)))
+    encodings = tensors.find_likely_encodings(name)
+    possible_shapes = dict.fromkeys(map(_describe_possible_shapes, encodings))
     transposed = tensors.find_reading(name, tensors.role(name), transposed=True)
+    # A learned table has no expected values, so that its shape is enough.
     fits_transposed = transposed is not None and (transposed.is_learned or transposed.is_near)
-    problem = OtherShape(shape, " or ".join(expected), fits_transposed)
+    problem = OtherShape(shape, " or ".join(possible_shapes), fits_transposed)
     to_explain = _find_tables_to_explain(tensors, name)
     return CheckedTensor(
         tensor=name,
@@ -43,7 +45,7 @@ def _find_tables_to_explain(tensors: ModelTensors, name: str) -> FoundTables:
     Without a scheme, nothing is searched for.
     """
     array = tensors.tensors[name]
-    ropes = [encoding for encoding in tensors.likely(name) if _makes_table(encoding)]
+    ropes = [encoding for encoding in tensors.find_likely_encodings(name) if _makes_table(encoding)]
     if not ropes or not array.size:
         return FoundTables(None, {})
     first_rope = ropes[0]

@@ -19,12 +19,12 @@ SHARDS = StoredTensor.of(np.zeros((2, 2)), [np.ones((2, 2))])
 
 def test_axes_of_length_1_are_dropped() -> None:
     """(1, 6, 1) where (6) is expected."""
-    assert StoredTensor.of(np.zeros((1, 6, 1))).fitted((6,)).shape == (6,)
+    assert StoredTensor.of(np.zeros((1, 6, 1))).with_shape((6,)).shape == (6,)
 
 
 def test_a_tensor_of_another_shape_stays_as_it_is() -> None:
     """6 elements could be reshaped to 2 × 3, which would be a guess."""
-    assert StoredTensor.of(np.zeros((1, 6))).fitted((2, 3)).shape == (1, 6)
+    assert StoredTensor.of(np.zeros((1, 6))).with_shape((2, 3)).shape == (1, 6)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_shards_are_joined_along_the_axis_that_fits(
     shape: tuple[int, ...], joined: list[list[int]]
 ) -> None:
     """The first shard holds zeros and the second ones, both of 2 × 2."""
-    assert SHARDS.fitted(shape).values.tolist() == joined
+    assert SHARDS.with_shape(shape).values.tolist() == joined
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,8 @@ def test_stacked_experts_of_shards_are_joined_one_by_one() -> None:
     whole = np.arange(3 * 4 * 5.0).reshape(3, 4, 5)
     stored = StoredTensor.of(whole[:, :1], [whole[:, 1:]])
     experts = [
-        expert.fitted((4, 5)).values for _, expert in stored.by_expert("blk.0.ffn_up_exps.weight")
+        expert.with_shape((4, 5)).values
+        for _, expert in stored.by_expert("blk.0.ffn_up_exps.weight")
     ]
 
     assert np.array_equal(experts, whole)
