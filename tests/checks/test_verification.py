@@ -330,15 +330,19 @@ ROPE_BASE_500000 = pecli.Rope(seq_len=16, dim=16, base=500000)
 TABLES_BASE_10000 = ROPE_BASE_10000.tables()
 
 
-def test_a_right_result_is_true() -> None:
-    """Tables of base 10000 against their scheme, against themselves, and by themselves."""
+def test_a_result_that_passed_is_true_as_a_condition() -> None:
+    """`if pecli.verify(…):` works: results define `__bool__`. Tables of base 10000 are verified
+    against their own scheme, compared with themselves, and identified.
+    """
     assert pecli.verify(TABLES_BASE_10000, ROPE_BASE_10000)
     assert pecli.diff(TABLES_BASE_10000, TABLES_BASE_10000)
     assert pecli.identify(TABLES_BASE_10000)
 
 
-def test_a_failed_result_is_false() -> None:
-    """Another base, two tables that differ, and noise."""
+def test_a_result_that_failed_is_false_as_a_condition() -> None:
+    """Tables of base 10000 are verified against base 500000 and compared with tables of that base;
+    noise of 64 × 32 numbers is identified as nothing.
+    """
     noise = np.random.default_rng(0).normal(size=(64, 32))
 
     assert not pecli.verify(TABLES_BASE_10000, ROPE_BASE_500000)
@@ -346,8 +350,10 @@ def test_a_failed_result_is_false() -> None:
     assert not pecli.identify(noise)
 
 
-def test_a_comparison_of_runtimes_is_true_if_they_agree() -> None:
-    """Llama 2 has no scaling, so that all runtimes compute the same at 64 positions."""
+def test_a_comparison_of_runtimes_is_true_as_a_condition_if_they_agree() -> None:
+    """Llama 2 has no scaling, so all runtimes compute the same at 64 positions; `bool()` and
+    `repr()` of the comparison show it.
+    """
     found = pecli.runtimes("llama-2-7b", 64)
 
     assert found.agree
@@ -356,7 +362,7 @@ def test_a_comparison_of_runtimes_is_true_if_they_agree() -> None:
 
 
 def test_raise_if_failed_raises_nothing_if_the_check_passed() -> None:
-    """Tables of base 10000 against their scheme."""
+    """Tables of base 10000 are verified against their own scheme."""
     pecli.verify(TABLES_BASE_10000, ROPE_BASE_10000).raise_if_failed()
 
 

@@ -252,7 +252,9 @@ def test_sizes_of_v_jepa_2_follow_from_its_name(name: str, channels: int, place:
 
 
 def test_memory_attention_of_sam_2_rotates_interleaved_pairs_along_two_axes() -> None:
-    """sam2.1_hiera_b+.yaml; compute_axial_cis of SAM 2 has dim // 4 = 64 frequencies per axis."""
+    """The keys are those of sam2.1_hiera_b+.yaml. compute_axial_cis of SAM 2 computes dim // 4
+    frequencies for rows and as many for columns: 256 channels have 64 per axis.
+    """
     attention: Config = {
         "_target_": "sam2.modeling.sam.transformer.RoPEAttention",
         "rope_theta": 10000.0,
@@ -263,6 +265,7 @@ def test_memory_attention_of_sam_2_rotates_interleaved_pairs_along_two_axes() ->
     layer: Config = {"layer": {"self_attention": attention}}
     encoding = load_config({"model": {"image_encoder": {}, "memory_attention": layer}}).one()
 
+    assert encoding.grid.axes == 2
     assert len(encoding.inverse_frequencies() or []) == 64
     assert encoding.layout == "interleaved"
 

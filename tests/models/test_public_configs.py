@@ -42,11 +42,15 @@ def has_frequencies(encoding: Encoding, frequencies: list[float]) -> bool:
 
 @pytest.mark.parametrize("row", ROWS_WITH_ROPE, ids=row_name)
 def test_rotary_encodings_are_those_of_the_projects_code(row: Row) -> None:
-    """Each row has a public config and the frequencies that its project's own code computes from it
-    (see data/README.md).
+    """Each row has a public config, and the frequencies, the attention factor and the layout that
+    its project's own code computes from it (see data/README.md); a layout of None is one that the
+    code leaves open. Each of them must be found, and nothing with other frequencies.
     """
+    expected_encodings = row["expected"]["encodings"]
     ropes = [encoding for encoding in model_of(row) if encoding.is_rotary]
-    for expected in row["expected"]["encodings"]:
+    for rope in ropes:
+        assert any(has_frequencies(rope, each["inv_freq"]) for each in expected_encodings)
+    for expected in expected_encodings:
         matches = [rope for rope in ropes if has_frequencies(rope, expected["inv_freq"])]
         assert matches
         assert expected["layout"] in (None, matches[0].layout)
@@ -55,7 +59,9 @@ def test_rotary_encodings_are_those_of_the_projects_code(row: Row) -> None:
 
 @pytest.mark.parametrize("row", ROWS_WITH_TABLES, ids=row_name)
 def test_tables_are_those_of_the_projects_code(row: Row) -> None:
-    """Each row has a public config and the shapes of the tables that its project's own code makes."""
+    """Each row has a public config and the shapes of the tables that its project's own code makes
+    from it (see data/README.md): each scheme must be found with these sizes.
+    """
     model = model_of(row)
     for expected in row["expected"]["schemes"]:
         size = {name: value for name, value in expected.items() if name != "scheme"}

@@ -132,16 +132,19 @@ def test_cosines_are_judged_by_the_tolerance_that_was_given() -> None:
 
 
 def test_frequencies_are_drawn_over_their_pairs() -> None:
-    """Heads of 16 channels have 8 pairs with a frequency each. The vector is drawn as two charts,
-    both sides and their difference; it has columns, the pairs, and no rows.
+    """inv_freq of heads of 16 channels is a vector: it has no rows, and as columns 8 pairs with a
+    frequency each. `table_panels` draws two charts over the pairs: one with a curve for each of
+    the two files, «a» and «b», and one with their difference.
     """
     errors = maps_by_tensor(ROPE_OF_BASE_10000, ROPE_OF_BASE_9000, atol=1e-3)["inv_freq"]
+    assert errors.errors.shape == (1, 8)
     assert errors.rows == ""
     assert errors.columns == "pair"
 
-    sides, difference = table_panels(errors, SideNames("a", "b"), ColourScale(1e-9, 1.0))
-    assert sides.curves[0].x.tolist() == list(range(8))
-    assert difference.curves[0].x.tolist() == list(range(8))
+    any_colours = ColourScale(1e-9, 1.0)
+    sides, difference = table_panels(errors, SideNames("a", "b"), any_colours)
+    assert [curve.x.tolist() for curve in sides.curves] == [list(range(8)), list(range(8))]
+    assert [curve.x.tolist() for curve in difference.curves] == [list(range(8))]
 
 
 def test_axes_are_named_as_the_table_has_them() -> None:
