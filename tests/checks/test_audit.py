@@ -192,7 +192,9 @@ def test_alibi_is_audited_by_distance_and_head() -> None:
 
 @pytest.mark.parametrize(("dtype", "error"), [("float32", 0), ("bfloat16", 2**-9), ("float64", 0)])
 def test_an_exact_table_drifts_only_by_its_rounding(dtype: str, error: float) -> None:
-    """2^-9 is half a unit of bfloat16 below 1."""
+    """The recipe «exact» rounds true values once to the dtype. Cosines below 1 are off by half a
+    unit in the last place at most: 2^-9 in bfloat16, which has 8 bits.
+    """
     drift = drift_of(audit(Rope(400, 32, dtype=dtype), ["exact"]))
     assert drift.max_abs_error == pytest.approx(error, rel=0.01)
 
@@ -271,12 +273,13 @@ def test_progress_adds_up_to_all_positions() -> None:
 
 @pytest.mark.parametrize("tolerance", ["x", float("nan"), -1])
 def test_a_tolerance_that_is_no_finite_number_of_at_least_0_is_refused(tolerance: Any) -> None:
-    """Text, NaN, and a negative number."""
+    """`audit` is given a text, NaN, and a negative number as its tolerance."""
     with pytest.raises(ValueError, match="a finite number of at least 0"):
         audit(Rope(8, 8), tolerance=tolerance)
 
 
 def test_an_audit_of_a_name_instead_of_a_scheme_is_refused() -> None:
+    """`audit` needs an object such as Rope(…): the name has no sizes."""
     with pytest.raises(TypeError, match="it must be a scheme"):
         audit("rope")  # type: ignore[arg-type]
 

@@ -290,7 +290,9 @@ def test_another_base_of_several_tables_is_one_reason() -> None:
 
 
 def test_another_base_is_the_reason_of_the_tables_that_differ_only() -> None:
-    """The tensor y is equal in both files."""
+    """x.cos and x.sin of B have another base; the tensor y is equal in both files, so the
+    explanation must not mention it.
+    """
     a = {"x.cos": COS, "x.sin": SIN, "y": COS[:9]}
     b = {"x.cos": OTHER_COS, "x.sin": OTHER_SIN, "y": COS[:9]}
     (found,) = diff_of(a, b).explanations

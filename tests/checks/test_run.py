@@ -178,12 +178,14 @@ def test_files_of_which_none_has_tables_are_an_error() -> None:
 
 
 def test_a_label_is_the_name_or_the_file() -> None:
+    """A `Check` of the file «f» is called by its name if it has one, otherwise by its file."""
     assert Check("f", passing_result, "name").label == "name"
     assert Check("f", passing_result).label == "f"
 
 
 @pytest.mark.parametrize(("manifest", "name"), [("", None), ("m.toml", "n")])
 def test_only_checks_of_a_manifest_have_a_name_in_json(manifest: str, name: str | None) -> None:
+    """A check is named «n»; its JSON has the name only if it came from a manifest."""
     assert outcome_of(NO_TABLES, name="n", manifest=manifest).as_json().get("name") == name
 
 

@@ -168,7 +168,9 @@ def test_dynamic_scaling_is_constant_in_vllm_and_absent_in_llama_cpp() -> None:
 
 
 def test_dynamic_scaling_changes_nothing_up_to_the_original_length() -> None:
-    """4096 positions were trained."""
+    """The model was trained with 4096 positions, and dynamic NTK changes only longer sequences: at
+    4096, vLLM computes as the config means.
+    """
     assert results_of_runtimes("dynamic-2, context 8192", 4096)["vllm"].causes == ()
 
 
@@ -197,7 +199,9 @@ def test_vllm_has_no_rows_beyond_the_context(case: str, length: int, rows: int |
 
 @pytest.mark.parametrize(("length", "rows"), [(128, None), (129, 128)])
 def test_linear_scaling_multiplies_the_rows_of_vllm(length: int, rows: int | None) -> None:
-    """32 positions times a factor of 4."""
+    """vLLM computes tables of max_position_embeddings · factor = 32 · 4 = 128 rows, whatever length
+    is served.
+    """
     scaling = {"rope_type": "linear", "factor": 4.0}
     assert result_of({**CONFIG_OF_32_POSITIONS, "rope_scaling": scaling}, length).rows == rows
 

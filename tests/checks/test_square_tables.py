@@ -80,7 +80,9 @@ def test_diff_names_one_transposed_table_in_both_orders(square: str, name: str) 
 
 @pytest.mark.parametrize("square", SQUARE_TABLES)
 def test_diff_reads_two_transposed_tables_as_such(square: str) -> None:
-    """Both tables of B are transposed."""
+    """The tables of A are square, so their shape does not show that those of B are transposed;
+    `diff` passes, and its readings say so.
+    """
     tables = with_transposed(SQUARE_TABLES[square])
     result = pecli.diff(tables, with_transposed(tables, "cos", "sin"))
 

@@ -105,6 +105,7 @@ def test_quantiles_are_of_finite_values() -> None:
 
 
 def test_numbers_that_are_nan_have_no_quantiles() -> None:
+    """`profile` returns the statistics of an array; of four NaNs there are no quantiles."""
     assert profile(np.full((2, 2), np.nan))["quantiles"] is None
 
 
@@ -127,6 +128,7 @@ def test_complex_numbers_have_no_order(name: str, value: int | None) -> None:
 
 @pytest.mark.parametrize(("value", "count"), [(np.inf, 1), (-np.inf, 1), (2.0, 0)])
 def test_infinite_values_of_a_vector_are_counted(value: float, count: int) -> None:
+    """`profile` returns the statistics of (1, value); its field «inf» counts +inf and −inf."""
     assert profile(np.array([1.0, value]))["inf"] == count
 
 

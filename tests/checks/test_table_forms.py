@@ -136,7 +136,7 @@ def test_copies_of_a_large_table_that_differ_in_the_last_row_are_a_problem() -> 
 
 
 def test_copies_of_cosines_and_sines_that_differ_are_a_problem() -> None:
-    """[cos | sin], then [sin | cos]."""
+    """A dump of two matrices could be two copies of [cos | sin], but the second is [sin | cos]."""
     dump = np.stack([np.hstack([COS, SIN]), np.hstack([SIN, COS])])
     assert pecli.verify(dump, ROPE).problems == ("cos_sin: its copies differ",)
 
@@ -169,7 +169,9 @@ def test_a_second_row_is_no_copy_of_a_table_of_one_row() -> None:
 
 
 def test_columns_doubled_in_two_ways_differ() -> None:
-    """c0 c1 … c0 c1 … against c0 c0 c1 c1 …."""
+    """A has columns c0 c1 … c0 c1 …, B c0 c0 c1 c1 …: the same numbers, for different layouts of
+    pairs.
+    """
     assert not pecli.diff(
         cosines_and_sines(doubled_as_halves),
         cosines_and_sines(doubled_as_neighbours),
@@ -259,7 +261,9 @@ def test_integers_stand_for_numbers_in_the_steps_that_programs_take(dtype: str, 
 
 
 def test_integers_of_a_sinusoidal_table_have_a_scale() -> None:
-    """127 · pe, rounded to int8."""
+    """A dump of 127 · pe, rounded to int8, passes against its scheme within 0.01 (half a step is
+    0.004); the reading states the scale.
+    """
     scheme = pecli.Sinusoidal(12, 8)
     dump = fixed_point(scheme.tables()["pe"], 127, "int8")
     result = pecli.verify(dump, scheme, atol=0.01)

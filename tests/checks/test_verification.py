@@ -411,6 +411,9 @@ def test_a_printed_difference_is_what_the_command_prints(run_pecli: Any, tmp_pat
 
 
 def test_a_printed_comparison_of_runtimes_is_what_the_command_prints(run_pecli: Any) -> None:
+    """`str()` of the result of pecli.runtimes has the text of `pecli runtimes` with the same model
+    and length.
+    """
     printed = run_pecli("runtimes", "llama-2-7b", "--length", 4096).out
     assert str(pecli.runtimes("llama-2-7b", 4096)) == printed.rstrip()
 
@@ -478,6 +481,8 @@ def test_a_strict_check_fails_if_it_is_weak() -> None:
 
 
 def test_a_strict_check_passes_if_it_rules_out_every_known_mistake() -> None:
-    """64 rows differ by every known mistake."""
+    """A strict check fails if a known mistake would pass as well. In 64 rows of a rotary table,
+    every one of them would show.
+    """
     rope = pecli.Rope(seq_len=64, dim=8)
     assert pecli.verify(rope.tables(), rope, strict=True).passed

@@ -373,6 +373,7 @@ def test_apply_as_json(apply_to_q):
 
 
 def test_a_quiet_apply_prints_nothing(apply_to_q):
+    """`pecli apply -q` on a file of queries."""
     assert apply_to_q("-q").out == ""
 
 

@@ -124,6 +124,7 @@ def test_one_layer_type_of_a_model_is_audited(run_pecli) -> None:
 
 
 def test_a_quiet_audit_prints_nothing(run_pecli) -> None:
+    """`pecli audit -q` of a model with two types of layers."""
     assert run_pecli(*AUDIT_OF_GEMMA, "-q").out == ""
 
 

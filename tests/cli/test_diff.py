@@ -84,13 +84,14 @@ def test_json_explains_a_difference(run_pecli) -> None:
 
 
 def test_a_difference_within_the_tolerance_is_exit_code_0(run_pecli) -> None:
-    """Sines and cosines differ by at most 2."""
+    """a.npy has sines where b.npy has cosines; they differ by at most 2, the tolerance."""
     outcome = run_pecli("diff", "a.npy", "b.npy", "--atol", "2")
     assert outcome.exit_code == SUCCESS
     assert outcome.out.startswith("within tolerance  ")
 
 
 def test_a_quiet_diff_has_only_an_exit_code(run_pecli) -> None:
+    """`pecli diff -q` of two tables, all elements of which differ."""
     outcome = run_pecli("diff", "a.npy", "b.npy", "-q")
     assert outcome.exit_code == CHECK_FAILED
     assert outcome.out == ""
@@ -109,6 +110,9 @@ def test_plot_draws_the_errors_below_the_text(run_pecli) -> None:
     ids=["without --plot", "without errors"],
 )
 def test_no_errors_are_drawn(run_pecli, words: tuple[str, ...]) -> None:
+    """`pecli diff` draws a map of |A − B| only if it is asked to by --plot and there are errors to
+    draw.
+    """
     assert "|A − B|" not in run_pecli("diff", *words).out
 
 

@@ -45,6 +45,9 @@ def test_wrong_flags_are_warnings(run_pecli) -> None:
 
 
 def test_unknown_flag_is_an_error(run_pecli) -> None:
+    """--flags has the command line of a server; «--rope-freqbase» lacks a hyphen of llama.cpp's
+    «--rope-freq-base».
+    """
     outcome = run_pecli("config", "llama-2-7b", "--flags", "llama-server --rope-freqbase 1e6")
     assert outcome.exit_code == USAGE_ERROR
     assert "did you mean --rope-freq-base?" in outcome.err

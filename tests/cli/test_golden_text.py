@@ -44,6 +44,9 @@ def test_output_is_the_golden_one(line: str, printed: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("line", help_lines())
 def test_help_fits_80_columns(line: str) -> None:
+    """The recorded help of each command, before its examples, has lines of at most 80 characters;
+    examples may be longer, as they must be copied whole.
+    """
     options, _, examples = EXPECTED_OUTPUT[line].partition("\n Examples:\n")
     assert max(map(len, options.splitlines())) <= 80
     assert examples

@@ -84,6 +84,9 @@ def test_one_type_of_layers_is_written(run_pecli) -> None:
 
 
 def test_the_preview_names_each_type_of_layers(run_pecli) -> None:
+    """Gemma has full and sliding attention with different bases, so `pecli rope --model` makes
+    tables for both.
+    """
     text = run_pecli(*ROPE_OF_GEMMA).out
     assert "full_attention\nrope " in text
     assert "sliding_attention\nrope " in text
@@ -146,6 +149,7 @@ def test_presets_as_json_have_their_settings_and_sources(preset_models) -> None:
 
 
 def test_presets_of_one_family_stand_together(preset_models) -> None:
+    """`groupby` joins neighbours only: in the list of presets, no family may occur in two places."""
     families = [family for family, _ in groupby(model["family"] for model in preset_models)]
     assert len(families) == len(set(families))
 
@@ -162,6 +166,9 @@ def test_presets_in_a_pipe_are_a_line_each(run_pecli) -> None:
 
 
 def test_presets_on_a_terminal_are_a_table_per_family(run_pecli, monkeypatch) -> None:
+    """`pecli models` on a terminal prints the name of each family before its models; Llama comes
+    before Qwen.
+    """
     monkeypatch.setattr("pecli.views.screen.is_terminal", lambda: True)
     text = run_pecli("models").out
     places = [text.index(word) for word in ("Llama ", "llama-3.1-8b", "Qwen ", "qwen3-8b")]
@@ -205,11 +212,15 @@ def test_sizes_that_words_leave_out_are_the_defaults(
 
 
 def test_a_scheme_that_is_parsed_keeps_the_model_that_was_named() -> None:
+    """`parse_scheme` reads the options of a scheme; --model is kept with the result, and no layer
+    type was named.
+    """
     parsed = parse_scheme("rope", ["--model", "llama-3.1-8b"], DEFAULTS)
     assert parsed.model == "llama-3.1-8b"
     assert parsed.layer_type is None
 
 
 def test_a_size_that_neither_words_nor_defaults_state_is_refused() -> None:
+    """`parse_scheme` reads the options of a scheme, of which there are none here."""
     with pytest.raises(ParameterError, match="dim is missing"):
         parse_scheme("sinusoidal", [], {})

@@ -123,6 +123,7 @@ def test_a_picture_in_a_pipe_is_plain_text_of_80_columns(run_pecli) -> None:
 
 
 def test_the_option_plot_draws_as_the_command_does(run_pecli) -> None:
+    """`pecli sinusoidal … --plot` prints the picture of `pecli plot sinusoidal …`."""
     picture = run_pecli("plot", *SMALL_TABLE).out
     assert run_pecli(*SMALL_TABLE, "--plot").out == picture
 
@@ -138,6 +139,7 @@ def test_a_table_may_be_written_and_drawn(run_pecli) -> None:
 
 
 def test_a_quiet_command_draws_nothing(run_pecli) -> None:
+    """`pecli sinusoidal … --plot -q`: -q wins."""
     assert run_pecli(*SMALL_TABLE, "--plot", "-q").out == ""
 
 
@@ -205,6 +207,9 @@ def two_files_of_one_name(working_folder: Path) -> tuple[str, str]:
 
 
 def test_files_of_one_name_are_named_with_their_folders(run_pecli, two_files_of_one_name) -> None:
+    """The files are ours/pe.npy and theirs/pe.npy; without folders, the curves in the picture of
+    `pecli plot` could not be distinguished.
+    """
     outcome = run_pecli("plot", *two_files_of_one_name, "--kind", "curves")
     assert outcome.exit_code == SUCCESS
     assert "ours/" in outcome.out
@@ -212,6 +217,7 @@ def test_files_of_one_name_are_named_with_their_folders(run_pecli, two_files_of_
 
 
 def test_a_single_file_is_named_without_its_folder(run_pecli, two_files_of_one_name) -> None:
+    """The title of the picture of ours/pe.npy begins with «pe.npy»."""
     assert run_pecli("plot", "ours/pe.npy").out.startswith("pe.npy: ")
 
 
@@ -223,6 +229,7 @@ def test_labels_name_the_curves_in_order(run_pecli) -> None:
 
 
 def test_a_missing_file_is_not_taken_for_a_scheme(run_pecli) -> None:
+    """`pecli plot` takes a scheme or a file; «none.npy» has the suffix of a file."""
     assert run_pecli("plot", "none.npy").err == "pecli: error: none.npy: does not exist\n"
 
 

@@ -88,7 +88,9 @@ def test_the_place_of_a_changed_element_is_printed(run_pecli) -> None:
 
 
 def test_a_tensor_of_a_file_is_checked_against_the_spec_of_the_file(run_pecli) -> None:
-    """FILE:NAME names one of three tensors."""
+    """The file has cos, sin and inv_freq of a rotary table, and their spec; `pecli verify FILE:cos`
+    compares only one of them.
+    """
     pecli.save("t.safetensors", pecli.Rope(4, 4))
     outcome = run_pecli("verify", "t.safetensors:cos", "--json")
 
@@ -222,6 +224,9 @@ def test_a_table_that_begins_one_position_too_early_fails(run_pecli) -> None:
 
 
 def test_python_takes_paths_and_refuses_bare_numbers(working_folder) -> None:
+    """pecli.verify takes a pathlib.Path. A tolerance is a `Tolerance`, as a bare number does not
+    state whether it is absolute or relative.
+    """
     pecli.save("t.npz", pecli.Rope(4, 4))
     assert pecli.verify(working_folder / "t.npz").passed
     with pytest.raises(TypeError, match="Tolerance"):
@@ -277,6 +282,7 @@ def test_a_picture_of_failures_shows_expected_and_found_values(run_pecli) -> Non
 
 
 def test_a_picture_never_replaces_a_file_that_is_verified(run_pecli) -> None:
+    """-o is the file of the picture, here by mistake the verified file itself."""
     pecli.save("right.npz", pecli.Rope(64, 16))
     assert run_pecli("verify", "right.npz", "-o", "right.npz").exit_code == USAGE_ERROR
 
@@ -293,6 +299,7 @@ def test_a_quiet_verification_draws_without_a_word(run_pecli) -> None:
 
 @pytest.mark.thorough
 def test_a_picture_beside_json(run_pecli) -> None:
+    """`pecli verify -o x.svg --json` writes the picture, and prints only JSON."""
     pecli.save("right.npz", pecli.Rope(64, 16))
     assert run_pecli("verify", "right.npz", "-o", "x.svg", "--json").json["passed"]
 

@@ -129,6 +129,9 @@ def test_a_skipped_file_has_no_annotation_on_github(
 
 
 def test_a_skipped_file_has_its_status_in_json(run_pecli: Run, folder: Path) -> None:
+    """`pecli verify` of two files: the first has weights only and is skipped, the second has
+    tables.
+    """
     lines = run_pecli(*VERIFY_TWO_FILES, "--json").out.splitlines()
     assert [json.loads(line)["status"] for line in lines] == ["skipped", "passed"]
 
@@ -140,7 +143,7 @@ def test_a_skipped_file_does_not_hide_a_failure(run_pecli: Run, folder: Path) ->
 
 
 def test_a_single_file_without_tables_is_an_error(run_pecli: Run, folder: Path) -> None:
-    """a.safetensors holds 20 weights."""
+    """a.safetensors holds 20 weights and no table: `pecli verify` has nothing to check."""
     outcome = run_pecli("verify", "a.safetensors", "--config", "config.json")
     assert outcome.exit_code == FILE_ERROR
     assert outcome.out == ""
@@ -148,7 +151,7 @@ def test_a_single_file_without_tables_is_an_error(run_pecli: Run, folder: Path) 
 
 
 def test_several_files_none_of_which_has_tables_are_one_error(run_pecli: Run, folder: Path) -> None:
-    """The file of weights is named twice."""
+    """The file, which has weights only, is named twice; one line says that neither can be checked."""
     outcome = run_pecli("verify", "a.safetensors", "a.safetensors", "--config", "config.json")
     assert outcome.exit_code == FILE_ERROR
     assert outcome.err.count("\n") == 1

@@ -154,7 +154,7 @@ def test_equal_integers_pass() -> None:
 
 
 def test_an_integer_that_differs_is_counted() -> None:
-    """4 instead of 3."""
+    """A is 0, 1, 2, 3, 4; B has 4 instead of 3."""
     assert comparison_of(np.arange(5), np.array([0, 1, 2, 4, 4])).mismatched == 1
 
 
@@ -561,7 +561,7 @@ def test_an_error_passes_up_to_atol_plus_rtol_times_expected(dtype, tolerance, p
 def test_integers_off_by_1_pass_with_an_atol_of_1_only(
     dtype: str, atol: float, passes: bool
 ) -> None:
-    """The error is 1."""
+    """2 is compared with 3, in integers of each dtype: the error is 1."""
     assert comparison_of(np.array([2], dtype), np.array([3], dtype), atol=atol).passed == passes
 
 
@@ -767,6 +767,7 @@ def test_slabs_do_not_cross_an_axis(axes: tuple[int, ...], step: int, starts: li
 
 
 def test_the_places_of_no_tensor_are_null_in_json() -> None:
+    """`where_json` lists the places of errors by axis; without tensors there are none."""
     assert where_json([]) == {"rows": None, "columns": None, "heads": None, "batch": None}
 
 

@@ -127,7 +127,9 @@ def test_views_know_the_indices_of_their_elements() -> None:
 
 
 def test_the_second_half_of_the_rows_is_the_other_function() -> None:
-    """Of four rows, the last two are sines."""
+    """In the form «rows», cosines stand above sines: of four rows, the last two are the second
+    function.
+    """
     views = Form("rows").function_views(np.arange(12).reshape(4, 3))
     assert views is not None
     assert views[1].view.values.tolist() == [[6, 7, 8], [9, 10, 11]]
@@ -205,7 +207,7 @@ def test_only_an_odd_number_of_columns_is_padded(shape: tuple[int, ...]) -> None
 
 
 def test_a_last_column_of_ones_is_not_padding() -> None:
-    """Padding is zeros."""
+    """A padded form has columns of zeros at the end; `split` returns None for ones."""
     assert Form("alone", padded=True).split(np.ones((4, 3))) is None
 
 
@@ -279,6 +281,7 @@ def test_the_middle_of_an_odd_axis_belongs_to_the_second_half() -> None:
 
 
 def test_columns_are_described_as_one_or_two_per_frequency() -> None:
+    """`columns` describes a layout: compact (no name) or halves, with every frequency twice."""
     assert columns("") == "one column per frequency"
     assert columns("halves") == "two columns per frequency (c0 c1 … c0 c1 …)"
 

@@ -156,7 +156,7 @@ def test_a_bias_of_keys_is_read_with_its_axis_of_length_1_and_without(bias: np.n
 
 
 def test_an_array_of_another_shape_has_no_reading() -> None:
-    """5 × 5, where 12 × 8 is expected."""
+    """5 × 5 ones, where cosines of 12 × 8 are expected: no arrangement of the array fits."""
     assert find_best_reading(np.ones((5, 5)), [COSINES_TO_READ]) is None
 
 
@@ -175,7 +175,9 @@ def test_the_distance_of_a_table_is_at_most_2(table: np.ndarray, distance: float
 
 @pytest.mark.parametrize(("error", "is_near"), [(0.09, True), (0.11, False)])
 def test_a_table_is_called_near_within_a_distance_of_a_tenth(error: float, is_near: bool) -> None:
-    """All cosines are too large by the error."""
+    """All cosines are too large by `error`; a reading that is near is the one that mistakes are
+    searched in.
+    """
     reading = find_best_reading(COS + error, [COSINES_TO_READ])
     assert reading is not None
     assert reading.is_near == is_near
@@ -216,7 +218,9 @@ def test_the_wrong_element_of_a_folded_head_has_its_own_index() -> None:
 
 
 def test_heads_that_differ_are_not_folded_into_columns() -> None:
-    """Random numbers in 4 · 8 columns."""
+    """12 rows of 4 · 8 columns could be 4 heads with equal tables of 8 columns; these are random
+    numbers.
+    """
     assert (
         find_best_reading(np.random.default_rng(0).normal(size=(12, 32)), [COSINES_TO_READ]) is None
     )

@@ -30,7 +30,9 @@ def _other_base() -> Case:
 
 
 def test_a_mistake_that_the_data_show_is_accepted(other_base: Case) -> None:
-    """Base 500000 instead of 10000."""
+    """The table has base 500000 where 10000 is expected; `accept` keeps an explanation only if the
+    data rule out that nothing is wrong.
+    """
     assert accept(other_base) is not None
 
 

@@ -138,7 +138,7 @@ def rows_of_two_schemes(scheme: pecli.Rope, other: pecli.Rope, cut: int) -> dict
 
 @pytest.mark.parametrize("cut", [16, 24])
 def test_another_base_from_some_row_on_is_named(cut: int) -> None:
-    """Base 500000 from row `cut` on."""
+    """Rows from `cut` on have base 500000, those before it 10000; all should have 10000."""
     found = rows_of_two_schemes(ROPE, pecli.Rope(40, 16, 500000.0), cut)
     words = f"cos, sin: base is 500000 (the spec says 10000), and only in rows {cut} to 39"
 

@@ -348,7 +348,7 @@ def test_a_damaged_part_is_named(after: Array, edit: Edit) -> None:
 
 
 def test_values_that_were_only_rounded_are_named_as_such() -> None:
-    """The right rotation, rounded to bfloat16."""
+    """The queries were rotated rightly, then rounded to bfloat16."""
     rounded = rotated_in_layouts(QUERIES, angles_at()).astype(BF16).astype(np.float32)
     assert edits_found_in(rounded) == [(Dtype("bfloat16"),)]
 

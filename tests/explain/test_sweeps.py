@@ -18,7 +18,9 @@ from tests.tools.sweeps.unrelated import attempt_unrelated
 @pytest.mark.parametrize("seed", range(len(KINDS)))
 @pytest.mark.sample("2", "5", "6", "7", "8")
 def test_the_first_reason_is_the_planted_mistake(seed: int) -> None:
-    """Each seed draws another kind of mistake."""
+    """Each seed draws a scheme and a kind of mistake, and plants it in the tables; `attempt_attack`
+    reports as a problem that `verify` names another reason first.
+    """
     assert attempt_attack(seed).problem == ""
 
 

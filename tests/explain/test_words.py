@@ -117,7 +117,9 @@ def test_sines_that_are_all_at_position_0_are_called_zeros() -> None:
 
 
 def test_rows_that_were_not_compared_are_mentioned() -> None:
-    """3 of 9 rows were compared."""
+    """Only 3 of 9 rows were compared: the sentence about the explanation must say so, and so must
+    the list of what is undetermined.
+    """
     found = explanation_with(Swapped(), compared=ComparedRows(3, 9))
     words = "x: sin and cos are swapped; explains what was compared, 3 of 9 rows (to 0)"
 

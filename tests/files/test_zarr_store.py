@@ -108,7 +108,7 @@ def test_a_changed_chunk_fails_at_its_element_and_a_missing_one_is_an_error(tmp_
 
 
 def test_bfloat16_is_not_written_to_a_store(tmp_path: Path) -> None:
-    """Zarr has no such dtype."""
+    """Zarr has no such dtype; nothing may be left of the refused store."""
     with pytest.raises(ParameterError, match=r"bfloat16; \.zarr cannot hold it"):
         pecli.save(tmp_path / "t.zarr", pecli.Rope(4, 4, dtype="bfloat16"))
     assert list(tmp_path.iterdir()) == []

@@ -222,4 +222,5 @@ def test_masked_arrays_are_refused(make, shape):
     ],
 )
 def test_a_layer_is_written_without_its_defaults(layer: object, text: str) -> None:
+    """Arguments that have their default are left out of the repr."""
     assert repr(layer) == text

@@ -13,7 +13,9 @@ from tests.models.configs import DYNAMIC_SCALING, LLAMA_CONFIG, SMALL_CONFIG, UN
 
 
 def test_a_model_is_a_sequence_of_its_encodings() -> None:
-    """Gemma 3 1B has two types of layers."""
+    """Gemma 3 1B has two types of layers, each with an encoding: full attention and sliding
+    attention.
+    """
     model = load_model("gemma-3-1b")
     assert len(model) == 2
     assert [encoding.layer_type for encoding in model] == ["full_attention", "sliding_attention"]

@@ -180,7 +180,7 @@ def test_cogvideox_stretches_time_and_space() -> None:
 
 
 def test_cogvideox_compresses_48_frames_to_12() -> None:
-    """Its VAE compresses time by 4."""
+    """Its VAE compresses time by 4, so 48 frames of a video are 48 / 4 = 12 on the grid."""
     config = {"_class_name": "CogVideoXTransformer3DModel", "sample_frames": 48}
     assert load_config(config).encodings[0].parameters["grid"][0] == 12
 

@@ -292,7 +292,7 @@ def test_openais_hparams_have_a_learned_table() -> None:
 
 
 def test_flagscale_may_leave_out_the_base() -> None:
-    """Its default is Megatron's, 10000."""
+    """FlagScale trains with Megatron, whose --rotary-base is 10000 by default."""
     config = {"model": {**SIZES, "use_rotary_position_embeddings": True}}
     assert load_config(config).one().parameters["base"] == 10000.0
 

@@ -142,7 +142,7 @@ def test_of_settings_that_differ_rope_scaling_wins() -> None:
 
 
 def test_64_layer_types_are_read() -> None:
-    """64 is the limit; more are refused."""
+    """A config may have settings for up to 64 layer types."""
     settings = {f"type_{k}": UNSCALED for k in range(64)}
     assert len(load_config({**SMALL_CONFIG, "rope_parameters": settings})) == 64
 
@@ -298,7 +298,7 @@ def test_a_base_below_1_is_read() -> None:
 
 
 def test_a_base_of_0_is_refused() -> None:
-    """Powers of 0 are no frequencies."""
+    """Frequencies are powers of the base, and those of 0 are 0 or infinite."""
     with pytest.raises(PecliError) as caught:
         small_encoding(rope_theta=0)
     assert str(caught.value) == "config: rope_theta is 0; a base must be above 0"
@@ -401,7 +401,7 @@ def test_a_context_that_the_factor_does_not_make_is_reported(keys: Config, count
 
 
 def test_heads_of_a_llama_have_128_channels() -> None:
-    """4096 / 32."""
+    """LLAMA_CONFIG has 4096 channels and 32 heads: 4096 / 32 = 128."""
     assert load_config(LLAMA_CONFIG).one().head_dim == 128
 
 

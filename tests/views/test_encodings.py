@@ -107,6 +107,7 @@ def test_the_repr_of_a_model_names_its_encodings(name: str, text: str) -> None:
 
 
 def test_the_str_of_a_model_is_its_table(capsys) -> None:
+    """`str(model)` is what `encodings.show` prints."""
     model = pecli.load_model("gemma-3-1b")
     encodings.show(model)
 

@@ -130,7 +130,9 @@ def test_a_grid_with_other_axes_is_that_grid() -> None:
 
 
 def test_a_table_of_int8_with_a_scale_of_127_is_identified() -> None:
-    """Sinusoids times 127, rounded to int8."""
+    """Sinusoids times 127, rounded to int8: `identify` must find their parameters, and the command
+    that makes them.
+    """
     dump = fixed_point(pecli.Sinusoidal(64, 8).tables()["pe"], 127, "int8")
     command = "pecli sinusoidal --seq-len 64 --dim 8 -o again.npy"
 

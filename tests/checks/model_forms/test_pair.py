@@ -48,7 +48,9 @@ def test_a_wrong_row_of_the_same_dtype_is_counted(error: float, mismatched: int)
 
 
 def test_a_comparison_has_both_dtypes() -> None:
-    """Multiples of 1/8 are exact in float16."""
+    """`compare_pair` compares a tensor with its converted form, here float32 with float16. The
+    numbers are multiples of 1/8, which are exact in float16, so nothing differs.
+    """
     result = compare_pair(FLOAT32_4_BY_2, FLOAT32_4_BY_2.astype(np.float16))
     assert result.expected_dtype == "float32"
     assert result.dtype == "float16"
@@ -86,7 +88,9 @@ def test_rows_are_compared_in_the_expected_order() -> None:
 
 
 def test_norms_may_have_one_added() -> None:
-    """GGUF stores Gemma's norms as 1 + weight."""
+    """GGUF stores Gemma's norms as 1 + weight: all 4 × 2 = 8 elements differ, unless `compare_pair`
+    is told that 1 was added.
+    """
     assert compare_pair(FLOAT32_4_BY_2, FLOAT32_4_BY_2 + 1).mismatched == 8
     assert compare_pair(FLOAT32_4_BY_2, FLOAT32_4_BY_2 + 1, added=1).mismatched == 0
 
@@ -99,7 +103,9 @@ def test_nan_is_an_infinite_error() -> None:
 
 
 def test_the_same_bytes_are_equal_unless_something_is_added() -> None:
-    """NaN in both is no difference."""
+    """`compare_pair` counts no difference if both tensors have the same bytes, NaN included. If B
+    should have 1 added, the same bytes are two wrong elements.
+    """
     array = np.array([[1.0, np.nan]], np.float32)
     assert compare_pair(array, array).mismatched == 0
     assert compare_pair(array, array, added=1).mismatched == 2

@@ -18,7 +18,7 @@ SHARDS = StoredTensor.of(np.zeros((2, 2)), [np.ones((2, 2))])
 
 
 def test_axes_of_length_1_are_dropped() -> None:
-    """(1, 6, 1) where (6) is expected."""
+    """A file has the shape (1, 6, 1) where (6,) is expected: `fitted` returns the latter."""
     assert StoredTensor.of(np.zeros((1, 6, 1))).fitted((6,)).shape == (6,)
 
 
@@ -91,7 +91,9 @@ def test_q8_0_and_float16_are_read_and_iq4_xs_and_int8_are_not(
 def test_a_tensor_is_rows_along_its_last_axis(
     shape: tuple[int, ...], rows: tuple[int, int]
 ) -> None:
-    """A vector has one element per row."""
+    """`rows` is the shape as a matrix: all leading axes are joined, and a vector has one element
+    per row.
+    """
     assert StoredTensor.of(np.zeros(shape)).rows.shape == rows
 
 

@@ -168,7 +168,9 @@ LONGROPE_LLAMA = {
 
 
 def test_an_offset_chooses_the_expected_rows() -> None:
-    """The table holds positions 7 to 30."""
+    """The dump has the rows of positions 7 to 30; it passes with offset=7, and fails where position
+    0 is expected first.
+    """
     assert verify_with_config(float32_tables(first=7)[0], offset=7).passed
     assert not verify_with_config(float32_tables(first=7)[0], reasons=False).passed
 
@@ -418,7 +420,7 @@ def test_learned_tables_are_checked_for_their_shape() -> None:
 
 
 def test_a_learned_table_that_lacks_a_row_fails() -> None:
-    """n_positions is 12."""
+    """A GPT-2 with n_positions 12 and n_embd 6; the dump lacks the first of 12 rows."""
     config = {"model_type": "gpt2", "n_positions": 12, "n_embd": 6, "n_head": 2}
     weights = np.random.default_rng(0).normal(size=(12, 6)).astype(np.float32)
     result = verify_with_config({"wpe.weight": weights[1:]}, config)
@@ -479,7 +481,7 @@ def test_whisper_has_a_sinusoidal_table_beside_a_learned_one() -> None:
 
 
 def test_a_part_of_a_sinusoidal_table_is_checked_from_an_offset_on() -> None:
-    """Rows 3 to 9 of Whisper's encoder."""
+    """The dump has rows 3 to 9 of the table of Whisper's encoder; the reading states the offset."""
     rows = {ENCODER_TABLE: sinusoids(10)[3:]}
     result = verify_with_config(rows, WHISPER, layer_type="encoder", offset=3)
 
@@ -662,7 +664,9 @@ def test_slopes_and_biases_of_falcon_pass_as_transformers_computes_them(
 
 
 def test_slopes_rounded_to_bfloat16_fail_for_a_model_that_does_not_round_them() -> None:
-    """BLOOM keeps its slopes in float32."""
+    """BLOOM keeps the slopes of its 12 heads in float32; those that are no powers of two change in
+    bfloat16.
+    """
     rounded = {"slopes": bfloat16(SLOPES_OF_12_HEADS)}
     bloom = {"model_type": "bloom", "n_head": 12}
 
@@ -718,7 +722,7 @@ def test_buckets_of_t5_pass_in_integers_of_any_width(dtype: str, spec: Any) -> N
 
 @pytest.mark.parametrize("dtype", ["int64", "int16", "uint8"])
 def test_one_bucket_of_t5_that_is_off_by_one_fails(dtype: str) -> None:
-    """That of query 3 and key 5."""
+    """T5 has a bucket (an integer) per query and key; that of query 3 and key 5 is one too large."""
     index = t5_index(dtype)
     index[3, 5] += 1
 
@@ -726,7 +730,7 @@ def test_one_bucket_of_t5_that_is_off_by_one_fails(dtype: str) -> None:
 
 
 def test_an_index_of_t5_that_is_not_square_fails_with_the_expected_shape() -> None:
-    """3 queries and 4 keys."""
+    """The dump has T5's buckets of 3 queries and 4 keys."""
     shape = pecli.verify({"index": t5_index("int64")[:3, :4]}, T5)
     assert shape.problems == (
         "index: its shape is (3, 4) where (positions, positions) is expected",
@@ -774,6 +778,7 @@ def test_a_table_for_each_axis_fails_if_rows_and_columns_are_exchanged(batch: in
 
 @batches
 def test_another_base_of_a_table_for_each_axis_is_named(batch: int) -> None:
+    """The tables have one part per axis (t, h, w) and base 100000; the model's base is 1000000."""
     found = verify_tables_by_axis(batch, PLACES, base=1e5)
     assert found.diagnosis[0].startswith("cos, sin: base is 100000 (the spec says 1000000); ")
 

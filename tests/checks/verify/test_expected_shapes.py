@@ -95,7 +95,7 @@ def test_a_grid_that_is_given_is_cut_from_the_table_of_the_model(dim: int, passe
 
 
 def test_the_problem_of_a_transposed_table_says_that_it_fits_when_transposed() -> None:
-    """The model has 3 positions of 2 channels."""
+    """The model is a GPT-2 with 3 positions of 2 channels; the dump is 2 × 3."""
     dump = {"wpe.weight": np.arange(6.0, dtype="f4").reshape(2, 3)}
     (tensor,) = pecli.verify(dump, SMALL_GPT2, reasons=False).tensors
 

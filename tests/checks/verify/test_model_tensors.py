@@ -62,7 +62,7 @@ def test_a_grid_for_a_model_without_one_needs_a_style() -> None:
 
 
 def test_a_table_without_a_name_is_found_by_its_values() -> None:
-    """«a» holds the model's cosines, «b» ones."""
+    """The tensors are called «a» and «b», which says nothing: a holds the model's cosines, b ones."""
     dump = {"a": COS, "b": np.ones((3, 5), "f4")}
     readings = pecli.verify(dump, CONFIG, atol=1e-6).readings
 
@@ -241,7 +241,7 @@ def test_layers_with_the_same_mistake_share_a_sentence() -> None:
 
 
 def test_the_only_layer_that_is_wrong_is_named() -> None:
-    """Layer 1 of two begins at position 2."""
+    """A dump has tables of two layers; those of layer 1 begin at position 2 instead of 0."""
     diagnosis = pecli.verify(tables_from((0, 2)), LLAMA, atol=1e-6).diagnosis
     reason = "layer 1 cos, sin: positions start at 2 (the spec says 0);"
 
@@ -250,7 +250,9 @@ def test_the_only_layer_that_is_wrong_is_named() -> None:
 
 @pytest.mark.parametrize(("row", "passed"), [(0, True), (1, False)])
 def test_a_table_of_one_row_is_taken_for_position_0(row: int, passed: bool) -> None:
-    """Row 1 instead fails."""
+    """A dump of one row without positions passes if it is row 0 of the model's tables, and fails if
+    it is row 1.
+    """
     dump = cosines_and_sines(lambda table: table[row : row + 1])
     assert pecli.verify(dump, CONFIG, atol=1e-6, reasons=False).passed == passed
 

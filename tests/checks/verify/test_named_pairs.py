@@ -132,7 +132,7 @@ def test_tables_in_the_same_file_are_checked_too(tmp_path: Path) -> None:
 
 
 def test_an_offset_applies_to_queries_in_one_file() -> None:
-    """The queries are at positions 7 to 18."""
+    """q_rope has the queries of q, rotated by the textbook formula at positions 7 to 18."""
     tensors = {
         "q": queries(),
         "q_rope": rotated_by_formula(queries(), 10000, offset=7).astype(np.float32),

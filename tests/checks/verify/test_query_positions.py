@@ -96,7 +96,7 @@ def test_the_axis_of_positions_is_noted() -> None:
 
 
 def test_a_rotation_along_another_axis_gets_advice() -> None:
-    """Rotated along the heads."""
+    """Queries of 3 heads, 12 positions and 16 channels were rotated as if the heads were positions."""
     rotated = pecli.apply(BEFORE, CONFIG, seq_axis=0)
     diagnosis = pecli.verify(rotated, CONFIG, before=BEFORE, atol=1e-9).diagnosis
 
@@ -160,7 +160,7 @@ def test_tensors_before_and_after_have_the_same_names() -> None:
 
 @pytest.mark.parametrize("layer_type", [None, ""])
 def test_a_model_without_a_rotation_takes_no_queries(layer_type: str | None) -> None:
-    """BERT has a learned table."""
+    """Queries are given before a rotation, but BERT has a learned table only."""
     message = error_of_verify(BEFORE, BERT, before=BEFORE, layer_type=layer_type)
     assert message == "before is given; the model has no rotary encoding; leave it out"
 

@@ -100,7 +100,7 @@ def test_a_slice_or_a_crop_of_a_grid_is_named(method: str) -> None:
 
 
 def test_the_first_rows_of_a_table_are_named_as_a_slice() -> None:
-    """20 of 31 rows, as for a shorter context."""
+    """The new table has the first 20 of 31 rows, as models with a shorter context do."""
     result = pecli.verify(OLD_TABLE[:20], resized_from=OLD_TABLE)
     assert result.interpolations == (Interpolation("slice"),)
 
@@ -141,7 +141,9 @@ def test_a_mistake_of_resizing_is_named(words: str) -> None:
 
 
 def test_a_table_that_was_not_resized_is_named() -> None:
-    """5 × 6 rows should have become 6 × 5."""
+    """5 × 6 rows should have become 6 × 5, but are the old ones. Both have 30 rows, so the shape
+    does not show it.
+    """
     result = pecli.verify(OLD_TABLE[1:], resized_from=OLD_TABLE[1:], grid=(5, 6), to=(6, 5))
     assert not result.passed
     assert "it is not resized" in result.diagnosis[0]
@@ -164,7 +166,9 @@ def test_the_required_interpolation_passes() -> None:
 
 
 def test_a_grid_that_was_not_stated_is_proposed() -> None:
-    """26 rows are one and 5 × 5."""
+    """The old table has 26 rows: one of a class token and a grid of 5 × 5, which was resized to 9 ×
+    9. Without --grid it is taken for 26 positions in a line, and fails with this advice.
+    """
     old = OLD_TABLE[:26]
     new = pecli.resize(old, (9, 9), grid=(5, 5), keep=1)
     result = pecli.verify(new, resized_from=old)
@@ -201,6 +205,9 @@ def test_a_table_that_shows_no_interpolation_is_weak() -> None:
 
 
 def test_the_json_of_a_resized_table_has_the_options_that_reproduce_it() -> None:
+    """The new table is the old one, resized with cubic interpolation and antialiasing. The JSON has
+    the options with which `pecli resize` does the same.
+    """
     fields = verify_against_old_table(resized_old_table(antialias=True)).as_json()
     assert fields["interpolations"][0]["options"] == "--method cubic --antialias"
 
@@ -227,10 +234,12 @@ def test_options_that_do_not_fit_the_tables_are_refused(
 
 
 def test_one_of_several_resized_tables_must_be_named() -> None:
+    """Two tensors are verified against one old table: which of them was resized is not known."""
     with pytest.raises(FileError, match="name one"):
         pecli.verify({"a": OLD_TABLE, "b": OLD_TABLE}, resized_from=OLD_TABLE)
 
 
 def test_a_model_is_refused_beside_a_resized_table() -> None:
+    """The expected rows come from the old table (`resized_from`), so a model has no meaning."""
     with pytest.raises(ParameterError, match="leave it out"):
         pecli.verify(OLD_TABLE, "gpt2", resized_from=OLD_TABLE)

@@ -320,7 +320,9 @@ def test_positions_of_tables_per_batch_are_named_per_sequence() -> None:
 
 
 def test_tables_per_batch_that_are_too_narrow_get_no_reason() -> None:
-    """10 columns, where 32 or 64 are expected."""
+    """The tables have 10 columns where 32 (pairs) or 64 (channels) are expected: no mistake of
+    positions can be told from them.
+    """
     narrow = {name: table[..., :10] for name, table in tables_at(PADDED_BY_ONES).items()}
     assert pecli.verify(narrow, llama_config(), atol=1e-6).reasons == ()
 
@@ -386,7 +388,7 @@ def test_queries_that_are_not_finite_are_reported(tokens: dict[str, Any]) -> Non
 
 @pytest.mark.parametrize("tokens", [{}, {"shift": 5}, {"attention_mask": LEFT_PADDED_MASK}])
 def test_a_pass_of_queries_of_zeros_is_weak(tokens: dict[str, Any]) -> None:
-    """Any rotation of zeros is zeros."""
+    """Any rotation of zeros is zeros, so the check passes but proves nothing."""
     q = 0 * queries_of_two_sequences()
     assert pecli.verify(q, llama_config(), before=q, atol=1e-3, **tokens).weak
 

@@ -76,7 +76,7 @@ CASES_THAT_A_RUNTIME_COMPUTES = [
 
 @pytest.mark.parametrize("case", DYNAMIC_CASES)
 def test_llama_cpp_refuses_dynamic_scaling(case: str) -> None:
-    """ggml cannot compute it."""
+    """ggml has no formula for it, so no table can be what llama.cpp computes."""
     with pytest.raises(UnsupportedError, match="no dynamic scaling"):
         rope_of_case(case, "llama.cpp")
 

@@ -214,7 +214,7 @@ def test_approximate_ntk_divides_the_last_frequency_by_the_factor() -> None:
 
 
 def test_approximate_ntk_leaves_a_single_frequency() -> None:
-    """Its exponent would be 0 / 0."""
+    """The exponent of NTK's rule for pair i of n is i / (n − 1), which would be 0 / 0."""
     assert Ntk(2.0).approximate(np.array([1.0]), 10000.0, 1.0).tolist() == [1.0]
 
 

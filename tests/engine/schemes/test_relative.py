@@ -92,7 +92,7 @@ def test_the_index_of_a_short_table_is_the_corner_of_a_long_one(style: str) -> N
 
 @pytest.mark.parametrize("scheme", [Relative("t5", 50), Relative("swin", grid=(4, 7))], ids=str)
 def test_rows_of_an_index_can_be_read_alone(scheme: Relative) -> None:
-    """Rows 11 to 16 of the whole index."""
+    """`read(11, 17)` computes rows 11 to 16 only; they must be those of the whole index."""
     whole = scheme.tables()["index"]
     assert np.array_equal(scheme.tensors()[0].read(11, 17), whole[11:17])
 
@@ -103,7 +103,9 @@ def test_rows_of_an_index_can_be_read_alone(scheme: Relative) -> None:
     ids=str,
 )
 def test_a_spec_of_relative_positions_makes_the_same_scheme(scheme: Relative) -> None:
-    """Causal, on a grid, and without options."""
+    """The schemes are causal, on a grid, or without options; `spec` describes each as plain data,
+    from which it is made again.
+    """
     assert Scheme.from_spec(scheme.spec()) == scheme
 
 

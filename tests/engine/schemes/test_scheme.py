@@ -142,7 +142,7 @@ def test_a_bundle_has_the_tensors_of_each_layer_type_under_its_name() -> None:
 
 
 def test_the_spec_of_a_bundle_makes_the_same_bundle() -> None:
-    """The spec goes through JSON, as in a file."""
+    """A bundle has a scheme per layer type. Its spec goes through JSON, as in a file."""
     assert Scheme.from_spec(json.loads(json.dumps(LAYERS.spec()))) == LAYERS
 
 

@@ -141,6 +141,9 @@ def test_a_signature_has_plain_types_and_defaults() -> None:
 
 @pytest.mark.parametrize("kind", [Sinusoidal, Rope])
 def test_a_signature_has_the_defaults_of_parameters(kind: type[Scheme]) -> None:
+    """`help(pecli.Rope)` shows the signature; 10000 is the base of both papers (Transformer,
+    RoFormer).
+    """
     assert signature(kind).parameters["base"].default == 10000.0
 
 

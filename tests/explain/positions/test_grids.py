@@ -310,7 +310,7 @@ def test_a_dump_of_qwen_fails_at_positions_with_rows_and_columns_exchanged(
 def test_a_dump_of_qwen_does_not_pass_at_positions_for_other_tokens(
     verify_qwen: list[str],
 ) -> None:
-    """The dump has more than three rows."""
+    """`pecli verify` with the positions 0, 1 and 2: the dump has more than three rows."""
     assert run([*verify_qwen, "--positions", "0,1,2"]) != SUCCESS
 
 

@@ -207,6 +207,9 @@ def test_nan_and_infinity_are_infinitely_far_off() -> None:
 
 
 def test_equal_tensors_have_no_map() -> None:
+    """A 4 × 4 table is compared with itself; `error_maps` yields maps of errors, of which there are
+    none.
+    """
     a = np.ones((4, 4))
     (tensor,) = pecli.diff(a, a, reasons=False).tensors
     assert not list(error_maps(tensor))
