@@ -88,7 +88,9 @@ def first_true(flags: Array) -> int | None:
     ],
 )
 def test_decades_are_cut_at_both_ends(offset: int, decades: list[tuple[int, int]]) -> None:
-    """Tables have 1000 positions from the offset on."""
+    """`decades` splits an audit by powers of ten of the position: the table has 1000 positions from
+    `offset` on, which begin and end within a decade.
+    """
     found = audit(Rope(1000, 8, offset=offset), "float32")
     assert found.decades() == [Decade(*decade) for decade in decades]
 
@@ -119,7 +121,9 @@ def test_a_table_that_is_cast_is_off_by_half_a_unit(recipe: str, error: float) -
 
 
 def test_a_cast_to_float16_stays_within_the_default_tolerance() -> None:
-    """2^-12 is less than the default tolerance of 1e-3."""
+    """Cosines and sines below 1 are rounded by up to 2^-12 = 0.00024 in float16, less than the
+    default tolerance of 0.001: no position is beyond it.
+    """
     assert drift_of(audit(Rope(5000, 128), "float16-table")).first_beyond is None
 
 

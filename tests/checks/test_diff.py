@@ -278,7 +278,9 @@ def test_another_base_of_one_function_is_named_without_a_spec(a: Any, b: Any) ->
 
 
 def test_another_base_of_several_tables_is_one_reason() -> None:
-    """Three tensors hold the first 32 or 64 rows."""
+    """Three tensors of A hold the first 32 or 64 rows of one table; those of B are made with
+    another base.
+    """
     rows = {"a": 32, "b": 64, "c": 32}
     other = interleaved_columns(OTHER_SIN, OTHER_COS)
     a = {name: INTERLEAVED_TABLE[:count] for name, count in rows.items()}

@@ -77,13 +77,15 @@ def test_the_representation_of_a_difference(table: Array, text: str) -> None:
 
 
 def test_two_tensors_are_read_as_the_one_of_b() -> None:
-    """A has cos and sin, B [cos | sin] in one array."""
+    """A has cos and sin, B both in one array, [cos | sin]: `diff` joins those of A to the form of
+    B.
+    """
     readings = pecli.diff(cosines_and_sines(np.copy), COSINES_THEN_SINES).readings
     assert readings == {"cos_sin": "B: all cosines, then all sines"}
 
 
 def test_two_tensors_are_read_as_the_one_of_a() -> None:
-    """A has [cos | sin] in one array, B cos and sin."""
+    """A has [cos | sin] in one array, B cos and sin: `diff` joins those of B to the form of A."""
     readings = pecli.diff(COSINES_THEN_SINES, cosines_and_sines(np.copy)).readings
     assert readings == {"cos_sin": "A: all cosines, then all sines"}
 
@@ -104,7 +106,9 @@ def test_two_doubled_tables_equal_one_of_cosines_then_sines() -> None:
     ids=["doubled in A", "doubled in B"],
 )
 def test_the_side_that_is_doubled_is_named(a: Array, b: Array, side: str) -> None:
-    """Each frequency has two columns in one of the files."""
+    """In one of the files each frequency has two columns, in the other one; the reading names the
+    file and the doubling.
+    """
     reading = f"{side}: two columns per frequency (c0 c1 … c0 c1 …)"
     assert pecli.diff(a, b).readings == {"array": reading}
 

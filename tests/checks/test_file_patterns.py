@@ -48,7 +48,7 @@ def test_a_pattern_that_ends_with_a_slash_matches_folders() -> None:
     ("pattern", "files"), [("*.npz", ["a.npz", "b.npz"]), ("a.npz", ["a.npz"])]
 )
 def test_a_pattern_is_matched_from_a_given_folder(pattern: str, files: list[str]) -> None:
-    """From the folder d, which has a.npz and b.npz."""
+    """The folder d has a.npz and b.npz; `find_files` returns paths relative to it."""
     assert find_files("d", pattern) == files
 
 

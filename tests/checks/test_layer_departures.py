@@ -49,7 +49,9 @@ def test_the_first_of_two_layers_is_named() -> None:
 
 
 def test_other_positions_of_a_layer_are_named() -> None:
-    """In B, layer 1 is rotated from position 3 on."""
+    """`diff` of the queries of several layers: those of layer 1 in B are rotated from position 3
+    on. Only the rotation can tell, as queries before and after are dumped.
+    """
     explained = diagnosis_of({"layers.1.q.after": rotated_queries(offset=3)})[1]
     tables = "the rotation of layers.1.q.after, as tables"
 
@@ -78,7 +80,9 @@ def test_queries_and_keys_are_explained_in_the_order_of_the_file(order: str) -> 
 
 
 def test_without_reasons_only_the_layer_is_named() -> None:
-    """In B, layer 1 is rotated from position 3 on."""
+    """In B, the queries of layer 1 are rotated from position 3 on. With reasons=False, the
+    diagnosis says only that layer 1 is the first to depart.
+    """
     changes = {"layers.1.q.after": rotated_queries(offset=3)}
     assert diagnosis_of(changes, reasons=False) == (LAYER_1_DEPARTS,)
 

@@ -175,7 +175,9 @@ def test_theta_is_another_key_for_the_base(write_manifest: Write, theta: int, st
 
 
 def test_theta_beside_base_is_refused(write_manifest: Write) -> None:
-    """theta is another name of the parameter base."""
+    """theta is another name of the parameter base, so a check of a manifest may state only one of
+    them.
+    """
     with pytest.raises(ParameterError, match="theta is given beside base; they are one parameter"):
         read_manifest(write_manifest(check_lines(**ROPE_6_BY_16, theta=1, base=1)))
 

@@ -75,7 +75,9 @@ def test_sines_first_without_a_name_that_states_it_are_weak(form, spec: str, nam
 
 
 def test_complex_numbers_have_cosines_first_under_any_name() -> None:
-    """The cosine is the real part, whatever the name says."""
+    """The name sin_cos promises sines first, but the numbers are cos + i·sin, whose real part is
+    the cosine.
+    """
     assert pecli.verify({"sin_cos": COS + 1j * SIN}, LLAMA_2_7B).passed
 
 

@@ -151,7 +151,7 @@ def test_every_layer_type_has_results_of_its_own() -> None:
 
 
 def test_one_layer_type_can_be_chosen() -> None:
-    """Of a Gemma 3 with sliding and full attention."""
+    """The config is a Gemma 3 with sliding and full attention; layer_type leaves one of them."""
     found = pecli.runtimes(TWO_LAYER_TYPES, 16, names=["vllm"], layer_type="full_attention")
     assert list(found.layers) == ["full_attention"]
 
@@ -199,8 +199,8 @@ def test_vllm_has_no_rows_beyond_the_context(case: str, length: int, rows: int |
 
 @pytest.mark.parametrize(("length", "rows"), [(128, None), (129, 128)])
 def test_linear_scaling_multiplies_the_rows_of_vllm(length: int, rows: int | None) -> None:
-    """vLLM computes tables of max_position_embeddings · factor = 32 · 4 = 128 rows, whatever length
-    is served.
+    """vLLM computes a table of max_position_embeddings · factor = 32 · 4 = 128 rows. `rows` states
+    where it ends if the compared length is larger, otherwise None.
     """
     scaling = {"rope_type": "linear", "factor": 4.0}
     assert result_of({**CONFIG_OF_32_POSITIONS, "rope_scaling": scaling}, length).rows == rows
@@ -216,12 +216,14 @@ def test_linear_scaling_multiplies_the_rows_of_vllm(length: int, rows: int | Non
 def test_the_repr_of_a_comparison_names_the_runtimes_that_depart(
     length: int | None, text: str
 ) -> None:
-    """The model has 32 positions; vLLM's table ends there."""
+    """The model has 32 positions; vLLM's table ends there, so it departs at any larger length."""
     assert repr(pecli.runtimes(CONFIG_OF_32_POSITIONS, length)) == text
 
 
 def test_transformers_computes_positions_beyond_the_context_and_vllm_does_not() -> None:
-    """Position 32 of a model with 32 positions, 0 to 31."""
+    """The model has positions 0 to 31, and 33 are compared. `rows` is where a runtime's table ends:
+    after 32 rows, or nowhere (None).
+    """
     assert result_of(CONFIG_OF_32_POSITIONS, 33, "vllm").rows == 32
     assert result_of(CONFIG_OF_32_POSITIONS, 33, "transformers").rows is None
 

@@ -43,7 +43,9 @@ def test_one_of_a_pair_that_is_transposed_fails(square: str, name: str) -> None:
 
 @pytest.mark.parametrize("square", SQUARE_TABLES)
 def test_both_of_a_pair_that_are_transposed_pass_with_a_note(square: str) -> None:
-    """A program may keep (channels, positions) throughout."""
+    """A program may keep (channels, positions) throughout; the tables are square, so their shape
+    does not show it. If both are transposed, they are right in this reading, which is noted.
+    """
     result = pecli.verify(
         with_transposed(SQUARE_TABLES[square], "cos", "sin"), LLAMA_2_7B, atol=1e-3
     )

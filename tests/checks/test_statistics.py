@@ -100,7 +100,7 @@ def test_quantiles_of_integers_are_exact_beyond_float32() -> None:
 
 
 def test_quantiles_are_of_finite_values() -> None:
-    """1, 2 and 3, beside NaN and both infinities."""
+    """NOT_FINITE has 1, 2 and 3 beside NaN and both infinities: their median is 2."""
     assert profile(NOT_FINITE)["quantiles"]["0.5"] == 2.0
 
 

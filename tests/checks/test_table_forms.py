@@ -304,7 +304,9 @@ class TestKerasBias:
         assert not pecli.verify(2 * dump, model, reasons=False).passed
 
     def test_a_bias_as_keras_writes_it_passes_against_its_scheme(self, dump: Array) -> None:
-        """8 heads and 16 keys; with twice the bias it fails."""
+        """ALiBi with 8 heads and 16 keys in the shapes that Keras writes; `verify` passes, and
+        fails with twice the bias.
+        """
         scheme = pecli.Alibi(8, 16, form="key-last")
         assert pecli.verify(dump, scheme).passed
         assert not pecli.verify(2 * dump, scheme, reasons=False).passed

@@ -70,7 +70,9 @@ MISTAKEN_POSITIONS: dict[str, tuple[Callable[[], np.ndarray], str]] = {
 
 
 def test_the_ids_of_a_prompt_with_an_image_pass() -> None:
-    """Mistakes in the same ids fail, in the tests below."""
+    """`right_ids` has the position ids of text, image and text for Qwen2.5-VL; the tests below
+    plant mistakes in them.
+    """
     assert verify_positions(right_ids(), QWEN2_5_VL_7B, TEXT_IMAGE_TEXT).passed
 
 

@@ -31,5 +31,5 @@ def test_one_wave_among_random_columns_is_found() -> None:
 
 
 def test_two_rows_are_too_few_to_be_a_wave() -> None:
-    """Three rows of zeros are enough, in the test above."""
+    """A wave is determined by three rows at least: `has_waves` is False for two, even of zeros."""
     assert not has_waves(np.zeros((2, 2)))

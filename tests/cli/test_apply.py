@@ -114,7 +114,9 @@ def test_the_layout_and_the_rotary_channels_of_a_model_are_printed(run_pecli):
 
 
 def test_a_query_of_only_the_rotary_channels_is_rotated_like_a_whole_one(run_apply):
-    """GPT-J rotates the first 64 of 256 channels."""
+    """GPT-J rotates the first 64 of 256 channels; `pecli apply` takes whole heads, or these
+    channels only.
+    """
     q = gpt_j_query()
     whole = run_apply("rope", "q.npy", "--model", "gpt-j-6b", q=q)["q"]
     part = run_apply("rope", "part.npy", "--model", "gpt-j-6b", part=q[..., :64])["part"]
@@ -330,7 +332,9 @@ def test_the_positions_of_queries_are_printed_if_keys_are_more(run_pecli, keys: 
 
 
 def test_a_tensor_goes_through_a_pipe(process):
-    """The expected values are rotate_half's, in float64."""
+    """`pecli apply rope - -o -` reads standard input and writes standard output. The expected
+    values are rotate_half's (transformers), in float64.
+    """
     x = random_normal(3, 4, 8)
     stream = io.BytesIO()
     np.save(stream, x)
@@ -343,7 +347,9 @@ def test_a_tensor_goes_through_a_pipe(process):
 
 
 def test_a_tensor_replaces_its_own_file(run_apply):
-    """The expected values are rotate_half's, in float64."""
+    """`pecli apply rope x.npy -o x.npy`. The expected values are rotate_half's (transformers), in
+    float64.
+    """
     x = random_normal(3, 4, 8)
     rotated = run_apply("rope", "x.npy", output="x.npy", x=x)["array"]
     np.testing.assert_allclose(rotated, hugging_face(x, range(4)), rtol=1e-7, atol=1e-9)
@@ -455,7 +461,9 @@ def test_positions_in_a_file_may_be_negative_or_fractions(run_apply, numbers):
 
 
 def test_the_sinusoidal_table_of_a_grid_is_added(run_apply):
-    """Added to zeros, the result is the table itself."""
+    """`pecli apply sinusoidal` adds a table for 2 × 3 patches to zeros: the result is the table
+    itself.
+    """
     found = run_apply(
         "sinusoidal", "x.npy", "--grid", "2x3", "--style", "mae", x=np.zeros((6, 16))
     )["x"]

@@ -137,7 +137,9 @@ def table_of_llama_cpp(run_pecli) -> str:
 
 
 def test_a_table_of_a_runtime_is_what_the_runtime_computes(table_of_llama_cpp: str) -> None:
-    """The expected cosines are a dump of llama.cpp itself."""
+    """The file was written with --runtime llama.cpp; the expected cosines are a dump of llama.cpp
+    itself.
+    """
     expected = dump_of_runtime("gpt-oss-20b", "llama.cpp")["cos"]
     cos = pecli.load(table_of_llama_cpp)["cos"]
     np.testing.assert_allclose(cos, expected, rtol=0, atol=1.3e-7)

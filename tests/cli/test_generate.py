@@ -84,7 +84,9 @@ def test_json_of_a_written_file_adds_only_its_name(run_pecli, scheme: str) -> No
 
 @pytest.mark.parametrize("scheme", SMALL_OPTIONS)
 def test_json_has_the_statistics_of_the_written_tensors(run_pecli, scheme: str) -> None:
-    """The expected statistics are NumPy's, of the file."""
+    """The command writes tables and prints JSON; the expected statistics are NumPy's, of the arrays
+    in the file.
+    """
     words = (scheme, *SMALL_OPTIONS[scheme], "-o", "t.safetensors", "--json")
     described = run_pecli(*words).json["tensors"]
     for name, array in load_file("t.safetensors").items():

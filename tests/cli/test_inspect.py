@@ -37,7 +37,9 @@ def test_json_names_tensors_and_spec(run_pecli) -> None:
 
 
 def test_statistics_are_those_of_the_elements(run_pecli) -> None:
-    """The mean of 1.5, −2, 0.25 and 8 is 1.9375."""
+    """Of 1.5, −2, 0.25 and 8, the mean is 7.75 / 4 = 1.9375; `pecli inspect --stats` reads them
+    from float16.
+    """
     array = np.array([[1.5, -2.0], [0.25, 8.0]], np.float16)
     np.save("t.npy", array)
     (tensor,) = run_pecli("inspect", "t.npy", "--stats", "--json").json["tensors"]

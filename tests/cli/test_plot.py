@@ -181,7 +181,9 @@ def test_a_file_is_named_in_the_title(run_pecli) -> None:
 
 
 def test_a_file_with_a_spec_has_the_pictures_of_its_scheme(run_pecli) -> None:
-    """Only a scheme with frequencies has wavelengths."""
+    """The file carries the spec of a sinusoidal scheme, so `pecli plot` can draw its wavelengths; a
+    bare array has none.
+    """
     pecli.save("pe.safetensors", pecli.Sinusoidal(64, 16))
     outcome = run_pecli("plot", "pe.safetensors", "--kind", "wavelengths")
     assert outcome.exit_code == SUCCESS

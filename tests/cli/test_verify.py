@@ -64,7 +64,9 @@ def claim_a_huge_table(tensors, metadata) -> None:
 
 
 def test_one_changed_element_fails(run_pecli) -> None:
-    """Element [3, 1] of the cosines is changed by 2^-20."""
+    """Element [3, 1] of the cosines in the file is changed by 2^-20; only this tensor may fail
+    `pecli verify`, with that element.
+    """
     pecli.save("t.safetensors", pecli.Rope(9, 6))
     rewrite("t.safetensors", change_one_cosine)
     outcome = run_pecli("verify", "t.safetensors", "--json")
@@ -160,7 +162,9 @@ def test_a_spec_that_makes_no_table_is_a_broken_file(run_pecli, spec: str, comma
 
 
 def test_several_files_give_json_lines_and_the_worst_code(run_pecli) -> None:
-    """One cosine of the second file was changed."""
+    """`pecli verify` of two files: in the second one a cosine was changed, so the exit code is that
+    of a failure.
+    """
     pecli.save("good.npz", pecli.Rope(9, 6))
     pecli.save("bad.safetensors", pecli.Rope(9, 6))
     rewrite("bad.safetensors", change_one_cosine)

@@ -195,7 +195,7 @@ def test_a_pattern_may_name_a_tensor_of_each_file(
 
 
 def test_a_folder_in_a_manifest_is_checked_by_its_own_config(run_pecli: Run) -> None:
-    """The manifest names a folder of shards, and no model."""
+    """A check of the manifest names a folder of shards with a config.json, and no model."""
     path = write_manifest(file=str(TINY_LLAMA / "shards"))
     assert run_pecli("verify", path).exit_code == SUCCESS
 
@@ -203,7 +203,7 @@ def test_a_folder_in_a_manifest_is_checked_by_its_own_config(run_pecli: Run) -> 
 def test_a_folder_in_a_manifest_is_checked_by_the_model_that_is_named(
     run_pecli: Run, folder: Path
 ) -> None:
-    """Llama 3.1 has 64 frequencies, and the folder 8."""
+    """The tables in the folder have 8 frequencies; Llama 3.1, which the check names, has 64."""
     path = write_manifest(file=".", model="llama-3.1-8b")
     assert run_pecli("verify", path).exit_code == CHECK_FAILED
 

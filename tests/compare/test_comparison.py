@@ -63,7 +63,7 @@ def with_value(place: int, value: float) -> Any:
 
 
 def test_equal_infinities_pass() -> None:
-    """A mask is full of −∞, and −∞ − −∞ would be NaN."""
+    """An attention mask is full of −∞; the error −∞ − (−∞) would be NaN."""
     assert comparison_of(WITH_AN_INFINITY, WITH_AN_INFINITY).passed
 
 
@@ -227,7 +227,7 @@ def test_relative_errors_leave_out_elements_whose_expected_value_is_0(
 
 
 def test_an_infinite_relative_error_is_null_in_json() -> None:
-    """Infinity instead of 1; JSON has no infinity."""
+    """Infinity is compared with 1; JSON has no infinity."""
     assert comparison_of([1.0], [np.inf]).as_json()["max_rel_error"] is None
 
 

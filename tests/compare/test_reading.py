@@ -44,7 +44,9 @@ def test_the_doubling_that_the_model_rotates_is_tried_first() -> None:
 
 
 def test_halves_are_tried_first_if_either_doubling_will_do() -> None:
-    """c0 c1 … c0 c1 … is more usual than c0 c0 c1 c1 …."""
+    """A table of two columns per frequency is expected in no particular layout: c0 c1 … c0 c1 …
+    (halves) is more usual than c0 c0 c1 c1 ….
+    """
     candidate = CandidateTable(("cos",), (3, 4), no_tables, has_frequencies=True)
     assert [form.doubled for form in candidate.forms()] == ["", "halves", "interleaved"]
 

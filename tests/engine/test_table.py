@@ -87,7 +87,9 @@ def test_work_goes_on_with_the_threads_that_could_be_started(
 def test_an_error_is_raised_even_if_no_thread_could_be_started(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The caller does the work itself, and 1 // 0 raises."""
+    """8 threads are requested, but none can be started: the caller does the work itself, and its 1
+    // 0 must be raised.
+    """
     monkeypatch.setenv("PECLI_THREADS", "8")
 
     def refuse(thread: threading.Thread) -> None:

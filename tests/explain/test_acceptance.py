@@ -30,8 +30,8 @@ def _other_base() -> Case:
 
 
 def test_a_mistake_that_the_data_show_is_accepted(other_base: Case) -> None:
-    """The table has base 500000 where 10000 is expected; `accept` keeps an explanation only if the
-    data rule out that nothing is wrong.
+    """`other_base` supposes that the table has base 500000 where the spec says 10000, which is how
+    it was made: `accept` returns an explanation.
     """
     assert accept(other_base) is not None
 

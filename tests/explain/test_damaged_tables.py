@@ -221,7 +221,9 @@ def test_sequences_with_one_mistake_have_its_reason() -> None:
 
 
 def test_sequences_with_different_mistakes_have_no_reason_in_common() -> None:
-    """Bases 500000 and 1000000 instead of Llama 2's 10000."""
+    """A batch of two sequences has tables of base 500000 and 1000000 instead of Llama 2's 10000: no
+    single reason explains both.
+    """
     assert pecli.verify(of_two_sequences((5e5, 1e6)), "llama-2-7b").explanations == ()
 
 
@@ -233,7 +235,9 @@ def test_noise_is_not_explained_as_a_table_of_small_amplitude() -> None:
 
 
 def test_equal_slopes_have_no_reason() -> None:
-    """ALiBi's slopes of two heads differ by any rule."""
+    """Both heads have the slope 0.5. ALiBi's slopes of two heads differ by any rule, so no mistake
+    makes these.
+    """
     slopes = {"slopes": np.full(2, 0.5, np.float32)}
     assert pecli.verify(slopes, pecli.Alibi(2, slopes=True)).explanations == ()
 

@@ -126,8 +126,8 @@ def test_a_measurement_is_sharper_than_float32_powers() -> None:
 
 
 def test_frequencies_without_a_sharper_error_stay_as_they_are() -> None:
-    """Three frequencies of 1 are measured within 1e-6. No schedule of several frequencies fits them
-    better, so `sharpened` is the same object.
+    """Three frequencies of 1 are measured within 1e-6 each, and no sharper errors (`sharp_errors`)
+    are known: `sharpened` is the same object.
     """
     measured = MeasuredFrequencies(np.ones(3), np.full(3, 1e-6), amplitude=1.0, is_folded=False)
     assert measured.sharpened is measured

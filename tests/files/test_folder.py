@@ -68,7 +68,7 @@ def test_arrays_of_a_folder_take_the_names_of_their_files(working_folder: Path) 
 
 
 def test_shards_without_an_index_are_joined(working_folder: Path) -> None:
-    """Two files with one tensor each are one set of two."""
+    """A folder with two safetensors files of one tensor each, and no model.safetensors.index.json."""
     write_shards(a=1, b=2)
     assert sorted(load(".")) == ["a.weight", "b.weight"]
 
@@ -94,7 +94,9 @@ def test_names_that_repeat_even_with_the_files_names_are_refused(working_folder:
 
 
 def test_a_file_called_model_is_taken_alone(working_folder: Path) -> None:
-    """The files beside it may be those of its adapters."""
+    """A folder has model.safetensors and a.safetensors; the latter may be an adapter, and not a
+    shard of the model.
+    """
     write_shards(a=1, model=3)
     assert sorted(load(".")) == ["model.weight"]
 

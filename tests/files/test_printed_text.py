@@ -122,7 +122,9 @@ HEADS_AND_ROWS = [[[1.5, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.5]]]
     ],
 )
 def test_labels_place_the_numbers_of_heads_and_rows(text: str) -> None:
-    """All forms print the same two heads of two rows."""
+    """All texts print the same two heads of two rows (HEADS_AND_ROWS), with labels in different
+    forms.
+    """
     Path("x.log").write_text(text)
     assert pecli.load("x.log")["q"].tolist() == HEADS_AND_ROWS
 

@@ -113,7 +113,7 @@ def test_a_shape_that_does_not_fit_the_size_is_refused_with_those_that_do(
 
 
 def test_no_shape_fits_a_file_with_a_part_of_a_number() -> None:
-    """26 bytes are 6 numbers of 4 bytes, and 2 bytes more."""
+    """26 bytes are 6 numbers of 4 bytes and 2 bytes more; 3 × 3 numbers of float32 would take 36."""
     Path("x.bin").write_bytes(bytes(26))
     with pytest.raises(FileError, match=r"3,3 of float32 takes 36 bytes$"):
         pecli.load("x.bin", shape=(3, 3), raw_dtype="f32")

@@ -346,7 +346,7 @@ def test_the_limit_of_tensors_does_not_count_their_shapes(tmp_path: Path) -> Non
 def test_more_lists_than_the_limit_are_refused(
     tmp_path: Path, tensors: dict[str, list[int]], problem: str
 ) -> None:
-    """The limits are 3 tensors and 6 lists here."""
+    """The limits are lowered to 3 tensors and 6 lists of numbers; each file exceeds one of them."""
     (tmp_path / "t.json").write_text(json.dumps(tensors))
     with pytest.raises(FileError, match=problem):
         pecli.load(tmp_path / "t.json")

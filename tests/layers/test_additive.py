@@ -206,7 +206,9 @@ class TestLearned:
         assert ((grad_table != 0) == used[:, None]).all()
 
     def test_gradients_of_a_batch_are_summed_in_more_than_bfloat16(self):
-        """A thousand ones: in bfloat16, 256 + 1 is 256."""
+        """The gradient of a table is the sum over the batch, here of a thousand ones. Summed in
+        bfloat16 it would stop at 256, as 256 + 1 is rounded to 256.
+        """
         layer = LearnedPosEmbedding(1, 1, np.zeros((1, 1), BF16))
         layer(np.zeros((1000, 1, 1), BF16))
         _, grad_table = layer.backward(np.ones((1000, 1, 1), BF16))

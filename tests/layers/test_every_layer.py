@@ -154,7 +154,7 @@ class TestEveryLayer:
 
     @every_layer
     def test_a_layer_can_be_copied_and_pickled(self, make, shape):
-        """The copies give the same bits for a random input."""
+        """A deep copy and a pickled copy of each layer give the same bits for a random input."""
         layer, x = make(), random_uniform(*shape)
         for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
             assert_same_bits(other(x), layer(x))

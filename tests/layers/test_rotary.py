@@ -295,7 +295,9 @@ class TestRotaryCache:
             assert_near(out[:, row], rotated_alone[:, 0])
 
     def test_backward_undoes_a_rotation_far_out(self):
-        """The gradient of a rotation is its inverse."""
+        """The gradient of a rotation is its inverse: `backward` of a rotated input is the input, at
+        positions up to 2^40.
+        """
         layer, x = RotaryPosEmbedding(), random_uniform(2, 4, 4)
         assert_near(layer.backward(layer(x, [2**39, 5, 2**40 - 1, 5])), x)
 

@@ -65,7 +65,7 @@ def test_the_source_of_a_value_is_the_line_of_the_log(tmp_path: Path) -> None:
 
 
 def test_no_line_about_positions_is_left_unread(tmp_path: Path) -> None:
-    """A line that nothing read would have a warning."""
+    """`model_of_log` warns about lines on positions that nothing read; LOG_OF_LLAMA has none."""
     assert model_of_log(tmp_path, LOG_OF_LLAMA).warnings == ()
 
 

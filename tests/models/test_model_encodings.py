@@ -33,7 +33,7 @@ def test_a_model_without_encodings_is_false() -> None:
 
 
 def test_the_representation_lists_the_layer_types() -> None:
-    """Each type is followed by the scheme of its layers."""
+    """Gemma 3 1B has full and sliding layers; each type is followed by the scheme of its encoding."""
     expected = "<ModelEncodings of gemma-3-1b: full_attention rope, sliding_attention rope>"
     assert repr(load_model("gemma-3-1b")) == expected
 
@@ -132,7 +132,9 @@ def test_a_plain_rotary_model_has_nothing_beyond_its_parameters() -> None:
 
 @pytest.mark.parametrize("length", [None, 64])
 def test_json_has_the_length_of_a_scaling_that_follows_it(length: int | None) -> None:
-    """Dynamic NTK depends on the length of the prompt."""
+    """The base of dynamic NTK depends on the length of the prompt, so the JSON of an encoding
+    states the length that was given.
+    """
     config = {**SMALL_CONFIG, "max_position_embeddings": 32, "rope_scaling": DYNAMIC_SCALING}
     assert load_config(config).one().as_json(length)["parameters"].get("length") == length
 

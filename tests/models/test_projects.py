@@ -164,7 +164,9 @@ def test_all_axes_of_flux_rotate_a_head() -> None:
 
 
 def test_ltx_rotates_all_heads_together() -> None:
-    """LTX has 32 heads of 64 channels by default."""
+    """LTX-Video has 32 heads of 64 channels by default, and rotates them as one head of 32 · 64
+    channels.
+    """
     encoding = load_config({"_class_name": "LTXVideoTransformer3DModel"}).one()
     assert encoding.rope(grid=(1, 2, 2)).dim == 32 * 64
 

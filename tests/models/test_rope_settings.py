@@ -205,7 +205,9 @@ def test_queries_of_layers_without_rope_have_a_temperature() -> None:
     ],
 )
 def test_the_temperature_needs_all_three_keys(keys: Config) -> None:
-    """One of Llama 4's three keys is missing or false."""
+    """Llama 4 multiplies queries in layers without rope by a factor, if three keys state it. In
+    each row one of them is missing or false, so only the layers without rope are left.
+    """
     assert small_encoding(**{**LLAMA4_TEMPERATURE, **keys}).unrotated.described() == {
         "nope_layers": (1,)
     }
@@ -293,7 +295,7 @@ def test_a_partial_factor_above_1_is_refused() -> None:
 
 
 def test_a_base_below_1_is_read() -> None:
-    """Frequencies would grow; no rule forbids it."""
+    """Frequencies 0.5^(-2i/dim) grow with i, which no rule of transformers forbids."""
     assert small_encoding(rope_theta=0.5).parameters["base"] == 0.5
 
 
@@ -406,7 +408,7 @@ def test_heads_of_a_llama_have_128_channels() -> None:
 
 
 def test_the_base_of_sliding_layers_of_gemma_3() -> None:
-    """rope_local_base_freq of the published config."""
+    """rope_local_base_freq of the published config is 10000."""
     assert load_model("gemma-3-1b").one("sliding_attention").parameters["base"] == 10000.0
 
 

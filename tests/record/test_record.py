@@ -264,7 +264,9 @@ def generate(model: Transformer, fault_from: int = 99) -> Any:
 
 
 def test_calls_go_on_at_the_end_of_the_cache() -> None:
-    """A prompt of 12 tokens, then one token per call."""
+    """`generate` calls the model with a prompt of 12 tokens, then with one token at a time: the
+    recorded calls start at positions 0, 12, 13 and 14.
+    """
     run = generate(llama_model())
     assert [int(call.positions[0, 0]) for call in run.calls] == [0, 12, 13, 14]
     assert run.verify()

@@ -114,7 +114,9 @@ def test_generation_of_a_padded_batch_passes(family: str) -> None:
 
 @pytest.mark.parametrize("family", ["llama", "gptj", "gpt_neox", "glm4"])
 def test_a_prompt_of_as_many_tokens_as_heads_passes(family: str) -> None:
-    """The shape does not tell which axis is which."""
+    """The model has 4 heads and the prompt 4 tokens, so the shape of queries does not tell which
+    axis is which.
+    """
     assert record_call(hugging_face_model(family), input_ids=token_ids(length=4)).verify()
 
 
@@ -239,7 +241,7 @@ def test_ignored_left_padding_is_named(family: str) -> None:
 
 
 def test_right_ids_for_left_padding_pass() -> None:
-    """The caller counts the tokens of the mask from 0."""
+    """The caller numbers the tokens of the mask from 0, and gives 0 to the padding before them."""
     mask = left_padded()
     ids = (mask.cumsum(-1) - 1).clamp(min=0)
     model = hugging_face_model("llama")
@@ -279,7 +281,9 @@ def test_models_in_half_precision_are_verified(dtype: Any) -> None:
 
 
 def test_a_cast_that_rounds_frequencies_is_named() -> None:
-    """`model.to(dtype)` casts the buffers as well."""
+    """`model.to(torch.bfloat16)` casts the buffer inv_freq as well; the diagnosis names the recipe
+    that does so.
+    """
     result = record_call(
         hugging_face_model("llama").to(torch.bfloat16), input_ids=token_ids()
     ).verify()

@@ -141,7 +141,9 @@ def random_normal(*shape: int, dtype=np.float32, seed: int = 0) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_sinusoidal_sum_is_the_true_one_rounded_once(dtype):
-    """Arb computes x + sin or cos, and rounds once."""
+    """`apply` adds a table from position 1000 on to random inputs. Arb (python-flint) computes x +
+    sin or cos in arbitrary precision; the result must be that, rounded once to the dtype.
+    """
     x = random_normal(2, 20, 8, dtype=DTYPES[dtype])
     offset = 1000
     dim = 8

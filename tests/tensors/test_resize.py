@@ -201,6 +201,6 @@ def test_a_single_row_with_aligned_corners_is_the_first_one() -> None:
 
 
 def test_two_rows_with_aligned_corners_are_the_ends() -> None:
-    """Aligned corners keep the first and the last row."""
+    """Four rows are resized to two; aligned corners keep the first and the last row."""
     table = np.arange(8.0).reshape(4, 2)
     assert resize(table, 2, method="linear", align_corners=True).tolist() == [[0, 1], [6, 7]]

@@ -51,7 +51,9 @@ def test_a_table_in_lines_of_text_is_identified_without_its_dtype_and_axes(
 
 
 def test_copies_of_cosines_and_sines_in_two_tensors_are_one_table() -> None:
-    """Three copies, as for a batch of three sequences."""
+    """«a» has three copies of the cosines, «b» three of the sines, as for a batch of three
+    sequences. `identify` must find one table in both, and describe the copies.
+    """
     match = pecli.identify({"a": np.stack([COS] * 3), "b": np.stack([SIN] * 3)}).matches[0]
     assert match.tensors == ("a", "b")
     assert match.form == "repeated 3× along axis 0"
@@ -74,7 +76,9 @@ def test_the_representation_of_an_identification(arrays: Array, text: str) -> No
 
 
 def test_angles_are_distinguished_from_their_cosines_and_sines() -> None:
-    """position · 500000^(-2i/16), without cos or sin."""
+    """The array has the angles position · 500000^(-2i/16) themselves; `identify` finds the rotary
+    table with base 500000, and states that the values are angles.
+    """
     match = pecli.identify(np.outer(np.arange(64), INV_FREQ)).matches[0]
     rope = "pecli rope --seq-len 64 --dim 16 --theta 500000 --dtype float64"
 

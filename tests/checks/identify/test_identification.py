@@ -234,7 +234,7 @@ def test_slopes_are_found_in_a_file_beside_noise(tmp_path) -> None:
 
 
 def test_slopes_are_found_in_a_list() -> None:
-    """ALiBi's slopes of 12 heads, as Python's floats."""
+    """`identify` takes lists of Python's floats, here ALiBi's slopes of 12 heads."""
     slopes = pecli.Alibi(12).tables()["slopes"]
     assert pecli.identify({"x": slopes.tolist()}).matches[0].tensors == ("x",)
 
@@ -248,7 +248,9 @@ def test_frequencies_in_float8_are_identified() -> None:
 
 
 def test_the_spec_that_a_file_carries_is_not_believed(tmp_path) -> None:
-    """The file claims to be sinusoidal, but holds slopes."""
+    """The spec in the file says that it is sinusoidal, but it holds ALiBi's slopes: `identify` goes
+    by the numbers.
+    """
     path = tmp_path / "t.npz"
     spec = {**pecli.Sinusoidal(12, 8).spec(), "version": "0"}
     save_tables(str(path), [table_of("pe", pecli.Alibi(12).tables()["slopes"])], spec)
@@ -257,7 +259,9 @@ def test_the_spec_that_a_file_carries_is_not_believed(tmp_path) -> None:
 
 
 def test_equal_tensors_of_twelve_layers_are_one_match() -> None:
-    """A checkpoint may keep ALiBi's slopes in every layer."""
+    """A checkpoint may keep ALiBi's slopes in every layer: `identify` lists all 12 tensors in one
+    match.
+    """
     slopes = pecli.Alibi(12).tables()["slopes"]
     found = pecli.identify({f"layers.{k}.alibi_slopes": slopes for k in range(12)})
 

@@ -81,7 +81,9 @@ def test_a_tolerance_allows_more(tolerance: dict[str, float], mismatched: int) -
 
 
 def test_rows_are_compared_in_the_expected_order() -> None:
-    """llama.cpp permutes rows of queries and keys."""
+    """llama.cpp permutes rows of queries and keys. B has the rows of A in `order`: all 4 × 2 = 8
+    elements differ, unless `compare_pair` is given that order.
+    """
     order = np.array([1, 0, 3, 2])
     assert compare_pair(FLOAT32_4_BY_2, FLOAT32_4_BY_2[order]).mismatched == 8
     assert compare_pair(FLOAT32_4_BY_2, FLOAT32_4_BY_2[order], order).mismatched == 0
@@ -96,7 +98,7 @@ def test_norms_may_have_one_added() -> None:
 
 
 def test_nan_is_an_infinite_error() -> None:
-    """All elements are NaN in the checked tensor only."""
+    """In B, all 4 × 2 = 8 elements are NaN: each is a mismatch, and the largest error is infinite."""
     result = compare_pair(FLOAT32_4_BY_2, np.full_like(FLOAT32_4_BY_2, np.nan))
     assert result.max_abs_error == np.inf
     assert result.mismatched == 8

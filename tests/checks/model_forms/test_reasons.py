@@ -216,7 +216,7 @@ def test_a_tensor_of_another_layer_is_named() -> None:
 
 
 def test_another_tensor_of_the_same_layer_is_named() -> None:
-    """B has «gate» of layer 0 under the name «up»."""
+    """In B, «up» of layer 0 holds the numbers that A has in «gate» of the same layer."""
     tensors = {"blk.0.up.weight": RANDOM_TABLES[0], "blk.0.gate.weight": RANDOM_TABLES[1]}
     checked = {**tensors, "blk.0.up.weight": RANDOM_TABLES[1]}
 

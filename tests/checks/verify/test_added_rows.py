@@ -130,7 +130,7 @@ def test_sums_that_are_not_finite_are_a_problem() -> None:
 
 
 def test_infinite_values_fail() -> None:
-    """The dump holds infinity, and the table does not."""
+    """The sums of inputs and a learned table are infinite; neither the inputs nor the table are."""
     assert not pecli.verify(
         INPUTS_OF_ONES[0] + np.inf, LEARNED_TABLE, before=INPUTS_OF_ONES[0], reasons=False
     ).passed

@@ -78,7 +78,7 @@ def test_a_table_is_held_against_the_layers_that_it_fits_best() -> None:
 
 
 def test_a_table_of_other_layers_is_named() -> None:
-    """Both tensors hold the table of full attention."""
+    """The tensors for full and for sliding attention both hold the table of the former."""
     dump = {"full_attention_cos": COS, "sliding_attention_cos": COS}
     diagnosis = pecli.verify(dump, TWO_LAYER_KINDS, atol=1e-6).diagnosis
 
@@ -153,7 +153,9 @@ def test_layers_are_those_of_a_key_or_else_of_the_family(
 
 
 def test_every_sixth_layer_of_gemma_3_has_full_attention() -> None:
-    """As in the config of the model (layers 5, 11, …)."""
+    """The published config has the pattern of five sliding layers and a full one: layers 5, 11, …
+    are full.
+    """
     layers = pecli.load_model("gemma-3-4b").layers
     assert layers[:7] == (
         SLIDING_ATTENTION,

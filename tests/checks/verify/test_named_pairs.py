@@ -207,7 +207,9 @@ def test_a_log_with_all_elements_is_checked_in_halves(
 
 
 def test_a_log_is_refused_as_the_file_before_the_rotation(tmp_path: Path) -> None:
-    """It holds the values before and after the rotation."""
+    """A log of llama.cpp holds the values before and after the rotation, so it cannot be the file
+    before it.
+    """
     (tmp_path / "x.log").write_text(eval_callback_log_of(10000, "interleaved", 3))
     with pytest.raises(FileError, match="verify it without --before"):
         pecli.verify(tmp_path / "x.log", LLAMA_CONFIG, before=tmp_path / "x.log")

@@ -38,7 +38,7 @@ def error_of_verify(*arguments: Any, **settings: Any) -> str:
 def test_queries_rotated_from_an_offset_pass_with_that_offset_only(
     offset: int, passed: bool
 ) -> None:
-    """The queries were rotated from position 5 on."""
+    """The queries were rotated from position 5 on; `verify` is given several offsets."""
     result = pecli.verify(
         rotated_queries(offset=5), CONFIG, before=BEFORE, atol=1e-9, offset=offset
     )
@@ -46,7 +46,7 @@ def test_queries_rotated_from_an_offset_pass_with_that_offset_only(
 
 
 def test_another_first_position_is_named() -> None:
-    """The queries were rotated from position 5 on."""
+    """The queries were rotated from position 5 on, and the spec starts at 0."""
     diagnosis = pecli.verify(rotated_queries(offset=5), CONFIG, before=BEFORE, atol=1e-9).diagnosis
     assert diagnosis[0].startswith("after: positions start at 5 (the spec says 0);")
 
@@ -78,7 +78,7 @@ def test_how_far_a_cache_was_moved_is_named() -> None:
 
 @pytest.mark.parametrize(("axis", "passed"), [(0, True), (-3, True), (1, False)])
 def test_queries_pass_with_the_axis_along_which_they_were_rotated(axis: int, passed: bool) -> None:
-    """The positions are moved to the first axis of three."""
+    """The queries have their positions on the first of three axes: they pass with seq_axis=0 only."""
     rotated = np.moveaxis(rotated_queries(), -2, 0)
     before = np.moveaxis(BEFORE, -2, 0)
     result = pecli.verify(rotated, CONFIG, before=before, seq_axis=axis, atol=1e-9)
@@ -87,7 +87,9 @@ def test_queries_pass_with_the_axis_along_which_they_were_rotated(axis: int, pas
 
 
 def test_the_axis_of_positions_is_noted() -> None:
-    """The positions are moved to the first axis of three."""
+    """The queries have their positions on the first of three axes; the reading states which axis
+    was taken.
+    """
     rotated = np.moveaxis(rotated_queries(), -2, 0)
     before = np.moveaxis(BEFORE, -2, 0)
     result = pecli.verify(rotated, CONFIG, before=before, seq_axis=0, atol=1e-9)
@@ -217,7 +219,9 @@ def test_a_table_for_each_sequence_of_a_batch_passes_with_a_mask(dump: Any, batc
 
 
 def test_a_table_of_a_batch_with_a_wrong_sequence_fails() -> None:
-    """The second of three tables begins at position 1."""
+    """A batch of three sequences has a table each; the second one begins at position 1 instead of
+    0.
+    """
     dump = np.stack([COS_BESIDE_SIN, np.roll(COS_BESIDE_SIN, -1, axis=0), COS_BESIDE_SIN])
     mask = np.ones((3, 12), int)
 

@@ -159,7 +159,9 @@ def test_another_interpolation_than_the_required_one_fails_and_is_named() -> Non
 
 
 def test_the_required_interpolation_passes() -> None:
-    """Cubic with antialias, as the table was resized."""
+    """The old table was resized with cubic interpolation and antialiasing, which `verify` is told
+    to require.
+    """
     assert verify_against_old_table(
         resized_old_table(antialias=True), method="cubic", antialias=True
     ).passed
@@ -178,7 +180,7 @@ def test_a_grid_that_was_not_stated_is_proposed() -> None:
 
 
 def test_unrelated_numbers_are_not_explained() -> None:
-    """Noise of the right shape, (1 + 9 · 8, 12)."""
+    """Noise of the shape of a resized table: 1 + 9 · 8 = 73 rows of 12 channels."""
     noise = RNG.standard_normal((73, 12)).astype(np.float32)
     result = verify_against_old_table(noise)
 

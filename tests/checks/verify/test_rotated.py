@@ -67,7 +67,7 @@ def rotated_as_deepseek_does(x: np.ndarray, channels: slice) -> np.ndarray:
 def test_deepseek_rotates_the_last_channels_of_a_head(
     dtype: str, tolerance: dict[str, float]
 ) -> None:
-    """DeepSeek-V3: 64 rotary channels after 128 others."""
+    """A head of DeepSeek-V3 has 192 channels, of which the last 64 are rotated: 128 to 191."""
     q = random_queries(1, 4, 32, 192).astype(dtype)
     after = rotated_as_deepseek_does(q, slice(128, 192))
 
@@ -75,7 +75,7 @@ def test_deepseek_rotates_the_last_channels_of_a_head(
 
 
 def test_the_first_channels_of_deepseek_rotated_by_mistake_are_named() -> None:
-    """Channels 0 to 63 of 192 instead of 128 to 191."""
+    """Of the 192 channels of a head, 0 to 63 were rotated instead of 128 to 191."""
     q = random_queries(1, 4, 32, 192)
     wrong = pecli.verify(
         rotated_as_deepseek_does(q, slice(0, 64)), "deepseek-v3", before=q, atol=1e-6

@@ -170,7 +170,9 @@ def test_padded_queries_pass_with_their_mask_on_the_command_line(
 
 
 def test_padded_queries_fail_without_their_mask(run_pecli, verify_words) -> None:
-    """Then both sequences are expected at 0 … 23."""
+    """Without the attention mask, both sequences are expected at positions 0 … 23, although one has
+    padding on the left.
+    """
     found = run_pecli(*verify_words)
     assert found.exit_code == CHECK_FAILED
     assert "expected 0 … 23" in found.out
@@ -470,7 +472,7 @@ def test_a_mask_tells_the_axis_of_tokens_where_there_are_as_many_heads() -> None
 
 
 def test_the_only_layer_with_stale_positions_is_named() -> None:
-    """In layer 1, positions lag behind by one token."""
+    """Of the queries of three layers, those of layer 1 are rotated one position behind."""
     q = {
         f"layers.{k}.q": np.random.default_rng(k).normal(size=(1, HEADS, LENGTH, DIM))
         for k in range(3)

@@ -189,7 +189,9 @@ def test_only_values_next_to_a_tie_are_undecided(low, in_doubt):
 
 @pytest.mark.parametrize(("value", "expected"), [(0, 0.0), (1, 0.5), (-1, -0.5)])
 def test_fixed_point_numbers_keep_their_sign(value, expected):
-    """With one binary place, the integer 1 is a half."""
+    """`round_fixed(value, 1, …)` reads an integer with one binary place: 1 is a half, −1 minus a
+    half.
+    """
     assert numerics.round_fixed(value, 1, "float32") == expected
 
 

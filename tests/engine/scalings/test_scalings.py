@@ -138,7 +138,7 @@ def test_frequencies_are_the_published_ones(
 
 
 def test_the_attention_factor_of_yarn_is_the_published_one() -> None:
-    """0.1 ln 10 + 1, from YaRN's paper, in float64."""
+    """YaRN's paper: 0.1 · ln(factor) + 1, here for factor 10 and computed in float64."""
     assert rope_of_case("yarn").attention_factor_value() == 1.2302585092994045
 
 

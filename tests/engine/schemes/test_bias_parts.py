@@ -128,7 +128,7 @@ def test_mistakes_of_a_shard_are_named(made: Alibi, words: str) -> None:
 
 
 def test_another_shard_of_a_learned_bias_is_named() -> None:
-    """The table has heads 0 to 3, the spec heads 4 to 7."""
+    """T5's bias has 8 heads in two shards: the table has heads 0 to 3, the spec heads 4 to 7."""
     bias = Relative(**T5_10_POSITIONS, head_range=(0, 4)).tables()
     result = pecli.verify(bias, Relative(**T5_10_POSITIONS, head_range=(4, 8)), atol=1e-6)
 

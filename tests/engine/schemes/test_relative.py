@@ -147,7 +147,9 @@ def words_with_weights(tmp_path: Path) -> tuple[object, ...]:
 def test_a_file_of_biases_passes_with_its_weights(
     run_pecli, tmp_path: Path, words_with_weights: tuple[object, ...], file: str
 ) -> None:
-    """The command that made the file verifies it."""
+    """T5's bias is made from learned weights, which are in another file. The same options make the
+    bias and, with --verify, check it.
+    """
     assert run_pecli(*words_with_weights, "-q", "-o", tmp_path / file).exit_code == SUCCESS
     assert run_pecli(*words_with_weights, "--verify", tmp_path / file).exit_code == SUCCESS
 

@@ -485,7 +485,9 @@ def test_circles_turn_by_the_frequency_of_their_pair() -> None:
 
 
 def test_slopes_are_those_of_the_paper() -> None:
-    """ALiBi's slopes of 8 heads are 1/2, 1/4, … 1/256."""
+    """ALiBi's slopes of 8 heads are 1/2, 1/4, …, 1/256 by the paper; they are points, which no line
+    joins.
+    """
     (chart,) = drawn_picture("slopes", pecli.Alibi(8)).panels
     assert chart.curves[0].y.tolist() == [2.0**-k for k in range(1, 9)]
     assert not chart.joined
@@ -665,7 +667,7 @@ def test_decay_of_a_long_table_ends_at_its_largest_distance() -> None:
 
 @pytest.mark.parametrize("kind", ["decay", "curves"])
 def test_fewer_heads_are_drawn_of_each_of_several_subjects(kind: str) -> None:
-    """Of 16 heads, 8 are drawn alone and 6 of each of two."""
+    """Of a bias with 16 heads, 8 are drawn if it is alone, and 6 of each if there are two."""
     alone = drawn_picture(kind, pecli.Alibi(16, 8)).panels[0]
     beside = drawn_picture(kind, pecli.Alibi(16, 8), pecli.Alibi(16, 9)).panels[0]
 

@@ -266,7 +266,9 @@ def test_gaps_stay_gaps() -> None:
 
 
 def test_an_axis_ends_where_the_curve_ends() -> None:
-    """The curve has no points from position 40 on."""
+    """The curve has values at positions 0 to 39 and NaN from 40 on: the horizontal axis has a
+    number 30 and none of 100.
+    """
     y = np.where(POSITIONS < 40, 1.0 + POSITIONS, np.nan)
     numbers = curve_lines([Curve("", POSITIONS, y)])[-2].split()
     assert "30" in numbers

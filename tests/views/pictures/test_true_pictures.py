@@ -75,7 +75,7 @@ def test_a_narrow_terminal_states_it_without_the_names_of_the_axes() -> None:
 
 
 def test_a_terminal_names_the_unit_of_its_colours() -> None:
-    """0.003906 = 2^-8 is the smallest slope of 8 heads."""
+    """The legend of the heatmap has the smallest slope of 8 heads, 2^-8 = 0.003906, as |bias|."""
     line = last_line("heatmap", pecli.Alibi(8, 64), Terminal(120))
     assert " |bias| 0.003906 " in line
 

@@ -338,7 +338,9 @@ def test_sections_that_follow_each_other_are_bands() -> None:
 
 
 def test_sections_that_take_turns_are_counted() -> None:
-    """24 + 20 + 20 pairs are those of 128 channels."""
+    """M-RoPE with 24 + 20 + 20 = 64 pairs of 128 channels for time, rows and columns, interleaved:
+    there are no bands to shade, so the subtitle counts them.
+    """
     scheme = pecli.Rope(64, 128, base=5e6, mrope_section=(24, 20, 20), mrope_interleaved=True)
     picture = drawn_picture("wavelengths", scheme)
     (chart,) = picture.panels
