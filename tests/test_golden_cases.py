@@ -164,7 +164,7 @@ def test_a_suite_that_was_just_written_passes(suite: str) -> None:
 
 
 def test_a_suite_without_json_passes(tmp_path: Path) -> None:
-    """The numbers are then read from the .safetensors files."""
+    """A golden suite may be written in safetensors only; its numbers are then read from there."""
     folder = str(tmp_path / "suite")
     golden.write(folder, ["llama-2-7b"], ("safetensors",))
 

@@ -115,7 +115,10 @@ def test_all_recipes_are_audited_by_default() -> None:
     ("recipe", "error"), [("bfloat16-table", 2**-9), ("float16-table", 2**-12)]
 )
 def test_a_table_that_is_cast_is_off_by_half_a_unit(recipe: str, error: float) -> None:
-    """Half of the distance of numbers below 1: 2^-9 in bfloat16, 2^-12 in float16."""
+    """`audit` of a recipe that rounds exact cosines and sines to the dtype. Below 1, half the
+    distance between neighbouring numbers is 2^-9 in bfloat16 (8 bits) and 2^-12 in float16 (11
+    bits); the largest of 5000 · 64 errors comes within 1 % of it.
+    """
     drift = drift_of(audit(Rope(5000, 128), recipe))
     assert 0.99 * error < drift.max_abs_error <= error
 
@@ -128,7 +131,9 @@ def test_a_cast_to_float16_stays_within_the_default_tolerance() -> None:
 
 
 def test_a_recurrence_in_float32_drifts_further_than_phases_in_float32() -> None:
-    """A recurrence multiplies from pair to pair, so that errors add up."""
+    """The recipe «float32» computes each frequency as a power; «float32-recurrence» multiplies from
+    pair to pair, so its rounding errors add up. Even these stay below 2e-3 over 5000 positions.
+    """
     phases, recurrence = audit(Rope(5000, 128), ["float32", "float32-recurrence"]).drifts
     assert phases.max_abs_error < recurrence.max_abs_error < 2e-3
     assert phases.first_equal is None

@@ -143,8 +143,8 @@ def test_columns_that_are_doubled_otherwise_are_named_by_the_files() -> None:
 
 @pytest.mark.parametrize("order", [[*range(-1, 7)] * 5, [*range(39, -2, -1)]])
 def test_rows_without_a_source_neither_wrap_nor_are_reversed(order: list[int]) -> None:
-    """Rows of B are rows 0 to 6 of A in turn or rows 39 to 0, but each time with a row of zeros (−1
-    in `order`): neither a cycle nor a reversal.
+    """Rows of B are rows 0 to 6 of A again and again, or rows 39 to 0, but with rows of zeros
+    between them (−1 in `order`). `diff` must not explain this as a cycle or a reversal.
     """
     b = np.where(np.array(order)[:, None] < 0, 0.0, RANDOM_TABLE[order])
     assert diff_of(RANDOM_TABLE, b).explanations == ()
@@ -334,7 +334,9 @@ def test_the_only_tensors_of_two_files_are_compared_whatever_their_names() -> No
 
 
 def test_files_without_a_common_name_list_all_their_tensors() -> None:
-    """No tensor has a partner, neither by name nor by shape."""
+    """No tensor of A has a partner in B, neither by name nor by shape: the diagnosis has a line
+    about each of the four.
+    """
     only = diff_of(
         {"inv_freq": np.ones(4), "slopes": np.ones(3)}, {"weight": np.ones(5), "bias": np.ones(6)}
     ).diagnosis
@@ -358,7 +360,9 @@ def test_a_difference_within_atol_passes_without_a_reason() -> None:
 
 
 def test_empty_and_tiny_tensors_are_compared_without_a_reason() -> None:
-    """They have too few numbers for a reason, and must not raise."""
+    """Arrays of no element or one have too few numbers to show a reason; `diff` must neither raise
+    nor explain them.
+    """
     assert diff_of(np.zeros((0, 4)), np.zeros((0, 4))).passed
     assert diff_of(np.zeros((0, 4)), np.zeros((4, 0))).explanations == ()
     assert diff_of(np.float32(1), np.float32(2)).explanations == ()
@@ -630,7 +634,10 @@ def test_both_orders_count_the_same_errors(seed: int, rtol: float) -> None:
 
 @pytest.mark.parametrize("side", ["before", "after"])
 def test_no_layer_departs_if_only_one_side_of_the_rotation_is_dumped(side: str) -> None:
-    """What a layer's input was is not known: each tensor is judged by itself."""
+    """Two layers have only queries before the rotation, or only those after it, and in B those of
+    layer 1 are doubled. Whether the layer or its input is wrong cannot be told, so the diagnosis
+    names the tensor and no layer.
+    """
     queries = np.random.default_rng(0).normal(size=(2, 4, 8)).astype(np.float32)
     one = {f"layers.{layer}.q.{side}": queries for layer in range(2)}
     other = {**one, f"layers.1.q.{side}": 2 * queries}

@@ -367,7 +367,9 @@ def test_the_command_prints_settings_to_paste(run_pecli: Any) -> None:
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_the_repr_names_method_and_factor() -> None:
-    """Qwen2.5 counts from 32,768 positions: 131,072 is a factor of 4."""
+    """`extend` stretches Qwen2.5 from 32,768 positions to 131,072, a factor of 131,072 / 32,768 =
+    4; YaRN is what its card recommends.
+    """
     text = "<Extension of qwen2.5-7b to 131,072 positions by yarn, factor 4>"
     assert repr(pecli.extend("qwen2.5-7b", 131072)) == text
 
@@ -621,7 +623,9 @@ def test_an_extension_needs_a_length_or_a_factor() -> None:
 @pytest.mark.usefixtures("without_runtimes")
 @pytest.mark.parametrize(("to", "length"), [("128k", 131072), ("1M", 1048576), ("99.5K", 101888)])
 def test_lengths_are_given_in_units_of_1024(to: str, length: int) -> None:
-    """128 · 1024 = 131072, 1024² = 1048576, 99.5 · 1024 = 101888."""
+    """`extend` takes texts such as «128k» and «1M»: 128 · 1024 = 131072, 1024² = 1048576, 99.5 ·
+    1024 = 101888.
+    """
     assert pecli.extend("llama-2-7b", to).to == length
 
 

@@ -30,7 +30,9 @@ def diagnosis_of(changes: dict[str, Array], *, reasons: bool = True) -> tuple[st
 
 
 def test_the_rotation_of_the_first_layer_is_explained() -> None:
-    """In B, the rotated queries of layer 1 have the other sign."""
+    """In B, the rotated queries of layer 1 have the other sign. The diagnosis names the first layer
+    that departs, and derives the mistake of its tables.
+    """
     assert diagnosis_of({"layers.1.q.after": -rotated_queries()}) == (
         LAYER_1_DEPARTS,
         "the rotation of layers.1.q.after, as tables: cos: in B, the sign is flipped; exact",
@@ -38,7 +40,9 @@ def test_the_rotation_of_the_first_layer_is_explained() -> None:
 
 
 def test_the_first_of_two_layers_is_named() -> None:
-    """Both layers are rotated from other positions on (4 and 3)."""
+    """In B, layer 0 is rotated from position 4 on and layer 1 from position 3 on; layer 0 comes
+    first.
+    """
     changes = {
         "layers.1.q.after": rotated_queries(offset=3),
         "layers.0.q.after": rotated_queries(offset=4),
@@ -49,8 +53,8 @@ def test_the_first_of_two_layers_is_named() -> None:
 
 
 def test_other_positions_of_a_layer_are_named() -> None:
-    """`diff` of the queries of several layers: those of layer 1 in B are rotated from position 3
-    on. Only the rotation can tell, as queries before and after are dumped.
+    """In B, the queries of layer 1 are rotated from position 3 on. `diff` derives the tables from
+    the queries before and after the rotation, and names their first position.
     """
     explained = diagnosis_of({"layers.1.q.after": rotated_queries(offset=3)})[1]
     tables = "the rotation of layers.1.q.after, as tables"
@@ -97,7 +101,9 @@ def test_a_layer_that_departs_before_the_rotation_is_explained_there() -> None:
 
 
 def test_a_run_of_one_layer_has_no_first_layer_that_departs() -> None:
-    """Layer 1, the only one, is rotated from position 3 on in B."""
+    """Only layer 1 was dumped, and in B it is rotated from position 3 on: that it is the first to
+    depart would say nothing.
+    """
     a = {"layers.1.q.before": BEFORE, "layers.1.q.after": rotated_queries()}
     b = {"layers.1.q.before": BEFORE, "layers.1.q.after": rotated_queries(offset=3)}
 

@@ -52,7 +52,9 @@ def test_another_number_for_a_mask_is_a_difference(mask: str) -> None:
 
 @pytest.mark.parametrize("mask", ["finfo.min", "as llama.cpp and others write it"])
 def test_another_number_for_a_mask_passes_within_a_tolerance(mask: str) -> None:
-    """float32's lowest number and −3.2e38 hide a key as −∞ does."""
+    """B has another number where A has −∞. float32's lowest number and −3.2e38, for example, hide a
+    key just as well: `diff` passes in both orders, and notes it.
+    """
     result = diff_in_both_orders(
         {"bias": CAUSAL_BIAS}, {"bias": masked(VALUES_OF_MASKS[mask])}, atol=1e-6
     )
@@ -62,7 +64,7 @@ def test_another_number_for_a_mask_passes_within_a_tolerance(mask: str) -> None:
 
 @pytest.mark.parametrize("mask", VALUES_OF_MASKS)
 def test_the_same_mask_is_not_noted(mask: str) -> None:
-    """Both arrays have the same number for hidden elements."""
+    """A and B have the same number for hidden elements, so there is nothing to note."""
     result = diff_in_both_orders(
         masked(VALUES_OF_MASKS[mask]), masked(VALUES_OF_MASKS[mask]), atol=1e-6
     )

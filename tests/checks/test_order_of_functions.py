@@ -68,7 +68,9 @@ def test_functions_in_the_order_of_the_name_pass_and_in_the_other_fail(
 @pytest.mark.parametrize("name", ["x", "sinusoids", "positions"])
 @pytest.mark.sample(5)
 def test_sines_first_without_a_name_that_states_it_are_weak(form, spec: str, name: str) -> None:
-    """«sinusoids» has no order; most programs put cosines first."""
+    """The name «sinusoids» states no order, and most programs put cosines first. Sines before
+    cosines pass, with a remark about the assumption.
+    """
     result = pecli.verify({name: form(SIN, COS)}, MODEL_OR_SCHEME[spec])
     assert result.passed
     assert any("sines come before cosines" in line for line in result.weak)

@@ -43,7 +43,9 @@ def test_a_tolerance_between_half_a_step_and_a_step_counts_exactly(
 
 @pytest.mark.parametrize(("dtype", "one"), DTYPES_AND_SCALES)
 def test_integers_that_are_rounded_to_nearest_pass_exactly(dtype: str, one: int) -> None:
-    """Without a tolerance: each integer is the nearest one."""
+    """Cosines and sines are stored as integers, each the nearest one (errors of at most 0.5 steps):
+    they pass without a tolerance.
+    """
     assert pecli.verify(tables_in_integers(dtype, one, 0.5), ROPE_64_BY_64).passed
 
 

@@ -33,7 +33,9 @@ def outcome_of(
 
 
 def test_outcomes_come_in_the_order_of_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checks run in threads, and the first one ends last here."""
+    """`run_all` runs checks in threads. The first check waits until the last one has ended; their
+    outcomes still come in the order in which they were given.
+    """
     monkeypatch.setenv("PECLI_THREADS", "4")
     last_is_done = threading.Event()
 
@@ -104,7 +106,9 @@ def test_an_interrupt_ends_all_checks(
 def test_closing_the_outcomes_does_not_wait_for_a_check_that_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As Ctrl-C does: the long check has begun and not ended when the outcomes are closed."""
+    """`run_all` runs two checks in threads. The long one has begun and not ended when the iterator
+    is closed, as Ctrl-C does: `close` must return before it ends.
+    """
     monkeypatch.setenv("PECLI_THREADS", "2")
     has_begun = threading.Event()
     may_end = threading.Event()

@@ -118,8 +118,9 @@ def test_only_mlx_lm_departs_from_phi_3_up_to_its_original_length() -> None:
 
 
 def test_three_runtimes_depart_from_phi_3_for_short_prompts_in_a_long_context() -> None:
-    """They choose the short or long factors once, by the context of 131,072, and transformers by
-    the length of each prompt.
+    """LongRoPE of Phi-3 has two lists of factors, for prompts of up to 4,096 tokens and for longer
+    ones. transformers chooses by the length of each prompt; these three choose once, by the context
+    of 131,072, and so depart for short prompts.
     """
     found = results_of_runtimes(PHI3)
     assert departing(found) == ["vllm", "llama.cpp", "mlx-lm"]
@@ -175,7 +176,9 @@ def test_dynamic_scaling_changes_nothing_up_to_the_original_length() -> None:
 
 
 def test_only_sglang_has_ntk_scaling() -> None:
-    """Of all runtimes, by their source; the others lack it."""
+    """The config has static NTK scaling (rope_type «ntk»). By the sources of all runtimes, only
+    SGLang computes it; the others lack it.
+    """
     model = {**CONFIG_OF_32_POSITIONS, "rope_scaling": {"rope_type": "ntk", "factor": 4.0}}
     found = pecli.runtimes(model).layers[""]
 
@@ -324,7 +327,9 @@ def test_the_json_of_a_runtime_that_lacks_a_scaling_has_no_error() -> None:
     ("count", "compared"), [(5, 5), (8192, 8192), (8193, 8193), (32768, 8192 + 2 * 256)]
 )
 def test_256_positions_are_compared_per_doubling(count: int, compared: int) -> None:
-    """All of the first 8192 positions, then 256 per doubling."""
+    """`compared_positions` selects which positions of a context are compared: all of the first
+    8192, then 256 per doubling of the position.
+    """
     assert len(compared_positions(count)) == compared
 
 

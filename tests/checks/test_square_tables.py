@@ -94,7 +94,9 @@ def test_diff_reads_two_transposed_tables_as_such(square: str) -> None:
 
 @pytest.mark.parametrize("name", ["cos", "sin"])
 def test_one_of_a_pair_fails_also_if_shapes_differ(name: str) -> None:
-    """48 positions of 64 frequencies, one table transposed."""
+    """cos and sin of 48 positions and 64 frequencies, one of them transposed: `verify` and `diff`
+    both fail.
+    """
     assert not pecli.verify(
         with_transposed(TABLES_48_BY_64, name), LLAMA_2_7B, reasons=False
     ).passed

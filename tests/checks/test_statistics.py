@@ -35,7 +35,7 @@ def slices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     "dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.float64, np.int32]
 )
 def test_statistics_of_random_values_are_those_of_numpy(dtype: type) -> None:
-    """NumPy computes the expected values from the whole array."""
+    """`profile` reads an array in pieces; NumPy computes the expected values from the whole array."""
     array = (np.random.default_rng(1).standard_normal((97, 33)) * 50).astype(dtype)
     array[3, 4] = 0
     found = profile(array)
@@ -95,7 +95,9 @@ def test_quantiles_are_elements_and_never_means_of_two() -> None:
 
 
 def test_quantiles_of_integers_are_exact_beyond_float32() -> None:
-    """2^24 + 1 is the first integer that float32 cannot hold."""
+    """The lower of two numbers is 2^24 + 1, the first integer that float32 cannot hold; `profile`
+    must give it as the median.
+    """
     assert profile(np.array([2**24 + 1, 2**40 + 1]))["quantiles"]["0.5"] == 2**24 + 1
 
 

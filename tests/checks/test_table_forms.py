@@ -116,7 +116,7 @@ def test_sines_in_the_place_of_cosines_fail_in_matrices_and_complex_numbers(
 
 
 def test_copies_that_differ_are_a_problem() -> None:
-    """The second copy has a wrong element at row 3, column 2."""
+    """The cosines are dumped twice, and the second copy has a wrong element at row 3, column 2."""
     dump = {"cos": np.stack([COS, with_wrong_element(COS, 3, 2)]), "sin": SIN}
     result = pecli.verify(dump, ROPE)
 
@@ -142,7 +142,9 @@ def test_copies_of_cosines_and_sines_that_differ_are_a_problem() -> None:
 
 
 def test_equal_copies_of_a_wrong_table_are_no_problem_of_their_own() -> None:
-    """Base 10000 instead of 500000 twice fails by its values."""
+    """Tables of base 10000, where 500000 is expected, are dumped twice: they fail by their values,
+    and not because they are copies.
+    """
     dump = cosines_and_sines(lambda table: np.stack([table, table]), *OTHERS)
     assert pecli.verify(dump, ROPE, reasons=False).problems == ()
 
@@ -185,7 +187,9 @@ def test_columns_of_a_table_that_is_not_rotary_are_not_doubled() -> None:
 
 
 def test_a_doubling_that_the_model_does_not_rotate_is_a_problem() -> None:
-    """The Llama rotates halves; the columns are c0 c0 c1 c1 …."""
+    """The Llama rotates halves, so its tables have columns c0 c1 … c0 c1 …; those of the dump are
+    c0 c0 c1 c1 ….
+    """
     problem = pecli.verify(cosines_and_sines(doubled_as_neighbours), CONFIG, atol=ATOL).problems[0]
     assert "doubled as c0 c0 c1 c1 …; the model rotates halves" in problem
 
@@ -196,7 +200,9 @@ def test_a_doubling_that_the_model_does_not_rotate_is_a_problem() -> None:
 def test_a_layout_that_is_given_counts_more_than_that_of_the_model(
     change: Callable[[Array], Array], passed: bool
 ) -> None:
-    """The Llama rotates halves, and the option says interleaved."""
+    """The Llama rotates halves, and the option says interleaved: tables doubled as c0 c0 c1 c1 …
+    pass, and those doubled as c0 c1 … c0 c1 … fail.
+    """
     model = pecli.load_config(CONFIG)
     result = pecli.verify(cosines_and_sines(change), model, atol=ATOL, layout="interleaved")
 

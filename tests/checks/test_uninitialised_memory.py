@@ -63,7 +63,9 @@ KINDS_OF_STALE_MEMORY = [
 def test_a_table_of_memory_that_was_never_written_is_named_as_such(
     memory: Callable[[Random, tuple[int, ...]], Array], seed: int
 ) -> None:
-    """Cosines and sines of 64 positions and 32 frequencies."""
+    """`memory` fills cosines and sines of 64 positions and 32 frequencies with what uninitialised
+    memory holds in practice, such as pointers, zeros and old data.
+    """
     rng = np.random.default_rng(seed)
     tables = {name: memory(rng, (ROWS, DIM // 2)) for name in ("cos", "sin")}
 

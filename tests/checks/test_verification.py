@@ -306,7 +306,9 @@ def test_a_strict_check_passes_beside_weights(run_pecli, tmp_path: Path) -> None
 def test_a_strict_check_fails_beside_a_tensor_that_looks_like_a_table(
     run_pecli, tmp_path: Path
 ) -> None:
-    """Half a sine, under a name that does not say what it is."""
+    """Beside right tables, the file has half a table of sines under the name «foo», which nothing
+    checks: a remark without --strict, and a failure with it.
+    """
     np.savez(tmp_path / "t.npz", **SMALL_TABLES, foo=SMALL_TABLES["sin"][None] / 2)
     weak = run_pecli(*verify_scheme_words(tmp_path), "--json").json["weak"]
 
@@ -462,7 +464,10 @@ def test_a_row_at_position_1_is_not_doubted_for_left_padding() -> None:
 
 
 def test_rounding_is_not_the_advice_beside_a_tensor_of_another_shape() -> None:
-    """Cosines are off by one unit in the last place, which --max-ulp 1 would allow; sines lack rows."""
+    """Cosines are off by one unit in the last place, which --max-ulp 1 would allow, so the
+    diagnosis gives this advice. If the sines lack four rows as well, no tolerance helps, and it
+    does not.
+    """
     rope = pecli.Rope(8, 16)
     tables = rope.tables()
     near = {"cos": np.nextafter(tables["cos"], np.float32(2)), "sin": tables["sin"]}

@@ -96,7 +96,9 @@ def test_numbers_published_with_onnxruntime(run_apply, layout):
 
 
 def test_a_model_states_the_layout_and_the_rotary_channels(run_apply):
-    """The expected values are the rotation's formula in float64."""
+    """GPT-J rotates the first 64 of 256 channels as neighbours. The expected values are the
+    rotation's formula in float64.
+    """
     q = gpt_j_query()
     rotated = run_apply("rope", "q.npy", "--model", "gpt-j-6b", q=q)["q"]
     angles = np.outer(range(6), 10000.0 ** (-np.arange(0, 64, 2) / 64))
@@ -232,7 +234,9 @@ def test_empty_tensors_stay_empty(run_apply, words: tuple[str, ...], shape: tupl
 
 @pytest.mark.parametrize("words", APPLY_TO_X.values(), ids=APPLY_TO_X)
 def test_the_axis_of_positions_is_printed(run_pecli, words: tuple[str, ...]):
-    """It is the last but one: axis 1 of three, counted from 0."""
+    """`pecli apply` of an array (3, 5, 4): positions are on the last axis but one, axis 1 counted
+    from 0.
+    """
     np.save("table.npy", random_normal(9, 4))
     np.save("x.npy", np.ones((3, 5, 4), np.float32))
     assert "along axis 1 of (3, 5, 4)" in run_pecli("apply", *words, "-o", "y.npy").out

@@ -54,7 +54,9 @@ def test_a_difference_is_exit_code_1_with_its_reason(run_pecli) -> None:
 
 
 def test_json_has_the_fields_of_a_difference(run_pecli) -> None:
-    """The order of the fields is that of the reference."""
+    """`pecli diff --json` has these fields in this order; each tensor has at least those of
+    `fields_of_tensor`.
+    """
     outcome = run_pecli("diff", "a.npy", "b.npy", "--json")
     fields = "passed a b tensors diagnosis readings weak explanations where output"
     fields_of_tensor = (

@@ -38,7 +38,9 @@ def test_every_command_line_has_its_section() -> None:
 
 @pytest.mark.parametrize("line", EXPECTED_OUTPUT)
 def test_output_is_the_golden_one(line: str, printed: dict[str, str]) -> None:
-    """golden.txt is reviewed by hand whenever wording changes."""
+    """Each command line of golden_commands.txt prints what golden.txt has, a text that is reviewed
+    by hand whenever wording changes.
+    """
     assert printed[line] == EXPECTED_OUTPUT[line]
 
 

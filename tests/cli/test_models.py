@@ -180,7 +180,9 @@ def test_presets_on_a_terminal_are_a_table_per_family(run_pecli, monkeypatch) ->
 
 
 def test_words_make_the_scheme_that_python_makes() -> None:
-    """--theta is the parameter base; «--dim=4» is «--dim 4»."""
+    """`parse_scheme` reads the options of `pecli rope`: --theta is the parameter base, and
+    «--dim=4» is «--dim 4».
+    """
     words = ["--seq-len", "8", "--dim=4", "--theta", "500", "--layout", "halves"]
     parsed = parse_scheme("rope", words, {})
 

@@ -190,7 +190,9 @@ def test_a_file_with_a_spec_has_the_pictures_of_its_scheme(run_pecli) -> None:
 
 
 def test_files_and_schemes_beside_each_other(run_pecli) -> None:
-    """A tensor of a file, a file, and a scheme in words after --against."""
+    """`pecli plot` of a tensor of a file (FILE:NAME), a file, and, after --against, a scheme with
+    its options: all are drawn in one picture.
+    """
     pecli.save("pe.safetensors", pecli.Sinusoidal(64, 16))
     np.save("w.npy", np.ones((8, 4)))
     outcome = run_pecli("plot", "pe.safetensors:pe", "w.npy", "--against", "rope", "--dim", "4")

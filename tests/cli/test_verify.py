@@ -125,7 +125,9 @@ def test_a_file_that_is_not_what_its_spec_says_fails(
 
 
 def test_only_the_hash_sees_the_sign_of_a_zero(run_pecli) -> None:
-    """−0 equals 0, so that no element of the three tensors differs in value."""
+    """A sign bit in the file is flipped: −0 instead of 0. They are equal, so no element of the
+    three tensors (cos, sin, inv_freq) is mismatched.
+    """
     pecli.save("t.safetensors", pecli.Rope(4, 4))
     rewrite("t.safetensors", flip_the_sign_of_a_zero)
     tensors = run_pecli("verify", "t.safetensors", "--json").json["tensors"]
@@ -267,7 +269,10 @@ def test_advice_is_not_to_do_what_was_done(run_pecli) -> None:
 
 
 def test_a_picture_of_failures_shows_expected_and_found_values(run_pecli) -> None:
-    """wrong.npz has base 500, the config 10000; text.npy holds no numbers, which is a file error."""
+    """`pecli verify -o fail.svg` of three files: wrong.npz has base 500 where the config means
+    10000, right.npz passes, and text.npy holds no numbers, a file error that determines the exit
+    code. The picture has the failed tables, the error, and the command.
+    """
     config = '{"model_type": "llama", "hidden_size": 16, "num_attention_heads": 1}'
     Path("config.json").write_text(config)
     pecli.save("right.npz", pecli.Rope(64, 16))

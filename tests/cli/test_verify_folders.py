@@ -82,7 +82,9 @@ def test_a_folder_is_checked_by_its_own_config(run_pecli: Run, folder: Path) -> 
 
 
 def test_a_folder_whose_config_has_another_base_fails(run_pecli: Run, folder: Path) -> None:
-    """The tables in the folder were made with the base that the config had before."""
+    """The folder holds tables and a config.json; after they were made, rope_theta of the config is
+    set to 10000. `pecli verify .` takes the config as expected.
+    """
     config = json.loads(Path("config.json").read_text()) | {"rope_theta": 10000.0}
     Path("config.json").write_text(json.dumps(config))
     assert run_pecli("verify", ".").exit_code == CHECK_FAILED
@@ -137,7 +139,9 @@ def test_a_skipped_file_has_its_status_in_json(run_pecli: Run, folder: Path) -> 
 
 
 def test_a_skipped_file_does_not_hide_a_failure(run_pecli: Run, folder: Path) -> None:
-    """Frequencies that are all 1 are wrong for every model."""
+    """`pecli verify` of two files: one has weights only and is skipped, the other has frequencies
+    that are all 1, wrong for every model.
+    """
     save_file({"rotary_emb.inv_freq": np.ones(8, np.float32)}, "b.safetensors")
     assert run_pecli(*VERIFY_TWO_FILES).exit_code == CHECK_FAILED
 

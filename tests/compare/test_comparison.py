@@ -37,7 +37,9 @@ def ordinal(value: float) -> int:
 
 @given(st.floats(allow_nan=False), st.floats(allow_nan=False))
 def test_ulps_count_the_floats_between(a: float, b: float) -> None:
-    """`ordinal` counts floats by their bits, from IEEE 754."""
+    """`ulps_apart` of two floats is the difference of their ordinals; `ordinal` counts floats by
+    their bits, from IEEE 754.
+    """
     assert int(ulps_apart(np.array([a]), np.array([b]))[0]) == abs(ordinal(a) - ordinal(b))
 
 
@@ -141,7 +143,9 @@ def test_ulps_are_those_of_the_dtype_that_was_found() -> None:
 
 
 def test_integers_beside_floats_are_compared_by_value() -> None:
-    """2.5 became 2: an error of 0.5, and integers have no ULPs."""
+    """A has 1.0, 2.5, 3.0 and B the integers 1, 2, 3: one error of 0.5, and none in ULPs, which
+    integers do not have.
+    """
     whole = comparison_of(np.array([1.0, 2.5, 3.0]), np.array([1, 2, 3]))
 
     assert whole.mismatched == 1
@@ -406,8 +410,8 @@ def test_arrays_measured_in_pieces_have_the_errors_of_a_loop_over_elements(
 
 
 def test_rounding_to_a_coarser_dtype_passes_beside_a_column_that_is_off(monkeypatch) -> None:
-    """Of a float16 copy only column 3, moved by one ULP, is out of tolerance: rounding itself is
-    not.
+    """The checked table is a float16 copy of a 64 × 64 table in float32, with column 3 moved by one
+    ULP of float16. The rounding itself is no error; the 64 elements of that column are.
     """
     monkeypatch.setattr("pecli.compare.element_errors.PIECE_BYTES", 1024)
     expected = np.linspace(1, 2, 4096, dtype=np.float32).reshape(64, 64)
@@ -591,7 +595,9 @@ def test_the_measures_of_two_wrong_elements_are_those_of_the_first_and_the_worst
 
 
 def test_an_error_where_0_is_expected_is_not_relative() -> None:
-    """3 is found instead of 0, and no error can be divided by 0."""
+    """One element differs: 3 is found instead of 0. No error can be divided by 0, so there is no
+    relative one.
+    """
     result = comparison_of([[0.0, 2.0], [4.0, 8.0]], [[3.0, 2.0], [4.0, 8.0]])
     assert result.max_abs_error == 3.0
     assert result.max_rel_error is None

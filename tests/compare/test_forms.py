@@ -54,7 +54,9 @@ def test_a_form_is_among_those_of_its_array(form: Form) -> None:
 
 @pytest.mark.parametrize("form", PADDED_FORMS, ids=str)
 def test_padded_forms_are_only_found_by_their_values(form: Form) -> None:
-    """A column of zeros at the end is not visible in the shape."""
+    """A padded form has columns of zeros at the end, which the shape does not show: `forms` of the
+    shape alone must not list it.
+    """
     assert form not in forms(cosines_and_sines_in(form))
 
 
@@ -194,7 +196,9 @@ def test_padding_is_exactly_zero_without_noise(last: float, is_padding: bool) ->
     [(1e-3, True), (1.01e-3, False), (-1e-3, True), (-2e-3, False), (np.nan, False)],
 )
 def test_padding_is_nearly_zero_with_noise(last: float, is_padding: bool) -> None:
-    """With noise of 0.05, padding may be up to 0.02 of it: 1e-3."""
+    """The last column is padding if it is zero up to 0.02 of the noise: with noise of 0.05, up to
+    1e-3.
+    """
     assert (
         Form("halves", padded=True).split(cosines_sines_and_a_last_column(last), 0.05) is not None
     ) == is_padding

@@ -126,8 +126,9 @@ def axes_of_copies(shape: tuple[int, ...], candidate: CandidateTable) -> list[tu
 def test_the_axis_before_the_channels_is_tried_first_for_positions(
     shape: tuple[int, ...], expected: list[tuple[int, ...]]
 ) -> None:
-    """The number of rows is not known: the axis before the channels is the likelier one, and
-    earlier axes are copies.
+    """The expected cosines have 8 channels and any number of rows. `axes_of_copies` lists, in the
+    order of trial, which other axes of a dump hold copies: first all but the one before the
+    channels. In (2, 12, 8), the 12 rows are positions and the 2 are copies (axis 0).
     """
     candidate = CandidateTable(("cos",), (None, 8), no_tables, has_frequencies=True)
     assert axes_of_copies(shape, candidate) == expected
@@ -206,7 +207,9 @@ def test_a_reading_is_stated_in_a_note(table: np.ndarray, note: str) -> None:
 
 
 def test_the_wrong_element_of_a_folded_head_has_its_own_index() -> None:
-    """Channel 3 of head 2, of heads of 8 channels, is column 19."""
+    """A dump has 4 equal heads of 8 channels beside each other. Column 2 · 8 + 3 = 19 of row 5 is
+    wrong: channel 3 of head 2.
+    """
     table = np.tile(COS, (1, 4))
     table[5, 2 * 8 + 3] += 0.01
     reading = find_best_reading(table, [COSINES_TO_READ])

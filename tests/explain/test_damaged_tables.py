@@ -198,8 +198,8 @@ def at_shifted(by: int) -> dict[str, Array]:
 
 
 def test_swapped_functions_at_given_positions_are_named() -> None:
-    """The table called cos holds sines, and the other way round, at positions 0, 1, 5, 9, 100,
-    1000, 4096.
+    """The scheme is at positions 0, 1, 5, 9, 100, 1000 and 4096. In the dump, the table called cos
+    holds the sines, and the one called sin the cosines.
     """
     scheme = pecli.Rope(dim=64, positions=NUMBERS_OF_ROWS)  # type: ignore[arg-type]
     tables = at_shifted(0)
@@ -271,7 +271,9 @@ def test_a_sinusoidal_table_given_as_rotary_is_named() -> None:
 
 
 def test_a_scaling_that_is_applied_twice_is_named() -> None:
-    """llama3's formula by NumPy, applied to its own result."""
+    """The frequencies are llama3's formula, written out in NumPy, applied to its own result; the
+    spec has it once.
+    """
 
     def scaled(plain: Array) -> Array:
         kept = np.clip((8192 * plain / (2 * np.pi) - 1) / 3, 0, 1)

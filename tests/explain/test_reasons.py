@@ -602,7 +602,9 @@ def test_time_that_is_up_leaves_a_doubt_unless_the_reason_is_short(
 
 
 def test_time_that_is_up_raises_an_error() -> None:
-    """A limit of −1 s is over at once, and ends with its block."""
+    """A limit of −1 s is over at once: `check_time` raises within the block, and no longer after
+    it.
+    """
     with time_limit(-1.0), pytest.raises(OutOfTimeError):
         check_time()
     check_time()

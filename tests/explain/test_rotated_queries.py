@@ -210,7 +210,9 @@ def test_a_row_of_zeros_among_two_or_three_is_named(length: int, row: int) -> No
 
 @pytest.mark.thorough  # The search takes most of its 2 s.
 def test_zeros_and_another_mistake_are_two() -> None:
-    """Rotated from position 2 on, and the last 14 rows are zeros."""
+    """The queries are rotated from position 2 on instead of 0, and the last 14 of 64 rows are
+    zeros.
+    """
     after = rotated_in_layouts(QUERIES, angles_at(ROW_NUMBERS + 2))
     after[..., 50:, :] = 0
 
@@ -343,7 +345,9 @@ def damaged(*places: Any) -> Array:
     ids=["an element", "a row", "a head"],
 )
 def test_a_damaged_part_is_named(after: Array, edit: Edit) -> None:
-    """An element, a row of all heads, or a head is off by 3."""
+    """Rotated queries in which an element, a row of all heads, or a head is off by 3; `edit` is the
+    expected explanation.
+    """
     assert edits_found_in(after) == [(edit,)]
 
 

@@ -97,8 +97,8 @@ def test_a_recipe_is_named_unless_a_runtime_implies_it(edits: tuple[Edit, ...], 
 
 
 def test_an_unknown_residual_is_not_mentioned() -> None:
-    """The residual is the largest difference that an explanation leaves; infinity stands for
-    unknown.
+    """`sentence` writes an explanation in words, and normally adds the residual, the largest
+    difference that it leaves. Infinity stands for an unknown one, which is left out.
     """
     found = explanation_with(Parameter("dim", 8, 6), residual=math.inf)
     assert sentence(found) == "x: rotary dimension is 6 (the spec says 8)"

@@ -284,7 +284,7 @@ def test_tables_that_a_format_cannot_hold_are_refused_and_the_old_file_stays(
     working_folder: Path, suffix: str, tables: list[Table], problem: str
 ) -> None:
     """NumPy has no bfloat16, .npy holds one array, and safetensors reserves «__metadata__» and has
-    no complex numbers.
+    no complex numbers. `save_tables` must refuse such tables and leave the existing file as it was.
     """
     Path("a" + suffix).write_bytes(b"old")
     with pytest.raises(ParameterError, match=problem):

@@ -76,7 +76,9 @@ def test_shards_without_an_index_are_joined(working_folder: Path) -> None:
 def test_tensors_of_one_name_in_several_files_have_the_files_names_before_it(
     working_folder: Path,
 ) -> None:
-    """A dump of each layer, for example, has the same names."""
+    """The folder has a.weight in a.safetensors and in c.safetensors, as in a dump per layer; the
+    name of the file is put before each of them, and before no other tensor.
+    """
     write_shards(a=1, b=2)
     save_file({"a.weight": np.zeros(1)}, "c.safetensors")
 
@@ -122,7 +124,7 @@ def test_a_folder_with_several_indices_is_refused(working_folder: Path) -> None:
 
 
 def test_links_to_files_are_followed(working_folder: Path) -> None:
-    """A snapshot of a Hugging Face cache holds nothing else."""
+    """In a snapshot of a Hugging Face cache, model.safetensors is a link to a file in blobs/."""
     write_shards(a=1)
     Path("blobs").mkdir()
     Path("a.safetensors").rename("blobs/0123")

@@ -209,7 +209,9 @@ def test_columns_below_titles_that_count_are_rows_of_one_number() -> None:
     "sentence", ["Loading model...", "reading 12 tokens... done", "reading ... done", "(wait)..."]
 )
 def test_dots_of_a_sentence_cut_nothing(sentence: str) -> None:
-    """«...» among numbers would mean that rows were left out."""
+    """«...» among numbers would mean that rows were left out; in a sentence of the log it means
+    nothing.
+    """
     Path("x.log").write_text(f"{sentence}\nq[0] = 1.5 0.5\nq[1] = -2 0.25\n{sentence}\n")
     assert pecli.load("x.log")["q"].tolist() == TWO_ROWS
 

@@ -70,7 +70,9 @@ def test_big_endian_numbers_are_read_as_native_ones(code: str) -> None:
 
 @pytest.mark.parametrize("shape", [(-1, 3, 4), (2, -1, 4), (2, 3, -1)])
 def test_a_length_of_minus_1_follows_from_the_size_of_the_file(shape: tuple[int, ...]) -> None:
-    """96 bytes are 24 numbers, divided by the other two lengths."""
+    """96 bytes are 24 numbers of float32; −1 in the shape stands for 24 divided by the other two
+    lengths.
+    """
     NUMBERS_0_TO_23.astype("f4").tofile("x")
     assert pecli.load("x", shape=shape, raw_dtype="f32")["array"].shape == (2, 3, 4)
 

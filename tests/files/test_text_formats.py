@@ -454,7 +454,9 @@ def test_a_line_of_words_is_a_header(line: bytes) -> None:
 
 @pytest.mark.parametrize("line", [b"1,2", b"a,1.5", b"nan,1", b"a,nan"])
 def test_a_line_with_a_number_is_a_row(line: bytes) -> None:
-    """«nan» is a number."""
+    """`is_header` tells the first line of a CSV file from a row of numbers: one number in it, NaN
+    included, makes it a row.
+    """
     assert not is_header(line)
 
 

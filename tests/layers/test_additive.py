@@ -34,7 +34,7 @@ class TestSinusoidal:
     """The layer adds sin and cos of position · 10000^(-2i/dim), in turns; it keeps its last table."""
 
     def test_each_number_is_rounded_once_to_float32(self):
-        """The paper's formula in Python's float64, rounded by NumPy."""
+        """`sinusoids` is the paper's formula in Python's float64; NumPy rounds it to float32."""
         table = sinusoidal_pos_embedding(40, 6)
         assert_same_bits(table, sinusoids(40, 6).astype(np.float32))
 
@@ -80,7 +80,9 @@ class TestSinusoidal:
             assert_near(layer(zeros.astype("f2")), sinusoids(length, dim))
 
     def test_get_encoding_is_the_table_and_not_the_cache(self):
-        """Writing 7 into a returned array changes no later result."""
+        """A layer keeps its table for later calls. `get_encoding` returns a copy: writing 7 into it
+        changes no later result.
+        """
         layer = SinusoidalPosEmbedding(seq_len=5, embed_dim=6)
         assert layer(np.zeros((2, 5, 6))).shape == (2, 5, 6)
 

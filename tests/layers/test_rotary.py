@@ -74,7 +74,9 @@ class TestRotary:
             assert_same_bits(layer(x, np.array(ids, dtype)), layer(x, ids))
 
     def test_position_ids_choose_rows_of_a_grid(self):
-        """Point 60000 of a grid of 256 x 256 is in row 60000 // 256."""
+        """Point 60000 of a grid of 256 × 256 is in row 60000 // 256 = 234; rotating it by its id
+        must be what rotating the whole grid does to it.
+        """
         rope = Rope(dim=128, grid=(256, 256), axes=(64, 64))
         ids = [0, 60000]
         expected = RotaryPosEmbedding(rope=rope)(np.ones((65536, 128)))[ids]

@@ -92,7 +92,9 @@ def test_a_part_without_a_type_has_its_parents_name_and_its_own() -> None:
 
 
 def test_an_empty_type_counts_as_missing() -> None:
-    """The part then has its parent's type."""
+    """text_config has an empty model_type, so it has that of the whole config, «foo», which no
+    reader knows: the warning is about «foo».
+    """
     config = {"model_type": "foo", "text_config": {**SMALL_CONFIG, "model_type": ""}}
     assert unknown_types(config) == ["text: model_type 'foo'"]
 

@@ -165,7 +165,9 @@ def test_megatron_has_sections_by_its_position_type() -> None:
 
 
 def test_megatron_has_yarn_by_its_position_type() -> None:
-    """Equal mscale and mscale_all_dim cancel, so that the attention factor is 1."""
+    """Megatron states YaRN by position_embedding_type and keys of its own. YaRN divides the factor
+    of mscale by that of mscale_all_dim; both are 1.0, so the attention factor is 1.
+    """
     config = {
         **MEGATRON,
         "position_embedding_type": "yarn",

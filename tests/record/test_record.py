@@ -297,7 +297,9 @@ def test_the_call_of_a_mistake_is_named() -> None:
 
 
 def test_a_mask_that_covers_the_cache_counts_tokens() -> None:
-    """The second sequence has 4 tokens of padding: 12 − 4 = 8."""
+    """The second of two sequences has 4 tokens of padding among 12; the next token is at position
+    12 − 4 = 8.
+    """
     model = llama_model()
     longer = tensor(np.concatenate((LEFT_PADDED_MASK, np.ones((2, 1), np.int64)), axis=1))
     with pecli.record(model) as run:

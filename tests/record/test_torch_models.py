@@ -161,7 +161,9 @@ def test_wrong_frequencies_are_named(family: str, change: Any, reason: str) -> N
 
 @pytest.mark.parametrize("family", SHARING_TABLES)
 def test_a_shifted_layer_is_named(family: str) -> None:
-    """Layer 2 of 4 rotates by the tables of the next position."""
+    """A random model of transformers, of which layer 2 of 4 rotates by the tables of the next
+    position.
+    """
     model = hugging_face_model(family)
     shift_layer(model, layer=2)
     result = record_call(model, input_ids=token_ids()).verify()

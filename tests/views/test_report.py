@@ -227,7 +227,9 @@ def test_a_picture_of_a_failure_has_a_description_for_screen_readers(page: str) 
 
 
 def test_heatmaps_of_the_page_are_images_of_many_colours(page: str) -> None:
-    """A heatmap of waves has more than 100 colours; an empty image would have one."""
+    """Heatmaps of the report are PNG images in base64. One of waves has more than 100 colours; an
+    empty image would have one.
+    """
     images = re.findall(r'"data:image/png;base64,\s*([^"]*)"', page)
     colours_of_images = []
     for image in images:

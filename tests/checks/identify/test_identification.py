@@ -418,7 +418,9 @@ def test_tables_as_other_programs_write_them_are_identified(name: str) -> None:
 
 
 def test_a_wrong_row_beyond_the_first_ones_is_reported() -> None:
-    """Row 900 is overwritten; the rest is a sinusoidal table."""
+    """Row 900 of a sinusoidal table of 1024 rows is overwritten by 0.25: `identify` finds the
+    scheme, and names that row.
+    """
     table = pecli.Sinusoidal(1024, 64).tables()["pe"]
     table[900] = 0.25
     (found,) = pecli.identify(table).matches
@@ -531,7 +533,9 @@ def test_a_pair_and_its_tensors_alone_share_one_time_limit(monkeypatch: pytest.M
 
 
 def test_a_mapping_whose_items_cannot_be_read_is_refused() -> None:
-    """A dictionary of another library whose device is gone."""
+    """Broken is a dictionary as of another library whose device is gone: its items() raises
+    OSError, and `identify` must raise a TypeError that names the class.
+    """
 
     class Broken(dict[str, Any]):
         def items(self) -> Any:

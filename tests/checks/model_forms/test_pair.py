@@ -119,7 +119,9 @@ def test_the_same_bytes_are_equal_unless_something_is_added() -> None:
 def test_rows_of_any_width_are_equal_if_their_bytes_are_and_else_counted(
     width: int, dtype: Any
 ) -> None:
-    """Rows of 1 to 48 bytes, ones against ones and against twos."""
+    """`compare_pair` compares bytes first. Rows of 1 to 48 bytes hold ones: compared with ones
+    nothing differs, with twos every element does.
+    """
     ones = StoredTensor("float32", (2, width), np.ones((2, width), dtype))
     twos = StoredTensor("float32", (2, width), np.full((2, width), 2, dtype))
 

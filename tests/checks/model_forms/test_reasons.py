@@ -116,7 +116,7 @@ def test_empty_tensors_are_not_compared() -> None:
 
 @pytest.mark.parametrize("shape", [(3, 12), (12, 4)])
 def test_tensors_of_different_shapes_are_named(shape: tuple[int, int]) -> None:
-    """(12, 3) is expected: transposed, or with a fourth column."""
+    """A has the shape (12, 3); B is transposed or has a fourth column."""
     problems = match_tensors_of({"a": np.zeros((12, 3))}, {"a": np.zeros(shape)}).problems
     assert problems == [TensorDifference("a", DifferentShape(shape, (12, 3)))]
 

@@ -132,7 +132,9 @@ def test_a_sample_keeps_float64(dtype: Any, sampled: Any) -> None:
 
 
 def test_a_block_of_q4_0_has_15_steps_from_end_to_end() -> None:
-    """4 bits are 16 values: from −15 to 15 in 15 steps of 2."""
+    """Q4_0 stores 32 numbers in 4 bits each, so in 16 values with 15 steps between them: numbers
+    from −15 to 15 have steps of 30 / 15 = 2.
+    """
     values = np.linspace(-15, 15, 32, dtype=np.float32)[None]
     steps = StoredTensor("Q4_0", (1, 32), np.zeros((1, 18), np.uint8)).rounding_steps(values)
 

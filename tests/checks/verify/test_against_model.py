@@ -244,7 +244,9 @@ def test_a_name_counts_more_than_the_content() -> None:
 
 
 def test_the_name_of_a_file_counts_if_the_array_has_none(tmp_path) -> None:
-    """sin.npy holds cosines, which without a name would pass."""
+    """sin.npy holds cosines. An array without any name would pass as such, but the file's name
+    promises sines.
+    """
     np.save(tmp_path / "sin.npy", COS)
     assert not verify_with_config(tmp_path / "sin.npy", reasons=False).passed
 
@@ -713,7 +715,7 @@ def t5_index(dtype: str) -> np.ndarray:
 @pytest.mark.parametrize("dtype", ["int64", "int16", "uint8"])
 @pytest.mark.parametrize("spec", [T5, pecli.Relative("t5", 40)], ids=["model", "scheme"])
 def test_buckets_of_t5_pass_in_integers_of_any_width(dtype: str, spec: Any) -> None:
-    """T5's own formula in NumPy (`t5_index`), for 40 positions."""
+    """`t5_index` is T5's own formula in NumPy, here for 40 positions, in each dtype of integers."""
     found = pecli.verify({"index": t5_index(dtype)}, spec)
 
     assert found.passed
@@ -772,7 +774,9 @@ def test_a_table_for_each_axis_of_positions_passes_as_qwen2_vl_returns_it(
 
 @batches
 def test_a_table_for_each_axis_fails_if_rows_and_columns_are_exchanged(batch: int) -> None:
-    """The positions say t, w, h, and the table is at t, h, w."""
+    """The tables are computed at positions in the order t, h, w; the positions that are given to
+    `verify` have the order t, w, h.
+    """
     assert not verify_tables_by_axis(batch, PLACES[[0, 2, 1]], reasons=False).passed
 
 

@@ -232,7 +232,7 @@ def tables_from(offsets: tuple[int, ...]) -> dict[str, Array]:
 
 
 def test_layers_with_the_same_mistake_share_a_sentence() -> None:
-    """Layers 1 and 2 begin at position 2, and layer 3 at 5."""
+    """Of four layers, 1 and 2 begin at position 2, and layer 3 at position 5: two sentences."""
     diagnosis = pecli.verify(tables_from((0, 2, 2, 5)), LLAMA, atol=1e-6).diagnosis
     reasons = [sentence.partition(";")[0] for sentence in diagnosis if "reproduce" not in sentence]
 

@@ -124,7 +124,9 @@ def test_the_tensor_that_is_wrong_is_explained() -> None:
 
 
 def test_a_tensor_without_a_name_is_called_after() -> None:
-    """The array is rotated as interleaved pairs, which is wrong."""
+    """The queries after the rotation are an array without a name; they are rotated as interleaved
+    pairs, which is wrong, so there is an explanation to name them in.
+    """
     result = pecli.verify(rotated_queries(layout="interleaved"), CONFIG, before=BEFORE, atol=1e-9)
     assert result.explanations[0].tensors == ("after",)
 

@@ -86,7 +86,9 @@ def test_the_project_that_interpolates_so_is_named(
 
 
 def test_the_new_grid_is_found_from_the_values() -> None:
-    """72 rows beside the class token may be 8 × 9, 6 × 12 and so on as well."""
+    """The old table, a class token and 5 × 6 patches, was resized to 9 × 8 patches. The 72 new rows
+    could also be 8 × 9 or 6 × 12: only the values tell.
+    """
     result = verify_against_old_table(resized_old_table((9, 8)))
     assert result.passed
     assert "5x6 → 9x8" in result.readings["array"]
@@ -94,7 +96,9 @@ def test_the_new_grid_is_found_from_the_values() -> None:
 
 @pytest.mark.parametrize("method", ["slice", "crop"])
 def test_a_slice_or_a_crop_of_a_grid_is_named(method: str) -> None:
-    """3 × 4 of 5 × 6 rows: the first of each axis, or the middle."""
+    """The old table has 5 × 6 rows, the new one 3 × 4 of them: the first of each axis (slice), or
+    the middle (crop).
+    """
     result = verify_against_old_table(resized_old_table((3, 4), method=method))
     assert result.interpolations == (Interpolation(method),)
 

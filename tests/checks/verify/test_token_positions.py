@@ -179,7 +179,9 @@ def test_padded_queries_fail_without_their_mask(run_pecli, verify_words) -> None
 
 
 def test_positions_of_two_sequences_are_listed_with_a_semicolon(run_pecli, verify_words) -> None:
-    """As 0,1,…;0,0,…, those at which the queries are rotated."""
+    """`pecli verify --positions 0,1,…;0,0,…` lists the positions of two sequences; they are those
+    at which the queries were rotated.
+    """
     listed = ";".join(",".join(map(str, row)) for row in POSITIONS_BY_MASK)
     assert run_pecli(*verify_words, "--positions", listed).exit_code == SUCCESS
 
@@ -190,7 +192,9 @@ def test_positions_of_two_lengths_are_a_usage_error(run_pecli, verify_words) -> 
 
 
 def test_a_cache_moved_back_by_3_passes_with_that_shift(run_pecli, tmp_path, verify_words) -> None:
-    """moved.npy holds the queries rotated by −3 positions each."""
+    """moved.npy holds the queries rotated by −3 positions each, as when the first 3 tokens leave a
+    cache.
+    """
     verify, _, *options = verify_words
     moved = tmp_path / "moved.npy"
 

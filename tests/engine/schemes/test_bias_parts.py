@@ -37,7 +37,9 @@ def test_a_shard_of_alibi_is_a_part_of_the_whole(
 
 @pytest.mark.parametrize("form", ["key", "key-last"])
 def test_a_shard_of_a_form_by_key_is_a_part_of_the_whole(form: str) -> None:
-    """Tensor parallelism gives a process heads 6, 7 and 8 of 12."""
+    """Tensor parallelism gives a process heads 6, 7 and 8 of 12; their bias must be that part of
+    the bias of all heads.
+    """
     whole = Alibi(**ALIBI_12_HEADS, form=form).tables()["bias"]
     part = Alibi(**ALIBI_12_HEADS, form=form, head_range=(6, 9)).tables()["bias"]
 

@@ -87,7 +87,9 @@ def test_seeds_of_all_64_bits_give_different_tables():
 
 
 def test_a_longer_table_begins_with_the_shorter_one():
-    """The numbers of a row depend on the seed and the row only."""
+    """The drawn numbers of a row depend on the seed and the row only: the first 20 of 50 rows are
+    those of a table of 20.
+    """
     assert weights_of(50, 8, seed=1)[:20].tobytes() == weights_of(20, 8, seed=1).tobytes()
 
 

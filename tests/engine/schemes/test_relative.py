@@ -83,7 +83,9 @@ def test_buckets_are_those_of_deberta(buckets: int, limit: int) -> None:
 
 @pytest.mark.parametrize("style", ["t5", "deberta"])
 def test_the_index_of_a_short_table_is_the_corner_of_a_long_one(style: str) -> None:
-    """A bucket depends only on the distance of query and key."""
+    """A bucket depends only on the distance of query and key, so the index of n positions is the
+    corner of that of 50.
+    """
     whole = Relative(style, 50, 16, 40).tables()["index"]
     for length in range(1, 50):
         part = Relative(style, length, 16, 40).tables()["index"]

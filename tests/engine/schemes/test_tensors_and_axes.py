@@ -97,7 +97,7 @@ def test_slopes_follow_from_the_bias() -> None:
 
 
 def test_frequencies_are_scaled_as_positions_are() -> None:
-    """scale=1000 times 1 and 0.01, the frequencies of 4 channels."""
+    """4 channels have the frequencies 1 and 10000^(-1/2) = 0.01; scale multiplies each by 1000."""
     assert Sinusoidal(1, 4, scale=1000.0).angular_frequencies() == [1000.0, 10.0]
 
 

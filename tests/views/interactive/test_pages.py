@@ -56,7 +56,9 @@ def unpacked(array: dict[str, str]) -> NDArray[np.float32]:
 
 
 def test_a_heatmap_holds_the_table(run_pecli: Callable[..., Outcome], tmp_path: Path) -> None:
-    """The page holds numbers as base64; unpacked, they are the table of the Python function."""
+    """`pecli plot -o x.html` writes the numbers of the table as base64; unpacked, they are those of
+    pecli.Sinusoidal, bit for bit.
+    """
     run_pecli("plot", "sinusoidal", "--seq-len", "20", "--dim", "8", "-o", tmp_path / "x.html")
     (panel,) = page_data(tmp_path / "x.html")["panels"]
     expected = pecli.Sinusoidal(20, 8).tables()["pe"]
@@ -176,7 +178,9 @@ def test_a_slider_starts_at_the_factor_of_the_table(
 def test_tables_without_two_frequencies_have_no_sliders(
     run_pecli: Callable[..., Outcome], tmp_path: Path, options: str, count: int
 ) -> None:
-    """Two channels have one frequency; with base 1 all are equal."""
+    """Two channels have one frequency, and with base 1 all are equal: the page has no slider to
+    choose channels.
+    """
     data = drawn_by(run_pecli, tmp_path, "rope", "--kind", "curves", *options.split())
     assert len(data["sliders"]) == count
 

@@ -197,7 +197,9 @@ def test_the_expected_side_is_the_first_file_whichever_was_divided(packed_is_fir
 
 
 def test_nan_and_infinity_are_infinitely_far_off() -> None:
-    """B has NaN at (1, 2) and infinity at (3, 3); A is finite."""
+    """A is all ones; B has NaN at (1, 2) and infinity at (3, 3). The error map is infinite at these
+    two places only.
+    """
     a = np.ones((4, 4))
     b = a.copy()
     b[1, 2] = np.nan

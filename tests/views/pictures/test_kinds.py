@@ -452,7 +452,7 @@ YARN_BY_4: dict[str, Any] = {
 
 
 def test_scores_grow_with_the_square_of_the_attention_factor() -> None:
-    """Both queries and keys are multiplied by it: 1.5² = 2.25."""
+    """The attention factor multiplies queries and keys, so scores grow by 1.5² = 2.25."""
     plain = drawn_picture("decay", pecli.Rope(256, 32, **YARN_BY_4, attention_factor=1.0))
     scaled = drawn_picture("decay", pecli.Rope(256, 32, **YARN_BY_4, attention_factor=1.5))
 
@@ -537,7 +537,9 @@ def test_weights_after_softmax_add_up_to_one(slope: float) -> None:
 
 @pytest.mark.parametrize("label", ["whisper-tiny encoder", "t5-small decoder", "mpt-7b"])
 def test_models_without_rope_are_drawn_with_what_they_have(run_pecli, label: str) -> None:
-    """Whisper has a sinusoidal table, T5 buckets, MPT ALiBi."""
+    """`pecli plot` of a model draws the encoding that it has: Whisper a sinusoidal table, T5
+    buckets, MPT ALiBi.
+    """
     assert label in run_pecli("plot", label.split()[0]).out
 
 

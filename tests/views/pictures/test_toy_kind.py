@@ -71,7 +71,9 @@ def test_a_new_kind_is_drawn_in_a_terminal_and_a_figure() -> None:
 
 
 def test_a_new_kind_does_not_fit_schemes_that_do_not_name_it() -> None:
-    """The toy kind «histogram» of this module is offered by the scheme Ramp only."""
+    """The toy kind «histogram» of this module is drawn only of schemes that offer it, and Rope does
+    not.
+    """
     with pytest.raises(ParameterError, match="rope has no such picture"):
         titled(of_scheme(pecli.Rope(8, 4)), PlotRequest(), "histogram")
 
