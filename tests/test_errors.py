@@ -237,7 +237,9 @@ def test_no_memory_for_a_lock_is_reported_as_no_memory() -> None:
 
 
 def test_a_defect_names_the_exception() -> None:
-    """So that a report of the user tells where to look."""
+    """`translated` turns any other exception into an error of one line; it names the exception, so
+    that a user's report shows where to look.
+    """
     message = str(errors.translated(KeyError()))
     assert message.startswith("unexpected KeyError; this is a defect")
 

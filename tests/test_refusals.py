@@ -150,7 +150,7 @@ def test_errors_are_those_that_python_users_catch(error: type, base: type) -> No
 
 
 def test_an_error_of_a_file_is_no_error_of_a_value() -> None:
-    """`except ValueError` must not hide a missing file."""
+    """Were FileError a ValueError, a user's `except ValueError` would hide a missing file."""
     assert not issubclass(FileError, ValueError)
 
 

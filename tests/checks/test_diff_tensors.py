@@ -115,7 +115,9 @@ def test_the_side_that_is_doubled_is_named(a: Array, b: Array, side: str) -> Non
 
 @pytest.mark.parametrize(("name", "passed"), [("slopes", False), ("x", True)])
 def test_a_doubled_table_is_compared_with_a_name_that_says_nothing(name: str, passed: bool) -> None:
-    """«slopes» says that the tensor is something else; «x» may be anything."""
+    """A has cosines with two columns per frequency, B one tensor with one column. If B's is called
+    «x», it may be anything and is compared as cosines; «slopes» says that it is something else.
+    """
     assert pecli.diff({"cos": doubled_as_halves(COS)}, {name: COS}).passed == passed
 
 

@@ -116,8 +116,8 @@ def test_a_run_of_one_layer_has_no_first_layer_that_departs() -> None:
     ids=["fewer heads", "not numbers", "infinities", "a rotation of neighbours"],
 )
 def test_values_that_are_no_rotation_of_halves_are_not_explained_as_tables(rotated: Array) -> None:
-    """A rotation is explained by the cosines and sines that it was made with; such values have
-    none.
+    """In B, the queries of layer 1 after the rotation are not those before it, rotated in halves.
+    No cosines and sines can be derived from them, so no sentence explains them «as tables».
     """
     diagnosis = diagnosis_of({"layers.1.q.after": rotated})
     assert "layers.1.q.after" in diagnosis[0]

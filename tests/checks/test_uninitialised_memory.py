@@ -97,7 +97,9 @@ def test_long_wavelengths_are_not_taken_for_memory(base: float, unit: float, wor
 
 
 def test_a_few_values_that_are_not_finite_are_named_by_place() -> None:
-    """One element of a right rotation is NaN, which is no memory that was never written."""
+    """One element of a right rotation is NaN. A few such values are named by their place, and not
+    taken for memory that was never written.
+    """
     rng = np.random.default_rng(0)
     before = rng.standard_normal((1, 4, ROWS, DIM), np.float32)
     rotation = pecli.apply(before, ROPE, layout="halves")

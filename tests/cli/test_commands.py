@@ -103,8 +103,8 @@ def test_help_of_subcommands_has_defaults_in_one_style_and_an_example(
 def test_widths_that_make_no_sense_are_ignored(
     run_pecli, monkeypatch, name: str, text: str
 ) -> None:
-    """Environment variables state a width of the terminal on which rich and typer would fail or
-    allocate; the help must appear all the same.
+    """COLUMNS and TERMINAL_WIDTH state a width of the terminal on which rich and typer would fail
+    or allocate: the help must appear all the same, and the variable is replaced.
     """
     monkeypatch.setenv(name, text)
     outcome = run_pecli("rope", "--help")

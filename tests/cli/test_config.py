@@ -140,7 +140,10 @@ LONGROPE_BY_4 = {
 def test_configs_that_differ_in_words_but_not_in_frequencies_are_said_to_be_equal(
     run_pecli, first: Any, second: Any, is_same: bool
 ) -> None:
-    """longrope with divisors of 4 is linear by 4, unless its attention factor is not 1."""
+    """`pecli config a.json b.json` compares two configs. LongRoPE with all divisors 4 has the
+    frequencies of linear scaling by 4, and is equal unless its attention factor is not 1. Dynamic
+    NTK equals no scaling only up to the context, so it counts as different.
+    """
     write_config("a.json", max_position_embeddings=256, rope_scaling=first)
     write_config("b.json", max_position_embeddings=256, rope_scaling=second)
     outcome = run_pecli("config", "a.json", "b.json")

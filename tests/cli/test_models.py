@@ -96,7 +96,9 @@ ROPE_OF_QWEN = ("rope", "--model", "qwen2.5-7b", "--seq-len", 16)
 
 
 def test_an_option_overrides_a_parameter_of_the_model_with_a_note(run_pecli) -> None:
-    """Qwen 2.5 has base 10^6 and heads of 128 channels; the expected table is that of base 500000."""
+    """`pecli rope --model qwen2.5-7b --theta 500000`: the model has base 10^6 and heads of 128
+    channels. The table must have base 500000, and a note on standard error says so.
+    """
     outcome = run_pecli(*ROPE_OF_QWEN, "--theta", "500000", "-o", "t.npz")
     assert outcome.exit_code == SUCCESS
     note = "pecli: note: not as qwen2.5-7b has it: --theta 500000 instead of 1000000\n"

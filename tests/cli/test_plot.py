@@ -26,8 +26,8 @@ LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
 def test_the_same_command_writes_the_same_bytes_also_where_no_home_can_be_written_to(
     process, run_pecli
 ) -> None:
-    """Matplotlib wants to write a cache into the home; here every home is /dev/null. The picture of
-    a process of its own equals that of this one.
+    """Matplotlib writes a cache into the home; here, every home is /dev/null. `pecli plot` in such
+    a process must succeed, and write the bytes of the same command in this process.
     """
     homes = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"), os.devnull)
     elsewhere = {

@@ -86,7 +86,9 @@ def test_infinities_and_nan_fail_in_any_tolerance_and_are_null_in_json(
 
 
 def test_a_number_for_an_infinity_passes_if_so_many_units_are_allowed() -> None:
-    """In ULPs, infinity is only the next float after the largest one."""
+    """B has 0 where A has infinity. In ULPs, infinity is only the next float after the largest one,
+    so the distance is below 2^31; the absolute error is infinite, which JSON cannot hold: None.
+    """
     result = comparison_of(WITH_AN_INFINITY, with_value(1, 0.0), max_ulp=2**31, atol=1e9, rtol=1e9)
     assert result.mismatched == 0
     assert result.as_json()["max_abs_error"] is None

@@ -152,7 +152,9 @@ KEY_BIAS = np.arange(24.0).reshape(4, 1, 6)
 
 @pytest.mark.parametrize("bias", [KEY_BIAS, KEY_BIAS[:, 0]], ids=["three axes", "two axes"])
 def test_a_bias_of_keys_is_read_with_its_axis_of_length_1_and_without(bias: np.ndarray) -> None:
-    """The expected bias is (4 heads, 1, 6 keys); a distance of 0 means that all elements agree."""
+    """The expected bias is (4 heads, 1, 6 keys); the array has this shape, or (4, 6). Both are read
+    as the bias, at distance 0: all elements agree.
+    """
     reading = find_best_reading(bias, [candidate_of({"bias": KEY_BIAS})])
     assert reading is not None
     assert reading.distance == 0.0

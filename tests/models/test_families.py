@@ -94,8 +94,9 @@ def test_a_model_without_positions_has_a_warning_and_no_encoding() -> None:
 
 
 def test_phi3_divides_by_short_factors_up_to_the_original_length_and_by_long_ones_beyond() -> None:
-    """The original length is 4096; the published short_factor begins with 1.05, by which frequency
-    1 is divided.
+    """The original length is 4096: without a length and at 4096, short factors divide the
+    frequencies, and beyond, long ones. The published short_factor begins with 1.05, which divides
+    the first frequency, 1.
     """
     encoding = only_encoding("phi-3-mini-128k-2024-04")
     before, at, beyond = (encoding.inverse_frequencies(length) for length in (None, 4096, 4097))

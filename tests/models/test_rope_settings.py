@@ -319,7 +319,10 @@ def test_a_base_of_0_is_refused() -> None:
 def test_longrope_has_two_attention_factors_if_both_are_given(
     keys: Config, mscales: tuple[float, float] | None
 ) -> None:
-    """They are Phi-3.5-MoE's, for prompts below and above the original length; a given factor wins."""
+    """`mscales` are the attention factors for prompts up to the original length and beyond it, as
+    Phi-3.5-MoE states them (short_mscale, long_mscale). One alone counts for nothing, and a given
+    attention_factor wins over both.
+    """
     assert small_encoding(rope_scaling={**LONGROPE_SCALING, **keys}).mscales == mscales
 
 

@@ -311,7 +311,9 @@ def test_a_mask_that_covers_the_cache_counts_tokens() -> None:
 
 
 def test_ids_that_go_on_from_the_call_before_are_wrong_if_the_mask_states_others() -> None:
-    """A model that ignores 4 tokens of padding goes on at 12, where the mask states 8."""
+    """The second of two sequences has 4 tokens of padding among 12. The model ignores padding and
+    goes on at position 12 for both (`position_ids`), where the mask states 12 and 8 (`positions`).
+    """
     model = llama_model()
     model.ignores_padding = True
     longer = tensor(np.concatenate((LEFT_PADDED_MASK, np.ones((2, 1), np.int64)), axis=1))

@@ -77,7 +77,9 @@ def diagnosis_of(result: Any) -> str:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_right_model_passes(family: str) -> None:
-    """A random model of transformers, with its own configuration."""
+    """A random model of transformers with its own configuration is recorded in a call, and
+    verified: every layer and table passes.
+    """
     result = record_call(hugging_face_model(family), input_ids=token_ids()).verify()
     assert diagnosis_of(result) == ""
     assert result.unchecked == ()
@@ -228,7 +230,9 @@ def test_a_wrong_table_of_one_layer_of_gpt_j_is_named() -> None:
     "family", ["llama", "qwen3", "gemma3_text", "gptj", "qwen2_vl", "gpt2", "bert"]
 )
 def test_ignored_left_padding_is_named(family: str) -> None:
-    """Without position ids, these families count padding as well."""
+    """Without position ids, these families of transformers count padding as tokens: recorded with a
+    mask that has padding on the left, the call fails for that reason.
+    """
     model = hugging_face_model(family)
     run = record_call(model, input_ids=token_ids(), attention_mask=left_padded())
     result = run.verify()

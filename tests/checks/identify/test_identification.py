@@ -97,8 +97,9 @@ HARD_TO_MEASURE = {
 @pytest.mark.parametrize("name", HARD_TO_MEASURE)
 @pytest.mark.sample(2)
 def test_tables_that_leave_little_to_measure_are_identified(name: str) -> None:
-    """For example, one channel only lies between Llama 3's limits. Only cosines and sines (or the
-    table) are given; the scheme that is found must make the same numbers within 1e-6.
+    """HARD_TO_MEASURE has schemes whose parameters hardly show: in one, a single channel lies
+    between Llama 3's limits. `identify` gets only cosines and sines (or the table); the scheme it
+    finds must make the same numbers within 1e-6.
     """
     tables = HARD_TO_MEASURE[name].tables()
     tables.pop("inv_freq", None)
@@ -564,7 +565,10 @@ def float32_dump_of(
 
 
 def test_a_bfloat16_table_that_begins_at_position_17_is_identified() -> None:
-    """Positions 17 to 528, angles in float32 and values in bfloat16, by NumPy."""
+    """NumPy computes positions 17 to 528 with angles in float32, and rounds the values to bfloat16.
+    `identify` must find the offset 17; whether angles were in float32 need not show after that
+    rounding.
+    """
     (match,) = pecli.identify(
         float32_dump_of(inverse_frequencies(10000.0, 128), 512, 17, ml_dtypes.bfloat16)
     ).matches

@@ -137,7 +137,10 @@ def test_one_wrong_element_has_its_index_in_any_layout(monkeypatch, form) -> Non
 
 @pytest.mark.parametrize("shape", [(8,), (1, 8), (1, 8, 1), (8, 1)])
 def test_inverse_frequencies_in_float32_pass_unless_they_are_off_by_a_thousandth(shape) -> None:
-    """500000^(-2i/16) in NumPy; a thousandth more is found by the shape alone to be inv_freq."""
+    """The values are 500000^(-2i/16) in NumPy: 16 channels, so 8 pairs. They pass in shapes with
+    axes of length 1. A thousandth too large they fail; without a name they are taken for inv_freq
+    by their shape.
+    """
     values = inverse_frequencies(5e5, DIM).astype(np.float32).reshape(shape)
     assert verify_with_config({"rotary_emb.inv_freq": values}, tolerance=Tolerance()).passed
 
@@ -491,7 +494,10 @@ def test_a_part_of_a_sinusoidal_table_is_checked_from_an_offset_on() -> None:
 
 
 def test_a_layer_type_leaves_the_tables_of_other_layers_out() -> None:
-    """The encoder's channels are reversed, which is wrong; the decoder's table may be anything."""
+    """Whisper has a sinusoidal table in the encoder and a learned one in the decoder. The encoder's
+    channels are reversed, which is wrong; the decoder's table may be anything, so
+    layer_type="decoder" passes.
+    """
     pe = sinusoids(10)
     wrong = {ENCODER_TABLE: pe[:, ::-1], DECODER_TABLE: pe[:5] * 2}
     assert not verify_with_config(wrong, WHISPER, reasons=False).passed

@@ -23,7 +23,9 @@ LLAMA = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 2}
 
 @pytest.mark.parametrize("name", ["vision.cos", "pos_embed"])
 def test_tables_of_other_parts_are_listed_as_unchecked(name: str) -> None:
-    """A vision tower's, and a learned table that a Llama does not have."""
+    """Beside right cosines, the dump has a table of a vision tower, or a learned one, neither of
+    which the Llama of CONFIG has.
+    """
     dump = {"cos": COS, name: np.ones((3, 5), "f4")}
     assert pecli.verify(dump, CONFIG, atol=1e-6).unchecked == (name,)
 

@@ -103,7 +103,9 @@ def test_frequencies_are_scaled_as_positions_are() -> None:
 
 @pytest.mark.parametrize("scheme", [Alibi(2, 4), LearnedInit(4, 8)], ids=str)
 def test_alibi_and_learned_tables_have_no_frequencies(scheme: Scheme) -> None:
-    """Only tables of waves have frequencies."""
+    """Frequencies belong to tables of waves: both properties are None for the slopes of ALiBi and
+    for drawn weights.
+    """
     assert scheme.inverse_frequencies() is None
     assert scheme.angular_frequencies() is None
 

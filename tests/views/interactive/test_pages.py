@@ -178,8 +178,8 @@ def test_a_slider_starts_at_the_factor_of_the_table(
 def test_tables_without_two_frequencies_have_no_sliders(
     run_pecli: Callable[..., Outcome], tmp_path: Path, options: str, count: int
 ) -> None:
-    """Two channels have one frequency, and with base 1 all are equal: the page has no slider to
-    choose channels.
+    """Four channels have two frequencies, and the page has a slider. Two channels have one
+    frequency, and with base 1 all are equal: no slider.
     """
     data = drawn_by(run_pecli, tmp_path, "rope", "--kind", "curves", *options.split())
     assert len(data["sliders"]) == count

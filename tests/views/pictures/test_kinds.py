@@ -341,7 +341,9 @@ def test_a_picture_of_patches_names_the_grid_and_its_middle() -> None:
 
 
 def test_patches_of_two_towers_are_named_after_them() -> None:
-    """The towers differ in their base only."""
+    """Two vision towers are drawn, which differ in their base only: the titles of their panels have
+    it.
+    """
     picture = drawn_picture(
         "patch", EVA_ON_4_BY_6, pecli.Rope(grid=(4, 6), dim=8, style="eva", base=500.0)
     )
