@@ -260,7 +260,9 @@ def test_a_branch_on_the_scheme_is_seen(code: str) -> None:
     "code", ["isinstance(x, Scheme)", "word == 'alibi'", "{'rope': ('rotary', 'yarn')}"]
 )
 def test_other_branches_are_not_taken_for_branches_on_the_scheme(code: str) -> None:
-    """A base class, a word of other meaning, and a table of names instead of functions."""
+    """`is_question` finds code that branches on the kind of a scheme, which the house forbids. A
+    base class, a word of other meaning and a table of names are none.
+    """
     assert not any(map(is_question, ast.walk(ast.parse(code))))
 
 

@@ -405,7 +405,7 @@ def test_a_printed_result_of_one_file_is_what_the_command_prints(
 
 
 def test_a_printed_difference_is_what_the_command_prints(run_pecli: Any, tmp_path: Path) -> None:
-    """The files have base 10000 and 500000."""
+    """`str(pecli.diff(…))` has the text of `pecli diff`, for files of base 10000 and 500000."""
     ours, theirs = (str(tmp_path / name) for name in ("a.safetensors", "b.safetensors"))
     pecli.save(ours, ROPE_BASE_10000)
     pecli.save(theirs, ROPE_BASE_500000)

@@ -37,7 +37,9 @@ def run_apply(run_pecli):
 
 @pytest.mark.parametrize(("output", "tensor"), [("out.npz", "x\ufffd"), ("out.npy", "array")])
 def test_a_file_name_that_is_no_text_becomes_one(run_apply, output: str, tensor: str) -> None:
-    """The byte FF is not UTF-8: it becomes U+FFFD in the name of the tensor. A .npy has no names."""
+    """The byte FF in the name of a file is not UTF-8: it becomes U+FFFD in the name of the written
+    tensor. A .npy file has no names, so there the tensor is «array».
+    """
     name = b"x\xff.npy".decode("utf-8", "surrogateescape")
     np.save(name, np.zeros((2, 4)))
     written = run_apply("sinusoidal", name, output=output)

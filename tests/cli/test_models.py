@@ -73,8 +73,9 @@ def test_all_types_of_layers_are_written(run_pecli) -> None:
 
 
 def test_one_type_of_layers_is_written(run_pecli) -> None:
-    """An .npy file holds one array, here cosines and sines in turn; SLIDING is the same encoding by
-    the Python class.
+    """`pecli rope --model` of Gemma 3 with --layer-type. An .npy file holds one array, here cosines
+    and sines in turn; the expected cosines are those of pecli.Rope with the parameters of sliding
+    layers (SLIDING).
     """
     words = ("--layer-type", "sliding_attention", "-o", "t.npy")
     assert run_pecli(*ROPE_OF_GEMMA, *words).exit_code == SUCCESS

@@ -92,7 +92,9 @@ KINDS_WITH_FIGURES = ("heatmap", "curves", "similarity")
 )
 @pytest.mark.sample(1)
 def test_numbers_at_the_ends_of_float64_are_drawn_or_refused(run_pecli, place: int) -> None:
-    """Denormals, 1e300 and the largest double must neither overflow nor print a warning."""
+    """Tables of denormals, 1e300 or the largest double are drawn as every kind and compared by
+    `pecli diff`: either a picture without any warning, or an error of one line.
+    """
     values = [*TABLES_OF_EXTREME_NUMBERS.values()][place]
     np.save("x.npy", values)
     np.save("y.npy", values[::-1] * 0.5)

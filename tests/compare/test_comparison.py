@@ -625,7 +625,9 @@ def test_values_that_are_not_finite_are_counted_on_both_sides() -> None:
     [(-(2**63), 2**63 - 1, 2.0**64), (3, 5, 2.0), (True, False, 1.0)],
 )
 def test_differences_of_integers_do_not_overflow(expected: int, found: int, error: float) -> None:
-    """2^63 − 1 − (−2^63) exceeds int64; as a float it is 2^64."""
+    """The error of 2^63 − 1 against −2^63 is 2^64 − 1, which exceeds int64; as a float it is 2^64.
+    Those of small integers and booleans are 2 and 1.
+    """
     assert comparison_of([expected], [found]).max_abs_error == error
 
 
@@ -676,7 +678,9 @@ def test_another_dtype_is_a_problem_unless_it_may_differ(
 def test_the_place_of_one_wrong_element_is_given_by_rows_columns_and_heads(
     shape: tuple[int, ...], where: dict
 ) -> None:
-    """Element 7 of a flat count is row 1, column 3 of rows of 4."""
+    """Of an array of zeros, element 7 in flat order is wrong: in rows of 4 it is row 1, column 3.
+    Ranges are (first, last); a vector has columns only.
+    """
     found = (np.arange(math.prod(shape)) == 7).astype(float).reshape(shape)
     assert comparison_of(np.zeros(shape), found).where == where
 

@@ -275,7 +275,9 @@ def test_a_rotation_in_16_bits_throughout_is_named(dtype: type, recipe: str, ato
 
 
 def test_frequencies_and_tables_in_bfloat16_are_the_recipe_of_a_module() -> None:
-    """`module.to(bfloat16)` rounds inv_freq; angles stay in float32."""
+    """`module.to(torch.bfloat16)` rounds inv_freq and the tables, and leaves angles in float32;
+    NumPy does the same here. `verify` names the recipe for it.
+    """
     narrow = frequencies().astype(BF16).astype(np.float32)
     phases = np.outer(np.arange(256), narrow).astype(np.float32)
     cos, sin = (wave(phases).astype(BF16).astype(np.float32) for wave in (np.cos, np.sin))

@@ -118,7 +118,9 @@ def test_a_log_without_the_inputs_of_the_rotation_is_refused(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("size", [-250, -400, -900])
 def test_a_log_that_ends_early_is_refused(tmp_path: Path, size: int) -> None:
-    """Its last 250, 400 or 900 characters are missing, which are elements of the last tensor."""
+    """The last 250, 400 or 900 characters of a log of llama.cpp are missing, so elements of its
+    last tensor.
+    """
     queries = random_queries(5, 4, 64)
     log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
 

@@ -122,7 +122,9 @@ def test_an_array_without_elements_is_not_written_to_a_store(tmp_path: Path) -> 
 
 
 def test_a_store_that_exists_is_not_overwritten(tmp_path: Path) -> None:
-    """A folder cannot be replaced in one step, as a file can."""
+    """A Zarr store is a folder, which cannot be replaced in one step as a file can: the second
+    `save` is refused.
+    """
     store = str(tmp_path / "t.zarr")
     pecli.save(store, ROPE_1000_BY_64)
     with pytest.raises(FileError, match="is there already; remove it"):

@@ -59,8 +59,8 @@ def test_the_shell_completes_repositories() -> None:
     [("mistral", "mistral-7b-v0.3"), ("mistralai/Mistral-7B-v0.3", ""), ("nothing", "")],
 )
 def test_a_short_name_stands_for_a_preset(name: str, preset: str) -> None:
-    """`stands_for` returns the preset that a short name means, and None for a full name or one of
-    no preset.
+    """`stands_for` returns the preset that a short name means; it is empty for a full name, and for
+    one that means no preset.
     """
     assert stands_for(name) == preset
 

@@ -81,7 +81,9 @@ def test_an_ignored_alpha_is_kept_if_a_runtime_could_use_it(alpha: object, kept:
 
 
 def test_an_alpha_of_0_stands_for_none() -> None:
-    """An alpha below 1 shrinks nothing and 0 would make the base 0: the scaling stays dynamic."""
+    """Dynamic NTK of Hunyuan has a key alpha that multiplies the base. 0 would make the base 0, so
+    it counts as missing, and the scaling stays dynamic.
+    """
     assert encoding_with_alpha(0).parameters["scaling"] == "dynamic"
 
 

@@ -454,7 +454,9 @@ def test_a_call_after_one_that_failed_is_recorded() -> None:
 
 
 def test_recording_does_not_change_the_output() -> None:
-    """The same token ids, with and without a recording."""
+    """The model is called with the same token ids, with and without `pecli.record`: both outputs
+    are equal, bit for bit.
+    """
     model = llama_model()
     expected = model(token_ids())
     with pecli.record(model):

@@ -346,7 +346,9 @@ def test_training_is_not_disturbed() -> None:
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_hooks_and_functions_are_restored_after_a_recording(fails: bool) -> None:
-    """Also if the model raises an error, by the token id 999,999, which has no embedding."""
+    """A recording replaces functions of the model's module and adds hooks. Afterwards all must be
+    as before, also if the model raises an error: the token id 999,999 has no embedding.
+    """
     model = hugging_face_model("llama")
     namespace = vars(sys.modules[type(model).__module__])
     before = dict(namespace)

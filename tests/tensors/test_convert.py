@@ -386,7 +386,9 @@ def test_one_of_several_weights_must_be_called_like_a_projection() -> None:
 
 
 def test_vectors_beside_tables_stay() -> None:
-    """Columns of cos move; inv_freq has one number per pair, in an order that no layout changes."""
+    """`convert` from interleaved to halves moves columns 0 1 2 3 of cos to 0 2 1 3; inv_freq has
+    one number per pair, in an order that no layout changes.
+    """
     tables = {"cos": np.array([[0, 1, 2, 3]]), "inv_freq": np.array([0, 1])}
     moved = convert(tables, "interleaved", "halves")
     assert moved["cos"].tolist() == [[0, 2, 1, 3]]

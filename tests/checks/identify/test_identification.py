@@ -158,8 +158,8 @@ PHASES = {
 @pytest.mark.parametrize("phases", PHASES)
 @pytest.mark.sample(1)
 def test_waves_of_random_frequencies_or_phases_are_not_identified(phases: str) -> None:
-    """16 random frequencies from position 0 on; or with random phases, or with those of half a row,
-    by which no position has angle 0.
+    """Cosines and sines of 16 random frequencies, from position 0 on, or with random phases, or
+    with the phases of half a row, by which no position has angle 0: no scheme makes these tables.
     """
     angles = (
         np.outer(np.arange(64 if phases == "none" else 512), FREQUENCIES_OF_NO_LAW) + PHASES[phases]

@@ -234,7 +234,9 @@ def test_queries_and_keys_are_permuted_by_their_own_heads(name: str, heads: int)
 
 
 def test_values_are_not_permuted() -> None:
-    """Only q and k are rotated, so that only their channels are reordered."""
+    """llama.cpp's converter reorders the rows of q and k, because only these are rotated.
+    `match_tensors_of` expects attn_v in its own order (None).
+    """
     (pair,) = match_tensors_of(
         {"attn_v.weight": RANDOM_QUERIES}, {"attn_v.weight": RANDOM_QUERIES}, heads=TWO_HEADS
     ).pairs

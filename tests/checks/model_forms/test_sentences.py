@@ -105,7 +105,9 @@ def test_experts_of_a_stacked_tensor_are_listed_by_number(
 
 
 def test_three_tensors_are_listed_with_commas() -> None:
-    """UnmatchedTensor("A") stands for tensors that are missing in A."""
+    """The finding UnmatchedTensor("A") means that a tensor of B is missing in A: here a, b and c of
+    layer 0, in one sentence.
+    """
     names = [f"blk.0.{part}.weight" for part in "abc"]
     lines = sentences_about(*names, finding=UnmatchedTensor("A"))
 

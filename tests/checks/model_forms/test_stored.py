@@ -60,7 +60,9 @@ def test_stacked_experts_are_numbered(
 
 
 def test_stacked_experts_of_shards_are_joined_one_by_one() -> None:
-    """Three experts of 4 × 5, whose first row is in one shard and the others in another."""
+    """A tensor stacks three experts of 4 × 5, of which the first row of each is in one shard and
+    the others in another. `by_expert` must yield the experts whole.
+    """
     whole = np.arange(3 * 4 * 5.0).reshape(3, 4, 5)
     stored = StoredTensor.of(whole[:, :1], [whole[:, 1:]])
     experts = [

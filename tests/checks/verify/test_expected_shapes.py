@@ -75,7 +75,9 @@ def test_an_array_wider_than_any_table_has_the_wrong_shape() -> None:
 
 
 def test_every_wrong_shape_is_a_problem() -> None:
-    """Rope(6, 8) has tables of 6 × 4; SIN has 12 positions of another model."""
+    """Rope(6, 8) has tables of 6 positions and 4 pairs. Both tensors have other shapes, and each is
+    reported.
+    """
     result = pecli.verify({"cos": np.ones(5), "sin": SIN}, pecli.Rope(6, 8), reasons=False)
     assert result.problems == (
         "cos: its shape is (5) where (6, 4) is expected",

@@ -56,7 +56,9 @@ def test_another_first_position_is_named() -> None:
 def test_a_cache_that_was_moved_by_5_passes_with_that_shift_only(
     config: dict[str, Any], shift: int, passed: bool
 ) -> None:
-    """Rotated keys of a cache are rotated by 5 more positions, as llama.cpp's context shift does."""
+    """Keys of a cache, rotated already, are rotated by 5 more positions, as llama.cpp's context
+    shift does: `verify` passes with shift=5 and fails with 4.
+    """
     moved = pecli.apply(BEFORE, config, offset=5)
     cached = pecli.apply(BEFORE, config)
 
@@ -115,7 +117,9 @@ def test_heads_below_each_other_get_advice() -> None:
 
 
 def test_the_tensor_that_is_wrong_is_explained() -> None:
-    """Queries are rotated as interleaved pairs, keys as halves, which is right."""
+    """Queries are rotated as interleaved pairs, which is wrong, and keys as halves, which is right:
+    the explanation is about q only.
+    """
     dump = {"q": rotated_queries(layout="interleaved"), "k": rotated_queries()}
     before = {"q": BEFORE, "k": BEFORE}
     result = pecli.verify(dump, CONFIG, before=before, atol=1e-9)

@@ -331,7 +331,9 @@ def test_queries_rotated_along_their_heads_from_position_1_are_named() -> None:
 
 
 def test_rounding_is_not_explained_as_another_axis() -> None:
-    """24 positions of 32 heads, rotated in float64 and not as float32 rounds: nothing is named."""
+    """24 positions of 32 heads were rotated in float64, where the recipe «float32» is required: the
+    rounding errors may not be explained as positions along the heads.
+    """
     q = random_queries(1, 24, 32, 128)
     after = rotated_as_halves(q, *(each[:, None] for each in cos_and_sin_at(24)))
 
@@ -355,7 +357,7 @@ def test_tensors_of_the_same_name_are_compared_in_a_manifest(run_pecli, tmp_path
 
 
 def test_files_whose_tensors_have_other_names_are_refused(run_pecli, tmp_path) -> None:
-    """q and k after the rotation, q and v before it."""
+    """`pecli verify after.npz --before other.npz`: the former has q and k, the latter q and v."""
     x = random_queries(1, 4, 24, 128)
     np.savez(tmp_path / "after.npz", q=x, k=x)
     np.savez(tmp_path / "other.npz", q=x, v=x)

@@ -103,7 +103,9 @@ def test_a_file_is_held_against_its_own_spec(tmp_path: Path, tensor: str) -> Non
     ids=["cosines", "a batch", "three rows", "complex", "up to 2"],
 )
 def test_waves_in_three_rows_at_least_look_like_a_table(array: Array) -> None:
-    """The advice about queries depends on it: numbers within ±2, with smooth columns."""
+    """Numbers within ±2 with smooth columns look like a table; `verify` then gives no advice about
+    queries, which such an array cannot be.
+    """
     assert looks_like_table(array)
 
 

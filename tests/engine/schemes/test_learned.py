@@ -26,7 +26,9 @@ def weights_of(*args, **options) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_weights_may_begin_as_zeros_or_as_the_sinusoidal_table(dtype):
-    """Sinusoidal's tables are held against arbitrary precision in test_sinusoidal.py."""
+    """With init="zeros", all bits are 0. With init="sinusoidal", the weights are the bytes of
+    Sinusoidal's table, which test_sinusoidal.py checks against arbitrary precision.
+    """
     assert not bits(weights_of(7, 5, init="zeros", dtype=dtype)).any()
 
     sinusoidal = Sinusoidal(7, 5, dtype=dtype).tables()["pe"]

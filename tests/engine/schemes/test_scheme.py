@@ -147,7 +147,9 @@ def test_the_spec_of_a_bundle_makes_the_same_bundle() -> None:
 
 
 def test_a_saved_bundle_is_verified(tmp_path) -> None:
-    """LAYERS is a scheme for each layer type; the file carries the spec of all."""
+    """LAYERS has a scheme for each layer type. The file that `save` writes carries the spec of all,
+    by which `verify` passes it.
+    """
     pecli.save(tmp_path / "t.safetensors", LAYERS)
     assert pecli.verify(tmp_path / "t.safetensors").passed
 

@@ -139,7 +139,9 @@ def test_a_circle_has_the_angle_of_each_position_in_degrees(
 def test_the_area_of_a_spread_lies_between_two_lines_without_colour(
     run_pecli: Callable[..., Outcome], tmp_path: Path
 ) -> None:
-    """Plotly's «tonexty» fills the area between a line and the one before it."""
+    """In the page, a spread is drawn by two lines of width 0, low and high, around the median;
+    Plotly's «tonexty» fills the area between a line and the one before it.
+    """
     options = "rope --seq-len 9000 --dim 8 --kind decay"
     low, high, median = drawn_by(run_pecli, tmp_path, *options.split())["panels"][0]["data"][:3]
 

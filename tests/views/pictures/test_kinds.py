@@ -421,7 +421,9 @@ def test_a_class_token_is_kept_apart_from_the_grid(plot_patches_of_vit) -> None:
 
 
 def test_a_grid_that_does_not_have_all_rows_is_refused(plot_patches_of_vit) -> None:
-    """x.npy has 16 rows, the grid is 3 × 5."""
+    """x.npy has 16 rows (a class token and patches), and the grid 3 · 5 = 15: the error states how
+    many rows would have to be kept.
+    """
     outcome = plot_patches_of_vit()
     assert outcome.exit_code == USAGE_ERROR
     assert "with 0 kept that is 15 rows; x.npy has 16" in outcome.err
