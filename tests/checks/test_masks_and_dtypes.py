@@ -79,8 +79,9 @@ VALUES = [[[1, 2, 3], [3, 2, 1]], [[0, 64, 100], [100, 0, 1]], [[1, 1], [1, 1]]]
 @pytest.mark.parametrize("dtype", INTEGERS)
 @pytest.mark.parametrize("values", VALUES)
 def test_integers_equal_to_the_floats_pass_without_a_scale(dtype: str, values: Any) -> None:
-    """Other integers could be floats times 127; here the values are equal, so nothing is scaled.
-    Exactly, the dtype alone differs.
+    """Integers could be floats times 127; here the values are equal, so within a tolerance `diff`
+    passes and notes no scale. Without a tolerance it fails, by the dtype only: no element is
+    mismatched.
     """
     integers = np.array(values, dtype)
     floats = np.array(values, "f4")

@@ -133,7 +133,9 @@ def test_rounding_to_the_dtype_that_was_found_is_no_mismatch() -> None:
 
 
 def test_ulps_are_those_of_the_dtype_that_was_found() -> None:
-    """bfloat16 has 7 bits after the leading one: a factor of 1 + 2^-7 is a step of 1 ULP."""
+    """Numbers in float64 are compared with their bfloat16 copies, times 1 + 2^-7. bfloat16 has 7
+    bits after the leading one, so that factor is a step of 1 ULP of bfloat16.
+    """
     one_step = ml_dtypes.bfloat16(1 + 2**-7)
     off = comparison_of(
         NUMBERS_OF_FLOAT64, NUMBERS_OF_FLOAT64.astype(ml_dtypes.bfloat16) * one_step

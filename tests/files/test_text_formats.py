@@ -439,7 +439,9 @@ def test_small_floats_in_a_header_are_bit_patterns(tmp_path: Path) -> None:
 
 
 def test_a_column_of_csv_is_named_after_its_tensor(tmp_path: Path) -> None:
-    """Signs that are no letters become underscores."""
+    """The first line of a CSV file that `save` writes has the name of the tensor; signs that are no
+    letters become underscores.
+    """
     pecli.save(tmp_path / "t.csv", {"a-b": np.arange(3)})
     assert (tmp_path / "t.csv").read_bytes() == b"a_b\n0\n1\n2\n"
 

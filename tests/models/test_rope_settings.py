@@ -81,8 +81,8 @@ def test_an_ignored_alpha_is_kept_if_a_runtime_could_use_it(alpha: object, kept:
 
 
 def test_an_alpha_of_0_stands_for_none() -> None:
-    """Dynamic NTK of Hunyuan has a key alpha that multiplies the base. 0 would make the base 0, so
-    it counts as missing, and the scaling stays dynamic.
+    """With a key alpha, dynamic scaling is a fixed NTK scaling of the base, as in Hunyuan. An alpha
+    of 0 would make the base 0, so it counts as missing: the scaling stays dynamic.
     """
     assert encoding_with_alpha(0).parameters["scaling"] == "dynamic"
 

@@ -708,7 +708,9 @@ def test_panels_stand_in_rows_of_about_equal_length(heads: int, across: int) -> 
 def test_the_title_of_a_heatmap_names_its_elements(
     schemes: tuple[pecli.Scheme, ...], title: str
 ) -> None:
-    """Rope has cosines and sines; together with a bias, only «value» fits all."""
+    """The title names what the elements are: cosine and sine of a Rope; beside a bias, only «value»
+    fits all.
+    """
     assert drawn_picture("heatmap", *schemes).title == title
 
 
