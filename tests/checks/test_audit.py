@@ -221,8 +221,8 @@ def test_a_scheme_of_a_runtime_is_audited_as_that_runtime() -> None:
 
 
 def test_the_curve_begins_at_position_1() -> None:
-    """Position 0 has no place on a logarithmic axis; exact errors are 0, which has none either
-    (NaN).
+    """The curve of an audit is drawn on logarithmic axes, which have no place for position 0. The
+    errors of the recipe «exact» are 0, which has none either: NaN.
     """
     found = audit(Rope(5, 8), "exact")
     curve = found.curve(drift_of(found))

@@ -310,7 +310,9 @@ def test_zeros_have_no_reason() -> None:
 
 
 def test_channels_that_are_doubled_are_no_order_of_channels() -> None:
-    """B has channels 0 to 7 of A twice, so that no permutation makes it from A."""
+    """B has channels 0 to 7 of A twice, so no permutation of A's 16 channels makes it: `diff` finds
+    no explanation.
+    """
     noise = np.random.default_rng(0).normal(size=(40, 16)).astype(np.float32)
     first_half_twice = noise[:, [*range(8), *range(8)]]
 

@@ -116,7 +116,10 @@ def weak_lines(run_pecli: Any, words: tuple[str, ...]) -> list[str]:
 def test_two_rows_of_llama_pass_with_the_mistakes_that_they_cannot_show(
     run_pecli, tmp_path: Path
 ) -> None:
-    """The slowest pair that Llama 3's scaling touches turns by less than 0.001 from row to row."""
+    """`pecli verify` of the first two rows of Llama 3's tables. The slowest pair that its scaling
+    touches turns by less than the tolerance, 0.001, from row to row, so they pass without ruling
+    out the mistakes of DOUBTFUL_PARAMETERS.
+    """
     words = llama_dump(tmp_path, 2)
     outcome = run_pecli(*words)
     lines = weak_lines(run_pecli, words)
@@ -430,8 +433,8 @@ def test_a_printed_audit_names_its_recipe_and_its_repr_is_short() -> None:
 
 
 def test_positions_of_one_axis_do_not_show_sections() -> None:
-    """Text has the same position on all three axes, so that it does not matter which one a pair
-    takes; sections are 2, 3, 3 of 8 pairs.
+    """M-RoPE assigns sections of 2, 3 and 3 of 8 pairs to three axes. Text has the same position on
+    all of them, so other sections would make the same tables: the pass is weak.
     """
     rope = pecli.Rope(dim=16, positions=[0, 1, 2, 500], mrope_section=[2, 3, 3])
     lines = pecli.verify(rope.tables(), rope).weak

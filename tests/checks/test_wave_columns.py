@@ -19,7 +19,9 @@ TURNS = np.arange(32.0)[:, None]
     ids=["a sine", "a slow cosine", "a line", "zeros"],
 )
 def test_a_column_that_is_a_wave_or_a_line_is_recognised(column: np.ndarray[Any, Any]) -> None:
-    """From a sine of one radian per row to zeros: neighbouring rows follow from each other."""
+    """`has_waves` is True if neighbouring rows of each column follow from each other, as in a sine
+    of one radian per row, a slow cosine, a line, or zeros.
+    """
     assert has_waves(column)
 
 

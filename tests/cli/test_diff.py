@@ -22,7 +22,7 @@ def files(working_folder):
 
 
 def test_equal_files_are_exit_code_0(run_pecli) -> None:
-    """A file is compared with itself."""
+    """`pecli diff a.npy a.npy` compares a file with itself."""
     outcome = run_pecli("diff", "a.npy", "a.npy")
 
     assert outcome.exit_code == SUCCESS

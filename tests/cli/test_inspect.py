@@ -232,7 +232,9 @@ def test_rows_are_listed_even_if_they_are_empty(
     "words", [("inspect", "t.npy", "--rows", ":"), ("convert", "t.npy", "-o", "t.json")]
 )
 def test_two_billion_empty_rows_are_refused(run_pecli, words: tuple[str, ...]) -> None:
-    """The file has hardly any data, but a list of its rows would fill the memory."""
+    """t.npy has 2^31 − 1 rows of no columns: hardly any data, but a list of its rows would fill the
+    memory. Both commands must refuse it in one line.
+    """
     np.save("t.npy", np.zeros((2**31 - 1, 0)))
     outcome = run_pecli(*words)
 

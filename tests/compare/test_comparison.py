@@ -109,7 +109,9 @@ def test_no_error_is_measured_of_unlike_shapes() -> None:
 
 
 def test_another_dtype_fails_though_the_values_are_equal() -> None:
-    """The values are still compared: the report states that none differs."""
+    """Zeros in float32 are compared with zeros in float16: it fails with a problem about the dtype,
+    but the report states that no value differs.
+    """
     dtype = comparison_of(np.zeros(2, np.float32), np.zeros(2, np.float16))
 
     assert "float16" in dtype.problem

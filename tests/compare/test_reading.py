@@ -141,7 +141,9 @@ def test_a_number_of_rows_tells_copies_from_rows() -> None:
 
 
 def test_an_axis_of_length_1_may_be_missing() -> None:
-    """The expected bias is (4 heads, 1, 6 keys): (4, 6) may be that, and (3, 6) not."""
+    """The expected bias is (4 heads, 1, 6 keys). An array (4, 6) may be that, with no axes of
+    copies; (3, 6) has no reading.
+    """
     keys = candidate_of({"bias": np.zeros((4, 1, 6))})
     assert axes_of_copies((4, 6), keys) == [()]
     assert axes_of_copies((3, 6), keys) == []

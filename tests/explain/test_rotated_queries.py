@@ -230,8 +230,8 @@ def test_noise_is_not_called_a_rotation(sigma: float, atol: float) -> None:
 
 @pytest.mark.parametrize("axis", [-1, None])
 def test_keys_rounded_to_int8_are_not_called_rotated(axis: int | None) -> None:
-    """Unrotated queries in 255 steps, of each row or of all; only a rounding (a storage) may be
-    named.
+    """Queries are rounded to 255 steps, per row or over all, and not rotated. Only a rounding (an
+    edit of storage) may be named, and no rotation.
     """
     step = np.abs(QUERIES).max(axis=axis, keepdims=True) / 127
     for edits in edits_found_in(np.rint(QUERIES / step) * step, shift=0):

@@ -204,7 +204,9 @@ def test_lists_whose_rows_differ_in_length_are_refused(make, shape):
 
 @every_layer
 def test_masked_arrays_are_refused(make, shape):
-    """Adding to the data below a mask would bring masked values back."""
+    """A layer would add to the data below the mask, and so bring masked values back: every layer
+    refuses a masked array.
+    """
     layer = make()
     with pytest.raises(TypeError, match="is a masked array; its masked values would be used"):
         layer(np.ma.masked_greater(np.ones(shape), 0))

@@ -136,8 +136,8 @@ def test_a_stored_key_names_the_architecture_if_no_info_line_does(tmp_path: Path
 
 
 def test_the_bias_of_alibi_is_that_of_the_log(tmp_path: Path) -> None:
-    """llama.cpp prints f_max_alibi_bias = 8.0e+00 for MPT, the maximum of ALiBi's paper; models
-    without ALiBi have 0.
+    """A log of llama.cpp for an MPT states f_max_alibi_bias = 8.0e+00, the maximum of ALiBi's
+    paper; models without ALiBi have 0.
     """
     log = LOG_OF_LLAMA.replace("= llama", "= mpt").replace("rope type        = 0", "rope type = -1")
     encoding = model_of_log(tmp_path, log + "print_info: f_max_alibi_bias = 8.0e+00\n").one()

@@ -277,7 +277,9 @@ def test_the_tensors_of_the_family_move_and_no_other(run_pecli, write_model, nam
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_json_names_the_tensors_that_move_and_the_config(run_pecli, write_model, name: str) -> None:
-    """The numbers of heads are taken from config.json, which the answer states as its source."""
+    """`pecli convert --config config.json --json` lists the tensors whose rows move. The numbers of
+    heads are those of config.json, which the answer states as its source.
+    """
     family = FAMILIES[name]
     write_model(family)
     told = run_pecli(*words_of_conversion(family), *BY_CONFIG, "--json").json

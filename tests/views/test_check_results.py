@@ -154,7 +154,9 @@ def test_ulps_are_shown_up_to_a_million(count: int | None, text: str) -> None:
 def test_values_have_as_many_digits_as_distinguish_them(
     expected: float | None, found: float, shown: str
 ) -> None:
-    """1 + 2^−52 is the double after 1."""
+    """The line about the worst element shows the expected and the found value in the fewest digits
+    that distinguish them; 1 + 2^−52 is the double after 1.
+    """
     tensor = replace(off_by_half(7), expected=expected, found=found)
     assert tensor_lines.worst_element(tensor, tensor_lines.VERIFIED).endswith(f": {shown}")
 

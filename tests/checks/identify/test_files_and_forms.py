@@ -99,7 +99,9 @@ def test_cosines_beside_sines_are_identified_as_halves() -> None:
 
 @pytest.mark.parametrize("base", [10000.0, 500000.0])
 def test_a_cache_in_which_every_frequency_is_there_twice_is_rotary(base: float) -> None:
-    """Columns are c0 c1 … c0 c1 … s0 s1 … s0 s1 …; an added table has every frequency once."""
+    """The columns are c0 c1 … c0 c1 … s0 s1 … s0 s1 …. A sinusoidal table has every frequency once,
+    so `identify` must find the rotary scheme, and only that.
+    """
     scheme = pecli.Rope(64, 16, base, layout="halves")
     tables = scheme.tables()
     (match,) = pecli.identify(np.hstack([tables["cos"], tables["sin"]])).matches

@@ -27,7 +27,9 @@ def last_line(kind: str, scheme: pecli.Scheme, terminal: Terminal) -> str:
 
 
 def test_a_constant_panel_does_not_widen_the_common_scale() -> None:
-    """In the first frame the time is 0, so that its cosine is 1 everywhere."""
+    """Panels of a video's first frame share a scale of colours. Its time is 0, so one panel is
+    constant (cos 0 = 1); the scale stays −1 to 1.
+    """
     picture = drawn_picture("heatmap", ROPE_OF_4_FRAMES, request=PlotRequest(channels=(0, 4, 10)))
     assert any(np.ptp(panel.values) == 0 for panel in picture.heatmaps)
     for panel in picture.heatmaps:
