@@ -45,7 +45,9 @@ def test_a_number_that_python_does_not_format_is_described() -> None:
 
 @pytest.mark.parametrize(("value", "text"), [(0.5, "0.5"), (0.1 + 0.2, "0.30000000000000004")])
 def test_a_number_that_was_given_is_shown_with_all_digits(value: float, text: str) -> None:
-    """0.1 + 0.2 is not 0.3 in float64, and a user should see it."""
+    """`errors.shown` writes a value that the user gave, for messages. 0.1 + 0.2 is not 0.3 in
+    float64, and the user should see it.
+    """
     assert errors.shown(value) == text
 
 
@@ -235,7 +237,9 @@ def test_no_memory_for_a_lock_is_reported_as_no_memory() -> None:
 
 
 def test_a_defect_names_the_exception() -> None:
-    """So that a report of the user tells where to look."""
+    """`translated` turns any other exception into an error of one line; it names the exception, so
+    that a user's report shows where to look.
+    """
     message = str(errors.translated(KeyError()))
     assert message.startswith("unexpected KeyError; this is a defect")
 

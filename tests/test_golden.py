@@ -683,7 +683,7 @@ def one_answer(tmp_path: Path) -> Path:
 def test_cases_without_an_answer_fail_only_a_strict_check(
     run_pecli, suite: Path, one_answer: Path, options: list[str], code: int
 ) -> None:
-    """All cases of the suite but one have no answer."""
+    """A port answers one case of the golden suite only; --strict requires an answer to each."""
     assert run_pecli("verify", "--golden", suite, one_answer, *options).exit_code == code
 
 

@@ -152,7 +152,7 @@ def table_answers(error: float = 0.0) -> dict[str, Array]:
 
 
 def test_a_suite_that_was_just_written_passes(suite: str) -> None:
-    """Two cases, each in two formats, and the index."""
+    """The suite has two cases, each in two formats, and an index."""
     assert [check.run().passed for check in golden.suite_checks(suite)] == [True, True]
     assert sorted(path.name for path in Path(suite).iterdir()) == [
         "frequencies-llama-2-7b.json",
@@ -164,7 +164,7 @@ def test_a_suite_that_was_just_written_passes(suite: str) -> None:
 
 
 def test_a_suite_without_json_passes(tmp_path: Path) -> None:
-    """The numbers are then read from the .safetensors files."""
+    """A golden suite may be written in safetensors only; its numbers are then read from there."""
     folder = str(tmp_path / "suite")
     golden.write(folder, ["llama-2-7b"], ("safetensors",))
 

@@ -401,7 +401,9 @@ def test_random_damage_gives_a_verdict_or_an_error_of_one_line(count: int) -> No
 
 
 def test_the_damaged_suites_have_a_case_of_every_kind(suite: Suite) -> None:
-    """The sweep of random damage starts from this suite, so that it must not lack a kind."""
+    """The sweep of random damage starts from `suite`: it must have all cases of CASES, one of each
+    kind.
+    """
     assert {entry["name"] for entry in suite.index["cases"]} == {*CASES}
 
 

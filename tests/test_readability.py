@@ -171,7 +171,9 @@ def test_branch_points_in_expressions_are_counted() -> None:
 
 
 def test_a_class_name_has_one_meaning() -> None:
-    """Two classes of one name would have to be distinguished by the module that they come from."""
+    """Two classes of one name, in different modules of the package, would have to be distinguished
+    by the module that they come from.
+    """
     places: dict[str, list[str]] = {}
     for folder in FOLDERS:
         for module, tree in trees(folder).items():

@@ -164,7 +164,9 @@ def picture_of(command: str) -> str:
 
 
 def test_pictures_and_commands_go_together_in_the_gallery_and_the_readme() -> None:
-    """Each picture is drawn by one command, and the README shows both."""
+    """Each picture in samples/gallery is drawn by one command, and the README shows both the
+    picture and the command.
+    """
     drawn = sorted(map(picture_of, [*PLOT_COMMANDS_OF_THE_GALLERY, FAILURE]))
     assert drawn == [picture.name for picture in PICTURES]
 

@@ -128,7 +128,9 @@ def test_a_refusal_names_its_parameter(refusal: Refusal) -> None:
 
 @pytest.mark.parametrize("call", ACCEPTED)
 def test_a_value_just_within_the_rule_is_accepted(call: str) -> None:
-    """Rows of refusals.txt without an error are calls at the limit of a rule."""
+    """Rows of refusals.txt without an error are calls whose value is at the limit of a rule, such
+    as the largest size: they must not raise.
+    """
     result_of(call, NAMES)
 
 
@@ -148,7 +150,7 @@ def test_errors_are_those_that_python_users_catch(error: type, base: type) -> No
 
 
 def test_an_error_of_a_file_is_no_error_of_a_value() -> None:
-    """`except ValueError` must not hide a missing file."""
+    """Were FileError a ValueError, a user's `except ValueError` would hide a missing file."""
     assert not issubclass(FileError, ValueError)
 
 

@@ -56,7 +56,9 @@ def tables_at_squares(rows: int) -> dict[str, np.ndarray]:
 
 
 def test_verify_names_a_mistake_that_was_added_to_the_catalogue() -> None:
-    """The tables are at squared positions, by NumPy."""
+    """This module adds the mistake «positions are squared» to the catalogue; the tables have such
+    positions, and are made by NumPy.
+    """
     answer = pecli.verify(tables_at_squares(64), pecli.Rope(64, 16), atol=1e-6)
     assert answer.explanations[0].edits == (EDIT,)
 

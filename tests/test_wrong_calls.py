@@ -146,7 +146,9 @@ def test_every_public_name_is_called_wrongly() -> None:
 @pytest.mark.parametrize("count", [5000])
 @pytest.mark.thorough
 def test_random_wrong_calls_raise_only_our_errors(count: int) -> None:
-    """In a process of its own, whose memory is limited."""
+    """`count` random calls of public functions with wrong arguments, in a process of its own, whose
+    memory is limited; any exception but PecliError is a problem.
+    """
     campaign = [sys.executable, "-m", "tests.tools.campaign", "calls", "--json"]
     options = ["--cases", str(count), "--seed", "3", "--processes", "1"]
     done = subprocess.run([*campaign, *options], cwd=ROOT, capture_output=True, text=True)

@@ -77,13 +77,15 @@ def test_the_representation_of_a_difference(table: Array, text: str) -> None:
 
 
 def test_two_tensors_are_read_as_the_one_of_b() -> None:
-    """A has cos and sin, B [cos | sin] in one array."""
+    """A has cos and sin, B both in one array, [cos | sin]: `diff` joins those of A to the form of
+    B.
+    """
     readings = pecli.diff(cosines_and_sines(np.copy), COSINES_THEN_SINES).readings
     assert readings == {"cos_sin": "B: all cosines, then all sines"}
 
 
 def test_two_tensors_are_read_as_the_one_of_a() -> None:
-    """A has [cos | sin] in one array, B cos and sin."""
+    """A has [cos | sin] in one array, B cos and sin: `diff` joins those of B to the form of A."""
     readings = pecli.diff(COSINES_THEN_SINES, cosines_and_sines(np.copy)).readings
     assert readings == {"cos_sin": "A: all cosines, then all sines"}
 
@@ -104,14 +106,18 @@ def test_two_doubled_tables_equal_one_of_cosines_then_sines() -> None:
     ids=["doubled in A", "doubled in B"],
 )
 def test_the_side_that_is_doubled_is_named(a: Array, b: Array, side: str) -> None:
-    """Each frequency has two columns in one of the files."""
+    """In one of the files each frequency has two columns, in the other one; the reading names the
+    file and the doubling.
+    """
     reading = f"{side}: two columns per frequency (c0 c1 … c0 c1 …)"
     assert pecli.diff(a, b).readings == {"array": reading}
 
 
 @pytest.mark.parametrize(("name", "passed"), [("slopes", False), ("x", True)])
 def test_a_doubled_table_is_compared_with_a_name_that_says_nothing(name: str, passed: bool) -> None:
-    """«slopes» says that the tensor is something else; «x» may be anything."""
+    """A has cosines with two columns per frequency, B one tensor with one column. If B's is called
+    «x», it may be anything and is compared as cosines; «slopes» says that it is something else.
+    """
     assert pecli.diff({"cos": doubled_as_halves(COS)}, {name: COS}).passed == passed
 
 
@@ -134,24 +140,30 @@ def test_expected_and_found_values_and_dtypes_are_those_of_a_and_b() -> None:
 
 
 def test_another_dtype_is_a_difference() -> None:
-    """Equal numbers in float32 and float64."""
+    """Equal numbers in float32 and float64, compared by `diff` without a tolerance, which means bit
+    for bit.
+    """
     diagnosis = pecli.diff({"cos": COS}, {"cos": COS.astype(float)}).diagnosis
     assert diagnosis == ("cos: its dtype is float64 where float32 is expected",)
 
 
 def test_another_dtype_is_no_difference_within_a_tolerance() -> None:
-    """Equal numbers in float32 and float64."""
+    """Equal numbers in float32 and float64: with a tolerance, `diff` compares values only."""
     assert pecli.diff({"cos": COS}, {"cos": COS.astype(float)}, atol=1e-9).passed
 
 
 def test_a_table_that_was_rounded_is_named() -> None:
-    """COS in float32 against COS in float16."""
+    """A has cosines in float32, B the same in float16: after the line about the dtype, the
+    diagnosis names the rounding.
+    """
     diagnosis = pecli.diff({"cos": COS}, {"cos": COS.astype(np.float16)}).diagnosis
     assert diagnosis[1].startswith("cos: in B, rounded to float16;")
 
 
 def test_cosines_and_sines_that_are_doubled_in_two_ways_are_named() -> None:
-    """c0 c1 … c0 c1 … beside s0 s0 s1 s1 …."""
+    """A has one column per frequency. In B the cosines are doubled as halves (c0 c1 … c0 c1 …), the
+    sines as neighbours (s0 s0 s1 s1 …): no layout of pairs fits both.
+    """
     dump = {"cos": doubled_as_halves(COS), "sin": doubled_as_neighbours(SIN)}
     reason = "cos and sin are doubled in two ways: no rotation takes both"
 
@@ -159,7 +171,7 @@ def test_cosines_and_sines_that_are_doubled_in_two_ways_are_named() -> None:
 
 
 def test_an_empty_table_is_not_equal_to_numbers() -> None:
-    """0 × 3 × 4 elements against 12."""
+    """A has 0 · 3 · 4 = 0 elements, B has 12."""
     assert not pecli.diff(np.zeros((0, 3, 4)), np.ones(12), reasons=False).passed
 
 

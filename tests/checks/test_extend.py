@@ -343,7 +343,9 @@ def test_runtimes_without_dynamic_scaling_depart() -> None:
 
 
 def test_the_command_prints_json_and_draws(run_pecli: Any, tmp_path: Path) -> None:
-    """Llama 2 has 4096 positions: 8192 is a factor of 2."""
+    """`pecli extend` of Llama 2, which has 4096 positions, to 8192: the factor of YaRN, its default
+    method, is 2.
+    """
     picture = tmp_path / "waves.png"
     outcome = run_pecli("extend", "llama-2-7b", "--to", 8192, "--json", "-o", picture)
 
@@ -365,7 +367,9 @@ def test_the_command_prints_settings_to_paste(run_pecli: Any) -> None:
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_the_repr_names_method_and_factor() -> None:
-    """Qwen2.5 counts from 32,768 positions: 131,072 is a factor of 4."""
+    """`extend` stretches Qwen2.5 from 32,768 positions to 131,072, a factor of 131,072 / 32,768 =
+    4; YaRN is what its card recommends.
+    """
     text = "<Extension of qwen2.5-7b to 131,072 positions by yarn, factor 4>"
     assert repr(pecli.extend("qwen2.5-7b", 131072)) == text
 
@@ -597,7 +601,9 @@ def test_a_factor_and_an_original_length_override_the_card() -> None:
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_a_length_that_is_left_out_follows_from_the_factor() -> None:
-    """4 · 32768, the original length of Qwen3's card."""
+    """The card of Qwen3 states 32768 as the original length: a factor of 4 reaches 4 · 32768 =
+    131072.
+    """
     assert pecli.extend("qwen3-8b", factor=4).to == 131072
 
 
@@ -617,7 +623,9 @@ def test_an_extension_needs_a_length_or_a_factor() -> None:
 @pytest.mark.usefixtures("without_runtimes")
 @pytest.mark.parametrize(("to", "length"), [("128k", 131072), ("1M", 1048576), ("99.5K", 101888)])
 def test_lengths_are_given_in_units_of_1024(to: str, length: int) -> None:
-    """128 · 1024 = 131072, 1024² = 1048576, 99.5 · 1024 = 101888."""
+    """`extend` takes texts such as «128k» and «1M»: 128 · 1024 = 131072, 1024² = 1048576, 99.5 ·
+    1024 = 101888.
+    """
     assert pecli.extend("llama-2-7b", to).to == length
 
 
@@ -655,7 +663,9 @@ def test_a_config_of_mlc_gets_its_settings_in_its_own_part(method: str) -> None:
 @pytest.mark.parametrize("method", ["yarn", "linear", "ntk"])
 @pytest.mark.parametrize("name", ["qwen3-8b", "llama-2-7b", "gemma-3-4b", "phi-2"])
 def test_printed_commands_mean_what_is_printed(name: str, method: str, runtime: str) -> None:
-    """`--flags` reads the commands as the servers do."""
+    """`extend` prints a command for each runtime. pecli.load_model reads the model with its flags
+    as the server would: the frequencies must be those of the printed settings.
+    """
     found = pecli.extend(name, 2**20, method)
     model = pecli.load_model(name, found.commands[runtime])
     read = model.one(found.before.layer_type)

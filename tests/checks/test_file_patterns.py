@@ -40,7 +40,7 @@ def test_a_name_that_exists_or_matches_no_file_stays_as_it_is(name: str) -> None
 
 
 def test_a_pattern_that_ends_with_a_slash_matches_folders() -> None:
-    """The folder d is the only one."""
+    """Besides files, the current folder has one folder, d; «d*/» matches folders only."""
     assert find_files("", "d*/") == ["d/"]
 
 
@@ -48,11 +48,13 @@ def test_a_pattern_that_ends_with_a_slash_matches_folders() -> None:
     ("pattern", "files"), [("*.npz", ["a.npz", "b.npz"]), ("a.npz", ["a.npz"])]
 )
 def test_a_pattern_is_matched_from_a_given_folder(pattern: str, files: list[str]) -> None:
-    """From the folder d, which has a.npz and b.npz."""
+    """The folder d has a.npz and b.npz; `find_files` returns paths relative to it."""
     assert find_files("d", pattern) == files
 
 
 def test_a_pattern_of_a_thousand_folders_matches_nothing() -> None:
-    """glob would recurse too deep."""
+    """Python's glob would exceed the limit of recursion on «*/*/*/…». `find_files` returns a
+    pattern that matches nothing as it is.
+    """
     pattern = f"{'*/' * 1000}*"
     assert find_files("", pattern) == [pattern]

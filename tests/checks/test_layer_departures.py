@@ -30,7 +30,9 @@ def diagnosis_of(changes: dict[str, Array], *, reasons: bool = True) -> tuple[st
 
 
 def test_the_rotation_of_the_first_layer_is_explained() -> None:
-    """In B, the rotated queries of layer 1 have the other sign."""
+    """In B, the rotated queries of layer 1 have the other sign. The diagnosis names the first layer
+    that departs, and derives the mistake of its tables.
+    """
     assert diagnosis_of({"layers.1.q.after": -rotated_queries()}) == (
         LAYER_1_DEPARTS,
         "the rotation of layers.1.q.after, as tables: cos: in B, the sign is flipped; exact",
@@ -38,7 +40,9 @@ def test_the_rotation_of_the_first_layer_is_explained() -> None:
 
 
 def test_the_first_of_two_layers_is_named() -> None:
-    """Both layers are rotated from other positions on (4 and 3)."""
+    """In B, layer 0 is rotated from position 4 on and layer 1 from position 3 on; layer 0 comes
+    first.
+    """
     changes = {
         "layers.1.q.after": rotated_queries(offset=3),
         "layers.0.q.after": rotated_queries(offset=4),
@@ -49,7 +53,9 @@ def test_the_first_of_two_layers_is_named() -> None:
 
 
 def test_other_positions_of_a_layer_are_named() -> None:
-    """In B, layer 1 is rotated from position 3 on."""
+    """In B, the queries of layer 1 are rotated from position 3 on. `diff` derives the tables from
+    the queries before and after the rotation, and names their first position.
+    """
     explained = diagnosis_of({"layers.1.q.after": rotated_queries(offset=3)})[1]
     tables = "the rotation of layers.1.q.after, as tables"
 
@@ -78,7 +84,9 @@ def test_queries_and_keys_are_explained_in_the_order_of_the_file(order: str) -> 
 
 
 def test_without_reasons_only_the_layer_is_named() -> None:
-    """In B, layer 1 is rotated from position 3 on."""
+    """In B, the queries of layer 1 are rotated from position 3 on. With reasons=False, the
+    diagnosis says only that layer 1 is the first to depart.
+    """
     changes = {"layers.1.q.after": rotated_queries(offset=3)}
     assert diagnosis_of(changes, reasons=False) == (LAYER_1_DEPARTS,)
 
@@ -93,7 +101,9 @@ def test_a_layer_that_departs_before_the_rotation_is_explained_there() -> None:
 
 
 def test_a_run_of_one_layer_has_no_first_layer_that_departs() -> None:
-    """Layer 1, the only one, is rotated from position 3 on in B."""
+    """Only layer 1 was dumped, and in B it is rotated from position 3 on: that it is the first to
+    depart would say nothing.
+    """
     a = {"layers.1.q.before": BEFORE, "layers.1.q.after": rotated_queries()}
     b = {"layers.1.q.before": BEFORE, "layers.1.q.after": rotated_queries(offset=3)}
 
@@ -106,8 +116,8 @@ def test_a_run_of_one_layer_has_no_first_layer_that_departs() -> None:
     ids=["fewer heads", "not numbers", "infinities", "a rotation of neighbours"],
 )
 def test_values_that_are_no_rotation_of_halves_are_not_explained_as_tables(rotated: Array) -> None:
-    """A rotation is explained by the cosines and sines that it was made with; such values have
-    none.
+    """In B, the queries of layer 1 after the rotation are not those before it, rotated in halves.
+    No cosines and sines can be derived from them, so no sentence explains them «as tables».
     """
     diagnosis = diagnosis_of({"layers.1.q.after": rotated})
     assert "layers.1.q.after" in diagnosis[0]

@@ -50,7 +50,9 @@ def test_queries_are_checked_by_the_layer_number_in_their_name(name: str) -> Non
 
 @pytest.mark.parametrize("name", ["Kcur-4", "k[4]", "query_4", "key.4", "model.layers.4.k"])
 def test_queries_of_layer_4_are_checked_with_the_base_of_sliding_attention(name: str) -> None:
-    """Layer 4 of Gemma 3 is a sliding one, with base 1e4."""
+    """The name states the layer: layer 4 of Gemma 3 is a sliding one with base 1e4, so the rotation
+    of full attention, with base 1e6, fails.
+    """
     assert verify_queries_rotated_by(name, SLIDING_ATTENTION).passed
     assert not verify_queries_rotated_by(name, FULL_ATTENTION).passed
 
@@ -85,7 +87,10 @@ def test_rotary_emb_is_the_global_table(module: str) -> None:
 
 @pytest.mark.parametrize("kind", [FULL_ATTENTION, SLIDING_ATTENTION])
 def test_the_same_table_under_both_names_of_gemma_3_fails(kind: str) -> None:
-    """Two of the four tensors are right under their names."""
+    """transformers calls the tables of full layers rotary_emb and those of sliding layers
+    rotary_emb_local. With one table under both, its two tensors (cos and sin) are right under one
+    name only.
+    """
     dump = {**tables_of_layers(kind, "rotary_emb."), **tables_of_layers(kind, "rotary_emb_local.")}
     result = pecli.verify(dump, GEMMA_3_1B)
 
@@ -117,7 +122,9 @@ def test_tables_of_one_file_are_assigned_together(
 
 
 def test_layers_that_rotate_alike_need_no_name() -> None:
-    """OLMo 3 has the same base in both kinds of layers."""
+    """OLMo 3 has sliding and full layers with one base, so a table needs no layer type to be
+    verified.
+    """
     sizes = {"hidden_size": 256, "num_attention_heads": 2, "num_hidden_layers": 8}
     config = {"model_type": "olmo3", **sizes, "rope_theta": 500000.0}
     dump = pecli.Rope(32, 128, base=500000.0, layout="halves").tables()

@@ -55,7 +55,9 @@ def test_a_layer_that_is_rotated_although_it_has_no_rope_fails(model: str, name:
 
 @pytest.mark.parametrize(("model", "name"), LAYERS_WITH_ROPE)
 def test_queries_of_other_layers_of_these_models_pass_rotated_only(model: str, name: str) -> None:
-    """Layer 4 of SmolLM3 and layer 5 of EXAONE 4 rotate, by transformers' classes."""
+    """SmolLM3 and EXAONE 4 leave some layers unrotated; by transformers' classes, layer 4 of the
+    former and layer 5 of the latter are rotated.
+    """
     assert verify_queries(model, name, rotated=True).passed
     assert not verify_queries(model, name, rotated=False).passed
 

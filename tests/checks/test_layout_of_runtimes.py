@@ -40,13 +40,17 @@ def test_llama_cpp_rotates_halves_of_models_whose_weights_stay(model: str) -> No
 @pytest.mark.parametrize("model", MODELS_PERMUTED_BY_LLAMA_CPP)
 @pytest.mark.parametrize("runtime", ["none", "vllm"])
 def test_other_runtimes_rotate_halves(model: str, runtime: str) -> None:
-    """vLLM and the model's own code keep the weights as they are."""
+    """llama.cpp permutes the weights of these models and rotates neighbours; vLLM and the model's
+    own code keep the weights, and rotate halves.
+    """
     assert passes_if_rotated_as(model, "halves", runtime=runtime)
 
 
 @pytest.mark.parametrize("layout", ["halves", "interleaved"])
 def test_a_given_layout_takes_precedence(layout: str) -> None:
-    """The option layout is required, whatever llama.cpp does."""
+    """llama.cpp rotates Llama 3.1 as neighbours; the option `layout` is required whatever the
+    runtime does.
+    """
     assert passes_if_rotated_as("llama-3.1-8b", layout, runtime="llama.cpp", layout=layout)
 
 

@@ -166,14 +166,18 @@ def test_the_factors_of_longrope_are_keys_of_a_check(write_manifest: Write) -> N
 
 @pytest.mark.parametrize(("theta", "status"), [(10000, "passed"), (10001, "failed")])
 def test_theta_is_another_key_for_the_base(write_manifest: Write, theta: int, status: str) -> None:
-    """The tables have base 10000."""
+    """A check of a manifest states theta instead of base. The tables of both.npz have base 10000,
+    so any other value fails.
+    """
     assert statuses_of_checks(
         write_manifest(check_lines("both.npz", **ROPE_6_BY_16, theta=theta, atol=1e-6))
     ) == [status]
 
 
 def test_theta_beside_base_is_refused(write_manifest: Write) -> None:
-    """theta is another name of the parameter base."""
+    """theta is another name of the parameter base, so a check of a manifest may state only one of
+    them.
+    """
     with pytest.raises(ParameterError, match="theta is given beside base; they are one parameter"):
         read_manifest(write_manifest(check_lines(**ROPE_6_BY_16, theta=1, base=1)))
 
@@ -275,11 +279,13 @@ def test_a_manifest_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_manifest_that_is_missing_is_a_file_error(tmp_path: Path) -> None:
+    """`read_manifest` reads the TOML file with the checks of a project; y.toml does not exist."""
     with pytest.raises(FileError, match="does not exist"):
         read_manifest(str(tmp_path / "y.toml"))
 
 
 def test_a_folder_is_refused_as_a_manifest(tmp_path: Path) -> None:
+    """A manifest is a TOML file of checks; `read_manifest` is given the path of a folder."""
     with pytest.raises(FileError, match="folder"):
         read_manifest(str(tmp_path))
 

@@ -52,7 +52,9 @@ def test_another_number_for_a_mask_is_a_difference(mask: str) -> None:
 
 @pytest.mark.parametrize("mask", ["finfo.min", "as llama.cpp and others write it"])
 def test_another_number_for_a_mask_passes_within_a_tolerance(mask: str) -> None:
-    """float32's lowest number and −3.2e38 hide a key as −∞ does."""
+    """B has another number where A has −∞. float32's lowest number and −3.2e38, for example, hide a
+    key just as well: `diff` passes in both orders, and notes it.
+    """
     result = diff_in_both_orders(
         {"bias": CAUSAL_BIAS}, {"bias": masked(VALUES_OF_MASKS[mask])}, atol=1e-6
     )
@@ -62,7 +64,7 @@ def test_another_number_for_a_mask_passes_within_a_tolerance(mask: str) -> None:
 
 @pytest.mark.parametrize("mask", VALUES_OF_MASKS)
 def test_the_same_mask_is_not_noted(mask: str) -> None:
-    """Both arrays have the same number for hidden elements."""
+    """A and B have the same number for hidden elements, so there is nothing to note."""
     result = diff_in_both_orders(
         masked(VALUES_OF_MASKS[mask]), masked(VALUES_OF_MASKS[mask]), atol=1e-6
     )
@@ -77,8 +79,9 @@ VALUES = [[[1, 2, 3], [3, 2, 1]], [[0, 64, 100], [100, 0, 1]], [[1, 1], [1, 1]]]
 @pytest.mark.parametrize("dtype", INTEGERS)
 @pytest.mark.parametrize("values", VALUES)
 def test_integers_equal_to_the_floats_pass_without_a_scale(dtype: str, values: Any) -> None:
-    """Other integers could be floats times 127; here the values are equal, so nothing is scaled.
-    Exactly, the dtype alone differs.
+    """Integers could be floats times 127; here the values are equal, so within a tolerance `diff`
+    passes and notes no scale. Without a tolerance it fails, by the dtype only: no element is
+    mismatched.
     """
     integers = np.array(values, dtype)
     floats = np.array(values, "f4")

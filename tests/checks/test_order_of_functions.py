@@ -68,14 +68,18 @@ def test_functions_in_the_order_of_the_name_pass_and_in_the_other_fail(
 @pytest.mark.parametrize("name", ["x", "sinusoids", "positions"])
 @pytest.mark.sample(5)
 def test_sines_first_without_a_name_that_states_it_are_weak(form, spec: str, name: str) -> None:
-    """«sinusoids» has no order; most programs put cosines first."""
+    """The name «sinusoids» states no order, and most programs put cosines first. Sines before
+    cosines pass, with a remark about the assumption.
+    """
     result = pecli.verify({name: form(SIN, COS)}, MODEL_OR_SCHEME[spec])
     assert result.passed
     assert any("sines come before cosines" in line for line in result.weak)
 
 
 def test_complex_numbers_have_cosines_first_under_any_name() -> None:
-    """The cosine is the real part, whatever the name says."""
+    """The name sin_cos promises sines first, but the numbers are cos + i·sin, whose real part is
+    the cosine.
+    """
     assert pecli.verify({"sin_cos": COS + 1j * SIN}, LLAMA_2_7B).passed
 
 

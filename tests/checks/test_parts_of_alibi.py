@@ -114,7 +114,9 @@ def test_frequencies_are_verified_without_their_tables(name: str) -> None:
 
 @pytest.mark.parametrize("shape", [(12, 2, 4), (0, 1, 5)], ids=["other keys", "empty"])
 def test_a_bias_of_another_shape_fails_with_its_shape(shape: tuple[int, ...]) -> None:
-    """8 heads, one row and 5 keys are expected."""
+    """ALiBi in the key form with 8 heads has one row and 5 keys per head; the shapes of the rows
+    cannot be read as that.
+    """
     key_form = pecli.Alibi(heads=8, seq_len=5, form="key")
     result = pecli.verify({"bias": np.zeros(shape, np.float32)}, key_form)
 

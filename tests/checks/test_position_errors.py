@@ -19,7 +19,9 @@ def rows_of(table: np.ndarray) -> ByPosition:
 
 
 def test_an_element_that_is_not_a_number_is_beyond_any_tolerance() -> None:
-    """Element [7, 1] of 20 × 2 ones is NaN."""
+    """A table of 20 × 2 ones is compared with a copy whose element [7, 1] is NaN: the error exceeds
+    even a tolerance of 1e30 at position 7, and is infinite at frequency 1.
+    """
     exact = np.ones((20, 2), np.float32)
     wrong = exact.copy()
     wrong[7, 1] = np.nan

@@ -43,7 +43,9 @@ def test_a_tolerance_between_half_a_step_and_a_step_counts_exactly(
 
 @pytest.mark.parametrize(("dtype", "one"), DTYPES_AND_SCALES)
 def test_integers_that_are_rounded_to_nearest_pass_exactly(dtype: str, one: int) -> None:
-    """Without a tolerance: each integer is the nearest one."""
+    """Cosines and sines are stored as integers, each the nearest one (errors of at most 0.5 steps):
+    they pass without a tolerance.
+    """
     assert pecli.verify(tables_in_integers(dtype, one, 0.5), ROPE_64_BY_64).passed
 
 
@@ -60,6 +62,9 @@ def test_the_tolerance_that_fits_is_named(dtype: str, one: int, atol: str) -> No
 
 
 def test_errors_of_integers_are_not_counted_in_ulps() -> None:
+    """Cosines and sines are stored as int8, 127 for 1, with errors of up to 0.9 steps. A ULP, the
+    distance to the next float, has no meaning for integers: None for both tensors.
+    """
     result = pecli.verify(tables_in_integers("int8", 127, 0.9), ROPE_64_BY_64, reasons=False)
     assert [tensor.max_ulp_error for tensor in result.tensors] == [None, None]
 

@@ -33,7 +33,9 @@ def outcome_of(
 
 
 def test_outcomes_come_in_the_order_of_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checks run in threads, and the first one ends last here."""
+    """`run_all` runs checks in threads. The first check waits until the last one has ended; their
+    outcomes still come in the order in which they were given.
+    """
     monkeypatch.setenv("PECLI_THREADS", "4")
     last_is_done = threading.Event()
 
@@ -104,7 +106,9 @@ def test_an_interrupt_ends_all_checks(
 def test_closing_the_outcomes_does_not_wait_for_a_check_that_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As Ctrl-C does: the long check has begun and not ended when the outcomes are closed."""
+    """`run_all` runs two checks in threads. The long one has begun and not ended when the iterator
+    is closed, as Ctrl-C does: `close` must return before it ends.
+    """
     monkeypatch.setenv("PECLI_THREADS", "2")
     has_begun = threading.Event()
     may_end = threading.Event()
@@ -178,12 +182,14 @@ def test_files_of_which_none_has_tables_are_an_error() -> None:
 
 
 def test_a_label_is_the_name_or_the_file() -> None:
+    """A `Check` of the file «f» is called by its name if it has one, otherwise by its file."""
     assert Check("f", passing_result, "name").label == "name"
     assert Check("f", passing_result).label == "f"
 
 
 @pytest.mark.parametrize(("manifest", "name"), [("", None), ("m.toml", "n")])
 def test_only_checks_of_a_manifest_have_a_name_in_json(manifest: str, name: str | None) -> None:
+    """A check is named «n»; its JSON has the name only if it came from a manifest."""
     assert outcome_of(NO_TABLES, name="n", manifest=manifest).as_json().get("name") == name
 
 

@@ -118,8 +118,9 @@ def test_only_mlx_lm_departs_from_phi_3_up_to_its_original_length() -> None:
 
 
 def test_three_runtimes_depart_from_phi_3_for_short_prompts_in_a_long_context() -> None:
-    """They choose the short or long factors once, by the context of 131,072, and transformers by
-    the length of each prompt.
+    """LongRoPE of Phi-3 has two lists of factors, for prompts of up to 4,096 tokens and for longer
+    ones. transformers chooses by the length of each prompt; these three choose once, by the context
+    of 131,072, and so depart for short prompts.
     """
     found = results_of_runtimes(PHI3)
     assert departing(found) == ["vllm", "llama.cpp", "mlx-lm"]
@@ -151,7 +152,7 @@ def test_every_layer_type_has_results_of_its_own() -> None:
 
 
 def test_one_layer_type_can_be_chosen() -> None:
-    """Of a Gemma 3 with sliding and full attention."""
+    """The config is a Gemma 3 with sliding and full attention; layer_type leaves one of them."""
     found = pecli.runtimes(TWO_LAYER_TYPES, 16, names=["vllm"], layer_type="full_attention")
     assert list(found.layers) == ["full_attention"]
 
@@ -168,12 +169,16 @@ def test_dynamic_scaling_is_constant_in_vllm_and_absent_in_llama_cpp() -> None:
 
 
 def test_dynamic_scaling_changes_nothing_up_to_the_original_length() -> None:
-    """4096 positions were trained."""
+    """The model was trained with 4096 positions, and dynamic NTK changes only longer sequences: at
+    4096, vLLM computes as the config means.
+    """
     assert results_of_runtimes("dynamic-2, context 8192", 4096)["vllm"].causes == ()
 
 
 def test_only_sglang_has_ntk_scaling() -> None:
-    """Of all runtimes, by their source; the others lack it."""
+    """The config has static NTK scaling (rope_type «ntk»). By the sources of all runtimes, only
+    SGLang computes it; the others lack it.
+    """
     model = {**CONFIG_OF_32_POSITIONS, "rope_scaling": {"rope_type": "ntk", "factor": 4.0}}
     found = pecli.runtimes(model).layers[""]
 
@@ -197,7 +202,9 @@ def test_vllm_has_no_rows_beyond_the_context(case: str, length: int, rows: int |
 
 @pytest.mark.parametrize(("length", "rows"), [(128, None), (129, 128)])
 def test_linear_scaling_multiplies_the_rows_of_vllm(length: int, rows: int | None) -> None:
-    """32 positions times a factor of 4."""
+    """vLLM computes a table of max_position_embeddings · factor = 32 · 4 = 128 rows. `rows` states
+    where it ends if the compared length is larger, otherwise None.
+    """
     scaling = {"rope_type": "linear", "factor": 4.0}
     assert result_of({**CONFIG_OF_32_POSITIONS, "rope_scaling": scaling}, length).rows == rows
 
@@ -212,12 +219,14 @@ def test_linear_scaling_multiplies_the_rows_of_vllm(length: int, rows: int | Non
 def test_the_repr_of_a_comparison_names_the_runtimes_that_depart(
     length: int | None, text: str
 ) -> None:
-    """The model has 32 positions; vLLM's table ends there."""
+    """The model has 32 positions; vLLM's table ends there, so it departs at any larger length."""
     assert repr(pecli.runtimes(CONFIG_OF_32_POSITIONS, length)) == text
 
 
 def test_transformers_computes_positions_beyond_the_context_and_vllm_does_not() -> None:
-    """Position 32 of a model with 32 positions, 0 to 31."""
+    """The model has positions 0 to 31, and 33 are compared. `rows` is where a runtime's table ends:
+    after 32 rows, or nowhere (None).
+    """
     assert result_of(CONFIG_OF_32_POSITIONS, 33, "vllm").rows == 32
     assert result_of(CONFIG_OF_32_POSITIONS, 33, "transformers").rows is None
 
@@ -318,7 +327,9 @@ def test_the_json_of_a_runtime_that_lacks_a_scaling_has_no_error() -> None:
     ("count", "compared"), [(5, 5), (8192, 8192), (8193, 8193), (32768, 8192 + 2 * 256)]
 )
 def test_256_positions_are_compared_per_doubling(count: int, compared: int) -> None:
-    """All of the first 8192 positions, then 256 per doubling."""
+    """`compared_positions` selects which positions of a context are compared: all of the first
+    8192, then 256 per doubling of the position.
+    """
     assert len(compared_positions(count)) == compared
 
 

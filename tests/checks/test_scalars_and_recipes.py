@@ -30,6 +30,8 @@ def test_scalars_differ_from_tables_in_both_orders(name: str) -> None:
 def test_an_audit_of_relative_positions_refuses_every_recipe_but_exact(
     style: str, recipe: str
 ) -> None:
-    """An index of buckets holds integers, which no dtype rounds."""
+    """An index of buckets holds integers, which no arithmetic rounds: only the recipe «exact» has a
+    meaning.
+    """
     with pytest.raises(pecli.ParameterError, match="it must be one of exact"):
         pecli.audit(pecli.Relative(style=style, seq_len=8), recipe)

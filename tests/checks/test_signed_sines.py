@@ -71,7 +71,9 @@ def test_sines_with_a_folded_sign_in_another_layout_fail(
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_sines_with_the_sign_of_the_inverse_rotation_fail(layout: str) -> None:
-    """[sin | −sin]."""
+    """Some code folds the sign of rotate_half into the sines, as [−sin | sin]; [sin | −sin] rotates
+    backwards.
+    """
     double = LAYOUTS[layout]
     tables = {"cos": double(COS, COS), "sin": double(SIN, -SIN)}
 
@@ -80,7 +82,9 @@ def test_sines_with_the_sign_of_the_inverse_rotation_fail(layout: str) -> None:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_another_base_is_named_in_sines_with_a_folded_sign(layout: str) -> None:
-    """Base 10000, where 500000 is expected."""
+    """The sines are stored as [−sin | sin], which is allowed; the base is 10000 where 500000 is
+    expected.
+    """
     double = LAYOUTS[layout]
     tables = {"cos": double(COS, COS), "sin": double(-SIN, SIN)}
     result = pecli.verify(tables, pecli.Rope(ROWS, DIM, 5e5, layout=layout), atol=1e-6)
@@ -90,7 +94,7 @@ def test_another_base_is_named_in_sines_with_a_folded_sign(layout: str) -> None:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_cosines_with_a_sign_fail(layout: str) -> None:
-    """[−cos | cos] is no rotation."""
+    """Sines may be stored as [−sin | sin]; cosines as [−cos | cos] make no rotation."""
     double = LAYOUTS[layout]
     tables = {"cos": double(-COS, COS), "sin": double(SIN, SIN)}
 

@@ -43,7 +43,9 @@ def test_one_of_a_pair_that_is_transposed_fails(square: str, name: str) -> None:
 
 @pytest.mark.parametrize("square", SQUARE_TABLES)
 def test_both_of_a_pair_that_are_transposed_pass_with_a_note(square: str) -> None:
-    """A program may keep (channels, positions) throughout."""
+    """A program may keep (channels, positions) throughout; the tables are square, so their shape
+    does not show it. If both are transposed, they are right in this reading, which is noted.
+    """
     result = pecli.verify(
         with_transposed(SQUARE_TABLES[square], "cos", "sin"), LLAMA_2_7B, atol=1e-3
     )
@@ -80,7 +82,9 @@ def test_diff_names_one_transposed_table_in_both_orders(square: str, name: str) 
 
 @pytest.mark.parametrize("square", SQUARE_TABLES)
 def test_diff_reads_two_transposed_tables_as_such(square: str) -> None:
-    """Both tables of B are transposed."""
+    """The tables of A are square, so their shape does not show that those of B are transposed;
+    `diff` passes, and its readings say so.
+    """
     tables = with_transposed(SQUARE_TABLES[square])
     result = pecli.diff(tables, with_transposed(tables, "cos", "sin"))
 
@@ -90,7 +94,9 @@ def test_diff_reads_two_transposed_tables_as_such(square: str) -> None:
 
 @pytest.mark.parametrize("name", ["cos", "sin"])
 def test_one_of_a_pair_fails_also_if_shapes_differ(name: str) -> None:
-    """48 positions of 64 frequencies, one table transposed."""
+    """cos and sin of 48 positions and 64 frequencies, one of them transposed: `verify` and `diff`
+    both fail.
+    """
     assert not pecli.verify(
         with_transposed(TABLES_48_BY_64, name), LLAMA_2_7B, reasons=False
     ).passed

@@ -35,7 +35,7 @@ def slices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     "dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.float64, np.int32]
 )
 def test_statistics_of_random_values_are_those_of_numpy(dtype: type) -> None:
-    """NumPy computes the expected values from the whole array."""
+    """`profile` reads an array in pieces; NumPy computes the expected values from the whole array."""
     array = (np.random.default_rng(1).standard_normal((97, 33)) * 50).astype(dtype)
     array[3, 4] = 0
     found = profile(array)
@@ -95,16 +95,19 @@ def test_quantiles_are_elements_and_never_means_of_two() -> None:
 
 
 def test_quantiles_of_integers_are_exact_beyond_float32() -> None:
-    """2^24 + 1 is the first integer that float32 cannot hold."""
+    """The lower of two numbers is 2^24 + 1, the first integer that float32 cannot hold; `profile`
+    must give it as the median.
+    """
     assert profile(np.array([2**24 + 1, 2**40 + 1]))["quantiles"]["0.5"] == 2**24 + 1
 
 
 def test_quantiles_are_of_finite_values() -> None:
-    """1, 2 and 3, beside NaN and both infinities."""
+    """NOT_FINITE has 1, 2 and 3 beside NaN and both infinities: their median is 2."""
     assert profile(NOT_FINITE)["quantiles"]["0.5"] == 2.0
 
 
 def test_numbers_that_are_nan_have_no_quantiles() -> None:
+    """`profile` returns the statistics of an array; of four NaNs there are no quantiles."""
     assert profile(np.full((2, 2), np.nan))["quantiles"] is None
 
 
@@ -127,6 +130,7 @@ def test_complex_numbers_have_no_order(name: str, value: int | None) -> None:
 
 @pytest.mark.parametrize(("value", "count"), [(np.inf, 1), (-np.inf, 1), (2.0, 0)])
 def test_infinite_values_of_a_vector_are_counted(value: float, count: int) -> None:
+    """`profile` returns the statistics of (1, value); its field «inf» counts +inf and −inf."""
     assert profile(np.array([1.0, value]))["inf"] == count
 
 

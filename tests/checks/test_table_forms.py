@@ -116,7 +116,7 @@ def test_sines_in_the_place_of_cosines_fail_in_matrices_and_complex_numbers(
 
 
 def test_copies_that_differ_are_a_problem() -> None:
-    """The second copy has a wrong element at row 3, column 2."""
+    """The cosines are dumped twice, and the second copy has a wrong element at row 3, column 2."""
     dump = {"cos": np.stack([COS, with_wrong_element(COS, 3, 2)]), "sin": SIN}
     result = pecli.verify(dump, ROPE)
 
@@ -136,13 +136,15 @@ def test_copies_of_a_large_table_that_differ_in_the_last_row_are_a_problem() -> 
 
 
 def test_copies_of_cosines_and_sines_that_differ_are_a_problem() -> None:
-    """[cos | sin], then [sin | cos]."""
+    """A dump of two matrices could be two copies of [cos | sin], but the second is [sin | cos]."""
     dump = np.stack([np.hstack([COS, SIN]), np.hstack([SIN, COS])])
     assert pecli.verify(dump, ROPE).problems == ("cos_sin: its copies differ",)
 
 
 def test_equal_copies_of_a_wrong_table_are_no_problem_of_their_own() -> None:
-    """Base 10000 instead of 500000 twice fails by its values."""
+    """Tables of base 10000, where 500000 is expected, are dumped twice: they fail by their values,
+    and not because they are copies.
+    """
     dump = cosines_and_sines(lambda table: np.stack([table, table]), *OTHERS)
     assert pecli.verify(dump, ROPE, reasons=False).problems == ()
 
@@ -169,7 +171,9 @@ def test_a_second_row_is_no_copy_of_a_table_of_one_row() -> None:
 
 
 def test_columns_doubled_in_two_ways_differ() -> None:
-    """c0 c1 … c0 c1 … against c0 c0 c1 c1 …."""
+    """A has columns c0 c1 … c0 c1 …, B c0 c0 c1 c1 …: the same numbers, for different layouts of
+    pairs.
+    """
     assert not pecli.diff(
         cosines_and_sines(doubled_as_halves),
         cosines_and_sines(doubled_as_neighbours),
@@ -183,7 +187,9 @@ def test_columns_of_a_table_that_is_not_rotary_are_not_doubled() -> None:
 
 
 def test_a_doubling_that_the_model_does_not_rotate_is_a_problem() -> None:
-    """The Llama rotates halves; the columns are c0 c0 c1 c1 …."""
+    """The Llama rotates halves, so its tables have columns c0 c1 … c0 c1 …; those of the dump are
+    c0 c0 c1 c1 ….
+    """
     problem = pecli.verify(cosines_and_sines(doubled_as_neighbours), CONFIG, atol=ATOL).problems[0]
     assert "doubled as c0 c0 c1 c1 …; the model rotates halves" in problem
 
@@ -194,7 +200,9 @@ def test_a_doubling_that_the_model_does_not_rotate_is_a_problem() -> None:
 def test_a_layout_that_is_given_counts_more_than_that_of_the_model(
     change: Callable[[Array], Array], passed: bool
 ) -> None:
-    """The Llama rotates halves, and the option says interleaved."""
+    """The Llama rotates halves, and the option says interleaved: tables doubled as c0 c0 c1 c1 …
+    pass, and those doubled as c0 c1 … c0 c1 … fail.
+    """
     model = pecli.load_config(CONFIG)
     result = pecli.verify(cosines_and_sines(change), model, atol=ATOL, layout="interleaved")
 
@@ -259,7 +267,9 @@ def test_integers_stand_for_numbers_in_the_steps_that_programs_take(dtype: str, 
 
 
 def test_integers_of_a_sinusoidal_table_have_a_scale() -> None:
-    """127 · pe, rounded to int8."""
+    """A dump of 127 · pe, rounded to int8, passes against its scheme within 0.01 (half a step is
+    0.004); the reading states the scale.
+    """
     scheme = pecli.Sinusoidal(12, 8)
     dump = fixed_point(scheme.tables()["pe"], 127, "int8")
     result = pecli.verify(dump, scheme, atol=0.01)
@@ -300,7 +310,9 @@ class TestKerasBias:
         assert not pecli.verify(2 * dump, model, reasons=False).passed
 
     def test_a_bias_as_keras_writes_it_passes_against_its_scheme(self, dump: Array) -> None:
-        """8 heads and 16 keys; with twice the bias it fails."""
+        """ALiBi with 8 heads and 16 keys in the shapes that Keras writes; `verify` passes, and
+        fails with twice the bias.
+        """
         scheme = pecli.Alibi(8, 16, form="key-last")
         assert pecli.verify(dump, scheme).passed
         assert not pecli.verify(2 * dump, scheme, reasons=False).passed

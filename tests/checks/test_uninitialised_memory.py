@@ -63,7 +63,9 @@ KINDS_OF_STALE_MEMORY = [
 def test_a_table_of_memory_that_was_never_written_is_named_as_such(
     memory: Callable[[Random, tuple[int, ...]], Array], seed: int
 ) -> None:
-    """Cosines and sines of 64 positions and 32 frequencies."""
+    """`memory` fills cosines and sines of 64 positions and 32 frequencies with what uninitialised
+    memory holds in practice, such as pointers, zeros and old data.
+    """
     rng = np.random.default_rng(seed)
     tables = {name: memory(rng, (ROWS, DIM // 2)) for name in ("cos", "sin")}
 
@@ -95,7 +97,9 @@ def test_long_wavelengths_are_not_taken_for_memory(base: float, unit: float, wor
 
 
 def test_a_few_values_that_are_not_finite_are_named_by_place() -> None:
-    """One element of a right rotation is NaN, which is no memory that was never written."""
+    """One element of a right rotation is NaN. A few such values are named by their place, and not
+    taken for memory that was never written.
+    """
     rng = np.random.default_rng(0)
     before = rng.standard_normal((1, 4, ROWS, DIM), np.float32)
     rotation = pecli.apply(before, ROPE, layout="halves")

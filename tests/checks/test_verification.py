@@ -116,7 +116,10 @@ def weak_lines(run_pecli: Any, words: tuple[str, ...]) -> list[str]:
 def test_two_rows_of_llama_pass_with_the_mistakes_that_they_cannot_show(
     run_pecli, tmp_path: Path
 ) -> None:
-    """The slowest pair that Llama 3's scaling touches turns by less than 0.001 from row to row."""
+    """`pecli verify` of the first two rows of Llama 3's tables. The slowest pair that its scaling
+    touches turns by less than the tolerance, 0.001, from row to row, so they pass without ruling
+    out the mistakes of DOUBTFUL_PARAMETERS.
+    """
     words = llama_dump(tmp_path, 2)
     outcome = run_pecli(*words)
     lines = weak_lines(run_pecli, words)
@@ -306,7 +309,9 @@ def test_a_strict_check_passes_beside_weights(run_pecli, tmp_path: Path) -> None
 def test_a_strict_check_fails_beside_a_tensor_that_looks_like_a_table(
     run_pecli, tmp_path: Path
 ) -> None:
-    """Half a sine, under a name that does not say what it is."""
+    """Beside right tables, the file has half a table of sines under the name «foo», which nothing
+    checks: a remark without --strict, and a failure with it.
+    """
     np.savez(tmp_path / "t.npz", **SMALL_TABLES, foo=SMALL_TABLES["sin"][None] / 2)
     weak = run_pecli(*verify_scheme_words(tmp_path), "--json").json["weak"]
 
@@ -330,15 +335,19 @@ ROPE_BASE_500000 = pecli.Rope(seq_len=16, dim=16, base=500000)
 TABLES_BASE_10000 = ROPE_BASE_10000.tables()
 
 
-def test_a_right_result_is_true() -> None:
-    """Tables of base 10000 against their scheme, against themselves, and by themselves."""
+def test_a_result_that_passed_is_true_as_a_condition() -> None:
+    """`if pecli.verify(…):` works: results define `__bool__`. Tables of base 10000 are verified
+    against their own scheme, compared with themselves, and identified.
+    """
     assert pecli.verify(TABLES_BASE_10000, ROPE_BASE_10000)
     assert pecli.diff(TABLES_BASE_10000, TABLES_BASE_10000)
     assert pecli.identify(TABLES_BASE_10000)
 
 
-def test_a_failed_result_is_false() -> None:
-    """Another base, two tables that differ, and noise."""
+def test_a_result_that_failed_is_false_as_a_condition() -> None:
+    """Tables of base 10000 are verified against base 500000 and compared with tables of that base;
+    noise of 64 × 32 numbers is identified as nothing.
+    """
     noise = np.random.default_rng(0).normal(size=(64, 32))
 
     assert not pecli.verify(TABLES_BASE_10000, ROPE_BASE_500000)
@@ -346,8 +355,10 @@ def test_a_failed_result_is_false() -> None:
     assert not pecli.identify(noise)
 
 
-def test_a_comparison_of_runtimes_is_true_if_they_agree() -> None:
-    """Llama 2 has no scaling, so that all runtimes compute the same at 64 positions."""
+def test_a_comparison_of_runtimes_is_true_as_a_condition_if_they_agree() -> None:
+    """Llama 2 has no scaling, so all runtimes compute the same at 64 positions; `bool()` and
+    `repr()` of the comparison show it.
+    """
     found = pecli.runtimes("llama-2-7b", 64)
 
     assert found.agree
@@ -356,7 +367,7 @@ def test_a_comparison_of_runtimes_is_true_if_they_agree() -> None:
 
 
 def test_raise_if_failed_raises_nothing_if_the_check_passed() -> None:
-    """Tables of base 10000 against their scheme."""
+    """Tables of base 10000 are verified against their own scheme."""
     pecli.verify(TABLES_BASE_10000, ROPE_BASE_10000).raise_if_failed()
 
 
@@ -369,7 +380,9 @@ def test_raise_if_failed_of_a_verification_has_the_reason() -> None:
 
 
 def test_raise_if_failed_of_a_difference_is_an_assertion_error() -> None:
-    """So that it may stand for an assert in a test."""
+    """In a test, `pecli.diff(…).raise_if_failed()` stands for an assert: the files have base 10000
+    and 500000.
+    """
     with pytest.raises(AssertionError, match="DIFFERENT"):
         pecli.diff(TABLES_BASE_10000, ROPE_BASE_500000.tables()).raise_if_failed()
 
@@ -395,7 +408,7 @@ def test_a_printed_result_of_one_file_is_what_the_command_prints(
 
 
 def test_a_printed_difference_is_what_the_command_prints(run_pecli: Any, tmp_path: Path) -> None:
-    """The files have base 10000 and 500000."""
+    """`str(pecli.diff(…))` has the text of `pecli diff`, for files of base 10000 and 500000."""
     ours, theirs = (str(tmp_path / name) for name in ("a.safetensors", "b.safetensors"))
     pecli.save(ours, ROPE_BASE_10000)
     pecli.save(theirs, ROPE_BASE_500000)
@@ -405,6 +418,9 @@ def test_a_printed_difference_is_what_the_command_prints(run_pecli: Any, tmp_pat
 
 
 def test_a_printed_comparison_of_runtimes_is_what_the_command_prints(run_pecli: Any) -> None:
+    """`str()` of the result of pecli.runtimes has the text of `pecli runtimes` with the same model
+    and length.
+    """
     printed = run_pecli("runtimes", "llama-2-7b", "--length", 4096).out
     assert str(pecli.runtimes("llama-2-7b", 4096)) == printed.rstrip()
 
@@ -417,8 +433,8 @@ def test_a_printed_audit_names_its_recipe_and_its_repr_is_short() -> None:
 
 
 def test_positions_of_one_axis_do_not_show_sections() -> None:
-    """Text has the same position on all three axes, so that it does not matter which one a pair
-    takes; sections are 2, 3, 3 of 8 pairs.
+    """M-RoPE assigns sections of 2, 3 and 3 of 8 pairs to three axes. Text has the same position on
+    all of them, so other sections would make the same tables: the pass is weak.
     """
     rope = pecli.Rope(dim=16, positions=[0, 1, 2, 500], mrope_section=[2, 3, 3])
     lines = pecli.verify(rope.tables(), rope).weak
@@ -451,7 +467,10 @@ def test_a_row_at_position_1_is_not_doubted_for_left_padding() -> None:
 
 
 def test_rounding_is_not_the_advice_beside_a_tensor_of_another_shape() -> None:
-    """Cosines are off by one unit in the last place, which --max-ulp 1 would allow; sines lack rows."""
+    """Cosines are off by one unit in the last place, which --max-ulp 1 would allow, so the
+    diagnosis gives this advice. If the sines lack four rows as well, no tolerance helps, and it
+    does not.
+    """
     rope = pecli.Rope(8, 16)
     tables = rope.tables()
     near = {"cos": np.nextafter(tables["cos"], np.float32(2)), "sin": tables["sin"]}
@@ -472,6 +491,8 @@ def test_a_strict_check_fails_if_it_is_weak() -> None:
 
 
 def test_a_strict_check_passes_if_it_rules_out_every_known_mistake() -> None:
-    """64 rows differ by every known mistake."""
+    """A strict check fails if a known mistake would pass as well. In 64 rows of a rotary table,
+    every one of them would show.
+    """
     rope = pecli.Rope(seq_len=64, dim=8)
     assert pecli.verify(rope.tables(), rope, strict=True).passed

@@ -70,7 +70,9 @@ MISTAKEN_POSITIONS: dict[str, tuple[Callable[[], np.ndarray], str]] = {
 
 
 def test_the_ids_of_a_prompt_with_an_image_pass() -> None:
-    """Mistakes in the same ids fail, in the tests below."""
+    """`right_ids` has the position ids of text, image and text for Qwen2.5-VL; the tests below
+    plant mistakes in them.
+    """
     assert verify_positions(right_ids(), QWEN2_5_VL_7B, TEXT_IMAGE_TEXT).passed
 
 
@@ -134,7 +136,9 @@ def test_ids_of_flux_that_are_spaced_by_two_are_named() -> None:
 
 
 def test_ids_of_flux_may_be_floats_with_a_batch_axis() -> None:
-    """As diffusers makes them."""
+    """diffusers makes position ids for Flux as floats with a batch axis, here for 8 tokens of text
+    and 4 · 6 of an image: (1, 32, 3).
+    """
     ids = pecli.positions("flux.1-dev", "text:8,image:4x6")[None].astype(np.float32)
     check = verify_positions(ids, "flux.1-dev", "text:8,image:4x6")
 
@@ -163,6 +167,9 @@ def test_a_failed_check_of_ids_names_the_first_wrong_one() -> None:
 
 
 def test_ids_that_are_fractions_are_refused() -> None:
+    """`verify_positions` compares position ids with those of the model; 0.5 is not a position of a
+    token.
+    """
     with pytest.raises(pecli.ParameterError, match="whole numbers"):
         verify_positions([[0.5]], QWEN2_5_VL_7B, "text:1")
 

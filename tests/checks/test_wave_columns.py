@@ -19,7 +19,9 @@ TURNS = np.arange(32.0)[:, None]
     ids=["a sine", "a slow cosine", "a line", "zeros"],
 )
 def test_a_column_that_is_a_wave_or_a_line_is_recognised(column: np.ndarray[Any, Any]) -> None:
-    """From a sine of one radian per row to zeros: neighbouring rows follow from each other."""
+    """`has_waves` is True if neighbouring rows of each column follow from each other, as in a sine
+    of one radian per row, a slow cosine, a line, or zeros.
+    """
     assert has_waves(column)
 
 
@@ -31,5 +33,5 @@ def test_one_wave_among_random_columns_is_found() -> None:
 
 
 def test_two_rows_are_too_few_to_be_a_wave() -> None:
-    """Three rows of zeros are enough, in the test above."""
+    """A wave is determined by three rows at least: `has_waves` is False for two, even of zeros."""
     assert not has_waves(np.zeros((2, 2)))

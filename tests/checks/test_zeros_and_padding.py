@@ -35,8 +35,8 @@ def with_zeros_from_row(array: np.ndarray, first: int) -> np.ndarray:
 @pytest.mark.parametrize("place", WAYS_TO_STATE_POSITIONS)
 @pytest.mark.parametrize(("first", "words"), [(32, "row 32 is"), (20, "rows 20–32 are")])
 def test_zeros_at_the_end_are_named(place: dict[str, Any], first: int, words: str) -> None:
-    """Rows from 20 or 32 on are zero after the rotation; positions are stated in five ways that
-    mean 0 to 32.
+    """Rows from 20 or 32 on are zero after the rotation, and not before it. `place` states the
+    positions 0 to 32 in the ways of WAYS_TO_STATE_POSITIONS.
     """
     result = pecli.verify(
         with_zeros_from_row(ROTATED_QUERIES, first),
@@ -60,7 +60,7 @@ def test_zeros_before_the_rotation_are_named() -> None:
 
 @pytest.mark.parametrize("place", WAYS_TO_STATE_POSITIONS)
 def test_zeros_on_both_sides_pass(place: dict[str, Any]) -> None:
-    """Rows from 20 on are zero before and after the rotation."""
+    """Rows from 20 on are padding: zero before and after the rotation."""
     after = with_zeros_from_row(ROTATED_QUERIES, 20)
     assert pecli.verify(
         after, LLAMA_2_7B, before=with_zeros_from_row(RANDOM_QUERIES, 20), atol=1e-5, **place
@@ -69,7 +69,9 @@ def test_zeros_on_both_sides_pass(place: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("is_zero_before", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_a_mistake_in_the_rows_before_the_zeros_is_named(is_zero_before: bool) -> None:
-    """Rows 0 to 19 are rotated with base 500 instead of 10000."""
+    """Rows from 20 on are zeros; rows 0 to 19 are rotated with base 500 instead of 10000, which is
+    to be named.
+    """
     before = with_zeros_from_row(RANDOM_QUERIES, 20) if is_zero_before else RANDOM_QUERIES
     result = pecli.verify(with_zeros_from_row(OTHER_BASE, 20), LLAMA_2_7B, before=before, atol=1e-5)
 

@@ -37,7 +37,9 @@ def run_apply(run_pecli):
 
 @pytest.mark.parametrize(("output", "tensor"), [("out.npz", "x\ufffd"), ("out.npy", "array")])
 def test_a_file_name_that_is_no_text_becomes_one(run_apply, output: str, tensor: str) -> None:
-    """The byte FF is not UTF-8: it becomes U+FFFD in the name of the tensor. A .npy has no names."""
+    """The byte FF in the name of a file is not UTF-8: it becomes U+FFFD in the name of the written
+    tensor. A .npy file has no names, so there the tensor is «array».
+    """
     name = b"x\xff.npy".decode("utf-8", "surrogateescape")
     np.save(name, np.zeros((2, 4)))
     written = run_apply("sinusoidal", name, output=output)
@@ -96,7 +98,9 @@ def test_numbers_published_with_onnxruntime(run_apply, layout):
 
 
 def test_a_model_states_the_layout_and_the_rotary_channels(run_apply):
-    """The expected values are the rotation's formula in float64."""
+    """GPT-J rotates the first 64 of 256 channels as neighbours. The expected values are the
+    rotation's formula in float64.
+    """
     q = gpt_j_query()
     rotated = run_apply("rope", "q.npy", "--model", "gpt-j-6b", q=q)["q"]
     angles = np.outer(range(6), 10000.0 ** (-np.arange(0, 64, 2) / 64))
@@ -114,7 +118,9 @@ def test_the_layout_and_the_rotary_channels_of_a_model_are_printed(run_pecli):
 
 
 def test_a_query_of_only_the_rotary_channels_is_rotated_like_a_whole_one(run_apply):
-    """GPT-J rotates the first 64 of 256 channels."""
+    """GPT-J rotates the first 64 of 256 channels; `pecli apply` takes whole heads, or these
+    channels only.
+    """
     q = gpt_j_query()
     whole = run_apply("rope", "q.npy", "--model", "gpt-j-6b", q=q)["q"]
     part = run_apply("rope", "part.npy", "--model", "gpt-j-6b", part=q[..., :64])["part"]
@@ -230,7 +236,9 @@ def test_empty_tensors_stay_empty(run_apply, words: tuple[str, ...], shape: tupl
 
 @pytest.mark.parametrize("words", APPLY_TO_X.values(), ids=APPLY_TO_X)
 def test_the_axis_of_positions_is_printed(run_pecli, words: tuple[str, ...]):
-    """It is the last but one: axis 1 of three, counted from 0."""
+    """`pecli apply` of an array (3, 5, 4): positions are on the last axis but one, axis 1 counted
+    from 0.
+    """
     np.save("table.npy", random_normal(9, 4))
     np.save("x.npy", np.ones((3, 5, 4), np.float32))
     assert "along axis 1 of (3, 5, 4)" in run_pecli("apply", *words, "-o", "y.npy").out
@@ -330,7 +338,9 @@ def test_the_positions_of_queries_are_printed_if_keys_are_more(run_pecli, keys: 
 
 
 def test_a_tensor_goes_through_a_pipe(process):
-    """The expected values are rotate_half's, in float64."""
+    """`pecli apply rope - -o -` reads standard input and writes standard output. The expected
+    values are rotate_half's (transformers), in float64.
+    """
     x = random_normal(3, 4, 8)
     stream = io.BytesIO()
     np.save(stream, x)
@@ -343,7 +353,9 @@ def test_a_tensor_goes_through_a_pipe(process):
 
 
 def test_a_tensor_replaces_its_own_file(run_apply):
-    """The expected values are rotate_half's, in float64."""
+    """`pecli apply rope x.npy -o x.npy`. The expected values are rotate_half's (transformers), in
+    float64.
+    """
     x = random_normal(3, 4, 8)
     rotated = run_apply("rope", "x.npy", output="x.npy", x=x)["array"]
     np.testing.assert_allclose(rotated, hugging_face(x, range(4)), rtol=1e-7, atol=1e-9)
@@ -373,6 +385,7 @@ def test_apply_as_json(apply_to_q):
 
 
 def test_a_quiet_apply_prints_nothing(apply_to_q):
+    """`pecli apply -q` on a file of queries."""
     assert apply_to_q("-q").out == ""
 
 
@@ -454,7 +467,9 @@ def test_positions_in_a_file_may_be_negative_or_fractions(run_apply, numbers):
 
 
 def test_the_sinusoidal_table_of_a_grid_is_added(run_apply):
-    """Added to zeros, the result is the table itself."""
+    """`pecli apply sinusoidal` adds a table for 2 × 3 patches to zeros: the result is the table
+    itself.
+    """
     found = run_apply(
         "sinusoidal", "x.npy", "--grid", "2x3", "--style", "mae", x=np.zeros((6, 16))
     )["x"]

@@ -82,7 +82,10 @@ def test_an_audit_in_a_pipe_is_plain_text(run_pecli) -> None:
 
 
 def test_the_details_of_an_audit_are_tables_of_the_requested_recipes(run_pecli) -> None:
-    """The columns of the first table are: recipe, max, mean, kept, equal."""
+    """The columns of the first table of `pecli audit --details` are recipe, max, mean, kept and
+    equal. bfloat16 holds integers up to 256 exactly, so the first position that repeats a row, and
+    the first with a large error, is 257; float32 keeps all of them.
+    """
     text = run_pecli(*AUDIT_OF_ROPE, *TWO_RECIPES, "--details").out
     lines = text.splitlines()
     start = lines.index("kept: positions before the error exceeds 0.5; equal: first repeated row")
@@ -124,6 +127,7 @@ def test_one_layer_type_of_a_model_is_audited(run_pecli) -> None:
 
 
 def test_a_quiet_audit_prints_nothing(run_pecli) -> None:
+    """`pecli audit -q` of a model with two types of layers."""
     assert run_pecli(*AUDIT_OF_GEMMA, "-q").out == ""
 
 
@@ -136,7 +140,9 @@ def table_of_llama_cpp(run_pecli) -> str:
 
 
 def test_a_table_of_a_runtime_is_what_the_runtime_computes(table_of_llama_cpp: str) -> None:
-    """The expected cosines are a dump of llama.cpp itself."""
+    """The file was written with --runtime llama.cpp; the expected cosines are a dump of llama.cpp
+    itself.
+    """
     expected = dump_of_runtime("gpt-oss-20b", "llama.cpp")["cos"]
     cos = pecli.load(table_of_llama_cpp)["cos"]
     np.testing.assert_allclose(cos, expected, rtol=0, atol=1.3e-7)
@@ -154,14 +160,19 @@ def test_a_table_of_a_runtime_is_what_the_runtime_computes(table_of_llama_cpp: s
 def test_a_table_of_a_runtime_is_verified(
     run_pecli, table_of_llama_cpp: str, words: str, code: int
 ) -> None:
-    """llama.cpp rounds YaRN's limits although gpt-oss has truncate: false, and vLLM does not."""
+    """The file has llama.cpp's table of gpt-oss, whose spec it carries. llama.cpp rounds YaRN's
+    limits although the config has truncate: false, and vLLM does not: the table passes as
+    llama.cpp's, and fails as vLLM's.
+    """
     assert run_pecli("verify", table_of_llama_cpp, *words.split()).exit_code == code
 
 
 def test_a_table_of_a_runtime_is_verified_by_its_options(
     run_pecli, table_of_llama_cpp: str
 ) -> None:
-    """The fixture is a file with llama.cpp's table of config.json, 32 rows."""
+    """The file has llama.cpp's table of config.json, 32 rows; `pecli rope --runtime llama.cpp
+    --verify` compares it with the same options.
+    """
     words = ("--config", "config.json", "--seq-len", 32, "--runtime", "llama.cpp", "--verify")
     assert run_pecli("rope", *words, table_of_llama_cpp).exit_code == SUCCESS
 

@@ -62,7 +62,9 @@ def test_with_debug_the_traceback_stands_before_the_line(
 def test_with_debug_a_wrong_command_line_has_no_traceback(
     run_pecli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`pecli rope` needs a length."""
+    """PECLI_DEBUG=1 adds a traceback to unexpected errors. `pecli rope` without the length it needs
+    is a mistake of the user: one line.
+    """
     monkeypatch.setenv("PECLI_DEBUG", "1")
     assert run_pecli("rope").err.count("\n") == 1
 
@@ -261,6 +263,9 @@ def test_names_are_no_commands_to_a_ci_system(run_pecli, line: str) -> None:
 
 @pytest.mark.usefixtures("files_named_like_ci_commands")
 def test_names_like_ci_commands_are_whole_in_json(run_pecli) -> None:
+    """In text, names such as «##[error]» are escaped, as CI systems run them. `pecli inspect
+    --json` has them as they are in the file.
+    """
     tensors = run_pecli("inspect", "a.safetensors", "--json").json["tensors"]
     assert {tensor["name"] for tensor in tensors} == set(NAMES_LIKE_CI_COMMANDS)
 
@@ -351,6 +356,9 @@ def test_damage_of_other_members_does_not_matter(
 
 @pytest.mark.usefixtures("damaged")
 def test_a_whole_member_of_a_damaged_file_is_loaded() -> None:
+    """damaged.npz has a member whose bytes are damaged, and an intact one, b, with the numbers 0 to
+    11.
+    """
     expected = np.arange(12).reshape(3, 4).tolist()
     assert pecli.load("damaged.npz:b")["b"].tolist() == expected
 

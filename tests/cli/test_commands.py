@@ -37,18 +37,25 @@ def test_every_command_is_listed_in_its_panel(run_pecli) -> None:
 
 
 def test_exit_codes_are_in_the_help_of_commands_that_check() -> None:
+    """The texts are the recorded output of `pecli --help` and `pecli verify --help`; only the
+    latter lists its exit codes.
+    """
     assert "Exit code" not in EXPECTED_OUTPUT["--help"]
     assert "Exit code 0" in EXPECTED_HELP["verify"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_has_defaults_in_one_style_and_an_example(name: str) -> None:
+    """«[default: …]» is Typer's own style, which pecli's help of a command replaces; every help
+    ends with examples that call the command.
+    """
     assert "[default:" not in EXPECTED_HELP[name]
     assert f"pecli {name}" in EXPECTED_HELP[name].partition("Examples:")[2]
 
 
 @pytest.mark.parametrize("words", ["", "rope", "apply rope"])
 def test_help_is_also_a_command(run_pecli, words: str) -> None:
+    """`pecli help WORDS` prints the same as `pecli WORDS --help`."""
     outcome = run_pecli("help", *words.split())
     assert outcome.exit_code == SUCCESS
     assert outcome.out == run_pecli(*words.split(), "--help").out
@@ -82,6 +89,9 @@ SUBCOMMANDS += ["audit sinusoidal", "audit rope", "audit alibi"]
 def test_help_of_subcommands_has_defaults_in_one_style_and_an_example(
     run_pecli, words: str
 ) -> None:
+    """The help of `pecli apply rope`, for example, has no «[default: …]», Typer's own style, and
+    ends with examples that call the subcommand.
+    """
     shown = run_pecli(*words.split(), "--help").out
     assert "[default:" not in shown
     assert f"pecli {words}" in shown.partition("Examples:")[2]
@@ -93,7 +103,9 @@ def test_help_of_subcommands_has_defaults_in_one_style_and_an_example(
 def test_widths_that_make_no_sense_are_ignored(
     run_pecli, monkeypatch, name: str, text: str
 ) -> None:
-    """rich and typer would fail or allocate on such a width."""
+    """COLUMNS and TERMINAL_WIDTH state a width of the terminal on which rich and typer would fail
+    or allocate: the help must appear all the same, and the variable is replaced.
+    """
     monkeypatch.setenv(name, text)
     outcome = run_pecli("rope", "--help")
 
@@ -161,11 +173,13 @@ def test_another_word_for_an_option_is_a_hint(run_pecli, word: str, hint: str) -
 
 
 def test_a_model_without_its_option_is_a_hint(run_pecli) -> None:
+    """`pecli rope llama-3.1-8b`: the name of a preset stands where no argument is expected."""
     outcome = run_pecli("rope", "llama-3.1-8b", "--seq-len", 4)
     assert outcome.err.endswith("; did you mean --model llama-3.1-8b?\n")
 
 
 def test_a_word_that_is_not_a_model_has_no_hint(run_pecli) -> None:
+    """«llama» is the name of no preset, so `pecli rope llama` proposes no --model."""
     outcome = run_pecli("rope", "llama", "--seq-len", 4)
     assert outcome.err.endswith("; see pecli rope --help\n")
 

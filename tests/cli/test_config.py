@@ -39,7 +39,9 @@ def write_config(name: str = "config.json", **changes: Any) -> str:
 
 
 def test_json_has_the_fields_of_the_contract(run_pecli) -> None:
-    """Scripts rely on these names."""
+    """Scripts rely on the fields of `pecli config --json` and of its encodings (FIELDS_OF_JSON):
+    none may be missing or new.
+    """
     outcome = run_pecli("config", write_config(), "--json")
     assert outcome.exit_code == SUCCESS
     assert outcome.err == ""
@@ -64,7 +66,7 @@ def test_json_describes_a_rotary_encoding(run_pecli) -> None:
 
 
 def test_json_of_alibi_has_no_frequencies(run_pecli) -> None:
-    """BLOOM has ALiBi."""
+    """`pecli config --json` of a BLOOM, whose encoding is ALiBi."""
     path = write_config(model_type="bloom", n_head=8, rope_theta=None)
     (encoding,) = run_pecli("config", path, "--json").json["encodings"]
     assert encoding["scheme"] == "alibi"
@@ -101,7 +103,7 @@ def test_files_that_cannot_be_read_do_not_hide_the_others(run_pecli) -> None:
 
 
 def test_the_differences_of_several_configs_are_shown(run_pecli) -> None:
-    """LLAMA's base is 500000."""
+    """a.json has base 500000, b.json base 10000; equal settings such as head_dim are left out."""
     write_config("a.json")
     write_config("b.json", rope_theta=1e4)
     _, differences = run_pecli("config", "a.json", "b.json").out.split("differences\n")
@@ -111,6 +113,7 @@ def test_the_differences_of_several_configs_are_shown(run_pecli) -> None:
 
 
 def test_equal_configs_have_no_differences(run_pecli) -> None:
+    """`pecli config` compares two files with the same content."""
     write_config("a.json")
     write_config("b.json")
     assert "no differences" in run_pecli("config", "a.json", "b.json").out
@@ -137,7 +140,10 @@ LONGROPE_BY_4 = {
 def test_configs_that_differ_in_words_but_not_in_frequencies_are_said_to_be_equal(
     run_pecli, first: Any, second: Any, is_same: bool
 ) -> None:
-    """longrope with divisors of 4 is linear by 4, unless its attention factor is not 1."""
+    """`pecli config a.json b.json` compares two configs. LongRoPE with all divisors 4 has the
+    frequencies of linear scaling by 4, and is equal unless its attention factor is not 1. Dynamic
+    NTK equals no scaling only up to the context, so it counts as different.
+    """
     write_config("a.json", max_position_embeddings=256, rope_scaling=first)
     write_config("b.json", max_position_embeddings=256, rope_scaling=second)
     outcome = run_pecli("config", "a.json", "b.json")
@@ -175,6 +181,9 @@ CONFIG_OF_PHI_3 = ("config", "--model", "phi-3-mini-128k-2024-04")
 
 @pytest.mark.parametrize("option", ["--seq-len", "--length"])
 def test_the_command_that_is_printed_states_the_length(run_pecli, option: str) -> None:
+    """`pecli config` prints, as its last line, the command that makes the model's tables. The
+    length that the user gave, by either option, is the number of its rows.
+    """
     line = run_pecli(*CONFIG_OF_PHI_3, option, 8192).out.splitlines()[-1]
     assert line == "pecli rope --model phi-3-mini-128k-2024-04 --seq-len 8192 -o rope.safetensors"
 
@@ -190,6 +199,9 @@ def test_the_command_that_is_printed_makes_the_frequencies_of_that_length(run_pe
 
 
 def test_without_a_length_the_command_makes_4096_rows(run_pecli) -> None:
+    """`pecli config` of a model with 131,072 positions prints a command for DEFAULT_ROWS = 4096
+    rows.
+    """
     line = run_pecli(*CONFIG_OF_PHI_3).out.splitlines()[-1]
     assert "--seq-len 4096 " in line
 

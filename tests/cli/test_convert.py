@@ -50,6 +50,7 @@ def test_resize_interpolates_a_grid_and_keeps_rows_before_it(run_pecli) -> None:
 
 
 def test_resize_without_a_file_reports_the_new_shape(run_pecli) -> None:
+    """pe.npy has 8 columns; `pecli resize --to 34` without -o writes nothing."""
     answer = run_pecli("resize", "pe.npy", "--to", "34", "--json").json
     assert answer["resized"] == [34, 8]
     assert answer["output"] is None

@@ -22,7 +22,7 @@ def files(working_folder):
 
 
 def test_equal_files_are_exit_code_0(run_pecli) -> None:
-    """A file is compared with itself."""
+    """`pecli diff a.npy a.npy` compares a file with itself."""
     outcome = run_pecli("diff", "a.npy", "a.npy")
 
     assert outcome.exit_code == SUCCESS
@@ -54,7 +54,9 @@ def test_a_difference_is_exit_code_1_with_its_reason(run_pecli) -> None:
 
 
 def test_json_has_the_fields_of_a_difference(run_pecli) -> None:
-    """The order of the fields is that of the reference."""
+    """`pecli diff --json` has these fields in this order; each tensor has at least those of
+    `fields_of_tensor`.
+    """
     outcome = run_pecli("diff", "a.npy", "b.npy", "--json")
     fields = "passed a b tensors diagnosis readings weak explanations where output"
     fields_of_tensor = (
@@ -84,13 +86,14 @@ def test_json_explains_a_difference(run_pecli) -> None:
 
 
 def test_a_difference_within_the_tolerance_is_exit_code_0(run_pecli) -> None:
-    """Sines and cosines differ by at most 2."""
+    """a.npy has sines where b.npy has cosines; they differ by at most 2, the tolerance."""
     outcome = run_pecli("diff", "a.npy", "b.npy", "--atol", "2")
     assert outcome.exit_code == SUCCESS
     assert outcome.out.startswith("within tolerance  ")
 
 
 def test_a_quiet_diff_has_only_an_exit_code(run_pecli) -> None:
+    """`pecli diff -q` of two tables, all elements of which differ."""
     outcome = run_pecli("diff", "a.npy", "b.npy", "-q")
     assert outcome.exit_code == CHECK_FAILED
     assert outcome.out == ""
@@ -109,6 +112,9 @@ def test_plot_draws_the_errors_below_the_text(run_pecli) -> None:
     ids=["without --plot", "without errors"],
 )
 def test_no_errors_are_drawn(run_pecli, words: tuple[str, ...]) -> None:
+    """`pecli diff` draws a map of |A − B| only if it is asked to by --plot and there are errors to
+    draw.
+    """
     assert "|A − B|" not in run_pecli("diff", *words).out
 
 

@@ -111,7 +111,7 @@ def test_dumps_of_the_torch_sample_are_verified(
 
 
 def test_the_list_names_every_snippet() -> None:
-    """Each of the five files has a link in README.md of its folder."""
+    """The README in the folder of snippets links to each of its five other files."""
     text = (DUMP_SAMPLES / "README.md").read_text()
     snippets = [
         path.name for path in DUMP_SAMPLES.iterdir() if path.is_file() and path.suffix != ".md"

@@ -12,7 +12,9 @@ SERVER_COMMAND = "llama-server -c 8192 --rope-scale 2"
 
 
 def test_config_shows_what_flags_change(run_pecli) -> None:
-    """The flags stretch Llama 2's 4096 positions linearly by 2."""
+    """The flags of llama.cpp's server in SERVER_COMMAND stretch Llama 2's 4096 positions linearly
+    by 2.
+    """
     outcome = run_pecli("config", "llama-2-7b", "--flags", SERVER_COMMAND)
     assert outcome.exit_code == SUCCESS
     assert "flags of llama.cpp" in outcome.out
@@ -45,6 +47,9 @@ def test_wrong_flags_are_warnings(run_pecli) -> None:
 
 
 def test_unknown_flag_is_an_error(run_pecli) -> None:
+    """--flags has the command line of a server; «--rope-freqbase» lacks a hyphen of llama.cpp's
+    «--rope-freq-base».
+    """
     outcome = run_pecli("config", "llama-2-7b", "--flags", "llama-server --rope-freqbase 1e6")
     assert outcome.exit_code == USAGE_ERROR
     assert "did you mean --rope-freq-base?" in outcome.err

@@ -74,6 +74,9 @@ def test_json_has_the_scheme_and_the_shapes_of_its_tensors(run_pecli, scheme: st
 
 @pytest.mark.parametrize("scheme", SMALL_OPTIONS)
 def test_json_of_a_written_file_adds_only_its_name(run_pecli, scheme: str) -> None:
+    """A command that makes tables, such as `pecli rope --json`, prints the same JSON with and
+    without -o, except for the field «output».
+    """
     words = (scheme, *SMALL_OPTIONS[scheme], "--json")
     described = run_pecli(*words).json
     assert run_pecli(*words, "-o", "t.npz").json == {**described, "output": "t.npz"}
@@ -81,7 +84,9 @@ def test_json_of_a_written_file_adds_only_its_name(run_pecli, scheme: str) -> No
 
 @pytest.mark.parametrize("scheme", SMALL_OPTIONS)
 def test_json_has_the_statistics_of_the_written_tensors(run_pecli, scheme: str) -> None:
-    """The expected statistics are NumPy's, of the file."""
+    """The command writes tables and prints JSON; the expected statistics are NumPy's, of the arrays
+    in the file.
+    """
     words = (scheme, *SMALL_OPTIONS[scheme], "-o", "t.safetensors", "--json")
     described = run_pecli(*words).json["tensors"]
     for name, array in load_file("t.safetensors").items():
@@ -161,6 +166,7 @@ def test_rows_of_a_preview_are_numbered_from_the_offset(run_pecli) -> None:
 
 
 def test_theta_is_another_name_for_the_base(run_pecli) -> None:
+    """`pecli rope --theta 5e5` and `pecli rope --base 500000` print the same JSON."""
     words = ("rope", "--seq-len", "2", "--dim", "4", "--json")
     assert run_pecli(*words, "--theta", "5e5").json == run_pecli(*words, "--base", "500000").json
 

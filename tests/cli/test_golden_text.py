@@ -38,12 +38,17 @@ def test_every_command_line_has_its_section() -> None:
 
 @pytest.mark.parametrize("line", EXPECTED_OUTPUT)
 def test_output_is_the_golden_one(line: str, printed: dict[str, str]) -> None:
-    """golden.txt is reviewed by hand whenever wording changes."""
+    """Each command line of golden_commands.txt prints what golden.txt has, a text that is reviewed
+    by hand whenever wording changes.
+    """
     assert printed[line] == EXPECTED_OUTPUT[line]
 
 
 @pytest.mark.parametrize("line", help_lines())
 def test_help_fits_80_columns(line: str) -> None:
+    """The recorded help of each command, before its examples, has lines of at most 80 characters;
+    examples may be longer, as they must be copied whole.
+    """
     options, _, examples = EXPECTED_OUTPUT[line].partition("\n Examples:\n")
     assert max(map(len, options.splitlines())) <= 80
     assert examples

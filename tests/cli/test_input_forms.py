@@ -251,7 +251,9 @@ def test_diff_has_the_same_verdict_for_every_form(
 
 @pytest.mark.sample(5)
 def test_identify_finds_the_base_in_every_form(run_pecli: Callable, form: str, case: str) -> None:
-    """The tables have base 10000 or 500000."""
+    """Each form is a way in which programs print tables. The tables have base 10000 or 500000,
+    which `pecli identify` must report.
+    """
     path, write = WAYS_TO_PRINT_A_TABLE[form]
     write(path, tables_with_base(RIGHT_AND_WRONG_BASES[case]))
     done = run_pecli("identify", path)

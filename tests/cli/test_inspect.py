@@ -37,7 +37,9 @@ def test_json_names_tensors_and_spec(run_pecli) -> None:
 
 
 def test_statistics_are_those_of_the_elements(run_pecli) -> None:
-    """The mean of 1.5, −2, 0.25 and 8 is 1.9375."""
+    """Of 1.5, −2, 0.25 and 8, the mean is 7.75 / 4 = 1.9375; `pecli inspect --stats` reads them
+    from float16.
+    """
     array = np.array([[1.5, -2.0], [0.25, 8.0]], np.float16)
     np.save("t.npy", array)
     (tensor,) = run_pecli("inspect", "t.npy", "--stats", "--json").json["tensors"]
@@ -55,6 +57,9 @@ def test_without_stats_there_are_no_statistics(run_pecli) -> None:
 
 
 def test_statistics_that_are_not_finite_are_null_in_json(run_pecli) -> None:
+    """JSON has neither NaN nor infinity: `pecli inspect --stats --json` has null for the mean and
+    the maximum of numbers with both.
+    """
     np.save("t.npy", np.array([np.nan, np.inf, 1.7e308]))
     (tensor,) = run_pecli("inspect", "t.npy", "--stats", "--json").json["tensors"]
     assert tensor["mean"] is None
@@ -70,11 +75,17 @@ def save_with_a_changed_bit(path: str) -> None:
 
 
 def test_the_stored_hash_of_an_unchanged_file_holds(run_pecli) -> None:
+    """`pecli.save` stores the SHA-256 of the tensors in a safetensors file; `pecli inspect --stats`
+    computes it again.
+    """
     pecli.save("t.safetensors", pecli.Sinusoidal(8, 6))
     assert run_pecli("inspect", "t.safetensors", "--stats", "--json").json["sha256_holds"] is True
 
 
 def test_the_stored_hash_is_not_that_of_a_single_tensor(run_pecli) -> None:
+    """The SHA-256 that `pecli.save` stores is of all tensors. If FILE:NAME selects one of them,
+    nothing can be said about it.
+    """
     pecli.save("t.safetensors", pecli.Sinusoidal(8, 6))
     summary = run_pecli("inspect", "t.safetensors:pe", "--stats", "--json").json
     assert "sha256_holds" not in summary
@@ -178,6 +189,9 @@ def cosines_and_noise(working_folder: Path) -> str:
 
 
 def test_statistics_include_the_scheme_of_a_table(run_pecli, cosines_and_noise: str) -> None:
+    """The file has the cosines of a rotary table as cos, and noise; only the former is made by a
+    scheme.
+    """
     (match,) = run_pecli("inspect", cosines_and_noise, "--stats", "--json").json["matches"]
     assert match["scheme"] == "rope"
     assert match["tensors"] == ["cos"]
@@ -186,11 +200,13 @@ def test_statistics_include_the_scheme_of_a_table(run_pecli, cosines_and_noise: 
 def test_statistics_include_the_command_that_makes_a_table(
     run_pecli, cosines_and_noise: str
 ) -> None:
+    """The file has the cosines of a rotary table of 64 positions and 32 channels as cos, and noise."""
     outcome = run_pecli("inspect", cosines_and_noise, "--stats")
     assert "cos: as made by pecli rope --seq-len 64 --dim 32\n" in outcome.out
 
 
 def test_without_stats_no_scheme_is_searched(run_pecli, cosines_and_noise: str) -> None:
+    """`pecli inspect` searches for the scheme of a table only with --stats, as it takes time."""
     assert "matches" not in run_pecli("inspect", cosines_and_noise, "--json").json
 
 
@@ -216,7 +232,9 @@ def test_rows_are_listed_even_if_they_are_empty(
     "words", [("inspect", "t.npy", "--rows", ":"), ("convert", "t.npy", "-o", "t.json")]
 )
 def test_two_billion_empty_rows_are_refused(run_pecli, words: tuple[str, ...]) -> None:
-    """The file has hardly any data, but a list of its rows would fill the memory."""
+    """t.npy has 2^31 − 1 rows of no columns: hardly any data, but a list of its rows would fill the
+    memory. Both commands must refuse it in one line.
+    """
     np.save("t.npy", np.zeros((2**31 - 1, 0)))
     outcome = run_pecli(*words)
 
@@ -239,7 +257,7 @@ def test_specs_of_several_layer_types_leave_out_what_is_not_set(run_pecli, tmp_p
 
 
 def test_an_empty_filter_matches_every_tensor(run_pecli, tmp_path: Path) -> None:
-    """The file has the tensors cos and sin."""
+    """`pecli inspect --filter ''`; the file has the tensors cos and sin."""
     path = tmp_path / "two.npz"
     np.savez(path, cos=np.ones((2, 4), np.float32), sin=np.zeros((2, 4), np.float32))
     outcome = run_pecli("inspect", path, "--filter", "", "--json")

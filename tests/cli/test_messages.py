@@ -10,6 +10,7 @@ from pecli.errors import FileError, ParameterError, PecliError
 
 
 def test_an_error_of_1000_characters_is_whole(capsys) -> None:
+    """`print_error` neither wraps nor shortens a message."""
     print_error("x" * 1000)
     assert capsys.readouterr().err == f"pecli: error: {'x' * 1000}\n"
 
@@ -21,6 +22,9 @@ def test_a_longer_error_loses_its_middle(capsys) -> None:
 
 
 def test_an_error_is_one_line_with_the_name_of_the_option(capsys) -> None:
+    """The message of the ParameterError has two lines, and `print_error` writes one; the parameter
+    dim is called as its option.
+    """
     print_error(ParameterError("dim", 3, "two\nlines"))
     assert capsys.readouterr().err == "pecli: error: --dim is 3; two lines\n"
 
@@ -53,6 +57,9 @@ def test_names_of_parameters_on_the_command_line(name: str, option: str) -> None
 
 
 def test_a_command_line_has_only_the_options_that_are_set() -> None:
+    """`command_line` writes a command from its values: flags that are off, None and empty lists are
+    left out.
+    """
     values = {"seq_len": 4, "dark": False, "theta": None, "label": []}
     assert command_line(["rope"], values) == "pecli rope --seq-len 4"
 
@@ -73,5 +80,8 @@ def test_names_of_options_that_are_too_long_are_broken_at_a_hyphen(
 
 
 def test_a_table_may_go_to_standard_output_that_is_not_a_terminal(capsys) -> None:
+    """pytest captures standard output, so it is no terminal; `check_output` would refuse to write
+    binary data to one.
+    """
     options.check_output("-", json=False)
     assert capsys.readouterr().err == ""

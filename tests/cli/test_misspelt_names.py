@@ -34,7 +34,7 @@ def test_verify_names_the_option_that_was_typed(
 def test_a_misspelt_model_is_suggested(
     run_pecli: Any, words: tuple[str, ...], name: str, meant: str
 ) -> None:
-    """Each name has one letter too many."""
+    """Each name has one letter too many; the error suggests the preset without it."""
     command, *options = words
     result = run_pecli(command, name, *options)
 
@@ -46,6 +46,7 @@ def test_a_misspelt_model_is_suggested(
 def test_help_of_a_subcommand_that_does_not_exist_is_a_usage_error(
     run_pecli: Any, command: str
 ) -> None:
+    """Neither of the commands has subcommands: `pecli help verify nosuch`."""
     result = run_pecli("help", command, "nosuch")
     assert result.exit_code == USAGE_ERROR
     assert f"{command} has no subcommands" in result.err

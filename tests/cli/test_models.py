@@ -73,8 +73,9 @@ def test_all_types_of_layers_are_written(run_pecli) -> None:
 
 
 def test_one_type_of_layers_is_written(run_pecli) -> None:
-    """An .npy file holds one array, here cosines and sines in turn; SLIDING is the same encoding by
-    the Python class.
+    """`pecli rope --model` of Gemma 3 with --layer-type. An .npy file holds one array, here cosines
+    and sines in turn; the expected cosines are those of pecli.Rope with the parameters of sliding
+    layers (SLIDING).
     """
     words = ("--layer-type", "sliding_attention", "-o", "t.npy")
     assert run_pecli(*ROPE_OF_GEMMA, *words).exit_code == SUCCESS
@@ -84,6 +85,9 @@ def test_one_type_of_layers_is_written(run_pecli) -> None:
 
 
 def test_the_preview_names_each_type_of_layers(run_pecli) -> None:
+    """Gemma has full and sliding attention with different bases, so `pecli rope --model` makes
+    tables for both.
+    """
     text = run_pecli(*ROPE_OF_GEMMA).out
     assert "full_attention\nrope " in text
     assert "sliding_attention\nrope " in text
@@ -93,7 +97,9 @@ ROPE_OF_QWEN = ("rope", "--model", "qwen2.5-7b", "--seq-len", 16)
 
 
 def test_an_option_overrides_a_parameter_of_the_model_with_a_note(run_pecli) -> None:
-    """Qwen 2.5 has base 10^6 and heads of 128 channels; the expected table is that of base 500000."""
+    """`pecli rope --model qwen2.5-7b --theta 500000`: the model has base 10^6 and heads of 128
+    channels. The table must have base 500000, and a note on standard error says so.
+    """
     outcome = run_pecli(*ROPE_OF_QWEN, "--theta", "500000", "-o", "t.npz")
     assert outcome.exit_code == SUCCESS
     note = "pecli: note: not as qwen2.5-7b has it: --theta 500000 instead of 1000000\n"
@@ -146,6 +152,7 @@ def test_presets_as_json_have_their_settings_and_sources(preset_models) -> None:
 
 
 def test_presets_of_one_family_stand_together(preset_models) -> None:
+    """`groupby` joins neighbours only: in the list of presets, no family may occur in two places."""
     families = [family for family, _ in groupby(model["family"] for model in preset_models)]
     assert len(families) == len(set(families))
 
@@ -162,6 +169,9 @@ def test_presets_in_a_pipe_are_a_line_each(run_pecli) -> None:
 
 
 def test_presets_on_a_terminal_are_a_table_per_family(run_pecli, monkeypatch) -> None:
+    """`pecli models` on a terminal prints the name of each family before its models; Llama comes
+    before Qwen.
+    """
     monkeypatch.setattr("pecli.views.screen.is_terminal", lambda: True)
     text = run_pecli("models").out
     places = [text.index(word) for word in ("Llama ", "llama-3.1-8b", "Qwen ", "qwen3-8b")]
@@ -173,7 +183,9 @@ def test_presets_on_a_terminal_are_a_table_per_family(run_pecli, monkeypatch) ->
 
 
 def test_words_make_the_scheme_that_python_makes() -> None:
-    """--theta is the parameter base; «--dim=4» is «--dim 4»."""
+    """`parse_scheme` reads the options of `pecli rope`: --theta is the parameter base, and
+    «--dim=4» is «--dim 4».
+    """
     words = ["--seq-len", "8", "--dim=4", "--theta", "500", "--layout", "halves"]
     parsed = parse_scheme("rope", words, {})
 
@@ -205,11 +217,15 @@ def test_sizes_that_words_leave_out_are_the_defaults(
 
 
 def test_a_scheme_that_is_parsed_keeps_the_model_that_was_named() -> None:
+    """`parse_scheme` reads the options of a scheme; --model is kept with the result, and no layer
+    type was named.
+    """
     parsed = parse_scheme("rope", ["--model", "llama-3.1-8b"], DEFAULTS)
     assert parsed.model == "llama-3.1-8b"
     assert parsed.layer_type is None
 
 
 def test_a_size_that_neither_words_nor_defaults_state_is_refused() -> None:
+    """`parse_scheme` reads the options of a scheme, of which there are none here."""
     with pytest.raises(ParameterError, match="dim is missing"):
         parse_scheme("sinusoidal", [], {})

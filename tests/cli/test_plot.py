@@ -26,8 +26,8 @@ LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
 def test_the_same_command_writes_the_same_bytes_also_where_no_home_can_be_written_to(
     process, run_pecli
 ) -> None:
-    """Matplotlib wants to write a cache into the home; here every home is /dev/null. The picture of
-    a process of its own equals that of this one.
+    """Matplotlib writes a cache into the home; here, every home is /dev/null. `pecli plot` in such
+    a process must succeed, and write the bytes of the same command in this process.
     """
     homes = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"), os.devnull)
     elsewhere = {
@@ -92,7 +92,9 @@ KINDS_WITH_FIGURES = ("heatmap", "curves", "similarity")
 )
 @pytest.mark.sample(1)
 def test_numbers_at_the_ends_of_float64_are_drawn_or_refused(run_pecli, place: int) -> None:
-    """Denormals, 1e300 and the largest double must neither overflow nor print a warning."""
+    """Tables of denormals, 1e300 or the largest double are drawn as every kind and compared by
+    `pecli diff`: either a picture without any warning, or an error of one line.
+    """
     values = [*TABLES_OF_EXTREME_NUMBERS.values()][place]
     np.save("x.npy", values)
     np.save("y.npy", values[::-1] * 0.5)
@@ -123,6 +125,7 @@ def test_a_picture_in_a_pipe_is_plain_text_of_80_columns(run_pecli) -> None:
 
 
 def test_the_option_plot_draws_as_the_command_does(run_pecli) -> None:
+    """`pecli sinusoidal … --plot` prints the picture of `pecli plot sinusoidal …`."""
     picture = run_pecli("plot", *SMALL_TABLE).out
     assert run_pecli(*SMALL_TABLE, "--plot").out == picture
 
@@ -138,6 +141,7 @@ def test_a_table_may_be_written_and_drawn(run_pecli) -> None:
 
 
 def test_a_quiet_command_draws_nothing(run_pecli) -> None:
+    """`pecli sinusoidal … --plot -q`: -q wins."""
     assert run_pecli(*SMALL_TABLE, "--plot", "-q").out == ""
 
 
@@ -179,14 +183,18 @@ def test_a_file_is_named_in_the_title(run_pecli) -> None:
 
 
 def test_a_file_with_a_spec_has_the_pictures_of_its_scheme(run_pecli) -> None:
-    """Only a scheme with frequencies has wavelengths."""
+    """The file carries the spec of a sinusoidal scheme, so `pecli plot` can draw its wavelengths; a
+    bare array has none.
+    """
     pecli.save("pe.safetensors", pecli.Sinusoidal(64, 16))
     outcome = run_pecli("plot", "pe.safetensors", "--kind", "wavelengths")
     assert outcome.exit_code == SUCCESS
 
 
 def test_files_and_schemes_beside_each_other(run_pecli) -> None:
-    """A tensor of a file, a file, and a scheme in words after --against."""
+    """`pecli plot` of a tensor of a file (FILE:NAME), a file, and, after --against, a scheme with
+    its options: all are drawn in one picture.
+    """
     pecli.save("pe.safetensors", pecli.Sinusoidal(64, 16))
     np.save("w.npy", np.ones((8, 4)))
     outcome = run_pecli("plot", "pe.safetensors:pe", "w.npy", "--against", "rope", "--dim", "4")
@@ -205,6 +213,9 @@ def two_files_of_one_name(working_folder: Path) -> tuple[str, str]:
 
 
 def test_files_of_one_name_are_named_with_their_folders(run_pecli, two_files_of_one_name) -> None:
+    """The files are ours/pe.npy and theirs/pe.npy; without folders, the curves in the picture of
+    `pecli plot` could not be distinguished.
+    """
     outcome = run_pecli("plot", *two_files_of_one_name, "--kind", "curves")
     assert outcome.exit_code == SUCCESS
     assert "ours/" in outcome.out
@@ -212,6 +223,7 @@ def test_files_of_one_name_are_named_with_their_folders(run_pecli, two_files_of_
 
 
 def test_a_single_file_is_named_without_its_folder(run_pecli, two_files_of_one_name) -> None:
+    """The title of the picture of ours/pe.npy begins with «pe.npy»."""
     assert run_pecli("plot", "ours/pe.npy").out.startswith("pe.npy: ")
 
 
@@ -223,6 +235,7 @@ def test_labels_name_the_curves_in_order(run_pecli) -> None:
 
 
 def test_a_missing_file_is_not_taken_for_a_scheme(run_pecli) -> None:
+    """`pecli plot` takes a scheme or a file; «none.npy» has the suffix of a file."""
     assert run_pecli("plot", "none.npy").err == "pecli: error: none.npy: does not exist\n"
 
 

@@ -345,6 +345,7 @@ def test_a_table_is_written_while_both_streams_are_closed(working_folder) -> Non
 
 
 def test_a_table_for_a_closed_stream_is_an_error(working_folder) -> None:
+    """The shell's `>&-` closes standard output, to which `-o -` writes the table."""
     done = run_in_shell("-o - >&-")
     assert done.returncode == FILE_ERROR
     assert done.stderr == b"pecli: error: standard output: is not open\n"

@@ -13,7 +13,9 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.thorough
 @pytest.mark.parametrize("count", [10_000])
 def test_random_command_lines(count: int) -> None:
-    """In a process of its own, whose files are limited."""
+    """`count` random command lines run in a process of its own, whose files are limited; the
+    campaign reports crashes and errors that are not pecli's.
+    """
     campaign = [sys.executable, "-m", "tests.tools.campaign", "commands", "--json"]
     options = ["--cases", str(count), "--seed", "3", "--processes", "1"]
     done = subprocess.run([*campaign, *options], cwd=ROOT, capture_output=True, text=True)

@@ -64,7 +64,9 @@ def claim_a_huge_table(tensors, metadata) -> None:
 
 
 def test_one_changed_element_fails(run_pecli) -> None:
-    """Element [3, 1] of the cosines is changed by 2^-20."""
+    """Element [3, 1] of the cosines in the file is changed by 2^-20; only this tensor may fail
+    `pecli verify`, with that element.
+    """
     pecli.save("t.safetensors", pecli.Rope(9, 6))
     rewrite("t.safetensors", change_one_cosine)
     outcome = run_pecli("verify", "t.safetensors", "--json")
@@ -88,7 +90,9 @@ def test_the_place_of_a_changed_element_is_printed(run_pecli) -> None:
 
 
 def test_a_tensor_of_a_file_is_checked_against_the_spec_of_the_file(run_pecli) -> None:
-    """FILE:NAME names one of three tensors."""
+    """The file has cos, sin and inv_freq of a rotary table, and their spec; `pecli verify FILE:cos`
+    compares only one of them.
+    """
     pecli.save("t.safetensors", pecli.Rope(4, 4))
     outcome = run_pecli("verify", "t.safetensors:cos", "--json")
 
@@ -121,7 +125,9 @@ def test_a_file_that_is_not_what_its_spec_says_fails(
 
 
 def test_only_the_hash_sees_the_sign_of_a_zero(run_pecli) -> None:
-    """−0 equals 0, so that no element of the three tensors differs in value."""
+    """A sign bit in the file is flipped: −0 instead of 0. They are equal, so no element of the
+    three tensors (cos, sin, inv_freq) is mismatched.
+    """
     pecli.save("t.safetensors", pecli.Rope(4, 4))
     rewrite("t.safetensors", flip_the_sign_of_a_zero)
     tensors = run_pecli("verify", "t.safetensors", "--json").json["tensors"]
@@ -158,7 +164,9 @@ def test_a_spec_that_makes_no_table_is_a_broken_file(run_pecli, spec: str, comma
 
 
 def test_several_files_give_json_lines_and_the_worst_code(run_pecli) -> None:
-    """One cosine of the second file was changed."""
+    """`pecli verify` of two files: in the second one a cosine was changed, so the exit code is that
+    of a failure.
+    """
     pecli.save("good.npz", pecli.Rope(9, 6))
     pecli.save("bad.safetensors", pecli.Rope(9, 6))
     rewrite("bad.safetensors", change_one_cosine)
@@ -222,6 +230,9 @@ def test_a_table_that_begins_one_position_too_early_fails(run_pecli) -> None:
 
 
 def test_python_takes_paths_and_refuses_bare_numbers(working_folder) -> None:
+    """pecli.verify takes a pathlib.Path. A tolerance is a `Tolerance`, as a bare number does not
+    state whether it is absolute or relative.
+    """
     pecli.save("t.npz", pecli.Rope(4, 4))
     assert pecli.verify(working_folder / "t.npz").passed
     with pytest.raises(TypeError, match="Tolerance"):
@@ -258,7 +269,10 @@ def test_advice_is_not_to_do_what_was_done(run_pecli) -> None:
 
 
 def test_a_picture_of_failures_shows_expected_and_found_values(run_pecli) -> None:
-    """wrong.npz has base 500, the config 10000; text.npy holds no numbers, which is a file error."""
+    """`pecli verify -o fail.svg` of three files: wrong.npz has base 500 where the config means
+    10000, right.npz passes, and text.npy holds no numbers, a file error that determines the exit
+    code. The picture has the failed tables, the error, and the command.
+    """
     config = '{"model_type": "llama", "hidden_size": 16, "num_attention_heads": 1}'
     Path("config.json").write_text(config)
     pecli.save("right.npz", pecli.Rope(64, 16))
@@ -277,6 +291,7 @@ def test_a_picture_of_failures_shows_expected_and_found_values(run_pecli) -> Non
 
 
 def test_a_picture_never_replaces_a_file_that_is_verified(run_pecli) -> None:
+    """-o is the file of the picture, here by mistake the verified file itself."""
     pecli.save("right.npz", pecli.Rope(64, 16))
     assert run_pecli("verify", "right.npz", "-o", "right.npz").exit_code == USAGE_ERROR
 
@@ -293,6 +308,7 @@ def test_a_quiet_verification_draws_without_a_word(run_pecli) -> None:
 
 @pytest.mark.thorough
 def test_a_picture_beside_json(run_pecli) -> None:
+    """`pecli verify -o x.svg --json` writes the picture, and prints only JSON."""
     pecli.save("right.npz", pecli.Rope(64, 16))
     assert run_pecli("verify", "right.npz", "-o", "x.svg", "--json").json["passed"]
 

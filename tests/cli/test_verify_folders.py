@@ -82,7 +82,9 @@ def test_a_folder_is_checked_by_its_own_config(run_pecli: Run, folder: Path) -> 
 
 
 def test_a_folder_whose_config_has_another_base_fails(run_pecli: Run, folder: Path) -> None:
-    """The tables in the folder were made with the base that the config had before."""
+    """The folder holds tables and a config.json; after they were made, rope_theta of the config is
+    set to 10000. `pecli verify .` takes the config as expected.
+    """
     config = json.loads(Path("config.json").read_text()) | {"rope_theta": 10000.0}
     Path("config.json").write_text(json.dumps(config))
     assert run_pecli("verify", ".").exit_code == CHECK_FAILED
@@ -129,18 +131,23 @@ def test_a_skipped_file_has_no_annotation_on_github(
 
 
 def test_a_skipped_file_has_its_status_in_json(run_pecli: Run, folder: Path) -> None:
+    """`pecli verify` of two files: the first has weights only and is skipped, the second has
+    tables.
+    """
     lines = run_pecli(*VERIFY_TWO_FILES, "--json").out.splitlines()
     assert [json.loads(line)["status"] for line in lines] == ["skipped", "passed"]
 
 
 def test_a_skipped_file_does_not_hide_a_failure(run_pecli: Run, folder: Path) -> None:
-    """Frequencies that are all 1 are wrong for every model."""
+    """`pecli verify` of two files: one has weights only and is skipped, the other has frequencies
+    that are all 1, wrong for every model.
+    """
     save_file({"rotary_emb.inv_freq": np.ones(8, np.float32)}, "b.safetensors")
     assert run_pecli(*VERIFY_TWO_FILES).exit_code == CHECK_FAILED
 
 
 def test_a_single_file_without_tables_is_an_error(run_pecli: Run, folder: Path) -> None:
-    """a.safetensors holds 20 weights."""
+    """a.safetensors holds 20 weights and no table: `pecli verify` has nothing to check."""
     outcome = run_pecli("verify", "a.safetensors", "--config", "config.json")
     assert outcome.exit_code == FILE_ERROR
     assert outcome.out == ""
@@ -148,7 +155,7 @@ def test_a_single_file_without_tables_is_an_error(run_pecli: Run, folder: Path) 
 
 
 def test_several_files_none_of_which_has_tables_are_one_error(run_pecli: Run, folder: Path) -> None:
-    """The file of weights is named twice."""
+    """The file, which has weights only, is named twice; one line says that neither can be checked."""
     outcome = run_pecli("verify", "a.safetensors", "a.safetensors", "--config", "config.json")
     assert outcome.exit_code == FILE_ERROR
     assert outcome.err.count("\n") == 1
@@ -192,7 +199,7 @@ def test_a_pattern_may_name_a_tensor_of_each_file(
 
 
 def test_a_folder_in_a_manifest_is_checked_by_its_own_config(run_pecli: Run) -> None:
-    """The manifest names a folder of shards, and no model."""
+    """A check of the manifest names a folder of shards with a config.json, and no model."""
     path = write_manifest(file=str(TINY_LLAMA / "shards"))
     assert run_pecli("verify", path).exit_code == SUCCESS
 
@@ -200,7 +207,7 @@ def test_a_folder_in_a_manifest_is_checked_by_its_own_config(run_pecli: Run) -> 
 def test_a_folder_in_a_manifest_is_checked_by_the_model_that_is_named(
     run_pecli: Run, folder: Path
 ) -> None:
-    """Llama 3.1 has 64 frequencies, and the folder 8."""
+    """The tables in the folder have 8 frequencies; Llama 3.1, which the check names, has 64."""
     path = write_manifest(file=".", model="llama-3.1-8b")
     assert run_pecli("verify", path).exit_code == CHECK_FAILED
 

@@ -126,6 +126,9 @@ def test_checks_as_json_are_lines_in_the_order_of_the_manifest(run_pecli) -> Non
 
 
 def test_elsewhere_than_on_github_there_are_no_annotations(run_pecli, monkeypatch) -> None:
+    """«::error …» is an annotation of GitHub Actions, which sets GITHUB_ACTIONS. The manifest's
+    file 2000.npy is missing, so that a check fails.
+    """
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     os.unlink("2000.npy")
     assert "::error" not in run_pecli("verify", "pecli.toml").out
@@ -193,6 +196,9 @@ def weak(working_folder: Path) -> str:
 
 
 def test_a_weak_check_passes_with_a_remark(run_pecli, weak: str) -> None:
+    """The tables of the check have 2 rows; at that length, linear scaling changes less than the
+    tolerance, so a pass does not rule it out.
+    """
     outcome = run_pecli("verify", weak)
     assert outcome.exit_code == SUCCESS
     assert "weak: 2 rows cannot tell linear scaling from none" in outcome.out
@@ -219,6 +225,9 @@ def test_a_weak_check_is_a_failure_in_a_strict_junit_report(run_pecli, weak: str
 
 
 def test_a_weak_check_as_json_has_passed_but_is_weak(run_pecli, weak: str) -> None:
+    """The tables of the check have 2 rows, which cannot rule out linear scaling; --strict turns the
+    status to «weak».
+    """
     check = run_pecli("verify", weak, "--strict", "--json").json
     assert check["status"] == "weak"
     assert check["passed"]

@@ -37,7 +37,9 @@ def ordinal(value: float) -> int:
 
 @given(st.floats(allow_nan=False), st.floats(allow_nan=False))
 def test_ulps_count_the_floats_between(a: float, b: float) -> None:
-    """`ordinal` counts floats by their bits, from IEEE 754."""
+    """`ulps_apart` of two floats is the difference of their ordinals; `ordinal` counts floats by
+    their bits, from IEEE 754.
+    """
     assert int(ulps_apart(np.array([a]), np.array([b]))[0]) == abs(ordinal(a) - ordinal(b))
 
 
@@ -63,7 +65,7 @@ def with_value(place: int, value: float) -> Any:
 
 
 def test_equal_infinities_pass() -> None:
-    """A mask is full of −∞, and −∞ − −∞ would be NaN."""
+    """An attention mask is full of −∞; the error −∞ − (−∞) would be NaN."""
     assert comparison_of(WITH_AN_INFINITY, WITH_AN_INFINITY).passed
 
 
@@ -84,7 +86,9 @@ def test_infinities_and_nan_fail_in_any_tolerance_and_are_null_in_json(
 
 
 def test_a_number_for_an_infinity_passes_if_so_many_units_are_allowed() -> None:
-    """In ULPs, infinity is only the next float after the largest one."""
+    """B has 0 where A has infinity. In ULPs, infinity is only the next float after the largest one,
+    so the distance is below 2^31; the absolute error is infinite, which JSON cannot hold: None.
+    """
     result = comparison_of(WITH_AN_INFINITY, with_value(1, 0.0), max_ulp=2**31, atol=1e9, rtol=1e9)
     assert result.mismatched == 0
     assert result.as_json()["max_abs_error"] is None
@@ -105,7 +109,9 @@ def test_no_error_is_measured_of_unlike_shapes() -> None:
 
 
 def test_another_dtype_fails_though_the_values_are_equal() -> None:
-    """The values are still compared: the report states that none differs."""
+    """Zeros in float32 are compared with zeros in float16: it fails with a problem about the dtype,
+    but the report states that no value differs.
+    """
     dtype = comparison_of(np.zeros(2, np.float32), np.zeros(2, np.float16))
 
     assert "float16" in dtype.problem
@@ -129,7 +135,9 @@ def test_rounding_to_the_dtype_that_was_found_is_no_mismatch() -> None:
 
 
 def test_ulps_are_those_of_the_dtype_that_was_found() -> None:
-    """bfloat16 has 7 bits after the leading one: a factor of 1 + 2^-7 is a step of 1 ULP."""
+    """Numbers in float64 are compared with their bfloat16 copies, times 1 + 2^-7. bfloat16 has 7
+    bits after the leading one, so that factor is a step of 1 ULP of bfloat16.
+    """
     one_step = ml_dtypes.bfloat16(1 + 2**-7)
     off = comparison_of(
         NUMBERS_OF_FLOAT64, NUMBERS_OF_FLOAT64.astype(ml_dtypes.bfloat16) * one_step
@@ -141,7 +149,9 @@ def test_ulps_are_those_of_the_dtype_that_was_found() -> None:
 
 
 def test_integers_beside_floats_are_compared_by_value() -> None:
-    """2.5 became 2: an error of 0.5, and integers have no ULPs."""
+    """A has 1.0, 2.5, 3.0 and B the integers 1, 2, 3: one error of 0.5, and none in ULPs, which
+    integers do not have.
+    """
     whole = comparison_of(np.array([1.0, 2.5, 3.0]), np.array([1, 2, 3]))
 
     assert whole.mismatched == 1
@@ -154,7 +164,7 @@ def test_equal_integers_pass() -> None:
 
 
 def test_an_integer_that_differs_is_counted() -> None:
-    """4 instead of 3."""
+    """A is 0, 1, 2, 3, 4; B has 4 instead of 3."""
     assert comparison_of(np.arange(5), np.array([0, 1, 2, 4, 4])).mismatched == 1
 
 
@@ -227,7 +237,7 @@ def test_relative_errors_leave_out_elements_whose_expected_value_is_0(
 
 
 def test_an_infinite_relative_error_is_null_in_json() -> None:
-    """Infinity instead of 1; JSON has no infinity."""
+    """Infinity is compared with 1; JSON has no infinity."""
     assert comparison_of([1.0], [np.inf]).as_json()["max_rel_error"] is None
 
 
@@ -406,8 +416,8 @@ def test_arrays_measured_in_pieces_have_the_errors_of_a_loop_over_elements(
 
 
 def test_rounding_to_a_coarser_dtype_passes_beside_a_column_that_is_off(monkeypatch) -> None:
-    """Of a float16 copy only column 3, moved by one ULP, is out of tolerance: rounding itself is
-    not.
+    """The checked table is a float16 copy of a 64 × 64 table in float32, with column 3 moved by one
+    ULP of float16. The rounding itself is no error; the 64 elements of that column are.
     """
     monkeypatch.setattr("pecli.compare.element_errors.PIECE_BYTES", 1024)
     expected = np.linspace(1, 2, 4096, dtype=np.float32).reshape(64, 64)
@@ -561,7 +571,7 @@ def test_an_error_passes_up_to_atol_plus_rtol_times_expected(dtype, tolerance, p
 def test_integers_off_by_1_pass_with_an_atol_of_1_only(
     dtype: str, atol: float, passes: bool
 ) -> None:
-    """The error is 1."""
+    """2 is compared with 3, in integers of each dtype: the error is 1."""
     assert comparison_of(np.array([2], dtype), np.array([3], dtype), atol=atol).passed == passes
 
 
@@ -591,7 +601,9 @@ def test_the_measures_of_two_wrong_elements_are_those_of_the_first_and_the_worst
 
 
 def test_an_error_where_0_is_expected_is_not_relative() -> None:
-    """3 is found instead of 0, and no error can be divided by 0."""
+    """One element differs: 3 is found instead of 0. No error can be divided by 0, so there is no
+    relative one.
+    """
     result = comparison_of([[0.0, 2.0], [4.0, 8.0]], [[3.0, 2.0], [4.0, 8.0]])
     assert result.max_abs_error == 3.0
     assert result.max_rel_error is None
@@ -617,7 +629,9 @@ def test_values_that_are_not_finite_are_counted_on_both_sides() -> None:
     [(-(2**63), 2**63 - 1, 2.0**64), (3, 5, 2.0), (True, False, 1.0)],
 )
 def test_differences_of_integers_do_not_overflow(expected: int, found: int, error: float) -> None:
-    """2^63 − 1 − (−2^63) exceeds int64; as a float it is 2^64."""
+    """The error of 2^63 − 1 against −2^63 is 2^64 − 1, which exceeds int64; as a float it is 2^64.
+    Those of small integers and booleans are 2 and 1.
+    """
     assert comparison_of([expected], [found]).max_abs_error == error
 
 
@@ -668,7 +682,9 @@ def test_another_dtype_is_a_problem_unless_it_may_differ(
 def test_the_place_of_one_wrong_element_is_given_by_rows_columns_and_heads(
     shape: tuple[int, ...], where: dict
 ) -> None:
-    """Element 7 of a flat count is row 1, column 3 of rows of 4."""
+    """Of an array of zeros, element 7 in flat order is wrong: in rows of 4 it is row 1, column 3.
+    Ranges are (first, last); a vector has columns only.
+    """
     found = (np.arange(math.prod(shape)) == 7).astype(float).reshape(shape)
     assert comparison_of(np.zeros(shape), found).where == where
 
@@ -767,6 +783,7 @@ def test_slabs_do_not_cross_an_axis(axes: tuple[int, ...], step: int, starts: li
 
 
 def test_the_places_of_no_tensor_are_null_in_json() -> None:
+    """`where_json` lists the places of errors by axis; without tensors there are none."""
     assert where_json([]) == {"rows": None, "columns": None, "heads": None, "batch": None}
 
 

@@ -54,7 +54,9 @@ def test_a_form_is_among_those_of_its_array(form: Form) -> None:
 
 @pytest.mark.parametrize("form", PADDED_FORMS, ids=str)
 def test_padded_forms_are_only_found_by_their_values(form: Form) -> None:
-    """A column of zeros at the end is not visible in the shape."""
+    """A padded form has columns of zeros at the end, which the shape does not show: `forms` of the
+    shape alone must not list it.
+    """
     assert form not in forms(cosines_and_sines_in(form))
 
 
@@ -127,7 +129,9 @@ def test_views_know_the_indices_of_their_elements() -> None:
 
 
 def test_the_second_half_of_the_rows_is_the_other_function() -> None:
-    """Of four rows, the last two are sines."""
+    """In the form «rows», cosines stand above sines: of four rows, the last two are the second
+    function.
+    """
     views = Form("rows").function_views(np.arange(12).reshape(4, 3))
     assert views is not None
     assert views[1].view.values.tolist() == [[6, 7, 8], [9, 10, 11]]
@@ -192,7 +196,9 @@ def test_padding_is_exactly_zero_without_noise(last: float, is_padding: bool) ->
     [(1e-3, True), (1.01e-3, False), (-1e-3, True), (-2e-3, False), (np.nan, False)],
 )
 def test_padding_is_nearly_zero_with_noise(last: float, is_padding: bool) -> None:
-    """With noise of 0.05, padding may be up to 0.02 of it: 1e-3."""
+    """The last column is padding if it is zero up to 0.02 of the noise: with noise of 0.05, up to
+    1e-3.
+    """
     assert (
         Form("halves", padded=True).split(cosines_sines_and_a_last_column(last), 0.05) is not None
     ) == is_padding
@@ -205,7 +211,7 @@ def test_only_an_odd_number_of_columns_is_padded(shape: tuple[int, ...]) -> None
 
 
 def test_a_last_column_of_ones_is_not_padding() -> None:
-    """Padding is zeros."""
+    """A padded form has columns of zeros at the end; `split` returns None for ones."""
     assert Form("alone", padded=True).split(np.ones((4, 3))) is None
 
 
@@ -279,6 +285,7 @@ def test_the_middle_of_an_odd_axis_belongs_to_the_second_half() -> None:
 
 
 def test_columns_are_described_as_one_or_two_per_frequency() -> None:
+    """`columns` describes a layout: compact (no name) or halves, with every frequency twice."""
     assert columns("") == "one column per frequency"
     assert columns("halves") == "two columns per frequency (c0 c1 … c0 c1 …)"
 

@@ -162,7 +162,9 @@ def test_sines_above_cosines_without_a_name_are_weak(change: Callable[[Array], A
 
 @pytest.mark.parametrize("change", [np.copy, doubled_as_halves, doubled_as_neighbours])
 def test_another_base_of_cosines_above_sines_is_named(change: Callable[[Array], Array]) -> None:
-    """OTHERS has base 10000."""
+    """OTHERS are tables of base 10000, stored in one array, cosines above sines; the config has
+    base 500000.
+    """
     cos, sin = OTHERS
     result = pecli.verify(np.concatenate([change(cos), change(sin)]), pecli.load_config(CONFIG))
 

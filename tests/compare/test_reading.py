@@ -44,7 +44,9 @@ def test_the_doubling_that_the_model_rotates_is_tried_first() -> None:
 
 
 def test_halves_are_tried_first_if_either_doubling_will_do() -> None:
-    """c0 c1 … c0 c1 … is more usual than c0 c0 c1 c1 …."""
+    """A table of two columns per frequency is expected in no particular layout: c0 c1 … c0 c1 …
+    (halves) is more usual than c0 c0 c1 c1 ….
+    """
     candidate = CandidateTable(("cos",), (3, 4), no_tables, has_frequencies=True)
     assert [form.doubled for form in candidate.forms()] == ["", "halves", "interleaved"]
 
@@ -124,8 +126,9 @@ def axes_of_copies(shape: tuple[int, ...], candidate: CandidateTable) -> list[tu
 def test_the_axis_before_the_channels_is_tried_first_for_positions(
     shape: tuple[int, ...], expected: list[tuple[int, ...]]
 ) -> None:
-    """The number of rows is not known: the axis before the channels is the likelier one, and
-    earlier axes are copies.
+    """The expected cosines have 8 channels and any number of rows. `axes_of_copies` lists, in the
+    order of trial, which other axes of a dump hold copies: first all but the one before the
+    channels. In (2, 12, 8), the 12 rows are positions and the 2 are copies (axis 0).
     """
     candidate = CandidateTable(("cos",), (None, 8), no_tables, has_frequencies=True)
     assert axes_of_copies(shape, candidate) == expected
@@ -138,7 +141,9 @@ def test_a_number_of_rows_tells_copies_from_rows() -> None:
 
 
 def test_an_axis_of_length_1_may_be_missing() -> None:
-    """The expected bias is (4 heads, 1, 6 keys): (4, 6) may be that, and (3, 6) not."""
+    """The expected bias is (4 heads, 1, 6 keys). An array (4, 6) may be that, with no axes of
+    copies; (3, 6) has no reading.
+    """
     keys = candidate_of({"bias": np.zeros((4, 1, 6))})
     assert axes_of_copies((4, 6), keys) == [()]
     assert axes_of_copies((3, 6), keys) == []
@@ -149,14 +154,16 @@ KEY_BIAS = np.arange(24.0).reshape(4, 1, 6)
 
 @pytest.mark.parametrize("bias", [KEY_BIAS, KEY_BIAS[:, 0]], ids=["three axes", "two axes"])
 def test_a_bias_of_keys_is_read_with_its_axis_of_length_1_and_without(bias: np.ndarray) -> None:
-    """The expected bias is (4 heads, 1, 6 keys); a distance of 0 means that all elements agree."""
+    """The expected bias is (4 heads, 1, 6 keys); the array has this shape, or (4, 6). Both are read
+    as the bias, at distance 0: all elements agree.
+    """
     reading = find_best_reading(bias, [candidate_of({"bias": KEY_BIAS})])
     assert reading is not None
     assert reading.distance == 0.0
 
 
 def test_an_array_of_another_shape_has_no_reading() -> None:
-    """5 × 5, where 12 × 8 is expected."""
+    """5 × 5 ones, where cosines of 12 × 8 are expected: no arrangement of the array fits."""
     assert find_best_reading(np.ones((5, 5)), [COSINES_TO_READ]) is None
 
 
@@ -175,7 +182,9 @@ def test_the_distance_of_a_table_is_at_most_2(table: np.ndarray, distance: float
 
 @pytest.mark.parametrize(("error", "is_near"), [(0.09, True), (0.11, False)])
 def test_a_table_is_called_near_within_a_distance_of_a_tenth(error: float, is_near: bool) -> None:
-    """All cosines are too large by the error."""
+    """All cosines are too large by `error`; a reading that is near is the one that mistakes are
+    searched in.
+    """
     reading = find_best_reading(COS + error, [COSINES_TO_READ])
     assert reading is not None
     assert reading.is_near == is_near
@@ -202,7 +211,9 @@ def test_a_reading_is_stated_in_a_note(table: np.ndarray, note: str) -> None:
 
 
 def test_the_wrong_element_of_a_folded_head_has_its_own_index() -> None:
-    """Channel 3 of head 2, of heads of 8 channels, is column 19."""
+    """A dump has 4 equal heads of 8 channels beside each other. Column 2 · 8 + 3 = 19 of row 5 is
+    wrong: channel 3 of head 2.
+    """
     table = np.tile(COS, (1, 4))
     table[5, 2 * 8 + 3] += 0.01
     reading = find_best_reading(table, [COSINES_TO_READ])
@@ -216,7 +227,9 @@ def test_the_wrong_element_of_a_folded_head_has_its_own_index() -> None:
 
 
 def test_heads_that_differ_are_not_folded_into_columns() -> None:
-    """Random numbers in 4 · 8 columns."""
+    """12 rows of 4 · 8 columns could be 4 heads with equal tables of 8 columns; these are random
+    numbers.
+    """
     assert (
         find_best_reading(np.random.default_rng(0).normal(size=(12, 32)), [COSINES_TO_READ]) is None
     )

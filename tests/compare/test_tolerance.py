@@ -206,4 +206,7 @@ def test_a_model_allows_float32_frequencies(given: dict[str, Any], freq_rtol: fl
 def test_a_tensor_is_judged_relatively_if_one_of_its_names_is_of_frequencies(
     names: tuple[str, ...], expected
 ) -> None:
+    """Frequencies (inv_freq, with any prefix) span many orders of magnitude, so their errors are
+    judged relative to the value; cosines are not.
+    """
     assert is_relative(*names) == expected

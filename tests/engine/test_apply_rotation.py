@@ -63,7 +63,9 @@ def test_pairs_of_every_layout_are_rotated_as_written_out(takes, gives, dtype):
 
 
 def test_only_the_channels_of_the_rotation_change():
-    """Two pairs from channel 3 on: channels 3 to 6 of 12."""
+    """Rows of 12 channels, of which two pairs from channel 3 on are rotated: 3 to 6.
+    `rotated_pair_by_pair` is the textbook rotation.
+    """
     rows = np.arange(24.0).reshape(2, 12)
     angles = np.full((2, 2), 0.5)
     expected = rows.copy()

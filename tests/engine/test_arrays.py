@@ -193,6 +193,6 @@ def test_rows_are_selected_as_python_slices(text: str, expected: range) -> None:
 
 @pytest.mark.parametrize("text", ["10", "-11", "x", "1:2:3", ""])
 def test_rows_that_do_not_exist_are_refused(text: str) -> None:
-    """Of 10 rows, −10 to 9."""
+    """There are 10 rows: 0 to 9, or −10 to −1 from the end."""
     with pytest.raises(ParameterError, match=r"^rows is "):
         indices("rows", text, 10)

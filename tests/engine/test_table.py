@@ -64,8 +64,9 @@ def test_rows_may_be_picked_in_any_order(layout: str, way: dict[str, str]) -> No
 def test_work_goes_on_with_the_threads_that_could_be_started(
     monkeypatch: pytest.MonkeyPatch, startable: int
 ) -> None:
-    """A limit on processes makes Thread.start raise RuntimeError: the work goes on with the threads
-    that there are, and with none in the thread of the caller.
+    """A limit on processes makes Thread.start raise RuntimeError after `startable` of 8 threads.
+    `results_in_order` goes on with those, and with none in the thread of the caller: all 50 squares
+    come in order.
     """
     monkeypatch.setenv("PECLI_THREADS", "8")
     start = threading.Thread.start
@@ -87,7 +88,9 @@ def test_work_goes_on_with_the_threads_that_could_be_started(
 def test_an_error_is_raised_even_if_no_thread_could_be_started(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The caller does the work itself, and 1 // 0 raises."""
+    """8 threads are requested, but none can be started: the caller does the work itself, and its 1
+    // 0 must be raised.
+    """
     monkeypatch.setenv("PECLI_THREADS", "8")
 
     def refuse(thread: threading.Thread) -> None:

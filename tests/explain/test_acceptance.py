@@ -30,7 +30,9 @@ def _other_base() -> Case:
 
 
 def test_a_mistake_that_the_data_show_is_accepted(other_base: Case) -> None:
-    """Base 500000 instead of 10000."""
+    """`other_base` supposes that the table has base 500000 where the spec says 10000, which is how
+    it was made: `accept` returns an explanation.
+    """
     assert accept(other_base) is not None
 
 

@@ -138,7 +138,7 @@ def rows_of_two_schemes(scheme: pecli.Rope, other: pecli.Rope, cut: int) -> dict
 
 @pytest.mark.parametrize("cut", [16, 24])
 def test_another_base_from_some_row_on_is_named(cut: int) -> None:
-    """Base 500000 from row `cut` on."""
+    """Rows from `cut` on have base 500000, those before it 10000; all should have 10000."""
     found = rows_of_two_schemes(ROPE, pecli.Rope(40, 16, 500000.0), cut)
     words = f"cos, sin: base is 500000 (the spec says 10000), and only in rows {cut} to 39"
 
@@ -198,8 +198,8 @@ def at_shifted(by: int) -> dict[str, Array]:
 
 
 def test_swapped_functions_at_given_positions_are_named() -> None:
-    """The table called cos holds sines, and the other way round, at positions 0, 1, 5, 9, 100,
-    1000, 4096.
+    """The scheme is at positions 0, 1, 5, 9, 100, 1000 and 4096. In the dump, the table called cos
+    holds the sines, and the one called sin the cosines.
     """
     scheme = pecli.Rope(dim=64, positions=NUMBERS_OF_ROWS)  # type: ignore[arg-type]
     tables = at_shifted(0)
@@ -221,7 +221,9 @@ def test_sequences_with_one_mistake_have_its_reason() -> None:
 
 
 def test_sequences_with_different_mistakes_have_no_reason_in_common() -> None:
-    """Bases 500000 and 1000000 instead of Llama 2's 10000."""
+    """A batch of two sequences has tables of base 500000 and 1000000 instead of Llama 2's 10000: no
+    single reason explains both.
+    """
     assert pecli.verify(of_two_sequences((5e5, 1e6)), "llama-2-7b").explanations == ()
 
 
@@ -233,7 +235,9 @@ def test_noise_is_not_explained_as_a_table_of_small_amplitude() -> None:
 
 
 def test_equal_slopes_have_no_reason() -> None:
-    """ALiBi's slopes of two heads differ by any rule."""
+    """Both heads have the slope 0.5. ALiBi's slopes of two heads differ by any rule, so no mistake
+    makes these.
+    """
     slopes = {"slopes": np.full(2, 0.5, np.float32)}
     assert pecli.verify(slopes, pecli.Alibi(2, slopes=True)).explanations == ()
 
@@ -267,7 +271,9 @@ def test_a_sinusoidal_table_given_as_rotary_is_named() -> None:
 
 
 def test_a_scaling_that_is_applied_twice_is_named() -> None:
-    """llama3's formula by NumPy, applied to its own result."""
+    """The frequencies are llama3's formula, written out in NumPy, applied to its own result; the
+    spec has it once.
+    """
 
     def scaled(plain: Array) -> Array:
         kept = np.clip((8192 * plain / (2 * np.pi) - 1) / 3, 0, 1)

@@ -164,6 +164,9 @@ def test_an_edit_is_stated_in_these_words(edit: edits.Edit, words: str) -> None:
 
 @pytest.mark.parametrize("edit", [edit for edit, _ in EDITS_AND_THEIR_WORDS], ids=str)
 def test_the_json_of_an_edit_names_its_kind(edit: edits.Edit) -> None:
+    """An edit is a change that explains a difference, such as Swapped or Scaled; its JSON must be
+    plain JSON, and states the kind.
+    """
     assert json.loads(json.dumps(edit.as_json()))["edit"] == edit.kind
 
 

@@ -97,7 +97,9 @@ def test_97_of_100_planted_mistakes_are_the_first_explanation() -> None:
     ("seed", "count"), [(7, 2), pytest.param(1, 500, marks=pytest.mark.thorough)]
 )
 def test_nothing_is_claimed_of_tables_of_nothing_that_pecli_knows(seed: int, count: int) -> None:
-    """Noise, weights, images and other waves: a claim about one in 200 is allowed."""
+    """`unrelated.claims` draws noise, weights, images and other waves, and returns what `identify`
+    claims to find in each. At most one false claim in 200 is allowed, so none among 2.
+    """
     claimed = [(k, name) for k, (name, found) in enumerate(unrelated.claims(seed, count)) if found]
     assert len(claimed) <= 0.005 * count, claimed
 

@@ -108,7 +108,7 @@ def test_a_grid_is_named_by_its_project(style: str) -> None:
 
 
 def test_llama3_scaling_is_recognised_in_sines_without_cosines() -> None:
-    """Factor 8, as in Llama 3.1."""
+    """Only the sines of a table with Llama 3.1's scaling by a factor of 8 are given."""
     scheme = pecli.Rope(400, 64, 500000.0, scaling="llama3", **LLAMA3)
     found = identified_scheme({"sin": scheme.tables()["sin"]})
 

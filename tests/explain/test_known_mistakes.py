@@ -144,7 +144,9 @@ def test_a_known_mistake_shifts_the_positions_of_a_grid_by_one_along_an_axis() -
 
 
 def test_a_known_mistake_puts_positions_at_the_middles_of_patches() -> None:
-    """0.5 and 1.5 instead of 0 and 1, along both axes."""
+    """Patches of a 2 × 2 grid have positions 0 and 1 along both axes; some code takes their
+    middles, 0.5 and 1.5.
+    """
     moved = schemes_with_wrong(GRID, "positions along h and w")[2]
     assert tuple(moved.positions) == ((0.5, 0.5, 1.5, 1.5), (0.5, 1.5, 0.5, 1.5))
 

@@ -55,4 +55,7 @@ def test_a_length_between_two_integers_is_not_rounded(length: float) -> None:
 
 
 def test_a_base_that_is_whole_stays_a_real_number() -> None:
+    """`having` replaces a parameter of a schedule of frequencies; 500.0 must not become the integer
+    500.
+    """
     assert type(SCHEDULE.having("base", 500.0).value("base")) is float

@@ -76,8 +76,9 @@ def test_accept_is_the_only_function_that_constructs_an_explanation() -> None:
 
 
 def test_an_explanation_is_copied_only_by_its_own_methods() -> None:
-    """OTHER_COPIES lists files that copy another dataclass with a field of the same name, beside
-    that class.
+    """Explanations are immutable, and a copy with other edits may lose what was measured. So only
+    explanation.py may call `replace` on one; OTHER_COPIES lists the files that copy another
+    dataclass with a field of the same name.
     """
     candidates = [path for path in FILES if "replace(" in path.read_text(encoding="utf-8")]
     copying = {named(path) for path in candidates if copies(tree_of(path))}
@@ -86,7 +87,9 @@ def test_an_explanation_is_copied_only_by_its_own_methods() -> None:
 
 
 def test_no_copy_sets_what_was_measured() -> None:
-    """A residual may only grow when two explanations are merged; the noise and the rows stay."""
+    """The methods of Explanation copy it by `replace`. None may set a measured field (residual,
+    noise, compared rows), except that the residual may grow when two explanations are merged.
+    """
     tree = tree_of(ROOT / "explain/explanation.py")
     copied = {}
     for node in ast.walk(tree):

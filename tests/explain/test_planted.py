@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import pecli
+from pecli.checks.verification import Verification
 from pecli.engine.edits import Edit, Negated, Parameter, RowsWrong, Runtime, Swapped
 from pecli.engine.schemes.scheme import Scheme, named_tensors
 from pecli.explain import catalogue
@@ -57,9 +58,6 @@ EQUIVALENT: tuple[tuple[tuple[Edit, ...], tuple[Edit, ...]], ...] = (
 
 SAME_TABLE = 1e-9
 """Difference within which two schemes make the same table: then either of them is the answer."""
-
-EVERY_31ST = 31
-"""One in so many cells is tested by default; the number is odd, so that all storages take turns."""
 
 
 class Cell(NamedTuple):
@@ -107,33 +105,53 @@ def is_named(explanation: Explanation, planted: Planted) -> bool:
 
 
 CELLS = [*cells(tuple(STORAGES))]
+EVERY_31ST_CELL = CELLS[::31]
+"""One of 31 cells; the number is odd, so that all storages take turns."""
 
 
-@pytest.mark.parametrize("cell", CELLS[::EVERY_31ST], ids=lambda cell: cell.name)
-@pytest.mark.sample(28)
+@pytest.mark.parametrize("cell", EVERY_31ST_CELL, ids=lambda cell: cell.name)
+@pytest.mark.sample(28)  # The other cells of EVERY_31ST_CELL are thorough.
 def test_a_planted_mistake_is_the_first_explanation(cell: Cell) -> None:
-    """Every 24th cell: a mistake of the catalogue, a scheme that can have it, and how the table is
-    stored. Another reason counts only if it is as short and makes the same table, or is listed in
-    EQUIVALENT; printed commands are at most MAX_COMMAND letters long.
+    """A cell plants one mistake of the catalogue, for example another base, in the tables of a
+    scheme, and stores them as float32, float16 or rounded decimals. `verify` against the right
+    scheme must give this mistake as its first explanation; another one counts only if it is as
+    short and makes the same tables, or is listed in EQUIVALENT. The commands in the diagnosis have
+    at most MAX_COMMAND letters.
     """
-    assert_mistake_is_first(cell)
+    answer = verification_of(cell)
+
+    assert_mistake_is_first(answer, cell.planted)
+    assert_commands_are_short(answer)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
 def test_every_planted_mistake_is_the_first_explanation(cell: Cell) -> None:
-    """All cells: a mistake of the catalogue, a scheme that can have it, and how the table is
-    stored.
+    """A cell plants one mistake of the catalogue, for example another base, in the tables of a
+    scheme, and stores them as float32, float16 or rounded decimals. `verify` against the right
+    scheme must give this mistake as its first explanation; another one counts only if it is as
+    short and makes the same tables, or is listed in EQUIVALENT. The commands in the diagnosis have
+    at most MAX_COMMAND letters.
     """
-    assert_mistake_is_first(cell)
+    answer = verification_of(cell)
+
+    assert_mistake_is_first(answer, cell.planted)
+    assert_commands_are_short(answer)
 
 
-def assert_mistake_is_first(cell: Cell) -> None:
+def verification_of(cell: Cell) -> Verification:
+    """Verify the tables with the planted mistake, as they are stored, against the right scheme."""
     store = STORAGES[cell.storage]
     tensors = {name: store(array) for name, array in cell.planted.tensors.items()}
-    answer = pecli.verify(tensors, cell.planted.scheme, atol=1e-6)
+    return pecli.verify(tensors, cell.planted.scheme, atol=1e-6)
+
+
+def assert_mistake_is_first(answer: Verification, mistake: Planted) -> None:
     assert answer.explanations, answer.diagnosis
-    assert is_named(answer.explanations[0], cell.planted), answer.diagnosis
+    assert is_named(answer.explanations[0], mistake), answer.diagnosis
+
+
+def assert_commands_are_short(answer: Verification) -> None:
     assert all(len(command) <= MAX_COMMAND for command in commands(answer.diagnosis))
 
 
@@ -141,8 +159,9 @@ def assert_mistake_is_first(cell: Cell) -> None:
 def test_padding_rows_are_planted_unless_the_scheme_has_a_padding_row(
     padding_idx: int | None, count: int
 ) -> None:
-    """Rows of zeros are planted before and after the table, which are two mistakes; padding_idx
-    makes a row of zeros in the right table already.
+    """PaddedRows of the catalogue has two mistakes: a row of zeros before the table, and one after
+    it. A scheme with a padding_idx has a row of zeros already in the right table, so nothing is
+    planted.
     """
     scheme = pecli.Sinusoidal(40, 16, padding_idx=padding_idx)
     assert len([*planted(scheme, [PaddedRows], ["pe"])]) == count

@@ -334,7 +334,9 @@ def test_positions_and_sections_of_an_image_in_a_text_are_named() -> None:
 
 
 def test_an_int8_table_is_explained_as_cosines_in_steps_of_1_127() -> None:
-    """NumPy's cosines times 127, rounded: by verify beside the float32 spec, and by identify."""
+    """The table is 127 · cos, rounded to int8 by NumPy. `explain` names the steps beside the
+    float32 spec, and `identify` names them in its form.
+    """
     table = np.rint(127 * np.cos(np.outer(np.arange(SHORT_LENGTH), INV_FREQ))).astype(np.int8)
     (why,) = explain(SHORT_ROPE, {"cos": table}, 1e-3)
 
@@ -602,7 +604,9 @@ def test_time_that_is_up_leaves_a_doubt_unless_the_reason_is_short(
 
 
 def test_time_that_is_up_raises_an_error() -> None:
-    """A limit of −1 s is over at once, and ends with its block."""
+    """A limit of −1 s is over at once: `check_time` raises within the block, and no longer after
+    it.
+    """
     with time_limit(-1.0), pytest.raises(OutOfTimeError):
         check_time()
     check_time()

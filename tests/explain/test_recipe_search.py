@@ -151,7 +151,9 @@ def test_a_recipe_in_bfloat16_is_named_also_beside_a_wrong_base(recipe: str) -> 
 
 
 def test_another_base_is_not_explained_as_a_runtime() -> None:
-    """Another base is named as that, although vLLM's arithmetic made the table."""
+    """The tables have base 10000, computed as vLLM does, where 500000 is expected. No explanation
+    may be the runtime: only the base is wrong.
+    """
     tables = pecli.Rope(ROWS, 64, 10000.0, runtime="vllm").tables()
     found = pecli.verify(tables, pecli.Rope(ROWS, 64, 500000.0))
 

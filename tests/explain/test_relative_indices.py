@@ -66,7 +66,7 @@ def test_no_softmax_is_said_to_ignore_shifted_indices(name: str) -> None:
 @pytest.mark.parametrize("max_distance", [40, 64, 96, 256])
 @pytest.mark.sample(2)
 def test_another_max_distance_of_t5_is_named(max_distance: int) -> None:
-    """The spec has T5's default, 128."""
+    """The index of buckets has another max_distance; the spec has T5's default, 128."""
     found = pecli.Relative(style="t5", seq_len=150, max_distance=max_distance)
     result = verify_index(found.tables()["index"], SCHEMES["t5"])
 

@@ -210,7 +210,9 @@ def test_a_row_of_zeros_among_two_or_three_is_named(length: int, row: int) -> No
 
 @pytest.mark.thorough  # The search takes most of its 2 s.
 def test_zeros_and_another_mistake_are_two() -> None:
-    """Rotated from position 2 on, and the last 14 rows are zeros."""
+    """The queries are rotated from position 2 on instead of 0, and the last 14 of 64 rows are
+    zeros.
+    """
     after = rotated_in_layouts(QUERIES, angles_at(ROW_NUMBERS + 2))
     after[..., 50:, :] = 0
 
@@ -228,8 +230,8 @@ def test_noise_is_not_called_a_rotation(sigma: float, atol: float) -> None:
 
 @pytest.mark.parametrize("axis", [-1, None])
 def test_keys_rounded_to_int8_are_not_called_rotated(axis: int | None) -> None:
-    """Unrotated queries in 255 steps, of each row or of all; only a rounding (a storage) may be
-    named.
+    """Queries are rounded to 255 steps, per row or over all, and not rotated. Only a rounding (an
+    edit of storage) may be named, and no rotation.
     """
     step = np.abs(QUERIES).max(axis=axis, keepdims=True) / 127
     for edits in edits_found_in(np.rint(QUERIES / step) * step, shift=0):
@@ -273,7 +275,9 @@ def test_a_rotation_in_16_bits_throughout_is_named(dtype: type, recipe: str, ato
 
 
 def test_frequencies_and_tables_in_bfloat16_are_the_recipe_of_a_module() -> None:
-    """`module.to(bfloat16)` rounds inv_freq; angles stay in float32."""
+    """`module.to(torch.bfloat16)` rounds inv_freq and the tables, and leaves angles in float32;
+    NumPy does the same here. `verify` names the recipe for it.
+    """
     narrow = frequencies().astype(BF16).astype(np.float32)
     phases = np.outer(np.arange(256), narrow).astype(np.float32)
     cos, sin = (wave(phases).astype(BF16).astype(np.float32) for wave in (np.cos, np.sin))
@@ -343,12 +347,14 @@ def damaged(*places: Any) -> Array:
     ids=["an element", "a row", "a head"],
 )
 def test_a_damaged_part_is_named(after: Array, edit: Edit) -> None:
-    """An element, a row of all heads, or a head is off by 3."""
+    """Rotated queries in which an element, a row of all heads, or a head is off by 3; `edit` is the
+    expected explanation.
+    """
     assert edits_found_in(after) == [(edit,)]
 
 
 def test_values_that_were_only_rounded_are_named_as_such() -> None:
-    """The right rotation, rounded to bfloat16."""
+    """The queries were rotated rightly, then rounded to bfloat16."""
     rounded = rotated_in_layouts(QUERIES, angles_at()).astype(BF16).astype(np.float32)
     assert edits_found_in(rounded) == [(Dtype("bfloat16"),)]
 

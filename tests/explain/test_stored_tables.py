@@ -122,7 +122,9 @@ def test_diff_names_the_rounding_of_a_file(change: Callable[[Array], Array], edi
     ],
 )
 def test_how_integers_were_rounded_is_named(change: Callable[[Array], Array], words: str) -> None:
-    """A cast rounds toward zero, a shift rounds down."""
+    """A sinusoidal table times 127 was made integer by a cast, which rounds toward zero, or a
+    shift, which rounds down.
+    """
     scheme = pecli.Sinusoidal(256, 64)
     stored = (change(127 * scheme.tables()["pe"]) / 127).astype(np.float32)
     answer = pecli.verify(stored, scheme, atol=1e-4)
@@ -165,7 +167,9 @@ def test_integers_that_were_cut_off_are_named() -> None:
 
 
 def test_another_first_position_is_named_in_integers_that_were_cut_off() -> None:
-    """From position 1 on, cut to int16 instead of rounded."""
+    """The tables start at position 1 instead of 0, and were stored as int16 by cutting digits off
+    instead of rounding: both mistakes must be named.
+    """
     stored = tables_in_integers(pecli.Rope(256, 64, offset=1), 32767, "int16", np.trunc)
     answer = pecli.verify(stored, pecli.Rope(256, 64), atol=1e-6)
 
@@ -194,7 +198,7 @@ def test_float32_values_in_a_file_of_float64_are_named() -> None:
 
 
 def test_integers_that_hold_the_bits_of_float32_are_named() -> None:
-    """uint32 instead of float32, as by a cast of a pointer."""
+    """The tables are stored as uint32 with the bits of float32, as by a cast of a pointer."""
     scheme = pecli.Rope(40, 16)
     stored = {name: table.view(np.uint32) for name, table in cosines_and_sines_of(scheme).items()}
     answer = pecli.verify(stored, scheme)

@@ -18,7 +18,9 @@ from tests.tools.sweeps.unrelated import attempt_unrelated
 @pytest.mark.parametrize("seed", range(len(KINDS)))
 @pytest.mark.sample("2", "5", "6", "7", "8")
 def test_the_first_reason_is_the_planted_mistake(seed: int) -> None:
-    """Each seed draws another kind of mistake."""
+    """Each seed draws a scheme and a kind of mistake, and plants it in the tables; `attempt_attack`
+    reports as a problem that `verify` names another reason first.
+    """
     assert attempt_attack(seed).problem == ""
 
 
@@ -28,5 +30,7 @@ def test_the_first_reason_is_the_planted_mistake(seed: int) -> None:
 def test_no_table_has_a_wrong_verdict_or_an_invented_reason(
     attempt: Callable[[int], Attempt], seed: int
 ) -> None:
-    """Each seed draws a right, wrong or unrelated table."""
+    """Each seed draws a table that is right, wrong or unrelated to the spec; `attempt` reports a
+    wrong verdict of `verify`, or a reason that is not true.
+    """
     assert attempt(seed).problem == ""

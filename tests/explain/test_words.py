@@ -97,8 +97,8 @@ def test_a_recipe_is_named_unless_a_runtime_implies_it(edits: tuple[Edit, ...], 
 
 
 def test_an_unknown_residual_is_not_mentioned() -> None:
-    """The residual is the largest difference that an explanation leaves; infinity stands for
-    unknown.
+    """`sentence` writes an explanation in words, and normally adds the residual, the largest
+    difference that it leaves. Infinity stands for an unknown one, which is left out.
     """
     found = explanation_with(Parameter("dim", 8, 6), residual=math.inf)
     assert sentence(found) == "x: rotary dimension is 6 (the spec says 8)"
@@ -117,7 +117,9 @@ def test_sines_that_are_all_at_position_0_are_called_zeros() -> None:
 
 
 def test_rows_that_were_not_compared_are_mentioned() -> None:
-    """3 of 9 rows were compared."""
+    """Only 3 of 9 rows were compared: the sentence about the explanation must say so, and so must
+    the list of what is undetermined.
+    """
     found = explanation_with(Swapped(), compared=ComparedRows(3, 9))
     words = "x: sin and cos are swapped; explains what was compared, 3 of 9 rows (to 0)"
 

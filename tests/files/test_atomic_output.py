@@ -229,7 +229,9 @@ def test_writing_to_a_pipe_whose_reader_left_raises_broken_pipe_error() -> None:
 
 @pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/fd/1"])
 def test_standard_output_goes_on_where_it_is(working_folder: Path, name: str) -> None:
-    """A redirection with >> must not be replaced by a new file."""
+    """The shell's `>>` opens a file at its end. A process that writes its output to «-» or a path
+    of standard output must append there, and not replace the file as it does with others.
+    """
     with open("log", "wb") as log:
         log.write(b"before ")
         log.flush()

@@ -93,7 +93,9 @@ def test_the_indentation_of_newer_logs_is_read(tmp_path: Path) -> None:
 
 
 def test_a_second_evaluation_is_left_out(tmp_path: Path) -> None:
-    """The prompt is evaluated first, then one token at a time."""
+    """A log of llama.cpp's eval-callback has first the prompt of 5 tokens, then a single token.
+    Only the former is loaded, and a note counts what was left out.
+    """
     first = random_queries(5, 4, 64)
     second = random_queries(1, 4, 64)
     log = eval_callback_log({"Qcur-0": first}, {"Qcur-0": first})
@@ -116,7 +118,9 @@ def test_a_log_without_the_inputs_of_the_rotation_is_refused(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("size", [-250, -400, -900])
 def test_a_log_that_ends_early_is_refused(tmp_path: Path, size: int) -> None:
-    """Its last 250, 400 or 900 characters are missing, which are elements of the last tensor."""
+    """The last 250, 400 or 900 characters of a log of llama.cpp are missing, so elements of its
+    last tensor.
+    """
     queries = random_queries(5, 4, 64)
     log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
 

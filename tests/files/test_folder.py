@@ -68,7 +68,7 @@ def test_arrays_of_a_folder_take_the_names_of_their_files(working_folder: Path) 
 
 
 def test_shards_without_an_index_are_joined(working_folder: Path) -> None:
-    """Two files with one tensor each are one set of two."""
+    """A folder with two safetensors files of one tensor each, and no model.safetensors.index.json."""
     write_shards(a=1, b=2)
     assert sorted(load(".")) == ["a.weight", "b.weight"]
 
@@ -76,7 +76,9 @@ def test_shards_without_an_index_are_joined(working_folder: Path) -> None:
 def test_tensors_of_one_name_in_several_files_have_the_files_names_before_it(
     working_folder: Path,
 ) -> None:
-    """A dump of each layer, for example, has the same names."""
+    """The folder has a.weight in a.safetensors and in c.safetensors, as in a dump per layer; the
+    name of the file is put before each of them, and before no other tensor.
+    """
     write_shards(a=1, b=2)
     save_file({"a.weight": np.zeros(1)}, "c.safetensors")
 
@@ -94,7 +96,9 @@ def test_names_that_repeat_even_with_the_files_names_are_refused(working_folder:
 
 
 def test_a_file_called_model_is_taken_alone(working_folder: Path) -> None:
-    """The files beside it may be those of its adapters."""
+    """A folder has model.safetensors and a.safetensors; the latter may be an adapter, and not a
+    shard of the model.
+    """
     write_shards(a=1, model=3)
     assert sorted(load(".")) == ["model.weight"]
 
@@ -120,7 +124,7 @@ def test_a_folder_with_several_indices_is_refused(working_folder: Path) -> None:
 
 
 def test_links_to_files_are_followed(working_folder: Path) -> None:
-    """A snapshot of a Hugging Face cache holds nothing else."""
+    """In a snapshot of a Hugging Face cache, model.safetensors is a link to a file in blobs/."""
     write_shards(a=1)
     Path("blobs").mkdir()
     Path("a.safetensors").rename("blobs/0123")

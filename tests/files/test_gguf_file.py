@@ -62,7 +62,9 @@ def test_a_quantised_tensor_is_listed_with_its_type_and_its_elements_are_refused
 def test_a_file_with_quantised_tensors_is_not_converted(
     run_pecli: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """They would be missing in the output, so nothing is written."""
+    """`pecli convert` of a GGUF file with quantised weights, which it cannot decode: they would be
+    missing in the output, so nothing is written.
+    """
     result = run_pecli("convert", TINY_GGUF, "--dtype", "float16", "-o", tmp_path / "x.safetensors")
     assert result.exit_code == FILE_ERROR
     assert "blk.0.attn_q.weight" in result.err

@@ -122,7 +122,9 @@ HEADS_AND_ROWS = [[[1.5, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.5]]]
     ],
 )
 def test_labels_place_the_numbers_of_heads_and_rows(text: str) -> None:
-    """All forms print the same two heads of two rows."""
+    """All texts print the same two heads of two rows (HEADS_AND_ROWS), with labels in different
+    forms.
+    """
     Path("x.log").write_text(text)
     assert pecli.load("x.log")["q"].tolist() == HEADS_AND_ROWS
 
@@ -207,7 +209,9 @@ def test_columns_below_titles_that_count_are_rows_of_one_number() -> None:
     "sentence", ["Loading model...", "reading 12 tokens... done", "reading ... done", "(wait)..."]
 )
 def test_dots_of_a_sentence_cut_nothing(sentence: str) -> None:
-    """«...» among numbers would mean that rows were left out."""
+    """«...» among numbers would mean that rows were left out; in a sentence of the log it means
+    nothing.
+    """
     Path("x.log").write_text(f"{sentence}\nq[0] = 1.5 0.5\nq[1] = -2 0.25\n{sentence}\n")
     assert pecli.load("x.log")["q"].tolist() == TWO_ROWS
 

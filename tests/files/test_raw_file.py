@@ -70,7 +70,9 @@ def test_big_endian_numbers_are_read_as_native_ones(code: str) -> None:
 
 @pytest.mark.parametrize("shape", [(-1, 3, 4), (2, -1, 4), (2, 3, -1)])
 def test_a_length_of_minus_1_follows_from_the_size_of_the_file(shape: tuple[int, ...]) -> None:
-    """96 bytes are 24 numbers, divided by the other two lengths."""
+    """96 bytes are 24 numbers of float32; −1 in the shape stands for 24 divided by the other two
+    lengths.
+    """
     NUMBERS_0_TO_23.astype("f4").tofile("x")
     assert pecli.load("x", shape=shape, raw_dtype="f32")["array"].shape == (2, 3, 4)
 
@@ -113,7 +115,7 @@ def test_a_shape_that_does_not_fit_the_size_is_refused_with_those_that_do(
 
 
 def test_no_shape_fits_a_file_with_a_part_of_a_number() -> None:
-    """26 bytes are 6 numbers of 4 bytes, and 2 bytes more."""
+    """26 bytes are 6 numbers of 4 bytes and 2 bytes more; 3 × 3 numbers of float32 would take 36."""
     Path("x.bin").write_bytes(bytes(26))
     with pytest.raises(FileError, match=r"3,3 of float32 takes 36 bytes$"):
         pecli.load("x.bin", shape=(3, 3), raw_dtype="f32")

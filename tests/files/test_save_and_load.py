@@ -317,7 +317,9 @@ def test_a_mapping_whose_items_cannot_be_listed_is_named() -> None:
 
 
 def test_a_pipe_that_is_closed_without_data_is_refused_as_empty(working_folder: Path) -> None:
-    """An empty file is the same error."""
+    """A thread opens the named pipe and closes it at once; `load` must raise the error of an empty
+    file instead of waiting.
+    """
     os.mkfifo("pipe.npy")
     writer = threading.Thread(target=lambda: open("pipe.npy", "wb").close())
     writer.start()

@@ -34,7 +34,9 @@ NAMES_BY_ROLE = {
 
 @pytest.mark.parametrize("role", NAMES_BY_ROLE)
 def test_the_role_of_a_tensor_follows_from_its_name(role: str | None) -> None:
-    """Names as they stand in public checkpoints and dumps."""
+    """NAMES_BY_ROLE lists names as they stand in public checkpoints and dumps, by the role that
+    `role_of` must return, such as cosines.
+    """
     assert {name: role_of(name) for name in NAMES_BY_ROLE[role].split()} == dict.fromkeys(
         NAMES_BY_ROLE[role].split(), role
     )

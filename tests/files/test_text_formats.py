@@ -346,7 +346,7 @@ def test_the_limit_of_tensors_does_not_count_their_shapes(tmp_path: Path) -> Non
 def test_more_lists_than_the_limit_are_refused(
     tmp_path: Path, tensors: dict[str, list[int]], problem: str
 ) -> None:
-    """The limits are 3 tensors and 6 lists here."""
+    """The limits are lowered to 3 tensors and 6 lists of numbers; each file exceeds one of them."""
     (tmp_path / "t.json").write_text(json.dumps(tensors))
     with pytest.raises(FileError, match=problem):
         pecli.load(tmp_path / "t.json")
@@ -439,7 +439,9 @@ def test_small_floats_in_a_header_are_bit_patterns(tmp_path: Path) -> None:
 
 
 def test_a_column_of_csv_is_named_after_its_tensor(tmp_path: Path) -> None:
-    """Signs that are no letters become underscores."""
+    """The first line of a CSV file that `save` writes has the name of the tensor; signs that are no
+    letters become underscores.
+    """
     pecli.save(tmp_path / "t.csv", {"a-b": np.arange(3)})
     assert (tmp_path / "t.csv").read_bytes() == b"a_b\n0\n1\n2\n"
 
@@ -454,7 +456,9 @@ def test_a_line_of_words_is_a_header(line: bytes) -> None:
 
 @pytest.mark.parametrize("line", [b"1,2", b"a,1.5", b"nan,1", b"a,nan"])
 def test_a_line_with_a_number_is_a_row(line: bytes) -> None:
-    """«nan» is a number."""
+    """`is_header` tells the first line of a CSV file from a row of numbers: one number in it, NaN
+    included, makes it a row.
+    """
     assert not is_header(line)
 
 

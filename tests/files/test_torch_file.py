@@ -269,8 +269,8 @@ def test_a_tensor_made_by_hand_is_read(working_folder: Path) -> None:
 def test_hostile_pickles_are_refused_in_one_line(
     working_folder: Path, run_pecli: Callable[..., Any]
 ) -> None:
-    """Pickles that would call os.system or eval, allocate terabytes, or nest too deep; no file may
-    appear.
+    """`pecli inspect` of .pt files whose pickles would call os.system or eval, allocate terabytes,
+    or nest too deep: each is an error of one line, and no file may appear.
     """
     for name in (name for name in HOSTILE_PICKLES if "0000 times" not in name):
         pickled = HOSTILE_PICKLES[name]

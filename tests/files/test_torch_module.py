@@ -43,7 +43,7 @@ def test_a_module_with_a_right_table_passes() -> None:
 
 
 def test_a_module_with_a_wrong_table_fails() -> None:
-    """Its base is 500000, the config's 10000."""
+    """pecli.verify takes a torch module: its tables have base 500000, the config's is 10000."""
     assert not pecli.verify(Model(base=500000.0), CONFIG, atol=1e-5, reasons=False)
 
 

@@ -108,7 +108,7 @@ def test_a_changed_chunk_fails_at_its_element_and_a_missing_one_is_an_error(tmp_
 
 
 def test_bfloat16_is_not_written_to_a_store(tmp_path: Path) -> None:
-    """Zarr has no such dtype."""
+    """Zarr has no such dtype; nothing may be left of the refused store."""
     with pytest.raises(ParameterError, match=r"bfloat16; \.zarr cannot hold it"):
         pecli.save(tmp_path / "t.zarr", pecli.Rope(4, 4, dtype="bfloat16"))
     assert list(tmp_path.iterdir()) == []
@@ -122,7 +122,9 @@ def test_an_array_without_elements_is_not_written_to_a_store(tmp_path: Path) -> 
 
 
 def test_a_store_that_exists_is_not_overwritten(tmp_path: Path) -> None:
-    """A folder cannot be replaced in one step, as a file can."""
+    """A Zarr store is a folder, which cannot be replaced in one step as a file can: the second
+    `save` is refused.
+    """
     store = str(tmp_path / "t.zarr")
     pecli.save(store, ROPE_1000_BY_64)
     with pytest.raises(FileError, match="is there already; remove it"):

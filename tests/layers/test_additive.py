@@ -34,7 +34,7 @@ class TestSinusoidal:
     """The layer adds sin and cos of position · 10000^(-2i/dim), in turns; it keeps its last table."""
 
     def test_each_number_is_rounded_once_to_float32(self):
-        """The paper's formula in Python's float64, rounded by NumPy."""
+        """`sinusoids` is the paper's formula in Python's float64; NumPy rounds it to float32."""
         table = sinusoidal_pos_embedding(40, 6)
         assert_same_bits(table, sinusoids(40, 6).astype(np.float32))
 
@@ -80,7 +80,9 @@ class TestSinusoidal:
             assert_near(layer(zeros.astype("f2")), sinusoids(length, dim))
 
     def test_get_encoding_is_the_table_and_not_the_cache(self):
-        """Writing 7 into a returned array changes no later result."""
+        """A layer keeps its table for later calls. `get_encoding` returns a copy: writing 7 into it
+        changes no later result.
+        """
         layer = SinusoidalPosEmbedding(seq_len=5, embed_dim=6)
         assert layer(np.zeros((2, 5, 6))).shape == (2, 5, 6)
 
@@ -151,14 +153,17 @@ class TestLearned:
         )
 
     @every_float
-    def test_a_learned_table_and_its_input_may_differ_in_dtype(self, dtype):
-        """Each of four dtypes for the input and for the table; the output has the dtype of the
-        input.
+    def test_a_learned_table_of_another_dtype_is_added_in_the_dtype_of_the_input(self, dtype):
+        """An input of each of four dtypes, and tables of all four. The output has the input's
+        dtype, and is the sum in float64 within a rounding error of that dtype.
         """
         for other in FLOATS:
             x = random_uniform(4, 2, dtype=dtype)
             table = random_uniform(4, 2, dtype=other, seed=3)
-            assert_near(LearnedPosEmbedding(4, 2, table)(x), x.astype(float) + table.astype(float))
+            out = LearnedPosEmbedding(4, 2, table)(x)
+
+            assert out.dtype == x.dtype
+            assert_near(out, x.astype(float) + table.astype(float))
 
     def test_a_learned_table_is_not_rounded_before_the_sum(self):
         """1 + 2^-24 + 2^-30 in float32 would be 1 + 2^-23, and the sum with −1 twice too large."""
@@ -203,7 +208,9 @@ class TestLearned:
         assert ((grad_table != 0) == used[:, None]).all()
 
     def test_gradients_of_a_batch_are_summed_in_more_than_bfloat16(self):
-        """A thousand ones: in bfloat16, 256 + 1 is 256."""
+        """The gradient of a table is the sum over the batch, here of a thousand ones. Summed in
+        bfloat16 it would stop at 256, as 256 + 1 is rounded to 256.
+        """
         layer = LearnedPosEmbedding(1, 1, np.zeros((1, 1), BF16))
         layer(np.zeros((1000, 1, 1), BF16))
         _, grad_table = layer.backward(np.ones((1000, 1, 1), BF16))

@@ -154,7 +154,7 @@ class TestEveryLayer:
 
     @every_layer
     def test_a_layer_can_be_copied_and_pickled(self, make, shape):
-        """The copies give the same bits for a random input."""
+        """A deep copy and a pickled copy of each layer give the same bits for a random input."""
         layer, x = make(), random_uniform(*shape)
         for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
             assert_same_bits(other(x), layer(x))
@@ -204,7 +204,9 @@ def test_lists_whose_rows_differ_in_length_are_refused(make, shape):
 
 @every_layer
 def test_masked_arrays_are_refused(make, shape):
-    """Adding to the data below a mask would bring masked values back."""
+    """A layer would add to the data below the mask, and so bring masked values back: every layer
+    refuses a masked array.
+    """
     layer = make()
     with pytest.raises(TypeError, match="is a masked array; its masked values would be used"):
         layer(np.ma.masked_greater(np.ones(shape), 0))
@@ -222,4 +224,5 @@ def test_masked_arrays_are_refused(make, shape):
     ],
 )
 def test_a_layer_is_written_without_its_defaults(layer: object, text: str) -> None:
+    """Arguments that have their default are left out of the repr."""
     assert repr(layer) == text

@@ -73,19 +73,25 @@ class TestRotary:
         for dtype in (np.uint16, np.int32, np.uint64):
             assert_same_bits(layer(x, np.array(ids, dtype)), layer(x, ids))
 
-    def test_position_ids_choose_rows_of_a_grid(self):
-        """Point 60000 of a grid of 256 x 256 is in row 60000 // 256."""
-        rope = Rope(dim=128, grid=(256, 256), axes=(64, 64))
+    def test_position_ids_choose_points_of_a_grid(self):
+        """Points 0 and 60000 of a grid of 256 × 256 are rotated by their ids, which must be what
+        rotating all 65536 points of the grid does to these two.
+        """
+        layer = RotaryPosEmbedding(rope=Rope(dim=128, grid=(256, 256), axes=(64, 64)))
         ids = [0, 60000]
-        expected = RotaryPosEmbedding(rope=rope)(np.ones((65536, 128)))[ids]
+        whole_grid = layer(np.ones((65536, 128)))
 
-        np.testing.assert_array_equal(
-            RotaryPosEmbedding(rope=rope)(np.ones((2, 128)), ids), expected
-        )
+        np.testing.assert_array_equal(layer(np.ones((2, 128)), ids), whole_grid[ids])
 
-        # The first pair of the 64 channels that follow the row.
-        closed = rotated(np.ones((1, 64)), [60000 // 256], interleaved=False)[0, 0]
-        assert expected[1, 0] == pytest.approx(closed)
+    def test_the_first_axis_of_a_grid_is_the_row_of_a_point(self):
+        """Point 60000 of a grid of 256 × 256 is in row 60000 // 256 = 234. The first 64 of 128
+        channels follow the row: their first pair is rotated as at position 234 of a text.
+        """
+        layer = RotaryPosEmbedding(rope=Rope(dim=128, grid=(256, 256), axes=(64, 64)))
+        found = layer(np.ones((1, 128)), [60000])
+        expected = rotated(np.ones((1, 64)), [60000 // 256], interleaved=False)
+
+        assert found[0, 0] == pytest.approx(expected[0, 0])
 
     def test_position_two_to_the_40_is_rotated_by_id_as_by_offset(self):
         """It is the last position."""
@@ -295,7 +301,9 @@ class TestRotaryCache:
             assert_near(out[:, row], rotated_alone[:, 0])
 
     def test_backward_undoes_a_rotation_far_out(self):
-        """The gradient of a rotation is its inverse."""
+        """The gradient of a rotation is its inverse: `backward` of a rotated input is the input, at
+        positions up to 2^40.
+        """
         layer, x = RotaryPosEmbedding(), random_uniform(2, 4, 4)
         assert_near(layer.backward(layer(x, [2**39, 5, 2**40 - 1, 5])), x)
 

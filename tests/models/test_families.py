@@ -73,7 +73,9 @@ def test_sections_of_a_configuration_replace_those_of_the_family(name: str) -> N
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_sections_of_the_family_that_do_not_fit_the_head_are_left_out(name: str) -> None:
-    """They add up to 64 pairs, but a head of 64 channels has 32."""
+    """The family's sections add up to 64 pairs, but a head of 64 channels has 32: the encoding
+    states none.
+    """
     encoding = only_encoding({"model_type": name, **SIZES_OF_SECTIONS, "head_dim": 64})
     assert has_facts(encoding, {"mrope_section": None})
 
@@ -92,8 +94,9 @@ def test_a_model_without_positions_has_a_warning_and_no_encoding() -> None:
 
 
 def test_phi3_divides_by_short_factors_up_to_the_original_length_and_by_long_ones_beyond() -> None:
-    """The original length is 4096; the published short_factor begins with 1.05, by which frequency
-    1 is divided.
+    """The original length is 4096: without a length and at 4096, short factors divide the
+    frequencies, and beyond, long ones. The published short_factor begins with 1.05, which divides
+    the first frequency, 1.
     """
     encoding = only_encoding("phi-3-mini-128k-2024-04")
     before, at, beyond = (encoding.inverse_frequencies(length) for length in (None, 4096, 4097))
@@ -250,8 +253,9 @@ def test_sam2_video_without_sizes_has_those_of_its_class() -> None:
 
 
 def test_layers_without_rope_are_named_although_no_key_states_them() -> None:
-    """Attention of these in transformers 5.22.2 rotates its sliding layers alone, or leaves out
-    every fourth layer.
+    """In transformers 5.22.2, the attention classes of these model types rotate only sliding
+    layers, or leave out every fourth layer, whatever the config states: pecli warns about layers
+    with no rope.
     """
     names = "afmoe cohere2 exaone4 exaone_moe kolibri1 muse_glimmer_text muse_spark_text smollm3"
     for name in names.split():

@@ -167,7 +167,7 @@ def test_a_flag_that_is_not_what_it_seems_is_warned_of(flags: str, warning: str)
     ],
 )
 def test_values_that_change_nothing_are_not_warned_of(flags: str) -> None:
-    """1 is a neutral factor, −1 means «unset» in llama.cpp."""
+    """The flags have neutral values: a factor of 1, or −1, which means «unset» in llama.cpp."""
     assert pecli.load_model("llama-2-7b", flags).warnings == ()
 
 
@@ -260,7 +260,9 @@ NEW_SETTINGS = """--hf-overrides '{"rope_parameters": {"rope_type": "linear", "f
 def test_sglang_keeps_the_base_when_a_flag_replaces_the_settings(
     own: dict[str, object], base: float
 ) -> None:
-    """--json-model-override-args replaces all of rope_parameters, in which no base is given here."""
+    """SGLang's --json-model-override-args replaces all of rope_parameters by linear scaling without
+    a base; the base must still be the one that the config had, in either place.
+    """
     config = {"model_type": "llama", "hidden_size": 256, "num_attention_heads": 4, **own}
     flags = NEW_SETTINGS.replace("--hf-overrides", "--json-model-override-args")
     encoding = pecli.load_model(config, f"sglang.launch_server {flags}").one()

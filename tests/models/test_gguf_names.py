@@ -33,8 +33,8 @@ def test_gpt_2_keeps_weights_transposed_but_not_vectors_and_biases(
 
 
 def test_packed_experts_of_gpt_oss_are_two_tensors() -> None:
-    """gate_up_proj interleaves gate and up in its last axis; llama.cpp's converter splits and
-    transposes it.
+    """gpt-oss interleaves the gate and up projections in the last axis of gate_up_proj, here 6
+    columns of 2 experts; llama.cpp's converter splits them into 3 and 3 and transposes each.
     """
     assert names_and_shapes_in_gguf(
         "model.layers.0.mlp.experts.gate_up_proj", (2, 4, 6), "gpt_oss"

@@ -30,8 +30,9 @@ TABLES = {name: (row["config"], row["place"]) for name, row in INDEX.items() if 
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.sample(3)
 def test_dumps_are_verified_against_the_configuration(name: str, tmp_path: Path) -> None:
-    """The dumps are tables of the models' own code (transformers, diffusers), which computes in
-    float32: 1e-4. Rolled by one position they must fail.
+    """The dumps are tables of the models' own code (transformers, diffusers) in float32, hence the
+    tolerance 1e-4. `pecli verify --config` must pass them, and fail them if their rows are rolled
+    by one position.
     """
     config, place = TABLES[name]
     (tmp_path / "config.json").write_text(json.dumps(config))

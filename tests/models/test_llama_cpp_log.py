@@ -65,7 +65,7 @@ def test_the_source_of_a_value_is_the_line_of_the_log(tmp_path: Path) -> None:
 
 
 def test_no_line_about_positions_is_left_unread(tmp_path: Path) -> None:
-    """A line that nothing read would have a warning."""
+    """`model_of_log` warns about lines on positions that nothing read; LOG_OF_LLAMA has none."""
     assert model_of_log(tmp_path, LOG_OF_LLAMA).warnings == ()
 
 
@@ -118,7 +118,9 @@ def test_a_log_without_sizes_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", ["0", "-1", "Infinity", "[1, 2]", "null"])
 def test_a_scale_that_is_no_number_above_zero_is_ignored(value: str, tmp_path: Path) -> None:
-    """A broken line must neither be an error nor make a scaling."""
+    """Lines of a llama.cpp log state a frequency scale of `value`, which is broken: it must neither
+    be an error nor make a scaling.
+    """
     lines = f"print_info: freq_scale_train = {value}\nllama_context: freq_scale = {value}\n"
     model = model_of_log(tmp_path, lines + LOG_OF_LLAMA)
 
@@ -134,7 +136,9 @@ def test_a_stored_key_names_the_architecture_if_no_info_line_does(tmp_path: Path
 
 
 def test_the_bias_of_alibi_is_that_of_the_log(tmp_path: Path) -> None:
-    """MPT prints `f_max_alibi_bias = 8.0e+00`; models without ALiBi print 0, which means none."""
+    """A log of llama.cpp for an MPT states f_max_alibi_bias = 8.0e+00, the maximum of ALiBi's
+    paper; models without ALiBi have 0.
+    """
     log = LOG_OF_LLAMA.replace("= llama", "= mpt").replace("rope type        = 0", "rope type = -1")
     encoding = model_of_log(tmp_path, log + "print_info: f_max_alibi_bias = 8.0e+00\n").one()
 

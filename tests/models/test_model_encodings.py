@@ -13,7 +13,9 @@ from tests.models.configs import DYNAMIC_SCALING, LLAMA_CONFIG, SMALL_CONFIG, UN
 
 
 def test_a_model_is_a_sequence_of_its_encodings() -> None:
-    """Gemma 3 1B has two types of layers."""
+    """Gemma 3 1B has two types of layers, each with an encoding: full attention and sliding
+    attention.
+    """
     model = load_model("gemma-3-1b")
     assert len(model) == 2
     assert [encoding.layer_type for encoding in model] == ["full_attention", "sliding_attention"]
@@ -31,7 +33,7 @@ def test_a_model_without_encodings_is_false() -> None:
 
 
 def test_the_representation_lists_the_layer_types() -> None:
-    """Each type is followed by the scheme of its layers."""
+    """Gemma 3 1B has full and sliding layers; each type is followed by the scheme of its encoding."""
     expected = "<ModelEncodings of gemma-3-1b: full_attention rope, sliding_attention rope>"
     assert repr(load_model("gemma-3-1b")) == expected
 
@@ -80,50 +82,59 @@ def test_only_latent_attention_rotates_the_last_channels(preset: str, trailing: 
 def test_the_rotary_channels_are_last_if_a_latent_head_has_others(
     keys: Config, trailing: bool
 ) -> None:
-    """Heads have 16 channels; DeepSeek's latent heads put unrotated («nope») channels before the
-    rotary ones.
+    """Heads have 16 channels. DeepSeek's latent heads have qk_nope_head_dim channels without a
+    rotation, and the qk_rope_head_dim rotated ones after them (`trailing`); partial rotation
+    (rotary_dim) rotates the first channels.
     """
     assert load_config({**SMALL_CONFIG, **keys}).one().trailing is trailing
+
+
+GPT2_TABLE = {"max_len": 1024, "dim": 768, "std": 0.02}
+WHISPER_TINY_ENCODER = {
+    "seq_len": 1500,
+    "dim": 384,
+    "style": "whisper",
+    "base": 10000.0,
+    "layout": "halves",
+    "freq_shift": 1.0,
+}
+WHISPER_TINY_DECODER = {"max_len": 448, "dim": 384}
+MPT_7B_BIAS = {"heads": 32, "rule": "paper", "max_bias": 8.0, "form": "key-last"}
 
 
 @pytest.mark.parametrize(
     ("preset", "parameters"),
     [
-        ("gpt2", [{"max_len": 1024, "dim": 768, "std": 0.02}]),
-        (
-            "whisper-tiny",
-            [
-                {
-                    "seq_len": 1500,
-                    "dim": 384,
-                    "style": "whisper",
-                    "base": 10000.0,
-                    "layout": "halves",
-                    "freq_shift": 1.0,
-                },
-                {"max_len": 448, "dim": 384},
-            ],
-        ),
-        ("mpt-7b", [{"heads": 32, "rule": "paper", "max_bias": 8.0, "form": "key-last"}]),
+        ("gpt2", [GPT2_TABLE]),
+        ("whisper-tiny", [WHISPER_TINY_ENCODER, WHISPER_TINY_DECODER]),
+        ("mpt-7b", [MPT_7B_BIAS]),
     ],
 )
 def test_tables_and_biases_have_these_parameters_and_no_others(
     preset: str, parameters: list[Config]
 ) -> None:
-    """The sizes are those of the published configs of GPT-2, Whisper tiny and MPT-7B."""
+    """The sizes, GPT-2's std (initializer_range) and MPT's max_bias (alibi_bias_max) are those of
+    the published configs. freq_shift 1 is OpenAI's `sinusoids` of Whisper, which divides by one
+    less than the number of pairs. `described()` would add M-RoPE sections, grids and so on, which
+    none of these models has.
+    """
     assert [dict(encoding.parameters) for encoding in load_model(preset)] == parameters
     assert [encoding.described() for encoding in load_model(preset)] == parameters
 
 
 def test_a_plain_rotary_model_has_nothing_beyond_its_parameters() -> None:
-    """`described` adds sections, grids and layers without rope, none of which Llama 3 has."""
+    """`described()` adds M-RoPE sections, grids and layers without rope to the parameters of the
+    scheme; Llama 3 has none of these.
+    """
     encoding = load_model("llama-3-8b").one()
     assert encoding.described() == encoding.parameters
 
 
 @pytest.mark.parametrize("length", [None, 64])
 def test_json_has_the_length_of_a_scaling_that_follows_it(length: int | None) -> None:
-    """Dynamic NTK depends on the length of the prompt."""
+    """The base of dynamic NTK depends on the length of the prompt, so the JSON of an encoding
+    states the length that was given.
+    """
     config = {**SMALL_CONFIG, "max_position_embeddings": 32, "rope_scaling": DYNAMIC_SCALING}
     assert load_config(config).one().as_json(length)["parameters"].get("length") == length
 

@@ -92,7 +92,9 @@ def test_a_part_without_a_type_has_its_parents_name_and_its_own() -> None:
 
 
 def test_an_empty_type_counts_as_missing() -> None:
-    """The part then has its parent's type."""
+    """text_config has an empty model_type, so it has that of the whole config, «foo», which no
+    reader knows: the warning is about «foo».
+    """
     config = {"model_type": "foo", "text_config": {**SMALL_CONFIG, "model_type": ""}}
     assert unknown_types(config) == ["text: model_type 'foo'"]
 
@@ -200,7 +202,9 @@ def test_the_one_table_of_a_model_without_rotation_is_that_of_its_text() -> None
 
 
 def test_a_file_that_only_names_a_model_has_all_of_its_parts() -> None:
-    """CLIP at class defaults: 77 tokens, and 7² patches of an image with one class token."""
+    """The config has only the model_type «clip». At the defaults of transformers' classes, its text
+    part has 77 tokens, and its vision part 7² patches and a class token, 50.
+    """
     model = load_config({"model_type": "clip"})
     sizes = {encoding.part: encoding.parameters["max_len"] for encoding in model}
 

@@ -38,12 +38,20 @@ def test_a_report_calls_a_model_by_its_preset_its_folder_or_its_file(
 
 @pytest.mark.parametrize(
     ("name", "can_be_one"),
-    [("some-lab/Tiny-1B@v1.0", True), ("some-lab/Tiny..1B", False), ("some lab", False)],
+    [
+        ("some-lab/Tiny-1B", True),
+        ("some-lab/Tiny-1B@v1.0", True),
+        ("some-lab/Tiny..1B", False),
+        ("some lab", False),
+    ],
+    ids=["owner/name", "owner/name@revision", "two dots in a row", "a blank"],
 )
 def test_only_words_in_hugging_faces_form_can_name_a_repository(
     name: str, can_be_one: bool
 ) -> None:
-    """Hugging Face allows letters, digits and single signs of «-_.», but no «..» and no blanks."""
+    """The form is OWNER/NAME, and @REVISION may follow. Hugging Face allows letters, digits and the
+    signs «-», «_» and «.» in each part, but neither «..» nor blanks.
+    """
     assert is_repository(name) is can_be_one
 
 

@@ -89,7 +89,9 @@ def test_a_model_of_text_counts_tokens_after_padding() -> None:
 
 
 def test_styles_without_text_have_the_points_of_a_grid() -> None:
-    """Each row is (frame, row, column) of a video of 2 frames of 1 x 2 patches."""
+    """`positions` of Wan 2.1, a video model: each token has (frame, row, column), here of 2 frames
+    with 1 × 2 patches.
+    """
     ids = pecli.positions("wan2.1-t2v-14b", "video:2x1x2")
     assert ids.tolist() == [[0, 0, 0], [0, 0, 1], [1, 0, 0], [1, 0, 1]]
 

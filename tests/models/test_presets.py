@@ -59,10 +59,12 @@ def test_the_shell_completes_repositories() -> None:
     [("mistral", "mistral-7b-v0.3"), ("mistralai/Mistral-7B-v0.3", ""), ("nothing", "")],
 )
 def test_a_short_name_stands_for_a_preset(name: str, preset: str) -> None:
-    """A full name, or one of nothing, stands for no other."""
+    """`stands_for` returns the preset that a short name means; it is empty for a full name, and for
+    one that means no preset.
+    """
     assert stands_for(name) == preset
 
 
 def test_a_preset_with_its_scaling_has_no_warning() -> None:
-    """Llama 3.1 without its scaling would have one."""
+    """pecli warns about a Llama 3.1 without rope_scaling; the preset has it."""
     assert load_model("llama-3.1-8b").warnings == ()

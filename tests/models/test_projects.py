@@ -164,7 +164,9 @@ def test_all_axes_of_flux_rotate_a_head() -> None:
 
 
 def test_ltx_rotates_all_heads_together() -> None:
-    """LTX has 32 heads of 64 channels by default."""
+    """LTX-Video has 32 heads of 64 channels by default, and rotates them as one head of 32 · 64
+    channels.
+    """
     encoding = load_config({"_class_name": "LTXVideoTransformer3DModel"}).one()
     assert encoding.rope(grid=(1, 2, 2)).dim == 32 * 64
 
@@ -180,7 +182,7 @@ def test_cogvideox_stretches_time_and_space() -> None:
 
 
 def test_cogvideox_compresses_48_frames_to_12() -> None:
-    """Its VAE compresses time by 4."""
+    """Its VAE compresses time by 4, so 48 frames of a video are 48 / 4 = 12 on the grid."""
     config = {"_class_name": "CogVideoXTransformer3DModel", "sample_frames": 48}
     assert load_config(config).encodings[0].parameters["grid"][0] == 12
 
@@ -252,7 +254,9 @@ def test_sizes_of_v_jepa_2_follow_from_its_name(name: str, channels: int, place:
 
 
 def test_memory_attention_of_sam_2_rotates_interleaved_pairs_along_two_axes() -> None:
-    """sam2.1_hiera_b+.yaml; compute_axial_cis of SAM 2 has dim // 4 = 64 frequencies per axis."""
+    """The keys are those of sam2.1_hiera_b+.yaml. compute_axial_cis of SAM 2 computes dim // 4
+    frequencies for rows and as many for columns: 256 channels have 64 per axis.
+    """
     attention: Config = {
         "_target_": "sam2.modeling.sam.transformer.RoPEAttention",
         "rope_theta": 10000.0,
@@ -263,6 +267,7 @@ def test_memory_attention_of_sam_2_rotates_interleaved_pairs_along_two_axes() ->
     layer: Config = {"layer": {"self_attention": attention}}
     encoding = load_config({"model": {"image_encoder": {}, "memory_attention": layer}}).one()
 
+    assert encoding.grid.axes == 2
     assert len(encoding.inverse_frequencies() or []) == 64
     assert encoding.layout == "interleaved"
 

@@ -42,11 +42,15 @@ def has_frequencies(encoding: Encoding, frequencies: list[float]) -> bool:
 
 @pytest.mark.parametrize("row", ROWS_WITH_ROPE, ids=row_name)
 def test_rotary_encodings_are_those_of_the_projects_code(row: Row) -> None:
-    """Each row has a public config and the frequencies that its project's own code computes from it
-    (see data/README.md).
+    """Each row has a public config, and the frequencies, the attention factor and the layout that
+    its project's own code computes from it (see data/README.md); a layout of None is one that the
+    code leaves open. Each of them must be found, and nothing with other frequencies.
     """
+    expected_encodings = row["expected"]["encodings"]
     ropes = [encoding for encoding in model_of(row) if encoding.is_rotary]
-    for expected in row["expected"]["encodings"]:
+    for rope in ropes:
+        assert any(has_frequencies(rope, each["inv_freq"]) for each in expected_encodings)
+    for expected in expected_encodings:
         matches = [rope for rope in ropes if has_frequencies(rope, expected["inv_freq"])]
         assert matches
         assert expected["layout"] in (None, matches[0].layout)
@@ -55,7 +59,9 @@ def test_rotary_encodings_are_those_of_the_projects_code(row: Row) -> None:
 
 @pytest.mark.parametrize("row", ROWS_WITH_TABLES, ids=row_name)
 def test_tables_are_those_of_the_projects_code(row: Row) -> None:
-    """Each row has a public config and the shapes of the tables that its project's own code makes."""
+    """Each row has a public config and the shapes of the tables that its project's own code makes
+    from it (see data/README.md): each scheme must be found with these sizes.
+    """
     model = model_of(row)
     for expected in row["expected"]["schemes"]:
         size = {name: value for name, value in expected.items() if name != "scheme"}
@@ -159,7 +165,9 @@ def test_megatron_has_sections_by_its_position_type() -> None:
 
 
 def test_megatron_has_yarn_by_its_position_type() -> None:
-    """Equal mscale and mscale_all_dim cancel, so that the attention factor is 1."""
+    """Megatron states YaRN by position_embedding_type and keys of its own. YaRN divides the factor
+    of mscale by that of mscale_all_dim; both are 1.0, so the attention factor is 1.
+    """
     config = {
         **MEGATRON,
         "position_embedding_type": "yarn",
@@ -286,7 +294,7 @@ def test_openais_hparams_have_a_learned_table() -> None:
 
 
 def test_flagscale_may_leave_out_the_base() -> None:
-    """Its default is Megatron's, 10000."""
+    """FlagScale trains with Megatron, whose --rotary-base is 10000 by default."""
     config = {"model": {**SIZES, "use_rotary_position_embeddings": True}}
     assert load_config(config).one().parameters["base"] == 10000.0
 

@@ -60,8 +60,8 @@ def model_of(row: Row) -> ModelEncodings:
 @pytest.mark.sample(90)
 @pytest.mark.parametrize("row", ROWS, ids=[row["source"] for row in ROWS])
 def test_a_public_configuration_is_right_or_has_a_warning(row: Row) -> None:
-    """Never silently wrong: the expected frequencies and shapes are those of each project's own
-    code.
+    """Each row has a public config, and the frequencies and shapes that the project's own code
+    computes from it. pecli must find these, or warn: it may never be silently wrong.
     """
     model = model_of(row)
     assert is_right(model, row) or model.warnings

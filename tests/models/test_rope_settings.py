@@ -81,7 +81,9 @@ def test_an_ignored_alpha_is_kept_if_a_runtime_could_use_it(alpha: object, kept:
 
 
 def test_an_alpha_of_0_stands_for_none() -> None:
-    """An alpha below 1 shrinks nothing and 0 would make the base 0: the scaling stays dynamic."""
+    """With a key alpha, dynamic scaling is a fixed NTK scaling of the base, as in Hunyuan. An alpha
+    of 0 would make the base 0, so it counts as missing: the scaling stays dynamic.
+    """
     assert encoding_with_alpha(0).parameters["scaling"] == "dynamic"
 
 
@@ -142,7 +144,7 @@ def test_of_settings_that_differ_rope_scaling_wins() -> None:
 
 
 def test_64_layer_types_are_read() -> None:
-    """64 is the limit; more are refused."""
+    """A config may have settings for up to 64 layer types."""
     settings = {f"type_{k}": UNSCALED for k in range(64)}
     assert len(load_config({**SMALL_CONFIG, "rope_parameters": settings})) == 64
 
@@ -205,7 +207,9 @@ def test_queries_of_layers_without_rope_have_a_temperature() -> None:
     ],
 )
 def test_the_temperature_needs_all_three_keys(keys: Config) -> None:
-    """One of Llama 4's three keys is missing or false."""
+    """Llama 4 multiplies queries in layers without rope by a factor, if three keys state it. In
+    each row one of them is missing or false, so only the layers without rope are left.
+    """
     assert small_encoding(**{**LLAMA4_TEMPERATURE, **keys}).unrotated.described() == {
         "nope_layers": (1,)
     }
@@ -293,12 +297,12 @@ def test_a_partial_factor_above_1_is_refused() -> None:
 
 
 def test_a_base_below_1_is_read() -> None:
-    """Frequencies would grow; no rule forbids it."""
+    """Frequencies 0.5^(-2i/dim) grow with i, which no rule of transformers forbids."""
     assert small_encoding(rope_theta=0.5).parameters["base"] == 0.5
 
 
 def test_a_base_of_0_is_refused() -> None:
-    """Powers of 0 are no frequencies."""
+    """Frequencies are powers of the base, and those of 0 are 0 or infinite."""
     with pytest.raises(PecliError) as caught:
         small_encoding(rope_theta=0)
     assert str(caught.value) == "config: rope_theta is 0; a base must be above 0"
@@ -317,7 +321,10 @@ def test_a_base_of_0_is_refused() -> None:
 def test_longrope_has_two_attention_factors_if_both_are_given(
     keys: Config, mscales: tuple[float, float] | None
 ) -> None:
-    """They are Phi-3.5-MoE's, for prompts below and above the original length; a given factor wins."""
+    """`mscales` are the attention factors for prompts up to the original length and beyond it, as
+    Phi-3.5-MoE states them (short_mscale, long_mscale). One alone counts for nothing, and a given
+    attention_factor wins over both.
+    """
     assert small_encoding(rope_scaling={**LONGROPE_SCALING, **keys}).mscales == mscales
 
 
@@ -401,12 +408,12 @@ def test_a_context_that_the_factor_does_not_make_is_reported(keys: Config, count
 
 
 def test_heads_of_a_llama_have_128_channels() -> None:
-    """4096 / 32."""
+    """LLAMA_CONFIG has 4096 channels and 32 heads: 4096 / 32 = 128."""
     assert load_config(LLAMA_CONFIG).one().head_dim == 128
 
 
 def test_the_base_of_sliding_layers_of_gemma_3() -> None:
-    """rope_local_base_freq of the published config."""
+    """rope_local_base_freq of the published config is 10000."""
     assert load_model("gemma-3-1b").one("sliding_attention").parameters["base"] == 10000.0
 
 

@@ -25,7 +25,7 @@ def adaptation_by(runtime: str, config: Config) -> Adaptation:
     ],
 )
 def test_candle_reads_no_scaling_of_qwen(keys: Config, departs: bool) -> None:
-    """candle's qwen2.rs has no rope_scaling; its llama.rs has."""
+    """By candle's source, qwen2.rs does not read rope_scaling, and llama.rs does."""
     cause = adaptation_by("candle", {**SMALL_CONFIG, **keys}).cause
     assert ("rope_scaling of qwen2" in cause) is departs
 
@@ -102,8 +102,8 @@ def test_exllamav3_takes_the_ratio_of_mscales_only_for_deepseek() -> None:
 def test_runtimes_treat_context_and_prompts_as_their_source_does(
     name: str, limits_to_context: bool, ignores_prompt: bool, text_only: bool
 ) -> None:
-    """Read from the source of each runtime: whether tables end at the context, follow the prompt's
-    length, and know images.
+    """Each row was read from the source of the runtime: whether its tables end at the context,
+    whether they ignore the length of the prompt, and whether it knows no images.
     """
     runtime = runtime_named(name)
     assert runtime.limits_to_context is limits_to_context

@@ -120,7 +120,9 @@ def test_flags_make_the_base_of_the_server(row: dict[str, Any]) -> None:
 
 
 def test_flags_make_the_scaling_of_the_server(row: dict[str, Any]) -> None:
-    """The scaling was read from the server's source (see data/README.md)."""
+    """Each row has a command line of a server and the scaling that the server computes from its
+    flags, read from its source (see data/README.md).
+    """
     assert full_layers(model_with_flags(row)).parameters["scaling"] == row["scaling"]
 
 
@@ -203,7 +205,9 @@ def test_the_source_of_a_value_is_its_flag() -> None:
 
 
 def test_the_source_of_an_overridden_value_names_flag_and_key() -> None:
-    """vLLM accepts one key of the configuration after a dot; the factor is within its JSON."""
+    """vLLM accepts a key of the config after a dot: --hf-overrides.rope_scaling '{…}'. The source
+    of the factor is the flag and the key within its JSON.
+    """
     flags = """vllm serve --hf-overrides.rope_scaling '{"rope_type": "linear", "factor": 2}'"""
     encoding = pecli.load_model("llama-2-7b", flags).one()
 

@@ -155,7 +155,9 @@ def test_learned_embeddings_of_distances_are_described() -> None:
 
 
 def test_a_table_of_patches_without_a_class_token() -> None:
-    """EoMT at class defaults: (640 / 16)² = 1600 patches."""
+    """EoMT at the defaults of its class in transformers: images of 640 pixels in patches of 16 have
+    (640 / 16)² = 1600 patches, and no row for a class token.
+    """
     model = load_config({"model_type": "eomt"})
     assert model.one().parameters == {"max_len": 1600, "dim": 1024}
     assert model.warnings == ()

@@ -38,7 +38,9 @@ def model(monkeypatch: pytest.MonkeyPatch) -> ModelEncodings:
 
 
 def test_the_base_of_the_toy_dialect_is_read(model: ModelEncodings) -> None:
-    """12345 is CONFIG's toy_base."""
+    """The dialect of configs that this module adds calls the base toy_base; CONFIG has toy_base
+    12345.
+    """
     assert model.one().parameters["base"] == 12345.0
 
 
@@ -48,7 +50,9 @@ def test_the_source_is_the_key_of_the_toy_dialect(model: ModelEncodings) -> None
 
 
 def test_no_key_of_the_toy_dialect_is_left_unread(model: ModelEncodings) -> None:
-    """A key that was not read would have a warning."""
+    """The dialect of configs that this module adds reads each key of CONFIG; a key about positions
+    that was not read would have a warning.
+    """
     assert model.warnings == ()
 
 

@@ -264,7 +264,9 @@ def generate(model: Transformer, fault_from: int = 99) -> Any:
 
 
 def test_calls_go_on_at_the_end_of_the_cache() -> None:
-    """A prompt of 12 tokens, then one token per call."""
+    """`generate` calls the model with a prompt of 12 tokens, then with one token at a time: the
+    recorded calls start at positions 0, 12, 13 and 14.
+    """
     run = generate(llama_model())
     assert [int(call.positions[0, 0]) for call in run.calls] == [0, 12, 13, 14]
     assert run.verify()
@@ -295,7 +297,9 @@ def test_the_call_of_a_mistake_is_named() -> None:
 
 
 def test_a_mask_that_covers_the_cache_counts_tokens() -> None:
-    """The second sequence has 4 tokens of padding: 12 − 4 = 8."""
+    """The second of two sequences has 4 tokens of padding among 12; the next token is at position
+    12 − 4 = 8.
+    """
     model = llama_model()
     longer = tensor(np.concatenate((LEFT_PADDED_MASK, np.ones((2, 1), np.int64)), axis=1))
     with pecli.record(model) as run:
@@ -307,7 +311,9 @@ def test_a_mask_that_covers_the_cache_counts_tokens() -> None:
 
 
 def test_ids_that_go_on_from_the_call_before_are_wrong_if_the_mask_states_others() -> None:
-    """A model that ignores 4 tokens of padding goes on at 12, where the mask states 8."""
+    """The second of two sequences has 4 tokens of padding among 12. The model ignores padding and
+    goes on at position 12 for both (`position_ids`), where the mask states 12 and 8 (`positions`).
+    """
     model = llama_model()
     model.ignores_padding = True
     longer = tensor(np.concatenate((LEFT_PADDED_MASK, np.ones((2, 1), np.int64)), axis=1))
@@ -448,7 +454,9 @@ def test_a_call_after_one_that_failed_is_recorded() -> None:
 
 
 def test_recording_does_not_change_the_output() -> None:
-    """The same token ids, with and without a recording."""
+    """The model is called with the same token ids, with and without `pecli.record`: both outputs
+    are equal, bit for bit.
+    """
     model = llama_model()
     expected = model(token_ids())
     with pecli.record(model):

@@ -77,7 +77,9 @@ def diagnosis_of(result: Any) -> str:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_right_model_passes(family: str) -> None:
-    """A random model of transformers, with its own configuration."""
+    """A random model of transformers with its own configuration is recorded in a call, and
+    verified: every layer and table passes.
+    """
     result = record_call(hugging_face_model(family), input_ids=token_ids()).verify()
     assert diagnosis_of(result) == ""
     assert result.unchecked == ()
@@ -114,7 +116,9 @@ def test_generation_of_a_padded_batch_passes(family: str) -> None:
 
 @pytest.mark.parametrize("family", ["llama", "gptj", "gpt_neox", "glm4"])
 def test_a_prompt_of_as_many_tokens_as_heads_passes(family: str) -> None:
-    """The shape does not tell which axis is which."""
+    """The model has 4 heads and the prompt 4 tokens, so the shape of queries does not tell which
+    axis is which.
+    """
     assert record_call(hugging_face_model(family), input_ids=token_ids(length=4)).verify()
 
 
@@ -159,7 +163,9 @@ def test_wrong_frequencies_are_named(family: str, change: Any, reason: str) -> N
 
 @pytest.mark.parametrize("family", SHARING_TABLES)
 def test_a_shifted_layer_is_named(family: str) -> None:
-    """Layer 2 of 4 rotates by the tables of the next position."""
+    """A random model of transformers, of which layer 2 of 4 rotates by the tables of the next
+    position.
+    """
     model = hugging_face_model(family)
     shift_layer(model, layer=2)
     result = record_call(model, input_ids=token_ids()).verify()
@@ -224,7 +230,9 @@ def test_a_wrong_table_of_one_layer_of_gpt_j_is_named() -> None:
     "family", ["llama", "qwen3", "gemma3_text", "gptj", "qwen2_vl", "gpt2", "bert"]
 )
 def test_ignored_left_padding_is_named(family: str) -> None:
-    """Without position ids, these families count padding as well."""
+    """Without position ids, these families of transformers count padding as tokens: recorded with a
+    mask that has padding on the left, the call fails for that reason.
+    """
     model = hugging_face_model(family)
     run = record_call(model, input_ids=token_ids(), attention_mask=left_padded())
     result = run.verify()
@@ -239,7 +247,7 @@ def test_ignored_left_padding_is_named(family: str) -> None:
 
 
 def test_right_ids_for_left_padding_pass() -> None:
-    """The caller counts the tokens of the mask from 0."""
+    """The caller numbers the tokens of the mask from 0, and gives 0 to the padding before them."""
     mask = left_padded()
     ids = (mask.cumsum(-1) - 1).clamp(min=0)
     model = hugging_face_model("llama")
@@ -279,7 +287,9 @@ def test_models_in_half_precision_are_verified(dtype: Any) -> None:
 
 
 def test_a_cast_that_rounds_frequencies_is_named() -> None:
-    """`model.to(dtype)` casts the buffers as well."""
+    """`model.to(torch.bfloat16)` casts the buffer inv_freq as well; the diagnosis names the recipe
+    that does so.
+    """
     result = record_call(
         hugging_face_model("llama").to(torch.bfloat16), input_ids=token_ids()
     ).verify()
@@ -336,7 +346,9 @@ def test_training_is_not_disturbed() -> None:
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_hooks_and_functions_are_restored_after_a_recording(fails: bool) -> None:
-    """Also if the model raises an error, by the token id 999,999, which has no embedding."""
+    """A recording replaces functions of the model's module and adds hooks. Afterwards all must be
+    as before, also if the model raises an error: the token id 999,999 has no embedding.
+    """
     model = hugging_face_model("llama")
     namespace = vars(sys.modules[type(model).__module__])
     before = dict(namespace)

@@ -84,19 +84,29 @@ def test_interleaved_pairs_and_the_last_channels_rotate_as_halves_do() -> None:
     assert np.abs(some[..., 96:] - rotated(QUERIES[..., 96:], range(2, 8))).max() < 3e-7
 
 
-def test_apply_adds_tables_sinusoids_and_biases() -> None:
-    """Two heads have the slopes 0.0625 and 0.00390625, by ALiBi's rule."""
+def test_apply_adds_the_rows_of_a_given_table_from_the_offset_on() -> None:
+    """The 7 inputs in float32 get rows 4 to 10 of a table of 20; the expected sum is NumPy's in
+    float64, rounded once.
+    """
     table = RNG.normal(size=(20, 16)).astype(np.float32)
     assert np.array_equal(
         pecli.apply(INPUTS, table, offset=4),
         (INPUTS.astype(float) + table[4:11]).astype(np.float32),
     )
 
+
+def test_apply_adds_a_sinusoidal_table_in_float64() -> None:
+    """The expected sum has the table in float64, and is rounded once to the inputs' float32."""
     exact = pecli.Sinusoidal(7, 16, dtype="float64").tables()["pe"]
     assert np.array_equal(
         pecli.apply(INPUTS, pecli.Sinusoidal(7, 16)), (INPUTS + exact).astype(np.float32)
     )
 
+
+def test_apply_adds_the_bias_of_alibi_to_scores() -> None:
+    """By ALiBi's rule, 2 heads have the slopes 2^-4 = 0.0625 and 2^-8 = 0.00390625. The 3 queries
+    are the last of 5 positions; a bias is −slope · distance.
+    """
     scores = np.zeros((2, 3, 5))
     expected = -np.array([[[0.0625]], [[0.00390625]]]) * abs(
         np.arange(5) - np.arange(2, 5)[:, None]
@@ -141,7 +151,9 @@ def random_normal(*shape: int, dtype=np.float32, seed: int = 0) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_sinusoidal_sum_is_the_true_one_rounded_once(dtype):
-    """Arb computes x + sin or cos, and rounds once."""
+    """`apply` adds a table from position 1000 on to random inputs. Arb (python-flint) computes x +
+    sin or cos in arbitrary precision; the result must be that, rounded once to the dtype.
+    """
     x = random_normal(2, 20, 8, dtype=DTYPES[dtype])
     offset = 1000
     dim = 8

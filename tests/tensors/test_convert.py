@@ -166,8 +166,9 @@ def moved_weight(name: str, weight: np.ndarray, layout: HeadDivision) -> np.ndar
 
 
 def test_columns_of_a_table_move_and_its_spec_is_dropped(tmp_path: Path, run_pecli) -> None:
-    """The spec is the note of what a file holds; after the columns moved it would be wrong. The
-    expected table is the one that pecli makes in halves.
+    """`pecli save` writes a spec into a file: the parameters of the scheme that its table has.
+    `pecli convert --from interleaved --to halves` moves columns, so the spec no longer holds, and
+    the new file has none. The expected table is the one that pecli makes in halves.
     """
     pecli.save(tmp_path / "a.safetensors", pecli.Sinusoidal(9, 8))
     words = ("convert", tmp_path / "a.safetensors", "--from", "interleaved", "--to", "halves")
@@ -187,7 +188,7 @@ def test_columns_of_a_table_move_and_its_spec_is_dropped(tmp_path: Path, run_pec
 def test_a_layout_that_contradicts_the_spec_of_the_file_is_refused(
     tmp_path: Path, run_pecli, layout: str, words: str
 ) -> None:
-    """The user claims halves, but the file's own note states another layout."""
+    """The user states --from halves, but the spec in the file states the layout of the row."""
     pecli.save(tmp_path / "a.npz", pecli.Rope(9, 8, layout=layout))
     done = run_pecli(
         "convert",
@@ -206,7 +207,9 @@ def test_a_layout_that_contradicts_the_spec_of_the_file_is_refused(
 
 @pytest.mark.parametrize("suffix", ["npz", "safetensors", "json"])
 def test_a_conversion_of_the_format_keeps_the_spec(tmp_path: Path, run_pecli, suffix: str) -> None:
-    """Without --from and --to nothing moves, and `verify` can use the note."""
+    """`pecli convert a.npz -o b.SUFFIX` without --from and --to moves no columns: the file keeps
+    its tables and its spec, the stored parameters of the scheme, by which `pecli.verify` checks it.
+    """
     pecli.save(tmp_path / "a.npz", pecli.Rope(9, 8))
     assert (
         run_pecli("convert", tmp_path / "a.npz", "-o", tmp_path / f"b.{suffix}").exit_code
@@ -383,7 +386,9 @@ def test_one_of_several_weights_must_be_called_like_a_projection() -> None:
 
 
 def test_vectors_beside_tables_stay() -> None:
-    """Columns of cos move; inv_freq has one number per pair, in an order that no layout changes."""
+    """`convert` from interleaved to halves moves columns 0 1 2 3 of cos to 0 2 1 3; inv_freq has
+    one number per pair, in an order that no layout changes.
+    """
     tables = {"cos": np.array([[0, 1, 2, 3]]), "inv_freq": np.array([0, 1])}
     moved = convert(tables, "interleaved", "halves")
     assert moved["cos"].tolist() == [[0, 2, 1, 3]]

@@ -277,7 +277,9 @@ def test_the_tensors_of_the_family_move_and_no_other(run_pecli, write_model, nam
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_json_names_the_tensors_that_move_and_the_config(run_pecli, write_model, name: str) -> None:
-    """The numbers of heads are taken from config.json, which the answer states as its source."""
+    """`pecli convert --config config.json --json` lists the tensors whose rows move. The numbers of
+    heads are those of config.json, which the answer states as its source.
+    """
     family = FAMILIES[name]
     write_model(family)
     told = run_pecli(*words_of_conversion(family), *BY_CONFIG, "--json").json
@@ -324,32 +326,47 @@ OPTIONS_THAT_MEAN_THE_SAME = {
 
 
 @pytest.mark.parametrize("name", OPTIONS_THAT_MEAN_THE_SAME)
-def test_options_are_the_other_way_and_a_fused_order_that_no_name_tells_is_asked_for(
-    run_pecli, write_model, name
+def test_options_that_state_what_the_config_states_write_the_same_bytes(
+    run_pecli, write_model, name: str
 ) -> None:
-    """The options state what config.json states, and must write the same bytes. Without --fused,
-    names that tell no order are refused, whatever else is stated.
+    """`pecli convert` moves the rows of fused projections. How heads are fused follows from
+    --config config.json, or from options with the same meaning.
     """
     write_model(FAMILIES[name])
     words = words_of_conversion(FAMILIES[name])
-    options = OPTIONS_THAT_MEAN_THE_SAME[name].split()
+    options = ["--heads", HEADS, *OPTIONS_THAT_MEAN_THE_SAME[name].split()]
+    by_options = run_pecli(*words, *options, "-o", "one.safetensors")
+    by_config = run_pecli(*words, "--config", "config.json", "-o", "other.safetensors")
 
-    assert (
-        run_pecli(*words, "--heads", HEADS, *options, "-o", "one.safetensors").exit_code == SUCCESS
-    )
-    assert (
-        run_pecli(*words, "--config", "config.json", "-o", "other.safetensors").exit_code == SUCCESS
-    )
+    assert by_options.exit_code == SUCCESS
+    assert by_config.exit_code == SUCCESS
     assert Path("one.safetensors").read_bytes() == Path("other.safetensors").read_bytes()
-    for others in (
-        ([], ["--rotary-dim", 4], ["--kv-heads", 4], ["--head-dim", 8])
-        if "--fused" in options
-        else ()
-    ):
-        done = run_pecli(*words, "--heads", HEADS, *others, "-o", "out.safetensors")
-        assert done.exit_code == USAGE_ERROR
-        assert "--fused is missing" in done.err
-        assert not Path("out.safetensors").exists()
+
+
+NAMES_THAT_TELL_NO_ORDER = [
+    name for name, options in OPTIONS_THAT_MEAN_THE_SAME.items() if "--fused" in options
+]
+
+
+@pytest.mark.parametrize("name", NAMES_THAT_TELL_NO_ORDER)
+@pytest.mark.parametrize(
+    "others",
+    [[], ["--rotary-dim", 4], ["--kv-heads", 4], ["--head-dim", 8]],
+    ids=["heads only", "rotary dim", "kv heads", "head dim"],
+)
+def test_a_fused_order_that_no_name_tells_is_required(
+    run_pecli, write_model, name: str, others: list[object]
+) -> None:
+    """The names of these families' tensors do not tell in which order q, k and v are fused: without
+    --fused nothing is written, whatever else is stated.
+    """
+    write_model(FAMILIES[name])
+    words = words_of_conversion(FAMILIES[name])
+    done = run_pecli(*words, "--heads", HEADS, *others, "-o", "out.safetensors")
+
+    assert done.exit_code == USAGE_ERROR
+    assert "--fused is missing" in done.err
+    assert not Path("out.safetensors").exists()
 
 
 def test_options_override_the_model_and_are_reported(run_pecli, write_model) -> None:

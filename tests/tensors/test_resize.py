@@ -107,7 +107,9 @@ def case_name(case: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("case", INTERPOLATED_BY_TORCH, ids=case_name)
 def test_a_table_is_resized_as_torch_interpolates_it(case: dict[str, Any]) -> None:
-    """interpolate.json holds results of torch's F.interpolate."""
+    """interpolate.json holds tables before and after torch's F.interpolate with the options of each
+    case.
+    """
     given = decoded(case["given"], case["old"])
     made = resize(given, tuple(case["new"]), grid=tuple(case["old"]), **options_of(case))
 
@@ -143,7 +145,9 @@ def test_a_straight_line_stays_straight_inside(kernel: str, antialias: bool) -> 
 
 
 def test_the_ends_stay_if_corners_are_aligned() -> None:
-    """SciPy's zoom(range(4), 7 / 4, order=1) is 0, 0.5, …, 3."""
+    """0, 1, 2, 3 is resized to 7 numbers, of which the first and last stay: 0, 0.5, …, 3, as
+    SciPy's zoom(range(4), 7 / 4, order=1).
+    """
     made = resize(np.arange(4.0)[:, None], 7, align_corners=True)[:, 0]
     assert made.tolist() == [0, 0.5, 1, 1.5, 2, 2.5, 3]
 
@@ -201,6 +205,6 @@ def test_a_single_row_with_aligned_corners_is_the_first_one() -> None:
 
 
 def test_two_rows_with_aligned_corners_are_the_ends() -> None:
-    """Aligned corners keep the first and the last row."""
+    """Four rows are resized to two; aligned corners keep the first and the last row."""
     table = np.arange(8.0).reshape(4, 2)
     assert resize(table, 2, method="linear", align_corners=True).tolist() == [[0, 1], [6, 7]]

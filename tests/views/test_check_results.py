@@ -136,6 +136,9 @@ def test_the_worst_element_has_its_ulps_unless_they_are_too_many(
 
 @pytest.mark.parametrize(("count", "text"), [(None, ""), (10**6, "1,000,000 ulp"), (10**6 + 1, "")])
 def test_ulps_are_shown_up_to_a_million(count: int | None, text: str) -> None:
+    """A larger distance in ULPs says no more than the error itself; None means that it was not
+    measured.
+    """
     assert tensor_lines.units(count) == text
 
 
@@ -151,12 +154,17 @@ def test_ulps_are_shown_up_to_a_million(count: int | None, text: str) -> None:
 def test_values_have_as_many_digits_as_distinguish_them(
     expected: float | None, found: float, shown: str
 ) -> None:
-    """1 + 2^−52 is the double after 1."""
+    """The line about the worst element shows the expected and the found value in the fewest digits
+    that distinguish them; 1 + 2^−52 is the double after 1.
+    """
     tensor = replace(off_by_half(7), expected=expected, found=found)
     assert tensor_lines.worst_element(tensor, tensor_lines.VERIFIED).endswith(f": {shown}")
 
 
 def test_inputs_that_are_not_finite_prove_nothing() -> None:
+    """The queries before and after the rotation are NaN, 4 · 128 = 512 values: the line about the
+    tensor says so.
+    """
     values = np.full((4, 128), np.nan, np.float32)
     result = pecli.verify(values, "llama-3.1-8b", before=values)
 
@@ -164,6 +172,9 @@ def test_inputs_that_are_not_finite_prove_nothing() -> None:
 
 
 def test_a_learned_table_of_zeros_fails() -> None:
+    """The table has GPT-2's shape. Its values are learned, so any are accepted, except zeros, which
+    were never loaded.
+    """
     result = pecli.verify({"wpe.weight": np.zeros((1024, 768))}, "gpt2")
     assert str(result).endswith("all its values are 0")
 
@@ -181,11 +192,15 @@ LONGEST_FINDING = 96 - len("x  2  ")
 
 
 def test_a_line_of_96_columns_about_a_tensor_is_not_broken() -> None:
+    """The line about a tensor has its name (x), its shape (2) and a finding, here the longest that
+    fits.
+    """
     finding = "p" * LONGEST_FINDING
     assert lines_about_a_tensor(finding) == [f"  x  2  {finding}"]
 
 
 def test_a_longer_line_about_a_tensor_is_broken_between_its_parts() -> None:
+    """The finding is one letter longer than what fits beside the name (x) and the shape (2)."""
     finding = "p" * (LONGEST_FINDING + 1)
     assert lines_about_a_tensor(finding) == ["  x  2", f"      {finding}"]
 
@@ -203,11 +218,15 @@ def test_two_forms_of_a_model_are_compared_by_layers_not_by_tensors() -> None:
 
 
 def test_str_of_a_result_is_the_output_of_the_command() -> None:
+    """`str()` of a verification has, as `pecli verify` prints, the verdict, what was verified and
+    the scheme in its first line.
+    """
     rope = pecli.Rope(4, 8)
     assert str(pecli.verify(rope.tables(), rope)).splitlines()[0] == "passed  arrays  rope"
 
 
 def test_an_object_without_a_view_is_refused() -> None:
+    """`show` prints pecli's own results; a dict is none."""
     with pytest.raises(TypeError, match="cannot show a dict"):
         show({})
 
@@ -259,6 +278,9 @@ def test_a_figure_of_a_difference_states_what_its_rows_and_colours_are() -> None
 
 
 def test_the_title_of_a_difference_has_its_worst_element() -> None:
+    """Of the two errors that were added to the table, the larger one, 2 at [300, 20], is in the
+    title.
+    """
     assert "max error 2 at [300, 20]" in heatmaps_of_two_errors().title
 
 
@@ -269,6 +291,7 @@ def picture_of_another_base() -> Picture:
 
 
 def test_the_title_of_a_failure_has_the_reason() -> None:
+    """Tables of base 10000 were verified against base 500000."""
     reason = "FAILED. cos, sin, inv_freq: base is 10000 (the spec says 500000)"
     assert reason in picture_of_another_base().title
 
@@ -343,6 +366,9 @@ def picture_of_heads() -> Picture:
 
 
 def test_of_several_heads_the_worst_element_is_drawn() -> None:
+    """Two of the tensors have several matrices (2 heads; 3 matrices). A cell of the heatmap shows
+    the worst error over them, here −1 on the diagonal and 0 elsewhere.
+    """
     heatmaps = picture_of_heads().heatmaps
     titles = [panel.title for panel in heatmaps if "worst" in panel.title]
 
@@ -351,6 +377,7 @@ def test_of_several_heads_the_worst_element_is_drawn() -> None:
 
 
 def test_equal_tensors_are_named_in_the_caption() -> None:
+    """The tensor «same» is equal in both files, and so has no heatmap."""
     caption = "Ring: the largest error of a table. Left out: same (no error)"
     assert picture_of_heads().subtitle == caption
 

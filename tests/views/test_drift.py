@@ -21,7 +21,9 @@ from pecli.views.drift import verdicts
 def test_verdicts_state_how_far_a_recipe_stays_within_the_tolerance(
     rows: int, tolerance: float, words: str, style: str
 ) -> None:
-    """At position 0 a bfloat16 table is exact: cos 0 = 1."""
+    """A bfloat16 table is exact at position 0, as cos 0 = 1 and sin 0 = 0; from position 1 on it is
+    rounded. `verdicts` are the lines of `pecli audit`.
+    """
     verdict = verdicts(audit(pecli.Rope(rows, 32), ["bfloat16-table"], tolerance))[0]
     assert verdict.words.strip() == words
     assert verdict.style == style

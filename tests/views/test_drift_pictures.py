@@ -12,9 +12,12 @@ from tests.views.pictures.test_figure import assert_readable
 RECIPES = ("float32", "bfloat16-positions", "bfloat16-table")
 
 
-def test_one_scheme_is_the_title_and_recipes_are_named() -> None:
-    """One unnamed scheme of 1,024 positions with the tolerance 0.001; each recipe names its curve."""
-    made = audits_figure({"": audit(pecli.Rope(1024, 64), RECIPES, 0.001)})
+def test_the_figure_of_one_scheme_names_the_scheme_the_axes_and_the_recipes() -> None:
+    """`audits_figure` draws the errors that `audit` measured for a rotary table of 1,024 positions,
+    a curve per recipe; `assert_readable` returns the texts that can be read in it. They are the
+    title, the names of both axes, the level of the tolerance, and the recipes beside their curves.
+    """
+    made = audits_figure({"": audit(pecli.Rope(1024, 64), RECIPES, tolerance=0.001)})
     shown = set(assert_readable(made))
 
     assert {
@@ -25,6 +28,14 @@ def test_one_scheme_is_the_title_and_recipes_are_named() -> None:
     } <= shown
     assert set(RECIPES) <= shown
 
+
+def test_the_figure_of_one_scheme_has_one_panel_with_logarithmic_axes() -> None:
+    """Positions go from 1 to 1,023 and errors over several decades, so both axes are logarithmic.
+    The title of the figure names the scheme; its only panel needs none. One panel is 5 inches high
+    (SINGLE_CHART_INCHES of the package), and all figures are 8 inches wide.
+    """
+    made = audits_figure({"": audit(pecli.Rope(1024, 64), RECIPES, tolerance=0.001)})
+
     (axes,) = made.axes
     assert axes.get_xscale() == "log"
     assert axes.get_yscale() == "log"
@@ -32,10 +43,14 @@ def test_one_scheme_is_the_title_and_recipes_are_named() -> None:
     assert made.get_size_inches().tolist() == [8.0, 5.0]
 
 
-def test_layers_are_below_each_other() -> None:
-    """Two layer types with bases 10^6 and 10^4; the titles have the parameters that differ."""
+def test_layer_types_have_panels_below_each_other_with_titles_of_their_own() -> None:
+    """The two layer types have bases 10^6 and 10^4, the default, which a title leaves out. The panel
+    of «full», which was given first, is the upper one.
+    """
     parts = {"full": pecli.Rope(512, 32, base=1e6), "sliding": pecli.Rope(512, 32)}
-    made = audits_figure({name: audit(part, RECIPES[1:], 0.5) for name, part in parts.items()})
+    recipes = ("bfloat16-positions", "bfloat16-table")
+    audits = {name: audit(part, recipes, tolerance=0.5) for name, part in parts.items()}
+    made = audits_figure(audits)
     shown = assert_readable(made)
 
     assert {
@@ -48,9 +63,12 @@ def test_layers_are_below_each_other() -> None:
     assert upper.bbox.y0 > lower.bbox.y1
 
 
-def test_biases_have_distances_and_a_recipe_without_an_error_says_so() -> None:
-    """Slopes of 8 heads are powers of two, which no rounding changes."""
-    made = audits_figure({"": audit(pecli.Alibi(12, 64), ("exact", "float16-table"), 0.0)})
+def test_errors_of_a_bias_are_drawn_over_distances_and_exact_recipes_are_only_named() -> None:
+    """The bias of ALiBi is a slope times a distance. The recipe «exact» has no error by
+    construction, and so no curve: a line of text names it.
+    """
+    recipes = ("exact", "float16-table")
+    made = audits_figure({"": audit(pecli.Alibi(12, 64), recipes, tolerance=0.0)})
     shown = {
         "alibi, 12 heads: largest error by distance",
         "distance",
@@ -60,18 +78,23 @@ def test_biases_have_distances_and_a_recipe_without_an_error_says_so() -> None:
 
     assert shown <= set(assert_readable(made))
 
-    made = audits_figure(
-        {"": audit(pecli.Alibi(8, 64), None, 5e-324)}
-    )  # all slopes are powers of two
+
+def test_a_figure_without_any_error_is_a_sentence() -> None:
+    """The slopes of 8 heads are 1/2, 1/4, …, 1/256: no recipe rounds them, so no axes are drawn.
+    5e-324 is the smallest tolerance above 0.
+    """
+    made = audits_figure({"": audit(pecli.Alibi(8, 64), None, tolerance=5e-324)})
     assert not made.axes
     assert "No error to draw: " in " ".join(assert_readable(made))
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 5e-324, 1e308])
-def test_the_first_position_alone_and_extreme_tolerances_have_no_place_on_the_axes(
-    tolerance: float,
-) -> None:
-    assert_readable(audits_figure({"": audit(pecli.Rope(1, 8), ("float32",), tolerance)}))
+def test_a_figure_of_position_0_and_an_extreme_tolerance_is_readable(tolerance: float) -> None:
+    """Neither position 0 nor these tolerances have a place on logarithmic axes; the figure must be
+    drawn without an exception, and its texts must not overlap.
+    """
+    measured = audit(pecli.Rope(1, 8), ("float32",), tolerance)
+    assert_readable(audits_figure({"": measured}))
 
 
 def error_curve(*errors: float) -> ErrorCurve:
@@ -79,8 +102,9 @@ def error_curve(*errors: float) -> ErrorCurve:
 
 
 def test_curves_within_a_factor_of_three_are_one_range() -> None:
-    """Two recipes at two positions, with the errors 1e-3, 2e-3 and 2.9e-3, 1e-3. The largest is
-    drawn, the smallest ends the range.
+    """Recipe a has the errors 1e-3 and 2e-3 at two positions, recipe b 2.9e-3 and 1e-3: they differ
+    by less than ALIKE_RATIO = 3 at both. `merged_curves` makes one curve of the larger errors, with
+    a range down to the smaller ones, and lists the recipe with the largest error first.
     """
     (curve,) = merged_curves({"a": error_curve(1e-3, 2e-3), "b": error_curve(2.9e-3, 1e-3)})
     assert curve.label == "b, a"
@@ -90,24 +114,34 @@ def test_curves_within_a_factor_of_three_are_one_range() -> None:
 
 
 def test_curves_farther_apart_at_one_position_stay_apart() -> None:
-    """At the second position, 4e-3 is more than three times 1e-3."""
+    """At the second position, the errors 4e-3 and 1e-3 differ by more than ALIKE_RATIO = 3, so
+    `merged_curves` keeps two curves.
+    """
     curves = merged_curves({"a": error_curve(1e-3, 1e-3), "b": error_curve(1e-3, 4e-3)})
     assert [curve.label for curve in curves] == ["b", "a"]
 
 
 def test_a_missing_error_is_not_a_small_one() -> None:
-    """NaN stands for a position that was not measured."""
+    """NaN stands for a position that was not measured: `merged_curves` cannot compare the curves
+    there, and keeps both.
+    """
     curves = merged_curves({"a": error_curve(np.nan, 1.0), "b": error_curve(1.0, 1.0)})
     assert len(curves) == 2
 
 
 def test_curves_are_the_worst_first() -> None:
-    """Each recipe has one error: 1, 1e-3 and 1e-6."""
+    """`merged_curves` sorts the curves of three recipes, with one error of 1, 1e-3 and 1e-6 each,
+    from the largest error to the smallest.
+    """
     errors = {"small": error_curve(1e-6), "large": error_curve(1.0), "middle": error_curve(1e-3)}
     assert [curve.label for curve in merged_curves(errors)] == ["large", "middle", "small"]
 
 
 def test_every_recipe_of_an_audit_is_named_at_the_end_of_a_curve() -> None:
+    """All recipes of a rotary table are drawn. The texts at the ends of the curves name each of
+    them, so there is no legend; every curve has a colour of its own (the dashed line is the
+    tolerance).
+    """
     measured = audit(pecli.Rope(1024, 64))
     made = audits_figure({"": measured})
     (axes,) = made.axes

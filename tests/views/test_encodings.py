@@ -58,7 +58,10 @@ def test_rotary_layers_are_read_from_the_same_file(run_pecli, tmp_path) -> None:
 
 
 def test_biases_are_made_in_the_form_of_the_model(run_pecli, tmp_path, monkeypatch) -> None:
-    """Bloom multiplies a slope by the position of the key; the first of 8 heads has 1/2."""
+    """`pecli config config.json --seq-len 5` prints a command; run as it is printed, it writes the
+    bias of a Bloom with 8 heads to alibi.npy. Bloom's bias is slope · position of the key (one row
+    per head), and the slope of the first of 8 heads is 2^(-8/8) = 1/2.
+    """
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config.json").write_text(
         json.dumps({"model_type": "bloom", "n_head": 8, "hidden_size": 64})
@@ -104,6 +107,7 @@ def test_the_repr_of_a_model_names_its_encodings(name: str, text: str) -> None:
 
 
 def test_the_str_of_a_model_is_its_table(capsys) -> None:
+    """`str(model)` is what `encodings.show` prints."""
     model = pecli.load_model("gemma-3-1b")
     encodings.show(model)
 

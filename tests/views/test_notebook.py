@@ -78,18 +78,23 @@ def test_everything_displays_itself(name: str) -> None:
 
 
 def test_failures_are_coloured() -> None:
+    """The HTML of a failed verification marks the verdict with a CSS class, and defines its colour."""
     failed = shown("verification")
     assert '<span class="bad">FAILED</span>' in failed
     assert ".bad { color" in failed
 
 
 def test_a_report_shows_itself_in_a_frame() -> None:
+    """Jupyter calls `_repr_html_`: the page is in an iframe, so that its style does not change the
+    notebook's.
+    """
     page = pecli.report("gpt2")
     assert repr(page).startswith("<Page of ")
     assert page._repr_html_().startswith('<iframe srcdoc="&lt;!DOCTYPE html&gt;')
 
 
 def test_a_figure_shows_itself() -> None:
+    """Jupyter calls `_repr_png_` of a figure; its bytes must decode to pixels."""
     assert decoded(pecli.plot(ROPE)._repr_png_()).size  # type: ignore[attr-defined]
 
 
@@ -130,12 +135,14 @@ def test_ipython_asks_a_result_for_html(name: str) -> None:
 
 
 def test_ipython_asks_a_figure_for_a_picture() -> None:
+    """IPython's own formatter must find a PNG among the forms of a figure."""
     formatters = pytest.importorskip("IPython.core.formatters")
     shown_forms, _ = formatters.DisplayFormatter().format(pecli.plot(ROPE))
     assert "image/png" in shown_forms
 
 
 def test_ipython_shows_a_layer_by_its_repr_only() -> None:
+    """IPython's own formatter must find neither HTML nor a picture of a layer."""
     formatters = pytest.importorskip("IPython.core.formatters")
     shown_forms, _ = formatters.DisplayFormatter().format(pecli.AlibiBias(8))
     assert shown_forms == {"text/plain": "AlibiBias(num_heads=8)"}
@@ -199,10 +206,14 @@ def test_plot_makes_a_figure(what: list[Any], kind: str | None) -> None:
     ids=["rotary", "alibi", "sinusoidal"],
 )
 def test_the_repr_of_a_layer_has_only_what_was_set(layer: Any, text: str) -> None:
+    """Arguments that have their default are left out of the repr."""
     assert repr(layer) == text
 
 
 def test_the_traceback_of_a_bad_parameter_is_two_lines() -> None:
+    """IPython calls `_render_traceback_` of an exception: the call in the user's code and the
+    message are shown, and no frame of pecli.
+    """
     with pytest.raises(pecli.ParameterError) as raised:
         pecli.Rope(64, 15)
 
@@ -212,22 +223,32 @@ def test_the_traceback_of_a_bad_parameter_is_two_lines() -> None:
 
 
 def test_an_error_that_was_not_raised_has_only_its_message() -> None:
+    """IPython calls `_render_traceback_`; an exception that was only constructed has no call to
+    show.
+    """
     error = pecli.ParameterError("dim", 15, "it must be even")
     assert error._render_traceback_() == ["ParameterError: dim is 15; it must be even"]
 
 
 def test_cells_of_a_notebook_are_aligned_left_and_lines_have_columns() -> None:
+    """Jupyter aligns cells right; the HTML of a comparison of runtimes has a rule of CSS against
+    it, and shows text lines in a monospaced font.
+    """
     page = shown("runtimes")
     assert ".pecli tr :is(th, td) { text-align: left" in page
     assert re.search(r"\.pecli \.said \{[^}]*font-family: monospace", page)
 
 
 def test_a_range_of_values_is_the_ends_of_colours() -> None:
+    """pecli.plot draws a heatmap by default; the colours of its matplotlib image range from −0.5 to
+    0.25, as given.
+    """
     figure = pecli.plot(ROPE, value_range=(-0.5, 0.25))
     assert figure.axes[0].images[0].get_clim() == (-0.5, 0.25)
 
 
 def test_a_range_of_values_is_the_ends_of_the_vertical_axis() -> None:
+    """With kind="curves", value_range sets the limits of the vertical axis."""
     figure = pecli.plot(ROPE, kind="curves", value_range=(-0.5, 0.25))
     assert figure.axes[0].get_ylim() == (-0.5, 0.25)
 

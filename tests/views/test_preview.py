@@ -64,6 +64,7 @@ def test_a_narrow_terminal_shows_some_columns_at_a_time_and_cuts_no_number(
 
 
 def test_rows_of_higher_tensors_are_labelled_with_their_indices() -> None:
+    """The bias of 2 heads is 2 × 3 × 3: a label has the head and the query of a row."""
     bias = pecli.Alibi(2, 3).tensors()[0]
     labels = [row.label for row in preview.corner(bias).rows]
 
@@ -81,5 +82,8 @@ def test_infinities_and_zeros_are_dim(turn_to_terminal, row: str, cell: str) -> 
 
 
 def test_the_corner_of_a_huge_table_reads_only_its_rows() -> None:
+    """The table has 2^40 rows, too many to compute; the corner ends with the last of them, 2^40 −
+    1.
+    """
     table = pecli.Rope(2**40, 4).tensors()[0]
     assert preview.corner(table).rows[-1].label == str(2**40 - 1)

@@ -158,6 +158,10 @@ def test_letters_have_contrast_with_paper(page: str, block: int) -> None:
 
 
 def test_the_reason_the_fix_and_the_picture_are_below_the_verdict(page: str) -> None:
+    """`page` is a report on a file with base 10000 for a model with another base. Between the
+    verdicts and the navigation stand the reason, the command that makes the right file, and the
+    picture, in this order.
+    """
     evidence = page[page.index('class="verdicts"') : page.index("<nav")]
     reason = evidence.index('<p class="reason">cos: base is 10000')
     fix = evidence.index("pecli rope --config config.json --seq-len 4096 -o rope.safetensors")
@@ -167,6 +171,9 @@ def test_the_reason_the_fix_and_the_picture_are_below_the_verdict(page: str) -> 
 
 
 def test_panels_of_a_picture_wrap_on_a_narrow_screen(page: str) -> None:
+    """The three panels (expected, found, difference) stand beside each other; CSS gives each the
+    whole width on screens of up to 600 pixels.
+    """
     evidence = page[page.index('class="verdicts"') : page.index("<nav")]
     panels = evidence[evidence.index('<div class="beside"') :]
 
@@ -188,6 +195,7 @@ def test_a_scaling_is_explained_in_two_sentences(page: str) -> None:
 
 
 def test_drift_is_measured_at_the_context_of_the_model(page: str) -> None:
+    """The config of `page` has a context of 16,384 positions; the report's audit uses that length."""
     assert "within 0.001 to position" in page
     assert "pecli audit rope --config config.json --seq-len 16384" in page
     assert "served with a context of 16,384" in page
@@ -207,15 +215,21 @@ SECTIONS_OF_A_MODEL = {
 
 @pytest.mark.parametrize("section", SECTIONS_OF_A_MODEL)
 def test_it_tells_what_the_model_uses(page: str, section: str) -> None:
+    """Each section of the report about a model has the words of SECTIONS_OF_A_MODEL."""
     assert SECTIONS_OF_A_MODEL[section] in words_of(page)
 
 
 def test_a_picture_of_a_failure_has_a_description_for_screen_readers(page: str) -> None:
+    """The picture of the failed file wrong.npz has an aria-label with the verdict and the largest
+    error.
+    """
     assert re.search(r'aria-label="[^"]*wrong.npz: FAILED[^"]*max error', page)
 
 
 def test_heatmaps_of_the_page_are_images_of_many_colours(page: str) -> None:
-    """A heatmap of waves has more than 100 colours; an empty image would have one."""
+    """Heatmaps of the report are PNG images in base64. One of waves has more than 100 colours; an
+    empty image would have one.
+    """
     images = re.findall(r'"data:image/png;base64,\s*([^"]*)"', page)
     colours_of_images = []
     for image in images:
@@ -254,6 +268,9 @@ def page_of_three_files(report_of_three_files: ReportOfFiles) -> str:
 
 
 def test_verdicts_come_first(page_of_three_files: str) -> None:
+    """A report on three files has one title, then the verdicts, then the navigation and the first
+    part.
+    """
     marks = ("<h1>", '<section class="verdicts">', "<nav", '<h2 id="part1">')
     places = [page_of_three_files.index(mark) for mark in marks]
     assert places == sorted(places)
@@ -275,6 +292,9 @@ def test_each_file_has_a_verdict_that_links_to_its_section(page_of_three_files: 
 
 
 def test_verdicts_have_their_reasons(page_of_three_files: str) -> None:
+    """Of the three files, one has base 10000 and fails; one has 3 rows, which cannot rule out that
+    llama3 scaling is missing, and passes weakly.
+    """
     start = page_of_three_files.index('<section class="verdicts">')
     verdicts = page_of_three_files[start : page_of_three_files.index("<nav")]
     assert "base is 10000" in verdicts
@@ -302,6 +322,9 @@ def test_failures_have_pictures(report_of_three_files: ReportOfFiles) -> None:
 
 
 def test_a_model_with_sinusoids_has_a_picture_of_them(pictures: list[Picture]) -> None:
+    """Whisper's encoder has a sinusoidal table, its decoder a learned one, of which there is
+    nothing to draw: one picture.
+    """
     assert "whisper-tiny encoder" in report("whisper-tiny")
     assert len(pictures) == 1
 
@@ -339,6 +362,7 @@ def test_several_models_are_on_one_chart(pictures: list[Picture]) -> None:
 
 @pytest.mark.usefixtures("pictures")
 def test_a_table_without_a_model_is_identified() -> None:
+    """pe.npy has 64 sinusoidal rows of 16 channels; the report states the command that makes them."""
     np.save("pe.npy", pecli.Sinusoidal(64, 16).tables()["pe"])
     assert "pecli sinusoidal --seq-len 64 --dim 16" in report("pe.npy")
 

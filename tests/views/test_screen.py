@@ -113,10 +113,12 @@ def test_shapes_are_written_with_a_times_sign(shape: tuple[int, ...], text: str)
 
 
 def test_characters_that_cannot_be_seen_are_escaped() -> None:
+    """U+0085 is a control character and U+D800 a lone surrogate; é can be seen."""
     assert screen.escaped("é\x85\ud800") == "é\\x85\\ud800"
 
 
 def test_commands_of_ci_systems_are_escaped() -> None:
+    """Azure and GitHub run «##[…» and «##vso[…» in a log; 23 is the hexadecimal code of #."""
     assert screen.printable("a ##[x ##vso[ ##a") == "a \\x23#[x \\x23#vso[ ##a"
 
 
@@ -125,6 +127,7 @@ def test_a_picture_is_drawn_for_80_by_24_without_colours_by_default() -> None:
 
 
 def test_a_stream_without_an_encoding_gets_no_unicode(monkeypatch: pytest.MonkeyPatch) -> None:
+    """io.StringIO has encoding None, so it is not known whether it can show anything but ASCII."""
     stream = io.StringIO()
     monkeypatch.setattr("sys.stdout", stream)
 

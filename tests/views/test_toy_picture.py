@@ -29,16 +29,23 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_command_draws_a_new_kind_of_picture(run_pecli: Callable) -> None:
+    """The toy kind is registered by this module, as a plug-in would do; `pecli plot --kind toy`
+    finds it.
+    """
     outcome = run_pecli("plot", *SINUSOIDAL_COMMAND, "--kind", "toy")
     assert outcome.exit_code == SUCCESS
     assert "a toy" in outcome.out
 
 
 def test_a_new_kind_of_picture_is_written_to_a_figure(run_pecli: Callable, tmp_path: Path) -> None:
+    """`pecli plot --kind toy -o t.svg` draws the kind that this module registers."""
     file = tmp_path / "t.svg"
     assert run_pecli("plot", *SINUSOIDAL_COMMAND, "--kind", "toy", "-o", file).exit_code == SUCCESS
 
 
 def test_a_new_kind_of_picture_refuses_schemes_that_it_does_not_fit(run_pecli: Callable) -> None:
+    """The toy kind of this module is registered for tables; `pecli plot alibi` draws slopes or a
+    bias, which it does not fit.
+    """
     outcome = run_pecli("plot", "alibi", "--heads", "4", "--kind", "toy")
     assert outcome.exit_code == USAGE_ERROR

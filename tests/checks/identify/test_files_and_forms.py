@@ -51,7 +51,9 @@ def test_a_table_in_lines_of_text_is_identified_without_its_dtype_and_axes(
 
 
 def test_copies_of_cosines_and_sines_in_two_tensors_are_one_table() -> None:
-    """Three copies, as for a batch of three sequences."""
+    """«a» has three copies of the cosines, «b» three of the sines, as for a batch of three
+    sequences. `identify` must find one table in both, and describe the copies.
+    """
     match = pecli.identify({"a": np.stack([COS] * 3), "b": np.stack([SIN] * 3)}).matches[0]
     assert match.tensors == ("a", "b")
     assert match.form == "repeated 3× along axis 0"
@@ -74,7 +76,9 @@ def test_the_representation_of_an_identification(arrays: Array, text: str) -> No
 
 
 def test_angles_are_distinguished_from_their_cosines_and_sines() -> None:
-    """position · 500000^(-2i/16), without cos or sin."""
+    """The array has the angles position · 500000^(-2i/16) themselves; `identify` finds the rotary
+    table with base 500000, and states that the values are angles.
+    """
     match = pecli.identify(np.outer(np.arange(64), INV_FREQ)).matches[0]
     rope = "pecli rope --seq-len 64 --dim 16 --theta 500000 --dtype float64"
 
@@ -95,7 +99,9 @@ def test_cosines_beside_sines_are_identified_as_halves() -> None:
 
 @pytest.mark.parametrize("base", [10000.0, 500000.0])
 def test_a_cache_in_which_every_frequency_is_there_twice_is_rotary(base: float) -> None:
-    """Columns are c0 c1 … c0 c1 … s0 s1 … s0 s1 …; an added table has every frequency once."""
+    """The columns are c0 c1 … c0 c1 … s0 s1 … s0 s1 …. A sinusoidal table has every frequency once,
+    so `identify` must find the rotary scheme, and only that.
+    """
     scheme = pecli.Rope(64, 16, base, layout="halves")
     tables = scheme.tables()
     (match,) = pecli.identify(np.hstack([tables["cos"], tables["sin"]])).matches
@@ -130,7 +136,9 @@ def test_a_grid_with_other_axes_is_that_grid() -> None:
 
 
 def test_a_table_of_int8_with_a_scale_of_127_is_identified() -> None:
-    """Sinusoids times 127, rounded to int8."""
+    """Sinusoids times 127, rounded to int8: `identify` must find their parameters, and the command
+    that makes them.
+    """
     dump = fixed_point(pecli.Sinusoidal(64, 8).tables()["pe"], 127, "int8")
     command = "pecli sinusoidal --seq-len 64 --dim 8 -o again.npy"
 

@@ -97,8 +97,9 @@ HARD_TO_MEASURE = {
 @pytest.mark.parametrize("name", HARD_TO_MEASURE)
 @pytest.mark.sample(2)
 def test_tables_that_leave_little_to_measure_are_identified(name: str) -> None:
-    """For example, one channel only lies between Llama 3's limits. Only cosines and sines (or the
-    table) are given; the scheme that is found must make the same numbers within 1e-6.
+    """HARD_TO_MEASURE has schemes whose parameters hardly show: in one, a single channel lies
+    between Llama 3's limits. `identify` gets only cosines and sines (or the table); the scheme it
+    finds must make the same numbers within 1e-6.
     """
     tables = HARD_TO_MEASURE[name].tables()
     tables.pop("inv_freq", None)
@@ -157,8 +158,8 @@ PHASES = {
 @pytest.mark.parametrize("phases", PHASES)
 @pytest.mark.sample(1)
 def test_waves_of_random_frequencies_or_phases_are_not_identified(phases: str) -> None:
-    """16 random frequencies from position 0 on; or with random phases, or with those of half a row,
-    by which no position has angle 0.
+    """Cosines and sines of 16 random frequencies, from position 0 on, or with random phases, or
+    with the phases of half a row, by which no position has angle 0: no scheme makes these tables.
     """
     angles = (
         np.outer(np.arange(64 if phases == "none" else 512), FREQUENCIES_OF_NO_LAW) + PHASES[phases]
@@ -234,7 +235,7 @@ def test_slopes_are_found_in_a_file_beside_noise(tmp_path) -> None:
 
 
 def test_slopes_are_found_in_a_list() -> None:
-    """ALiBi's slopes of 12 heads, as Python's floats."""
+    """`identify` takes lists of Python's floats, here ALiBi's slopes of 12 heads."""
     slopes = pecli.Alibi(12).tables()["slopes"]
     assert pecli.identify({"x": slopes.tolist()}).matches[0].tensors == ("x",)
 
@@ -248,7 +249,9 @@ def test_frequencies_in_float8_are_identified() -> None:
 
 
 def test_the_spec_that_a_file_carries_is_not_believed(tmp_path) -> None:
-    """The file claims to be sinusoidal, but holds slopes."""
+    """The spec in the file says that it is sinusoidal, but it holds ALiBi's slopes: `identify` goes
+    by the numbers.
+    """
     path = tmp_path / "t.npz"
     spec = {**pecli.Sinusoidal(12, 8).spec(), "version": "0"}
     save_tables(str(path), [table_of("pe", pecli.Alibi(12).tables()["slopes"])], spec)
@@ -257,7 +260,9 @@ def test_the_spec_that_a_file_carries_is_not_believed(tmp_path) -> None:
 
 
 def test_equal_tensors_of_twelve_layers_are_one_match() -> None:
-    """A checkpoint may keep ALiBi's slopes in every layer."""
+    """A checkpoint may keep ALiBi's slopes in every layer: `identify` lists all 12 tensors in one
+    match.
+    """
     slopes = pecli.Alibi(12).tables()["slopes"]
     found = pecli.identify({f"layers.{k}.alibi_slopes": slopes for k in range(12)})
 
@@ -414,7 +419,9 @@ def test_tables_as_other_programs_write_them_are_identified(name: str) -> None:
 
 
 def test_a_wrong_row_beyond_the_first_ones_is_reported() -> None:
-    """Row 900 is overwritten; the rest is a sinusoidal table."""
+    """Row 900 of a sinusoidal table of 1024 rows is overwritten by 0.25: `identify` finds the
+    scheme, and names that row.
+    """
     table = pecli.Sinusoidal(1024, 64).tables()["pe"]
     table[900] = 0.25
     (found,) = pecli.identify(table).matches
@@ -527,7 +534,9 @@ def test_a_pair_and_its_tensors_alone_share_one_time_limit(monkeypatch: pytest.M
 
 
 def test_a_mapping_whose_items_cannot_be_read_is_refused() -> None:
-    """A dictionary of another library whose device is gone."""
+    """Broken is a dictionary as of another library whose device is gone: its items() raises
+    OSError, and `identify` must raise a TypeError that names the class.
+    """
 
     class Broken(dict[str, Any]):
         def items(self) -> Any:
@@ -556,7 +565,10 @@ def float32_dump_of(
 
 
 def test_a_bfloat16_table_that_begins_at_position_17_is_identified() -> None:
-    """Positions 17 to 528, angles in float32 and values in bfloat16, by NumPy."""
+    """NumPy computes positions 17 to 528 with angles in float32, and rounds the values to bfloat16.
+    `identify` must find the offset 17; whether angles were in float32 need not show after that
+    rounding.
+    """
     (match,) = pecli.identify(
         float32_dump_of(inverse_frequencies(10000.0, 128), 512, 17, ml_dtypes.bfloat16)
     ).matches

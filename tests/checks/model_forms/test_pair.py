@@ -48,7 +48,9 @@ def test_a_wrong_row_of_the_same_dtype_is_counted(error: float, mismatched: int)
 
 
 def test_a_comparison_has_both_dtypes() -> None:
-    """Multiples of 1/8 are exact in float16."""
+    """`compare_pair` compares a tensor with its converted form, here float32 with float16. The
+    numbers are multiples of 1/8, which are exact in float16, so nothing differs.
+    """
     result = compare_pair(FLOAT32_4_BY_2, FLOAT32_4_BY_2.astype(np.float16))
     assert result.expected_dtype == "float32"
     assert result.dtype == "float16"
@@ -79,27 +81,33 @@ def test_a_tolerance_allows_more(tolerance: dict[str, float], mismatched: int) -
 
 
 def test_rows_are_compared_in_the_expected_order() -> None:
-    """llama.cpp permutes rows of queries and keys."""
+    """llama.cpp permutes rows of queries and keys. B has the rows of A in `order`: all 4 × 2 = 8
+    elements differ, unless `compare_pair` is given that order.
+    """
     order = np.array([1, 0, 3, 2])
     assert compare_pair(FLOAT32_4_BY_2, FLOAT32_4_BY_2[order]).mismatched == 8
     assert compare_pair(FLOAT32_4_BY_2, FLOAT32_4_BY_2[order], order).mismatched == 0
 
 
 def test_norms_may_have_one_added() -> None:
-    """GGUF stores Gemma's norms as 1 + weight."""
+    """GGUF stores Gemma's norms as 1 + weight: all 4 × 2 = 8 elements differ, unless `compare_pair`
+    is told that 1 was added.
+    """
     assert compare_pair(FLOAT32_4_BY_2, FLOAT32_4_BY_2 + 1).mismatched == 8
     assert compare_pair(FLOAT32_4_BY_2, FLOAT32_4_BY_2 + 1, added=1).mismatched == 0
 
 
 def test_nan_is_an_infinite_error() -> None:
-    """All elements are NaN in the checked tensor only."""
+    """In B, all 4 × 2 = 8 elements are NaN: each is a mismatch, and the largest error is infinite."""
     result = compare_pair(FLOAT32_4_BY_2, np.full_like(FLOAT32_4_BY_2, np.nan))
     assert result.max_abs_error == np.inf
     assert result.mismatched == 8
 
 
 def test_the_same_bytes_are_equal_unless_something_is_added() -> None:
-    """NaN in both is no difference."""
+    """`compare_pair` counts no difference if both tensors have the same bytes, NaN included. If B
+    should have 1 added, the same bytes are two wrong elements.
+    """
     array = np.array([[1.0, np.nan]], np.float32)
     assert compare_pair(array, array).mismatched == 0
     assert compare_pair(array, array, added=1).mismatched == 2
@@ -111,7 +119,9 @@ def test_the_same_bytes_are_equal_unless_something_is_added() -> None:
 def test_rows_of_any_width_are_equal_if_their_bytes_are_and_else_counted(
     width: int, dtype: Any
 ) -> None:
-    """Rows of 1 to 48 bytes, ones against ones and against twos."""
+    """`compare_pair` compares bytes first. Rows of 1 to 48 bytes hold ones: compared with ones
+    nothing differs, with twos every element does.
+    """
     ones = StoredTensor("float32", (2, width), np.ones((2, width), dtype))
     twos = StoredTensor("float32", (2, width), np.full((2, width), 2, dtype))
 

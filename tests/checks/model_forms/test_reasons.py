@@ -106,6 +106,9 @@ def test_an_output_projection_is_not_missing_if_it_is_tied_to_the_embedding() ->
 
 
 def test_empty_tensors_are_not_compared() -> None:
+    """`match_tensors_of` pairs the tensors of two files by name. One without elements can have
+    neither an error nor a problem, so it is left out.
+    """
     matched = match_tensors_of({"a": np.zeros((0, 4))}, {"a": np.zeros((0, 4))})
     assert not matched.pairs
     assert not matched.problems
@@ -113,7 +116,7 @@ def test_empty_tensors_are_not_compared() -> None:
 
 @pytest.mark.parametrize("shape", [(3, 12), (12, 4)])
 def test_tensors_of_different_shapes_are_named(shape: tuple[int, int]) -> None:
-    """(12, 3) is expected: transposed, or with a fourth column."""
+    """A has the shape (12, 3); B is transposed or has a fourth column."""
     problems = match_tensors_of({"a": np.zeros((12, 3))}, {"a": np.zeros(shape)}).problems
     assert problems == [TensorDifference("a", DifferentShape(shape, (12, 3)))]
 
@@ -176,12 +179,12 @@ def test_a_norm_that_is_off_by_1_is_named(architecture: str, added: int, expecte
 def test_a_tensor_that_is_multiplied_is_named_with_its_factor(
     factor: float, expected: Finding | None
 ) -> None:
-    """By 1 (no difference), 0, 2 and 1/8."""
+    """B is A times 1 (no difference), 0, 2 or 1/8; the expected reason has this factor."""
     assert reason_of_difference(RANDOM_TABLES[0], RANDOM_TABLES[0] * factor) == expected
 
 
 def test_exchanged_halves_are_named() -> None:
-    """Rows 6 to 11 come before rows 0 to 5."""
+    """A has 12 rows; B has its rows 6 to 11 before rows 0 to 5."""
     assert (
         reason_of_difference(RANDOM_TABLES[0], np.roll(RANDOM_TABLES[0], 6, axis=0))
         == ConverterMistake.HALVES_EXCHANGED
@@ -189,18 +192,23 @@ def test_exchanged_halves_are_named() -> None:
 
 
 def test_a_difference_without_a_known_reason_is_beyond_rounding() -> None:
-    """All elements are off by 0.1."""
+    """All elements of B are off by 0.1, which no mistake of converters explains; the error is
+    larger than the rounding of float64, the tensors' dtype.
+    """
     assert reason_of_difference(RANDOM_TABLES[0], RANDOM_TABLES[0] + 0.1) == BeyondRounding(
         "float64"
     )
 
 
 def test_a_transposed_square_matrix_is_named() -> None:
+    """B is A transposed, a mistake of converters; as the matrix is square, its shape does not show
+    it.
+    """
     assert reason_of_difference(RANDOM_SQUARE, RANDOM_SQUARE.T) == ConverterMistake.TRANSPOSED
 
 
 def test_a_tensor_of_another_layer_is_named() -> None:
-    """B has layer 1's «up» in layer 0 as well."""
+    """In B, «up» of layer 0 holds the numbers that A has in layer 1."""
     tensors = {"blk.0.up.weight": RANDOM_TABLES[0], "blk.1.up.weight": RANDOM_TABLES[1]}
     checked = {**tensors, "blk.0.up.weight": RANDOM_TABLES[1]}
 
@@ -208,7 +216,7 @@ def test_a_tensor_of_another_layer_is_named() -> None:
 
 
 def test_another_tensor_of_the_same_layer_is_named() -> None:
-    """B has «gate» of layer 0 under the name «up»."""
+    """In B, «up» of layer 0 holds the numbers that A has in «gate» of the same layer."""
     tensors = {"blk.0.up.weight": RANDOM_TABLES[0], "blk.0.gate.weight": RANDOM_TABLES[1]}
     checked = {**tensors, "blk.0.up.weight": RANDOM_TABLES[1]}
 
@@ -226,7 +234,9 @@ def test_queries_and_keys_are_permuted_by_their_own_heads(name: str, heads: int)
 
 
 def test_values_are_not_permuted() -> None:
-    """Only q and k are rotated, so that only their channels are reordered."""
+    """llama.cpp's converter reorders the rows of q and k, because only these are rotated.
+    `match_tensors_of` expects attn_v in its own order (None).
+    """
     (pair,) = match_tensors_of(
         {"attn_v.weight": RANDOM_QUERIES}, {"attn_v.weight": RANDOM_QUERIES}, heads=TWO_HEADS
     ).pairs

@@ -97,13 +97,17 @@ def test_a_line_has_the_largest_error_of_its_tensors() -> None:
 def test_experts_of_a_stacked_tensor_are_listed_by_number(
     experts: tuple[int, ...], text: str
 ) -> None:
-    """The number after _exps is that of the expert."""
+    """blk.0.ffn_up_exps.3.weight is expert 3 of a tensor that stacks all experts of layer 0. The
+    sentence about several of them lists their numbers.
+    """
     names = [f"blk.0.ffn_up_exps.{expert}.weight" for expert in experts]
     assert sentences_about(*names) == [f"B: ffn_up_exps {text} of layer 0 is all zeros"]
 
 
 def test_three_tensors_are_listed_with_commas() -> None:
-    """UnmatchedTensor("A") stands for tensors that are missing in A."""
+    """The finding UnmatchedTensor("A") means that a tensor of B is missing in A: here a, b and c of
+    layer 0, in one sentence.
+    """
     names = [f"blk.0.{part}.weight" for part in "abc"]
     lines = sentences_about(*names, finding=UnmatchedTensor("A"))
 

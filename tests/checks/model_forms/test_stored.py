@@ -18,7 +18,7 @@ SHARDS = StoredTensor.of(np.zeros((2, 2)), [np.ones((2, 2))])
 
 
 def test_axes_of_length_1_are_dropped() -> None:
-    """(1, 6, 1) where (6) is expected."""
+    """A file has the shape (1, 6, 1) where (6,) is expected: `with_shape` returns the latter."""
     assert StoredTensor.of(np.zeros((1, 6, 1))).with_shape((6,)).shape == (6,)
 
 
@@ -60,7 +60,9 @@ def test_stacked_experts_are_numbered(
 
 
 def test_stacked_experts_of_shards_are_joined_one_by_one() -> None:
-    """Three experts of 4 × 5, whose first row is in one shard and the others in another."""
+    """A tensor stacks three experts of 4 × 5, of which the first row of each is in one shard and
+    the others in another. `by_expert` must yield the experts whole.
+    """
     whole = np.arange(3 * 4 * 5.0).reshape(3, 4, 5)
     stored = StoredTensor.of(whole[:, :1], [whole[:, 1:]])
     experts = [
@@ -92,7 +94,9 @@ def test_q8_0_and_float16_are_read_and_iq4_xs_and_int8_are_not(
 def test_a_tensor_is_rows_along_its_last_axis(
     shape: tuple[int, ...], rows: tuple[int, int]
 ) -> None:
-    """A vector has one element per row."""
+    """`rows` is the shape as a matrix: all leading axes are joined, and a vector has one element
+    per row.
+    """
     assert StoredTensor.of(np.zeros(shape)).rows.shape == rows
 
 
@@ -131,7 +135,9 @@ def test_a_sample_keeps_float64(dtype: Any, sampled: Any) -> None:
 
 
 def test_a_block_of_q4_0_has_15_steps_from_end_to_end() -> None:
-    """4 bits are 16 values: from −15 to 15 in 15 steps of 2."""
+    """Q4_0 stores 32 numbers in 4 bits each, so in 16 values with 15 steps between them: numbers
+    from −15 to 15 have steps of 30 / 15 = 2.
+    """
     values = np.linspace(-15, 15, 32, dtype=np.float32)[None]
     steps = StoredTensor("Q4_0", (1, 32), np.zeros((1, 18), np.uint8)).rounding_steps(values)
 

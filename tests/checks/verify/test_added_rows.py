@@ -62,7 +62,9 @@ def test_other_rows_are_named(rows: list[int], positions: str) -> None:
 
 
 def test_other_rows_are_named_by_sequence() -> None:
-    """The second sequence got rows 1 to 5."""
+    """To inputs of two sequences, a learned table was added: rows 0 to 4 to the first, as expected,
+    but rows 1 to 5 to the second.
+    """
     dump = INPUTS_OF_ONES + np.stack([LEARNED_TABLE[:5], LEARNED_TABLE[1:6]])
     reason = "sequence 1: positions are 1 … 5; expected 0 … 4: all 1 too far;"
     diagnosis = pecli.verify(dump, LEARNED_TABLE, before=INPUTS_OF_ONES, atol=1e-6).diagnosis
@@ -82,7 +84,7 @@ def test_other_rows_are_not_named_without_reasons() -> None:
 def test_added_rows_pass_only_from_the_offset_from_which_they_were_added(
     offset: int, passed: bool
 ) -> None:
-    """Rows 3 to 7 of the table were added."""
+    """Rows 3 to 7 of a learned table were added to inputs of ones."""
     dump = INPUTS_OF_ONES[0] + LEARNED_TABLE[3:8]
     result = pecli.verify(dump, LEARNED_TABLE, before=INPUTS_OF_ONES[0], offset=offset, atol=1e-6)
 
@@ -120,7 +122,7 @@ def test_a_mask_moves_the_first_position() -> None:
 
 
 def test_sums_that_are_not_finite_are_a_problem() -> None:
-    """5 tokens of 8 channels are 40 sums."""
+    """The learned table is infinite: all 5 · 8 = 40 sums of tokens and channels are."""
     problem = "array: 40 of the sums are no finite numbers, of which nothing can be told"
     assert pecli.verify(
         INPUTS_OF_ONES[0], LEARNED_TABLE * np.inf, before=INPUTS_OF_ONES[0]
@@ -128,7 +130,7 @@ def test_sums_that_are_not_finite_are_a_problem() -> None:
 
 
 def test_infinite_values_fail() -> None:
-    """The dump holds infinity, and the table does not."""
+    """The sums of inputs and a learned table are infinite; neither the inputs nor the table are."""
     assert not pecli.verify(
         INPUTS_OF_ONES[0] + np.inf, LEARNED_TABLE, before=INPUTS_OF_ONES[0], reasons=False
     ).passed

@@ -137,7 +137,10 @@ def test_one_wrong_element_has_its_index_in_any_layout(monkeypatch, form) -> Non
 
 @pytest.mark.parametrize("shape", [(8,), (1, 8), (1, 8, 1), (8, 1)])
 def test_inverse_frequencies_in_float32_pass_unless_they_are_off_by_a_thousandth(shape) -> None:
-    """500000^(-2i/16) in NumPy; a thousandth more is found by the shape alone to be inv_freq."""
+    """The values are 500000^(-2i/16) in NumPy: 16 channels, so 8 pairs. They pass in shapes with
+    axes of length 1. A thousandth too large they fail; without a name they are taken for inv_freq
+    by their shape.
+    """
     values = inverse_frequencies(5e5, DIM).astype(np.float32).reshape(shape)
     assert verify_with_config({"rotary_emb.inv_freq": values}, tolerance=Tolerance()).passed
 
@@ -168,7 +171,9 @@ LONGROPE_LLAMA = {
 
 
 def test_an_offset_chooses_the_expected_rows() -> None:
-    """The table holds positions 7 to 30."""
+    """The dump has the rows of positions 7 to 30; it passes with offset=7, and fails where position
+    0 is expected first.
+    """
     assert verify_with_config(float32_tables(first=7)[0], offset=7).passed
     assert not verify_with_config(float32_tables(first=7)[0], reasons=False).passed
 
@@ -242,7 +247,9 @@ def test_a_name_counts_more_than_the_content() -> None:
 
 
 def test_the_name_of_a_file_counts_if_the_array_has_none(tmp_path) -> None:
-    """sin.npy holds cosines, which without a name would pass."""
+    """sin.npy holds cosines. An array without any name would pass as such, but the file's name
+    promises sines.
+    """
     np.save(tmp_path / "sin.npy", COS)
     assert not verify_with_config(tmp_path / "sin.npy", reasons=False).passed
 
@@ -418,7 +425,7 @@ def test_learned_tables_are_checked_for_their_shape() -> None:
 
 
 def test_a_learned_table_that_lacks_a_row_fails() -> None:
-    """n_positions is 12."""
+    """A GPT-2 with n_positions 12 and n_embd 6; the dump lacks the first of 12 rows."""
     config = {"model_type": "gpt2", "n_positions": 12, "n_embd": 6, "n_head": 2}
     weights = np.random.default_rng(0).normal(size=(12, 6)).astype(np.float32)
     result = verify_with_config({"wpe.weight": weights[1:]}, config)
@@ -479,7 +486,7 @@ def test_whisper_has_a_sinusoidal_table_beside_a_learned_one() -> None:
 
 
 def test_a_part_of_a_sinusoidal_table_is_checked_from_an_offset_on() -> None:
-    """Rows 3 to 9 of Whisper's encoder."""
+    """The dump has rows 3 to 9 of the table of Whisper's encoder; the reading states the offset."""
     rows = {ENCODER_TABLE: sinusoids(10)[3:]}
     result = verify_with_config(rows, WHISPER, layer_type="encoder", offset=3)
 
@@ -487,7 +494,10 @@ def test_a_part_of_a_sinusoidal_table_is_checked_from_an_offset_on() -> None:
 
 
 def test_a_layer_type_leaves_the_tables_of_other_layers_out() -> None:
-    """The encoder's channels are reversed, which is wrong; the decoder's table may be anything."""
+    """Whisper has a sinusoidal table in the encoder and a learned one in the decoder. The encoder's
+    channels are reversed, which is wrong; the decoder's table may be anything, so
+    layer_type="decoder" passes.
+    """
     pe = sinusoids(10)
     wrong = {ENCODER_TABLE: pe[:, ::-1], DECODER_TABLE: pe[:5] * 2}
     assert not verify_with_config(wrong, WHISPER, reasons=False).passed
@@ -662,7 +672,9 @@ def test_slopes_and_biases_of_falcon_pass_as_transformers_computes_them(
 
 
 def test_slopes_rounded_to_bfloat16_fail_for_a_model_that_does_not_round_them() -> None:
-    """BLOOM keeps its slopes in float32."""
+    """BLOOM keeps the slopes of its 12 heads in float32; those that are no powers of two change in
+    bfloat16.
+    """
     rounded = {"slopes": bfloat16(SLOPES_OF_12_HEADS)}
     bloom = {"model_type": "bloom", "n_head": 12}
 
@@ -709,7 +721,7 @@ def t5_index(dtype: str) -> np.ndarray:
 @pytest.mark.parametrize("dtype", ["int64", "int16", "uint8"])
 @pytest.mark.parametrize("spec", [T5, pecli.Relative("t5", 40)], ids=["model", "scheme"])
 def test_buckets_of_t5_pass_in_integers_of_any_width(dtype: str, spec: Any) -> None:
-    """T5's own formula in NumPy (`t5_index`), for 40 positions."""
+    """`t5_index` is T5's own formula in NumPy, here for 40 positions, in each dtype of integers."""
     found = pecli.verify({"index": t5_index(dtype)}, spec)
 
     assert found.passed
@@ -718,7 +730,7 @@ def test_buckets_of_t5_pass_in_integers_of_any_width(dtype: str, spec: Any) -> N
 
 @pytest.mark.parametrize("dtype", ["int64", "int16", "uint8"])
 def test_one_bucket_of_t5_that_is_off_by_one_fails(dtype: str) -> None:
-    """That of query 3 and key 5."""
+    """T5 has a bucket (an integer) per query and key; that of query 3 and key 5 is one too large."""
     index = t5_index(dtype)
     index[3, 5] += 1
 
@@ -726,7 +738,7 @@ def test_one_bucket_of_t5_that_is_off_by_one_fails(dtype: str) -> None:
 
 
 def test_an_index_of_t5_that_is_not_square_fails_with_the_expected_shape() -> None:
-    """3 queries and 4 keys."""
+    """The dump has T5's buckets of 3 queries and 4 keys."""
     shape = pecli.verify({"index": t5_index("int64")[:3, :4]}, T5)
     assert shape.problems == (
         "index: its shape is (3, 4) where (positions, positions) is expected",
@@ -768,12 +780,15 @@ def test_a_table_for_each_axis_of_positions_passes_as_qwen2_vl_returns_it(
 
 @batches
 def test_a_table_for_each_axis_fails_if_rows_and_columns_are_exchanged(batch: int) -> None:
-    """The positions say t, w, h, and the table is at t, h, w."""
+    """The tables are computed at positions in the order t, h, w; the positions that are given to
+    `verify` have the order t, w, h.
+    """
     assert not verify_tables_by_axis(batch, PLACES[[0, 2, 1]], reasons=False).passed
 
 
 @batches
 def test_another_base_of_a_table_for_each_axis_is_named(batch: int) -> None:
+    """The tables have one part per axis (t, h, w) and base 100000; the model's base is 1000000."""
     found = verify_tables_by_axis(batch, PLACES, base=1e5)
     assert found.diagnosis[0].startswith("cos, sin: base is 100000 (the spec says 1000000); ")
 

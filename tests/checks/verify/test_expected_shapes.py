@@ -75,7 +75,9 @@ def test_an_array_wider_than_any_table_has_the_wrong_shape() -> None:
 
 
 def test_every_wrong_shape_is_a_problem() -> None:
-    """Rope(6, 8) has tables of 6 × 4; SIN has 12 positions of another model."""
+    """Rope(6, 8) has tables of 6 positions and 4 pairs. Both tensors have other shapes, and each is
+    reported.
+    """
     result = pecli.verify({"cos": np.ones(5), "sin": SIN}, pecli.Rope(6, 8), reasons=False)
     assert result.problems == (
         "cos: its shape is (5) where (6, 4) is expected",
@@ -95,7 +97,7 @@ def test_a_grid_that_is_given_is_cut_from_the_table_of_the_model(dim: int, passe
 
 
 def test_the_problem_of_a_transposed_table_says_that_it_fits_when_transposed() -> None:
-    """The model has 3 positions of 2 channels."""
+    """The model is a GPT-2 with 3 positions of 2 channels; the dump is 2 × 3."""
     dump = {"wpe.weight": np.arange(6.0, dtype="f4").reshape(2, 3)}
     (tensor,) = pecli.verify(dump, SMALL_GPT2, reasons=False).tensors
 

@@ -23,7 +23,9 @@ LLAMA = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 2}
 
 @pytest.mark.parametrize("name", ["vision.cos", "pos_embed"])
 def test_tables_of_other_parts_are_listed_as_unchecked(name: str) -> None:
-    """A vision tower's, and a learned table that a Llama does not have."""
+    """Beside right cosines, the dump has a table of a vision tower, or a learned one, neither of
+    which the Llama of CONFIG has.
+    """
     dump = {"cos": COS, name: np.ones((3, 5), "f4")}
     assert pecli.verify(dump, CONFIG, atol=1e-6).unchecked == (name,)
 
@@ -62,7 +64,7 @@ def test_a_grid_for_a_model_without_one_needs_a_style() -> None:
 
 
 def test_a_table_without_a_name_is_found_by_its_values() -> None:
-    """«a» holds the model's cosines, «b» ones."""
+    """The tensors are called «a» and «b», which says nothing: a holds the model's cosines, b ones."""
     dump = {"a": COS, "b": np.ones((3, 5), "f4")}
     readings = pecli.verify(dump, CONFIG, atol=1e-6).readings
 
@@ -78,7 +80,7 @@ def test_a_table_is_held_against_the_layers_that_it_fits_best() -> None:
 
 
 def test_a_table_of_other_layers_is_named() -> None:
-    """Both tensors hold the table of full attention."""
+    """The tensors for full and for sliding attention both hold the table of the former."""
     dump = {"full_attention_cos": COS, "sliding_attention_cos": COS}
     diagnosis = pecli.verify(dump, TWO_LAYER_KINDS, atol=1e-6).diagnosis
 
@@ -153,7 +155,9 @@ def test_layers_are_those_of_a_key_or_else_of_the_family(
 
 
 def test_every_sixth_layer_of_gemma_3_has_full_attention() -> None:
-    """As in the config of the model (layers 5, 11, …)."""
+    """The published config has the pattern of five sliding layers and a full one: layers 5, 11, …
+    are full.
+    """
     layers = pecli.load_model("gemma-3-4b").layers
     assert layers[:7] == (
         SLIDING_ATTENTION,
@@ -230,7 +234,7 @@ def tables_from(offsets: tuple[int, ...]) -> dict[str, Array]:
 
 
 def test_layers_with_the_same_mistake_share_a_sentence() -> None:
-    """Layers 1 and 2 begin at position 2, and layer 3 at 5."""
+    """Of four layers, 1 and 2 begin at position 2, and layer 3 at position 5: two sentences."""
     diagnosis = pecli.verify(tables_from((0, 2, 2, 5)), LLAMA, atol=1e-6).diagnosis
     reasons = [sentence.partition(";")[0] for sentence in diagnosis if "reproduce" not in sentence]
 
@@ -241,7 +245,7 @@ def test_layers_with_the_same_mistake_share_a_sentence() -> None:
 
 
 def test_the_only_layer_that_is_wrong_is_named() -> None:
-    """Layer 1 of two begins at position 2."""
+    """A dump has tables of two layers; those of layer 1 begin at position 2 instead of 0."""
     diagnosis = pecli.verify(tables_from((0, 2)), LLAMA, atol=1e-6).diagnosis
     reason = "layer 1 cos, sin: positions start at 2 (the spec says 0);"
 
@@ -250,7 +254,9 @@ def test_the_only_layer_that_is_wrong_is_named() -> None:
 
 @pytest.mark.parametrize(("row", "passed"), [(0, True), (1, False)])
 def test_a_table_of_one_row_is_taken_for_position_0(row: int, passed: bool) -> None:
-    """Row 1 instead fails."""
+    """A dump of one row without positions passes if it is row 0 of the model's tables, and fails if
+    it is row 1.
+    """
     dump = cosines_and_sines(lambda table: table[row : row + 1])
     assert pecli.verify(dump, CONFIG, atol=1e-6, reasons=False).passed == passed
 

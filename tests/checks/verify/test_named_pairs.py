@@ -132,7 +132,7 @@ def test_tables_in_the_same_file_are_checked_too(tmp_path: Path) -> None:
 
 
 def test_an_offset_applies_to_queries_in_one_file() -> None:
-    """The queries are at positions 7 to 18."""
+    """q_rope has the queries of q, rotated by the textbook formula at positions 7 to 18."""
     tensors = {
         "q": queries(),
         "q_rope": rotated_by_formula(queries(), 10000, offset=7).astype(np.float32),
@@ -207,7 +207,9 @@ def test_a_log_with_all_elements_is_checked_in_halves(
 
 
 def test_a_log_is_refused_as_the_file_before_the_rotation(tmp_path: Path) -> None:
-    """It holds the values before and after the rotation."""
+    """A log of llama.cpp holds the values before and after the rotation, so it cannot be the file
+    before it.
+    """
     (tmp_path / "x.log").write_text(eval_callback_log_of(10000, "interleaved", 3))
     with pytest.raises(FileError, match="verify it without --before"):
         pecli.verify(tmp_path / "x.log", LLAMA_CONFIG, before=tmp_path / "x.log")

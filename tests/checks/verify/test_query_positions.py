@@ -38,7 +38,7 @@ def error_of_verify(*arguments: Any, **settings: Any) -> str:
 def test_queries_rotated_from_an_offset_pass_with_that_offset_only(
     offset: int, passed: bool
 ) -> None:
-    """The queries were rotated from position 5 on."""
+    """The queries were rotated from position 5 on; `verify` is given several offsets."""
     result = pecli.verify(
         rotated_queries(offset=5), CONFIG, before=BEFORE, atol=1e-9, offset=offset
     )
@@ -46,7 +46,7 @@ def test_queries_rotated_from_an_offset_pass_with_that_offset_only(
 
 
 def test_another_first_position_is_named() -> None:
-    """The queries were rotated from position 5 on."""
+    """The queries were rotated from position 5 on, and the spec starts at 0."""
     diagnosis = pecli.verify(rotated_queries(offset=5), CONFIG, before=BEFORE, atol=1e-9).diagnosis
     assert diagnosis[0].startswith("after: positions start at 5 (the spec says 0);")
 
@@ -56,7 +56,9 @@ def test_another_first_position_is_named() -> None:
 def test_a_cache_that_was_moved_by_5_passes_with_that_shift_only(
     config: dict[str, Any], shift: int, passed: bool
 ) -> None:
-    """Rotated keys of a cache are rotated by 5 more positions, as llama.cpp's context shift does."""
+    """Keys of a cache, rotated already, are rotated by 5 more positions, as llama.cpp's context
+    shift does: `verify` passes with shift=5 and fails with 4.
+    """
     moved = pecli.apply(BEFORE, config, offset=5)
     cached = pecli.apply(BEFORE, config)
 
@@ -78,7 +80,7 @@ def test_how_far_a_cache_was_moved_is_named() -> None:
 
 @pytest.mark.parametrize(("axis", "passed"), [(0, True), (-3, True), (1, False)])
 def test_queries_pass_with_the_axis_along_which_they_were_rotated(axis: int, passed: bool) -> None:
-    """The positions are moved to the first axis of three."""
+    """The queries have their positions on the first of three axes: they pass with seq_axis=0 only."""
     rotated = np.moveaxis(rotated_queries(), -2, 0)
     before = np.moveaxis(BEFORE, -2, 0)
     result = pecli.verify(rotated, CONFIG, before=before, seq_axis=axis, atol=1e-9)
@@ -87,7 +89,9 @@ def test_queries_pass_with_the_axis_along_which_they_were_rotated(axis: int, pas
 
 
 def test_the_axis_of_positions_is_noted() -> None:
-    """The positions are moved to the first axis of three."""
+    """The queries have their positions on the first of three axes; the reading states which axis
+    was taken.
+    """
     rotated = np.moveaxis(rotated_queries(), -2, 0)
     before = np.moveaxis(BEFORE, -2, 0)
     result = pecli.verify(rotated, CONFIG, before=before, seq_axis=0, atol=1e-9)
@@ -96,7 +100,7 @@ def test_the_axis_of_positions_is_noted() -> None:
 
 
 def test_a_rotation_along_another_axis_gets_advice() -> None:
-    """Rotated along the heads."""
+    """Queries of 3 heads, 12 positions and 16 channels were rotated as if the heads were positions."""
     rotated = pecli.apply(BEFORE, CONFIG, seq_axis=0)
     diagnosis = pecli.verify(rotated, CONFIG, before=BEFORE, atol=1e-9).diagnosis
 
@@ -113,7 +117,9 @@ def test_heads_below_each_other_get_advice() -> None:
 
 
 def test_the_tensor_that_is_wrong_is_explained() -> None:
-    """Queries are rotated as interleaved pairs, keys as halves, which is right."""
+    """Queries are rotated as interleaved pairs, which is wrong, and keys as halves, which is right:
+    the explanation is about q only.
+    """
     dump = {"q": rotated_queries(layout="interleaved"), "k": rotated_queries()}
     before = {"q": BEFORE, "k": BEFORE}
     result = pecli.verify(dump, CONFIG, before=before, atol=1e-9)
@@ -122,7 +128,9 @@ def test_the_tensor_that_is_wrong_is_explained() -> None:
 
 
 def test_a_tensor_without_a_name_is_called_after() -> None:
-    """The array is rotated as interleaved pairs, which is wrong."""
+    """The queries after the rotation are an array without a name; they are rotated as interleaved
+    pairs, which is wrong, so there is an explanation to name them in.
+    """
     result = pecli.verify(rotated_queries(layout="interleaved"), CONFIG, before=BEFORE, atol=1e-9)
     assert result.explanations[0].tensors == ("after",)
 
@@ -160,7 +168,7 @@ def test_tensors_before_and_after_have_the_same_names() -> None:
 
 @pytest.mark.parametrize("layer_type", [None, ""])
 def test_a_model_without_a_rotation_takes_no_queries(layer_type: str | None) -> None:
-    """BERT has a learned table."""
+    """Queries are given before a rotation, but BERT has a learned table only."""
     message = error_of_verify(BEFORE, BERT, before=BEFORE, layer_type=layer_type)
     assert message == "before is given; the model has no rotary encoding; leave it out"
 
@@ -217,7 +225,9 @@ def test_a_table_for_each_sequence_of_a_batch_passes_with_a_mask(dump: Any, batc
 
 
 def test_a_table_of_a_batch_with_a_wrong_sequence_fails() -> None:
-    """The second of three tables begins at position 1."""
+    """A batch of three sequences has a table each; the second one begins at position 1 instead of
+    0.
+    """
     dump = np.stack([COS_BESIDE_SIN, np.roll(COS_BESIDE_SIN, -1, axis=0), COS_BESIDE_SIN])
     mask = np.ones((3, 12), int)
 

@@ -86,7 +86,9 @@ def test_the_project_that_interpolates_so_is_named(
 
 
 def test_the_new_grid_is_found_from_the_values() -> None:
-    """72 rows beside the class token may be 8 × 9, 6 × 12 and so on as well."""
+    """The old table, a class token and 5 × 6 patches, was resized to 9 × 8 patches. The 72 new rows
+    could also be 8 × 9 or 6 × 12: only the values tell.
+    """
     result = verify_against_old_table(resized_old_table((9, 8)))
     assert result.passed
     assert "5x6 → 9x8" in result.readings["array"]
@@ -94,13 +96,15 @@ def test_the_new_grid_is_found_from_the_values() -> None:
 
 @pytest.mark.parametrize("method", ["slice", "crop"])
 def test_a_slice_or_a_crop_of_a_grid_is_named(method: str) -> None:
-    """3 × 4 of 5 × 6 rows: the first of each axis, or the middle."""
+    """The old table has 5 × 6 rows, the new one 3 × 4 of them: the first of each axis (slice), or
+    the middle (crop).
+    """
     result = verify_against_old_table(resized_old_table((3, 4), method=method))
     assert result.interpolations == (Interpolation(method),)
 
 
 def test_the_first_rows_of_a_table_are_named_as_a_slice() -> None:
-    """20 of 31 rows, as for a shorter context."""
+    """The new table has the first 20 of 31 rows, as models with a shorter context do."""
     result = pecli.verify(OLD_TABLE[:20], resized_from=OLD_TABLE)
     assert result.interpolations == (Interpolation("slice"),)
 
@@ -141,7 +145,9 @@ def test_a_mistake_of_resizing_is_named(words: str) -> None:
 
 
 def test_a_table_that_was_not_resized_is_named() -> None:
-    """5 × 6 rows should have become 6 × 5."""
+    """5 × 6 rows should have become 6 × 5, but are the old ones. Both have 30 rows, so the shape
+    does not show it.
+    """
     result = pecli.verify(OLD_TABLE[1:], resized_from=OLD_TABLE[1:], grid=(5, 6), to=(6, 5))
     assert not result.passed
     assert "it is not resized" in result.diagnosis[0]
@@ -157,14 +163,18 @@ def test_another_interpolation_than_the_required_one_fails_and_is_named() -> Non
 
 
 def test_the_required_interpolation_passes() -> None:
-    """Cubic with antialias, as the table was resized."""
+    """The old table was resized with cubic interpolation and antialiasing, which `verify` is told
+    to require.
+    """
     assert verify_against_old_table(
         resized_old_table(antialias=True), method="cubic", antialias=True
     ).passed
 
 
 def test_a_grid_that_was_not_stated_is_proposed() -> None:
-    """26 rows are one and 5 × 5."""
+    """The old table has 26 rows: one of a class token and a grid of 5 × 5, which was resized to 9 ×
+    9. Without --grid it is taken for 26 positions in a line, and fails with this advice.
+    """
     old = OLD_TABLE[:26]
     new = pecli.resize(old, (9, 9), grid=(5, 5), keep=1)
     result = pecli.verify(new, resized_from=old)
@@ -174,7 +184,7 @@ def test_a_grid_that_was_not_stated_is_proposed() -> None:
 
 
 def test_unrelated_numbers_are_not_explained() -> None:
-    """Noise of the right shape, (1 + 9 · 8, 12)."""
+    """Noise of the shape of a resized table: 1 + 9 · 8 = 73 rows of 12 channels."""
     noise = RNG.standard_normal((73, 12)).astype(np.float32)
     result = verify_against_old_table(noise)
 
@@ -201,6 +211,9 @@ def test_a_table_that_shows_no_interpolation_is_weak() -> None:
 
 
 def test_the_json_of_a_resized_table_has_the_options_that_reproduce_it() -> None:
+    """The new table is the old one, resized with cubic interpolation and antialiasing. The JSON has
+    the options with which `pecli resize` does the same.
+    """
     fields = verify_against_old_table(resized_old_table(antialias=True)).as_json()
     assert fields["interpolations"][0]["options"] == "--method cubic --antialias"
 
@@ -227,10 +240,12 @@ def test_options_that_do_not_fit_the_tables_are_refused(
 
 
 def test_one_of_several_resized_tables_must_be_named() -> None:
+    """Two tensors are verified against one old table: which of them was resized is not known."""
     with pytest.raises(FileError, match="name one"):
         pecli.verify({"a": OLD_TABLE, "b": OLD_TABLE}, resized_from=OLD_TABLE)
 
 
 def test_a_model_is_refused_beside_a_resized_table() -> None:
+    """The expected rows come from the old table (`resized_from`), so a model has no meaning."""
     with pytest.raises(ParameterError, match="leave it out"):
         pecli.verify(OLD_TABLE, "gpt2", resized_from=OLD_TABLE)

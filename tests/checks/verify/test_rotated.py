@@ -67,7 +67,7 @@ def rotated_as_deepseek_does(x: np.ndarray, channels: slice) -> np.ndarray:
 def test_deepseek_rotates_the_last_channels_of_a_head(
     dtype: str, tolerance: dict[str, float]
 ) -> None:
-    """DeepSeek-V3: 64 rotary channels after 128 others."""
+    """A head of DeepSeek-V3 has 192 channels, of which the last 64 are rotated: 128 to 191."""
     q = random_queries(1, 4, 32, 192).astype(dtype)
     after = rotated_as_deepseek_does(q, slice(128, 192))
 
@@ -75,7 +75,7 @@ def test_deepseek_rotates_the_last_channels_of_a_head(
 
 
 def test_the_first_channels_of_deepseek_rotated_by_mistake_are_named() -> None:
-    """Channels 0 to 63 of 192 instead of 128 to 191."""
+    """Of the 192 channels of a head, 0 to 63 were rotated instead of 128 to 191."""
     q = random_queries(1, 4, 32, 192)
     wrong = pecli.verify(
         rotated_as_deepseek_does(q, slice(0, 64)), "deepseek-v3", before=q, atol=1e-6
@@ -88,7 +88,7 @@ def test_the_first_channels_of_deepseek_rotated_by_mistake_are_named() -> None:
     [(LLAMA_3_1_8B, (1, 2, 8, 128)), ("gpt-oss-20b", (8, 64)), ("deepseek-v3", (64, 192))],
 )
 def test_no_rotation_at_all_is_named(model: str, shape: tuple[int, ...]) -> None:
-    """The queries after are those before."""
+    """The queries after the rotation are those before it."""
     q = random_queries(*shape)
     found = pecli.verify(q, model, before=q, atol=1e-3)
 
@@ -331,7 +331,9 @@ def test_queries_rotated_along_their_heads_from_position_1_are_named() -> None:
 
 
 def test_rounding_is_not_explained_as_another_axis() -> None:
-    """24 positions of 32 heads, rotated in float64 and not as float32 rounds: nothing is named."""
+    """24 positions of 32 heads were rotated in float64, where the recipe «float32» is required: the
+    rounding errors may not be explained as positions along the heads.
+    """
     q = random_queries(1, 24, 32, 128)
     after = rotated_as_halves(q, *(each[:, None] for each in cos_and_sin_at(24)))
 
@@ -355,7 +357,7 @@ def test_tensors_of_the_same_name_are_compared_in_a_manifest(run_pecli, tmp_path
 
 
 def test_files_whose_tensors_have_other_names_are_refused(run_pecli, tmp_path) -> None:
-    """q and k after the rotation, q and v before it."""
+    """`pecli verify after.npz --before other.npz`: the former has q and k, the latter q and v."""
     x = random_queries(1, 4, 24, 128)
     np.savez(tmp_path / "after.npz", q=x, k=x)
     np.savez(tmp_path / "other.npz", q=x, v=x)

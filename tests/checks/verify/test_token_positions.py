@@ -170,14 +170,18 @@ def test_padded_queries_pass_with_their_mask_on_the_command_line(
 
 
 def test_padded_queries_fail_without_their_mask(run_pecli, verify_words) -> None:
-    """Then both sequences are expected at 0 … 23."""
+    """Without the attention mask, both sequences are expected at positions 0 … 23, although one has
+    padding on the left.
+    """
     found = run_pecli(*verify_words)
     assert found.exit_code == CHECK_FAILED
     assert "expected 0 … 23" in found.out
 
 
 def test_positions_of_two_sequences_are_listed_with_a_semicolon(run_pecli, verify_words) -> None:
-    """As 0,1,…;0,0,…, those at which the queries are rotated."""
+    """`pecli verify --positions 0,1,…;0,0,…` lists the positions of two sequences; they are those
+    at which the queries were rotated.
+    """
     listed = ";".join(",".join(map(str, row)) for row in POSITIONS_BY_MASK)
     assert run_pecli(*verify_words, "--positions", listed).exit_code == SUCCESS
 
@@ -188,7 +192,9 @@ def test_positions_of_two_lengths_are_a_usage_error(run_pecli, verify_words) -> 
 
 
 def test_a_cache_moved_back_by_3_passes_with_that_shift(run_pecli, tmp_path, verify_words) -> None:
-    """moved.npy holds the queries rotated by −3 positions each."""
+    """moved.npy holds the queries rotated by −3 positions each, as when the first 3 tokens leave a
+    cache.
+    """
     verify, _, *options = verify_words
     moved = tmp_path / "moved.npy"
 
@@ -320,7 +326,9 @@ def test_positions_of_tables_per_batch_are_named_per_sequence() -> None:
 
 
 def test_tables_per_batch_that_are_too_narrow_get_no_reason() -> None:
-    """10 columns, where 32 or 64 are expected."""
+    """The tables have 10 columns where 32 (pairs) or 64 (channels) are expected: no mistake of
+    positions can be told from them.
+    """
     narrow = {name: table[..., :10] for name, table in tables_at(PADDED_BY_ONES).items()}
     assert pecli.verify(narrow, llama_config(), atol=1e-6).reasons == ()
 
@@ -386,7 +394,7 @@ def test_queries_that_are_not_finite_are_reported(tokens: dict[str, Any]) -> Non
 
 @pytest.mark.parametrize("tokens", [{}, {"shift": 5}, {"attention_mask": LEFT_PADDED_MASK}])
 def test_a_pass_of_queries_of_zeros_is_weak(tokens: dict[str, Any]) -> None:
-    """Any rotation of zeros is zeros."""
+    """Any rotation of zeros is zeros, so the check passes but proves nothing."""
     q = 0 * queries_of_two_sequences()
     assert pecli.verify(q, llama_config(), before=q, atol=1e-3, **tokens).weak
 
@@ -468,7 +476,7 @@ def test_a_mask_tells_the_axis_of_tokens_where_there_are_as_many_heads() -> None
 
 
 def test_the_only_layer_with_stale_positions_is_named() -> None:
-    """In layer 1, positions lag behind by one token."""
+    """Of the queries of three layers, those of layer 1 are rotated one position behind."""
     q = {
         f"layers.{k}.q": np.random.default_rng(k).normal(size=(1, HEADS, LENGTH, DIM))
         for k in range(3)

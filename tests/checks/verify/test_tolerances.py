@@ -67,14 +67,18 @@ def test_frequencies_off_by_a_millionth_pass_only_with_a_tolerance(
 
 
 def test_a_pass_of_one_row_is_weak() -> None:
-    """At position 0 every base has cos 1 and sin 0."""
+    """At position 0, every base has cos 0 = 1 and sin 0 = 0, so neither another base nor a missing
+    rotation would show.
+    """
     weak = pecli.verify(cosines_and_sines(lambda table: table[:1]), CONFIG).weak
     assert weak[0] == "1 row cannot tell base 500000 from 10000: compare 2 or more"
     assert weak[-1] == "position 0 alone cannot detect a missing rotation: compare others"
 
 
 def test_a_pass_of_two_rows_is_not_weak() -> None:
-    """Position 1 differs by base, and from no rotation."""
+    """At position 1, cosines and sines depend on the base, and differ from those of no rotation:
+    every known mistake would fail.
+    """
     assert pecli.verify(cosines_and_sines(lambda table: table[:2]), CONFIG, atol=1e-3).weak == ()
 
 
@@ -99,7 +103,9 @@ def test_a_file_is_held_against_its_own_spec(tmp_path: Path, tensor: str) -> Non
     ids=["cosines", "a batch", "three rows", "complex", "up to 2"],
 )
 def test_waves_in_three_rows_at_least_look_like_a_table(array: Array) -> None:
-    """The advice about queries depends on it: numbers within ±2, with smooth columns."""
+    """Numbers within ±2 with smooth columns look like a table; `verify` then gives no advice about
+    queries, which such an array cannot be.
+    """
     assert looks_like_table(array)
 
 

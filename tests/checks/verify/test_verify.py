@@ -38,7 +38,7 @@ def test_a_problem_fails_a_verification_and_a_remark_does_not() -> None:
 
 
 def test_an_empty_dump_fails_for_a_scheme() -> None:
-    """A scheme has tables, so that the dump lacks them."""
+    """A rotary scheme has the tables cos and sin, and the dump has no tensor."""
     result = str(pecli.verify({}, pecli.Rope(4, 8)))
     assert "cos: the tensor is missing; no tensor is there at all" in result
 
@@ -70,7 +70,9 @@ def test_tensors_are_recognised_by_the_names_of_other_programs(names) -> None:
 
 
 def test_every_layer_of_a_checkpoint_is_held_against_the_scheme() -> None:
-    """One element of layer 1's sines is wrong."""
+    """A checkpoint has cosines and sines of three layers, and a weight. One element of layer 1's
+    sines is wrong: of the 6 tables, only this one fails.
+    """
     tensors = {
         f"layers.{k}.rotary_emb.{name}_cached": array.copy()
         for k in range(3)
@@ -328,7 +330,9 @@ def test_zeros_in_place_of_a_mask_are_named() -> None:
 
 
 def test_frequencies_that_were_printed_with_six_decimals_are_named() -> None:
-    """10000^(−i/32), rounded by NumPy to six decimals."""
+    """The vector has 10000^(−i/32), rounded by NumPy to six decimals; `verify` must explain the
+    error by exactly that.
+    """
     frequencies = np.round(inverse_frequencies(10000.0, 32), 6)
     (first, *_) = pecli.verify({"inv_freq": frequencies}, pecli.Rope(64, 32)).explanations
 

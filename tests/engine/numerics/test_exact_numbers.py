@@ -38,7 +38,7 @@ def precise():
 
 @pytest.mark.parametrize("places", BITS)
 def test_pi_is_off_by_at_most_one_unit_of_the_last_place(places):
-    """The true π is Arb's ball."""
+    """The true π is that of Arb (python-flint), an interval that is sure to contain it."""
     assert units_off(numerics.pi(places), arb.pi(), places) <= 1
 
 
@@ -62,7 +62,7 @@ LOGARITHM_ARGUMENTS = (
 @pytest.mark.parametrize("places", BITS)
 @pytest.mark.parametrize("value", LOGARITHM_ARGUMENTS)
 def test_logarithms_are_off_by_at_most_three_units_of_the_last_place(value, places):
-    """The true logarithm is Arb's ball."""
+    """The true logarithm is that of Arb (python-flint), an interval that is sure to contain it."""
     assert units_off(numerics.log(Fraction(value), places), arb(value).log(), places) <= UNITS
 
 
@@ -189,7 +189,9 @@ def test_only_values_next_to_a_tie_are_undecided(low, in_doubt):
 
 @pytest.mark.parametrize(("value", "expected"), [(0, 0.0), (1, 0.5), (-1, -0.5)])
 def test_fixed_point_numbers_keep_their_sign(value, expected):
-    """With one binary place, the integer 1 is a half."""
+    """`round_fixed(value, 1, …)` reads an integer with one binary place: 1 is a half, −1 minus a
+    half.
+    """
     assert numerics.round_fixed(value, 1, "float32") == expected
 
 

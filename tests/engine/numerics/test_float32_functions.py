@@ -134,7 +134,9 @@ def assert_correctly_rounded(angles: np.ndarray) -> None:
     "exponent", [-149, -126, -60, -24, -12, -6, -1, 0, 1, 7, 14, 20, 21, 22, 30, 40, 64, 103]
 )
 def test_sines_and_cosines_of_any_magnitude_are_correctly_rounded(exponent):
-    """Arb computes and rounds the true values."""
+    """300 random float32 angles between 2^exponent and twice that; Arb (python-flint) computes the
+    true values and rounds them once.
+    """
     rng = np.random.default_rng(exponent + 200)
     assert_correctly_rounded(np.ldexp(rng.uniform(1, 2, 300), exponent).astype(np.float32))
 
@@ -223,6 +225,7 @@ def test_sines_of_zero_are_exactly_0_and_cosines_1():
 
 
 def test_an_empty_array_of_angles_has_empty_waves():
+    """`waves_of` computes the cosines of no rows of 3 angles."""
     assert waves_of(np.zeros((0, 3), np.float32), ["cos"])[0].shape == (0, 3)
 
 

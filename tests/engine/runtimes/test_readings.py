@@ -173,8 +173,8 @@ def test_mlx_lm_divides_only_waves_longer_than_the_limit() -> None:
 def test_mlx_lm_divides_proportional_frequencies_by_a_factor_that_is_given(
     factor: float | None, expected: list[float]
 ) -> None:
-    """Half of the four pairs rotate, by 1 and 0.1; mlx-lm divides these by a factor if there is
-    one.
+    """Heads of 8 channels have 4 pairs, of which half rotate, by 1 and 0.1. By mlx-lm's source, it
+    divides these by `factor`, if there is one.
     """
     rope = Rope(
         1,

@@ -76,7 +76,7 @@ CASES_THAT_A_RUNTIME_COMPUTES = [
 
 @pytest.mark.parametrize("case", DYNAMIC_CASES)
 def test_llama_cpp_refuses_dynamic_scaling(case: str) -> None:
-    """ggml cannot compute it."""
+    """ggml has no formula for it, so no table can be what llama.cpp computes."""
     with pytest.raises(UnsupportedError, match="no dynamic scaling"):
         rope_of_case(case, "llama.cpp")
 
@@ -161,7 +161,10 @@ def test_attention_factors_of_yarn_differ_by_runtime(
 
 
 def test_only_transformers_takes_a_given_attention_factor_of_longrope() -> None:
-    """The others compute √(1 + ln s / ln O) = 1.29099 for s = 1024/64 = 16 and O = 64."""
+    """attention_factor 1.25 is given; EMULATED has transformers first. The other runtimes compute
+    √(1 + ln s / ln O) by the paper, for the factor s = 1024 / 64 = 16 and the original length O =
+    64.
+    """
     expected = float(np.sqrt(1 + np.log(16) / np.log(64)))
     found = [
         attention_factor_of(runtime, **LONGROPE, attention_factor=1.25) for runtime in EMULATED

@@ -138,7 +138,7 @@ def test_frequencies_are_the_published_ones(
 
 
 def test_the_attention_factor_of_yarn_is_the_published_one() -> None:
-    """0.1 ln 10 + 1, from YaRN's paper, in float64."""
+    """YaRN's paper: 0.1 · ln(factor) + 1, here for factor 10 and computed in float64."""
     assert rope_of_case("yarn").attention_factor_value() == 1.2302585092994045
 
 
@@ -189,7 +189,9 @@ def test_attention_factor_of_longrope_is_rational_only_without_extension() -> No
 
 
 def test_the_attention_factor_of_longrope_is_computed_to_eight_bits() -> None:
-    """⌊sqrt(1 + ln 4 / ln 16) · 2^8⌋, from the paper's formula."""
+    """The paper's formula is sqrt(1 + ln(factor) / ln(original length)), here for 4 and 16; eight
+    bits of it are ⌊… · 2^8⌋.
+    """
     expected = math.floor(math.sqrt(1 + math.log(4) / math.log(16)) * 256)
     assert two_pairs(4.0).scaling_value.attention(8) == expected
 
@@ -214,7 +216,7 @@ def test_approximate_ntk_divides_the_last_frequency_by_the_factor() -> None:
 
 
 def test_approximate_ntk_leaves_a_single_frequency() -> None:
-    """Its exponent would be 0 / 0."""
+    """The exponent of NTK's rule for pair i of n is i / (n − 1), which would be 0 / 0."""
     assert Ntk(2.0).approximate(np.array([1.0]), 10000.0, 1.0).tolist() == [1.0]
 
 
@@ -306,7 +308,9 @@ def test_sections_of_qwen2_vl_give_the_axes_one_after_the_other() -> None:
 
 
 def test_interleaved_sections_of_qwen3_vl_give_the_axes_in_turns() -> None:
-    """T H W T H W …, and the 4 pairs that are left to time."""
+    """Sections of 24, 20 and 20 pairs (time, rows, columns), interleaved: T H W T H W … for 3 · 20
+    pairs, then the 4 that are left to time.
+    """
     turns = Rope(4, 128, 5e6, mrope_section=(24, 20, 20), mrope_interleaved=True)
     assert turns.pair_axes == [0, 1, 2] * 20 + [0] * 4
 

@@ -37,7 +37,9 @@ def test_a_shard_of_alibi_is_a_part_of_the_whole(
 
 @pytest.mark.parametrize("form", ["key", "key-last"])
 def test_a_shard_of_a_form_by_key_is_a_part_of_the_whole(form: str) -> None:
-    """Tensor parallelism gives a process heads 6, 7 and 8 of 12."""
+    """Tensor parallelism gives a process heads 6, 7 and 8 of 12; their bias must be that part of
+    the bias of all heads.
+    """
     whole = Alibi(**ALIBI_12_HEADS, form=form).tables()["bias"]
     part = Alibi(**ALIBI_12_HEADS, form=form, head_range=(6, 9)).tables()["bias"]
 
@@ -128,7 +130,7 @@ def test_mistakes_of_a_shard_are_named(made: Alibi, words: str) -> None:
 
 
 def test_another_shard_of_a_learned_bias_is_named() -> None:
-    """The table has heads 0 to 3, the spec heads 4 to 7."""
+    """T5's bias has 8 heads in two shards: the table has heads 0 to 3, the spec heads 4 to 7."""
     bias = Relative(**T5_10_POSITIONS, head_range=(0, 4)).tables()
     result = pecli.verify(bias, Relative(**T5_10_POSITIONS, head_range=(4, 8)), atol=1e-6)
 

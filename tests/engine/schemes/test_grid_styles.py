@@ -62,7 +62,9 @@ def scheme_of(name: str, **changes: Any) -> Scheme:
 
 
 def test_every_style_is_tested_against_another_project() -> None:
-    """Each has a table by the project's own code, or its formula written out in this file."""
+    """Each registered style of a grid must be named by a command with a table from the project's
+    own code, or by a formula written out in this file.
+    """
     commands = " ".join(
         [
             *OLDER_COMMANDS.values(),

@@ -26,7 +26,9 @@ def weights_of(*args, **options) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_weights_may_begin_as_zeros_or_as_the_sinusoidal_table(dtype):
-    """Sinusoidal's tables are held against arbitrary precision in test_sinusoidal.py."""
+    """With init="zeros", all bits are 0. With init="sinusoidal", the weights are the bytes of
+    Sinusoidal's table, which test_sinusoidal.py checks against arbitrary precision.
+    """
     assert not bits(weights_of(7, 5, init="zeros", dtype=dtype)).any()
 
     sinusoidal = Sinusoidal(7, 5, dtype=dtype).tables()["pe"]
@@ -87,7 +89,9 @@ def test_seeds_of_all_64_bits_give_different_tables():
 
 
 def test_a_longer_table_begins_with_the_shorter_one():
-    """The numbers of a row depend on the seed and the row only."""
+    """The drawn numbers of a row depend on the seed and the row only: the first 20 of 50 rows are
+    those of a table of 20.
+    """
     assert weights_of(50, 8, seed=1)[:20].tobytes() == weights_of(20, 8, seed=1).tobytes()
 
 

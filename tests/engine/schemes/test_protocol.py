@@ -25,6 +25,7 @@ SCHEMES_OF_ALL_KINDS = [
 
 @pytest.mark.parametrize("scheme", SCHEMES_OF_ALL_KINDS, ids=str)
 def test_every_axis_of_a_tensor_has_a_name(scheme: Scheme) -> None:
+    """For each tensor of each kind of scheme, `axes_of` has as many names as the tensor has axes."""
     for table in scheme.tensors():
         assert len(scheme.axes_of(table.name).names) == len(table.shape)
 

@@ -83,7 +83,9 @@ def test_buckets_are_those_of_deberta(buckets: int, limit: int) -> None:
 
 @pytest.mark.parametrize("style", ["t5", "deberta"])
 def test_the_index_of_a_short_table_is_the_corner_of_a_long_one(style: str) -> None:
-    """A bucket depends only on the distance of query and key."""
+    """A bucket depends only on the distance of query and key, so the index of n positions is the
+    corner of that of 50.
+    """
     whole = Relative(style, 50, 16, 40).tables()["index"]
     for length in range(1, 50):
         part = Relative(style, length, 16, 40).tables()["index"]
@@ -92,7 +94,7 @@ def test_the_index_of_a_short_table_is_the_corner_of_a_long_one(style: str) -> N
 
 @pytest.mark.parametrize("scheme", [Relative("t5", 50), Relative("swin", grid=(4, 7))], ids=str)
 def test_rows_of_an_index_can_be_read_alone(scheme: Relative) -> None:
-    """Rows 11 to 16 of the whole index."""
+    """`read(11, 17)` computes rows 11 to 16 only; they must be those of the whole index."""
     whole = scheme.tables()["index"]
     assert np.array_equal(scheme.tensors()[0].read(11, 17), whole[11:17])
 
@@ -103,7 +105,9 @@ def test_rows_of_an_index_can_be_read_alone(scheme: Relative) -> None:
     ids=str,
 )
 def test_a_spec_of_relative_positions_makes_the_same_scheme(scheme: Relative) -> None:
-    """Causal, on a grid, and without options."""
+    """The schemes are causal, on a grid, or without options; `spec` describes each as plain data,
+    from which it is made again.
+    """
     assert Scheme.from_spec(scheme.spec()) == scheme
 
 
@@ -145,7 +149,9 @@ def words_with_weights(tmp_path: Path) -> tuple[object, ...]:
 def test_a_file_of_biases_passes_with_its_weights(
     run_pecli, tmp_path: Path, words_with_weights: tuple[object, ...], file: str
 ) -> None:
-    """The command that made the file verifies it."""
+    """T5's bias is made from learned weights, which are in another file. The same options make the
+    bias and, with --verify, check it.
+    """
     assert run_pecli(*words_with_weights, "-q", "-o", tmp_path / file).exit_code == SUCCESS
     assert run_pecli(*words_with_weights, "--verify", tmp_path / file).exit_code == SUCCESS
 

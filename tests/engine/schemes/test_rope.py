@@ -39,7 +39,9 @@ def assert_equal_to_arbitrary_precision(
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.sample(1)
 def test_tables_of_many_bases_offsets_and_shapes_are_correctly_rounded(dtype):
-    """200 random elements of each table are compared bit by bit with Arb's values."""
+    """200 random elements of cos and sin of each `Rope` have, bit for bit, the values of arbitrary
+    precision that Arb (python-flint) computes, rounded once to the dtype. Positions go up to 2^40.
+    """
     for base in (10000.0, 500000.0, 1e6, 1e20, 2.0, 0.5, 1.0):
         for offset in (0, 10**6 - 150, 2**40 - 300):
             assert_equal_to_arbitrary_precision(
@@ -51,8 +53,8 @@ def test_tables_of_many_bases_offsets_and_shapes_are_correctly_rounded(dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_row_of_position_two_to_the_40_is_correctly_rounded(dtype):
-    """Random elements of its row have Arb's bits, and it is the same in a table, in two rows and as
-    a listed position.
+    """200 random elements of the row at position 2^40 have the bits of Arb's values, rounded once.
+    The row is the same as the second of two rows and as a listed position (`Rope.at`).
     """
     assert_equal_to_arbitrary_precision(1, 128, samples=200, offset=2**40, dtype=dtype)
 
@@ -65,7 +67,10 @@ def test_the_row_of_position_two_to_the_40_is_correctly_rounded(dtype):
     ("base", "dim"), [(10000.0, 128), (500000.0, 64), (1e6, 96), (0.5, 2), (1.0, 8), (1e20, 256)]
 )
 def test_inverse_frequencies_are_correctly_rounded(base, dim):
-    """Arb computes base^(-2i/dim) and rounds it once to float64."""
+    """inv_freq of `Rope` are the float64 numbers nearest to base^(-2i/dim), bit for bit. Arb
+    (python-flint) computes each power as a ball, an interval that is sure to contain the true
+    value; `rounded` rounds it once.
+    """
     found = Rope(1, dim, base=base).tables()["inv_freq"]
     true = rounded(
         lambda: [arb(base) ** rational(Fraction(-2 * i, dim)) for i in range(dim // 2)], "float64"

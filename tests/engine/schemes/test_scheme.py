@@ -142,12 +142,14 @@ def test_a_bundle_has_the_tensors_of_each_layer_type_under_its_name() -> None:
 
 
 def test_the_spec_of_a_bundle_makes_the_same_bundle() -> None:
-    """The spec goes through JSON, as in a file."""
+    """A bundle has a scheme per layer type. Its spec goes through JSON, as in a file."""
     assert Scheme.from_spec(json.loads(json.dumps(LAYERS.spec()))) == LAYERS
 
 
 def test_a_saved_bundle_is_verified(tmp_path) -> None:
-    """LAYERS is a scheme for each layer type; the file carries the spec of all."""
+    """LAYERS has a scheme for each layer type. The file that `save` writes carries the spec of all,
+    by which `verify` passes it.
+    """
     pecli.save(tmp_path / "t.safetensors", LAYERS)
     assert pecli.verify(tmp_path / "t.safetensors").passed
 

@@ -163,7 +163,9 @@ STYLES_OF_EVEN_DIMS = ("roformer", "marian", "gptj", "ctrl", "mlx", "x-transform
 @pytest.mark.parametrize("style", STYLES_OF_EVEN_DIMS)
 @pytest.mark.parametrize("dim", [7, 33])
 def test_a_style_whose_project_has_even_dims_only_refuses_odd_ones(style, dim):
-    """These projects split dim into two equal halves."""
+    """The projects after which these styles are named split dim into two equal halves, sines and
+    cosines.
+    """
     with pytest.raises(ParameterError, match=f"dim is {dim}; the {style} style has even dims only"):
         Sinusoidal(4, dim, style=style)
 

@@ -154,7 +154,7 @@ def test_a_recipe_has_the_frequencies_of_a_style(
 
 
 def test_a_recipe_multiplies_by_the_amplitude() -> None:
-    """sin 0 and cos 0, twice."""
+    """At position 0, the recipe «float32» must have 2 · sin 0 = 0 and 2 · cos 0 = 2."""
     table = Sinusoidal(2, 2, amplitude=2.0, recipe="float32").tables()["pe"]
     assert table[0].tolist() == [0.0, 2.0]
 

@@ -97,13 +97,15 @@ def test_slopes_follow_from_the_bias() -> None:
 
 
 def test_frequencies_are_scaled_as_positions_are() -> None:
-    """scale=1000 times 1 and 0.01, the frequencies of 4 channels."""
+    """4 channels have the frequencies 1 and 10000^(-1/2) = 0.01; scale multiplies each by 1000."""
     assert Sinusoidal(1, 4, scale=1000.0).angular_frequencies() == [1000.0, 10.0]
 
 
 @pytest.mark.parametrize("scheme", [Alibi(2, 4), LearnedInit(4, 8)], ids=str)
 def test_alibi_and_learned_tables_have_no_frequencies(scheme: Scheme) -> None:
-    """Only tables of waves have frequencies."""
+    """Frequencies belong to tables of waves: both properties are None for the slopes of ALiBi and
+    for drawn weights.
+    """
     assert scheme.inverse_frequencies() is None
     assert scheme.angular_frequencies() is None
 
@@ -141,6 +143,9 @@ def test_a_signature_has_plain_types_and_defaults() -> None:
 
 @pytest.mark.parametrize("kind", [Sinusoidal, Rope])
 def test_a_signature_has_the_defaults_of_parameters(kind: type[Scheme]) -> None:
+    """`help(pecli.Rope)` shows the signature; 10000 is the base of both papers (Transformer,
+    RoFormer).
+    """
     assert signature(kind).parameters["base"].default == 10000.0
 
 

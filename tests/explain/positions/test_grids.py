@@ -79,8 +79,8 @@ def test_schemes_on_grids_are_identified_from_their_own_tables(scheme: Scheme) -
 
 
 def test_no_base_is_claimed_of_points_that_are_whole_turns_apart() -> None:
-    """The style pixel has angles of many turns between points: at 4 × 6 points, waves of other
-    bases look the same, so that nothing may be identified.
+    """In the style pixel, the angles of neighbouring points are many turns apart: at 4 × 6 points,
+    waves of other bases look the same as those of base 37, so `identify` may claim nothing.
     """
     tables = Rope(grid=(4, 6), dim=32, style="pixel", base=37.0).tables()
     assert pecli.identify({name: tables[name] for name in ("cos", "sin")}).matches == ()
@@ -310,7 +310,7 @@ def test_a_dump_of_qwen_fails_at_positions_with_rows_and_columns_exchanged(
 def test_a_dump_of_qwen_does_not_pass_at_positions_for_other_tokens(
     verify_qwen: list[str],
 ) -> None:
-    """The dump has more than three rows."""
+    """`pecli verify` with the positions 0, 1 and 2: the dump has more than three rows."""
     assert run([*verify_qwen, "--positions", "0,1,2"]) != SUCCESS
 
 

@@ -56,7 +56,9 @@ def unpacked(array: dict[str, str]) -> NDArray[np.float32]:
 
 
 def test_a_heatmap_holds_the_table(run_pecli: Callable[..., Outcome], tmp_path: Path) -> None:
-    """The page holds numbers as base64; unpacked, they are the table of the Python function."""
+    """`pecli plot -o x.html` writes the numbers of the table as base64; unpacked, they are those of
+    pecli.Sinusoidal, bit for bit.
+    """
     run_pecli("plot", "sinusoidal", "--seq-len", "20", "--dim", "8", "-o", tmp_path / "x.html")
     (panel,) = page_data(tmp_path / "x.html")["panels"]
     expected = pecli.Sinusoidal(20, 8).tables()["pe"]
@@ -137,7 +139,9 @@ def test_a_circle_has_the_angle_of_each_position_in_degrees(
 def test_the_area_of_a_spread_lies_between_two_lines_without_colour(
     run_pecli: Callable[..., Outcome], tmp_path: Path
 ) -> None:
-    """Plotly's «tonexty» fills the area between a line and the one before it."""
+    """In the page, a spread is drawn by two lines of width 0, low and high, around the median;
+    Plotly's «tonexty» fills the area between a line and the one before it.
+    """
     options = "rope --seq-len 9000 --dim 8 --kind decay"
     low, high, median = drawn_by(run_pecli, tmp_path, *options.split())["panels"][0]["data"][:3]
 
@@ -176,7 +180,9 @@ def test_a_slider_starts_at_the_factor_of_the_table(
 def test_tables_without_two_frequencies_have_no_sliders(
     run_pecli: Callable[..., Outcome], tmp_path: Path, options: str, count: int
 ) -> None:
-    """Two channels have one frequency; with base 1 all are equal."""
+    """Four channels have two frequencies, and the page has a slider. Two channels have one
+    frequency, and with base 1 all are equal: no slider.
+    """
     data = drawn_by(run_pecli, tmp_path, "rope", "--kind", "curves", *options.split())
     assert len(data["sliders"]) == count
 

@@ -91,7 +91,7 @@ def test_a_diagonal_that_is_sampled_stays_one() -> None:
 
 @pytest.mark.parametrize("reduction", [Reduction.MEAN, Reduction.MAX, Reduction.SAMPLE])
 def test_an_array_that_fits_stays_as_it_is(reduction: Reduction) -> None:
-    """There is room for 5 × 3 elements; the array has 2 × 3."""
+    """`fitted_to` reduces an array to at most 5 × 3 elements for a picture; this one has 2 × 3."""
     values = np.array([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
     np.testing.assert_array_equal(fitted_to(values, 5, 3, reduction), values)
 
@@ -111,7 +111,7 @@ def test_a_long_curve_that_rises_is_drawn_rising(sign: float) -> None:
 
 @pytest.mark.parametrize("spike", [1.0, -1.0])
 def test_a_long_curve_keeps_its_spikes(spike: float) -> None:
-    """One of 4,096 points is not 0, and 500 pieces are drawn."""
+    """`envelope` reduces 4,096 points to 500 pieces; the only one that is not 0 must survive."""
     y = np.zeros(4096)
     y[1234] = spike
     _, drawn_y = envelope(np.arange(4096.0), y, 500)

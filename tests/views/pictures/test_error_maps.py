@@ -132,16 +132,19 @@ def test_cosines_are_judged_by_the_tolerance_that_was_given() -> None:
 
 
 def test_frequencies_are_drawn_over_their_pairs() -> None:
-    """Heads of 16 channels have 8 pairs with a frequency each. The vector is drawn as two charts,
-    both sides and their difference; it has columns, the pairs, and no rows.
+    """inv_freq of heads of 16 channels is a vector: it has no rows, and as columns 8 pairs with a
+    frequency each. `table_panels` draws two charts over the pairs: one with a curve for each of
+    the two files, «a» and «b», and one with their difference.
     """
     errors = maps_by_tensor(ROPE_OF_BASE_10000, ROPE_OF_BASE_9000, atol=1e-3)["inv_freq"]
+    assert errors.errors.shape == (1, 8)
     assert errors.rows == ""
     assert errors.columns == "pair"
 
-    sides, difference = table_panels(errors, SideNames("a", "b"), ColourScale(1e-9, 1.0))
-    assert sides.curves[0].x.tolist() == list(range(8))
-    assert difference.curves[0].x.tolist() == list(range(8))
+    any_colours = ColourScale(1e-9, 1.0)
+    sides, difference = table_panels(errors, SideNames("a", "b"), any_colours)
+    assert [curve.x.tolist() for curve in sides.curves] == [list(range(8)), list(range(8))]
+    assert [curve.x.tolist() for curve in difference.curves] == [list(range(8))]
 
 
 def test_axes_are_named_as_the_table_has_them() -> None:
@@ -194,7 +197,9 @@ def test_the_expected_side_is_the_first_file_whichever_was_divided(packed_is_fir
 
 
 def test_nan_and_infinity_are_infinitely_far_off() -> None:
-    """B has NaN at (1, 2) and infinity at (3, 3); A is finite."""
+    """A is all ones; B has NaN at (1, 2) and infinity at (3, 3). The error map is infinite at these
+    two places only.
+    """
     a = np.ones((4, 4))
     b = a.copy()
     b[1, 2] = np.nan
@@ -204,6 +209,9 @@ def test_nan_and_infinity_are_infinitely_far_off() -> None:
 
 
 def test_equal_tensors_have_no_map() -> None:
+    """A 4 × 4 table is compared with itself; `error_maps` yields maps of errors, of which there are
+    none.
+    """
     a = np.ones((4, 4))
     (tensor,) = pecli.diff(a, a, reasons=False).tensors
     assert not list(error_maps(tensor))

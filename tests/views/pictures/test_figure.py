@@ -577,7 +577,9 @@ def test_the_label_of_a_colour_bar_explains_blank_and_grey_cells() -> None:
 
 
 def test_a_failure_is_ringed_and_the_tolerance_is_a_contour() -> None:
-    """Errors of 2^−row: those of the rows 0 to 6 exceed 0.01."""
+    """Errors are 2^−row, and the tolerance is 0.01: rows 0 to 6 exceed it, as 2^−6 = 0.016 and 2^−7
+    = 0.008.
+    """
     errors = 2.0 ** -np.arange(16.0)[:, None] * np.ones((16, 8))
     panel = HeatmapPanel(
         "e",

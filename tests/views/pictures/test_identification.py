@@ -15,6 +15,9 @@ from pecli.views.pictures.plot_sources import PlotSource
 
 @pytest.mark.parametrize(("count", "is_worth_it"), [(4, True), (5, False)])
 def test_a_file_of_up_to_four_tables_is_worth_a_search(count: int, is_worth_it: bool) -> None:
+    """`pecli plot` searches for the scheme of a file's tables to describe the picture. That takes
+    time per table, so it does so for up to four.
+    """
     tables = tuple(table_of(str(k), np.zeros((2, 2))) for k in range(count))
     assert is_worth_a_search(PlotSource("x", tables)) is is_worth_it
 

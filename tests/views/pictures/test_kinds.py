@@ -341,7 +341,9 @@ def test_a_picture_of_patches_names_the_grid_and_its_middle() -> None:
 
 
 def test_patches_of_two_towers_are_named_after_them() -> None:
-    """The towers differ in their base only."""
+    """Two vision towers are drawn, which differ in their base only: the titles of their panels have
+    it.
+    """
     picture = drawn_picture(
         "patch", EVA_ON_4_BY_6, pecli.Rope(grid=(4, 6), dim=8, style="eva", base=500.0)
     )
@@ -419,7 +421,9 @@ def test_a_class_token_is_kept_apart_from_the_grid(plot_patches_of_vit) -> None:
 
 
 def test_a_grid_that_does_not_have_all_rows_is_refused(plot_patches_of_vit) -> None:
-    """x.npy has 16 rows, the grid is 3 × 5."""
+    """x.npy has 16 rows (a class token and patches), and the grid 3 · 5 = 15: the error states how
+    many rows would have to be kept.
+    """
     outcome = plot_patches_of_vit()
     assert outcome.exit_code == USAGE_ERROR
     assert "with 0 kept that is 15 rows; x.npy has 16" in outcome.err
@@ -452,7 +456,7 @@ YARN_BY_4: dict[str, Any] = {
 
 
 def test_scores_grow_with_the_square_of_the_attention_factor() -> None:
-    """Both queries and keys are multiplied by it: 1.5² = 2.25."""
+    """The attention factor multiplies queries and keys, so scores grow by 1.5² = 2.25."""
     plain = drawn_picture("decay", pecli.Rope(256, 32, **YARN_BY_4, attention_factor=1.0))
     scaled = drawn_picture("decay", pecli.Rope(256, 32, **YARN_BY_4, attention_factor=1.5))
 
@@ -485,7 +489,9 @@ def test_circles_turn_by_the_frequency_of_their_pair() -> None:
 
 
 def test_slopes_are_those_of_the_paper() -> None:
-    """ALiBi's slopes of 8 heads are 1/2, 1/4, … 1/256."""
+    """ALiBi's slopes of 8 heads are 1/2, 1/4, …, 1/256 by the paper; they are points, which no line
+    joins.
+    """
     (chart,) = drawn_picture("slopes", pecli.Alibi(8)).panels
     assert chart.curves[0].y.tolist() == [2.0**-k for k in range(1, 9)]
     assert not chart.joined
@@ -535,7 +541,9 @@ def test_weights_after_softmax_add_up_to_one(slope: float) -> None:
 
 @pytest.mark.parametrize("label", ["whisper-tiny encoder", "t5-small decoder", "mpt-7b"])
 def test_models_without_rope_are_drawn_with_what_they_have(run_pecli, label: str) -> None:
-    """Whisper has a sinusoidal table, T5 buckets, MPT ALiBi."""
+    """`pecli plot` of a model draws the encoding that it has: Whisper a sinusoidal table, T5
+    buckets, MPT ALiBi.
+    """
     assert label in run_pecli("plot", label.split()[0]).out
 
 
@@ -665,7 +673,7 @@ def test_decay_of_a_long_table_ends_at_its_largest_distance() -> None:
 
 @pytest.mark.parametrize("kind", ["decay", "curves"])
 def test_fewer_heads_are_drawn_of_each_of_several_subjects(kind: str) -> None:
-    """Of 16 heads, 8 are drawn alone and 6 of each of two."""
+    """Of a bias with 16 heads, 8 are drawn if it is alone, and 6 of each if there are two."""
     alone = drawn_picture(kind, pecli.Alibi(16, 8)).panels[0]
     beside = drawn_picture(kind, pecli.Alibi(16, 8), pecli.Alibi(16, 9)).panels[0]
 
@@ -700,7 +708,9 @@ def test_panels_stand_in_rows_of_about_equal_length(heads: int, across: int) -> 
 def test_the_title_of_a_heatmap_names_its_elements(
     schemes: tuple[pecli.Scheme, ...], title: str
 ) -> None:
-    """Rope has cosines and sines; together with a bias, only «value» fits all."""
+    """The title names what the elements are: cosine and sine of a Rope; beside a bias, only «value»
+    fits all.
+    """
     assert drawn_picture("heatmap", *schemes).title == title
 
 

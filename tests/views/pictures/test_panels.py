@@ -131,5 +131,6 @@ def test_a_chart_has_its_own_row_below_several_heatmaps_or_if_panels_are_narrow(
 
 
 def test_a_chart_stands_beside_a_single_heatmap() -> None:
+    """`Picture.rows(2)` arranges panels in rows of up to two: a heatmap and a chart share one."""
     (row,) = Picture("", [HEATMAP_2_BY_2, EMPTY_CHART]).rows(2)
     assert row == [HEATMAP_2_BY_2, EMPTY_CHART]

@@ -44,6 +44,9 @@ def test_each_type_of_layer_of_a_model_is_a_subject() -> None:
 
 
 def test_the_only_encoding_of_a_model_has_its_window() -> None:
+    """Mistral 7B v0.1 has a sliding window of 4096 tokens; as it has one encoding, no layer type
+    follows the label «m».
+    """
     (subject,) = of_model(pecli.load_model("mistral-7b-v0.1"), "m")
     assert subject.label == "m"
     assert subject.window == 4096

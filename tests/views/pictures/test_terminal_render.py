@@ -99,7 +99,9 @@ def test_panels_lie_beside_each_other_where_there_is_room(
 
 
 def test_four_similarities_and_their_chart_fit_a_terminal_of_24_lines() -> None:
-    """The shell's prompt takes one line."""
+    """Four ropes of different bases are drawn as four maps and a chart. The shell's prompt takes
+    one of 24 lines, so 23 are left.
+    """
     ropes = [pecli.Rope(300, 64, base=base) for base in (1e4, 1e5, 1e6, 1e7)]
     assert len(terminal_render.lines(drawn_picture("similarity", *ropes), FEW_COLOURS)) <= 23
 
@@ -266,7 +268,9 @@ def test_gaps_stay_gaps() -> None:
 
 
 def test_an_axis_ends_where_the_curve_ends() -> None:
-    """The curve has no points from position 40 on."""
+    """The curve has values at positions 0 to 39 and NaN from 40 on: the horizontal axis has a
+    number 30 and none of 100.
+    """
     y = np.where(POSITIONS < 40, 1.0 + POSITIONS, np.nan)
     numbers = curve_lines([Curve("", POSITIONS, y)])[-2].split()
     assert "30" in numbers
@@ -580,7 +584,9 @@ def test_every_level_has_a_mark_of_its_own() -> None:
 
 
 def test_ordered_curves_go_from_dark_to_bright_in_true_colours() -> None:
-    """The ends of the palette's bright part, which can be seen on a dark terminal."""
+    """Three curves of ordered subjects take steps of the sequential palette; the first and last are
+    the ends of its bright part, which can be seen on a dark terminal.
+    """
     curves = [Curve("", POSITIONS, POSITIONS * k) for k in range(3)]
     shown = "".join(curve_lines(curves, TRUE_COLOURS, ordered=True))
     codes = re.findall(r"38;2;(\d+);(\d+);(\d+)", shown)

@@ -32,6 +32,7 @@ def test_a_title_has_as_many_parameters_as_there_is_room_for(
 
 
 def test_a_file_is_named_by_its_label() -> None:
+    """`title_of` names what is drawn («it») after the label of its source («file»)."""
     assert title_of([PlotSource("file", ())], "it") == "file: it"
 
 

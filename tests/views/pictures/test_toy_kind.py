@@ -71,10 +71,14 @@ def test_a_new_kind_is_drawn_in_a_terminal_and_a_figure() -> None:
 
 
 def test_a_new_kind_does_not_fit_schemes_that_do_not_name_it() -> None:
+    """The toy kind «histogram» of this module is drawn only of schemes that offer it, and Rope does
+    not.
+    """
     with pytest.raises(ParameterError, match="rope has no such picture"):
         titled(of_scheme(pecli.Rope(8, 4)), PlotRequest(), "histogram")
 
 
 def test_a_new_kind_takes_no_channels_unless_it_says_so() -> None:
+    """The toy kind «histogram» shows all channels, so a choice of channels is refused."""
     with pytest.raises(ParameterError, match="histogram shows all of them"):
         titled(of_scheme(Ramp(8)), PlotRequest(channels=(0,)), "histogram")

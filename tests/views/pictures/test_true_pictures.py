@@ -27,7 +27,9 @@ def last_line(kind: str, scheme: pecli.Scheme, terminal: Terminal) -> str:
 
 
 def test_a_constant_panel_does_not_widen_the_common_scale() -> None:
-    """In the first frame the time is 0, so that its cosine is 1 everywhere."""
+    """Panels of a video's first frame share a scale of colours. Its time is 0, so one panel is
+    constant (cos 0 = 1); the scale stays −1 to 1.
+    """
     picture = drawn_picture("heatmap", ROPE_OF_4_FRAMES, request=PlotRequest(channels=(0, 4, 10)))
     assert any(np.ptp(panel.values) == 0 for panel in picture.heatmaps)
     for panel in picture.heatmaps:
@@ -35,18 +37,25 @@ def test_a_constant_panel_does_not_widen_the_common_scale() -> None:
 
 
 def test_panels_of_one_constant_have_a_scale_around_it() -> None:
+    """All numbers are 0: the colours range from 0 − 0.5 to 0 + 0.5, as a range of zero width has no
+    colours.
+    """
     picture = drawn_picture("heatmap", pecli.LearnedInit(4, 4, init="zeros"))
     assert picture.heatmaps[0].ends == (-0.5, 0.5)
 
 
 @pytest.mark.parametrize("kind", ["heatmap", "patch"])
 def test_the_frame_of_a_video_is_named(kind: str) -> None:
+    """The scheme has a grid of 4 frames, of which only the first (0) is drawn; the title of each
+    panel states it.
+    """
     for panel in drawn_picture(kind, ROPE_OF_4_FRAMES).panels:
         assert panel.title.endswith(", frame 0 of 4")
 
 
 @pytest.mark.parametrize("kind", ["heatmap", "patch"])
 def test_an_image_has_no_frames(kind: str) -> None:
+    """A grid of 6 × 6 has rows and columns, and no axis of time: no title may mention a frame."""
     image = pecli.Rope(grid=(6, 6), axes=(16, 16))
     for panel in drawn_picture(kind, image).panels:
         assert "frame" not in panel.title
@@ -68,7 +77,7 @@ def test_a_narrow_terminal_states_it_without_the_names_of_the_axes() -> None:
 
 
 def test_a_terminal_names_the_unit_of_its_colours() -> None:
-    """0.003906 = 2^-8 is the smallest slope of 8 heads."""
+    """The legend of the heatmap has the smallest slope of 8 heads, 2^-8 = 0.003906, as |bias|."""
     line = last_line("heatmap", pecli.Alibi(8, 64), Terminal(120))
     assert " |bias| 0.003906 " in line
 
@@ -169,6 +178,9 @@ def test_bounds_are_1_if_all_phases_agree_whatever_the_dimension(dim: int) -> No
 
 
 def test_no_bound_exceeds_1() -> None:
+    """The second panel of the picture «decay» has the bound of the similarity of two positions by
+    their distance, relative to that at distance 0. No mean of cosines exceeds 1.
+    """
     for curve in drawn_picture("decay", pecli.Rope(64, 8), pecli.Rope(64, 128)).panels[1].curves:
         assert curve.y.max() <= 1.0
 
@@ -191,10 +203,12 @@ def test_maps_of_a_grid_are_of_channels_that_vary() -> None:
 
 @pytest.mark.parametrize("kind", ["curves", "decay", "heatmap"])
 def test_heads_that_are_left_out_are_counted(kind: str) -> None:
+    """ALiBi with 16 heads: pictures have room for 8, and the subtitle must say of how many."""
     picture = drawn_picture(kind, pecli.Alibi(16, 8))
     assert "of 16 heads" in picture.subtitle
 
 
 @pytest.mark.parametrize("kind", ["curves", "decay", "heatmap"])
 def test_all_of_eight_heads_are_drawn(kind: str) -> None:
+    """ALiBi with 8 heads: none is left out, so the subtitle is empty."""
     assert drawn_picture(kind, pecli.Alibi(8, 8)).subtitle == ""

@@ -114,22 +114,26 @@ def test_the_limits_of_yarn_are_those_of_its_formula() -> None:
 
 
 NTK_BY_8 = 8.0 ** (np.arange(32) / 31)
+"""NTK multiplies wavelength i of 32 by 8^(i/31)."""
 
 
 def test_the_stretch_of_ntk_grows_from_pair_to_pair() -> None:
+    """NTK with factor 8 replaces the base, which multiplies wavelength i of 32 by 8^(i/31)
+    (NTK_BY_8). The second panel of the picture draws this stretch.
+    """
     picture = drawn_picture("wavelengths", pecli.Rope(64, 64, scaling="ntk", factor=8.0))
     np.testing.assert_allclose(picture.panels[1].curves[0].y, NTK_BY_8, rtol=1e-9)
 
 
-"""NTK multiplies wavelength i of 32 by 8^(i/31)."""
-
-
 def test_where_every_pair_has_a_factor_of_its_own_there_are_no_bands() -> None:
-    """Without the first pair, which NTK keeps, and the last, which has the whole factor."""
+    """`pair_ranges` finds ranges of pairs that are stretched alike. NTK keeps the first pair and
+    stretches the last by the whole factor; between them, every pair has a stretch of its own.
+    """
     assert pair_ranges(NTK_BY_8[1:-1]) == []
 
 
 def test_pairs_that_are_all_stretched_alike_are_one_band() -> None:
+    """`pair_ranges` finds ranges of pairs with the same stretch: here all 8 pairs by 4."""
     (pairs,) = pair_ranges(np.full(8, 4.0))
     assert pairs.label == "stretched ×4"
 
@@ -240,6 +244,9 @@ def test_pairs_are_kept_blended_or_stretched_by_the_largest_factor() -> None:
 
 @pytest.mark.parametrize("stretch", [[1.0, 2.0, 1.0, 4.0], [2.0, 3.0, 4.0]])
 def test_ranges_that_alternate_or_share_no_factor_are_not_shaded(stretch: list[float]) -> None:
+    """`pair_ranges` finds ranges of pairs that are stretched alike, which are shaded; these have
+    none worth it.
+    """
     assert pair_ranges(np.array(stretch)) == []
 
 
@@ -331,7 +338,9 @@ def test_sections_that_follow_each_other_are_bands() -> None:
 
 
 def test_sections_that_take_turns_are_counted() -> None:
-    """24 + 20 + 20 pairs are those of 128 channels."""
+    """M-RoPE with 24 + 20 + 20 = 64 pairs of 128 channels for time, rows and columns, interleaved:
+    there are no bands to shade, so the subtitle counts them.
+    """
     scheme = pecli.Rope(64, 128, base=5e6, mrope_section=(24, 20, 20), mrope_interleaved=True)
     picture = drawn_picture("wavelengths", scheme)
     (chart,) = picture.panels
