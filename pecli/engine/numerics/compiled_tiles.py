@@ -58,16 +58,16 @@ class CompiledTile(Tile):
     def __init__(self, factors: Factors, columns: int, loops: ModuleType) -> None:
         """Prepare to make `columns` columns with the loops of `compiled_loops`."""
         super().__init__(factors, columns, "float32")
-        waves = factors.small.shape[1]
+        waves = factors.row_directions.shape[1]
         self._loops = loops
-        self._rows = ColumnFactors(factors.fine, waves, factors.functions)
-        self._rows.set_rows(factors.small)
-        self._anchor_factors = ColumnFactors(factors.anchors, waves, factors.functions)
-        self._doubtful_elements = np.empty(factors.leap * columns, np.int64)
+        self._rows = ColumnFactors(factors.rows_per_anchor, waves, factors.functions)
+        self._rows.set_rows(factors.row_directions)
+        self._anchor_factors = ColumnFactors(factors.anchors_per_leap, waves, factors.functions)
+        self._doubtful_elements = np.empty(factors.rows_per_leap * columns, np.int64)
 
     def _enter_leap(self, leap: int, start: Complex) -> None:
         super()._enter_leap(leap, start)
-        self._anchor_factors.set_anchors(self._steps)
+        self._anchor_factors.set_anchors(self._anchors)
 
     def _fill_leap(self, first: int, out: Array) -> Iterator[Doubtful]:
         """Write the rows of `out` that lie in the current leap (a stretch of positions), all at once.
@@ -79,7 +79,7 @@ class CompiledTile(Tile):
         """
         in_leap = self._rows_in_leap(first, len(out))
         rows = out[in_leap]
-        rows_after_leap_start = first + in_leap.start - self._leap * self.factors.leap
+        rows_after_leap_start = first + in_leap.start - self._leap * self.factors.rows_per_leap
         elements_per_row = rows.strides[0] // rows.itemsize
         doubtful_count = self._loops.add_products(
             self._anchor_factors.first,
