@@ -223,6 +223,11 @@ class Tile:
         result = self._products[0]
         self._values: Floats = result.view(np.float64).reshape(factors.rows_per_tile, -1)
 
+    def fits(self, factors: Factors, columns: int, dtype: str, *, is_compiled: bool) -> bool:
+        """Return True if this memory is that of a tile with these properties."""
+        has_same_shape = (self.columns, self.dtype) == (columns, dtype)
+        return has_same_shape and self.factors is factors and self.is_compiled == is_compiled
+
     def fill(self, first: int, out: Array) -> Iterator[Doubtful]:
         """Write positions first, first + 1, … into the rows of `out`; yield elements in doubt.
 
