@@ -22,15 +22,22 @@ class ColumnFactors:
     """
 
     def __init__(self, rows: int, waves: int, functions: str) -> None:
+        """Allocate factors for the columns of some waves, which are set later.
+
+        Pairs have real parts in the columns 0, 2, 4, … and imaginary ones in 1, 3, 5, …; a single
+        function has all columns.
+        """
         columns_per_wave = 2 if "," in functions else 1
         self.first: Floats = np.empty((rows, columns_per_wave * waves))
         self.second: Floats = np.empty_like(self.first)
         self._has_real = functions != "sin"
         self._real_columns = slice(0, None, columns_per_wave)
         self._has_imag = functions != "cos"
-        self._imag_columns = slice(columns_per_wave - 1, None, columns_per_wave)
+        last_column_of_wave = columns_per_wave - 1
+        self._imag_columns = slice(last_column_of_wave, None, columns_per_wave)
 
     def set_anchors(self, anchors: Complex) -> None:
+        """Set what the parts of a row are multiplied by: see the sums above."""
         if self._has_real:
             self.first[:, self._real_columns] = anchors.real
             np.negative(anchors.imag, out=self.second[:, self._real_columns])
@@ -39,6 +46,7 @@ class ColumnFactors:
             self.second[:, self._imag_columns] = anchors.imag
 
     def set_rows(self, rows: Complex) -> None:
+        """Set what the parts of an anchor are multiplied by: see the sums above."""
         if self._has_real:
             self.first[:, self._real_columns] = rows.real
             self.second[:, self._real_columns] = rows.imag
