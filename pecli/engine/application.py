@@ -153,6 +153,7 @@ class _RotationJob:
     factors: MakeFactors
     layouts: PairLayouts
     first_channel: int
+    """The first of the channels that rotate."""
 
     @property
     def _positions_per_share(self) -> int:
@@ -232,28 +233,42 @@ class _RotationJob:
         for start in range(positions.start, positions.stop, step):
             block = slice(start, min(start + step, positions.stop))
             block_factors = factors
-            if len(factors) > 1:  # otherwise, all positions have the same
+            all_positions_have_the_same = len(factors) == 1
+            if not all_positions_have_the_same:
                 first = start - positions.start
                 block_factors = factors[first : first + step]
             self._rotate_positions(_Share(block, share.batches), block_factors)
 
     def _rotate_positions(self, share: _Share, factors: AnyArray) -> None:
-        """Rotate the positions of a block in all batches of a share.
+        """Rotate some positions in all batches of a share, a few batches at a time.
 
-        Batches are rotated as many at once as stay in the cache.
+        The factors are prepared once, for all batches. So many batches are rotated at once as stay
+        in the cache: two of 64 KiB each, for example.
+
+        Args:
+            share: The positions and the batches.
+            factors: The complex factors (positions, d/2), or (1, d/2) for all positions.
         """
-        per_head = factors[:, None]  # (positions, 1, d/2): all heads have the same factors.
-        rotation = _block_rotation(per_head, self.layouts)
-        work_dtype = factors.real.dtype
-        if self.source.dtype != work_dtype:
-            rotation = _rounded_once(rotation, work_dtype)
-        rotary_dim = 2 * factors.shape[-1]
-        step = self._batches_per_block(work_dtype.itemsize)
-        for start in share.batches[::step]:
-            batches = slice(start, min(start + step, share.batches.stop))
+        rotation = self._block_rotation(factors)
+        rotary_dim = 2 * factors.shape[-1]  # A factor turns a pair of channels.
+        batches_at_once = self._batches_per_block(factors.real.itemsize)
+        for first_batch in share.batches[::batches_at_once]:
+            end_batch = min(first_batch + batches_at_once, share.batches.stop)
+            batches = slice(first_batch, end_batch)
             source = self.source[batches, share.positions]
             target = self.target[batches, share.positions]
             self._rotate_block(rotation, rotary_dim, source, target)
+
+    def _block_rotation(self, factors: AnyArray) -> BlockRotation:
+        """Return the function that rotates blocks of this array by factors (positions, d/2).
+
+        It computes in the dtype of the factors, and rounds to that of the array.
+        """
+        rotation = _rotation_of_layouts(_for_all_heads(factors), self.layouts)
+        work_dtype = factors.real.dtype
+        if self.source.dtype == work_dtype:
+            return rotation
+        return _rounded_once(rotation, work_dtype)
 
     def _is_complex_product(self, factors: AnyArray) -> bool:
         """Return True if pairs lie in memory as complex numbers that NumPy can multiply."""
@@ -286,12 +301,19 @@ class _RotationJob:
         return loop
 
     def _copy_other_channels(self, share: _Share, factors: AnyArray) -> None:
-        """Copy the channels of a share that do not rotate, and with them its whole rows."""
-        if self.target is not self.source and 2 * factors.shape[-1] < self.source.shape[-1]:
-            rows = slice(share.batches.start, share.batches.stop), share.positions
-            self.target[rows] = self.source[rows]
+        """Copy the rows of a share if some of their channels do not rotate.
+
+        The channels that rotate are overwritten later. With 128 channels and factors for 32 pairs,
+        64 channels stay as they are.
+        """
+        rotary_dim = 2 * factors.shape[-1]
+        is_rotated_in_place = self.target is self.source
+        if not is_rotated_in_place and rotary_dim < self.source.shape[-1]:
+            batches = slice(share.batches.start, share.batches.stop)
+            self.target[batches, share.positions] = self.source[batches, share.positions]
 
     def _rotate_compiled(self, loop: RotationLoop, share: _Share, factors: AnyArray) -> None:
+        """Rotate the rows of a share by a loop such as `rotate_halves`, which takes whole arrays."""
         loop(
             self.source,
             self.target,
@@ -306,17 +328,26 @@ class _RotationJob:
     def _multiply_pairs(self, share: _Share, factors: AnyArray) -> None:
         """Rotate interleaved pairs of a share by one complex product.
 
-        NumPy widens and rounds a few thousand numbers at a time, which stay in the cache, and
-        another thread has the interpreter meanwhile.
+        The pair (u, v) lies in memory as the complex number u + iv does, so that the channels
+        are viewed as complex numbers, half as many. Pairs of float32 may have complex128 factors:
+        NumPy then widens and rounds a few thousand numbers at a time, which stay in the cache.
+        Another thread has the interpreter meanwhile.
+
+        Args:
+            share: The positions and the batches.
+            factors: The complex factors (positions, d/2), or (1, d/2) for all positions.
         """
-        rows = slice(share.batches.start, share.batches.stop), share.positions
-        channels = slice(self.first_channel, self.first_channel + 2 * factors.shape[-1])
-        pairs = np.complex64 if self.source.dtype == np.float32 else np.complex128
+        batches = slice(share.batches.start, share.batches.stop)
+        rotary_dim = 2 * factors.shape[-1]  # A factor turns a pair of channels.
+        channels = slice(self.first_channel, self.first_channel + rotary_dim)
+        complex_dtype = np.complex64 if self.source.dtype == np.float32 else np.complex128
+        source = self.source[batches, share.positions, :, channels]
+        target = self.target[batches, share.positions, :, channels]
         np.multiply(
-            self.source[rows][..., channels].view(pairs),
-            factors[:, None],  # (positions, 1, d/2): all heads have the same factors.
-            out=self.target[rows][..., channels].view(pairs),
-            casting="same_kind",
+            source.view(complex_dtype),
+            _for_all_heads(factors),
+            out=target.view(complex_dtype),
+            casting="same_kind",  # complex128 may be rounded to complex64.
         )
 
     def _rotate_block(
@@ -370,7 +401,12 @@ def _rounded_once(rotation: BlockRotation, work_dtype: "np.dtype[Any]") -> Block
     return wide_rotation
 
 
-def _block_rotation(factors: AnyArray, layouts: PairLayouts) -> BlockRotation:
+def _for_all_heads(factors: AnyArray) -> AnyArray:
+    """Return factors (positions, d/2) as (positions, 1, d/2): all heads have the same."""
+    return factors[:, None]
+
+
+def _rotation_of_layouts(factors: AnyArray, layouts: PairLayouts) -> BlockRotation:
     """Return the function that rotates blocks by factors (positions, 1, d/2).
 
     Each layout has its own function, which prepares the factors once for all blocks of a share.

@@ -129,19 +129,29 @@ class Contents:
     def tensors(self, places: Mapping[str, Place]) -> Mapping[str, Array]:
         """Return the tensors at these places, which the caller knows to be within the file.
 
-        If only the beginning of the file was read, each is mapped on first access.
+        They are views of the file. If only its beginning was read, each is mapped on first access.
+
+        Args:
+            places: The place of each tensor by its name.
         """
         if self.is_whole:
             return {name: self.array_at(place) for name, place in places.items()}
-        outlines = {name: outline(place.dtype, place.shape) for name, place in places.items()}
-        # To read fewer tensors is no advice if there is only one, as in a .npy file.
-        names_tensor = len(places) > 1
+        return self._tensors_mapped_on_access(places)
 
-        def read(name: str) -> Array:
-            contents = self.tensor(name) if names_tensor else self
+    def _tensors_mapped_on_access(self, places: Mapping[str, Place]) -> "LazyTensors":
+        """Return tensors that have a dtype and a shape now, and are mapped on first access.
+
+        Errors are about one tensor and advise to read fewer of them, unless there is only one, as in
+        a .npy file.
+        """
+        outlines = {name: outline(place.dtype, place.shape) for name, place in places.items()}
+        is_only_tensor = len(places) == 1
+
+        def map_tensor(name: str) -> Array:
+            contents = self if is_only_tensor else self.tensor(name)
             return contents.array_at(places[name])
 
-        return LazyTensors(outlines, read)
+        return LazyTensors(outlines, map_tensor)
 
     def array_at(self, place: Place) -> Array:
         """Return the elements at a place, which the caller knows to be within the file."""
@@ -207,13 +217,14 @@ class Contents:
     def forget_before(self, offset: int) -> None:
         """Let the system drop what was read before an offset; it is read again if it is needed.
 
-        The pages of a mapped file count as memory of this process as long as they are there.
+        The pages of a mapped file count as memory of this process as long as they are there. They
+        are dropped as a whole: with pages of 4,096 bytes and the offset 10,000, the first two.
         """
         mapped = self.data.obj
         if isinstance(mapped, mmap.mmap) and len(self.data) == len(mapped):
-            whole_pages = offset - offset % mmap.PAGESIZE
-            if hasattr(mmap, "MADV_DONTNEED"):
-                mapped.madvise(mmap.MADV_DONTNEED, 0, whole_pages)
+            bytes_of_whole_pages = offset - offset % mmap.PAGESIZE
+            if hasattr(mmap, "MADV_DONTNEED"):  # Windows has no such advice.
+                mapped.madvise(mmap.MADV_DONTNEED, 0, bytes_of_whole_pages)
 
     def data_bytes(self, shape: tuple[int, ...], itemsize: int) -> int:
         """Return the size of a tensor in bytes; refuse a shape that no file can hold.

@@ -50,8 +50,8 @@ def read(contents: Contents) -> LoadedFile:
     """
     text = whole_text(contents).removeprefix(UTF8_MARK).strip()
     text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    first_line, _, rest = text.partition(b"\n")
-    rows = rest if is_header(first_line) else text
+    first_line, _, other_lines = text.partition(b"\n")
+    rows = other_lines if is_header(first_line) else text
     contents.refuse_if(not rows, "holds no numbers")
     lines = _with_commas(contents.path, rows)
     _check_counts(contents, lines)

@@ -55,9 +55,10 @@ def _rows_of_few_values(block: Array) -> list[bytes]:
     The text of each value is made once.
     """
     bits = block.reshape(-1).view(f"u{block.itemsize}")
-    values, places = np.unique(bits, return_inverse=True)
-    texts = np.array([_shortest_text(value) for value in values.view(block.dtype)], object)
-    return [b",".join(row) for row in texts[places].reshape(block.shape)]
+    distinct_bits, index_of_element = np.unique(bits, return_inverse=True)
+    distinct_values = distinct_bits.view(block.dtype)
+    texts = np.array([_shortest_text(value) for value in distinct_values], object)
+    return [b",".join(row) for row in texts[index_of_element].reshape(block.shape)]
 
 
 def is_plain(block: Array) -> bool:
@@ -83,7 +84,8 @@ def _shortest_text(value: np.generic) -> bytes:
     """Return the shortest text of a value of few bits, whose dtype orjson lacks.
 
     The float16 number next to 1/3 is 0.333251953125. One, two and three digits round to other
-    float16 numbers, and 0.3333 is the text.
+    float16 numbers, and 0.3333 is the text. So digits are added until the text reads back as the
+    same number.
     """
     number = float(value)
     if not np.isfinite(number):

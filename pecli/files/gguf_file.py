@@ -234,6 +234,7 @@ class Reader:
         return list(struct.unpack(f"<{length}{code}", data))
 
     def _skip_texts(self, count: int) -> None:
+        """Step over texts, each of which is preceded by its length."""
         self.keep(8 * count)  # Stepping over a text takes time, so that their number is limited.
         for _ in range(count):
             self.take(self.number("Q"))
@@ -321,13 +322,23 @@ def read(contents: Contents) -> LoadedFile:
 
 
 def _unread(contents: Contents, name: str, entry: GgufTensor, size: int | None) -> UnreadTensor:
-    """Return a tensor of another type, with the bytes of its rows if they are whole blocks."""
-    unknown = BlockType(f"ggml type {entry.kind}", elements=1, size=0)
-    block = QUANTISED.get(entry.kind, unknown)
+    """Return a tensor of another type, with the bytes of its rows if they are whole blocks.
+
+    Rows of 64 elements of Q8_0, for example, are two blocks of 34 bytes: a tensor (10, 64) has the
+    bytes (10, 68).
+
+    Args:
+        contents: The file.
+        name: The tensor's name.
+        entry: Its entry in the header.
+        size: Its size in bytes; None if the type is unknown.
+    """
+    unknown_type = BlockType(f"ggml type {entry.kind}", elements=1, size=0)
+    block = QUANTISED.get(entry.kind, unknown_type)
     read_blocks = None
     has_whole_rows = entry.shape and entry.shape[-1] % block.elements == 0
     if size and has_whole_rows:
-        rows = entry.shape[:-1]
+        *rows, _ = entry.shape
         row_bytes = size // math.prod(rows)
         place = Place("uint8", shape=(*rows, row_bytes), offset=entry.offset)
         read_blocks = partial(contents.tensor(name).array_at, place)

@@ -74,12 +74,12 @@ def _resolved_shape(contents: Contents, layout: RawLayout) -> Shape:
     size = len(contents.data)
     stated_lengths = tuple(length for length in layout.shape if length != -1)
     stated_bytes = contents.data_bytes(stated_lengths, _itemsize(layout))
-    length, rest = divmod(size, stated_bytes)
-    has_open_length = -1 in layout.shape
-    fits = rest == 0 if has_open_length else size == stated_bytes
+    length, remaining_bytes = divmod(size, stated_bytes)
+    has_unstated_length = -1 in layout.shape
+    fits = remaining_bytes == 0 if has_unstated_length else size == stated_bytes
     if not fits:
         raise _wrong_size(contents, layout, stated_bytes)
-    if not has_open_length:
+    if not has_unstated_length:
         return layout.shape
     axis = layout.shape.index(-1)
     return (*layout.shape[:axis], length, *layout.shape[axis + 1 :])
@@ -106,26 +106,29 @@ def _fitting_shapes(layout: RawLayout, size: int) -> Iterator[Shape]:
     A file of 24,576 bytes, read as (2, 8, 24, 128) of float16, has 12,288 elements: (2, 8, 6, 128)
     and (2, 2, 24, 128) fit, and no other first axis does.
     """
-    count, rest = divmod(size, _itemsize(layout))
-    if rest:
+    element_count, remaining_bytes = divmod(size, _itemsize(layout))
+    if remaining_bytes:
         return
     for axis in range(len(layout.shape)):
         before = layout.shape[:axis]
         after = layout.shape[axis + 1 :]
-        others = (*before, *after)
-        if -1 in others:
+        other_lengths = (*before, *after)
+        if -1 in other_lengths:
             continue
-        length, rest = divmod(count, math.prod(others))
-        if rest == 0:
+        length, remaining_elements = divmod(element_count, math.prod(other_lengths))
+        if remaining_elements == 0:
             yield (*before, length, *after)
 
 
 def _fitting_dtypes(layout: RawLayout, size: int) -> Iterator[str]:
-    """Yield a dtype of another width with which the shape has the size of the file."""
+    """Yield a dtype of another width with which the shape has the size of the file.
+
+    24 bytes, read as (2, 3) of float16, have room for elements of 4 bytes, such as float32.
+    """
     if -1 in layout.shape:
         return
-    width, rest = divmod(size, math.prod(layout.shape))
-    if rest:
+    width, remaining_bytes = divmod(size, math.prod(layout.shape))
+    if remaining_bytes:
         return
     fitting = [dtype for dtype in DTYPE_NAMES if numpy_dtype(dtype).itemsize == width]
     yield from fitting[:1]

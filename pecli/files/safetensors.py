@@ -113,7 +113,8 @@ def _header_bytes(request: WriteRequest, ordered: Sequence[Table], digest: str) 
         entries.append(f"{compact(table.name)}:{compact(entry)}")
         begin = end
     text = ("{" + ",".join(entries) + "}").encode("ascii")
-    text += b" " * (-len(text) % ALIGNMENT)
+    missing_bytes = -len(text) % ALIGNMENT  # A header of 61 bytes gets 3 spaces, and has 64.
+    text += b" " * missing_bytes
     return len(text).to_bytes(LENGTH_BYTES, "little") + text
 
 

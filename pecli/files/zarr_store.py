@@ -37,16 +37,16 @@ def chunk_shape(table: Table) -> tuple[int, ...]:
     >>> chunk_shape(Table("bias", "float32", (8, 1024, 1024), lambda start, out: None))
     (2, 1024, 1024)
     """
-    rows = table.block_rows()
-    sides: list[int] = []
-    leading = list(table.shape)
+    rows_left = table.block_rows()
+    axes_of_rows = list(table.shape)
+    sides_from_last: list[int] = []
     if len(table.shape) > 1:  # A row is the last axis; the rows of a vector are its elements.
-        sides.append(leading.pop())
-    for side in reversed(leading):
-        sides.insert(0, max(1, min(side, rows)))
-        is_held_entirely = 0 < side <= rows
-        rows = rows // side if is_held_entirely else 1
-    return tuple(sides)
+        sides_from_last.append(axes_of_rows.pop())
+    for length in reversed(axes_of_rows):
+        sides_from_last.append(max(1, min(length, rows_left)))
+        is_held_entirely = 0 < length <= rows_left
+        rows_left = rows_left // length if is_held_entirely else 1
+    return tuple(reversed(sides_from_last))
 
 
 def chunk_of(table: Table, place: tuple[int, ...]) -> Array:

@@ -78,14 +78,19 @@ def _ids_of_caller(arguments: Arguments, shape: TokenShape | None) -> Array | No
 
 
 def _counted_by_mask(mask: Array, length: int) -> CallPositions:
-    """Count the tokens of a mask, which covers the cache and the tokens of this call.
+    """Return the positions of the last tokens of a mask: how many tokens precede each.
 
-    The mask 0 0 1 1 1 of a call with three tokens gives the positions 0 1 2.
+    The mask covers the tokens in the cache and then those of this call. The mask 0 0 1 1 1 of a
+    call with three tokens gives the positions 0 1 2.
+
+    Args:
+        mask: 1 for tokens, 0 for padding: (batch, L of all tokens).
+        length: The number of tokens of this call.
     """
-    counts = np.maximum(np.cumsum(mask, axis=-1) - 1, 0)
-    seen = mask[:, -length:]
-    padding = None if seen.all() else seen
-    return CallPositions(counts[:, -length:], padding)
+    positions = np.maximum(np.cumsum(mask, axis=-1) - 1, 0)
+    mask_of_call = mask[:, -length:]
+    has_padding = not mask_of_call.all()
+    return CallPositions(positions[:, -length:], mask_of_call if has_padding else None)
 
 
 def _ignores_padding(ids: Array, mask: Array | None) -> bool:

@@ -288,8 +288,12 @@ class _Call:
     def add_tables(self, path: str, tables: Mapping[str, TorchTensor]) -> None:
         """Record tables, unless the same tensors are recorded already.
 
-        A model computes cosines and sines once, and passes them to all layers, of which the first
-        is recorded. A complex table, cos + i·sin, is recorded as two.
+        A model computes cosines and sines once, and passes them to all layers: they are recorded
+        only for the first. A complex table, cos + i·sin, is recorded as two.
+
+        Args:
+            path: The path of the layer or the rotary module, which their names begin with.
+            tables: Tables by role: `cos` and `sin`, or a complex one.
         """
         recorded_ids = set(map(id, self._shared_tables))
         if not recorded_ids.isdisjoint(map(id, tables.values())):
@@ -308,6 +312,11 @@ class _Call:
 
         Nothing is recorded if the results do not have the shapes of arguments: then the function
         was not a rotation, whatever its name is.
+
+        Args:
+            stack: The paths of the modules that are running, the innermost last.
+            rotation: The arguments of the function, and copies of its vectors.
+            output: What it returned.
         """
         rotated = rotated_vectors(rotation.before, output)
         if not rotated:
@@ -342,33 +351,42 @@ class _Call:
     def add_used_ids(self, arguments: Arguments) -> None:
         """Record the position ids that the model's own code passes to a rotation, the first time.
 
-        They may be wrong although the caller's are right. Some code passes only the position of the
-        first token, from which the others count.
+        They may be wrong although the caller of the model passed the right ones.
         """
-        if self.recorded.position_ids is not None:
-            return
+        if self.recorded.position_ids is None:
+            self.recorded.position_ids = self._ids_passed_to_rotation(arguments)
+
+    def _ids_passed_to_rotation(self, arguments: Arguments) -> Array | None:
+        """Return the position ids among the arguments of a rotation; None if there are none.
+
+        Some code passes only the position of the first token: 12 for three tokens is [[12, 13, 14]].
+        """
         ids = arguments.position_ids()
-        start = arguments.start()
         length = self.recorded.length
         if ids is not None:
             if ids.shape[-1] != length:
-                return  # They are those of image patches.
-            self.recorded.position_ids = np.array(as_numpy("position_ids", ids), np.int64)
-        elif start is not None and length is not None:
-            self.recorded.position_ids = np.arange(start, start + length)[None]
+                return None  # They are those of image patches.
+            return np.array(as_numpy("position_ids", ids), np.int64)
+        start = arguments.start()
+        if start is None or length is None:
+            return None
+        return np.arange(start, start + length)[None]
 
     def continue_from(self, previous: RecordedCall) -> None:
-        """Count tokens on from the call before, if the ids that the model used do.
+        """Correct the positions that tokens should have, if this call continues the one before.
 
         A model that keeps its cache to itself has no argument that states the first position, so
-        that 0 was assumed. If a call ended at position 11 and the model uses ids from 12 on, they
-        are right.
+        that 0 was assumed. If the call before ended at position 11 and the model uses ids from 12
+        on, it does continue, and its own ids are the right positions.
         """
         if self._is_start_stated:
             return
         used_ids = self.recorded.position_ids
         positions = self.recorded.positions
-        if used_ids is None or positions is None or used_ids.ndim > 2:
+        if used_ids is None or positions is None:
+            return
+        are_of_several_axes = used_ids.ndim > 2  # time, row and column, as in M-RoPE
+        if are_of_several_axes:
             return
         assert previous.positions is not None
         next_position = int(previous.positions.max()) + 1
@@ -398,10 +416,17 @@ class _Call:
             self.recorded.positions = np.arange(shape[-2])[None]
 
     def _position_axis(self, shape: tuple[int, ...], heads_axis: int | None) -> int:
-        """Return the axis of positions in (batch, heads, L, D) or (batch, L, heads, D)."""
+        """Return the axis of positions in vectors (batch, heads, L, D) or (batch, L, heads, D).
+
+        If the rotation does not state which axis has the heads, the axis of positions is the one
+        that is as long as there are tokens. If both are, the order is the usual one.
+
+        Args:
+            shape: The shape of the vectors: (2, 5, 4, 8) with 5 tokens has the axis −3.
+            heads_axis: The axis of heads, counted from the first; None if it is not stated.
+        """
         if len(shape) == 4 and heads_axis in POSITION_AXES:
             return POSITION_AXES[heads_axis]
-        # Without a stated axis of heads, the axis of as many rows as there are tokens has them.
         length = self.recorded.length
         is_before_heads = shape[-3:-2] == (length,) and shape[-2] != length
         return -3 if is_before_heads else -2
@@ -409,19 +434,23 @@ class _Call:
     def _unused_label(self, path: str, name: str) -> str:
         """Return a name that no vector has yet: `model.layers.3.q`, then `model.layers.3.pass2.q`.
 
-        A model that loops over its layers runs each of them several times in one call. A vector of
-        unknown name is the query if the layer has none yet, and the key otherwise.
+        A model that loops over its layers runs each of them several times in one call.
+
+        Args:
+            path: The path of the layer.
+            name: `q` or `k`; empty if it is not known: then the vector is the query if the layer
+                has none yet, and the key otherwise.
         """
-        names = [name] if name else ["q", "k"]
+        possible_names = [name] if name else ["q", "k"]
+        pass_number = 1
         pass_name = ""  # The first pass over the layers has no name.
-        passes = 1
         while True:
-            for name_of_head in names:
-                label = _joined(path, pass_name, name_of_head)
+            for possible_name in possible_names:
+                label = _joined(path, pass_name, possible_name)
                 if label + AFTER not in self.recorded.tensors:
                     return label
-            passes += 1
-            pass_name = f"pass{passes}"
+            pass_number += 1
+            pass_name = f"pass{pass_number}"
 
 
 def _rotary_modules(modules: Mapping[str, TorchModule]) -> set[str]:

@@ -175,15 +175,18 @@ class Converted:
     def _change(self, name: str, move: Move, heads: HeadDivision) -> float:
         """Return the largest change of a tensor's rotated heads for random inputs.
 
-        The change is relative to the largest number. Heads are rotated in the layout that they
-        have, and those before are then put into the new order of channels: both must be the same.
+        The heads before the conversion are rotated in the old pair layout, and their channels are
+        then put into the new order. The converted heads, rotated in the new layout, must be the same.
+        The change is relative to the largest number.
         """
         original = table_of(name, self.arrays[name])
         before = _rotated_heads(original, move, heads, self.source)
-        before_in_new_order = before[..., move.channels]
+        expected = before[..., move.channels]
         after = _rotated_heads(self.table(name), move, heads, self.target)
-        largest_change = np.abs(after - before_in_new_order).max(initial=0)
-        largest_number = np.abs(before_in_new_order).max(initial=0) or 1.0
+        largest_change = np.abs(after - expected).max(initial=0)
+        largest_number = np.abs(expected).max(initial=0)
+        if largest_number == 0:  # All weights are 0: any change counts as it is.
+            return float(largest_change)
         return float(largest_change / largest_number)
 
 
@@ -201,15 +204,16 @@ def _rotated_heads(table: Table, move: Move, heads: HeadDivision, layout: str) -
     """
     channels = len(move.channels)
     rotary_dim = heads.rotary_dim or channels
+    first_channel = channels - rotary_dim if heads.trailing else 0
     by_head = _random_products(table, move).reshape(-1, channels, len(_POSITIONS))
     vectors = by_head[move.heads].swapaxes(1, 2)  # (heads, positions, channels)
     factors = _rotation_factors(rotary_dim)
     return rotate(
         vectors,
         lambda start, stop: factors[start:stop],
-        layout,
-        layout,
-        first_channel=channels - rotary_dim if heads.trailing else 0,
+        layout_before=layout,
+        layout_after=layout,
+        first_channel=first_channel,
     )
 
 
@@ -224,11 +228,16 @@ def _random_products(table: Table, move: Move) -> Floats:
 
     A bias, or a norm with a row per head, is multiplied by one random number per position. The seed
     is the number of inputs, so that they are the same before and after a conversion.
+
+    Args:
+        table: A projection (rows, inputs), or a bias or norm.
+        move: How it moves: along axis 0 if it is a projection.
     """
     input_count = table.width if move.axis == 0 else 1
-    inputs = np.random.default_rng(input_count).standard_normal((input_count, len(_POSITIONS)))
-    blocks = [widened(block).reshape(-1, input_count) @ inputs for block in table.blocks()]
-    return np.concatenate(blocks)
+    generator = np.random.default_rng(input_count)
+    inputs = generator.standard_normal((input_count, len(_POSITIONS)))
+    products = [widened(block).reshape(-1, input_count) @ inputs for block in table.blocks()]
+    return np.concatenate(products)
 
 
 def _moved_rows(rows: Array, move: Move | None, places: slice) -> Array:

@@ -287,14 +287,15 @@ def _tensors_to_move(
 ) -> Sequence[Input]:
     """Return the tensors whose channels get another order.
 
-    They are those that match a pattern. Without one, they are the projections of queries and keys
-    (`q_proj`, `k_proj`, `qkv`) if heads are known, and tables (`cos`, `sin`) otherwise.
+    If the user named tensors (`include`), these move. Otherwise they are found by their own names:
+    projections of queries and keys (`q_proj`, `k_proj`, `qkv`) if heads are known, tables (`cos`,
+    `sin`) if not.
 
     Args:
         weights: All tensors of the file.
         label: The file, for errors.
         heads: How projections are divided into heads; None for tables.
-        patterns: Patterns of names, such as `*.q_proj.*`.
+        patterns: Patterns of names, such as `*.q_proj.*`; empty if the user named none.
 
     Raises:
         ParameterError: It is not clear which tensors are meant.
@@ -305,10 +306,16 @@ def _tensors_to_move(
     if heads is None:
         return _tables(weights, label, projections)
     _refuse_several_parts(label, projections)
-    is_single_array = len(weights) == 1  # such as an .npy, which has no names
-    if projections:
-        return projections
-    if is_single_array:
+    return projections or _only_array(weights, label)
+
+
+def _only_array(weights: Sequence[Input], label: str) -> Sequence[Input]:
+    """Return the array of a file such as .npy, which has no names and so no named projection.
+
+    Raises:
+        ParameterError: There are several tensors, none of which is called like a projection.
+    """
+    if len(weights) == 1:
         return weights
     names = f"it has {_listed(weights)}"
     rule = f"no tensor of {label} is called like a query or key projection; {names}"
@@ -316,7 +323,11 @@ def _tensors_to_move(
 
 
 def _refuse_several_parts(label: str, projections: Sequence[Input]) -> None:
-    """Refuse projections of the language part beside those of a tower, whose heads differ."""
+    """Refuse projections of the language part together with those of a tower, whose heads differ.
+
+    LLaVA's `language_model…q_proj` and `vision_tower…q_proj`, for example, have heads of different
+    sizes, and one division cannot be right for both.
+    """
     towers = [weight for weight in projections if _OTHER_TOWER.search(weight.name)]
     if towers and len(towers) < len(projections):
         rule = (
@@ -339,7 +350,11 @@ def _matching(weights: Sequence[Input], label: str, patterns: Sequence[str]) -> 
 
 
 def _tables(weights: Sequence[Input], label: str, projections: Sequence[Input]) -> Sequence[Input]:
-    """Return the tensors whose columns move; vectors move only if there is nothing else."""
+    """Return the tensors whose columns move; vectors move only if there is nothing else.
+
+    Raises:
+        ParameterError: There are projections, which cannot move without a division into heads.
+    """
     if projections:
         rows = f"{_listed(projections)}, whose rows move, head by head"
         advice = "give it or `config`, or name tables with `include`"

@@ -139,10 +139,11 @@ class HeadDivision:
         if projected.kind != "q" and kv_heads is None:
             kv_heads = self._implied_kv_heads(projected, sizes.head_dim)
         rows = _rows(projected.weight)
+        # Queries do not depend on the number of key heads, which may be unknown then.
         head_count = self._head_count(projected.kind, kv_heads or 0)
         head_dim = sizes.head_dim or rows // max(head_count, 1)
-        is_divided = 0 < rows == head_count * head_dim
-        if not is_divided or not self._can_share_keys(kv_heads):
+        has_whole_heads = 0 < rows == head_count * head_dim
+        if not has_whole_heads or not self._can_share_keys(kv_heads):
             raise self._not_divided(projected, sizes.head_dim)
         return KnownSizes(kv_heads, head_dim)
 
@@ -330,6 +331,11 @@ class HeadDivision:
         Only the rotary channels of query and key heads move; the channels of other heads stay. A
         fused projection of one q, k and v head of 4 channels each, from interleaved to halves, has
         the order 0 2 1 3, 4 6 5 7, 8 9 10 11.
+
+        Args:
+            weight: The projection, or its bias or norm.
+            source: The pair layout that it has, such as `interleaved`.
+            target: The pair layout that it gets.
         """
         rows = _rows(weight)
         if self.head_dim is None or self.kv_heads is None:

@@ -159,43 +159,62 @@ class Interpolation:
         if old == new and not self.scale_offset:
             return Taps.copies(new_rows)
         ratio = self._ratio(old, new)
-        wide_rows = new_rows.astype(np.float64)
+        row_numbers = new_rows.astype(np.float64)
         # The middle of a new cell, in units of old rows: 4 rows become 2 at 0.5 and 2.5.
-        centre_of_cell: Floats = (wide_rows + 0.5) * ratio - 0.5
+        middle_of_cell: Floats = (row_numbers + 0.5) * ratio - 0.5
         if self.antialias:
             # torch does not align the corners here, although the ratio is the one for it.
-            return self._antialiased_taps(centre_of_cell, old, stretch=max(ratio, 1.0))
+            return self._antialiased_taps(middle_of_cell, old, stretch=max(ratio, 1.0))
         if self.align_corners:
-            return self._plain_taps(wide_rows * ratio, old)
-        return self._plain_taps(centre_of_cell, old)
+            # The first new row is at the first old row: 4 rows become 2 at 0 and 3.
+            return self._plain_taps(row_numbers * ratio, old)
+        return self._plain_taps(middle_of_cell, old)
 
     def _copied_rows(self, new_rows: Indices, old: int, new: int) -> Indices:
-        """Return the old rows that are copied; see `Interpolation.method`."""
+        """Return the old row that each new row is a copy of.
+
+        If 8 rows become 4, `slice` copies the rows 0 1 2 3, `crop` 2 3 4 5 and `nearest` 0 2 4 6.
+        """
         if self.method == "slice":
             return new_rows
         if self.method == "crop":
-            return new_rows + (old - new) // 2
+            rows_before_middle = (old - new) // 2
+            return new_rows + rows_before_middle
         # torch rounds the ratio and the products to float32, which can move a row by one.
         ratio = np.float32(old) / np.float32(new)
         rows = np.floor(new_rows.astype(np.float32) * ratio).astype(np.intp)
         return np.asarray(np.minimum(rows, old - 1))
 
     def _ratio(self, old: int, new: int) -> float:
-        """Return how many old rows a new one steps on by."""
+        """Return the distance of two new rows, in units of old rows.
+
+        4 rows that become 2 have the ratio 2; if the first and the last row stay where they are
+        (`align_corners`), they have 3.
+        """
         if not self.align_corners:
             return old / (new + self.scale_offset)
         # A single new row is the first one, as in torch.
         return (old - 1) / (new - 1) if new > 1 else 0.0
 
     def _plain_taps(self, centre: Floats, old: int) -> Taps:
-        """Return taps without antialias: the ends of the table are repeated outside of it."""
+        """Return the old rows and weights for new rows at these centres, without antialias.
+
+        A linear kernel reaches 1 row: the new row at 2.5 has the rows 2 and 3. Outside of the table,
+        its first and its last row are repeated.
+
+        Args:
+            centre: Where the new rows are, in units of old rows.
+            old: The number of old rows.
+        """
+        last_row = old - 1
         reach = KERNELS[self.method]
         if self.method == "linear":
-            centre = np.clip(centre, 0, old - 1)
-        first_row = np.floor(centre - reach + 1).astype(np.intp)
-        rows = first_row[:, None] + np.arange(2 * reach)
-        weights = _kernel(rows - centre[:, None], self.method, self.coefficient)
-        return Taps(np.clip(rows, 0, old - 1), weights)
+            centre = np.clip(centre, 0, last_row)
+        first_tap = np.floor(centre - reach + 1).astype(np.intp)
+        rows = first_tap[:, None] + np.arange(2 * reach)  # (new rows, taps)
+        distance = rows - centre[:, None]
+        weights = _kernel(distance, self.method, self.coefficient)
+        return Taps(np.clip(rows, 0, last_row), weights)
 
     def _antialiased_taps(self, centre: Floats, old: int, stretch: float) -> Taps:
         """Return the old rows and weights for new rows at these centres, averaged when shrinking.
@@ -209,12 +228,14 @@ class Interpolation:
             stretch: Old rows per new row, at least 1.
         """
         reach = KERNELS[self.method] * stretch
-        first_row = np.floor(centre - reach + 1).astype(np.intp)
-        # A stretched kernel has no whole reach, and may touch one row more.
-        rows = first_row[:, None] + np.arange(math.ceil(2 * reach) + 1)
+        first_tap = np.floor(centre - reach + 1).astype(np.intp)
+        # A stretched kernel may reach 1.5 rows, for example, and touch one row more than 2 · 1.5.
+        tap_count = math.ceil(2 * reach) + 1
+        rows = first_tap[:, None] + np.arange(tap_count)  # (new rows, taps)
         distance = (rows - centre[:, None]) / stretch
         weights = _kernel(distance, self.method, ANTIALIASED_CUBIC)
-        weights[(rows < 0) | (rows >= old)] = 0
+        is_outside = (rows < 0) | (rows >= old)
+        weights[is_outside] = 0
         weights /= weights.sum(axis=1, keepdims=True)
         return Taps(np.clip(rows, 0, old - 1), weights)
 

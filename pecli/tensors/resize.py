@@ -127,8 +127,9 @@ def resampled(
 
 def check_table(name: str, array: Array) -> None:
     """Raise ParameterError for an array that is not (rows, dim) or (1, rows, dim)."""
-    has_batch = bool(set(array.shape[:-2]) - {1})
-    if array.ndim < 2 or has_batch or not array.size:
+    axes_before_rows = array.shape[:-2]
+    has_several_tables = not set(axes_before_rows) <= {1}
+    if array.ndim < 2 or has_several_tables or not array.size:
         rule = "a learned table is (rows, dim) or (1, rows, dim)"
         raise ParameterError(name, f"of shape {array.shape}", rule)
 
@@ -222,11 +223,15 @@ def _lines_at_once(cells: Array, out: Array) -> int:
 
 
 def _sums_of_lines(cells: Array, vertical: Taps) -> Floats:
-    """Return weighted sums of the lines of a grid; only the lines that they need are widened."""
-    first = int(vertical.rows.min())
-    last = int(vertical.rows.max())
-    from_first = vertical._replace(rows=vertical.rows - first)
-    return from_first.apply(widened(cells[first : last + 1]))
+    """Return weighted sums of the lines of a grid; only the lines that they need are widened.
+
+    If they need the lines 5 to 8, these four are copied to float64, and are 0 to 3 there.
+    """
+    first_needed = int(vertical.rows.min())
+    last_needed = int(vertical.rows.max())
+    needed_lines = widened(cells[first_needed : last_needed + 1])
+    rows_among_needed = vertical.rows - first_needed
+    return vertical._replace(rows=rows_among_needed).apply(needed_lines)
 
 
 def _sums_along_lines(lines: Floats, horizontal: Taps) -> Floats:

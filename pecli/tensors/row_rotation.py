@@ -65,13 +65,16 @@ class RowRotation:
             self.rows.positions_of(tensor, self.seq_axis, rope.position_axes)
 
     def _check_own_positions(self, tensor: Input, length: int) -> None:
-        """Check a scheme with positions of its own: no others may be given, and L must agree."""
-        place = source_of_rows(self.rope)
+        """Check a scheme with positions of its own: no others may be given, and L must agree.
+
+        They are a list (`positions`) or those of a `grid`, which the message names.
+        """
+        source = source_of_rows(self.rope)
         if self.shift is not None or self.rows.ids is not None:
             name = self.rows.name if self.shift is None else "shift"
-            raise ParameterError(name, "given", f"{place} says where rows stand", "leave it out")
+            raise ParameterError(name, "given", f"{source} says where rows stand", "leave it out")
         if length != self.rope.seq_len:
-            raise tensor.wrong(f"{place} has {self.rope.seq_len} rows", f"L is {length}")
+            raise tensor.wrong(f"{source} has {self.rope.seq_len} rows", f"L is {length}")
 
     def apply(self, tensor: Input) -> Array:
         """Return the tensor rotated: one product in float64, rounded once to its dtype.
@@ -86,25 +89,28 @@ class RowRotation:
         axis = self.seq_axis % x.ndim - x.ndim
         length = x.shape[axis]
         factors = self._factors(x, length)
-        positions = self._sequences(length)
-        if len(positions) == 1:  # They are those of all sequences.
-            self._rotate_rows(x, out, axis, factors, positions[0])
+        positions_of_sequences = self._positions_of_sequences(length)
+        if len(positions_of_sequences) == 1:
+            (shared_positions,) = positions_of_sequences
+            self._rotate_rows(x, out, axis, factors, shared_positions)
             return out
-        for sequence, target, own_positions in zip(x, out, positions, strict=True):
-            self._rotate_rows(sequence, target, axis, factors, own_positions)
+        for sequence, target, positions in zip(x, out, positions_of_sequences, strict=True):
+            self._rotate_rows(sequence, target, axis, factors, positions)
         return out
 
     def _factors(self, x: Array, length: int) -> RotationFactors:
         """Return the factors of x with `length` positions: in float64, exact to the last bit.
 
-        Other dtypes do not need that, and their factors take less time.
+        Other dtypes do not need that, and their factors take less time. Tables of few positions are
+        kept for the next tensor.
         """
         is_exact = x.dtype == np.float64
         if self.shift is not None or not x.size:
             return RotationFactors(self.rope, exact=is_exact, inverse=self.inverse)
         first, end = self.rows.span(length)
-        row_bytes = self.rope.rotary_dim // 2 * np.dtype(np.complex128).itemsize
-        if (end - first) * row_bytes > ALWAYS_CACHED_BYTES:
+        pairs = self.rope.rotary_dim // 2
+        bytes_per_position = pairs * np.dtype(np.complex128).itemsize
+        if (end - first) * bytes_per_position > ALWAYS_CACHED_BYTES:
             return _factors_of_range(self.rope, is_exact, self.inverse, first, end)
         return _kept_factors_of_range(self.rope, is_exact, self.inverse, first, end)
 
@@ -139,15 +145,16 @@ class RowRotation:
         goes_back = self.inverse != self.transposed
         return PairLayouts(layouts.after, layouts.before) if goes_back else layouts
 
-    def _sequences(self, length: int) -> Sequence[Positions]:
-        """Return the positions of each sequence: (L,), or (L, axes) for several axes.
+    def _positions_of_sequences(self, length: int) -> Sequence[Positions]:
+        """Return the positions of each sequence of a batch; one item if all have the same.
 
-        There is one item for all batches, or one per batch.
+        An item is (L,), or (L, axes) if a position has several axes.
         """
         ids = self.rows.arranged(self.rope.position_axes)  # (axes, batch, L)
         if ids is None:
             return [range(self.rows.offset, self.rows.offset + length)]
-        if len(ids) == 1:
+        has_one_axis = len(ids) == 1
+        if has_one_axis:
             return list(ids[0])
         return list(np.moveaxis(ids, 0, -1))
 

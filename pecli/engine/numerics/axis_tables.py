@@ -134,6 +134,7 @@ class AxisFiller:
         return table[inverse.reshape(-1)]
 
     def _whole_table(self, function: str, axis: int, dtype: str) -> Array:
+        """Return "cos" or "sin" of the waves of an axis, one row per different position on it."""
         values = self._coordinates.values[axis]
         return self.table(function, values, self._axis_waves[axis], dtype)
 
@@ -156,18 +157,19 @@ class AxisFiller:
         if _are_close_integers(positions):
             return self._from_range(function, positions, waves, dtype)
         out = np.empty((len(positions), len(waves)), numpy_dtype(dtype))
-        run = _first_run(positions)
+        run = _first_run(positions)  # how many positions are consecutive at the beginning
         if run < _MIN_RUN:
             run = 0
         else:
             out[:run] = self._from_range(function, positions[:run], waves, dtype)
-        rest = positions[run:]
-        for unit, rows in _grouped_by_unit(rest).items():
+        after_run = positions[run:]
+        for unit, rows in _grouped_by_unit(after_run).items():
             # 3/4 is 192 units of 1/256.
-            magnitudes = [abs(rest[row]) for row in rows]
+            magnitudes = [abs(after_run[row]) for row in rows]
             multiples = [int(size * unit.denominator) // unit.numerator for size in magnitudes]
             out[run + rows] = self._rows_of_multiples(function, unit, multiples, waves, dtype)
         if function == "sin":
+            # These rows are those of the positions without their signs.
             is_negative = np.array([position < 0 for position in positions], bool)
             out[is_negative] = -out[is_negative]
         return out

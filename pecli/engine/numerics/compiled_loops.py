@@ -243,15 +243,20 @@ def write_directions(
 
 
 def _rotation_types(values: str, factors: str) -> Any:
-    """Return the types of a loop that rotates: what it reads may be a file that was mapped, which
-    nobody can write to.
+    """Return the types of the arguments of a loop such as `rotate_halves`.
+
+    The source and the factors are read-only, because they may be files that are mapped.
+
+    Args:
+        values: The type of the numbers that are rotated, such as "float32".
+        factors: The type of the factors, such as "complex128".
     """
     value_type = getattr(types, values)
     source = types.Array(value_type, 4, "C", readonly=True)
     target = types.Array(value_type, 4, "C")
     table = types.Array(getattr(types, factors), 2, "C", readonly=True)
-    numbers = [types.int64] * 5
-    return types.void(source, target, table, *numbers)
+    limits = [types.int64] * 5  # first and end position, first and end batch, first channel
+    return types.void(source, target, table, *limits)
 
 
 @_compiled(
@@ -290,6 +295,7 @@ def rotate_halves(
     sines = factors.imag.copy()
     for batch in range(first_batch, end_batch):
         for position in range(first_position, end_position):
+            # A single row of factors is for all positions.
             row = min(position - first_position, len(factors) - 1)
             cosine = cosines[row]
             sine = sines[row]
@@ -310,7 +316,11 @@ def rotate_halves(
 
 @intrinsic  # type: ignore[untyped-decorator]
 def _fused(context: object, a: Any, b: Any, c: Any) -> object:
-    """Return a · b + c, rounded once, in the type of b."""
+    """Return a · b + c, rounded once, in the type of b.
+
+    numba calls this while it compiles a loop. It wants the types of the function and a function
+    that generates LLVM's instruction `fma`.
+    """
 
     def generate(context: object, builder: Any, signature: object, arguments: Any) -> object:
         return builder.fma(*arguments)
@@ -331,20 +341,27 @@ def rotate_pairs(
 ) -> None:
     """Rotate the pairs (2i, 2i + 1) of some positions and batches; leave other channels alone.
 
-    The arguments are those of `rotate_halves`. Numbers are float32, and factors complex128: if both
-    have one precision, NumPy's complex product is as fast. Where the processor has such an
-    instruction, NumPy does not round u·c and u·s of a product (u·c − v·s) + i·(u·s + v·c), but only
-    v·s, v·c and the sums. So does this loop.
+    A pair (u, v) and its factor c + i·s are multiplied as complex numbers:
+
+        (u + i·v) · (c + i·s) = (u·c − v·s) + i·(u·s + v·c)
+
+    The loop writes the bytes that NumPy's product has. Where the processor has a fused multiply-add
+    (a·b + c, rounded once), NumPy rounds v·s, v·c and the sums, but not u·c and u·s.
+
+    The arguments are those of `rotate_halves`, with numbers in float32 and factors in complex128. If
+    both have one precision, NumPy's own product is as fast.
     """
-    half = factors.shape[1]
-    end = first_channel + 2 * half
+    pairs = factors.shape[1]
+    end_channel = first_channel + 2 * pairs
     for batch in range(first_batch, end_batch):
         for position in range(first_position, end_position):
-            factor = factors[min(position - first_position, len(factors) - 1)]
+            # A single row of factors is for all positions.
+            row = min(position - first_position, len(factors) - 1)
+            factor = factors[row]
             for head in range(source.shape[2]):
-                old = source[batch, position, head][first_channel:end]
-                new = target[batch, position, head][first_channel:end]
-                for pair in range(half):
+                old = source[batch, position, head][first_channel:end_channel]
+                new = target[batch, position, head][first_channel:end_channel]
+                for pair in range(pairs):
                     c = factor[pair].real
                     s = factor[pair].imag
                     u = old[2 * pair]
@@ -371,14 +388,16 @@ def rotation_loop(layout: str) -> RotationLoop | None:
 def _numpy_fuses_products() -> bool:
     """Return True if NumPy rounds complex products as `rotate_pairs` does.
 
-    Of (1 + e)·(1 + e) − (1 + 2e), e² is left unless the product is rounded: e² is less than half a
-    ULP of 1. NumPy has loops for several lengths of arrays, which all have to agree.
+    The real part of a product is u·c − v·s. With u = c = 1 + e, v = 1 + 2e and s = 1, it is e²; but
+    if u·c is rounded first, e² is lost, because it is less than half a ULP of 1. NumPy has loops
+    for several lengths of arrays, which all have to agree.
     """
     e = 2.0**-27
     for length in range(1, 18):
         pairs: Complex = np.full(length, complex(1 + e, 1 + 2 * e))
         factors: Complex = np.full(length, complex(1 + e, 1))
-        if not np.all((pairs * factors).real == e * e):
+        products = pairs * factors
+        if not np.all(products.real == e * e):
             return False
     return True
 
@@ -421,6 +440,7 @@ def dequantise_q8_0(stored: AnyArray, scales: AnyArray, out: Singles) -> None:
         scales: The same bytes as integers of 16 bits, of which every 17th is a scale.
         out: The array for 32 numbers per block.
     """
+    # A block begins at byte 34 · block, which is 16-bit integer 17 · block.
     for block in range(len(stored) // 34):
         scale = _half_to_single(scales[17 * block])
         elements = stored[34 * block + 2 : 34 * block + 34]

@@ -22,15 +22,22 @@ class ColumnFactors:
     """
 
     def __init__(self, rows: int, waves: int, functions: str) -> None:
+        """Allocate factors for the columns of some waves, which are set later.
+
+        Pairs have real parts in the columns 0, 2, 4, … and imaginary ones in 1, 3, 5, …; a single
+        function has all columns.
+        """
         columns_per_wave = 2 if "," in functions else 1
         self.first: Floats = np.empty((rows, columns_per_wave * waves))
         self.second: Floats = np.empty_like(self.first)
         self._has_real = functions != "sin"
         self._real_columns = slice(0, None, columns_per_wave)
         self._has_imag = functions != "cos"
-        self._imag_columns = slice(columns_per_wave - 1, None, columns_per_wave)
+        last_column_of_wave = columns_per_wave - 1
+        self._imag_columns = slice(last_column_of_wave, None, columns_per_wave)
 
     def set_anchors(self, anchors: Complex) -> None:
+        """Set what the parts of a row are multiplied by: see the sums above."""
         if self._has_real:
             self.first[:, self._real_columns] = anchors.real
             np.negative(anchors.imag, out=self.second[:, self._real_columns])
@@ -39,6 +46,7 @@ class ColumnFactors:
             self.second[:, self._imag_columns] = anchors.imag
 
     def set_rows(self, rows: Complex) -> None:
+        """Set what the parts of an anchor are multiplied by: see the sums above."""
         if self._has_real:
             self.first[:, self._real_columns] = rows.real
             self.second[:, self._real_columns] = rows.imag
@@ -58,16 +66,16 @@ class CompiledTile(Tile):
     def __init__(self, factors: Factors, columns: int, loops: ModuleType) -> None:
         """Prepare to make `columns` columns with the loops of `compiled_loops`."""
         super().__init__(factors, columns, "float32")
-        waves = factors.small.shape[1]
+        waves = factors.row_directions.shape[1]
         self._loops = loops
-        self._rows = ColumnFactors(factors.fine, waves, factors.functions)
-        self._rows.set_rows(factors.small)
-        self._anchor_factors = ColumnFactors(factors.anchors, waves, factors.functions)
-        self._doubtful_elements = np.empty(factors.leap * columns, np.int64)
+        self._rows = ColumnFactors(factors.rows_per_anchor, waves, factors.functions)
+        self._rows.set_rows(factors.row_directions)
+        self._anchor_factors = ColumnFactors(factors.anchors_per_leap, waves, factors.functions)
+        self._doubtful_elements = np.empty(factors.rows_per_leap * columns, np.int64)
 
     def _enter_leap(self, leap: int, start: Complex) -> None:
         super()._enter_leap(leap, start)
-        self._anchor_factors.set_anchors(self._steps)
+        self._anchor_factors.set_anchors(self._anchors)
 
     def _fill_leap(self, first: int, out: Array) -> Iterator[Doubtful]:
         """Write the rows of `out` that lie in the current leap (a stretch of positions), all at once.
@@ -79,7 +87,7 @@ class CompiledTile(Tile):
         """
         in_leap = self._rows_in_leap(first, len(out))
         rows = out[in_leap]
-        rows_after_leap_start = first + in_leap.start - self._leap * self.factors.leap
+        rows_after_leap_start = first + in_leap.start - self._leap * self.factors.rows_per_leap
         elements_per_row = rows.strides[0] // rows.itemsize
         doubtful_count = self._loops.add_products(
             self._anchor_factors.first,

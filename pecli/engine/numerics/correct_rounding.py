@@ -36,14 +36,14 @@ def round_waves(
     waves: ExactWaves,
     make_waves: Callable[[], ExactWaves],
     positions: Ints,
-    columns: Indices,
-    sine: Flags,
+    wave_indices: Indices,
+    is_sine: Flags,
     dtype: str,
 ) -> Array:
     """Return amplitude · sin or cos of some elements of a table, correctly rounded.
 
-    Positions, columns and `sine` broadcast against each other: for a whole table they are (rows,
-    1), (1, waves) and (1, 1).
+    Positions, wave indices and `is_sine` broadcast against each other: for a whole table they are
+    (rows, 1), (1, waves) and (1, 1).
 
     An element is computed with an error bound. If all numbers within the bound round alike, that is
     the result; the others are computed again in integers, with as many bits as it takes.
@@ -52,11 +52,11 @@ def round_waves(
         waves: The waves of the table.
         make_waves: Makes the same waves again, with as many extra bits as `numerics.extra_bits`.
         positions: The position of each element.
-        columns: The wave of each element.
-        sine: True for each element that is a sine, False for a cosine.
+        wave_indices: The wave of each element.
+        is_sine: True for each element that is a sine, False for a cosine.
         dtype: The dtype of the result.
     """
-    products = _wave_products(waves, positions, columns, sine, dtype)
+    products = _wave_products(waves, positions, wave_indices, is_sine, dtype)
     is_float64 = dtype == "float64"
     relative_error = phases.PRODUCT_ERROR if is_float64 else phases.FLOAT64_ERROR
     magnitudes = np.abs(products.hi)
@@ -64,30 +64,30 @@ def round_waves(
     if is_float64:  # The low part of a tiny product underflows, and its error bound fails.
         in_doubt |= (magnitudes < _MIN_PRODUCT) & (positions > 0)
     out = round_double_double(products, dtype)
-    places = np.nonzero(in_doubt)
-    elements = [np.broadcast_to(each, out.shape)[places] for each in (positions, columns, sine)]
-    for position, column, is_sine, *place in zip(*elements, *places, strict=True):
-        element = Element(int(position), int(column), bool(is_sine))
-        out[tuple(place)] = _round_with_more_bits(element, waves, make_waves, dtype)
+    position_of, wave_of, is_sine_of = np.broadcast_arrays(positions, wave_indices, is_sine)
+    for indices in np.argwhere(in_doubt):
+        place = tuple(indices)
+        element = Element(int(position_of[place]), int(wave_of[place]), bool(is_sine_of[place]))
+        out[place] = _round_with_more_bits(element, waves, make_waves, dtype)
     return out
 
 
 def _wave_products(
-    waves: ExactWaves, positions: Ints, columns: Indices, sine: Flags, dtype: str
+    waves: ExactWaves, positions: Ints, wave_indices: Indices, is_sine: Flags, dtype: str
 ) -> DoubleDouble:
     """Return amplitude · sin or cos of each element.
 
     They have about 98 bits for float64, and 51 for narrower dtypes, which are computed faster.
     Arguments are those of `round_waves`.
     """
-    limbs = waves.limbs[:, columns]  # (digits, …)
+    limbs = waves.limbs[:, wave_indices]  # (digits, …)
     if dtype == "float64":
         cosines, sines = phases.cos_sin_double_double(limbs, positions)
-        hi = np.where(sine, sines.hi, cosines.hi)
-        lo = np.where(sine, sines.lo, cosines.lo)
+        hi = np.where(is_sine, sines.hi, cosines.hi)
+        lo = np.where(is_sine, sines.lo, cosines.lo)
         return DoubleDouble(hi, lo) * waves.factor
     plain_cosines, plain_sines = phases.cos_sin(limbs, positions)
-    return DoubleDouble.plain(np.where(sine, plain_sines, plain_cosines)) * waves.factor
+    return DoubleDouble.plain(np.where(is_sine, plain_sines, plain_cosines)) * waves.factor
 
 
 def _round_with_more_bits(
@@ -143,9 +143,10 @@ def _value_and_error(waves: ExactWaves, element: Element) -> tuple[int, int]:
     # With twice the bits, the value's own rounding is small beside the phase's error.
     cosine, sine = numerics.cos_sin(phase << bits, 2 * bits)
     value, slope = (sine, cosine) if element.is_sine else (cosine, sine)
-    is_quarter_turn = phase % (1 << (bits - 2)) == 0
-    if is_quarter_turn:  # There cosine and sine are exact.
+    is_multiple_of_quarter_turn = phase % (1 << (bits - 2)) == 0
+    if is_multiple_of_quarter_turn:  # There cosine and sine are exact.
         return value, 0
     phase_error = element.position + 1
-    error = abs(slope) * _FREQUENCY_ERROR * phase_error >> bits
-    return value, error + (8 * phase_error) ** 2
+    error_by_slope = abs(slope) * _FREQUENCY_ERROR * phase_error >> bits
+    error_of_slope = (8 * phase_error) ** 2
+    return value, error_by_slope + error_of_slope

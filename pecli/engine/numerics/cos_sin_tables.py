@@ -9,6 +9,7 @@ blocks.
 from collections.abc import Callable
 from functools import cached_property
 from threading import Lock
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -73,13 +74,14 @@ class ExactFiller:
         for first_wave in range(0, len(waves.turns), COLUMNS):
             first_column = first_wave * columns_per_wave
             target = out[:, first_column : first_column + COLUMNS * columns_per_wave]
-            tile = self._idle_or_new_tile(functions, first_wave, target, dtype)
+            tile = self._take_tile(functions, first_wave, target, dtype)
             for rows, columns in tile.fill(first, target):
                 doubtful.append(Doubtful(rows, first_column + columns))
             self._put_back(tile)
         self._compute_doubtful(functions, first, out, dtype, doubtful)
 
     def _fill_float64(self, function: str, first: int, out: Array) -> None:
+        """Write cosines or sines of positions first, first + 1, … into `out`, which is float64."""
         with self._lock:
             tiles = self._float64_tiles
         doubtful = list(tiles.fill(function, first, out))
@@ -106,11 +108,11 @@ class ExactFiller:
             self.waves, self._make_waves, positions, waves, is_sine, dtype
         )
 
-    def _idle_or_new_tile(self, functions: str, first_wave: int, target: Array, dtype: str) -> Tile:
-        """Return an object that fills some columns: one that is idle, or a new one.
+    def _take_tile(self, functions: str, first_wave: int, target: Array, dtype: str) -> Tile:
+        """Return a tile (the memory for some hundred rows) that can fill some columns of a table.
 
-        Tiles are kept because new memory has to be mapped by the system, which takes as long as the
-        arithmetic. Only float32 columns that lie side by side are filled by a compiled loop.
+        An idle tile is used again if one fits, because new memory has to be mapped by the system,
+        which takes as long as the arithmetic.
 
         Args:
             functions: The functions, as for `fill`.
@@ -119,14 +121,11 @@ class ExactFiller:
             dtype: The dtype of their elements.
         """
         columns = target.shape[1]
-        loops = None
-        if dtype == "float32" and target.strides[1] == target.itemsize:
-            loops = compiled_loops(target.size)
+        loops = _loops_for(target, dtype)
         with self._lock:
             factors = self._factors_from(functions, first_wave)
             for place, tile in enumerate(self._idle):
-                fits = (tile.columns, tile.dtype) == (columns, dtype)
-                if fits and tile.factors is factors and tile.is_compiled == (loops is not None):
+                if tile.fits(factors, columns, dtype, is_compiled=loops is not None):
                     return self._idle.pop(place)
         if loops is None:
             return Tile(factors, columns, dtype)
@@ -143,6 +142,7 @@ class ExactFiller:
         return self._factors[key]
 
     def _put_back(self, tile: Tile) -> None:
+        """Keep a tile for the next block of rows; the oldest are dropped if there are too many."""
         with self._lock:
             self._idle.append(tile)
             del self._idle[:-_MAX_IDLE_TILES]
@@ -156,3 +156,15 @@ class ExactFiller:
         from pecli.engine.numerics.float64_tiles import Float64Tiles  # few tables need it
 
         return Float64Tiles(self.waves, self._count)
+
+
+def _loops_for(target: Array, dtype: str) -> ModuleType | None:
+    """Return the compiled loops if they can fill some columns of a table, else None.
+
+    They make float32 only, and write to neighbouring elements. The columns of cosines in a table of
+    cosines and sines by turns, for example, are no neighbours.
+    """
+    has_adjacent_columns = target.strides[1] == target.itemsize
+    if dtype == "float32" and has_adjacent_columns:
+        return compiled_loops(target.size)
+    return None

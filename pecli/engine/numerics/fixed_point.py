@@ -132,11 +132,11 @@ def round_fixed(value: int, bits: int, dtype: str) -> float:
     if dtype == "float64":
         return value / (1 << bits)  # Python rounds quotients of integers correctly.
     magnitude = abs(value)
-    spare = max(0, magnitude.bit_length() - _FLOAT64_BITS)
-    has_remainder = magnitude % (1 << spare) != 0
-    odd = (magnitude >> spare) | has_remainder
+    dropped_bits = max(0, magnitude.bit_length() - _FLOAT64_BITS)
+    has_remainder = magnitude % (1 << dropped_bits) != 0
+    odd = (magnitude >> dropped_bits) | has_remainder  # The last bit is 1 if any was lost.
     signed = odd if value > 0 else -odd
-    double = math.ldexp(signed, spare - bits)
+    double = math.ldexp(signed, dropped_bits - bits)
     return float(round_to(np.array([double]), dtype)[0])
 
 

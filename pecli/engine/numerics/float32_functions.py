@@ -7,6 +7,7 @@ more bits than float32 has. If the last of them leave the rounding in doubt, int
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -85,6 +86,13 @@ _EXP_COEFFICIENTS = (
 )
 
 
+class DoubleSingle(NamedTuple):
+    """Numbers as sums of two float32 numbers, high + low: 1/3 is 0.33333334 − 9.9e-9."""
+
+    high: Singles
+    low: Singles
+
+
 def torch_powers(base: float, exponents: Singles) -> Singles:
     """Return the powers of one base as PyTorch computes them on x86-64.
 
@@ -101,45 +109,61 @@ def torch_powers(base: float, exponents: Singles) -> Singles:
     high = logarithms.astype(np.float32)
     low = (logarithms - high).astype(np.float32)
     powers = np.empty_like(exponents)
-    powers[:in_vectors] = _sleef_exp(high, low)
+    powers[:in_vectors] = _sleef_exp(DoubleSingle(high, low))
     powers[in_vectors:] = [power(base, float(exponent)) for exponent in exponents[in_vectors:]]
     return powers
 
 
-def _sleef_exp(high: Singles, low: Singles) -> Singles:
-    """Return e ** (high + low), step by step as SLEEF's expkf in float32.
+def _sleef_exp(x: DoubleSingle) -> Singles:
+    """Return e**x, step by step as SLEEF's expkf in float32.
 
-    Every number is a pair of float32 numbers, high + low. The steps, and the order of sums in
-    them, must stay as they are in SLEEF: another order has other last bits.
+    e**x is 2**n · e**r, with n = x / ln 2 rounded, and the remainder r = x − n · ln 2. For x = 5,
+    n is 7, r is 0.148, and e**5 is 128 · e**0.148.
+
+    In this function and those that it calls, the order of sums must stay as it is in SLEEF: another
+    order has other last bits.
     """
+    binary_exponent = np.rint((x.high + x.low) * _RECIPROCAL_LN2)
+    remainder = _without_multiples_of_ln2(x, binary_exponent)
+    terms = _exp_terms_from_square(remainder)
+
+    # e**r = 1 + (r + terms)
     one = np.float32(1)
-
-    # e**x = 2**n · e**r, with n = x / ln 2 rounded, and the remainder r = x − n · ln 2.
-    binary_exponent = np.rint((high + low) * _RECIPROCAL_LN2)
-    for ln2_part in (_LN2_HIGH, _LN2_LOW):
-        high, sum_error = _two_sum(high, binary_exponent * -ln2_part)
-        low = sum_error + low
-    remainder = high + low
-    remainder_low = (high - remainder) + low
-
-    # r² · (1/2 + r/6 + …), the terms of the series after 1 + r.
-    square = remainder * remainder
-    square_low = fused(remainder + remainder, remainder_low, fused(remainder, remainder, -square))
-    series = polynomial(_EXP_COEFFICIENTS, remainder)
-    terms = square * series
-    terms_low = fused(square_low, series, fused(square, series, -terms))
-
-    # 1 + (r + r² · series)
-    tail, sum_error = _two_sum(remainder, terms)
-    tail_low = sum_error + (remainder_low + terms_low)
+    tail, sum_error = _two_sum(remainder.high, terms.high)
+    tail_low = sum_error + (remainder.low + terms.low)
     total = one + tail
     total_low = ((one - total) + tail) + tail_low
-    result: Singles = np.ldexp(total + total_low, binary_exponent.astype(np.int32))
-    return result
+    power_of_e: Singles = np.ldexp(total + total_low, binary_exponent.astype(np.int32))
+    return power_of_e
+
+
+def _without_multiples_of_ln2(x: DoubleSingle, multiple: Singles) -> DoubleSingle:
+    """Return x − multiple · ln 2, with ln 2 in two parts of which the first product is exact."""
+    high, low = x
+    for ln2_part in (_LN2_HIGH, _LN2_LOW):
+        high, sum_error = _two_sum(high, multiple * -ln2_part)
+        low = sum_error + low
+    total = high + low
+    return DoubleSingle(total, (high - total) + low)
+
+
+def _exp_terms_from_square(r: DoubleSingle) -> DoubleSingle:
+    """Return r² · (1/2 + r/6 + …): the series of e**r without its first terms 1 + r."""
+    square = r.high * r.high
+    square_low = fused(r.high + r.high, r.low, fused(r.high, r.high, -square))
+    series = polynomial(_EXP_COEFFICIENTS, r.high)
+    terms = square * series
+    terms_low = fused(square_low, series, fused(square, series, -terms))
+    return DoubleSingle(terms, terms_low)
 
 
 def _two_sum(a: Singles, b: Singles) -> tuple[Singles, Singles]:
-    """Return a + b rounded to float32, and its rounding error (Knuth)."""
+    """Return a + b rounded to float32, and its rounding error (Knuth's TwoSum).
+
+    2**24 + 1 is rounded to 2**24, and the error is 1.
+    """
     total = a + b
-    b_part = total - a
-    return total, (a - (total - b_part)) + (b - b_part)
+    b_in_total = total - a
+    a_in_total = total - b_in_total
+    error = (a - a_in_total) + (b - b_in_total)
+    return total, error

@@ -94,25 +94,34 @@ class _WaveMaker(threading.local):
 
     def write_waves(self, angles: Singles, functions: Sequence[str], out: Singles) -> None:
         """Write the cosines or sines of some angles (n,) into an array (n, functions)."""
-        sine_first = functions[0] == "sin"
+        doubtful = self._write_nearly_all(angles, out, sine_first=functions[0] == "sin")
+        for column, function in enumerate(functions):
+            rows = doubtful.rows[doubtful.columns == column]
+            if rows.size:
+                out[rows, column] = _exact_waves(angles[rows], function)
+
+    def _write_nearly_all(self, angles: Singles, out: Singles, *, sine_first: bool) -> Doubtful:
+        """Write the waves of some angles, computed in float64, and return those in doubt.
+
+        Args:
+            angles: The angles (n,).
+            out: The array for the result: (n, 2) for both functions, (n, 1) for the first one.
+            sine_first: True if the first function is the sine.
+        """
         # Infinity and NaN, from frequencies that overflow, are not below the limit either.
         is_in_range = angles.max() < _MAX_ANGLE
-        loops = compiled_loops(2 * len(angles)) if is_in_range else None
+        if not is_in_range:
+            directions = _directions_by_library(angles.astype(np.float64), sine_first=sine_first)
+            return self._write_directions(directions, out)
+        loops = compiled_loops(2 * len(angles))
         if loops is not None:
-            doubtful = self._write_compiled(loops, angles, out, sine_first=sine_first)
-        else:
-            if is_in_range:
-                directions = self._directions_of(angles, sine_first=sine_first)
-            else:
-                directions = _directions_by_library(
-                    angles.astype(np.float64), sine_first=sine_first
-                )
-            _write_rounded(directions, out)
-            doubtful = self._in_doubt(directions)
-        for place, function in enumerate(functions):
-            rows = doubtful.rows[doubtful.columns == place]
-            if rows.size:
-                out[rows, place] = _exact_waves(angles[rows], function)
+            return self._write_compiled(loops, angles, out, sine_first=sine_first)
+        return self._write_directions(self._directions_of(angles, sine_first=sine_first), out)
+
+    def _write_directions(self, directions: Complex, out: Singles) -> Doubtful:
+        """Write directions, rounded to float32, and return the parts whose rounding is in doubt."""
+        _write_rounded(directions, out)
+        return self._in_doubt(directions)
 
     def _write_compiled(
         self, loops: ModuleType, angles: Singles, out: Singles, *, sine_first: bool
@@ -123,6 +132,7 @@ class _WaveMaker(threading.local):
         is the second part of the direction in row 2.
         """
         has_both_parts = out.shape[1] == 2
+        # A table of one function takes every second part, so that both are made elsewhere first.
         parts = out.reshape(-1) if has_both_parts else self._rounded[: 2 * len(angles)]
         count = loops.write_directions(
             np.ascontiguousarray(angles),  # Every second column of a table is not contiguous.

@@ -7,11 +7,12 @@ last bit that leaves in doubt are rounded one by one elsewhere.
 """
 
 from collections.abc import Iterator
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Flags, Floats, aligned_buffer
+from pecli.engine.arrays import Array, Flags, Floats, Ints, aligned_buffer
 from pecli.engine.numerics import DoubleDouble, phases
 from pecli.engine.numerics.phases import Directions, ExactWaves, cos_sin_double_double
 from pecli.engine.numerics.tiles import Doubtful, multiples, power_of_two
@@ -23,6 +24,8 @@ _ERROR = 2.0**-75
 In units of 2**-78: the tails and the numbers that they are multiplied by are off by 1.25, the four
 products of tails add 1, three sums of them 3, and taking the error off or adding it 1: 6.25.
 """
+_NO_LEAP = -1
+"""The leap before any anchors are computed; leaps are counted from 0."""
 _MAX_ROWS = 1024
 _MAX_ANCHORS = 64
 _MAX_COLUMNS = 512
@@ -41,6 +44,10 @@ class Split(NamedTuple):
 
 
 def _split(value: DoubleDouble, unit: float) -> Split:
+    """Return a number as the nearest multiple of a unit, and what is left of it.
+
+    With the unit 1/4, 0.7 is 0.75 − 0.05.
+    """
     head = np.rint(value.hi * (1 / unit)) * unit
     return Split(head, (value.hi - head) + value.lo)
 
@@ -54,7 +61,7 @@ class Workspace(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """An addition theorem, for an anchor A and rows B of the small table.
+    """An addition theorem, for the angles of an anchor A and of the rows B after it.
 
     cos(A + B) = cos A · cos B − sin A · sin B, and sin(A + B) = cos A · sin B + sin A · cos B.
 
@@ -85,54 +92,66 @@ def _add_low_part(work: Workspace, error: float) -> Flags:
 class Float64Tiles:
     """Makes rows for about `count` positions, wherever they start.
 
-    A position is (leap · anchors + anchor) · rows + row, as in `tiles`. The anchors of a leap are
-    computed in 106 bits; an element is a product of an anchor and a row of the small table.
+    A position is (leap · anchors_per_leap + anchor) · rows_per_anchor + row, as in `tiles`. The
+    anchors of a leap are computed in 106 bits; an element is a product of an anchor and a row.
     """
 
     def __init__(self, waves: ExactWaves, count: int) -> None:
         """Compute the two small tables whose products are all rows, to about 106 bits.
 
-        A position is an anchor and some rows after it, and its direction is the product of both:
-        with 32 rows per anchor, position 100 is anchor 3 and row 4. `_steps` holds the directions
-        from the first anchor to each other one.
+        A position is an anchor and some rows after it, and its direction, cos + i·sin, is the
+        product of both: with 32 rows per anchor, position 100 is anchor 3 and row 4.
 
         Args:
             waves: The frequencies and the amplitude.
             count: About how many positions are needed.
         """
-        self._factor = waves.factor
-        self._limbs = waves.limbs[:, None, :]
+        self._amplitude = waves.factor
+        # Errors and the units of heads grow with the amplitude, by a power of two that is not below.
+        self._amplitude_bound = 2.0 ** np.ceil(np.log2(float(waves.factor.hi)))
+        # The digits of the frequencies (digits, 1, waves); the axis of length 1 is for positions.
+        self._frequency_digits = waves.limbs[:, None, :]
+
         rows_in_cache = phases.TILE // 2 // min(_MAX_COLUMNS, len(waves.turns))
-        self._rows = power_of_two(max(1, min(rows_in_cache, _MAX_ROWS, int(count**0.5))))
-        self._anchors = min(_MAX_ANCHORS, power_of_two(-(-count // self._rows)))
-        small = cos_sin_double_double(self._limbs, multiples(0, self._rows, 1))
-        self._small_cosines = _split(small.cosines, _HEAD_UNIT)
-        self._small_sines = _split(small.sines, _HEAD_UNIT)
-        self._steps = cos_sin_double_double(self._limbs, multiples(0, self._anchors, self._rows))
-        self._scale = 2.0 ** np.ceil(np.log2(float(waves.factor.hi)))
+        most_rows = max(1, min(rows_in_cache, _MAX_ROWS, int(count**0.5)))
+        self._rows_per_anchor = power_of_two(most_rows)
+        needed_anchors = power_of_two(-(-count // self._rows_per_anchor))
+        self._anchors_per_leap = min(_MAX_ANCHORS, needed_anchors)
+
+        row_directions = self._directions(multiples(0, self._rows_per_anchor, 1))
+        self._row_cosines = _split(row_directions.cosines, _HEAD_UNIT)
+        self._row_sines = _split(row_directions.sines, _HEAD_UNIT)
+        self._first_anchors = self._directions(
+            multiples(0, self._anchors_per_leap, self._rows_per_anchor)
+        )
+
+    def _directions(self, positions: Ints) -> Directions:
+        return cos_sin_double_double(self._frequency_digits, positions)
 
     def fill(self, function: str, first: int, out: Array) -> Iterator[Doubtful]:
         """Write "cos" or "sin" of positions first, first + 1, … into `out`; yield doubtful places.
 
         An element is doubtful if the error of its product leaves two roundings possible. A tile is
-        the rows of one anchor; the anchors of one leap are computed together. With 32 rows and 64
-        anchors, position 2,100 is row 20 of anchor 65, which is anchor 1 of leap 1.
+        the rows of one anchor; the anchors of one leap are computed together. With 32 rows per
+        anchor and 64 anchors per leap, position 2,100 is row 20 of anchor 65, which is anchor 1 of
+        leap 1.
         """
         width = out.shape[1]
-        memory = aligned_buffer(3 * self._rows * width, np.float64).reshape(3, self._rows, width)
-        anchors = self._steps
-        current_leap = -1
+        shape = (3, self._rows_per_anchor, width)  # the three arrays of a Workspace
+        memory = aligned_buffer(prod(shape), np.float64).reshape(shape)
+        anchors = self._first_anchors
+        current_leap = _NO_LEAP
         written = 0
         while written < len(out):
-            anchor_number, small_row = divmod(first + written, self._rows)
-            leap, anchor = divmod(anchor_number, self._anchors)
+            anchor_number, row = divmod(first + written, self._rows_per_anchor)
+            leap, anchor = divmod(anchor_number, self._anchors_per_leap)
             if leap != current_leap:
                 anchors = self._anchors_of(leap)
                 current_leap = leap
-            count = min(self._rows - small_row, len(out) - written)
+            count = min(self._rows_per_anchor - row, len(out) - written)
             work = Workspace(*memory[:, :count])
             direction = Directions(anchors.cosines[anchor, :width], anchors.sines[anchor, :width])
-            in_doubt = self._write_rows(function, direction, small_row, work)
+            in_doubt = self._write_rows(function, direction, row, work)
             out[written : written + count] = work.high
             if in_doubt.any():
                 rows, columns = np.nonzero(in_doubt)
@@ -140,7 +159,7 @@ class Float64Tiles:
             written += count
 
     def _write_rows(
-        self, function: str, anchor: Directions, small_row: int, work: Workspace
+        self, function: str, anchor: Directions, first_row: int, work: Workspace
     ) -> Flags:
         """Write cos or sin of an anchor's next rows to `work.high`; return True for doubtful places.
 
@@ -152,13 +171,14 @@ class Float64Tiles:
         Args:
             function: "cos" or "sin".
             anchor: The direction of the anchor, one number per wave.
-            small_row: The first row of the small table.
+            first_row: The first of these rows, counted from the anchor.
             work: Memory (rows, waves), with as many rows as are multiplied.
         """
         high, low, product = work
-        terms = self._terms(function, slice(small_row, small_row + len(high)), high.shape[1])
-        cosine = _split(anchor.cosines, _HEAD_UNIT * self._scale)
-        sine = _split(anchor.sines, _HEAD_UNIT * self._scale)
+        rows = slice(first_row, first_row + len(high))
+        terms = self._terms(function, rows, high.shape[1])
+        cosine = _split(anchor.cosines, _HEAD_UNIT * self._amplitude_bound)
+        sine = _split(anchor.sines, _HEAD_UNIT * self._amplitude_bound)
 
         np.multiply(cosine.head, terms.by_cosine.head, high)
         terms.join(high, np.multiply(sine.head, terms.by_sine.head, product), high)
@@ -168,22 +188,27 @@ class Float64Tiles:
         terms.join(low, np.multiply(anchor.sines.hi, terms.by_sine.tail, product), low)
         terms.join(low, np.multiply(sine.tail, terms.by_sine.head, product), low)
 
-        return _add_low_part(work, _ERROR * self._scale)
+        return _add_low_part(work, _ERROR * self._amplitude_bound)
 
     def _terms(self, function: str, rows: slice, width: int) -> Terms:
-        """Return the rows of the small table that the anchor's cosine and sine multiply."""
-        cosines = self._small_cosines.part(rows, width)
-        sines = self._small_sines.part(rows, width)
+        """Return what the anchor's cosine and sine multiply: cosines and sines of some rows."""
+        cosines = self._row_cosines.part(rows, width)
+        sines = self._row_sines.part(rows, width)
         if function == "cos":
             return Terms(cosines, sines, np.subtract)
         return Terms(sines, cosines, np.add)
 
     def _anchors_of(self, leap: int) -> Directions:
-        """Return the directions of a leap's anchors, times the amplitude."""
-        start = cos_sin_double_double(self._limbs, multiples(leap, 1, self._anchors * self._rows))
-        cosine = start.cosines * self._factor
-        sine = start.sines * self._factor
-        step_cosine, step_sine = self._steps
+        """Return the directions of a leap's anchors, times the amplitude.
+
+        They are those of the first leap, turned by the angle at which this one starts.
+        """
+        rows_per_leap = self._anchors_per_leap * self._rows_per_anchor
+        start = self._directions(multiples(leap, 1, rows_per_leap))
+        cosine = start.cosines * self._amplitude
+        sine = start.sines * self._amplitude
+        anchor_cosines, anchor_sines = self._first_anchors
         return Directions(
-            cosine * step_cosine - sine * step_sine, cosine * step_sine + sine * step_cosine
+            cosine * anchor_cosines - sine * anchor_sines,
+            cosine * anchor_sines + sine * anchor_cosines,
         )

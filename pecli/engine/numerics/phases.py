@@ -210,14 +210,16 @@ _1_OVER_120 = _reciprocal(120)
 
 
 def _nearest_sector(highest_digit: Ints) -> tuple[Indices, Floats]:
-    """Return the sector nearest to a fraction of a turn, and the digit's distance beyond it.
+    """Return the nearest of 256 sectors of the circle, and the distance of an angle from it.
 
-    A fraction of 0.1 has the digit 0.1·2**32, which is 25.6 sectors: sector 26, −0.4·2**24 beyond.
+    The angle is given as the first 32 bits of a fraction of a turn, and so is the distance. 0.1
+    turns are 25.6 sectors, that is sector 26 and a distance of −0.4 sectors, −0.4 · 2**24.
     """
     half_sectors = highest_digit >> (_SECTOR_SHIFT - np.uint64(1))
-    sector = (half_sectors + np.uint64(1)) >> np.uint64(1)
-    beyond = highest_digit.astype(np.int64) - (sector << _SECTOR_SHIFT).astype(np.int64)
-    return sector.astype(np.intp), beyond.astype(np.float64)
+    sector = (half_sectors + np.uint64(1)) >> np.uint64(1)  # rounded to the nearest
+    start_of_sector = sector << _SECTOR_SHIFT
+    distance = highest_digit.astype(np.int64) - start_of_sector.astype(np.int64)
+    return sector.astype(np.intp), distance.astype(np.float64)
 
 
 def _multiply_digits(limbs: Ints, positions: Ints) -> list[Ints]:
@@ -248,23 +250,18 @@ def cos_sin(limbs: Ints, positions: Ints) -> tuple[Floats, Floats]:
     """Return the cosines and sines of position · frequency in float64.
 
     The product is computed in integers, so that whole turns drop out exactly. The circle has 256
-    sectors, whose directions are known: the angle is one of them plus a small rest, whose sine and
-    cosine are short series. The results are within 0.6·2**-53 absolutely, and within 2**-51.5 of
+    sectors, whose directions are known: the angle is that of a sector plus a small one, whose sine
+    and cosine are short series. The results are within 0.6·2**-53 absolutely, and within 2**-51.5 of
     the value itself.
 
     Args:
         limbs: The digits of the frequencies: (digits, …).
         positions: Positions that broadcast against the digits.
     """
-    digits = _multiply_digits(limbs[_SPARE_DIGITS:], positions)
-    sector, beyond = _nearest_sector(digits[-1])
-    # Digits are added from the highest on: just below a sector, beyond is −1 and the lower digits
-    # add up to almost 1, so that the sum is tiny and has to keep all of its digits.
-    scale = 1.0
-    for digit in reversed(digits[:-1]):
-        scale *= 2.0**-32
-        beyond = beyond + digit * scale
-    sine, versine = _small_angle(beyond * (2.0**-32 * float(_TURN.hi)))
+    *lower_digits, highest_digit = _multiply_digits(limbs[_SPARE_DIGITS:], positions)
+    sector, distance = _nearest_sector(highest_digit)
+    distance = _add_lower_digits(distance, lower_digits)
+    sine, versine = _small_angle(distance * (2.0**-32 * float(_TURN.hi)))
 
     # cos(a + x) = cos a + (cos a · (cos x − 1) − sin a · sin x). The bracket is small, and so are
     # its rounding errors; only the last sum rounds at full size.
@@ -274,6 +271,19 @@ def cos_sin(limbs: Ints, positions: Ints) -> tuple[Floats, Floats]:
     s = sines.hi[sector]
     s_low = sines.lo[sector]
     return c + (c_low + (c * versine - s * sine)), s + (s_low + (s * versine + c * sine))
+
+
+def _add_lower_digits(distance: Floats, lower_digits: list[Ints]) -> Floats:
+    """Return a distance plus the digits after it, in base 2**32.
+
+    The highest of them is the last, and is added first: just below a sector, the distance is −1 and
+    the digits add up to almost 1, so that the sum is tiny and has to keep all of its bits.
+    """
+    scale = 1.0
+    for digit in reversed(lower_digits):
+        scale *= 2.0**-32
+        distance = distance + digit * scale
+    return distance
 
 
 def _small_angle(x: Floats) -> tuple[Floats, Floats]:
@@ -301,25 +311,35 @@ def directions(limbs: Ints, positions: Ints) -> Complex:
 def cos_sin_double_double(limbs: Ints, positions: Ints) -> Directions:
     """Return the cosines and sines of position · frequency to about 98 bits.
 
-    As in `cos_sin`, an angle is one of 256 sectors of the circle and a small rest, but all numbers
+    As in `cos_sin`, an angle is one of 256 sectors of the circle and a small angle, but all numbers
     are sums of two float64 numbers, high and low. The error is relative to the value itself, even
     if the value is close to zero.
     """
-    digits = _multiply_digits(limbs, positions)
-    sector, beyond = _nearest_sector(digits[-1])
+    *lower_digits, highest_digit = _multiply_digits(limbs, positions)
+    sector, distance = _nearest_sector(highest_digit)
+    turns = _turns_from_sector(distance, lower_digits)
+    sine, versine = _small_angle_double_double(turns * _TURN)
+    # cos(a + x) and sin(a + x), by the addition theorems
+    cosines, sines = sectors()
+    c = cosines[sector]
+    s = sines[sector]
+    return Directions(c + (c * versine - s * sine), s + (s * versine + c * sine))
+
+
+def _turns_from_sector(distance: Floats, lower_digits: list[Ints]) -> DoubleDouble:
+    """Return a distance, in 2**-32 turns, and the digits after it as turns, to about 106 bits.
+
+    The highest of the digits is the last. What a sum loses by rounding is added up in `lo`.
+    """
     scale = 2.0**-32
-    hi = beyond * scale
+    hi = distance * scale
     lo = np.zeros_like(hi)
-    for digit in reversed(digits[:-1]):
+    for digit in reversed(lower_digits):
         scale *= 2.0**-32
         total = exact_sum(hi, digit.astype(np.float64) * scale)
         hi = total.hi
         lo += total.lo
-    sine, versine = _small_angle_double_double(exact_sum(hi, lo) * _TURN)
-    sector_cosines, sector_sines = sectors()
-    c = sector_cosines[sector]
-    s = sector_sines[sector]
-    return Directions(c + (c * versine - s * sine), s + (s * versine + c * sine))
+    return exact_sum(hi, lo)
 
 
 def _small_angle_double_double(x: DoubleDouble) -> tuple[DoubleDouble, DoubleDouble]:

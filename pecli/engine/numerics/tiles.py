@@ -2,7 +2,7 @@
 
 With E(p) = exp(i·p·θ), E(a + b) = E(a)·E(b). A position is written as a number of three digits,
 
-    p = (leap · anchors + anchor) · fine + row,
+    p = (leap · anchors_per_leap + anchor) · rows_per_anchor + row,
 
 and every element is a product of the few values of E that are computed for each digit. With 256
 anchors of 128 rows each, position 40,000 = (1 · 256 + 56) · 128 + 64 is E(32,768) · E(7,168) ·
@@ -49,7 +49,7 @@ two products join them: 5 · 0.85 + 4 · √5 + 2 = 15.2 in all, which is 1.69e-
 _UNITS = 2.0**47
 """Units of the test in 1: ERROR is 0.24 of a unit, below a half."""
 _FLOAT64_BITS = 53
-_MAX_HEIGHT = 1 << 10
+_MAX_ROWS_PER_TILE = 1 << 10
 _LIMBS = 5
 """Digits of a frequency that count at the farthest position, and one that `cos_sin` leaves out."""
 _NO_LEAP = -1
@@ -74,13 +74,16 @@ class Factors:
     the other way.
 
     Attributes:
-        height: Rows of a tile.
-        fine: Rows from one anchor to the next.
-        anchors: Anchors of a leap.
-        leap: Rows of a leap.
-        rows: E(0) … E(fine − 1), as complex numbers for pairs, as cosines and sines for one
-            function.
-        steps: E(0), E(fine), E(2 · fine), … of all anchors.
+        rows_per_tile: Rows that are made at a time.
+        rows_per_anchor: Rows from one anchor to the next.
+        anchors_per_leap: Anchors that are in memory at a time.
+        rows_per_leap: Rows that follow them.
+        unit: Units of the test in 1.
+        row_directions: E(0), E(1), …, E(rows_per_anchor − 1), as complex numbers.
+        row_factors: The same numbers as anchors are multiplied by: complex for pairs, cosines and
+            sines for one function.
+        anchor_directions: E at all anchors of leap 0: E(0), E(64), E(128), … with 64 rows per
+            anchor.
     """
 
     def __init__(self, waves: ExactWaves, columns: slice, functions: str, count: int) -> None:
@@ -97,48 +100,67 @@ class Factors:
             count: About how many positions are needed.
         """
         self.functions = functions
-        self.columns = columns
         self._is_conjugate = functions == "sin,cos"
-        self._limbs = np.ascontiguousarray(waves.limbs[-_LIMBS:, None, columns])
-        self._set_sizes(count)
-        # Errors grow with the amplitude, and so do the units of the test: by a power of two.
+        # The digits of the frequencies (digits, 1, waves); the axis of length 1 is for positions.
+        self._frequency_digits = np.ascontiguousarray(waves.limbs[-_LIMBS:, None, columns])
+        self._choose_sizes(count)
+
         amplitude = float(waves.factor.hi)
-        self.unit = _UNITS / 2.0 ** np.ceil(np.log2(amplitude))
-        self._amplitude: complex = amplitude * self.unit * (1j if self._is_conjugate else 1)
-        self.small = self._products(self.fine, 1)
-        self.rows: tuple[AnyArray, ...] = (self.small,)
-        if not self.has_pairs:
-            self.rows = (self.small.real.copy(), self.small.imag.copy())
-        self.steps = self._products(self.anchors, self.fine)
+        self.unit = _unit_of_test(amplitude)
+        self._first_anchor_factor: complex = amplitude * self.unit
+        if self._is_conjugate:
+            self._first_anchor_factor *= 1j  # sin + i·cos = i·conj(cos + i·sin)
+
+        self.row_directions = self._directions_at_multiples(1, self.rows_per_anchor)
+        self.row_factors = self._separate_functions(self.row_directions)
+        self.anchor_directions = self._directions_at_multiples(
+            self.rows_per_anchor, self.anchors_per_leap
+        )
 
     @property
     def has_pairs(self) -> bool:
         return "," in self.functions
 
-    def _set_sizes(self, count: int) -> None:
+    def _choose_sizes(self, count: int) -> None:
         """Choose how many rows are made at a time, as powers of two.
 
-        A tile (`height` rows) fits into the processor's cache. An anchor is a position whose
-        direction is computed; `fine` rows follow it. A leap is the stretch of `anchors` anchors
-        that are kept at a time. For 64 waves and many positions, a tile has 512 rows, an anchor 64,
+        A tile fits into the processor's cache. An anchor is a position whose direction is computed;
+        the rows after it are products with that direction. A leap is a stretch of positions whose
+        anchors are in memory. For 64 waves and many positions, a tile has 512 rows, an anchor 64,
         and a leap 128 anchors.
+
+        Args:
+            count: About how many positions are needed.
         """
-        waves = self._limbs.shape[-1]
+        waves = self._frequency_digits.shape[-1]
         rows_in_cache = phases.TILE // waves
-        largest_height = 1 << (rows_in_cache.bit_length() - 1)  # rounded down to a power of two
-        self.height = min(power_of_two(count), _MAX_HEIGHT, largest_height)
-        # Three to four times the root of the height: fewer rows need more anchors, and both small
-        # tables have to be computed.
-        rows_per_anchor = 1 << (self.height.bit_length() + 3) // 2
-        self.fine = min(self.height, rows_per_anchor)
-        needed_anchors = power_of_two(-(-count // self.fine))
-        self.anchors = min(max(1, self.height // 4), needed_anchors)
-        self.leap = self.anchors * self.fine
+        power_in_cache = 1 << (rows_in_cache.bit_length() - 1)  # rounded down to a power of two
+        self.rows_per_tile = min(power_of_two(count), _MAX_ROWS_PER_TILE, power_in_cache)
 
-    def _products(self, count: int, step: int) -> Complex:
-        """Return E(0), E(step), E(2·step), …: products of two shorter tables.
+        # Three to four times the root of the rows of a tile: fewer rows per anchor need more
+        # anchors, and both small tables have to be computed.
+        rows_of_root = 1 << (self.rows_per_tile.bit_length() + 3) // 2
+        self.rows_per_anchor = min(self.rows_per_tile, rows_of_root)
 
-        `count` is a power of two. For 128 values, 16 and 8 directions are computed.
+        needed_anchors = power_of_two(-(-count // self.rows_per_anchor))
+        most_anchors = max(1, self.rows_per_tile // 4)
+        self.anchors_per_leap = min(most_anchors, needed_anchors)
+        self.rows_per_leap = self.anchors_per_leap * self.rows_per_anchor
+
+    def _separate_functions(self, directions: Complex) -> tuple[AnyArray, ...]:
+        """Return directions as they are for pairs, and else cosines and sines in separate arrays.
+
+        A table of cosines only is faster by real products than by complex ones.
+        """
+        if self.has_pairs:
+            return (directions,)
+        return (directions.real.copy(), directions.imag.copy())
+
+    def _directions_at_multiples(self, step: int, count: int) -> Complex:
+        """Return E(0), E(step), E(2·step), …, `count` of them, a power of two.
+
+        They are products of two shorter tables: for 128 values, E(0) … E(15·step) and E(0),
+        E(16·step), …, E(112·step), so that 16 + 8 directions are computed.
         """
         fine_count = 1 << count.bit_length() // 2
         fine = self._directions(multiples(0, fine_count, step))
@@ -146,13 +168,14 @@ class Factors:
         return (coarse[:, None] * fine).reshape(count, -1)
 
     def _directions(self, positions: Ints) -> Complex:
-        directions = phases.directions(self._limbs, positions)
+        """Return E at some positions; for "sin,cos" conjugate, as these pairs turn the other way."""
+        directions = phases.directions(self._frequency_digits, positions)
         return directions.conj() if self._is_conjugate else directions
 
     def starts(self, leaps: range) -> Complex:
         """Return E at the first position of every leap, times the amplitude."""
-        first_positions = multiples(leaps.start, len(leaps), self.leap)
-        starts: Complex = self._directions(first_positions) * self._amplitude
+        first_positions = multiples(leaps.start, len(leaps), self.rows_per_leap)
+        starts: Complex = self._directions(first_positions) * self._first_anchor_factor
         return starts
 
 
@@ -165,34 +188,45 @@ class Tile:
     The memory, with the shapes for 64 waves, tiles of 512 rows, 64 rows per anchor, and 128 anchors
     per leap:
 
-        _steps         (128, 64)    complex E at all anchors of the current leap
+        _anchors       (128, 64)    complex E at all anchors of the current leap
         _anchor_parts  (128, 64)    its cosines and its sines, if the table has only one of them
-        _work          (8, 64, 64)  products of 8 anchors with 64 rows: complex for pairs, else two
+        _products      (8, 64, 64)  products of 8 anchors with 64 rows: complex for pairs, else two
                                     arrays of float64, of which the first becomes the result
-        _values        (512, 64)    the result as rows of float64, a view of the first of `_work`;
-                                    (512, 128) for pairs
+        _values        (512, 64)    the result as rows of float64, a view of the first of
+                                    `_products`; (512, 128) for pairs
     """
 
     is_compiled = False
 
     def __init__(self, factors: Factors, columns: int, dtype: str) -> None:
-        """Allocate the memory of a tile (some hundred rows of a table), used for one after the other.
+        """Allocate the memory of a tile, some hundred rows of a table, which is used for every tile.
 
         Args:
-            factors: The small tables whose products are the rows.
-            columns: The columns of a row: one or two per wave.
-            dtype: The dtype of the table.
+            factors: The directions of some anchors, and of the rows after an anchor. Their products
+                are the rows of the table.
+            columns: The columns of the table: one per wave, or two for cosine and sine.
+            dtype: The dtype of the table, to which products are rounded: "float32", for example.
         """
         self.factors = factors
         self.columns = columns
         self.dtype = dtype
+
+        # Values are computed in units of the test for doubtful roundings, and then scaled back.
         self._shift = _shift_of_test(dtype)
         self._scale = np.array(1 / factors.unit, np.float32)  # a power of two
-        self._steps: Complex = _memory_like(factors.steps)
+
+        self._leap = _NO_LEAP  # the leap of the anchors in memory
+        self._anchors: Complex = _memory_like(factors.anchor_directions)
         self._anchor_parts = _memory_for_anchor_parts(factors)
-        self._work = _memory_for_products(factors)
-        self._values: Floats = self._work[0].view(np.float64).reshape(factors.height, -1)
-        self._leap = _NO_LEAP
+
+        self._products = _memory_for_products(factors)
+        result = self._products[0]
+        self._values: Floats = result.view(np.float64).reshape(factors.rows_per_tile, -1)
+
+    def fits(self, factors: Factors, columns: int, dtype: str, *, is_compiled: bool) -> bool:
+        """Return True if this memory is that of a tile with these properties."""
+        has_same_shape = (self.columns, self.dtype) == (columns, dtype)
+        return has_same_shape and self.factors is factors and self.is_compiled == is_compiled
 
     def fill(self, first: int, out: Array) -> Iterator[Doubtful]:
         """Write positions first, first + 1, … into the rows of `out`; yield elements in doubt.
@@ -221,7 +255,7 @@ class Tile:
 
         With 8,192 positions per leap, positions 8,000 … 16,999 lie in leaps 0, 1 and 2.
         """
-        positions_per_leap = self.factors.leap
+        positions_per_leap = self.factors.rows_per_leap
         end = -(-(first + count) // positions_per_leap)  # rounded up
         return range(first // positions_per_leap, end)
 
@@ -242,12 +276,12 @@ class Tile:
         after anchor 2.
         """
         factors = self.factors
-        leap_start = self._leap * factors.leap
+        leap_start = self._leap * factors.rows_per_leap
         rows = self._rows_in_leap(first, len(out))
         row = rows.start
         while row < rows.stop:
-            anchor, rows_after_anchor = divmod(first + row - leap_start, factors.fine)
-            stop = min(rows.stop, row + factors.height - rows_after_anchor)
+            anchor, rows_after_anchor = divmod(first + row - leap_start, factors.rows_per_anchor)
+            stop = min(rows.stop, row + factors.rows_per_tile - rows_after_anchor)
             doubtful = self._make_rows(anchor, rows_after_anchor, out[row:stop])
             if doubtful is not None:
                 yield Doubtful(row + doubtful.rows, doubtful.columns)
@@ -260,9 +294,9 @@ class Tile:
         16384 … 32767 of the table, and a block of 1000 rows begins at row 16000, they are the rows
         384 … 999 of the block.
         """
-        leap_start = self._leap * self.factors.leap
+        leap_start = self._leap * self.factors.rows_per_leap
         start = max(0, leap_start - first)
-        stop = min(leap_start + self.factors.leap - first, count)
+        stop = min(leap_start + self.factors.rows_per_leap - first, count)
         return slice(start, stop)
 
     def _make_rows(self, anchor: int, rows_after_anchor: int, out: Array) -> Doubtful | None:
@@ -273,7 +307,7 @@ class Tile:
         the float64 error leaves open (in doubt) are returned; None if there are none.
         """
         end = rows_after_anchor + len(out)
-        anchors = -(-end // self.factors.fine)  # rounded up
+        anchors = -(-end // self.factors.rows_per_anchor)  # rounded up
         self._multiply_anchors(anchor, anchors)
         values = self._values[rows_after_anchor:end]
         if self.dtype == "float32":
@@ -303,11 +337,11 @@ class Tile:
 
     def _enter_leap(self, leap: int, start: Complex) -> None:
         """Compute the anchors of a leap, given E at its first position."""
-        np.multiply(self.factors.steps, start, self._steps)
+        np.multiply(self.factors.anchor_directions, start, self._anchors)
         if not self.factors.has_pairs:
             cosines, sines = self._anchor_parts
-            cosines[...] = self._steps.real
-            sines[...] = self._steps.imag
+            cosines[...] = self._anchors.real
+            sines[...] = self._anchors.imag
         self._leap = leap
 
     def _multiply_anchors(self, anchor: int, count: int) -> None:
@@ -317,15 +351,15 @@ class Tile:
         cosines only needs the real part, one of sines the imaginary part.
         """
         anchors = slice(anchor, anchor + count)
-        products = self._work[0][:count]
+        products = self._products[0][:count]
         if self.factors.has_pairs:
-            np.multiply(self._steps[anchors, None], self.factors.rows[0], products)
+            np.multiply(self._anchors[anchors, None], self.factors.row_factors[0], products)
             return
-        row_cosines, row_sines = self.factors.rows
+        row_cosines, row_sines = self.factors.row_factors
         cosines, sines = self._anchor_parts
         anchor_cosines = cosines[anchors, None]
         anchor_sines = sines[anchors, None]
-        second_products = self._work[1][:count]
+        second_products = self._products[1][:count]
         if self.factors.functions == "cos":  # cos(a + b) = cos a · cos b − sin a · sin b
             np.multiply(anchor_cosines, row_cosines, products)
             np.multiply(anchor_sines, row_sines, second_products)
@@ -347,6 +381,16 @@ def _shift_of_test(dtype: str) -> AnyArray:
     return np.array(64 - tested_bits, np.uint64)
 
 
+def _unit_of_test(amplitude: float) -> float:
+    """Return the units of the test in 1 (see the top of this module).
+
+    Errors grow with the amplitude, and so do the units: by a power of two, so that scaling by them
+    is exact. For amplitudes above 1/2 up to 1 there are 2**47 units in 1, above 1 up to 2 half as many.
+    """
+    unit: float = _UNITS / 2.0 ** np.ceil(np.log2(amplitude))
+    return unit
+
+
 def _memory_like(array: AnyArray) -> AnyArray:
     """Return uninitialised aligned memory of the shape and dtype of an array."""
     return aligned_buffer(array.size, array.dtype).reshape(array.shape)
@@ -360,15 +404,15 @@ def _memory_for_anchor_parts(factors: Factors) -> tuple[Floats, ...]:
     """
     if factors.has_pairs:
         return ()
-    shape = factors.steps.shape
+    shape = factors.anchor_directions.shape
     return (np.empty(shape), np.empty(shape))
 
 
 def _memory_for_products(factors: Factors) -> tuple[AnyArray, ...]:
     """Return memory for a tile's products (anchors, rows, waves): one array per array of rows."""
-    anchors_per_tile = factors.height // factors.fine
+    anchors_per_tile = factors.rows_per_tile // factors.rows_per_anchor
     buffers = []
-    for rows in factors.rows:
+    for rows in factors.row_factors:
         buffer = aligned_buffer(anchors_per_tile * rows.size, rows.dtype)
         buffers.append(buffer.reshape(anchors_per_tile, *rows.shape))
     return tuple(buffers)

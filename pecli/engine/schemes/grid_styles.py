@@ -136,7 +136,7 @@ def _middle_of_two(position: Fraction) -> Fraction:
 
 
 class GridRows(NamedTuple):
-    """The sizes of a grid, and the number of rows beside it."""
+    """The sizes of an image or video, and the number of tokens that are not in it (`keep`)."""
 
     time: int
     height: int
@@ -334,17 +334,17 @@ class GridStyle:
             # Time is axis 0 of a grid (T, H, W), and before the first one of (H, W).
             axis_of_grid = AXES.index(axis) - (3 - len(grid))
             size = rows.size_of(axis)
-            points_of_base = self._number_of_axis(axis, axis_of_grid, base, self.grid_base, size)
-            divisor = self._number_of_axis(axis, axis_of_grid, scale, self.grid_scale, 1)
+            points_of_base = self._setting_of_axis(axis, axis_of_grid, base, self.grid_base, size)
+            divisor = self._setting_of_axis(axis, axis_of_grid, scale, self.grid_scale, 1)
             spacing = points_of_base / size / divisor
-            values.append(self._axis_values(axis, rows, spacing))
+            values.append(self._positions_along(axis, rows, spacing))
         return Coordinates(
             values=tuple(values),
             rows=rows.points + keep,
-            index=lambda start, stop: self._index(rows, start, stop),
+            index=lambda start, stop: self._indices_of_rows(rows, start, stop),
         )
 
-    def _number_of_axis(
+    def _setting_of_axis(
         self,
         axis: str,
         axis_of_grid: int,
@@ -352,10 +352,17 @@ class GridStyle:
         own: Sequence[float] | None,
         default: int,
     ) -> Fraction:
-        """Return the number of an axis: a given one, else the style's own, else the default.
+        """Return `grid_base` or `grid_scale` for one axis, as the user or the style sets it.
 
-        Given numbers are those of the grid's axes, two for an image. LTX's own are for time, rows
-        and columns, although the grid of an image has no axis for its time.
+        The user's numbers are for the axes of the grid, two for an image. A style's are for the
+        axes of the style: LTX has one for time, too, also if the grid is that of an image.
+
+        Args:
+            axis: "t", "h", "w" or "l".
+            axis_of_grid: Its number in the grid: 0 for rows of (H, W); negative if it has none.
+            given: The user's numbers, one or one per axis of the grid; None or empty for none.
+            own: The style's numbers, one or one per axis; None for none.
+            default: The number if neither sets one.
         """
         if given:
             return _number_at(given, axis_of_grid, default)
@@ -363,27 +370,31 @@ class GridStyle:
             return _number_at(own, self.axes.index(axis), default)
         return Fraction(default)
 
-    def _axis_values(self, axis: str, rows: GridRows, spacing: Fraction) -> list[Fraction]:
-        """Return the positions of the points along an axis, then of the rows beside the grid.
+    def _positions_along(self, axis: str, rows: GridRows, spacing: Fraction) -> list[Fraction]:
+        """Return the positions of image points along an axis, followed by those of other tokens.
 
-        Rows beside the grid belong to other tokens, such as text. Along some axes they count 0, 1, …;
-        along all others they share the position 0. Two such rows and 3 points have 0 1 2 | 0 1 along an
-        axis on which they count, 0 1 2 | 0 along another.
+        The table has rows for the points of an image, and for tokens that are not in it, such as
+        text. With 3 points along an axis and 2 other tokens:
+
+        - if the tokens are numbered along this axis (`counted`), the list is 0 1 2 | 0 1;
+        - if not, all of them have the position 0, which is listed once: 0 1 2 | 0;
+        - if they are numbered along time, the image comes after them: a video of 3 frames has
+          2 3 4 | 0 1.
 
         Args:
             axis: "t", "h", "w" or "l".
-            rows: The sizes of the grid, and the number of rows beside it.
+            rows: The sizes of the grid, and the number of other tokens (`keep`).
             spacing: The distance of two points, such as 14/28 if 28 points are resampled from 14.
         """
-        of_points = self._positions_of_points(axis, rows.size_of(axis), spacing)
+        point_positions = self._positions_of_points(axis, rows.size_of(axis), spacing)
         if axis not in self.counted:
-            return [*of_points, Fraction(0)]
-        end_beside = self.first + rows.keep
-        of_rows_beside = map(Fraction, range(self.first, end_beside))
+            return [*point_positions, Fraction(0)]
+        end_of_tokens = self.first + rows.keep
+        token_positions = map(Fraction, range(self.first, end_of_tokens))
         if axis == "t":
             # Z-Image, with 3 tokens of text: these have the times 1, 2, 3, and the image has 4.
-            of_points = [position + end_beside for position in of_points]
-        return [*of_points, *of_rows_beside]
+            point_positions = [position + end_of_tokens for position in point_positions]
+        return [*point_positions, *token_positions]
 
     def _positions_of_points(self, axis: str, size: int, spacing: Fraction) -> list[Fraction]:
         """Return the positions of the points along an axis, as many as its size.
@@ -394,26 +405,36 @@ class GridStyle:
         position_of = COORDINATES[self.coordinate]
         return [self.settled(position_of(i, size, axis) * spacing) for i in range(size)]
 
-    def _index(self, rows: GridRows, start: int, stop: int) -> Indices:
-        """Return the index of the position of each row, start … stop − 1, for each axis.
+    def _indices_of_rows(self, rows: GridRows, start: int, stop: int) -> Indices:
+        """Return where in the lists of `_positions_along` the positions of table rows are.
 
-        A row is a point of the grid, or lies beside it. Along each axis, the list of positions has
-        those of the points first; the positions of rows beside the grid follow them.
+        A row of the table is a point of an image, or a token that is not in it, such as text. With
+        2 tokens before an image of 1 × 3 points, the lists of columns are 0 1 2 | 0 1 if tokens are
+        numbered along columns, and the rows 0 … 4 of the table have the indices 3 4 0 1 2.
+
+        Args:
+            rows: The sizes of the grid, and the number of other tokens (`keep`).
+            start: The first row of the table.
+            stop: The row after the last one.
+
+        Returns:
+            Indices (axes, stop − start).
         """
-        # Points are numbered from 0; rows beside the grid have numbers below or above them.
+        # Points are numbered from 0, so that tokens have numbers below or above theirs.
         numbers = np.arange(start, stop)
         if not self.keep_last:
             numbers -= rows.keep
         is_point = (numbers >= 0) & (numbers < rows.points)
         index_of_point = self._places_of_points(rows, np.where(is_point, numbers, 0))
-        # Rows beside the grid are numbered from 0, whether they come before the grid or after it.
-        beside = np.where(numbers < 0, numbers + rows.keep, numbers - rows.points)
+        # Tokens are numbered from 0, whether they come before the points or after them.
+        token_number = np.where(numbers < 0, numbers + rows.keep, numbers - rows.points)
         index_by_axis = []
         for axis in self.sorted_axes:
-            # Along an axis on which they do not count, they share a single position.
-            index_beside = rows.size_of(axis) + (beside if axis in self.counted else 0)
-            index_by_axis.append(np.where(is_point, index_of_point[axis], index_beside))
-        return np.array(index_by_axis)  # (axes, rows)
+            # Along an axis on which they are not numbered, tokens share a single position.
+            index_after_points = token_number if axis in self.counted else 0
+            index_of_token = rows.size_of(axis) + index_after_points
+            index_by_axis.append(np.where(is_point, index_of_point[axis], index_of_token))
+        return np.array(index_by_axis)
 
     def _places_of_points(self, rows: GridRows, points: Indices) -> dict[str, Indices]:
         """Return the time, the row and the column of points by their numbers; text has one place.
@@ -433,12 +454,13 @@ class GridStyle:
 
 
 def _number_at(numbers: Sequence[float], place: int, default: int) -> Fraction:
-    """Return the number at a place; a single number is for all places.
+    """Return the number of an axis; a single number is for all axes.
 
     Args:
         numbers: One number per axis, or one for all.
-        place: The place of an axis. It is −1 for the time of a single image, which has no such axis.
-        default: The number of an axis that has no place.
+        place: The place of the axis. It is −1 for the time of a single image, which is no axis of
+            its grid.
+        default: The number of an axis that `numbers` leaves out, such as text beside a grid.
     """
     if place < 0:
         return Fraction(default)

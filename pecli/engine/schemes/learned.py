@@ -266,13 +266,14 @@ def normal(u: Floats) -> Floats:
     AS 241 has a quotient of polynomials for the centre, |u − ½| ≤ 0.425, and two for the tails, in
     r = √(−ln min(u, 1 − u)), up to r = 5 and beyond.
     """
-    q = u - 0.5
-    out = q * _value(_CENTRE, 0.180625 - q * q)  # 0.180625 is 0.425².
-    in_tails = np.flatnonzero(np.abs(q) > 0.425)
-    distance_to_end = np.minimum(u[in_tails], 1 - u[in_tails])
+    from_centre = u - 0.5
+    # 0.180625 is 0.425².
+    quantiles = from_centre * _value(_CENTRE, 0.180625 - from_centre * from_centre)
+    tails = np.flatnonzero(np.abs(from_centre) > 0.425)
+    distance_to_end = np.minimum(u[tails], 1 - u[tails])
     r = np.sqrt(-log(distance_to_end))
-    quantiles = _value(_MIDDLE, r - 1.6)
-    is_far = np.flatnonzero(r > 5)
-    quantiles[is_far] = _value(_TAIL, r[is_far] - 5)
-    out[in_tails] = np.copysign(quantiles, q[in_tails])
-    return out
+    magnitudes = _value(_MIDDLE, r - 1.6)
+    far = np.flatnonzero(r > 5)
+    magnitudes[far] = _value(_TAIL, r[far] - 5)
+    quantiles[tails] = np.copysign(magnitudes, from_centre[tails])
+    return quantiles

@@ -47,15 +47,16 @@ def geometric_phases(
         count: the number of frequencies.
         steps: turns base^(i/denominator) into inverse frequencies, with the rounding of a scaling.
         scaled: the exact frequencies after a scaling that does more than divide all by one number.
-            The recurrence, which cannot take `steps`, divides phases by the slowing of each pair,
+            The recurrence, which cannot take `steps`, divides the phases of each pair by a number,
             as ggml does.
     """
     if recipe.recurrence:
-        slowing = None
+        divisors = None
         if scaled is not None:
-            slowing = _slowing(numerics.geometric(base, denominator, count), scaled())
-        (ratio,) = _float32_powers(base, denominator, [-1])
-        return partial(recurrence, pairs=count, ratio=ratio, divisors=slowing)
+            unscaled = numerics.geometric(base, denominator, count)
+            divisors = _divisors_of_scaling(unscaled, scaled())
+        (ratio_of_pairs,) = _float32_powers(base, denominator, [-1])
+        return partial(recurrence, pairs=count, ratio=ratio_of_pairs, divisors=divisors)
     powers = _float32_powers(base, denominator, range(count))
     frequencies = steps(np.array(powers, np.float32))
     return partial(np.multiply, rounded(frequencies, recipe.frequencies))
@@ -69,10 +70,11 @@ def _float32_powers(base: float, denominator: Fraction, indices: Iterable[int]) 
     return [power(base_float32, exponent) for exponent in exponents]
 
 
-def _slowing(before: Frequencies, after: Frequencies) -> Singles:
-    """Return how many times slower each pair is after a scaling, in float32.
+def _divisors_of_scaling(before: Frequencies, after: Frequencies) -> Singles:
+    """Return by which number a scaling divides the frequency of each pair, in float32.
 
-    Frequencies are integers over 2**bits, and the two lists may have different bits.
+    A frequency of 1/10 that becomes 1/40 has the divisor 4. Frequencies are integers over 2**bits,
+    and the two lists may have different bits.
     """
     ratios = []
     for old, new in zip(before.values, after.values[: len(before.values)], strict=True):
@@ -132,14 +134,21 @@ class RecipeFiller:
     def __init__(
         self, waves: RecipeWaves, recipe: PrecisionRecipe, coordinates: Coordinates | None
     ) -> None:
+        """Prepare to fill tables; nothing is computed before the first `fill`.
+
+        Args:
+            waves: The waves.
+            recipe: The dtypes to which each step of the computation is rounded.
+            coordinates: The positions of the rows; None for consecutive positions.
+        """
         self._waves = waves
         self._recipe = recipe
         self._coordinates = coordinates
         self._amplitude = np.float32(waves.amplitude)
         self._scale = np.float32(waves.scale)
-        turn = 2 * np.pi if waves.in_turns else 1.0
+        radians = 2 * np.pi if waves.in_turns else 1.0  # in a unit of positions
         values = coordinates.values if coordinates else ()
-        self._values = [np.array([float(value) for value in axis]) * turn for axis in values]
+        self._values = [np.array([float(value) for value in axis]) * radians for axis in values]
 
     @cached_property
     def _bands_of_pairs(self) -> list[PairBand]:
@@ -265,6 +274,7 @@ class CastFiller:
     """Fills rows with the exact values, rounded to another dtype on the way."""
 
     def __init__(self, exact: ExactFiller | AxisFiller, through: str) -> None:
+        """Take the object that makes the exact values, and the dtype they are rounded to first."""
         self._exact = exact
         self._through = through
 

@@ -162,11 +162,15 @@ class Relative(Scheme):
         self._refuse_if(is_misplaced, "causal", "it belongs to the t5 style", "leave it out")
 
     def _check_weights(self, weights: PositionList) -> None:
-        """Raise ParameterError unless there is a row of weights per bucket."""
+        """Raise ParameterError unless there is a row of weights per bucket: (buckets, heads).
+
+        DeBERTa's weights are vectors that are multiplied by queries and keys, not biases.
+        """
         rule = f"of the {self.style} style, its embeddings make no bias alone"
         self._refuse_if(not self.pattern.makes_bias, "weights", rule)
+        has_row_per_bucket = weights.shape[:-1] == (self.numbers,)
         rule = f"of the {self.style} style, they must be ({self.numbers}, heads)"
-        self._refuse_if(weights.shape[:-1] != (self.numbers,), "weights", rule)
+        self._refuse_if(not has_row_per_bucket, "weights", rule)
 
     @property
     def numbers(self) -> int:
@@ -220,7 +224,8 @@ class Relative(Scheme):
     def _fill_bias(self, weights: Floats, start: int, out: Array) -> None:
         """Write rows of the bias, whose rows are the queries of head 0, then of head 1, …"""
         heads, rows_of_head = np.divmod(np.arange(start, start + len(out)), self.query_rows)
-        queries = self.length - self.query_rows + rows_of_head
+        first_query = self.length - self.query_rows  # The table may have only the last queries.
+        queries = first_query + rows_of_head
         buckets = self.rows(queries)  # (rows, keys)
         out[...] = as_dtype(weights[buckets, heads[:, None]], self.dtype)
 

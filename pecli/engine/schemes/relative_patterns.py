@@ -38,12 +38,13 @@ def t5_buckets(count: int, buckets: int, max_distance: int) -> Indices:
     """
     exact = buckets // 2
     steps = buckets - exact
-    # The first distance of bucket 1, of bucket 2, …
-    starts = [*range(1, min(exact + 1, count + 1))]
+    # The first distance of bucket 1, of bucket 2, …: exact buckets begin at 1, 2, …
+    first_distances = [*range(1, min(exact + 1, count + 1))]
     for step in range(1, steps):
         limit = max_distance**step * exact ** (steps - step)
-        starts.append(bisect_left(range(count), limit, key=lambda distance: distance**steps))
-    return np.searchsorted(starts, np.arange(count), side="right")
+        first_distance = bisect_left(range(count), limit, key=lambda distance: distance**steps)
+        first_distances.append(first_distance)
+    return np.searchsorted(first_distances, np.arange(count), side="right")
 
 
 def deberta_buckets(count: int, buckets: int, max_distance: int) -> Indices:
@@ -59,16 +60,18 @@ def deberta_buckets(count: int, buckets: int, max_distance: int) -> Indices:
     middle = buckets // 2
     last_distance = max_distance - 1
     distances = np.arange(count)
+    has_own_bucket = distances <= middle
     logs = np.log(np.maximum(distances, 1) / middle)
     steps = logs / math.log(last_distance / middle) * (middle - 1)
-    nearest_steps = np.rint(steps)
-    is_open = np.abs(steps - nearest_steps) <= _LOG_ERROR * np.maximum(1.0, np.abs(steps))
     rounded_up = np.ceil(steps)
-    for distance in np.flatnonzero(is_open & (distances > middle)).tolist():
+    # A number of steps so near an integer may be a little more than it in truth, or not.
+    nearest_steps = np.rint(steps)
+    is_uncertain = np.abs(steps - nearest_steps) <= _LOG_ERROR * np.maximum(1.0, np.abs(steps))
+    for distance in np.flatnonzero(is_uncertain & ~has_own_bucket).tolist():
         step = int(nearest_steps[distance])
         is_beyond = _is_beyond_step(distance, step, middle, last_distance)
         rounded_up[distance] = step + is_beyond
-    return np.where(distances <= middle, distances, middle + rounded_up).astype(np.intp)
+    return np.where(has_own_bucket, distances, middle + rounded_up).astype(np.intp)
 
 
 def _is_beyond_step(distance: int, step: int, middle: int, last_distance: int) -> bool:
@@ -246,10 +249,17 @@ class Window(RelativePattern):
             raise ParameterError("grid", spelled(self.grid), rule)
 
     def rows(self, queries: Indices) -> Indices:
+        """Return the number of the offset from every key to each of these queries.
+
+        Points are numbered row by row: in a window of 2 × 2, point 2 is the first one of the second
+        row. From key 1 to query 2 the offset is (1, −1), which has the number 6.
+        """
         height, width = self.grid
         keys = np.arange(self.length)
-        queries = queries[:, None]
-        down = queries // width - keys // width  # −(height − 1) … height − 1
-        across = queries % width - keys % width  # −(width − 1) … width − 1
-        offsets_across = 2 * width - 1
-        return (down + height - 1) * offsets_across + across + width - 1
+        query_row, query_column = np.divmod(queries[:, None], width)
+        key_row, key_column = np.divmod(keys, width)
+        # Offsets are counted from the least one: rows from −(height − 1), columns from −(width − 1).
+        row_offset: Indices = query_row - key_row + height - 1
+        column_offset: Indices = query_column - key_column + width - 1
+        columns_of_offsets = 2 * width - 1
+        return row_offset * columns_of_offsets + column_offset

@@ -263,6 +263,13 @@ class Rope(RotaryParameters):
 
         Copies are made if the array has room for them: for 2 pairs, `halves` has the columns c0 c1
         | c0 c1, and `interleaved` c0 c0 c1 c1.
+
+        Args:
+            filler: Computes the rotating pairs.
+            function: "cos" or "sin".
+            offset: The position of row 0.
+            start: The first row, or an array of row numbers.
+            out: The rows to fill.
         """
         pairs = self.rotary_dim // 2
         has_copies = out.shape[1] > pairs

@@ -63,10 +63,14 @@ class RotationFactors:
         self._inverse = inverse
         self._dtype = np.dtype(np.complex128 if dtype == "float64" else np.complex64)
         self._pairs = rope.rotary_dim // 2
-        self._rotating = rope.rotating_pairs
+        self._rotating = rope.rotating_pairs  # The first so many pairs rotate.
         self._row_bytes = self._pairs * self._dtype.itemsize
+
+        # Without a limit, or with one that is too large, the table grows when it is needed.
         can_be_precomputed = limit * self._row_bytes <= MAX_PRECOMPUTED_BYTES
         self._limit = limit if can_be_precomputed else 0
+
+        # The table of factors that is kept, and the position of its first row.
         self._keeps = True
         self.first = 0
         self.kept: AnyArray = np.empty((0, self._pairs), self._dtype)
@@ -77,7 +81,7 @@ class RotationFactors:
         They are rows of the kept table if it covers all positions, and computed otherwise.
         """
         low, high = _span_of(positions)
-        first, kept = self._covering(low, high, len(positions))
+        first, kept = self._kept_table(low, high, len(positions))
         is_covered = first <= low <= high <= first + len(kept)
         if not is_covered:
             return self._factors_without_cache(positions)
@@ -86,9 +90,9 @@ class RotationFactors:
         rows = positions - first
         if rows.ndim == 1:
             return kept[rows]
-        # Each pair has the position of its own axis.
-        pair_rows = rows[:, self.rope.pair_axes]  # (n, d/2)
-        return kept[pair_rows, np.arange(self._pairs)]
+        # A position has several axes, such as row and column, and each pair follows one of them.
+        row_of_pair = rows[:, self.rope.pair_axes]  # (n, d/2)
+        return kept[row_of_pair, np.arange(self._pairs)]
 
     def reserve(self, low: int, high: int) -> None:
         """Compute the factors of a range now, or in every call if they are too many to keep."""
@@ -97,14 +101,23 @@ class RotationFactors:
             if self._keeps and not self._covers(low, high):
                 self._keep(range(low, high))
 
-    def _covering(self, low: int, high: int, count: int) -> tuple[int, AnyArray]:
-        """Return the first position of the kept table, and the table, grown if it may."""
+    def _kept_table(self, low: int, high: int, count: int) -> tuple[int, AnyArray]:
+        """Return the first position of the kept table, and the table.
+
+        The table grows first if it does not have all positions, unless it would be too large.
+
+        Args:
+            low: The least position that is needed.
+            high: The position after the largest one.
+            count: How many positions are needed.
+        """
         with _GROWTH:
-            if self._keeps and not self._covers(low, high) and high <= self._largest(count):
-                self._keep(range(self._grown(high)))
+            is_covered = self._covers(low, high)
+            if self._keeps and not is_covered and high <= self._largest_end(count):
+                self._keep(range(self._end_of_next_table(high)))
             return self.first, self.kept
 
-    def _largest(self, count: int) -> int:
+    def _largest_end(self, count: int) -> int:
         """Return the end of the largest table that is kept for a call with so many positions.
 
         A table is not computed up to a distant position for the sake of a few: it may have four
@@ -116,17 +129,23 @@ class RotationFactors:
         worthwhile_rows = max(always_kept_rows, 2 * len(self.kept), 4 * count)
         return max(min(most_rows, worthwhile_rows), self._limit)
 
-    def _grown(self, high: int) -> int:
-        """Return the end of the next table: the limit, or at least twice the current one."""
+    def _end_of_next_table(self, high: int) -> int:
+        """Return the position after the last one of a larger table that has all below `high`.
+
+        It is the limit if there is one. Otherwise tables double, so that a text that grows token by
+        token needs few of them: 100 rows are followed by 200, although only 101 are needed.
+        """
         if high <= self._limit:
             return self._limit
         most_rows = MAX_CACHED_BYTES // self._row_bytes
         return max(high, min(most_rows, 2 * len(self.kept)))
 
     def _covers(self, low: int, high: int) -> bool:
+        """Return True if the kept table has the factors of positions low … high − 1."""
         return self.first <= low and high <= self.first + len(self.kept)
 
     def _keep(self, span: range) -> None:
+        """Replace the kept table by that of a range of positions."""
         self.kept = self._factors_without_cache(span)
         self.kept.flags.writeable = False
         self.first = span.start
@@ -175,9 +194,11 @@ class RotationFactors:
         """
         out = np.empty((len(positions), self._pairs), np.complex128)
         first = positions.start
-        run_starts = range(first - first % _RUN, positions.stop, _RUN)
+        start_of_first_run = first - first % _RUN
+        run_starts = range(start_of_first_run, positions.stop, _RUN)
         start_factors = self._turns(np.array(run_starts))  # (runs, d/2)
         for start_factor, run_start in zip(start_factors, run_starts, strict=True):
+            # The first run may begin before the range, and the last one end after it.
             begin = max(run_start, first)
             end = min(run_start + _RUN, positions.stop)
             distance_factors = self._within_run[begin - run_start : end - run_start]
@@ -185,15 +206,23 @@ class RotationFactors:
         return out
 
     def _turns(self, positions: NDArray[np.int64]) -> Complex:
-        """Return the factor of each position (n,) or (n, axes) by itself, without the amplitude."""
+        """Return the factors (n, d/2) of positions (n,) or (n, axes), without the amplitude.
+
+        Pairs that do not rotate have the factor 1.
+        """
+        count = len(positions)
         if positions.ndim > 1:
-            positions = positions[:, self.rope.pair_axes]
-        out = np.ones((len(positions), self._pairs), np.complex128)
-        columns = positions.astype(np.uint64).reshape(len(positions), -1)
-        out[:, : self._rotating] = phases.directions(self._limbs, columns[:, : self._rotating])
+            positions = positions[:, self.rope.pair_axes]  # (n, d/2)
+        positions_of_pairs = positions.astype(np.uint64).reshape(count, -1)
+        out = np.ones((count, self._pairs), np.complex128)
+        rotating = slice(self._rotating)
+        out[:, rotating] = phases.directions(self._limbs, positions_of_pairs[:, rotating])
         return out
 
     def shift(self, places: int) -> Complex:
-        """Return the factors (1, d/2) that move rotated rows, without the amplitude."""
+        """Return the factors (1, d/2) that move rotated rows by so many positions.
+
+        A negative number of places moves them back. The amplitude is in the rows already.
+        """
         turns = self._turns(np.array([abs(places)]))
         return turns if places >= 0 else turns.conj()

@@ -115,7 +115,7 @@ def test_a_table_across_several_leaps_has_the_rows_that_are_made_one_by_one(
 
     assert (
         dtype == "float64"
-        or tiles.Factors(made.waves, slice(0, width), part, 4000).leap < rows // 2
+        or tiles.Factors(made.waves, slice(0, width), part, 4000).rows_per_leap < rows // 2
     )
 
     whole = filled_table(made, part, first, rows, columns, dtype)
@@ -136,15 +136,15 @@ def test_products_are_off_by_at_most_four_fifths_of_the_proven_bound(part):
     columns = width * len(part.split(","))
     factors = tiles.Factors(made.waves, slice(0, width), part, 4096)
     tile = tiles.Tile(factors, columns, "float32")
-    leap = 2**39 // factors.leap + 1
+    leap = 2**39 // factors.rows_per_leap + 1
     tile._enter_leap(leap, factors.starts(range(leap, leap + 1))[0])
-    together = factors.height // factors.fine
+    together = factors.rows_per_tile // factors.rows_per_anchor
 
-    for k in range(factors.anchors // together):
+    for k in range(factors.anchors_per_leap // together):
         tile._multiply_anchors(k * together, together)
         found = tile._values / factors.unit
-        first = leap * factors.leap + k * factors.height
-        exact = filled_table(made, part, first, factors.height, columns, "float64")
+        first = leap * factors.rows_per_leap + k * factors.rows_per_tile
+        exact = filled_table(made, part, first, factors.rows_per_tile, columns, "float64")
         assert np.abs(found - exact).max() <= tiles.ERROR * 0.8
 
 
