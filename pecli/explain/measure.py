@@ -148,7 +148,7 @@ def frequencies_of(
     Returns:
         The frequencies; None if there are too few rows, or if most columns are not waves.
     """
-    if _descend(positions):  # Rows in reverse order are measured from the last one on.
+    if _are_reversed(positions):  # Rows in reverse order are measured from the last one on.
         values = values[::-1]
         positions = positions[::-1]
     run = longest_run(positions)
@@ -194,8 +194,8 @@ def _frequencies_of_waves(waves: MeasuredWaves) -> MeasuredFrequencies:
     )
 
 
-def _descend(positions: Floats) -> bool:
-    """Return True if positions count down, as those of rows in reverse order do."""
+def _are_reversed(positions: Floats) -> bool:
+    """Return True if positions rather count down by 1 than up: 7 6 5 4 3."""
     steps = np.diff(positions)
     return bool(np.count_nonzero(steps == -1) > np.count_nonzero(steps == 1))
 
@@ -222,22 +222,24 @@ def _frequencies_of_few(
         return None
     # A tensor in float16 is rounded more than the supposed storage, which may be none, tells.
     rounding = max(rounding, _roughness(np.asarray(phasors, np.complex128)))
-    if len(positions) > 1 and (np.diff(positions) == 1).all():
+    are_neighbours = len(positions) > 1 and (np.diff(positions) == 1).all()
+    if are_neighbours:
         return _frequencies_of_neighbours(np.asarray(phasors, np.complex128), rounding)
     _, first_rows = np.unique(positions, return_index=True)  # of rows at one position, the first
     if len(first_rows) >= 2 * MIN_RUN:
         return None
     rows = first_rows[positions[first_rows] != 0]  # At position 0, all angles are 0.
-    rows = rows[np.argsort(np.abs(positions[rows]))]
-    if not len(rows) or abs(positions[rows[0]]) > 1:
+    nearest_first = rows[np.argsort(np.abs(positions[rows]))]
+    if not len(rows) or abs(positions[nearest_first[0]]) > 1:
         return None
     frequencies = np.zeros(phasors.shape[1])
-    for row in rows:
-        missed = wrap(np.angle(phasors[row]) - frequencies * positions[row])
-        frequencies = frequencies + missed / positions[row]
-    error = rounding / np.abs(positions[rows[-1]]) + FLOAT32_DRIFT * np.abs(frequencies)
+    for row in nearest_first:
+        angle_missed = wrap(np.angle(phasors[row]) - frequencies * positions[row])
+        frequencies = frequencies + angle_missed / positions[row]
+    farthest = np.abs(positions[nearest_first[-1]])
+    error = rounding / farthest + FLOAT32_DRIFT * np.abs(frequencies)
     amplitude = float(np.median(np.abs(phasors)))
-    return MeasuredFrequencies(frequencies, error, amplitude, False)
+    return MeasuredFrequencies(frequencies, error, amplitude, is_folded=False)
 
 
 def _frequencies_of_neighbours(phasors: Complex, rounding: float) -> MeasuredFrequencies:
@@ -255,8 +257,10 @@ def _frequencies_of_neighbours(phasors: Complex, rounding: float) -> MeasuredFre
         angles = np.angle((phasors[lag:] * phasors[:-lag].conj()).sum(axis=0))
         frequencies = frequencies + wrap(angles - lag * frequencies) / lag
         lag *= 2
-    error = 2 * rounding / (lag / 2) + FLOAT32_DRIFT * np.abs(frequencies)
-    return MeasuredFrequencies(frequencies, error, float(np.median(np.abs(phasors))), False)
+    longest_lag = lag / 2  # The loop doubles it once more. Both rows of a lag are rounded.
+    error = 2 * rounding / longest_lag + FLOAT32_DRIFT * np.abs(frequencies)
+    amplitude = float(np.median(np.abs(phasors)))
+    return MeasuredFrequencies(frequencies, error, amplitude, is_folded=False)
 
 
 def frequencies_on_grid(
@@ -287,7 +291,7 @@ def frequencies_on_grid(
         values[pairs] = measured.values
         errors[pairs] = measured.errors
         amplitudes.append(measured.amplitude)
-    return MeasuredFrequencies(values, errors, float(np.mean(amplitudes)), False)
+    return MeasuredFrequencies(values, errors, float(np.mean(amplitudes)), is_folded=False)
 
 
 def _frequencies_along_axis(
@@ -371,7 +375,7 @@ class _NumberFit(NamedTuple):
         return not (is_unchanged & is_wrong).any()
 
     def misfit(self, predicted: Floats) -> float:
-        """Return the weighted squares that a prediction leaves.
+        """Return the weighted sum of the squares by which predicted logarithms miss the measured ones.
 
         A pair that is far off counts no more for being farther: it may follow something else.
         """
@@ -510,50 +514,75 @@ class _NumbersFit(NamedTuple):
         frequencies = np.maximum(self.schedule(np.exp(logs).tolist())[self.known], TINY)
         return np.asarray(self.weights * (np.log(frequencies) - self.logs))
 
-    def slopes(self, logs: Floats, left: Floats) -> Floats:
-        """Return the slopes (residuals, numbers) of the residuals that are left, by a small step of each number."""
+    def slopes(self, logs: Floats, residuals: Floats) -> Floats:
+        """Return the derivatives (residuals, numbers) of the residuals, by a small step of each logarithm.
+
+        Args:
+            logs: The logarithms of the unknown numbers.
+            residuals: The residuals for these numbers.
+        """
         columns = []
         for unit in np.eye(len(logs)):
-            columns.append((self.residuals(logs + SOLVER_STEP * unit) - left) / SOLVER_STEP)
+            residuals_after_step = self.residuals(logs + SOLVER_STEP * unit)
+            columns.append((residuals_after_step - residuals) / SOLVER_STEP)
         return np.stack(columns, axis=1)
 
 
 def _fit_all_by_gauss_newton(fit: _NumbersFit, start: Floats) -> list[Fit] | None:
-    """Return the numbers whose frequencies come nearest, from the logarithms of a first guess on.
+    """Return the numbers whose frequencies come nearest to the measured ones, with their errors.
 
-    Each step solves the linear equations slopes · move = −residuals by least squares, and moves by a
-    factor of e = 2.7 at most. The inverse of slopesᵀ · slopes is the covariance of the logarithms.
-    None is returned if the schedule has no finite frequencies.
+    Each step solves the linear equations slopes · move = −residuals by least squares, and multiplies
+    no number by more than e = 2.7. It ends if no move leads nearer.
+
+    Args:
+        fit: The schedule and the measured frequencies.
+        start: The logarithms of a first guess of each number.
+
+    Returns:
+        The numbers; None if the schedule has no finite frequencies.
     """
     logs = start
     covariance: Floats = np.zeros((len(start), len(start)))
     for _ in range(4 * SOLVER_STEPS):
         check_time()
-        left = fit.residuals(logs)
-        slopes = fit.slopes(logs, left)
+        residuals = fit.residuals(logs)
+        slopes = fit.slopes(logs, residuals)
         if not np.isfinite(slopes).all():
             return None
+        # Residuals are in standard errors, so that this is the covariance of the logarithms.
         covariance = np.asarray(np.linalg.pinv(slopes.T @ slopes), np.float64)
-        move = np.clip(-covariance @ (slopes.T @ left), -1.0, 1.0)
-        nearer = _moved_nearer(fit, logs, move, _size(left))
-        if nearer is None:
+        move = np.clip(-covariance @ (slopes.T @ residuals), -1.0, 1.0)
+        nearer_logs = _move_nearer(fit, logs, residuals, move)
+        if nearer_logs is None:
             break
-        logs = nearer
+        logs = nearer_logs
     values = np.exp(logs)
-    errors = SIGMAS * values * np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    errors_of_logs = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    errors = SIGMAS * values * errors_of_logs  # d(exp x) = exp x · dx
     return list(map(Fit, values.tolist(), errors.tolist()))
 
 
-def _moved_nearer(fit: _NumbersFit, logs: Floats, move: Floats, left: float) -> Floats | None:
-    """Return numbers after a move, or half of it, or a quarter, …, that leaves less; None if none does."""
-    for halved in range(MAX_HALVED):
-        moved = logs + 0.5**halved * move
-        if _size(fit.residuals(moved)) < left:
+def _move_nearer(fit: _NumbersFit, logs: Floats, residuals: Floats, move: Floats) -> Floats | None:
+    """Return logarithms after the largest part of a move that leads nearer: all, a half, a quarter, …
+
+    A whole move may lead too far, since it follows slopes that hold only nearby. None is returned if
+    no part leads nearer.
+
+    Args:
+        fit: The schedule and the measured frequencies.
+        logs: The logarithms of the numbers before the move.
+        residuals: The residuals before the move.
+        move: The change of each logarithm.
+    """
+    squares_before = _sum_of_squares(residuals)
+    for halvings in range(MAX_HALVED):
+        moved = logs + 0.5**halvings * move
+        if _sum_of_squares(fit.residuals(moved)) < squares_before:
             return np.asarray(moved)
     return None
 
 
-def _size(residuals: Floats) -> float:
+def _sum_of_squares(residuals: Floats) -> float:
     return float((residuals**2).sum())
 
 
