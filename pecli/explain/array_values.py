@@ -102,10 +102,10 @@ def factor_edits(factor: float) -> tuple[Edit, ...]:
 
 def _is_near(made: Floats, sides: Sides) -> bool:
     """Return True if most elements are nearly right: only then is the whole array made."""
-    size = float(np.abs(sides.found[sides.is_finite]).max(initial=0.0))
+    largest = float(np.abs(sides.found[sides.is_finite]).max(initial=0.0))
     with np.errstate(all="ignore"):
-        off = np.abs(made - sides.found)[sides.is_finite]
-    return bool(off.size) and float(np.median(off)) <= EVEN * size
+        errors = np.abs(made - sides.found)[sides.is_finite]
+    return bool(errors.size) and float(np.median(errors)) <= EVEN * largest
 
 
 def with_row_constants(candidate: Candidate, found: Array) -> Iterator[Candidate]:
@@ -120,14 +120,15 @@ def with_row_constants(candidate: Candidate, found: Array) -> Iterator[Candidate
     has_rows_of_keys = made.ndim > 1 and made.shape[-1] > 2
     if not has_rows_of_keys or not _may_be_biases(made, found):
         return
+    # Some rows show whether constants explain anything, before all of a large array are made.
     sample = _sample(made, found)
     if not _is_near(sample.expected + _row_constants(sample), sample):
         return
     sides = Sides(widened(made), widened(found))
     constants = _row_constants(sides)
     if _vary_by_row(constants):
-        moved = np.where(sides.is_used, sides.expected + constants, sides.expected)
-        yield Candidate((*candidate.edits, RowShift()), moved, is_computed=True)
+        shifted = np.where(sides.is_used, sides.expected + constants, sides.expected)
+        yield Candidate((*candidate.edits, RowShift()), shifted, is_computed=True)
 
 
 def _may_be_biases(made: Array, found: Array) -> bool:
@@ -137,9 +138,9 @@ def _may_be_biases(made: Array, found: Array) -> bool:
 
 def _vary_by_row(constants: Floats) -> bool:
     """Return True if constants differ from row to row, and enough of them are not 0."""
-    least = EVEN * np.abs(constants).max()
-    share_of_rows = np.mean(np.abs(constants) > least)
-    return bool(np.ptp(constants) > least and share_of_rows > MIN_SHIFTED)
+    smallest_visible = EVEN * np.abs(constants).max()
+    share_of_rows = np.mean(np.abs(constants) > smallest_visible)
+    return bool(np.ptp(constants) > smallest_visible and share_of_rows > MIN_SHIFTED)
 
 
 def _row_constants(sides: Sides) -> Floats:
@@ -147,8 +148,8 @@ def _row_constants(sides: Sides) -> Floats:
     with np.errstate(all="ignore"), warnings.catch_warnings():
         # The median of a row that is masked as a whole is NaN.
         warnings.simplefilter("ignore", RuntimeWarning)
-        gaps = np.where(sides.is_used, sides.found - sides.expected, np.nan)
-        return np.nan_to_num(np.nanmedian(gaps, axis=-1, keepdims=True))
+        differences = np.where(sides.is_used, sides.found - sides.expected, np.nan)
+        return np.nan_to_num(np.nanmedian(differences, axis=-1, keepdims=True))
 
 
 def with_mask_of(found: Array, candidate: Candidate) -> Iterator[Candidate]:
