@@ -116,7 +116,7 @@ def find_wave_readings(array: AnyArray) -> Iterator[Reading]:
 
 
 def _find_frequency_counts(array: AnyArray) -> set[int]:
-    """Return the numbers of frequencies that a tensor may have, judging by the lengths of its last three axes.
+    """Return the numbers of frequencies that a tensor may have, by the lengths of its last three axes.
 
     128 columns may be 128 frequencies, 64 as [cos | sin], or 32 as [cos cos | sin sin]. A number that
     does not divide the columns, such as 2 of 10 columns, is never found in them.
@@ -134,7 +134,9 @@ def _make_zero_tables(frequencies: int, rows: int) -> MadeTables:
 
 
 def find_row_widths(array: AnyArray) -> tuple[int, ...]:
-    """Return the lengths that the rows of a table may have which was written as a vector; () if there are none.
+    """Return the lengths that the rows of a table may have which was written as a vector.
+
+    It is empty if no length is possible.
 
     At position 0 all cosines are 1 and all sines 0, so the first row begins with a run of equal values, one per
     frequency. If a vector begins with 64 ones, its rows are 64 cosines, or 64 cosines and 64 sines: 64 or 128 columns.

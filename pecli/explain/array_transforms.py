@@ -149,7 +149,7 @@ class ArrayPair:
             yield from with_slices_in_order_of(self.found, candidate)
 
     def _find_arrangements(self) -> list[Candidate]:
-        """Return the expected array in every arrangement that has the shape and the kind of the found one."""
+        """Return the expected array in every arrangement with the shape and kind of the found one."""
         return [
             candidate
             for candidate in arranged_as(self.found.shape, self.expected)
@@ -157,7 +157,10 @@ class ArrayPair:
         ]
 
     def _with_other_values(self, arrangement: Candidate) -> Iterator[Candidate]:
-        """Yield an array with the found one's factor, constants per row, or mask; complex numbers only with a factor."""
+        """Yield an array with the found one's factor, constants per row, or mask.
+
+        Complex numbers have neither constants nor masks.
+        """
         yield from scaled(arrangement, self.found)
         if not self.is_complex:
             yield from with_row_constants(arrangement, self.found)

@@ -209,7 +209,9 @@ def _biases(values: Array) -> Floats:
 
 
 def _fit_slopes(biases: Floats, distances: Floats) -> Floats:
-    """Return the slope of each head by least squares over the keys of one query: Σ distance·bias / Σ distance².
+    """Return the slope of each head by least squares over the keys of one query.
+
+    It is Σ distance·bias / Σ distance².
 
     Args:
         biases: The biases of one query, (heads, keys); NaN for masked keys, which do not count.

@@ -63,13 +63,13 @@ MAX_WAVE_NOISE = 0.006
 """Noise as a share of the amplitude: two decimals leave 0.003, smooth images of which columns look like waves 0.01."""
 
 
-def is_noise(off: Floats, errors: Floats) -> Flags:
-    """Return which measured numbers are off by no more than their standard errors allow.
+def is_noise(distances: Floats, errors: Floats) -> Flags:
+    """Return which measured numbers miss the expected ones by no more than their standard errors allow.
 
     >>> is_noise(np.array([12.0, 13.0]), np.array([1.0, 1.0])).tolist()
     [True, False]
     """
-    return np.asarray(off <= MAX_SIGMAS * errors)
+    return np.asarray(distances <= MAX_SIGMAS * errors)
 
 
 class MeasuredFrequencies(NamedTuple):
@@ -100,10 +100,11 @@ class MeasuredFrequencies(NamedTuple):
     def agreeing(self, frequencies: Floats) -> Flags:
         """Return which of several schedules (schedules, pairs) give all measured frequencies."""
         with np.errstate(all="ignore"):
-            off = np.abs(wrap(frequencies - self.values))
-            if self.is_folded:
-                off = np.minimum(off, np.abs(wrap(frequencies + self.values)))
-            return np.asarray(is_noise(off, self.errors).all(axis=-1))
+            distances = np.abs(wrap(frequencies - self.values))
+            if self.is_folded:  # The sign is not known: f and −f have the same cosines.
+                distances_of_negative = np.abs(wrap(frequencies + self.values))
+                distances = np.minimum(distances, distances_of_negative)
+            return np.asarray(is_noise(distances, self.errors).all(axis=-1))
 
     @property
     def are_of_waves(self) -> bool:
@@ -374,7 +375,7 @@ class _NumberFit(NamedTuple):
         is_wrong = ~is_noise(np.abs(predictions[0] - self.logs), self.errors)
         return not (is_unchanged & is_wrong).any()
 
-    def misfit(self, predicted: Floats) -> float:
+    def weighted_squares(self, predicted: Floats) -> float:
         """Return the weighted sum of the squares by which predicted logarithms miss the measured ones.
 
         A pair that is far off counts no more for being farther: it may follow something else.
@@ -413,9 +414,9 @@ def fit_number(
         predictions = np.array([fit.predicted(log) for log in logs])  # (starts, known pairs)
         if not fit.may_explain(predictions):
             return None
-        misfits = [fit.misfit(predicted) for predicted in predictions]
-        nearest = logs[int(np.argmin(misfits))]
-        return _fit_by_gauss_newton(fit, nearest)
+        squares = [fit.weighted_squares(predicted) for predicted in predictions]
+        nearest_start = logs[int(np.argmin(squares))]
+        return _fit_by_gauss_newton(fit, nearest_start)
 
 
 def _fit_by_gauss_newton(fit: _NumberFit, start: float) -> Fit | None:
@@ -426,7 +427,7 @@ def _fit_by_gauss_newton(fit: _NumberFit, start: float) -> Fit | None:
     instead: rounded limits, as YaRN's, jump from one pair to the next.
     """
     log = start
-    curvature = 0.0  # of the squares that are left: the inverse of the variance of `log`
+    curvature = 0.0  # of the weighted squares: the inverse of the variance of `log`
     for _ in range(SOLVER_STEPS):
         check_time()
         predicted = fit.predicted(log)
@@ -434,13 +435,15 @@ def _fit_by_gauss_newton(fit: _NumberFit, start: float) -> Fit | None:
         curvature = float((fit.weights * slope) @ slope)
         if curvature <= 0:
             return _fit_by_scanning(fit, log)
-        move = float((fit.weights * slope) @ (fit.logs - predicted)) / curvature
+        residuals = fit.logs - predicted
+        move = float((fit.weights * slope) @ residuals) / curvature
         log += min(max(move, -3.0), 3.0)
         if abs(move) < CONVERGED:
             break
     if not abs(log) <= 100:  # True of NaN as well.
         return None  # The fit ran away: no model has a base of e¹⁰⁰.
     value = math.exp(log)
+    # The error of log(x) is that of x, divided by x.
     return Fit(value, SIGMAS * value / math.sqrt(curvature))
 
 
@@ -455,14 +458,16 @@ def _fit_by_scanning(fit: _NumberFit, start: float) -> Fit:
     YaRN's limits are rounded to whole pairs, so that they are the same for a whole interval of
     numbers. The result is the middle of that interval, and half its width as the error.
     """
-    grid = start + np.linspace(-SCANNED, SCANNED, SCAN_STEPS)
-    misfits = np.array([fit.misfit(fit.predicted(log)) for log in grid])
-    best = np.flatnonzero(misfits <= misfits.min() + 1.0)  # within one standard error
-    first_interval = np.split(best, np.flatnonzero(np.diff(best) != 1) + 1)[0]
-    low = math.exp(grid[first_interval[0]])
-    high = math.exp(grid[first_interval[-1]])
+    logs = start + np.linspace(-SCANNED, SCANNED, SCAN_STEPS)
+    squares = np.array([fit.weighted_squares(fit.predicted(log)) for log in logs])
+    best = np.flatnonzero(squares <= squares.min() + 1.0)  # within one standard error
+    intervals = np.split(best, np.flatnonzero(np.diff(best) != 1) + 1)
+    first_interval = intervals[0]
+    low = math.exp(logs[first_interval[0]])
+    high = math.exp(logs[first_interval[-1]])
     # The interval may reach beyond the last number that was tried, by less than a step.
-    beyond = high * (grid[1] - grid[0])
+    step = logs[1] - logs[0]
+    beyond = high * step
     return Fit((low + high) / 2, (high - low) / 2 + beyond)
 
 
@@ -616,11 +621,11 @@ def solve_positions(phasors: Complex, frequencies: Floats, expected: Floats) -> 
         angle_ahead = np.angle(phasors[:, pair] * phasors_at_positions.conj())
         positions = positions + np.where(has_angle[:, pair], angle_ahead, 0.0) / frequency
     whole_positions = np.rint(positions)
-    is_there = _are_at(whole_positions, phasors, frequencies)
-    return np.where(is_there, whole_positions, np.nan)
+    is_solved = _match_phasors(whole_positions, phasors, frequencies)
+    return np.where(is_solved, whole_positions, np.nan)
 
 
-def _are_at(positions: Floats, phasors: Complex, frequencies: Floats) -> Flags:
+def _match_phasors(positions: Floats, phasors: Complex, frequencies: Floats) -> Flags:
     """Return which rows of phasors (rows, pairs) are near exp(i · position · frequency) in the mean.
 
     Position 7 turns a pair of frequency 1 by 7 radians, and position 8 by 8: fast pairs distinguish
@@ -628,13 +633,15 @@ def _are_at(positions: Floats, phasors: Complex, frequencies: Floats) -> Flags:
     other, and phasors have to be as much nearer.
     """
     sizes = np.abs(phasors)
-    weight = (sizes > 0) * np.abs(frequencies)
-    unit = phasors / np.where(sizes > 0, sizes, 1.0)
-    distance = np.abs(unit - np.exp(1j * np.multiply.outer(positions, frequencies)))
-    total = weight.sum(axis=1)
-    allowed = MAX_MISMATCH * np.minimum(weight.max(axis=1, initial=0.0), 1.0) * total
-    is_near = (distance * weight).sum(axis=1) <= allowed
-    return np.asarray(is_near & (total > 0))
+    weights = (sizes > 0) * np.abs(frequencies)  # (rows, pairs)
+    found = phasors / np.where(sizes > 0, sizes, 1.0)
+    expected = np.exp(1j * np.multiply.outer(positions, frequencies))
+    distances = np.abs(found - expected)
+    total_weight = weights.sum(axis=1)
+    largest_weight = np.minimum(weights.max(axis=1, initial=0.0), 1.0)
+    allowed = MAX_MISMATCH * largest_weight * total_weight
+    is_near = (distances * weights).sum(axis=1) <= allowed
+    return np.asarray(is_near & (total_weight > 0))
 
 
 def match_positions(matrix: Floats, render: Callable[[Floats], Floats], expected: Floats) -> Floats:

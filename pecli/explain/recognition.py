@@ -145,14 +145,14 @@ def as_float32(array: Array) -> Array:
     """
     if dtype_name(array.dtype) != "float64" or array.ndim == 0:
         return array
-    single = np.empty(array.shape, np.float32)
+    rounded = np.empty(array.shape, np.float32)
     for block in row_blocks(array.shape):
         values: Floats = widened(array[block])
-        single[block] = values
-        is_float32 = np.abs(single[block] - values) <= NINE_DIGITS * np.abs(values)
+        rounded[block] = values
+        is_float32 = np.abs(rounded[block] - values) <= NINE_DIGITS * np.abs(values)
         if not (is_float32 | ~np.isfinite(values)).all():
             return array
-    return single
+    return rounded
 
 
 def _in_words_of(tensors: Tensors, explanation: Explanation) -> Explanation:
@@ -164,18 +164,18 @@ def _in_words_of(tensors: Tensors, explanation: Explanation) -> Explanation:
 
 def groups(tensors: Tensors) -> list[dict[str, Array]]:
     """Return cosines with the sines that have their name, shape and dtype; every other tensor alone."""
-    alone = dict(tensors)
+    unpaired = dict(tensors)
     pairs = []
     for first, second in combinations(tensors, 2):
         cos, sin = (first, second) if "cos" in first.lower() else (second, first)
-        are_left = cos in alone and sin in alone
-        if are_left and _belong_together(cos, sin, tensors):
-            pairs.append({cos: alone.pop(cos), sin: alone.pop(sin)})
-    return pairs + [{name: array} for name, array in alone.items()]
+        are_unpaired = cos in unpaired and sin in unpaired
+        if are_unpaired and _belong_together(cos, sin, tensors):
+            pairs.append({cos: unpaired.pop(cos), sin: unpaired.pop(sin)})
+    return pairs + [{name: array} for name, array in unpaired.items()]
 
 
 def _belong_together(cos: str, sin: str, tensors: Tensors) -> bool:
-    """Return True if two tensors have the same name, shape and dtype, «sin» for «cos» in the name apart."""
+    """Return True if two tensors have the same shape and dtype, and names such as `rope.cos` and `rope.sin`."""
     if sin.lower() != cos.lower().replace("cos", "sin"):
         return False
     cosines = tensors[cos]

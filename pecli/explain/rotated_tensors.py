@@ -177,13 +177,17 @@ class RotatedTensor:
     @cached_property
     def case(self) -> Case:
         """The case of sequences that have common positions; rows of padding are left out."""
-        tokens = self
+        without_padding = self
         if not self.is_token[0].all():  # Without padding, nothing is copied.
-            tokens = self.at_rows(self.is_token[0])
+            without_padding = self.at_rows(self.is_token[0])
         computation = rotated_computation(
-            self.plan, ConvertedHeads(tokens.before), self.tokens, self.dtype, self.head_shape
+            self.plan,
+            ConvertedHeads(without_padding.before),
+            self.tokens,
+            self.dtype,
+            self.head_shape,
         )
-        observations = HeadObservations(ConvertedHeads(tokens.after), self.dtype)
+        observations = HeadObservations(ConvertedHeads(without_padding.after), self.dtype)
         return Case.of(self.plan.rope, computation, observations)
 
     def case_with_axes_exchanged(self) -> Case | None:

@@ -145,7 +145,7 @@ def _count_consecutive(rows: Floats) -> int:
 
 
 def _growing_row_counts(rows: Floats, run: int) -> list[int]:
-    """Return how many rows to fit at a time: the run of consecutive ones, then twice as far each time, then all.
+    """Return how many rows to fit at a time: the consecutive ones, then twice as far each time, then all.
 
     A frequency from n rows is known so well that its error does not grow to half a turn over 2n rows.
     Rows 0 … 9, 15, 30 and 70 are fitted as the first 10, 11, 12 and 13: up to rows 9, 15, 30 and 70.
@@ -288,9 +288,9 @@ def _errors_of_noise(fit: WaveFit) -> FitErrors:
 
 
 def _errors_by_chance(fit: WaveFit, noise: Floats) -> FitErrors:
-    """Return the errors of a line that is fitted to noisy angles: its slope is the frequency, its level the phase.
+    """Return the errors of a line that is fitted to noisy angles.
 
-    With a noise of 0.1 radians, 100 rows leave an error of the phase of 0.1 / √100 = 0.01.
+    Its slope is the frequency, and its level the phase. With a noise of 0.1 radians, 100 rows leave an error of the phase of 0.1 / √100 = 0.01.
     """
     offsets = fit.at - fit.centre
     return FitErrors(
