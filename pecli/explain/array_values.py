@@ -81,12 +81,14 @@ def plain_factor(sides: Sides) -> float | None:
     power = float((expected**2).sum())
     factor = float((expected * found).sum()) / max(power, TINY)
     size = abs(factor)
-    if not FACTOR_ERROR < size < 1 / FACTOR_ERROR:
+    is_usual_size = FACTOR_ERROR < size < 1 / FACTOR_ERROR
+    if not is_usual_size:
         return None
     residual_power = float(((found - factor * expected) ** 2).sum())
     standard_error = math.sqrt(residual_power / power / expected.size)
     error = FACTOR_ERROR * size + FACTOR_SIGMAS * standard_error
-    plain = math.copysign(next(plain_numbers(size, error), size), factor)
+    plain_size = next(plain_numbers(size, error), size)
+    plain = math.copysign(plain_size, factor)
     return None if math.isclose(plain, 1, rel_tol=FACTOR_ERROR) else plain
 
 
@@ -163,8 +165,8 @@ def with_mask_of(found: Array, candidate: Candidate) -> Iterator[Candidate]:
     if not is_masked.any():
         return
     observed = widened(found)
-    has_same_places = np.array_equal(is_masked, ~is_unmasked(observed))
-    if has_same_places and not np.array_equal(expected[is_masked], observed[is_masked]):
+    hides_same_elements = np.array_equal(is_masked, ~is_unmasked(observed))
+    if hides_same_elements and not np.array_equal(expected[is_masked], observed[is_masked]):
         first_masked = float(observed[is_masked][0])
         edits = (*candidate.edits, Mask(f"{first_masked:.2g}"))
         yield Candidate(edits, np.where(is_masked, observed, expected))

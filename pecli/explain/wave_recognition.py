@@ -153,11 +153,9 @@ class MeasuredTable:
         which is found later.
         """
         for frequencies in candidates:
+            # Fast pairs may have lost whole turns, and with them their sign: the slow half decides.
             first_slow = len(frequencies.values) // 2
-            slow = frequencies.values[
-                first_slow:
-            ]  # Fast ones may have lost whole turns, and their sign.
-            if np.median(slow) >= 0:
+            if np.median(frequencies.values[first_slow:]) >= 0:
                 yield OrientedTable(self.reading, frequencies, self.schedules_in_file)
                 continue
             forwards = frequencies._replace(values=-frequencies.values)
@@ -344,18 +342,18 @@ def _matching_position(case: Case, row: int) -> int | None:
     assert waves is not None
     assert isinstance(waves.form, Columns)
     values = case.observations.matrix(np.array([row]))[0]
-    candidates = np.arange(MAX_START)
-    total_error = np.zeros(MAX_START)
+    positions = np.arange(MAX_START)
+    total_errors = np.zeros(MAX_START)  # of each position, over the columns so far
     for value, pair, is_sine, sign in zip(values, *waves.form.columns, strict=True):
         function = np.sin if is_sine else np.cos
-        expected = sign * waves.amplitude * function(waves.frequencies[pair] * candidates)
-        error = np.abs(expected - value)
-        is_near = error <= START_SLACK * waves.amplitude
-        candidates = candidates[is_near]
-        total_error = total_error[is_near] + error[is_near]
-    if not len(candidates):
+        expected = sign * waves.amplitude * function(waves.frequencies[pair] * positions)
+        errors = np.abs(expected - value)
+        is_near = errors <= START_SLACK * waves.amplitude
+        positions = positions[is_near]
+        total_errors = total_errors[is_near] + errors[is_near]
+    if not len(positions):
         return None
-    return int(candidates[total_error.argmin()])
+    return int(positions[total_errors.argmin()])
 
 
 def _positioned(case: Case) -> Positioned:
