@@ -247,7 +247,8 @@ def _flat_vector(unread: _Unread) -> Iterator[Folding]:
     if unread.form.arrangement == "stacked":
         outer_axes = (2, *outer_axes)  # cosines, then sines
     size = unread.long_axes[0]
-    rows = size // math.prod(unread.last_axes) // math.prod(outer_axes)
+    elements_per_row = math.prod(unread.last_axes)
+    rows = size // elements_per_row // math.prod(outer_axes)
     shape = (*outer_axes, rows, *unread.last_axes)
     uses_all_elements = math.prod(shape) == size
     has_expected_rows = expected_rows in (None, rows)
@@ -305,8 +306,8 @@ def _heads_in_columns(unread: _Unread) -> Iterator[Folding]:
         return
     *outer, columns = unread.shape
     width = unread.last_axes[0]
-    heads, rest = divmod(columns, width)
-    if heads > 1 and rest == 0:
+    heads, columns_over = divmod(columns, width)
+    if heads > 1 and columns_over == 0:
         note = f"{counted(heads, 'head')} of {width} folded into columns"
         copies = (Factor(Axis.COPY, heads),)
         yield Folding((*outer, width), note, heads_in_columns=copies, is_guess=True)

@@ -18,7 +18,7 @@ from pecli.compare.part import Part, is_float_table
 from pecli.compare.reading import Reading
 from pecli.engine.arrays import COMPLEX, AnyArray, dtype_name, numpy_dtype, widest
 
-SAME = 1e-3  #: mean error below which a table is the expected one, apart from rounding
+MAX_SAME_DISTANCE = 1e-3  #: mean error below which a table is the expected one, apart from rounding
 MAX_GUESS_DISTANCE = 0.01
 """Largest mean error of a guess whose copies differ, as when a few of its elements are wrong."""
 MIN_FLAT_ROWS = 8
@@ -60,7 +60,7 @@ def find_best_reading(
                 return reading
             tried.append(reading)
         nearest = min(tried, key=lambda reading: reading.distance, default=None)
-        if nearest is not None and nearest.distance < SAME:
+        if nearest is not None and nearest.distance < MAX_SAME_DISTANCE:
             return nearest
     return _find_least_doubtful(tried, stands_for_one(array))
 
@@ -146,12 +146,13 @@ class _RealTensor:
         """
         # One view per place of a function: [[cos, −sin], [sin, cos]] of rotation matrices are four.
         views = view_functions(self.values, arrangement.factors)
-        shape = views[0].view.values.shape  # (copies…, rows…, frequencies)
-        row_count = shape[-2] if len(shape) > 1 else 1
+        view_shape = views[0].view.values.shape  # (copies…, rows…, frequencies)
+        row_count = view_shape[-2] if len(view_shape) > 1 else 1
         made = candidate.make(row_count)
         first_table = made.tables[candidate.names[0]]
-        table_shape = shape[len(shape) - len(first_table.shape) :]
-        if table_shape != first_table.shape:
+        copy_axes_of_view = len(view_shape) - len(first_table.shape)
+        found_shape = view_shape[copy_axes_of_view:]
+        if found_shape != first_table.shape:
             return  # (32, 1) is no table of (32, 0); tables of a grid may have another number of rows.
         copy_axes = arrangement.copy_axes
         as_numbers = []

@@ -143,9 +143,8 @@ class Comparison:
     @classmethod
     def learned(cls, name: str, shape: Shape, problem: Problem | None) -> "Comparison":
         """Return the result for a learned table, which nothing else determines."""
-        result = cls.impossible(name, shape, problem)
-        result.mismatched = 0
-        return result
+        no_errors_known = cls.impossible(name, shape, problem)
+        return replace(no_errors_known, mismatched=0)
 
     @classmethod
     def of_shape(cls, name: str, shape: Shape, expected: str) -> "Comparison":
@@ -171,13 +170,15 @@ class Comparison:
 
 
 def ranges(numbers: AnyArray) -> Ranges:
-    """Return the first and the last of numbers that follow each other; the last of too many ranges holds the rest.
+    """Return the first and the last of every run of consecutive numbers.
+
+    Of more than MAX_RANGES runs, the last range reaches to the last number.
 
     >>> ranges(np.array([0, 1, 2, 4, 7, 8]))
     [(0, 2), (4, 4), (7, 8)]
     """
-    gaps = np.flatnonzero(np.diff(numbers) > 1)[: MAX_RANGES - 1]
-    runs = np.split(numbers, gaps + 1)
+    last_of_runs = np.flatnonzero(np.diff(numbers) > 1)[: MAX_RANGES - 1]
+    runs = np.split(numbers, last_of_runs + 1)
     return [(int(run[0]), int(run[-1])) for run in runs]
 
 
@@ -344,7 +345,7 @@ def _measure_parts(parts: Sequence[Part], allowed: Tolerance, *, as_float32: boo
     Expected rows are computed while they are compared, so that a table of 10^9 elements is never in
     memory as a whole.
     """
-    first = parts[0]
+    first = parts[0]  # All parts have the same shape and dtypes.
     shape = first.expected.shape
     errors = ElementErrors(allowed, shape, first.found.dtype)
     if not first.found.size:
@@ -352,7 +353,8 @@ def _measure_parts(parts: Sequence[Part], allowed: Tolerance, *, as_float32: boo
     itemsize = max(first.expected_dtype.itemsize, first.found.dtype.itemsize)
     if first.step:  # Integers that stand for numbers are compared as float64.
         itemsize = FLOAT64_BYTES
-    rows_at_once = max(1, READ_BYTES // max(1, errors.width * itemsize))
+    bytes_per_row = max(1, errors.width * itemsize)
+    rows_at_once = max(1, READ_BYTES // bytes_per_row)
 
     def measure(numbered_slab: tuple[int, Slab]) -> None:
         part_number, slab = numbered_slab
@@ -367,28 +369,30 @@ def _measure_parts(parts: Sequence[Part], allowed: Tolerance, *, as_float32: boo
 def _measure_slab(
     part: Part, slab: Slab, errors: ElementErrors, first_place: int, *, as_float32: bool
 ) -> None:
-    """Add the errors of a few rows, in every copy of a table that the tensor has.
+    """Add to `errors` those of a few rows, in every copy of a table that the tensor has.
 
     The expected rows are computed once and compared with the same rows of each sequence or head.
 
     Args:
         part: The table, and the copies of it that were found.
-        slab: The rows.
-        errors: The errors so far.
-        first_place: The place of the part's first element, counting the elements of all parts.
+        slab: The rows of the table that are compared.
+        errors: The errors of all elements, to which those of these rows are added.
+        first_place: The number of the part's first element, counting the elements of all parts.
         as_float32: True if both sides are rounded to float32 before.
     """
-    expected = part.rows(slab)
+    expected_rows = part.rows(slab)
     if as_float32:
-        expected = round_to(widened(expected), "float32")
-    for copy, copy_index in enumerate(np.ndindex(part.copies)):
-        elements = part.found[(*copy_index, *slab.at)].reshape(slab.length, errors.width)
-        found = np.ascontiguousarray(part.decoded(elements))
+        expected_rows = round_to(widened(expected_rows), "float32")
+    for copy_number, copy_index in enumerate(np.ndindex(part.copies)):
+        stored_rows = part.found[(*copy_index, *slab.at)].reshape(slab.length, errors.width)
+        found_rows = np.ascontiguousarray(part.decoded(stored_rows))
         if as_float32:
-            found = round_to(widened(found), "float32")
-        nearest_step = part.in_steps(expected, found) if part.step else expected
-        first_row = copy * errors.row_count + slab.start
-        errors.measure(nearest_step, found, first_place + first_row * errors.width)
+            found_rows = round_to(widened(found_rows), "float32")
+        expected = expected_rows
+        if part.step:  # Integers can only hold the nearest of their steps.
+            expected = part.in_steps(expected_rows, found_rows)
+        rows_before = copy_number * errors.row_count + slab.start
+        errors.measure(expected, found_rows, first_place + rows_before * errors.width)
 
 
 def _with_places(result: Comparison, parts: Sequence[Part], errors: ElementErrors) -> Comparison:
@@ -434,11 +438,13 @@ def _find_wrong_copies(
         first_indices: The index of the first wrong element in each copy that has one.
         named: The names of axes that the table itself has.
     """
-    unnamed = [name for name in ("batch", "heads") if name not in named]
-    wrong = {}
-    for name, axis in zip(unnamed, copy_axes, strict=False):
-        wrong[name] = ranges(np.unique([index[axis] for index in first_indices]))
-    return wrong
+    names_of_copies = [name for name in ("batch", "heads") if name not in named]
+    wrong_by_axis = {}
+    # A tensor may have fewer axes of copies than there are names, or more.
+    for name, axis in zip(names_of_copies, copy_axes, strict=False):
+        wrong_copies = np.unique([first_index[axis] for first_index in first_indices])
+        wrong_by_axis[name] = ranges(wrong_copies)
+    return wrong_by_axis
 
 
 def _find_wrong_places(
@@ -481,12 +487,14 @@ def _find_wrong_columns(shape: Shape, parts: Sequence[Part], errors: ElementErro
     """
     step = parts[0].view.steps[-1]  # elements of the file from one frequency to the next
     are_frequencies_in_last_axis = len(shape) > 1 and step < shape[-1]
+    elements_per_copy = errors.row_count * errors.width
     columns = []
     for copy, is_wrong in errors.columns.items():
         wrong_frequencies = np.flatnonzero(is_wrong)
         if are_frequencies_in_last_axis:
-            first_index = _find_index_in_tensor(parts, copy * errors.row_count * errors.width)
-            columns.append(first_index[-1] + wrong_frequencies * step)
+            first_index = _find_index_in_tensor(parts, copy * elements_per_copy)
+            first_column = first_index[-1]  # 1 for the second columns of [c0 c0 c1 c1 …]
+            columns.append(first_column + wrong_frequencies * step)
         else:
             columns.append(wrong_frequencies)
     return ranges(np.unique(np.concatenate(columns)))

@@ -44,19 +44,20 @@ def _take_within(first: Array, second: Array, noise: float) -> Array | None:
         second: The second columns.
         noise: The largest error of a column, root mean square, as a share of the largest value.
     """
-    x = np.asarray(first, np.float64)
-    y = np.asarray(second, np.float64)
-    error = np.nan_to_num(np.abs(x - y), nan=np.inf)
-    largest_by_row = np.nan_to_num(np.fmax.reduce(np.abs(x), axis=1))
+    wide_first = np.asarray(first, np.float64)
+    wide_second = np.asarray(second, np.float64)
+    error = np.nan_to_num(np.abs(wide_first - wide_second), nan=np.inf)
+    largest_by_row = np.nan_to_num(np.fmax.reduce(np.abs(wide_first), axis=1))
     size = float(np.median(largest_by_row))  # A few damaged rows do not change the median.
     is_damaged = _is_damage(error, size)
     has_few_damaged_rows = np.mean(is_damaged.any(axis=1)) <= MAX_WRONG
     # The noisiest column counts: the average would hide fast columns that differ.
     squares = (error**2).sum(axis=0, where=~is_damaged)
-    worst_column = math.sqrt(squares.max(initial=0.0) / max(1, len(error)))
-    if not has_few_damaged_rows or not worst_column < noise * (size + TINY):
+    error_of_noisiest = math.sqrt(squares.max(initial=0.0) / max(1, len(error)))
+    differs_by_noise = error_of_noisiest < noise * (size + TINY)
+    if not has_few_damaged_rows or not differs_by_noise:
         return None
-    single: Array = np.where(is_damaged, np.nan, x)
+    single: Array = np.where(is_damaged, np.nan, wide_first)
     return single
 
 

@@ -101,37 +101,44 @@ class ElementErrors:
         found = found.reshape(-1)
         if _have_equal_bytes(expected, found):  # the usual case
             return
-        is_wrong = np.zeros(expected.size, bool)
         with np.errstate(all="ignore"):
-            self._measure_pieces(expected, found, first_place, is_wrong)
+            is_wrong = self._measure_pieces(expected, found, first_place)
         if is_wrong.any():
             self._note_wrong(is_wrong.reshape(-1, self.width), first_place)
 
-    def _measure_pieces(
-        self, expected: Array, found: Array, first_place: int, is_wrong: Flags
-    ) -> None:
-        """Measure the elements that differ, and set `is_wrong` for those that are out of tolerance.
+    def _measure_pieces(self, expected: Array, found: Array, first_place: int) -> Flags:
+        """Add the errors of all elements that differ, and return which elements are out of tolerance.
 
-        Most tables are equal except for a few elements, which are found by their bits. A table that
-        was computed in another way differs nearly everywhere: such a piece is *screened*, so that
-        only few of its elements must be measured one by one.
+        Elements are compared in pieces that fit into a core's cache. Most tables are equal except for
+        a few elements, which are found by their bits. A table that was computed in another way differs
+        nearly everywhere: such a piece is *screened*, so that only few of its elements must be
+        measured one by one.
+
+        Args:
+            expected: The expected elements of some rows, (n,).
+            found: The elements that were found.
+            first_place: The place of the first of them.
         """
-        names = {dtype_name(expected.dtype), dtype_name(found.dtype)}
-        are_floats = names.issubset(SIGNIFICAND_BITS)
-        step = PIECE_BYTES // max(4, expected.itemsize, found.itemsize)
-        for low in range(0, expected.size, step):
-            piece = slice(low, low + step)
-            suspects = _find_differing(expected[piece], found[piece])
-            if are_floats and suspects.mean() > MIN_DENSE:
-                suspects = self._screen(
+        is_wrong = np.zeros(expected.size, bool)
+        dtypes = {dtype_name(expected.dtype), dtype_name(found.dtype)}
+        are_floats = dtypes.issubset(SIGNIFICAND_BITS)
+        elements_per_piece = PIECE_BYTES // max(4, expected.itemsize, found.itemsize)
+        for low in range(0, expected.size, elements_per_piece):
+            piece = slice(low, low + elements_per_piece)
+            to_measure = _find_differing(expected[piece], found[piece])
+            if are_floats and to_measure.mean() > MIN_DENSE:
+                to_measure = self._screen(
                     expected[piece], found[piece], first_place + low, is_wrong[piece]
                 )
-            places = np.flatnonzero(suspects) + low
-            if places.size:
-                is_wrong[places] = self._add(expected[places], found[places], places + first_place)
+            elements = low + np.flatnonzero(to_measure)
+            if elements.size:
+                is_wrong[elements] = self._add_elements(
+                    expected[elements], found[elements], first_place + elements
+                )
+        return is_wrong
 
     def _screen(self, expected: Array, found: Array, first_place: int, is_wrong: Flags) -> Flags:
-        """Set `is_wrong` for a whole piece at once, and return the elements still to be measured.
+        """Write to `is_wrong` for a whole piece at once, and return which elements are still to be measured.
 
         Measuring an element takes far longer than comparing it with a limit. Most elements need not
         be measured, since a larger error is known already: of a piece whose errors are about 1e-7,
@@ -156,8 +163,9 @@ class ElementErrors:
         may_pass_by_ulps = tolerance.max_ulp > 0 or expected.dtype != found.dtype
         if may_pass_by_ulps and is_wrong.any():
             return _find_differing(expected, found)
-        has_larger_ratio = error / size > self._find_largest_known_ratio(expected, found)
-        return np.asarray(has_larger_ratio | self._may_be_worst(error, first_place))
+        relative_error = error / size
+        may_be_largest_ratio = relative_error > self._find_largest_known_ratio(expected, found)
+        return np.asarray(may_be_largest_ratio | self._may_be_worst(error, first_place))
 
     def _find_largest_known_ratio(self, expected: Array, found: Array) -> float:
         """Return the relative error above which an element may have the largest relative error, or most ULPs.
@@ -180,7 +188,7 @@ class ElementErrors:
             return np.asarray(error >= self.max_abs_error)
         return np.asarray(error > self.max_abs_error)
 
-    def _add(self, expected: Array, found: Array, places: Indices) -> Flags:
+    def _add_elements(self, expected: Array, found: Array, places: Indices) -> Flags:
         """Add the errors of single elements, and return which of them are out of tolerance.
 
         Args:
@@ -228,7 +236,7 @@ class ElementErrors:
         return is_tie and self.worst is not None and element.place < self.worst.place
 
     def _note_wrong(self, is_wrong: Flags, first_place: int) -> None:
-        """Note in which rows and columns elements are out of tolerance.
+        """Add to `rows`, `columns` and `first_places` where elements of some rows are out of tolerance.
 
         Args:
             is_wrong: True for such elements, (rows, columns); or a part of one row, (1, columns).

@@ -130,21 +130,31 @@ class FunctionView(NamedTuple):
 
 
 class _Place(NamedTuple):
-    function: int
+    """A place of a function in an array: −sin of a rotation matrix is function 1, negated, at (0, 1)."""
+
+    function: int  #: 0 for the first, 1 for the second
     negated: bool
     at: Index  #: along the axes of matrices, or of functions
 
 
-_ALONE = (_Place(0, False, ()),)
+_FIRST = 0
+_SECOND = 1
+_ALONE = (_Place(_FIRST, negated=False, at=()),)
 _PLACES_BY_FIRST_AXIS: Mapping[Axis, tuple[_Place, ...]] = {
     Axis.MATRIX_ROW: (  # [[cos, -sin], [sin, cos]]
-        _Place(0, False, (0, 0)),
-        _Place(0, False, (1, 1)),
-        _Place(1, False, (1, 0)),
-        _Place(1, True, (0, 1)),
+        _Place(_FIRST, negated=False, at=(0, 0)),
+        _Place(_FIRST, negated=False, at=(1, 1)),
+        _Place(_SECOND, negated=False, at=(1, 0)),
+        _Place(_SECOND, negated=True, at=(0, 1)),
     ),
-    Axis.FUNCTION: (_Place(0, False, (0,)), _Place(1, False, (1,))),
-    Axis.SIGNED_DOUBLE: (_Place(0, True, (0,)), _Place(0, False, (1,))),
+    Axis.FUNCTION: (
+        _Place(_FIRST, negated=False, at=(0,)),
+        _Place(_SECOND, negated=False, at=(1,)),
+    ),
+    Axis.SIGNED_DOUBLE: (
+        _Place(_FIRST, negated=True, at=(0,)),
+        _Place(_FIRST, negated=False, at=(1,)),
+    ),
 }
 """The places of functions in arrays that hold them along their first axis, in the order of `Axis`."""
 
@@ -173,13 +183,14 @@ def view_functions(array: AnyArray, factors: Sequence[Factor]) -> list[FunctionV
     first_axis = factors[order[0]].axis
     views = []
     for place in _PLACES_BY_FIRST_AXIS.get(first_axis, _ALONE):
-        depth = len(place.at)  # place.at is (0,) for cosines, (1,) for sines
+        # `place.at` is (0,) for cosines and (1,) for sines: these begin one step of that axis later.
         first_element = sum(map(operator.mul, place.at, steps_in_order))
+        indexed_axes = len(place.at)
         view = View(
             values=values[place.at],
             array_shape=array.shape,
             start=first_element,
-            steps=steps_in_order[depth:],
+            steps=steps_in_order[indexed_axes:],
         )
         views.append(FunctionView(function=place.function, negated=place.negated, view=view))
     return views

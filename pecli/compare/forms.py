@@ -170,16 +170,17 @@ class Form:
         >>> Form("rows").leading_axes((24,))
         [Factor(axis=<Axis.FUNCTION: 2>, size=2), Factor(axis=<Axis.ROW: 6>, size=12)]
         """
-        factors = [Factor(Axis.ROW, length) for length in lengths]
+        rows = [Factor(Axis.ROW, length) for length in lengths]
+        functions = Factor(Axis.FUNCTION, 2)
         if self.arrangement == "stacked":
-            if lengths[:1] != (2,):
-                return None
-            factors[0] = Factor(Axis.FUNCTION, 2)
-        elif self.arrangement == "rows":
+            has_axis_of_functions = lengths[:1] == (2,)
+            return [functions, *rows[1:]] if has_axis_of_functions else None
+        if self.arrangement == "rows":
             if not lengths or lengths[-1] % 2:
                 return None
-            factors[-1:] = [Factor(Axis.FUNCTION, 2), Factor(Axis.ROW, lengths[-1] // 2)]
-        return factors
+            rows_of_each_function = Factor(Axis.ROW, lengths[-1] // 2)
+            return [*rows[:-1], functions, rows_of_each_function]
+        return rows
 
     def axes(self, frequencies: int) -> tuple[int, ...]:
         """Return the lengths of the last axes of a tensor, for so many frequencies.
@@ -287,6 +288,7 @@ def _make_last_axes(arrangement: str, doubled: str, frequencies: int) -> tuple[F
 
 @lru_cache(MAX_CACHED)
 def _make_last_lengths(arrangement: str, doubled: str, frequencies: int) -> Shape:
+    """Return the lengths of the last axes of a tensor: the products of their factors' sizes."""
     axes = _make_last_axes(arrangement, doubled, frequencies)
     return tuple(math.prod(factor.size for factor in axis) for axis in axes)
 
@@ -322,7 +324,7 @@ def forms(array: Array) -> Iterator[Form]:
 
 
 def halved(array: AnyArray, layout: str) -> tuple[AnyArray, AnyArray]:
-    """Return the two parts of the last axis: its halves, or its even and odd places."""
+    """Return the two parts of the last axis: its halves, or its elements 0 2 4 … and 1 3 5 …"""
     if layout == "halves":
         half = array.shape[-1] // 2
         return array[..., :half], array[..., half:]

@@ -131,8 +131,9 @@ def _find_repetitions(heads: int, repeated: int, axis: int) -> Iterator[_Repetit
         repeated: The length of the axis of heads after it.
         axis: That axis.
     """
-    times, rest = divmod(repeated, max(1, heads))
-    if times < 2 or rest:
+    times, heads_over = divmod(repeated, max(1, heads))
+    is_multiple = times > 1 and heads_over == 0
+    if not is_multiple:
         return
     words = f"{heads} heads repeated {times}× along axis {axis}"
     yield _Repetition(
@@ -161,13 +162,14 @@ def _make_repeated_axes(
         repetition: How heads are repeated.
         note: A note on the order of axes.
     """
-    axis = repetition.axis
-    shape = (*after[:axis], *repetition.lengths, *after[axis + 1 :])
-    places = [place for place in range(len(shape)) if place != repetition.copies_axis]
-    place_of_axis = dict(zip(order, places, strict=True))
-    places_in_order = [place_of_axis[number] for number in range(len(order))]
+    heads_axis = repetition.axis
+    shape = (*after[:heads_axis], *repetition.lengths, *after[heads_axis + 1 :])
+    axes_without_copies = [axis for axis in range(len(shape)) if axis != repetition.copies_axis]
+    # By axis of before, the axis of `shape` that it has become: {0: 0, 2: 1, 1: 2, 3: 4}.
+    axis_after = dict(zip(order, axes_without_copies, strict=True))
+    axes_of_before = [axis_after[axis] for axis in range(len(order))]
     notes = ", ".join(filter(None, (note, repetition.words)))
-    return HeadAxes(shape=shape, order=(repetition.copies_axis, *places_in_order), note=notes)
+    return HeadAxes(shape=shape, order=(repetition.copies_axis, *axes_of_before), note=notes)
 
 
 def _measure_vector_lengths(array: AnyArray) -> Floats:

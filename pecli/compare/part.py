@@ -88,7 +88,10 @@ class Part:
         return np.negative(values) if self.negated else values
 
     def rows(self, slab: "Slab") -> AnyArray:
-        """Return rows of the table, as a new array unless they lie in one already."""
+        """Return some rows of the expected table as they should lie in the tensor: masked, or negated.
+
+        If integers stand for its values, they are float64 numbers, which are rounded to steps later.
+        """
         if isinstance(self.expected, Table):
             rows: AnyArray = self.expected.read(slab.start, slab.start + slab.length)
         else:
@@ -97,13 +100,15 @@ class Part:
         return np.negative(rows) if self.negated else rows
 
     def in_steps(self, expected: AnyArray, found: AnyArray) -> AnyArray:
-        """Return the numbers that were found if they are the nearest steps, else the expected ones.
+        """Return expected numbers rounded as quantisation did, if the integer found is a nearest one.
 
-        float32 arithmetic may round either way if a number lies between two steps. Other numbers keep their full
-        precision, so that a tolerance of 0.7 steps allows errors of 0.7 steps.
+        With a step of 1/127, 0.502 should be stored as 64, which stands for 0.5039: then 0.5039 is expected.
+        If 65 was found, 0.502 itself is expected, and the error is 1.25 steps.
         """
-        allowed = 0.5 * self.step + FLOAT32_SLACK * np.abs(expected)
-        return np.where(np.abs(found - expected) <= allowed, found, expected)
+        # Halfway between two steps, float32 arithmetic may round either way.
+        largest_rounding = 0.5 * self.step + FLOAT32_SLACK * np.abs(expected)
+        is_nearest_step = np.abs(found - expected) <= largest_rounding
+        return np.where(is_nearest_step, found, expected)
 
 
 def is_float_table(expected: Expected) -> bool:
@@ -113,7 +118,10 @@ def is_float_table(expected: Expected) -> bool:
 
 
 class Slab(NamedTuple):
-    """Some rows of a table that follow each other."""
+    """Some rows of a table that follow each other, and that one index selects.
+
+    Rows are counted through all heads: row 5 of head 2 of a bias (12, 64, 64) is row 2 · 64 + 5 = 133.
+    """
 
     at: tuple[int | slice, ...]  #: index of these rows along the axes before the last one
     start: int  #: number of the first row
@@ -121,9 +129,10 @@ class Slab(NamedTuple):
 
 
 def split_into_slabs(lengths: Shape, max_rows: int) -> Iterator[Slab]:
-    """Yield all rows of a table in pieces of at most so many rows, each of which one index selects.
+    """Yield all rows of a table in slabs: pieces of at most so many rows, each of which one index selects.
 
-    A bias (12, 64, 64) has 12 · 64 rows; with at most 100, each piece is the 64 rows of a head.
+    A bias (12, 64, 64) has 12 · 64 rows; with at most 100, each slab is the 64 rows of one head, and
+    with at most 50, heads are cut into rows 0 … 49 and 50 … 63.
 
     >>> [(slab.start, slab.length) for slab in split_into_slabs((2, 3), 2)]
     [(0, 2), (2, 1), (3, 2), (5, 1)]
@@ -132,21 +141,22 @@ def split_into_slabs(lengths: Shape, max_rows: int) -> Iterator[Slab]:
         lengths: The lengths of the table's axes before the last.
         max_rows: The largest number of rows.
     """
-    if not lengths:
+    if not lengths:  # A single number is one row.
         yield Slab(at=(), start=0, length=1)
         return
+    # One index along axis 0 of (12, 64) selects 64 rows, and one along axis 1 a single row.
     rows_per_index_by_axis = find_steps(lengths)
-    # Pieces are cut along the first axis of which one index holds few enough rows.
+    # The table is cut along the first axis of which one index selects few enough rows.
     cut_axis = next(axis for axis, rows in enumerate(rows_per_index_by_axis) if rows <= max_rows)
     rows_per_index = rows_per_index_by_axis[cut_axis]
-    indices_at_once = max(1, max_rows // max(1, rows_per_index))
+    indices_per_slab = max(1, max_rows // max(1, rows_per_index))
     axis_length = lengths[cut_axis]
-    for number, prefix in enumerate(np.ndindex(lengths[:cut_axis])):
-        for low in range(0, axis_length, indices_at_once):
-            high = min(low + indices_at_once, axis_length)
-            first_index = number * axis_length + low
+    for outer_number, outer_index in enumerate(np.ndindex(lengths[:cut_axis])):
+        indices_before = outer_number * axis_length
+        for low in range(0, axis_length, indices_per_slab):
+            high = min(low + indices_per_slab, axis_length)
             yield Slab(
-                at=(*prefix, slice(low, high)),
-                start=first_index * rows_per_index,
+                at=(*outer_index, slice(low, high)),
+                start=(indices_before + low) * rows_per_index,
                 length=(high - low) * rows_per_index,
             )

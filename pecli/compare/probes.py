@@ -21,13 +21,14 @@ def take_found_probes(part: Part) -> AnyArray:
     Of 8 copies of a table (64, 128), (8, 64, 128), these are copies 0 and 7 and rows 0, 1, 2, 3, 32
     and 63 of each: (2, 6, 128).
     """
+    # A step of 7 selects copies 0 and 7 of 8; a single copy is selected by a step of 1.
     first_and_last = tuple(slice(None, None, max(1, count - 1)) for count in part.copies)
     copies = part.found[first_and_last]
     table_shape = part.expected.shape
-    probed: list[Any] = [..., *np.ix_(*_choose_indices(table_shape))]
+    probed_rows: list[Any] = [..., *np.ix_(*_choose_indices(table_shape))]
     if len(table_shape) > 1:
-        probed.append(slice(None))  # all columns of the rows
-    return widest(part.decoded(copies[tuple(probed)]))
+        probed_rows.append(slice(None))  # all columns of the rows
+    return widest(part.decoded(copies[tuple(probed_rows)]))
 
 
 def take_expected_probes(part: Part) -> AnyArray:
@@ -67,8 +68,8 @@ def _choose_indices(shape: Shape) -> tuple[Indices, ...]:
         return (np.arange(min(math.prod(shape), PROBED_ELEMENTS)),)
     *outer_lengths, row_count, _ = shape
     rows = np.unique(np.r_[: min(PROBED_FIRST_ROWS, row_count), row_count // 2, row_count - 1])
-    groups = [_spread_indices(length) for length in outer_lengths]
-    return (*groups, rows)
+    heads_and_sequences = [_spread_indices(length) for length in outer_lengths]
+    return (*heads_and_sequences, rows)
 
 
 def _spread_indices(count: int) -> Indices:

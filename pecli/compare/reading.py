@@ -135,9 +135,12 @@ class Reading:
         )
         if result.finding is not None or not self.candidate.is_doubled_differently(self.form):
             return result
-        if not result.mismatched or self._has_alike_probes():
-            result.finding = DoubledDifferently(self.form.doubled, self.candidate.layout)
-        return result
+        # If copies differ as well, the columns are not doubled, and the wrong values are reported alone.
+        is_doubled = not result.mismatched or self._has_alike_probes()
+        if not is_doubled:
+            return result
+        finding = DoubledDifferently(self.form.doubled, self.candidate.layout)
+        return replace(result, finding=finding)
 
     # The tables that were found
 
@@ -196,9 +199,10 @@ class Reading:
             columns_may_differ: True if the two columns of a frequency, [c0 c1 … c0 c1 …], do not
                 count as copies of each other.
         """
-        first_copy = [slice(1)] * len(self.parts[0].copies)
-        if columns_may_differ and self.form.doubled and not self.form.is_signed:
-            first_copy[0] = slice(None)  # The axis of doubled columns comes first.
+        first_copy = [slice(1)] * len(self.parts[0].copies)  # index 0 of every axis of copies
+        has_axis_of_doubled_columns = self.form.doubled and not self.form.is_signed
+        if columns_may_differ and has_axis_of_doubled_columns:
+            first_copy[0] = slice(None)  # That axis is the first one: both of its columns are kept.
         first_parts = self.first_parts
         return all(
             _are_copies_close(part, first_parts[part.name], tuple(first_copy), atol)
@@ -245,8 +249,10 @@ class Reading:
     @property
     def has_constant_power(self) -> bool:
         """True if the sum of the squares of both functions hardly varies."""
+        first_function = self.parts[0]
+        second_function = self.parts[-1]
         with np.errstate(all="ignore"):
-            power = take_found_probes(self.parts[0]) ** 2 + take_found_probes(self.parts[-1]) ** 2
+            power = take_found_probes(first_function) ** 2 + take_found_probes(second_function) ** 2
             return bool(np.ptp(power) <= MAX_POWER_VARIATION * np.abs(power.mean()) < math.inf)
 
 
@@ -263,13 +269,14 @@ def _are_copies_close(part: Part, first: Part, first_copy: tuple[slice, ...], at
         first_copy: The index of the first copy in it.
         atol: The absolute tolerance.
     """
-    copies = len(part.copies)
-    row_count, *row_shape = part.found.shape[copies:]
+    copy_axes = len(part.copies)
+    row_count, *row_shape = part.found.shape[copy_axes:]
     elements_per_row = math.prod(row_shape) * math.prod(part.copies)
+    all_copies = [slice(None)] * copy_axes
     for rows in row_blocks((row_count, elements_per_row)):
-        at_rows = (*[slice(None)] * copies, rows)
-        values = part.as_in_table(widest(part.found[at_rows]))
-        expected = first.as_in_table(widest(first.found[at_rows]))[first_copy]
+        rows_of_all_copies = (*all_copies, rows)
+        values = part.as_in_table(widest(part.found[rows_of_all_copies]))
+        expected = first.as_in_table(widest(first.found[rows_of_all_copies]))[first_copy]
         if not np.isclose(values, expected, rtol=0, atol=atol, equal_nan=True).all():
             return False
     return True

@@ -47,15 +47,13 @@ class Tolerance:
     freq_rtol: float | None = None
 
     def __post_init__(self) -> None:
-        rules: dict[str, ParameterRule] = {
-            "max_ulp": MAX_ULP,
-            "atol": ERROR,
-            "rtol": ERROR,
-            "freq_rtol": ERROR,
-        }
+        """Check all numbers, and keep them as int or float: an `rtol` of 1 becomes 1.0."""
+        rules: dict[str, ParameterRule] = {"max_ulp": MAX_ULP, "atol": ERROR, "rtol": ERROR}
+        if self.freq_rtol is not None:
+            rules["freq_rtol"] = ERROR
         for name, rule in rules.items():
-            if name != "freq_rtol" or self.freq_rtol is not None:
-                object.__setattr__(self, name, rule.check(name, getattr(self, name)))
+            checked = rule.check(name, getattr(self, name))
+            object.__setattr__(self, name, checked)  # The dataclass is frozen for everybody else.
 
     def against_model(self) -> "Tolerance":
         """Return the tolerance for a model's tables: its runtime computes frequencies in float32."""
@@ -87,18 +85,23 @@ class Tolerance:
     def for_tensor(self, *names: str) -> "Tolerance":
         """Return the tolerance that applies to a tensor with one of these names.
 
+        For frequencies and slopes, this is a relative error: `freq_rtol`, or else `rtol`, or else 1e-5.
+        If the tolerance is exact, frequencies have to be exact as well.
+
         >>> Tolerance(atol=1e-3).for_tensor("rotary_emb.inv_freq")
         Tolerance(max_ulp=0, atol=0.0, rtol=1e-05, freq_rtol=None)
         """
         if not is_relative(*names):
             return self
+        allows_errors = self.max_ulp or self.atol
+        default = FREQ_RTOL if allows_errors else 0.0
         rtol = self.freq_rtol
         if rtol is None:
-            rtol = self.rtol or (FREQ_RTOL if self.max_ulp or self.atol else 0.0)
+            rtol = self.rtol or default
         return replace(self, atol=0.0, rtol=rtol, freq_rtol=None)
 
     def sizes(self, expected: "AnyArray", found: "AnyArray") -> "AnyArray":
-        """Return the sizes of elements that `rtol` is a share of: those of the expected values.
+        """Return the absolute values that `rtol` is a share of: those of the expected values.
 
         Args:
             expected: The absolute values of what is expected.

@@ -18,14 +18,19 @@ MAX_FLAT = 1 << 21  #: elements of a vector that may be a table
 
 
 class SeparateTables(NamedTuple):
-    """The tables of one tensor by the part of it that they are, and how it was read if not as it stands."""
+    """The tables of one tensor.
+
+    Attributes:
+        tables: The tables `cos` and `sin`, or the whole tensor under an empty name.
+        note: How the tensor was read, such as «transposed»; empty if it was read as it stands.
+    """
 
     tables: dict[str, AnyArray]
     note: str = ""
 
 
 def separate_tables(name: str, array: AnyArray) -> SeparateTables:
-    """Return the cosines and the sines of a tensor apart, with a row per position.
+    """Return the cosines and the sines of a tensor as two tables, with a row per position.
 
     It is for tensors whose frequencies are not known, as in plots of a file: `cos_sin_cache` (L, D)
     becomes `cos` and `sin` (L, D/2), since cos² + sin² is constant.
@@ -37,31 +42,44 @@ def separate_tables(name: str, array: AnyArray) -> SeparateTables:
     Returns:
         The tables `cos` and `sin`, or the tensor itself under an empty name.
     """
-    widths = find_row_widths(array)
-    if widths:
-        return _separate_vector(array, widths)
+    row_widths = find_row_widths(array)
+    if row_widths:
+        return _separate_vector(array, row_widths)
     role = role_of(name)
-    if array.ndim > 2 or array.dtype.kind == "c" or role == "both":
-        both = _find_both_functions([array])
-        if both is not None:
-            return both
+    # A matrix holds one function unless its name states both, as most files store them apart.
+    # Further axes and complex numbers, as in (L, D/2, 2), often distinguish cosines from sines.
+    may_hold_both = array.ndim > 2 or array.dtype.kind == "c" or role == "both"
+    if may_hold_both:
+        separated = _separate_functions([array])
+        if separated is not None:
+            return separated
     if role in PLURALS and _is_transposed(array):
         return SeparateTables({"": array.T}, "transposed")
     return SeparateTables({"": array})
 
 
-def _separate_vector(array: AnyArray, widths: Sequence[int]) -> SeparateTables:
-    """Return the tables of a vector that was a table: cosines and sines if wider rows hold both."""
-    unfolded = [array.reshape(-1, width) for width in reversed(widths)]
-    both = _find_both_functions(unfolded)
-    if both is not None:
-        return both
-    narrow = unfolded[-1]
-    return SeparateTables({"": narrow}, f"read as {bracketed(narrow.shape)}")
+def _separate_vector(vector: AnyArray, row_widths: Sequence[int]) -> SeparateTables:
+    """Return the tables of a vector, which a program wrote without the axes of its table.
+
+    Rows of 128 numbers may be 64 cosines and 64 sines. If they are not, rows are 64 numbers of one function.
+
+    Args:
+        vector: All elements, row by row.
+        row_widths: The lengths that its rows may have, the shortest first.
+    """
+    widest_first = [vector.reshape(-1, width) for width in reversed(row_widths)]
+    separated = _separate_functions(widest_first)
+    if separated is not None:
+        return separated
+    narrowest = widest_first[-1]
+    return SeparateTables({"": narrowest}, f"read as {bracketed(narrowest.shape)}")
 
 
-def _find_both_functions(tables: list[AnyArray]) -> SeparateTables | None:
-    """Return the cosines and sines of the first table that holds both: cos² + sin² is constant."""
+def _separate_functions(tables: list[AnyArray]) -> SeparateTables | None:
+    """Return the cosines and sines of the first table that holds both; None if none does.
+
+    In such a table, cos² + sin² is constant.
+    """
     for table in tables:
         for reading in find_wave_readings(table):
             if reading.has_constant_power:
@@ -75,56 +93,65 @@ def _is_transposed(array: AnyArray) -> bool:
 
 
 def find_wave_readings(array: AnyArray) -> Iterator[Reading]:
-    """Yield the readings of a tensor as cosines and sines of any number of frequencies.
+    """Yield the ways to read a tensor as cosines and sines whose frequencies are not known.
 
-    They are recognised by a constant sum cos² + sin², or by copies that are alike. As nothing is
-    known about their values, they are read as tables of zeros; a tensor that is near zero is none.
+    128 columns may be read as the cosines and then the sines of 64 frequencies, for example. A way
+    is plausible if cos² + sin² is constant in it, or if columns that should be copies are alike.
+    The most frequencies come first.
     """
-    for width in sorted(_find_widths(array), reverse=True):
-        make = partial(_make_zero_tables, width)
-        candidate = CandidateTable(
-            names=(*PLURALS,), shape=(None, width), make=make, has_frequencies=True
+    frequency_counts = sorted(_find_frequency_counts(array), reverse=True)
+    for frequencies in frequency_counts:
+        # A reading needs tables to compare with. The right values are not known, so zeros take their place.
+        zero_tables = CandidateTable(
+            names=(*PLURALS,),
+            shape=(None, frequencies),
+            make=partial(_make_zero_tables, frequencies),
+            has_frequencies=True,
         )
-        for reading in find_readings(array, candidate):
-            is_zero = reading.is_near
-            if not is_zero and reading.is_plausible:
+        for reading in find_readings(array, zero_tables):
+            # A tensor of zeros has a constant sum of squares and equal copies as well.
+            is_near_zero = reading.is_near
+            if not is_near_zero and reading.is_plausible:
                 yield reading
 
 
-def _find_widths(array: AnyArray) -> set[int]:
-    """Return the numbers of frequencies that the last axes may have: each comes once, twice or four times.
+def _find_frequency_counts(array: AnyArray) -> set[int]:
+    """Return the numbers of frequencies that a tensor may have, by the lengths of its last three axes.
 
     128 columns may be 128 frequencies, 64 as [cos | sin], or 32 as [cos cos | sin sin]. A number that
     does not divide the columns, such as 2 of 10 columns, is never found in them.
     """
-    widths = set()
-    for columns in array.shape[-3:]:
-        widths |= {columns, columns // 2, columns // 4}
-    return widths
+    counts = set()
+    for length in array.shape[-3:]:
+        counts |= {length, length // 2, length // 4}
+    return counts
 
 
-def _make_zero_tables(width: int, rows: int) -> MadeTables:
-    """Return cosines and sines (rows, width) that are all 0, for readings that do not compare values."""
-    zeros = np.broadcast_to(np.zeros(()), (rows, width))
+def _make_zero_tables(frequencies: int, rows: int) -> MadeTables:
+    """Return cosines and sines (rows, frequencies) that are all 0, without memory for each element."""
+    zeros = np.broadcast_to(np.zeros(()), (rows, frequencies))
     return MadeTables(None, dict.fromkeys(PLURALS, zeros))
 
 
 def find_row_widths(array: AnyArray) -> tuple[int, ...]:
-    """Return the numbers of columns that a flat table may have.
+    """Return the lengths that the rows of a table may have which was written as a vector.
+
+    It is empty if no length is possible.
 
     At position 0 all cosines are 1 and all sines 0, so the first row begins with a run of equal values, one per
     frequency. If a vector begins with 64 ones, its rows are 64 cosines, or 64 cosines and 64 sines: 64 or 128 columns.
     """
     if array.ndim != 1 or array.size > MAX_FLAT:
         return ()
-    frequencies = int((array != array[:1]).argmax()) if array.size else 0
-    if frequencies < 2:
+    differs_from_first = array != array[:1]
+    frequencies = int(differs_from_first.argmax()) if array.size else 0
+    if frequencies < 2:  # A single equal number, as in 1, 0, 0, is no run.
         return ()
     widths = (frequencies, 2 * frequencies)
     return tuple(width for width in widths if _divides_into_rows(array, width))
 
 
 def _divides_into_rows(array: AnyArray, width: int) -> bool:
-    """Return True if a vector is made of enough rows of so many columns."""
-    rows, rest = divmod(array.size, width)
-    return rest == 0 and rows >= MIN_FLAT_ROWS
+    """Return True if a vector is made of whole rows of so many columns, and of enough of them."""
+    rows, remaining_elements = divmod(array.size, width)
+    return remaining_elements == 0 and rows >= MIN_FLAT_ROWS

@@ -40,17 +40,19 @@ def possible_amplitudes(
         usual: Amplitudes that such a table usually has.
     """
     amplitude = measured.amplitude
-    rough = ROUGH_AMPLITUDE * amplitude
-    near = numbers_near(dict.fromkeys(usual), amplitude, rough)
-    if near:
-        yield from near
+    rough_error = ROUGH_AMPLITUDE * amplitude
+    usual_nearby = numbers_near(dict.fromkeys(usual), amplitude, rough_error)
+    if usual_nearby:
+        yield from usual_nearby
         return
     error = amplitude * _error_of_mean(measured.noise, numbers)
+    computed = numbers_near(attention_factors(), amplitude, error)
+    # How many digits somebody wrote is not known: the plainest number within each error is yielded.
     written = [
-        next(plain_numbers(amplitude, written_error), amplitude)
-        for written_error in (rough, SHARP_AMPLITUDE * amplitude, error)
+        next(plain_numbers(amplitude, possible_error), amplitude)
+        for possible_error in (rough_error, SHARP_AMPLITUDE * amplitude, error)
     ]
-    yield from dict.fromkeys((*numbers_near(attention_factors(), amplitude, error), *written))
+    yield from dict.fromkeys((*computed, *written))
 
 
 def _error_of_mean(noise: float, numbers: int) -> float:
@@ -63,7 +65,9 @@ def _error_of_mean(noise: float, numbers: int) -> float:
         noise: The standard deviation of the numbers from their waves, as a share of the amplitude.
         numbers: How many there are.
     """
-    return SIGMAS * noise / math.sqrt(numbers) + TOP_BIAS * noise * math.sqrt(noise) + LEAST_ERROR
+    error_by_chance = SIGMAS * noise / math.sqrt(numbers)
+    error_of_tops = TOP_BIAS * noise * math.sqrt(noise)
+    return error_by_chance + error_of_tops + LEAST_ERROR
 
 
 @cache
@@ -75,6 +79,7 @@ def attention_factors() -> tuple[float, ...]:
     """
     factors = {}
     for factor in FACTORS:
+        # The paper's mscale is 1, and DeepSeek's 0.707.
         paper, deepseek = (0.1 * mscale * math.log(factor) + 1 for mscale in MSCALES)
         factors.update(dict.fromkeys((paper, deepseek, paper / deepseek, deepseek / paper)))
     for factor, length in product(FACTORS, LENGTHS):

@@ -29,12 +29,13 @@ def arranged_as(shape: tuple[int, ...], array: Array) -> Iterator[Candidate]:
     Axes of length 1 do not count: (1, 8, 64) and (8, 64) are the same shape.
     """
     wanted_shape = squeezed_shape(shape)
-    plain = squeezed(array)
+    table = squeezed(array)
+    as_it_is = Candidate((), table)
     arrangements = chain(
-        [Candidate((), plain)],
-        _transposed(plain),
-        _repeated(plain, wanted_shape),
-        _in_other_layouts(plain, wanted_shape),
+        [as_it_is],
+        _transposed(table),
+        _repeated(table, wanted_shape),
+        _in_other_layouts(table, wanted_shape),
     )
     for candidate in arrangements:
         if candidate.array.shape == wanted_shape:
@@ -66,6 +67,7 @@ def _repeated(plain: Array, wanted_shape: tuple[int, ...]) -> Iterator[Candidate
     below each other.
     """
     for axis, times in enumerate(wanted_shape):
+        # Without axis 0, (8, 64, 32) is (64, 32).
         shape_of_one_copy = wanted_shape[:axis] + wanted_shape[axis + 1 :]
         if shape_of_one_copy == plain.shape:
             copies = np.broadcast_to(np.expand_dims(plain, axis), wanted_shape)
@@ -101,6 +103,7 @@ def _in_other_layouts(plain: Array, wanted_shape: tuple[int, ...]) -> Iterator[C
 
 
 def _swapped_or_negated(layout: Form, first: Array, second: Array) -> Iterator[Candidate]:
+    """Yield two functions in their layout, exchanged or one of them negated."""
     yield Candidate((Swapped(),), layout.join(second, first))
     if first.dtype.kind == "b":
         return  # Masks of attention have no sign.
@@ -121,8 +124,9 @@ def _in_layouts_of_size(
         functions: The cosines and the sines in it, (rows, frequencies) each, or only one of them.
     """
     for target in starmap(Form, product(SEARCHED, DOUBLINGS)):
-        holds_them = target.functions == len(functions) and _size(target, functions[0]) == size
-        if target == source or not holds_them:
+        has_their_number = target.functions == len(functions)
+        can_hold_them = has_their_number and _count_elements(target, functions[0]) == size
+        if target == source or not can_hold_them:
             continue
         edit = Layout(source.name, target.name)
         yield Candidate((edit,), target.join(*functions))
@@ -131,8 +135,12 @@ def _in_layouts_of_size(
             yield Candidate((edit, Swapped()), target.join(second, first))
 
 
-def _size(form: Form, part: Array) -> int:
-    """Return the number of elements of parts in a form; complex numbers hold two parts in one."""
-    copies = 2 if form.doubled else 1
-    numbers = 1 if form.arrangement == "complex" else form.functions
-    return part.size * copies * numbers
+def _count_elements(form: Form, function: Array) -> int:
+    """Return the number of elements that functions of this size have in a form.
+
+    Cosines and sines of 64 × 32 elements each have 64 · 64 elements side by side, and 64 · 32 as
+    complex numbers, of which each holds both.
+    """
+    columns_per_frequency = 2 if form.doubled else 1
+    numbers_per_column = 1 if form.arrangement == "complex" else form.functions
+    return function.size * columns_per_frequency * numbers_per_column

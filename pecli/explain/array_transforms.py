@@ -121,9 +121,10 @@ class ArrayPair:
         computation = ArrayComputation((expected,))
         case = array_case(computation, ArrayObservations({self.name: found}), ())
         explained_by_storage = explain_cases([case], self.atol, most_mistakes=0)
+        # Without an edit, the arrays are equal within the tolerance, which explains nothing.
         explanations = [explanation for explanation in explained_by_storage if explanation.edits]
         if not explanations:
-            tolerances = dict.fromkeys((0.0, self.atol))
+            tolerances = dict.fromkeys((0.0, self.atol))  # once if the user has none
             explanations = explain_by_first(tolerances, partial(_explain_damage, case))
         return next(iter(best(explanations)), None)
 
@@ -134,18 +135,36 @@ class ArrayPair:
         (transposed, repeated, another layout) come first, then these with other values (a factor, a
         constant per row, another mask), then rows, channels or heads in another order.
         """
-        arrangements = arranged_as(self.found.shape, self.expected)
-        arranged = [each for each in arrangements if _is_complex(each.array) == self.is_complex]
-        yield from arranged
-        for candidate in arranged:
-            yield from scaled(candidate, self.found)
-            if not self.is_complex:
-                yield from with_row_constants(candidate, self.found)
-                yield from with_mask_of(self.found, candidate)
+        arrangements = self._find_arrangements()
+        yield from arrangements
+        for arrangement in arrangements:
+            yield from self._with_other_values(arrangement)
+        if self.is_complex:
+            return
+        unchanged = Candidate((), self.expected)
+        # To look for an order takes long, so that it is done in the array as it was expected, and in the
+        # first arrangement if that is another one.
+        other_arrangement = [candidate for candidate in arrangements[:1] if candidate.edits]
+        for candidate in (unchanged, *other_arrangement):
+            yield from with_slices_in_order_of(self.found, candidate)
+
+    def _find_arrangements(self) -> list[Candidate]:
+        """Return the expected array in every arrangement with the shape and kind of the found one."""
+        return [
+            candidate
+            for candidate in arranged_as(self.found.shape, self.expected)
+            if _is_complex(candidate.array) == self.is_complex
+        ]
+
+    def _with_other_values(self, arrangement: Candidate) -> Iterator[Candidate]:
+        """Yield an array with the found one's factor, constants per row, or mask.
+
+        Complex numbers have neither constants nor masks.
+        """
+        yield from scaled(arrangement, self.found)
         if not self.is_complex:
-            rearranged = [candidate for candidate in arranged[:1] if candidate.edits]
-            for candidate in (Candidate((), self.expected), *rearranged):
-                yield from with_slices_in_order_of(self.found, candidate)
+            yield from with_row_constants(arrangement, self.found)
+            yield from with_mask_of(self.found, arrangement)
 
 
 def _is_complex(array: Array) -> bool:
@@ -165,6 +184,7 @@ def _explain_damage(case: Case, tolerance: float) -> list[Explanation]:
 
 
 def _with_damage(case: Case) -> Iterator[Explanation]:
+    """Yield explanations of an array by wrong elements, rows, columns or heads in it."""
     for kind in DAMAGED:
         yield from explain_by_kind(case, kind)
 

@@ -81,12 +81,14 @@ def plain_factor(sides: Sides) -> float | None:
     power = float((expected**2).sum())
     factor = float((expected * found).sum()) / max(power, TINY)
     size = abs(factor)
-    if not FACTOR_ERROR < size < 1 / FACTOR_ERROR:
+    is_usual_size = FACTOR_ERROR < size < 1 / FACTOR_ERROR
+    if not is_usual_size:
         return None
     residual_power = float(((found - factor * expected) ** 2).sum())
     standard_error = math.sqrt(residual_power / power / expected.size)
     error = FACTOR_ERROR * size + FACTOR_SIGMAS * standard_error
-    plain = math.copysign(next(plain_numbers(size, error), size), factor)
+    plain_size = next(plain_numbers(size, error), size)
+    plain = math.copysign(plain_size, factor)
     return None if math.isclose(plain, 1, rel_tol=FACTOR_ERROR) else plain
 
 
@@ -102,10 +104,10 @@ def factor_edits(factor: float) -> tuple[Edit, ...]:
 
 def _is_near(made: Floats, sides: Sides) -> bool:
     """Return True if most elements are nearly right: only then is the whole array made."""
-    size = float(np.abs(sides.found[sides.is_finite]).max(initial=0.0))
+    largest = float(np.abs(sides.found[sides.is_finite]).max(initial=0.0))
     with np.errstate(all="ignore"):
-        off = np.abs(made - sides.found)[sides.is_finite]
-    return bool(off.size) and float(np.median(off)) <= EVEN * size
+        errors = np.abs(made - sides.found)[sides.is_finite]
+    return bool(errors.size) and float(np.median(errors)) <= EVEN * largest
 
 
 def with_row_constants(candidate: Candidate, found: Array) -> Iterator[Candidate]:
@@ -120,14 +122,15 @@ def with_row_constants(candidate: Candidate, found: Array) -> Iterator[Candidate
     has_rows_of_keys = made.ndim > 1 and made.shape[-1] > 2
     if not has_rows_of_keys or not _may_be_biases(made, found):
         return
+    # Some rows show whether constants explain anything, before all of a large array are made.
     sample = _sample(made, found)
     if not _is_near(sample.expected + _row_constants(sample), sample):
         return
     sides = Sides(widened(made), widened(found))
     constants = _row_constants(sides)
     if _vary_by_row(constants):
-        moved = np.where(sides.is_used, sides.expected + constants, sides.expected)
-        yield Candidate((*candidate.edits, RowShift()), moved, is_computed=True)
+        shifted = np.where(sides.is_used, sides.expected + constants, sides.expected)
+        yield Candidate((*candidate.edits, RowShift()), shifted, is_computed=True)
 
 
 def _may_be_biases(made: Array, found: Array) -> bool:
@@ -137,9 +140,9 @@ def _may_be_biases(made: Array, found: Array) -> bool:
 
 def _vary_by_row(constants: Floats) -> bool:
     """Return True if constants differ from row to row, and enough of them are not 0."""
-    least = EVEN * np.abs(constants).max()
-    share_of_rows = np.mean(np.abs(constants) > least)
-    return bool(np.ptp(constants) > least and share_of_rows > MIN_SHIFTED)
+    smallest_visible = EVEN * np.abs(constants).max()
+    share_of_rows = np.mean(np.abs(constants) > smallest_visible)
+    return bool(np.ptp(constants) > smallest_visible and share_of_rows > MIN_SHIFTED)
 
 
 def _row_constants(sides: Sides) -> Floats:
@@ -147,8 +150,8 @@ def _row_constants(sides: Sides) -> Floats:
     with np.errstate(all="ignore"), warnings.catch_warnings():
         # The median of a row that is masked as a whole is NaN.
         warnings.simplefilter("ignore", RuntimeWarning)
-        gaps = np.where(sides.is_used, sides.found - sides.expected, np.nan)
-        return np.nan_to_num(np.nanmedian(gaps, axis=-1, keepdims=True))
+        differences = np.where(sides.is_used, sides.found - sides.expected, np.nan)
+        return np.nan_to_num(np.nanmedian(differences, axis=-1, keepdims=True))
 
 
 def with_mask_of(found: Array, candidate: Candidate) -> Iterator[Candidate]:
@@ -162,8 +165,8 @@ def with_mask_of(found: Array, candidate: Candidate) -> Iterator[Candidate]:
     if not is_masked.any():
         return
     observed = widened(found)
-    has_same_places = np.array_equal(is_masked, ~is_unmasked(observed))
-    if has_same_places and not np.array_equal(expected[is_masked], observed[is_masked]):
+    hides_same_elements = np.array_equal(is_masked, ~is_unmasked(observed))
+    if hides_same_elements and not np.array_equal(expected[is_masked], observed[is_masked]):
         first_masked = float(observed[is_masked][0])
         edits = (*candidate.edits, Mask(f"{first_masked:.2g}"))
         yield Candidate(edits, np.where(is_masked, observed, expected))

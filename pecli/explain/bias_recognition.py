@@ -48,8 +48,8 @@ HEADS_AT_ONCE = 16
 MAX_DIGITS = 3
 """Digits of a max_bias that somebody wrote."""
 
-MAX_LEFT = 0.05
-"""Share of the largest bias that a form may leave: bfloat16 rounds to a tenth of this."""
+MAX_RESIDUAL = 0.05
+"""Share of the largest bias by which a form may miss a bias: bfloat16 rounds to a tenth of this."""
 
 FAR = 1e4
 """Biases beyond this are masks: no slope times a distance in use is as large."""
@@ -78,7 +78,8 @@ class HeadBias(NamedTuple):
         distances = np.ones(1)
         if self.name == "bias":
             distances = multiples_of(self.form, queries=1, keys=self.keys).values[0]
-        return _slopes(_biases(self.values[:, -1]), distances)
+        last_query = self.values[:, -1]
+        return _fit_slopes(_biases(last_query), distances)
 
 
 def recognise_bias(tensors: Mapping[str, Array]) -> list[Explanation]:
@@ -154,7 +155,7 @@ def _without_copies(bias: HeadBias) -> HeadBias:
     """
     values = bias.values
     for heads in range(MIN_HEADS, len(values) // 2 + 1):
-        if len(values) % heads:
+        if len(values) % heads:  # Copies are whole.
             continue
         first_copy = values[:heads]
         # Slopes differ from head to head: most wrong periods fail in the head after the first copy.
@@ -170,8 +171,8 @@ def _possible_forms(values: Array) -> Iterator[str]:
     """Yield the forms of ALiBi, such as causal, that the last query of every head agrees with.
 
     In its row each bias is a slope times a distance: −3/2, −1, −1/2, 0 for a slope of 1/2 and four
-    keys. So the best slope is fitted to each head, and a form is possible if it leaves at most
-    MAX_LEFT of the largest bias.
+    keys. So the best slope is fitted to each head, and a form is possible if no bias is farther from
+    its line than MAX_RESIDUAL of the largest bias.
 
     Args:
         values: The bias, (heads, queries, keys).
@@ -183,19 +184,21 @@ def _possible_forms(values: Array) -> Iterator[str]:
     if keys < 2 or not largest:
         return
     forms = FORMS_OF_MATRICES if queries > 1 else FORMS_OF_ROWS
+    limit = MAX_RESIDUAL * largest
     for form in forms:
         distances = multiples_of(form, 1, keys).values[0]
-        if all(_left(_biases(block), distances) <= MAX_LEFT * largest for block in last_queries):
+        if all(_largest_residual(_biases(block), distances) <= limit for block in last_queries):
             yield form
 
 
-def _left(biases: Floats, multiples: Floats) -> float:
-    """Return the largest bias that the best slopes of some heads leave."""
-    slopes = _slopes(biases, multiples)
-    return _largest(biases - np.multiply.outer(slopes, multiples))
+def _largest_residual(biases: Floats, distances: Floats) -> float:
+    """Return by how much a bias differs at most from the best slope of its head times the distance."""
+    slopes = _fit_slopes(biases, distances)
+    return _largest(biases - np.multiply.outer(slopes, distances))
 
 
 def _largest(values: Floats) -> float:
+    """Return the largest absolute value of numbers that may be NaN; 0 if all are."""
     return float(np.nanmax(np.abs(values), initial=0.0))
 
 
@@ -205,11 +208,18 @@ def _biases(values: Array) -> Floats:
     return np.where(np.abs(numbers) < FAR, numbers, np.nan)
 
 
-def _slopes(last: Floats, multiples: Floats) -> Floats:
-    """Return the slope of each head by least squares over the keys of one query."""
-    known = np.where(np.isnan(last), 0.0, multiples)
-    power = (known**2).sum(axis=1)
-    return np.asarray(np.nansum(known * last, axis=1) / np.maximum(power, 1e-300))
+def _fit_slopes(biases: Floats, distances: Floats) -> Floats:
+    """Return the slope of each head by least squares over the keys of one query.
+
+    It is Σ distance·bias / Σ distance².
+
+    Args:
+        biases: The biases of one query, (heads, keys); NaN for masked keys, which do not count.
+        distances: By key, the number by which the slope is multiplied.
+    """
+    unmasked_distances = np.where(np.isnan(biases), 0.0, distances)
+    power = (unmasked_distances**2).sum(axis=1)
+    return np.asarray(np.nansum(unmasked_distances * biases, axis=1) / np.maximum(power, 1e-300))
 
 
 def _schemes_of_rule(rule: str, bias: HeadBias) -> Iterator[Alibi]:

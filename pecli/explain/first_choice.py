@@ -70,7 +70,7 @@ def explain_by_priors(
     for prior in priors:
         check_time()
         for best in islice(explain(prior), 1):
-            priced = best.with_suppositions(edits=(), cost=prior.cost, doubts=prior.open)
+            priced = best.with_suppositions(edits=(), cost=prior.cost, doubts=prior.doubts)
             if prior.cost < PLAIN_COST or priced.residual <= exact:
                 return [priced]
             fitted.append(priced)

@@ -41,34 +41,38 @@ def recognise_frequencies(tensors: Mapping[str, Array]) -> list[Explanation]:
     """
     (array,) = tensors.values()
     values = widened(array).reshape(-1)
-    is_possible = np.isfinite(values).all() and (values >= 0).all() and values[0] > 0
-    if len(values) < MIN_FREQUENCIES or not is_possible:
+    # Pairs that do not rotate have the frequency 0, but the first pair always rotates.
+    are_frequencies = np.isfinite(values).all() and (values >= 0).all() and values[0] > 0
+    if len(values) < MIN_FREQUENCIES or not are_frequencies:
         return []
     dtype = observed_dtype({"values": array})
     measured = MeasuredFrequencies(
         values=values,
-        errors=_errors(values),
+        errors=_errors_of_frequencies(values),
         amplitude=1.0,
         is_folded=False,
         sharp_errors=half_ulp(values, dtype) + TINY,
     )
-    priors = [prior for prior in rotary_schedules(measured) if _is_sure(prior.schedule)]
-    exact = EXACT_UNITS * float(half_ulp(values, dtype).max())
-    return explain_by_priors(priors, partial(_explain_by_schedule, values), exact)
+    schedules = [prior for prior in rotary_schedules(measured) if _is_rotary(prior.schedule)]
+    largest_rounding = float(half_ulp(values, dtype).max())
+    exact = EXACT_UNITS * largest_rounding
+    return explain_by_priors(schedules, partial(_explain_by_schedule, values), exact)
 
 
-def _errors(values: Floats) -> Floats:
-    """Return errors of frequencies: of powers in float32, or of the coarse grid that holds them
-    all.
+def _errors_of_frequencies(values: Floats) -> Floats:
+    """Return the standard errors of the frequencies in a vector.
+
+    They are those of powers in float32, and of rounding if all values are numbers of a coarser
+    storage, such as bfloat16 or four decimals.
     """
-    computed = 0.25 * FREQUENCY_RTOL * np.abs(values) + TINY
-    for grid in storages_of(values, "float64"):
-        if grid != FloatStorage("float32"):
-            return np.asarray(computed + grid.half_unit(values) / GRID_SIGMAS)
-    return computed
+    errors_of_powers = 0.25 * FREQUENCY_RTOL * np.abs(values) + TINY
+    for storage in storages_of(values, "float64"):
+        if storage != FloatStorage("float32"):
+            return np.asarray(errors_of_powers + storage.half_unit(values) / GRID_SIGMAS)
+    return errors_of_powers
 
 
-def _is_sure(schedule: FrequencySchedule) -> bool:
+def _is_rotary(schedule: FrequencySchedule) -> bool:
     """Return True unless exponents over d/2 − 1, which no rotary scheme has, give a plainer base.
 
     The frequencies b^(−i/half) are those of the base b^(1 − 1/half) with exponents over half − 1. With
@@ -80,6 +84,7 @@ def _is_sure(schedule: FrequencySchedule) -> bool:
 
 
 def _plainest_near(base: float) -> float:
+    """Return the number with the fewest digits near a base: 10000 for 10000.04."""
     return next(plain_numbers(base, SAME_BASE * base), base)
 
 
@@ -91,8 +96,8 @@ def _explain_by_schedule(values: Floats, prior: SchedulePrior) -> Iterator[Expla
         return
     case = case_of(scheme, computation_of(scheme, ("inv_freq",)), {"inv_freq": values[None]})
     yield from explain_cases([case], 0.0, most_mistakes=0)
-    names = scheme.recipe_names()
-    steps = [step for step in RoundedSteps.proposals(case) if step.recipe in names]
+    recipes = scheme.recipe_names()
+    steps = [step for step in RoundedSteps.proposals(case) if step.recipe in recipes]
     yield from accepted(map(case.supposing, steps))
     # The engine has no recipe for 8 bits: such frequencies are named by their storage.
     yield from accepted(case.supposing(Stored(grid)) for grid in storages_of(values, "bfloat16"))

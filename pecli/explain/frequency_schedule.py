@@ -25,10 +25,9 @@ NO_SCALING: Scaling = SCALINGS["none"]()
 
 @dataclass(frozen=True)
 class FrequencySchedule:
-    """scale · base^(−i/half) for pair i, after a scaling; pairs from `rotating` on have frequency
-    0.
+    """A rule for the frequencies of all pairs: scale · base^(−i/half) for pair i, changed by a scaling.
 
-    The paper's table of 512 channels has half = 256 and base = 10000: pair 1 has 10000^(−1/256) =
+    Pairs from `rotating` on have frequency 0. The paper's table of 512 channels has half = 256 and base = 10000: pair 1 has 10000^(−1/256) =
     0.9647.
     """
 
@@ -67,6 +66,7 @@ class FrequencySchedule:
         return np.asarray(scaled * self.scale)
 
     def _scaled(self, frequencies: Floats) -> Floats:
+        """Return frequencies as the scaling changes them, such as YaRN with a factor of 4."""
         half = self.half if self.scaling_half is None else self.scaling_half
         return np.asarray(self.scaling.approximate(frequencies, self.base, half))
 
@@ -97,7 +97,8 @@ class FrequencySchedule:
         `having("base", 500000.0)` changes the base, and `having("factor", 8.0)` the factor of YaRN. A scaling
         without that parameter stays as it is: two mistakes may exclude each other.
         """
-        if isinstance(self.value(name), int) and value == round(value):
+        was_integer = isinstance(self.value(name), int)
+        if was_integer and value == round(value):
             value = int(value)  # LongRoPE's attention factor needs lengths that are integers.
         changes: dict[str, Any] = {name: value}
         if name in _SCHEDULE_FIELDS:
@@ -119,7 +120,8 @@ def schedule_of(waves: WaveTable) -> FrequencySchedule:
     A table of 64 channels has 32 pairs. One of 5 interleaved channels has 3: s0 c0 s1 c1 s2.
     """
     pairs = max(1, waves.dim // 2)
-    if not waves.separate and waves.layout == "interleaved":
+    may_lack_last_cosine = not waves.separate and waves.layout == "interleaved"
+    if may_lack_last_cosine:
         pairs = max(1, (waves.dim + 1) // 2)
     rotating = waves.rotating if waves.rotating < pairs else None
     scaling = waves.scaling.complete()

@@ -106,25 +106,39 @@ def _may_be_on_grid(reading: WaveReading) -> bool:
     """Return True if some column often has the same value in the next row, as on a grid.
 
     Row by row through an image of 4×4 patches, the columns of the height change only after every
-    fourth row. One pass over a few rows at a time rules out most large files, before pairs of
-    columns are made of all their numbers.
+    fourth row. This rules out most large files, before pairs of columns are made of all their numbers.
     """
-    limit = _limit(reading)
-    rows_at_once = max(2, ROWS_ELEMENTS // max(1, reading.width))
+    limit = _largest_difference_of_equals(reading)
     for table in reading.tensors.values():
-        stays = np.zeros(table.shape[1], np.intp)
-        for start in range(0, len(table), rows_at_once):
-            rows = widened(table[start : start + rows_at_once + 1])
-            with np.errstate(all="ignore"):
-                stays += np.count_nonzero(np.abs(np.diff(rows, axis=0)) <= limit, axis=0)
-        # Rows beside the grid are left out later, when more than MIN_EQUAL of the rest must stay.
-        if (stays > MIN_EQUAL / 2 * len(table)).any():
+        equal_steps = _count_equal_steps(table, limit)
+        # Rows beside the grid are left out later: then more than MIN_EQUAL of the others must be equal.
+        if (equal_steps > MIN_EQUAL / 2 * len(table)).any():
             return True
     return False
 
 
-def _limit(reading: WaveReading) -> float:
-    """Return how much equal numbers may differ."""
+def _count_equal_steps(table: Array, limit: float) -> Indices:
+    """Return, per column, the number of rows after which the next one has the same value.
+
+    A column 0 0 1 1 2 has two. Some rows are compared at a time, so that large files are never in
+    memory as a whole.
+
+    Args:
+        table: The numbers, (rows, columns).
+        limit: How much equal numbers may differ.
+    """
+    rows_at_once = max(2, ROWS_ELEMENTS // max(1, table.shape[1]))
+    equal_steps = np.zeros(table.shape[1], np.intp)
+    for start in range(0, len(table), rows_at_once):
+        first_of_next = start + rows_at_once
+        rows = widened(table[start : first_of_next + 1])
+        with np.errstate(all="ignore"):
+            equal_steps += np.count_nonzero(np.abs(np.diff(rows, axis=0)) <= limit, axis=0)
+    return equal_steps
+
+
+def _largest_difference_of_equals(reading: WaveReading) -> float:
+    """Return by how much equal numbers may differ in a table of some dtype: 1e-5, and some rounding."""
     return SLACK + SLACK_UNITS * float(half_ulp(np.ones(1), reading.dtype)[0])
 
 
@@ -170,7 +184,7 @@ def _possible_schemes(reading: WaveReading) -> Iterator[Positioned]:
     columns of the height are equal in rows 1–4, 5–8 and 9–12; if they are not, it is no such grid.
     This needs no frequencies, and rules out nearly all grids.
     """
-    limit = _limit(reading)
+    limit = _largest_difference_of_equals(reading)
     for prior in _styles_of_width(reading):
         for keep in _possible_keeps(prior, limit):
             for grid in _possible_grids(prior, keep, limit):
@@ -190,7 +204,7 @@ def _possible_grids(prior: GridPrior, keep: int, limit: float) -> Iterator[tuple
         keep: The rows beside the grid, such as that of a class token.
         limit: How much equal numbers may differ.
     """
-    phasors = _on_grid(prior, keep)
+    phasors = _phasors_of_points(prior, keep)
     if len(phasors) < MIN_POINTS or not _has_slow_axis(phasors, limit):
         return
     for grid in _grids_of(len(phasors), prior.style):
@@ -214,6 +228,7 @@ def _scheme_on_grid(
         reading: The table, with its width and dtype.
     """
     options: dict[str, Any] = {"grid": grid, "style": prior.style.name, "dtype": reading.dtype}
+    # Only what differs from the style is an option, so that the printed command is short.
     if prior.channels is not None:
         options["axes"] = prior.channels
     if keep != prior.style.keep:
@@ -278,17 +293,18 @@ def _possible_keeps(prior: GridPrior, limit: float) -> list[int]:
     has no angle either: if rows 0 and 1 have none, one row or both are beside the grid.
     """
     usual = prior.style.keep
-    phasors = prior.phasors[::-1] if prior.style.keep_last else prior.phasors
-    has_no_angle = np.abs(phasors - 1).max(axis=1) <= limit
-    is_zero = ~phasors.any(axis=1)
-    is_beside = np.append(has_no_angle | is_zero, False)  # The end counts as a row of the grid.
-    first_on_grid = int(np.argmin(is_beside))
-    candidates = {usual, first_on_grid, max(0, first_on_grid - 1)}
+    rows_beside_first = prior.phasors[::-1] if prior.style.keep_last else prior.phasors
+    has_no_angle = np.abs(rows_beside_first - 1).max(axis=1) <= limit
+    is_zero = ~rows_beside_first.any(axis=1)
+    may_be_beside = np.append(has_no_angle | is_zero, False)  # There is an end, so argmin finds it.
+    most = int(np.argmin(may_be_beside))
+    all_but_first_point = max(0, most - 1)
+    candidates = {usual, most, all_but_first_point}
     return sorted(candidates, key=lambda keep: (keep != usual, keep))
 
 
-def _on_grid(prior: GridPrior, keep: int) -> Complex:
-    """Return the rows of the points, without those beside the grid."""
+def _phasors_of_points(prior: GridPrior, keep: int) -> Complex:
+    """Return the phasors of the grid's points, without the `keep` rows beside the grid."""
     if prior.style.keep_last:
         return prior.phasors[: len(prior.phasors) - keep]
     return prior.phasors[keep:]
@@ -305,7 +321,8 @@ def _has_slow_axis(phasors: Complex, limit: float) -> bool:
 def _has_equal_places(prior: GridPrior, grid: tuple[int, ...], keep: int, limit: float) -> bool:
     """Return True if rows at the same place along an axis are equal in the columns of that axis.
 
-    On a grid of 2×3, rows 0, 1 and 2 have the height 0, and rows 0 and 3 the width 0.
+    On a grid of 2×3, rows 0, 1 and 2 have the height 0, and rows 0 and 3 the width 0. So the pairs of
+    the height must be the same in rows 0, 1 and 2, and those of the width in rows 0 and 3.
 
     Args:
         prior: The style, and the phasors of all rows, (rows, pairs).
@@ -313,14 +330,16 @@ def _has_equal_places(prior: GridPrior, grid: tuple[int, ...], keep: int, limit:
         keep: The supposed rows beside the grid.
         limit: How much equal numbers may differ.
     """
-    phasors = _on_grid(prior, keep)
-    first_row = 0 if prior.style.keep_last else keep
+    phasors = _phasors_of_points(prior, keep)
+    # Rows beside the grid, such as that of a class token, come before its points or after them.
+    first_point = 0 if prior.style.keep_last else keep
     coordinates = prior.style.coordinates(grid, keep, None, None)
-    place_of_rows = coordinates.index(first_row, first_row + len(phasors))  # (axes, rows)
-    axis_of_blocks = np.concatenate([np.full(block.pairs, block.axis) for block in prior.blocks])
-    axis_of_pairs = axis_of_blocks[: phasors.shape[1]]  # An odd width lacks the last pair.
-    for axis, places in enumerate(place_of_rows):
-        if not _is_equal_by_place(phasors[:, axis_of_pairs == axis], places, limit):
+    places_by_axis = coordinates.index(first_point, first_point + len(phasors))  # (axes, points)
+    axis_of_pair = np.concatenate([np.full(block.pairs, block.axis) for block in prior.blocks])
+    axis_of_pair = axis_of_pair[: phasors.shape[1]]  # An odd width lacks the last pair.
+    for axis, places in enumerate(places_by_axis):
+        phasors_of_axis = phasors[:, axis_of_pair == axis]
+        if not _is_equal_by_place(phasors_of_axis, places, limit):
             return False
     return True
 
@@ -345,14 +364,15 @@ def _grids_of(points: int, style: GridStyle) -> Iterator[tuple[int, ...]]:
     images = sorted(_factors(points), key=lambda sizes: abs(sizes[0] - sizes[1]))
     grids: list[tuple[int, ...]] = [*images]
     if "t" in style.axes or style.repeats_time:
-        for time, rest in _factors(points)[1:]:  # A single image has no time.
-            grids += [(time, *image) for image in _factors(rest)]
+        for frames, points_per_frame in _factors(points)[1:]:  # A single image has no time.
+            grids += [(frames, *image) for image in _factors(points_per_frame)]
     for grid in grids:
         if min(grid[-2:]) > 1 and _is_possible(style, grid):
             yield grid
 
 
 def _factors(number: int) -> list[tuple[int, int]]:
+    """Return the pairs of numbers whose product is a number: (1, 6), (2, 3), (3, 2), (6, 1) for 6."""
     return [(k, number // k) for k in range(1, number + 1) if number % k == 0]
 
 

@@ -63,13 +63,15 @@ def _explain_by_style(schemes: Iterator[Relative], index: Array) -> Iterator[Exp
         index: The integers (queries, keys).
     """
     possible = [scheme for scheme in schemes if _has_last_row(scheme, index)]
-    for place, scheme in enumerate(possible):
-        doubts = tuple(_doubts(scheme, possible[place + 1 :]))
+    for number, scheme in enumerate(possible):
+        later_schemes = possible[number + 1 :]
+        doubts = tuple(_doubts_about_distance(scheme, later_schemes))
         for explanation in accepted(cases_of(scheme, {"index": index})):
             yield explanation.with_suppositions(edits=(), cost=0.0, doubts=doubts)
 
 
 def _t5_schemes(length: int) -> Iterator[Relative]:
+    """Yield T5's index with each usual setting, that of the encoder first, which sees later keys as well."""
     for causal in (False, True):
         for buckets, distance in product(T5_BUCKETS, T5_DISTANCES):
             settings: Settings = {"buckets": buckets, "max_distance": distance, "causal": causal}
@@ -77,6 +79,7 @@ def _t5_schemes(length: int) -> Iterator[Relative]:
 
 
 def _deberta_schemes(length: int) -> Iterator[Relative]:
+    """Yield DeBERTa's index with each usual number of buckets and distance of the last one."""
     for buckets, distance in product(DEBERTA_BUCKETS, DEBERTA_DISTANCES):
         yield from _if_possible("deberta", length, {"buckets": buckets, "max_distance": distance})
 
@@ -107,15 +110,23 @@ def _has_last_row(scheme: Relative, index: Array) -> bool:
     if scheme.grid is None:
         made = replace(scheme, queries=1).tables()["index"][-1]
         return np.array_equal(made, widened(index[-1]))
-    # Windows are made as a whole, so that the number of their offsets is compared before.
+    # Windows can only be made as a whole, so that the number of their offsets is compared before.
     rows, columns = scheme.grid
-    offsets = (2 * rows - 1) * (2 * columns - 1)
-    return int(index[-1].max()) == offsets - 1
+    # Two of 3 rows are −2 to 2 apart, which are 5 offsets.
+    row_offsets = 2 * rows - 1
+    column_offsets = 2 * columns - 1
+    largest_index = row_offsets * column_offsets - 1
+    return int(index[-1].max()) == largest_index
 
 
-def _doubts(scheme: Relative, others: list[Relative]) -> Iterator[str]:
-    """Yield the distances of the last bucket that a short index does not distinguish from the named
-    one.
+def _doubts_about_distance(scheme: Relative, others: list[Relative]) -> Iterator[str]:
+    """Yield a sentence if a short index does not show the distance at which the last bucket begins.
+
+    With 12 keys, max_distance 128 and 256 make the same integers.
+
+    Args:
+        scheme: A scheme that makes the index.
+        others: Others that make its last row.
     """
     distances = [str(other.max_distance) for other in others if _has_buckets_of(other, scheme)]
     if distances:

@@ -63,13 +63,13 @@ MAX_WAVE_NOISE = 0.006
 """Noise as a share of the amplitude: two decimals leave 0.003, smooth images of which columns look like waves 0.01."""
 
 
-def is_noise(off: Floats, errors: Floats) -> Flags:
-    """Return which measured numbers are off by no more than their standard errors allow.
+def is_noise(distances: Floats, errors: Floats) -> Flags:
+    """Return which measured numbers miss the expected ones by no more than their standard errors allow.
 
     >>> is_noise(np.array([12.0, 13.0]), np.array([1.0, 1.0])).tolist()
     [True, False]
     """
-    return np.asarray(off <= MAX_SIGMAS * errors)
+    return np.asarray(distances <= MAX_SIGMAS * errors)
 
 
 class MeasuredFrequencies(NamedTuple):
@@ -100,10 +100,11 @@ class MeasuredFrequencies(NamedTuple):
     def agreeing(self, frequencies: Floats) -> Flags:
         """Return which of several schedules (schedules, pairs) give all measured frequencies."""
         with np.errstate(all="ignore"):
-            off = np.abs(wrap(frequencies - self.values))
-            if self.is_folded:
-                off = np.minimum(off, np.abs(wrap(frequencies + self.values)))
-            return np.asarray(is_noise(off, self.errors).all(axis=-1))
+            distances = np.abs(wrap(frequencies - self.values))
+            if self.is_folded:  # The sign is not known: f and −f have the same cosines.
+                distances_of_negative = np.abs(wrap(frequencies + self.values))
+                distances = np.minimum(distances, distances_of_negative)
+            return np.asarray(is_noise(distances, self.errors).all(axis=-1))
 
     @property
     def are_of_waves(self) -> bool:
@@ -148,7 +149,7 @@ def frequencies_of(
     Returns:
         The frequencies; None if there are too few rows, or if most columns are not waves.
     """
-    if _descend(positions):  # Rows in reverse order are measured from the last one on.
+    if _are_reversed(positions):  # Rows in reverse order are measured from the last one on.
         values = values[::-1]
         positions = positions[::-1]
     run = longest_run(positions)
@@ -194,8 +195,8 @@ def _frequencies_of_waves(waves: MeasuredWaves) -> MeasuredFrequencies:
     )
 
 
-def _descend(positions: Floats) -> bool:
-    """Return True if positions count down, as those of rows in reverse order do."""
+def _are_reversed(positions: Floats) -> bool:
+    """Return True if positions rather count down by 1 than up: 7 6 5 4 3."""
     steps = np.diff(positions)
     return bool(np.count_nonzero(steps == -1) > np.count_nonzero(steps == 1))
 
@@ -222,22 +223,24 @@ def _frequencies_of_few(
         return None
     # A tensor in float16 is rounded more than the supposed storage, which may be none, tells.
     rounding = max(rounding, _roughness(np.asarray(phasors, np.complex128)))
-    if len(positions) > 1 and (np.diff(positions) == 1).all():
+    are_neighbours = len(positions) > 1 and (np.diff(positions) == 1).all()
+    if are_neighbours:
         return _frequencies_of_neighbours(np.asarray(phasors, np.complex128), rounding)
     _, first_rows = np.unique(positions, return_index=True)  # of rows at one position, the first
     if len(first_rows) >= 2 * MIN_RUN:
         return None
     rows = first_rows[positions[first_rows] != 0]  # At position 0, all angles are 0.
-    rows = rows[np.argsort(np.abs(positions[rows]))]
-    if not len(rows) or abs(positions[rows[0]]) > 1:
+    nearest_first = rows[np.argsort(np.abs(positions[rows]))]
+    if not len(rows) or abs(positions[nearest_first[0]]) > 1:
         return None
     frequencies = np.zeros(phasors.shape[1])
-    for row in rows:
-        missed = wrap(np.angle(phasors[row]) - frequencies * positions[row])
-        frequencies = frequencies + missed / positions[row]
-    error = rounding / np.abs(positions[rows[-1]]) + FLOAT32_DRIFT * np.abs(frequencies)
+    for row in nearest_first:
+        angle_missed = wrap(np.angle(phasors[row]) - frequencies * positions[row])
+        frequencies = frequencies + angle_missed / positions[row]
+    farthest = np.abs(positions[nearest_first[-1]])
+    error = rounding / farthest + FLOAT32_DRIFT * np.abs(frequencies)
     amplitude = float(np.median(np.abs(phasors)))
-    return MeasuredFrequencies(frequencies, error, amplitude, False)
+    return MeasuredFrequencies(frequencies, error, amplitude, is_folded=False)
 
 
 def _frequencies_of_neighbours(phasors: Complex, rounding: float) -> MeasuredFrequencies:
@@ -255,8 +258,10 @@ def _frequencies_of_neighbours(phasors: Complex, rounding: float) -> MeasuredFre
         angles = np.angle((phasors[lag:] * phasors[:-lag].conj()).sum(axis=0))
         frequencies = frequencies + wrap(angles - lag * frequencies) / lag
         lag *= 2
-    error = 2 * rounding / (lag / 2) + FLOAT32_DRIFT * np.abs(frequencies)
-    return MeasuredFrequencies(frequencies, error, float(np.median(np.abs(phasors))), False)
+    longest_lag = lag / 2  # The loop doubles it once more. Both rows of a lag are rounded.
+    error = 2 * rounding / longest_lag + FLOAT32_DRIFT * np.abs(frequencies)
+    amplitude = float(np.median(np.abs(phasors)))
+    return MeasuredFrequencies(frequencies, error, amplitude, is_folded=False)
 
 
 def frequencies_on_grid(
@@ -287,7 +292,7 @@ def frequencies_on_grid(
         values[pairs] = measured.values
         errors[pairs] = measured.errors
         amplitudes.append(measured.amplitude)
-    return MeasuredFrequencies(values, errors, float(np.mean(amplitudes)), False)
+    return MeasuredFrequencies(values, errors, float(np.mean(amplitudes)), is_folded=False)
 
 
 def _frequencies_along_axis(
@@ -370,8 +375,8 @@ class _NumberFit(NamedTuple):
         is_wrong = ~is_noise(np.abs(predictions[0] - self.logs), self.errors)
         return not (is_unchanged & is_wrong).any()
 
-    def misfit(self, predicted: Floats) -> float:
-        """Return the weighted squares that a prediction leaves.
+    def weighted_squares(self, predicted: Floats) -> float:
+        """Return the weighted sum of the squares by which predicted logarithms miss the measured ones.
 
         A pair that is far off counts no more for being farther: it may follow something else.
         """
@@ -409,9 +414,9 @@ def fit_number(
         predictions = np.array([fit.predicted(log) for log in logs])  # (starts, known pairs)
         if not fit.may_explain(predictions):
             return None
-        misfits = [fit.misfit(predicted) for predicted in predictions]
-        nearest = logs[int(np.argmin(misfits))]
-        return _fit_by_gauss_newton(fit, nearest)
+        squares = [fit.weighted_squares(predicted) for predicted in predictions]
+        nearest_start = logs[int(np.argmin(squares))]
+        return _fit_by_gauss_newton(fit, nearest_start)
 
 
 def _fit_by_gauss_newton(fit: _NumberFit, start: float) -> Fit | None:
@@ -422,7 +427,7 @@ def _fit_by_gauss_newton(fit: _NumberFit, start: float) -> Fit | None:
     instead: rounded limits, as YaRN's, jump from one pair to the next.
     """
     log = start
-    curvature = 0.0  # of the squares that are left: the inverse of the variance of `log`
+    curvature = 0.0  # of the weighted squares: the inverse of the variance of `log`
     for _ in range(SOLVER_STEPS):
         check_time()
         predicted = fit.predicted(log)
@@ -430,13 +435,15 @@ def _fit_by_gauss_newton(fit: _NumberFit, start: float) -> Fit | None:
         curvature = float((fit.weights * slope) @ slope)
         if curvature <= 0:
             return _fit_by_scanning(fit, log)
-        move = float((fit.weights * slope) @ (fit.logs - predicted)) / curvature
+        residuals = fit.logs - predicted
+        move = float((fit.weights * slope) @ residuals) / curvature
         log += min(max(move, -3.0), 3.0)
         if abs(move) < CONVERGED:
             break
     if not abs(log) <= 100:  # True of NaN as well.
         return None  # The fit ran away: no model has a base of e¹⁰⁰.
     value = math.exp(log)
+    # The error of log(x) is that of x, divided by x.
     return Fit(value, SIGMAS * value / math.sqrt(curvature))
 
 
@@ -451,14 +458,16 @@ def _fit_by_scanning(fit: _NumberFit, start: float) -> Fit:
     YaRN's limits are rounded to whole pairs, so that they are the same for a whole interval of
     numbers. The result is the middle of that interval, and half its width as the error.
     """
-    grid = start + np.linspace(-SCANNED, SCANNED, SCAN_STEPS)
-    misfits = np.array([fit.misfit(fit.predicted(log)) for log in grid])
-    best = np.flatnonzero(misfits <= misfits.min() + 1.0)  # within one standard error
-    first_interval = np.split(best, np.flatnonzero(np.diff(best) != 1) + 1)[0]
-    low = math.exp(grid[first_interval[0]])
-    high = math.exp(grid[first_interval[-1]])
+    logs = start + np.linspace(-SCANNED, SCANNED, SCAN_STEPS)
+    squares = np.array([fit.weighted_squares(fit.predicted(log)) for log in logs])
+    best = np.flatnonzero(squares <= squares.min() + 1.0)  # within one standard error
+    intervals = np.split(best, np.flatnonzero(np.diff(best) != 1) + 1)
+    first_interval = intervals[0]
+    low = math.exp(logs[first_interval[0]])
+    high = math.exp(logs[first_interval[-1]])
     # The interval may reach beyond the last number that was tried, by less than a step.
-    beyond = high * (grid[1] - grid[0])
+    step = logs[1] - logs[0]
+    beyond = high * step
     return Fit((low + high) / 2, (high - low) / 2 + beyond)
 
 
@@ -510,50 +519,75 @@ class _NumbersFit(NamedTuple):
         frequencies = np.maximum(self.schedule(np.exp(logs).tolist())[self.known], TINY)
         return np.asarray(self.weights * (np.log(frequencies) - self.logs))
 
-    def slopes(self, logs: Floats, left: Floats) -> Floats:
-        """Return the slopes (residuals, numbers) of the residuals that are left, by a small step of each number."""
+    def slopes(self, logs: Floats, residuals: Floats) -> Floats:
+        """Return the derivatives (residuals, numbers) of the residuals, by a small step of each logarithm.
+
+        Args:
+            logs: The logarithms of the unknown numbers.
+            residuals: The residuals for these numbers.
+        """
         columns = []
         for unit in np.eye(len(logs)):
-            columns.append((self.residuals(logs + SOLVER_STEP * unit) - left) / SOLVER_STEP)
+            residuals_after_step = self.residuals(logs + SOLVER_STEP * unit)
+            columns.append((residuals_after_step - residuals) / SOLVER_STEP)
         return np.stack(columns, axis=1)
 
 
 def _fit_all_by_gauss_newton(fit: _NumbersFit, start: Floats) -> list[Fit] | None:
-    """Return the numbers whose frequencies come nearest, from the logarithms of a first guess on.
+    """Return the numbers whose frequencies come nearest to the measured ones, with their errors.
 
-    Each step solves the linear equations slopes · move = −residuals by least squares, and moves by a
-    factor of e = 2.7 at most. The inverse of slopesᵀ · slopes is the covariance of the logarithms.
-    None is returned if the schedule has no finite frequencies.
+    Each step solves the linear equations slopes · move = −residuals by least squares, and multiplies
+    no number by more than e = 2.7. It ends if no move leads nearer.
+
+    Args:
+        fit: The schedule and the measured frequencies.
+        start: The logarithms of a first guess of each number.
+
+    Returns:
+        The numbers; None if the schedule has no finite frequencies.
     """
     logs = start
     covariance: Floats = np.zeros((len(start), len(start)))
     for _ in range(4 * SOLVER_STEPS):
         check_time()
-        left = fit.residuals(logs)
-        slopes = fit.slopes(logs, left)
+        residuals = fit.residuals(logs)
+        slopes = fit.slopes(logs, residuals)
         if not np.isfinite(slopes).all():
             return None
+        # Residuals are in standard errors, so that this is the covariance of the logarithms.
         covariance = np.asarray(np.linalg.pinv(slopes.T @ slopes), np.float64)
-        move = np.clip(-covariance @ (slopes.T @ left), -1.0, 1.0)
-        nearer = _moved_nearer(fit, logs, move, _size(left))
-        if nearer is None:
+        move = np.clip(-covariance @ (slopes.T @ residuals), -1.0, 1.0)
+        nearer_logs = _move_nearer(fit, logs, residuals, move)
+        if nearer_logs is None:
             break
-        logs = nearer
+        logs = nearer_logs
     values = np.exp(logs)
-    errors = SIGMAS * values * np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    errors_of_logs = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    errors = SIGMAS * values * errors_of_logs  # d(exp x) = exp x · dx
     return list(map(Fit, values.tolist(), errors.tolist()))
 
 
-def _moved_nearer(fit: _NumbersFit, logs: Floats, move: Floats, left: float) -> Floats | None:
-    """Return numbers after a move, or half of it, or a quarter, …, that leaves less; None if none does."""
-    for halved in range(MAX_HALVED):
-        moved = logs + 0.5**halved * move
-        if _size(fit.residuals(moved)) < left:
+def _move_nearer(fit: _NumbersFit, logs: Floats, residuals: Floats, move: Floats) -> Floats | None:
+    """Return logarithms after the largest part of a move that leads nearer: all, a half, a quarter, …
+
+    A whole move may lead too far, since it follows slopes that hold only nearby. None is returned if
+    no part leads nearer.
+
+    Args:
+        fit: The schedule and the measured frequencies.
+        logs: The logarithms of the numbers before the move.
+        residuals: The residuals before the move.
+        move: The change of each logarithm.
+    """
+    squares_before = _sum_of_squares(residuals)
+    for halvings in range(MAX_HALVED):
+        moved = logs + 0.5**halvings * move
+        if _sum_of_squares(fit.residuals(moved)) < squares_before:
             return np.asarray(moved)
     return None
 
 
-def _size(residuals: Floats) -> float:
+def _sum_of_squares(residuals: Floats) -> float:
     return float((residuals**2).sum())
 
 
@@ -587,11 +621,11 @@ def solve_positions(phasors: Complex, frequencies: Floats, expected: Floats) -> 
         angle_ahead = np.angle(phasors[:, pair] * phasors_at_positions.conj())
         positions = positions + np.where(has_angle[:, pair], angle_ahead, 0.0) / frequency
     whole_positions = np.rint(positions)
-    is_there = _are_at(whole_positions, phasors, frequencies)
-    return np.where(is_there, whole_positions, np.nan)
+    is_solved = _match_phasors(whole_positions, phasors, frequencies)
+    return np.where(is_solved, whole_positions, np.nan)
 
 
-def _are_at(positions: Floats, phasors: Complex, frequencies: Floats) -> Flags:
+def _match_phasors(positions: Floats, phasors: Complex, frequencies: Floats) -> Flags:
     """Return which rows of phasors (rows, pairs) are near exp(i · position · frequency) in the mean.
 
     Position 7 turns a pair of frequency 1 by 7 radians, and position 8 by 8: fast pairs distinguish
@@ -599,13 +633,15 @@ def _are_at(positions: Floats, phasors: Complex, frequencies: Floats) -> Flags:
     other, and phasors have to be as much nearer.
     """
     sizes = np.abs(phasors)
-    weight = (sizes > 0) * np.abs(frequencies)
-    unit = phasors / np.where(sizes > 0, sizes, 1.0)
-    distance = np.abs(unit - np.exp(1j * np.multiply.outer(positions, frequencies)))
-    total = weight.sum(axis=1)
-    allowed = MAX_MISMATCH * np.minimum(weight.max(axis=1, initial=0.0), 1.0) * total
-    is_near = (distance * weight).sum(axis=1) <= allowed
-    return np.asarray(is_near & (total > 0))
+    weights = (sizes > 0) * np.abs(frequencies)  # (rows, pairs)
+    found = phasors / np.where(sizes > 0, sizes, 1.0)
+    expected = np.exp(1j * np.multiply.outer(positions, frequencies))
+    distances = np.abs(found - expected)
+    total_weight = weights.sum(axis=1)
+    largest_weight = np.minimum(weights.max(axis=1, initial=0.0), 1.0)
+    allowed = MAX_MISMATCH * largest_weight * total_weight
+    is_near = (distances * weights).sum(axis=1) <= allowed
+    return np.asarray(is_near & (total_weight > 0))
 
 
 def match_positions(matrix: Floats, render: Callable[[Floats], Floats], expected: Floats) -> Floats:

@@ -35,7 +35,7 @@ def is_readable(case: Case) -> bool:
     if waves is None:
         return True
     if is_as_supposed(case):
-        return False
+        return False  # What is wrong is noise.
     if not isinstance(waves, RotatedComputation):
         return _shows_waves(case) or _has_positions(case)
     if not _shows_rotation(case, waves):
@@ -113,16 +113,18 @@ def _shows_waves(case: Case) -> bool:
 
 
 def _has_waves(case: Case) -> bool:
+    """Return True if frequencies could be measured, and nothing shows that the columns are not waves."""
     return case.measured_frequencies is not None and case.measured_frequencies.are_of_waves
 
 
 def _has_positions(case: Case) -> bool:
-    """Return True if rows are at many positions: rows of any constant are all near one."""
-    used = case.measured_positions
-    if used is None:
+    """Return True if rows were measured to be at many positions: rows of any constant are all near one."""
+    positions = case.measured_positions
+    if positions is None:
         return False
-    places = np.unique(used[np.isfinite(used)])
-    return bool(len(places) >= min(MIN_RUN, used.shape[1] // 2))
+    row_count = positions.shape[1]
+    different_positions = np.unique(positions[np.isfinite(positions)])
+    return bool(len(different_positions) >= min(MIN_RUN, row_count // 2))
 
 
 def _has_straight_rows(case: Case) -> bool:

@@ -42,18 +42,20 @@ NINE_DIGITS = 5e-9
 Tensors = Mapping[str, Array]
 
 
-def recognise(tensors: Tensors, known: Sequence[SchedulePrior] = ()) -> list[Explanation]:
+def recognise(
+    tensors: Tensors, schedules_in_file: Sequence[SchedulePrior] = ()
+) -> list[Explanation]:
     """Return what made tensors that belong together (cosines and sines, or one alone), the best first.
 
     Args:
         tensors: Arrays by the names that they have in the file.
-        known: Schedules of frequencies that the same file holds as a vector. Tables in bfloat16 show
+        schedules_in_file: Schedules of frequencies that the same file holds as a vector. Tables in bfloat16 show
             a base to four digits, and `inv_freq` in float64 beside them to fifteen.
     """
     with limited():
         check_time()
         real = {name: as_float32(array) for name, array in tensors.items()}
-        recognisers = _recognisers([*real.values()], known)
+        recognisers = _choose_recognisers([*real.values()], schedules_in_file)
         recognised = explain_by_first(recognisers, lambda recogniser: recogniser(real))
         return best(_in_words_of(tensors, found) for found in recognised)[:MAX_ANSWERS]
     return []
@@ -69,21 +71,27 @@ def priors_of(scheme: Scheme, doubts: tuple[str, ...]) -> list[SchedulePrior]:
     waves = table_at_consecutive_positions(scheme)
     if waves is None:
         return []
-    return [SchedulePrior(schedule_of(waves), open=doubts)]
+    return [SchedulePrior(schedule_of(waves), doubts=doubts)]
 
 
 Recogniser = Callable[[Tensors], Iterable[Explanation]]
 
 
-def _recognisers(arrays: Sequence[Array], known: Sequence[SchedulePrior]) -> tuple[Recogniser, ...]:
-    """Return the functions that may recognise arrays of such shapes and dtypes, in the order in which to try them.
+def _choose_recognisers(
+    arrays: Sequence[Array], schedules_in_file: Sequence[SchedulePrior]
+) -> tuple[Recogniser, ...]:
+    """Return the functions that may recognise arrays of such shapes and dtypes, in the order to try them.
 
-    Two arrays are cosines and sines; only one array can also be a bias, an index or a vector. Empty
-    arrays are nothing.
+    Two arrays are cosines and sines. A single array can also be a bias, an index or a vector. Nothing
+    recognises empty arrays.
+
+    Args:
+        arrays: One array, or two that belong together.
+        schedules_in_file: Schedules of frequencies that the same file holds as a vector.
     """
     if not all(array.size for array in arrays):
         return ()
-    recognise_tables = partial(recognise_waves, known=known)
+    recognise_tables = partial(recognise_waves, schedules_in_file=schedules_in_file)
     if len(arrays) == 2:
         are_tables = all(map(_may_be_table, arrays))
         return (recognise_tables, recognise_grid) if are_tables else ()
@@ -137,14 +145,14 @@ def as_float32(array: Array) -> Array:
     """
     if dtype_name(array.dtype) != "float64" or array.ndim == 0:
         return array
-    single = np.empty(array.shape, np.float32)
+    rounded = np.empty(array.shape, np.float32)
     for block in row_blocks(array.shape):
         values: Floats = widened(array[block])
-        single[block] = values
-        is_float32 = np.abs(single[block] - values) <= NINE_DIGITS * np.abs(values)
+        rounded[block] = values
+        is_float32 = np.abs(rounded[block] - values) <= NINE_DIGITS * np.abs(values)
         if not (is_float32 | ~np.isfinite(values)).all():
             return array
-    return single
+    return rounded
 
 
 def _in_words_of(tensors: Tensors, explanation: Explanation) -> Explanation:
@@ -156,18 +164,18 @@ def _in_words_of(tensors: Tensors, explanation: Explanation) -> Explanation:
 
 def groups(tensors: Tensors) -> list[dict[str, Array]]:
     """Return cosines with the sines that have their name, shape and dtype; every other tensor alone."""
-    alone = dict(tensors)
+    unpaired = dict(tensors)
     pairs = []
     for first, second in combinations(tensors, 2):
         cos, sin = (first, second) if "cos" in first.lower() else (second, first)
-        are_left = cos in alone and sin in alone
-        if are_left and _belong_together(cos, sin, tensors):
-            pairs.append({cos: alone.pop(cos), sin: alone.pop(sin)})
-    return pairs + [{name: array} for name, array in alone.items()]
+        are_unpaired = cos in unpaired and sin in unpaired
+        if are_unpaired and _belong_together(cos, sin, tensors):
+            pairs.append({cos: unpaired.pop(cos), sin: unpaired.pop(sin)})
+    return pairs + [{name: array} for name, array in unpaired.items()]
 
 
 def _belong_together(cos: str, sin: str, tensors: Tensors) -> bool:
-    """Return True if two tensors have the same name, shape and dtype, «sin» for «cos» in the name apart."""
+    """Return True if two tensors have the same shape and dtype, and names such as `rope.cos` and `rope.sin`."""
     if sin.lower() != cos.lower().replace("cos", "sin"):
         return False
     cosines = tensors[cos]

@@ -4,6 +4,7 @@ A table holds the cosine and the sine of an angle; a rotated head holds a·cos �
 (a, b) before. So it is one more form in which phasors lie in a matrix, and everything that explains tables explains it.
 """
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -52,12 +53,16 @@ class ConvertedHeads:
     @cached_property
     def few(self) -> "ConvertedHeads":
         """The first heads, of as many sequences as it takes: phasors are measured in them."""
-        sequences = -(-MEASURED_HEADS // max(1, self.heads))
+        sequences = math.ceil(MEASURED_HEADS / max(1, self.heads))
         return ConvertedHeads(self.array[:sequences, :MEASURED_HEADS])
 
 
 class ProductSigns(NamedTuple):
-    """Signs of the two products that make a channel: one with the cosine, one with the sine."""
+    """Signs of the two products that make a rotated channel: one with the cosine, one with the sine.
+
+    The second channel of a pair (a, b) becomes b·cos + a·sin: both signs are 1. In the first one,
+    a·cos − b·sin, that of the sine is −1.
+    """
 
     cos: float
     sin: float
@@ -87,16 +92,22 @@ class NormalEquations(NamedTuple):
     cos_after: Floats
     sin_after: Floats
 
-    def plus(
-        self, terms: ProductSigns, channel: Floats, partner: Floats, after: Floats
+    def with_channel(
+        self, signs: ProductSigns, channel: Floats, partner: Floats, after: Floats
     ) -> "NormalEquations":
         """Return the equations with one more per head: ± channel · c ± partner · s = after.
 
-        All three are (rows, heads, pairs), and heads of a row share c and s. Least squares for
-        a·c + b·s = y in all heads lead to Σa²·c + Σab·s = Σay and Σab·c + Σb²·s = Σby.
+        Heads of a row share c and s. Least squares for a·c + b·s = y in all heads lead to
+        Σa²·c + Σab·s = Σay and Σab·c + Σb²·s = Σby.
+
+        Args:
+            signs: The signs of both products.
+            channel: One channel of each pair before the rotation, (rows, heads, pairs).
+            partner: The other channel of each pair.
+            after: The channel after the rotation.
         """
-        with_cosine = terms.cos * channel
-        with_sine = terms.sin * partner
+        with_cosine = signs.cos * channel
+        with_sine = signs.sin * partner
         return NormalEquations(
             self.cos_cos + (with_cosine**2).sum(axis=1),
             self.cos_sin + (with_cosine * with_sine).sum(axis=1),
@@ -152,23 +163,27 @@ class Formula:
         return ChannelPair(first, second)
 
     def _rotated_channel(
-        self, terms: ProductSigns | None, channel: Floats, partner: Floats, phasors: Complex
+        self, signs: ProductSigns | None, channel: Floats, partner: Floats, phasors: Complex
     ) -> Floats:
         """Return ± channel · cos ± partner · sin (rows, heads, pairs), rounded as this formula rounds.
 
-        The first channel of the pair (3, 4) becomes 3·cos − 4·sin, and the second one 4·cos + 3·sin. The
-        partner is the other channel of the pair. The signs, `terms`, are + and − for the first channel of a
-        right rotation and + and + for the second; None leaves a channel as it is.
+        The first channel of the pair (3, 4) becomes 3·cos − 4·sin, and the second one 4·cos + 3·sin.
+
+        Args:
+            signs: The signs of both products; None leaves the channel as it is.
+            channel: One channel of each pair.
+            partner: The other channel of each pair.
+            phasors: cos + i·sin of the angle by which each pair rotates, (rows, pairs).
         """
-        if terms is None:
+        if signs is None:
             return channel
-        cosines = self._of_table(phasors.imag if self.swapped else phasors.real)
-        sines = self._of_table(phasors.real if self.swapped else phasors.imag)
-        with_cosine = self._product(terms.cos * channel, cosines)
-        with_sine = self._product(terms.sin * partner, sines)
+        cosines = self._as_in_table(phasors.imag if self.swapped else phasors.real)
+        sines = self._as_in_table(phasors.real if self.swapped else phasors.imag)
+        with_cosine = self._product(signs.cos * channel, cosines)
+        with_sine = self._product(signs.sin * partner, sines)
         return with_cosine + with_sine
 
-    def _of_table(self, values: Floats) -> Floats:
+    def _as_in_table(self, values: Floats) -> Floats:
         """Return cosines or sines as a table holds them, with an axis for heads."""
         return rounded_to(values, self.tables)[:, None]
 
@@ -187,9 +202,14 @@ class Formula:
         """
         equations = NO_EQUATIONS
         if self.first is not None:
-            equations = equations.plus(self.first, before.first, before.second, after.first)
+            equations = equations.with_channel(
+                self.first, channel=before.first, partner=before.second, after=after.first
+            )
+        # In place, the second channel depends on products of c and s, so that it is no such equation.
         if self.second is not None and not self.in_place:
-            equations = equations.plus(self.second, before.second, before.first, after.second)
+            equations = equations.with_channel(
+                self.second, channel=before.second, partner=before.first, after=after.second
+            )
         solution = equations.solution()
         if solution is None:
             return None
@@ -228,10 +248,10 @@ class RotaryChannels:
         Columns of cos that are doubled as halves, c0 c1 c0 c1, meet interleaved pairs (0, 1), (2, 3) as (c0, c1) and
         (c0, c1): the first channels have the phasors 0, 0 and the second ones 1, 1.
         """
-        every = np.arange(self.pairs)
+        every_pair = np.arange(self.pairs)
         if not self.doubled:
-            return every, every
-        columns = joined((every, every), self.doubled)
+            return every_pair, every_pair
+        columns = joined((every_pair, every_pair), self.doubled)
         first, second = halved(columns, self.layout_before)
         return np.asarray(first, np.intp), np.asarray(second, np.intp)
 
@@ -291,14 +311,15 @@ class RotatedHeads(PhasorForm):
         """Return the cos + i·sin (rows, pairs) that rotate the heads before into those of a matrix."""
         if self.channels.doubled or self.formula == NOT_ROTATED:
             return None
-        is_of_few = matrix.shape[1] < self.before.columns
-        source = self.before.few if is_of_few else self.before
-        heads = matrix.reshape(len(matrix), -1, self.before.channels) / self.scale
-        before = self.channels.pair(source.at(rows), self.channels.layout_before)
-        after = self.channels.pair(heads, self.channels.layout_after)
-        return self.formula.phasors(before, after)
+        has_few_heads = matrix.shape[1] < self.before.columns
+        heads_before = self.before.few if has_few_heads else self.before
+        heads_after = matrix.reshape(len(matrix), -1, self.before.channels) / self.scale
+        pairs_before = self.channels.pair(heads_before.at(rows), self.channels.layout_before)
+        pairs_after = self.channels.pair(heads_after, self.channels.layout_after)
+        return self.formula.phasors(pairs_before, pairs_after)
 
     def errors(self, bound: Floats, rows: Indices) -> Floats:
+        """Return how far elements of the matrix may be off if phasors are off by a bound (rows, pairs)."""
         heads = self.before.at(rows)
         errors = np.zeros(heads.shape)  # Channels that are not turned are exact.
         if self.formula != NOT_ROTATED:

@@ -77,22 +77,22 @@ class RotatedTensor:
         """True if all sequences should be rotated by the same positions."""
         return len(self.is_token) == 1
 
-    def with_only(self, some: "SomeHeads") -> "RotatedTensor":
+    def with_only(self, selection: "SomeHeads") -> "RotatedTensor":
         """Return some heads of one sequence, as a tensor of shape (1, heads, rows, channels).
 
         Positions count as stated: if only some heads are wrong, no option of a command places their rows.
         """
-        heads = np.ix_([some.sequence], some.heads)
+        selected = np.ix_([selection.sequence], selection.heads)
         # Positions of all sequences are stored once if they are the same.
-        stored = 0 if self.has_common_positions else some.sequence
+        index_of_positions = 0 if self.has_common_positions else selection.sequence
         return replace(
             self,
-            before=self.before[heads],
-            after=self.after[heads],
-            positions=self.positions[:, [stored]],
-            is_token=self.is_token[[stored]],
+            before=self.before[selected],
+            after=self.after[selected],
+            positions=self.positions[:, [index_of_positions]],
+            is_token=self.is_token[[index_of_positions]],
             are_stated=True,
-            head_shape=(len(some.heads),),
+            head_shape=(len(selection.heads),),
         )
 
     def at_rows(self, rows: Flags) -> "RotatedTensor":
@@ -157,11 +157,12 @@ class RotatedTensor:
         whose position cannot be solved has the expected one.
         """
         is_padding = ~self.is_token[0]
-        every_row = np.ones(expected.shape[1], bool)
+        # Rows of padding are taken for tokens here, so that their positions are solved.
+        as_tokens = TokenRows(expected, np.ones(expected.shape[1], bool), expected, True)
         computation = rotated_computation(
             self.plan,
             ConvertedHeads(self.before[:, :, is_padding]),
-            TokenRows(expected, every_row, expected, True),
+            as_tokens,
             self.dtype,
             self.head_shape,
         )
@@ -176,13 +177,17 @@ class RotatedTensor:
     @cached_property
     def case(self) -> Case:
         """The case of sequences that have common positions; rows of padding are left out."""
-        tokens = self
+        without_padding = self
         if not self.is_token[0].all():  # Without padding, nothing is copied.
-            tokens = self.at_rows(self.is_token[0])
+            without_padding = self.at_rows(self.is_token[0])
         computation = rotated_computation(
-            self.plan, ConvertedHeads(tokens.before), self.tokens, self.dtype, self.head_shape
+            self.plan,
+            ConvertedHeads(without_padding.before),
+            self.tokens,
+            self.dtype,
+            self.head_shape,
         )
-        observations = HeadObservations(ConvertedHeads(tokens.after), self.dtype)
+        observations = HeadObservations(ConvertedHeads(without_padding.after), self.dtype)
         return Case.of(self.plan.rope, computation, observations)
 
     def case_with_axes_exchanged(self) -> Case | None:
@@ -204,6 +209,7 @@ class RotatedTensor:
         fit = rotation_fit(case.computation, case.observations.measured(few_rows), few_rows)
         if not fit.shows_rotation:
             return None
+        # The last axis holds channels; heads and positions are the two before it, in either order.
         expected_axis = self.plan.axis
         other_axis = -3 if expected_axis == -2 else -2
         edit = Parameter("position_axis", expected_axis, other_axis)
@@ -261,13 +267,14 @@ def _explain_beside_nan(tensor: RotatedTensor, tolerance: float) -> list[Explana
     damage = explain_by_small_damage([tensor.case.within(tolerance)])
     if damage:
         return ranked(damage)[:1]
-    is_token = tensor.is_token[0]
-    is_finite = np.isfinite(tensor.after).all(axis=(0, 1, 3)) | ~is_token  # (rows,)
-    if not (is_finite & is_token).any():
+    is_token = tensor.is_token[0]  # (rows,)
+    is_finite_row = np.isfinite(tensor.after).all(axis=(0, 1, 3))
+    is_used = is_finite_row | ~is_token  # Padding may hold anything.
+    if not (is_used & is_token).any():
         return []
-    explanations = _explain_finite(tensor.at_rows(is_finite), tolerance)
-    named = RowsWrong(tuple(np.flatnonzero(~is_finite).tolist()))
-    return [explanation.beside(named) for explanation in explanations]
+    explanations = _explain_finite(tensor.at_rows(is_used), tolerance)
+    rows_left_out = RowsWrong(tuple(np.flatnonzero(~is_used).tolist()))
+    return [explanation.beside(rows_left_out) for explanation in explanations]
 
 
 def _explain_finite(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
@@ -276,10 +283,11 @@ def _explain_finite(tensor: RotatedTensor, tolerance: float) -> list[Explanation
     If some heads are right, the mistake is in the others (a kernel that skips a head, say). Otherwise
     one mistake in all sequences is likelier than several.
     """
-    groups = [*_wrong_heads(tensor, tolerance)]
-    if groups:
-        explanations = [*_explain_heads(tensor, groups, tolerance)]
-        if len(explanations) == len(groups):
+    wrong_heads_by_sequence = [*_find_wrong_heads(tensor, tolerance)]
+    if wrong_heads_by_sequence:
+        explanations = [*_explain_heads(tensor, wrong_heads_by_sequence, tolerance)]
+        are_all_explained = len(explanations) == len(wrong_heads_by_sequence)
+        if are_all_explained:
             return explanations
     if tensor.has_common_positions:
         most = MAX_MISTAKES if tensor.sequences == 1 else BATCH_MISTAKES
@@ -334,7 +342,7 @@ def _explain_by_positions(case: Case, tolerance: float) -> list[Explanation]:
     return []
 
 
-def _wrong_heads(tensor: RotatedTensor, tolerance: float) -> Iterator[SomeHeads]:
+def _find_wrong_heads(tensor: RotatedTensor, tolerance: float) -> Iterator[SomeHeads]:
     """Yield the wrong heads of each sequence, if other heads are right.
 
     Of two sequences of four heads, heads 2 and 3 of sequence 1 may be wrong. Nothing is yielded if all are.
@@ -358,30 +366,35 @@ def _are_wrong(tensor: RotatedTensor, sequence: int, tolerance: float) -> Flags:
 
 
 def _explain_heads(
-    tensor: RotatedTensor, groups: Sequence[SomeHeads], tolerance: float
+    tensor: RotatedTensor, wrong_heads_by_sequence: Sequence[SomeHeads], tolerance: float
 ) -> Iterator[Explanation]:
-    """Yield the explanation of each group of heads, up to the first group that has none.
+    """Yield the explanation of the wrong heads of each sequence, up to the first sequence that has none.
 
-    Heads 0 and 1 of 8 were called wrong by a few rows, and the other 6 right. So the others are compared
-    in all rows first: if they are wrong as well, the group is not all that is wrong.
+    A few rows showed that heads 0 and 1 of 8 are wrong, say. So all rows of the other 6 heads are compared
+    first: if they are wrong as well, an explanation of heads 0 and 1 would not be the whole truth.
+
+    Args:
+        tensor: The heads of all sequences.
+        wrong_heads_by_sequence: The heads that are wrong in a few rows, for each sequence that has any.
+        tolerance: The largest error of an element that is right.
     """
-    for group in groups:
-        others = [head for head in range(tensor.heads) if head not in group.heads]
-        rest = tensor.with_only(SomeHeads(group.sequence, others))
-        if others and accept(rest.case.within(tolerance)) is None:
+    for wrong in wrong_heads_by_sequence:
+        other_heads = [head for head in range(tensor.heads) if head not in wrong.heads]
+        others = tensor.with_only(SomeHeads(wrong.sequence, other_heads))
+        if other_heads and accept(others.case.within(tolerance)) is None:
             return
-        explanation = _shortest_explanation(tensor.with_only(group), tolerance, PART_MISTAKES)
+        explanation = _shortest_explanation(tensor.with_only(wrong), tolerance, PART_MISTAKES)
         if explanation is None:
             return
-        yield explanation.renamed([_name_of(group, tensor)])
+        yield explanation.renamed([_name_of(wrong, tensor)])
 
 
-def _name_of(some: SomeHeads, tensor: RotatedTensor) -> str:
-    """Return the words for some heads: «sequence 1, heads 0, 3»."""
-    if len(some.heads) == tensor.heads:
-        return f"sequence {some.sequence}"
-    noun = "head" if len(some.heads) == 1 else "heads"
-    return f"sequence {some.sequence}, {noun} {', '.join(map(str, some.heads))}"
+def _name_of(selection: SomeHeads, tensor: RotatedTensor) -> str:
+    """Return the words for some heads of one sequence: «sequence 1, heads 0, 3»; all have no words."""
+    if len(selection.heads) == tensor.heads:
+        return f"sequence {selection.sequence}"
+    noun = "head" if len(selection.heads) == 1 else "heads"
+    return f"sequence {selection.sequence}, {noun} {', '.join(map(str, selection.heads))}"
 
 
 def undetected_mistakes(tensor: RotatedTensor, passes: Passes) -> Iterator[tuple[Edit, ...]]:
@@ -414,10 +427,15 @@ def _typical_mistakes(case: Case) -> Iterator[Mistake]:
 
 
 def _would_pass(case: Case, passes: Passes) -> bool:
-    """Return True if the values of a case would pass as the expected ones; few rows show most mistakes."""
-    every = np.arange(case.observations.rows)
-    for count in (*SAMPLES, len(every)):
-        rows = every[:: -max(1, len(every) // count)]
+    """Return True if the values of a case would pass as the expected ones.
+
+    Few rows show most mistakes, so that 2 and then 16 rows are compared before all are. The last row is
+    always among them: a wrong base shows most far away from position 0.
+    """
+    every_row = np.arange(case.observations.rows)
+    for count in (*SAMPLES, len(every_row)):
+        step_back = -max(1, len(every_row) // count)
+        rows = every_row[::step_back]
         if not passes(case.computation.rendered(rows), case.observations.matrix(rows)):
             return False
     return True

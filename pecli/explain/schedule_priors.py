@@ -138,19 +138,25 @@ SAME_DIVISORS = (
 
 @dataclass(frozen=True)
 class SchedulePrior:
-    """A schedule to be tried, what its numbers cost, and doubts that the frequencies leave open."""
+    """A schedule to be tried, before the table is compared with it.
+
+    Attributes:
+        schedule: The rule for all frequencies, such as base^(−2i/dim) with a base of 10000.
+        cost: How unlikely its numbers are; 0 for those of public models.
+        doubts: Sentences about what the frequencies do not show.
+    """
 
     schedule: FrequencySchedule
     cost: float = 0.0
-    open: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
 
 def agreeing_schedules(
-    known: Iterable[SchedulePrior], measured: MeasuredFrequencies
+    candidates: Iterable[SchedulePrior], measured: MeasuredFrequencies
 ) -> list[SchedulePrior]:
-    """Return those of some known schedules that have as many pairs as were measured, and their frequencies."""
+    """Return those of some schedules that have as many pairs as were measured, and their frequencies."""
     pairs = len(measured.values)
-    priors = [prior for prior in known if prior.schedule.pairs == pairs]
+    priors = [prior for prior in candidates if prior.schedule.pairs == pairs]
     return _agreeing(priors, measured)
 
 
@@ -181,6 +187,7 @@ def sinusoidal_schedules(
 
 
 def _agreeing(priors: list[SchedulePrior], measured: MeasuredFrequencies) -> list[SchedulePrior]:
+    """Return those of some schedules that have the measured frequencies, the cheapest first."""
     agreeing = [prior for prior in priors if measured.agree_with(prior.schedule.frequencies)]
     return sorted(agreeing, key=lambda prior: prior.cost)
 
@@ -218,8 +225,8 @@ class LogLine(NamedTuple):
 
     def holds(self, index: Indices, logs: Floats, errors: Floats) -> Flags:
         """Return which logarithms of frequencies lie on the line."""
-        left = np.abs(logs - self.level + self.step * index)
-        return is_noise(left, np.hypot(errors, self.level_error))
+        distances = np.abs(logs - self.level + self.step * index)
+        return is_noise(distances, np.hypot(errors, self.level_error))
 
 
 def fit_line(measured: MeasuredFrequencies) -> FittedLine | None:
@@ -227,26 +234,27 @@ def fit_line(measured: MeasuredFrequencies) -> FittedLine | None:
 
     It is a straight line in logarithms: 1, 0.1, 0.01 are 0, −2.3, −4.6. The slow half is fitted
     first, since it never loses whole turns: a pair that turns by 6 radians per row looks as if it
-    turned by −0.28. Then the line is fitted again to all frequencies that lie on it; those that do
-    not are 0 in the result.
+    turned by −0.28. Then the line is fitted twice again, to all frequencies that lie on it; those that
+    do not are 0 in the result.
     """
-    known = np.flatnonzero(measured.known & (measured.values > 0))
-    if len(known) < 2:
+    known_pairs = np.flatnonzero(measured.known & (measured.values > 0))
+    if len(known_pairs) < 2:
         return None
-    logs = np.log(measured.values[known])
-    errors = measured.errors[known] / measured.values[known]
-    first_slow = len(known) // 2 if len(known) > MIN_PAIRS else 0
-    line = LogLine.fitted(known[first_slow:], logs[first_slow:], errors[first_slow:])
+    logs = np.log(measured.values[known_pairs])
+    errors = measured.errors[known_pairs] / measured.values[known_pairs]
+    first_slow = len(known_pairs) // 2 if len(known_pairs) > MIN_PAIRS else 0
+    line = LogLine.fitted(known_pairs[first_slow:], logs[first_slow:], errors[first_slow:])
     for _ in range(2):
-        is_near = line.holds(known, logs, errors)
+        is_near = line.holds(known_pairs, logs, errors)
         if np.count_nonzero(is_near) < 2:
             break
-        line = LogLine.fitted(known[is_near], logs[is_near], errors[is_near])
-    on_line = known[line.holds(known, logs, errors)]
+        line = LogLine.fitted(known_pairs[is_near], logs[is_near], errors[is_near])
+    on_line = known_pairs[line.holds(known_pairs, logs, errors)]
     values = np.zeros_like(measured.values)
     values[on_line] = measured.values[on_line]
     scale = math.exp(min(line.level, LARGEST_LOG))
-    scale_error = (SIGMAS * line.level_error + 1e-9) * scale
+    relative_error = SIGMAS * line.level_error + 1e-9  # that of the logarithm, and of float64
+    scale_error = relative_error * scale
     return FittedLine(Fit(scale, scale_error), line.step, measured._replace(values=values))
 
 
@@ -264,9 +272,10 @@ def _rotary_schedules_on_line(
         return
     unscaled = line.schedule(half)
     yield from _with_bases(_with_linear_scaling(unscaled, line), line.measured)
-    turning = _turning(measured)
-    if turning < unscaled.pairs:
-        yield from _with_bases(_proportional(unscaled, line, turning), line.measured)
+    rotating_pairs = _count_rotating_pairs(measured)
+    if rotating_pairs < unscaled.pairs:
+        proportional = _with_proportional_scaling(unscaled, line, rotating_pairs)
+        yield from _with_bases(proportional, line.measured)
 
 
 def _added_schedules_on_line(measured: MeasuredFrequencies, half: float) -> Iterator[SchedulePrior]:
@@ -284,13 +293,23 @@ def _added_schedules_on_line(measured: MeasuredFrequencies, half: float) -> Iter
         yield from _with_bases(scaled, line.measured)
 
 
-def _proportional(schedule: FrequencySchedule, line: FittedLine, turning: int) -> SchedulePrior:
-    """Return a schedule by which only the first pairs turn, as proportional scaling has it."""
+def _with_proportional_scaling(
+    schedule: FrequencySchedule, line: FittedLine, rotating_pairs: int
+) -> SchedulePrior:
+    """Return a schedule by which only the first pairs rotate, as proportional scaling has it.
+
+    Args:
+        schedule: The schedule without a scaling.
+        line: The fitted frequencies; all may be divided by a factor as well, as in linear scaling.
+        rotating_pairs: The number of pairs that rotate.
+    """
     factor = _plainest(_inverse(line.level))
     cost = PROPORTIONAL_COST
     if factor != 1:
         cost += COST_PER_DIGIT * digits(factor)
-    return SchedulePrior(replace(schedule, scaling=Proportional(factor), rotating=turning), cost)
+    return SchedulePrior(
+        replace(schedule, scaling=Proportional(factor), rotating=rotating_pairs), cost
+    )
 
 
 def _is_unscaled(line: FittedLine) -> bool:
@@ -311,25 +330,28 @@ def _with_multiplied_positions(schedule: FrequencySchedule, line: FittedLine) ->
     """Return a schedule that multiplies positions, by 1/3 if that is plainer than 0.333333."""
     if _is_unscaled(line):
         return SchedulePrior(schedule)
-    direct = _plainest(line.level)
+    factor = _plainest(line.level)
     divisor = _plainest(_inverse(line.level))
-    plainer = 1 / divisor if digits(divisor) < digits(direct) else direct
-    cost = COST_PER_DIGIT * min(digits(divisor), digits(direct))
-    return SchedulePrior(replace(schedule, scale=plainer), cost)
+    scale = 1 / divisor if digits(divisor) < digits(factor) else factor
+    cost = COST_PER_DIGIT * min(digits(divisor), digits(factor))
+    return SchedulePrior(replace(schedule, scale=scale), cost)
 
 
 def _inverse(fit: Fit) -> Fit:
+    """Return 1/x for a number x, with its error: 0.25 ± 0.01 for 4 ± 0.16."""
     return Fit(1 / fit.value, fit.error / fit.value**2)
 
 
 def _plainest(fit: Fit) -> float:
+    """Return the number with the fewest digits within the error of a fitted one: 500000 for 499998 ± 5."""
     return next(plain_numbers(fit.value, fit.error), fit.value)
 
 
-def _turning(measured: MeasuredFrequencies) -> int:
-    """Return the number of pairs up to the last one that turns."""
-    turning_pairs = np.flatnonzero(measured.moving)
-    return int(turning_pairs.max(initial=-1)) + 1
+def _count_rotating_pairs(measured: MeasuredFrequencies) -> int:
+    """Return the number of pairs up to the last one that certainly turns; 0 if none does."""
+    rotating_pairs = np.flatnonzero(measured.moving)
+    last_rotating = int(rotating_pairs.max(initial=-1))
+    return last_rotating + 1
 
 
 def _with_bases(prior: SchedulePrior, measured: MeasuredFrequencies) -> Iterator[SchedulePrior]:
@@ -342,11 +364,13 @@ def _with_bases(prior: SchedulePrior, measured: MeasuredFrequencies) -> Iterator
     base_fit = _fit_base(schedule, measured)
     if base_fit is None:
         return
-    doubts = prior.open
-    if base_fit.error > SIGMAS * KNOWN_TO * base_fit.value:
+    doubts = prior.doubts
+    is_vague = base_fit.error > SIGMAS * KNOWN_TO * base_fit.value
+    if is_vague:
         doubts = (*doubts, f"the base is known within {number(base_fit.error, 1)}")
-    sharp_fit = _fit_base(schedule.having("base", base_fit.value), measured.sharpened)
     bases = [*OtherBase.written(base_fit.value, base_fit.error)]
+    # Tables that were not computed in float32 show more digits of their base.
+    sharp_fit = _fit_base(schedule.having("base", base_fit.value), measured.sharpened)
     if sharp_fit is not None:
         bases += [_plainest(sharp_fit), sharp_fit.value]
     for base in dict.fromkeys(bases):
@@ -364,6 +388,7 @@ def _fit_base(schedule: FrequencySchedule, measured: MeasuredFrequencies) -> Fit
 
 
 def _cost_of_base(base: float) -> float:
+    """Return how unlikely a base is: 0 for those of public models, 0.1 per digit for others."""
     return 0.0 if base in USUAL_BASES else COST_PER_DIGIT * digits(base)
 
 
@@ -390,7 +415,7 @@ def _ntk_schedules(schedule: FrequencySchedule, base: Fit) -> Iterator[ScheduleP
             yield SchedulePrior(
                 schedule=replace(schedule, base=usual, scaling=Ntk(plain)),
                 cost=NTK_COST + COST_PER_DIGIT * digits(plain),
-                open=(doubt,),
+                doubts=(doubt,),
             )
 
 
@@ -402,7 +427,7 @@ class Blend:
 
     scaling: Scaling
     cost: float
-    open: str
+    doubt: str
 
 
 def _usual_blends(factor: float) -> Iterator[Blend]:
@@ -431,25 +456,25 @@ def _llama3_and_yarn_schedules(
         measured: The frequencies of a table, one per pair.
         half: Half of the channels: without a scaling, pair i has the frequency base^(−i/half).
     """
-    known = np.flatnonzero(measured.known & (measured.values > 0))
-    if not _may_show_a_bend(measured, known):
+    known_pairs = np.flatnonzero(measured.known & (measured.values > 0))
+    if not _may_show_a_bend(measured, known_pairs):
         return
-    for base in _bases_of_fast_pairs(measured, known, half):
+    for base in _bases_of_fast_pairs(measured, known_pairs, half):
         unscaled = FrequencySchedule(pairs=len(measured.values), half=half, base=base)
-        for factor in _blend_factors(unscaled, measured, known):
+        for factor in _blend_factors(unscaled, measured, known_pairs):
             yield from _with_usual_blends(unscaled, factor, measured)
 
 
-def _may_show_a_bend(measured: MeasuredFrequencies, known: Indices) -> bool:
+def _may_show_a_bend(measured: MeasuredFrequencies, known_pairs: Indices) -> bool:
     """Return True if frequencies are so many and so sharp that few blends agree with them by chance."""
-    if len(known) < MIN_PAIRS:
+    if len(known_pairs) < MIN_PAIRS:
         return False
-    relative_errors = measured.errors[known] / measured.values[known]
+    relative_errors = measured.errors[known_pairs] / measured.values[known_pairs]
     return bool(np.median(relative_errors) <= MAX_BLUR)
 
 
 def _blend_factors(
-    unscaled: FrequencySchedule, measured: MeasuredFrequencies, known: Indices
+    unscaled: FrequencySchedule, measured: MeasuredFrequencies, known_pairs: Indices
 ) -> Iterator[float]:
     """Yield factors by which slow frequencies of a schedule may have been divided, the fitted one first.
 
@@ -460,15 +485,16 @@ def _blend_factors(
     Args:
         unscaled: The schedule without scaling.
         measured: The frequencies of the table, and their errors.
-        known: The indices of the frequencies that are known and not 0.
+        known_pairs: The indices of the frequencies that are known and not 0.
     """
-    expected = unscaled.frequencies[known]
-    ratios = measured.values[known] / expected
-    slack = MAX_SIGMAS * measured.errors[known] / expected + FLOAT32_DRIFT
-    if (ratios > 1 + slack).any():
+    expected = unscaled.frequencies[known_pairs]
+    ratios = measured.values[known_pairs] / expected
+    slack = MAX_SIGMAS * measured.errors[known_pairs] / expected + FLOAT32_DRIFT
+    is_raised = ratios > 1 + slack
+    if is_raised.any():
         return
-    of_slowest = 1 / max(float(ratios[-1]), 1e-9)
-    fitted = _plainest(Fit(of_slowest, FACTOR_ERROR * of_slowest))
+    divisor_of_slowest = 1 / max(float(ratios[-1]), 1e-9)
+    fitted = _plainest(Fit(divisor_of_slowest, FACTOR_ERROR * divisor_of_slowest))
     for factor in dict.fromkeys((fitted, *FACTORS)):
         is_divided_by_more = ratios < 1 / factor - slack
         if factor > MIN_FACTOR and not is_divided_by_more.any():
@@ -476,7 +502,7 @@ def _blend_factors(
 
 
 def _bases_of_fast_pairs(
-    measured: MeasuredFrequencies, known: Indices, half: float
+    measured: MeasuredFrequencies, known_pairs: Indices, half: float
 ) -> Iterator[float]:
     """Yield bases that the fastest pairs show, which llama3 and YaRN do not change: usual ones first.
 
@@ -484,36 +510,39 @@ def _bases_of_fast_pairs(
 
     Args:
         measured: The frequencies, with their errors.
-        known: The pairs whose frequencies could be measured, in ascending order.
+        known_pairs: The pairs whose frequencies could be measured, in ascending order.
         half: Half of the channels: pair i has the frequency base ** (-i / half).
     """
-    has_first_pair = known[0] == 0
-    fast_pairs = known[:2] if has_first_pair else known[:1]
+    has_first_pair = known_pairs[0] == 0
+    fast_pairs = known_pairs[:2] if has_first_pair else known_pairs[:1]
     for base in USUAL_BASES:
-        off = np.abs(measured.values[fast_pairs] - base ** (-fast_pairs / half))
-        if is_noise(off, measured.errors[fast_pairs]).all():
+        expected = base ** (-fast_pairs / half)
+        distances = np.abs(measured.values[fast_pairs] - expected)
+        if is_noise(distances, measured.errors[fast_pairs]).all():
             yield base
     if has_first_pair:
-        yield from _plain_bases_of_fast_pairs(measured, known, half)
+        yield from _plain_bases_of_fast_pairs(measured, known_pairs, half)
 
 
 def _plain_bases_of_fast_pairs(
-    measured: MeasuredFrequencies, known: Indices, half: float
+    measured: MeasuredFrequencies, known_pairs: Indices, half: float
 ) -> Iterator[float]:
     """Yield the plainest base of the line from pair 0 to a later pair, for three later pairs.
 
     A later pair gives a sharper base, but may already be divided by the scaling. So the next pair,
     a sixth and a third of all pairs are tried.
     """
-    errors = measured.errors / np.maximum(measured.values, 1e-300)
-    for place in dict.fromkeys((1, len(known) // 6 + 1, len(known) // 3 + 1)):
-        pair = known[place]
+    relative_errors = measured.errors / np.maximum(measured.values, 1e-300)
+    count = len(known_pairs)
+    for place in dict.fromkeys((1, count // 6 + 1, count // 3 + 1)):
+        pair = known_pairs[place]
         # The logarithm of a frequency falls by ln(base)/half from pair to pair.
         step = (math.log(measured.values[0]) - math.log(measured.values[pair])) / pair
-        step_error = SIGMAS * math.hypot(errors[0], errors[pair]) / pair
+        step_error = SIGMAS * math.hypot(relative_errors[0], relative_errors[pair]) / pair
         if 0 < step * half < LARGEST_LOG:
             base = math.exp(step * half)
-            yield _plainest(Fit(base, base * (1e-7 + half * step_error)))
+            base_error = base * (1e-7 + half * step_error)
+            yield _plainest(Fit(base, base_error))
 
 
 def _with_usual_blends(
@@ -528,7 +557,7 @@ def _with_usual_blends(
         scaled = replace(unscaled, scaling=blend.scaling)
         for length in _agreeing_lengths(scaled, measured):
             schedule = scaled.having("original_max_position_embeddings", int(length))
-            yield SchedulePrior(schedule, blend.cost + cost_of_numbers, (blend.open,))
+            yield SchedulePrior(schedule, blend.cost + cost_of_numbers, (blend.doubt,))
 
 
 def _agreeing_lengths(schedule: FrequencySchedule, measured: MeasuredFrequencies) -> Floats:
@@ -561,7 +590,9 @@ def _longrope_schedules(measured: MeasuredFrequencies, half: float) -> Iterator[
                 attention_factor=1.0,
             )
             yield SchedulePrior(
-                schedule=replace(unscaled, scaling=scaling), cost=LONGROPE_COST, open=SAME_DIVISORS
+                schedule=replace(unscaled, scaling=scaling),
+                cost=LONGROPE_COST,
+                doubts=SAME_DIVISORS,
             )
             return
 
@@ -576,8 +607,8 @@ def _divisors(
     """
     divisors, errors = _measured_divisors(unscaled, measured)
     is_sharp = (errors < SHARP_DIVISOR) & measured.known
-    has_enough = np.count_nonzero(is_sharp) >= MIN_DIVISORS
-    if not has_enough or not _are_possible(divisors[measured.known]):
+    has_enough_sharp = np.count_nonzero(is_sharp) >= MIN_DIVISORS
+    if not has_enough_sharp or not _are_possible(divisors[measured.known]):
         return None
     if not _are_different_decimals(divisors[is_sharp], errors[is_sharp]):
         return None
@@ -603,10 +634,10 @@ def _measured_divisors(
     A pair that hardly turns has a divisor as well. Its frequency is taken for half of its error and
     the divisor for known to 1 %: whatever it is, it changes nothing.
     """
-    known = measured.known
+    is_known = measured.known
     never_zero = np.maximum(measured.values, np.maximum(measured.errors / 2, 1e-30))
-    divisors = unscaled.frequencies / np.where(known, measured.values, never_zero)
-    relative_errors = np.where(known, measured.errors / never_zero, 0.01)
+    divisors = unscaled.frequencies / np.where(is_known, measured.values, never_zero)
+    relative_errors = np.where(is_known, measured.errors / never_zero, 0.01)
     return MeasuredDivisors(divisors, np.abs(divisors) * relative_errors)
 
 
@@ -623,6 +654,8 @@ def _are_different_decimals(divisors: Floats, errors: Floats) -> bool:
     """
     if float(np.ptp(divisors)) < SAME_DIVISOR:
         return False
-    places = np.where(errors < 5e-5, 1000.0, 100.0)
-    off = np.abs(divisors * places - np.rint(divisors * places)) / places
-    return bool((off <= 4 * errors + 1e-9).all())
+    # 1.0803 · 100 = 108.03 is 0.03 from a whole number, so that 1.0803 is 0.0003 from 1.08.
+    units_per_number = np.where(errors < 5e-5, 1000.0, 100.0)  # thousandths or hundredths
+    in_units = divisors * units_per_number
+    distances = np.abs(in_units - np.rint(in_units)) / units_per_number
+    return bool((distances <= 4 * errors + 1e-9).all())

@@ -61,7 +61,7 @@ def shaped(scheme: Positioned, tensors: Mapping[str, Array]) -> Iterator[Shaped]
     tables = Shaped(scheme, tensors)
     if tables.name not in named_tensors(scheme):
         return
-    if len(tables.shape) == 1:
+    if len(tables.shape) == 1:  # A vector is a matrix of one row.
         tables = replace(tables, tensors={name: array[None] for name, array in tensors.items()})
     if len(tables.shape) == 2:
         yield from resized(tables)
@@ -93,8 +93,8 @@ def repeated(tables: Shaped) -> Iterator[Shaped]:
         return
     first_copies = {name: array[0] for name, array in tables.tensors.items()}
     edits = tables.edits
-    times = len(tables.tensors[tables.name])
-    if times > 1:
+    times = tables.shape[0]
+    if times > 1:  # A first axis of length 1 goes without saying.
         edits = (*edits, Repeated(axis=0, times=times))
     yield Shaped(tables.scheme, first_copies, edits)
 

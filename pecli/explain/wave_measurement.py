@@ -63,7 +63,7 @@ class MeasuredWaves:
     phase: Floats
     phase_error: Floats
     amplitude: Floats
-    noise: Floats  # the standard deviation of what is left, per channel
+    noise: Floats  # the standard deviation of the data from the wave, per channel
     centre: float
     rows: int
     both: bool
@@ -122,35 +122,45 @@ def measure(values: Complex | Floats, rows: Floats) -> MeasuredWaves | None:
     Returns:
         The waves; None if there are too few rows, or if none of some columns is a wave.
     """
-    run = _first_run(rows)
+    run = _count_consecutive(rows)
     fit: Callable[..., MeasuredWaves] = _measure_both if np.iscomplexobj(values) else _measure_one
     with np.errstate(all="ignore"):
         if values.shape[1] > 4 * TRIED_CHANNELS:
             # Most wide tables that are tried hold no waves: a few columns show it much sooner.
             some = np.random.default_rng(0).choice(values.shape[1], TRIED_CHANNELS, replace=False)
             tried = fit(values[:, some], rows, run)
-            if tried.noise.min() > MAX_NOISE * tried.amplitude.max():
+            has_only_noise = tried.noise.min() > MAX_NOISE * tried.amplitude.max()
+            if has_only_noise:
                 return None
         return fit(values, rows, run)
 
 
-def _first_run(rows: Floats) -> int:
-    """Return how many rows are consecutive, from the first one on."""
-    has_gap = np.diff(rows) != 1
-    return int(np.argmax(has_gap)) + 1 if has_gap.any() else len(rows)
+def _count_consecutive(rows: Floats) -> int:
+    """Return how many rows are consecutive, from the first one on: 3 of 0 1 2 5 6."""
+    is_gap_after = np.diff(rows) != 1
+    if not is_gap_after.any():
+        return len(rows)
+    last_of_run = int(np.argmax(is_gap_after))
+    return last_of_run + 1
 
 
-def _windows(rows: Floats, run: int) -> list[int]:
-    """Return how many rows to fit at once: the run, then twice as far each time, then all.
+def _growing_row_counts(rows: Floats, run: int) -> list[int]:
+    """Return how many rows to fit at a time: the consecutive ones, then twice as far each time, then all.
 
-    A frequency from a window of n rows is known so well that its error does not grow to half a turn
-    over 2n rows.
+    A frequency from n rows is known so well that its error does not grow to half a turn over 2n rows.
+    Rows 0 … 9, 15, 30 and 70 are fitted as the first 10, 11, 12 and 13: up to rows 9, 15, 30 and 70.
+
+    Args:
+        rows: Positions in ascending order.
+        run: The number of consecutive ones at the beginning.
     """
+    at = rows - rows[0]
     counts = [run]
-    last = rows[run - 1] - rows[0] + 1
+    length = at[run - 1] + 1
     while counts[-1] < len(rows):
-        last *= 2
-        counts.append(max(counts[-1] + 1, int(np.searchsorted(rows - rows[0], last))))
+        length *= 2
+        rows_within_length = int(np.searchsorted(at, length))
+        counts.append(max(counts[-1] + 1, rows_within_length))
     return counts
 
 
@@ -202,13 +212,14 @@ def _measure_both(data: Complex, rows: Floats, run: int) -> MeasuredWaves:
     """
     at = rows - rows[0]  # rows, counted from the first
     waves = UnitWaves(_frequency_by_lags(data[:run]), np.zeros(data.shape[1]), 0.0)
-    for count in _windows(rows, run):
+    for count in _growing_row_counts(rows, run):
         waves = waves.refitted(data[:count], at[:count])
     waves = waves.in_phase_with(data, at)
     unit = waves.at(at)
     amplitude = (data * unit.conj()).real.mean(axis=0)
-    left = data - amplitude * unit
-    noise = np.sqrt((np.abs(left) ** 2).mean(axis=0) / 2)  # of the real and the imaginary part each
+    residual = data - amplitude * unit
+    # Half of the power is in the real parts, and half in the imaginary ones.
+    noise = np.sqrt((np.abs(residual) ** 2).mean(axis=0) / 2)
     fit = WaveFit(waves.frequency, waves.phase, amplitude, noise, at, waves.centre)
     return _with_errors(fit, both=True)
 
@@ -256,32 +267,58 @@ class FitErrors(NamedTuple):
     frequency: Floats
     phase: Floats
 
+    def combined_with(self, other: "FitErrors") -> "FitErrors":
+        """Return the errors of two independent causes together: e and f add up to √(e² + f²)."""
+        return FitErrors(
+            frequency=np.hypot(self.frequency, other.frequency),
+            phase=np.hypot(self.phase, other.phase),
+        )
+
 
 def _errors_of_noise(fit: WaveFit) -> FitErrors:
-    """Return the errors of waves fitted to rounded numbers: of chance, of rounding to one side, of float64.
+    """Return the standard errors of fitted frequencies and phases, from three independent causes.
 
-    Rounding to 0, 0.1, 0.2, … is like chance for a wave that goes from −1 to 1: the errors of its
-    rows average out. A slow wave from 0.00 to 0.14 passes a single step, and all rows may be off by
-    a whole step to the same side.
+    The causes are noise that differs from row to row, rounding that moves all rows to one side, and float64.
     """
     size = np.maximum(np.abs(fit.amplitude), TINY)
-    noise = fit.common_noise / size  # as a share of the amplitude
+    noise = fit.common_noise / size  # of the angles, in radians
+    by_chance = _errors_by_chance(fit, noise)
+    of_rounding = _errors_of_one_sided_rounding(fit, noise)
+    return by_chance.combined_with(of_rounding).combined_with(_errors_of_float64(fit))
+
+
+def _errors_by_chance(fit: WaveFit, noise: Floats) -> FitErrors:
+    """Return the errors of a line that is fitted to noisy angles.
+
+    Its slope is the frequency, and its level the phase. With a noise of 0.1 radians, 100 rows leave an error of the phase of 0.1 / √100 = 0.01.
+    """
     offsets = fit.at - fit.centre
-    length = fit.at[-1] - fit.at[0]
-    # The errors of a line fitted to angles: its slope is the frequency, its level the phase.
-    by_chance = FitErrors(
+    return FitErrors(
         frequency=noise / np.sqrt((offsets**2).sum()),
         phase=noise / np.sqrt(len(fit.at)),
     )
-    step = STEP_IN_SIGMAS * noise
+
+
+def _errors_of_one_sided_rounding(fit: WaveFit, noise: Floats) -> FitErrors:
+    """Return the errors of slow waves of which rounding moves all rows to the same side; 0 for others.
+
+    Rounding to 0, 0.1, 0.2, … is like chance for a wave that goes from −1 to 1: the errors of its
+    rows average out. A slow wave from 0.00 to 0.14 passes a single step, and all rows may be off by
+    a whole step to the same side. Over 100 rows, that is a frequency of 0.1 / 100 too much.
+    """
+    length = fit.at[-1] - fit.at[0]
     turned = np.abs(fit.frequency) * length
-    one_sided = np.where(turned < FEW_STEPS * step, step, 0.0)
-    in_float64 = FLOAT64_ERROR * (1 + np.abs(fit.phase))
-    frequency_in_float64 = in_float64 / max(1.0, float(fit.at[-1]))
-    return FitErrors(
-        frequency=np.hypot(np.hypot(by_chance.frequency, one_sided / length), frequency_in_float64),
-        phase=np.hypot(np.hypot(by_chance.phase, one_sided / 2), in_float64),
-    )
+    step = STEP_IN_SIGMAS * noise  # of rounding, in radians
+    passes_few_steps = turned < FEW_STEPS * step
+    shift = np.where(passes_few_steps, step, 0.0)
+    return FitErrors(frequency=shift / length, phase=shift / 2)
+
+
+def _errors_of_float64(fit: WaveFit) -> FitErrors:
+    """Return the errors of angles that are computed in float64."""
+    error_of_angle = FLOAT64_ERROR * (1 + np.abs(fit.phase))
+    last_row = max(1.0, float(fit.at[-1]))
+    return FitErrors(frequency=error_of_angle / last_row, phase=error_of_angle)
 
 
 class CosineWaves(NamedTuple):
@@ -300,7 +337,7 @@ def _measure_one(data: Floats, rows: Floats, run: int) -> MeasuredWaves:
     """
     at = rows - rows[0]
     frequency = _frequency_by_sums(data[:run])
-    for count in _windows(rows, run):
+    for count in _growing_row_counts(rows, run):
         frequency = _refined_frequency(data[:count], at[:count], frequency)
     waves = _nearest_cosines(data, at, frequency)
     # Columns that turn at least once show their amplitude. If there are none, the fastest one has to.
@@ -401,8 +438,8 @@ def _refined_frequency(data: Floats, at: Floats, frequency: Floats) -> Floats:
     for _ in range(FIT_STEPS):
         curve = Sinusoid(cosine_part, sine_part, *_cos_sin(offsets, frequency))
         tangents = (curve.cos, curve.sin, curve.slope(offsets))  # the derivatives by a, b and f
-        left = curve.subtracted_from(data)
-        cosine_change, sine_change, move = _least_squares(tangents, left).solution
+        residual = curve.subtracted_from(data)
+        cosine_change, sine_change, move = _least_squares(tangents, residual).solution
         cosine_part = cosine_part + cosine_change
         sine_part = sine_part + sine_change
         frequency = frequency + np.clip(move, -largest_move, largest_move)
@@ -417,12 +454,15 @@ def _amplitude_error(data: Floats, offsets: Floats, frequency: Floats) -> float:
     """
     curve = _fit_sinusoid(data, offsets, frequency)
     amplitude = float(np.hypot(curve.cosine_part, curve.sine_part).max(initial=TINY))
-    left = curve.subtracted_from(data)
+    residual = curve.subtracted_from(data)
     tangents = (curve.cos, curve.sin, curve.slope(offsets))
     variances = _least_squares(tangents, data).variances
+    variance_of_cosine_part, variance_of_sine_part = variances[:2]
     # Numbers in float32 are off by that much, even if those of one channel happen to leave less.
-    noise = float(np.sqrt((left**2).mean())) + np.finfo(np.float32).eps * amplitude
-    return float(noise * np.sqrt(variances[:2].sum())) / amplitude
+    noise = float(np.sqrt((residual**2).mean())) + np.finfo(np.float32).eps * amplitude
+    return (
+        float(noise * np.sqrt((variance_of_cosine_part + variance_of_sine_part).sum())) / amplitude
+    )
 
 
 def _with_shared_amplitude(
@@ -450,7 +490,7 @@ def _with_shared_amplitude(
 def _fit_slow_waves(waves: CosineWaves, data: Floats, at: Floats) -> CosineWaves:
     """Return waves of known amplitude with the frequency and phase that come nearest to the data.
 
-    By Gauss-Newton steps: what a wave leaves of the data is nearly a sum of its derivatives, by the
+    By Gauss-Newton steps: the data less a wave are nearly a sum of the wave's derivatives, by the
     phase −amplitude·sin(f·p + phase), and by the frequency p times that. Neither change turns a row by
     more than half a radian at once, since derivatives say nothing about waves far away.
     """
@@ -461,32 +501,39 @@ def _fit_slow_waves(waves: CosineWaves, data: Floats, at: Floats) -> CosineWaves
         cos, sin = _cos_sin(offsets, frequency, phase)
         by_phase = -amplitude * sin
         by_frequency = by_phase * offsets[:, None]
-        left = data - amplitude * cos
-        frequency_move, phase_move = _least_squares((by_frequency, by_phase), left).solution
+        residual = data - amplitude * cos
+        frequency_move, phase_move = _least_squares((by_frequency, by_phase), residual).solution
         frequency = frequency + np.clip(frequency_move, -largest_move, largest_move)
         phase = phase + np.clip(phase_move, -0.5, 0.5)
     return CosineWaves(frequency, phase, amplitude)
 
 
 def _errors_of_one(data: Floats, fit: WaveFit, slope: Floats) -> FitErrors:
-    """Return errors of waves of which only one function is there, by the derivative of the cosine.
+    """Return the standard errors of frequencies and phases that are fitted to only one function.
 
-    Near its top, a cosine hardly depends on frequency and phase, so rows there say little about them.
-    A column that passes less than three steps of rounding says nothing: its error is half a turn.
+    Near its top, a cosine hardly depends on frequency and phase, so rows there show little of them.
+    A column that passes less than three steps of rounding shows nothing: its error is half a turn.
+
+    Args:
+        data: Columns of only cosines or only sines, (rows, channels).
+        fit: The waves that were fitted to them.
+        slope: The sines of the waves' angles, which are the slopes of their cosines but for the sign.
     """
     offsets = (fit.at - fit.centre)[:, None]
-    variances = _least_squares((slope * offsets, slope), data).variances
+    variances = _least_squares((slope * offsets, slope), data).variances  # of frequency, of phase
     noise = fit.common_noise
     errors = np.sqrt(variances) * noise / np.maximum(np.abs(fit.amplitude), TINY)
-    steps = np.ptp(data, axis=0) / np.maximum(STEP_IN_SIGMAS * noise, TINY)
-    errors = np.where(steps < FEW_STEPS, FEW_STEPS_PENALTY * errors, errors)
-    errors = np.where(steps < INVISIBLE_STEPS, np.pi, errors)
-    return FitErrors(*errors)
+    steps_passed = np.ptp(data, axis=0) / np.maximum(STEP_IN_SIGMAS * noise, TINY)
+    errors = np.where(steps_passed < FEW_STEPS, FEW_STEPS_PENALTY * errors, errors)
+    errors = np.where(steps_passed < INVISIBLE_STEPS, np.pi, errors)
+    frequency_error, phase_error = errors
+    return FitErrors(frequency=frequency_error, phase=phase_error)
 
 
 def _cos_sin(
     offsets: Floats, frequency: Floats, phase: Floats | float = 0.0
 ) -> tuple[Floats, Floats]:
+    """Return cos(frequency · offset + phase) and its sine, (rows, channels) each."""
     angles = _angles(offsets, frequency, phase)
     return np.cos(angles), np.sin(angles)
 
@@ -562,8 +609,8 @@ def _angle_over_lag(data: Floats, lag: int) -> TurnedAngle:
     sums_of_neighbours = data[2 * lag :] + data[: -2 * lag]
     power = np.maximum((middle**2).sum(axis=0), TINY)
     cosine = np.clip((sums_of_neighbours * middle).sum(axis=0) / (2 * power), -1, 1)
-    left = sums_of_neighbours - 2 * cosine * middle
-    error_of_cosine = np.sqrt((left**2).sum(axis=0) / power / max(1, len(left)))
+    residual = sums_of_neighbours - 2 * cosine * middle
+    error_of_cosine = np.sqrt((residual**2).sum(axis=0) / power / max(1, len(residual)))
     angle = np.arccos(cosine)
     # The cosine changes by sin(angle) per radian. Near 0, that says nothing: at least 0.001 is taken.
     slope = np.maximum(np.sin(angle), 1e-3)

@@ -202,17 +202,17 @@ def _single_copy(array: Array) -> Arranged:
     single = array.reshape([array.shape[axis] for axis in axes_in_file])
     edits: tuple[Edit, ...] = ()
     while single.ndim > 2:
-        copied = _copied_axis(single)
-        if copied is None:
+        axis_of_copies = _find_axis_of_copies(single)
+        if axis_of_copies is None:
             break
-        # Edits count the axes of the file, of which those before have been removed here.
-        axis_in_file = axes_in_file.pop(copied)
-        edits = (*edits, Repeated(axis_in_file, times=single.shape[copied]))
-        single = np.take(single, 0, axis=copied)
+        # Edits count the axes of the file, of which some have been removed here.
+        axis_in_file = axes_in_file.pop(axis_of_copies)
+        edits = (*edits, Repeated(axis_in_file, times=single.shape[axis_of_copies]))
+        single = np.take(single, 0, axis=axis_of_copies)
     return Arranged(single, edits)
 
 
-def _copied_axis(array: Array) -> int | None:
+def _find_axis_of_copies(array: Array) -> int | None:
     """Return the first axis along which everything is the same; None if there is none."""
     for axis in range(array.ndim):
         first = array.take([0], axis=axis)
@@ -224,6 +224,7 @@ def _copied_axis(array: Array) -> int | None:
 
 
 def _readings_of_two_tensors(first: Array, second: Array) -> Iterator[Readings]:
+    """Yield two tensors as cosines and sines, if both lie in the same way."""
     if first.dtype.kind == "c":
         return
     # The arrays are read straight, then transposed, both in the same way.
@@ -242,11 +243,11 @@ def _readings_of_cos_and_sin(cos: Array, sin: Array, edits: tuple[Edit, ...]) ->
         sin: The one that may hold sines.
         edits: How they lie in the file.
     """
-    if cos.ndim != 2 or not _is_constant(cos, sin):
+    if cos.ndim != 2 or not _is_power_constant(cos, sin):
         return
     tensors = {"cos": cos, "sin": sin}
-    layout = _doubling(cos)
-    if layout == _doubling(sin):
+    layout = _find_doubling(cos)
+    if layout == _find_doubling(sin):
         yield (WaveReading(tensors, layout, edits),)
 
 
@@ -257,46 +258,53 @@ def _readings_of_matrix(array: Array, edits: tuple[Edit, ...]) -> Iterator[Readi
     as cos² + sin² does. Otherwise cosines may be in the upper half of the rows and sines in the lower one,
     or the matrix holds only cosines or only sines. Edits state how it was read.
     """
-    layout = _doubling(array)
+    layout = _find_doubling(array)
     if layout == "compact" and array.shape[1] > 1:
-        arrangements = [name for name in CACHE if _is_constant(*_both_functions(array, name))]
+        arrangements = [name for name in CACHE if _is_power_constant(*_split_columns(array, name))]
         for arrangement in arrangements:
-            yield _side_by_side(array, arrangement, edits)
+            yield _read_side_by_side(array, arrangement, edits)
         if arrangements:
             return
-    half = len(array) // 2
-    if len(array) % 2 == 0:
-        rows = (*edits, Layout("stacked", "rows"))
-        yield from _readings_of_cos_and_sin(array[:half], array[half:], rows)
+    row_count = len(array)
+    if row_count % 2 == 0:
+        upper = array[: row_count // 2]
+        lower = array[row_count // 2 :]
+        one_above_other = (*edits, Layout("stacked", "rows"))
+        yield from _readings_of_cos_and_sin(upper, lower, one_above_other)
     yield tuple(
         WaveReading({name: array}, layout, (*edits, alone)) for alone, name in ONE_FUNCTION.items()
     )
 
 
-def _side_by_side(array: Array, arrangement: str, edits: tuple[Edit, ...]) -> Readings:
+def _read_side_by_side(array: Array, arrangement: str, edits: tuple[Edit, ...]) -> Readings:
     """Return an added table, and a cache of rotary tables if no column is without a partner.
 
     The row [c0 c1 | s0 s1] may belong to a table that is added to embeddings, or hold the cosines c0 c1
     and the sines s0 s1 of a rotary cache. With 5 columns it is no cache.
     """
     added = WaveReading({"pe": array}, arrangement, edits, cos_first=False)
-    cos, sin = _both_functions(array, arrangement)
-    layout = _doubling(cos)
-    if array.shape[1] % 2 or layout != _doubling(sin):
+    cos, sin = _split_columns(array, arrangement)
+    layout = _find_doubling(cos)
+    has_odd_column = array.shape[1] % 2 == 1
+    if has_odd_column or layout != _find_doubling(sin):
         return (added,)
-    cache = (*edits, Layout("stacked", arrangement))
-    return added, WaveReading({"cos": cos, "sin": sin}, layout, cache)
+    edits_of_cache = (*edits, Layout("stacked", arrangement))
+    return added, WaveReading({"cos": cos, "sin": sin}, layout, edits_of_cache)
 
 
-def _both_functions(array: Array, arrangement: str) -> tuple[Array, Array]:
-    """Return the two functions of one matrix, without the last of an odd number of columns."""
+def _split_columns(array: Array, arrangement: str) -> tuple[Array, Array]:
+    """Return the two functions of one matrix, without the last of an odd number of columns.
+
+    Of «halves», these are the first and the second half of the columns; of «interleaved», columns
+    0, 2, 4, … and 1, 3, 5, …
+    """
     pairs = array.shape[1] // 2
     if arrangement == "halves":
         return array[:, :pairs], array[:, pairs : 2 * pairs]
     return array[:, 0 : 2 * pairs : 2], array[:, 1 : 2 * pairs : 2]
 
 
-def _doubling(array: Array) -> str:
+def _find_doubling(array: Array) -> str:
     """Return how each column is there twice: «halves» for c0 c1 c0 c1, «interleaved» for c0 c0 c1 c1.
 
     «compact» is returned if it is there once, as in c0 c1 c2 c3.
@@ -304,7 +312,7 @@ def _doubling(array: Array) -> str:
     if array.shape[1] % 2:
         return "compact"
     for layout in CACHE:
-        first, second = _both_functions(array, layout)
+        first, second = _split_columns(array, layout)
         # Most tables that are not doubled differ in the first two rows already.
         if _has_equal_columns(first[:2], second[:2]) and _has_equal_columns(first, second):
             return layout
@@ -317,8 +325,8 @@ def _has_equal_columns(first: Array, second: Array) -> bool:
     return bool(is_equal.min(initial=1.0) >= MIN_CONSTANT)
 
 
-def _is_constant(first: Array, second: Array) -> bool:
-    """Return True if the sum of squares of two functions hardly varies.
+def _is_power_constant(first: Array, second: Array) -> bool:
+    """Return True if the sum of squares of two functions hardly varies in some of their rows.
 
     cos² + sin² is 1 in every element of a table, and 1.3 if its amplitude is 1.14. A few rows may be wrong.
     """

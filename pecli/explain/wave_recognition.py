@@ -84,7 +84,7 @@ ExplainCase = Callable[[WaveReading, Case], Iterable[Explanation]]
 
 
 def recognise_waves(
-    tensors: Mapping[str, Array], known: Sequence[SchedulePrior] = ()
+    tensors: Mapping[str, Array], schedules_in_file: Sequence[SchedulePrior] = ()
 ) -> list[Explanation]:
     """Return the schemes that make tables of cosines and sines, by the first way to read them that has any.
 
@@ -93,14 +93,16 @@ def recognise_waves(
 
     Args:
         tensors: One tensor, or cosines and sines.
-        known: Schedules of frequencies that the same file holds as a vector.
+        schedules_in_file: Schedules of frequencies that the same file holds as a vector.
     """
-    return explain_by_first(wave_readings(tensors), partial(_explain_readings, known))
+    return explain_by_first(wave_readings(tensors), partial(_explain_readings, schedules_in_file))
 
 
-def _explain_readings(known: Sequence[SchedulePrior], readings: Readings) -> list[Explanation]:
+def _explain_readings(
+    schedules_in_file: Sequence[SchedulePrior], readings: Readings
+) -> list[Explanation]:
     """Return the explanation of each reading of the same columns, by the first attempt that explains any."""
-    tables = [*_with_frequencies(readings, known)]
+    tables = [*_with_frequencies(readings, schedules_in_file)]
 
     def explain(attempt: "Attempt") -> Iterator[Explanation]:
         return chain.from_iterable(map(attempt.explanations, tables))
@@ -109,7 +111,7 @@ def _explain_readings(known: Sequence[SchedulePrior], readings: Readings) -> lis
 
 
 def _with_frequencies(
-    readings: Readings, known: Sequence[SchedulePrior]
+    readings: Readings, schedules_in_file: Sequence[SchedulePrior]
 ) -> Iterator["MeasuredTable"]:
     """Yield readings with their frequencies, which are measured once for cosines and sines of one column.
 
@@ -117,13 +119,15 @@ def _with_frequencies(
 
     Args:
         readings: Ways to read the same columns.
-        known: Schedules of frequencies that the same file holds as a vector.
+        schedules_in_file: Schedules of frequencies that the same file holds as a vector.
     """
-    frequencies = readings[0].measured_frequencies()
+    first_reading = readings[0]
+    frequencies = first_reading.measured_frequencies()
     for reading in readings:
-        if reading is not readings[0] and not reading.is_alone:
+        # Cosines alone and sines alone turn by the same frequencies; other columns are measured again.
+        if reading is not first_reading and not reading.is_alone:
             frequencies = reading.measured_frequencies()
-        yield MeasuredTable(reading, frequencies, known)
+        yield MeasuredTable(reading, frequencies, schedules_in_file)
 
 
 @dataclass(frozen=True)
@@ -132,10 +136,11 @@ class MeasuredTable:
 
     reading: WaveReading
     frequencies: tuple[MeasuredFrequencies, ...]  # empty if the columns are not waves
-    known: Sequence[SchedulePrior]  # those of vectors in the same file
+    schedules_in_file: Sequence[SchedulePrior]  # those of vectors in the same file
 
     @cached_property
     def oriented(self) -> "list[OrientedTable]":
+        """The table with the frequencies that were measured, turned so that most are positive."""
         return [*self.turning_forwards(self.frequencies)]
 
     def turning_forwards(
@@ -148,14 +153,15 @@ class MeasuredTable:
         which is found later.
         """
         for frequencies in candidates:
-            slow = frequencies.values[len(frequencies.values) // 2 :]
-            if np.median(slow) >= 0:
-                yield OrientedTable(self.reading, frequencies, self.known)
+            # Fast pairs may have lost whole turns, and with them their sign: the slow half decides.
+            first_slow = len(frequencies.values) // 2
+            if np.median(frequencies.values[first_slow:]) >= 0:
+                yield OrientedTable(self.reading, frequencies, self.schedules_in_file)
                 continue
             forwards = frequencies._replace(values=-frequencies.values)
             if self.reading.is_added:
-                yield OrientedTable(self.reading.flipped, forwards, self.known)
-            yield OrientedTable(self.reading, forwards, self.known)
+                yield OrientedTable(self.reading.flipped, forwards, self.schedules_in_file)
+            yield OrientedTable(self.reading, forwards, self.schedules_in_file)
 
     @property
     def before_rounded_steps(self) -> "Iterator[OrientedTable]":
@@ -176,13 +182,13 @@ class MeasuredTable:
 
 
 def _may_have_dtype(measured: MeasuredFrequencies, dtype: str) -> bool:
-    """Return True if all frequencies are numbers of a dtype, within what they may be off."""
-    off = np.abs(rounded_to(measured.values, dtype) - measured.values)
-    return bool(is_noise(off, measured.errors).all())
+    """Return True if all frequencies are numbers of a dtype, within their errors."""
+    distances = np.abs(rounded_to(measured.values, dtype) - measured.values)
+    return bool(is_noise(distances, measured.errors).all())
 
 
 def _before_rounding(measured: MeasuredFrequencies, dtype: str) -> MeasuredFrequencies:
-    """Return frequencies with the errors of a grid."""
+    """Return frequencies with errors so large that they may have been rounded to a dtype."""
     errors = measured.errors + half_ulp(measured.values, dtype) / GRID_SIGMAS
     return measured._replace(errors=errors)
 
@@ -193,23 +199,24 @@ class OrientedTable:
 
     reading: WaveReading
     measured: MeasuredFrequencies
-    known: Sequence[SchedulePrior]  # those of vectors in the same file
+    schedules_in_file: Sequence[SchedulePrior]  # those of vectors in the same file
 
     @cached_property
     def schedules(self) -> list[SchedulePrior]:
-        """The schedules that such frequencies may follow, the plainest first; a known one is free."""
+        """The schedules that such frequencies may follow, the plainest first; those in the file cost nothing."""
         reading = self.reading
         if not reading.is_added:
             return [
-                *agreeing_schedules(self.known, self.measured),
+                *agreeing_schedules(self.schedules_in_file, self.measured),
                 *rotary_schedules(self.measured),
             ]
-        half = float(reading.pairs)
+        # Frequencies are base^(−i/denominator): most programs divide by d/2, some by d/2 − 1.
+        half_dim = float(reading.pairs)
         if reading.layout == "interleaved":
-            half = reading.width / 2  # 2.5 for an odd dim of 5, whose last sine has no cosine.
-        # An exponent over 0 or less is impossible: 2 channels have no d/2 − 1.
-        halves = tuple(half - shift for shift in SHIFTS if half > shift)
-        return sinusoidal_schedules(self.measured, halves)
+            half_dim = reading.width / 2  # 2.5 for an odd dim of 5, whose last sine has no cosine.
+        # Nothing is divided by 0 or less: 2 channels have no d/2 − 1.
+        denominators = tuple(half_dim - shift for shift in SHIFTS if half_dim > shift)
+        return sinusoidal_schedules(self.measured, denominators)
 
     def schemes(self, schedule: FrequencySchedule) -> Iterator[Positioned]:
         """Yield schemes that make the table from position 0 on, if its frequencies follow a schedule.
@@ -244,6 +251,7 @@ class OrientedTable:
 
 
 def _case(reading: WaveReading, scheme: Positioned) -> Case:
+    """Return the case in which a scheme made the table that a reading has."""
     computation = computation_of(scheme, tuple(reading.tensors))
     case = Case.of(scheme, computation, reading.observations)
     return replace(case, measured=reading.kept)
@@ -304,13 +312,14 @@ def _with_scheme_of_recipe(explanations: list[Explanation]) -> list[Explanation]
     A runtime such as vLLM may compute the table of the recipe float32-bfloat16-table. The answer names
     the runtime, but `--recipe` reproduces the table on every machine.
     """
-    by_recipe = [explanation for explanation in explanations if not explanation.has_edit(Runtime)]
-    if not by_recipe:
+    without_runtime = [each for each in explanations if not each.has_edit(Runtime)]
+    if not without_runtime:
         return explanations
+    by_recipe = without_runtime[0]
     first, *others = explanations
-    if by_recipe[0].residual > first.residual:
+    if by_recipe.residual > first.residual:
         return explanations
-    return [first.made_by(by_recipe[0].scheme), *others]
+    return [first.made_by(by_recipe.scheme), *others]
 
 
 def _possible_starts(case: Case) -> Iterator[int]:
@@ -333,18 +342,18 @@ def _matching_position(case: Case, row: int) -> int | None:
     assert waves is not None
     assert isinstance(waves.form, Columns)
     values = case.observations.matrix(np.array([row]))[0]
-    candidates = np.arange(MAX_START)
-    total_error = np.zeros(MAX_START)
+    positions = np.arange(MAX_START)
+    total_errors = np.zeros(MAX_START)  # of each position, over the columns so far
     for value, pair, is_sine, sign in zip(values, *waves.form.columns, strict=True):
         function = np.sin if is_sine else np.cos
-        expected = sign * waves.amplitude * function(waves.frequencies[pair] * candidates)
-        error = np.abs(expected - value)
-        is_near = error <= START_SLACK * waves.amplitude
-        candidates = candidates[is_near]
-        total_error = total_error[is_near] + error[is_near]
-    if not len(candidates):
+        expected = sign * waves.amplitude * function(waves.frequencies[pair] * positions)
+        errors = np.abs(expected - value)
+        is_near = errors <= START_SLACK * waves.amplitude
+        positions = positions[is_near]
+        total_errors = total_errors[is_near] + errors[is_near]
+    if not len(positions):
         return None
-    return int(candidates[total_error.argmin()])
+    return int(positions[total_errors.argmin()])
 
 
 def _positioned(case: Case) -> Positioned:
@@ -368,20 +377,25 @@ def _with_padding_row(reading: WaveReading, scheme: Positioned, start: int) -> I
     yield moved
 
 
-def _at_usual_base(
-    subject: OrientedTable, prior: SchedulePrior, explanation: Explanation
+def _prefer_usual_base(
+    table: OrientedTable, prior: SchedulePrior, explanation: Explanation
 ) -> Explanation:
     """Return the explanation by a usual base, if a runtime computes the table from it; else the given one.
 
     llama.cpp multiplies frequencies by a rounded ratio again and again: those of base 1000000 are nearer
     to base 1000002, which is then what was fitted.
+
+    Args:
+        table: The cosines and sines.
+        prior: The schedule with the fitted base.
+        explanation: The explanation of the table by this schedule.
     """
-    fitted = prior.schedule.base
-    if fitted in USUAL_BASES or not explanation.has_edit(Runtime):
+    fitted_base = prior.schedule.base
+    if fitted_base in USUAL_BASES or not explanation.has_edit(Runtime):
         return explanation
-    for base in numbers_near(USUAL_BASES, fitted, SAME_BASE * fitted):
-        for scheme in subject.schemes(prior.schedule.having("base", base)):
-            return next(_explain_by_runtimes(_case(subject.reading, scheme)), explanation)
+    for usual_base in numbers_near(USUAL_BASES, fitted_base, SAME_BASE * fitted_base):
+        for scheme in table.schemes(prior.schedule.having("base", usual_base)):
+            return next(_explain_by_runtimes(_case(table.reading, scheme)), explanation)
     return explanation
 
 
@@ -425,8 +439,10 @@ class Attempt(NamedTuple):
         reading = table.reading
         for scheme in table.schemes(prior.schedule):
             for explanation in self.explain(reading, _case(reading, scheme)):
-                read = explanation.with_suppositions(edits=reading.edits, cost=0.0, doubts=())
-                yield _at_usual_base(table, prior, read)
+                with_reading = explanation.with_suppositions(
+                    edits=reading.edits, cost=0.0, doubts=()
+                )
+                yield _prefer_usual_base(table, prior, with_reading)
 
 
 ATTEMPTS = (

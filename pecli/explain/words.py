@@ -359,6 +359,7 @@ def position_mistake_words(mistake: PositionMistake) -> str:
 
 
 def _rows(edit: Rows, context: Context) -> Clause:
+    """Return the words for rows in another order or at other positions: «rows are shifted by 2»."""
     if edit.order == "constant" and edit.at == 0 and context.is_sine:
         return Clause("all values are 0")
     if edit.order == "padded at the end" and edit.at == 1:
@@ -369,12 +370,15 @@ def _rows(edit: Rows, context: Context) -> Clause:
 def _some_rows(edit: SomeRows, _: Context) -> Clause:
     """Return the words for rows that are there: «only every 4th row is there, from row 0 on» for 0 4 8 12."""
     steps = {after - before for before, after in pairwise(edit.which)}
-    step = max(steps, default=1)
-    if len(steps) == 1 and step > 1:
-        return Clause(f"only every {_ordinal(step)} row is there, from row {edit.which[0]:,} on")
+    largest_step = max(steps, default=1)
+    are_evenly_spaced = len(steps) == 1 and largest_step > 1
+    if are_evenly_spaced:
+        every = _ordinal(largest_step)
+        return Clause(f"only every {every} row is there, from row {edit.which[0]:,} on")
     places = _first_few(_ranges(edit.which))
-    in_order = "" if min(steps, default=1) > 0 else ", in this order"
-    return Clause(f"only rows {places} are there{in_order}")
+    is_ascending = min(steps, default=1) > 0
+    remark = "" if is_ascending else ", in this order"
+    return Clause(f"only rows {places} are there{remark}")
 
 
 def _ordinal(number: int) -> str:
@@ -416,6 +420,7 @@ def _order(edit: Channels | Heads, _: Context) -> Clause:
 
 
 def _first_few(words: Iterable[str]) -> str:
+    """Return words in a list, of which only the first eight are named: «1, 2, 3, 4, 5, 6, 7, 8 …»."""
     words = list(words)
     text = ", ".join(words[:MAX_LISTED])
     return f"{text} …" if len(words) > MAX_LISTED else text
@@ -426,6 +431,7 @@ _PARTS = {RowsWrong: "row", ColumnsWrong: "column", HeadsWrong: "head", Elements
 
 
 def _part_wrong(edit: PartWrong, _: Context) -> Clause:
+    """Return the words for the part of a table that is wrong: «only rows 5, 7–9 differ»."""
     part = _PARTS[type(edit)]
     places = _first_few(_ranges(edit.which))
     if len(edit.which) == 1:
@@ -462,15 +468,18 @@ def _ranges(places: Sequence[int | tuple[int, ...]]) -> Iterator[str]:
 
 
 def _range(run: Sequence[int]) -> list[str]:
+    """Return consecutive numbers as text: 29–31 for three or more, else one by one."""
     if len(run) > 2:
         return [f"{run[0]}–{run[-1]}"]
     return [str(place) for place in run]
 
 
 def _runtime(edit: Runtime, _: Context) -> Clause:
+    """Return the words for runtimes that compute a table: «as vLLM, SGLang and TGI compute it; …»."""
     if edit.also:
-        names = ", ".join((edit.found, *edit.also[:-1]))
-        statement = f"as {names} and {edit.also[-1]} compute it"
+        *more, last = edit.also
+        names = ", ".join((edit.found, *more))
+        statement = f"as {names} and {last} compute it"
     else:
         statement = f"as {edit.found} computes it"
     return Clause("; ".join((statement, *edit.causes)))
@@ -602,6 +611,7 @@ def sentence(explanation: Explanation, reference: Reference = SPEC) -> str:
         is_sine=explanation.tensors == ("sin",),
     )
     mistakes = ", and ".join(clause(edit, context) for edit in explanation.mistakes)
+    # How numbers were rounded or computed follows the mistakes: «rounded to float16».
     storage = ", ".join(
         clause(edit, context) for edit in _stated(explanation.edits) if edit.storage
     )
@@ -620,6 +630,7 @@ def _stated(edits: Sequence[Edit]) -> Sequence[Edit]:
 
 
 def _coverage(explanation: Explanation) -> Coverage:
+    """Return what an explanation covers: all rows, those that were compared, or all but a wrong part."""
     mistakes = explanation.mistakes
     return Coverage(
         explanation.residual,
