@@ -473,18 +473,23 @@ class Case:
         return None
 
     def errors(self, rows: Indices) -> "Errors":
-        """Return what the computation leaves of some rows."""
-        return self._errors(self.observations.matrix(rows), rows)
+        """Return how far some rows of the data are from what the supposed mistakes make."""
+        return self._compare_with_prediction(self.observations.matrix(rows), rows)
 
-    def _errors(self, data: Floats, rows: Indices) -> "Errors":
+    def _compare_with_prediction(self, data: Floats, rows: Indices) -> "Errors":
         """Compare some rows of the data with the numbers that the supposed mistakes make.
 
-        An element that is NaN is wrong. Elements that are supposed to be damaged are never wrong:
-        a mistake has already been stated for them.
+        If 0.54 is predicted within 1e-6 and the file holds 0.5402 in float32, the residual is
+        0.0002 and the element is wrong. If the file was rounded to two decimals, 0.54 is right:
+        half a unit, 0.005, is allowed as well.
 
         Args:
             data: The numbers of the file, (rows, columns).
             rows: The indices of these rows.
+
+        Returns:
+            The residual of each element, and whether it is wrong. NaN is wrong. Elements that are
+            supposed to be damaged are never wrong: a mistake has been stated for them.
         """
         computation = self.computation
         with np.errstate(all="ignore"):
@@ -494,9 +499,9 @@ class Case:
             centres = computation.storage.middle(data)
             # Masks are infinite in both, and their difference would be NaN.
             residual = np.where(data == predicted, 0.0, centres - predicted)
-            # A comparison with NaN is False, so that «not allowed» includes NaN and «>» would not.
-            is_wrong = ~(np.abs(residual) <= self._allowed_residual(data, rows))
-        return Errors(residual, is_wrong & ~computation.damage_in(rows))
+            is_allowed = np.abs(residual) <= self._allowed_residual(data, rows)  # NaN is not.
+        is_wrong = ~is_allowed & ~computation.damage_in(rows)
+        return Errors(residual, is_wrong)
 
     def _allowed_residual(self, data: Floats, rows: Indices) -> Floats:
         """Return how far each element may be from the predicted one: the sum of independent causes.
@@ -511,10 +516,14 @@ class Case:
         return self.tolerance + rounding + self.computation.bound(rows) + storing
 
     def remainders(self, rows: Indices) -> Floats:
-        """Return the sizes of the differences that the supposed mistakes leave unexplained in some rows.
+        """Return how far each element of some rows is from its prediction, if that is unexplained.
 
-        They rank cases that are all within their bounds. A table may have been computed in
-        float32 or exactly, so that both are predicted; the prediction that leaves less is taken.
+        Of several cases that are all within their bounds, the one with the smallest sizes is
+        preferred. A table may have been computed in float32 or exactly, so that both are predicted;
+        the prediction that is nearer is taken.
+
+        Returns:
+            The sizes, (rows, columns): 0 for an element that rounding or damage explains.
         """
         data = self.observations.matrix(rows)
         computations = [self.computation]
@@ -567,7 +576,7 @@ class Case:
         Nearly all wrong cases have one in the two rows that are compared first.
         """
         observed = self.observations
-        probed = self._errors(observed.probed, observed.probed_rows)
+        probed = self._compare_with_prediction(observed.probed, observed.probed_rows)
         return bool(probed.is_wrong.any() or self.wrong_in_few_rows.any())
 
     @cached_property
@@ -581,19 +590,21 @@ class Case:
         assert waves is not None  # Only mistakes of cosines and sines ask for it.
         farthest_axis = np.abs(waves.positions).max(axis=0)  # (rows,)
         is_near_zero = (farthest_axis > 0) & (farthest_axis <= EXACT_POSITIONS)
-        last_two = np.flatnonzero(is_near_zero)[-2:]
-        if not len(last_two):
+        rows_near_zero = np.flatnonzero(is_near_zero)
+        tested_rows = rows_near_zero[-2:]
+        if not len(tested_rows):
             return False
-        return self._are_far_off(self.observations.matrix(last_two), last_two)
+        return self._are_far_off(self.observations.matrix(tested_rows), tested_rows)
 
     @cached_property
     def wrong_in_few_rows(self) -> Flags:
-        """Wrong elements of a few rows."""
-        return self._errors(self.observations.tested, self.observations.tested_rows).is_wrong
+        """True for each wrong element of the tested rows, (rows, columns)."""
+        observed = self.observations
+        return self._compare_with_prediction(observed.tested, observed.tested_rows).is_wrong
 
     @cached_property
     def wrong_elements(self) -> Flags:
-        """Wrong elements of all rows."""
+        """True for each wrong element of all rows, (rows, columns); computed in blocks."""
         blocks = []
         for rows in self.observations.blocks():
             check_time()
@@ -621,17 +632,21 @@ def accept(case: Case) -> Explanation | None:
     A case is the numbers of a file, and the mistakes that are supposed in them. The table with
     these mistakes is computed and compared with the data. The case is also rejected if the data are
     too few to show the numbers of its mistakes, or do not show one of them.
+
+    Returns:
+        The explanation; None if the case is rejected.
     """
     if _is_refuted_soon(case):
         return None
-    remainder = _remainder(case)
+    remainder = _compare_all_rows(case)
     if remainder is None or not _has_evidence(case) or _has_superfluous_mistake(case):
         return None
     statement = _statement(case)
     residual = remainder.largest
     recipe_residual = 0.0
     if statement.is_only_stored:
-        recipe_residual = _left_by_recipe(case, statement.edits)
+        # The table is right, up to its arithmetic: the engine may compute the same last places.
+        recipe_residual = _largest_difference_from_recipe(case, statement.edits)
         residual = min(residual, recipe_residual)
     return Explanation(
         edits=statement.edits,
@@ -757,7 +772,7 @@ def _with_recipe(edits: tuple[Edit, ...], dtype: str) -> tuple[Edit, ...]:
     return Recipe(recipe_of_both), *others
 
 
-def _left_by_recipe(case: Case, edits: tuple[Edit, ...]) -> float:
+def _largest_difference_from_recipe(case: Case, edits: tuple[Edit, ...]) -> float:
     """Return the largest difference from the table that the engine computes by the named recipe.
 
     Float32 powers of different libraries differ in the last place. The engine has those of PyTorch,
@@ -787,12 +802,14 @@ class Remainder(NamedTuple):
     rows: int
 
 
-def _remainder(case: Case) -> Remainder | None:
-    """Compare all rows, block by block, and return measures of the differences that are left.
+def _compare_all_rows(case: Case) -> Remainder | None:
+    """Compare all rows with those that the supposed mistakes make; None if an element is wrong.
 
-    The rows of a file are compared with those that the supposed mistakes of the case make. None is
-    returned as soon as an element is wrong. If the time is up, the rows compared so far count,
-    unless there are none.
+    Rows are compared block by block, until an element is wrong. If the time is up, the rows
+    compared so far count; None is returned if there are none.
+
+    Returns:
+        The largest difference that is left, the root mean square, and how many rows were compared.
     """
     largest = 0.0
     sum_of_squares = 0.0
@@ -853,7 +870,7 @@ def _makes_no_difference(case: Case, mistake: Mistake) -> bool:
 
 def _is_right(case: Case) -> bool:
     """Return True if no element is wrong; a few rows are looked at before all are."""
-    return not case.fails_in_few_rows and _remainder(case) is not None
+    return not case.fails_in_few_rows and _compare_all_rows(case) is not None
 
 
 def _is_exact(case: Case) -> bool:
