@@ -98,12 +98,14 @@ def near_max_bias(slopes: Floats, rule: str) -> Iterator[float]:
         slopes: The measured slope of each head.
         rule: The rule for numbers of heads that are no powers of two: paper or naive.
     """
-    exponents = -np.log2(slopes_of(len(slopes), rule, 1.0))
-    known = np.isfinite(slopes) & (slopes > 0) & (exponents > 0)
-    measured_exponents = -np.log2(slopes[known])
-    power = exponents[known] @ exponents[known]
-    with np.errstate(invalid="ignore"):  # Without a known slope, no number is near NaN.
-        fitted = float(measured_exponents @ exponents[known] / power)
+    exponents_for_one = -np.log2(slopes_of(len(slopes), rule, max_bias=1.0))
+    is_usable = np.isfinite(slopes) & (slopes > 0) & (exponents_for_one > 0)
+    exponents = exponents_for_one[is_usable]
+    measured_exponents = -np.log2(slopes[is_usable])
+    with np.errstate(
+        invalid="ignore"
+    ):  # Without a usable slope, it is NaN, which no number is near.
+        fitted = float(measured_exponents @ exponents / (exponents @ exponents))
     error = MAX_BIAS_ERROR * max(1.0, abs(fitted))
     candidates = dict.fromkeys((*USUAL_MAX_BIAS, *plain_numbers(fitted, MAX_BIAS_ERROR)))
     for candidate in numbers_near(candidates, fitted, error):
@@ -388,12 +390,14 @@ class ScaledBias(BiasMistake):
         slopes = measured_slopes(case, bias)
         if not np.isfinite(slopes).all():
             return
+        # Least squares: of slopes 1, 1/2 for 1/2, 1/4, it is (1/2 + 1/8) / (1/4 + 1/16) = 2.
         ratio = float(slopes @ bias.slopes / (bias.slopes @ bias.slopes))
         error = SLOPE_ERROR * abs(ratio)
         candidates = [*plain_numbers(ratio, error)]
         if ratio > 0:
-            half_powers = round(2 * math.log2(ratio))
-            candidates.insert(0, 2.0 ** (half_powers / 2))
+            half_powers = round(2 * math.log2(ratio))  # −7 for 0.0884
+            power_of_root_2 = 2.0 ** (half_powers / 2)
+            candidates.insert(0, power_of_root_2)
         for by in numbers_near(dict.fromkeys(candidates), ratio, error):
             if by != 1:
                 yield cls(by)

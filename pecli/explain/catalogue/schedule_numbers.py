@@ -106,8 +106,9 @@ class ParameterMistake(ScheduleMistake):
             # Scattered rows do not show a frequency, but they refute a value that is wrong.
             yield from map(cls, cls.usual)
             return
-        starts = (schedule.value(cls.name), *cls.usual)
-        fit = fitted_parameter(schedule, cls.name, case.measured_frequencies, starts)
+        expected = schedule.value(cls.name)
+        first_guesses = (expected, *cls.usual)
+        fit = fitted_parameter(schedule, cls.name, case.measured_frequencies, first_guesses)
         at_hand = numbers_near(cls.at_hand(schedule), fit.value, fit.error)
         for value in dict.fromkeys((*at_hand, *cls.written(fit.value, fit.error))):
             yield cls(value, is_at_hand=value in at_hand)
@@ -122,9 +123,10 @@ class ParameterMistake(ScheduleMistake):
         schedule = schedule_of_waves(waves)
         examples = list(cls.examples_for_schedule(schedule))
         if not examples:
+            expected = schedule.value(cls.name)
             likely = (*cls.at_hand(schedule), *cls.usual)
-            others = [value for value in likely if value != schedule.value(cls.name)]
-            examples = list(map(cls, others[:1]))
+            wrong_values = [value for value in likely if value != expected]
+            examples = list(map(cls, wrong_values[:1]))
         yield from examples
 
     @classmethod
