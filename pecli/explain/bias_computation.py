@@ -101,9 +101,10 @@ class BiasComputation(Computation):
         return len(self.slopes) * self.queries
 
     def rendered(self, rows: Indices) -> Floats:
+        """Return slope · distance of each row and key, and the mask; row 5 of 4 queries is head 1, query 1."""
         head, query = np.divmod(rows, self.queries)
-        values = self.slopes[head][:, None] * self.multiples[query]
-        return np.where(self.masked[query], self.mask, values)
+        slopes = self.slopes[head][:, None]
+        return np.where(self.masked[query], self.mask, slopes * self.multiples[query])
 
     def bound(self, rows: Indices) -> Floats:
         """Slopes that other programs compute have the relative error of float32 powers.

@@ -408,6 +408,7 @@ class WaveComputation(Computation):
 
     @property
     def reading(self) -> tuple[object, ...]:
+        """Everything on which measured frequencies depend: the form, and the positions of the rows."""
         positions = self._computed_positions
         is_run = self.rows >= MIN_RUN and bool((np.diff(positions) == 1).all())
         if is_run:  # Frequencies are the same, wherever the run starts.
@@ -428,19 +429,30 @@ class WaveComputation(Computation):
         return replace(self, positions=self.positions[:, rows], empty_rows=self.is_row_empty[rows])
 
     def with_schedule(self, schedule: FrequencySchedule) -> "WaveComputation":
-        """Return the computation with frequencies, and with the attention factor of the scaling, of another schedule."""
+        """Return the computation with the frequencies of another schedule.
+
+        If the scaling is another one, its attention factor replaces the one before: YaRN's 1.139
+        multiplies an amplitude of 1 that had no scaling.
+        """
         amplitude = self.amplitude
-        if self.schedule is not None and schedule.scaling != self.schedule.scaling:
-            amplitude *= schedule.scaling.attention_value / self.schedule.scaling.attention_value
+        before = self.schedule
+        if before is not None and schedule.scaling != before.scaling:
+            amplitude *= schedule.scaling.attention_value / before.scaling.attention_value
         return replace(
             self, schedule=schedule, frequencies=schedule.frequencies, amplitude=amplitude
         )
 
     def row_positions(self, rows: Indices) -> Floats:
-        """Return the position of each of some rows, per pair if there are several axes."""
-        if len(self.positions) == 1:
-            return np.asarray(self.positions[0, rows][:, None])
-        return np.asarray(self.positions[:, rows][self.axes].T)
+        """Return the position of each of some rows, as (rows, 1), or (rows, pairs) on several axes.
+
+        A row at the height 2 and the width 5 has the positions 2 2 5 5 if two pairs follow each.
+        """
+        positions = self.positions[:, rows]  # (axes, rows)
+        if len(positions) == 1:
+            (only_axis,) = positions
+            return np.asarray(only_axis[:, None])
+        positions_of_pairs = positions[self.axes]  # (pairs, rows)
+        return np.asarray(positions_of_pairs.T)
 
     def rendered(self, rows: Indices) -> Floats:
         angles = self.arithmetic.angles(self.row_positions(rows), self.frequencies)

@@ -268,27 +268,38 @@ class Case:
     def _with_mistakes(self, mistakes: Iterable[Mistake]) -> "Case":
         """Return the case with mistakes planted in the order in which an implementation makes them.
 
-        Most cases have all mistakes of another one and one more: those before it are not planted
-        again, since that takes most of the time of a search.
+        Most cases have all mistakes of another one and one more. The computations with the first
+        mistakes are taken from this case, since planting takes most of the time of a search.
+
+        Args:
+            mistakes: All mistakes of the new case, in any order.
         """
         ordered = tuple(sorted(mistakes, key=lambda mistake: (mistake.stage, mistake.rank)))
-        computations = list(self._computations_before(ordered))
-        for mistake in ordered[len(computations) - 1 :]:
-            computations.append(mistake.plant(computations[-1]))
+        computations = list(self._computations_with_shared_mistakes(ordered))
+        planted_mistakes = len(computations) - 1  # The first computation has no mistake.
+        computation = computations[-1]
+        for mistake in ordered[planted_mistakes:]:
+            computation = mistake.plant(computation)
+            computations.append(computation)
         return replace(
-            self, computation=computations[-1], mistakes=ordered, computations=tuple(computations)
+            self, computation=computation, mistakes=ordered, computations=tuple(computations)
         )
 
-    def _computations_before(self, mistakes: tuple[Mistake, ...]) -> tuple[Computation, ...]:
-        """Return the specification, and the computations with the first mistakes that this case has as
-        well.
+    def _computations_with_shared_mistakes(
+        self, mistakes: tuple[Mistake, ...]
+    ) -> tuple[Computation, ...]:
+        """Return the computations of this case that have only the first of some mistakes.
+
+        If this case has the mistakes A, B and C, and A, B and D are given, three computations are
+        returned: the specification, the one with A, and the one with A and B.
         """
         pairs = zip(mistakes, self.mistakes, strict=False)
         are_shared = [mistake is planted for mistake, planted in pairs]
-        first_other = [*are_shared, False].index(False)
-        return self.computations[: first_other + 1] or (self.specification,)
+        shared_mistakes = [*are_shared, False].index(False)
+        return self.computations[: shared_mistakes + 1] or (self.specification,)
 
     def within(self, tolerance: float) -> "Case":
+        """Return the case with another tolerance: how far numbers may be off, 0 for none."""
         return replace(self, tolerance=tolerance)
 
     def once(self, key: tuple[object, ...], compute: Callable[[], T]) -> T:
@@ -448,7 +459,8 @@ class Case:
         """
         observed = self.observations
         rows = observed.located_rows
-        few_rows = rows[:: max(1, len(rows) // TESTED_ROWS)]
+        stride = max(1, len(rows) // TESTED_ROWS)
+        few_rows = rows[::stride]
         few_positions = waves.measured_positions(observed.measured(few_rows), few_rows)
         if few_positions is None or np.isnan(few_positions).mean() > MAX_LOST:
             return None
@@ -464,12 +476,13 @@ class Case:
         """
         if self.measured_phasors is not None:
             sizes = np.abs(self.measured_phasors)
-            value = float(np.median(sizes))
-            spread = float(np.median(np.abs(sizes - value)))
-            return Fit(value, SIGMAS * spread + FLOAT32_ERROR * value)
+            # Medians, since some elements may have been overwritten.
+            amplitude = float(np.median(sizes))
+            spread = float(np.median(np.abs(sizes - amplitude)))
+            return Fit(amplitude, SIGMAS * spread + FLOAT32_ERROR * amplitude)
         if self.measured_frequencies is not None:
-            value = self.measured_frequencies.amplitude
-            return Fit(value, AMPLITUDE_ERROR * value)
+            amplitude = self.measured_frequencies.amplitude
+            return Fit(amplitude, AMPLITUDE_ERROR * amplitude)
         return None
 
     def errors(self, rows: Indices) -> "Errors":
@@ -763,9 +776,16 @@ def _first_found(kind: type[Recipe] | type[Dtype], edits: tuple[Edit, ...]) -> s
 
 
 def _with_recipe(edits: tuple[Edit, ...], dtype: str) -> tuple[Edit, ...]:
-    """Return edits in which a recipe and a 16-bit table are one recipe, if there is one for both."""
-    stored_as = _first_found(Dtype, edits) or dtype
-    recipe_of_both = TABLE_RECIPES.get((_recipe_of(edits), stored_as))
+    """Return edits in which a recipe and a 16-bit table are one recipe, if there is one for both.
+
+    «Computed in float32» and «stored in bfloat16» become «float32-bfloat16-table».
+
+    Args:
+        edits: All edits of a case.
+        dtype: The dtype of the file, in which the table is stored unless an edit names another one.
+    """
+    stored_dtype = _first_found(Dtype, edits) or dtype
+    recipe_of_both = TABLE_RECIPES.get((_recipe_of(edits), stored_dtype))
     if recipe_of_both is None:
         return edits
     others = [edit for edit in edits if not isinstance(edit, (Recipe, Dtype))]
@@ -783,13 +803,14 @@ def _largest_difference_from_recipe(case: Case, edits: tuple[Edit, ...]) -> floa
     if recipe is None or not isinstance(case.computation, WaveComputation):
         return math.inf
     dtype = case.observations.held_dtype
-    made = named_tensors(with_parameters(case.scheme, recipe=recipe, dtype=dtype))
+    made_by_engine = named_tensors(with_parameters(case.scheme, recipe=recipe, dtype=dtype))
     largest = 0.0
     for name, array in case.observations.tensors.items():
-        if name not in made or made[name].shape != array.shape:
+        if name not in made_by_engine or made_by_engine[name].shape != array.shape:
             return math.inf
         rows = np.arange(len(array))
-        difference = np.abs(widened(array) - widened(made[name].pick(rows)))
+        expected = made_by_engine[name].pick(rows)
+        difference = np.abs(widened(array) - widened(expected))
         largest = max(largest, float(difference.max(initial=0.0)))
     return largest
 
@@ -831,7 +852,7 @@ def _compare_all_rows(case: Case) -> Remainder | None:
 
 
 def _has_evidence(case: Case) -> bool:
-    """Return True if the data have many more different values than numbers were fitted.
+    """Return True if the data have enough different values for the numbers that were fitted.
 
     With a base and an offset, more than 16 different values are required: four would fit by chance.
     Damaged elements do not count. A mistake such as «all rows at one position» leaves few different
@@ -874,11 +895,16 @@ def _is_right(case: Case) -> bool:
 
 
 def _is_exact(case: Case) -> bool:
-    """Return True if exact phases make the data as well: last places differ between libraries."""
+    """Return True if exact phases make the data as well, so that «computed in float32» is not stated.
+
+    Cosines of float32 are off by 2.4e-7 even if their phases are exact, which is granted here.
+    """
     if case.computation.arithmetic != FLOAT32:
         return True
-    rounded = case.tolerance + FLOAT32_FUNCTION * max(1.0, case.observations.size)
+    error_of_functions = FLOAT32_FUNCTION * max(1.0, case.observations.size)
     exact = replace(
-        case, computation=replace(case.computation, arithmetic=EXACT), tolerance=rounded
+        case,
+        computation=replace(case.computation, arithmetic=EXACT),
+        tolerance=case.tolerance + error_of_functions,
     )
     return _is_right(exact)

@@ -97,9 +97,12 @@ class RotatedComputation(WaveComputation):
         """
         if not self.heads.formula.rounds:
             return super().bound(rows)
-        of_sums = np.full((len(rows), len(self.frequencies)), FLOAT32_FUNCTION)
-        of_sums = abs(self.amplitude) * of_sums  # Sums are those of float32 at best.
-        return np.asarray(self._spread_by_rounding(rows) + self.form.errors(of_sums, rows))
+        # The sums of two products are at best as precise as those of float32.
+        error_of_sums = np.full(
+            (len(rows), len(self.frequencies)), abs(self.amplitude) * FLOAT32_FUNCTION
+        )
+        spread = self._spread_by_rounding(rows)
+        return np.asarray(spread + self.form.errors(error_of_sums, rows))
 
     def _spread_by_rounding(self, rows: Indices) -> Floats:
         """Return how far rounded products (rows, heads · channels) of slightly wrong cosines may lie apart.
@@ -167,7 +170,7 @@ class RotatedComputation(WaveComputation):
         return np.asarray(flags.transpose(1, 0, 2).reshape(flags.shape[1], -1))
 
     def head_index(self, head: int) -> tuple[int, ...]:
-        return tuple(int(place) for place in np.unravel_index(head, self.head_shape))
+        return tuple(int(index) for index in np.unravel_index(head, self.head_shape))
 
 
 def rotated_computation(

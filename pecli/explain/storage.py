@@ -176,14 +176,21 @@ class TruncatedStorage(Storage):
     mode: str  # toward zero, or down
 
     def rounded(self, values: Floats) -> Floats:
+        """Return the grid's numbers toward zero or below: of one decimal, 0.3 for 0.38.
+
+        The nearest is 0.4, which lies beyond 0.38 on the wrong side: it is moved by a unit.
+        """
+        direction = self._direction(values)  # −1 for 0.38
         nearest = self.grid.rounded(values)
         unit = 2 * self.grid.half_unit(nearest)
-        is_beyond = (nearest - values) * self._direction(values) < 0
-        return np.where(is_beyond, nearest + self._direction(values) * unit, nearest)
+        is_on_wrong_side = (nearest - values) * direction < 0
+        return np.where(is_on_wrong_side, nearest + direction * unit, nearest)
 
     def half_unit(self, values: Floats) -> Floats:
+        """Return half a unit; a whole one at 0, to which numbers of both signs are cut off."""
         half = self.grid.half_unit(values)
-        return np.where((values == 0) & (self.mode == "toward zero"), 2 * half, half)
+        is_cut_off_from_both_sides = (values == 0) & (self.mode == "toward zero")
+        return np.where(is_cut_off_from_both_sides, 2 * half, half)
 
     def middle(self, values: Floats) -> Floats:
         return np.asarray(values - self._direction(values) * self.grid.half_unit(values))

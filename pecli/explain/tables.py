@@ -113,10 +113,11 @@ def _has_shapes(scheme: Scheme, tensors: Mapping[str, Array]) -> bool:
 def wave_case(tables: Shaped) -> Case:
     """Return the case of tables of cosines and sines."""
     computation = computation_of(tables.scheme, tuple(tables.tensors))
-    if tables.exponent_dim is not None and computation.schedule is not None:
-        computation = computation.with_schedule(
-            computation.schedule.having("half", tables.exponent_dim / 2)
-        )
+    schedule = computation.schedule
+    if tables.exponent_dim is not None and schedule is not None:
+        # The tables have another width, but the exponents are still divided by the specified one.
+        resized = schedule.having("half", tables.exponent_dim / 2)
+        computation = computation.with_schedule(resized)
     return case_of(tables.scheme, computation, tables.tensors, tables.edits)
 
 
