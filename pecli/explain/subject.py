@@ -46,6 +46,7 @@ def computation_of(scheme: Positioned, tensors: tuple[str, ...]) -> WaveComputat
     pairs = len(frequencies)
     axes = np.array(scheme.pair_axes[:pairs])
     if tensors == ("inv_freq",):
+        # A vector does not show the axis of a pair.
         return FrequencyComputation(
             frequencies=frequencies,
             axes=np.zeros_like(axes),
