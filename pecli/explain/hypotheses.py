@@ -194,14 +194,20 @@ class Search:
     def are_settled(self, explanations: Sequence[Explanation], count: int) -> bool:
         """Return True if more mistakes are unlikely to make a shorter explanation than these.
 
-        If the table is right in some shape, that is the reason; edits of the shape which every case
-        has are not counted.
+        Without a mistake, any explanation settles the search: the table is right in some shape. The
+        shortest one with mistakes settles it if it is damage of a small part, or cheap for so many
+        mistakes. Edits of the shape, such as «transposed», which every case has, are not counted.
+
+        Args:
+            explanations: What was found so far.
+            count: The number of mistakes that were tried.
         """
         if not explanations or count == 0:
             return bool(explanations)
-        best = ranked(explanations)[0]
-        is_small_damage = all(edit.kind in DAMAGES for edit in best.mistakes)
-        return is_small_damage or best.cost - self.least_cost <= count * CHEAP
+        shortest, *_ = ranked(explanations)
+        is_small_damage = all(edit.kind in DAMAGES for edit in shortest.mistakes)
+        cost_of_mistakes = shortest.cost - self.least_cost
+        return is_small_damage or cost_of_mistakes <= count * CHEAP
 
     def _find_small_damage(self, cases: Sequence[Case]) -> bool:
         """Keep only the damage of a small part if the rest is right, and return True if so.
@@ -288,12 +294,18 @@ def _explain_by_runtime(
 ) -> list[Explanation]:
     """Return the runtimes that compute a table, if it is explained by float32 arithmetic.
 
-    «As vLLM computes it» says more than «computed in float32».
+    «As vLLM computes it» says more than «computed in float32». Nothing is returned if the shortest
+    explanation does not begin with float32 arithmetic.
+
+    Args:
+        cases: The file's numbers, in each way to read their shape.
+        explanations: The explanations without a mistake.
     """
     if not explanations:
         return []
     shortest, *_ = ranked(explanations)
-    if shortest.edits[:1] != (Recipe("float32"),):
+    first_edit = shortest.edits[:1]  # empty if the table is right as it is
+    if first_edit != (Recipe("float32"),):
         return []
     by_runtime: list[Explanation] = []
     for case in cases:
@@ -302,8 +314,9 @@ def _explain_by_runtime(
 
 
 def ranked(explanations: Iterable[Explanation]) -> list[Explanation]:
-    """Return explanations with the shortest first; of equally short ones, the one that leaves
-    least.
+    """Return explanations with the cheapest first, and the closest first among equally cheap ones.
+
+    Costs are sums of decimals, which are equal if they agree in six places.
     """
     return sorted(explanations, key=lambda each: (round(each.cost, 6), each.noise))
 

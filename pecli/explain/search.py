@@ -122,7 +122,12 @@ def _explain_each(
 
 
 def _transformed(scheme: Scheme, name: str, array: Array, atol: float) -> Explanation | None:
-    """Return how integers were transposed, negated or reordered: they have no such steps."""
+    """Return how a table of integers was transposed, negated or reordered.
+
+    Integers, such as buckets of distances, have no computation in which mistakes could be planted, so
+    the two tables are compared as arrays. None is returned for other tensors, and for those that are
+    too large or have another shape than expected.
+    """
     table = named_tensors(scheme).get(name)
     if table is None or table.dtype in SIGNIFICANT_BITS or table.shape != array.shape:
         return None
@@ -158,8 +163,9 @@ def _explain_cos_and_sin(scheme: Scheme, waves: Tensors, atol: float) -> list[Ex
 def _best(scheme: Scheme, tensors: Tensors, atol: float, most_mistakes: int) -> Explanation | None:
     """Return the shortest explanation of tensors that belong together; it may state that they are right.
 
-    The numbers of a file can be read in several ways (see `_ways_to_read`). The first way in which
-    anything explains them is the answer; explanations that name a difference come first.
+    The numbers of a file can be read in several ways (see `_ways_to_read`): uint16 numbers may be the
+    bits of bfloat16. The first way in which anything explains them is the answer. An explanation that
+    names a difference is preferred to one that names none.
     """
     sinusoidal = _as_sinusoidal(scheme, tensors, atol)
     if sinusoidal is not None:
@@ -173,9 +179,11 @@ def _best(scheme: Scheme, tensors: Tensors, atol: float, most_mistakes: int) -> 
             way.edits,
             min(most_mistakes, way.most_mistakes),
         )
+        # False is sorted before True, and equal ones keep their order: the shortest first.
         explanations.sort(key=lambda explanation: not _names_a_difference(explanation, scheme))
         if explanations:
             shortest = explanations[0]
+            # `cos` and `sin` that are stacked in one tensor were explained as two.
             return shortest.renamed(tensors) if "cos_sin" in tensors else shortest
     return None
 
@@ -238,9 +246,13 @@ def _read_bits(array: Array, name: str) -> Array:
 
 
 def _last_place(tensors: Tensors) -> float:
-    """Return a unit of the last place of 1: bits that were cut off and not rounded are off by as much."""
-    dtype = dtype_name(next(iter(tensors.values())).dtype)
-    return float(2 * half_ulp(np.ones(1), dtype)[0])
+    """Return the last place of 1 in the dtype of the first tensor: 2^−7 in bfloat16.
+
+    Bits that were cut off instead of rounded are off by as much.
+    """
+    first, *_ = tensors.values()
+    (half_last_place,) = half_ulp(np.ones(1), dtype_name(first.dtype))
+    return float(2 * half_last_place)
 
 
 def _separated(tensors: Tensors) -> Tensors:
@@ -252,10 +264,14 @@ def _separated(tensors: Tensors) -> Tensors:
 
 
 def _names_a_difference(explanation: Explanation, scheme: Scheme) -> bool:
-    """Return True unless the tensors are right, or only computed and rounded as those of the scheme are."""
-    recipe = Recipe(vars(scheme).get("recipe", "exact"))
-    named = [edit for edit in explanation.edits if edit not in (Dtype(scheme.dtype), recipe)]
-    if recipe in explanation.edits:
+    """Return True unless the tensors are right, or only computed and rounded as those of the scheme are.
+
+    «Stored in bfloat16» is no difference if the scheme has this dtype.
+    """
+    specified_recipe = Recipe(vars(scheme).get("recipe", "exact"))
+    specified = (Dtype(scheme.dtype), specified_recipe)
+    differences = [edit for edit in explanation.edits if edit not in specified]
+    if specified_recipe in explanation.edits:
         # A runtime that computes as the scheme does goes without saying.
-        return any(not isinstance(edit, Runtime) or edit.causes for edit in named)
-    return bool(named)
+        return any(not isinstance(edit, Runtime) or edit.causes for edit in differences)
+    return bool(differences)

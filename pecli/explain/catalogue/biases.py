@@ -214,8 +214,10 @@ class OtherShard(BiasMistake):
     scheme_needs = (has_a_shard_of_heads,)
 
     def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
-        slopes = slopes_of(self.heads, self.rule, self.max_bias)
-        return replace(bias, slopes=slopes[self.first : self.first + len(bias.slopes)])
+        """Return the bias with the slopes of as many heads, from `first` on, of a model of `heads`."""
+        slopes_of_model = slopes_of(self.heads, self.rule, self.max_bias)
+        end = self.first + len(bias.slopes)
+        return replace(bias, slopes=slopes_of_model[self.first : end])
 
     @classmethod
     def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
@@ -261,10 +263,13 @@ class OtherForm(BiasMistake):
     computation_needs = (has_distances,)
 
     def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
-        multiples = multiples_of(self.form, bias.queries, bias.multiples.shape[1])
-        values = np.broadcast_to(multiples.values, bias.multiples.shape)
+        """Return the bias with the distances and the mask of another form, repeated for each query."""
+        queries, keys = bias.multiples.shape
+        in_other_form = multiples_of(self.form, queries, keys)
         return replace(
-            bias, multiples=values, masked=np.broadcast_to(multiples.masked, values.shape)
+            bias,
+            multiples=np.broadcast_to(in_other_form.values, (queries, keys)),
+            masked=np.broadcast_to(in_other_form.masked, (queries, keys)),
         )
 
     @classmethod
@@ -327,7 +332,7 @@ class ReorderedHeads(BiasMistake):
         slopes = measured_slopes(case, bias)
         count = len(slopes)
         if not np.isfinite(slopes).all():
-            return
+            return  # Heads without a slope cannot be put in order.
         yield cls(tuple(reversed(range(count))))
         # The head with the largest measured slope is the one with the largest expected slope, and
         # so on down to the smallest.
@@ -458,16 +463,17 @@ class OtherMask(BiasMistake):
         A port may mask with −1e9 instead of −∞, mask the diagonal as well, or leave zeros above it.
         All heads have one mask, so that the first one is looked at.
         """
-        first_head = case.observations.matrix(slice(None))[: bias.queries]  # (queries, keys)
-        masked = first_head <= MASKED
-        numbers = np.unique(first_head[masked])
-        if len(numbers) == 1:
-            number = float(numbers[0])
-            is_expected = number == bias.mask and np.array_equal(masked, bias.masked)
-            if not is_expected:
-                yield cls(value=number, masked=masked)
-        has_zeros = bias.masked.any() and not first_head[bias.masked].any()
-        if has_zeros:
+        every_row = slice(None)
+        first_head = case.observations.matrix(every_row)[: bias.queries]  # (queries, keys)
+        is_masked_in_data = first_head <= MASKED
+        mask_values = np.unique(first_head[is_masked_in_data])
+        if len(mask_values) == 1:
+            value = float(mask_values[0])
+            has_expected_places = np.array_equal(is_masked_in_data, bias.masked)
+            if value != bias.mask or not has_expected_places:
+                yield cls(value=value, masked=is_masked_in_data)
+        has_zeros_for_mask = bias.masked.any() and not first_head[bias.masked].any()
+        if has_zeros_for_mask:
             yield cls(value=0.0, masked=bias.masked)
 
     @classmethod
