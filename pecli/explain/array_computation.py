@@ -55,8 +55,8 @@ class ArrayComputation(Computation):
         return flags.reshape(-1, flags.shape[-1])
 
     def head_index(self, head: int) -> tuple[int, ...]:
-        places = np.unravel_index(head, self.arrays[0].shape[:-2])
-        return tuple(int(place) for place in places)
+        head_shape = self.arrays[0].shape[:-2]
+        return tuple(int(index) for index in np.unravel_index(head, head_shape))
 
 
 @scheme_of.register
@@ -83,12 +83,14 @@ class ArrayObservations(Observations):
     """Arrays that should equal others, by name."""
 
     def __init__(self, arrays: dict[str, Array]) -> None:
-        real = {}
+        """Take arrays of any shape as matrices (rows, columns), with complex numbers in two columns."""
+        matrices = {}
         for name, array in arrays.items():
             matrix = as_matrix(array)
-            real[name] = as_floats(matrix) if matrix.dtype.kind == "c" else matrix
-        parts = {name: array.real for name, array in arrays.items()}
-        super().__init__(real, observed_dtype(parts))
+            matrices[name] = as_floats(matrix) if matrix.dtype.kind == "c" else matrix
+        # The real part of complex numbers has their precision: complex64 is as fine as float32.
+        real_parts = {name: array.real for name, array in arrays.items()}
+        super().__init__(matrices, observed_dtype(real_parts))
 
 
 def array_case(

@@ -43,15 +43,22 @@ def multiples_of(form: str, queries: int, keys: int) -> Multiples:
     at the dots, and the symmetric form [0 −1 −2], [−1 0 −1] and [−2 −1 0]. The forms «key» and
     «key-last» have one row for all queries: [0 1 2] and [−2 −1 0]. With a cache there are fewer
     queries than keys: these are the last ones.
+
+    Args:
+        form: «causal», «symmetric», «key» or «key-last».
+        queries: The number of queries; the forms of one row do without it.
+        keys: The number of keys.
     """
+    nothing_in_one_row = np.zeros((1, keys), bool)
     if form == "key":
-        return Multiples(np.arange(keys, dtype=np.float64)[None], np.zeros((1, keys), bool))
+        one_row = np.arange(keys, dtype=np.float64)[None]
+        return Multiples(values=one_row, masked=nothing_in_one_row)
     if form == "key-last":
-        return Multiples(distances(1, keys), np.zeros((1, keys), bool))
+        return Multiples(values=distances(1, keys), masked=nothing_in_one_row)
     distance = distances(queries, keys)
     if form == "causal":
-        return Multiples(np.minimum(distance, 0.0), distance > 0)
-    return Multiples(-np.abs(distance), np.zeros(distance.shape, bool))
+        return Multiples(values=np.minimum(distance, 0.0), masked=distance > 0)
+    return Multiples(values=-np.abs(distance), masked=np.zeros(distance.shape, bool))
 
 
 def distances(queries: int, keys: int) -> Floats:
@@ -94,9 +101,10 @@ class BiasComputation(Computation):
         return len(self.slopes) * self.queries
 
     def rendered(self, rows: Indices) -> Floats:
+        """Return slope · distance of each row and key, and the mask; row 5 of 4 queries is head 1, query 1."""
         head, query = np.divmod(rows, self.queries)
-        values = self.slopes[head][:, None] * self.multiples[query]
-        return np.where(self.masked[query], self.mask, values)
+        slopes = self.slopes[head][:, None]
+        return np.where(self.masked[query], self.mask, slopes * self.multiples[query])
 
     def bound(self, rows: Indices) -> Floats:
         """Slopes that other programs compute have the relative error of float32 powers.
@@ -118,14 +126,22 @@ class BiasComputation(Computation):
         return (head,) if len(self.slopes) > 1 else ()
 
     def measured_slopes(self, matrix: Floats) -> Floats:
-        """Return the slope of each head that comes nearest to the data, (heads · queries, keys)."""
-        data = matrix.reshape(len(self.slopes), self.queries, -1)
-        used = ~self.masked & (self.multiples != 0)
-        if not used.any():
+        """Return the slope of each head that comes nearest to a bias, by least squares.
+
+        Distances of 0 and masked elements show no slope. If those of the others are −1 and −2, and
+        the biases of a head −0.5 and −1, its slope is (0.5 + 2) / (1 + 4) = 0.5.
+
+        Args:
+            matrix: The bias (heads · queries, keys).
+        """
+        biases = matrix.reshape(len(self.slopes), self.queries, -1)  # (heads, queries, keys)
+        shows_slope = ~self.masked & (self.multiples != 0)
+        if not shows_slope.any():
             return np.zeros(len(self.slopes))
-        weights = self.multiples[used]
-        with np.errstate(all="ignore"):
-            return np.asarray((data[:, used] * weights).sum(axis=1) / (weights**2).sum())
+        distance = self.multiples[shows_slope]
+        with np.errstate(all="ignore"):  # The file may hold anything.
+            products = (biases[:, shows_slope] * distance).sum(axis=1)
+            return np.asarray(products / (distance**2).sum())
 
 
 def without_masks(matrix: Floats) -> Floats:

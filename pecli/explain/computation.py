@@ -178,14 +178,16 @@ class Columns(PhasorForm):
     @cached_property
     def columns(self) -> ColumnMap:
         """The contents of each column, with the mistakes that this form has."""
-        right = self._added_columns() if self.tensors == ("pe",) else self._rotary_columns()
+        is_sinusoidal = self.tensors == ("pe",)
+        right = self._added_columns() if is_sinusoidal else self._rotary_columns()
         pair = right.pair
         if self.reversed:
-            pair = self.pairs - 1 - pair
+            last_pair = self.pairs - 1
+            pair = last_pair - pair
         is_negated = np.where(right.is_sine, "sin" in self.negated, "cos" in self.negated)
         return ColumnMap(
             pair=pair,
-            is_sine=right.is_sine != self.swapped,
+            is_sine=right.is_sine != self.swapped,  # Swapped, cosines are where sines should be.
             sign=np.where(is_negated, -right.sign, right.sign),
         )
 
@@ -244,15 +246,19 @@ class Columns(PhasorForm):
         return np.asarray(np.where(is_sine, pairs.imag, pairs.real) * sign)
 
     def phasors(self, matrix: Floats, rows: Indices) -> Complex | None:
-        """Return the phasors of each pair, from the first of its columns: those of halves are doubled."""
-        places = self.places
-        if places is None:
+        """Return cos + i·sin of each pair (rows, pairs), as some rows of a table hold them.
+
+        They are read off the first column of each cosine and sine; some layouts repeat them. None is
+        returned if some pair has no cosine or no sine, as in a table of cosines only.
+        """
+        columns_of_functions = self._columns_of_functions
+        if columns_of_functions is None:
             return None
-        cosines, sines = places
+        cosine_columns, sine_columns = columns_of_functions
         sign = self.columns.sign
-        return np.asarray(
-            matrix[:, cosines] * sign[cosines] + 1j * (matrix[:, sines] * sign[sines])
-        )
+        cosines = matrix[:, cosine_columns] * sign[cosine_columns]
+        sines = matrix[:, sine_columns] * sign[sine_columns]
+        return np.asarray(cosines + 1j * sines)
 
     @property
     def has_both_functions(self) -> bool:
@@ -260,7 +266,7 @@ class Columns(PhasorForm):
         return len(np.unique(self.columns.is_sine)) > 1
 
     @cached_property
-    def places(self) -> tuple[Indices, Indices] | None:
+    def _columns_of_functions(self) -> tuple[Indices, Indices] | None:
         """The first column of each pair's cosines, and of its sines; None if some pair lacks one.
 
         In [s0 c0 s1 c1], cosines are in the columns 1 and 3, and sines in 0 and 2.
@@ -402,6 +408,7 @@ class WaveComputation(Computation):
 
     @property
     def reading(self) -> tuple[object, ...]:
+        """Everything on which measured frequencies depend: the form, and the positions of the rows."""
         positions = self._computed_positions
         is_run = self.rows >= MIN_RUN and bool((np.diff(positions) == 1).all())
         if is_run:  # Frequencies are the same, wherever the run starts.
@@ -422,19 +429,30 @@ class WaveComputation(Computation):
         return replace(self, positions=self.positions[:, rows], empty_rows=self.is_row_empty[rows])
 
     def with_schedule(self, schedule: FrequencySchedule) -> "WaveComputation":
-        """Return the computation with frequencies, and with the attention factor of the scaling, of another schedule."""
+        """Return the computation with the frequencies of another schedule.
+
+        If the scaling is another one, its attention factor replaces the one before: YaRN's 1.139
+        multiplies an amplitude of 1 that had no scaling.
+        """
         amplitude = self.amplitude
-        if self.schedule is not None and schedule.scaling != self.schedule.scaling:
-            amplitude *= schedule.scaling.attention_value / self.schedule.scaling.attention_value
+        before = self.schedule
+        if before is not None and schedule.scaling != before.scaling:
+            amplitude *= schedule.scaling.attention_value / before.scaling.attention_value
         return replace(
             self, schedule=schedule, frequencies=schedule.frequencies, amplitude=amplitude
         )
 
     def row_positions(self, rows: Indices) -> Floats:
-        """Return the position of each of some rows, per pair if there are several axes."""
-        if len(self.positions) == 1:
-            return np.asarray(self.positions[0, rows][:, None])
-        return np.asarray(self.positions[:, rows][self.axes].T)
+        """Return the position of each of some rows, as (rows, 1), or (rows, pairs) on several axes.
+
+        A row at the height 2 and the width 5 has the positions 2 2 5 5 if two pairs follow each.
+        """
+        positions = self.positions[:, rows]  # (axes, rows)
+        if len(positions) == 1:
+            (only_axis,) = positions
+            return np.asarray(only_axis[:, None])
+        positions_of_pairs = positions[self.axes]  # (pairs, rows)
+        return np.asarray(positions_of_pairs.T)
 
     def rendered(self, rows: Indices) -> Floats:
         angles = self.arithmetic.angles(self.row_positions(rows), self.frequencies)
@@ -485,19 +503,23 @@ class WaveComputation(Computation):
 
         A table of only cosines or only sines is measured as well, unless its pairs follow several axes of
         a grid: there, angles are needed, for which both functions have to be in the table.
+
+        Args:
+            sample: Some rows of the table, (rows, columns).
+            rows: Their indices.
         """
         if not np.isfinite(sample).all():
             return None
         phasors = self.form.phasors(sample, rows)  # cos + i·sin, (rows, pairs)
         positions = self._computed_positions[:, rows]  # (axes, rows)
-        has_one_axis = (self._computed_positions == self._computed_positions[0]).all()
-        if not has_one_axis:
+        are_axes_alike = (self._computed_positions == self._computed_positions[0]).all()
+        if not are_axes_alike:
             if phasors is None:
                 return None
             return measure.frequencies_on_grid(phasors, positions, self.axes, self._rounding)
         values: Complex | Floats | None = phasors
         if values is None:
-            values = self.form.one_function(sample)
+            values = self.form.one_function(sample)  # the cosine, or the sine, of each pair
         if values is None:
             return None
         return measure.frequencies_of(values, positions[0], self._rounding)
@@ -604,6 +626,7 @@ class FrequencyComputation(WaveComputation):
         """Return the frequencies that a vector holds, as such or as wavelengths (2π / frequency).
 
         A frequency is as uncertain as float32 powers leave it, and as the dtype of the vector rounds it.
+        None is returned if the vector holds NaN or infinity.
         """
         values = self.form.phasors(sample, rows)
         assert values is not None  # A vector holds every frequency.
@@ -613,8 +636,8 @@ class FrequencyComputation(WaveComputation):
         if self.holds in INVERSES:
             frequencies = INVERSES[self.holds] / frequencies
         # A standard error, of which several are granted when a schedule is compared with it.
-        error = 0.25 * FREQUENCY_RTOL * np.abs(frequencies) + TINY
-        error = error + self.storage.half_unit(frequencies)
+        error_of_powers = 0.25 * FREQUENCY_RTOL * np.abs(frequencies) + TINY
+        error = error_of_powers + self.storage.half_unit(frequencies)
         return MeasuredFrequencies(frequencies, error, amplitude=1.0, is_folded=False)
 
     def measured_positions(self, matrix: Floats, rows: Indices) -> Floats | None:

@@ -70,19 +70,40 @@ def explain_cases(
 
 
 class Search:
-    """The explanations found so far, with ever more mistakes."""
+    """The explanations found so far, with ever more mistakes.
+
+    Attributes:
+        tolerance: How far numbers may be off, as the user granted.
+        cases: The cases to which mistakes are added, each with one supposition of how its numbers
+            were stored: as they are, or rounded before.
+        cut_off_cases: The same cases with numbers that were cut off, or rounded twice.
+        least_cost: The cost of the cheapest case before any mistake is added, which all
+            explanations share. It is that of edits such as «transposed».
+        exact: The explanations that hold to the last place that the data show.
+        within_tolerance: The explanations that hold only within the tolerance.
+    """
 
     def __init__(self, cases: Sequence[Case], tolerance: float) -> None:
-        """Suppose each case as its numbers are, and stored on each grid on which they all lie."""
+        """Begin a search that has no explanations yet.
+
+        Numbers that all have three decimals, such as 0.540 and −0.416, make two cases of one: they
+        may be the results of a computation as they are, or its results rounded to 0.001.
+
+        Args:
+            cases: The numbers of a file with the scheme that should have made them, one case per
+                way to read their shape.
+            tolerance: How far numbers may be off; 0 if they have to hold to the last place.
+        """
         self.tolerance = tolerance
-        self.cases: list[Case] = []  # as the numbers are, and on each grid that holds them
-        self.cut_off_cases: list[Case] = []  # on each grid, but not rounded to nearest
+        self.cases: list[Case] = []
+        self.cut_off_cases: list[Case] = []
         for case in cases:
-            self.cases += with_storages(case.within(tolerance))
-            self.cut_off_cases += _with_other_roundings(case.within(tolerance))
+            tolerant_case = case.within(tolerance)
+            self.cases += with_storages(tolerant_case)
+            self.cut_off_cases += _with_other_roundings(tolerant_case)
         self.least_cost = min((case.cost for case in self.cases), default=0.0)
-        self.exact: list[Explanation] = []  # those that hold to the last place that the data show
-        self.within_tolerance: list[Explanation] = []  # those that hold only within it
+        self.exact: list[Explanation] = []
+        self.within_tolerance: list[Explanation] = []
 
     @property
     def explanations(self) -> list[Explanation]:
@@ -103,20 +124,28 @@ class Search:
     def find_explanations_with(self, count: int) -> bool:
         """Keep the explanations with so many mistakes; return True if the search is over then.
 
-        It is over if more mistakes are unlikely to make a shorter explanation. Combinations of two
-        and three are many, so data that show nothing of the scheme are given up before.
+        It is over if more mistakes are unlikely to make a shorter explanation. Up to two mistakes
+        have a step of their own each, which does something more than to test all combinations.
+
+        Args:
+            count: The number of mistakes; it is called with 0 first, then with 1, 2, ….
         """
-        steps = (
+        first_steps = (
             self._find_tables_without_mistake,
             self._find_single_mistakes,
             self._find_pairs,
         )
-        if count < len(steps):
-            return steps[count]()
+        if count < len(first_steps):
+            find = first_steps[count]
+            return find()
         return self._find_combinations_of(count)
 
     def _find_pairs(self) -> bool:
-        """Keep the explanations with two mistakes, of cases that show something of the scheme."""
+        """Keep the explanations with two mistakes, of cases that show something of the scheme.
+
+        Combinations of two and more mistakes are many. So the cases that show nothing, such as
+        random numbers, are removed from the search before, for three mistakes as well.
+        """
         self.cases = [case for case in _coarsest(self.cases) if is_readable(case)]
         return self._find_combinations_of(2)
 
@@ -165,14 +194,20 @@ class Search:
     def are_settled(self, explanations: Sequence[Explanation], count: int) -> bool:
         """Return True if more mistakes are unlikely to make a shorter explanation than these.
 
-        If the table is right in some shape, that is the reason; edits of the shape which every case
-        has are not counted.
+        Without a mistake, any explanation settles the search: the table is right in some shape. The
+        shortest one with mistakes settles it if it is damage of a small part, or cheap for so many
+        mistakes. Edits of the shape, such as «transposed», which every case has, are not counted.
+
+        Args:
+            explanations: What was found so far.
+            count: The number of mistakes that were tried.
         """
         if not explanations or count == 0:
             return bool(explanations)
-        best = ranked(explanations)[0]
-        is_small_damage = all(edit.kind in DAMAGES for edit in best.mistakes)
-        return is_small_damage or best.cost - self.least_cost <= count * CHEAP
+        shortest, *_ = ranked(explanations)
+        is_small_damage = all(edit.kind in DAMAGES for edit in shortest.mistakes)
+        cost_of_mistakes = shortest.cost - self.least_cost
+        return is_small_damage or cost_of_mistakes <= count * CHEAP
 
     def _find_small_damage(self, cases: Sequence[Case]) -> bool:
         """Keep only the damage of a small part if the rest is right, and return True if so.
@@ -188,8 +223,13 @@ class Search:
     def _test_cases_with(self, count: int) -> bool:
         """Test all cases with so many mistakes; return True at once if a plain explanation holds.
 
-        A single mistake is always compared with all other single ones. Values that were cut off
-        instead of rounded are supposed only if nothing else holds.
+        Combinations of two or more are many, so the first plain one ends the test. A single mistake
+        never does: all others are tested as well, since one of them may be plainer. Numbers that
+        were cut off (0.378 stored as 0.37) instead of rounded (0.38) are rare. They are supposed
+        only if nothing else holds, and with one mistake at most.
+
+        Args:
+            count: The number of mistakes that are supposed at once.
         """
         for case in cases_with_mistakes(self.cases, count):
             explanation = self._test(case)
@@ -201,17 +241,20 @@ class Search:
         return False
 
     def _test(self, case: Case) -> Explanation | None:
-        """Keep and return the explanation if the supposed mistakes make the data; None if they do not.
+        """Add the explanation to those found if the supposed mistakes make the data, and return it.
 
-        It is kept as exact, or as one within the tolerance that the user granted.
+        It is tested without a tolerance first, and added to `exact` if it holds. One that holds
+        only within the user's tolerance, such as 1e-4, is added to `within_tolerance`. None is
+        returned if neither holds, or if a few rows already reject the case.
         """
         if not self._is_worth_comparing(case):
             return None
-        found_by_tolerance = {self.tolerance: self.within_tolerance, 0.0: self.exact}
-        for tolerance in sorted(found_by_tolerance):
+        # With a tolerance of 0, both keys are one, and what holds is exact.
+        list_by_tolerance = {self.tolerance: self.within_tolerance, 0.0: self.exact}
+        for tolerance in sorted(list_by_tolerance):
             explanation = accept(case.within(tolerance))
             if explanation is not None:
-                found_by_tolerance[tolerance].append(explanation)
+                list_by_tolerance[tolerance].append(explanation)
                 return explanation
         return None
 
@@ -251,12 +294,18 @@ def _explain_by_runtime(
 ) -> list[Explanation]:
     """Return the runtimes that compute a table, if it is explained by float32 arithmetic.
 
-    «As vLLM computes it» says more than «computed in float32».
+    «As vLLM computes it» says more than «computed in float32». Nothing is returned if the shortest
+    explanation does not begin with float32 arithmetic.
+
+    Args:
+        cases: The file's numbers, in each way to read their shape.
+        explanations: The explanations without a mistake.
     """
     if not explanations:
         return []
     shortest, *_ = ranked(explanations)
-    if shortest.edits[:1] != (Recipe("float32"),):
+    first_edit = shortest.edits[:1]  # empty if the table is right as it is
+    if first_edit != (Recipe("float32"),):
         return []
     by_runtime: list[Explanation] = []
     for case in cases:
@@ -265,8 +314,9 @@ def _explain_by_runtime(
 
 
 def ranked(explanations: Iterable[Explanation]) -> list[Explanation]:
-    """Return explanations with the shortest first; of equally short ones, the one that leaves
-    least.
+    """Return explanations with the cheapest first, and the closest first among equally cheap ones.
+
+    Costs are sums of decimals, which are equal if they agree in six places.
     """
     return sorted(explanations, key=lambda each: (round(each.cost, 6), each.noise))
 

@@ -268,27 +268,38 @@ class Case:
     def _with_mistakes(self, mistakes: Iterable[Mistake]) -> "Case":
         """Return the case with mistakes planted in the order in which an implementation makes them.
 
-        Most cases have all mistakes of another one and one more: those before it are not planted
-        again, since that takes most of the time of a search.
+        Most cases have all mistakes of another one and one more. The computations with the first
+        mistakes are taken from this case, since planting takes most of the time of a search.
+
+        Args:
+            mistakes: All mistakes of the new case, in any order.
         """
         ordered = tuple(sorted(mistakes, key=lambda mistake: (mistake.stage, mistake.rank)))
-        computations = list(self._computations_before(ordered))
-        for mistake in ordered[len(computations) - 1 :]:
-            computations.append(mistake.plant(computations[-1]))
+        computations = list(self._computations_with_shared_mistakes(ordered))
+        planted_mistakes = len(computations) - 1  # The first computation has no mistake.
+        computation = computations[-1]
+        for mistake in ordered[planted_mistakes:]:
+            computation = mistake.plant(computation)
+            computations.append(computation)
         return replace(
-            self, computation=computations[-1], mistakes=ordered, computations=tuple(computations)
+            self, computation=computation, mistakes=ordered, computations=tuple(computations)
         )
 
-    def _computations_before(self, mistakes: tuple[Mistake, ...]) -> tuple[Computation, ...]:
-        """Return the specification, and the computations with the first mistakes that this case has as
-        well.
+    def _computations_with_shared_mistakes(
+        self, mistakes: tuple[Mistake, ...]
+    ) -> tuple[Computation, ...]:
+        """Return the computations of this case that have only the first of some mistakes.
+
+        If this case has the mistakes A, B and C, and A, B and D are given, three computations are
+        returned: the specification, the one with A, and the one with A and B.
         """
         pairs = zip(mistakes, self.mistakes, strict=False)
         are_shared = [mistake is planted for mistake, planted in pairs]
-        first_other = [*are_shared, False].index(False)
-        return self.computations[: first_other + 1] or (self.specification,)
+        shared_mistakes = [*are_shared, False].index(False)
+        return self.computations[: shared_mistakes + 1] or (self.specification,)
 
     def within(self, tolerance: float) -> "Case":
+        """Return the case with another tolerance: how far numbers may be off, 0 for none."""
         return replace(self, tolerance=tolerance)
 
     def once(self, key: tuple[object, ...], compute: Callable[[], T]) -> T:
@@ -448,7 +459,8 @@ class Case:
         """
         observed = self.observations
         rows = observed.located_rows
-        few_rows = rows[:: max(1, len(rows) // TESTED_ROWS)]
+        stride = max(1, len(rows) // TESTED_ROWS)
+        few_rows = rows[::stride]
         few_positions = waves.measured_positions(observed.measured(few_rows), few_rows)
         if few_positions is None or np.isnan(few_positions).mean() > MAX_LOST:
             return None
@@ -464,27 +476,33 @@ class Case:
         """
         if self.measured_phasors is not None:
             sizes = np.abs(self.measured_phasors)
-            value = float(np.median(sizes))
-            spread = float(np.median(np.abs(sizes - value)))
-            return Fit(value, SIGMAS * spread + FLOAT32_ERROR * value)
+            # Medians, since some elements may have been overwritten.
+            amplitude = float(np.median(sizes))
+            spread = float(np.median(np.abs(sizes - amplitude)))
+            return Fit(amplitude, SIGMAS * spread + FLOAT32_ERROR * amplitude)
         if self.measured_frequencies is not None:
-            value = self.measured_frequencies.amplitude
-            return Fit(value, AMPLITUDE_ERROR * value)
+            amplitude = self.measured_frequencies.amplitude
+            return Fit(amplitude, AMPLITUDE_ERROR * amplitude)
         return None
 
     def errors(self, rows: Indices) -> "Errors":
-        """Return what the computation leaves of some rows."""
-        return self._errors(self.observations.matrix(rows), rows)
+        """Return how far some rows of the data are from what the supposed mistakes make."""
+        return self._compare_with_prediction(self.observations.matrix(rows), rows)
 
-    def _errors(self, data: Floats, rows: Indices) -> "Errors":
+    def _compare_with_prediction(self, data: Floats, rows: Indices) -> "Errors":
         """Compare some rows of the data with the numbers that the supposed mistakes make.
 
-        An element that is NaN is wrong. Elements that are supposed to be damaged are never wrong:
-        a mistake has already been stated for them.
+        If 0.54 is predicted within 1e-6 and the file holds 0.5402 in float32, the residual is
+        0.0002 and the element is wrong. If the file was rounded to two decimals, 0.54 is right:
+        half a unit, 0.005, is allowed as well.
 
         Args:
             data: The numbers of the file, (rows, columns).
             rows: The indices of these rows.
+
+        Returns:
+            The residual of each element, and whether it is wrong. NaN is wrong. Elements that are
+            supposed to be damaged are never wrong: a mistake has been stated for them.
         """
         computation = self.computation
         with np.errstate(all="ignore"):
@@ -494,9 +512,9 @@ class Case:
             centres = computation.storage.middle(data)
             # Masks are infinite in both, and their difference would be NaN.
             residual = np.where(data == predicted, 0.0, centres - predicted)
-            # A comparison with NaN is False, so that «not allowed» includes NaN and «>» would not.
-            is_wrong = ~(np.abs(residual) <= self._allowed_residual(data, rows))
-        return Errors(residual, is_wrong & ~computation.damage_in(rows))
+            is_allowed = np.abs(residual) <= self._allowed_residual(data, rows)  # NaN is not.
+        is_wrong = ~is_allowed & ~computation.damage_in(rows)
+        return Errors(residual, is_wrong)
 
     def _allowed_residual(self, data: Floats, rows: Indices) -> Floats:
         """Return how far each element may be from the predicted one: the sum of independent causes.
@@ -511,10 +529,14 @@ class Case:
         return self.tolerance + rounding + self.computation.bound(rows) + storing
 
     def remainders(self, rows: Indices) -> Floats:
-        """Return the sizes of the differences that the supposed mistakes leave unexplained in some rows.
+        """Return how far each element of some rows is from its prediction, if that is unexplained.
 
-        They rank cases that are all within their bounds. A table may have been computed in
-        float32 or exactly, so that both are predicted; the prediction that leaves less is taken.
+        Of several cases that are all within their bounds, the one with the smallest sizes is
+        preferred. A table may have been computed in float32 or exactly, so that both are predicted;
+        the prediction that is nearer is taken.
+
+        Returns:
+            The sizes, (rows, columns): 0 for an element that rounding or damage explains.
         """
         data = self.observations.matrix(rows)
         computations = [self.computation]
@@ -567,7 +589,7 @@ class Case:
         Nearly all wrong cases have one in the two rows that are compared first.
         """
         observed = self.observations
-        probed = self._errors(observed.probed, observed.probed_rows)
+        probed = self._compare_with_prediction(observed.probed, observed.probed_rows)
         return bool(probed.is_wrong.any() or self.wrong_in_few_rows.any())
 
     @cached_property
@@ -581,19 +603,21 @@ class Case:
         assert waves is not None  # Only mistakes of cosines and sines ask for it.
         farthest_axis = np.abs(waves.positions).max(axis=0)  # (rows,)
         is_near_zero = (farthest_axis > 0) & (farthest_axis <= EXACT_POSITIONS)
-        last_two = np.flatnonzero(is_near_zero)[-2:]
-        if not len(last_two):
+        rows_near_zero = np.flatnonzero(is_near_zero)
+        tested_rows = rows_near_zero[-2:]
+        if not len(tested_rows):
             return False
-        return self._are_far_off(self.observations.matrix(last_two), last_two)
+        return self._are_far_off(self.observations.matrix(tested_rows), tested_rows)
 
     @cached_property
     def wrong_in_few_rows(self) -> Flags:
-        """Wrong elements of a few rows."""
-        return self._errors(self.observations.tested, self.observations.tested_rows).is_wrong
+        """True for each wrong element of the tested rows, (rows, columns)."""
+        observed = self.observations
+        return self._compare_with_prediction(observed.tested, observed.tested_rows).is_wrong
 
     @cached_property
     def wrong_elements(self) -> Flags:
-        """Wrong elements of all rows."""
+        """True for each wrong element of all rows, (rows, columns); computed in blocks."""
         blocks = []
         for rows in self.observations.blocks():
             check_time()
@@ -621,17 +645,21 @@ def accept(case: Case) -> Explanation | None:
     A case is the numbers of a file, and the mistakes that are supposed in them. The table with
     these mistakes is computed and compared with the data. The case is also rejected if the data are
     too few to show the numbers of its mistakes, or do not show one of them.
+
+    Returns:
+        The explanation; None if the case is rejected.
     """
     if _is_refuted_soon(case):
         return None
-    remainder = _remainder(case)
+    remainder = _compare_all_rows(case)
     if remainder is None or not _has_evidence(case) or _has_superfluous_mistake(case):
         return None
     statement = _statement(case)
     residual = remainder.largest
     recipe_residual = 0.0
     if statement.is_only_stored:
-        recipe_residual = _left_by_recipe(case, statement.edits)
+        # The table is right, up to its arithmetic: the engine may compute the same last places.
+        recipe_residual = _largest_difference_from_recipe(case, statement.edits)
         residual = min(residual, recipe_residual)
     return Explanation(
         edits=statement.edits,
@@ -748,16 +776,23 @@ def _first_found(kind: type[Recipe] | type[Dtype], edits: tuple[Edit, ...]) -> s
 
 
 def _with_recipe(edits: tuple[Edit, ...], dtype: str) -> tuple[Edit, ...]:
-    """Return edits in which a recipe and a 16-bit table are one recipe, if there is one for both."""
-    stored_as = _first_found(Dtype, edits) or dtype
-    recipe_of_both = TABLE_RECIPES.get((_recipe_of(edits), stored_as))
+    """Return edits in which a recipe and a 16-bit table are one recipe, if there is one for both.
+
+    «Computed in float32» and «stored in bfloat16» become «float32-bfloat16-table».
+
+    Args:
+        edits: All edits of a case.
+        dtype: The dtype of the file, in which the table is stored unless an edit names another one.
+    """
+    stored_dtype = _first_found(Dtype, edits) or dtype
+    recipe_of_both = TABLE_RECIPES.get((_recipe_of(edits), stored_dtype))
     if recipe_of_both is None:
         return edits
     others = [edit for edit in edits if not isinstance(edit, (Recipe, Dtype))]
     return Recipe(recipe_of_both), *others
 
 
-def _left_by_recipe(case: Case, edits: tuple[Edit, ...]) -> float:
+def _largest_difference_from_recipe(case: Case, edits: tuple[Edit, ...]) -> float:
     """Return the largest difference from the table that the engine computes by the named recipe.
 
     Float32 powers of different libraries differ in the last place. The engine has those of PyTorch,
@@ -768,13 +803,14 @@ def _left_by_recipe(case: Case, edits: tuple[Edit, ...]) -> float:
     if recipe is None or not isinstance(case.computation, WaveComputation):
         return math.inf
     dtype = case.observations.held_dtype
-    made = named_tensors(with_parameters(case.scheme, recipe=recipe, dtype=dtype))
+    made_by_engine = named_tensors(with_parameters(case.scheme, recipe=recipe, dtype=dtype))
     largest = 0.0
     for name, array in case.observations.tensors.items():
-        if name not in made or made[name].shape != array.shape:
+        if name not in made_by_engine or made_by_engine[name].shape != array.shape:
             return math.inf
         rows = np.arange(len(array))
-        difference = np.abs(widened(array) - widened(made[name].pick(rows)))
+        expected = made_by_engine[name].pick(rows)
+        difference = np.abs(widened(array) - widened(expected))
         largest = max(largest, float(difference.max(initial=0.0)))
     return largest
 
@@ -787,12 +823,14 @@ class Remainder(NamedTuple):
     rows: int
 
 
-def _remainder(case: Case) -> Remainder | None:
-    """Compare all rows, block by block, and return measures of the differences that are left.
+def _compare_all_rows(case: Case) -> Remainder | None:
+    """Compare all rows with those that the supposed mistakes make; None if an element is wrong.
 
-    The rows of a file are compared with those that the supposed mistakes of the case make. None is
-    returned as soon as an element is wrong. If the time is up, the rows compared so far count,
-    unless there are none.
+    Rows are compared block by block, until an element is wrong. If the time is up, the rows
+    compared so far count; None is returned if there are none.
+
+    Returns:
+        The largest difference that is left, the root mean square, and how many rows were compared.
     """
     largest = 0.0
     sum_of_squares = 0.0
@@ -814,7 +852,7 @@ def _remainder(case: Case) -> Remainder | None:
 
 
 def _has_evidence(case: Case) -> bool:
-    """Return True if the data have many more different values than numbers were fitted.
+    """Return True if the data have enough different values for the numbers that were fitted.
 
     With a base and an offset, more than 16 different values are required: four would fit by chance.
     Damaged elements do not count. A mistake such as «all rows at one position» leaves few different
@@ -853,15 +891,20 @@ def _makes_no_difference(case: Case, mistake: Mistake) -> bool:
 
 def _is_right(case: Case) -> bool:
     """Return True if no element is wrong; a few rows are looked at before all are."""
-    return not case.fails_in_few_rows and _remainder(case) is not None
+    return not case.fails_in_few_rows and _compare_all_rows(case) is not None
 
 
 def _is_exact(case: Case) -> bool:
-    """Return True if exact phases make the data as well: last places differ between libraries."""
+    """Return True if exact phases make the data as well, so that «computed in float32» is not stated.
+
+    Cosines of float32 are off by 2.4e-7 even if their phases are exact, which is granted here.
+    """
     if case.computation.arithmetic != FLOAT32:
         return True
-    rounded = case.tolerance + FLOAT32_FUNCTION * max(1.0, case.observations.size)
+    error_of_functions = FLOAT32_FUNCTION * max(1.0, case.observations.size)
     exact = replace(
-        case, computation=replace(case.computation, arithmetic=EXACT), tolerance=rounded
+        case,
+        computation=replace(case.computation, arithmetic=EXACT),
+        tolerance=case.tolerance + error_of_functions,
     )
     return _is_right(exact)

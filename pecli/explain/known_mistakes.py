@@ -41,20 +41,27 @@ class Points(NamedTuple):
         return cls(style.sorted_axes, coordinates.values, rows)
 
     def listed(self, moved: str = "", by: Fraction = Fraction(0)) -> list[list[Position]]:
-        """Return the positions of all rows, axis by axis, some axes shifted."""
-        every = []
+        """Return the positions of all rows, axis by axis, some axes shifted.
+
+        Along the height of a 2 × 3 grid they are 0 0 0 1 1 1, and 1 1 1 2 2 2 if `moved` is "h" and
+        `by` is 1.
+        """
+        positions_of_axes = []
         for axis, positions, rows in zip(self.axes, self.positions, self.rows, strict=True):
             shift = by if axis in moved else 0
-            places = [PositionList.kept(Fraction(position + shift)) for position in positions]
-            every.append([places[row] for row in rows])
-        return every
+            shifted = [PositionList.kept(Fraction(position + shift)) for position in positions]
+            positions_of_axes.append([shifted[row] for row in rows])
+        return positions_of_axes
 
     def counting_rows(self, counting: str) -> list[Sequence[Position]]:
-        """Return positions that count all rows, 0, 1, 2, …, along some axes."""
-        places: list[Sequence[Position]] = []
+        """Return positions that count all rows, 0, 1, 2, …, along some axes.
+
+        The six rows of a 2 × 3 grid are at 0 1 2 3 4 5 along an axis in `counting`.
+        """
+        positions_of_axes: list[Sequence[Position]] = []
         for axis, positions in zip(self.axes, self.listed(), strict=True):
-            places.append(range(len(positions)) if axis in counting else positions)
-        return places
+            positions_of_axes.append(range(len(positions)) if axis in counting else positions)
+        return positions_of_axes
 
     def numbered_from_one(self) -> list[list[float]]:
         """Return the positions 1, 2, … of all rows along each axis, as DETR has without
@@ -152,9 +159,11 @@ def _with_shared_frequencies(scheme: Rope) -> Iterator[Neighbour[Rope]]:
         "positions": PositionList(tuple(positions_of_axes[block.axis]) for block in blocks),
         "mrope_section": tuple(block.channels // 2 for block in blocks),
     }
+    # Listed positions replace the grid, so that all parameters of a grid are set to None.
     of_grid = ("grid", "keep", "grid_base", "grid_scale", "style", "axes", "axis_factors")
+    without_grid = dict.fromkeys(of_grid)
     edit = edit_of("axis_frequencies", "their own", "shared")
-    yield from neighbour_called([edit], scheme, **changes, **dict.fromkeys(of_grid))
+    yield from neighbour_called([edit], scheme, **changes, **without_grid)
 
 
 def has_one_block_per_axis(blocks: Sequence[AxisBlock]) -> bool:
@@ -225,17 +234,26 @@ def _misplaced(scheme: PlacedT, styles: Mapping[str, GridStyle]) -> Iterator[Nei
 
 
 def _on_other_grids(scheme: PlacedT, grid: GridSize) -> Iterator[Neighbour[PlacedT]]:
-    """Yield a grid of 16×12 for 12×16, a class token forgotten or added, and unstretched positions."""
-    yield from neighbour(scheme, grid=GridSize((*grid[:-2], grid[-1], grid[-2])))
-    for keep in {0, 1} - {scheme.keep or 0}:
-        yield from neighbour(scheme, keep=keep)
+    """Yield a grid of 16×12 for 12×16, a class token forgotten or added, and unstretched positions.
+
+    Args:
+        scheme: The right scheme.
+        grid: Its grid, (height, width) or (time, height, width).
+    """
+    *time, height, width = grid
+    yield from neighbour(scheme, grid=GridSize((*time, width, height)))
+    class_tokens = scheme.keep or 0
+    for other_count in {0, 1} - {class_tokens}:
+        yield from neighbour(scheme, keep=other_count)
+    # Without a base or a scale, positions are 0, 1, 2, … and are not stretched to a trained size.
     for name in ("grid_base", "grid_scale"):
         edit = edit_of(name, getattr(scheme, name), None)
         yield from neighbour_called([edit], scheme, **{name: None})
     style = _style_of(scheme)
     if style.grid_scale is not None:
         # diffusers does not divide the positions of LTX if rope_interpolation_scale is left out.
-        yield from neighbour(scheme, grid_scale=(1.0,) * len(style.grid_scale))
+        undivided = (1.0,) * len(style.grid_scale)
+        yield from neighbour(scheme, grid_scale=undivided)
 
 
 def _with_other_styles(
@@ -248,17 +266,18 @@ def _with_other_styles(
         style: Its style.
         styles: The styles that it could have by mistake, by name.
     """
-    changes: dict[str, object] = {}
+    other_parameters: dict[str, object] = {}
     if scheme.base == style.base:
-        changes["base"] = None  # Another style has its own base.
-    has_own_channels = scheme.value_of("axes", None) is not None
+        other_parameters["base"] = None  # Another style has its own base.
+    states_channels_of_axes = scheme.value_of("axes", None) is not None
     for name, other in styles.items():
         # A style that differs in the base only is another base, which has a mistake of its own.
         comparable = replace(other, name=style.name, base=style.base)
-        if has_own_channels:
+        if states_channels_of_axes:
+            # The scheme keeps its channels, however the style would split them among axes.
             comparable = replace(comparable, split=style.split)
         if comparable != style:
-            yield from neighbour(scheme, style=name, **changes)
+            yield from neighbour(scheme, style=name, **other_parameters)
 
 
 def _style_of(scheme: Positioned) -> GridStyle:
@@ -270,53 +289,102 @@ def _style_of(scheme: Positioned) -> GridStyle:
 def _at_other_points(scheme: PlacedT) -> Iterator[Neighbour[PlacedT]]:
     """Yield rows of a grid at other positions than their points have.
 
-    Heights are exchanged with widths; all axes, or height and width, count the rows of the table;
-    an axis is off by 1 or by 1/2; and positions are 1, 2, … where they should be shares of the
-    size.
+    Axes are exchanged, count all rows of the table, or are shifted; and positions are 1, 2, … where
+    they should be shares of the size, as with `normalize` of DETR.
     """
     style = _style_of(scheme)
     if scheme.keep and style.layout:
         return  # Rows beside the grid have zeros in this layout, which listed positions never have.
     points = Points.of(scheme, style)
-    exchanged = {"h": "w", "w": "h"}
-    order = [points.axes.index(exchanged.get(axis, axis)) for axis in points.axes]
-    yield from _with_axes_in_order(order, scheme, points.listed(), points.axes)
-    for counting in dict.fromkeys((points.axes, "hw")):
-        edit = edit_of("positions", "those of the grid", "0, 1, 2, …")
-        yield from _at_positions(scheme, points.counting_rows(counting), edit)
-    for moved, by in product((*points.axes, "hw"), (Fraction(1), Fraction(-1), Fraction(1, 2))):
-        edit = edit_of(f"positions along {' and '.join(moved)}", 0, float(by))
-        yield from _at_positions(scheme, points.listed(moved, by), edit)
+    yield from _with_height_and_width_exchanged(scheme, points)
+    yield from _counting_rows(scheme, points)
+    yield from _shifted_along_axes(scheme, points)
     if style.coordinate == "share":
         edit = edit_of("normalize", True, False)
         yield from _at_positions(scheme, points.numbered_from_one(), edit)
 
 
+def _with_height_and_width_exchanged(
+    scheme: PlacedT, points: Points
+) -> Iterator[Neighbour[PlacedT]]:
+    """Yield a grid whose axes h and w are exchanged: those of a video, t h w, become t w h."""
+    exchanged = {"h": "w", "w": "h"}
+    order = [points.axes.index(exchanged.get(axis, axis)) for axis in points.axes]
+    yield from _with_axes_in_order(order, scheme, points.listed(), points.axes)
+
+
+def _counting_rows(scheme: PlacedT, points: Points) -> Iterator[Neighbour[PlacedT]]:
+    """Yield rows at 0, 1, 2, … along all axes, or along h and w, as if they were tokens of a text."""
+    edit = edit_of("positions", "those of the grid", "0, 1, 2, …")
+    for counting_axes in dict.fromkeys((points.axes, "hw")):
+        yield from _at_positions(scheme, points.counting_rows(counting_axes), edit)
+
+
+def _shifted_along_axes(scheme: PlacedT, points: Points) -> Iterator[Neighbour[PlacedT]]:
+    """Yield positions that are off by 1 or 1/2 along one axis, or along h and w.
+
+    A pixel is at 0 or at its centre, 1/2, and counting may begin with 0 or 1.
+    """
+    moved_axes = (*points.axes, "hw")
+    shifts = (Fraction(1), Fraction(-1), Fraction(1, 2))
+    for moved, by in product(moved_axes, shifts):
+        edit = edit_of(f"positions along {' and '.join(moved)}", 0, float(by))
+        yield from _at_positions(scheme, points.listed(moved, by), edit)
+
+
 def _with_axes_exchanged(
     scheme: PlacedT, axes: Sequence[Sequence[Position]]
 ) -> Iterator[Neighbour[PlacedT]]:
-    """Yield two axes exchanged, and all axes the same as the first."""
+    """Yield every two axes exchanged, and all axes the same as the first.
+
+    Of the axes t h w, these are h t w, w h t and t w h, and at last t t t, as in a port that knows
+    only text.
+
+    Args:
+        scheme: The right scheme, at listed positions.
+        axes: The position of each row along each axis.
+    """
     count = len(axes)
-    names = "thw"[-count:] if count < 4 else "".join(map(str, range(count)))
+    names = _names_of_axes(count)
     for first, second in combinations(range(count), 2):
         order = [*range(count)]
         order[first] = second
         order[second] = first
         yield from _with_axes_in_order(order, scheme, axes, names)
-    yield from _with_axes_in_order([0] * count, scheme, axes, names)
+    only_first = [0] * count
+    yield from _with_axes_in_order(only_first, scheme, axes, names)
+
+
+def _names_of_axes(count: int) -> str:
+    """Return a letter for each axis: «hw» for two, «thw» for three, and «0123» for four."""
+    if count < 4:
+        return "thw"[-count:]
+    return "".join(map(str, range(count)))
 
 
 def _with_axes_in_order(
-    order: Sequence[int], scheme: PlacedT, places: Sequence[Sequence[Position]], names: str
+    order: Sequence[int],
+    scheme: PlacedT,
+    positions_of_axes: Sequence[Sequence[Position]],
+    names: str,
 ) -> Iterator[Neighbour[PlacedT]]:
+    """Yield a scheme whose axes have each other's positions: w's for h and h's for w.
+
+    Args:
+        order: The index of the axis whose positions each axis gets: 0 2 1 for t w h.
+        scheme: The right scheme.
+        positions_of_axes: The position of each row along each axis, as it should be.
+        names: A letter for each axis.
+    """
     found = ",".join(names[axis] for axis in order)
     edit = edit_of("axes of positions", ",".join(names), found)
-    yield from _at_positions(scheme, [places[axis] for axis in order], edit)
+    yield from _at_positions(scheme, [positions_of_axes[axis] for axis in order], edit)
 
 
 def _at_positions(
-    scheme: PlacedT, places: Sequence[Sequence[Position]], edit: Parameter | Layout
+    scheme: PlacedT, positions_of_axes: Sequence[Sequence[Position]], edit: Parameter | Layout
 ) -> Iterator[Neighbour[PlacedT]]:
+    """Yield a scheme at listed positions instead of its own, as a mistake that an edit names."""
     without_grid = dict.fromkeys(("grid", "keep", "grid_base", "grid_scale"))
-    positions = PositionList(map(tuple, places))
+    positions = PositionList(map(tuple, positions_of_axes))
     yield from neighbour_called([edit], scheme, positions=positions, **without_grid)

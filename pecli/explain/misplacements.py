@@ -101,8 +101,9 @@ MOVES = {
 def _moves(rows: TokenPositions) -> Iterator[PossibleMistake]:
     """Yield the mistake in moving a cache of keys, as is done when old tokens are dropped.
 
-    All rows of the cache are rotated once more, by one position: the number of rows by which it is
-    moved. If nobody states that number, the expected one is 0.
+    Keys in a cache are rotated already. To move them, all rows are rotated once more by one number,
+    such as 4, so that the positions of the rows are 4 4 4 … and not 0 1 2 …. If nobody states that
+    number, the expected one is 0.
     """
     is_one_move = _is_constant(rows.expected) and _is_constant(rows.used)
     if not is_one_move or len(rows.used) == 1:
@@ -169,21 +170,25 @@ def _decoded_tokens(rows: TokenPositions) -> Iterator[PossibleMistake]:
 def _packed_sequences(rows: TokenPositions) -> Iterator[PossibleMistake]:
     """Yield mistakes of packed sequences, whose positions start again at 0: 0 1 2 0 1 2 3 …"""
     used = rows.used
-    if (np.diff(rows.expected) < 0).any():
+    should_fall_back = bool((np.diff(rows.expected) < 0).any())
+    if should_fall_back:
         yield PossibleMistake(rows.counted, PositionMistake(Misplacement.NOT_RESET))
     falls_back = bool((np.diff(used) < 0).any())
     if falls_back and _counts_up(rows.expected):
-        counted_on = np.append(used[:1], used[:-1] + 1)
-        restarted = np.where(used == 0, 0.0, counted_on)
+        # Each row is at 0, or one after the row before: then positions restart at 0 only.
+        one_after_row_before = np.append(used[:1], used[:-1] + 1)
+        restarted = np.where(used == 0, 0.0, one_after_row_before)
         mistake = PositionMistake(Misplacement.RESTARTED, by=_rows_of_each_run(used))
         yield PossibleMistake(restarted, mistake)
 
 
 def _rows_of_each_run(positions: Floats) -> int:
     """Return how many rows each run of positions has, 3 of 0 1 2 0 1 2; 0 if runs differ."""
-    length = int((positions[1:] == positions[0]).argmax()) + 1
-    runs = np.tile(positions[:length], len(positions) // length)
-    return length if np.array_equal(runs, positions) else 0
+    is_first_position_again = positions[1:] == positions[0]
+    length = 1 + int(is_first_position_again.argmax())
+    first_run = positions[:length]
+    equal_runs = np.tile(first_run, len(positions) // length)
+    return length if np.array_equal(equal_runs, positions) else 0
 
 
 def _rows_before(rows: TokenPositions) -> Iterator[PossibleMistake]:
@@ -191,7 +196,7 @@ def _rows_before(rows: TokenPositions) -> Iterator[PossibleMistake]:
     expected = rows.expected
     row_before = np.append(expected[:1], expected[:-1])
     yield PossibleMistake(row_before, PositionMistake(Misplacement.ROW_BEFORE))
-    repeats = int((rows.used == rows.used[0]).sum())
+    repeats = int((rows.used == rows.used[0]).sum())  # 2 of 0 0 1 1 2 2
     if repeats > 1:
         shared = PositionMistake(Misplacement.SHARED, by=repeats)
         yield PossibleMistake(expected // repeats, shared)

@@ -77,10 +77,12 @@ class Observations:
     def sampled_rows(self) -> Indices:
         """Rows to measure: a run from the first one on, and some of the rest.
 
-        They are 512 and 128, and fewer in the same proportion if rows are longer than 13,107
-        elements, as those of a transposed table are: then one row in five is spread over the rest.
+        They are rows 0 to 511, and 128 of the later ones, ever farther apart. If rows are longer than
+        13,107 elements, as those of a transposed table may be, fewer rows are measured, to save
+        memory: one in five of them is spread over the rest.
         """
-        most_rows = max(MIN_SAMPLED_ROWS, SAMPLED_ELEMENTS // max(1, self.measured_columns))
+        columns = max(1, self.measured_columns)
+        most_rows = max(MIN_SAMPLED_ROWS, SAMPLED_ELEMENTS // columns)
         spread_rows = min(SPREAD_ROWS, most_rows // 5)
         run_rows = min(MEASURED_ROWS, most_rows - spread_rows)
         if self.rows <= run_rows + spread_rows:
@@ -107,7 +109,8 @@ class Observations:
         whatever the frequencies are.
         """
         last = self.rows - 1
-        return np.unique(np.linspace(min(1, last), last, TESTED_ROWS).astype(np.intp))
+        first = min(1, last)
+        return np.unique(np.linspace(first, last, TESTED_ROWS).astype(np.intp))
 
     @cached_property
     def tested(self) -> Floats:
@@ -145,7 +148,11 @@ class Observations:
             yield np.arange(start, min(start + step, self.rows))
 
     def by_tensor(self, flags: Flags) -> dict[str, Flags]:
-        """Split flags of the matrix (…, columns) into those of each tensor."""
+        """Split flags of the matrix (…, columns) into those of each tensor.
+
+        If `cos` and `sin` have 64 columns each, columns 0 to 63 are those of `cos`.
+        """
         widths = [array.shape[1] for array in self.tensors.values()]
-        parts = np.split(flags, np.cumsum(widths)[:-1], axis=-1)
+        *starts_of_others, _total = np.cumsum(widths).tolist()  # 64, and 128 in all
+        parts = np.split(flags, starts_of_others, axis=-1)
         return dict(zip(self.tensors, parts, strict=True))

@@ -43,7 +43,7 @@ class Tensors(NamedTuple):
         return self.split(values)
 
     def split(self, values: Floats) -> dict[str, Floats]:
-        """Return the columns of each tensor, which lie side by side in a matrix."""
+        """Return the columns of each tensor, by its name: those of `cos`, then those of `sin`."""
         parts = np.split(values, len(self.names), axis=1)
         return dict(zip(self.names, parts, strict=True))
 
@@ -63,7 +63,7 @@ class Tensors(NamedTuple):
         return {name: array.reshape(made[name].shape) for name, array in tensors.items()}
 
     def edits(self, mistake: Mistake) -> tuple[Edit, ...]:
-        """Return a mistake in the vocabulary of results."""
+        """Return the edits that name a mistake, as an explanation of tensors with it would have them."""
         wrong = self.with_mistake(mistake).every_row
         case = Case.of(self.scheme, self.computation, Observations(wrong, "float64"))
         return mistake.edits(case.supposing(mistake))
@@ -111,9 +111,8 @@ def planted(
     `pecli golden` writes them as tables that a port must reject. Mistakes that change no number are left
     out, also those that change none if everything is computed in float32.
     """
-    for tensors in tensors_made_together(
-        scheme, names
-    ):  # those that are made together, such as cos and sin
+    # Tensors that are made together, such as `cos` and `sin`, have the same mistake.
+    for tensors in tensors_made_together(scheme, names):
         right = tensors.every_row
         right_in_float32 = tensors.in_float32
         for mistake in _typical_mistakes(tensors, kinds):

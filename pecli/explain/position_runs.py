@@ -38,6 +38,7 @@ def count_runs(positions: Floats) -> int:
 
 
 def _runs(positions: Floats) -> Iterator[Run]:
+    """Yield the runs of positions, in their order: 0 × 3 and 0 … 2 of 0 0 0 0 1 2."""
     start = 0
     while start < len(positions):
         run = _run_at(positions, start)
@@ -56,14 +57,16 @@ def _run_at(positions: Floats, start: int) -> Run:
     if is_last or positions[start + 1] - first not in (0, 1):
         return Run(first, 1, 0)
     steps = np.diff(positions[start:])
-    is_other = steps != steps[0]
-    if not is_other.any():
-        return Run(first, len(steps) + 1, int(steps[0]))
-    length = int(is_other.argmax()) + 1
-    counts_from_zero = first == 0 and steps[0] == 0 and steps[length - 1] == 1
-    if counts_from_zero:
-        length -= 1
-    return Run(first, length, int(steps[0]))
+    step = int(steps[0])  # 1 for counting, 0 for repeating
+    is_other_step = steps != step
+    if not is_other_step.any():
+        return Run(first, len(steps) + 1, step)
+    equal_steps = int(is_other_step.argmax())
+    next_step = steps[equal_steps]
+    repeats_zero_before_counting = first == 0 and step == 0 and next_step == 1
+    if repeats_zero_before_counting:
+        return Run(first, equal_steps, step)  # The last zero is the next run's.
+    return Run(first, equal_steps + 1, step)
 
 
 def _written(run: Run) -> str:

@@ -97,9 +97,12 @@ class RotatedComputation(WaveComputation):
         """
         if not self.heads.formula.rounds:
             return super().bound(rows)
-        of_sums = np.full((len(rows), len(self.frequencies)), FLOAT32_FUNCTION)
-        of_sums = abs(self.amplitude) * of_sums  # Sums are those of float32 at best.
-        return np.asarray(self._spread_by_rounding(rows) + self.form.errors(of_sums, rows))
+        # The sums of two products are at best as precise as those of float32.
+        error_of_sums = np.full(
+            (len(rows), len(self.frequencies)), abs(self.amplitude) * FLOAT32_FUNCTION
+        )
+        spread = self._spread_by_rounding(rows)
+        return np.asarray(spread + self.form.errors(error_of_sums, rows))
 
     def _spread_by_rounding(self, rows: Indices) -> Floats:
         """Return how far rounded products (rows, heads · channels) of slightly wrong cosines may lie apart.
@@ -127,6 +130,10 @@ class RotatedComputation(WaveComputation):
         Axes are solved one after the other, that with the slowest pairs first. Fast pairs show a position
         only up to whole turns, so it is looked for where the axis before suggests: if rows are 9 too
         far along the time axis, they are probably 9 too far along height and width as well.
+
+        Args:
+            matrix: Some rows of rotated heads, (rows, heads · channels).
+            rows: The indices of these rows.
         """
         phasors = self.form.phasors(matrix, rows)
         if phasors is None:
@@ -136,16 +143,19 @@ class RotatedComputation(WaveComputation):
         if are_axes_alike:
             positions = measure.solve_positions(phasors, self.frequencies, expected[0])
             return np.tile(positions, (len(expected), 1))
-        used = np.array(expected)
+        solved = np.array(expected)  # An axis that no pair follows keeps its expected positions.
         shift_of_axis_before = np.zeros(len(rows))
-        for axis in self._slowest_first():
+        for axis in self._axes_with_slowest_first():
             pairs = self.axes == axis
             guess = expected[axis] + shift_of_axis_before
-            used[axis] = measure.solve_positions(phasors[:, pairs], self.frequencies[pairs], guess)
-            shift_of_axis_before = np.nan_to_num(used[axis] - expected[axis])
-        return used
+            solved[axis] = measure.solve_positions(
+                phasors[:, pairs], self.frequencies[pairs], guess
+            )
+            # Rows at no position (NaN) are looked for at their expected position next.
+            shift_of_axis_before = np.nan_to_num(solved[axis] - expected[axis])
+        return solved
 
-    def _slowest_first(self) -> list[int]:
+    def _axes_with_slowest_first(self) -> list[int]:
         """Return the axes that some pairs follow, the one with the slowest pair first."""
         followed = [axis for axis in range(len(self.positions)) if (self.axes == axis).any()]
         return sorted(
@@ -160,7 +170,7 @@ class RotatedComputation(WaveComputation):
         return np.asarray(flags.transpose(1, 0, 2).reshape(flags.shape[1], -1))
 
     def head_index(self, head: int) -> tuple[int, ...]:
-        return tuple(int(place) for place in np.unravel_index(head, self.head_shape))
+        return tuple(int(index) for index in np.unravel_index(head, self.head_shape))
 
 
 def rotated_computation(

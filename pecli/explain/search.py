@@ -87,13 +87,16 @@ def _explain_part(scheme: Scheme, tensors: Tensors, atol: float) -> list[Explana
 
 
 def _explanations(scheme: Scheme, tensors: Tensors, atol: float) -> Iterator[Explanation]:
-    """Yield the best explanation of cosines and sines of one shape together, and of each other tensor."""
-    waves = {name: tensors[name] for name in WAVES if name in tensors}
-    shapes = {array.shape for array in waves.values()}
+    """Yield the best explanation of `cos` and `sin` together, and of each other tensor.
+
+    If `cos` and `sin` differ in shape, they are explained one by one as well.
+    """
+    cos_and_sin = {name: tensors[name] for name in WAVES if name in tensors}
+    shapes = {array.shape for array in cos_and_sin.values()}
     others = dict(tensors)
-    if len(waves) > 1 and len(shapes) == 1:
-        yield from _explain_cos_and_sin(scheme, waves, atol)
-        for name in waves:
+    if len(cos_and_sin) > 1 and len(shapes) == 1:
+        yield from _explain_cos_and_sin(scheme, cos_and_sin, atol)
+        for name in cos_and_sin:
             others.pop(name)
     yield from _explain_each(scheme, others, atol, MAX_MISTAKES)
 
@@ -101,7 +104,15 @@ def _explanations(scheme: Scheme, tensors: Tensors, atol: float) -> Iterator[Exp
 def _explain_each(
     scheme: Scheme, tensors: Tensors, atol: float, most: int
 ) -> Iterator[Explanation]:
-    """Yield the best explanation of each tensor on its own, with at most so many mistakes."""
+    """Yield the best explanation of each tensor on its own; nothing for one that has none.
+
+    Args:
+        scheme: What should have made the tensors.
+        tensors: Arrays by the scheme's names for them.
+        atol: The tolerance of the check.
+        most: The number of mistakes that are supposed at once. With 0, only tensors that are right
+            are explained.
+    """
     for name, array in tensors.items():
         explanation = _best(scheme, {name: array}, atol, most)
         if explanation is None:
@@ -111,7 +122,12 @@ def _explain_each(
 
 
 def _transformed(scheme: Scheme, name: str, array: Array, atol: float) -> Explanation | None:
-    """Return how integers were transposed, negated or reordered: they have no such steps."""
+    """Return how a table of integers was transposed, negated or reordered.
+
+    Integers, such as buckets of distances, have no computation in which mistakes could be planted, so
+    the two tables are compared as arrays. None is returned for other tensors, and for those that are
+    too large or have another shape than expected.
+    """
     table = named_tensors(scheme).get(name)
     if table is None or table.dtype in SIGNIFICANT_BITS or table.shape != array.shape:
         return None
@@ -121,11 +137,17 @@ def _transformed(scheme: Scheme, name: str, array: Array, atol: float) -> Explan
 
 
 def _explain_cos_and_sin(scheme: Scheme, waves: Tensors, atol: float) -> list[Explanation]:
-    """Return why cosines and sines differ.
+    """Return the explanations of `cos` and `sin`: one for both, or else one for each.
 
     If one of the two is right, a cheap mistake such as negated sines is one of both tables; any other
     is a mistake of the wrong table only.
+
+    Args:
+        scheme: What should have made the tables.
+        waves: The tables `cos` and `sin`, of one shape.
+        atol: The tolerance of the check.
     """
+    # An explanation without a mistake is found only for a table that is right.
     is_one_right = any(_explain_each(scheme, waves, atol, most=0))
     if is_one_right:
         in_both = _best(scheme, waves, atol, most_mistakes=1)
@@ -141,8 +163,9 @@ def _explain_cos_and_sin(scheme: Scheme, waves: Tensors, atol: float) -> list[Ex
 def _best(scheme: Scheme, tensors: Tensors, atol: float, most_mistakes: int) -> Explanation | None:
     """Return the shortest explanation of tensors that belong together; it may state that they are right.
 
-    The numbers of a file can be read in several ways (see `_ways_to_read`). The first way in which
-    anything explains them is the answer; explanations that name a difference come first.
+    The numbers of a file can be read in several ways (see `_ways_to_read`): uint16 numbers may be the
+    bits of bfloat16. The first way in which anything explains them is the answer. An explanation that
+    names a difference is preferred to one that names none.
     """
     sinusoidal = _as_sinusoidal(scheme, tensors, atol)
     if sinusoidal is not None:
@@ -156,9 +179,11 @@ def _best(scheme: Scheme, tensors: Tensors, atol: float, most_mistakes: int) -> 
             way.edits,
             min(most_mistakes, way.most_mistakes),
         )
+        # False is sorted before True, and equal ones keep their order: the shortest first.
         explanations.sort(key=lambda explanation: not _names_a_difference(explanation, scheme))
         if explanations:
             shortest = explanations[0]
+            # `cos` and `sin` that are stacked in one tensor were explained as two.
             return shortest.renamed(tensors) if "cos_sin" in tensors else shortest
     return None
 
@@ -199,23 +224,35 @@ def _from_bits(tensors: Tensors) -> Iterator[WayToRead]:
     The uint16 number 16256 has the bits of 1.0 in bfloat16 (0x3F80); a big-endian file that is read as
     a little-endian one holds float32 numbers with their bytes swapped.
     """
-    for name, dtypes in BITS.items():
-        if any(dtype_name(array.dtype) not in dtypes for array in tensors.values()):
+    for name, claimed_dtypes in BITS.items():
+        if any(dtype_name(array.dtype) not in claimed_dtypes for array in tensors.values()):
             continue
-        values = {}
-        for tensor, array in tensors.items():
-            if name == "swapped":
-                values[tensor] = array.view(array.dtype.newbyteorder())
-            else:
-                values[tensor] = np.ascontiguousarray(array).view(numpy_dtype(name))
+        values = {tensor: _read_bits(array, name) for tensor, array in tensors.items()}
         # Any numbers can be taken for the bits of others, so these have to be right.
         yield WayToRead(values, (Bits(name),), most_mistakes=0, tolerance=_last_place(values))
 
 
+def _read_bits(array: Array, name: str) -> Array:
+    """Return the numbers whose bits an array holds.
+
+    Args:
+        array: Numbers of any dtype.
+        name: The dtype of the returned numbers, or «swapped» for the array's own with its bytes in
+            the other order.
+    """
+    if name == "swapped":
+        return array.view(array.dtype.newbyteorder())
+    return np.ascontiguousarray(array).view(numpy_dtype(name))
+
+
 def _last_place(tensors: Tensors) -> float:
-    """Return a unit of the last place of 1: bits that were cut off and not rounded are off by as much."""
-    dtype = dtype_name(next(iter(tensors.values())).dtype)
-    return float(2 * half_ulp(np.ones(1), dtype)[0])
+    """Return the last place of 1 in the dtype of the first tensor: 2^−7 in bfloat16.
+
+    Bits that were cut off instead of rounded are off by as much.
+    """
+    first, *_ = tensors.values()
+    (half_last_place,) = half_ulp(np.ones(1), dtype_name(first.dtype))
+    return float(2 * half_last_place)
 
 
 def _separated(tensors: Tensors) -> Tensors:
@@ -227,10 +264,14 @@ def _separated(tensors: Tensors) -> Tensors:
 
 
 def _names_a_difference(explanation: Explanation, scheme: Scheme) -> bool:
-    """Return True unless the tensors are right, or only computed and rounded as those of the scheme are."""
-    recipe = Recipe(vars(scheme).get("recipe", "exact"))
-    named = [edit for edit in explanation.edits if edit not in (Dtype(scheme.dtype), recipe)]
-    if recipe in explanation.edits:
+    """Return True unless the tensors are right, or only computed and rounded as those of the scheme are.
+
+    «Stored in bfloat16» is no difference if the scheme has this dtype.
+    """
+    specified_recipe = Recipe(vars(scheme).get("recipe", "exact"))
+    specified = (Dtype(scheme.dtype), specified_recipe)
+    differences = [edit for edit in explanation.edits if edit not in specified]
+    if specified_recipe in explanation.edits:
         # A runtime that computes as the scheme does goes without saying.
-        return any(not isinstance(edit, Runtime) or edit.causes for edit in named)
-    return bool(named)
+        return any(not isinstance(edit, Runtime) or edit.causes for edit in differences)
+    return bool(differences)

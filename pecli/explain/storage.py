@@ -176,14 +176,21 @@ class TruncatedStorage(Storage):
     mode: str  # toward zero, or down
 
     def rounded(self, values: Floats) -> Floats:
+        """Return the grid's numbers toward zero or below: of one decimal, 0.3 for 0.38.
+
+        The nearest is 0.4, which lies beyond 0.38 on the wrong side: it is moved by a unit.
+        """
+        direction = self._direction(values)  # −1 for 0.38
         nearest = self.grid.rounded(values)
         unit = 2 * self.grid.half_unit(nearest)
-        is_beyond = (nearest - values) * self._direction(values) < 0
-        return np.where(is_beyond, nearest + self._direction(values) * unit, nearest)
+        is_on_wrong_side = (nearest - values) * direction < 0
+        return np.where(is_on_wrong_side, nearest + direction * unit, nearest)
 
     def half_unit(self, values: Floats) -> Floats:
+        """Return half a unit; a whole one at 0, to which numbers of both signs are cut off."""
         half = self.grid.half_unit(values)
-        return np.where((values == 0) & (self.mode == "toward zero"), 2 * half, half)
+        is_cut_off_from_both_sides = (values == 0) & (self.mode == "toward zero")
+        return np.where(is_cut_off_from_both_sides, 2 * half, half)
 
     def middle(self, values: Floats) -> Floats:
         return np.asarray(values - self._direction(values) * self.grid.half_unit(values))
@@ -225,27 +232,30 @@ def storages_of(values: Floats, dtype: str) -> Iterator[Storage]:
     """Yield the coarser ways in which values of a dtype may have been stored before.
 
     The float32 numbers 0.25, 0.5 and 0.75 are also float8 numbers, numbers of two decimals, and multiples
-    of 1/128: of each kind of grid, the first that all of them lie on is yielded. Whole numbers lie on
-    nearly every grid and tell nothing.
+    of 1/128. Such a set of numbers is called a grid: of each of the three kinds of grids, the first on
+    which all values lie is yielded. Integers with a scale of their own (0.0023) are the last resort.
+    Nothing is yielded for whole numbers, which lie on nearly every grid.
 
     Args:
         values: The numbers of a table.
         dtype: The dtype in which the file holds them.
     """
     finite = values[np.isfinite(values)]
-    some = finite[:: max(1, finite.size // SAMPLED)]
-    largest = float(np.abs(some).max(initial=0.0))
-    if not largest or (some == np.rint(some)).all():
+    stride = max(1, finite.size // SAMPLED)
+    sample = finite[::stride]
+    largest = float(np.abs(sample).max(initial=0.0))
+    are_whole = bool((sample == np.rint(sample)).all())
+    if not largest or are_whole:
         return
     bits = SIGNIFICANT_BITS.get(dtype, 24)
     floats = [FloatStorage(name) for name in SIGNIFICANT_BITS if SIGNIFICANT_BITS[name] < bits]
     texts = [decimals(digits) for digits in range(1, MAX_DECIMALS)]
     fixed_points = [StepStorage(1.0 / count) for count in LEVELS]
     largest_step = MAX_STEP * largest
-    held = [_coarsest(grids, some, largest_step) for grids in (floats, texts, fixed_points)]
-    if not any(held):
-        held = [_coarsest(_scaled_integers(some), some, largest_step)]
-    yield from filter(None, held)
+    found = [_coarsest(grids, sample, largest_step) for grids in (floats, texts, fixed_points)]
+    if not any(found):
+        found = [_coarsest(_scaled_integers(sample), sample, largest_step)]
+    yield from filter(None, found)
 
 
 def _coarsest(grids: Sequence[Storage], values: Floats, largest_step: float) -> Storage | None:
@@ -262,8 +272,11 @@ def _scaled_integers(values: Floats) -> list[StepStorage]:
 
     Of 0, 0.1984 and 0.5952, the smallest difference is 0.1984: a third of the largest value.
     """
-    sizes = np.unique(np.append(np.abs(values), 0.0))
-    levels = sizes[-1] / np.diff(sizes).min()
+    sizes = np.unique(np.append(np.abs(values), 0.0))  # ascending, from 0 on
+    largest = sizes[-1]
+    smallest_difference = np.diff(sizes).min()
+    levels = largest / smallest_difference
     if levels > MAX_LEVELS:
         return []
-    return [StepStorage(float(sizes[-1] / np.rint(levels)))]
+    # The largest value is the most precise one: a whole number of steps ends there.
+    return [StepStorage(float(largest / np.rint(levels)))]

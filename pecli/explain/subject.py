@@ -46,6 +46,7 @@ def computation_of(scheme: Positioned, tensors: tuple[str, ...]) -> WaveComputat
     pairs = len(frequencies)
     axes = np.array(scheme.pair_axes[:pairs])
     if tensors == ("inv_freq",):
+        # A vector does not show the axis of a pair.
         return FrequencyComputation(
             frequencies=frequencies,
             axes=np.zeros_like(axes),
@@ -54,7 +55,7 @@ def computation_of(scheme: Positioned, tensors: tuple[str, ...]) -> WaveComputat
             form=Vector(),
             schedule=schedule,
         )
-    positions = _positions(scheme)
+    positions = _positions_of_rows(scheme)
     return WaveComputation(
         frequencies=frequencies,
         axes=axes,
@@ -67,6 +68,7 @@ def computation_of(scheme: Positioned, tensors: tuple[str, ...]) -> WaveComputat
 
 
 def _frequencies(scheme: Positioned, schedule: FrequencySchedule | None) -> Floats:
+    """Return the radians per position of each pair: by its formula, or else as the engine has them."""
     if schedule is not None:
         return schedule.frequencies
     return np.array(scheme.angular_frequencies())
@@ -77,24 +79,33 @@ def _amplitude(scheme: Positioned) -> float:
     return float(scheme.value_of("amplitude", scheme.attention_factor_value()))
 
 
-def _positions(scheme: Positioned) -> Floats:
-    """Return the positions of all rows, (axes, rows).
+def _positions_of_rows(scheme: Positioned) -> Floats:
+    """Return the position of each row of a scheme's table along each axis, (axes, rows).
+
+    The rows 5 6 7 of a text are at 5 6 7 on its only axis. With M-RoPE, they are at 5 6 7 on the axes
+    of time, height and width alike.
+    """
+    if not scheme.is_range:
+        return _positions_of_placed_rows(scheme)
+    first = scheme.first_position
+    positions = np.arange(first, first + scheme.seq_len, dtype=np.float64)
+    highest_axis = max(scheme.pair_axes, default=0)  # of all axes that some pair follows
+    return np.broadcast_to(positions, (highest_axis + 1, scheme.seq_len))
+
+
+def _positions_of_placed_rows(scheme: Positioned) -> Floats:
+    """Return the positions (axes, rows) of rows that lie on a grid, or are listed by the scheme.
 
     Rows of a 2 × 3 grid have the positions 0 0 0 1 1 1 along the first axis, and 0 1 2 0 1 2 along the
-    second. The engine has them as the values 0 1 and 0 1 2, and an index of each row into these.
+    second. The engine has the second axis as the values 0 1 2 and the index 0 1 2 0 1 2 into these.
     """
-    if scheme.is_range:
-        first = scheme.first_position
-        positions = np.arange(first, first + scheme.seq_len, dtype=np.float64)
-        axes = max(scheme.pair_axes, default=0) + 1
-        return np.broadcast_to(positions, (axes, scheme.seq_len))
     coordinates = scheme.coordinates()
-    index = coordinates.index(0, coordinates.rows)
-    axes_of_rows = []
-    for values, index_of_rows in zip(coordinates.values, index, strict=True):
-        floats = np.array([float(value) for value in values])
-        axes_of_rows.append(floats[index_of_rows])
-    return np.array(axes_of_rows)
+    index_of_all_rows = coordinates.index(0, coordinates.rows)  # (axes, rows)
+    positions_of_axes = []
+    for values, index in zip(coordinates.values, index_of_all_rows, strict=True):
+        values_of_axis = np.array([float(value) for value in values])
+        positions_of_axes.append(values_of_axis[index])
+    return np.array(positions_of_axes)
 
 
 @singledispatch
@@ -117,15 +128,17 @@ def _sinusoidal_columns(scheme: Sinusoidal, tensors: tuple[str, ...], pairs: int
 
 
 def _empty_rows(scheme: Positioned, positions: Floats) -> Flags:
-    """Return which rows hold zeros: that of padding, and those beside a grid.
+    """Return True for each row that holds zeros: that of padding, and those of class tokens.
 
-    Rotary schemes have no such rows: a class token beside a grid is not rotated.
+    With padding_idx 1, it is the row at position 1. A grid with keep = 1 begins with a row for the
+    class token. Rotary schemes have no rows of zeros: they do not rotate a class token.
     """
     if scheme.applied_as != "rows":
         return np.zeros(positions.shape[1], bool)
-    empty = np.asarray(positions[0] == scheme.value_of("padding_idx"))  # False for None.
-    empty[: scheme.keep or 0] = True
-    return empty
+    is_empty = np.asarray(positions[0] == scheme.value_of("padding_idx"))  # all False for None
+    class_tokens = scheme.keep or 0
+    is_empty[:class_tokens] = True
+    return is_empty
 
 
 @singledispatch

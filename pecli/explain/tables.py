@@ -85,7 +85,8 @@ def _schemes_of_shapes(
     """Yield the scheme if its tensors have these shapes, or with one parameter that makes them so.
 
     A learned table (1024, 64) where (512, 64) is expected is one with max_len 1024: each size of the
-    arrays is tried for each whole-numbered parameter.
+    arrays is tried for each whole-numbered parameter. Each scheme is yielded with the edit that says
+    so, or without one if it is the scheme that was specified.
     """
     if _has_shapes(scheme, tensors):
         yield scheme, ()
@@ -112,10 +113,11 @@ def _has_shapes(scheme: Scheme, tensors: Mapping[str, Array]) -> bool:
 def wave_case(tables: Shaped) -> Case:
     """Return the case of tables of cosines and sines."""
     computation = computation_of(tables.scheme, tuple(tables.tensors))
-    if tables.exponent_dim is not None and computation.schedule is not None:
-        computation = computation.with_schedule(
-            computation.schedule.having("half", tables.exponent_dim / 2)
-        )
+    schedule = computation.schedule
+    if tables.exponent_dim is not None and schedule is not None:
+        # The tables have another width, but the exponents are still divided by the specified one.
+        resized = schedule.having("half", tables.exponent_dim / 2)
+        computation = computation.with_schedule(resized)
     return case_of(tables.scheme, computation, tables.tensors, tables.edits)
 
 
@@ -210,8 +212,9 @@ def _as_heads(scheme: Alibi, array: Array) -> Iterator[tuple[Array, tuple[Edit, 
     """Yield an array as a bias (heads, queries, keys), with the edits that say how it was rearranged.
 
     A matrix is the bias of one head, or one row of keys per head. Three axes may also be (queries,
-    keys, heads), or (heads, keys, queries) if both are equally long. Copies for each sequence of a
-    batch, which are a fourth axis, were taken for one before.
+    keys, heads), or (heads, keys, queries) if both are equally long. Nothing is yielded for other
+    numbers of axes; copies for each sequence of a batch, which are a fourth axis, were taken for
+    one before.
     """
     heads = scheme.shard_heads
     if array.ndim == 2:
@@ -219,10 +222,14 @@ def _as_heads(scheme: Alibi, array: Array) -> Iterator[tuple[Array, tuple[Edit, 
     if array.ndim != 3:
         return
     yield array, ()
-    if array.shape[-1] == heads and array.shape[0] != heads:
-        yield array.transpose(2, 0, 1), (Transposed((2, 0, 1)),)
-    if array.shape[1] == array.shape[2] > 1:
-        yield array.transpose(0, 2, 1), (Transposed((0, 2, 1)),)
+    has_heads_last = array.shape[2] == heads and array.shape[0] != heads
+    if has_heads_last:
+        heads_first = (2, 0, 1)
+        yield array.transpose(heads_first), (Transposed(heads_first),)
+    has_as_many_queries_as_keys = array.shape[1] == array.shape[2] > 1
+    if has_as_many_queries_as_keys:
+        keys_for_queries = (0, 2, 1)
+        yield array.transpose(keys_for_queries), (Transposed(keys_for_queries),)
 
 
 def _sizes_of_heads(scheme: Alibi, heads: int) -> dict[str, int]:

@@ -95,9 +95,12 @@ WAYS: tuple[Unfinished, ...] = (
 
 
 def completions(tensors: Mapping[str, Array]) -> Iterator[Completion]:
-    """Yield matrices of cosines and sines completed in each way in which all of them are unfinished."""
-    are_named = {"cos", "sin"}.issuperset(tensors)
-    if not are_named or any(array.ndim != 2 for array in tensors.values()):
+    """Yield matrices of cosines and sines completed in each way in which all of them are unfinished.
+
+    Nothing is yielded for other tensors than `cos` and `sin`, or if one of them is no matrix.
+    """
+    are_cos_and_sin = {"cos", "sin"}.issuperset(tensors)
+    if not are_cos_and_sin or any(array.ndim != 2 for array in tensors.values()):
         return
     for way in WAYS:
         if all(map(way.is_in, tensors.values())):
@@ -121,25 +124,39 @@ def are_angles(values: Array) -> bool:
     """Return True if a table (rows, columns) holds angles: position × frequency, not yet their cosines.
 
     Each column then grows in equal steps, 0 1.2 2.4 3.6, and some values are larger than a cosine times
-    any usual amplitude.
+    any usual amplitude. Two rows show no equal steps, and some column has to grow at all.
     """
     if len(values) < 3 or values.shape[1] == 0:
         return False
     block_rows = max(1, BLOCK_ELEMENTS // values.shape[1])
     lowest, highest = _ranges_of_columns(values, block_rows)
-    size = np.maximum(highest, -lowest)
-    # A NaN or an infinity in a column makes its size one, too.
-    if not np.isfinite(size).all() or not LARGEST_COSINE < size.max() <= LARGEST_ANGLE:
+    largest = np.maximum(highest, -lowest)  # the largest absolute value of each column
+    # False with NaN or infinity in any column, too: it is the largest value then.
+    is_of_angles = bool(LARGEST_COSINE < largest.max() <= LARGEST_ANGLE)
+    if not is_of_angles:
         return False
-    first_rows = widened(values[:2])
-    first_step = first_rows[1] - first_rows[0]
+    return _has_equal_steps(values, largest, block_rows) and bool((lowest < highest).any())
+
+
+def _has_equal_steps(values: Array, largest: Floats, block_rows: int) -> bool:
+    """Return True if each column of a table grows as much from every row to the next as at first.
+
+    Args:
+        values: The table, (rows, columns).
+        largest: The largest absolute value of each column, to which float32 errors are relative.
+        block_rows: The number of rows that are looked at together.
+    """
+    first_row, second_row = widened(values[:2])
+    first_step = second_row - first_row
     # Tables that are not angles are often large, and end here with their first block.
     for start in range(0, len(values) - 1, block_rows):
-        steps = np.diff(widened(values[start : start + block_rows + 1]), axis=0)
-        is_even = np.abs(steps - first_step) <= LINEAR * size + LINEAR
-        if not is_even.all():
+        first_row_of_next_block = start + block_rows
+        block = widened(values[start : first_row_of_next_block + 1])
+        steps = np.diff(block, axis=0)
+        is_equal = np.abs(steps - first_step) <= LINEAR * largest + LINEAR
+        if not is_equal.all():
             return False
-    return bool((lowest < highest).any())
+    return True
 
 
 def _ranges_of_columns(values: Array, block_rows: int) -> tuple[Floats, Floats]:

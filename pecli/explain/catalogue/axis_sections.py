@@ -14,32 +14,38 @@ def best_sections(case: Case, waves: WaveComputation) -> tuple[int, ...]:
 
     Each pair is compared with the cosines and sines that it would have along each axis, time,
     height or width; the 64 pairs of Qwen2-VL are nearest if 16, 24 and 24 follow these.
-    """
-    rows = case.observations.sampled_rows
-    left = []
-    for positions in waves.positions[:, rows]:
-        phasors = waves.amplitude * unit_phasors(np.multiply.outer(positions, waves.frequencies))
-        left.append((np.abs(case.phasors - phasors) ** 2).sum(axis=0))
-    return best_split(np.array(left))
-
-
-def best_split(left: Floats) -> tuple[int, ...]:
-    """Return how many pairs each axis has, if axes take them one after the other and least is left.
-
-    Four pairs on three axes can be split as (1, 1, 2), (1, 2, 1) and (2, 1, 1). If the first two
-    follow axis 0, the third axis 1 and the fourth axis 2, the last split leaves least.
 
     Args:
-        left: The error of each pair if it is supposed to follow an axis, (axes, pairs).
+        case: The data, whose cosines and sines are measured as cos + i·sin (rows, pairs).
+        waves: The frequency of each pair, and the position of each row along each axis.
     """
-    axes, pairs = left.shape
+    rows = case.observations.sampled_rows
+    errors_along_axes = []
+    for positions in waves.positions[:, rows]:
+        angles = np.multiply.outer(positions, waves.frequencies)  # (rows, pairs)
+        expected = waves.amplitude * unit_phasors(angles)
+        differences = np.abs(case.phasors - expected)
+        errors_along_axes.append((differences**2).sum(axis=0))  # (pairs,)
+    return best_split(np.array(errors_along_axes))
+
+
+def best_split(errors: Floats) -> tuple[int, ...]:
+    """Return how many pairs each axis has, if axes take them in order, with the smallest error.
+
+    Four pairs on three axes can be split as (1, 1, 2), (1, 2, 1) and (2, 1, 1). If the first two
+    follow axis 0, the third axis 1 and the fourth axis 2, the last split has the smallest error.
+
+    Args:
+        errors: The error of each pair if it is supposed to follow an axis, (axes, pairs).
+    """
+    axes, pairs = errors.shape
     # sums[axis, n] is the error of the first n pairs, so that a block's error is one difference.
-    sums = np.cumsum(np.pad(left, ((0, 0), (1, 0))), axis=1)
+    sums = np.cumsum(np.pad(errors, ((0, 0), (1, 0))), axis=1)
     axis = np.arange(axes)
     best_sizes: tuple[int, ...] = ()
     least_error = np.inf
     for cuts in combinations(range(1, pairs), axes - 1):
-        starts = np.array((0, *cuts))
+        starts = np.array((0, *cuts))  # of the block of each axis: 0 2 3 for (2, 1, 1)
         ends = np.array((*cuts, pairs))
         error = (sums[axis, ends] - sums[axis, starts]).sum()
         if not best_sizes or error < least_error:

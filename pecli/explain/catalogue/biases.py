@@ -98,12 +98,14 @@ def near_max_bias(slopes: Floats, rule: str) -> Iterator[float]:
         slopes: The measured slope of each head.
         rule: The rule for numbers of heads that are no powers of two: paper or naive.
     """
-    exponents = -np.log2(slopes_of(len(slopes), rule, 1.0))
-    known = np.isfinite(slopes) & (slopes > 0) & (exponents > 0)
-    measured_exponents = -np.log2(slopes[known])
-    power = exponents[known] @ exponents[known]
-    with np.errstate(invalid="ignore"):  # Without a known slope, no number is near NaN.
-        fitted = float(measured_exponents @ exponents[known] / power)
+    exponents_for_one = -np.log2(slopes_of(len(slopes), rule, max_bias=1.0))
+    is_usable = np.isfinite(slopes) & (slopes > 0) & (exponents_for_one > 0)
+    exponents = exponents_for_one[is_usable]
+    measured_exponents = -np.log2(slopes[is_usable])
+    with np.errstate(
+        invalid="ignore"
+    ):  # Without a usable slope, it is NaN, which no number is near.
+        fitted = float(measured_exponents @ exponents / (exponents @ exponents))
     error = MAX_BIAS_ERROR * max(1.0, abs(fitted))
     candidates = dict.fromkeys((*USUAL_MAX_BIAS, *plain_numbers(fitted, MAX_BIAS_ERROR)))
     for candidate in numbers_near(candidates, fitted, error):
@@ -212,8 +214,10 @@ class OtherShard(BiasMistake):
     scheme_needs = (has_a_shard_of_heads,)
 
     def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
-        slopes = slopes_of(self.heads, self.rule, self.max_bias)
-        return replace(bias, slopes=slopes[self.first : self.first + len(bias.slopes)])
+        """Return the bias with the slopes of as many heads, from `first` on, of a model of `heads`."""
+        slopes_of_model = slopes_of(self.heads, self.rule, self.max_bias)
+        end = self.first + len(bias.slopes)
+        return replace(bias, slopes=slopes_of_model[self.first : end])
 
     @classmethod
     def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
@@ -259,10 +263,13 @@ class OtherForm(BiasMistake):
     computation_needs = (has_distances,)
 
     def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
-        multiples = multiples_of(self.form, bias.queries, bias.multiples.shape[1])
-        values = np.broadcast_to(multiples.values, bias.multiples.shape)
+        """Return the bias with the distances and the mask of another form, repeated for each query."""
+        queries, keys = bias.multiples.shape
+        in_other_form = multiples_of(self.form, queries, keys)
         return replace(
-            bias, multiples=values, masked=np.broadcast_to(multiples.masked, values.shape)
+            bias,
+            multiples=np.broadcast_to(in_other_form.values, (queries, keys)),
+            masked=np.broadcast_to(in_other_form.masked, (queries, keys)),
         )
 
     @classmethod
@@ -325,7 +332,7 @@ class ReorderedHeads(BiasMistake):
         slopes = measured_slopes(case, bias)
         count = len(slopes)
         if not np.isfinite(slopes).all():
-            return
+            return  # Heads without a slope cannot be put in order.
         yield cls(tuple(reversed(range(count))))
         # The head with the largest measured slope is the one with the largest expected slope, and
         # so on down to the smallest.
@@ -388,12 +395,14 @@ class ScaledBias(BiasMistake):
         slopes = measured_slopes(case, bias)
         if not np.isfinite(slopes).all():
             return
+        # Least squares: of slopes 1, 1/2 for 1/2, 1/4, it is (1/2 + 1/8) / (1/4 + 1/16) = 2.
         ratio = float(slopes @ bias.slopes / (bias.slopes @ bias.slopes))
         error = SLOPE_ERROR * abs(ratio)
         candidates = [*plain_numbers(ratio, error)]
         if ratio > 0:
-            half_powers = round(2 * math.log2(ratio))
-            candidates.insert(0, 2.0 ** (half_powers / 2))
+            half_powers = round(2 * math.log2(ratio))  # −7 for 0.0884
+            power_of_root_2 = 2.0 ** (half_powers / 2)
+            candidates.insert(0, power_of_root_2)
         for by in numbers_near(dict.fromkeys(candidates), ratio, error):
             if by != 1:
                 yield cls(by)
@@ -454,16 +463,17 @@ class OtherMask(BiasMistake):
         A port may mask with −1e9 instead of −∞, mask the diagonal as well, or leave zeros above it.
         All heads have one mask, so that the first one is looked at.
         """
-        first_head = case.observations.matrix(slice(None))[: bias.queries]  # (queries, keys)
-        masked = first_head <= MASKED
-        numbers = np.unique(first_head[masked])
-        if len(numbers) == 1:
-            number = float(numbers[0])
-            is_expected = number == bias.mask and np.array_equal(masked, bias.masked)
-            if not is_expected:
-                yield cls(value=number, masked=masked)
-        has_zeros = bias.masked.any() and not first_head[bias.masked].any()
-        if has_zeros:
+        every_row = slice(None)
+        first_head = case.observations.matrix(every_row)[: bias.queries]  # (queries, keys)
+        is_masked_in_data = first_head <= MASKED
+        mask_values = np.unique(first_head[is_masked_in_data])
+        if len(mask_values) == 1:
+            value = float(mask_values[0])
+            has_expected_places = np.array_equal(is_masked_in_data, bias.masked)
+            if value != bias.mask or not has_expected_places:
+                yield cls(value=value, masked=is_masked_in_data)
+        has_zeros_for_mask = bias.masked.any() and not first_head[bias.masked].any()
+        if has_zeros_for_mask:
             yield cls(value=0.0, masked=bias.masked)
 
     @classmethod

@@ -56,6 +56,7 @@ class Stored(Mistake):
         return tuple(case.observations.tensors) if len(case.mistakes) == 1 else ()
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
+        """Return the storage as an edit; for a vector of frequencies, the recipe that rounds them."""
         is_vector = isinstance(case.specification, FrequencyComputation)
         if is_vector and isinstance(self.storage, FloatStorage):
             recipe = f"{self.storage.dtype}-inv-freq"

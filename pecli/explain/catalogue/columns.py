@@ -98,7 +98,9 @@ class NegatedFunctions(WaveMistake):
         if is_vector(waves):
             return replace(waves, amplitude=-waves.amplitude)
         names = {"all": {"cos", "sin"}, "sin": {"sin"}, "cos": {"cos"}}[self.which]
-        return with_form(waves, negated=columns_of(waves).negated ^ names)
+        # Functions that are negated already get their right sign again.
+        negated = columns_of(waves).negated.symmetric_difference(names)
+        return with_form(waves, negated=negated)
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
@@ -109,10 +111,14 @@ class NegatedFunctions(WaveMistake):
             yield cls("cos")
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
+        """Return which functions are negated: the first or the second of each pair, in a table `pe`.
+
+        Its readers see columns, not functions: in s0 c0 s1 c1, negated cosines are the second.
+        """
         form = case.expected_waves.form
         if isinstance(form, Columns) and form.tensors == ("pe",) and self.which != "all":
-            is_first = form.cos_first == (self.which == "cos")
-            return (Negated("first" if is_first else "second"),)
+            first_function = "cos" if form.cos_first else "sin"
+            return (Negated("first" if self.which == first_function else "second"),)
         return (Negated(self.which),)
 
 

@@ -83,27 +83,28 @@ class Damage(Mistake):
     def proposals_for_case(cls, case: Case) -> Iterator[Self]:
         """Yield the wrong part of the tensors as damage, if the rest can still be called the table.
 
-        Wrong elements are widened to whole rows, columns or heads. Nothing is yielded if that is
-        more than MAX_SHARE of a tensor, or not the same part of every tensor that has wrong
+        Wrong elements are widened to whole rows, columns or heads: if two elements of row 5 of
+        `cos` are wrong, row 5 is damaged, and no element of it is compared. Nothing is yielded if
+        that is more than MAX_SHARE of a tensor, or not the same part of every tensor that has wrong
         elements.
         """
-        flags_by_tensor = case.observations.by_tensor(case.wrong_elements)
-        wrong = {name: flags for name, flags in flags_by_tensor.items() if flags.any()}
+        wrong_by_tensor = case.observations.by_tensor(case.wrong_elements)  # each (rows, columns)
+        wrong = {name: flags for name, flags in wrong_by_tensor.items() if flags.any()}
         computation = case.specification
         parts = [cls.widened(computation.by_head(flags)) for flags in wrong.values()]
         if not _are_one_small_part(parts):
             return
-        first_part = parts[0]  # Those of all other wrong tensors are the same.
-        first_wrong = next(iter(wrong.values()))  # (rows, columns)
-        not_compared = computation.from_heads(first_part).reshape(first_wrong.shape)
+        damaged_part, *_ = parts  # (heads, rows, columns); those of all wrong tensors are the same.
+        wrong_elements, *_ = wrong.values()
+        damaged_elements = computation.from_heads(damaged_part).reshape(wrong_elements.shape)
         # Tensors without wrong elements are compared everywhere.
-        damaged = dict.fromkeys(flags_by_tensor, np.zeros(not_compared.shape, bool))
-        damaged |= dict.fromkeys(wrong, not_compared)
+        not_compared = dict.fromkeys(wrong_by_tensor, np.zeros(damaged_elements.shape, bool))
+        not_compared |= dict.fromkeys(wrong, damaged_elements)
         yield cls(
-            damaged=np.concatenate(list(damaged.values()), axis=1),
+            damaged=np.concatenate(list(not_compared.values()), axis=1),
             tensors=tuple(wrong),
-            part=first_wrong,
-            share=float(first_part.mean()),
+            part=wrong_elements,
+            share=float(damaged_part.mean()),
         )
 
     @classmethod
@@ -127,10 +128,11 @@ class Damage(Mistake):
         is_damaged = np.array(computation.by_head(undamaged))  # (heads, rows, columns)
         if not cls.is_small_part_of(is_damaged.shape):
             return
-        middle: list[int | slice] = [size // 2 for size in is_damaged.shape]
+        # The index of the part: of 8 rows of one head, row 4 is (:, 4, :), and an element (0, 4, 9).
+        part_in_middle: list[int | slice] = [size // 2 for size in is_damaged.shape]
         for axis in cls.extent:
-            middle[axis] = slice(None)
-        is_damaged[tuple(middle)] = True
+            part_in_middle[axis] = slice(None)
+        is_damaged[tuple(part_in_middle)] = True
         part = computation.from_heads(is_damaged).reshape(computation.rows, columns)
         yield cls(
             damaged=np.tile(part, computation.tensor_count),
@@ -172,12 +174,14 @@ class DamagedElements(Damage):
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         """Return the indices of the wrong elements: 5 of a vector, (3, 5) of a table."""
-        if len(self.part) == 1:
-            return (ElementsWrong(tuple(np.flatnonzero(self.part[0]).tolist())),)
+        is_vector = len(self.part) == 1
+        if is_vector:
+            columns = np.flatnonzero(self.part[0])
+            return (ElementsWrong(tuple(columns.tolist())),)
         computation = case.specification
-        wrong = np.argwhere(computation.by_head(self.part)).tolist()
-        places = [(*computation.head_index(head), row, column) for head, row, column in wrong]
-        return (ElementsWrong(tuple(places)),)
+        wrong = np.argwhere(computation.by_head(self.part)).tolist()  # head, row, column of each
+        indices = [(*computation.head_index(head), row, column) for head, row, column in wrong]
+        return (ElementsWrong(tuple(indices)),)
 
 
 class DamagedSlices(Damage):
@@ -296,8 +300,8 @@ class Uninitialised(Mistake):
     def plant(self, computation: Computation) -> Computation:
         columns = computation.rendered(np.arange(1)).shape[1]
         damaged = np.zeros((computation.rows, columns), bool)
-        written_never = list(self.rows) or slice(None)  # An empty list stands for all rows.
-        damaged[written_never] = True
+        never_written = list(self.rows) or slice(None)  # An empty list stands for all rows.
+        damaged[never_written] = True
         return replace(computation, damaged=damaged, filler=np.nan)
 
     @classmethod
@@ -308,7 +312,9 @@ class Uninitialised(Mistake):
     def proposals_for_case(cls, case: Case) -> Iterator[Self]:
         """Yield the rows that hold numbers of no table: all of them, or those that are wrong.
 
-        Memory that was never written holds old bits: NaN, 1e26, 4e-39.
+        Memory that was never written holds old bits: NaN, 1e26, 4e-39. All rows are yielded if each
+        of a few does; otherwise the wrong rows, if most of the table is right or the few rows
+        together hold such numbers.
         """
         observed = case.observations
         if isinstance(case.specification, FrequencyComputation):
@@ -354,22 +360,25 @@ def _are_garbage(rows: Floats, largest: float) -> bool:
 
 
 def _is_garbage(sizes: Floats, largest: float) -> bool:
-    """Return True if many sizes of numbers are those of no table: NaN, huge or tiny.
+    """Return True if more than 5 % of some numbers are those of no table: NaN, huge or tiny.
 
-    A mask, which is infinite or one large number among zeros, is no garbage; nor are tiny numbers
-    into which waves fade away.
+    A mask, which is infinite or one large number among zeros, is no garbage. Nor are tiny numbers
+    into which waves fade away: these have numbers of all sizes, such as 1e-20, whereas the bits of
+    integers are numbers such as 4e-39.
 
     Args:
         sizes: Absolute values of numbers.
         largest: The size beyond which numbers are of no table.
     """
-    is_large = (sizes > largest) & np.isfinite(sizes)
-    is_strange = np.isnan(sizes) | is_large
-    tiny = np.count_nonzero((sizes < TINY) & (sizes > 0))
-    is_mask = not tiny and _is_mask(sizes[is_large], sizes[~is_strange])
-    if is_strange.mean() > GARBAGE_SHARE and not is_mask:
+    is_tiny = (sizes > 0) & (sizes < TINY)
+    is_fading = (sizes >= TINY) & (sizes < SMALL)
+    is_huge = (sizes > largest) & np.isfinite(sizes)
+    is_nan_or_huge = np.isnan(sizes) | is_huge
+    is_mask = not is_tiny.any() and _is_mask(sizes[is_huge], sizes[~is_nan_or_huge])
+    if is_nan_or_huge.mean() > GARBAGE_SHARE and not is_mask:
         return True
-    fading = np.count_nonzero((sizes >= TINY) & (sizes < SMALL))
+    tiny = np.count_nonzero(is_tiny)
+    fading = np.count_nonzero(is_fading)
     return bool(tiny > GARBAGE_SHARE * sizes.size and fading <= MAX_FADING * tiny)
 
 

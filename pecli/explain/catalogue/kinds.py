@@ -71,8 +71,10 @@ def schedule_of_waves(waves: WaveComputation) -> FrequencySchedule:
 
 
 def _key_of_frequencies(case: Case) -> tuple[object, ...]:
-    """Return a key of the measured frequencies, to float32; the reading of the data if none could
-    be measured.
+    """Return a key that is equal for cases in which the same frequencies are measured.
+
+    It is made of the frequencies in float32 and of the supposed storage. If none could be measured,
+    it is the way in which columns and rows are read.
     """
     if case.measured_frequencies is None:
         return case.computation.reading
@@ -115,6 +117,7 @@ class ScheduleMistake(WaveMistake):
 
     @classmethod
     def _agreeing(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
+        """Yield the proposals that change the schedule, and whose frequencies the data may have."""
         for mistake in cls.proposals_for_schedule(case, schedule):
             changed = mistake.plant_in_schedule(schedule)
             if changed != schedule and case.may_have(changed.frequencies):

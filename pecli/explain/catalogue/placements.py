@@ -199,7 +199,7 @@ class OtherAxes(OtherPlacement):
         expected = _channels_of_axes(case.scheme)
         axes_in_order = list(dict.fromkeys(waves.axes.tolist()))  # [0, 0, 1, 1, 1] → [0, 1]
         if len(axes_in_order) != len(expected):
-            return  # A supposed mistake of positions put all pairs on one axis: none can be told.
+            return  # A supposed mistake of positions put all pairs on one axis.
         positions = waves.positions[:, case.observations.sampled_rows]  # (axes, rows)
         channels = _channels_following_each_axis(case.phasors, positions[axes_in_order])
         if channels != expected:
@@ -303,8 +303,10 @@ class OtherGridSpan(OtherPlacement):
 
 
 def _stretch(case: Case, waves: WaveComputation) -> float:
-    """Return the median ratio of angles to the expected ones, of pairs that have not made half a
-    turn.
+    """Return by what factor the positions of a table are stretched: 0.5 if angles are half the expected.
+
+    It is the median ratio of angles to the expected ones. Only pairs that should have turned by
+    less than SLOW_ANGLE count: others may have made a whole turn, which angles do not show.
     """
     expected_angles = waves.row_positions(case.observations.sampled_rows) * waves.frequencies
     is_slow = (np.abs(expected_angles) < SLOW_ANGLE) & (expected_angles != 0)

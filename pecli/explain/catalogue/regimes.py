@@ -86,13 +86,13 @@ class OnlyInRows(Mistake):
 
 
 def _at_rows(rows: slice, case: Case) -> Case:
-    """Return some rows as a case of their own, in which everything is measured anew."""
+    """Return some rows as a case of their own, as if a file held no other rows."""
     return replace(
         case,
         specification=case.expected_waves.at_rows(rows),
         computation=waves_of(case).at_rows(rows),
         observations=case.observations.at_rows(rows),
-        measured={},
+        measured={},  # The frequencies of all rows are not those of some.
         computations=(),
     )
 
@@ -107,21 +107,24 @@ class WrongRange(NamedTuple):
 def wrong_range(case: Case) -> WrongRange | None:
     """Return the wrong rows, if these are all rows from one on, or up to one.
 
-    Of 8192 rows, 4096 to 8191 means that the first half is right. Position 0 has the same values at
-    any frequency, so that the first row does not count. A few rows are looked at before all are.
+    Of 8192 rows, 4096 to 8191 means that the first half is right. None is returned if either part
+    is shorter than MIN_ROWS. Position 0 has the same values at any frequency, so that the first row
+    does not count. A few rows are looked at before all are.
     """
     # If there is one change in all rows, there is one in any that include the second and the last.
     is_wrong_in_few = np.asarray(case.wrong_in_few_rows.any(axis=1))
     if np.count_nonzero(np.diff(is_wrong_in_few)) != 1:
         return None
-    is_wrong = np.asarray(case.wrong_elements.any(axis=1))
-    count = len(is_wrong)
-    # The difference at index i is that of the rows i + 1 and i + 2: i + 2 begins the other regime.
-    changes = np.flatnonzero(np.diff(is_wrong[1:])) + 2
-    if len(changes) != 1:
+    is_wrong = np.asarray(case.wrong_elements.any(axis=1))  # (rows,)
+    differs_from_row_before = np.diff(is_wrong[1:])  # of the rows 2, 3, …
+    first_rows_of_regimes = 2 + np.flatnonzero(differs_from_row_before)
+    if len(first_rows_of_regimes) != 1:
         return None
-    change = int(changes[0])
-    if not MIN_ROWS <= change <= count - MIN_ROWS:
+    change = int(first_rows_of_regimes[0])
+    rows = len(is_wrong)
+    if not MIN_ROWS <= change <= rows - MIN_ROWS:
         return None
     is_end_wrong = bool(is_wrong[-1])
-    return WrongRange(change, count - 1) if is_end_wrong else WrongRange(0, change - 1)
+    if is_end_wrong:
+        return WrongRange(change, rows - 1)
+    return WrongRange(0, change - 1)

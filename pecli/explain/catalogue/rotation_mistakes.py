@@ -151,12 +151,17 @@ class NotRotated(RotationMistake):
         yield cls()
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
+        """Return «not rotated», or the position 0 of all tokens if somebody stated their positions.
+
+        Position 0 turns by an angle of 0, so the two are the same.
+        """
         rotated = _rotated(case.specification)
         if not rotated.tokens.are_stated:
             return (Rotation("none"),)
-        still = np.zeros_like(rotated.positions)
-        mistake = rotated.tokens.mistake(still) or PositionMistake(Misplacement.NOT_ROTATED)
-        return (rotated.tokens.edit(still, mistake),)
+        all_at_zero = np.zeros_like(rotated.positions)
+        known_mistake = rotated.tokens.mistake(all_at_zero)
+        mistake = known_mistake or PositionMistake(Misplacement.NOT_ROTATED)
+        return (rotated.tokens.edit(all_at_zero, mistake),)
 
 
 @dataclass(frozen=True)
@@ -173,11 +178,10 @@ class OtherFormula(RotationMistake):
     computation_needs = (uses_right_formula,)
 
     def plant_in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
-        formula = FORMULAS[self.name]
-        rounding = rotated.heads.formula
-        return with_formula(
-            rotated, replace(formula, tables=rounding.tables, products=rounding.products)
-        )
+        """Return the rotation by the wrong formula, which rounds as the rotation did before."""
+        before = rotated.heads.formula
+        wrong = replace(FORMULAS[self.name], tables=before.tables, products=before.products)
+        return with_formula(rotated, wrong)
 
     @classmethod
     def examples_for_rotation(cls, rotated: RotatedComputation) -> Iterator[Self]:
@@ -304,10 +308,14 @@ class PairsAcrossHead(RotationMistake):
     computation_needs = (has_resizable_pairs, has_unturned_channels, may_be_paired_across_head)
 
     def plant_in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
+        """Return the rotation of pairs of the whole head, of which only the first ones turn.
+
+        In Phi-2, there are 40 pairs, of which 16 have a frequency; the others have the angle 0.
+        """
         schedule = schedule_of_waves(rotated)
-        pairs = rotated.heads.before.channels // 2
-        across_head = replace(schedule, pairs=pairs, rotating=schedule.pairs)
-        return _with_first_pairs(pairs, _rotated(rotated.with_schedule(across_head)))
+        pairs_of_head = rotated.heads.before.channels // 2
+        across_head = replace(schedule, pairs=pairs_of_head, rotating=schedule.pairs)
+        return _with_first_pairs(pairs_of_head, _rotated(rotated.with_schedule(across_head)))
 
     @classmethod
     def examples_for_rotation(cls, rotated: RotatedComputation) -> Iterator[Self]:
@@ -395,14 +403,16 @@ class ScaledHeads(RotationMistake):
 
         Attention scores are divided by √d, which some models do to the queries: 0.0884 for d = 128.
         """
-        rows = case.observations.sampled_rows
-        expected = rotated.rendered(rows)[:, : case.observations.sample.shape[1]]
-        power = max(float((expected**2).sum()), TINY)
-        fitted = float((expected * case.observations.sample).sum()) / power
+        found = case.observations.sample  # (rows, channels of the first few heads)
+        measured_columns = found.shape[1]
+        expected = rotated.rendered(case.observations.sampled_rows)[:, :measured_columns]
+        # Least squares: the factor for which factor · expected is nearest to what was found.
+        sum_of_squares = max(float((expected**2).sum()), TINY)
+        fitted = float((expected * found).sum()) / sum_of_squares
         error = SCALE_ERROR * abs(fitted)
         inverse_root = float(rotated.heads.before.channels) ** -0.5
-        roots = numbers_near([inverse_root], fitted, error)
-        for factor in dict.fromkeys((*roots, *plain_numbers(fitted, error))):
+        near_roots = numbers_near([inverse_root], fitted, error)
+        for factor in dict.fromkeys((*near_roots, *plain_numbers(fitted, error))):
             if factor != 1:
                 yield cls(factor)
 

@@ -185,10 +185,12 @@ class OtherTwoNumbers(ScheduleMistake):
         candidates = ("base", "scale", *schedule.scaling.frequency_parameters())
         names = [name for name in candidates if name in KINDS and schedule.number(name) is not None]
         for first, second in combinations(names, 2):
-            yield from cls._fitted(KINDS[first], KINDS[second], case.frequencies, schedule)
+            yield from cls._with_fitted_numbers(
+                KINDS[first], KINDS[second], case.frequencies, schedule
+            )
 
     @classmethod
-    def _fitted(
+    def _with_fitted_numbers(
         cls,
         first_kind: type[ParameterMistake],
         second_kind: type[ParameterMistake],
@@ -199,20 +201,28 @@ class OtherTwoNumbers(ScheduleMistake):
 
         A wrong base and a wrong factor of YaRN bend the frequencies together: neither can be
         measured before the other is known.
+
+        Args:
+            first_kind: The mistake in one of the numbers, such as the base.
+            second_kind: The mistake in the other one, such as YaRN's factor.
+            measured: The frequencies of the table, and how far each may be off.
+            schedule: The formula of the expected frequencies, with the expected numbers.
         """
 
         def frequencies(values: Sequence[float]) -> Floats:
-            first, second = values
-            both = cls(first_kind(first), second_kind(second))
+            first_value, second_value = values
+            both = cls(first_kind(first_value), second_kind(second_value))
             return both.plant_in_schedule(schedule).frequencies
 
-        expected = [float(schedule.value(kind.name)) for kind in (first_kind, second_kind)]
-        fits = fit_numbers(frequencies, measured, expected)
+        expected_first = float(schedule.value(first_kind.name))
+        expected_second = float(schedule.value(second_kind.name))
+        fits = fit_numbers(frequencies, measured, [expected_first, expected_second])
         if fits is None or not measured.agree_with(frequencies([fit.value for fit in fits])):
             return
-        first = first_kind.plainest(fits[0])
-        second = second_kind.plainest(fits[1])
-        if first.value != expected[0] and second.value != expected[1]:
+        first_fit, second_fit = fits
+        first = first_kind.plainest(first_fit)
+        second = second_kind.plainest(second_fit)
+        if first.value != expected_first and second.value != expected_second:
             yield cls(first, second)
 
     @property
@@ -369,18 +379,25 @@ class OtherScaling(ScheduleMistake):
         for name, parameters in PROBABLE:
             if name != schedule.scaling_name:
                 scaling = SCALINGS[name](**parameters)
-                yield from cls._with_factor(scaling, case.frequencies, schedule)
+                yield from cls._with_fitted_factor(scaling, case.frequencies, schedule)
 
     @classmethod
-    def _with_factor(
+    def _with_fitted_factor(
         cls, scaling: Scaling, measured: MeasuredFrequencies, schedule: FrequencySchedule
     ) -> Iterator[Self]:
-        """Fit the factor by which a scaling gives the measured frequencies; yield plain ones.
+        """Yield a scaling with the factors that make frequencies as they were measured.
 
-        A model without scaling whose frequencies are all a fourth was scaled linearly by 4.
+        If a model has no scaling, and all measured frequencies are a fourth of its own, the factor
+        of linear scaling is fitted as 4.0003 ± 0.001. Then 4 is yielded first.
+
+        Args:
+            scaling: The scaling; only its factor is replaced.
+            measured: The frequencies of the table, and how far each may be off.
+            schedule: The formula of the expected frequencies, whose own scaling is removed.
         """
-        # As `plant_in_schedule` makes it, but completed once: hundreds of factors are tried.
-        scaled = replace(schedule.unscaled(), scaling=scaling.complete())
+        # Hundreds of factors are tried, so all other numbers get their defaults once, before.
+        complete_scaling = scaling.complete()
+        scaled = replace(schedule.unscaled(), scaling=complete_scaling)
 
         def frequencies(factor: float) -> Floats:
             return scaled.having("factor", factor).frequencies
@@ -398,12 +415,17 @@ class OtherScaling(ScheduleMistake):
             yield cls(scaling=Linear(2.0), factor=2.0)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        """Return the name of the scaling and its numbers, of which none is expected."""
-        schedule = self.plant_in_schedule(case.expected_schedule)
-        brief = schedule.scaling.brief()
-        edits = [Parameter("scaling", case.expected_schedule.scaling_name, schedule.scaling_name)]
-        for name in schedule.scaling.frequency_parameters():
-            value = getattr(brief, name)
+        """Return the name of the scaling, and its numbers, none of which the specification has.
+
+        «scaling is linear (the spec says none)» is followed by «factor is 4». Numbers at their
+        defaults are left out.
+        """
+        expected = case.expected_schedule
+        found = self.plant_in_schedule(expected)
+        without_defaults = found.scaling.brief()
+        edits = [Parameter("scaling", expected.scaling_name, found.scaling_name)]
+        for name in found.scaling.frequency_parameters():
+            value = getattr(without_defaults, name)
             if value is not None:
                 edits.append(Parameter(name, None, value))
         return tuple(edits)
@@ -436,7 +458,7 @@ class ScalingReadDifferently(ScheduleMistake):
         expected = case.expected_schedule.scaling
         if isinstance(expected, LongRope) and isinstance(self.scaling, LongRope):
             return (divisors_edit(case.scheme, expected.divisors, self.scaling.divisors),)
-        found = self.scaling.complete()
+        found = self.scaling.complete()  # with its defaults, as the expected one is
         edits = []
         for name in expected.frequency_parameters():
             before = getattr(expected, name)
@@ -451,10 +473,18 @@ def divisors_edit(
 ) -> Parameter:
     """Return how LongRoPE's divisors differ: the other list, reversed, multiplied, or other
     numbers.
+
+    LongRoPE divides each frequency by a number of its own, and configurations have two lists of
+    them: `long_factor` for long prompts and `short_factor` for short ones.
+
+    Args:
+        scheme: The specification, which has both lists.
+        expected: The divisors that should have been used.
+        found: The divisors that were used.
     """
-    names = {scheme.value_of(name): name for name in ("long_factor", "short_factor")}
-    backwards = tuple(reversed(expected))
-    inverses = tuple(1 / divisor for divisor in expected)
-    changes = {backwards: "reversed", inverses: "multiplied"}
-    change = names.get(found) or changes.get(found, "other")
-    return Parameter("divisors", names.get(expected, "factor"), change)
+    name_of_list = {scheme.value_of(name): name for name in ("long_factor", "short_factor")}
+    reversed_list = tuple(reversed(expected))
+    inverses = tuple(1 / divisor for divisor in expected)  # Dividing by them multiplies.
+    change_to_list = {reversed_list: "reversed", inverses: "multiplied"}
+    description = name_of_list.get(found) or change_to_list.get(found, "other")
+    return Parameter("divisors", name_of_list.get(expected, "factor"), description)

@@ -106,8 +106,9 @@ class ParameterMistake(ScheduleMistake):
             # Scattered rows do not show a frequency, but they refute a value that is wrong.
             yield from map(cls, cls.usual)
             return
-        starts = (schedule.value(cls.name), *cls.usual)
-        fit = fitted_parameter(schedule, cls.name, case.measured_frequencies, starts)
+        expected = schedule.value(cls.name)
+        first_guesses = (expected, *cls.usual)
+        fit = fitted_parameter(schedule, cls.name, case.measured_frequencies, first_guesses)
         at_hand = numbers_near(cls.at_hand(schedule), fit.value, fit.error)
         for value in dict.fromkeys((*at_hand, *cls.written(fit.value, fit.error))):
             yield cls(value, is_at_hand=value in at_hand)
@@ -122,9 +123,10 @@ class ParameterMistake(ScheduleMistake):
         schedule = schedule_of_waves(waves)
         examples = list(cls.examples_for_schedule(schedule))
         if not examples:
+            expected = schedule.value(cls.name)
             likely = (*cls.at_hand(schedule), *cls.usual)
-            others = [value for value in likely if value != schedule.value(cls.name)]
-            examples = list(map(cls, others[:1]))
+            wrong_values = [value for value in likely if value != expected]
+            examples = list(map(cls, wrong_values[:1]))
         yield from examples
 
     @classmethod
@@ -211,9 +213,11 @@ class OtherScale(ParameterMistake):
 
     @classmethod
     def written(cls, value: float, error: float) -> Iterator[float]:
+        """Yield plain scales, and plain fractions below 1: 1/3 for 0.33334 ± 0.0001."""
         yield from super().written(value, error)
         if value < 1:
-            for inverse in plain_numbers(1 / value, error / value**2):
+            error_of_inverse = error / value**2
+            for inverse in plain_numbers(1 / value, error_of_inverse):
                 if digits(inverse) <= 2:
                     yield 1 / inverse
 
@@ -242,9 +246,11 @@ class OtherExponentDim(ScheduleMistake):
     data_needs = (show_frequencies,)
 
     def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+        """Return the schedule with another exponent; its scaling goes on using the right one."""
+        half = self.dim / 2
         if schedule.scaling == NO_SCALING:
-            return replace(schedule, half=self.dim / 2)
-        return replace(schedule, half=self.dim / 2, scaling_half=schedule.half)
+            return replace(schedule, half=half)
+        return replace(schedule, half=half, scaling_half=schedule.half)
 
     @classmethod
     def proposals_for_schedule(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
@@ -273,7 +279,9 @@ class OtherExponentDim(ScheduleMistake):
 
     @classmethod
     def examples_for_schedule(cls, schedule: FrequencySchedule) -> Iterator[Self]:
-        for size in (2 * schedule.half - 2, 4 * schedule.half):
+        """Yield the dimension less 2, as fairseq has it, and twice the dimension."""
+        dim = 2 * schedule.half
+        for size in (dim - 2, 2 * dim):
             if size > 1:
                 yield cls(size)
 

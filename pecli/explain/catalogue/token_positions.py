@@ -157,9 +157,10 @@ class OtherTokenPositions(RotationMistake):
         if rotated.tokens.are_stated or self.mistake is None:
             return (listed,)
         first = int(self.positions[0, 0])
-        is_shift = self.mistake.kind is Misplacement.SHIFTED and not self.mistake.row
-        if is_shift or rotated.rows == 1:
-            return (Parameter("offset", int(rotated.positions[0, 0]), first),)
+        is_shift_of_all_rows = self.mistake.kind is Misplacement.SHIFTED and not self.mistake.row
+        if is_shift_of_all_rows or rotated.rows == 1:
+            expected_first = int(rotated.positions[0, 0])
+            return (Parameter("offset", expected_first, first),)
         if self.mistake.kind in (Misplacement.ONE_POSITION, Misplacement.NOT_ROTATED):
             return (Rows("constant", first),)
         return (listed,)

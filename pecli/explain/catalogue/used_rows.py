@@ -125,9 +125,10 @@ class OtherStart(SolvedRowMistake):
     @classmethod
     def proposals_for_positions(cls, used: Floats, expected: Floats) -> Iterator[Self]:
         """Yield the median shift: 2 of the positions 2 3 4 for 0 1 2."""
-        by = np.nanmedian(used - expected)
-        if by == round(by) and by:
-            yield cls(int(by))
+        shift = np.nanmedian(used - expected)
+        is_whole = shift == round(shift)
+        if is_whole and shift != 0:
+            yield cls(int(shift))
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
@@ -184,9 +185,12 @@ class RolledRows(SolvedRowMistake):
     @classmethod
     def proposals_for_positions(cls, used: Floats, expected: Floats) -> Iterator[Self]:
         """Yield the row at which the table begins: 2 of the positions 8 9 0 1 … 7."""
-        starts = np.flatnonzero(used == expected[0])
-        if len(starts) == 1 and starts[0]:
-            yield cls(int(starts[0]))
+        rows_of_first_position = np.flatnonzero(used == expected[0])
+        if len(rows_of_first_position) != 1:
+            return
+        start = int(rows_of_first_position[0])
+        if start > 0:
+            yield cls(start)
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
@@ -214,9 +218,10 @@ class Wrapped(SolvedRowMistake):
         """Yield the smallest difference of a row that falls back: 4 of 0 1 2 3 0 1 2 3 0, which
         fall by 4 and 8.
         """
-        whole_periods = (expected - used)[used < expected]
-        if len(whole_periods):
-            yield cls(int(whole_periods.min()))
+        has_fallen = used < expected
+        falls = (expected - used)[has_fallen]  # whole multiples of the period
+        if len(falls):
+            yield cls(int(falls.min()))
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
@@ -325,8 +330,11 @@ class LeftPadded(SolvedRowMistake):
         """Yield the distance of the last row: 2 of the positions 1 1 0 1 2 … 7, which should end at
         9.
         """
-        padding = expected[-1] - used[-1]
-        if 0 < padding <= expected[-1] - expected[0] and np.isfinite(used[0]):
+        first = expected[0]
+        last = expected[-1]
+        padding = last - used[-1]
+        leaves_a_token = 0 < padding <= last - first
+        if leaves_a_token and np.isfinite(used[0]):
             yield cls(padding=int(padding), filler=int(used[0]))
 
     @classmethod
@@ -447,11 +455,17 @@ class PaddedRows(WaveMistake):
     example_needs = (has_many_rows,)
 
     def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
+        """Return the table with rows of zeros in the place of its last rows, or before its first one.
+
+        After two rows of zeros, the rows 0 1 2 3 are at the positions – – 0 1.
+        """
         rows = np.arange(waves.rows)
         if self.at_end:
-            return replace(waves, empty_rows=rows >= waves.rows - self.rows)
-        moved = waves.positions[:, np.maximum(rows - self.rows, 0)]
-        return replace(waves, positions=moved, empty_rows=rows < self.rows)
+            first_empty_row = waves.rows - self.rows
+            return replace(waves, empty_rows=rows >= first_empty_row)
+        expected_rows = np.maximum(rows - self.rows, 0)  # Rows of zeros have any: here, the first.
+        positions = waves.positions[:, expected_rows]
+        return replace(waves, positions=positions, empty_rows=rows < self.rows)
 
     @classmethod
     def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
@@ -461,8 +475,10 @@ class PaddedRows(WaveMistake):
         with them. Nothing is yielded if all rows are zeros, or if some should be.
         """
         is_zero = case.observations.rows_of_zeros()
-        for rows, at_end in ((is_zero, False), (is_zero[::-1], True)):
-            count = int(np.argmin(rows))  # 0 if the first row holds values, or if none does.
+        is_zero_backwards = is_zero[::-1]
+        for is_zero_from_edge, at_end in ((is_zero, False), (is_zero_backwards, True)):
+            # The index of the first row with values; 0 if no row has any.
+            count = int(np.argmin(is_zero_from_edge))
             if count > 0:
                 yield cls(count, at_end=at_end)
 
@@ -488,11 +504,15 @@ class OtherPaddingRow(WaveMistake):
     scheme_needs = (may_have_padding,)
 
     def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
+        """Return the table with zeros at the found position, and values at the expected one.
+
+        A position that is None is that of no row: nothing changes there.
+        """
         positions = waves.positions[0]
-        empty = waves.is_row_empty.copy()
-        empty[positions == self.expected] = False
-        empty[positions == self.index] = True
-        return replace(waves, empty_rows=empty)
+        is_empty = waves.is_row_empty.copy()
+        is_empty[positions == self.expected] = False
+        is_empty[positions == self.index] = True
+        return replace(waves, empty_rows=is_empty)
 
     @classmethod
     def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
