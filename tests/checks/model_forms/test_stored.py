@@ -1,7 +1,7 @@
 """A tensor as a form of a model stores it: its dtype or block type, shards that belong together,
 and stacked experts.
 
-`fitted` brings it to the shape that the other form has; `rounding_steps` are the distances between
+`with_shape` brings it to the shape that the other form has; `rounding_steps` are the distances between
 neighbouring values of the type. Expected values follow from small arrays of known numbers.
 """
 
