@@ -115,26 +115,50 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[
     return None
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as thorough the cases that the marker `sample` of their test leaves out.
+@pytest.hookimpl(trylast=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make no cases that the marker `sample` of a test leaves out, if the run excludes them.
+
+    They are a third of all cases, and each would be made, sorted and deselected.
+    """
+    marker = metafunc.definition.get_closest_marker("sample")
+    if marker is None or metafunc.config.option.markexpr != "not thorough":
+        return
+    calls = metafunc._calls
+    left_out = _left_out(metafunc.definition.nodeid, [call.id for call in calls], marker.args)
+    metafunc._calls = [call for number, call in enumerate(calls) if number not in left_out]
+
+
+def _left_out(test: str, ids: Sequence[str], chosen: tuple[Any, ...]) -> set[int]:
+    """Return the numbers of the cases of a test that its marker `sample` leaves out.
 
     `sample(3)` keeps three cases in the default run. They depend only on the name of the test, so
     that they are the same in every run and on every machine. `sample("none", "linear")` keeps the
     cases with these ids, for tests whose cases differ much in the time that they take.
+
+    Args:
+        test: The test, without the id of a case.
+        ids: The ids of its cases.
+        chosen: The arguments of the marker.
     """
+    if isinstance(chosen[0], int):
+        return {*Random(test).sample(range(len(ids)), max(0, len(ids) - chosen[0]))}
+    return {number for number, id in enumerate(ids) if id not in chosen}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark as thorough the cases that the marker `sample` of their test leaves out."""
+    if config.option.markexpr == "not thorough":
+        return  # They were not made.
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("sample"):
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for name, same in cases.items():
-        chosen = same[0].get_closest_marker("sample").args
-        if isinstance(chosen[0], int):
-            left_out = Random(name).sample(same, max(0, len(same) - chosen[0]))
-        else:
-            left_out = [item for item in same if item.callspec.id not in chosen]
-        for item in left_out:
-            item.add_marker(pytest.mark.thorough)
+    for test, same in cases.items():
+        ids = [item.callspec.id for item in same]
+        for number in _left_out(test, ids, same[0].get_closest_marker("sample").args):
+            same[number].add_marker(pytest.mark.thorough)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -5,11 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from pecli.compare.comparison import compare_arrays
+from pecli.compare.comparison import are_far_apart, compare_arrays
 from pecli.compare.tolerance import DRIFT, FREQ_RTOL, Tolerance, is_relative
 from pecli.engine.arrays import Floats, Indices, round_to
 from pecli.engine.edits import Edit
@@ -30,6 +31,9 @@ MAX_ROWS = 1 << 20
 MAX_TABLE_ELEMENTS = 1 << 22
 """Elements in one row of a longer table, or in all of a longer bias."""
 
+MAX_REMEMBERED = 64
+"""Schemes whose undetected mistakes are remembered; each answer takes a few KiB."""
+
 MAX_KEPT = 1 << 17
 """Elements of rows without a mistake that are kept for the next mistake: 1 MiB per length."""
 
@@ -41,9 +45,6 @@ SHOWN = math.inf
 
 PROBED_ROWS = 16
 """Rows of the second half of a table that are looked at first: they show most mistakes."""
-
-COARSEST_UNIT = 2.0**-7
-"""The unit of the last place of bfloat16, relative to a value: no dtype of tables has a larger one."""
 
 FIRST_ROWS = 512
 SPREAD_ROWS = 128
@@ -80,15 +81,19 @@ class Undetected(NamedTuple):
     length: int | None
 
 
+@lru_cache(maxsize=MAX_REMEMBERED)
 def find_undetected_mistakes(
-    scheme: Scheme, names: Sequence[str], tolerance: Tolerance
-) -> Iterator[Undetected]:
-    """Yield the known mistakes that a comparison with a scheme's tables would not have noticed.
+    scheme: Scheme, names: tuple[str, ...], tolerance: Tolerance
+) -> tuple[Undetected, ...]:
+    """Return the known mistakes that a comparison with a scheme's tables would not have noticed.
 
     Two rows look nearly the same with llama3 scaling and without it: that they passed does not prove
     that the scaling is right. Every known mistake is planted in the expected tables, and these are
     compared with the right ones. A mistake that makes no difference in longer tables either does no
     harm, and is left out.
+
+    The answer depends on no file. It is remembered, since the files that one process checks are often
+    of the same model.
 
     Args:
         scheme: The expected scheme.
@@ -97,7 +102,8 @@ def find_undetected_mistakes(
     """
     compared = Compared(scheme=scheme, names=names, tolerance=tolerance)
     if not compared.tensors:
-        return
+        return ()
+    undetected: list[Undetected] = []
     kinds = [kind for kind in catalogue.MISTAKES if kind.stage in STAGES]
     # Wrong parameters come first: the base, then the scaling and its numbers.
     for kind in sorted(kinds, key=lambda kind: (kind.stage, kind.rank)):
@@ -106,7 +112,9 @@ def find_undetected_mistakes(
                 continue
             longer = compared.search_longer_tables(kind, number, mistake)
             if longer.error > HARMLESS:
-                yield Undetected(compared.tensors[0].edits(mistake), longer.length)
+                edits = compared.tensors[0].edits(mistake)
+                undetected.append(Undetected(edits, longer.length))
+    return tuple(undetected)
 
 
 class LongerTables(NamedTuple):
@@ -218,7 +226,7 @@ class Compared:
         Returns:
             The multiple; infinity if the comparison would fail with the wrong table.
         """
-        if self._is_far_off(name, expected, found):
+        if are_far_apart(expected, found, self.tolerance.for_tensor(name)):
             return SHOWN
         dtype = self.scheme.dtype
         right = round_to(expected, dtype)
@@ -229,21 +237,6 @@ class Compared:
         if is_relative(name):
             return (result.max_rel_error or 0.0) / FREQ_RTOL
         return result.largest_error / DRIFT
-
-    def _is_far_off(self, name: str, expected: Floats, found: Floats) -> bool:
-        """Return True if arrays differ so much that no comparison is needed to see it.
-
-        Far off is an error of twice what the tolerance allows for the largest value, where ULPs are taken
-        for those of bfloat16. Most mistakes are, and a full comparison takes much longer.
-        """
-        allowed = self.tolerance.for_tensor(name)
-        is_number = np.isfinite(expected) & np.isfinite(found)  # Masks are infinite.
-        expected = expected[is_number]
-        found = found[is_number]
-        size = float(np.abs(expected).max(initial=0.0))
-        units = (allowed.max_ulp + 1) * COARSEST_UNIT
-        limit = allowed.atol + (allowed.rtol + units) * size
-        return bool(np.abs(found - expected).max(initial=0.0) > 2 * limit)
 
     def _make_longer_tables(self) -> Iterator[tuple[int, "Compared"]]:
         """Yield tables of the same scheme with 2, 4, 8, … times as many rows, and the number of rows.

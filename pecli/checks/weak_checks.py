@@ -116,7 +116,7 @@ def _find_undetected_mistakes(
     if holds_several(scheme):
         return  # Mistakes are planted in one scheme, not in a bundle of them.
     tables = named_tensors(scheme)
-    compared = [name for name in names if name in tables]
+    compared = tuple(name for name in names if name in tables)
     subject = _describe_subject(tables, compared)
     is_at_given_positions = scheme.value_of("positions") is not None
     # A scaling that is applied twice is an example of two mistakes of the catalogue.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -146,6 +146,7 @@ def _schemes_with_rows() -> list[type[Scheme]]:
     return [kind for kind in kinds if kind.applied_as == "rows" and kind.recipe_names()]
 
 
+@cache
 def _rows_command(kind: type[Scheme]) -> AnyCommand:
     """Return the command of a scheme whose table is added, such as `pecli apply sinusoidal`."""
     summary = f"Add a {kind.name} table to x (…, L, D)."
@@ -153,6 +154,7 @@ def _rows_command(kind: type[Scheme]) -> AnyCommand:
     return _apply_command(kind.name, partial(_add_rows, kind), summary, own_options)
 
 
+@cache
 def _learned_command(name: str, *, hidden: bool = False) -> AnyCommand:
     """Return the command for learned tables.
 
@@ -162,12 +164,14 @@ def _learned_command(name: str, *, hidden: bool = False) -> AnyCommand:
     return _apply_command(name, _add_learned, summary, LEARNED_OPTIONS, hidden=hidden)
 
 
+@cache
 def _alibi_command() -> AnyCommand:
     summary = "Add ALiBi biases to scores (…, H, Lq, Lk), whose queries come last."
     own_options = scheme_options.parameter_options(Alibi, _DECIDED_BY_INPUT)
     return _apply_command("alibi", _add_alibi, summary, [*own_options, CAUSAL])
 
 
+@cache
 def _rope_command() -> AnyCommand:
     summary = "Rotate the channels of q and k (…, L, D) by their positions, rotate them back, or shift them."
     others = Rope.parameters().keys() - _ROTARY.keys()

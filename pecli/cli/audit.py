@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from pecli.checks.audit import Audit, audit
@@ -46,6 +46,7 @@ def command(name: str) -> AnyCommand:
     return SchemeGroup(name, [_audit_command(kind) for kind in kinds], SUMMARY, EXAMPLES)
 
 
+@cache
 def _audit_command(kind: type[Scheme]) -> AnyCommand:
     """Return the subcommand of a scheme, such as `pecli audit rope`."""
     declared = [option for option in scheme_options.options_of(kind) if option.name not in _OMITTED]

@@ -24,6 +24,7 @@ from pecli.engine.arrays import (
     SIGNIFICAND_BITS,
     AnyArray,
     Array,
+    Floats,
     dtype_name,
     round_to,
     widened,
@@ -36,6 +37,8 @@ from pecli.files.tensor_roles import role_of
 READ_BYTES = 1 << 22
 """Bytes of a table that are made and compared at once: fewer calls than one for each measured piece."""
 FLOAT64_BYTES = 8
+COARSEST_UNIT = 2.0**-7
+"""The unit of the last place of bfloat16, relative to a value: no dtype of tables has a larger one."""
 FLOAT_DTYPES = {*SIGNIFICAND_BITS, *FLOAT8}
 MAX_RANGES = 64  #: ranges of rows, columns, heads or sequences that are listed
 
@@ -244,6 +247,32 @@ def compare_arrays(
         return Comparison.of_shape(name, found.shape, bracketed(expected.shape))
     part = Part.of_arrays(expected, np.asarray(found, order="C"))
     return compare_parts([part], tolerance, name=name, role=role, any_dtype=any_dtype)
+
+
+def are_far_apart(expected: Floats, found: Floats, allowed: Tolerance) -> bool:
+    """Return True if arrays differ so much that no comparison is needed to see it.
+
+    Far apart is an error of twice what the tolerance allows for the largest value, where ULPs are taken
+    for those of bfloat16. A comparison, which also finds where arrays differ, takes much longer.
+
+    >>> are_far_apart(np.array([1.0, 2.0]), np.array([1.0, 2.5]), Tolerance(atol=0.01))
+    True
+
+    Args:
+        expected: Values of which only finite ones are compared, since masks are infinite.
+        found: As many values.
+        allowed: The tolerance for the tensor.
+    """
+    with np.errstate(all="ignore"):  # The difference of two infinite values is NaN.
+        errors = np.abs(found - expected)
+    is_number = np.isfinite(errors)
+    if not is_number.all():
+        errors = errors[is_number]
+        expected = expected[is_number]
+    size = float(np.abs(expected).max(initial=0.0))
+    units = (allowed.max_ulp + 1) * COARSEST_UNIT
+    limit = allowed.atol + (allowed.rtol + units) * size
+    return bool(errors.max(initial=0.0) > 2 * limit)
 
 
 def compare_parts(

@@ -7,6 +7,7 @@ import math
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +74,7 @@ def numpy_dtype(name: str) -> np.dtype[np.generic]:
     return np.dtype(kind)
 
 
+@lru_cache  # NumPy composes the name at every call.
 def dtype_name(dtype: "DTypeLike") -> str:
     """Return the name of a dtype, such as "float32"."""
     return str(np.dtype(dtype).name)

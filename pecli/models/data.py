@@ -2,11 +2,14 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from pecli.engine.named_values import NamedValues
 from pecli.package_data import package_bytes
+
+MAX_NAMES = 4096
+"""Names of keys that are remembered: the same ones are looked for in every configuration."""
 
 
 @cache
@@ -25,6 +28,7 @@ def synonyms(meaning: str) -> tuple[str, ...]:
     return tuple(stored("synonyms.json")[meaning].split())
 
 
+@lru_cache(maxsize=MAX_NAMES)
 def plain_name(name: str | None) -> str:
     """Return a model_type or a key as the data files spell it; empty for None.
 

@@ -7,11 +7,12 @@ reported, with the nearest known key as a hint.
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from pecli.engine.grouping import grouped
 from pecli.errors import counted, nearest, quoted
-from pecli.models.data import plain_name, stored
+from pecli.models.data import MAX_NAMES, plain_name, stored
 from pecli.models.keys import WIDTH, Keys, KeyUsage, as_whole
 
 POSITIONS = re.compile(
@@ -68,6 +69,7 @@ class UnreadKey(NamedTuple):
         return self.name[:MAX_KEY_LETTERS]
 
 
+@lru_cache(maxsize=MAX_NAMES)
 def looks_like_positions(name: str) -> bool:
     """Return True if a key seems to be about positions, by its name.
 

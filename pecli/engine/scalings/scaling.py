@@ -82,6 +82,7 @@ class Scaling:
         return tuple(parameter.name for parameter in fields(cls))
 
     @classmethod
+    @cache
     def required(cls) -> tuple[str, ...]:
         """Return the names of the parameters that have no default."""
         every = fields(cls)

@@ -103,24 +103,26 @@ class Scheme(Displayed, ABC):
         Args:
             preset: Values by name that take precedence over the defaults.
         """
+        optional = self._optional()
         for name, parameter in self.parameters().items():
-            value = self._value_or_default(name, preset)
+            value = self._value_or_default(name, parameter, preset)
             if value is not None:
                 value = parameter.check(name, value)
-            elif name not in self._optional():
+            elif name not in optional:
                 raise ParameterError(name, "missing", parameter.rule)
             self._set(name, value)
         self._check()
 
-    def _value_or_default(self, name: str, preset: Mapping[str, object]) -> object:
+    def _value_or_default(
+        self, name: str, parameter: ParameterRule, preset: Mapping[str, object]
+    ) -> object:
         """Return the value that the user gave, else that of the preset, else the default."""
         value: object = getattr(self, name)
         if value is not None:
             return value
         if name in preset:
             return preset[name]
-        default = self.parameters()[name].default
-        return None if default is MISSING else default
+        return None if parameter.default is MISSING else parameter.default
 
     def _check(self) -> None:
         """Check rules that concern several parameters."""
