@@ -313,6 +313,28 @@ def test_how_far_a_cache_of_mrope_was_moved_is_named(used: int, reason: str) -> 
     assert edit == Positions("5 × 64", f"{used} × 64", reason)
 
 
+def test_text_positions_of_an_image_are_named() -> None:
+    """Time, row and column of every token of the image are its number, as if it were text."""
+    before = QUERIES[..., :24, :]
+    after = rotated_in_layouts(before, angles_at(np.arange(24)))
+    ((edit,),) = edits_found_in(after, before, QWEN2, positions=IMAGE)
+
+    assert edit.found == "0 … 23"
+    assert edit.reason == "1-D positions are given to M-RoPE"
+
+
+def test_padding_of_noise_is_listed_at_its_expected_positions() -> None:
+    """Six tokens of padding, expected at position 0, hold noise that no rotation makes of them; the
+    tokens after them are counted from 6 on, as if padding were tokens.
+    """
+    mask = (ROW_NUMBERS >= 6).astype(int)[None]
+    after = rotated_in_layouts(QUERIES, angles_at())
+    after[..., :6, :] = 9 * np.random.default_rng(3).normal(size=after[..., :6, :].shape)
+    ((edit,),) = edits_found_in(after, attention_mask=mask)
+
+    assert edit == Positions("0 × 6, then 0 … 57", "0 × 6, then 6 … 63", "left padding is ignored")
+
+
 @pytest.mark.parametrize(("row", "place"), [(40, 0), (40, 5), (63, 0)])
 @pytest.mark.parametrize("options", [{}, {"positions": ROW_NUMBERS}], ids=["", "stated"])
 def test_decoding_that_stays_at_one_position_is_named(
