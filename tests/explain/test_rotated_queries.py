@@ -349,6 +349,20 @@ def test_decoding_that_stays_at_one_position_is_named(
     assert edit.reason == f"from row {row} on, every row is at position {place}"
 
 
+def test_one_position_is_named_although_few_rows_are_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All 6000 tokens were rotated at position 7. Of tensors of more than 2^21 numbers only some
+    rows are measured; the limit is set to 0 here, since such tensors take a second.
+    """
+    monkeypatch.setattr("pecli.explain.rotated_computation.LOCATED_ELEMENTS", 0)
+    before = np.random.default_rng(0).normal(size=(1, 1, 6000, DIM)).astype(np.float32)
+    after = rotated_in_layouts(before, angles_at(np.full(6000, 7)))
+    ((edit,),) = edits_found_in(after, before, positions=np.arange(6000))
+
+    assert edit == Positions("0 … 5,999", "7 × 6,000", "every row is at one position")
+
+
 def damaged(*places: Any) -> Array:
     after = rotated_in_layouts(QUERIES, angles_at())
     after[places] += 3.0
