@@ -137,6 +137,18 @@ def test_one_mistake_is_named(edit: Edit, dtype: type) -> None:
     assert edits_found_in(after, QUERIES.astype(dtype), atol=atol) == [(edit,)]
 
 
+def test_doubled_queries_of_which_half_the_channels_rotate_are_named() -> None:
+    """Phi rotates the first half of a head; the other channels are doubled as well, which no
+    attention factor would do.
+    """
+    phi = {**CONFIG, "model_type": "phi", "partial_rotary_factor": 0.5}
+    angles = np.multiply.outer(ROW_NUMBERS, frequencies(DIM // 2))
+    rotated = rotated_in_layouts(QUERIES[..., : DIM // 2], angles)
+    after = 2 * np.concatenate([rotated, QUERIES[..., DIM // 2 :]], axis=-1)
+
+    assert edits_found_in(after, model=phi) == [(Scaled(2.0),)]
+
+
 DEEPSEEK = RNG.normal(size=(1, 4, 32, 192)).astype(np.float32)
 LAST = slice(128, 192)
 BOTH_INTERLEAVED = Layout("interleaved before, halves after", "interleaved")
