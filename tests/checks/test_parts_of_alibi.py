@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import pecli
+from pecli.engine.edits import Negated
 
 HEADS = 16
 LENGTH = 12
@@ -71,6 +72,21 @@ def test_slopes_pass_beside_their_bias(form: str) -> None:
 
     assert result.passed
     assert [tensor.name for tensor in result.tensors] == ["bias", "slopes"]
+
+
+@pytest.mark.parametrize(("error", "is_named"), [(8e-6, True), (2e-5, False)])
+def test_negated_slopes_are_named_if_they_are_off_by_at_most_1e_5(
+    error: float, is_named: bool
+) -> None:
+    """Powers in float32 are that inexact in some programs. Every other slope is too large, the
+    others are too small.
+    """
+    scheme = pecli.Alibi(8, slopes=True)
+    slopes = -(0.5 ** np.arange(1, 9)) * (1 + error * np.array([1, -1] * 4))
+    result = pecli.verify({"slopes": slopes.astype(np.float32)}, scheme, atol=0, rtol=0)
+
+    found = [explanation.edits for explanation in result.explanations]
+    assert found == ([(Negated("all"),)] if is_named else [])
 
 
 @pytest.mark.parametrize("heads", [10, 12])

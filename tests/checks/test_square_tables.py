@@ -106,3 +106,14 @@ def test_one_of_a_pair_fails_also_if_shapes_differ(name: str) -> None:
     assert not pecli.diff(
         with_transposed(TABLES_48_BY_64, name), with_transposed(TABLES_48_BY_64), reasons=False
     ).passed
+
+
+def test_columns_that_repeat_wrong_values_are_not_read_as_heads() -> None:
+    """A table (64, 64) of 8 random columns, 8 times, may be anything: 4 heads of 16 channels beside
+    each other, as a table (64, 16) would be stored for them, have to be near the expected cosines.
+    """
+    columns = np.random.default_rng(0).uniform(-1, 1, (64, 8))
+    result = pecli.verify({"cos": np.tile(columns, 8)}, pecli.Rope(64, 16), reasons=False)
+
+    assert not result.passed
+    assert result.readings == {}

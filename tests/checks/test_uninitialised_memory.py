@@ -107,3 +107,15 @@ def test_a_few_values_that_are_not_finite_are_named_by_place() -> None:
     result = pecli.verify(rotation, LLAMA, before=before, atol=1e-5)
 
     assert "only element [0, 2, 31, 7] differs" in result.diagnosis[0]
+
+
+def test_a_table_with_something_wrong_in_every_row_is_not_called_memory() -> None:
+    """Half of the rows are garbage, but the other half is right except for its first column: neither
+    the whole table nor some rows of it were never written.
+    """
+    cos = pecli.Rope(64, 16).tables()["cos"]
+    garbage = np.random.default_rng(0).choice([1e-39, 1e30, 3e25], cos.shape)
+    cos[32:] = garbage[32:]
+    cos[:, 0] = garbage[:, 0]
+
+    assert pecli.verify({"cos": cos}, pecli.Rope(64, 16)).explanations == ()

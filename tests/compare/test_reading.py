@@ -291,3 +291,12 @@ def test_a_table_that_is_drawn_has_a_note_on_its_arrangement(
 ) -> None:
     """A picture needs positions along the first axis; a table called «x» is not turned."""
     assert separate_tables(name, table).note == note
+
+
+def test_a_flat_table_of_both_functions_is_drawn_as_cosines_and_sines() -> None:
+    """Rows of 16 hold 8 cosines and 8 sines, and are one vector: COS and SIN come back."""
+    tables, note = separate_tables("x", np.hstack([COS, SIN]).ravel())
+
+    assert note == "all cosines, then all sines"
+    np.testing.assert_array_equal(tables["cos"], COS)
+    np.testing.assert_array_equal(tables["sin"], SIN)

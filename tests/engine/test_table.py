@@ -267,6 +267,20 @@ def test_every_item_is_worked_on_once_and_taken_in_order(
     assert sorted(done) == list(range(count))
 
 
+def test_every_thread_has_an_item_while_a_result_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the first result of 3 threads comes, they have at least 3 other items; and of 500, not
+    all were taken, since their results would fill the memory.
+    """
+    monkeypatch.setenv("PECLI_THREADS", "3")
+    items = iter(range(500))
+    results = results_in_order(lambda item: item, items)
+    next(results)
+    taken = next(items)
+    results.close()
+
+    assert 1 + 3 <= taken <= 1 + 2 * 3
+
+
 @pytest.mark.parametrize("threads", ["1", "3"])
 def test_an_error_ends_the_work_of_all_threads(
     monkeypatch: pytest.MonkeyPatch, threads: str

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pecli.engine.scalings.llama3 import Llama3
+from pecli.explain import wave_measurement
 from pecli.explain.frequency_schedule import FrequencySchedule
 from pecli.explain.measure import MeasuredFrequencies, frequencies_of
 
@@ -41,6 +42,21 @@ def test_far_rows_make_the_error_of_a_slow_frequency_five_times_smaller() -> Non
 def test_rows_after_a_break_are_not_measured() -> None:
     """Position 5 after 39 is a break, so that 700 may belong to another table."""
     np.testing.assert_array_equal(measured_at(*RUN, 5, 700).values, measured_at(*RUN).values)
+
+
+def test_columns_of_zeros_have_no_frequency() -> None:
+    """Nothing turns: a wave of amplitude 0 may have any frequency."""
+    assert frequencies_of(np.zeros((40, 3), complex), np.arange(40.0)) is None
+
+
+def test_the_phase_of_cosines_alone_is_measured() -> None:
+    """The phase at the middle row m of cos(f·p + 0.5) is f·m + 0.5, less whole turns."""
+    rows = np.arange(100.0)
+    waves = wave_measurement.measure(np.cos(np.outer(rows, FREQUENCIES[:2]) + 0.5), rows)
+    assert waves is not None
+    errors = wave_measurement.wrap(waves.phase - (FREQUENCIES[:2] * waves.centre + 0.5))
+
+    np.testing.assert_allclose(errors, 0, atol=1e-6)
 
 
 def test_a_length_that_is_whole_stays_an_integer() -> None:

@@ -137,6 +137,18 @@ def test_one_mistake_is_named(edit: Edit, dtype: type) -> None:
     assert edits_found_in(after, QUERIES.astype(dtype), atol=atol) == [(edit,)]
 
 
+def test_doubled_queries_of_which_half_the_channels_rotate_are_named() -> None:
+    """Phi rotates the first half of a head; the other channels are doubled as well, which no
+    attention factor would do.
+    """
+    phi = {**CONFIG, "model_type": "phi", "partial_rotary_factor": 0.5}
+    angles = np.multiply.outer(ROW_NUMBERS, frequencies(DIM // 2))
+    rotated = rotated_in_layouts(QUERIES[..., : DIM // 2], angles)
+    after = 2 * np.concatenate([rotated, QUERIES[..., DIM // 2 :]], axis=-1)
+
+    assert edits_found_in(after, model=phi) == [(Scaled(2.0),)]
+
+
 DEEPSEEK = RNG.normal(size=(1, 4, 32, 192)).astype(np.float32)
 LAST = slice(128, 192)
 BOTH_INTERLEAVED = Layout("interleaved before, halves after", "interleaved")
@@ -317,6 +329,28 @@ def test_how_far_a_cache_of_mrope_was_moved_is_named(used: int, reason: str) -> 
     assert edit == Positions("5 × 64", f"{used} × 64", reason)
 
 
+def test_text_positions_of_an_image_are_named() -> None:
+    """Time, row and column of every token of the image are its number, as if it were text."""
+    before = QUERIES[..., :24, :]
+    after = rotated_in_layouts(before, angles_at(np.arange(24)))
+    ((edit,),) = edits_found_in(after, before, QWEN2, positions=IMAGE)
+
+    assert edit.found == "0 … 23"
+    assert edit.reason == "1-D positions are given to M-RoPE"
+
+
+def test_padding_of_noise_is_listed_at_its_expected_positions() -> None:
+    """Six tokens of padding, expected at position 0, hold noise that no rotation makes of them; the
+    tokens after them are counted from 6 on, as if padding were tokens.
+    """
+    mask = (ROW_NUMBERS >= 6).astype(int)[None]
+    after = rotated_in_layouts(QUERIES, angles_at())
+    after[..., :6, :] = 9 * np.random.default_rng(3).normal(size=after[..., :6, :].shape)
+    ((edit,),) = edits_found_in(after, attention_mask=mask)
+
+    assert edit == Positions("0 × 6, then 0 … 57", "0 × 6, then 6 … 63", "left padding is ignored")
+
+
 @pytest.mark.parametrize(("row", "place"), [(40, 0), (40, 5), (63, 0)])
 @pytest.mark.parametrize("options", [{}, {"positions": ROW_NUMBERS}], ids=["", "stated"])
 def test_decoding_that_stays_at_one_position_is_named(
@@ -329,6 +363,20 @@ def test_decoding_that_stays_at_one_position_is_named(
     ((edit,),) = edits_found_in(rotated_in_layouts(QUERIES, angles_at(used)), **options)
 
     assert edit.reason == f"from row {row} on, every row is at position {place}"
+
+
+def test_one_position_is_named_although_few_rows_are_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All 6000 tokens were rotated at position 7. Of tensors of more than 2^21 numbers only some
+    rows are measured; the limit is set to 0 here, since such tensors take a second.
+    """
+    monkeypatch.setattr("pecli.explain.rotated_computation.LOCATED_ELEMENTS", 0)
+    before = np.random.default_rng(0).normal(size=(1, 1, 6000, DIM)).astype(np.float32)
+    after = rotated_in_layouts(before, angles_at(np.full(6000, 7)))
+    ((edit,),) = edits_found_in(after, before, positions=np.arange(6000))
+
+    assert edit == Positions("0 … 5,999", "7 × 6,000", "every row is at one position")
 
 
 def damaged(*places: Any) -> Array:

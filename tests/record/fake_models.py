@@ -239,6 +239,20 @@ class HeadsLast(Module):
         return rotated
 
 
+class KeysFirst(Module):
+    """A layer that rotates its keys before its queries, one after the other, as GPT-J's does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rope = OwnRope(10000.0)
+
+    def forward(self, states: Tensor) -> Tensor:
+        key = tensor(np.array(states))
+        query = tensor(2 * np.array(states))
+        self.rope(key, offset=0)
+        return self.rope(query, offset=0)
+
+
 class OwnModel(Module):
     """A model that keeps its cache to itself: nobody tells it where a call begins."""
 

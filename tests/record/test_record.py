@@ -23,6 +23,7 @@ from tests.record.fake_models import (
     SMOLLM,
     Cache,
     HeadsLast,
+    KeysFirst,
     LearnedModel,
     MetaModel,
     OwnModel,
@@ -378,6 +379,25 @@ def test_the_axis_of_heads_is_the_one_that_the_function_is_told() -> None:
     before = run.calls[0].tensors["q_before"]
 
     np.testing.assert_array_equal(before, np.swapaxes(queries, 1, 2))
+
+
+def test_as_many_heads_as_tokens_come_before_them_if_nothing_is_told() -> None:
+    """Queries (batch, heads, tokens, channels) of 4 heads and 4 tokens stay as they are."""
+    queries = np.random.default_rng(2).standard_normal((2, 4, 4, 16)).astype(np.float32)
+    run = record_call(OwnRope(10000.0), tensor(queries.copy()), offset=5)
+
+    np.testing.assert_array_equal(run.calls[0].tensors["q_before"], queries)
+
+
+def test_heads_are_named_after_the_variables_of_the_caller() -> None:
+    """The rotary module calls its argument x, and the model rotates `key` before `query`: its keys
+    are ones, its queries twos.
+    """
+    run = record_call(KeysFirst(), tensor(np.ones((2, 4, 12, 16), np.float32)))
+    tensors = run.calls[0].tensors
+
+    np.testing.assert_array_equal(tensors["rope.k_before"], np.ones((2, 4, 12, 16)))
+    np.testing.assert_array_equal(tensors["rope.q_before"], np.full((2, 4, 12, 16), 2.0))
 
 
 def test_a_model_with_learned_positions_is_verified() -> None:

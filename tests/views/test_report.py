@@ -467,6 +467,14 @@ def test_sliders_are_added_if_they_are_wanted(pictures: list[Picture]) -> None:
     assert '"method":"llama3"' in page
 
 
+def test_a_model_without_frequencies_has_no_sliders() -> None:
+    """BLOOM has the slopes of ALiBi, which no parameter of a rotation changes."""
+    page = report({"model_type": "bloom", "n_head": 4, "hidden_size": 64}, interactive=True)
+
+    assert "script-src" not in page
+    assert 'id="sliders"' not in page
+
+
 def test_the_first_matrix_of_an_unknown_file_is_drawn(
     tmp_path: Path, pictures: list[Picture]
 ) -> None:

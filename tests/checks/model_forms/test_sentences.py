@@ -11,12 +11,18 @@ from pecli.checks.model_forms.findings import (
     BeyondRounding,
     ConverterMistake,
     Finding,
+    FrequenciesDiffer,
     SwappedLayer,
     TensorDifference,
     UnmatchedTensor,
 )
 from pecli.checks.model_forms.model_files import ModelFiles, ModelFormat
-from pecli.checks.model_forms.sentences import BothModels, describe_tensors, number_ranges
+from pecli.checks.model_forms.sentences import (
+    BothModels,
+    describe_settings_problem,
+    describe_tensors,
+    number_ranges,
+)
 from pecli.checks.model_forms.tensor_names import TensorName
 from pecli.models.encoding import ModelEncodings
 
@@ -102,6 +108,17 @@ def test_experts_of_a_stacked_tensor_are_listed_by_number(
     """
     names = [f"blk.0.ffn_up_exps.{expert}.weight" for expert in experts]
     assert sentences_about(*names) == [f"B: ffn_up_exps {text} of layer 0 is all zeros"]
+
+
+@pytest.mark.parametrize(("length", "where"), [(None, ""), (4096, " at 4,096 positions")])
+def test_pairs_of_other_frequencies_are_listed_with_the_context(
+    length: int | None, where: str
+) -> None:
+    """A length is stated if frequencies depend on it, as those of dynamic scaling do."""
+    problem = FrequenciesDiffer(pairs=(8, 9, 10), length=length)
+    sentence = describe_settings_problem(problem, "B")
+
+    assert sentence == f"B: frequencies of pairs 8–10 differ{where}"
 
 
 def test_three_tensors_are_listed_with_commas() -> None:

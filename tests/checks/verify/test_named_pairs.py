@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import pecli
 from pecli.checks.verify.named_pairs import find_pair_names
-from pecli.errors import FileError
+from pecli.errors import FileError, ParameterError
 from tests.eval_callback_log import eval_callback_log
 
 LLAMA_CONFIG: dict[str, Any] = {
@@ -169,6 +169,27 @@ def test_a_log_of_llama_cpp_is_compared_at_the_printed_elements(tmp_path: Path) 
     assert result.passed, result
     assert result.readings["Qcur-0"] == "96 of 10,240 elements compared"
     assert "only 96 of 10,240 elements could be compared" in result.weak[0]
+
+
+@pytest.mark.parametrize(("first", "passed"), [(0, True), (3, False)])
+def test_a_log_is_compared_at_the_positions_that_are_given(
+    tmp_path: Path, first: int, passed: bool
+) -> None:
+    """There is a position for each of the 40 tokens; they were rotated at 0 to 39."""
+    (tmp_path / "x.log").write_text(eval_callback_log_of(10000, "interleaved", 3))
+    positions = first + np.arange(40)
+    result = pecli.verify(
+        tmp_path / "x.log", LLAMA_CONFIG, layout="interleaved", positions=positions, reasons=False
+    )
+
+    assert result.passed is passed
+
+
+def test_positions_of_another_number_of_tokens_than_a_log_has_are_refused(tmp_path: Path) -> None:
+    """The log has 40 tokens; 41 positions are given."""
+    (tmp_path / "x.log").write_text(eval_callback_log_of(10000, "interleaved", 3))
+    with pytest.raises(ParameterError, match="the dump has 40 tokens"):
+        pecli.verify(tmp_path / "x.log", LLAMA_CONFIG, positions=np.arange(41))
 
 
 def test_a_wrong_base_in_a_log_fails_at_its_index(tmp_path: Path) -> None:

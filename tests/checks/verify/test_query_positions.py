@@ -210,6 +210,17 @@ def test_an_array_that_may_be_a_table_gets_no_advice_about_queries(table: Array)
     assert pecli.verify(dump, CONFIG, reasons=False).diagnosis == ()
 
 
+def test_right_tables_beside_queries_get_no_advice() -> None:
+    """Cosines and sines pass; activations of the shape of queries, with values of 9, are left out."""
+    cos, sin = (
+        pecli.Rope(12, 16, base=CONFIG["rope_theta"]).tables()[name] for name in ("cos", "sin")
+    )
+    result = pecli.verify({"cos": cos, "sin": sin, "hidden": np.full((2, 4, 12, 16), 9.0)}, CONFIG)
+
+    assert result.passed
+    assert result.reasons == ()
+
+
 @pytest.mark.parametrize(
     ("dump", "batch"),
     [(np.stack([COS_BESIDE_SIN] * 3), 3), (as_cos_sin_cache(np.stack([COS_BESIDE_SIN] * 2)), 2)],

@@ -197,3 +197,12 @@ def test_an_image_is_a_video_of_one_frame(style: str) -> None:
     video = pecli.Rope(dim=dim, grid=(1, 4, 6), style=style)
 
     np.testing.assert_array_equal(image.tables()["cos"], video.tables()["cos"])
+
+
+def test_pairs_that_proportional_scaling_stops_have_cosine_1_and_sine_0() -> None:
+    """Half of the 4 pairs rotate, and the others stay at the angle 0."""
+    rope = Rope(3, 8, scaling="proportional", partial_rotary_factor=0.5)
+    tables = rope.tables()
+
+    np.testing.assert_array_equal(tables["cos"][:, 2:4], np.ones((3, 2)))
+    np.testing.assert_array_equal(tables["sin"][:, 2:4], np.zeros((3, 2)))

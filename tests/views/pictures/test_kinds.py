@@ -286,6 +286,15 @@ def test_rows_without_a_direction_are_left_out_of_the_mean() -> None:
     np.testing.assert_allclose(similarity.by_distance(rows), [1.0, -0.6, 0.6, -1.0], atol=1e-12)
 
 
+def test_a_file_of_vectors_alone_has_no_similarity() -> None:
+    """A vector has no rows to compare, and there is no table whose name could be given."""
+    vector = PlotSource("x.npy", (table_of("array", np.ones(8)),))
+    with pytest.raises(ParameterError) as refused:
+        kinds.picture("similarity", [vector], PlotRequest())
+
+    assert str(refused.value) == "kind is similarity; x.npy has 0 tables with rows and columns"
+
+
 def test_the_mean_similarity_by_distance_is_that_of_the_diagonals() -> None:
     """The products of random rows and their diagonals are NumPy's."""
     rows = np.random.default_rng(0).normal(size=(50, 7))
