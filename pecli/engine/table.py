@@ -111,13 +111,14 @@ class Table:
     def array(self) -> Array:
         """Return the whole table as one array, made in threads."""
         out = self._empty(self.rows)
-        rows_per_thread = -(-self.rows // (2 * thread_count()))
+        max_threads = self._max_threads()
+        rows_per_thread = -(-self.rows // (2 * min(thread_count(), max_threads)))
         step = max(self.block_rows(), rows_per_thread)
 
         def fill_block(start: int) -> None:
             self.fill(start, out[start : start + step])
 
-        work_through(fill_block, self._starts(step), self._max_threads())
+        work_through(fill_block, self._starts(step), max_threads)
         return out.reshape(self.shape)
 
     def _max_threads(self) -> int:
