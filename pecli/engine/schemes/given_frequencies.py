@@ -27,9 +27,11 @@ class GivenFrequencies(ListOf):
         return looks_like_list(text)
 
     def check(self, name: str, value: object) -> tuple[Any, ...]:
-        """Return frequencies from a list or an array (pairs,) as float64 numbers."""
+        """Return frequencies from a list, or from an array that is a row or a column of them."""
         if hasattr(value, "shape"):
             array = as_numpy(name, value)
+            if array.ndim == 2 and 1 in array.shape:  # A text with one number per line.
+                array = array.reshape(-1)
             given = f"of shape {bracketed(array.shape)} and dtype {array.dtype}"
             if array.ndim != 1 or len(array) > _MAX_FREQUENCIES:
                 raise ParameterError(name, given, self.rule)
