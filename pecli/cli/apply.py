@@ -489,7 +489,7 @@ def _scheme_rotation(
         parameters: Parameters of the rope that options set.
     """
     first = inputs[0]
-    if "dim" not in parameters and "axes" not in parameters:
+    if parameters.keys().isdisjoint(("dim", "axes", "inv_freq")):
         first.check_dim(Rope.parameters()["dim"], "or give the rotary dimension with --dim")
         parameters["dim"] = first.shape[-1]
     length = _longest(inputs, fields.get("seq_axis", SEQ_AXIS))

@@ -106,7 +106,7 @@ class ParsedScheme(NamedTuple):
     layer_type: str | None
 
 
-_DETERMINED_BY = {"seq_len": ("positions", "grid"), "dim": ("axes", "config", "model")}
+_DETERMINED_BY = {"seq_len": ("positions", "grid"), "dim": ("axes", "inv_freq", "config", "model")}
 """Options that determine a parameter, which then needs no default.
 
 A grid has as many rows as points, for example. All other parameters are determined by a model.

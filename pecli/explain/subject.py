@@ -173,7 +173,8 @@ def _scheme_of_waves(computation: WaveComputation, specification: Scheme) -> Sch
     if not specification.is_range:
         return specification  # Its positions are no parameters that could be read off a table.
     schedule = computation.schedule
-    assert schedule is not None  # Consecutive positions always have one.
+    if schedule is None:  # The frequencies are given one by one.
+        return None
     if schedule.applied != "once" or schedule.scaling_half is not None:
         return None
     if computation.places_tokens:

@@ -57,7 +57,7 @@ def _table_of_rope(scheme: Rope) -> WaveTable | None:
 
     None is returned for positions on a grid or from a list: the rows of a wave table are consecutive.
     """
-    if not scheme.is_range:
+    if not scheme.is_range or scheme.inv_freq is not None:
         return None
     return WaveTable(
         dim=scheme.rotary_dim,

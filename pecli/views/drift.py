@@ -57,6 +57,8 @@ def _title(layer_type: str, audit: Audit) -> str:
     """Return the layer type, the scheme and its parameters, except those that are not set."""
     words = [layer_type, audit.scheme.name]
     parameters = stated_parameters(audit.scheme)
+    if "inv_freq" in parameters:  # They replace the base.
+        del parameters["base"]
     for name in _TITLE_PARAMETERS:
         value = parameters.get(name, 0)
         if value not in ("none", 0):

@@ -236,6 +236,15 @@ def test_positions_may_stand_one_per_line(run_pecli, suffix: str) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["txt", "csv"])
+def test_frequencies_may_stand_one_per_line(run_pecli, suffix: str) -> None:
+    Path(f"own.{suffix}").write_text("1\n0.5\n0.3\n")
+    words = ("--seq-len", "4", "--inv-freq", f"own.{suffix}", "-o", "rope.npz")
+
+    assert run_pecli("rope", *words).exit_code == SUCCESS
+    assert np.load("rope.npz")["inv_freq"].tolist() == [1.0, 0.5, 0.3]
+
+
+@pytest.mark.parametrize("suffix", ["txt", "csv"])
 def test_positions_of_queries_may_stand_one_per_line(run_pecli, suffix: str) -> None:
     """The Python function, which has the positions as a list, gives the expected rotation."""
     Path(f"positions.{suffix}").write_text("0\n5\n7\n")

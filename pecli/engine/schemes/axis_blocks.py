@@ -65,9 +65,29 @@ class _Still(Progression):
         return _fixed([Fraction(0)] * (block.last + 1))
 
 
-def _fixed(values: list[Fraction]) -> Frequencies:
-    """Return exact numbers as frequencies, which are integers over 2**bits."""
-    bits = numerics.bits_for(1.0) + 64
+@dataclass(frozen=True)
+class Listed(Progression):
+    """Frequencies that are given one by one.
+
+    Attributes:
+        values: The radians per position of each pair, at least as many as a block has.
+    """
+
+    values: tuple[float, ...]
+
+    def frequencies(self, block: "AxisBlock", base: float, scale: float) -> Frequencies:
+        smallest = min((value for value in self.values if value), default=1.0)
+        return _fixed([Fraction(value) for value in self.values], min(smallest, 1.0))
+
+
+def _fixed(values: list[Fraction], smallest: float = 1.0) -> Frequencies:
+    """Return exact numbers as frequencies, which are integers over 2**bits.
+
+    Args:
+        values: The numbers.
+        smallest: A number that none of them is below, except for zeros.
+    """
+    bits = numerics.bits_for(smallest) + 64
     return Frequencies(tuple(numerics.fixed(value, bits) for value in values), bits)
 
 

@@ -92,14 +92,8 @@ class GivenPositions(ParameterRule):
     rule = "they must be numbers from −2^40 to 2^40, of shape (L,) or (axes, L)"
 
     def is_value(self, text: str) -> bool:
-        """Return True for a list, False for the name of a file.
-
-        All parts of a list are numbers; a list whose first two parts are numbers has a typing error
-        later on.
-        """
-        parts = re.split(_SEPARATOR, text)
-        begins_with_two_numbers = len(parts) >= 2 and all(map(_looks_like_number, parts[:2]))
-        return begins_with_two_numbers or all(map(_looks_like_number, parts))
+        """Return True for a list, False for the name of a file."""
+        return looks_like_list(text)
 
     def parse(self, name: str, text: str) -> PositionList:
         """Return the positions of `0,0.5,1`, or of `0,1;2,3` for two axes."""
@@ -187,6 +181,17 @@ def _whole_as_integer(number: int | float) -> int | float:
 def _axis(item: object) -> Sequence[object]:
     """Return the positions of an axis, none for a number among axes."""
     return item if isinstance(item, (list, tuple)) else ()
+
+
+def looks_like_list(text: str) -> bool:
+    """Return True for a list of numbers, False for the name of a file.
+
+    All parts of a list are numbers; a list whose first two parts are numbers has a typing error
+    later on.
+    """
+    parts = re.split(_SEPARATOR, text)
+    begins_with_two_numbers = len(parts) >= 2 and all(map(_looks_like_number, parts[:2]))
+    return begins_with_two_numbers or all(map(_looks_like_number, parts))
 
 
 def _looks_like_number(text: str) -> bool:

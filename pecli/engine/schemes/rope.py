@@ -103,6 +103,8 @@ class Rope(RotaryParameters):
         style: project whose conventions the grid follows, such as flux, wan, qwen2-vl or pixtral.
         axes: channels that each axis of positions rotates.
         axis_factors: an NTK factor per axis, which stretches its base.
+        inv_freq: frequencies of your own, in radians per position, one per pair; `dim` is then
+            twice their number, and no base, scaling, axes or runtime may be given.
         recipe: precision recipe that is emulated, such as float32 or bfloat16-autocast; exact
             rounds once.
         runtime: the table that this runtime computes; `length` is then its served context.

@@ -11,7 +11,8 @@ from pecli.engine.runtimes import RUNTIMES, runtime_named
 from pecli.engine.runtimes.runtime import Definition, RuntimeReading
 from pecli.engine.scalings import SCALINGS, new_parameters
 from pecli.engine.scalings.scaling import RotaryDims, Scaling
-from pecli.engine.schemes.axis_blocks import AxisBlock, Powers
+from pecli.engine.schemes.axis_blocks import AxisBlock, Listed, Powers
+from pecli.engine.schemes.given_frequencies import GivenFrequencies
 from pecli.engine.schemes.grid_styles import PLAIN, ROTARY, GridStyle
 from pecli.engine.schemes.parameters import Choice, ListOf, OptionalFlag, Real, Whole
 from pecli.engine.schemes.positions import PLACED, Positioned
@@ -26,6 +27,17 @@ _SHARED_FREQUENCIES = ("scaling", "partial_rotary_factor", "mrope_section")
 """Parameters that change the frequencies of the whole dim; axes with their own frequencies have
 none of these.
 """
+_NOT_WITH_INV_FREQ = (
+    "scaling",
+    "partial_rotary_factor",
+    "mrope_section",
+    "axes",
+    "style",
+    "axis_factors",
+    "runtime",
+)
+"""Parameters that would define other frequencies than those that are given one by one."""
+_DEFAULT_BASE = 1e4
 _MIN_DIVISOR = 1e-19
 """The smallest divisor of a frequency, so that frequencies stay below 2^64 radians per position."""
 
@@ -37,7 +49,9 @@ _scaling_flag = partial(OptionalFlag, panel=_SCALING_PANEL)
 _divisors = partial(ListOf, each=Real("a divisor", above=_MIN_DIVISOR), panel=_SCALING_PANEL)
 
 _DIM = _even("rotary dimension, in pairs of channels; or the sum of --axes")
-_BASE = Real("theta, the base of the frequencies", above=0, aliases=("--theta",), default=1e4)
+_BASE = Real(
+    "theta, the base of the frequencies", above=0, aliases=("--theta",), default=_DEFAULT_BASE
+)
 _OFFSET = Whole("position of the first row", low=0)
 _LAYOUT = Choice(
     "one column per pair; or doubled, as c0 c1 … c0 c1 … or c0 c0 c1 c1 …",
@@ -79,6 +93,10 @@ _FACTORS = ListOf(
     "NTK factor of each axis: its base is base · factor^(d/(d − 2))",
     each=Real("a", above=0),
     **PLACED,
+)
+_INV_FREQ = GivenFrequencies(
+    "frequencies of your own, one per pair, or a file of them, instead of --base",
+    omitted_default=None,
 )
 RUNTIME = Choice(
     "the table that this runtime computes, length being its served context",
@@ -129,12 +147,15 @@ class RotaryParameters(Positioned):
     style: Annotated[str | None, _STYLE] = None
     axes: Annotated[tuple[int, ...] | None, _AXES] = None
     axis_factors: Annotated[tuple[float, ...] | None, _FACTORS] = None
+    inv_freq: Annotated[tuple[float, ...] | None, _INV_FREQ] = None
     recipe: Annotated[str, RECIPE] = "exact"
     runtime: Annotated[str, RUNTIME] = "none"
 
     def __post_init__(self) -> None:
         """Fill in the parameters that axes or a style imply, and check all of them."""
-        self._check_first("axes", "style")
+        self._check_first("axes", "style", "inv_freq")
+        if self.inv_freq is not None and self.dim is None:
+            self._set("dim", 2 * len(self.inv_freq))
         if self.axes is not None and self.dim is None:
             self._set("dim", sum(self.axes))
         style = self.grid_style
@@ -146,6 +167,7 @@ class RotaryParameters(Positioned):
     def _check(self) -> None:
         """Raise ParameterError for parameters that do not fit each other."""
         super()._check()
+        self._check_inv_freq()
         rule = f"it leaves {self.exponent_dim} of {self.dim} channels, and channels rotate in pairs"
         self._refuse_if(self.exponent_dim < 2, "partial_rotary_factor", rule)
         numerics.check_base(self.base, 1.0)
@@ -154,6 +176,18 @@ class RotaryParameters(Positioned):
         self._check_runtime()
         self._check_axes()
         self._check_sections()
+
+    def _check_inv_freq(self) -> None:
+        """Raise ParameterError for parameters that contradict frequencies given one by one."""
+        if self.inv_freq is None:
+            return
+        dim = 2 * len(self.inv_freq)
+        self._refuse_if(self.dim != dim, "dim", f"inv_freq states the dim {dim}", "leave it out")
+        rule = "inv_freq states all frequencies"
+        for name in _NOT_WITH_INV_FREQ:
+            is_given = getattr(self, name) not in (None, "none")
+            self._refuse_if(is_given, name, rule, "leave it out")
+        self._refuse_if(self.base != _DEFAULT_BASE, "base", rule, "leave it out")
 
     def _check_scaling(self) -> None:
         """Raise ParameterError if a parameter of the scaling is missing, wrong, or of another one.
@@ -267,6 +301,10 @@ class RotaryParameters(Positioned):
     @cached_property
     def axis_blocks(self) -> tuple[AxisBlock, ...]:
         """Return the frequencies of each axis; none if all axes share those of the dim."""
+        if self.inv_freq is not None:
+            return (
+                AxisBlock(0, self.dim, Fraction(self.dim, 2), progression=Listed(self.inv_freq)),
+            )
         style = self.grid_style
         if style is not None:
             blocks = style.blocks(self.dim, self.axes)

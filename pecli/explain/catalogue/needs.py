@@ -92,6 +92,11 @@ def has_placed_rows(scheme: Scheme) -> bool:
     return not scheme.is_range
 
 
+def has_base(scheme: Scheme) -> bool:
+    """Return True unless frequencies are given one by one."""
+    return scheme.value_of("inv_freq") is None
+
+
 def has_all_heads(scheme: Alibi) -> bool:
     """Return True unless the scheme is one shard of heads, whose slopes do not begin with the first."""
     return scheme.head_range is None

@@ -14,6 +14,7 @@ from pecli.explain.catalogue.axis_sections import best_sections, best_split
 from pecli.explain.catalogue.columns import columns_of
 from pecli.explain.catalogue.kinds import WaveMistake
 from pecli.explain.catalogue.needs import (
+    has_base,
     has_no_schedule,
     has_placed_rows,
     have_specified_parameters,
@@ -324,6 +325,7 @@ class OtherGridBase(OtherPlacement):
 
     # A base of consecutive or listed positions is one of a schedule, which has a mistake of its own.
     computation_needs = (is_table, has_no_schedule)
+    scheme_needs = (has_placed_rows, has_base)
 
     @classmethod
     def examples_for(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
@@ -373,6 +375,7 @@ class OtherPlacementAndBase(OtherPlacement):
     weight = 2.1
     counts_as = 2
     computation_needs = (is_table, has_no_schedule)
+    scheme_needs = (has_placed_rows, has_base)
 
     @classmethod
     def examples_for(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:

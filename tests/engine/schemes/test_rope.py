@@ -8,7 +8,9 @@ float64 for the layers.
 from __future__ import annotations
 
 import inspect
+import json
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from flint import arb, ctx
 from pecli.engine.schemes import rotation_factors as module
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.rotation_factors import RotationFactors
-from tests.oracle import bits, rational, rounded, wave_bits
+from tests.oracle import bits, rational, rounded, ulps, wave_bits
 
 DTYPES = ("float32", "float16", "bfloat16", "float64")
 
@@ -113,6 +115,41 @@ def test_the_signature_shows_every_parameter_and_its_aliases():
 
 
 PLACES = [0, 1, 255, 256, 257, 4095, 131071, 10**6, 2**32 + 5, 2**40]
+
+
+GIVEN = (1.0, 0.1, 1 / 3, 12345.678, 2.0**-40, 1e-9, 5e-324, 0.0)
+
+
+def values_at(function, angles: list[Fraction]) -> list[arb]:
+    return [function(rational(angle)) for angle in angles]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_tables_of_given_frequencies_are_correctly_rounded(dtype):
+    """Each element is the cosine or sine of position · the given float64 number, as Arb has it."""
+    positions = (0, 1, 1000, 2**30)
+    tables = Rope(positions=positions, inv_freq=np.array(GIVEN), dtype=dtype).tables()
+    angles = [Fraction(p) * Fraction(frequency) for p in positions for frequency in GIVEN]
+    for name, function in (("cos", arb.cos), ("sin", arb.sin)):
+        true = rounded(partial(values_at, function, angles), dtype)
+        np.testing.assert_array_equal(bits(tables[name]).ravel(), true.ravel())
+    assert tables["inv_freq"].tolist() == list(GIVEN)
+
+
+def test_given_frequencies_of_a_base_give_the_tables_of_the_base():
+    of_base = Rope(1000, 128).tables()
+    given = Rope(1000, inv_freq=of_base["inv_freq"])
+    assert given.dim == 128
+    for name, table in given.tables().items():
+        assert ulps(table, of_base[name]).max() <= 1
+
+
+def test_a_spec_holds_given_frequencies_and_older_specs_lack_them():
+    rope = Rope(4, inv_freq=GIVEN)
+    spec = json.loads(json.dumps(rope.spec()))
+    assert Rope.from_spec(spec) == rope
+    assert spec["parameters"]["inv_freq"] == list(GIVEN)
+    assert "inv_freq" not in Rope(4, 8).spec()["parameters"]
 
 
 def largest_error(found: np.ndarray, positions, dim: int) -> float:
