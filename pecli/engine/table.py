@@ -297,6 +297,37 @@ class _SharedItems(Iterator[Item]):
         self._items = iter(())
 
 
+class _Crew:
+    """Threads that share work.
+
+    It is an object, and not a function that submits itself: such a function is a reference cycle,
+    which would keep the arrays that it fills until Python collects garbage.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[Item], object],
+        items: _SharedItems[Item],
+        pool: "ThreadPoolExecutor",
+        helper_count: int,
+    ) -> None:
+        self.pool = pool
+        self.helpers: list[Future[None]] = []
+        self._work = work
+        self._items = items
+        self._places = iter(range(helper_count))
+
+    def work_on(self) -> None:
+        """Work until no item is left; start another thread first if there is a place and an item."""
+        try:
+            for item in self._items:
+                if next(self._places, None) is not None:
+                    self.helpers.append(self.pool.submit(self.work_on))
+                self._work(item)
+        finally:
+            self._items.stop()  # After an error, the other threads end as well.
+
+
 def work_through(
     work: Callable[[Item], object], items: Iterable[Item], max_threads: int = MAX_THREADS
 ) -> None:
@@ -318,24 +349,12 @@ def work_through(
         return
     from pecli.engine.thread_pool import ThreadPool  # concurrent.futures takes 5 ms to import.
 
-    pool = ThreadPool(helper_count)
-    helpers: list[Future[None]] = []
-    places = iter(range(helper_count))
-
-    def work_on() -> None:
-        try:
-            for item in shared:
-                if next(places, None) is not None:
-                    helpers.append(pool.submit(work_on))
-                work(item)
-        finally:
-            shared.stop()  # After an error, the other threads end as well.
-
+    crew = _Crew(work, shared, ThreadPool(helper_count), helper_count)
     try:
         with np.errstate(all="ignore"):  # as in the threads of the pool
-            work_on()
-        for helper in helpers:  # A helper that starts another one adds it before it ends.
+            crew.work_on()
+        for helper in crew.helpers:  # A helper that starts another one adds it before it ends.
             helper.result()
     finally:
         shared.stop()
-        _shut_down(pool)
+        _shut_down(crew.pool)

@@ -5,9 +5,11 @@ Expected bytes are those of the whole table made at once by one thread. PECLI_TH
 number of threads.
 """
 
+import gc
 import itertools
 import os
 import threading
+import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -279,6 +281,28 @@ def test_every_thread_has_an_item_while_a_result_is_used(monkeypatch: pytest.Mon
     results.close()
 
     assert 1 + 3 <= taken <= 1 + 2 * 3
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_work_that_is_done_is_freed_without_the_garbage_collector(
+    monkeypatch: pytest.MonkeyPatch, threads: str
+) -> None:
+    """The work of a table holds the whole table, of which several would fill the memory."""
+
+    class Work:
+        def __call__(self, item: int) -> None:
+            pass
+
+    monkeypatch.setenv("PECLI_THREADS", threads)
+    work = Work()
+    reference = weakref.ref(work)
+    gc.disable()
+    try:
+        work_through(work, range(10))
+        del work
+        assert reference() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("threads", ["1", "3"])
