@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Protocol
+from typing import NamedTuple, Protocol, TypeGuard
 
 from pecli.errors import FileError
 from pecli.files.contents import INDEX, package
@@ -74,17 +74,21 @@ def parse_config(path: str, data: bytes) -> dict[str, object]:
         FileError: The file is too large, is not an object, or cannot be parsed.
     """
     if len(data) > MAX_CONFIG_BYTES:
-        limit = MAX_CONFIG_BYTES >> 20
-        raise FileError(path, f"is larger than {limit} MB, too large for a configuration")
+        megabytes = MAX_CONFIG_BYTES >> 20  # A megabyte is 2^20 bytes.
+        raise FileError(path, f"is larger than {megabytes} MB, too large for a configuration")
     is_yaml = path.lower().endswith((".yaml", ".yml"))
     if is_yaml:
         config = _with_references(_parse_yaml(path, data))
     else:
         config = _parse_json(path, data)
-    if not isinstance(config, dict) or not all(isinstance(name, str) for name in config):
+    if not _is_object_with_texts_as_keys(config):
         language = "YAML" if is_yaml else "JSON"
         raise FileError(path, f"is {language}, but not an object", EXPECTED)
     return plain_config(config)
+
+
+def _is_object_with_texts_as_keys(value: object) -> TypeGuard[dict[object, object]]:
+    return isinstance(value, dict) and all(isinstance(key, str) for key in value)
 
 
 def _parse_json(path: str, data: bytes) -> object:
@@ -166,6 +170,20 @@ def _resolved_object(section: YamlObject, parents: tuple[YamlObject, ...]) -> Ya
     return resolved
 
 
+class Reference(NamedTuple):
+    """A reference to another value of the file: `${..model.hidden_size}`.
+
+    Attributes:
+        dots: The dots at its beginning, which lead to outer objects: 2 here.
+        object_names: The keys of the objects on its way: `model`.
+        key: The key of the value: `hidden_size`.
+    """
+
+    dots: int
+    object_names: list[str]
+    key: str
+
+
 def _resolved_reference(value: object, parents: tuple[YamlObject, ...]) -> object:
     """Return the value that a reference in a YAML file leads to: `${model.hidden_size}` is 4096.
 
@@ -179,20 +197,25 @@ def _resolved_reference(value: object, parents: tuple[YamlObject, ...]) -> objec
     """
     target = value
     for _ in range(MAX_REFERENCES):
-        match = REFERENCE.fullmatch(target) if isinstance(target, str) else None
-        if match is None:
+        reference = _parsed_reference(target)
+        if reference is None:
             return target
-        dots, path = match.groups()  # Dots go up to outer objects, as in `${..hidden_size}`.
-        *object_names, key = path.split(".")
-        starting_objects = _objects_at(parents, len(dots))
-        parents = _entered(starting_objects, object_names)
-        if not parents:
+        parents = _entered(_objects_at(parents, reference.dots), reference.object_names)
+        target = parents[-1].get(reference.key) if parents else None
+        leads_nowhere = target is None or isinstance(target, (dict, list))
+        if leads_nowhere:
             return value
-        *_, innermost = parents
-        target = innermost.get(key)
-        if target is None or isinstance(target, (dict, list)):
-            return value
-    return value
+    return value  # These many references probably lead to one another.
+
+
+def _parsed_reference(value: object) -> Reference | None:
+    """Return a value's parts if it is a reference such as `${model.hidden_size}`; else None."""
+    match = REFERENCE.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        return None
+    dots, path = match.groups()
+    *object_names, key = path.split(".")
+    return Reference(len(dots), object_names, key)
 
 
 def _objects_at(parents: tuple[YamlObject, ...], dots: int) -> tuple[YamlObject, ...]:

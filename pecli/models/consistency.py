@@ -29,40 +29,40 @@ def inconsistencies(
     """
     if context is None:
         return
-    for encoding in encodings:
-        if encoding.is_rope_of_text:
-            yield from _stretched_length(encoding, context, length_key)
-            if model_type == "llama" and _lost_scaling(encoding, context):
-                numbers = f"base {LLAMA3_BASE:g} and {LLAMA3_CONTEXT} positions"
-                lost = f"{scaling_key} may have been lost"
-                yield (
-                    f"{numbers} are those of Llama 3.1, but its scaling (llama3, factor 8)"
-                    f" is not given: {lost}"
-                )
+    ropes_of_text = [encoding for encoding in encodings if encoding.is_rope_of_text]
+    for rope in ropes_of_text:
+        yield from _contradicting_factor(rope, context, length_key)
+        if model_type == "llama":
+            yield from _lost_llama3_scaling(rope, context, scaling_key)
 
 
-def _stretched_length(encoding: Encoding, context: int, length_key: str) -> Iterator[str]:
+def _contradicting_factor(rope: Encoding, context: int, length_key: str) -> Iterator[str]:
     """Yield a warning if the factor of a scaling does not lead to the context that a model declares.
 
     4 × 32768 must make 131072. Files that were edited by hand often change only one of them.
     """
-    parameters = encoding.parameters
+    parameters = rope.parameters
     factor = parameters.get("factor")
     original = parameters.get(ORIGINAL)
-    if parameters["scaling"] not in ("yarn", "longrope") or not factor or not original:
+    extends_context = parameters["scaling"] in ("yarn", "longrope")
+    if not extends_context or not factor or not original:
         return
-    stretched = factor * original
-    if round(stretched) == context:
+    extended_context = factor * original
+    if round(extended_context) == context:
         return
-    source = encoding.sources.get("factor", "factor")
+    source = rope.sources.get("factor", "factor")
     yield (
-        f"{source} {factor:g} × {original} positions make {stretched:.12g},"
+        f"{source} {factor:g} × {original} positions make {extended_context:.12g},"
         f" but the model says {context} ({length_key}): check which of them is meant"
     )
 
 
-def _lost_scaling(encoding: Encoding, context: int) -> bool:
-    """Return True for an encoding with the base and context of Llama 3.1 that is not scaled."""
-    parameters = encoding.parameters
-    is_llama3 = parameters["base"] == LLAMA3_BASE and context == LLAMA3_CONTEXT
-    return is_llama3 and parameters["scaling"] == "none"
+def _lost_llama3_scaling(rope: Encoding, context: int, scaling_key: str) -> Iterator[str]:
+    """Yield a warning about an encoding with the base and context of Llama 3.1 and no scaling."""
+    has_llama3_numbers = rope.parameters["base"] == LLAMA3_BASE and context == LLAMA3_CONTEXT
+    is_unscaled = rope.parameters["scaling"] == "none"
+    if has_llama3_numbers and is_unscaled:
+        yield (
+            f"base {LLAMA3_BASE:g} and {LLAMA3_CONTEXT} positions are those of Llama 3.1, but its"
+            f" scaling (llama3, factor 8) is not given: {scaling_key} may have been lost"
+        )

@@ -453,8 +453,8 @@ class ParsedEncodings(NamedTuple):
     encodings: list[Encoding]
     warnings: list[str]
 
-    def after(self, warnings: list[str]) -> "ParsedEncodings":
-        """Return the same with other warnings before these."""
+    def with_earlier_warnings(self, warnings: list[str]) -> "ParsedEncodings":
+        """Return the same encodings, with more warnings before their own."""
         return ParsedEncodings(self.encodings, [*warnings, *self.warnings])
 
 

@@ -55,15 +55,20 @@ class Dialect:
 
     @classmethod
     def of(cls, row: NamedValues) -> "Dialect":
-        """Return the dialect of a row of dialects.json; a null as `model_types` accepts any."""
+        """Return the dialect of a row of dialects.json; a null as `model_types` accepts any.
+
+        `{"module": "mlc", "has_one": [["model_config", "position_embedding_base"]],
+        "model_types": null}` is read by mlc.py: files that have one of two keys.
+        """
         model_types = row.get("model_types", ())
+        accepts_any_type = model_types is None
         return cls(
             module=row["module"],
             has=frozenset(row.get("has", ())),
             has_one=tuple(frozenset(group) for group in row.get("has_one", ())),
             lacks=frozenset(row.get("lacks", ())),
             inside=row.get("inside", ""),
-            model_types=None if model_types is None else tuple(model_types),
+            model_types=None if accepts_any_type else tuple(model_types),
             project=row.get("project", ""),
         )
 
@@ -206,7 +211,7 @@ def _is_period(value: object) -> TypeGuard[int]:
 
 
 def _first_positive(objects: Sequence[Keys], names: Sequence[str]) -> int | None:
-    """Return the first number above 0 that some objects have under some names; None if none has.
+    """Return the first number above 0 among keys of one meaning; None if there is none.
 
     All keys with the same number are recorded as read: a file may repeat its context length in
     `max_position_embeddings` and `seq_length`.
@@ -215,16 +220,20 @@ def _first_positive(objects: Sequence[Keys], names: Sequence[str]) -> int | None
         objects: Objects of a file; all names are looked up in the first before the second.
         names: The names of keys with one meaning.
     """
-    values: list[object] = []
     for keys in objects:
-        values += map(keys.data.get, names)
-    number = next(filter(_is_positive, values), None)
-    if number is None:
-        return None
+        for name in names:
+            value = keys.data.get(name)
+            if _is_positive(value):
+                _mark_repetitions_as_read(objects, names, value)
+                return value
+    return None
+
+
+def _mark_repetitions_as_read(objects: Sequence[Keys], names: Sequence[str], number: int) -> None:
+    """Record all keys of some names as read that have the number which one of them states."""
     for keys in objects:
-        same = [name for name in names if keys.data.get(name) == number]
-        keys.mark_as_read(*same)
-    return number
+        repetitions = [name for name in names if keys.data.get(name) == number]
+        keys.mark_as_read(*repetitions)
 
 
 def _is_positive(value: object) -> TypeGuard[int]:

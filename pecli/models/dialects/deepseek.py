@@ -33,7 +33,7 @@ def read(keys: Keys) -> ParsedEncodings:
     family = ModelFamily("DeepSeek's inference code", layout=INTERLEAVED, has_indexer=True)
     settings = _indexer_settings(keys)
     parsed = translated_ropes(keys, family, reads=READS, scaling=scaling, settings=settings)
-    return parsed.after(warnings)
+    return parsed.with_earlier_warnings(warnings)
 
 
 def _indexer_settings(keys: Keys) -> Settings:

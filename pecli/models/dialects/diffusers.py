@@ -31,32 +31,45 @@ def read(keys: Keys) -> ParsedEncodings:
     Classes that rotate by the rows and columns of an image (Flux), and classes with a table for
     patches, are known by name. Others have none, or a reason why they cannot be described.
     """
-    name = keys.required(keys.word("_class_name"), "_class_name").value
-    data = stored("dialects/diffusers.json")
-    if name in data["axial"]:
-        row = data["axial"][name]
-        keys = replace(keys, defaults=ClassDefaults(name, row["values"]))
-        note = data["notes"].get(name, "")
+    class_name = keys.required(keys.word("_class_name"), "_class_name").value
+    classes = stored("dialects/diffusers.json")
+    if class_name in classes["axial"]:
+        row = classes["axial"][class_name]
+        keys = replace(keys, defaults=ClassDefaults(class_name, row["values"]))
+        note = classes["notes"].get(class_name, "")
         return ParsedEncodings([_axial_rope(keys, row)], nonempty(note))
-    if name in data["tables"]:
-        keys = replace(keys, defaults=ClassDefaults(name, data["tables"][name]))
-        return ParsedEncodings([TABLES[name](keys)], [])
+    if class_name in classes["tables"]:
+        default_values = classes["tables"][class_name]
+        keys = replace(keys, defaults=ClassDefaults(class_name, default_values))
+        read_table = TABLES[class_name]
+        return ParsedEncodings([read_table(keys)], [])
     if renamed_keys.describes("diffusers", keys.data):
         return renamed_keys.read(keys, "diffusers")
-    return ParsedEncodings([], [_reason_for_no_encoding(keys, name)])
+    return ParsedEncodings([], [_reason_for_no_encoding(keys, class_name)])
 
 
-def _reason_for_no_encoding(keys: Keys, name: str) -> str:
-    """Return why a class of diffusers has no encoding here: a note, none at all, or not known."""
-    data = stored("dialects/diffusers.json")
-    label = f"_class_name {quoted(name)}"
-    if name in data["notes"]:
-        return f"{label}: {data['notes'][name]}"
-    if name in " ".join(data["without"]).split():
+def _reason_for_no_encoding(keys: Keys, class_name: str) -> str:
+    """Return why no encoding is read for a class of diffusers.
+
+    Either a note describes its positions, or it has none (an autoencoder), or it is not known.
+    """
+    label = f"_class_name {quoted(class_name)}"
+    notes = stored("dialects/diffusers.json")["notes"]
+    if class_name in notes:
+        return f"{label}: {notes[class_name]}"
+    if class_name in _classes_without_positions():
         # Their `scaling_factor` and `freq_shift` are about latents and timesteps.
         keys.mark_as_read(*keys.data)
         return f"no positional encoding was found: {label} has none"
     return f"{label} is not known here: its code decides which encoding it has"
+
+
+def _classes_without_positions() -> set[str]:
+    """Return the names of diffusers.json's list `without`, each line of which has several."""
+    names: set[str] = set()
+    for line in stored("dialects/diffusers.json")["without"]:
+        names.update(line.split())
+    return names
 
 
 def _size(keys: Keys, name: str) -> Setting[int]:
@@ -133,20 +146,31 @@ def _channels_of_axes(keys: Keys, style: str, axes_key: str) -> AxisChannels:
 
     Flux lists them: `axes_dims_rope` is [16, 56, 56]. Without such a key, each project's style
     divides a head in its own way.
+
+    Args:
+        keys: The keys of the file.
+        style: The style of the positions, such as `flux`.
+        axes_key: The key of the list; empty if the class has no such key.
     """
     listed = keys.numbers(axes_key) if axes_key else None
     if listed is not None:
-        counts = tuple(int(count) for count in listed.value)
-        head = computed(sum(counts), "the sum of {}", listed)
-        return AxisChannels(head=head, axes=listed.with_value(counts))
-    head = head_size(keys)
+        return _listed_channels(listed)
+    rotated_together = head_size(keys)
     if ROTARY[style].division is MIXED:
         # LTX rotates all heads together, as one vector.
         heads = _size(keys, "num_attention_heads")
-        head = computed(heads.value * head.value, "{} · {}", heads, head)
-    counts = tuple(int(share) for share in ROTARY[style].split(head.value))
-    axes = head.implying(counts, f"{head.source}, shared out by the style {style}")
-    return AxisChannels(head=head, axes=axes)
+        width = heads.value * rotated_together.value
+        rotated_together = computed(width, "{} · {}", heads, rotated_together)
+    shares = tuple(int(share) for share in ROTARY[style].split(rotated_together.value))
+    source = f"{rotated_together.source}, shared out by the style {style}"
+    return AxisChannels(head=rotated_together, axes=rotated_together.implying(shares, source))
+
+
+def _listed_channels(listed: Setting[list[float]]) -> AxisChannels:
+    """Return the channels per axis of a list: [16, 56, 56] are a head of 128 channels."""
+    counts = tuple(int(count) for count in listed.value)
+    head = computed(sum(counts), "the sum of {}", listed)
+    return AxisChannels(head=head, axes=listed.with_value(counts))
 
 
 def _all_heads(keys: Keys) -> Setting[int]:
@@ -237,9 +261,11 @@ def _grid_of_video(keys: Keys) -> Setting[GridSize]:
     frames = _size(keys, "sample_frames")
     ratio = _size(keys, "temporal_compression_ratio")
     token_frames = (frames.value - 1) // ratio.value + 1
-    size = GridSize((token_frames, height.value // patch.value, width.value // patch.value))
+    token_rows = height.value // patch.value
+    token_columns = width.value // patch.value
+    grid = GridSize((token_frames, token_rows, token_columns))
     formula = "({} − 1) // {} + 1, {}, {} // {}"
-    return computed(size, formula, frames, ratio, height, width, patch)
+    return computed(grid, formula, frames, ratio, height, width, patch)
 
 
 TABLES = {

@@ -27,37 +27,37 @@ def read(keys: Keys) -> ParsedEncodings:
     `use_hf_rope` selects Hugging Face's way: pairs are halves of a head, and longrope is possible.
     Otherwise pairs are neighbouring channels as in Meta's code, with Llama 3.1's scaling.
     """
-    halves = keys.flag("use_hf_rope")
+    family = ModelFamily("executorch's code", layout=INTERLEAVED, scales_all_layers=True)
+    uses_hugging_face = keys.flag("use_hf_rope")
     settings: dict[str, Setting[object] | None] = {
         "num_hidden_layers": keys.whole_number("n_layers")
     }
-    if halves is not None:
-        settings["rope_interleave"] = halves.with_value(not halves.value)
-    family = ModelFamily("executorch's code", layout=INTERLEAVED, scales_all_layers=True)
-    if value_of(halves):
-        reads = (*READS, *HF_READS)
+    if uses_hugging_face is not None:
+        is_interleaved = not uses_hugging_face.value
+        settings["rope_interleave"] = uses_hugging_face.with_value(is_interleaved)
+    if value_of(uses_hugging_face):
+        keys_read = (*READS, *HF_READS)
         scaling = _longrope_settings(keys)
     else:
-        reads = READS
+        keys_read = READS
         scaling = llama3_scaling(
             keys, factor="rope_scale_factor", high_freq_factor="high_freq_factor"
         )
-    return translated_ropes(keys, family, reads=reads, scaling=scaling, settings=settings)
+    return translated_ropes(keys, family, reads=keys_read, scaling=scaling, settings=settings)
 
 
 def _longrope_settings(keys: Keys) -> Settings:
     """Return longrope (Phi-4-mini) if one of its lists is given; a list that is absent equals the
     other one.
     """
-    short = keys.numbers("rope_scaling_short_factor")
-    long = keys.numbers("rope_scaling_long_factor")
-    attention = keys.number("rope_scaling_attention_factor")
+    names = ("rope_scaling_short_factor", "rope_scaling_long_factor")
+    short, long = map(keys.numbers, names)
+    attention_factor = keys.number("rope_scaling_attention_factor")
     if short is None and long is None:
         return {}
-    lists = ("rope_scaling_short_factor", "rope_scaling_long_factor")
     return {
-        "rope_type": Setting("longrope", ", ".join(lists), lists),
+        "rope_type": Setting("longrope", ", ".join(names), names),
         "short_factor": short or long,
         "long_factor": long or short,
-        "attention_factor": attention,
+        "attention_factor": attention_factor,
     }

@@ -115,28 +115,41 @@ def read(
     """
     model = _model_of(header, label, origins)
     encodings, warnings = _encodings_of_model(model)
-    _mark_own_names(model.keys)
+    _mark_log_keys_under_gguf_names(model.keys)
     schemes = {encoding.scheme for encoding in encodings}
+    # Keys that nothing has read so far are reported, so that the encodings are read before this.
     warnings += unread_keys(_keys_of_model(model), schemes)
     context = model.keys.whole_number("context_length")
-    if context is not None and _lacks_base(model, encodings, context.value):
-        lacking = f"{context.source} is {context.value}, and rope.freq_base is missing"
-        warnings.append(f"{lacking}: llama.cpp then takes 10000")
-    length = value_of(context)
-    warnings += inconsistencies(
-        encodings, length, model.architecture, length_key="context_length", scaling_key=FREQS
-    )
+    warnings += _warnings_about_context(model, encodings, context)
     return ModelEncodings(
         file=label,
         model_type=model.architecture,
         encodings=tuple(encodings),
         warnings=tuple(warnings),
-        context=length,
+        context=value_of(context),
         window=_window(model.keys),
     )
 
 
-def _mark_own_names(keys: Keys) -> None:
+def _warnings_about_context(
+    model: Model, encodings: list[Encoding], context: Setting[int] | None
+) -> list[str]:
+    """Return warnings if the context length does not fit the base or the scaling."""
+    warnings = []
+    if context is not None and _lacks_base(model, encodings, context.value):
+        lacking = f"{context.source} is {context.value}, and rope.freq_base is missing"
+        warnings.append(f"{lacking}: llama.cpp then takes 10000")
+    warnings += inconsistencies(
+        encodings,
+        value_of(context),
+        model.architecture,
+        length_key="context_length",
+        scaling_key=FREQS,
+    )
+    return warnings
+
+
+def _mark_log_keys_under_gguf_names(keys: Keys) -> None:
     """Record keys that were read from lines of a log as read under their names in a .gguf."""
     for name, origin in keys.origins.items():
         if origin.source in keys.usage.read:
@@ -214,18 +227,21 @@ def factor_frequencies(path: str) -> dict[str, Table]:
     divided. Longrope has two such tensors. Most files have none, and the result is then empty.
     """
     header = header_of(path)
-    factors: dict[str, list[float]] = {}
-    for name in (FREQS, SHORT, LONG):
-        divisors = header.numbers(name)
+    divisors_by_tensor: dict[str, list[float]] = {}
+    for tensor_name in (FREQS, SHORT, LONG):
+        divisors = header.numbers(tensor_name)
         if divisors:
-            factors[name] = divisors
-    if not factors:
+            divisors_by_tensor[tensor_name] = divisors
+    if not divisors_by_tensor:
         return {}
     keys = _model_of(header, path).keys
     base = keys.number_or(DEFAULT_BASE, "rope.freq_base").value
     sizes = _head_sizes(keys)
-    dim = keys.required(sizes.rotary or sizes.size, "rope.dimension_count").value
-    return {name: _divided(name, base, dim, divisors) for name, divisors in factors.items()}
+    rotary_dim = keys.required(sizes.rotary or sizes.size, "rope.dimension_count").value
+    return {
+        tensor_name: _divided(tensor_name, base, rotary_dim, divisors)
+        for tensor_name, divisors in divisors_by_tensor.items()
+    }
 
 
 def _divided(name: str, base: float, dim: int, factors: list[float]) -> Table:
@@ -275,23 +291,24 @@ def _rotary_encodings(model: Model) -> ParsedEncodings:
     scaling = {**_scaling_of_file(model), **_mrope_sections(model)}
     settings = {**_sizes_and_bases(model), **unrotated_layers(keys, model.architecture)}
     family = _family(model, has_sections="mrope_section" in scaling)
-    # A separate record of names, so that no hint about an unread key offers a name of Hugging
-    # Face's.
-    separate = replace(keys, usage=KeyUsage(read=keys.usage.read))
-    parsed = rope_encodings(separate.translated(settings, scaling=scaling), family)
-    parsed = parsed.after(_warnings_of_file(model, scaling))
-    first, *others = parsed.encodings
-    if any(encoding.parameters != first.parameters for encoding in others):
+    # The names that Hugging Face's rules look for are recorded apart, so that no hint about an
+    # unread key of the file offers one of them.
+    readable = replace(keys, usage=KeyUsage(read=keys.usage.read))
+    parsed = rope_encodings(readable.translated(settings, scaling=scaling), family)
+    parsed = parsed.with_earlier_warnings(_warnings_of_file(model, scaling))
+    full, *sliding = parsed.encodings
+    sliding_differs = any(encoding.parameters != full.parameters for encoding in sliding)
+    if sliding_differs:
         return parsed
-    return ParsedEncodings([replace(first, layer_type="")], parsed.warnings)
+    return ParsedEncodings([replace(full, layer_type="")], parsed.warnings)
 
 
 def _warnings_of_file(model: Model, scaling: Settings) -> list[str]:
     """Return warnings about divisors in a tensor, and about an unknown architecture."""
     warnings = []
     divisors = scaling.get("long_factor")
-    are_of_tensor = divisors is not None and divisors.stated_by == (FREQS,)
-    if are_of_tensor:
+    come_from_tensor = divisors is not None and divisors.stated_by == (FREQS,)
+    if come_from_tensor:
         warnings.append(
             f"frequencies are divided by the tensor {FREQS}, whatever rope.scaling says"
         )
@@ -371,24 +388,24 @@ def _scaling_of_file(model: Model) -> Settings:
     """
     keys = model.keys
     # A factor without a type means linear in llama.cpp.
-    kind = keys.word_or("linear", "rope.scaling.type")
-    attention = keys.number("rope.scaling.attn_factor")
+    scaling_type = keys.word_or("linear", "rope.scaling.type")
+    attention_factor = keys.number("rope.scaling.attn_factor")
     factor = nonzero(keys.number("rope.scaling.factor", "rope.scale_linear"))
     original = keys.whole_number("rope.scaling.original_context_length", "context_length")
-    divisors = _scaling_by_tensors(model.header, kind, original)
-    if divisors:
-        return {**divisors, "attention_factor": attention or Setting(1.0, "default")}
-    is_linear_without_factor = kind.value == "linear" and factor is None
-    if kind.value == "none" or is_linear_without_factor:
-        return _no_scaling(keys, kind)
-    _refuse_longrope_without_tensors(keys, kind)
+    longrope = _scaling_by_tensors(model.header, scaling_type, original)
+    if longrope:
+        return {**longrope, "attention_factor": attention_factor or Setting(1.0, "default")}
+    is_linear_without_factor = scaling_type.value == "linear" and factor is None
+    if scaling_type.value == "none" or is_linear_without_factor:
+        return _no_scaling(keys, scaling_type)
+    _refuse_longrope_without_tensors(keys, scaling_type)
     scaling: dict[str, Setting[object] | None] = {
-        "rope_type": kind,
+        "rope_type": scaling_type,
         "factor": factor,
         ORIGINAL: original,
     }
-    if keys.known_kind(kind, "none", "linear", "yarn", "longrope") == "yarn":
-        scaling |= _yarn_parameters(model, attention, factor)
+    if keys.known_kind(scaling_type, "none", "linear", "yarn", "longrope") == "yarn":
+        scaling |= _yarn_parameters(model, attention_factor, factor)
     return scaling
 
 
@@ -475,8 +492,10 @@ def _yarn_parameters(
         "beta_slow": keys.number("rope.scaling.yarn_beta_slow"),
         **_mscales_of_multiplier(model),
     }
-    if attention is not None and factor is not None and factor.value > 1:
-        product = attention.value * (1 + 0.1 * math.log(factor.value))
+    extends_context = factor is not None and factor.value > 1
+    if attention is not None and factor is not None and extends_context:
+        usual_factor = 1 + 0.1 * math.log(factor.value)
+        product = attention.value * usual_factor
         scaling["attention_factor"] = computed(product, "{} · (1 + 0.1 ln factor)", attention)
     return scaling
 
@@ -492,8 +511,11 @@ def _mscales_of_multiplier(model: Model) -> Settings:
     multiplier = nonzero(model.keys.number("rope.scaling.yarn_log_multiplier"))
     if multiplier is None:
         return {}
-    scale = 10 if architecture.startswith("deepseek") else 1
-    mscale_all_dim = round(multiplier.value * scale, FLOAT32_DIGITS)
+    mscale_all_dim = multiplier.value
+    if architecture.startswith("deepseek"):
+        mscale_all_dim *= 10
+    # 0.0707 is stored as the float32 0.07069999724.
+    mscale_all_dim = round(mscale_all_dim, FLOAT32_DIGITS)
     mscale = mscale_all_dim if architecture == "deepseek2" else 1.0
     return {
         "mscale_all_dim": multiplier.with_value(mscale_all_dim),

@@ -24,7 +24,7 @@ def read(keys: Keys) -> ParsedEncodings:
     kind = keys.known_kind(word, *rules, "rotary", "none")
     if kind == "rotary":
         rope = translated_ropes(keys, ModelFamily("GPT-NeoX"), reads=READS)
-        return rope.after(warnings)
+        return rope.with_earlier_warnings(warnings)
     if kind == "none":
         warnings.append(f"{word.source} is none: the model has no positional encoding")
         return ParsedEncodings([], warnings)

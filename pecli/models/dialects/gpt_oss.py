@@ -3,7 +3,7 @@
 from pecli.models.dialects.translation import renamed, translated_ropes, with_defaults
 from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import ModelFamily
-from pecli.models.keys import Keys, Setting, Settings, accepted
+from pecli.models.keys import Keys, Setting, Settings
 
 READS = ("hidden_size", "num_attention_heads", "head_dim", "rope_theta")
 
@@ -20,16 +20,19 @@ def _yarn_settings(keys: Keys) -> Settings:
 
     Its limits are not rounded to whole pairs, and its original context is `initial_context_length`.
     """
-    factor = accepted(keys.number("rope_scaling_factor"), lambda stretch: stretch > 1)
-    yarn = {
-        **renamed(
-            keys,
-            factor="rope_scaling_factor",
-            original_max_position_embeddings="initial_context_length",
-            beta_fast="rope_ntk_beta",
-            beta_slow="rope_ntk_alpha",
-        ),
+    # All keys are read in any case, so that none is reported as a key that nothing reads.
+    yarn = renamed(
+        keys,
+        factor="rope_scaling_factor",
+        original_max_position_embeddings="initial_context_length",
+        beta_fast="rope_ntk_beta",
+        beta_slow="rope_ntk_alpha",
+    )
+    factor = keys.number("rope_scaling_factor")
+    if factor is None or factor.value <= 1:
+        return {}
+    return {
+        **yarn,
         "rope_type": Setting("yarn", "as in gpt-oss's code"),
         "truncate": Setting(False, "truncate of gpt-oss's code"),
     }
-    return {} if factor is None else yarn

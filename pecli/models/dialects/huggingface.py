@@ -87,15 +87,14 @@ def _warnings_of_no_encoding(part: ModelPart) -> list[str]:
     A rule with a note needs no such warning: the note states what the model has instead, such as
     «relative positions within attention».
     """
+    notes: list[str] = []  # The notes of a rule were reported when the part was read.
     rule = _rule_for_other_encoding(part.keys, part.model_type)
-    if rule is not None:
-        # Its note was reported when the part was read.
-        return [] if rule.note else [_no_encoding_warning(part, rule)]
-    tables = non_rotary.tables_of(part.model_type)
-    if tables is None:
-        return [_no_encoding_warning(part, None)]
-    notes = tables.notes(part.keys)
-    return notes if tables.note else [*notes, _no_encoding_warning(part, tables)]
+    if rule is None:
+        rule = non_rotary.tables_of(part.model_type)
+        notes = [] if rule is None else rule.notes(part.keys)
+    if rule is not None and rule.note:
+        return notes
+    return [*notes, _no_encoding_warning(part, rule)]
 
 
 def _no_encoding_warning(part: ModelPart, rule: EncodingRule | None) -> str:
@@ -114,15 +113,22 @@ def _reason_for_no_encoding(part: ModelPart, rule: EncodingRule | None) -> str:
     path = _path_of_text_model(part.keys)
     if path is not None:
         return f"{path.source} is {quoted(path.value)}, whose config.json says what it has"
-    if rule is not None and code is None:
-        return "the model has none"
-    reason = "no key that is read here names one"
     if code is not None:
         reason = f"{code.source} is {quoted(code.value)}, whose code says what it has"
-    is_known = family_of(part.model_type, vision=part.vision).is_known
-    if rule is None and part.model_type and not is_known:
-        reason += f", and model_type {part.model_type[:60]!r} is unknown"
+    elif rule is not None:
+        reason = "the model has none"
+    else:
+        reason = "no key that is read here names one"
+    if rule is None:
+        reason += _clause_on_unknown_type(part)
     return reason
+
+
+def _clause_on_unknown_type(part: ModelPart) -> str:
+    """Return «, and model_type 'x' is unknown» if it is; empty if it is known or missing."""
+    if not part.model_type or family_of(part.model_type, vision=part.vision).is_known:
+        return ""
+    return f", and model_type {part.model_type[:60]!r} is unknown"
 
 
 def _path_of_text_model(keys: Keys) -> Setting[str] | None:
@@ -144,11 +150,12 @@ def _read_part(part: ModelPart, depth: int) -> ParsedEncodings:
     """
     inner_parts = parts_of(part) if depth else []
     has_text_config = any(inner.is_text for inner in inner_parts)
-    part_at_top = family_of(part.model_type).beside_text
-    if has_text_config and part_at_top:
-        results = [_keys_at_top(part, part_at_top)]
-        results += [_read_inner(inner, inner.label, depth - 1) for inner in inner_parts]
-        return joined(results)
+    tower_at_top = family_of(part.model_type).beside_text
+    if has_text_config and tower_at_top:
+        # The layer types of the language model need its label here, since the keys at the top come
+        # first.
+        inner_results = [_read_inner(inner, inner.label, depth - 1) for inner in inner_parts]
+        return joined([_keys_at_top(part, tower_at_top), *inner_results])
     results = []
     describes_layers = not inner_parts or _has_layers(part)
     if describes_layers and not has_text_config:
@@ -274,7 +281,7 @@ def _encodings_of_part(part: ModelPart) -> ParsedEncodings:
 
 
 def _gather_evidence(part: ModelPart) -> Evidence:
-    """Return what speaks for each kind of encoding: the family, the class's tables, and the keys.
+    """Return the evidence for each kind of encoding: the family, the class's tables, and the keys.
 
     A `rope_theta` is evidence of rope, except beside `position_embedding_type: "relative_key"`,
     which states another encoding. A class of transformers that is known to have tables, and no
@@ -382,24 +389,31 @@ def _rule_for_other_encoding(keys: Keys, model_type: str | None) -> EncodingRule
     are stated by flags (`alibi`, `mla_use_nope`) or by a word (`position_embedding_type: "alibi"`),
     which override the rule of the model type. Other words only count if the model type has none.
     """
-    rule = non_rotary.FAMILIES.get(plain_name(model_type))
-    if isinstance(rule, ChoiceRule):
-        rule = rule.chosen(keys)
+    rule_of_family = _rule_of_family(keys, model_type)
     word = _stated_word(keys)
     # The flags are read in any case, so that they are not reported as keys that nothing reads.
     states_alibi = _states_alibi(keys, word)
-    if isinstance(rule, AlibiRule):
-        return rule  # The family's slopes may differ from the usual ones.
+    if isinstance(rule_of_family, AlibiRule):
+        return rule_of_family  # The family's slopes may differ from the usual ones.
     if states_alibi:
         return AlibiRule()
-    if keys.is_true("mla_use_nope") or word in ("nope", "none"):
+    states_no_encoding = keys.is_true("mla_use_nope") or word in ("nope", "none")
+    if states_no_encoding:
         return EncodingRule()
     if word == "relative":
         return EncodingRule(note=non_rotary.RELATIVE_NOTE)
-    return rule or _stated_rule(keys, word)
+    return rule_of_family or _rule_of_word(keys, word)
 
 
-def _stated_rule(keys: Keys, word: str) -> EncodingRule | None:
+def _rule_of_family(keys: Keys, model_type: str | None) -> EncodingRule | None:
+    """Return the rule of a model type; for some types, keys choose among several rules."""
+    rule = non_rotary.FAMILIES.get(plain_name(model_type))
+    if isinstance(rule, ChoiceRule):
+        return rule.chosen(keys)
+    return rule
+
+
+def _rule_of_word(keys: Keys, word: str) -> EncodingRule | None:
     """Return the rule of `position_embedding_type` for a family that has none."""
     if word in LEARNED_WORDS and keys.has_any(*ROWS):
         return LearnedRule()

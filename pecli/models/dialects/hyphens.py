@@ -22,19 +22,24 @@ def plain_keys(keys: Keys) -> PlainKeys:
     `--rotary-base`, `rotary-base` and `rotary_base` become `rotary_base`. Of several spellings in
     one file the last counts, as on a command line, and a warning names values that differ.
     """
-    spellings: dict[str, str] = {}  # the last spelling in the file, by the plain name
+    last_spellings: dict[str, str] = {}  # `rotary_base` leads to `--rotary-base`, for example.
     warnings = []
     for spelling, value in keys.data.items():
-        name = spelling.lstrip("-").replace("-", "_")
-        earlier = spellings.get(name, spelling)
-        spellings[name] = spelling
-        if keys.data[earlier] != value:
-            keys.mark_as_read(earlier)
-            both = f"{_shown(keys, earlier)} and {_shown(keys, spelling)}"
+        plain = _without_hyphens(spelling)
+        earlier_spelling = last_spellings.get(plain)
+        if earlier_spelling is not None and keys.data[earlier_spelling] != value:
+            keys.mark_as_read(earlier_spelling)
+            both = f"{_shown(keys, earlier_spelling)} and {_shown(keys, spelling)}"
             warnings.append(f"{both}, which are one key: the last one counts")
-    data = {name: keys.data[spelling] for name, spelling in spellings.items()}
-    origins = {name: keys.origin(spelling) for name, spelling in spellings.items()}
+        last_spellings[plain] = spelling
+    data = {plain: keys.data[spelling] for plain, spelling in last_spellings.items()}
+    origins = {plain: keys.origin(spelling) for plain, spelling in last_spellings.items()}
     return PlainKeys(replace(keys, data=data, origins=origins), warnings)
+
+
+def _without_hyphens(spelling: str) -> str:
+    """Return the plain name of an argument: `--rotary-base` is `rotary_base`."""
+    return spelling.lstrip("-").replace("-", "_")
 
 
 def _shown(keys: Keys, name: str) -> str:

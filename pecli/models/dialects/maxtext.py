@@ -52,7 +52,7 @@ def _rotary_encodings(keys: Keys) -> ParsedEncodings:
     family = ModelFamily("MaxText", layout=layout, scales_all_layers=scales_all)
     reads = _keys_with_usual_names(keys)
     parsed = translated_ropes(keys, family, reads=reads, scaling=scaling, settings=settings)
-    return parsed.after(warnings)
+    return parsed.with_earlier_warnings(warnings)
 
 
 def _is_gemma_4(keys: Keys) -> bool:

@@ -40,7 +40,7 @@ def read(keys: Keys) -> ParsedEncodings:
     plain, warnings = plain_keys(keys if "num_attention_heads" in keys else inner)
     model_name = str(keys.data.get("name"))
     parsed = _read_plain(plain, model_name)
-    return parsed.after(warnings)
+    return parsed.with_earlier_warnings(warnings)
 
 
 def _read_plain(keys: Keys, model_name: str) -> ParsedEncodings:

@@ -36,7 +36,7 @@ def read(keys: Keys) -> ParsedEncodings:
     parts = [_encodings_of_transformer("", keys, kind)]
     if depth_kind is not None:
         parts.append(_encodings_of_transformer("depformer", depth, depth_kind))
-    parsed = joined(parts).after(warnings)
+    parsed = joined(parts).with_earlier_warnings(warnings)
     if parsed.encodings:
         return parsed
     none = f"{kind.source} is {kind.value}: the model has no positional encoding"

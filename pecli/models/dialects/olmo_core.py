@@ -60,7 +60,7 @@ def read(keys: Keys) -> ParsedEncodings:
     }
     family = ModelFamily("OLMo-core", layout=_layout(rope))
     parsed = translated_ropes(model, family, scaling=scaling, settings=settings)
-    return parsed.after(warnings)
+    return parsed.with_earlier_warnings(warnings)
 
 
 def _layout(rope: Keys) -> str:
