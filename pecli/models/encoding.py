@@ -229,7 +229,7 @@ class Encoding:
         name = repr(self.layer_type or "the model")
         if not self.is_rotary:
             raise ParameterError("layer_type", name, f"its encoding is {self.scheme}, not rope")
-        states_positions = not options.keys().isdisjoint(("positions", "grid"))
+        states_positions = "positions" in options or "grid" in options
         if self.grid.style and states_positions:
             return self._rope_on_grid(options)
         if self.no_table:
@@ -279,13 +279,15 @@ class Encoding:
         runtime = parameters.get("runtime", "none")
         has_runtime = runtime != "none"
         if has_runtime:
-            adaptation = runtime_named(runtime).adapted(self)
-            parameters |= adaptation.parameters
+            read_by_runtime = runtime_named(runtime).adapted(self)
+            parameters |= read_by_runtime.parameters
+        # Other scalings have no such parameter, unless a runtime adds one that has.
         if self.follows_length or has_runtime:
             parameters["length"] = length
         if self.mscales is not None:
             parameters["attention_factor"] = self._mscale(self.mscales, parameters, length)
-        return Rope(**{**parameters, **self._section_parameters()})
+        parameters |= self._section_parameters()
+        return Rope(**parameters)
 
     def _mscale(self, mscales: Mscales, parameters: NamedValues, length: int | None) -> float:
         """Return the attention factor of a table that is read at a length, or else at its own end.
@@ -334,13 +336,18 @@ class Encoding:
         try:
             self.frequency_rope()
         except ParameterError as problem:
-            # An error about an item of a list names its index as well: `short_factor[3]`.
-            name, bracket, index = problem.name.partition("[")
-            source = self.sources.get(name, name)
-            raise ParameterError(
-                f"{path}: {source}{bracket}{index}", problem.given, problem.rule, problem.advice
-            ) from None
+            place = f"{path}: {self._key_of_parameter(problem.name)}"
+            raise ParameterError(place, problem.given, problem.rule, problem.advice) from None
         return self
+
+    def _key_of_parameter(self, parameter: str) -> str:
+        """Return the key that a parameter's value comes from, with the index of an item.
+
+        `short_factor[3]` comes from `rope_scaling.short_factor[3]`.
+        """
+        name, bracket, index = parameter.partition("[")
+        key = self.sources.get(name, name)
+        return f"{key}{bracket}{index}"
 
     def inverse_frequencies(self, seq_len: int | None = None) -> list[float] | None:
         """Return the frequencies in radians per position; None unless the encoding is rotary.
@@ -353,11 +360,12 @@ class Encoding:
         """
         if not self.is_rotary:
             return None
-        channels = self.grid.axis_channels
-        if channels is not None and self.grid.style:
+        axis_channels = self.grid.axis_channels
+        if axis_channels is not None and self.grid.style:
+            # The frequencies do not depend on the size of the image.
             return self.rope(grid=SMALL_GRID).inverse_frequencies()
-        if channels:
-            return self._frequencies_by_axis(channels)
+        if axis_channels:
+            return self._frequencies_by_axis(axis_channels)
         frequencies = self.frequency_rope(seq_len).frequencies().floats()
         if self.order is None:
             return frequencies
@@ -624,16 +632,15 @@ class ModelEncodings(Printed):
         """Return the encoding of a layer type; raise ParameterError if there is none of this name."""
         if not isinstance(layer_type, str):
             raise KindError("layer_type", quoted(layer_type), "it must be a text")
-        types = self.layer_types()
-        if layer_type in types:
-            return self.encodings[types.index(layer_type)]
-        names = ", ".join(map(repr, types)) or "none at all"
-        rule = f"{self.file} has {names}"
-        advice = ""
-        if types == [""]:
+        layer_types = self.layer_types()
+        if layer_type in layer_types:
+            return self.encodings[layer_types.index(layer_type)]
+        has_one_unnamed_type = layer_types == [""]
+        if has_one_unnamed_type:
             rule = f"{self.file} has a single layer type, without a name"
-            advice = "omit layer_type"
-        raise ParameterError("layer_type", quoted(layer_type), rule, advice)
+            raise ParameterError("layer_type", quoted(layer_type), rule, "omit layer_type")
+        names = ", ".join(map(repr, layer_types)) or "none at all"
+        raise ParameterError("layer_type", quoted(layer_type), f"{self.file} has {names}")
 
     def as_json(self, seq_len: int | None = None) -> JsonObject:
         """Return the model for JSON, with what server flags change if there are any."""

@@ -203,11 +203,13 @@ def named_model(model: Model) -> NamedModel | None:
     if isinstance(model, ModelEncodings):
         return NamedModel(name=model.file, option="--config", encodings=model)
     if not isinstance(model, (str, os.PathLike)):
+        # A mapping or a configuration object has no name.
         encodings = describe(model).encodings()
         return NamedModel(name="config.json", option="--config", encodings=encodings)
     name = os.fspath(model)
     option = _option_of(name)
-    if not option:
+    names_a_model = option != ""
+    if not names_a_model:
         _refuse_misspelt_preset(name)
         return None
     return NamedModel(name=name, option=option, encodings=describe(name).encodings())
@@ -270,14 +272,19 @@ def _describe_named(label: str, name: str) -> Description:
 
     `llama-3.1-8b` is a preset. `meta-llama/Llama-3.1-8B` is first of all a repository, if the cache
     has it.
+
+    Args:
+        label: The name of the model.
+        name: The parameter that it was given as, for errors.
     """
     path = config_file(label)
     if path:
         return _read_description(path, label)
     preset = presets.find(label)
-    is_repository_first = preset is None or "/" in label
-    snapshot = cached_snapshot(label) if is_repository_first else None
-    path = "" if snapshot is None else config_file(snapshot)
+    may_be_repository = preset is None or "/" in label
+    snapshot = cached_snapshot(label) if may_be_repository else None
+    if snapshot is not None:
+        path = config_file(snapshot)
     if path:
         return _read_description(path, label)
     if preset is not None:
@@ -335,15 +342,17 @@ def _not_found(label: str, name: str, snapshot: str | None) -> FileError | Param
     if snapshot is not None:
         advice = f"get it with hf download {label} config.json"
         return FileError(snapshot, "holds no config.json", advice)
-    nearest = presets.advice(label)
+    nearest_preset = presets.advice(label)
     if _is_path(label) or os.path.lexists(label):
-        return FileError(label, "does not exist", nearest)
-    rule = "no file and no preset has that name"
-    advice = "pecli models lists presets"
-    if "/" in label:
+        return FileError(label, "does not exist", nearest_preset)
+    looks_like_repository = "/" in label
+    if looks_like_repository:
         rule = f"it is no file, no preset, and not in the Hugging Face cache, {cache_folder()}"
         advice = f"nothing is fetched here: hf download {label} config.json"
-    return ParameterError(name, quoted(label), rule, nearest or advice)
+    else:
+        rule = "no file and no preset has that name"
+        advice = "pecli models lists presets"
+    return ParameterError(name, quoted(label), rule, nearest_preset or advice)
 
 
 def _is_path(label: str) -> bool:

@@ -72,10 +72,12 @@ def head_size(keys: Keys, layer_type: str = "") -> Setting[int]:
         return size
     width = keys.required(width_of(keys), "head_dim")
     heads = keys.required(keys.whole_number(*HEADS), "number of attention heads")
-    if width == keys.whole_number(MEMORY_WIDTH):
+    is_memory_attention = width == keys.whole_number(MEMORY_WIDTH)
+    if is_memory_attention:
         width = _downsampled(keys, width)
-    size = computed(width.value // heads.value, "{} // {}", width, heads)
-    if size.value == 0:
+    channels = width.value // heads.value
+    size = computed(channels, "{} // {}", width, heads)
+    if channels == 0:
         problem = f"{size.source} is {width.value} // {heads.value}"
         raise FileError(keys.path, problem, "a head must have a channel")
     return size
@@ -209,32 +211,30 @@ def _rotating_fraction(layer: Layer, *, scaled: bool) -> Setting[float] | None:
         scaled: True if it has a scaling.
     """
     ignored = frozenset() if scaled else layer.keys.defaults.ignores
-    if f"rope_parameters.{PARTIAL}" in ignored:
-        ignored = _without_fraction_in_settings(layer, ignored)
+    is_ignored_in_settings = f"rope_parameters.{PARTIAL}" in ignored
+    is_ignored_at_top = PARTIAL in ignored
+    if is_ignored_in_settings:
+        _record_ignored_fraction(layer)
     else:
         in_settings = layer.settings.number(PARTIAL)
         if in_settings is not None:
             return in_settings
+    if is_ignored_in_settings and is_ignored_at_top:
+        # A class that reads the fraction in neither place does not read its other names either.
+        _mark_fractions_of_one_as_read(layer.keys)
+        ignored = ignored.union(PARTIALS)
     defaults = replace(layer.keys.defaults, ignores=ignored)
     keys_at_top = replace(layer.keys, defaults=defaults)
     return keys_at_top.number(*PARTIALS)
 
 
-def _without_fraction_in_settings(layer: Layer, ignored: frozenset[str]) -> frozenset[str]:
-    """Return the keys at the top that a class ignores, if it ignores the fraction in the settings.
-
-    A class that reads it in neither place does not read its other names either. The warning about
-    an unread key will name the class.
-    """
+def _record_ignored_fraction(layer: Layer) -> None:
+    """Record that the model's class ignores a fraction in the settings, for a warning about it."""
     settings = layer.settings
     settings.usage.ignored[settings.full_name(PARTIAL)] = layer.keys.defaults.name
-    if PARTIAL not in ignored:
-        return ignored
-    _mark_whole(layer.keys)
-    return ignored.union(PARTIALS)
 
 
-def _mark_whole(keys: Keys) -> None:
+def _mark_fractions_of_one_as_read(keys: Keys) -> None:
     """Record fractions of 1 as read: all channels rotate, as they do without the key."""
     for name in PARTIALS:
         if as_number(keys.data.get(name)) == 1:
@@ -261,7 +261,10 @@ def _latent_head(layer: Layer, latent: Setting[int], *, scaled: bool) -> Head:
         return head
     if family.partial_of_head:
         return replace(head, dim=_share_of_head(size, fraction))
-    return head if fraction.value == 1 else replace(head, partial=fraction)
+    rotates_all_of_dim = fraction.value == 1
+    if rotates_all_of_dim:
+        return head
+    return replace(head, partial=fraction)
 
 
 def _latent_size(keys: Keys, latent: Setting[int], head_dim: Setting[int] | None) -> Setting[int]:

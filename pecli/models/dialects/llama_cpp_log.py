@@ -96,10 +96,10 @@ def parse_log(data: bytes) -> LoadLog:
     (`print_info` lines), which take precedence. Warnings state what the log does not show, such as
     tensors of factors, and flags of the server that replace the model's numbers.
     """
-    lines = _lines_of_first_model(data.decode("utf-8", "replace").splitlines())
-    text = "\n".join(lines)
-    stored = _stored_values(text)
-    shown = _shown_values(text)
+    all_lines = data.decode("utf-8", "replace").splitlines()
+    log = "\n".join(_lines_of_first_model(all_lines))
+    stored = _stored_values(log)
+    shown = _shown_values(log)
     architecture = shown.get("arch") or _stored_architecture(stored)
     prefix = f"{architecture}."  # GGUF's keys begin with it: `llama.rope.freq_base`.
     values: MutableValues = {**stored, "general.architecture": architecture}
@@ -108,10 +108,12 @@ def parse_log(data: bytes) -> LoadLog:
         values[prefix + setting.key] = setting.value
         origins[setting.key] = setting.origin
     warnings = []
-    if values.get(prefix + SCALING_TYPE) == "longrope":
-        del values[prefix + SCALING_TYPE]  # It is read as no scaling.
+    is_longrope = values.get(prefix + SCALING_TYPE) == "longrope"
+    if is_longrope:
+        # Without the factors, which no log shows, the model can only be read as unscaled.
+        del values[prefix + SCALING_TYPE]
         warnings.append(LONGROPE_WARNING)
-    warnings += _warnings_about_flags(text, values, prefix)
+    warnings += _warnings_about_flags(log, values, prefix)
     layout = LAYOUTS.get(shown.get("rope type", ""), "")
     return LoadLog(values=values, origins=origins, layout=layout, warnings=tuple(warnings))
 
@@ -244,13 +246,13 @@ def _warnings_about_flags(log: str, values: MutableValues, prefix: str) -> list[
     base = _positive(values.get(f"{prefix}rope.freq_base", 1.0))
     factor = _positive(values.get(f"{prefix}rope.scaling.factor", 1.0))
     scale = None if factor is None else 1 / factor
-    numbers_of_model = {"freq_base": base, "freq_scale": scale}
+    trained_numbers = {"freq_base": base, "freq_scale": scale}
     warnings = []
     for name, text in CONTEXT.findall(log):
-        of_model = numbers_of_model.get(name)
-        of_server = _positive(_number_or_list(text))
-        if of_model is not None and of_server is not None:
-            warnings += _changed_number(name, served=of_server, trained=of_model)
+        trained = trained_numbers.get(name)
+        served = _positive(_number_or_list(text))
+        if trained is not None and served is not None:
+            warnings += _changed_number(name, served=served, trained=trained)
     return warnings
 
 

@@ -40,16 +40,17 @@ def _rotary_encodings(keys: Keys) -> ParsedEncodings:
 
     Latent attention (`attention_type: mla`) also multiplies the softmax scale, as in DeepSeek-V3.
     """
-    kind = keys.required(keys.word("rope_type"), "rope_type").value
+    rope_type = keys.required(keys.word("rope_type"), "rope_type").value
     settings = _rotary_settings(keys)
-    layout = _layout(keys, kind)
-    scaling = {**_scaling_settings(keys, kind), **_sections(keys)}
+    layout = _layout(keys, rope_type)
+    scaling = {**_scaling_settings(keys, rope_type), **_sections(keys)}
     warnings = []
-    if keys.data.get("attention_type") == "mla":
+    has_latent_attention = keys.data.get("attention_type") == "mla"
+    if has_latent_attention:
         warnings += softmax_warnings(keys.number("rope_factor"), keys.number("mscale"))
     # Only Gemma 3 and 4 leave their sliding layers unscaled.
-    scales_all = keys.data.get("decoder_block") not in ("gemma3", *GEMMAS_4)
-    family = ModelFamily("MaxText", layout=layout, scales_all_layers=scales_all)
+    scales_all_layers = keys.data.get("decoder_block") not in ("gemma3", *GEMMAS_4)
+    family = ModelFamily("MaxText", layout=layout, scales_all_layers=scales_all_layers)
     reads = _keys_with_usual_names(keys)
     parsed = translated_ropes(keys, family, reads=reads, scaling=scaling, settings=settings)
     return parsed.with_earlier_warnings(warnings)
@@ -152,10 +153,10 @@ def _yarn_settings(keys: Keys) -> Settings:
     MaxText multiplies cos and sin only with `rope_attention_scaling: true`: by 0.1 · ln 40 + 1 =
     1.3689 for a factor of 40. Otherwise the attention factor is 1.
     """
-    attention = 1.0
+    attention_factor = 1.0
     if keys.is_true("rope_attention_scaling"):
         usual_mscale = Setting(1.0, "")
-        attention = yarn_magnitude(keys.number("rope_factor"), usual_mscale)
+        attention_factor = yarn_magnitude(keys.number("rope_factor"), usual_mscale)
     source = "rope_attention_scaling, which is false by default"
     return {
         **renamed(
@@ -167,5 +168,5 @@ def _yarn_settings(keys: Keys) -> Settings:
             beta_slow="beta_slow",
             truncate="rope_truncate",
         ),
-        "attention_factor": Setting(attention, source),
+        "attention_factor": Setting(attention_factor, source),
     }

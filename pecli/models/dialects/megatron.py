@@ -53,20 +53,22 @@ def _read_plain(keys: Keys, model_name: str) -> ParsedEncodings:
         keys: The keys, in plain spelling.
         model_name: The name of NeMo's model, which implies the fraction of a head that rotates.
     """
-    word = value_of(keys.word("position_embedding_type")) or ""
+    embedding_type = value_of(keys.word("position_embedding_type")) or ""
     if keys.is_true("multi_latent_attention"):
         return _latent_encoding(keys)
     if keys.is_true("use_rotary_position_embeddings"):
-        word = "rope"
-    if word in ("rope", "mrope", "yarn"):
-        return _rotary_encoding(keys, model_name, word)
-    if word not in ("", "learned_absolute"):
+        embedding_type = "rope"
+    if embedding_type in ("rope", "mrope", "yarn"):
+        return _rotary_encoding(keys, model_name, embedding_type)
+    is_missing = embedding_type == ""
+    adds_learned_table = is_missing or embedding_type == "learned_absolute"
+    if not adds_learned_table:
         return huggingface.read(keys)
-    table = LearnedRule(rows=("max_position_embeddings",)).encodings(keys)
-    if word:
-        return ParsedEncodings(table, [])
-    warning = "position_embedding_type is not given: Megatron then adds a learned table"
-    return ParsedEncodings(table, [warning])
+    warnings = []
+    if is_missing:
+        warnings.append("position_embedding_type is not given: Megatron then adds a learned table")
+    table = LearnedRule(rows=("max_position_embeddings",))
+    return ParsedEncodings(table.encodings(keys), warnings)
 
 
 def _rotary_encoding(keys: Keys, model_name: str, kind: str) -> ParsedEncodings:
@@ -88,7 +90,10 @@ def _rotary_encoding(keys: Keys, model_name: str, kind: str) -> ParsedEncodings:
 
 def _scaling(keys: Keys, kind: str) -> Settings:
     """Return the scaling; YaRN takes precedence over Llama 3.1's, and that over a linear one."""
-    ratio = keys.number("rotary_seq_len_interpolation_factor", "seq_len_interpolation_factor")
+    # All keys are read in any case, so that none is reported as a key that nothing reads.
+    linear_factor = keys.number(
+        "rotary_seq_len_interpolation_factor", "seq_len_interpolation_factor"
+    )
     llama3 = llama3_scaling(keys, "use_rope_scaling", factor="rope_scaling_factor")
     if kind == "yarn":
         return {
@@ -96,9 +101,11 @@ def _scaling(keys: Keys, kind: str) -> Settings:
             "rope_type": keys.word("position_embedding_type"),
             "truncate": keys.flag("yarn_correction_range_round_to_int"),
         }
-    if llama3 or ratio is None:
+    if llama3:
         return llama3
-    return linear_scaling(ratio)
+    if linear_factor is not None:
+        return linear_scaling(linear_factor)
+    return {}
 
 
 def _latent_encoding(keys: Keys) -> ParsedEncodings:
@@ -107,11 +114,11 @@ def _latent_encoding(keys: Keys) -> ParsedEncodings:
     Megatron's class for it has YaRN by default, unless `rope_type` is `rope`.
     """
     keys = with_defaults(keys, "Megatron's MLATransformerConfig")
-    word = keys.required(keys.word("rope_type"), "rope_type")
-    kind = keys.known_kind(word, "yarn", "rope")
+    rope_type = keys.required(keys.word("rope_type"), "rope_type")
+    kind = keys.known_kind(rope_type, "yarn", "rope")
     scaling: Settings = {}
     if kind == "yarn":
-        scaling = {**_yarn_parameters(keys), "rope_type": word}
+        scaling = {**_yarn_parameters(keys), "rope_type": rope_type}
     settings = renamed(
         keys,
         rope_theta="rotary_base",

@@ -4,7 +4,7 @@ from pecli.models.dialects import huggingface
 from pecli.models.dialects.translation import linear_scaling, renamed, translated_ropes
 from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import HALVES, INTERLEAVED, ModelFamily
-from pecli.models.keys import Keys, Settings, accepted
+from pecli.models.keys import Keys, Settings, value_of
 
 READS = ("hidden_size", "num_heads", "head_dim", "qk_rope_head_dim", "qk_nope_head_dim")
 #: Classes that rotate half of a head, in neighbouring pairs (ChatGLM's attention).
@@ -31,14 +31,15 @@ def read(keys: Keys) -> ParsedEncodings:
     halves of the whole head. All other files are read by Hugging Face's rules.
     """
     model = keys.at("model.model_config")
-    kind = accepted(model.word("type"), lambda name: name in (*ROTARY, *GLM))
-    if kind is None:
-        return huggingface.read(keys)
-    family = ModelFamily("mindformers", layout=HALVES)
-    settings = renamed(model, rope_theta="theta")
-    if kind.value in GLM:
+    class_name = value_of(model.word("type"))
+    if class_name in GLM:
         family = ModelFamily("mindformers", layout=INTERLEAVED, partial=0.5)
         settings = renamed(model, rope_ratio="rope_ratio", head_dim="kv_channels")
+    elif class_name in ROTARY:
+        family = ModelFamily("mindformers", layout=HALVES)
+        settings = renamed(model, rope_theta="theta")
+    else:
+        return huggingface.read(keys)
     model.mark_as_read("max_position_embedding")
     scaling = _scaling_settings(model)
     return translated_ropes(model, family, reads=READS, scaling=scaling, settings=settings)

@@ -18,16 +18,19 @@ def read(keys: Keys) -> ParsedEncodings:
     It is read by Hugging Face's rules. MLC has the model type outside of it. nanotron has
     `model_config` within `model`, and a flag as model type: `is_llama_config: true`.
     """
-    outer = keys.within("model")
-    config = outer.inner("model_config") or keys
-    flag = _nanotron_flag(config)
+    config = keys.within("model").inner("model_config") or keys
+    nanotron_flag = _nanotron_flag(config)
     base = _mlc_base(config)
-    model_type = None if "model_type" in config else keys.word("model_type")
-    if flag:
-        model_type = stated(NANOTRON.sub(r"\1", flag), config.full_name(flag))
-        # nanotron's code has no other positional encoding.
+    model_type = None  # The one within `config` counts.
+    if "model_type" not in config:
+        model_type = keys.word("model_type")
+    if nanotron_flag:
+        # `is_llama_config` stands for the model type `llama`.
+        name = NANOTRON.sub(r"\1", nanotron_flag)
+        model_type = stated(name, config.full_name(nanotron_flag))
+        # nanotron's code has no other positional encoding than rope, so that a base is certain.
         base = base or config.number("rope_theta") or Setting(10000.0, "default of nanotron")
-    # Families call the base one or the other.
+    # Most families call the base `rope_theta`, GPT-NeoX calls it `rotary_emb_base`.
     settings = {"rope_theta": base, "rotary_emb_base": base, "model_type": model_type}
     return huggingface.read(config.translated(settings))
 

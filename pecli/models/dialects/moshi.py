@@ -25,22 +25,23 @@ def read(keys: Keys) -> ParsedEncodings:
     small second one, whose keys begin with `depformer_`. Each names its own kind of encoding.
     """
     keys = keys.within("transformer_lm")
-    stated_kind = keys.word("positional_embedding")
-    kind = stated_kind or Setting("sin", "default of moshi's transformer")
     warnings = []
-    if stated_kind is None:
-        default = "moshi's transformer then adds sines and cosines"
-        warnings.append(f"positional_embedding is not given: {default}")
-    depth = _depth_keys(keys)
-    depth_kind = depth.word("pos_emb", "positional_embedding")
-    parts = [_encodings_of_transformer("", keys, kind)]
+    kind = keys.word("positional_embedding")
+    if kind is None:
+        kind = Setting("sin", "default of moshi's transformer")
+        consequence = "moshi's transformer then adds sines and cosines"
+        warnings.append(f"positional_embedding is not given: {consequence}")
+    depth_keys = _depth_keys(keys)
+    depth_kind = depth_keys.word("pos_emb", "positional_embedding")
+    transformers = [_encodings_of_transformer("", keys, kind)]
     if depth_kind is not None:
-        parts.append(_encodings_of_transformer("depformer", depth, depth_kind))
-    parsed = joined(parts).with_earlier_warnings(warnings)
+        depth = _encodings_of_transformer("depformer", depth_keys, depth_kind)
+        transformers.append(depth)
+    parsed = joined(transformers).with_earlier_warnings(warnings)
     if parsed.encodings:
         return parsed
-    none = f"{kind.source} is {kind.value}: the model has no positional encoding"
-    return ParsedEncodings([], [*parsed.warnings, none])
+    no_encoding = f"{kind.source} is {kind.value}: the model has no positional encoding"
+    return ParsedEncodings([], [*parsed.warnings, no_encoding])
 
 
 def _depth_keys(keys: Keys) -> Keys:
@@ -69,14 +70,14 @@ def _encodings_of_transformer(name: str, keys: Keys, kind: Setting[str]) -> Pars
     encodings: list[Encoding] = []
     warnings: list[str] = []
     if word in ROTARY_KINDS:
-        rope = _rotary_encodings(keys, kind, base)
-        encodings += rope.encodings
-        warnings += rope.warnings
+        ropes = _rotary_encodings(keys, kind, base)
+        encodings += ropes.encodings
+        warnings += ropes.warnings
     if word in TABLE_KINDS:
-        rule = project_rules("moshi")["sin"]
-        encodings += rule.encodings(with_defaults(keys, "moshi's transformer"))
-    named = [replace(encoding, layer_type=name, part=name) for encoding in encodings]
-    return ParsedEncodings(named, warnings)
+        sines = project_rules("moshi")["sin"]
+        encodings += sines.encodings(with_defaults(keys, "moshi's transformer"))
+    labelled = [replace(encoding, layer_type=name, part=name) for encoding in encodings]
+    return ParsedEncodings(labelled, warnings)
 
 
 def _rotary_encodings(

@@ -45,13 +45,16 @@ def read(keys: Keys) -> ParsedEncodings:
     attention = model.within("block").within("attention", "sequence_mixer")
     rope = attention.inner("rope")
     if rope is None:
-        block_without_rope = "the block of the model has no rope"
-        warning = f"{block_without_rope}, and OLMo-core has no other positional encoding"
+        no_rope = "the block of the model has no rope"
+        warning = f"{no_rope}, and OLMo-core has no other positional encoding"
         return ParsedEncodings([], [warning])
     scaling = _scaling_settings(rope.inner_or_empty("scaling"))
     rope = with_defaults(rope, "OLMo-core's RoPEConfig")
-    warnings = _warnings_of_override(model, "block_overrides")
-    warnings += _warnings_of_override(rope, "no_global_rope")
+    warnings = [
+        *_warnings_of_override(model, "block_overrides"),
+        *_warnings_of_override(rope, "no_global_rope"),
+    ]
+    # These keys do not change the encoding.
     rope.mark_as_read("full_precision", "_CLASS_")
     settings = {
         **renamed(rope, rope_theta="theta", partial_rotary_factor="partial_rotary_factor"),
@@ -83,18 +86,18 @@ def _scaling_settings(keys: Keys) -> Settings:
 
     `"_CLASS_": "….YaRNRoPEScalingConfig"` is YaRN, and its keys are renamed to Hugging Face's.
     """
-    kind = keys.word("_CLASS_", "type")
-    if kind is None:
+    class_path = keys.word("_CLASS_", "type")
+    if class_path is None:
         return {}
-    *_, class_name = kind.value.split(".")
-    class_name = keys.known_kind(kind.with_value(class_name), *SCALINGS)
+    *_, class_name = class_path.value.split(".")
+    class_name = keys.known_kind(class_path.with_value(class_name), *SCALINGS)
     scaling_class = SCALINGS[class_name]
     keys = with_defaults(keys, class_name)
     if keys.data.get("attention_rescale_factor") == 1:
         # Any other value is reported as a key that nothing reads.
         keys.mark_as_read("attention_rescale_factor")
     return {
-        "rope_type": kind.with_value(scaling_class.rope_type),
+        "rope_type": class_path.with_value(scaling_class.rope_type),
         **renamed(keys, **scaling_class.names),
         **_stepwise_factors(keys),
     }

@@ -36,19 +36,23 @@ class ScalingNames:
     implied: NamedValues = field(default_factory=dict)
 
     def read(self, keys: Keys) -> Settings:
-        """Return the settings of `rope_scaling`; none if the file has none of the keys."""
+        """Return the settings of `rope_scaling`; none if the file has none of the keys.
+
+        With the name `{"factor": "scaling_factor"}` and the implied `{"rope_type": "linear"}`, a
+        file with `scaling_factor: 4` has linear scaling by 4. Without the key it has no scaling.
+        """
         section = keys.at(self.section)
-        stated: dict[str, Setting[object]] = {}
+        from_file: dict[str, Setting[object]] = {}
         for name, place in self.names.items():
             setting = section.value_at(place)
             if setting is not None:
-                stated[name] = setting
-        if not stated:
+                from_file[name] = setting
+        if not from_file:
             return {}
-        implied = {
+        from_code = {
             name: Setting(value, "the project's code") for name, value in self.implied.items()
         }
-        return {**implied, **stated}
+        return {**from_code, **from_file}
 
 
 NO_SCALING = ScalingNames(names={})
@@ -103,20 +107,20 @@ class Transformer:
             keys: The keys of the whole file.
             project: The name of the project, whose code is the source of what no key states.
         """
+        # The keys by which the row was chosen count as read.
         keys.usage.read.update(self.when)
         code = f"{project}'s code"
         keys = self._keys_of_transformer(keys, code)
         # The length of the context needs no encoding that reads it: ALiBi has no table.
         keys.mark_as_read(LENGTH)
-        encodings: list[Encoding] = []
-        warnings = nonempty(self.note)
+        parsed = ParsedEncodings([], [])
         if self.table:
-            encodings = project_rules(project)[self.table].encodings(keys)
+            rule = project_rules(project)[self.table]
+            parsed = ParsedEncodings(rule.encodings(keys), [])
         elif self.names:
-            ropes = self._ropes(keys, code)
-            encodings = ropes.encodings
-            warnings += ropes.warnings
-        return ParsedEncodings([self._named(encoding) for encoding in encodings], warnings)
+            parsed = self._ropes(keys, code)
+        labelled = [self._labelled(encoding) for encoding in parsed.encodings]
+        return ParsedEncodings(labelled, [*nonempty(self.note), *parsed.warnings])
 
     def _keys_of_transformer(self, keys: Keys, code: str) -> Keys:
         """Return the keys of the transformer, with the defaults of the project's code."""
@@ -129,7 +133,7 @@ class Transformer:
         family = ModelFamily(code, **self.family)
         return translated_ropes(keys, family, scaling=scaling, settings=settings)
 
-    def _named(self, encoding: Encoding) -> Encoding:
+    def _labelled(self, encoding: Encoding) -> Encoding:
         """Return an encoding with the layer type and the part of the row, if it has them."""
         return replace(
             encoding,

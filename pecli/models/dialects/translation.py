@@ -49,14 +49,14 @@ def translated_ropes(
         settings: Settings by the names that they have outside of it, such as `rope_theta`.
     """
     keys.usage.looked_for.update(reads)
-    present = {name: keys.data[name] for name in reads if name in keys.data}
+    data_in_file = {name: keys.data[name] for name in reads if name in keys.data}
     # These are defaults of the project's code, which replace those of Hugging Face's classes.
-    by_default = {name: keys.value(name) for name in reads if name not in keys}
-    # A separate record of names, so that no hint about an unread key offers a name that only
-    # Hugging Face has.
+    defaults_of_code = {name: keys.value(name) for name in reads if name not in keys}
+    # The names that Hugging Face's rules look for are recorded apart, so that no hint about an
+    # unread key of the file offers one of them. Keys that are read count as read in the file.
     usage = KeyUsage(read=keys.usage.read)
-    readable = replace(keys, data=present, usage=usage, defaults=NO_CLASS)
-    translated = readable.translated({**by_default, **settings}, scaling=scaling)
+    readable = replace(keys, data=data_in_file, usage=usage, defaults=NO_CLASS)
+    translated = readable.translated({**defaults_of_code, **settings}, scaling=scaling)
     return rope_encodings(translated, family)
 
 
@@ -90,10 +90,10 @@ def llama3_scaling(
     if not keys.is_true(flag):
         return {}
     source = keys.full_name(flag)
-    replacing = renamed(keys, **names)
+    numbers_in_file = renamed(keys, **names)
     scaling: dict[str, Setting[object]] = {"rope_type": stated("llama3", source)}
     for name, constant in LLAMA3.items():
-        scaling[name] = replacing.get(name) or stated(constant, source)
+        scaling[name] = numbers_in_file.get(name) or stated(constant, source)
     return scaling
 
 

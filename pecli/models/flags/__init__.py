@@ -36,9 +36,9 @@ def apply_flags(model: ModelEncodings, config: NamedValues | None, text: str) ->
     Raises:
         ParameterError: A flag is wrong, or the server is unknown.
     """
-    line = parse_command_line(text, bare_names())
-    server = server_of(line)
-    flags = server.read(line)
+    command_line = parse_command_line(text, bare_names())
+    server = server_of(command_line)
+    flags = server.read(command_line)
     settings = settings_of(flags)
     findings = Findings()
     _warn_of_removed_flags(flags, server, findings)
@@ -51,8 +51,10 @@ def apply_flags(model: ModelEncodings, config: NamedValues | None, text: str) ->
         warnings=tuple(findings.warnings),
         notes=tuple(findings.notes),
     )
-    mistakes = [warning.text for warning in findings.warnings]
-    warnings = [*(applied.warnings or model.warnings), *mistakes]
+    # A server that reads its flags into the configuration has warnings about the new one.
+    warnings_about_config = applied.warnings or model.warnings
+    warnings_about_flags = [warning.text for warning in findings.warnings]
+    warnings = [*warnings_about_config, *warnings_about_flags]
     return replace(
         model,
         encodings=applied.encodings,
@@ -108,14 +110,17 @@ def _warn_of_long_context(
     a note mentions.
     """
     served = settings.get(Meaning.CONTEXT)
-    if served is None or model.context is None or served.value <= model.context:
+    trained = model.context
+    if served is None or trained is None or served.value <= trained:
         return
-    reach = _longest_context_with(model, applied.encodings)
-    if served.value > reach:
-        positions = _positions_reached(reach, model.context)
+    longest_context = _longest_context_with(model, applied.encodings)
+    if served.value > longest_context:
+        positions = _positions_reached(longest_context, trained)
         sentence = f"{served.source} {served.value} is longer than {positions}; {server.beyond}"
         findings.warn(FlagProblem.BEYOND, sentence)
-    elif server.stretched and not _states_context(settings):
+        return
+    goes_by_stated_length = server.stretched != ""
+    if goes_by_stated_length and not _states_context(settings):
         findings.note(server.stretched)
 
 
@@ -138,14 +143,25 @@ def _longest_context_with(model: ModelEncodings, encodings: Sequence[Encoding]) 
     decide: those of Gemma 3 with a sliding window are not.
     """
     context = required(model.context)
-    reaches = [context]
+    contexts: list[float] = [context]
     for before, after in zip(model.encodings, encodings, strict=False):
-        if not (before.is_rotary and after.is_rope_of_text):
-            continue
-        if after.parameters["scaling"] in UNLIMITED:
-            return math.inf
-        reaches += [_yarn_reach(after, context), _slowest_reach(before, after, context)]
-    return max(reaches)
+        are_rotary = before.is_rotary and after.is_rope_of_text
+        if are_rotary:
+            contexts.append(_longest_context_of_layers(before, after, context))
+    return max(contexts)
+
+
+def _longest_context_of_layers(before: Encoding, after: Encoding, context: int) -> float:
+    """Return the longest context that rotary layers reach; infinity if there is no limit.
+
+    Args:
+        before: Their encoding without flags.
+        after: Their encoding with flags.
+        context: The context that they were trained on.
+    """
+    if after.parameters["scaling"] in UNLIMITED:
+        return math.inf
+    return max(_yarn_reach(after, context), _slowest_reach(before, after, context))
 
 
 def _yarn_reach(encoding: Encoding, context: int) -> int:

@@ -26,18 +26,19 @@ def with_parameters(encoding: Encoding, parameters: Parameters) -> Encoding:
 
     A new scaling replaces the old one entirely: no beta of YaRN is left beside a linear scaling.
     """
-    kept = dict(encoding.parameters)
-    if "scaling" in parameters:
-        kept = unscaled_parameters(encoding)
+    replaces_scaling = "scaling" in parameters
+    kept = unscaled_parameters(encoding) if replaces_scaling else encoding.parameters
     new = {name: setting.value for name, setting in parameters.items()}
     values = {**kept, **new}
     # Parameters that are gone have no source; other facts, such as the layout, keep theirs.
     removed = encoding.parameters.keys() - values.keys()
-    origins = {name: origin for name, origin in encoding.origins.items() if name not in removed}
+    kept_origins = {
+        name: origin for name, origin in encoding.origins.items() if name not in removed
+    }
     return replace(
         encoding,
         parameters=values,
-        origins={**origins, **origins_of(parameters)},
+        origins={**kept_origins, **origins_of(parameters)},
         lacks_original_length=False,
         mscales=None,
     )
@@ -61,10 +62,15 @@ def own_divisors(encoding: Encoding, length: int | None = None) -> tuple[float, 
 def divisor_parameters(
     divisors: Setting[tuple[float, ...]], attention: Setting[float], original: int | None
 ) -> Parameters:
-    """Return a divisor per frequency, for what no scaling of config.json can express.
+    """Return a scaling that divides each frequency by a number of its own, written as longrope.
 
-    That is, for example, a scaling on top of another one, or positions that are sped up. Both
-    lists of longrope are the same, so that the context does not matter.
+    It stands for effects that no other scaling of config.json expresses, such as a scaling on top
+    of another one. Both lists of longrope are the same, so that the context does not matter.
+
+    Args:
+        divisors: A divisor per frequency.
+        attention: The number that cos and sin are multiplied by.
+        original: The trained context, if it is known; longrope must have one.
     """
     return {
         "scaling": divisors.with_value("longrope"),

@@ -5,7 +5,6 @@ import json
 import re
 import shlex
 from collections.abc import Container, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -103,18 +102,36 @@ def _with_quoted_objects(text: str) -> str:
     around `factor`. Parts that are quoted already stay as they are.
     """
     parts = []
-    end_of_last = 0
-    while match := QUOTED_OR_BRACE.search(text, end_of_last):
-        start = match.start()
-        end = match.end()
-        found = match[0]
-        if found == "{":
-            with suppress(ValueError):  # It is no JSON: the brace stays as it is.
-                _, end = json.JSONDecoder().raw_decode(text, start)
-                found = shlex.quote(text[start:end])
-        parts += [text[end_of_last:start], found]
-        end_of_last = end
-    return "".join([*parts, text[end_of_last:]])
+    position = 0
+    while match := QUOTED_OR_BRACE.search(text, position):
+        replacement = _replacement_of(match)
+        parts += [text[position : match.start()], replacement.text]
+        position = replacement.end
+    rest = text[position:]
+    return "".join([*parts, rest])
+
+
+class Replacement(NamedTuple):
+    """A text that replaces a part of a command line, and where that part ends."""
+
+    text: str
+    end: int
+
+
+def _replacement_of(match: re.Match[str]) -> Replacement:
+    """Return a JSON object in quotes for the brace that begins it.
+
+    A part that is quoted already, or a brace that does not begin JSON, stays as it is.
+    """
+    unchanged = Replacement(match[0], match.end())
+    if match[0] != "{":
+        return unchanged
+    try:
+        _, end = json.JSONDecoder().raw_decode(match.string, match.start())
+    except ValueError:
+        return unchanged
+    bare_object = match.string[match.start() : end]
+    return Replacement(shlex.quote(bare_object), end)
 
 
 def _python_arguments(text: str) -> CommandLine:
@@ -219,9 +236,10 @@ def _flag_of(word: str, bare_names: Container[str]) -> ServerFlag | None:
     if word.startswith("-") and not is_number:
         return _dashed_flag(word)
     assignment = ASSIGNMENT.fullmatch(word)
-    if assignment is not None:
+    if assignment is not None and assignment[1] in bare_names:
         name, value = assignment.groups()
-        if name in bare_names:
-            return ServerFlag(spelled=name, values=(value.rstrip(","),))
-    name = word.strip(PUNCTUATION)
-    return ServerFlag(spelled=name, values=()) if name in bare_names else None
+        return ServerFlag(spelled=name, values=(value.rstrip(","),))
+    bare_name = word.strip(PUNCTUATION)
+    if bare_name in bare_names:
+        return ServerFlag(spelled=bare_name, values=())
+    return None

@@ -160,10 +160,11 @@ def _yarn_of_flag(
     if has_other_scaling:
         warn_of_replaced_scaling(findings, factor.source, encoding)
     original = encoding.parameters.get(ORIGINAL) or trained or DEFAULT_CONTEXT
+    source_of_original = encoding.sources.get(ORIGINAL, "max_position_embeddings")
     return {
         "scaling": factor.with_value("yarn"),
         "factor": factor,
-        ORIGINAL: stated(original, encoding.sources.get(ORIGINAL, "max_position_embeddings")),
+        ORIGINAL: stated(original, source_of_original),
         "beta_fast": Setting(32.0, "default"),
         "beta_slow": Setting(1.0, "default"),
     }
@@ -176,19 +177,21 @@ def _compressed_positions(
 
     A factor below 1 speeds positions up, which linear scaling cannot express.
     """
-    if factor.value < 1:
-        warn_of_inverted_scale(findings, factor.source, factor.value, 1 / factor.value)
-    findings.note(f"{factor.source} {factor.value:g} is a rope-freq-scale of {1 / factor.value:g}")
+    scale = 1 / factor.value
+    speeds_up = factor.value < 1
+    if speeds_up:
+        warn_of_inverted_scale(findings, factor.source, factor.value, scale)
+    findings.note(f"{factor.source} {factor.value:g} is a rope-freq-scale of {scale:g}")
     model_scaling = encoding.parameters["scaling"]
     if model_scaling == "linear":
         warn_of_replaced_scaling(findings, factor.source, encoding)
-    if model_scaling not in REPLACEABLE:
+    keeps_model_scaling = model_scaling not in REPLACEABLE
+    if keeps_model_scaling:
         sentence = (
             f"{factor.source} divides positions beside the model's own {model_scaling} scaling"
         )
         findings.warn(FlagProblem.STACKED, sentence)
-        return _stacked(encoding, factor)
-    if factor.value < 1:
+    if keeps_model_scaling or speeds_up:
         return _stacked(encoding, factor)
     return {"scaling": factor.with_value("linear"), "factor": factor}
 

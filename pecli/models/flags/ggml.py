@@ -78,16 +78,18 @@ def apply_koboldcpp_flags(
     A scale without a base does not keep the model's base: koboldcpp then takes 10000. Without a
     scale above 0, the flag has no effect.
     """
-    translated = dict(settings)
-    if positive(settings.get(Meaning.SCALE)) is None:
-        translated.pop(Meaning.SCALE, None)
-        translated.pop(Meaning.BASE, None)
-        base = _automatic_base(model, settings)
-        if base is not None:
-            translated[Meaning.BASE] = base
-    elif Meaning.BASE not in settings:
-        translated[Meaning.BASE] = Setting(KOBOLDCPP_DEFAULT_BASE, "koboldcpp's default base")
-    return apply_ggml_flags(model, translated, findings)
+    ggml_settings = dict(settings)
+    has_effect = positive(settings.get(Meaning.SCALE)) is not None
+    if has_effect:
+        default_base = Setting(KOBOLDCPP_DEFAULT_BASE, "koboldcpp's default base")
+        ggml_settings.setdefault(Meaning.BASE, default_base)
+    else:
+        ggml_settings.pop(Meaning.SCALE, None)
+        ggml_settings.pop(Meaning.BASE, None)
+        automatic = _automatic_base(model, settings)
+        if automatic is not None:
+            ggml_settings[Meaning.BASE] = automatic
+    return apply_ggml_flags(model, ggml_settings, findings)
 
 
 def _automatic_base(model: ModelEncodings, settings: FlagSettings) -> Setting[float] | None:
@@ -104,9 +106,10 @@ def _automatic_base(model: ModelEncodings, settings: FlagSettings) -> Setting[fl
     first_rope, *_ = ropes
     base = float(first_rope.parameters["base"])
     scaling = first_rope.parameters["scaling"]
-    is_llama = base in KOBOLDCPP_BASES and scaling in KOBOLDCPP_SCALINGS
-    is_longer = context.value > max(model.context, KOBOLDCPP_MIN_CONTEXT)
-    if not is_llama or not is_longer:
+    can_take_larger_base = base in KOBOLDCPP_BASES and scaling in KOBOLDCPP_SCALINGS
+    needs_larger_base = context.value > max(model.context, KOBOLDCPP_MIN_CONTEXT)
+    takes_larger_base = can_take_larger_base and needs_larger_base
+    if not takes_larger_base:
         return None
     larger_base = automatic_base(base, model.context, context.value)
     reason = f"koboldcpp's automatic scaling for {context.source} {context.value}"
@@ -121,17 +124,18 @@ def apply_ggml_flags(model: ModelEncodings, settings: FlagSettings, findings: Fi
     settings = _with_metadata(settings, findings)
     context = served_context(model.context, settings)
     _warn_of_group_attention(settings, findings)
-    if CHANGES.isdisjoint(settings):
+    has_flags_of_encodings = not CHANGES.isdisjoint(settings)
+    if not has_flags_of_encodings:
         return Applied(model.encodings, context)
+    if not any(map(_sees_whole_context, model.encodings)):
+        sentence = "the flags change nothing: only sliding layers rotate, which keep their own base"
+        findings.warn(FlagProblem.IGNORED, sentence)
     encodings = []
     for encoding in model.encodings:
         if _sees_whole_context(encoding):
             trained = _scaling_of_gguf(encoding, context, model.context)
             encoding = _Change(encoding, trained, settings, findings).changed()
         encodings.append(encoding)
-    if not any(map(_sees_whole_context, model.encodings)):
-        sentence = "the flags change nothing: only sliding layers rotate, which keep their own base"
-        findings.warn(FlagProblem.IGNORED, sentence)
     return Applied(tuple(encodings), context)
 
 
@@ -219,13 +223,13 @@ def _scaling_of_gguf(
         case "linear" | "yarn" as scaling:
             factor = float(parameters.get("factor") or 1.0)
             return Trained(scaling=scaling, factor=factor, original=original)
-    attention = required(encoding.attention_factor(context))
+    # The tensor holds the whole scaling: beside it, positions are not divided.
     return Trained(
         scaling="linear",
         factor=1.0,
         original=original,
         divisors=own_divisors(encoding, context),
-        attention=attention,
+        attention=required(encoding.attention_factor(context)),
     )
 
 
@@ -241,7 +245,14 @@ class _Change:
     ) -> None:
         """Choose the numbers that ggml computes with: each is a flag's, else the model's own.
 
-        The order matters: the factor depends on the scaling, and so does YaRN's ext factor.
+        The order matters: the factor depends on the scaling, and so does YaRN's ext factor. Warnings
+        about flags that are not used are added to the findings.
+
+        Args:
+            encoding: The encoding that config.json describes.
+            trained: The same encoding as a .gguf holds it.
+            settings: The flags.
+            findings: Where warnings are added.
         """
         self.encoding = encoding
         self.trained = trained
@@ -364,11 +375,13 @@ class _Change:
         flag = self._scale_flag()
         if model_scaling == "none" or flag is None:
             return
-        if self.trained.divisors is not None:
+        scaling_is_in_tensor = self.trained.divisors is not None
+        if scaling_is_in_tensor:
             self._warn_of_stacking(model_scaling, flag.source)
             return
-        is_same = model_scaling == self.scaling.value and self.factor.value == self.trained.factor
-        if not is_same:
+        has_same_scaling = model_scaling == self.scaling.value
+        has_same_factor = self.factor.value == self.trained.factor
+        if not (has_same_scaling and has_same_factor):
             warn_of_replaced_scaling(self.findings, flag.source, self.encoding)
 
     def _warn_of_stacking(self, model_scaling: str, source: str) -> None:
@@ -397,8 +410,8 @@ class _Change:
         if self._needs_divisors():
             return self._divisor_per_frequency()
         # `--rope-scale 4` without `--rope-scaling` is what makes the scaling linear.
-        names_scaling = self.scaling.source != ""
-        flag = self.scaling if names_scaling else self.factor
+        flag_names_scaling = self.scaling.source != ""
+        flag = self.scaling if flag_names_scaling else self.factor
         if self.factor.value == 1:
             return {"scaling": flag.with_value("none")}
         if not self.has_yarn:
@@ -441,7 +454,9 @@ class _Change:
 
     def _yarn_parameters(self) -> Parameters:
         """Return YaRN with the factor and betas of the flags; the model's own mscales stay."""
-        flag = self.scaling if self.scaling.source else self.ext_factor
+        # `--yarn-ext-factor 1` makes the scaling YaRN as well.
+        flag_names_scaling = self.scaling.source != ""
+        flag = self.scaling if flag_names_scaling else self.ext_factor
         parameters: Parameters = {
             "scaling": flag.with_value("yarn"),
             "factor": self.factor,
@@ -467,10 +482,11 @@ class _Change:
         divisor only, one that it stretches (mix 0) by 4 more, and one halfway (mix 0.5) by 1.6.
         """
         pairs = self.encoding.frequency_rope().rotary_dim // 2
-        file_divisors = np.array(self.trained.divisors or [1.0] * pairs)
+        file_divisors = np.array(self.trained.divisors or [1.0] * pairs)  # (pairs,)
         mixes = self._yarn_mixes(pairs) if self.has_yarn else np.zeros(pairs)
         scale = 1 / self.factor.value
-        divisors = file_divisors / (scale * (1 - mixes) + mixes)
+        multipliers = scale * (1 - mixes) + mixes
+        divisors = file_divisors / multipliers
         return divisor_parameters(
             computed(tuple(divisors.tolist()), "llama.cpp, {}", self._first_flag()),
             self._attention_of_divisors(),

@@ -61,7 +61,7 @@ def apply_overrides(
         rule = f"{server.name} reads flags into a config.json, and {model.file} is a .gguf"
         raise ParameterError("flags", "given", rule, "name the folder with its config.json")
     override = _with_flags(config, settings)
-    _warn_of_lost_keys(config, override, model, server, findings)
+    _complete_replaced_settings(config, override, model, server, findings)
     served = settings.get(Meaning.CONTEXT)
     context = served.value if served else _stretched_context(override, model)
     after = read_object(override.values, model.file, origins=override.origins, served=context)
@@ -78,14 +78,17 @@ def _with_flags(config: NamedValues, settings: FlagSettings) -> Override:
     """
     override = Override(values=dict(config), origins={})
     text_path = _path_of_text_model(override.values)
+    # 1. `--rope-scaling '{"rope_type": "yarn", …}'` replaces the whole object.
     for meaning, key in WHOLE.items():
         if meaning in settings:
-            whole = settings[meaning]
-            _replace_key(override, (*text_path, key), whole.value, whole.source)
+            new_object = settings[meaning]
+            _replace_key(override, (*text_path, key), new_object.value, new_object.source)
+    # 2. `--hf-overrides '{"text_config": {"rope_theta": 1e6}}'` replaces single keys.
     hf_overrides = settings.get(Meaning.CONFIG, Setting({}, ""))
     for leaf in _leaves(hf_overrides.value, override.values):
         full_name = ".".join(leaf.path)
         _replace_key(override, leaf.path, leaf.value, f"{hf_overrides.source}.{full_name}")
+    # 3. `--rope-theta 1e6` replaces the base.
     if Meaning.BASE in settings:
         _replace_base(override, text_path, settings[Meaning.BASE])
     return override
@@ -219,7 +222,7 @@ class ReplacedSettings(NamedTuple):
         return any(isinstance(value, Mapping) for value in self.settings.values())
 
 
-def _warn_of_lost_keys(
+def _complete_replaced_settings(
     config: NamedValues,
     override: Override,
     model: ModelEncodings,
@@ -230,24 +233,36 @@ def _warn_of_lost_keys(
 
     They are the sections of M-RoPE, the share of channels that rotates, and the base, for which
     some servers then take a default of their own: it becomes a key of the configuration.
+
+    Args:
+        config: The configuration without flags.
+        override: The configuration with the flags, to which a base may be added.
+        model: The encodings without flags.
+        server: The server, whose default base counts.
+        findings: Where warnings are added.
     """
     for replaced in _replaced_settings(config, override):
-        lost = ", ".join(replaced.lost_keys)
-        if lost:
-            sentence = f"{replaced.source} has no {lost}, which the model's own has"
-            findings.warn(FlagProblem.KEYS_LOST, sentence)
+        _warn_of_lost_keys(replaced, findings)
         if not _keeps_base(replaced, override, server):
             _fill_in_base(replaced, override, model, server, findings)
 
 
+def _warn_of_lost_keys(replaced: ReplacedSettings, findings: Findings) -> None:
+    """Warn of sections of M-RoPE and partial factors that new rotary settings do not have."""
+    lost = ", ".join(replaced.lost_keys)
+    if lost:
+        sentence = f"{replaced.source} has no {lost}, which the model's own has"
+        findings.warn(FlagProblem.KEYS_LOST, sentence)
+
+
 def _replaced_settings(config: NamedValues, override: Override) -> Iterator[ReplacedSettings]:
     """Yield the objects of rotary settings that flags replaced, each beside the model's own."""
-    for full_name, source in [*override.origins.items()]:
+    origins = [*override.origins.items()]  # A copy, because the caller may add keys meanwhile.
+    for full_name, source in origins:
         *path, key = full_name.split(".")
-        if key not in SETTINGS:
-            continue
         section = object_at(override.values, path)
-        if isinstance(section[key], Mapping):
+        is_settings_object = key in SETTINGS and isinstance(section[key], Mapping)
+        if is_settings_object:
             yield ReplacedSettings(
                 source=source,
                 path=tuple(path),
@@ -282,16 +297,15 @@ def _fill_in_base(
     servers it is not known what counts instead of the model's base, and nothing is filled in.
     """
     base = _base_of_model(replaced)
-    if base is None:
-        return
-    default = _default_base(replaced, model, server)
-    if default == base:
-        return
-    effect = f"with transformers 5 it replaces the base {base:.10g} as well"
-    if default is not None:
-        effect = f"{server.name} takes {default:.10g}, not {base:.10g}"
+    default_base = _default_base(replaced, model, server)
+    if base is None or default_base == base:
+        return  # There is no base to lose, or the server takes the same one.
+    if default_base is None:
+        effect = f"with transformers 5 it replaces the base {base:.10g} as well"
+    else:
+        effect = f"{server.name} takes {default_base:.10g}, not {base:.10g}"
         path = (*replaced.path, THETA)
-        _replace_key(override, path, default, f"default of {server.name}")
+        _replace_key(override, path, default_base, f"default of {server.name}")
     repair = f'add "rope_theta": {base:.10g}'
     findings.warn(FlagProblem.BASE_LOST, f"{replaced.source} has no rope_theta: {effect}; {repair}")
 
@@ -334,19 +348,19 @@ def _warn_of_replaced_scalings(
     flag = _flag_of_settings(override)
     if flag is None:
         return
-    for encoding in after.ropes():
-        if encoding.layer_type not in before.layer_types():
-            continue
-        own = before.one(encoding.layer_type)
-        if _has_other_scaling(own, encoding):
-            warn_of_replaced_scaling(findings, flag, own)
+    old_types = before.layer_types()
+    ropes_of_old_types = [rope for rope in after.ropes() if rope.layer_type in old_types]
+    for new in ropes_of_old_types:
+        old = before.one(new.layer_type)
+        if _has_lost_scaling(old, new):
+            warn_of_replaced_scaling(findings, flag, old)
 
 
-def _has_other_scaling(own: Encoding, changed: Encoding) -> bool:
-    """Return True if the frequencies of a scaled encoding have changed."""
-    if not own.is_rotary or own.inverse_frequencies() == changed.inverse_frequencies():
+def _has_lost_scaling(old: Encoding, new: Encoding) -> bool:
+    """Return True if an encoding was scaled, and its frequencies have changed."""
+    if not old.is_rotary or old.inverse_frequencies() == new.inverse_frequencies():
         return False
-    return bool(own.parameters["scaling"] != "none")
+    return bool(old.parameters["scaling"] != "none")
 
 
 def _flag_of_settings(override: Override) -> str | None:
