@@ -398,8 +398,12 @@ class Keys:
     def _read_setting(
         self, names: tuple[str, ...], convert: Callable[[object], T | None], rule: str
     ) -> Setting[T] | None:
-        """Return a setting whose value `convert` accepts; it returns None for a value that breaks
-        the rule.
+        """Return the first of some keys that has a value; None if there is none.
+
+        Args:
+            names: The names of keys with one meaning.
+            convert: Returns the value of a setting, or None for a value that breaks the rule.
+            rule: The rule, for the error.
         """
         match = self._first(names)
         if match is None:

@@ -33,28 +33,38 @@ def by_layer_type(keys: Keys) -> Keys:
     Raises:
         FileError: There are no layer types, or layers of one type have different values.
     """
-    lists = [name for name in LISTS if isinstance(keys.data.get(name), list)]
-    if not lists:
+    list_names = [name for name in LISTS if isinstance(keys.data.get(name), list)]
+    if not list_names:
         return keys
     types = keys.words("layer_types")
     if not types:
-        raise keys.wrong(lists[0], "a list needs layer_types, which name the type of each layer")
-    settings = {kind: _settings_of_type(keys, lists, types, kind) for kind in dict.fromkeys(types)}
-    keys.mark_as_read(*lists)
-    return _with_settings_by_type(keys, lists, settings)
+        rule = "a list needs layer_types, which name the type of each layer"
+        raise keys.wrong(list_names[0], rule)
+    distinct_types = dict.fromkeys(types)  # The order of the layers stays.
+    settings_by_type = {
+        layer_type: _settings_of_type(keys, list_names, types, layer_type)
+        for layer_type in distinct_types
+    }
+    keys.mark_as_read(*list_names)
+    return _with_settings_by_type(keys, list_names, settings_by_type)
 
 
 def _with_settings_by_type(
-    keys: Keys, lists: Sequence[str], settings: Mapping[str, Settings]
+    keys: Keys, list_names: Sequence[str], settings_by_type: Mapping[str, Settings]
 ) -> Keys:
-    """Return the keys with settings by layer type as `rope_scaling`, and without the lists."""
-    data = dict(keys.data)
-    for name in (*lists, *SETTINGS):
-        data.pop(name, None)
-    data["rope_scaling"] = {kind: values_of(of_type) for kind, of_type in settings.items()}
-    # The class of transformers reads no lists, so that what it ignores is beside the point.
+    """Return the keys with settings by layer type as `rope_scaling`, and without the lists.
+
+    `{"rope_theta": [5e6, 1e4]}` becomes `{"rope_scaling": {"full": {"rope_theta": 5e6}, "sliding":
+    {"rope_theta": 1e4}}}`.
+    """
+    replaced_names = (*list_names, *SETTINGS)
+    data = {name: value for name, value in keys.data.items() if name not in replaced_names}
+    data["rope_scaling"] = {
+        layer_type: values_of(settings) for layer_type, settings in settings_by_type.items()
+    }
+    origins = {**keys.origins, **_origins(settings_by_type)}
+    # What the class of transformers ignores does not count: it does not read lists at all.
     defaults = replace(keys.defaults, ignores=frozenset())
-    origins = {**keys.origins, **_origins(settings)}
     return replace(keys, data=data, origins=origins, defaults=defaults)
 
 
@@ -109,10 +119,11 @@ def _value_of_type(keys: Keys, name: str, types: list[str], layer_type: str) -> 
     numbers = as_numbers(keys.data[name])
     if numbers is None:
         raise keys.wrong(name, "it must be a list of finite numbers, up to 1e+30")
-    values = {number for number, kind in zip(numbers, types, strict=False) if kind == layer_type}
-    if len(values) != 1:
-        count = f"{len(values)} values for layers of {layer_type[:40]!r}"
+    types_of_numbers = zip(numbers, types, strict=False)
+    distinct_numbers = {number for number, kind in types_of_numbers if kind == layer_type}
+    if len(distinct_numbers) != 1:
+        count = f"{len(distinct_numbers)} values for layers of {layer_type[:40]!r}"
         problem = f"{keys.full_name(name)} has {count}"
         raise FileError(keys.path, problem, "one value per layer type can be read")
-    (value,) = values
-    return value
+    (number_of_type,) = distinct_numbers
+    return number_of_type

@@ -150,10 +150,11 @@ def _layers_by_name(
     used = [name for name in names if name not in unused]
     layers = _given_layers(used, settings, keys, family)
     layers += _absent_layers(keys, family, layer_types, layers)
-    unrotated: list[str] = []
-    if family.local_theta is None:  # Otherwise the family's own base stands in for a null.
-        unrotated = [name for name in used if not settings.data[name]]
-    return Layers(layers, _nested_warnings(unused, unrotated))
+    nulls = [name for name in used if not settings.data[name]]
+    has_bases_for_nulls = family.local_theta is not None
+    if has_bases_for_nulls:
+        nulls = []  # The family's own base stands in for a null, as Gemma 3's class does it.
+    return Layers(layers, _nested_warnings(unused, nulls))
 
 
 def _layer_names(settings: Keys, types: set[str]) -> list[str]:
@@ -221,21 +222,18 @@ def _nested_layer(
 
     `{"rope_theta": 1e6, "full_attention": {"rope_type": "yarn", …}}` has a base for all types.
     """
-    shared = {}
-    shared_origins = {}
-    for key, value in settings.data.items():
-        if key in SHARED and key not in section.data:
-            shared[key] = value
-            shared_origins[key] = settings.origin(key)
-    both = replace(
+    shared_names = [key for key in settings.data if key in SHARED and key not in section.data]
+    shared_values = {key: settings.data[key] for key in shared_names}
+    shared_origins = {key: settings.origin(key) for key in shared_names}
+    layer_settings = replace(
         section,
-        data={**shared, **section.data},
+        data={**shared_values, **section.data},
         origins={**section.origins, **shared_origins},
     )
     theta = None
-    if name == SLIDING and "rope_theta" not in both:
+    if name == SLIDING and "rope_theta" not in layer_settings:
         theta = _local_theta(keys, family)
-    return Layer(name, settings=both, keys=keys, family=family, theta=theta)
+    return Layer(name, settings=layer_settings, keys=keys, family=family, theta=theta)
 
 
 def _absent_layers(
@@ -246,15 +244,17 @@ def _absent_layers(
     Gemma 3's class fills them in: a file with settings for `full_attention` only has the default
     base 1e4 for `sliding_attention`.
     """
-    if family.local_theta is None:
+    has_two_bases = family.local_theta is not None
+    if not has_two_bases:
         return []
     stated_names = {layer.name for layer in layers}
     expected_names = types or set(SIZES_OF_LAYERS)
     absent_names = expected_names - stated_names
     if not absent_names:
         return []
-    by_default = _layers_without_names(keys, keys.empty(), family)
-    return [layer for layer in by_default if layer.name in absent_names]
+    no_settings = keys.empty()
+    layers_of_class = _layers_without_names(keys, no_settings, family)
+    return [layer for layer in layers_of_class if layer.name in absent_names]
 
 
 def _local_theta(keys: Keys, family: ModelFamily) -> Setting[float] | None:
@@ -268,22 +268,25 @@ def _layers_without_names(keys: Keys, settings: Keys, family: ModelFamily) -> li
     A second base belongs to sliding layers (Gemma 3: 1e6 and 1e4) or to DeepSeek-V4's layers that
     compress their keys.
     """
-    local = _local_theta(keys, family)
-    if local is not None:
+    unscaled = keys.empty()
+    base_of_sliding = _local_theta(keys, family)
+    if base_of_sliding is not None:
         # Gemma 3 scales only its full layers, ModernBERT all of them.
-        sliding = settings if family.scales_all_layers else keys.empty()
-        return [
-            Layer(FULL, settings=settings, keys=keys, family=family),
-            Layer(SLIDING, settings=sliding, keys=keys, family=family, theta=local),
-        ]
-    compressed = keys.number("compress_rope_theta")
-    if compressed is None:
-        return [Layer("", settings=settings, keys=keys, family=family)]
-    settings = _compressed_settings(settings)
-    return [
-        Layer("main", settings=keys.empty(), keys=keys, family=family),
-        Layer("compress", settings=settings, keys=keys, family=family, theta=compressed),
-    ]
+        of_sliding = settings if family.scales_all_layers else unscaled
+        full = Layer(FULL, settings=settings, keys=keys, family=family)
+        sliding = Layer(
+            SLIDING, settings=of_sliding, keys=keys, family=family, theta=base_of_sliding
+        )
+        return [full, sliding]
+    base_of_compressed = keys.number("compress_rope_theta")
+    if base_of_compressed is not None:
+        of_compressed = _compressed_settings(settings)
+        main = Layer("main", settings=unscaled, keys=keys, family=family)
+        compressed = Layer(
+            "compress", settings=of_compressed, keys=keys, family=family, theta=base_of_compressed
+        )
+        return [main, compressed]
+    return [Layer("", settings=settings, keys=keys, family=family)]
 
 
 def _compressed_settings(settings: Keys) -> Keys:
@@ -311,19 +314,20 @@ def unrotated_layers(keys: Keys, family: ModelFamily) -> Unrotated:
     Llama 4 leaves every fourth layer unrotated, and multiplies its queries by a factor that grows
     with the position. Warnings name the layers and the factor, which no table shows.
     """
-    no_bases: Setting[list[float]] = Setting([], "")
-    thetas = keys.numbers("layer_rope_theta") or no_bases
-    warnings = _warnings_of_several_bases(thetas)
-    layers = _unrotated_numbers(keys, thetas, family)
-    if not layers.value:
+    no_list: Setting[list[float]] = Setting([], "")
+    base_by_layer = keys.numbers("layer_rope_theta") or no_list
+    warnings = _warnings_of_several_bases(base_by_layer)
+    nope_layers = _unrotated_numbers(keys, base_by_layer, family)
+    if not nope_layers.value:
         return Unrotated({}, warnings)
-    numbers = listed([str(number) for number in layers.value], MAX_LISTED)
-    warnings.append(f"layers {numbers} have no rope: {layers.source}")
-    settings: dict[str, Setting[object]] = {"nope_layers": layers}
+    numbers = listed([str(number) for number in nope_layers.value], MAX_LISTED)
+    warnings.append(f"layers {numbers} have no rope: {nope_layers.source}")
+    settings: dict[str, Setting[object]] = {"nope_layers": nope_layers}
     temperature = _temperature(keys)
     if temperature is not None:
         warnings.append(temperature.warning)
-        settings |= {"attn_scale": temperature.scale, "floor_scale": temperature.floor}
+        settings["attn_scale"] = temperature.scale
+        settings["floor_scale"] = temperature.floor
     return Unrotated(settings, warnings)
 
 
@@ -372,15 +376,16 @@ def _unrotated_numbers(
         thetas: The base of each layer, 0 for one without rope; empty if the file has no such list.
         family: The family of the model.
     """
-    rotates = keys.numbers("no_rope_layers", "no_rope_layer_flags") or thetas
+    # All keys are read in any case, so that none is reported as a key that nothing reads.
+    list_by_layer = keys.numbers("no_rope_layers", "no_rope_layer_flags") or thetas
     interval = keys.whole_number("no_rope_layer_interval")
-    layers = keys.whole_number("num_hidden_layers")
-    if rotates.value:
-        zeros = tuple(number for number, flag in enumerate(rotates.value) if flag == 0)
-        return computed(zeros, "{} is 0 there", rotates)
-    if layers is None:
+    layer_count = keys.whole_number("num_hidden_layers")
+    if list_by_layer.value:
+        zeros = tuple(layer for layer, item in enumerate(list_by_layer.value) if item == 0)
+        return computed(zeros, "{} is 0 there", list_by_layer)
+    if layer_count is None:
         return Setting((), "")
-    return _every_so_many(min(layers.value, MAX_LAYERS), interval, family)
+    return _every_so_many(min(layer_count.value, MAX_LAYERS), interval, family)
 
 
 def _every_so_many(

@@ -94,16 +94,17 @@ def _ignored_keys(
         vision: True for a tower that reads images.
     """
     ignored = set(defaults.ignores)
-    if "rope_theta alone" in ignored and not _has_settings(keys):
+    ignores_base_without_settings = "rope_theta alone" in ignored
+    if ignores_base_without_settings and not _has_settings(keys):
         # The base is read only together with settings, which replace the class's own.
         ignored.add("rope_theta")
-    is_known_class = bool(defaults.name)
-    if not is_known_class:
-        return frozenset(ignored)
-    ignored |= _keys_of_other_classes(defaults.model_type)
-    family = family_of(model_type, vision=vision)
-    if family.is_known and not family.reads_type:
-        ignored |= _other_statements(keys)
+    is_known_class = defaults.name != ""
+    if is_known_class:
+        ignored |= _keys_of_other_classes(defaults.model_type)
+        family = family_of(model_type, vision=vision)
+        rotates_in_any_case = family.is_known and not family.reads_type
+        if rotates_in_any_case:
+            ignored |= _other_statements(keys)
     return frozenset(ignored)
 
 
@@ -321,8 +322,8 @@ def _inner_part(
     keys = Keys(value, part.keys.path, prefix, usage=part.keys.usage)
     label = name.removesuffix("_config").removesuffix("_cfg")
     is_text = name in TEXTS
-    given = value_of(keys.word("model_type"))
-    model_type = given or implied_type or _inherited_type(part, label, is_text)
+    stated_type = value_of(keys.word("model_type"))
+    model_type = stated_type or implied_type or _inherited_type(part, label, is_text)
     return make_part(keys, label, model_type, is_text=is_text)
 
 

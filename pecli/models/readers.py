@@ -73,11 +73,12 @@ def _only_place(encoding: Encoding, name: str, old_key: str, section: NamedValue
         section: The object of the configuration that describes the language model.
     """
     # Of `text_config.rope_parameters.rope_theta`, the outermost key is rope_parameters.
-    names = [key.removeprefix(encoding.prefix) for key in encoding.stated_by(name)]
-    outermost_keys = {name.partition(".")[0] for name in names}
-    if NEW in outermost_keys and section.get(old_key) is None:
+    full_names = [key.removeprefix(encoding.prefix) for key in encoding.stated_by(name)]
+    outermost_keys = {full_name.partition(".")[0] for full_name in full_names}
+    is_in_new_place = NEW in outermost_keys
+    is_in_old_place = old_key in outermost_keys or OLD_SCALING in outermost_keys
+    if is_in_new_place and section.get(old_key) is None:
         return OnlyPlace(key=NEW, program="code written for transformers 4")
-    is_in_old_place = not outermost_keys.isdisjoint((old_key, OLD_SCALING))
     if is_in_old_place and NEW not in section:
         program = f"code that reads only {NEW}, as transformers 5 writes it,"
         return OnlyPlace(key=old_key, program=program)

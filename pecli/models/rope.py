@@ -7,6 +7,7 @@ layer's own settings, then at the top under all of its names, then among the def
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pecli.errors import FileError
 from pecli.models.data import nonempty, stored
@@ -71,9 +72,9 @@ def rope_encodings(keys: Keys, family: ModelFamily, *, vision: bool = False) -> 
     warnings += _model_warnings(keys, family)
     encodings = []
     for layer in layers:
-        encoding, layer_warnings = _layer_encoding(layer, unrotated.settings, vision=vision)
-        encodings.append(encoding)
-        warnings += layer_warnings
+        result = _layer_encoding(layer, unrotated.settings, vision=vision)
+        encodings.append(result.encoding)
+        warnings += result.warnings
     warnings += _indexer_warnings(encodings)
     return ParsedEncodings(encodings, warnings)
 
@@ -105,9 +106,16 @@ def _model_warnings(keys: Keys, family: ModelFamily) -> list[str]:
     return warnings
 
 
+class LayerEncoding(NamedTuple):
+    """The encoding of a layer type, and warnings about it."""
+
+    encoding: Encoding
+    warnings: list[str]
+
+
 def _layer_encoding(
     layer: Layer, unrotated: dict[str, Setting[object]], *, vision: bool
-) -> tuple[Encoding, list[str]]:
+) -> LayerEncoding:
     """Return the rotary encoding of a layer type, and warnings about it.
 
     Each step reads some keys of config.json: the type of scaling, the axes of positions, the size
@@ -125,13 +133,18 @@ def _layer_encoding(
     head = head_of(layer, axes=value_of(axes) or 0, scaled=is_scaled)
     base = _base_setting(layer)
     scaling = scaling_of(layer, rope_type)
-    read = LayerSettings(
+    settings = LayerSettings(
         layer=layer, head=head, axes=axes, base=base, scaling=scaling, unrotated=unrotated
     )
-    encoding = _encoding_of_settings(read).checked(layer.settings.path)
+    encoding = _encoding_of_settings(settings).checked(layer.settings.path)
     _mark_repeated(layer.keys, encoding)
-    warnings = [*rope_type.warnings, *head.warnings, *scaling.warnings]
-    return encoding, [*warnings, *layer_warnings(layer, encoding, is_latent=head.is_latent)]
+    warnings = [
+        *rope_type.warnings,
+        *head.warnings,
+        *scaling.warnings,
+        *layer_warnings(layer, encoding, is_latent=head.is_latent),
+    ]
+    return LayerEncoding(encoding, warnings)
 
 
 def _mark_repeated(keys: Keys, encoding: Encoding) -> None:
@@ -324,14 +337,16 @@ def _frequency_order(
     """
     if not family.order:
         return None
-    count = int(head.rotary_channels) // 2
-    time = _count_of_time(sections) if family.order == "ernie" else 0
-    # Sections that do not fit the head are reported elsewhere; here they count as none.
-    fits_head = 0 <= time <= count
-    first_of_time = count - int(time) if fits_head else count
+    frequency_count = int(head.rotary_channels) // 2
+    time_count = _count_of_time(sections) if family.order == "ernie" else 0
+    fits_head = 0 <= time_count <= frequency_count
+    if not fits_head:
+        time_count = 0  # Sections that do not fit the head are reported elsewhere.
+    first_of_time = frequency_count - int(time_count)
     rows = range(0, first_of_time, 2)
     columns = range(1, first_of_time, 2)
-    return (*rows, *columns, *range(first_of_time, count))
+    times = range(first_of_time, frequency_count)
+    return (*rows, *columns, *times)
 
 
 def _count_of_time(sections: Setting[list[float]] | None) -> float:
@@ -420,11 +435,12 @@ def _pair_layout(keys: Keys, family: ModelFamily) -> Setting[str]:
     With latent attention, interleaved means DeepSeek's way: channels are read as pairs and written
     as halves.
     """
-    interleave = keys.flag("rope_interleave", "rotary_emb_interleaved", "rope_interleaved")
+    is_interleaved = keys.flag("rope_interleave", "rotary_emb_interleaved", "rope_interleaved")
     is_latent = "qk_rope_head_dim" in keys
-    interleaved = DEEPSEEK if is_latent else INTERLEAVED
-    if interleave is not None:
-        return interleave.with_value(interleaved if interleave.value else HALVES)
+    if is_interleaved is not None:
+        layout_if_interleaved = DEEPSEEK if is_latent else INTERLEAVED
+        layout = layout_if_interleaved if is_interleaved.value else HALVES
+        return is_interleaved.with_value(layout)
     if family.name:
         return Setting(family.layout, family.source)
     if is_latent and "kv_lora_rank" in keys:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pecli.engine.scalings import SCALINGS, yarn
 from pecli.errors import FileError
 from pecli.models.key_names import LENGTH, LENGTHS, ORIGINAL
-from pecli.models.keys import Keys, Setting, accepted, computed, contradictions, derived, nonzero
+from pecli.models.keys import Keys, Setting, computed, contradictions, derived, nonzero
 from pecli.models.layer_types import Layer
 
 #: pecli's scaling by the names that rope types have in configurations.
@@ -79,20 +79,20 @@ def rope_type_of(layer: Layer) -> RopeType:
     Raises:
         FileError: The type is not known.
     """
-    given = layer.settings.word("rope_type", "type")
-    if given is None:
+    stated = layer.settings.word("rope_type", "type")
+    if stated is None:
         return RopeType(Setting("default", "default: no scaling is asked for"))
-    spelled = given.value
-    given = given.with_value(spelled.lower())
-    warnings = _warnings_about_type(layer, given)
+    name = stated.with_value(stated.value.lower())
+    warnings = _warnings_about_type(layer, name)
     renamed = layer.family.renamed
-    if renamed.before and given.value == renamed.before:
+    means_another_type = renamed.before != "" and name.value == renamed.before
+    if means_another_type:
         meaning = f"{renamed.before} means {renamed.after} in {layer.family.name}"
-        return RopeType(given.implying(renamed.after, f"{given.source} ({meaning})"), warnings)
-    if given.value not in KINDS:
-        problem = f"{given.source} is {spelled[:40]!r}"
+        return RopeType(name.implying(renamed.after, f"{name.source} ({meaning})"), warnings)
+    if name.value not in KINDS:
+        problem = f"{name.source} is {stated.value[:40]!r}"
         raise FileError(layer.settings.path, problem, f"known are {', '.join(KINDS)}")
-    return RopeType(given, warnings)
+    return RopeType(name, warnings)
 
 
 def _warnings_about_type(layer: Layer, given: Setting[str]) -> tuple[str, ...]:
@@ -122,12 +122,12 @@ def scaling_of(layer: Layer, rope_type: RopeType) -> ScalingSettings:
     alpha = _constant_alpha(layer, rope_type)
     if alpha is not None:
         return _ntk_by_alpha(layer.settings, alpha, rope_type)
-    kind = rope_type.scaling
-    given = _given_parameters(layer, kind)
-    stated = {"scaling": rope_type.given.with_value(kind), **given.parameters}
+    scaling = rope_type.scaling
+    given = _given_parameters(layer, scaling)
+    stated_settings = {"scaling": rope_type.given.with_value(scaling), **given.parameters}
     return ScalingSettings(
-        kind=kind,
-        settings=_with_defaults(stated, MAGNITUDES.get(rope_type.name)),
+        kind=scaling,
+        settings=_with_defaults(stated_settings, MAGNITUDES.get(rope_type.name)),
         warnings=given.warnings,
         lacks_original_length=given.lacks_original_length,
         ignored_alpha=_ignored_alpha(layer, rope_type),
@@ -183,11 +183,12 @@ def _given_parameters(layer: Layer, scaling: str) -> _GivenParameters:
     original_context = _OriginalContext(None)
     if ORIGINAL in names:
         original_context = _original_context(layer)
-    parameters: dict[str, Setting[object]] = {}
+    settings: dict[str, Setting[object] | None] = {}
     for name in names:
-        setting = original_context.length if name == ORIGINAL else _scaling_parameter(layer, name)
-        if setting is not None:
-            parameters[name] = setting
+        settings[name] = _scaling_parameter(layer, name)
+    if ORIGINAL in names:
+        settings[ORIGINAL] = original_context.length
+    parameters = {name: setting for name, setting in settings.items() if setting is not None}
     if "factor" in parameters and scaling != "dynamic":
         # YaRN and longrope need the context only to compute a factor that is missing.
         parameters.pop(LENGTH, None)
@@ -246,18 +247,18 @@ def _original_context(layer: Layer) -> _OriginalContext:
     """
     in_settings = layer.settings.whole_number(ORIGINAL)
     at_top = layer.keys.whole_number(ORIGINAL)
-    length = layer.keys.whole_number(*LENGTHS)
-    has_settings_by_type = bool(layer.name)
-    winner = at_top
-    loser = in_settings
-    if has_settings_by_type:
-        winner = in_settings
-        loser = at_top
-    original = winner or loser
-    if original is not None or length is None:
-        return _OriginalContext(original, tuple(contradictions(winner, loser)))
-    substitute = length.implying(length.value, f"{length.source} ({ORIGINAL} is missing)")
-    warnings = _warnings_of_substitute(layer, length)
+    model_context = layer.keys.whole_number(*LENGTHS)
+    has_settings_by_type = layer.name != ""
+    by_precedence = (in_settings, at_top) if has_settings_by_type else (at_top, in_settings)
+    first, second = by_precedence
+    original = first or second
+    if original is not None:
+        return _OriginalContext(original, tuple(contradictions(first, second)))
+    if model_context is None:
+        return _OriginalContext(None)
+    source = f"{model_context.source} ({ORIGINAL} is missing)"
+    substitute = model_context.implying(model_context.value, source)
+    warnings = _warnings_of_substitute(layer, model_context)
     return _OriginalContext(substitute, warnings, is_substitute=True)
 
 
@@ -283,20 +284,20 @@ def _with_defaults(
         magnitude: The number that multiplies ln(factor) in the attention factor; None for YaRN's
             usual 0.1, which the scheme computes itself.
     """
-    parameters = dict(given)
-    for name, value in DEFAULTS.get(given["scaling"].value, {}).items():
-        parameters.setdefault(name, Setting(value, "default"))
+    numbers_by_default = DEFAULTS.get(given["scaling"].value, {})
+    defaults = {name: Setting(number, "default") for name, number in numbers_by_default.items()}
+    # The given parameters come first, also in the order in which they are shown.
+    parameters = {**given, **defaults, **given}
     if "attention_factor" in parameters:
         return parameters
     ratio = _ratio_of_lengths(given)
-    # A ratio that is not whole would be rounded here: the scheme divides the lengths itself.
-    whole_ratio = accepted(ratio, float.is_integer)
-    if whole_ratio is not None:
-        parameters["factor"] = whole_ratio
+    if ratio is not None and ratio.value.is_integer():
+        # A ratio that is not whole would be rounded here: the scheme divides the lengths itself.
+        parameters["factor"] = ratio
     factor = ratio or given.get("factor")
     if magnitude is not None and factor is not None:
-        attention = _attention_of_magnitude(magnitude, factor, given["scaling"])
-        parameters["attention_factor"] = attention
+        attention_factor = _attention_of_magnitude(magnitude, factor, given["scaling"])
+        parameters["attention_factor"] = attention_factor
     return parameters
 
 

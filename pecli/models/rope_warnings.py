@@ -90,13 +90,15 @@ def _softmax_scale(encoding: Encoding) -> str:
     """
     rope = encoding.frequency_rope()
     scaling = rope.scaling_value
-    assert isinstance(scaling, Yarn)
-    exact = magnitude(scaling.divisor(), encoding.parameters["mscale_all_dim"], MAGNITUDE_BITS)
-    scale = exact / 2**MAGNITUDE_BITS
-    factor = rope.attention_factor_value()
+    assert isinstance(scaling, Yarn)  # Only YaRN has an mscale_all_dim.
+    mscale_all_dim = encoding.parameters["mscale_all_dim"]
+    fixed_point = magnitude(scaling.divisor(), mscale_all_dim, MAGNITUDE_BITS)
+    yarn_magnitude = fixed_point / 2**MAGNITUDE_BITS
+    softmax_factor = yarn_magnitude * yarn_magnitude
+    rotary_factor = rope.attention_factor_value()
     return (
-        f"the softmax scale is multiplied by {scale * scale:.7g} (= {scale:.7g}²) outside the table,"
-        f" for mscale_all_dim; cos and sin are multiplied by {factor:.7g}"
+        f"the softmax scale is multiplied by {softmax_factor:.7g} (= {yarn_magnitude:.7g}²) outside"
+        f" the table, for mscale_all_dim; cos and sin are multiplied by {rotary_factor:.7g}"
     )
 
 

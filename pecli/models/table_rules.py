@@ -67,14 +67,14 @@ def patch_count(keys: Keys) -> Setting[int]:
     SigLIP 2 gives it directly (`num_patches`), MoonViT by the rows and columns of its table;
     VideoMAE has frames as well. An `image_size` in the file counts more than `num_patches`.
     """
-    count = keys.whole_number("num_patches")
-    if count is not None and "image_size" not in keys:
-        return count
-    height = keys.whole_number("init_pos_emb_height")
-    width = keys.whole_number("init_pos_emb_width")
-    positions = derived(operator.mul, "{} · {}", height, width)
-    if positions is not None:
-        return positions
+    stated_count = keys.whole_number("num_patches")
+    if stated_count is not None and "image_size" not in keys:
+        return stated_count
+    rows_of_table = keys.whole_number("init_pos_emb_height")
+    columns_of_table = keys.whole_number("init_pos_emb_width")
+    cells_of_table = derived(operator.mul, "{} · {}", rows_of_table, columns_of_table)
+    if cells_of_table is not None:
+        return cells_of_table
     grid = patch_grid(keys)
     patches_of_image = computed(math.prod(grid.value), "({})²", grid)
     return _with_frames(keys, patches_of_image)
@@ -202,15 +202,18 @@ class LearnedRule(TableRule):
 
         OPT's table of 2048 positions has 2 rows more, and begins with them: position 0 is row 2.
         """
-        rows, dim = self.size(keys)
+        positions, dim = self.size(keys)
+        rows = positions
         if self.more:
-            rows = rows.implying(rows.value + self.more, f"{rows.source} + {self.more}")
+            all_rows = positions.value + self.more
+            rows = positions.implying(all_rows, f"{positions.source} + {self.more}")
         std = keys.number("initializer_range", "init_std")
-        offset = nonzero(self._first_row(keys))
-        table = encoding_of("learned", {"max_len": rows, "dim": dim, "std": std}, self.name)
+        first_row = nonzero(self._first_row(keys))
+        parameters = {"max_len": rows, "dim": dim, "std": std}
+        table = encoding_of("learned", parameters, self.name)
         # The offset is a field of an encoding, not a parameter of the scheme.
-        origins = {**table.origins, **origins_of({"offset": offset})}
-        return [replace(table, origins=origins, offset=value_of(offset))]
+        origins = {**table.origins, **origins_of({"offset": first_row})}
+        return [replace(table, origins=origins, offset=value_of(first_row))]
 
     def _first_row(self, keys: Keys) -> Setting[int]:
         """Return the row of the first position: 2 in OPT and RoBERTa, 0 in GPT-2."""
@@ -351,15 +354,15 @@ class DebertaRule(EncodingRule):
         length = keys.required(
             keys.whole_number("max_position_embeddings"), "max_position_embeddings"
         )
-        # −1 stands for the length, in all published models.
-        limit = keys.number_or(-1, "max_relative_positions")
-        far = limit if limit.value >= 1 else length
+        # All published models have −1 here, which stands for the length.
+        stated_distance = keys.number_or(-1, "max_relative_positions")
+        max_distance = stated_distance if stated_distance.value >= 1 else length
         buckets = keys.whole_number("position_buckets")
         parameters = {
             "style": Setting("deberta", FAMILY),
             "seq_len": length,
             "buckets": keys.required(buckets, "number of buckets (position_buckets)"),
-            "max_distance": far.with_value(int(far.value)),
+            "max_distance": max_distance.with_value(int(max_distance.value)),
         }
         return [encoding_of("relative", parameters)]
 
@@ -405,19 +408,14 @@ class AlibiRule(EncodingRule):
             "max_bias": max_bias,
             "form": Setting(self.form, FAMILY),
         }
-        slope_dtype = nonzero(Setting(self.slope_dtype, "as transformers computes them"))
-        divisor = self._divisor(keys)
-        bias = encoding_of("alibi", parameters)
         # The dtype and the divisor are fields of an encoding, not parameters of the scheme.
-        fields: Settings = {"slope_dtype": slope_dtype, "bias_divisor": divisor}
-        return [
-            replace(
-                bias,
-                origins=origins_of({**parameters, **fields}),
-                slope_dtype=value_of(slope_dtype),
-                bias_divisor=value_of(divisor),
-            )
-        ]
+        fields: Settings = {
+            "slope_dtype": nonzero(Setting(self.slope_dtype, "as transformers computes them")),
+            "bias_divisor": self._divisor(keys),
+        }
+        bias = encoding_of("alibi", parameters)
+        origins = origins_of({**parameters, **fields})
+        return [replace(bias, origins=origins, **values_of(fields))]
 
     def _divisor(self, keys: Keys) -> Setting[float] | None:
         if not self.scaled:

@@ -104,16 +104,16 @@ def unread_keys(keys: Keys, schemes: Collection[str]) -> list[str]:
 
 def _warnings_naming(unread: Iterable[UnreadKey], usage: KeyUsage) -> list[str]:
     """Return a warning per key with a known reason, then one per object about all its other keys."""
-    known = sorted(filter(looks_like_positions, usage.looked_for))
-    warnings: list[str] = []
+    known_names = sorted(filter(looks_like_positions, usage.looked_for))
+    explanations: list[str] = []
     unexplained: list[UnreadKey] = []
     for key in unread:
-        explanation = _explanation_of_key(key, usage, known)
+        explanation = _explanation_of_key(key, usage, known_names)
         if explanation:
-            warnings.append(explanation)
+            explanations.append(explanation)
         else:
             unexplained.append(key)
-    return warnings + _listed_by_section(unexplained)
+    return [*explanations, *_listed_by_section(unexplained)]
 
 
 def _listed_by_section(keys: Iterable[UnreadKey]) -> list[str]:
@@ -126,7 +126,7 @@ def _listed_by_section(keys: Iterable[UnreadKey]) -> list[str]:
     return warnings
 
 
-def _explanation_of_key(key: UnreadKey, usage: KeyUsage, known: Sequence[str]) -> str:
+def _explanation_of_key(key: UnreadKey, usage: KeyUsage, known_names: Sequence[str]) -> str:
     """Return a warning about an unread key that states a reason; empty if none is known.
 
     Reasons are: the key may be meant as a size that has its default; the code of the model's class
@@ -136,16 +136,19 @@ def _explanation_of_key(key: UnreadKey, usage: KeyUsage, known: Sequence[str]) -
     Args:
         key: The key.
         usage: The record of keys that were read, looked for, or ignored.
-        known: The names of all keys about positions that were looked for.
+        known_names: The names of all keys about positions that were looked for.
     """
     value = quoted(key.value)
     size = _defaulted_size(key, usage)
     if size:
         return f"{key.full_name} is {value}, and nothing here reads it: {size} has its default"
-    reader = usage.ignored.get(key.full_name)
-    if reader:
-        return f"{key.full_name} is {value}, which the code of {reader} ignores"
-    advice = "" if key.name in usage.looked_for else _nearest_key(key.name, known)
+    ignoring_class = usage.ignored.get(key.full_name)
+    if ignoring_class:
+        return f"{key.full_name} is {value}, which the code of {ignoring_class} ignores"
+    is_spelled_correctly = key.name in usage.looked_for
+    if is_spelled_correctly:
+        return ""
+    advice = _nearest_key(key.name, known_names)
     if not advice:
         return ""
     return f"{key.section}{key.short_name} is {value}, and nothing here reads it: {advice}"
@@ -193,13 +196,16 @@ class _Search:
         for name, value in keys.data.items():
             key = UnreadKey(section=keys.prefix, name=name, value=value)
             is_setting = within_positions and not name.startswith("_")
-            is_relevant = is_setting or looks_like_positions(name)
-            section = self._section_to_search(keys, key, is_relevant)
-            if section is None:
-                if self._is_reported(key, is_relevant):
-                    yield key
-            elif depth < MAX_DEPTH and name not in OPAQUE:
-                yield from self.keys_in(section, within_positions=is_relevant, depth=depth + 1)
+            is_about_positions = is_setting or looks_like_positions(name)
+            inner = self._section_to_search(keys, key, is_about_positions)
+            if inner is not None:
+                may_be_searched = depth < MAX_DEPTH and name not in OPAQUE
+                if may_be_searched:
+                    yield from self.keys_in(
+                        inner, within_positions=is_about_positions, depth=depth + 1
+                    )
+            elif self._is_reported(key, is_about_positions):
+                yield key
 
     def _is_reported(self, key: UnreadKey, is_relevant: bool) -> bool:
         return self._may_be_size(key) or (is_relevant and self._is_unread(key))
@@ -235,12 +241,14 @@ class _Search:
         if key.full_name in self.usage.read:
             return False
         switch = SWITCH.fullmatch(plain_name(key.name))
-        if switch is not None and key.value is self._has_scheme(switch):
+        agrees_with_encodings = switch is not None and key.value is self._has_scheme(switch)
+        if agrees_with_encodings:
             return False
         if key.value is False:
-            # `truncate: false` changes how YaRN rounds its limits.
+            # A false switches nothing off, except `truncate: false`, which changes how YaRN rounds.
             return switch is not None or "truncate" in key.name
-        return key.value not in (None, "", [], {}, ())
+        is_empty = key.value in (None, "", [], {}, ())
+        return not is_empty
 
     def _has_scheme(self, switch: re.Match[str]) -> bool:
         """Return True if the scheme that a switch is about was read."""

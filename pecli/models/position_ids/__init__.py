@@ -35,17 +35,21 @@ class IdRules:
 
         Their shape is (L, axes) for diffusion models, (3, L) for M-RoPE (time, rows, columns), and
         (L,) for text: 0, 1, 2, …
+
+        Raises:
+            ParameterError: The prompt has an image, and the model has no known rule for it.
         """
         if self.style:
             return diffusion_ids(self.style, prompt)
         if self.mrope is not None:
             return self.mrope.ids(prompt)
-        for segment in prompt:
-            if segment.is_vision:
-                rule = "no rule is known by which this model numbers images"
-                raise ParameterError("segments", str(segment), rule, "its text: text:N")
-        time_ids: Indices = TEXT_ONLY.ids(prompt)[0]
-        return time_ids
+        images = [segment for segment in prompt if segment.is_vision]
+        if images:
+            rule = "no rule is known by which this model numbers images"
+            raise ParameterError("segments", str(images[0]), rule, "its text: text:N")
+        time_ids, _, _ = TEXT_ONLY.ids(prompt)  # Text has the same ids on all three axes.
+        ids: Indices = time_ids
+        return ids
 
     @property
     def padding_id(self) -> int:
@@ -102,9 +106,11 @@ def built_ids(
         padding: The side of the padding, `left` or `right`.
     """
     rows = [rules.row(prompt) for prompt in prompts]
-    if attention_mask is None and len(rows) == 1:
+    is_unpadded = attention_mask is None and len(rows) == 1
+    if is_unpadded:
         return rows[0]
-    if rules.style:
+    is_diffusion_model = rules.style != ""
+    if is_diffusion_model:
         rule = "diffusion models have ids per prompt"
         raise ParameterError("segments", f"{len(rows)} prompts", rule, "give one, without a mask")
     return _padded_ids(rules, rows, attention_mask, padding)
@@ -208,6 +214,7 @@ def _rules_of(config: NamedValues, model_type: str | None) -> MropeRules | None:
     row = stored("position_rules.json").get(model_type or "")
     if row is None:
         return None
+    # Qwen2.5-Omni has all this in `thinker_config`, which is then the `part` of its row.
     config = _object(config, row.get("part", ""), default=config)
     vision = _object(config, "vision_config", default={})
     return MropeRules(

@@ -150,21 +150,32 @@ def _after_text(prompt: Prompt, first: int, multiple: int) -> Indices:
         first: The number of the first token of text.
         multiple: The text is padded to a multiple of this, behind which the image has its number.
     """
-    in_kinds = sorted(prompt, key=lambda segment: segment.kind != TEXT)
-    if [segment.kind for segment in in_kinds] not in ([TEXT, IMAGE], [TEXT, VIDEO]):
-        given = ",".join(map(str, prompt))
-        raise ParameterError("segments", given, "this model has one text and one image")
-    text, _ = in_kinds
-    padded = math.ceil(text.count / multiple) * multiple  # 40 tokens are 64 in Z-Image.
+    text = _only_text_beside_an_image(prompt)
+    padded_count = math.ceil(text.count / multiple) * multiple  # 40 tokens are 64 in Z-Image.
+    number_of_image = first + padded_count
 
     def text_ids(segment: Segment, tokens_before: int) -> Indices:
         return _on_first_axis(segment, np.arange(segment.count) + first)
 
     def image_ids(segment: Segment, images_before: int) -> Indices:
-        ids: Indices = _grid(segment) + np.array([first + padded, 0, 0])
+        ids: Indices = _grid(segment) + np.array([number_of_image, 0, 0])
         return ids
 
     return _ids_in_order(prompt, text_ids, image_ids)
+
+
+def _only_text_beside_an_image(prompt: Prompt) -> Segment:
+    """Return the text of a prompt that has one text and one image or video, in any order.
+
+    Raises:
+        ParameterError: The prompt has other segments.
+    """
+    texts = [segment for segment in prompt if segment.kind == TEXT]
+    others = [segment for segment in prompt if segment.kind != TEXT]
+    if len(texts) == len(others) == 1 and others[0].kind in (IMAGE, VIDEO):
+        return texts[0]
+    given = ",".join(map(str, prompt))
+    raise ParameterError("segments", given, "this model has one text and one image")
 
 
 def _hidream(prompt: Prompt) -> Indices:

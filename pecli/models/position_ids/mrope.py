@@ -72,21 +72,22 @@ class MropeRules:
         it has the rows 4 and 5 and the columns 4, 5 and 6. In Qwen2-VL, the next text begins at 7,
         after the largest of these ids; other models have other rules.
         """
-        parts = []
+        ids_by_segment = []  # Each is (3, tokens of the segment).
         next_id = self.first
         for segment in segments:
             if segment.is_vision:
                 ids_from_zero = self._vision_ids(segment)
                 first_id = 0 if self.begins_at_zero else next_id
-                parts.append(ids_from_zero + first_id)
+                ids_by_segment.append(ids_from_zero + first_id)
                 next_id += self._step_after_image(ids_from_zero)
             else:
-                parts.append(_text_ids(next_id, segment.count))
+                ids_by_segment.append(_text_ids(next_id, segment.count))
                 next_id += segment.count
-        ids_of_all: Indices = np.concatenate(parts, axis=1)
+        ids_of_prompt: Indices = np.concatenate(ids_by_segment, axis=1)
         if self.is_flat:
-            return _text_ids(0, ids_of_all.shape[1])
-        return ids_of_all
+            token_count = ids_of_prompt.shape[1]
+            return _text_ids(0, token_count)
+        return ids_of_prompt
 
     def _vision_ids(self, segment: Segment) -> Indices:
         """Return the ids of an image or a video that begins at 0."""
@@ -114,7 +115,11 @@ class MropeRules:
         return frames, rows // self.merge, columns // self.merge
 
     def _token_frames(self, segment: Segment) -> int:
-        """Return the frames of a video's tokens: ERNIE 4.5 VL merges two frames of patches into one."""
+        """Return the frames of a video's tokens: ERNIE 4.5 VL merges two frames of patches into one.
+
+        Raises:
+            ParameterError: The frames must be segments of their own, or do not make whole tokens.
+        """
         frames, rows, columns = segment.grid
         if self.frames_apart and frames > 1:
             rule = "this model has a text with the time before each frame"
@@ -130,18 +135,18 @@ class MropeRules:
 
         At 2 ids per second, frames that are half a second apart have the ids 0, 1, 2, ….
         """
-        numbers = np.arange(frames)
+        frame_numbers = np.arange(frames)
         if self.rate is None or segment.kind != VIDEO:
-            return numbers
-        rate = np.float32(self.rate)
-        seconds = np.float32(segment.seconds)
-        exact_numbers = numbers.astype(np.float32)
+            return frame_numbers
+        ids_per_second = np.float32(self.rate)
+        seconds_per_frame = np.float32(segment.seconds)
+        numbers = frame_numbers.astype(np.float32)
         # The order of the products decides how float32 rounds.
         if self.seconds_first:
-            times = (exact_numbers * seconds) * rate
+            ids = (numbers * seconds_per_frame) * ids_per_second
         else:
-            times = exact_numbers * (rate * seconds)
-        return times.astype(np.int64)
+            ids = numbers * (ids_per_second * seconds_per_frame)
+        return ids.astype(np.int64)
 
     def _step_after_image(self, ids: Indices) -> int:
         """Return by how much the next text starts after the first id of an image.
