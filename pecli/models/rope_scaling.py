@@ -183,12 +183,13 @@ def _given_parameters(layer: Layer, scaling: str) -> _GivenParameters:
     original_context = _OriginalContext(None)
     if ORIGINAL in names:
         original_context = _original_context(layer)
-    settings: dict[str, Setting[object] | None] = {}
+    parameters: dict[str, Setting[object]] = {}
     for name in names:
-        settings[name] = _scaling_parameter(layer, name)
-    if ORIGINAL in names:
-        settings[ORIGINAL] = original_context.length
-    parameters = {name: setting for name, setting in settings.items() if setting is not None}
+        setting = _scaling_parameter(layer, name)
+        if name == ORIGINAL:
+            setting = original_context.length
+        if setting is not None:
+            parameters[name] = setting
     if "factor" in parameters and scaling != "dynamic":
         # YaRN and longrope need the context only to compute a factor that is missing.
         parameters.pop(LENGTH, None)
@@ -286,8 +287,9 @@ def _with_defaults(
     """
     numbers_by_default = DEFAULTS.get(given["scaling"].value, {})
     defaults = {name: Setting(number, "default") for name, number in numbers_by_default.items()}
-    # The given parameters come first, also in the order in which they are shown.
-    parameters = {**given, **defaults, **given}
+    parameters: dict[str, Setting[object]] = dict(given)
+    for name, default in defaults.items():
+        parameters.setdefault(name, default)
     if "attention_factor" in parameters:
         return parameters
     ratio = _ratio_of_lengths(given)

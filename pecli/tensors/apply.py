@@ -145,16 +145,21 @@ def _rotation_of_encoding(
     if isinstance(encoding, Scheme):
         _refuse(given_options(layer_type=layer_type), "a scheme")
         rope = cast(Rope, encoding)  # the only kind of scheme that rotates
-        fields = {"layout": _pair_layout(rope), **fields}
-        return RowRotation(rope, rows, **fields)
+        scheme_fields = {"layout": _pair_layout(rope)}
+        return RowRotation(rope, rows, **{**scheme_fields, **fields})
     model = find_model(model=encoding)
-    heads: tuple[int, ...] = ()
+    numbers_of_heads: tuple[int, ...] = ()
     has_configuration = not isinstance(encoding, (ModelEncodings, Encoding))
     if has_configuration:
-        heads = head_counts(encoding, layer_type)
-    inputs = [Input(numbers("x", x), "x")]
+        numbers_of_heads = head_counts(encoding, layer_type)
     return model_rotation(
-        inputs, model.file, model.one(layer_type), rows, heads, fields, offset=rows.offset
+        [Input(numbers("x", x), "x")],
+        model.file,
+        model.one(layer_type),
+        rows,
+        numbers_of_heads,
+        fields,
+        offset=rows.offset,
     )
 
 
@@ -183,8 +188,8 @@ def add_learned(tensor: Input, weight: Input, offset: int) -> Array:
         raise tensor.wrong(rule, "they must share D, the last axis")
     end = offset + length
     if end > rows:
-        needs = f"it asks for rows up to {end} of {rows}"
-        rule = f"with {tensor.label} of shape {tensor.shape} {needs}"
+        request = f"it asks for rows up to {end} of {rows}"
+        rule = f"with {tensor.label} of shape {tensor.shape} {request}"
         raise ParameterError("offset", offset, rule, "take a longer table, or resize it")
     return add_rows(tensor.array, table_of("the table", weight.array), offset)
 

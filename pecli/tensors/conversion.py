@@ -92,16 +92,17 @@ class Converted:
         A checkpoint may be larger than memory, so that only a block of rows is moved and rounded at
         a time, by the function `fill`.
         """
-        table = table_of(name, self.arrays[name])
-        rows = self.arrays[name].reshape(table.rows, table.width)
+        unconverted = table_of(name, self.arrays[name])
+        rows = self.arrays[name].reshape(unconverted.rows, unconverted.width)
         move = self.moves.get(name)
-        dtype = self.dtype if name in self.cast else None
+        new_dtype = self.dtype if name in self.cast else None
 
         def fill(start: int, out: Array) -> None:
+            """Write the converted rows from `start` on into `out`."""
             block = _moved_rows(rows, move, slice(start, start + len(out)))
-            out[...] = block if dtype is None else round_to(widened(block), dtype)
+            out[...] = block if new_dtype is None else round_to(widened(block), new_dtype)
 
-        return replace(table, dtype=dtype or table.dtype, fill=fill)
+        return replace(unconverted, dtype=new_dtype or unconverted.dtype, fill=fill)
 
     def array(self, name: str) -> Array:
         """Return a converted tensor in memory; one that does not change is not copied."""
@@ -135,7 +136,7 @@ class Converted:
     def _largest_change(self, names: Sequence[str], heads: HeadDivision) -> float:
         """Return the largest change of some tensors; infinity if one is not a finite number."""
         with np.errstate(invalid="ignore", over="ignore"):  # Weights may not be finite.
-            changes = [self._change(name, self.moves[name], heads) for name in names]
+            changes = [self._relative_change(name, heads) for name in names]
         if not all(map(math.isfinite, changes)):
             return math.inf
         return max(changes)
@@ -156,32 +157,34 @@ class Converted:
 
         A fused projection (qkv) has both. Norms and biases are not weights.
         """
-        with_queries: set[str] = set()
-        with_keys: set[str] = set()
-        for name, named in moved.items():
-            is_weight = self.arrays[name].ndim == 2 and not named.norm
-            if not is_weight:
-                continue
-            if named.kind in ("q", "qkv"):
-                with_queries.add(named.layer)
-            if named.kind != "q":
-                with_keys.add(named.layer)
-        paired = with_queries & with_keys
+        weights = [named for name, named in moved.items() if self._is_weight(name, named)]
+        layers_with_queries = {named.layer for named in weights if named.kind in ("q", "qkv")}
+        layers_with_keys = {named.layer for named in weights if named.kind != "q"}
+        paired = layers_with_queries & layers_with_keys
         if not paired:
             rule = "there are no query and key weights that go together"
             raise ParameterError("check", "given", rule, "convert unchecked")
         return paired
 
-    def _change(self, name: str, move: Move, heads: HeadDivision) -> float:
+    def _is_weight(self, name: str, named: Projection) -> bool:
+        """Return True for a matrix (rows, inputs), not a bias or the norm of each head."""
+        return self.arrays[name].ndim == 2 and not named.norm
+
+    def _relative_change(self, name: str, heads: HeadDivision) -> float:
         """Return the largest change of a tensor's rotated heads for random inputs.
 
         The heads before the conversion are rotated in the old pair layout, and their channels are
         then put into the new order. The converted heads, rotated in the new layout, must be the same.
         The change is relative to the largest number.
+
+        Args:
+            name: The tensor, one of those that move.
+            heads: Which channels of a head rotate.
         """
-        original = table_of(name, self.arrays[name])
-        before = _rotated_heads(original, move, heads, self.source)
-        expected = before[..., move.channels]
+        move = self.moves[name]
+        unconverted = table_of(name, self.arrays[name])
+        before = _rotated_heads(unconverted, move, heads, self.source)
+        expected = before[..., move.channels]  # (heads, positions, channels)
         after = _rotated_heads(self.table(name), move, heads, self.target)
         largest_change = np.abs(after - expected).max(initial=0)
         largest_number = np.abs(expected).max(initial=0)
@@ -202,14 +205,15 @@ def _rotated_heads(table: Table, move: Move, heads: HeadDivision, layout: str) -
         heads: Which channels of a head rotate.
         layout: The layout of pairs in the table.
     """
-    channels = len(move.channels)
-    rotary_dim = heads.rotary_dim or channels
-    first_channel = channels - rotary_dim if heads.trailing else 0
-    by_head = _random_products(table, move).reshape(-1, channels, len(_POSITIONS))
-    vectors = by_head[move.heads].swapaxes(1, 2)  # (heads, positions, channels)
-    factors = _rotation_factors(rotary_dim)
+    head_dim = len(move.channels)
+    rotary_dim = heads.rotary_dim or head_dim
+    first_channel = head_dim - rotary_dim if heads.trailing else 0
+    products = _random_products(table, move)  # (heads · channels, positions)
+    by_head = products.reshape(-1, head_dim, len(_POSITIONS))
+    moving_heads = by_head[move.heads].swapaxes(1, 2)  # (heads, positions, channels)
+    factors = _rotation_factors(rotary_dim)  # (positions, pairs)
     return rotate(
-        vectors,
+        moving_heads,
         lambda start, stop: factors[start:stop],
         layout_before=layout,
         layout_after=layout,

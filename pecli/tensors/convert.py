@@ -81,9 +81,10 @@ def convert(
     >>> convert(np.array([[0, 1, 2, 3]]), "interleaved", "halves").tolist()
     [[0, 2, 1, 3]]
     """
-    given = tensors if isinstance(tensors, Mapping) else {_ONLY_ARRAY: tensors}
+    has_names = isinstance(tensors, Mapping)
+    arrays = tensors if isinstance(tensors, Mapping) else {_ONLY_ARRAY: tensors}
     plan = converted(
-        _numpy_arrays(given),
+        _numpy_arrays(arrays),
         "the file",
         source,
         target,
@@ -94,10 +95,8 @@ def convert(
         trailing=trailing,
         **heads,
     )
-    results = {name: like(array, plan.array(name)) for name, array in given.items()}
-    if isinstance(tensors, Mapping):
-        return results
-    return results[_ONLY_ARRAY]
+    results = {name: like(array, plan.array(name)) for name, array in arrays.items()}
+    return results if has_names else results[_ONLY_ARRAY]
 
 
 def _numpy_arrays(tensors: Mapping[str, ArrayLike]) -> dict[str, Array]:
@@ -171,16 +170,14 @@ def _refuse_options_of_moves(
 
 
 def _checked_head_options(options: Mapping[str, object]) -> dict[str, object]:
-    """Check options about heads, and leave out those that were not given: None, and flags not set."""
+    """Return the options about heads that were given, checked: not None, and not a flag of False.
+
+    `{"heads": 32, "head_dim": None, "trailing": False}` becomes `{"heads": 32}`.
+    """
     _refuse_unknown_options(options)
-    fields = {}
-    for name, value in options.items():
-        if value is None:
-            continue
-        checked = HEAD_RULES[name].check(name, value)
-        if checked is not False:
-            fields[name] = checked
-    return fields
+    given = {name: value for name, value in options.items() if value is not None}
+    checked = {name: HEAD_RULES[name].check(name, value) for name, value in given.items()}
+    return {name: value for name, value in checked.items() if value is not False}
 
 
 def _refuse_unknown_options(names: Iterable[str]) -> None:
@@ -226,7 +223,7 @@ def _refuse_options_without_heads(fields: Iterable[str]) -> None:
 
 
 def _heads_of_model(
-    model: Model, layer_type: str | None, fields: Mapping[str, object]
+    model: Model, layer_type: str | None, user_fields: Mapping[str, object]
 ) -> HeadDivision:
     """Return the heads that a model states, with those fields replaced that the user gave.
 
@@ -235,16 +232,16 @@ def _heads_of_model(
     Raises:
         ParameterError: Neither states the number of heads, or the channels that rotate.
     """
-    stated = _stated_heads(model, layer_type)
-    combined = {**stated, **fields}
-    if "heads" not in combined:
-        rule = f"{stated['model']} does not say how many there are"
+    model_fields = _stated_heads(model, layer_type)
+    fields = {**model_fields, **user_fields}
+    if "heads" not in fields:
+        rule = f"{model_fields['model']} does not say how many there are"
         raise ParameterError("heads", "missing", rule, "give it")
-    if combined["rotates"] and "rotary_dim" not in combined:
-        rule = f"{stated['model']} has no rotary encoding that is known"
+    if fields["rotates"] and "rotary_dim" not in fields:
+        rule = f"{model_fields['model']} has no rotary encoding that is known"
         raise ParameterError("rotary_dim", "missing", rule, "give it")
-    overridden = [name for name, value in fields.items() if stated.get(name) != value]
-    return HeadDivision(**combined, given=tuple(overridden))
+    overridden = [name for name, value in user_fields.items() if model_fields.get(name) != value]
+    return HeadDivision(**fields, given=tuple(overridden))
 
 
 def _stated_heads(model: Model, layer_type: str | None) -> MutableValues:

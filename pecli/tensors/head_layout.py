@@ -114,11 +114,12 @@ class HeadDivision:
         All heads have one size. Queries have as many heads as are known, so that 64 rows of 4 heads
         are heads of 16; then 32 rows of keys are 2 key heads.
         """
-        measurable = self._measurable_projections(weights)
-        if self.head_dim and self.kv_heads:
+        projections = self._measurable_projections(weights)
+        are_sizes_known = bool(self.head_dim and self.kv_heads)
+        if are_sizes_known:
             return self
         sizes = KnownSizes(self.kv_heads, self.head_dim)
-        for projected in measurable:
+        for projected in projections:
             sizes = self._sizes_with(projected, sizes)
         if sizes.head_dim is None:
             rule = "cannot infer head_dim without a query projection"
@@ -135,15 +136,19 @@ class HeadDivision:
             projected: The projection.
             sizes: The sizes that are known from the model and from earlier projections.
         """
-        kv_heads = sizes.kv_heads
-        if projected.kind != "q" and kv_heads is None:
-            kv_heads = self._implied_kv_heads(projected, sizes.head_dim)
         rows = _rows(projected.weight)
-        # Queries do not depend on the number of key heads, which may be unknown then.
+        kv_heads = sizes.kv_heads
+        has_keys = projected.kind != "q"
+        if has_keys and kv_heads is None:
+            kv_heads = self._implied_kv_heads(projected, sizes.head_dim)
+        # A projection of queries has the same heads whatever the number of key heads is.
         head_count = self._head_count(projected.kind, kv_heads or 0)
-        head_dim = sizes.head_dim or rows // max(head_count, 1)
-        has_whole_heads = 0 < rows == head_count * head_dim
-        if not has_whole_heads or not self._can_share_keys(kv_heads):
+        head_dim = sizes.head_dim
+        if not head_dim:
+            head_dim = rows // max(head_count, 1)
+        has_whole_heads = rows > 0 and rows == head_count * head_dim
+        is_possible = has_whole_heads and self._can_share_keys(kv_heads)
+        if not is_possible:
             raise self._not_divided(projected, sizes.head_dim)
         return KnownSizes(kv_heads, head_dim)
 
@@ -154,25 +159,28 @@ class HeadDivision:
         return kv_heads > 0 and self.heads % kv_heads == 0
 
     def _measurable_projections(self, weights: Sequence[Input]) -> list[Measurable]:
-        """Return the projections that heads are measured by, queries first.
+        """Return the projections that have one block of rows per head, queries first.
 
         Queries come first because their heads are known: they imply the size of a head, which the
-        number of key heads follows from. Norms and latent keys do not have one block of rows per
-        head. All weights are checked here, also those: they must have rows, and the order of fused
-        ones must be known.
+        number of key heads follows from. Norms and latent keys are left out, but checked as well.
         """
-        queries: list[Measurable] = []
-        others: list[Measurable] = []
         for weight in weights:
-            _rows(weight)
+            self._check_weight(weight)
+        measurable: list[Measurable] = []
+        for weight in weights:
             named = self.projection_of(weight)
-            if named.kind == "qkv":
-                self.fused_order_of(weight)
-            if named.norm or named.kind == "latent":
-                continue
-            group = queries if named.kind == "q" else others
-            group.append(Measurable(weight, named.kind))
+            has_rows_per_head = not named.norm and named.kind != "latent"
+            if has_rows_per_head:
+                measurable.append(Measurable(weight, named.kind))
+        queries = [projected for projected in measurable if projected.kind == "q"]
+        others = [projected for projected in measurable if projected.kind != "q"]
         return queries + others
+
+    def _check_weight(self, weight: Input) -> None:
+        """Raise ParameterError for a tensor without rows, or a fused one in an unknown order."""
+        _rows(weight)
+        if self.projection_of(weight).kind == "qkv":
+            self.fused_order_of(weight)
 
     def _implied_kv_heads(self, projected: Measurable, head_dim: int | None) -> int:
         """Return the key heads in a projection of keys, or of q, k and v: H + 2K heads."""
@@ -285,17 +293,20 @@ class HeadDivision:
         return "check `heads`, `kv_heads` and `head_dim`"
 
     def words(self, weights: Sequence[Input]) -> str:
-        """Return how the weights are divided, for people."""
+        """Return how the weights are divided, for people.
+
+        «4 heads of 8, the first 4 of 8 channels, 2 kv heads, rows q or k of each head».
+        """
         kinds = {self.projection_of(weight).kind for weight in weights}
-        keys = counted(required(self.kv_heads), "kv head")
+        key_words = counted(required(self.kv_heads), "kv head")
         if "latent" in kinds:
-            keys = "1 key that all heads share"
-        orders_of_rows = self._fused_words(weights)
+            key_words = "1 key that all heads share"
+        order_words = self._fused_words(weights)
         has_separate_projections = bool(kinds - {"qkv"})
         if has_separate_projections:
             order = "rows q, gate of each head" if self.gated else "rows q or k of each head"
-            orders_of_rows.append(order)
-        return f"{self._size_words()}, {keys}, {'; '.join(orders_of_rows)}"
+            order_words.append(order)
+        return f"{self._size_words()}, {key_words}, {'; '.join(order_words)}"
 
     def _size_words(self) -> str:
         """Return the heads and their rotary channels: «4 heads of 8, the first 4 of 8 channels»."""
@@ -337,18 +348,18 @@ class HeadDivision:
             source: The pair layout that it has, such as `interleaved`.
             target: The pair layout that it gets.
         """
-        rows = _rows(weight)
+        row_count = _rows(weight)
         if self.head_dim is None or self.kv_heads is None:
             # Sizes that nobody stated follow from the rows of the projection itself.
             return self.completed([weight]).move(weight, source, target)
         if self._is_norm_of_each_head(weight):
             return move_in_columns(weight, source, target, self.rotary_dim, self.trailing)
         head_rows = self._rows_of_a_head(weight)
-        is_rotated = self._are_rotated(weight, head_rows)
-        rows_by_head = np.arange(rows).reshape(-1, head_rows)
+        is_rotated = self._are_rotated(weight, head_rows)  # (heads,)
         channels = _rotary_order(weight, head_rows, source, target, self.rotary_dim, self.trailing)
-        rows_by_head[is_rotated] = rows_by_head[is_rotated][:, channels]
-        return Move(axis=0, order=rows_by_head.reshape(-1), channels=channels, heads=is_rotated)
+        old_rows = np.arange(row_count).reshape(-1, head_rows)  # (heads, rows of a head)
+        old_rows[is_rotated] = old_rows[is_rotated][:, channels]
+        return Move(axis=0, order=old_rows.reshape(-1), channels=channels, heads=is_rotated)
 
     def _are_rotated(self, weight: Input, head_rows: int) -> Array:
         """Return True for each head of a projection whose rows are a query or a key: (heads,).
@@ -442,13 +453,15 @@ def _rotary_order(
         rotary_dim: The channels that rotate; None for all.
         trailing: True if the last channels rotate, not the first.
     """
-    rotating = size if rotary_dim is None else rotary_dim
-    is_possible = 0 < rotating <= size and rotating % 2 == 0
-    if not is_possible:
+    if rotary_dim is None:
+        rotary_dim = size
+    are_pairs_of_head = 0 < rotary_dim <= size and rotary_dim % 2 == 0
+    if not are_pairs_of_head:
         rule = f"channels rotate in pairs, at most the {size} of a head"
         shape = f"{quoted(weight.name)} is {bracketed(weight.shape)}"
-        raise ParameterError("rotary_dim", rotating, rule, shape)
-    order = np.arange(size)
-    first = size - rotating if trailing else 0
-    order[first : first + rotating] = first + reorder(rotating, source, target)
-    return order
+        raise ParameterError("rotary_dim", rotary_dim, rule, shape)
+    first = size - rotary_dim if trailing else 0
+    end = first + rotary_dim
+    old_channels = np.arange(size)  # Channels that do not rotate stay in their places.
+    old_channels[first:end] = first + reorder(rotary_dim, source, target)
+    return old_channels

@@ -53,15 +53,17 @@ class Input:
     def check_sequence(self, seq_axis: int = SEQ_AXIS) -> SequenceShape:
         """Return L and D of a floating tensor (…, L, D), or with L on another axis."""
         self.check_floating()
-        axes = len(self.shape)
-        if axes < 2:
+        axis_count = len(self.shape)
+        if axis_count < 2:
             raise self.wrong("it must be (…, L, D)", "positions are the axis before the last")
-        is_axis = -axes <= seq_axis < axes - 1 and seq_axis != -1
-        if not is_axis:
-            choice = f"whose positions are on one of the axes 0 … {axes - 2}"
+        last_axis = axis_count - 1
+        exists = -axis_count <= seq_axis <= last_axis
+        is_last = seq_axis in (-1, last_axis)
+        if not exists or is_last:
+            choice = f"whose positions are on one of the axes 0 … {last_axis - 1}"
             rule = f"{self.label} is of shape {self.shape}, {choice}"
             raise ParameterError("seq_axis", seq_axis, rule)
-        return SequenceShape(self.shape[seq_axis], self.shape[-1])
+        return SequenceShape(length=self.shape[seq_axis], dim=self.shape[-1])
 
     def check_dim(self, rule: ParameterRule, advice: str = "") -> None:
         """Raise a ParameterError unless D, the last axis, is a value of a scheme's `dim`."""
@@ -73,9 +75,14 @@ class Input:
             raise self.wrong(full, advice) from None
 
 
-def open_inputs(
-    files: Sequence[str], chosen: Collection[str] = ()
-) -> tuple[list[Input], dict[str, str]]:
+class OpenedInputs(NamedTuple):
+    """Tensors of files, and the metadata that came with them."""
+
+    tensors: list[Input]
+    metadata: dict[str, str]
+
+
+def open_inputs(files: Sequence[str], chosen: Collection[str] = ()) -> OpenedInputs:
     """Read tensors from files, and the metadata that came with them.
 
     The spec of the files is not part of the metadata: it does not describe the result.
@@ -88,16 +95,16 @@ def open_inputs(
     metadata: dict[str, str] = {}
     for file in files:
         loaded = open_tensors(file)
-        metadata = loaded.metadata | metadata  # The first file wins.
         every_tensor += _inputs_of(loaded)
+        metadata = {**loaded.metadata, **metadata}  # The first file wins.
     metadata.pop(KEY, None)
-    inputs = _by_name(every_tensor, chosen)
+    tensors = _by_name(every_tensor, chosen)
     for name in chosen:
-        if name not in inputs:
+        if name not in tensors:
             raise _missing_tensor(repr(name), files, every_tensor)
-    if not inputs:
+    if not tensors:
         raise _missing_tensor("missing", files, every_tensor)
-    return list(inputs.values()), metadata
+    return OpenedInputs(list(tensors.values()), metadata)
 
 
 def _by_name(tensors: Sequence[Input], chosen: Collection[str]) -> dict[str, Input]:

@@ -44,18 +44,21 @@ class Taps(NamedTuple):
         With rows [[0, 1], [2, 3]] and weights of 1/2, 4 old rows become 2: the means of the first
         two and of the last two. The first taps of all new rows are added, then the second ones, …
         """
-        sums = np.empty((len(self.rows), *values.shape[1:]))
-        product = np.empty_like(sums)
-        other_axes = [1] * (values.ndim - 1)
-        for tap, (rows, weights) in enumerate(zip(self.rows.T, self.weights.T, strict=True)):
-            is_first_tap = tap == 0
-            target = sums if is_first_tap else product
-            # mode="clip" checks no indices, and so needs no buffer.
-            np.take(values, rows, axis=0, out=target, mode="clip")
-            target *= weights.reshape(-1, *other_axes)
-            if not is_first_tap:
-                sums += product
+        new_count, tap_count = self.rows.shape
+        sums = np.empty((new_count, *values.shape[1:]))
+        self._fill_with_products(0, values, out=sums)
+        products = np.empty_like(sums)
+        for tap in range(1, tap_count):
+            self._fill_with_products(tap, values, out=products)
+            sums += products
         return sums
+
+    def _fill_with_products(self, tap: int, values: Floats, out: Floats) -> None:
+        """Fill `out` with the old row of one tap of every new row, times its weight."""
+        # mode="clip" checks no indices, and so needs no buffer.
+        np.take(values, self.rows[:, tap], axis=0, out=out, mode="clip")
+        other_axes = [1] * (values.ndim - 1)
+        out *= self.weights[:, tap].reshape(-1, *other_axes)
 
 
 class KernelOption(NamedTuple):
@@ -156,19 +159,20 @@ class Interpolation:
         new_rows = np.arange(*part.indices(new))
         if self.method in COPIES:
             return Taps.copies(self._copied_rows(new_rows, old, new))
-        if old == new and not self.scale_offset:
+        changes_nothing = old == new and not self.scale_offset
+        if changes_nothing:
             return Taps.copies(new_rows)
-        ratio = self._ratio(old, new)
+        old_per_new = self._ratio(old, new)
         row_numbers = new_rows.astype(np.float64)
-        # The middle of a new cell, in units of old rows: 4 rows become 2 at 0.5 and 2.5.
-        middle_of_cell: Floats = (row_numbers + 0.5) * ratio - 0.5
+        # Where new rows are among old ones: 4 rows become 2 at 0.5 and 2.5, the middles of cells.
+        centres: Floats = (row_numbers + 0.5) * old_per_new - 0.5
         if self.antialias:
             # torch does not align the corners here, although the ratio is the one for it.
-            return self._antialiased_taps(middle_of_cell, old, stretch=max(ratio, 1.0))
+            return self._antialiased_taps(centres, old, stretch=max(old_per_new, 1.0))
         if self.align_corners:
             # The first new row is at the first old row: 4 rows become 2 at 0 and 3.
-            return self._plain_taps(row_numbers * ratio, old)
-        return self._plain_taps(middle_of_cell, old)
+            centres = row_numbers * old_per_new
+        return self._plain_taps(centres, old)
 
     def _copied_rows(self, new_rows: Indices, old: int, new: int) -> Indices:
         """Return the old row that each new row is a copy of.
@@ -178,12 +182,13 @@ class Interpolation:
         if self.method == "slice":
             return new_rows
         if self.method == "crop":
-            rows_before_middle = (old - new) // 2
-            return new_rows + rows_before_middle
+            cropped_at_start = (old - new) // 2
+            return new_rows + cropped_at_start
         # torch rounds the ratio and the products to float32, which can move a row by one.
-        ratio = np.float32(old) / np.float32(new)
-        rows = np.floor(new_rows.astype(np.float32) * ratio).astype(np.intp)
-        return np.asarray(np.minimum(rows, old - 1))
+        old_per_new = np.float32(old) / np.float32(new)
+        nearest = np.floor(new_rows.astype(np.float32) * old_per_new).astype(np.intp)
+        last_row = old - 1
+        return np.asarray(np.minimum(nearest, last_row))
 
     def _ratio(self, old: int, new: int) -> float:
         """Return the distance of two new rows, in units of old rows.
@@ -196,44 +201,44 @@ class Interpolation:
         # A single new row is the first one, as in torch.
         return (old - 1) / (new - 1) if new > 1 else 0.0
 
-    def _plain_taps(self, centre: Floats, old: int) -> Taps:
+    def _plain_taps(self, centres: Floats, old: int) -> Taps:
         """Return the old rows and weights for new rows at these centres, without antialias.
 
         A linear kernel reaches 1 row: the new row at 2.5 has the rows 2 and 3. Outside of the table,
         its first and its last row are repeated.
 
         Args:
-            centre: Where the new rows are, in units of old rows.
+            centres: Where the new rows are, in units of old rows, (new rows,).
             old: The number of old rows.
         """
         last_row = old - 1
         reach = KERNELS[self.method]
         if self.method == "linear":
-            centre = np.clip(centre, 0, last_row)
-        first_tap = np.floor(centre - reach + 1).astype(np.intp)
-        rows = first_tap[:, None] + np.arange(2 * reach)  # (new rows, taps)
-        distance = rows - centre[:, None]
-        weights = _kernel(distance, self.method, self.coefficient)
+            centres = np.clip(centres, 0, last_row)
+        first_rows = np.floor(centres - reach + 1).astype(np.intp)
+        rows = first_rows[:, None] + np.arange(2 * reach)  # (new rows, taps)
+        distances = rows - centres[:, None]
+        weights = _kernel(distances, self.method, self.coefficient)
         return Taps(np.clip(rows, 0, last_row), weights)
 
-    def _antialiased_taps(self, centre: Floats, old: int, stretch: float) -> Taps:
+    def _antialiased_taps(self, centres: Floats, old: int, stretch: float) -> Taps:
         """Return the old rows and weights for new rows at these centres, averaged when shrinking.
 
         If 4 rows become 2, a linear kernel that reaches 1 row is stretched to reach 2. Rows outside
         of the table have no weight, and the others add up to 1.
 
         Args:
-            centre: Where the new rows are, in units of old rows.
+            centres: Where the new rows are, in units of old rows, (new rows,).
             old: The number of old rows.
             stretch: Old rows per new row, at least 1.
         """
         reach = KERNELS[self.method] * stretch
-        first_tap = np.floor(centre - reach + 1).astype(np.intp)
+        first_rows = np.floor(centres - reach + 1).astype(np.intp)
         # A stretched kernel may reach 1.5 rows, for example, and touch one row more than 2 · 1.5.
         tap_count = math.ceil(2 * reach) + 1
-        rows = first_tap[:, None] + np.arange(tap_count)  # (new rows, taps)
-        distance = (rows - centre[:, None]) / stretch
-        weights = _kernel(distance, self.method, ANTIALIASED_CUBIC)
+        rows = first_rows[:, None] + np.arange(tap_count)  # (new rows, taps)
+        distances = (rows - centres[:, None]) / stretch
+        weights = _kernel(distances, self.method, ANTIALIASED_CUBIC)
         is_outside = (rows < 0) | (rows >= old)
         weights[is_outside] = 0
         weights /= weights.sum(axis=1, keepdims=True)

@@ -126,11 +126,11 @@ def attention_of(model: Model | None, layer_type: str | None = None) -> ModelHea
     Raises:
         ParameterError: The heads differ by layer, and no layer type is given.
     """
-    described = describe(model)
-    encodings = described.encodings()
-    part = _language_part(Keys(described.values, described.label), encodings)
+    description = describe(model)
+    encodings = description.encodings()
+    part = _language_part(Keys(description.values, description.label), encodings)
     heads = _whole(part.keys, (*HEADS, "attention.head_count"))
-    encoding = _shared_encoding(encodings, layer_type)
+    rope = _shared_encoding(encodings, layer_type)
     attention = ModelHeads(
         model=encodings.file,
         heads=heads,
@@ -138,15 +138,16 @@ def attention_of(model: Model | None, layer_type: str | None = None) -> ModelHea
         fused=part.layout.order,
         gated=part.is_gated,
     )
-    if encoding is not None:
+    if rope is not None:
         return replace(
             attention,
-            head_dim=encoding.head_dim,
-            rotary_dim=encoding.rotary_dim,
-            trailing=encoding.trailing,
+            head_dim=rope.head_dim,
+            rotary_dim=rope.rotary_dim,
+            trailing=rope.trailing,
         )
-    size = head_size(part.keys).value if heads else None
-    return replace(attention, head_dim=size, rotates=not _has_encoding_of_text(encodings))
+    head_dim = head_size(part.keys).value if heads else None
+    has_other_encoding = _has_encoding_of_text(encodings)
+    return replace(attention, head_dim=head_dim, rotates=not has_other_encoding)
 
 
 class LanguagePart(NamedTuple):

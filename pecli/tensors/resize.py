@@ -153,12 +153,26 @@ def _change_of_grid(
 
     197 rows with the grid 14x14 and 1 kept row become 24x24, for example. Rows along one axis are a
     grid of one column: 1024 rows that become 2048 are 1024x1 and 2048x1.
+
+    Args:
+        rows: The rows of the table now, the kept ones included.
+        to: The new grid, or the new number of rows in all.
+        grid: The grid now; None for rows along one axis.
+        keep: The rows at the beginning that stay as they are.
+
+    Raises:
+        ParameterError: The new size does not go with the old one.
     """
     if grid is not None:
         return ChangeOfGrid(checked_grid("grid", grid), checked_grid("to", to))
     if _is_grid(to):
         rule = f"rows become {to} from another grid"
         raise ParameterError("grid", "missing", rule, "give it, such as 14x14, and `keep`")
+    return _change_of_rows(rows, to, keep)
+
+
+def _change_of_rows(rows: int, to: int | str | tuple[int, int], keep: int) -> ChangeOfGrid:
+    """Return the numbers of rows before and after, without the kept ones, as grids of one column."""
     if keep >= max(rows, 1):
         rule = f"the table has {rows} rows, and one must be left to resize"
         raise ParameterError("keep", keep, rule)
@@ -190,23 +204,28 @@ def _fill_resampled(cells: Array, out: Array, interpolation: Interpolation) -> N
     A line is one row of the grid: `width` rows of the table. Sums are made down the columns first,
     then along the lines. Lines are worked through in several threads, so many at once that their
     float64 sums stay small.
+
+    Args:
+        cells: The cells of the old grid (height, width, dim).
+        out: Where the new cells are written.
+        interpolation: How each axis is resampled.
     """
     height, width, _ = cells.shape
     new_height, new_width, _ = out.shape
-    horizontal = interpolation.taps(width, new_width)
+    horizontal_taps = interpolation.taps(width, new_width)
     has_one_column = width == new_width == 1
     lines_at_once = _lines_at_once(cells, out)
 
-    def resample_lines(line: int) -> None:
-        new_lines = slice(line, line + lines_at_once)
-        vertical = interpolation.taps(height, new_height, new_lines)
+    def fill_lines(first_line: int) -> None:
+        new_lines = slice(first_line, first_line + lines_at_once)
+        vertical_taps = interpolation.taps(height, new_height, new_lines)
         with np.errstate(over="ignore", invalid="ignore"):  # A table may hold infinities.
-            sums = _sums_of_lines(cells, vertical)
+            sums = _sums_of_lines(cells, vertical_taps)  # (new lines, width, dim)
             if not has_one_column:
-                sums = _sums_along_lines(sums, horizontal)
+                sums = _sums_along_lines(sums, horizontal_taps)
             out[new_lines] = round_to(sums, dtype_name(out.dtype))
 
-    work_through(resample_lines, range(0, new_height, lines_at_once))
+    work_through(fill_lines, range(0, new_height, lines_at_once))
 
 
 def _lines_at_once(cells: Array, out: Array) -> int:

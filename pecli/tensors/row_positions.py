@@ -82,15 +82,16 @@ class RowPositions:
         if ids is None:
             return None
         # M-RoPE's ids have one row per axis, or one row for all of them.
-        has_rows_of_axes = axes > 1 and ids.shape[:1] in ((1,), (axes,))
+        first_size = ids.shape[0] if ids.ndim else 0
+        begins_with_axes = axes > 1 and first_size in (1, axes)
         match ids.ndim:
-            case 1:
+            case 1:  # (L,)
                 return ids[None, None]
-            case 2 if axes == 1:
+            case 2 if axes == 1:  # (batch, L)
                 return ids[None]
-            case 2 if has_rows_of_axes:
+            case 2 if begins_with_axes:  # (axes, L)
                 return ids[:, None]
-            case 3 if has_rows_of_axes:
+            case 3 if begins_with_axes:  # (axes, batch, L)
                 return ids
         raise self._wrong(f"they must be {_allowed_shapes(axes)}")
 

@@ -59,9 +59,12 @@ class RowRotation:
         if dim < rope.rotary_dim:
             rule = f"the rotary dimension is {rope.rotary_dim}"
             raise tensor.wrong(rule, f"D, the last axis, is {dim}")
-        if not rope.is_range:
+        has_listed_positions = not rope.is_range
+        if has_listed_positions:
             self._check_own_positions(tensor, length)
-        if self.shift is None:
+        needs_positions = self.shift is None
+        if needs_positions:
+            # This raises if the ids do not fit the tensor.
             self.rows.positions_of(tensor, self.seq_axis, rope.position_axes)
 
     def _check_own_positions(self, tensor: Input, length: int) -> None:
@@ -86,16 +89,16 @@ class RowRotation:
         x = tensor.array
         out = new_array(x.shape, x.dtype.newbyteorder("="))
         # Counted from the end, the axis is the same in a single sequence, which has one axis less.
-        axis = self.seq_axis % x.ndim - x.ndim
-        length = x.shape[axis]
+        axis_from_end = self.seq_axis % x.ndim - x.ndim
+        length = x.shape[axis_from_end]
         factors = self._factors(x, length)
-        positions_of_sequences = self._positions_of_sequences(length)
-        if len(positions_of_sequences) == 1:
-            (shared_positions,) = positions_of_sequences
-            self._rotate_rows(x, out, axis, factors, shared_positions)
+        positions_by_sequence = self._positions_of_sequences(length)
+        if len(positions_by_sequence) == 1:
+            (shared_positions,) = positions_by_sequence
+            self._rotate_rows(x, out, axis_from_end, factors, shared_positions)
             return out
-        for sequence, target, positions in zip(x, out, positions_of_sequences, strict=True):
-            self._rotate_rows(sequence, target, axis, factors, positions)
+        for number, positions in enumerate(positions_by_sequence):
+            self._rotate_rows(x[number], out[number], axis_from_end, factors, positions)
         return out
 
     def _factors(self, x: Array, length: int) -> RotationFactors:
@@ -105,12 +108,14 @@ class RowRotation:
         kept for the next tensor.
         """
         is_exact = x.dtype == np.float64
-        if self.shift is not None or not x.size:
+        needs_no_table = self.shift is not None or x.size == 0
+        if needs_no_table:
             return RotationFactors(self.rope, exact=is_exact, inverse=self.inverse)
         first, end = self.rows.span(length)
         pairs = self.rope.rotary_dim // 2
         bytes_per_position = pairs * np.dtype(np.complex128).itemsize
-        if (end - first) * bytes_per_position > ALWAYS_CACHED_BYTES:
+        table_bytes = (end - first) * bytes_per_position
+        if table_bytes > ALWAYS_CACHED_BYTES:
             return _factors_of_range(self.rope, is_exact, self.inverse, first, end)
         return _kept_factors_of_range(self.rope, is_exact, self.inverse, first, end)
 
@@ -217,30 +222,32 @@ def model_rotation(
     _check_rotary(file, encoding, parameters)
     seq_axis = fields.get("seq_axis", SEQ_AXIS)
     most_rows = max(tensor.check_sequence(seq_axis).length for tensor in inputs)
-    rope = encoding.rope(rows.seq_len(most_rows, parameters), length=length, **parameters)
+    seq_len = rows.seq_len(most_rows, parameters)
+    rope = encoding.rope(seq_len, length=length, **parameters)
     _check_head(inputs[0], file, encoding.head_dim or rope.rotary_dim, rope, fields)
     # A shift is the same at all positions, so that their axis does not matter.
-    needs_axis = "seq_axis" not in fields and "shift" not in fields
-    if needs_axis and not encoding.part:
+    guesses_axis = "seq_axis" not in fields and "shift" not in fields
+    is_language_model = not encoding.part
+    if guesses_axis and is_language_model:
         _refuse_heads_as_positions(inputs, file, heads)
-    defaults = {"layout": encoding.layout or "halves", "trailing": encoding.trailing}
-    return RowRotation(rope, rows, **{**defaults, **fields})
+    model_fields = {"layout": encoding.layout or "halves", "trailing": encoding.trailing}
+    return RowRotation(rope, rows, **{**model_fields, **fields})
 
 
 def _check_rotary(file: str, encoding: Encoding, parameters: Mapping[str, object]) -> None:
     """Raise ParameterError unless an encoding rotates by positions 0, 1, 2, … or those given."""
     if not encoding.is_rotary:
         raise ParameterError("model", file, f"its encoding is {encoding.scheme}, not rope")
-    if "positions" in parameters or "grid" in parameters:
-        return
-    if encoding.grid.axes:
-        rule = "it rotates by places in an image"
-    elif encoding.order:
-        rule = "its frequencies are in another order"
-    else:
+    states_positions = "positions" in parameters or "grid" in parameters
+    if states_positions:
         return
     layer_type = f"{encoding.layer_type!r} of {file}"
-    raise ParameterError("layer_type", layer_type, f"{rule}, which is not supported")
+    if encoding.grid.axes:
+        rule = "it rotates by places in an image, which is not supported"
+        raise ParameterError("layer_type", layer_type, rule)
+    if encoding.order:
+        rule = "its frequencies are in another order, which is not supported"
+        raise ParameterError("layer_type", layer_type, rule)
 
 
 def _check_head(
@@ -251,8 +258,9 @@ def _check_head(
     If `trailing` is given, rows may be longer, such as those of a latent key with its rotary part.
     """
     dim = tensor.shape[-1]
+    is_head_or_part = dim in (head_dim, rope.rotary_dim)
     is_longer_by_choice = "trailing" in fields and dim > rope.rotary_dim
-    if dim in (head_dim, rope.rotary_dim) or is_longer_by_choice:
+    if is_head_or_part or is_longer_by_choice:
         return
     rule = f"a head of {file} has {head_dim} channels"
     if rope.rotary_dim < head_dim:
