@@ -170,7 +170,7 @@ def _resolved_object(section: YamlObject, parents: tuple[YamlObject, ...]) -> Ya
     return resolved
 
 
-class Reference(NamedTuple):
+class YamlReference(NamedTuple):
     """A reference to another value of the file: `${..model.hidden_size}`.
 
     Attributes:
@@ -208,14 +208,14 @@ def _resolved_reference(value: object, parents: tuple[YamlObject, ...]) -> objec
     return value  # These many references probably lead to one another.
 
 
-def _parsed_reference(value: object) -> Reference | None:
+def _parsed_reference(value: object) -> YamlReference | None:
     """Return a value's parts if it is a reference such as `${model.hidden_size}`; else None."""
     match = REFERENCE.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         return None
     dots, path = match.groups()
     *object_names, key = path.split(".")
-    return Reference(len(dots), object_names, key)
+    return YamlReference(len(dots), object_names, key)
 
 
 def _objects_at(parents: tuple[YamlObject, ...], dots: int) -> tuple[YamlObject, ...]:

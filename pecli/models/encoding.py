@@ -255,9 +255,10 @@ class Encoding:
             "grid_base": self.grid.grid_base,
             "axis_factors": self.grid.axis_factors,
         }
-        channels = self.grid.axis_channels
-        if channels is not None and sum(channels) == self.head_dim:
-            parameters["axes"] = channels
+        axis_channels = self.grid.axis_channels
+        fill_head = axis_channels is not None and sum(axis_channels) == self.head_dim
+        if fill_head:
+            parameters["axes"] = axis_channels
         else:
             parameters["dim"] = self.head_dim
         parameters = {**_without_none(parameters), **_without_none(options)}

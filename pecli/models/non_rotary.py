@@ -107,11 +107,14 @@ def tables_of(model_type: str | None) -> EncodingRule | None:
     rows = stored("class_tables.json").get(plain_name(model_type), [])
     tables = [_learned_rule(*row) for row in rows if len(row) == 4]
     note = _note_on_others(_shapes_of_others(rows))
-    if len(tables) == 1:  # Its tensor needs no name.
-        tables = [replace(table, name="") for table in tables]
+    is_only_table = len(tables) == 1
+    if is_only_table:
+        tables = [replace(tables[0], name="")]  # Its tensor needs no name.
     if tables:
         return SeveralRules(tuple(tables), note=note)
-    return EncodingRule(note=note) if note else None
+    if note:
+        return EncodingRule(note=note)
+    return None
 
 
 def _shapes_of_others(rows: list[list[str]]) -> list[list[str]]:

@@ -298,10 +298,10 @@ def _tensors_to_move(
         ParameterError: It is not clear which tensors are meant.
     """
     if patterns:
-        return _matching(weights, label, patterns)
+        return _matching_patterns(weights, label, patterns)
     projections = [weight for weight in weights if projection(weight.name)]
     if heads is None:
-        return _tables(weights, label, projections)
+        return _tables_to_move(weights, label, projections)
     _refuse_several_parts(label, projections)
     return projections or _only_array(weights, label)
 
@@ -334,7 +334,9 @@ def _refuse_several_parts(label: str, projections: Sequence[Input]) -> None:
         raise ParameterError("include", "missing", rule, "name the tensors to move")
 
 
-def _matching(weights: Sequence[Input], label: str, patterns: Sequence[str]) -> Sequence[Input]:
+def _matching_patterns(
+    weights: Sequence[Input], label: str, patterns: Sequence[str]
+) -> Sequence[Input]:
     """Return the tensors that match a pattern; every pattern must match one."""
     matching_names: set[str] = set()
     for pattern in patterns:
@@ -346,7 +348,9 @@ def _matching(weights: Sequence[Input], label: str, patterns: Sequence[str]) -> 
     return [weight for weight in weights if weight.name in matching_names]
 
 
-def _tables(weights: Sequence[Input], label: str, projections: Sequence[Input]) -> Sequence[Input]:
+def _tables_to_move(
+    weights: Sequence[Input], label: str, projections: Sequence[Input]
+) -> Sequence[Input]:
     """Return the tensors whose columns move; vectors move only if there is nothing else.
 
     Raises:

@@ -124,9 +124,11 @@ class RowRotation:
     ) -> None:
         """Rotate rows at positions (L,), which stand along an axis of x, into `out`."""
         layouts = self._layouts()
+        # `rotate` calls this with the start and the stop of each block of rows.
+        factors_of_block = partial(self._factors_of_rows, factors, positions)
         rotate(
             x,
-            partial(self._factors_of_rows, factors, positions),
+            factors_of_block,
             layouts.before,
             layouts.after,
             seq_axis=axis,

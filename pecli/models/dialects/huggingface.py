@@ -273,11 +273,12 @@ def _encodings_of_part(part: ModelPart) -> ParsedEncodings:
     warnings += _warnings_of_unknown_family(evidence, decision)
     warnings += _warnings_of_overruled_word(evidence, decision)
     warnings += decision.rule.notes(part.keys)
-    rope = ParsedEncodings([], [])
+    ropes = ParsedEncodings([], [])
     if decision.is_rotary:
-        rope = rope_encodings(part.keys, evidence.family, vision=part.vision)
-    encodings = [*rope.encodings, *decision.rule.encodings(part.keys)]
-    return ParsedEncodings(encodings, [*warnings, *rope.warnings])
+        ropes = rope_encodings(part.keys, evidence.family, vision=part.vision)
+    other_encodings = decision.rule.encodings(part.keys)
+    encodings = [*ropes.encodings, *other_encodings]
+    return ParsedEncodings(encodings, [*warnings, *ropes.warnings])
 
 
 def _gather_evidence(part: ModelPart) -> Evidence:

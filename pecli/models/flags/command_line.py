@@ -111,19 +111,19 @@ def _with_quoted_objects(text: str) -> str:
     return "".join([*parts, rest])
 
 
-class Replacement(NamedTuple):
+class TextReplacement(NamedTuple):
     """A text that replaces a part of a command line, and where that part ends."""
 
     text: str
     end: int
 
 
-def _replacement_of(match: re.Match[str]) -> Replacement:
+def _replacement_of(match: re.Match[str]) -> TextReplacement:
     """Return a JSON object in quotes for the brace that begins it.
 
     A part that is quoted already, or a brace that does not begin JSON, stays as it is.
     """
-    unchanged = Replacement(match[0], match.end())
+    unchanged = TextReplacement(match[0], match.end())
     if match[0] != "{":
         return unchanged
     try:
@@ -131,7 +131,7 @@ def _replacement_of(match: re.Match[str]) -> Replacement:
     except ValueError:
         return unchanged
     bare_object = match.string[match.start() : end]
-    return Replacement(shlex.quote(bare_object), end)
+    return TextReplacement(shlex.quote(bare_object), end)
 
 
 def _python_arguments(text: str) -> CommandLine:
@@ -170,12 +170,13 @@ def _call_arguments(call: ast.Call) -> CommandLine:
     for argument in call.args:
         value = literal(argument)
         if isinstance(value, Mapping):
-            settings |= value
+            settings.update(value)
     for keyword in call.keywords:
         if keyword.arg is not None:  # `**options` has no name.
             settings[keyword.arg] = literal(keyword.value)
     flags = [ServerFlag(name, values=(_as_text(value),)) for name, value in _flat(settings)]
-    return CommandLine(flags=tuple(flags), words=(ast.unparse(call.func),))
+    function_name = ast.unparse(call.func)
+    return CommandLine(flags=tuple(flags), words=(function_name,))
 
 
 def literal(source: ast.expr | str) -> object:
@@ -206,17 +207,21 @@ def _shell_flags(words: Sequence[str], bare_names: Container[str]) -> CommandLin
     returned as `words`, since one of them may be the program.
     """
     flags: list[ServerFlag] = []
-    others: list[str] = []
+    other_words: list[str] = []
     for word in words:
         flag = _flag_of(word, bare_names)
         if flag is not None:
             flags.append(flag)
-            continue
-        others.append(word)
-        if flags:
-            last = flags[-1]
-            flags[-1] = replace(last, values=(*last.values, word))
-    return CommandLine(flags=tuple(flags), words=tuple(others))
+        else:
+            other_words.append(word)
+            if flags:
+                flags[-1] = _with_value(flags[-1], word)
+    return CommandLine(flags=tuple(flags), words=tuple(other_words))
+
+
+def _with_value(flag: ServerFlag, value: str) -> ServerFlag:
+    """Return a flag with one more value, which follows the others."""
+    return replace(flag, values=(*flag.values, value))
 
 
 def _dashed_flag(word: str) -> ServerFlag:

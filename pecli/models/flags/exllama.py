@@ -71,10 +71,10 @@ def _with_flags(
     """
     parameters: Parameters = {}
     base = _stated_base(encoding, settings, findings)
-    if base is not None:
-        parameters["base"] = base
     if _alpha_is_dynamic(settings):
-        parameters = _dynamic_scaling(settings, trained)
+        parameters |= _dynamic_scaling(settings, trained)
+    elif base is not None:
+        parameters["base"] = base
     if Meaning.YARN_FACTOR in settings:
         parameters |= _yarn_of_flag(encoding, settings, findings, trained)
     factor = accepted(settings.get(Meaning.FACTOR), _changes_something)

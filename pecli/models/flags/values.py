@@ -109,16 +109,22 @@ def _alpha(text: str, flag: ServerFlag) -> float | str:
 
 def _parsed_length(text: str, flag: ServerFlag) -> int | None:
     """Return a number of positions, such as 32768 or 32K; None if the server chooses it."""
-    if text in AUTOMATIC:
+    is_chosen_by_server = text in AUTOMATIC
+    if is_chosen_by_server:
         return None
-    match = LENGTH.fullmatch(text)
-    length = None
-    if match is not None:
-        number, unit = match.groups()
-        length = as_whole(float(number) * MULTIPLES[unit])
+    length = _length_in_words(text)
     if length is None:
         raise _wrong(flag, text, f"it must be a number of positions, up to {MAX_WHOLE:,}")
     return length
+
+
+def _length_in_words(text: str) -> int | None:
+    """Return 32768 for 32K and for 32768; None if a text is not a whole number of positions."""
+    match = LENGTH.fullmatch(text)
+    if match is None:
+        return None
+    number, unit = match.groups()
+    return as_whole(float(number) * MULTIPLES[unit])
 
 
 def _word(text: str, flag: ServerFlag) -> str | None:
@@ -134,11 +140,12 @@ def _parsed_object(text: str, flag: ServerFlag) -> object:
     """
     try:
         value = json.loads(text)
-    except ValueError:
+    except ValueError:  # Python's spelling is not JSON: {'factor': 4.0}.
         value = literal(text)
     if isinstance(value, Mapping):
         return dict(value)
-    if flag.path:
+    replaces_single_key = bool(flag.path)
+    if replaces_single_key:
         return text if value is None else value
     raise _wrong(flag, text, 'it must be a JSON object, such as \'{"rope_type": "yarn"}\'')
 

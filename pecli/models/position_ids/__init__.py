@@ -148,14 +148,15 @@ def _checked_mask(
     if attention_mask is None:
         return _mask_of_side(lengths, padding)
     mask: npt.NDArray[np.bool_] = np.atleast_2d(numbers("attention_mask", attention_mask)) != 0
-    if mask.ndim != 2 or len(mask) != len(lengths):
+    has_row_per_prompt = mask.ndim == 2 and len(mask) == len(lengths)
+    if not has_row_per_prompt:
         rule = f"it must be (batch, L), with {len(lengths)} rows"
         raise ParameterError("attention_mask", f"{mask.shape}", rule)
-    counts = mask.sum(axis=1)
-    differing_rows = np.flatnonzero(counts != np.array(lengths))
+    token_counts = mask.sum(axis=1)
+    differing_rows = np.flatnonzero(token_counts != np.array(lengths))
     if differing_rows.size:
         row = differing_rows[0]
-        given = f"row {row} with {counts[row]} ones"
+        given = f"row {row} with {token_counts[row]} ones"
         raise ParameterError("attention_mask", given, f"the prompt has {lengths[row]} tokens")
     return mask
 

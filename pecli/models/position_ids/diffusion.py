@@ -1,7 +1,8 @@
 """Ids of diffusion models, (L, axes): text and the tokens of images, after packing."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,29 +25,26 @@ def _grid(segment: Segment) -> Indices:
     return stacked
 
 
-SegmentIds = Callable[[Segment, int], Indices]
-"""Returns the ids of a segment, by how many tokens of text, or images, stand before it."""
+class PlacedSegment(NamedTuple):
+    """A segment of a prompt, and how many tokens of text and images stand before it."""
+
+    segment: Segment
+    tokens_before: int
+    images_before: int
 
 
-def _ids_in_order(prompt: Prompt, text_ids: SegmentIds, image_ids: SegmentIds) -> Indices:
-    """Return the ids (L, axes) of all segments, in their order.
-
-    Args:
-        prompt: The segments: in «text:5,image:4x4,text:2», 5 tokens stand before the second text.
-        text_ids: Returns the ids of a text, by the tokens of text before it.
-        image_ids: Returns the ids of an image or a video, by the number of images before it.
+def _placed_segments(prompt: Prompt) -> Iterator[PlacedSegment]:
+    """Yield the segments in their order: in «text:5,image:4x4,text:2», 5 tokens and 1 image stand
+    before the last one.
     """
-    parts = []
-    tokens = 0
-    images = 0
+    tokens_before = 0
+    images_before = 0
     for segment in prompt:
+        yield PlacedSegment(segment, tokens_before, images_before)
         if segment.is_vision:
-            parts.append(image_ids(segment, images))
-            images += 1
+            images_before += 1
         else:
-            parts.append(text_ids(segment, tokens))
-            tokens += segment.count
-    return np.concatenate(parts)
+            tokens_before += segment.count
 
 
 def _on_first_axis(segment: Segment, numbers: Indices | int) -> Indices:
@@ -62,16 +60,15 @@ def _flux_ids(prompt: Prompt) -> Indices:
     Tokens of text have zeros. The image has the number 0; reference images, which Flux Kontext
     edits, have the number 1.
     """
-
-    def text_ids(segment: Segment, tokens_before: int) -> Indices:
-        return _on_first_axis(segment, 0)
-
-    def image_ids(segment: Segment, images_before: int) -> Indices:
-        ids = _grid(segment)
-        ids[:, 0] = min(images_before, 1)
-        return ids
-
-    return _ids_in_order(prompt, text_ids, image_ids)
+    ids_by_segment = []
+    for segment, _, images_before in _placed_segments(prompt):
+        if segment.is_vision:
+            ids = _grid(segment)
+            ids[:, 0] = min(images_before, 1)
+        else:
+            ids = _on_first_axis(segment, 0)
+        ids_by_segment.append(ids)
+    return np.concatenate(ids_by_segment)
 
 
 def _flux2_ids(prompt: Prompt) -> Indices:
@@ -80,19 +77,17 @@ def _flux2_ids(prompt: Prompt) -> Indices:
     The first image has the number 0, references have 10, 20, …; only text counts on the last axis,
     every text from 0 on.
     """
-
-    def text_ids(segment: Segment, tokens_before: int) -> Indices:
-        ids = np.zeros((segment.count, 4), np.int64)
-        ids[:, 3] = np.arange(segment.count)
-        return ids
-
-    def image_ids(segment: Segment, images_before: int) -> Indices:
-        ids = np.zeros((segment.size, 4), np.int64)
-        ids[:, :3] = _grid(segment)
-        ids[:, 0] = FLUX2_REFERENCE_STEP * images_before
-        return ids
-
-    return _ids_in_order(prompt, text_ids, image_ids)
+    ids_by_segment = []
+    for segment, _, images_before in _placed_segments(prompt):
+        if segment.is_vision:
+            ids = np.zeros((segment.size, 4), np.int64)
+            ids[:, :3] = _grid(segment)
+            ids[:, 0] = FLUX2_REFERENCE_STEP * images_before
+        else:
+            ids = np.zeros((segment.count, 4), np.int64)
+            ids[:, 3] = np.arange(segment.count)
+        ids_by_segment.append(ids)
+    return np.concatenate(ids_by_segment)
 
 
 def _qwen_image(prompt: Prompt) -> Indices:
@@ -101,19 +96,17 @@ def _qwen_image(prompt: Prompt) -> Indices:
     4 rows are −2, −1, 0, 1. Images have the numbers 0, 1, … on the first axis. Text has the same
     number on all axes, and starts beyond the largest row and column: at 2 after 4 × 4 patches.
     """
-    first = _beyond_images(prompt)
-
-    def text_ids(segment: Segment, tokens_before: int) -> Indices:
-        numbers = np.arange(segment.count) + first + tokens_before
-        return np.tile(numbers[:, None], (1, 3))
-
-    def image_ids(segment: Segment, images_before: int) -> Indices:
-        _, rows, columns = segment.grid
-        centre = np.array([-images_before, rows - rows // 2, columns - columns // 2])
-        ids: Indices = _grid(segment) - centre
-        return ids
-
-    return _ids_in_order(prompt, text_ids, image_ids)
+    first_of_text = _beyond_images(prompt)
+    ids_by_segment = []
+    for segment, tokens_before, images_before in _placed_segments(prompt):
+        if segment.is_vision:
+            _, rows, columns = segment.grid
+            centre = np.array([-images_before, rows - rows // 2, columns - columns // 2])
+            ids_by_segment.append(_grid(segment) - centre)
+        else:
+            numbers = np.arange(segment.count) + first_of_text + tokens_before
+            ids_by_segment.append(np.tile(numbers[:, None], (1, 3)))
+    return np.concatenate(ids_by_segment)
 
 
 def _beyond_images(prompt: Prompt) -> int:
@@ -153,15 +146,14 @@ def _after_text(prompt: Prompt, first: int, multiple: int) -> Indices:
     text = _only_text_beside_an_image(prompt)
     padded_count = math.ceil(text.count / multiple) * multiple  # 40 tokens are 64 in Z-Image.
     number_of_image = first + padded_count
-
-    def text_ids(segment: Segment, tokens_before: int) -> Indices:
-        return _on_first_axis(segment, np.arange(segment.count) + first)
-
-    def image_ids(segment: Segment, images_before: int) -> Indices:
-        ids: Indices = _grid(segment) + np.array([number_of_image, 0, 0])
-        return ids
-
-    return _ids_in_order(prompt, text_ids, image_ids)
+    ids_by_segment = []
+    for segment in prompt:
+        if segment.is_vision:
+            ids_by_segment.append(_grid(segment) + np.array([number_of_image, 0, 0]))
+        else:
+            text_numbers = np.arange(segment.count) + first
+            ids_by_segment.append(_on_first_axis(segment, text_numbers))
+    return np.concatenate(ids_by_segment)
 
 
 def _only_text_beside_an_image(prompt: Prompt) -> Segment:
