@@ -256,8 +256,8 @@ class Encoding:
             "axis_factors": self.grid.axis_factors,
         }
         axis_channels = self.grid.axis_channels
-        fill_head = axis_channels is not None and sum(axis_channels) == self.head_dim
-        if fill_head:
+        channels_fill_head = axis_channels is not None and sum(axis_channels) == self.head_dim
+        if channels_fill_head:
             parameters["axes"] = axis_channels
         else:
             parameters["dim"] = self.head_dim

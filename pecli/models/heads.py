@@ -10,12 +10,12 @@ from pecli.models.keys import (
     NO_CLASS,
     Keys,
     Setting,
-    accepted,
     as_number,
     computed,
     default,
     derived,
     nonzero,
+    only_if,
 )
 from pecli.models.layer_types import Layer
 
@@ -125,7 +125,7 @@ def _downsampled(keys: Keys, width: Setting[int]) -> Setting[int]:
     256.
     """
     rate = keys.whole_number("memory_attention_downsample_rate")
-    divisor = accepted(rate, lambda number: number > 1)
+    divisor = only_if(rate, lambda number: number > 1)
     return derived(operator.floordiv, "{} // {}", width, divisor) or width
 
 
@@ -159,7 +159,7 @@ def _partial_head(layer: Layer, size: Setting[int], *, scaled: bool) -> Head:
     """
     family = layer.family
     stated = _rotating_fraction(layer, scaled=scaled) or default(family.partial, family.source)
-    fraction = accepted(stated, lambda share: share != 1)
+    fraction = only_if(stated, lambda share: share != 1)
     if fraction is None:
         return Head(size=size, dim=size)
     if family.spreads_heads and fraction.value > 1:
@@ -284,7 +284,7 @@ def _latent_size(keys: Keys, latent: Setting[int], head_dim: Setting[int] | None
         return stated_size
     if unrotated is not None:
         return computed(latent.value + unrotated.value, "{} + {}", unrotated, latent)
-    return accepted(head_dim, lambda size: size > latent.value) or latent
+    return only_if(head_dim, lambda size: size > latent.value) or latent
 
 
 def _contradicting_dims(head_dim: Setting[int], latent: Setting[int]) -> tuple[str, ...]:

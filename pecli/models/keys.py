@@ -73,7 +73,7 @@ class Setting(Generic[T_co]):
 
         The keys that state this one also state the other.
 
-        >>> stated(4, "interval").implying((3, 7), "one layer in 4 (interval)")
+        >>> setting_from_key(4, "interval").implying((3, 7), "one layer in 4 (interval)")
         Setting(value=(3, 7), source='one layer in 4 (interval)', stated_by=('interval',))
         """
         return Setting(value, source, self.stated_by)
@@ -85,7 +85,7 @@ Settings = Mapping[str, Setting[object] | None]
 NO_SETTINGS: Settings = MappingProxyType({})
 
 
-def stated(value: T, name: str) -> Setting[T]:
+def setting_from_key(value: T, name: str) -> Setting[T]:
     """Return a setting that the key, flag or tensor of a name states."""
     return Setting(value, name, (name,))
 
@@ -93,8 +93,8 @@ def stated(value: T, name: str) -> Setting[T]:
 def computed(value: T, formula: str, *operands: Setting[object]) -> Setting[T]:
     """Return a setting that is computed from others, which are the operands of a formula.
 
-    >>> heads = stated(32, "num_heads")
-    >>> computed(128, "{} // {}", stated(4096, "hidden_size"), heads).source
+    >>> heads = setting_from_key(32, "num_heads")
+    >>> computed(128, "{} // {}", setting_from_key(4096, "hidden_size"), heads).source
     'hidden_size // num_heads'
     """
     sources = [operand.source for operand in operands]
@@ -109,9 +109,9 @@ def derived(
 ) -> Setting[T] | None:
     """Return a setting that a function computes from others; None if one of them is left out.
 
-    >>> derived(max, "max({}, {})", stated(16, "rows"), stated(9, "columns"))
+    >>> derived(max, "max({}, {})", setting_from_key(16, "rows"), setting_from_key(9, "columns"))
     Setting(value=16, source='max(rows, columns)', stated_by=('rows', 'columns'))
-    >>> derived(max, "max({}, {})", stated(16, "rows"), None)
+    >>> derived(max, "max({}, {})", setting_from_key(16, "rows"), None)
     """
     given = [operand for operand in operands if operand is not None]
     if len(given) < len(operands):
@@ -130,22 +130,22 @@ def value_of(setting: Setting[T] | None) -> T | None:
     return None if setting is None else setting.value
 
 
-def accepted(setting: Setting[T] | None, counts: Callable[[T], object]) -> Setting[T] | None:
+def only_if(setting: Setting[T] | None, counts: Callable[[T], object]) -> Setting[T] | None:
     """Return a setting if its value counts; None if it does not, or if it is left out.
 
-    >>> accepted(stated(-1, "floor_scale"), lambda number: number > 0)
+    >>> only_if(setting_from_key(-1, "floor_scale"), lambda number: number > 0)
     """
     return setting if setting is not None and counts(setting.value) else None
 
 
 def nonzero(setting: Setting[T] | None) -> Setting[T] | None:
     """Return a setting; None if its value is 0, which some projects write for "none"."""
-    return accepted(setting, bool)
+    return only_if(setting, bool)
 
 
 def positive(setting: Setting[T] | None) -> Setting[T] | None:
     """Return a setting; None unless its value is above 0: 0 and −1 stand for "none"."""
-    return accepted(setting, _is_positive)
+    return only_if(setting, _is_positive)
 
 
 def _is_positive(value: Any) -> bool:
@@ -478,12 +478,12 @@ class Keys:
             raise FileError(self.path, f"{section} has no {description}", "it is needed")
         return setting
 
-    def known_kind(self, kind: Setting[str], *kinds: str) -> str:
-        """Return a word, or raise an error that it is none of those that are known."""
-        if kind.value not in kinds:
-            problem = f"{kind.source} is {kind.value[:40]!r}"
-            raise FileError(self.path, problem, f"known are {', '.join(kinds)}")
-        return kind.value
+    def checked_word(self, word: Setting[str], *known_words: str) -> str:
+        """Return the text of a setting, or raise FileError if it is none of those that are known."""
+        if word.value not in known_words:
+            problem = f"{word.source} is {word.value[:40]!r}"
+            raise FileError(self.path, problem, f"known are {', '.join(known_words)}")
+        return word.value
 
     def inner(self, name: str) -> "Keys | None":
         """Return an object within, like `section`, except that values of other kinds count as
@@ -514,7 +514,7 @@ class Keys:
         section, _, name = path.rpartition(".")
         return self.at(section).value(name)
 
-    def within(self, *names: str) -> "Keys":
+    def inner_or_self(self, *names: str) -> "Keys":
         """Return the first of these objects that the file has; these keys if it has none.
 
         NeMo's files have their keys in an object `model`, others have the same ones at the top.
@@ -537,10 +537,9 @@ class Keys:
         """
         value = self.data.get(name)
         self.usage.looked_for.add(name)
-        if value is None or value == {}:
-            return None
+        is_empty = value is None or value == {}
         is_ignored = name in self.defaults.ignores and not _holds_objects(value)
-        if is_ignored:
+        if is_empty or is_ignored:
             return None
         if not isinstance(value, Mapping):
             raise self.wrong(name, "it must be an object")
@@ -569,7 +568,7 @@ class Keys:
     def translated(self, settings: Settings, *, scaling: Settings = NO_SETTINGS) -> "Keys":
         """Return these keys, and more of them under the names that Hugging Face has.
 
-        Megatron calls the base `rotary_base`. With the setting `{"rope_theta": stated(1e6,
+        Megatron calls the base `rotary_base`. With the setting `{"rope_theta": setting_from_key(1e6,
         "rotary_base")}` the keys have a `rope_theta` of 1e6, as a config.json does, and messages
         about it still name `rotary_base`.
 

@@ -13,7 +13,7 @@ from pecli.models.keys import (
     as_numbers,
     origin_at,
     origins_of,
-    stated,
+    setting_from_key,
     values_of,
 )
 
@@ -82,7 +82,7 @@ def _settings_of_type(
     settings = _scaling_of(keys, layer_type)
     for name in lists:
         value = _value_of_type(keys, name, types, layer_type)
-        settings[LISTS[name]] = stated(value, keys.full_name(name))
+        settings[LISTS[name]] = setting_from_key(value, keys.full_name(name))
     return settings
 
 
@@ -104,7 +104,10 @@ def _scaling_of(keys: Keys, layer_type: str) -> dict[str, Setting[object]]:
     is_scaled = not scaled_types or layer_type in scaled_types
     if not is_scaled:
         return {}
-    return {name: stated(value, section.full_name(name)) for name, value in section.data.items()}
+    return {
+        name: setting_from_key(value, section.full_name(name))
+        for name, value in section.data.items()
+    }
 
 
 def _value_of_type(keys: Keys, name: str, types: list[str], layer_type: str) -> float:

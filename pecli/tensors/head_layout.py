@@ -257,17 +257,17 @@ class HeadDivision:
         A fused projection of 2 query heads and 1 key head is "qqkv"; queries with a gate after each
         head (Qwen3-Next) are "qgqg".
         """
-        kv_heads = self.key_heads
         named = self.projection_of(weight)
         match named.kind:
             case "q":
                 has_gates = self.gated and not named.norm
-                return ("qg" if has_gates else "q") * self.heads
+                head_letters = "qg" if has_gates else "q"
+                return head_letters * self.heads
             case "k":
-                return "k" * kv_heads
+                return "k" * self.key_heads
             case "latent":
-                return "k"
-        return self._fused_slots(self.fused_order_of(weight), kv_heads)
+                return "k"  # It is one key that all heads share.
+        return self._fused_slots(self.fused_order_of(weight), self.key_heads)
 
     def _fused_slots(self, name: str, kv_heads: int) -> str:
         """Return the slots of a fused projection in one of ORDERS.

@@ -117,12 +117,12 @@ def resampled(
     if old == new:
         return table.copy()
     dim = table.shape[1]
-    out = np.empty((keep + new.cells, dim), table.dtype.newbyteorder("="))
-    out[:keep] = table[:keep]
-    cells = table[keep:].reshape(old.height, old.width, dim)
-    new_cells = out[keep:].reshape(new.height, new.width, dim)
-    _fill_resampled(cells, new_cells, interpolation)
-    return out
+    new_table = np.empty((keep + new.cells, dim), table.dtype.newbyteorder("="))
+    new_table[:keep] = table[:keep]
+    old_cells = table[keep:].reshape(old.height, old.width, dim)
+    new_cells = new_table[keep:].reshape(new.height, new.width, dim)  # A view of the new table.
+    _fill_resampled(old_cells, new_cells, interpolation)
+    return new_table
 
 
 def check_table(name: str, array: Array) -> None:

@@ -32,7 +32,7 @@ from pecli.models.keys import (
     computed,
     derived,
     nonzero,
-    stated,
+    setting_from_key,
     value_of,
 )
 from pecli.models.rope import rope_encodings
@@ -404,7 +404,7 @@ def _scaling_of_file(model: Model) -> Settings:
         "factor": factor,
         ORIGINAL: original,
     }
-    if keys.known_kind(scaling_type, "none", "linear", "yarn", "longrope") == "yarn":
+    if keys.checked_word(scaling_type, "none", "linear", "yarn", "longrope") == "yarn":
         scaling |= _yarn_parameters(model, attention_factor, factor)
     return scaling
 
@@ -437,8 +437,8 @@ def _scaling_by_tensors(
     """
     divisors_at_any_length = header.numbers(FREQS)
     if divisors_at_any_length:
-        divisors = stated(divisors_at_any_length, FREQS)
-        rope_type = stated("longrope", FREQS)
+        divisors = setting_from_key(divisors_at_any_length, FREQS)
+        rope_type = setting_from_key("longrope", FREQS)
         return _longrope(rope_type, original=original, short=divisors, long=divisors)
     short_divisors = header.numbers(SHORT)
     long_divisors = header.numbers(LONG)
@@ -447,8 +447,8 @@ def _scaling_by_tensors(
     return _longrope(
         kind.with_value("longrope"),
         original=original,
-        short=stated(short_divisors, SHORT),
-        long=stated(long_divisors, LONG),
+        short=setting_from_key(short_divisors, SHORT),
+        long=setting_from_key(long_divisors, LONG),
     )
 
 

@@ -21,7 +21,7 @@ def read(keys: Keys) -> ParsedEncodings:
     keys, warnings = plain_keys(keys)
     rules = project_rules("gpt-neox")
     word = keys.word_or("learned", "pos_emb")
-    kind = keys.known_kind(word, *rules, "rotary", "none")
+    kind = keys.checked_word(word, *rules, "rotary", "none")
     if kind == "rotary":
         rope = translated_ropes(keys, ModelFamily("GPT-NeoX"), reads=READS)
         return rope.with_earlier_warnings(warnings)

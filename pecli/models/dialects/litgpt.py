@@ -9,7 +9,7 @@ from pecli.models.dialects.translation import (
 )
 from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import ModelFamily
-from pecli.models.keys import Keys, Settings, stated
+from pecli.models.keys import Keys, Settings, setting_from_key
 
 READS = (
     "n_embd",
@@ -63,7 +63,7 @@ def _scaling_of_adjustments(adjustments: Keys) -> Settings:
         raise FileError(adjustments.path, problem, "read the model's own config.json")
     kind = "llama3" if "low_freq_factor" in adjustments else "linear"
     return {
-        "rope_type": stated(kind, "rope_adjustments"),
+        "rope_type": setting_from_key(kind, "rope_adjustments"),
         **renamed(
             adjustments,
             factor="factor",

@@ -13,7 +13,7 @@ from pecli.models.dialects.translation import (
 )
 from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import DEEPSEEK, HALVES, INTERLEAVED, ModelFamily
-from pecli.models.keys import Keys, Setting, Settings, positive, stated
+from pecli.models.keys import Keys, Setting, Settings, positive, setting_from_key
 from pecli.models.table_rules import LearnedRule
 
 #: Values of `decoder_block`.
@@ -78,7 +78,7 @@ def _sections(keys: Keys) -> Settings:
     """Return the sections of M-RoPE, which MaxText interleaves as Qwen3-VL does."""
     if not keys.is_true("use_mrope"):
         return {}
-    interleaved = stated(True, "use_mrope")
+    interleaved = setting_from_key(True, "use_mrope")
     return {"mrope_section": keys.numbers("mrope_section"), "mrope_interleaved": interleaved}
 
 

@@ -36,7 +36,7 @@ def read(keys: Keys) -> ParsedEncodings:
     The arguments are in `model` in NeMo's files, and in `MODEL_ARGS`, with hyphens, in Megatron's
     test cases.
     """
-    inner = keys.within("model", "MODEL_ARGS")
+    inner = keys.inner_or_self("model", "MODEL_ARGS")
     plain, warnings = plain_keys(keys if "num_attention_heads" in keys else inner)
     model_name = str(keys.data.get("name"))
     parsed = _read_plain(plain, model_name)
@@ -115,7 +115,7 @@ def _latent_encoding(keys: Keys) -> ParsedEncodings:
     """
     keys = with_defaults(keys, "Megatron's MLATransformerConfig")
     rope_type = keys.required(keys.word("rope_type"), "rope_type")
-    kind = keys.known_kind(rope_type, "yarn", "rope")
+    kind = keys.checked_word(rope_type, "yarn", "rope")
     scaling: Settings = {}
     if kind == "yarn":
         scaling = {**_yarn_parameters(keys), "rope_type": rope_type}

@@ -7,7 +7,7 @@ from pecli.models.dialects.translation import llama3_scaling, renamed, translate
 from pecli.models.encoding import Encoding, ParsedEncodings, joined
 from pecli.models.families import INTERLEAVED, ModelFamily
 from pecli.models.key_names import ORIGINAL
-from pecli.models.keys import Keys, Setting, Settings, origin_at, stated
+from pecli.models.keys import Keys, Setting, Settings, origin_at, setting_from_key
 from pecli.models.rope_warnings import multiplied_queries
 
 READS = (
@@ -32,7 +32,7 @@ def read(keys: Keys) -> ParsedEncodings:
     Both projects rotate neighbouring channels (interleaved pairs).
     """
     if "dim" not in keys:
-        keys = keys.within("model")
+        keys = keys.inner_or_self("model")
     family = ModelFamily("the code that params.json is for", layout=INTERLEAVED)
     settings = {
         "no_rope_layer_interval": keys.whole_number("nope_layer_interval"),
@@ -77,7 +77,7 @@ def _scaling_of_params(keys: Keys) -> Settings:
         beta_fast="beta",
         beta_slow="alpha",
     )
-    scaling["rope_type"] = stated("yarn", "yarn")
+    scaling["rope_type"] = setting_from_key("yarn", "yarn")
     if yarn.is_false("apply_scale"):
         scaling["attention_factor"] = Setting(
             1.0, "yarn.apply_scale is false", ("yarn.apply_scale",)

@@ -54,7 +54,7 @@ def _scaling_settings(model: Keys) -> Settings:
         FileError: The method is another one, such as NTK, whose code is not known here.
     """
     method = model.word_or("None", "extend_method")
-    kind = model.known_kind(method, "None", "PI", "LINEAR", "LLAMA3", "YARN")
+    kind = model.checked_word(method, "None", "PI", "LINEAR", "LLAMA3", "YARN")
     if kind == "None":
         model.mark_as_read("scaling_factor")
         return {}

@@ -6,7 +6,7 @@ import re
 
 from pecli.models.dialects import huggingface
 from pecli.models.encoding import ParsedEncodings
-from pecli.models.keys import Keys, Setting, stated
+from pecli.models.keys import Keys, Setting, setting_from_key
 
 #: nanotron marks the kind of model by a flag: `is_llama_config: true`.
 NANOTRON = re.compile(r"is_(\w+)_config")
@@ -18,7 +18,7 @@ def read(keys: Keys) -> ParsedEncodings:
     It is read by Hugging Face's rules. MLC has the model type outside of it. nanotron has
     `model_config` within `model`, and a flag as model type: `is_llama_config: true`.
     """
-    config = keys.within("model").inner("model_config") or keys
+    config = keys.inner_or_self("model").inner("model_config") or keys
     nanotron_flag = _nanotron_flag(config)
     base = _mlc_base(config)
     model_type = None  # The one within `config` counts.
@@ -27,7 +27,7 @@ def read(keys: Keys) -> ParsedEncodings:
     if nanotron_flag:
         # `is_llama_config` stands for the model type `llama`.
         name = NANOTRON.sub(r"\1", nanotron_flag)
-        model_type = stated(name, config.full_name(nanotron_flag))
+        model_type = setting_from_key(name, config.full_name(nanotron_flag))
         # nanotron's code has no other positional encoding than rope, so that a base is certain.
         base = base or config.number("rope_theta") or Setting(10000.0, "default of nanotron")
     # Most families call the base `rope_theta`, GPT-NeoX calls it `rotary_emb_base`.
@@ -43,7 +43,7 @@ def _mlc_base(keys: Keys) -> Setting[float] | None:
     base = keys.data.get("position_embedding_base")
     if not base:
         return None
-    return stated(base, keys.full_name("position_embedding_base"))
+    return setting_from_key(base, keys.full_name("position_embedding_base"))
 
 
 def _nanotron_flag(keys: Keys) -> str:

@@ -24,7 +24,7 @@ def read(keys: Keys) -> ParsedEncodings:
     Moshi predicts a step in time with one transformer, and the audio codes within the step with a
     small second one, whose keys begin with `depformer_`. Each names its own kind of encoding.
     """
-    keys = keys.within("transformer_lm")
+    keys = keys.inner_or_self("transformer_lm")
     warnings = []
     kind = keys.word("positional_embedding")
     if kind is None:
@@ -64,7 +64,7 @@ def _encodings_of_transformer(name: str, keys: Keys, kind: Setting[str]) -> Pars
         keys: Its keys.
         kind: The word that names the kind.
     """
-    word = keys.known_kind(kind, *KINDS)
+    word = keys.checked_word(kind, *KINDS)
     # It is read in any case: beside the kind «none» it is no key that nothing reads.
     base = keys.number("max_period")
     encodings: list[Encoding] = []

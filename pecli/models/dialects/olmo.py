@@ -15,7 +15,7 @@ def read(keys: Keys) -> ParsedEncodings:
     They are `rope: true` and `alibi: true`; with neither, the code adds a learned table.
     """
     if "d_model" not in keys:
-        keys = keys.within("model")
+        keys = keys.inner_or_self("model")
     if keys.is_true("rope"):
         return translated_ropes(keys, ModelFamily("OLMo's code"), reads=READS)
     if keys.is_true("alibi"):

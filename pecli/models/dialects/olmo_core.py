@@ -6,7 +6,7 @@ from typing import NamedTuple
 from pecli.models.dialects.translation import renamed, translated_ropes, with_defaults
 from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import HALVES, INTERLEAVED, ModelFamily
-from pecli.models.keys import Keys, Settings, accepted, computed, nonzero, value_of
+from pecli.models.keys import Keys, Settings, computed, nonzero, only_if, value_of
 
 
 class ScalingClass(NamedTuple):
@@ -41,8 +41,8 @@ def read(keys: Keys) -> ParsedEncodings:
     The rope of a block stands in its attention: `block.attention.rope`. Single layers may override
     the block (`block_overrides`), which is reported and not read.
     """
-    model = keys if "d_model" in keys else keys.within("model")
-    attention = model.within("block").within("attention", "sequence_mixer")
+    model = keys if "d_model" in keys else keys.inner_or_self("model")
+    attention = model.inner_or_self("block").inner_or_self("attention", "sequence_mixer")
     rope = attention.inner("rope")
     if rope is None:
         no_rope = "the block of the model has no rope"
@@ -90,7 +90,7 @@ def _scaling_settings(keys: Keys) -> Settings:
     if class_path is None:
         return {}
     *_, class_name = class_path.value.split(".")
-    class_name = keys.known_kind(class_path.with_value(class_name), *SCALINGS)
+    class_name = keys.checked_word(class_path.with_value(class_name), *SCALINGS)
     scaling_class = SCALINGS[class_name]
     keys = with_defaults(keys, class_name)
     if keys.data.get("attention_rescale_factor") == 1:
@@ -108,7 +108,7 @@ def _stepwise_factors(keys: Keys) -> Settings:
 
     `low_freq_proportion` 0 and `high_freq_proportion` 0.25 are Llama's factors 1 and 4.
     """
-    low = accepted(keys.number("low_freq_proportion"), lambda share: share < 1)
+    low = only_if(keys.number("low_freq_proportion"), lambda share: share < 1)
     high = nonzero(keys.number("high_freq_proportion"))
     if low is None or high is None:
         return {}

@@ -33,10 +33,10 @@ def read(keys: Keys) -> ParsedEncodings:
     Its `position_embedding_type` is one of the rotary kinds, such as `rope_gpt_neox`, which differ
     in the layout of pairs; or a learned table or ALiBi.
     """
-    inner = keys.within("pretrained_config")
+    inner = keys.inner_or_self("pretrained_config")
     rules = project_rules("tensorrt-llm")
     word = inner.required(inner.word("position_embedding_type"), "position_embedding_type")
-    kind = keys.known_kind(word, *LAYOUTS, *rules)
+    kind = keys.checked_word(word, *LAYOUTS, *rules)
     if kind in rules:
         return ParsedEncodings(rules[kind].encodings(inner), [])
     settings = renamed(

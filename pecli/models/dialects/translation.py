@@ -19,7 +19,7 @@ from pecli.models.keys import (
     KeyUsage,
     Setting,
     Settings,
-    stated,
+    setting_from_key,
 )
 from pecli.models.rope import rope_encodings
 
@@ -91,9 +91,9 @@ def llama3_scaling(
         return {}
     source = keys.full_name(flag)
     numbers_in_file = renamed(keys, **names)
-    scaling: dict[str, Setting[object]] = {"rope_type": stated("llama3", source)}
+    scaling: dict[str, Setting[object]] = {"rope_type": setting_from_key("llama3", source)}
     for name, constant in LLAMA3.items():
-        scaling[name] = numbers_in_file.get(name) or stated(constant, source)
+        scaling[name] = numbers_in_file.get(name) or setting_from_key(constant, source)
     return scaling
 
 

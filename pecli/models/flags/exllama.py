@@ -25,7 +25,7 @@ from pecli.models.flags.larger_base import alpha_of_base, automatic_alpha, base_
 from pecli.models.flags.servers import Meaning
 from pecli.models.flags.values import FlagSettings, served_context
 from pecli.models.key_names import LENGTH, ORIGINAL
-from pecli.models.keys import Setting, accepted, computed, positive, stated, value_of
+from pecli.models.keys import Setting, computed, only_if, positive, setting_from_key, value_of
 
 #: The context that exllamav2 assumes for a configuration without one.
 DEFAULT_CONTEXT = 2048
@@ -53,7 +53,7 @@ def _with_automatic_alpha(
     settings: FlagSettings, trained: int | None, context: int | None
 ) -> FlagSettings:
     """Replace TabbyAPI's `rope_alpha: auto` by the number that it computes for a context."""
-    alpha = accepted(settings.get(Meaning.ALPHA), lambda value: value == "auto")
+    alpha = only_if(settings.get(Meaning.ALPHA), lambda value: value == "auto")
     if alpha is None:
         return settings
     stretch = context / trained if trained and context else 1.0
@@ -77,7 +77,7 @@ def _with_flags(
         parameters["base"] = base
     if Meaning.YARN_FACTOR in settings:
         parameters |= _yarn_of_flag(encoding, settings, findings, trained)
-    factor = accepted(settings.get(Meaning.FACTOR), _changes_something)
+    factor = only_if(settings.get(Meaning.FACTOR), _changes_something)
     if factor is not None:
         parameters |= _compressed_positions(encoding, factor, findings)
     if not parameters:
@@ -107,7 +107,7 @@ def _stated_base(
     if base is not None:
         _note_alpha_of_base(encoding, base, findings)
         return base
-    alpha = accepted(settings.get(Meaning.ALPHA), _changes_something)
+    alpha = only_if(settings.get(Meaning.ALPHA), _changes_something)
     if alpha is None:
         return None
     return _base_of_alpha_flag(encoding, alpha, findings)
@@ -143,7 +143,7 @@ def _dynamic_scaling(settings: FlagSettings, trained: int | None) -> Parameters:
     return {
         "scaling": alpha.implying("dynamic", f"{alpha.source} with the loader {TRANSFORMERS}"),
         "factor": alpha,
-        LENGTH: stated(trained or DEFAULT_CONTEXT, "max_position_embeddings"),
+        LENGTH: setting_from_key(trained or DEFAULT_CONTEXT, "max_position_embeddings"),
     }
 
 
@@ -164,7 +164,7 @@ def _yarn_of_flag(
     return {
         "scaling": factor.with_value("yarn"),
         "factor": factor,
-        ORIGINAL: stated(original, source_of_original),
+        ORIGINAL: setting_from_key(original, source_of_original),
         "beta_fast": Setting(32.0, "default"),
         "beta_slow": Setting(1.0, "default"),
     }

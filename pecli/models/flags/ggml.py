@@ -31,7 +31,7 @@ from pecli.models.flags.larger_base import alpha_of_base, automatic_base
 from pecli.models.flags.servers import Meaning
 from pecli.models.flags.values import FlagSetting, FlagSettings, served_context
 from pecli.models.key_names import ORIGINAL, SLIDING
-from pecli.models.keys import Setting, accepted, computed, nonzero, positive, stated
+from pecli.models.keys import Setting, computed, nonzero, only_if, positive, setting_from_key
 
 #: Parameters of a model's own YaRN that no flag replaces.
 KEPT_IN_YARN = ("mscale", "mscale_all_dim")
@@ -150,7 +150,7 @@ def _with_metadata(settings: FlagSettings, findings: Findings) -> FlagSettings:
     translated: FlagSettings = {}
     for key, value in metadata.value.items():
         for meaning in _meanings_of_metadata(key):
-            translated[meaning] = stated(value, f"{metadata.source} {key}")
+            translated[meaning] = setting_from_key(value, f"{metadata.source} {key}")
     return {**translated, **settings}
 
 
@@ -161,7 +161,7 @@ def _meanings_of_metadata(key: str) -> list[Meaning]:
 
 def _warn_of_group_attention(settings: FlagSettings, findings: Findings) -> None:
     """Warn of `--grp-attn-n 4`, which lets four distant tokens share a position (self-extend)."""
-    group = accepted(settings.get(Meaning.GROUP), _is_not_one)
+    group = only_if(settings.get(Meaning.GROUP), _is_not_one)
     if group is not None:
         sentence = (
             f"{group.source} {group.value:g} divides positions beyond a window (self-extend),"
@@ -280,7 +280,7 @@ class _Change:
         1 changes nothing, and -1 stands for the model's own.
         """
         flag = self.settings.get(Meaning.ATTN_FACTOR)
-        return None if self.has_yarn else accepted(flag, lambda factor: factor not in (1, -1))
+        return None if self.has_yarn else only_if(flag, lambda factor: factor not in (1, -1))
 
     def _chosen_scaling(self) -> FlagSetting:
         """Return the scaling of a flag, else the model's own.
@@ -343,7 +343,7 @@ class _Change:
     def _warn_of_unused_factor(self) -> None:
         """Warn of `--rope-scale 4` beside `--rope-scaling none`, which switches it off."""
         for meaning in (Meaning.SCALE, Meaning.FACTOR):
-            flag = accepted(self.settings.get(meaning), _is_not_one)
+            flag = only_if(self.settings.get(meaning), _is_not_one)
             if flag is not None:
                 sentence = (
                     f"{flag.source} {flag.value:g} has no effect: {self.scaling.source} is none"
@@ -355,7 +355,7 @@ class _Change:
 
         A negative flag stands for this default.
         """
-        flag = accepted(self.settings.get(Meaning.EXT_FACTOR), _is_not_negative)
+        flag = only_if(self.settings.get(Meaning.EXT_FACTOR), _is_not_negative)
         is_yarn = self.scaling.value == "yarn"
         return flag or self.scaling.with_value(float(is_yarn))
 
@@ -434,7 +434,7 @@ class _Change:
 
     def _warn_of_flags_beside_yarn(self) -> None:
         """Warn of an attention factor, which YaRN computes itself, and of YaRN with a factor of 1."""
-        attention = accepted(self.settings.get(Meaning.ATTN_FACTOR), _is_not_negative)
+        attention = only_if(self.settings.get(Meaning.ATTN_FACTOR), _is_not_negative)
         if attention is not None:
             reason = "llama.cpp computes it from the factor"
             sentence = f"{attention.source} has no effect with YaRN: {reason}"
@@ -471,7 +471,7 @@ class _Change:
 
     def _beta(self, meaning: Meaning, default: float) -> Setting[float]:
         """Return `beta_fast` or `beta_slow`; a negative flag stands for the model's own."""
-        flag = accepted(self.settings.get(meaning), _is_not_negative)
+        flag = only_if(self.settings.get(meaning), _is_not_negative)
         return flag or Setting(self.encoding.parameters.get(meaning.value, default), "default")
 
     def _divisor_per_frequency(self) -> Parameters:

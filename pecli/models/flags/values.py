@@ -9,7 +9,7 @@ from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.errors import ParameterError
 from pecli.models.flags.command_line import ServerFlag, literal
 from pecli.models.flags.servers import Meaning, ReadFlag
-from pecli.models.keys import MAX_WHOLE, Setting, as_number, as_whole, stated
+from pecli.models.keys import MAX_WHOLE, Setting, as_number, as_whole, setting_from_key
 
 FlagSetting = Setting[Any]
 """The value of a flag: a number, a word or an object, as its meaning requires."""
@@ -66,7 +66,7 @@ def _settings_of_flag(
         is_left_out = index > 0 and index >= len(flag.values)
         value = None if is_left_out else _value(flag, meaning, index)
         if value is not None:
-            yield meaning, stated(value, flag.spelled)
+            yield meaning, setting_from_key(value, flag.spelled)
 
 
 def _value(flag: ServerFlag, meaning: Meaning, index: int) -> object:

@@ -124,12 +124,15 @@ def _padded_ids(
     The axis of the batch comes before that of the tokens: (3, batch, L) for M-RoPE.
     """
     lengths = [row.shape[-1] for row in rows]
-    mask = _checked_mask(attention_mask, lengths, padding)
-    padded = []
+    mask = _checked_mask(attention_mask, lengths, padding)  # (batch, L)
+    padded_rows = []
     for row, is_token in zip(rows, mask, strict=True):
-        padded.append(_padded(row, is_token, rules.padding_id))
-    is_single_prompt = attention_mask is not None and np.ndim(attention_mask) == 1
-    return padded[0] if is_single_prompt else np.stack(padded, axis=-2)
+        padded_rows.append(_padded(row, is_token, rules.padding_id))
+    is_mask_of_one_prompt = attention_mask is not None and np.ndim(attention_mask) == 1
+    if is_mask_of_one_prompt:
+        return padded_rows[0]
+    axis_before_tokens = -2
+    return np.stack(padded_rows, axis=axis_before_tokens)
 
 
 def _checked_mask(

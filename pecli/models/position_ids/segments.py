@@ -90,9 +90,9 @@ def _parse_segment(text: str) -> Segment:
     match = SEGMENT.fullmatch(text.strip())
     if match is None:
         raise ParameterError("segments", quoted(text), RULE)
-    kind, count, vision_kind, sizes, seconds = match.groups()
-    if kind:
-        return Segment(kind, count=int(count))
+    text_kind, count, vision_kind, sizes, seconds = match.groups()
+    if text_kind:
+        return Segment(text_kind, count=int(count))
     grid = _parse_grid(text, sizes)
     frames, _, _ = grid
     is_single_image = frames == 1 and not seconds
