@@ -205,7 +205,7 @@ def _resolved_reference(value: object, parents: tuple[YamlObject, ...]) -> objec
         leads_nowhere = target is None or isinstance(target, (dict, list))
         if leads_nowhere:
             return value
-    return value  # These many references probably lead to one another.
+    return value  # So many references probably lead to one another.
 
 
 def _parsed_reference(value: object) -> YamlReference | None:

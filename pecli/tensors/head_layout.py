@@ -183,7 +183,11 @@ class HeadDivision:
             self.fused_order_of(weight)
 
     def _implied_kv_heads(self, projected: Measurable, head_dim: int | None) -> int:
-        """Return the key heads in a projection of keys, or of q, k and v: H + 2K heads."""
+        """Return the key heads that the rows of a projection imply.
+
+        They are all heads of a projection of keys. A fused projection of 12 heads has 8 queries, 2
+        keys and 2 values if there are 8 query heads.
+        """
         if not head_dim:
             rule = f"{projected.weight} holds {self._contents(projected.kind)}"
             advice = "give `kv_heads` or `head_dim`, or the model with `config`"
@@ -280,11 +284,11 @@ class HeadDivision:
         if kv_heads % groups:
             shares = f"{self.heads} heads and {kv_heads} key heads cannot share evenly"
             raise ParameterError("fused", name, f"it has {groups} groups, which {shares}")
-        queries = self.heads // groups
-        keys = kv_heads // groups
-        heads_per_group = {"q": queries, "k": keys, "v": keys}
-        group = "".join(part * heads_per_group[part] for part in order.parts)
-        return group * groups
+        queries_per_group = self.heads // groups
+        keys_per_group = kv_heads // groups
+        heads_per_group = {"q": queries_per_group, "k": keys_per_group, "v": keys_per_group}
+        slots_of_group = "".join(part * heads_per_group[part] for part in order.parts)
+        return slots_of_group * groups
 
     @property
     def _advice(self) -> str:

@@ -22,8 +22,8 @@ CONFIG = {"toy_base": 12345.0, "hidden_size": 64, "num_attention_heads": 4}
 
 def read_toy(keys: Keys) -> ParsedEncodings:
     settings = renamed(keys, rope_theta="toy_base")
-    reads = ("hidden_size", "num_attention_heads")
-    return translated_ropes(keys, ModelFamily("Toy"), reads=reads, settings=settings)
+    common_keys = ("hidden_size", "num_attention_heads")
+    return translated_ropes(keys, ModelFamily("Toy"), common_keys=common_keys, settings=settings)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import INTERLEAVED, ModelFamily
 from pecli.models.keys import Keys, Setting, Settings
 
-READS = ("qk_rope_head_dim", "qk_nope_head_dim", "rope_theta")
+COMMON_KEYS = ("qk_rope_head_dim", "qk_nope_head_dim", "rope_theta")
 INDEX_HEAD_DIM = Setting(128, "class default of DeepSeek's ModelArgs.index_head_dim")
 
 
@@ -32,7 +32,9 @@ def read(keys: Keys) -> ParsedEncodings:
         warnings = softmax_warnings(factor, mscale)
     family = ModelFamily("DeepSeek's inference code", layout=INTERLEAVED, has_indexer=True)
     settings = _indexer_settings(keys)
-    parsed = translated_ropes(keys, family, reads=READS, scaling=scaling, settings=settings)
+    parsed = translated_ropes(
+        keys, family, common_keys=COMMON_KEYS, scaling=scaling, settings=settings
+    )
     return parsed.with_earlier_warnings(warnings)
 
 

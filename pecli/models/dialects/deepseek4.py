@@ -5,7 +5,7 @@ from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import INTERLEAVED, ModelFamily
 from pecli.models.keys import Keys, Setting
 
-READS = ("head_dim", "rope_theta", "compress_rope_theta")
+COMMON_KEYS = ("head_dim", "rope_theta", "compress_rope_theta")
 
 
 def read(keys: Keys) -> ParsedEncodings:
@@ -24,4 +24,6 @@ def read(keys: Keys) -> ParsedEncodings:
     scaling["rope_type"] = Setting("yarn", "as in DeepSeek-V4's code")
     family = ModelFamily("DeepSeek-V4's code", layout=INTERLEAVED, trailing=True)
     settings = renamed(keys, qk_rope_head_dim="rope_head_dim")
-    return translated_ropes(keys, family, reads=READS, scaling=scaling, settings=settings)
+    return translated_ropes(
+        keys, family, common_keys=COMMON_KEYS, scaling=scaling, settings=settings
+    )

@@ -8,7 +8,7 @@ from pecli.models.families import INTERLEAVED, ModelFamily
 from pecli.models.key_names import ORIGINAL
 from pecli.models.keys import Keys, Setting, Settings, value_of
 
-READS: tuple[str, ...] = (
+COMMON_KEYS: tuple[str, ...] = (
     "dim",
     "n_heads",
     "head_dim",
@@ -18,7 +18,7 @@ READS: tuple[str, ...] = (
     "no_rope_layer_interval",
 )
 #: Keys that are read only with Hugging Face's rotation (`use_hf_rope`).
-HF_READS = ("partial_rotary_factor", "max_position_embeddings", ORIGINAL)
+HUGGING_FACE_KEYS = ("partial_rotary_factor", "max_position_embeddings", ORIGINAL)
 
 
 def read(keys: Keys) -> ParsedEncodings:
@@ -36,14 +36,16 @@ def read(keys: Keys) -> ParsedEncodings:
         is_interleaved = not uses_hugging_face.value
         settings["rope_interleave"] = uses_hugging_face.with_value(is_interleaved)
     if value_of(uses_hugging_face):
-        keys_read = (*READS, *HF_READS)
+        common_keys = (*COMMON_KEYS, *HUGGING_FACE_KEYS)
         scaling = _longrope_settings(keys)
     else:
-        keys_read = READS
+        common_keys = COMMON_KEYS
         scaling = llama3_scaling(
             keys, factor="rope_scale_factor", high_freq_factor="high_freq_factor"
         )
-    return translated_ropes(keys, family, reads=keys_read, scaling=scaling, settings=settings)
+    return translated_ropes(
+        keys, family, common_keys=common_keys, scaling=scaling, settings=settings
+    )
 
 
 def _longrope_settings(keys: Keys) -> Settings:

@@ -117,7 +117,7 @@ def read(
     encodings, warnings = _encodings_of_model(model)
     _mark_log_keys_under_gguf_names(model.keys)
     schemes = {encoding.scheme for encoding in encodings}
-    # Keys that nothing has read so far are reported, so that the encodings are read before this.
+    # Keys that nothing has read so far are reported here, after the encodings were read.
     warnings += unread_keys(_keys_of_model(model), schemes)
     context = model.keys.whole_number("context_length")
     warnings += _warnings_about_context(model, encodings, context)
@@ -195,8 +195,8 @@ def _encodings_of_model(model: Model) -> ParsedEncodings:
         settings = {"alibi_bias_max": bias, "num_heads": keys.whole_number("attention.head_count")}
         return ParsedEncodings(AlibiRule().encodings(keys.translated(settings)), [])
     if model.follows("position_free"):
-        none = "no positional encoding was found: no key that is read here names one"
-        return ParsedEncodings([], [none])
+        warning = "no positional encoding was found: no key that is read here names one"
+        return ParsedEncodings([], [warning])
     has_rotary_size = "rope.dimension_count" in keys
     if model.follows("learned") and not has_rotary_size:
         rule = LearnedRule(rows=("context_length",), dim=("embedding_length",))
@@ -423,7 +423,7 @@ def _no_scaling(keys: Keys, kind: Setting[str]) -> Settings:
 
 
 def _scaling_by_tensors(
-    header: Metadata, kind: Setting[str], original: Setting[int] | None
+    header: Metadata, scaling_type: Setting[str], original: Setting[int] | None
 ) -> Settings:
     """Return the scaling that a file's tensors hold, as longrope; empty if it has no such tensors.
 
@@ -432,7 +432,7 @@ def _scaling_by_tensors(
 
     Args:
         header: The metadata of the file.
-        kind: The word of `rope.scaling.type`.
+        scaling_type: The word of `rope.scaling.type`.
         original: The context up to which the short factors count.
     """
     divisors_at_any_length = header.numbers(FREQS)
@@ -445,7 +445,7 @@ def _scaling_by_tensors(
     if not short_divisors or not long_divisors:
         return {}
     return _longrope(
-        kind.with_value("longrope"),
+        scaling_type.with_value("longrope"),
         original=original,
         short=setting_from_key(short_divisors, SHORT),
         long=setting_from_key(long_divisors, LONG),

@@ -42,15 +42,12 @@ def unrotated_layers(keys: Keys, architecture: str) -> Settings:
     # In Hugging Face's configurations, a 0 in `no_rope_layers` stands for a layer without rope.
     numbers = [int(is_rotated) for is_rotated in rotates]
     settings: dict[str, Setting[object]] = {"no_rope_layers": Setting(numbers, source)}
-    if architecture != "llama4":
-        return settings
-    # llama.cpp has Llama 4's temperature of queries without rope as constants.
-    return {
-        **settings,
-        "attn_temperature_tuning": Setting(True, source),
-        "attn_scale": Setting(0.1, source),
-        "floor_scale": Setting(8192, source),
-    }
+    if architecture == "llama4":
+        # llama.cpp has Llama 4's temperature of queries without rope as constants.
+        settings["attn_temperature_tuning"] = Setting(True, source)
+        settings["attn_scale"] = Setting(0.1, source)
+        settings["floor_scale"] = Setting(8192, source)
+    return settings
 
 
 def _rotated_layers(keys: Keys, architecture: str) -> list[bool]:
@@ -60,20 +57,20 @@ def _rotated_layers(keys: Keys, architecture: str) -> list[bool]:
     attention unrotated, and rotate those with a sliding window: of Cohere 2's layers, three of
     four.
     """
-    count = _layer_count(keys)
-    if _rotates_all(keys, architecture, count):
-        return [True] * count
+    layer_count = _layer_count(keys)
+    if _rotates_all_layers(keys, architecture, layer_count):
+        return [True] * layer_count
     if architecture in EVERY_FOURTH:
-        return [(layer + 1) % 4 != 0 for layer in range(count)]
-    rotates = _sliding_layers(keys, architecture, count)
+        return [(layer + 1) % 4 != 0 for layer in range(layer_count)]
+    rotates = _sliding_layers(keys, architecture, layer_count)
     if architecture == "cohere2moe":
         # Its first layers, which have no experts, rotate although their attention is full.
-        dense = min(_count(keys, "leading_dense_block_count"), count)
-        rotates[:dense] = [True] * dense
+        dense_count = min(_count(keys, "leading_dense_block_count"), layer_count)
+        return [True] * dense_count + rotates[dense_count:]
     return rotates
 
 
-def _rotates_all(keys: Keys, architecture: str, count: int) -> bool:
+def _rotates_all_layers(keys: Keys, architecture: str, layer_count: int) -> bool:
     """Return True for models of an architecture without unrotated layers.
 
     Llama 4's attention is then not cut into chunks; the small EXAONE 4.0 and some SmallThinkers have
@@ -84,7 +81,7 @@ def _rotates_all(keys: Keys, architecture: str, count: int) -> bool:
         case "llama4":
             return window == 0
         case "exaone4":
-            return count != EXAONE_4_LAYERS
+            return layer_count != EXAONE_4_LAYERS
         case "smallthinker":
             return not window
     return False

@@ -10,7 +10,7 @@ from pecli.models.keys import Keys
 from pecli.models.non_rotary import project_rules
 from pecli.models.table_rules import EncodingRule, LearnedRule
 
-READS = ("hidden_size", "num_attention_heads", "rotary_emb_base", "rotary_pct")
+COMMON_KEYS = ("hidden_size", "num_attention_heads", "rotary_emb_base", "rotary_pct")
 
 
 def read(keys: Keys) -> ParsedEncodings:
@@ -23,7 +23,7 @@ def read(keys: Keys) -> ParsedEncodings:
     word = keys.word_or("learned", "pos_emb")
     kind = keys.checked_word(word, *rules, "rotary", "none")
     if kind == "rotary":
-        rope = translated_ropes(keys, ModelFamily("GPT-NeoX"), reads=READS)
+        rope = translated_ropes(keys, ModelFamily("GPT-NeoX"), common_keys=COMMON_KEYS)
         return rope.with_earlier_warnings(warnings)
     if kind == "none":
         warnings.append(f"{word.source} is none: the model has no positional encoding")

@@ -11,7 +11,7 @@ from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import ModelFamily
 from pecli.models.keys import Keys, Settings, setting_from_key
 
-READS = (
+COMMON_KEYS = (
     "n_embd",
     "n_head",
     "head_size",
@@ -33,7 +33,9 @@ def read(keys: Keys) -> ParsedEncodings:
     keys.mark_as_read("rope_n_elem", "rope_indices")
     settings = renamed(keys, partial_rotary_factor="rotary_percentage")
     family = ModelFamily("litgpt")
-    return translated_ropes(keys, family, reads=READS, scaling=scaling, settings=settings)
+    return translated_ropes(
+        keys, family, common_keys=COMMON_KEYS, scaling=scaling, settings=settings
+    )
 
 
 def _scaling(keys: Keys) -> Settings:

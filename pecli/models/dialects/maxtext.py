@@ -51,8 +51,10 @@ def _rotary_encodings(keys: Keys) -> ParsedEncodings:
     # Only Gemma 3 and 4 leave their sliding layers unscaled.
     scales_all_layers = keys.data.get("decoder_block") not in ("gemma3", *GEMMAS_4)
     family = ModelFamily("MaxText", layout=layout, scales_all_layers=scales_all_layers)
-    reads = _keys_with_usual_names(keys)
-    parsed = translated_ropes(keys, family, reads=reads, scaling=scaling, settings=settings)
+    common_keys = _keys_with_usual_names(keys)
+    parsed = translated_ropes(
+        keys, family, common_keys=common_keys, scaling=scaling, settings=settings
+    )
     return parsed.with_earlier_warnings(warnings)
 
 

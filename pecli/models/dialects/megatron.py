@@ -18,7 +18,7 @@ from pecli.models.table_rules import LearnedRule
 #: The fraction of a head that rotates, by the names of models of NeMo whose code has a default of
 #: its own.
 PARTIALS = {"megatron_griffin": 0.5}
-READS = ("hidden_size", "num_attention_heads", "kv_channels")
+COMMON_KEYS = ("hidden_size", "num_attention_heads", "kv_channels")
 #: Keys of YaRN that have Hugging Face's names, after a prefix.
 YARN_NAMES = (
     "original_max_position_embeddings",
@@ -85,7 +85,9 @@ def _rotary_encoding(keys: Keys, model_name: str, kind: str) -> ParsedEncodings:
     settings = renamed(keys, rope_theta="rotary_base", rope_interleave="rotary_interleaved")
     settings["partial_rotary_factor"] = keys.number("rotary_percent", "rotary_percentage")
     family = ModelFamily("Megatron", partial=PARTIALS.get(model_name))
-    return translated_ropes(keys, family, reads=READS, scaling=scaling, settings=settings)
+    return translated_ropes(
+        keys, family, common_keys=COMMON_KEYS, scaling=scaling, settings=settings
+    )
 
 
 def _scaling(keys: Keys, kind: str) -> Settings:
@@ -140,13 +142,13 @@ def _yarn_parameters(keys: Keys, prefix: str = "") -> dict[str, Setting[object] 
         keys: The keys, in plain spelling.
         prefix: What the names of the keys begin with: nothing with latent attention.
     """
-    names = {name: prefix + name for name in YARN_NAMES}
-    scaling = renamed(keys, factor=f"{prefix}rotary_scaling_factor", **names)
+    prefixed_names = {name: prefix + name for name in YARN_NAMES}
+    scaling = renamed(keys, factor=f"{prefix}rotary_scaling_factor", **prefixed_names)
     factor = keys.number(f"{prefix}rotary_scaling_factor")
     magnitude = yarn_magnitude(factor, keys.number(f"{prefix}mscale"))
     magnitude_of_all = yarn_magnitude(factor, keys.number(f"{prefix}mscale_all_dim"))
-    ratio = 0.0  # It is refused later, as an attention factor of 0.
+    attention_factor = 0.0  # This is refused later.
     if magnitude_of_all != 0:  # A negative mscale_all_dim may make it 0.
-        ratio = magnitude / magnitude_of_all
+        attention_factor = magnitude / magnitude_of_all
     source = "g(mscale) / g(mscale_all_dim), g(m) = 0.1 · m · ln factor + 1"
-    return {**scaling, "attention_factor": Setting(ratio, source)}
+    return {**scaling, "attention_factor": Setting(attention_factor, source)}

@@ -10,7 +10,7 @@ from pecli.models.key_names import ORIGINAL
 from pecli.models.keys import Keys, Setting, Settings, origin_at, setting_from_key
 from pecli.models.rope_warnings import multiplied_queries
 
-READS = (
+COMMON_KEYS = (
     "dim",
     "n_heads",
     "head_dim",
@@ -39,10 +39,12 @@ def read(keys: Keys) -> ParsedEncodings:
         "num_hidden_layers": keys.whole_number("n_layers"),
     }
     scaling = _scaling_of_params(keys)
-    ropes = translated_ropes(keys, family, reads=READS, scaling=scaling, settings=settings)
-    text = _with_query_scaling(ropes, keys)
+    ropes = translated_ropes(
+        keys, family, common_keys=COMMON_KEYS, scaling=scaling, settings=settings
+    )
+    language_model = _with_query_scaling(ropes, keys)
     towers = [_tower(keys, name, model_type) for name, model_type in TOWERS.items()]
-    return joined([text, *towers])
+    return joined([language_model, *towers])
 
 
 def _with_query_scaling(ropes: ParsedEncodings, keys: Keys) -> ParsedEncodings:
@@ -62,14 +64,14 @@ def _scaling_of_params(keys: Keys) -> Settings:
 
     Mistral calls YaRN's slow limit `alpha` and its fast limit `beta`.
     """
-    scaling = llama3_scaling(
+    llama3 = llama3_scaling(
         keys,
         factor=("rope_scale_factor", "rope_scaling_factor"),
         high_freq_factor="rope_high_freq_factor",
     )
     yarn = keys.section("yarn")
     if yarn is None:
-        return scaling
+        return llama3
     scaling = renamed(
         yarn,
         factor="factor",

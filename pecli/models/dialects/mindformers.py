@@ -6,7 +6,7 @@ from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import HALVES, INTERLEAVED, ModelFamily
 from pecli.models.keys import Keys, Settings, value_of
 
-READS = ("hidden_size", "num_heads", "head_dim", "qk_rope_head_dim", "qk_nope_head_dim")
+COMMON_KEYS = ("hidden_size", "num_heads", "head_dim", "qk_rope_head_dim", "qk_nope_head_dim")
 #: Classes that rotate half of a head, in neighbouring pairs (ChatGLM's attention).
 GLM = ("ChatGLM2Config", "GLM3Config", "ChatGLM4Config", "GLM4Config")
 #: Classes that rotate by FreqsMgr of modules/layers.py.
@@ -42,7 +42,9 @@ def read(keys: Keys) -> ParsedEncodings:
         return huggingface.read(keys)
     model.mark_as_read("max_position_embedding")
     scaling = _scaling_settings(model)
-    return translated_ropes(model, family, reads=READS, scaling=scaling, settings=settings)
+    return translated_ropes(
+        model, family, common_keys=COMMON_KEYS, scaling=scaling, settings=settings
+    )
 
 
 def _scaling_settings(model: Keys) -> Settings:
@@ -61,5 +63,5 @@ def _scaling_settings(model: Keys) -> Settings:
     if kind == "PI":
         return linear_scaling(model.required(model.number("scaling_factor"), "scaling_factor"))
     settings = model.inner_or_empty("scaling_factor")
-    names = {name: name for name in SCALING_NAMES}
-    return {"rope_type": method.with_value(kind.lower()), **renamed(settings, **names)}
+    same_names = {name: name for name in SCALING_NAMES}
+    return {"rope_type": method.with_value(kind.lower()), **renamed(settings, **same_names)}

@@ -88,4 +88,6 @@ def _rotary_encodings(
         "rope_theta": base,
         "rope_interleave": kind.with_value(kind.value != "rope_concat"),
     }
-    return translated_ropes(keys, ModelFamily(), reads=("dim", "num_heads"), settings=settings)
+    return translated_ropes(
+        keys, ModelFamily(), common_keys=("dim", "num_heads"), settings=settings
+    )

@@ -5,7 +5,7 @@ from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import ModelFamily
 from pecli.models.keys import Keys, Settings
 
-READS = ("hidden_size", "num_attention_heads", "rotary_emb_base")
+COMMON_KEYS = ("hidden_size", "num_attention_heads", "rotary_emb_base")
 
 
 def read(keys: Keys) -> ParsedEncodings:
@@ -15,4 +15,6 @@ def read(keys: Keys) -> ParsedEncodings:
         factor = keys.number("rotary_emb_scaling_factor")
         if factor is not None:
             scaling = linear_scaling(factor)
-    return translated_ropes(keys, ModelFamily("StripedHyena"), reads=READS, scaling=scaling)
+    return translated_ropes(
+        keys, ModelFamily("StripedHyena"), common_keys=COMMON_KEYS, scaling=scaling
+    )

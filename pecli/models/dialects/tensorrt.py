@@ -16,7 +16,7 @@ LAYOUTS = {
     "long_rope": HALVES,
     "mrope": HALVES,
 }
-READS = (
+COMMON_KEYS = (
     "hidden_size",
     "num_attention_heads",
     "max_position_embeddings",
@@ -47,4 +47,4 @@ def read(keys: Keys) -> ParsedEncodings:
         head_dim="head_size",
     )
     family = ModelFamily("TensorRT-LLM", layout=LAYOUTS[kind])
-    return translated_ropes(inner, family, reads=READS, settings=settings)
+    return translated_ropes(inner, family, common_keys=COMMON_KEYS, settings=settings)

@@ -31,7 +31,7 @@ def translated_ropes(
     keys: Keys,
     family: ModelFamily,
     *,
-    reads: tuple[str, ...] = (),
+    common_keys: tuple[str, ...] = (),
     scaling: Settings = NO_SETTINGS,
     settings: Settings = NO_SETTINGS,
 ) -> ParsedEncodings:
@@ -43,15 +43,15 @@ def translated_ropes(
     Args:
         keys: The keys of the project, with the defaults of its code.
         family: What the project's code implies, such as the layout of pairs.
-        reads: Keys that have the same name and meaning in Hugging Face's configurations. All other
+        common_keys: Keys that have the same name and meaning in Hugging Face's configurations. All other
             keys of the file are hidden from the rules.
         scaling: Settings by the names that they have in `rope_scaling`, such as `factor`.
         settings: Settings by the names that they have outside of it, such as `rope_theta`.
     """
-    keys.usage.looked_for.update(reads)
-    data_in_file = {name: keys.data[name] for name in reads if name in keys.data}
+    keys.usage.looked_for.update(common_keys)
+    data_in_file = {name: keys.data[name] for name in common_keys if name in keys.data}
     # These are defaults of the project's code, which replace those of Hugging Face's classes.
-    defaults_of_code = {name: keys.value(name) for name in reads if name not in keys}
+    defaults_of_code = {name: keys.value(name) for name in common_keys if name not in keys}
     # The names that Hugging Face's rules look for are recorded apart, so that no hint about an
     # unread key of the file offers one of them. Keys that are read count as read in the file.
     usage = KeyUsage(read=keys.usage.read)

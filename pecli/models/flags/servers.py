@@ -157,15 +157,16 @@ class Server:
         Raises:
             ParameterError: A flag seems to be about positions, and the server does not have it.
         """
-        read = []
+        read_flags = []
         for flag in line.flags:
             if self.accepts(flag):
-                read.append(ReadFlag(flag, meanings=self.flags[flag.key]))
+                read_flags.append(ReadFlag(flag, meanings=self.flags[flag.key]))
             elif flag.key in self.removed:
-                read.append(ReadFlag(flag, meanings=()))
+                read_flags.append(ReadFlag(flag, meanings=()))
             elif self.concerns_positions(flag):
                 raise self._unknown(flag)
-        return read
+            # All other flags, such as `--port`, do not concern positions.
+        return read_flags
 
     def _unknown(self, flag: ServerFlag) -> ParameterError:
         """Return the error for a flag that the server does not have; another server may have it."""
