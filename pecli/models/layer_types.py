@@ -23,6 +23,7 @@ from pecli.models.keys import Keys, Origin, Setting, computed, default, nonzero
 MAX_TYPES = 64
 MAX_LAYERS = 4096
 MAX_LISTED = 32
+NO_LAYERS: Setting[tuple[int, ...]] = Setting((), "")
 
 
 @dataclass(frozen=True)
@@ -77,14 +78,14 @@ def _rotary_settings(keys: Keys) -> _Settings:
     new = keys.section("rope_parameters")
     class_default = keys.value("rope_parameters")
     if old is not None and new is not None:
-        return _Settings(old, _warnings_of_both(old, new))
+        return _Settings(old, warnings=_warnings_of_both(old, new))
     if old is not None:
-        return _Settings(old, [])
+        return _Settings(old, warnings=[])
     if new is not None:
-        return _Settings(new, [])
+        return _Settings(new, warnings=[])
     if class_default is not None:
-        return _Settings(_class_settings(keys, class_default), [])
-    return _Settings(keys.empty(), [])
+        return _Settings(_class_settings(keys, class_default), warnings=[])
+    return _Settings(keys.empty(), warnings=[])
 
 
 def _warnings_of_both(old: Keys, new: Keys) -> list[str]:
@@ -384,34 +385,34 @@ def _unrotated_numbers(
         zeros = tuple(layer for layer, item in enumerate(list_by_layer.value) if item == 0)
         return computed(zeros, "{} is 0 there", list_by_layer)
     if layer_count is None:
-        return Setting((), "")
-    return _every_so_many(min(layer_count.value, MAX_LAYERS), interval, family)
+        return NO_LAYERS
+    return _unrotated_at_intervals(min(layer_count.value, MAX_LAYERS), interval, family)
 
 
-def _every_so_many(
-    count: int, interval: Setting[int] | None, family: ModelFamily
+def _unrotated_at_intervals(
+    layer_count: int, interval: Setting[int] | None, family: ModelFamily
 ) -> Setting[tuple[int, ...]]:
-    """Return the numbers of layers without rope, if every so many layers have none.
+    """Return the numbers of layers without rope, if they come at a fixed interval.
 
     An interval of 4 in the file means layers 3, 7, 11, … Families may count from the last layer
     instead: of 30 layers, one in 4, these are 1, 5, …, 29.
 
     Args:
-        count: The number of layers of the model.
+        layer_count: The number of layers of the model.
         interval: The interval in the file; None if it states none.
         family: The family of the model.
     """
     if interval is not None:
         first = interval.value - 1
-        layers = tuple(range(first, count, interval.value))
+        layers = tuple(range(first, layer_count, interval.value))
         return interval.implying(layers, f"one layer in {interval.value} ({interval.source})")
     step = family.unrotated_from_last
     if step:
-        last = count - 1
+        last = layer_count - 1
         first = last % step
-        layers = tuple(range(first, count, step))
+        layers = tuple(range(first, layer_count, step))
         return Setting(layers, f"one layer in {step}, counted from the last ({family.source})")
-    return Setting((), "")
+    return NO_LAYERS
 
 
 def unrotated_type(keys: Keys, family: ModelFamily) -> str:

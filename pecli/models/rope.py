@@ -356,7 +356,7 @@ def _count_of_time(sections: Setting[list[float]] | None) -> float:
 
 
 def _mrope_sections(
-    settings: Keys, head: Head, family: ModelFamily, sections: Setting[list[float]] | None
+    settings: Keys, head: Head, family: ModelFamily, stated_sections: Setting[list[float]] | None
 ) -> dict[str, Setting[object]]:
     """Return the sections of M-RoPE by the names of `Sections`; none for models with one axis.
 
@@ -366,9 +366,9 @@ def _mrope_sections(
         settings: The rotary settings.
         head: The head, whose frequencies the sections count.
         family: The family, which may have sections that no key states.
-        sections: The sections that a key states.
+        stated_sections: The sections that a key states.
     """
-    sections = sections or _family_sections(head, family)
+    sections = stated_sections or _family_sections(head, family)
     if sections is None:
         return {}
     return {

@@ -95,22 +95,23 @@ def rope_type_of(layer: Layer) -> RopeType:
     return RopeType(name, warnings)
 
 
-def _warnings_about_type(layer: Layer, given: Setting[str]) -> tuple[str, ...]:
+def _warnings_about_type(layer: Layer, rope_type: Setting[str]) -> tuple[str, ...]:
     """Return warnings that others read the name of a scaling differently.
 
     Classes with settings by layer type (Gemma 3) do not read the older name `type`. The ntk of GTE
     has one meaning, which its own code decides.
     """
     family = layer.family
-    stated = f"{given.source} is {given.value}"
+    statement = f"{rope_type.source} is {rope_type.value}"
     warnings = []
-    is_old_name = "rope_type" not in layer.settings
-    if is_old_name and family.local_theta is not None:
+    has_old_key = "rope_type" not in layer.settings
+    class_has_types = family.local_theta is not None
+    if has_old_key and class_has_types:
         reader = f"transformers 5 reads rope_type alone in {family.name}"
-        warnings.append(f"{stated}: {reader}, and would leave it unscaled")
-    is_ambiguous = given.value == "ntk" and family.renamed.before != "ntk"
+        warnings.append(f"{statement}: {reader}, and would leave it unscaled")
+    is_ambiguous = rope_type.value == "ntk" and family.renamed.before != "ntk"
     if is_ambiguous:
-        warnings.append(f"{stated}, which has two meanings: {MEANINGS_OF_NTK}")
+        warnings.append(f"{statement}, which has two meanings: {MEANINGS_OF_NTK}")
     return tuple(warnings)
 
 

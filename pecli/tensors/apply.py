@@ -252,12 +252,16 @@ def _torch_result(
         def backward(
             context: "GradientContext", gradient: ForeignArray
         ) -> tuple[ForeignArray, ForeignArray]:
-            """Return the gradients of x and of the learned table; None if it needs none."""
+            """Return a gradient per argument of `forward`: of x, and of the learned table.
+
+            The table's is None if it needs none.
+            """
             _, table_needs_gradient = context.needs_input_grad
             table_gradient = None
             if learned is not None and table_needs_gradient:
                 table_gradient = learned.gradient(torch, gradient)
-            return _gradient_of_input(operation, gradient), table_gradient
+            x_gradient = _gradient_of_input(operation, gradient)
+            return x_gradient, table_gradient
 
     table = None
     if learned is not None and isinstance(learned.table, torch.Tensor):

@@ -45,7 +45,7 @@ def read(keys: Keys) -> ParsedEncodings:
         return ParsedEncodings([read_table(keys)], [])
     if renamed_keys.describes("diffusers", keys.data):
         return renamed_keys.read(keys, "diffusers")
-    return ParsedEncodings([], [_reason_for_no_encoding(keys, class_name)])
+    return ParsedEncodings(encodings=[], warnings=[_reason_for_no_encoding(keys, class_name)])
 
 
 def _reason_for_no_encoding(keys: Keys, class_name: str) -> str:

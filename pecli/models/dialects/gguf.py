@@ -196,7 +196,7 @@ def _encodings_of_model(model: Model) -> ParsedEncodings:
         return ParsedEncodings(AlibiRule().encodings(keys.translated(settings)), [])
     if model.follows("position_free"):
         warning = "no positional encoding was found: no key that is read here names one"
-        return ParsedEncodings([], [warning])
+        return ParsedEncodings(encodings=[], warnings=[warning])
     has_rotary_size = "rope.dimension_count" in keys
     if model.follows("learned") and not has_rotary_size:
         rule = LearnedRule(rows=("context_length",), dim=("embedding_length",))

@@ -27,7 +27,7 @@ def read(keys: Keys) -> ParsedEncodings:
         return rope.with_earlier_warnings(warnings)
     if kind == "none":
         warnings.append(f"{word.source} is none: the model has no positional encoding")
-        return ParsedEncodings([], warnings)
+        return ParsedEncodings(encodings=[], warnings=warnings)
     if "pos_emb" not in keys:
         warnings.append("pos_emb is not given: GPT-NeoX then adds a learned table")
     rule = _with_rows_of_padding(rules[kind], keys)

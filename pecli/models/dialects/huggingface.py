@@ -52,7 +52,7 @@ def read(keys: Keys) -> ParsedEncodings:
     top = make_part(keys, "", model_type, is_text=True)
     encodings, warnings = _read_part(top, MAX_DEPTH)
     if not encodings:
-        return ParsedEncodings([], [*warnings, *_warnings_of_no_encoding(top)])
+        return ParsedEncodings(encodings=[], warnings=[*warnings, *_warnings_of_no_encoding(top)])
     if _leaves_out_tables(top, encodings, warnings):
         warnings += non_rotary.notes_on_absent_tables(model_type, encodings)
     return ParsedEncodings(encodings, warnings)
@@ -266,14 +266,16 @@ def _encodings_of_part(part: ModelPart) -> ParsedEncodings:
     evidence = _gather_evidence(part)
     warnings = _warnings_of_unknown_word(evidence)
     if _rotates_no_channel(part.keys):
-        return ParsedEncodings([], [f"{part.keys.prefix}qk_rope_head_dim is 0: there is no rope"])
+        return ParsedEncodings(
+            encodings=[], warnings=[f"{part.keys.prefix}qk_rope_head_dim is 0: there is no rope"]
+        )
     decision = _decide_on_encoding(evidence)
     if decision is None:
-        return ParsedEncodings([], warnings)
+        return ParsedEncodings(encodings=[], warnings=warnings)
     warnings += _warnings_of_unknown_family(evidence, decision)
     warnings += _warnings_of_overruled_word(evidence, decision)
     warnings += decision.rule.notes(part.keys)
-    ropes = ParsedEncodings([], [])
+    ropes = ParsedEncodings(encodings=[], warnings=[])
     if decision.is_rotary:
         ropes = rope_encodings(part.keys, evidence.family, vision=part.vision)
     other_encodings = decision.rule.encodings(part.keys)

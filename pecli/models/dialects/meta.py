@@ -94,7 +94,7 @@ def _tower(keys: Keys, name: str, model_type: str) -> ParsedEncodings:
     """
     inner = keys.inner(name)
     if inner is None:
-        return ParsedEncodings([], [])
+        return ParsedEncodings(encodings=[], warnings=[])
     config = {"vision_config": {"model_type": model_type, **inner.data}}
     origins = {"vision_config": origin_at(name)}
     tower = huggingface.read(replace(keys, data=config, origins=origins))

@@ -41,7 +41,7 @@ def read(keys: Keys) -> ParsedEncodings:
     if parsed.encodings:
         return parsed
     no_encoding = f"{kind.source} is {kind.value}: the model has no positional encoding"
-    return ParsedEncodings([], [*parsed.warnings, no_encoding])
+    return ParsedEncodings(encodings=[], warnings=[*parsed.warnings, no_encoding])
 
 
 def _depth_keys(keys: Keys) -> Keys:

@@ -47,7 +47,7 @@ def read(keys: Keys) -> ParsedEncodings:
     if rope is None:
         no_rope = "the block of the model has no rope"
         warning = f"{no_rope}, and OLMo-core has no other positional encoding"
-        return ParsedEncodings([], [warning])
+        return ParsedEncodings(encodings=[], warnings=[warning])
     scaling = _scaling_settings(rope.inner_or_empty("scaling"))
     rope = with_defaults(rope, "OLMo-core's RoPEConfig")
     warnings = [

@@ -113,7 +113,7 @@ class Transformer:
         keys = self._keys_of_transformer(keys, code)
         # The length of the context needs no encoding that reads it: ALiBi has no table.
         keys.mark_as_read(LENGTH)
-        parsed = ParsedEncodings([], [])
+        parsed = ParsedEncodings(encodings=[], warnings=[])
         if self.table:
             rule = project_rules(project)[self.table]
             parsed = ParsedEncodings(rule.encodings(keys), [])
@@ -159,7 +159,7 @@ def read(keys: Keys, project: str) -> ParsedEncodings:
     if parsed.encodings:
         return parsed
     none = f"no positional encoding was found: {project}'s code decides which one it has"
-    return ParsedEncodings([], [*parsed.warnings, none])
+    return ParsedEncodings(encodings=[], warnings=[*parsed.warnings, none])
 
 
 def describes(project: str, config: Mapping[str, object]) -> bool:

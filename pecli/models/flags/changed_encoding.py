@@ -1,7 +1,7 @@
 """Encodings whose parameters flags have replaced."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from pecli.engine.named_values import MutableValues
 from pecli.errors import ParameterError
@@ -11,6 +11,14 @@ from pecli.models.keys import Setting, origins_of
 
 Parameters = dict[str, Setting[Any]]
 """Parameters of a rotary scheme by name; an empty source means the model's own value."""
+
+T = TypeVar("T")
+
+
+def model_value(value: T) -> Setting[T]:
+    """Return the model's own value of a parameter: it has no source, since no flag states it."""
+    return Setting(value, source="")
+
 
 #: Parameters that have nothing to do with a scaling.
 UNSCALED = ("dim", "base", PARTIAL)
@@ -74,7 +82,7 @@ def divisor_parameters(
     """
     return {
         "scaling": divisors.with_value("longrope"),
-        ORIGINAL: Setting(original or 1, ""),
+        ORIGINAL: model_value(original or 1),
         "short_factor": divisors,
         "long_factor": divisors,
         "attention_factor": attention,

@@ -12,6 +12,7 @@ from pecli.models.flag_report import FlagProblem
 from pecli.models.flags.changed_encoding import (
     Parameters,
     divisor_parameters,
+    model_value,
     own_divisors,
     with_parameters,
 )
@@ -202,5 +203,5 @@ def _stacked(encoding: Encoding, factor: Setting[float]) -> Parameters:
     if encoding.parameters["scaling"] not in REPLACEABLE:
         model_divisors = own_divisors(encoding)
     divisors = tuple(factor.value * divisor for divisor in model_divisors)
-    attention = Setting(required(encoding.attention_factor()), "")
+    attention = model_value(required(encoding.attention_factor()))
     return divisor_parameters(computed(divisors, "exllamav2, {}", factor), attention, None)

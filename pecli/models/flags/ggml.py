@@ -18,6 +18,7 @@ from pecli.models.flag_report import FlagProblem
 from pecli.models.flags.changed_encoding import (
     Parameters,
     divisor_parameters,
+    model_value,
     own_divisors,
     with_parameters,
 )
@@ -266,7 +267,7 @@ class _Change:
 
     def _chosen(self, meaning: Meaning, default: object) -> FlagSetting:
         """Return the value of a flag, else the model's own, which has no source."""
-        return self.settings.get(meaning) or Setting(default, "")
+        return self.settings.get(meaning) or model_value(default)
 
     @property
     def has_yarn(self) -> bool:
@@ -300,7 +301,7 @@ class _Change:
         model_base = float(self.encoding.parameters["base"])
         base = nonzero(self.settings.get(Meaning.BASE))
         if base is None:
-            return Setting(model_base, "")
+            return model_value(model_base)
         if base.value != model_base:
             self._note_alpha(base, model_base)
         return base
@@ -328,7 +329,7 @@ class _Change:
             return self._factor_of_scale(scale)
         factor = positive(self.settings.get(Meaning.FACTOR))
         if factor is None:
-            return Setting(self.trained.factor, "")
+            return model_value(self.trained.factor)
         if factor.value < 1:
             warn_of_inverted_scale(self.findings, factor.source, factor.value, 1 / factor.value)
         return factor
@@ -466,7 +467,7 @@ class _Change:
             parameters[meaning.value] = self._beta(meaning, default)
         for name in KEPT_IN_YARN:
             if self.encoding.parameters.get(name):
-                parameters[name] = Setting(self.encoding.parameters[name], "")
+                parameters[name] = model_value(self.encoding.parameters[name])
         return parameters
 
     def _beta(self, meaning: Meaning, default: float) -> Setting[float]:
