@@ -200,7 +200,8 @@ def _resolved_reference(value: object, parents: tuple[YamlObject, ...]) -> objec
         reference = _parsed_reference(target)
         if reference is None:
             return target
-        parents = _entered(_objects_at(parents, reference.dots), reference.object_names)
+        first_objects = _objects_at(parents, reference.dots)
+        parents = _entered(first_objects, reference.object_names)
         target = parents[-1].get(reference.key) if parents else None
         leads_nowhere = target is None or isinstance(target, (dict, list))
         if leads_nowhere:

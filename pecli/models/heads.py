@@ -253,8 +253,9 @@ def _latent_head(layer: Layer, latent: Setting[int], *, scaled: bool) -> Head:
     head_dim = layer.keys.whole_number("head_dim")
     size = _latent_size(layer.keys, latent, head_dim)
     head = Head(size=size, dim=latent, is_latent=True)
-    states_head_dim = "head_dim" in layer.keys
-    if family.head_dim_rotates and states_head_dim and head_dim is not None:
+    # A `head_dim` that is only the default of the class does not count.
+    is_head_dim_in_file = "head_dim" in layer.keys
+    if family.head_dim_rotates and is_head_dim_in_file and head_dim is not None:
         head = replace(head, dim=head_dim, warnings=_contradicting_dims(head_dim, latent))
     fraction = _rotating_fraction(layer, scaled=scaled)
     if fraction is None:

@@ -278,8 +278,8 @@ def _with_defaults(
 ) -> dict[str, Setting[object]]:
     """Return the parameters of a scaling, completed by those that count without being given.
 
-    YaRN has betas of 32 and 1 by default. A factor may follow from the longer and the original
-    context: 131072 / 32768 is 4. Some methods define another attention factor than YaRN's own.
+    YaRN has betas of 32 and 1 by default. A factor, and an attention factor, may follow from other
+    parameters.
 
     Args:
         given: The parameters that the configuration gives, `scaling` included.
@@ -291,17 +291,33 @@ def _with_defaults(
     parameters: dict[str, Setting[object]] = dict(given)
     for name, default in defaults.items():
         parameters.setdefault(name, default)
-    if "attention_factor" in parameters:
-        return parameters
+    if "attention_factor" not in given:
+        parameters |= _implied_factors(given, magnitude)
+    return parameters
+
+
+def _implied_factors(
+    given: Mapping[str, Setting[object]], magnitude: float | None
+) -> dict[str, Setting[object]]:
+    """Return the factor and the attention factor of a scaling that follow from other parameters.
+
+    The longer and the original context imply the factor: 131072 / 32768 is 4. Some methods define
+    another attention factor than YaRN's own.
+
+    Args:
+        given: The parameters that the configuration gives.
+        magnitude: The number that multiplies ln(factor) in the attention factor; None for YaRN's.
+    """
+    implied: dict[str, Setting[object]] = {}
     ratio = _ratio_of_lengths(given)
     if ratio is not None and ratio.value.is_integer():
         # A ratio that is not whole would be rounded here: the scheme divides the lengths itself.
-        parameters["factor"] = ratio
+        implied["factor"] = ratio
     factor = ratio or given.get("factor")
     if magnitude is not None and factor is not None:
         attention_factor = _attention_of_magnitude(magnitude, factor, given["scaling"])
-        parameters["attention_factor"] = attention_factor
-    return parameters
+        implied["attention_factor"] = attention_factor
+    return implied
 
 
 def _attention_of_magnitude(

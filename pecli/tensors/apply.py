@@ -152,14 +152,10 @@ def _rotation_of_encoding(
     has_configuration = not isinstance(encoding, (ModelEncodings, Encoding))
     if has_configuration:
         numbers_of_heads = head_counts(encoding, layer_type)
+    tensor = Input(numbers("x", x), "x")
+    layer_encoding = model.one(layer_type)
     return model_rotation(
-        [Input(numbers("x", x), "x")],
-        model.file,
-        model.one(layer_type),
-        rows,
-        numbers_of_heads,
-        fields,
-        offset=rows.offset,
+        [tensor], model.file, layer_encoding, rows, numbers_of_heads, fields, offset=rows.offset
     )
 
 

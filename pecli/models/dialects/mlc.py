@@ -20,19 +20,33 @@ def read(keys: Keys) -> ParsedEncodings:
     """
     config = keys.inner_or_self("model").inner("model_config") or keys
     nanotron_flag = _nanotron_flag(config)
+    model_type = _outer_model_type(keys, config, nanotron_flag)
     base = _mlc_base(config)
-    model_type = None  # The one within `config` counts.
-    if "model_type" not in config:
-        model_type = keys.word("model_type")
-    if nanotron_flag:
-        # `is_llama_config` stands for the model type `llama`.
-        name = NANOTRON.sub(r"\1", nanotron_flag)
-        model_type = setting_from_key(name, config.full_name(nanotron_flag))
+    if nanotron_flag and base is None:
         # nanotron's code has no other positional encoding than rope, so that a base is certain.
-        base = base or config.number("rope_theta") or Setting(10000.0, "default of nanotron")
+        base = config.number("rope_theta") or Setting(10000.0, "default of nanotron")
     # Most families call the base `rope_theta`, GPT-NeoX calls it `rotary_emb_base`.
     settings = {"rope_theta": base, "rotary_emb_base": base, "model_type": model_type}
     return huggingface.read(config.translated(settings))
+
+
+def _outer_model_type(keys: Keys, config: Keys, nanotron_flag: str) -> Setting[str] | None:
+    """Return the model type that stands outside of the config.json, or that a flag states.
+
+    `is_llama_config` of nanotron stands for `llama`. None if the config.json has a model type of
+    its own, which then counts.
+
+    Args:
+        keys: The keys of the file.
+        config: The config.json within it.
+        nanotron_flag: The name of the flag; empty if there is none.
+    """
+    # The key is read in any case, so that it is checked beside a flag as well.
+    outer_type = None if "model_type" in config else keys.word("model_type")
+    if not nanotron_flag:
+        return outer_type
+    name = NANOTRON.sub(r"\1", nanotron_flag)
+    return setting_from_key(name, config.full_name(nanotron_flag))
 
 
 def _mlc_base(keys: Keys) -> Setting[float] | None:
