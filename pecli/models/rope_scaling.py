@@ -124,13 +124,13 @@ def scaling_of(layer: Layer, rope_type: RopeType) -> ScalingSettings:
     if alpha is not None:
         return _ntk_by_alpha(layer.settings, alpha, rope_type)
     scaling = rope_type.scaling
-    given = _given_parameters(layer, scaling)
-    stated_settings = {"scaling": rope_type.given.with_value(scaling), **given.parameters}
+    in_file = _given_parameters(layer, scaling)
+    stated_settings = {"scaling": rope_type.given.with_value(scaling), **in_file.parameters}
     return ScalingSettings(
         kind=scaling,
         settings=_with_defaults(stated_settings, MAGNITUDES.get(rope_type.name)),
-        warnings=given.warnings,
-        lacks_original_length=given.lacks_original_length,
+        warnings=in_file.warnings,
+        lacks_original_length=in_file.lacks_original_length,
         ignored_alpha=_ignored_alpha(layer, rope_type),
     )
 

@@ -74,11 +74,11 @@ def _leaves_out_tables(
 
 def _model_type(keys: Keys) -> str | None:
     """Return the model type; if it is missing, the one that `architectures` implies."""
-    given = keys.word("model_type")
-    if given is not None:
-        return given.value
-    known = map(model_type_of, keys.words("architectures"))
-    return next(filter(None, known), None)
+    stated = keys.word("model_type")
+    if stated is not None:
+        return stated.value
+    types_of_architectures = map(model_type_of, keys.words("architectures"))
+    return next(filter(None, types_of_architectures), None)
 
 
 def _warnings_of_no_encoding(part: ModelPart) -> list[str]:

@@ -67,10 +67,10 @@ def renamed(keys: Keys, **names: str | tuple[str, ...]) -> dict[str, Setting[obj
     is present counts.
     """
     settings = {}
-    for name, own_names in names.items():
-        if isinstance(own_names, str):
-            own_names = (own_names,)
-        settings[name] = keys.value(*own_names)
+    for name, project_names in names.items():
+        if isinstance(project_names, str):
+            project_names = (project_names,)
+        settings[name] = keys.value(*project_names)
     return settings
 
 
