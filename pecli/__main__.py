@@ -99,8 +99,8 @@ def _open_streams() -> None:
 def _open_null_device(name: str, mode: str) -> None:
     """Open a standard stream that the parent process closed, so that it reads or writes nothing.
 
-    It first takes the stream's descriptor, the lowest that is free: otherwise the next file would get
-    it, and text for the stream would end up in that file.
+    It first takes the stream's descriptor, the lowest that is free: otherwise the next file would
+    get it, and text for the stream would end up in that file.
     """
     os.open(os.devnull, os.O_RDONLY)
     setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - open until the process ends

@@ -277,7 +277,7 @@ class LearnedPosEmbedding(_Additive):
         *,
         dim: int | None = None,
     ) -> None:
-        """Take a copy of the table, or make the initial weights of the seed; the class documents it."""
+        """Take a copy of the table, or make the initial weights of the seed."""
         is_given_once = (embed_dim is None) != (dim is None)
         if not is_given_once:
             rule = "it must be given, by this name or as `dim`"
@@ -743,7 +743,8 @@ class RotaryPosEmbedding(_LayerWithRepr):
     def _rotated_back(self, grad: AnyArray, positions: Positions) -> AnyArray:
         """Return the gradient (…, L, D) of the input of a rotation, given that of its output.
 
-        The transpose of a rotation is the rotation by minus the angle, whose factors are conjugated.
+        The transpose of a rotation is the rotation by minus the angle, whose factors are
+        conjugated.
         """
         if not grad.size:
             return np.empty(grad.shape, grad.dtype)
@@ -756,7 +757,7 @@ class RotaryPosEmbedding(_LayerWithRepr):
         return self.rope or Rope(1, x.shape[-1], self.base)
 
     def _multiplied(self, x: AnyArray, factors: AnyArray, rotary_dim: int) -> AnyArray:
-        """Return x (…, L, D) with `rotary_dim` of its channels multiplied by factors (L, rotary_dim/2).
+        """Return x (…, L, D) with `rotary_dim` channels multiplied by factors (L, rotary_dim/2).
 
         A pair of channels is multiplied as a complex number; other channels are copied.
         """

@@ -176,7 +176,8 @@ class _RotationJob:
     def shares(self) -> list[_Share]:
         """Divide the rows into shares, the pieces of work that threads take one after the other.
 
-        With 4 batches of 256 positions, and shares of 128 positions of 2 batches, there are 4 shares.
+        With 4 batches of 256 positions, and shares of 128 positions of 2 batches, there are 4
+        shares.
         """
         batches, length, _, _ = self.source.shape
         positions_per_share = self._positions_per_share
@@ -193,9 +194,9 @@ class _RotationJob:
     def _batches_per_share(self, starts: int) -> int:
         """Return how many batches a share has, if their positions are divided into so many pieces.
 
-        There are at least two shares per thread, if there are as many batches, so that no thread waits
-        long for the last one. With 4 threads, 16 batches and 3 pieces, 8 shares are needed: the batches
-        of every piece are divided among ⌈8 / 3⌉ = 3 shares, of 6, 6 and 4 batches.
+        There are at least two shares per thread, if there are as many batches, so that no thread
+        waits long for the last one. With 4 threads, 16 batches and 3 pieces, 8 shares are needed:
+        the batches of every piece are divided among ⌈8 / 3⌉ = 3 shares, of 6, 6 and 4 batches.
         """
         batches: int = self.source.shape[0]
         shares_per_start = -(-2 * thread_count() // starts)  # rounded up

@@ -111,7 +111,8 @@ class Table:
     def array(self) -> Array:
         """Return the whole table as one array, made in threads.
 
-        Each of 4 threads makes about two blocks: an eighth of the rows, or BLOCK_BYTES if that is more.
+        Each of 4 threads makes about two blocks: an eighth of the rows, or BLOCK_BYTES if that is
+        more.
         """
         out = self._empty(self.rows)
         max_threads = self._max_threads()
@@ -328,7 +329,7 @@ class _Crew:
         self._vacancies = iter(range(max_helpers))
 
     def work_on(self) -> None:
-        """Work until no item is left; start another helper first if there is a vacancy and an item."""
+        """Work until no item is left; with the first one, start another helper if there is a vacancy."""
         try:
             for item in self._items:
                 has_vacancy = next(self._vacancies, None) is not None

@@ -202,7 +202,8 @@ def _read_tensor(contents: Contents, spelled: object) -> Array:
     """Return a tensor of a case's JSON: integers, or floats of the widest dtype that is there.
 
     {"shape": [2], "decimal": [1.0, 0.1], "float32": [1.0, 0.1]} is read from `decimal`, which is
-    float64. If that list is damaged, it is an error: the next narrower one does not stand in for it.
+    float64. If that list is damaged, it is an error: the next narrower one does not stand in for
+    it.
     """
     match spelled:
         case {"shape": [*sides], **lists}:

@@ -146,8 +146,8 @@ class AxisFiller:
         """Return a table (positions, waves) of cosines or sines of any positions.
 
         Integers close together are rows of one range, which is fast: all of them, or a long run at
-        the beginning, such as 0 … 8191 before 10,000 and 20,000. Other positions are computed row by
-        row.
+        the beginning, such as 0 … 8191 before 10,000 and 20,000. Other positions are computed row
+        by row.
 
         Args:
             function: "cos" or "sin".
@@ -170,8 +170,8 @@ class AxisFiller:
     ) -> Array:
         """Return a table (positions, waves) of positions that are multiples of a few units.
 
-        3/4 and 1/2 are 192 and 128 units of 1/256, and their rows are computed from the waves of that
-        unit. The sine of a negative position is that of the positive one, negated.
+        3/4 and 1/2 are 192 and 128 units of 1/256, and their rows are computed from the waves of
+        that unit. The sine of a negative position is that of the positive one, negated.
         """
         out = np.empty((len(positions), len(waves)), numpy_dtype(dtype))
         for unit, rows in _grouped_by_unit(positions).items():

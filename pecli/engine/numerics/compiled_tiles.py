@@ -102,8 +102,8 @@ class CompiledTile(Tile):
             self._doubtful_elements,
         )
         if doubtful_count:
-            # The loop writes the numbers of doubtful elements: with 64 columns, element 130 is in row
-            # 2 and column 2 of the rows that it was given.
+            # The loop writes the numbers of doubtful elements: with 64 columns, element 130 is in
+            # row 2 and column 2 of the rows that it was given.
             elements = self._doubtful_elements[:doubtful_count]
             doubtful_rows, columns = np.divmod(elements, self.columns)
             yield Doubtful(in_leap.start + doubtful_rows, columns)

@@ -49,9 +49,9 @@ class ExactFiller:
     def fill(self, functions: str, first: int, out: Array, dtype: str) -> None:
         """Write cosines and sines of positions first, first + 1, … into the rows of `out`.
 
-        Nearly all elements are products of small tables. The few whose rounding the error of a product
-        leaves in doubt are computed at the end with more digits, so that every element is correctly
-        rounded.
+        Nearly all elements are products of small tables. The few whose rounding the error of a
+        product leaves in doubt are computed at the end with more digits, so that every element is
+        correctly rounded.
 
         Args:
             functions: "cos" or "sin" for one column per wave, "cos,sin" or "sin,cos" for two.
@@ -144,7 +144,7 @@ class ExactFiller:
     def _take_idle(
         self, factors: Factors, columns: int, dtype: str, *, is_compiled: bool
     ) -> Tile | None:
-        """Remove a tile with these properties from the idle ones, and return it; None if there is none.
+        """Remove and return an idle tile with these properties; None if there is none.
 
         New memory would have to be mapped by the system, which takes as long as the arithmetic.
         """

@@ -128,8 +128,8 @@ class _WaveMaker(threading.local):
     ) -> Doubtful:
         """Write the waves of angles by a compiled loop, and return those in doubt.
 
-        The loop makes both parts of every direction. A table of one function takes every second part,
-        so that both are made in other memory first.
+        The loop makes both parts of every direction. A table of one function takes every second
+        part, so that both are made in other memory first.
 
         Args:
             loops: The module of compiled loops.
@@ -150,7 +150,8 @@ class _WaveMaker(threading.local):
         )
         if not has_both_parts:
             out[:, 0] = parts[::2]
-        # The loop writes the numbers of doubtful parts: 5 is the second part of the direction in row 2.
+        # The loop writes the numbers of doubtful parts: 5 is the second part of the direction in
+        # row 2.
         rows, columns = np.divmod(self._doubtful_parts[:doubtful_count], 2)
         return Doubtful(rows, columns)
 
@@ -169,8 +170,8 @@ class _WaveMaker(threading.local):
     def _count_sectors(self, angles: Singles) -> Floats:
         """Return the number of sectors that is nearest to each angle, plus TO_INTEGER.
 
-        Whole turns are counted as well: 355 is 462,848 sectors (113 half turns). The angles are kept in
-        `_remainders`, from which the sectors are subtracted later.
+        Whole turns are counted as well: 355 is 462,848 sectors (113 half turns). The angles are
+        kept in `_remainders`, from which the sectors are subtracted later.
         """
         remainders = self._remainders[: len(angles)]
         sector_counts = self._sector_counts[: len(angles)]
@@ -182,8 +183,8 @@ class _WaveMaker(threading.local):
     def _look_up_sectors(self, sector_counts: Floats, table: Complex) -> None:
         """Write the direction of each number of sectors into `_sector_directions`.
 
-        The direction of 462,848 sectors is that of 4,096, the number without whole turns, which is the
-        lower bits of the rounded count.
+        The direction of 462,848 sectors is that of 4,096, the number without whole turns, which is
+        the lower bits of the rounded count.
 
         Args:
             sector_counts: The numbers plus TO_INTEGER (n,).
@@ -197,8 +198,8 @@ class _WaveMaker(threading.local):
     def _subtract_sectors(self, sector_counts: Floats) -> None:
         """Subtract the angles of sectors from `_remainders`; what is left is at most half a sector.
 
-        All digits are kept, however small a remainder is: 355 less 462,848 sectors is 0.00003 radians.
-        `sector_counts` are overwritten by the numbers without TO_INTEGER.
+        All digits are kept, however small a remainder is: 355 less 462,848 sectors is 0.00003
+        radians. `sector_counts` are overwritten by the numbers without TO_INTEGER.
         """
         size = len(sector_counts)
         remainders = self._remainders[:size]
@@ -211,8 +212,8 @@ class _WaveMaker(threading.local):
     def _directions_of_remainders(self, size: int, sign: int) -> Complex:
         """Return cos x + sign·i·sin x of the remainders x, none of them above π/8192.
 
-        cos x is 1 − x²/2 and sin x is x·(1 − x²/6): the first terms that are left out, x⁴/4! and x⁵/5!,
-        are below 2**-49 of the results.
+        cos x is 1 − x²/2 and sin x is x·(1 − x²/6): the first terms that are left out, x⁴/4! and
+        x⁵/5!, are below 2**-49 of the results.
         """
         x = self._remainders[:size]
         # Memory that the steps before have used.

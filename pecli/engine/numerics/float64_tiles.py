@@ -198,7 +198,7 @@ class Float64Tiles:
                 yield Doubtful(tile.start + rows, columns)
 
     def _tiles_of(self, first: int, count: int) -> Iterator["_TileRows"]:
-        """Yield the tiles of `count` positions from `first` on; the first and last may be incomplete."""
+        """Yield the tiles of positions first, first + 1, …; the ends may be incomplete tiles."""
         start = 0
         while start < count:
             anchor_number, row = divmod(first + start, self._rows_per_anchor)

@@ -20,6 +20,7 @@ bits followed by 22 zeros. Ties below one unit round to 0, which is in doubt as 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -71,8 +72,8 @@ class _TileSizes(NamedTuple):
 
     A tile fits into the processor's cache. An anchor is a position whose direction is computed; the
     rows after it are products with that direction. A leap is a stretch of positions whose anchors
-    are in memory. For 64 waves and many positions, a tile has 512 rows, an anchor 64, and a leap 128
-    anchors.
+    are in memory. For 64 waves and many positions, a tile has 512 rows, an anchor 64, and a leap
+    128 anchors.
     """
 
     rows_per_tile: int
@@ -247,17 +248,12 @@ class Tile:
         """
         leaps = self._leaps_of(first, len(out))
         starts = self._starts_of_new_leaps(leaps)
-        # The buffer only matters for speed (see _BUFFER_ELEMENTS). It is set once for all leaps,
-        # because threads wait for each other while Python runs; so the caller has it, too, while
-        # it takes the elements in doubt, but its results do not depend on it.
-        usual_size = np.setbufsize(_BUFFER_ELEMENTS)
-        try:
+        with _short_buffer():  # once for all leaps, because threads wait for each other in Python
             for leap in leaps:
-                if leap != self._leap:
+                is_in_memory = leap == self._leap
+                if not is_in_memory:
                     self._enter_leap(leap, starts[leap])
                 yield from self._fill_leap(first, out)
-        finally:
-            np.setbufsize(usual_size)
 
     def _leaps_of(self, first: int, count: int) -> range:
         """Return the numbers of the leaps in which `count` positions from `first` on lie.
@@ -314,8 +310,8 @@ class Tile:
         """Write rows into `out`, from some rows after an anchor on; return the elements in doubt.
 
         The rows of whole anchors are computed in float64, and the ones before the first that is
-        needed are left out. Elements are in doubt if the error of float64 leaves their rounding open;
-        None if there are none.
+        needed are left out. Elements are in doubt if the error of float64 leaves their rounding
+        open; None if there are none.
         """
         end = rows_after_anchor + len(out)
         anchor_count = -(-end // self.factors.rows_per_anchor)  # rounded up
@@ -333,7 +329,7 @@ class Tile:
             out[...] = round_to(values * float(self._scale), self.dtype)
 
     def _in_doubt(self, values: Floats) -> Doubtful | None:
-        """Return the places of values so near a tie that their rounding is in doubt; None if there are none.
+        """Return the places of values whose rounding is in doubt, near a tie; None if there are none.
 
         Values are in units in which a tie between two numbers of the dtype is an integer whose
         lower bits are all zero, and a value near a tie rounds to it. So values are rounded to
@@ -391,6 +387,19 @@ class Tile:
             np.multiply(anchor_cosines, row_sines, products)
             np.multiply(anchor_sines, row_cosines, second_products)
             np.add(products, second_products, products)
+
+
+@contextmanager
+def _short_buffer() -> Iterator[None]:
+    """Let NumPy have a buffer of _BUFFER_ELEMENTS, which only matters for speed.
+
+    The caller of a generator has it, too, while it takes an item; its results do not depend on it.
+    """
+    usual_size = np.setbufsize(_BUFFER_ELEMENTS)
+    try:
+        yield
+    finally:
+        np.setbufsize(usual_size)
 
 
 def _shift_of_test(dtype: str) -> AnyArray:

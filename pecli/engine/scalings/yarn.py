@@ -223,9 +223,10 @@ class Yarn(Scaling):
             raise ParameterError("max_position_embeddings", self.max_position_embeddings, rule)
 
     def _check_magnitudes(self, mscale: float, mscale_all_dim: float) -> None:
-        """Raise ParameterError unless the ratio of mscales is within the limits of an attention factor.
+        """Raise ParameterError unless the ratio of mscales is allowed as an attention factor.
 
-        Each of them stands for the number 0.1 · mscale · ln f + 1, and the factor is their quotient.
+        Each of them stands for the number 0.1 · mscale · ln f + 1, and the factor is their
+        quotient.
         """
         for name, scale in (("mscale", mscale), ("mscale_all_dim", mscale_all_dim)):
             if magnitude(self.divisor(), scale, _CHECK_BITS) <= 0:

@@ -33,7 +33,7 @@ def with_aliases(kind: SchemeType) -> SchemeType:
 
 
 def _documented_signature(kind: type[Scheme]) -> Signature:
-    """Return the signature that `help` shows: plain types, real defaults, and aliases as keywords."""
+    """Return the signature that `help` shows: plain types, real defaults, aliases as keywords."""
     plain_types = get_type_hints(kind)
     signature_of_fields = signature(kind.__init__)
     parameters = []

@@ -35,7 +35,7 @@ class GivenFrequencies(ListOf):
         return frequencies
 
     def _numbers_of_array(self, name: str, value: object) -> list[Any]:
-        """Return the numbers of an array (n,), (n, 1) or (1, n); text with a number per line is (n, 1)."""
+        """Return the numbers of an array (n,), (1, n) or (n, 1), as text with one per line is."""
         array = as_numpy(name, value)
         if array.ndim == 2 and 1 in array.shape:
             array = array.reshape(-1)

@@ -125,7 +125,7 @@ class GivenPositions(ParameterRule):
         return PositionList(_checked_positions(name, items))
 
     def _several_axes(self, name: str, items: Sequence[object]) -> PositionList:
-        """Return the positions (axes, L) of several axes, or raise an error if their numbers differ."""
+        """Return the positions (axes, L) of several axes, which must be equally long."""
         axes = [_axis(item) for item in items]
         sizes = [len(axis) for axis in axes]
         are_equally_long = len({*sizes}) == 1

@@ -252,7 +252,7 @@ class GridStyle:
         return tuple(self.division.block(share, axis_count, dim) for share in shares_of_axes)
 
     def _check_given_channels(self, axis_channels: tuple[int, ...], dim: int) -> None:
-        """Raise ParameterError unless the user gave every axis an even number of channels, dim in all.
+        """Raise ParameterError unless the user gave each axis an even number of channels, dim in all.
 
         Args:
             axis_channels: The channels of each axis.
@@ -366,8 +366,8 @@ class GridStyle:
     ) -> Fraction:
         """Return the distance of neighbouring points along an axis, 1 unless they are resampled.
 
-        With `grid_base` 14, 28 points lie 1/2 apart, and with `grid_scale` 2 also 1/4. Arguments are
-        those of `coordinates`.
+        With `grid_base` 14, 28 points lie 1/2 apart, and with `grid_scale` 2 also 1/4. Arguments
+        are those of `coordinates`.
         """
         size = GridRows.of(grid, keep=0).size_of(axis)
         # Time is axis 0 of a grid (T, H, W), and before the first one of (H, W).
@@ -384,10 +384,10 @@ class GridStyle:
         style_numbers: Sequence[float] | None,
         default: int,
     ) -> Fraction:
-        """Return `grid_base` or `grid_scale` for one axis: the user's number, the style's, or a default.
+        """Return `grid_base` or `grid_scale` for one axis: the user's number, or the style's.
 
-        The user's numbers are for the axes of the grid: an image H x W has two. A style's numbers are
-        for all axes of the style: LTX has one for time, too, which an image does not use.
+        The user's numbers are for the axes of the grid: an image H x W has two. A style's numbers
+        are for all axes of the style: LTX has one for time, too, which an image does not use.
 
         Args:
             axis: "t", "h", "w" or "l".
@@ -466,7 +466,7 @@ class GridStyle:
         return np.array(index_by_axis)
 
     def _indices_of_tokens(self, axis: str, rows: GridRows, token_numbers: Indices) -> Indices:
-        """Return where in the list of an axis the positions of tokens are: after those of all points.
+        """Return where in the list of an axis the positions of tokens are: after those of points.
 
         Along an axis on which tokens are not numbered, all of them share the first place there.
         """
@@ -478,9 +478,9 @@ class GridStyle:
     def _places_of_points(self, rows: GridRows, points: Indices) -> dict[str, Indices]:
         """Return the frame, the row and the column of points by their numbers; text has one place.
 
-        Points are numbered block by block, each of merge × merge points, of which Qwen2-VL makes one
-        token. With merge 2 and a grid of 2 × 4, the points 0 1 2 3 | 4 5 6 7 are in the rows 0 0 1 1 |
-        0 0 1 1 and the columns 0 1 0 1 | 2 3 2 3.
+        Points are numbered block by block, each of merge × merge points, of which Qwen2-VL makes
+        one token. With merge 2 and a grid of 2 × 4, the points 0 1 2 3 | 4 5 6 7 are in the rows
+        0 0 1 1 | 0 0 1 1 and the columns 0 1 0 1 | 2 3 2 3.
 
         Args:
             rows: The sizes of the grid.

@@ -105,7 +105,7 @@ class Positioned(Scheme):
             self._set("keep", preset["keep"])
 
     def _fill_in_rows(self) -> None:
-        """Set `seq_len` to the number of rows of a list or a grid, or raise an error if it differs."""
+        """Set `seq_len` to the number of rows of a list or a grid; raise an error if it differs."""
         places = self._row_places
         rows = places.count
         if rows is None:  # Rows are a range, whose length only `seq_len` states.
@@ -162,14 +162,19 @@ class Positioned(Scheme):
 
     @property
     def inert_parameters(self) -> frozenset[str]:
-        """Return the parameters that a list of positions or a grid, and its style, state already."""
+        """Return the parameters that a list of positions or a grid, and its style, state already.
+
+        Commands leave them out: 4 positions imply seq_len 4, and mae implies its base and layout.
+        """
         if self.is_range:
             return frozenset()
         inert = {"seq_len", "offset"}
         style = self.grid_style
         if style is not None:
-            of_style = {"keep": style.keep, "base": style.base, "layout": style.layout}
-            inert |= {name for name, value in of_style.items() if getattr(self, name) == value}
+            values_of_style = {"keep": style.keep, "base": style.base, "layout": style.layout}
+            for name, value in values_of_style.items():
+                if getattr(self, name) == value:
+                    inert.add(name)
         return frozenset(inert)
 
     def coordinates(self) -> Coordinates:
@@ -225,9 +230,9 @@ class Positioned(Scheme):
     def _recipe_phases(self, recipe: PrecisionRecipe) -> Iterator[tuple[Phases, range]]:
         """Yield a function from positions to angles for each axis, and the columns that are used.
 
-        A recipe is a precision to imitate: it may round frequencies, positions and angles. The function
-        returns a column per frequency from index 0 on. If two axes share the frequencies, the first one
-        uses the columns 0, 2, 4, …
+        A recipe is a precision to imitate: it may round frequencies, positions and angles. The
+        function returns a column per frequency from index 0 on. If two axes share the frequencies,
+        the first one uses the columns 0, 2, 4, …
 
         Args:
             recipe: The precision.

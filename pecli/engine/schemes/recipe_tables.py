@@ -220,10 +220,10 @@ class RecipeFiller:
     def _fill_band(
         self, band: PairBand, functions: list[str], positions: Singles, out: Array, dtype: str
     ) -> None:
-        """Write cos and sin of neighbouring pairs into their columns of `out`, a row per position (n,).
+        """Write cos and sin of neighbouring pairs into their columns of `out`: a row per position.
 
-        Distant positions may round to one number, whose row is computed only once: in bfloat16, 1024
-        and 1025 are both 1024.
+        Distant positions may round to one number, whose row is computed only once: in bfloat16,
+        1024 and 1025 are both 1024.
         """
         columns_per_pair = len(functions)
         columns = out[:, band.pairs.start * columns_per_pair : band.pairs.stop * columns_per_pair]
@@ -248,7 +248,7 @@ class RecipeFiller:
     def _fill_chunk(
         self, band: PairBand, functions: list[str], positions: Singles, out: Array, dtype: str
     ) -> None:
-        """Write cos and sin of neighbouring pairs into `out`, with a rounding wherever the recipe has one.
+        """Write cos and sin of neighbouring pairs into `out`, rounded wherever the recipe rounds.
 
         Args:
             band: The pairs, and how their phases are computed.
@@ -268,8 +268,8 @@ class RecipeFiller:
     def _waves_at(self, band: PairBand, functions: list[str], positions: Singles) -> Singles:
         """Return cos and sin, with amplitude 1, of pairs at positions: (n, pairs, functions).
 
-        The angles of negative positions are those of the positive ones, so that they are rounded alike:
-        the cosine is the same, and the sine is negated.
+        The angles of negative positions are those of the positive ones, so that they are rounded
+        alike: the cosine is the same, and the sine is negated.
         """
         distances = np.abs(positions)[:, None] * self._scale  # (n, 1)
         angles = band.phases(distances)[:, band.phase_columns]  # (n, pairs)

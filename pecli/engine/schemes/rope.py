@@ -174,7 +174,7 @@ class Rope(RotaryParameters):
         yield phases, range(self.rotating_pairs)
 
     def _scaled_phases(self, recipe: PrecisionRecipe) -> Phases:
-        """Return a function from positions to the angles that a recipe computes after the scaling."""
+        """Return a function from positions to angles as a recipe computes them, scaling included."""
         scaling = self.scaling_value
         dim = self.exponent_dim
         inverse_frequencies_of_powers = partial(scaling.float32_steps, base=self.base, dim=dim)

@@ -411,8 +411,9 @@ class RotaryParameters(Positioned):
     def pair_axes(self) -> list[int]:
         """Return the axis of positions that each frequency follows: 0 if there is a single one.
 
-        M-RoPE divides the frequencies among axes by its section. For mrope_section (4, 2, 2), blocked
-        sections (Qwen2-VL) give 0 0 0 0 1 1 2 2, and interleaved ones (Qwen3-VL) 0 1 2 0 1 2 0 0.
+        M-RoPE divides the frequencies among axes by its section. For mrope_section (4, 2, 2),
+        blocked sections (Qwen2-VL) give 0 0 0 0 1 1 2 2, and interleaved ones (Qwen3-VL)
+        0 1 2 0 1 2 0 0.
         """
         if self.axis_blocks:
             return super().pair_axes

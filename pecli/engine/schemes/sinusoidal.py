@@ -222,10 +222,10 @@ class Sinusoidal(Positioned):
         check_base(self.recipe, self.base)
 
     def _check_relative(self) -> None:
-        """Raise ParameterError for relative positions beside others, and for padding without a token.
+        """Raise ParameterError for relative positions beside others, and padding without a token.
 
-        Relative positions run from L − 1 to −(L − 1), so that a list or a grid contradicts them. Neither
-        they nor the points of a grid have a padding token.
+        Relative positions run from L − 1 to −(L − 1), so that a list or a grid contradicts them.
+        Neither they nor the points of a grid have a padding token.
         """
         if self.relative:
             has_other_positions = not super()._row_places.is_range
@@ -238,8 +238,8 @@ class Sinusoidal(Positioned):
     def _check_cut_halves(self) -> None:
         """Raise ParameterError for the layout `halves` if the last channels are cut off.
 
-        The axes of a style may have more pairs than fit into `dim`. In halves, the channels that are
-        cut off would be all cosines of the last pairs.
+        The axes of a style may have more pairs than fit into `dim`. In halves, the channels that
+        are cut off would be all cosines of the last pairs.
         """
         is_cut = 2 * self.rotating_pairs > self.dim
         rule = f"the {self.style} style leaves out channels, which are interleaved"
