@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
@@ -342,19 +342,29 @@ class Sinusoidal(Positioned):
     def tensors(self) -> tuple[Table, ...]:
         """Return the table `pe` (rows, dim), whose rows are computed when they are read."""
         filler = self._row_filler(self._recipe)
-        half_columns = self.half_columns()
-
-        def fill(start_row: int, out: Array) -> None:
-            """Write the rows start_row, start_row + 1, … of the table into `out`."""
-            start_position = self.offset + start_row
-            if self.layout == "interleaved":
-                filler.fill(",".join(self._functions), start_position, out, self.dtype)
-            else:
-                self._fill_halves(filler, half_columns, start_position, out)
-            out[: self._rows_beside_grid(start_row)] = 0
-            out[self._padding_rows(start_position, len(out))] = 0
-
+        fill = partial(self._fill_rows, filler, self.half_columns())
         return (Table("pe", self.dtype, (self._rows, self.dim), fill),)
+
+    def _fill_rows(
+        self, filler: "Filler", half_columns: list[HalfColumns], start_row: int, out: Array
+    ) -> None:
+        """Write the rows start_row, start_row + 1, … of the table into `out`.
+
+        Rows of tokens beside a grid, and of a padding token, are zeros.
+
+        Args:
+            filler: Computes the sines and cosines.
+            half_columns: The columns of each block, for the layout `halves`.
+            start_row: The first row.
+            out: The rows (n, dim).
+        """
+        start_position = self.offset + start_row
+        if self.layout == "interleaved":
+            filler.fill(",".join(self._functions), start_position, out, self.dtype)
+        else:
+            self._fill_halves(filler, half_columns, start_position, out)
+        out[: self._rows_beside_grid(start_row)] = 0
+        out[self._padding_rows(start_position, len(out))] = 0
 
     def _rows_beside_grid(self, start_row: int) -> int:
         """Return how many of the rows from `start_row` on belong to tokens beside the grid.
