@@ -88,15 +88,22 @@ def _open_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         is_closed = getattr(sys, name) is None
         if is_closed:
-            # This takes the descriptor of the closed stream, the lowest that is free: otherwise the next
-            # file would get it, and text for the stream would end up in that file.
-            os.open(os.devnull, os.O_RDONLY)
-            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - open until the process ends
+            _open_null_device(name, mode)
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.name == "<stdout>":
         sys.stdout = _with_named_errors(sys.stdout)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+
+
+def _open_null_device(name: str, mode: str) -> None:
+    """Open a standard stream that the parent process closed, so that it reads or writes nothing.
+
+    It first takes the stream's descriptor, the lowest that is free: otherwise the next file would
+    get it, and text for the stream would end up in that file.
+    """
+    os.open(os.devnull, os.O_RDONLY)
+    setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - open until the process ends
 
 
 def _with_named_errors(stdout: io.TextIOWrapper) -> io.TextIOWrapper:

@@ -277,6 +277,7 @@ class LearnedPosEmbedding(_Additive):
         *,
         dim: int | None = None,
     ) -> None:
+        """Take a copy of the table, or make the initial weights of the seed."""
         is_given_once = (embed_dim is None) != (dim is None)
         if not is_given_once:
             rule = "it must be given, by this name or as `dim`"
@@ -290,7 +291,7 @@ class LearnedPosEmbedding(_Additive):
             self.weight = initial.tables()["weight"]
         else:
             self.weight = self._copied_weights(table)
-        self._offset = 0
+        self._offset = 0  # of the last call, whose gradient `backward` returns
 
     def _copied_weights(self, table: ArrayLike) -> AnyArray:
         """Return the user's weights as a new array in C order, with the machine's byte order."""
@@ -399,15 +400,18 @@ class AlibiBias(_Additive):
         return out
 
     def _add_bias(self, scores: AnyArray, out: AnyArray) -> None:
-        """Write scores + bias into `out`, computed in the wider dtype and rounded once."""
+        """Write scores + bias into `out`, both (…, heads, L, L): in the wider dtype, rounded once.
+
+        Only the bias of one head is in memory at a time.
+        """
         length = scores.shape[-1]
         dtype = _compute_dtype(scores.dtype)
         bias, _slopes = Alibi(self.num_heads, length, dtype=dtype).tensors()
         for head in range(self.num_heads):
-            first_row = head * length
-            # The bias of a head has no name, so that only one is in memory at a time.
+            first_row = head * length  # The table has the rows of head 0, then those of head 1, …
             np.add(
                 scores[..., head, :, :],
+                # The bias of a head has no name, so that it is freed before the next one is made.
                 bias.read(first_row, first_row + length),
                 out=out[..., head, :, :],
                 dtype=dtype,
@@ -467,19 +471,32 @@ class ModelOfOneEncoding(Protocol):
 
 
 def _rope_of_source(source: object, length: int | None, interleaved: bool) -> _HeadRope:
-    """Return the scheme of a Rope, of a model with one encoding, or of an encoding of a model."""
+    """Return the scheme of a Rope, of a model with one encoding, or of an encoding of a model.
+
+    Args:
+        source: The argument `rope` of a layer.
+        length: The context for which a scaling is evaluated; None for the one that `source` states.
+        interleaved: The layout of pairs for a Rope; models have one of their own.
+
+    Raises:
+        KindError: It is none of these.
+    """
     encoding = source.one() if isinstance(source, ModelOfOneEncoding) else source
     if isinstance(encoding, EncodingOfModel):
         return _rope_of_encoding(encoding, length)
-    is_rope = isinstance(source, Scheme) and source.applied_as == "rotation"
-    if not is_rope:
-        rule = "it must be a Rope, a model, or an encoding of one"
-        raise KindError("rope", quoted(source), rule)
-    rope = cast(Rope, source)
+    if isinstance(source, Scheme) and source.applied_as == "rotation":
+        rope = _rope_for_length(cast(Rope, source), length)
+        return _HeadRope(rope, head_dim=rope.dim, interleaved=interleaved, trailing=False)
+    rule = "it must be a Rope, a model, or an encoding of one"
+    raise KindError("rope", quoted(source), rule)
+
+
+def _rope_for_length(rope: Rope, length: int | None) -> Rope:
+    """Return a rope whose scaling is evaluated for a context; its own if the length is None."""
     depends_on_length = "length" in rope.scaling_value.names()
-    if depends_on_length:
-        rope = replace(rope, length=length or rope.effective_length)
-    return _HeadRope(rope, head_dim=rope.dim, interleaved=interleaved, trailing=False)
+    if not depends_on_length:
+        return rope
+    return replace(rope, length=length or rope.effective_length)
 
 
 def _rope_of_encoding(encoding: EncodingOfModel, length: int | None) -> _HeadRope:
@@ -556,17 +573,19 @@ class RotaryPosEmbedding(_LayerWithRepr):
         *,
         rope: Rope | EncodingOfModel | ModelOfOneEncoding | None = None,
     ) -> None:
+        """Check the arguments, which the class documents; no table is computed before a call."""
         self.embed_dim: int | None = _optional(_ROTARY_DIM, "embed_dim", embed_dim)
         self.max_seq_len: int | None = _optional(_SEQ_LEN, "max_seq_len", max_seq_len)
         self.interleaved: bool = _INTERLEAVED.check("interleaved", interleaved)
         self.rope: Rope | None = None
-        self._trailing = False
+        self._trailing = False  # True if the last channels of a head rotate, not the first
         if rope is not None:
             head = _rope_of_source(rope, self.max_seq_len, self.interleaved)
             self._adopt(head)
             base = head.rope.base
         self.base: float = _base_for(self.embed_dim or 2, base)
         self._cache: dict[tuple[Rope, str], RotationFactors] = {}
+        # The shapes and positions of the last calls, for gradients: of the layer, and of `apply`.
         self._called = _LastCall()
         self._applied = (_LastCall(), _LastCall())
 
@@ -630,7 +649,7 @@ class RotaryPosEmbedding(_LayerWithRepr):
         """Return the gradient for the input of the last `layer(x)`, not of `apply`."""
         advice = "call the layer first, or take apply_backward for the gradients of apply"
         grad = _gradient(grad, self._called.shape, advice=advice)
-        return self._rotated(grad, self._called.positions, back=True)
+        return self._rotated_back(grad, self._called.positions)
 
     def apply_backward(self, grad_q: ArrayLike, grad_k: ArrayLike) -> tuple[AnyArray, AnyArray]:
         """Return the gradients for the q and k of the last `apply`, given those for its outputs."""
@@ -638,8 +657,8 @@ class RotaryPosEmbedding(_LayerWithRepr):
         grad_q = _gradient(grad_q, last_q.shape, "grad_q", "call apply first")
         grad_k = _gradient(grad_k, last_k.shape, "grad_k", "call apply first")
         return (
-            self._rotated(grad_q, last_q.positions, back=True),
-            self._rotated(grad_k, last_k.positions, back=True),
+            self._rotated_back(grad_q, last_q.positions),
+            self._rotated_back(grad_k, last_k.positions),
         )
 
     def _input(self, name: str, value: ArrayLike) -> AnyArray:
@@ -713,26 +732,43 @@ class RotaryPosEmbedding(_LayerWithRepr):
             rule = f"positions must be 0 or more and {limit}{explanation}"
             raise ParameterError(name, description, rule)
 
-    def _rotated(self, x: AnyArray, positions: Positions, *, back: bool = False) -> AnyArray:
-        """Return x (…, L, D) rotated by the factors of its positions.
-
-        With `back`, x is a gradient, and the factors are conjugated: the transpose of a rotation is
-        the rotation by minus the angle.
-        """
+    def _rotated(self, x: AnyArray, positions: Positions) -> AnyArray:
+        """Return x (…, L, D), of which row l is rotated by the angles of positions[l]."""
         if not x.size:
             return np.empty(x.shape, x.dtype)
-        dim = x.shape[-1]
-        rope = self.rope or Rope(1, dim, self.base)
+        rope = self._rope_for(x)
         factors = self._factors(rope, _compute_dtype(x.dtype)).at(positions)
-        if back:
-            factors = factors.conj()
+        return self._multiplied(x, factors, rope.rotary_dim)
+
+    def _rotated_back(self, grad: AnyArray, positions: Positions) -> AnyArray:
+        """Return the gradient (…, L, D) of the input of a rotation, given that of its output.
+
+        The transpose of a rotation is the rotation by minus the angle, whose factors are
+        conjugated.
+        """
+        if not grad.size:
+            return np.empty(grad.shape, grad.dtype)
+        rope = self._rope_for(grad)
+        factors = self._factors(rope, _compute_dtype(grad.dtype)).at(positions)
+        return self._multiplied(grad, factors.conj(), rope.rotary_dim)
+
+    def _rope_for(self, x: AnyArray) -> Rope:
+        """Return the layer's own scheme, or the plain one for the channels of x (…, L, D)."""
+        return self.rope or Rope(1, x.shape[-1], self.base)
+
+    def _multiplied(self, x: AnyArray, factors: AnyArray, rotary_dim: int) -> AnyArray:
+        """Return x (…, L, D) with `rotary_dim` channels multiplied by factors (L, rotary_dim/2).
+
+        A pair of channels is multiplied as a complex number; other channels are copied.
+        """
         layout = "interleaved" if self.interleaved else "halves"
+        first_channel = x.shape[-1] - rotary_dim if self._trailing else 0
         return rotate(
             x,
             lambda start, stop: factors[start:stop],
             layout,
             layout,
-            first_channel=dim - rope.rotary_dim if self._trailing else 0,
+            first_channel=first_channel,
         )
 
     def _factors(self, rope: Rope, dtype: str) -> RotationFactors:

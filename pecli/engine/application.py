@@ -176,24 +176,32 @@ class _RotationJob:
     def shares(self) -> list[_Share]:
         """Divide the rows into shares, the pieces of work that threads take one after the other.
 
-        There are at least two per thread, if there are as many batches, so that no thread waits
-        long for the last one. With 4 threads, 16 batches and 3 · 128 positions, 8 shares are
-        needed: the batches of every 128 positions are divided among ⌈8 / 3⌉ = 3 shares, of 6, 6 and
-        4 batches.
+        With 4 batches of 256 positions, and shares of 128 positions of 2 batches, there are 4
+        shares.
         """
         batches, length, _, _ = self.source.shape
-        share_length = self._positions_per_share
-        starts = range(0, length, share_length)
-        shares_per_start = -(-2 * thread_count() // len(starts))  # rounded up
-        batches_per_block = self._batches_per_block(self.source.itemsize)
-        batches_per_share = max(batches_per_block, -(-batches // shares_per_start))
+        positions_per_share = self._positions_per_share
+        starts = range(0, length, positions_per_share)
+        batches_per_share = self._batches_per_share(len(starts))
         shares = []
         for start in starts:
-            positions = slice(start, min(start + share_length, length))
-            for batch in range(0, batches, batches_per_share):
-                end = min(batch + batches_per_share, batches)
-                shares.append(_Share(positions, range(batch, end)))
+            positions = slice(start, min(start + positions_per_share, length))
+            for first_batch in range(0, batches, batches_per_share):
+                end_batch = min(first_batch + batches_per_share, batches)
+                shares.append(_Share(positions, range(first_batch, end_batch)))
         return shares
+
+    def _batches_per_share(self, starts: int) -> int:
+        """Return how many batches a share has, if their positions are divided into so many pieces.
+
+        There are at least two shares per thread, if there are as many batches, so that no thread
+        waits long for the last one. With 4 threads, 16 batches and 3 pieces, 8 shares are needed:
+        the batches of every piece are divided among ⌈8 / 3⌉ = 3 shares, of 6, 6 and 4 batches.
+        """
+        batches: int = self.source.shape[0]
+        shares_per_start = -(-2 * thread_count() // starts)  # rounded up
+        least_batches = self._batches_per_block(self.source.itemsize)
+        return max(least_batches, -(-batches // shares_per_start))
 
     def max_threads(self) -> int:
         """Return how many threads are of use.
@@ -211,32 +219,33 @@ class _RotationJob:
         Its batches have the same positions, so that their factors are made once.
         """
         factors = self.factors(share.positions.start, share.positions.stop)
-        loop = self._compiled_loop(share, factors)
-        is_rotated_in_blocks = loop is None and not self._is_complex_product(factors)
+        loop = self._loop_for(share, factors)
         # Infinities times zero are NaN, and products may be too large for the dtype.
         with np.errstate(invalid="ignore", over="ignore"):
-            if is_rotated_in_blocks:
-                self._rotate_in_blocks(share, factors)
-                return
-            self._copy_other_channels(share, factors)
             if loop is not None:
+                self._copy_other_channels(share, factors)
                 self._rotate_compiled(loop, share, factors)
-            else:
+            elif self._is_complex_product(factors):
+                self._copy_other_channels(share, factors)
                 self._multiply_pairs(share, factors)
+            else:
+                self._rotate_in_blocks(share, factors)
 
     def _rotate_in_blocks(self, share: _Share, factors: AnyArray) -> None:
         """Rotate the rows of a share block by block, so that the steps of a block find it in the
         cache.
+
+        Args:
+            share: The positions and the batches.
+            factors: The complex factors (positions, d/2), or (1, d/2) for all positions.
         """
         positions = share.positions
         step = self._positions_per_block
+        has_one_row = len(factors) == 1
         for start in range(positions.start, positions.stop, step):
             block = slice(start, min(start + step, positions.stop))
-            block_factors = factors
-            all_positions_have_the_same = len(factors) == 1
-            if not all_positions_have_the_same:
-                first = start - positions.start
-                block_factors = factors[first : first + step]
+            first_row = start - positions.start
+            block_factors = factors if has_one_row else factors[first_row : first_row + step]
             self._rotate_positions(_Share(block, share.batches), block_factors)
 
     def _rotate_positions(self, share: _Share, factors: AnyArray) -> None:
@@ -281,20 +290,22 @@ class _RotationJob:
         """
         return self.source.dtype in (np.float32, factors.real.dtype)
 
-    def _compiled_loop(self, share: _Share, factors: AnyArray) -> RotationLoop | None:
+    def _loop_for(self, share: _Share, factors: AnyArray) -> RotationLoop | None:
         """Return the compiled loop for a share; None if NumPy has to rotate it, or is as fast.
 
         There are loops for float32 and float64. They are loaded for large arrays only, because
         loading takes a while. NumPy multiplies complex numbers as fast if it need not convert them.
         """
-        if self.layouts.before != self.layouts.after or not self._fits(factors):
+        keeps_layout = self.layouts.before == self.layouts.after
+        if not keeps_layout or not self._fits(factors):
             return None
         needs_no_conversion = self.source.dtype == factors.real.dtype
         if needs_no_conversion and self._is_complex_product(factors):
             return None
         _, _, heads, channels = self.source.shape
         positions = share.positions.stop - share.positions.start
-        loops = compiled_loops(len(share.batches) * positions * heads * channels)
+        numbers = len(share.batches) * positions * heads * channels
+        loops = compiled_loops(numbers)
         if loops is None:
             return None
         loop: RotationLoop | None = loops.rotation_loop(self.layouts.before)
@@ -420,10 +431,13 @@ def _rotation_in_halves(factors: AnyArray) -> BlockRotation:
     swapped(x) exchanges the halves of a row [u, v], and the result is (u·c − v·s, v·c + u·s). By 90
     degrees, c = 0 and s = 1, and [1, 2] becomes [−2, 1]. NumPy pays for every inner loop, and whole
     rows make them long.
+
+    Args:
+        factors: The complex factors c + i·s (positions, 1, d/2).
     """
     half = factors.shape[-1]
-    cosines = _joined_halves(factors.real, factors.real, place=2)
-    sines = _joined_halves(-factors.imag, factors.imag, place=3)
+    cosines = _joined_halves(factors.real, factors.real, place=2)  # (positions, 1, d)
+    signed_sines = _joined_halves(-factors.imag, factors.imag, place=3)
     scratch = _Scratch(cosines.dtype, place=1)
 
     def rotation(block: AnyArray, out: AnyArray) -> None:
@@ -431,7 +445,7 @@ def _rotation_in_halves(factors: AnyArray) -> BlockRotation:
         # One copy to a reversed axis takes less time than two copies of half the length.
         by_half = (*block.shape[:-1], 2, half)
         np.copyto(swapped.reshape(by_half)[..., ::-1, :], block.reshape(by_half))
-        np.multiply(swapped, sines, out=swapped)
+        np.multiply(swapped, signed_sines, out=swapped)
         np.multiply(block, cosines, out=out)
         np.add(out, swapped, out=out)
 
@@ -456,7 +470,11 @@ def _rotation_in_pairs(factors: AnyArray) -> BlockRotation:
 
 
 def _rotation_halves_to_pairs(factors: AnyArray) -> BlockRotation:
-    """Return the rotation of channels (i, i + d/2) into (2i, 2i + 1), by way of complex numbers."""
+    """Return the rotation of channels (i, i + d/2) into (2i, 2i + 1), by way of complex numbers.
+
+    Args:
+        factors: The complex factors (positions, 1, d/2).
+    """
     half = factors.shape[-1]
     complex_dtype = factors.dtype
 
@@ -539,7 +557,7 @@ def add_bias(scores: ArrayLike, bias: Table) -> Array:
         bias: A table (H, L, Lk), whose last Lq rows of each head are added, or (H, 1, Lk), whose
             row is added to all queries.
     """
-    heads, rows, keys = bias.shape
+    heads, _, keys = bias.shape
 
     def fits(shape: tuple[int, ...]) -> bool:
         return len(shape) > 2 and shape[-3] == heads and shape[-2] <= shape[-1] == keys
@@ -549,14 +567,22 @@ def add_bias(scores: ArrayLike, bias: Table) -> Array:
     out = new_array(values.shape, values.dtype)
     queries = values.shape[-2]
     for head in range(heads):
-        if rows == 1:
-            read_rows = _same_row(bias, head)
-        else:
-            # The table has the rows of head 0, then those of head 1, …
-            end_of_head = (head + 1) * rows
-            read_rows = _rows_from(bias, end_of_head - queries)
-        _add_in_blocks(values[..., head, :, :], out[..., head, :, :], read_rows)
+        rows_of_head = _bias_of_head(bias, head, queries)
+        _add_in_blocks(values[..., head, :, :], out[..., head, :, :], rows_of_head)
     return out
+
+
+def _bias_of_head(bias: Table, head: int, queries: int) -> "ReadRows":
+    """Return a function that reads a head's bias for the last queries, or for all at once.
+
+    The table has the rows of head 0, then those of head 1, … With 3 rows per head, those of head 1
+    for the last 2 queries are the rows 4 and 5.
+    """
+    _, rows_per_head, _ = bias.shape
+    if rows_per_head == 1:
+        return _same_row(bias, head)
+    end_of_head = (head + 1) * rows_per_head
+    return _rows_from(bias, end_of_head - queries)
 
 
 ReadRows = Callable[[int, int], Array]
@@ -579,6 +605,7 @@ def _add_in_blocks(x: Array, out: Array, read_rows: ReadRows) -> None:
     step = max(1, _BLOCK_NUMBERS // dim)
 
     def add_block(start: int) -> None:
+        """Add the rows start … start + step − 1 to all batches."""
         stop = min(start + step, length)
         addend = widened(read_rows(start, stop))
         for batch in np.ndindex(x.shape[:-2]):

@@ -63,7 +63,8 @@ def items_of(name: str, value: object, rule: str, max_items: int = MAX_ITEMS) ->
         ResourceError: It has too many items, such as `np.broadcast_to(1.0, 10**12)`, which takes
             no memory until its items are listed.
     """
-    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+    is_text = isinstance(value, (str, bytes))
+    if is_text or not isinstance(value, Iterable):
         raise KindError(name, quoted(value), rule)
     too_many = ResourceError(f"{name} has more than {max_items:,} items")
     if _is_known_to_be_longer(value, max_items):

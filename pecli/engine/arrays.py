@@ -6,10 +6,10 @@ NumPy has no bfloat16 and no float8; `ml_dtypes` has, and is imported only if on
 import math
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -111,17 +111,17 @@ def _odd_singles(values: Floats) -> Singles:
     1. Ties of narrower dtypes end in 0, so that it is never taken for one.
     """
     is_small = np.abs(values) < _MIN_NORMAL_SINGLE
-    if is_small.any():
+    if is_small.any():  # There float32 has fewer bits.
         values = values.copy()
         values[is_small] = _rounded_underflow(values[is_small])
     bits = values.view(np.uint64)
     # If any dropped bit is set, adding all of them carries into the last bit that is kept. With 4
     # bits of which 2 are dropped: 01|01 + 00|11 has the carry 01|00 where 01|00 + 00|11 has none.
     # The carry is joined with `or`, so that the last bit becomes 1 and no other bit changes.
-    odd = (bits & _DROPPED_BITS) + _DROPPED_BITS
-    odd |= bits
-    odd &= ~_DROPPED_BITS
-    return odd.view(np.float64).astype(np.float32)
+    odd_bits = (bits & _DROPPED_BITS) + _DROPPED_BITS
+    odd_bits |= bits
+    odd_bits &= ~_DROPPED_BITS
+    return odd_bits.view(np.float64).astype(np.float32)
 
 
 def _rounded_underflow(values: Floats) -> Floats:
@@ -247,8 +247,20 @@ def _ordinals(a: Array) -> AnyArray:
     return np.asarray((magnitude ^ negative) - negative)
 
 
-def absolute_errors(ours: Array, theirs: Array) -> tuple[AnyArray, Floats]:
-    """Return which elements are alike, and the absolute errors.
+class AbsoluteErrors(NamedTuple):
+    """The comparison of two arrays, element by element.
+
+    Attributes:
+        alike: True for elements that are equal, or both NaN.
+        errors: The absolute differences.
+    """
+
+    alike: AnyArray
+    errors: Floats
+
+
+def absolute_errors(ours: Array, theirs: Array) -> AbsoluteErrors:
+    """Return the absolute errors of elements, and which of them are alike.
 
     Two NaNs are alike, whatever their bits. An error is infinite if only one side is finite or a
     number.
@@ -258,10 +270,10 @@ def absolute_errors(ours: Array, theirs: Array) -> tuple[AnyArray, Floats]:
     both_nan = np.isnan(expected) & np.isnan(actual)
     alike = np.asarray((expected == actual) | both_nan)
     with np.errstate(invalid="ignore", over="ignore"):
-        error: Floats = np.abs(expected - actual)
-    error[alike] = 0
-    error[np.isnan(error)] = np.inf
-    return alike, error
+        errors: Floats = np.abs(expected - actual)
+    errors[alike] = 0  # ∞ − ∞ is NaN.
+    errors[np.isnan(errors)] = np.inf
+    return AbsoluteErrors(alike, errors)
 
 
 # Arrays of other libraries
@@ -287,13 +299,16 @@ def as_numpy(name: str, values: object) -> AnyArray:
         return _foreign_array(values)
     except MemoryError:
         raise
-    except Exception as problem:
-        description = f"a {type(values).__name__}"
-        dtype = _dtype_word(values)
-        if dtype:
-            description += f" of dtype {dtype}"
+    except Exception as problem:  # Every library raises errors of its own.
         rule = "its values cannot be converted to a NumPy array"
-        raise KindError(name, description, rule) from problem
+        raise KindError(name, _type_and_dtype(values), rule) from problem
+
+
+def _type_and_dtype(values: ForeignArray) -> str:
+    """Return what an object is, for an error: «a Tensor of dtype float8_e4m3fn»."""
+    description = f"a {type(values).__name__}"
+    dtype = _dtype_word(values)
+    return f"{description} of dtype {dtype}" if dtype else description
 
 
 def _check_mask(name: str, values: AnyArray) -> None:
@@ -359,14 +374,27 @@ def _foreign_array(values: ForeignArray) -> AnyArray:
     if hasattr(values, "detach"):
         values = _torch_on_cpu(values)
     for convert in (np.asarray, np.from_dlpack):
-        try:
-            array: AnyArray = convert(values)
-        except (TypeError, ValueError, RuntimeError, BufferError, AttributeError):
-            continue
-        if array.dtype.kind != "O" or not hasattr(values, "dtype"):
+        array = _converted_by(convert, values)
+        if array is not None:
             return array
     # Few libraries hand over bfloat16; float32 holds all of its values.
-    return np.asarray(_as_singles(values)).astype(numpy_dtype(_dtype_word(values)))
+    singles = np.asarray(_as_singles(values))
+    return singles.astype(numpy_dtype(_dtype_word(values)))
+
+
+def _converted_by(
+    convert: Callable[[ForeignArray], AnyArray], values: ForeignArray
+) -> AnyArray | None:
+    """Return the array that a function of NumPy makes of another library's; None if it cannot.
+
+    It may raise an error, or return an array of Python objects for a dtype that NumPy lacks.
+    """
+    try:
+        array = convert(values)
+    except (TypeError, ValueError, RuntimeError, BufferError, AttributeError):
+        return None
+    has_lost_dtype = array.dtype.kind == "O" and hasattr(values, "dtype")
+    return None if has_lost_dtype else array
 
 
 def _torch_on_cpu(values: ForeignArray) -> ForeignArray:
@@ -390,7 +418,8 @@ def _as_singles(values: ForeignArray) -> ForeignArray:
 def like(sample: object, array: AnyArray) -> ForeignArray:
     """Return a NumPy array as an array of the library of `sample`.
 
-    For torch it is on the same device; a library other than torch, JAX and MLX gets NumPy's.
+    For torch it is on the same device; a library other than torch, JAX and MLX gets NumPy's. A
+    library that has made the sample is imported already, and importing others would take long.
     """
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(sample, torch.Tensor):
@@ -427,8 +456,8 @@ _RANGE = f"({_INTEGER})|({_INTEGER})?:({_INTEGER})?"
 def indices(name: str, text: str, count: int) -> range:
     """Return the rows or columns, out of `count`, that `3`, `0:8`, `-4:` or `:` means.
 
-    >>> indices("rows", "-2:", 10)
-    range(8, 10)
+    >>> indices("rows", "-2:", 10), indices("rows", "-2", 10)
+    (range(8, 10), range(8, 9))
     """
     match = re.fullmatch(_RANGE, text.strip())
     if not match:
@@ -438,7 +467,7 @@ def indices(name: str, text: str, count: int) -> range:
     if single is None:
         return range(count)[slice(_integer(start), _integer(stop))]
     index = int(single)
-    if index < 0:
+    if index < 0:  # counted from the end
         index += count
     if not 0 <= index < count:
         raise ParameterError(name, text, f"there are {count}")

@@ -109,11 +109,16 @@ class Table:
         return results_in_order(read_block, self._starts(step))
 
     def array(self) -> Array:
-        """Return the whole table as one array, made in threads."""
+        """Return the whole table as one array, made in threads.
+
+        Each of 4 threads makes about two blocks: an eighth of the rows, or BLOCK_BYTES if that is
+        more.
+        """
         out = self._empty(self.rows)
         max_threads = self._max_threads()
-        rows_per_thread = -(-self.rows // (2 * min(thread_count(), max_threads)))
-        step = max(self.block_rows(), rows_per_thread)
+        blocks_wanted = 2 * min(thread_count(), max_threads)
+        rows_per_block = -(-self.rows // blocks_wanted)  # rounded up
+        step = max(self.block_rows(), rows_per_block)
 
         def fill_block(start: int) -> None:
             self.fill(start, out[start : start + step])
@@ -152,19 +157,20 @@ def stacked(name: str, parts: Sequence[Table]) -> Table:
     Of two tables of 10 rows, rows 8 … 12 of the result are rows 8 and 9 of the first and rows 0 to
     2 of the second.
     """
-    first, *_ = parts  # All have its shape and dtype.
+    first_part, *_ = parts  # All have its shape and dtype.
 
     def fill(start: int, out: Array) -> None:
+        """Write the rows start, start + 1, … of the joined table into `out`."""
         stop = start + len(out)
-        for index, part in enumerate(parts):
-            part_start = index * part.rows
+        for number, part in enumerate(parts):
+            part_start = number * part.rows
             part_stop = part_start + part.rows
-            common = range(max(start, part_start), min(stop, part_stop))
-            if common:
-                target = out[common.start - start : common.stop - start]
-                part.fill(common.start - part_start, target)
+            wanted_rows = range(max(start, part_start), min(stop, part_stop))
+            if wanted_rows:
+                target = out[wanted_rows.start - start : wanted_rows.stop - start]
+                part.fill(wanted_rows.start - part_start, target)
 
-    return Table(name, first.dtype, (len(parts), *first.shape), fill)
+    return Table(name, first_part.dtype, (len(parts), *first_part.shape), fill)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -237,18 +243,21 @@ def results_in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> I
 
 
 def _results_of_threads(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """Yield work(item) for every item, in order, while threads work on the next ones."""
+    """Yield work(item) for every item, in order, while threads work on the next ones.
+
+    With 4 threads, at most 5 items wait for the caller: results may be large.
+    """
     from pecli.engine.thread_pool import ThreadPool  # concurrent.futures takes 5 ms to import.
 
-    ahead: deque[Future[Result]] = deque()
+    pending: deque[Future[Result]] = deque()
     pool = ThreadPool(thread_count())
     try:
         for item in items:
-            ahead.append(pool.submit(work, item))
-            if len(ahead) > thread_count() + 1:
-                yield ahead.popleft().result()
-        while ahead:
-            yield ahead.popleft().result()
+            pending.append(pool.submit(work, item))
+            if len(pending) > thread_count() + 1:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
     finally:
         _shut_down(pool)
 
@@ -298,7 +307,7 @@ class _SharedItems(Iterator[Item]):
 
 
 class _Crew:
-    """Threads that share work.
+    """Threads that share work: the caller's, and helpers, each of which starts the next one.
 
     It is an object, and not a function that submits itself: such a function is a reference cycle,
     which would keep the arrays that it fills until Python collects garbage.
@@ -309,19 +318,22 @@ class _Crew:
         work: Callable[[Item], object],
         items: _SharedItems[Item],
         pool: "ThreadPoolExecutor",
-        helper_count: int,
+        max_helpers: int,
     ) -> None:
+        """Prepare the work; nothing is done, and no helper started, before `work_on`."""
         self.pool = pool
         self.helpers: list[Future[None]] = []
         self._work = work
         self._items = items
-        self._places = iter(range(helper_count))
+        # A number for each helper that may still be started; threads take one without a lock.
+        self._vacancies = iter(range(max_helpers))
 
     def work_on(self) -> None:
-        """Work until no item is left; start another thread first if there is a place and an item."""
+        """Work until no item is left; with the first one, start another helper if there is a vacancy."""
         try:
             for item in self._items:
-                if next(self._places, None) is not None:
+                has_vacancy = next(self._vacancies, None) is not None
+                if has_vacancy:
                     self.helpers.append(self.pool.submit(self.work_on))
                 self._work(item)
         finally:
@@ -335,26 +347,35 @@ def work_through(
 
     The caller's thread does a share of the work. If it waited for the others, it would wake up for
     every item, and each time a working thread would have to wait for the interpreter.
-
-    Starting a thread takes some 60 microseconds. So each thread starts the next one, once it has an
-    item to work on: the caller begins at once, and no more threads are started than there are items.
     """
     rest = iter(items)
     first_two = list(islice(rest, 2))
     shared = _SharedItems(chain(first_two, rest))
-    helper_count = min(thread_count(), max_threads) - 1
-    if len(first_two) < 2 or helper_count == 0:
-        for item in shared:
-            work(item)
+    max_helpers = min(thread_count(), max_threads) - 1
+    has_work_for_helpers = len(first_two) == 2 and max_helpers > 0
+    if has_work_for_helpers:
+        _work_in_threads(work, shared, max_helpers)
         return
+    for item in shared:
+        work(item)
+
+
+def _work_in_threads(
+    work: Callable[[Item], object], items: _SharedItems[Item], max_helpers: int
+) -> None:
+    """Call work(item) for every item, in this thread and at most `max_helpers` others.
+
+    Starting a thread takes some 60 microseconds. So each thread starts the next one, once it has an
+    item to work on: the caller begins at once, and no more threads are started than there are items.
+    """
     from pecli.engine.thread_pool import ThreadPool  # concurrent.futures takes 5 ms to import.
 
-    crew = _Crew(work, shared, ThreadPool(helper_count), helper_count)
+    crew = _Crew(work, items, ThreadPool(max_helpers), max_helpers)
     try:
         with np.errstate(all="ignore"):  # as in the threads of the pool
             crew.work_on()
         for helper in crew.helpers:  # A helper that starts another one adds it before it ends.
             helper.result()
     finally:
-        shared.stop()
+        items.stop()
         _shut_down(crew.pool)

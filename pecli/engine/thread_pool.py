@@ -44,11 +44,13 @@ class ThreadPool(ThreadPoolExecutor):
         *args: _Arguments.args,
         **kwargs: _Arguments.kwargs,
     ) -> Future[_Result]:
-        """Call a function in a thread; without any thread, at once."""
+        """Call a function in a thread; at once, in this thread, if the system starts none."""
         if not self._works_alone:
             try:
                 return super().submit(fn, *args, **kwargs)
-            except RuntimeError:
+            except (
+                RuntimeError
+            ):  # «can't start new thread», and there is none that could do the work
                 self._works_alone = True
         return _done_at_once(partial(fn, *args, **kwargs))
 

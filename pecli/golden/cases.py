@@ -182,9 +182,10 @@ def _model_cases(name: str) -> Iterator[GoldenCase]:
     if not encodings:
         rule = "it has no rotary table, of which golden vectors are made"
         raise ParameterError("model", quoted(name), rule)
+    model_name = os.path.basename(name)
     for encoding in encodings:
         layer_type = encoding.layer_type.replace("/", "-")
-        label = "-".join(filter(None, (os.path.basename(name), layer_type)))
+        label = f"{model_name}-{layer_type}" if layer_type else model_name
         tests = f"frequencies of {model.file} before any call"
         yield _frequency_case(f"frequencies-{label}", tests, encoding.frequency_rope())
         table = encoding.rope(None, positions=FAR_AND_NEAR)

@@ -83,15 +83,16 @@ def mistakes() -> Iterator[MistakenTable]:
     A port's own check has to reject all of them. Each is made in the first of SCHEMES that can have
     it: only ALiBi can have a wrong slope, only a grid exchanged axes.
     """
-    planted: set[type[Mistake]] = set()
+    kinds_left = list(catalogue.every_kind())
     for tensors in _right_tensors():
-        for kind in catalogue.every_kind():
-            if kind in planted:
-                continue
+        impossible_kinds = []
+        for kind in kinds_left:
             table = _mistaken_table(tensors, kind)
-            if table is not None:
-                planted.add(kind)
+            if table is None:
+                impossible_kinds.append(kind)
+            else:
                 yield table
+        kinds_left = impossible_kinds
 
 
 def _right_tensors() -> Iterator[Tensors]:
@@ -108,19 +109,20 @@ def _mistaken_table(tensors: Tensors, kind: type[Mistake]) -> MistakenTable | No
     no mistake of the kind goes with the scheme, or none of them shows.
     """
     right = tensors.rows(np.arange(tensors.computation.rows))
-    tables = named_tensors(tensors.scheme)
     for mistake in kind.examples(tensors.computation, tensors.scheme):
         wrong = exact_tensors(tensors, mistake)
-        if wrong is None or _are_close(wrong, right):
-            continue
-        return MistakenTable(
-            name=f"mistake-{slug(kind)}",
-            scheme=tensors.scheme,
-            mistake=mistake,
-            tensors={name: array.reshape(tables[name].shape) for name, array in wrong.items()},
-            edits=tensors.edits(mistake),
-        )
+        if wrong is not None and not _are_close(wrong, right):
+            return _table_of_mistake(tensors, mistake, wrong, f"mistake-{slug(kind)}")
     return None
+
+
+def _table_of_mistake(
+    tensors: Tensors, mistake: Mistake, wrong: Mapping[str, Floats], name: str
+) -> MistakenTable:
+    """Return wrong numbers in the shapes of the scheme's tensors, with the edits that name them."""
+    tables = named_tensors(tensors.scheme)
+    shaped = {tensor: array.reshape(tables[tensor].shape) for tensor, array in wrong.items()}
+    return MistakenTable(name, tensors.scheme, mistake, shaped, tensors.edits(mistake))
 
 
 def _are_close(wrong: Mapping[str, Floats], right: Mapping[str, Floats]) -> bool:

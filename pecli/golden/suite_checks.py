@@ -43,16 +43,21 @@ def answer_checks(folder: str, answers: Iterable[str], tolerance: Tolerance | No
     A port writes files of answers, tensors called CASE.TENSOR, CASE/TENSOR or CASE, such as
     `table-default.cos`. If cases are left out, a last check is weak and names them. Known mistakes
     are for the port's own checks, and need no answer.
+
+    Args:
+        folder: The folder of the suite.
+        answers: The files of the port.
+        tolerance: The tolerance; None for that of each case.
     """
     entries = read_index(folder)
     checks: list[Check] = []
     for file in answers:
         checks += _file_checks(entries, file, tolerance)
-    answered = {check.file for check in checks}
-    expected = [name for name, entry in entries.items() if not entry.is_mistake]
-    missing = [name for name in expected if name not in answered]
-    if missing:
-        checks.append(_incomplete(folder, missing, len(expected)))
+    answered_names = {check.file for check in checks}
+    expected_names = [name for name, entry in entries.items() if not entry.is_mistake]
+    missing_names = [name for name in expected_names if name not in answered_names]
+    if missing_names:
+        checks.append(_incomplete(folder, missing_names, len(expected_names)))
     return checks
 
 
@@ -70,15 +75,20 @@ def _file_checks(
 
     `rope.cos` and `rope.sin` are two tensors of the case `rope`, which is checked once.
     """
-    answers: dict[str, dict[str, Array]] = {}
+    checks = []
+    for case, tensors in _tensors_by_case(entries, file).items():
+        verify_answer = partial(_verify_answer, entries[case], tensors, tolerance)
+        checks.append(Check(case, verify_answer, group=file))
+    return checks
+
+
+def _tensors_by_case(entries: Mapping[str, Entry], file: str) -> dict[str, dict[str, Array]]:
+    """Return a port's tensors of each case: {"rope": {"cos": …, "sin": …}}."""
+    tensors_by_case: dict[str, dict[str, Array]] = {}
     for name, array in load(file).items():
         case, tensor = _answered_tensor(entries, file, name)
-        answers.setdefault(case, {})[tensor] = array
-    checks = []
-    for case, arrays in answers.items():
-        run = partial(_verify_answer, entries[case], arrays, tolerance)
-        checks.append(Check(case, run, group=file))
-    return checks
+        tensors_by_case.setdefault(case, {})[tensor] = array
+    return tensors_by_case
 
 
 def _answered_tensor(entries: Mapping[str, Entry], file: str, name: str) -> tuple[str, str]:
@@ -114,8 +124,7 @@ def _verify_case(entry: Entry) -> Verification:
     """Check that a case of a suite is what pecli would write: its files, then its numbers.
 
     Files must have the sha256 of the index. A known mistake must be rejected for its reason; the
-    tensor before a rotation is rotated again; a table is compared with its scheme's. The attention
-    factor is a single number, and not a table.
+    tensor before a rotation is rotated again; a table is compared with its scheme's.
     """
     damage = tuple(f"{file}: {WRONG_DIGEST}" for file in entry.damaged_files())
     if damage:
@@ -125,10 +134,11 @@ def _verify_case(entry: Entry) -> Verification:
         return _verify_mistake(entry, tensors)
     if entry.is_rotation:
         return _verify_answer(entry, {"after": _rotated(entry, tensors)}, None)
-    tensors.pop("attention_factor", None)
-    if not tensors:
+    # The attention factor is a single number, and not a table.
+    tables = {name: array for name, array in tensors.items() if name != "attention_factor"}
+    if not tables:
         raise entry.error("has no tensors")
-    result = _verify_tables(tensors, entry.scheme, Tolerance())
+    result = _verify_tables(tables, entry.scheme, Tolerance())
     return replace(result, file=entry.name, weak=())
 
 
@@ -170,12 +180,12 @@ def _mistake_problems(entry: Entry, result: Verification) -> tuple[str, ...]:
     """
     if result.passed:
         return ("a known mistake passes",)
-    reasons_found: set[str] = set()
+    subjects: set[str] = set()
     for explanation in result.explanations:
-        reasons_found.update(edit.subject for edit in explanation.edits)
-    for reason in entry.reasons:
-        if reason not in reasons_found:
-            return (f"its reason is not {reason}: {'; '.join(result.diagnosis)}",)
+        subjects.update(edit.subject for edit in explanation.edits)
+    missing_reasons = [reason for reason in entry.reasons if reason not in subjects]
+    if missing_reasons:
+        return (f"its reason is not {missing_reasons[0]}: {'; '.join(result.diagnosis)}",)
     return ()
 
 

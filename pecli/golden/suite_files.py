@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pecli.engine.arrays import AnyArray as Array
-from pecli.engine.arrays import dtype_name, round_to
+from pecli.engine.arrays import Flags, dtype_name, round_to
 from pecli.engine.named_values import JsonObject
 from pecli.errors import FileError, failure
 from pecli.files import save
@@ -114,10 +114,12 @@ def _numbers_by_dtype(array: Array, dtypes: Iterable[str]) -> dict[str, object]:
         return numbers
     for dtype in dtypes:
         if dtype == "float64":
-            numbers["decimal"] = _json_numbers(values.tolist())
-            numbers[HEX] = [*map(float.hex, values.tolist())]
+            doubles = values.tolist()
+            numbers["decimal"] = _json_numbers(doubles)
+            numbers[HEX] = [*map(float.hex, doubles)]
         else:
-            numbers[dtype] = _json_numbers(_shortest_decimals(round_to(values, dtype)))
+            rounded = round_to(values, dtype)
+            numbers[dtype] = _json_numbers(_shortest_decimals(rounded))
     return numbers
 
 
@@ -199,19 +201,22 @@ def _read_json(contents: Contents) -> dict[str, Array]:
 def _read_tensor(contents: Contents, spelled: object) -> Array:
     """Return a tensor of a case's JSON: integers, or floats of the widest dtype that is there.
 
-    A list of numbers that is damaged is an error: the next narrower one does not stand in for it.
+    {"shape": [2], "decimal": [1.0, 0.1], "float32": [1.0, 0.1]} is read from `decimal`, which is
+    float64. If that list is damaged, it is an error: the next narrower one does not stand in for
+    it.
     """
     match spelled:
         case {"shape": [*sides], **lists}:
             pass
         case _:
             raise contents.error(NO_NUMBERS)
-    for name, dtype in NUMBERS.items():
-        if name in lists:
-            numbers = _read_array(contents, _list_of(contents, lists, name), dtype, sides)
-            _check_other_lists(contents, lists, numbers, name)
-            return numbers
-    raise contents.error(NO_NUMBERS)
+    widest = next((name for name in NUMBERS if name in lists), None)
+    if widest is None:
+        raise contents.error(NO_NUMBERS)
+    values = _list_of(contents, lists, widest)
+    numbers = _read_array(contents, values, NUMBERS[widest], sides)
+    _check_other_lists(contents, lists, numbers, widest)
+    return numbers
 
 
 def _list_of(contents: Contents, spelled: Mapping[Any, object], name: str) -> list[object]:
@@ -235,11 +240,11 @@ def _check_other_lists(
         numbers: The numbers of the widest list.
         name: The name of that list.
     """
-    for other in (HEX, *NARROW_DTYPES):
-        if other not in spelled:
+    for list_name in (HEX, *NARROW_DTYPES):
+        if list_name not in spelled:
             continue
-        stored = _read_list(contents, spelled, other, list(numbers.shape))
-        problem = f"has {other} numbers that are not its {name} numbers"
+        stored = _read_list(contents, spelled, list_name, list(numbers.shape))
+        problem = f"has {list_name} numbers that are not its {name} numbers"
         contents.refuse_if(not _is_rounded(stored, numbers), problem)
 
 
@@ -274,17 +279,20 @@ def _is_rounded(stored: Array, numbers: Array) -> bool:
     its float32 is the middle itself, which rounds to even. So the neighbours of a float32, which
     enclose that float64, may round to the stored number as well.
     """
-    possible_originals = [numbers]
+    is_explained = _rounds_to(numbers, stored)
     if numbers.dtype == np.float32:
         below = np.nextafter(numbers, np.float32(-np.inf))
         above = np.nextafter(numbers, np.float32(np.inf))
-        possible_originals += [below, above]
-    is_explained = np.zeros(numbers.shape, bool)
-    for originals in possible_originals:
-        rounded = round_to(originals.astype(np.float64), dtype_name(stored.dtype))
-        both_nan = np.isnan(rounded) & np.isnan(stored)
-        is_explained |= (rounded == stored) | both_nan
+        is_explained |= _rounds_to(below, stored)
+        is_explained |= _rounds_to(above, stored)
     return bool(is_explained.all())
+
+
+def _rounds_to(numbers: Array, stored: Array) -> Flags:
+    """Return True for numbers that are the stored ones if they are rounded to their dtype."""
+    rounded = round_to(numbers.astype(np.float64), dtype_name(stored.dtype))
+    both_nan = np.isnan(rounded) & np.isnan(stored)
+    return np.asarray((rounded == stored) | both_nan)
 
 
 def _read_array(
@@ -303,9 +311,10 @@ def _read_array(
     """
     contents.refuse_if(not all(map(_is_number, values)), "holds something that is not a number")
     shape = tuple(side for side in sides if type(side) is int and side > 0)
-    is_whole = len(shape) == len(sides) and math.prod(shape) == len(values)
-    contents.refuse_if(not is_whole, f"has {len(values)} numbers, which is not its shape")
-    contents.data_bytes(shape, np.dtype(dtype).itemsize)
+    is_valid_shape = len(shape) == len(sides)
+    fills_shape = is_valid_shape and math.prod(shape) == len(values)
+    contents.refuse_if(not fills_shape, f"has {len(values)} numbers, which is not its shape")
+    contents.data_bytes(shape, np.dtype(dtype).itemsize)  # It refuses impossible shapes.
     try:
         return np.array(values, dtype).reshape(shape)
     except (OverflowError, ValueError):

@@ -59,15 +59,15 @@ def listed_coordinates(axes: Sequence[Sequence[int | Fraction]]) -> Coordinates:
     indices_by_axis = []
     for positions in axes:
         distinct = sorted(set(positions))
-        index_of = {position: index for index, position in enumerate(distinct)}
+        index_of_value = {value: index for index, value in enumerate(distinct)}
         values_by_axis.append(distinct)
-        indices_by_axis.append([index_of[position] for position in positions])
-    indices = np.array(indices_by_axis, np.intp)  # (axes, L)
+        indices_by_axis.append([index_of_value[position] for position in positions])
+    all_indices = np.array(indices_by_axis, np.intp)  # (axes, L)
 
-    def index(start: int, stop: int) -> Indices:
-        return indices[:, start:stop]
+    def indices_of_rows(start: int, stop: int) -> Indices:
+        return all_indices[:, start:stop]
 
-    return Coordinates(tuple(values_by_axis), indices.shape[1], index)
+    return Coordinates(tuple(values_by_axis), all_indices.shape[1], indices_of_rows)
 
 
 class AxisFiller:
@@ -87,12 +87,13 @@ class AxisFiller:
     ) -> None:
         """Prepare the caches; nothing is computed before the first `fill`."""
         self._make_waves = make_waves
-        self._waves_of = cache(make_waves)
         self._coordinates = coordinates
         # The waves that follow each axis: axes 0 0 1 1 1 are the waves [0, 1] and [2, 3, 4].
-        self._axis_waves = [
-            np.flatnonzero(np.array(axes) == axis) for axis in range(len(coordinates.values))
-        ]
+        axis_of_wave = np.array(axes)
+        axis_numbers = range(len(coordinates.values))
+        self._axis_waves = [np.flatnonzero(axis_of_wave == axis) for axis in axis_numbers]
+        # Waves of a unit of positions, and whole tables of an axis, are made once.
+        self._waves_of = cache(make_waves)
         self._shared_table = cache(self._whole_table)
 
     def fill(self, functions: str, first: int, out: Array, dtype: str) -> None:
@@ -111,12 +112,13 @@ class AxisFiller:
         names = functions.split(",")
         value_indices = self._coordinates.index(first, first + len(out))  # (axes, rows)
         for place, function in enumerate(names):
-            columns = out[:, place :: len(names)]  # one per wave
+            column_of_wave = out[:, place :: len(names)]  # (rows, waves)
+            # The last cosine of an odd dim is missing.
+            wave_count = column_of_wave.shape[1]
             for axis, waves in enumerate(self._axis_waves):
-                # The last cosine of an odd dim is missing.
-                present = waves[waves < columns.shape[1]]
+                written_waves = waves[waves < wave_count]
                 rows = self._gathered(function, axis, value_indices[axis], dtype)
-                columns[:, _as_slice(present)] = rows[:, : len(present)]
+                column_of_wave[:, _as_slice(written_waves)] = rows[:, : len(written_waves)]
 
     def _gathered(self, function: str, axis: int, value_indices: Indices, dtype: str) -> Array:
         """Return "cos" or "sin" of the waves of an axis, one row per index of its values.
@@ -144,9 +146,8 @@ class AxisFiller:
         """Return a table (positions, waves) of cosines or sines of any positions.
 
         Integers close together are rows of one range, which is fast: all of them, or a long run at
-        the beginning, such as 0 … 8191 before 10,000 and 20,000. Other positions are multiples of a
-        few units: 3/4 and 1/2 are 192 and 128 units of 1/256, and their rows are computed from the
-        waves of that unit. The sine of a negative position is that of the positive one, negated.
+        the beginning, such as 0 … 8191 before 10,000 and 20,000. Other positions are computed row
+        by row.
 
         Args:
             function: "cos" or "sin".
@@ -156,20 +157,30 @@ class AxisFiller:
         """
         if _are_close_integers(positions):
             return self._from_range(function, positions, waves, dtype)
+        run_length = _first_run(positions)
+        if run_length < _MIN_RUN:
+            return self._row_by_row(function, positions, waves, dtype)
         out = np.empty((len(positions), len(waves)), numpy_dtype(dtype))
-        run = _first_run(positions)  # how many positions are consecutive at the beginning
-        if run < _MIN_RUN:
-            run = 0
-        else:
-            out[:run] = self._from_range(function, positions[:run], waves, dtype)
-        after_run = positions[run:]
-        for unit, rows in _grouped_by_unit(after_run).items():
-            # 3/4 is 192 units of 1/256.
-            magnitudes = [abs(after_run[row]) for row in rows]
-            multiples = [int(size * unit.denominator) // unit.numerator for size in magnitudes]
-            out[run + rows] = self._rows_of_multiples(function, unit, multiples, waves, dtype)
+        out[:run_length] = self._from_range(function, positions[:run_length], waves, dtype)
+        out[run_length:] = self._row_by_row(function, positions[run_length:], waves, dtype)
+        return out
+
+    def _row_by_row(
+        self, function: str, positions: Sequence[int | Fraction], waves: Indices, dtype: str
+    ) -> Array:
+        """Return a table (positions, waves) of positions that are multiples of a few units.
+
+        3/4 and 1/2 are 192 and 128 units of 1/256, and their rows are computed from the waves of
+        that unit. The sine of a negative position is that of the positive one, negated.
+        """
+        out = np.empty((len(positions), len(waves)), numpy_dtype(dtype))
+        for unit, rows in _grouped_by_unit(positions).items():
+            distances = [abs(positions[row]) for row in rows]
+            multiples = [
+                int(distance * unit.denominator) // unit.numerator for distance in distances
+            ]
+            out[rows] = self._rows_of_multiples(function, unit, multiples, waves, dtype)
         if function == "sin":
-            # These rows are those of the positions without their signs.
             is_negative = np.array([position < 0 for position in positions], bool)
             out[is_negative] = -out[is_negative]
         return out
@@ -177,17 +188,17 @@ class AxisFiller:
     def _from_range(
         self, function: str, positions: Sequence[int | Fraction], waves: Indices, dtype: str
     ) -> Array:
-        """Return rows gathered from a table of all integers between the least and the largest.
+        """Return a table (positions, waves), gathered from one of all integers in their range.
 
         Consecutive integers are computed many times faster than single ones. For the positions 2,
-        5 and 3, the table has the rows 2, 3, 4, 5, of which 0, 3 and 1 are returned.
+        5 and 3, the range has the rows 2, 3, 4, 5, of which 0, 3 and 1 are returned.
         """
-        low = int(min(positions))
-        count = int(max(positions)) - low + 1
-        all_waves = sum(map(len, self._axis_waves))
-        range_table = np.empty((count, all_waves), numpy_dtype(dtype))
-        self._range_filler.fill(function, low, range_table, dtype)
-        rows = np.array(positions, np.int64) - low
+        lowest = int(min(positions))
+        range_length = int(max(positions)) - lowest + 1
+        wave_count = sum(map(len, self._axis_waves))
+        range_table = np.empty((range_length, wave_count), numpy_dtype(dtype))
+        self._range_filler.fill(function, lowest, range_table, dtype)
+        rows = np.array(positions, np.int64) - lowest
         return range_table[rows][:, waves]
 
     def _rows_of_multiples(
@@ -203,18 +214,14 @@ class AxisFiller:
             dtype: The dtype of the result (multiples, waves).
         """
         unit_waves = self._waves_of(unit)
-        make_unit_waves = partial(self._make_waves, unit)  # with more bits, if need be
+        make_unit_waves = partial(self._make_waves, unit)  # called only if more bits are needed
+        is_sine = np.array([[function == "sin"]])
         out = np.empty((len(multiples), len(waves)), numpy_dtype(dtype))
         step = max(1, _CHUNK // max(1, len(waves)))
         for start in range(0, len(multiples), step):
-            row_positions = np.array(multiples[start : start + step], np.uint64)[:, None]
+            positions = np.array(multiples[start : start + step], np.uint64)[:, None]  # (rows, 1)
             out[start : start + step] = round_waves(
-                unit_waves,
-                make_unit_waves,
-                row_positions,
-                waves[None, :],
-                np.array([[function == "sin"]]),
-                dtype,
+                unit_waves, make_unit_waves, positions, waves[None, :], is_sine, dtype
             )
         return out
 
@@ -279,8 +286,11 @@ def _unit_of_position(position: int | Fraction) -> tuple[int, int]:
     is_power_of_two = denominator & (denominator - 1) == 0
     if is_power_of_two and denominator > 1:
         exponent = denominator.bit_length() - 1
-        denominator = 1 << -(-exponent // _EXPONENT_STEP) * _EXPONENT_STEP  # rounded up
+        raised_exponent = -(-exponent // _EXPONENT_STEP) * _EXPONENT_STEP  # 2 becomes 8
+        denominator = 1 << raised_exponent
     numerator = abs(position.numerator)
-    if numerator * denominator >= _MAX_NUMERATOR * position.denominator:
-        return numerator, position.denominator
+    # The number of units is numerator · denominator / position.denominator.
+    has_too_many_units = numerator * denominator >= _MAX_NUMERATOR * position.denominator
+    if has_too_many_units:
+        return numerator, position.denominator  # It is a unit by itself.
     return 1, denominator

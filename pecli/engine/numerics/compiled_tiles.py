@@ -81,13 +81,12 @@ class CompiledTile(Tile):
         """Write the rows of `out` that lie in the current leap (a stretch of positions), all at once.
 
         The compiled loop multiplies the direction at every anchor with those of the rows after it,
-        and rounds the products to float32. The loop writes into `_doubtful_elements` the numbers of the
-        elements whose rounding is in doubt: with 64 columns, element 130 is in row 2 and column 2
-        of the rows that it was given.
+        and rounds the products to float32.
         """
         in_leap = self._rows_in_leap(first, len(out))
         rows = out[in_leap]
-        rows_after_leap_start = first + in_leap.start - self._leap * self.factors.rows_per_leap
+        leap_start = self._leap * self.factors.rows_per_leap
+        rows_after_leap_start = first + in_leap.start - leap_start
         elements_per_row = rows.strides[0] // rows.itemsize
         doubtful_count = self._loops.add_products(
             self._anchor_factors.first,
@@ -103,9 +102,10 @@ class CompiledTile(Tile):
             self._doubtful_elements,
         )
         if doubtful_count:
-            doubtful_rows, columns = np.divmod(
-                self._doubtful_elements[:doubtful_count], self.columns
-            )
+            # The loop writes the numbers of doubtful elements: with 64 columns, element 130 is in
+            # row 2 and column 2 of the rows that it was given.
+            elements = self._doubtful_elements[:doubtful_count]
+            doubtful_rows, columns = np.divmod(elements, self.columns)
             yield Doubtful(in_leap.start + doubtful_rows, columns)
 
 

@@ -57,36 +57,40 @@ def round_waves(
         dtype: The dtype of the result.
     """
     products = _wave_products(waves, positions, wave_indices, is_sine, dtype)
-    is_float64 = dtype == "float64"
-    relative_error = phases.PRODUCT_ERROR if is_float64 else phases.FLOAT64_ERROR
-    magnitudes = np.abs(products.hi)
-    in_doubt = undecided(products, relative_error * magnitudes, dtype)
-    if is_float64:  # The low part of a tiny product underflows, and its error bound fails.
-        in_doubt |= (magnitudes < _MIN_PRODUCT) & (positions > 0)
     out = round_double_double(products, dtype)
     position_of, wave_of, is_sine_of = np.broadcast_arrays(positions, wave_indices, is_sine)
-    for indices in np.argwhere(in_doubt):
+    for indices in np.argwhere(_in_doubt(products, positions, dtype)):
         place = tuple(indices)
         element = Element(int(position_of[place]), int(wave_of[place]), bool(is_sine_of[place]))
         out[place] = _round_with_more_bits(element, waves, make_waves, dtype)
     return out
 
 
+def _in_doubt(products: DoubleDouble, positions: Ints, dtype: str) -> Flags:
+    """Return True for elements that their error bound could make round differently."""
+    magnitudes = np.abs(products.hi)
+    if dtype != "float64":
+        return undecided(products, phases.FLOAT64_ERROR * magnitudes, dtype)
+    in_doubt = undecided(products, phases.PRODUCT_ERROR * magnitudes, dtype)
+    # The low part of a tiny product underflows, and its error bound fails.
+    return in_doubt | ((magnitudes < _MIN_PRODUCT) & (positions > 0))
+
+
 def _wave_products(
     waves: ExactWaves, positions: Ints, wave_indices: Indices, is_sine: Flags, dtype: str
 ) -> DoubleDouble:
-    """Return amplitude · sin or cos of each element.
+    """Return amplitude · sin or cos of each element, not yet rounded to the dtype.
 
     They have about 98 bits for float64, and 51 for narrower dtypes, which are computed faster.
     Arguments are those of `round_waves`.
     """
-    limbs = waves.limbs[:, wave_indices]  # (digits, …)
+    frequency_digits = waves.limbs[:, wave_indices]  # (digits, rows, waves)
     if dtype == "float64":
-        cosines, sines = phases.cos_sin_double_double(limbs, positions)
+        cosines, sines = phases.cos_sin_double_double(frequency_digits, positions)
         hi = np.where(is_sine, sines.hi, cosines.hi)
         lo = np.where(is_sine, sines.lo, cosines.lo)
         return DoubleDouble(hi, lo) * waves.factor
-    plain_cosines, plain_sines = phases.cos_sin(limbs, positions)
+    plain_cosines, plain_sines = phases.cos_sin(frequency_digits, positions)
     return DoubleDouble.plain(np.where(is_sine, plain_sines, plain_cosines)) * waves.factor
 
 
@@ -98,20 +102,24 @@ def _round_with_more_bits(
     Waves of 192 bits are made again with 192 bits more, then with 576, 1344, …
     """
     extra_bits = 0
-    finer_waves = waves
-    while True:
-        rounded = _round_by_integers(finer_waves, element, dtype)
-        if rounded is not None:
-            return rounded
+    rounded = _round_by_integers(waves, element, dtype)
+    while rounded is None:
         extra_bits = 2 * extra_bits + waves.bits
         if extra_bits > _MAX_EXTRA_BITS:
             place = f"position {element.position} of wave {element.wave}"
             raise ArithmeticError(f"{extra_bits} more bits do not decide how {place} rounds")
-        token = numerics.extra_bits.set(extra_bits)
-        try:
-            finer_waves = make_waves()
-        finally:
-            numerics.extra_bits.reset(token)
+        finer_waves = _with_extra_bits(make_waves, extra_bits)
+        rounded = _round_by_integers(finer_waves, element, dtype)
+    return rounded
+
+
+def _with_extra_bits(make_waves: Callable[[], ExactWaves], extra_bits: int) -> ExactWaves:
+    """Return the waves that a function makes while `numerics.extra_bits` is set."""
+    token = numerics.extra_bits.set(extra_bits)
+    try:
+        return make_waves()
+    finally:
+        numerics.extra_bits.reset(token)
 
 
 def _round_by_integers(waves: ExactWaves, element: Element, dtype: str) -> float | None:
@@ -120,7 +128,7 @@ def _round_by_integers(waves: ExactWaves, element: Element, dtype: str) -> float
     The ends of the interval in which the true number lies are both rounded; if they round alike, so
     does the number.
     """
-    value, error = _value_and_error(waves, element)
+    value, error = _cosine_or_sine(waves, element)
     product = value * waves.amplitude
     product_error = error * waves.amplitude + (abs(value) + error) * waves.amplitude_error
     product_bits = 2 * waves.bits + waves.amplitude_bits
@@ -129,14 +137,21 @@ def _round_by_integers(waves: ExactWaves, element: Element, dtype: str) -> float
     return high if low == high else None
 
 
-def _value_and_error(waves: ExactWaves, element: Element) -> tuple[int, int]:
-    """Return the cosine or sine of an element and a bound of its error, over 2**(2 · waves.bits).
+class _BoundedValue(NamedTuple):
+    """A number whose error is at most `error`, both over 2**(2 · waves.bits)."""
+
+    value: int
+    error: int
+
+
+def _cosine_or_sine(waves: ExactWaves, element: Element) -> _BoundedValue:
+    """Return the cosine or sine of an element, with amplitude 1, and a bound of its error.
 
     The frequency is off by less than one unit, so the phase by less than `position` units and the
-    angle by less than 7 times as many. That moves the value by the error times the slope, which
-    is the other one of cosine and sine: near the top of a wave it is almost nothing. The squared
-    term bounds what the slope itself changes, and the rounding of `cos_sin`. At position 3 with 192
-    bits, for example, the error is at most 28 units of 2**-192 times the slope.
+    angle by less than 7 times as many. That moves a cosine by the error times the sine, its slope,
+    and a sine by the error times the cosine. The squared term bounds what the slope itself changes,
+    and the rounding of `cos_sin`. At position 3 with 192 bits, for example, the error is at most 28
+    units of 2**-192 times the slope.
     """
     bits = waves.bits
     phase = element.position * waves.turns[element.wave] % (1 << bits)  # without whole turns
@@ -145,8 +160,8 @@ def _value_and_error(waves: ExactWaves, element: Element) -> tuple[int, int]:
     value, slope = (sine, cosine) if element.is_sine else (cosine, sine)
     is_multiple_of_quarter_turn = phase % (1 << (bits - 2)) == 0
     if is_multiple_of_quarter_turn:  # There cosine and sine are exact.
-        return value, 0
+        return _BoundedValue(value, error=0)
     phase_error = element.position + 1
     error_by_slope = abs(slope) * _FREQUENCY_ERROR * phase_error >> bits
     error_of_slope = (8 * phase_error) ** 2
-    return value, error_by_slope + error_of_slope
+    return _BoundedValue(value, error_by_slope + error_of_slope)

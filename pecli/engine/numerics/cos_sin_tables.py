@@ -49,9 +49,9 @@ class ExactFiller:
     def fill(self, functions: str, first: int, out: Array, dtype: str) -> None:
         """Write cosines and sines of positions first, first + 1, … into the rows of `out`.
 
-        Nearly all elements are products of small tables, made for up to 512 waves at a time (a
-        tile). The few whose rounding the error of a product leaves in doubt are computed at the end
-        with more digits, so that every element is correctly rounded.
+        Nearly all elements are products of small tables. The few whose rounding the error of a
+        product leaves in doubt are computed at the end with more digits, so that every element is
+        correctly rounded.
 
         Args:
             functions: "cos" or "sin" for one column per wave, "cos,sin" or "sin,cos" for two.
@@ -62,14 +62,25 @@ class ExactFiller:
         if not out.size:
             # Proportional scaling may leave no pair that rotates, and so no wave.
             return
-        names = functions.split(",")
-        if dtype == "float64":
-            for place, function in enumerate(names):
-                self._fill_float64(function, first, out[:, place :: len(names)])
+        if dtype != "float64":
+            doubtful = self._fill_tiles(functions, first, out, dtype)
+            self._compute_doubtful(functions, first, out, dtype, doubtful)
             return
+        names = functions.split(",")
+        for place, function in enumerate(names):
+            self._fill_float64(function, first, out[:, place :: len(names)])
+
+    def _fill_tiles(self, functions: str, first: int, out: Array, dtype: str) -> list[Doubtful]:
+        """Write products of small tables into `out`, for up to 512 waves at a time (a tile).
+
+        The arguments are those of `fill`, for a dtype narrower than float64.
+
+        Returns:
+            The places in `out` whose rounding is in doubt.
+        """
         with self._lock:
             waves = self.waves
-        columns_per_wave = len(names)
+        columns_per_wave = len(functions.split(","))
         doubtful: list[Doubtful] = []
         for first_wave in range(0, len(waves.turns), COLUMNS):
             first_column = first_wave * columns_per_wave
@@ -78,7 +89,7 @@ class ExactFiller:
             for rows, columns in tile.fill(first, target):
                 doubtful.append(Doubtful(rows, first_column + columns))
             self._put_back(tile)
-        self._compute_doubtful(functions, first, out, dtype, doubtful)
+        return doubtful
 
     def _fill_float64(self, function: str, first: int, out: Array) -> None:
         """Write cosines or sines of positions first, first + 1, … into `out`, which is float64."""
@@ -102,17 +113,14 @@ class ExactFiller:
             return
         positions = rows.astype(np.uint64) + np.uint64(first)
         names = np.array(functions.split(","))
-        is_sine = names[columns % len(names)] == "sin"
-        waves = columns // len(names)
+        waves, index_of_name = np.divmod(columns, len(names))
+        is_sine = names[index_of_name] == "sin"
         out[rows, columns] = round_waves(
             self.waves, self._make_waves, positions, waves, is_sine, dtype
         )
 
     def _take_tile(self, functions: str, first_wave: int, target: Array, dtype: str) -> Tile:
         """Return a tile (the memory for some hundred rows) that can fill some columns of a table.
-
-        An idle tile is used again if one fits, because new memory has to be mapped by the system,
-        which takes as long as the arithmetic.
 
         Args:
             functions: The functions, as for `fill`.
@@ -124,14 +132,26 @@ class ExactFiller:
         loops = _loops_for(target, dtype)
         with self._lock:
             factors = self._factors_from(functions, first_wave)
-            for place, tile in enumerate(self._idle):
-                if tile.fits(factors, columns, dtype, is_compiled=loops is not None):
-                    return self._idle.pop(place)
+            idle_tile = self._take_idle(factors, columns, dtype, is_compiled=loops is not None)
+        if idle_tile is not None:
+            return idle_tile
         if loops is None:
             return Tile(factors, columns, dtype)
         from pecli.engine.numerics.compiled_tiles import CompiledTile  # large tables need it
 
         return CompiledTile(factors, columns, loops)
+
+    def _take_idle(
+        self, factors: Factors, columns: int, dtype: str, *, is_compiled: bool
+    ) -> Tile | None:
+        """Remove and return an idle tile with these properties; None if there is none.
+
+        New memory would have to be mapped by the system, which takes as long as the arithmetic.
+        """
+        for index, tile in enumerate(self._idle):
+            if tile.fits(factors, columns, dtype, is_compiled=is_compiled):
+                return self._idle.pop(index)
+        return None
 
     def _factors_from(self, functions: str, first_wave: int) -> Factors:
         """Return the small tables of the waves from `first_wave` on, made once."""

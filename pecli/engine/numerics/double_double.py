@@ -99,30 +99,39 @@ def round_double_double(values: DoubleDouble, dtype: str) -> Array:
 
     Rounding to float64 and then to float32 is wrong next to a tie: 1 + 2**-24 + 2**-80 becomes
     1 + 2**-24 in float64, which is halfway between two float32 numbers and rounds to 1, although
-    the value is above the tie and 1 + 2**-23 is nearer. Rounding to odd first avoids that: of the
-    two float64 neighbours of an inexact value, take the one whose last bit is 1. Ties of the
-    narrower dtypes end in 0, so an inexact value is never taken for one.
+    the value is above the tie and 1 + 2**-23 is nearer. So narrower dtypes are rounded from the
+    float64 number that `_rounded_to_odd` returns.
+    """
+    if dtype == "float64":
+        hi, _ = np.broadcast_arrays(np.asarray(values.hi), np.asarray(values.lo))
+        return np.array(hi)
+    return round_to(_rounded_to_odd(values), dtype)
+
+
+def _rounded_to_odd(values: DoubleDouble) -> Floats:
+    """Return values in float64; of the two neighbours of an inexact one, that whose last bit is 1.
+
+    Ties of the narrower dtypes end in 0, so that an inexact value is never taken for one.
     """
     hi, lo = np.broadcast_arrays(np.asarray(values.hi), np.asarray(values.lo))
-    if dtype == "float64":
-        return np.array(hi)
     bits = np.array(hi).view(np.int64)
     is_inexact = lo != 0
-    # With a low part of the opposite sign, the neighbours are hi and the number below it in
-    # magnitude, or else hi and the one above it. `| 1` selects the odd one of both.
-    points_to_zero = is_inexact & (np.signbit(lo) != np.signbit(hi))
-    odd = np.where(is_inexact, (bits - points_to_zero) | 1, bits)
-    return round_to(odd.view(np.float64), dtype)
+    # If the low part has the opposite sign, the value lies between hi and the number below it in
+    # magnitude, whose bits are one less, or else between hi and the one above it.
+    is_below_hi = is_inexact & (np.signbit(lo) != np.signbit(hi))
+    lower_neighbour = bits - is_below_hi
+    odd_neighbour = lower_neighbour | 1  # itself, or the number above it
+    return np.where(is_inexact, odd_neighbour, bits).view(np.float64)
 
 
 def undecided(values: DoubleDouble, error: Floats, dtype: str) -> Flags:
     """Return True for each value that an error of that size could make round differently."""
     if dtype == "float64":
-        below = values.hi + (values.lo - error)
-        above = values.hi + (values.lo + error)
-        return np.asarray(below != above)
+        lowest_double = values.hi + (values.lo - error)
+        highest_double = values.hi + (values.lo + error)
+        return np.asarray(lowest_double != highest_double)
     lowest = round_double_double(normal(values.hi, values.lo - error), dtype)
     highest = round_double_double(normal(values.hi, values.lo + error), dtype)
     # Compared as bits, because −0 equals 0 as a number, and is another rounding.
-    bits = f"u{lowest.dtype.itemsize}"
-    return np.asarray(lowest.view(bits) != highest.view(bits))
+    bits_dtype = f"u{lowest.dtype.itemsize}"
+    return np.asarray(lowest.view(bits_dtype) != highest.view(bits_dtype))

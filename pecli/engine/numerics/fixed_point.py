@@ -51,16 +51,17 @@ def pi(bits: int) -> int:
     >>> pi(64) / 2**64
     3.141592653589793
     """
-    work = bits + GUARD
-    a = 1 << work
-    b = math.isqrt(1 << (2 * work - 1))  # 1/√2
-    t = 1 << (work - 2)
+    work_bits = bits + GUARD
+    a = 1 << work_bits
+    b = math.isqrt(1 << (2 * work_bits - 1))  # 1/√2
+    t = 1 << (work_bits - 2)  # 1/4
     step = 0
     while a - b > 1:
-        t -= (a - b) ** 2 << step >> (work + 2)
-        mean = (a + b) >> 1
-        b = math.isqrt(a * b)
-        a = mean
+        t -= (a - b) ** 2 << step >> (work_bits + 2)
+        arithmetic_mean = (a + b) >> 1
+        geometric_mean = math.isqrt(a * b)
+        a = arithmetic_mean
+        b = geometric_mean
         step += 1
     return round_shift((a + b) ** 2 // (4 * t), GUARD)
 
@@ -96,31 +97,41 @@ def cos_sin(turns: int, bits: int) -> tuple[int, int]:
     """Return the cosine and sine of an angle in turns: 1 << bits is a full turn.
 
     The angle is split into quarter turns, which only swap and negate the results, and a remainder
-    x of at most π/4. There the series Σ (ix)ᵏ/k! = cos x + i·sin x is short; its terms are real
-    numbers times 1, i, −1 and −i in turn. Multiples of a quarter turn are exact:
+    of at most π/4 radians: 0.3 turns are one quarter turn and 0.05 turns. Multiples of a quarter
+    turn are exact:
 
     >>> cos_sin(1 << 62, 64) == (0, 1 << 64)
     True
     """
-    work = bits + GUARD
-    half = 1 << (work - 1)
-    quarters = turns << (GUARD + 2)
-    quadrant, above = divmod(quarters + half, 1 << work)
-    angle = (above - half) * pi(work) >> (work + 1)  # A quarter turn is π/2.
-
-    sums = [0, 0, 0, 0]
-    term = 1 << work
-    k = 0
-    while term not in (0, -1):  # A negative term that is shifted right ends at −1.
-        sums[k % 4] += term
-        k += 1
-        term = (term * angle >> work) // k
-    cosine = round_shift(sums[0] - sums[2], GUARD)
-    sine = round_shift(sums[1] - sums[3], GUARD)
-
-    for _ in range(quadrant % 4):
+    work_bits = bits + GUARD
+    half = 1 << (work_bits - 1)
+    in_quarter_turns = turns << (GUARD + 2)
+    quarter_turns, above = divmod(in_quarter_turns + half, 1 << work_bits)  # to the nearest
+    remainder = above - half  # from −1/2 to 1/2 of a quarter turn
+    radians = remainder * pi(work_bits) >> (work_bits + 1)  # A quarter turn is π/2.
+    cosine, sine = _cos_sin_series(radians, work_bits)
+    cosine = round_shift(cosine, GUARD)
+    sine = round_shift(sine, GUARD)
+    for _ in range(quarter_turns % 4):
         cosine, sine = -sine, cosine  # i·(c + i·s) = −s + i·c
     return cosine, sine
+
+
+def _cos_sin_series(x: int, bits: int) -> tuple[int, int]:
+    """Return the cosine and sine of a small angle in radians.
+
+    Both are parts of the series Σ (ix)ᵏ/k! = cos x + i·sin x. Its terms are real numbers times 1,
+    i, −1 and −i in turn.
+    """
+    sums_by_power_of_i = [0, 0, 0, 0]
+    term = 1 << bits
+    k = 0
+    while term not in (0, -1):  # A negative term that is shifted right ends at −1.
+        sums_by_power_of_i[k % 4] += term
+        k += 1
+        term = (term * x >> bits) // k
+    plus_one, plus_i, minus_one, minus_i = sums_by_power_of_i
+    return plus_one - minus_one, plus_i - minus_i
 
 
 def round_fixed(value: int, bits: int, dtype: str) -> float:
@@ -133,8 +144,8 @@ def round_fixed(value: int, bits: int, dtype: str) -> float:
         return value / (1 << bits)  # Python rounds quotients of integers correctly.
     magnitude = abs(value)
     dropped_bits = max(0, magnitude.bit_length() - _FLOAT64_BITS)
-    has_remainder = magnitude % (1 << dropped_bits) != 0
-    odd = (magnitude >> dropped_bits) | has_remainder  # The last bit is 1 if any was lost.
+    loses_digits = magnitude % (1 << dropped_bits) != 0
+    odd = (magnitude >> dropped_bits) | loses_digits  # The last bit is 1 if any digit was lost.
     signed = odd if value > 0 else -odd
     double = math.ldexp(signed, dropped_bits - bits)
     return float(round_to(np.array([double]), dtype)[0])

@@ -26,9 +26,10 @@ _INFINITE_LOG2 = 129
 def power(base: float, exponent: float) -> float:
     """Return base ** exponent of two float32 numbers, the base positive, rounded to float32.
 
-    The float64 power decides unless a tie lies within its error; then exact digits do.
+    The float64 power decides unless its error leaves two roundings; then exact digits do.
     """
-    if exponent * math.log2(base) > _INFINITE_LOG2:
+    is_infinite = exponent * math.log2(base) > _INFINITE_LOG2
+    if is_infinite:
         return math.inf
     approximate = base**exponent
     low = round_single(approximate * (1 - _POWER_ERROR))
@@ -103,15 +104,20 @@ def torch_powers(base: float, exponents: Singles) -> Singles:
     base = round_single(base)
     if math.isinf(base):  # NTK-aware scaling by 1e39 has a base that float32 cannot hold.
         return np.where(exponents == 0, np.float32(1), np.float32(np.inf))
-    in_vectors = len(exponents) // _TWO_VECTORS * _TWO_VECTORS
+    vector_end = len(exponents) // _TWO_VECTORS * _TWO_VECTORS
+    powers = np.empty_like(exponents)
+    powers[:vector_end] = _sleef_powers(base, exponents[:vector_end])
+    powers[vector_end:] = [power(base, float(exponent)) for exponent in exponents[vector_end:]]
+    return powers
+
+
+def _sleef_powers(base: float, exponents: Singles) -> Singles:
+    """Return base ** exponent as SLEEF's powf: e ** (exponent · ln base)."""
     log_base = numerics.log(Fraction(base), 128) / 2.0**128
-    logarithms = log_base * exponents[:in_vectors].astype(np.float64)
+    logarithms = log_base * exponents.astype(np.float64)
     high = logarithms.astype(np.float32)
     low = (logarithms - high).astype(np.float32)
-    powers = np.empty_like(exponents)
-    powers[:in_vectors] = _sleef_exp(DoubleSingle(high, low))
-    powers[in_vectors:] = [power(base, float(exponent)) for exponent in exponents[in_vectors:]]
-    return powers
+    return _sleef_exp(DoubleSingle(high, low))
 
 
 def _sleef_exp(x: DoubleSingle) -> Singles:
@@ -123,17 +129,17 @@ def _sleef_exp(x: DoubleSingle) -> Singles:
     In this function and those that it calls, the order of sums must stay as it is in SLEEF: another
     order has other last bits.
     """
-    binary_exponent = np.rint((x.high + x.low) * _RECIPROCAL_LN2)
-    remainder = _without_multiples_of_ln2(x, binary_exponent)
-    terms = _exp_terms_from_square(remainder)
+    n = np.rint((x.high + x.low) * _RECIPROCAL_LN2)
+    r = _without_multiples_of_ln2(x, n)
+    terms = _exp_terms_from_square(r)
 
-    # e**r = 1 + (r + terms)
+    # e**r = 1 + (r + terms), with every sum in two float32 numbers
     one = np.float32(1)
-    tail, sum_error = _two_sum(remainder.high, terms.high)
-    tail_low = sum_error + (remainder.low + terms.low)
+    tail, sum_error = _two_sum(r.high, terms.high)
+    tail_low = sum_error + (r.low + terms.low)
     total = one + tail
     total_low = ((one - total) + tail) + tail_low
-    power_of_e: Singles = np.ldexp(total + total_low, binary_exponent.astype(np.int32))
+    power_of_e: Singles = np.ldexp(total + total_low, n.astype(np.int32))
     return power_of_e
 
 

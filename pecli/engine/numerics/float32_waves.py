@@ -109,8 +109,8 @@ class _WaveMaker(threading.local):
             sine_first: True if the first function is the sine.
         """
         # Infinity and NaN, from frequencies that overflow, are not below the limit either.
-        is_in_range = angles.max() < _MAX_ANGLE
-        if not is_in_range:
+        all_are_in_range = angles.max() < _MAX_ANGLE
+        if not all_are_in_range:
             directions = _directions_by_library(angles.astype(np.float64), sine_first=sine_first)
             return self._write_directions(directions, out)
         loops = compiled_loops(2 * len(angles))
@@ -126,15 +126,20 @@ class _WaveMaker(threading.local):
     def _write_compiled(
         self, loops: ModuleType, angles: Singles, out: Singles, *, sine_first: bool
     ) -> Doubtful:
-        """Write the waves of angles by a compiled loop, which makes both parts of directions.
+        """Write the waves of angles by a compiled loop, and return those in doubt.
 
-        The loop writes into `_doubtful_parts` the numbers of the parts whose rounding is in doubt: 5
-        is the second part of the direction in row 2.
+        The loop makes both parts of every direction. A table of one function takes every second
+        part, so that both are made in other memory first.
+
+        Args:
+            loops: The module of compiled loops.
+            angles: The angles (n,).
+            out: The array for the result: (n, 2) for both functions, (n, 1) for the first one.
+            sine_first: True if the first function is the sine.
         """
         has_both_parts = out.shape[1] == 2
-        # A table of one function takes every second part, so that both are made elsewhere first.
         parts = out.reshape(-1) if has_both_parts else self._rounded[: 2 * len(angles)]
-        count = loops.write_directions(
+        doubtful_count = loops.write_directions(
             np.ascontiguousarray(angles),  # Every second column of a table is not contiguous.
             _sector_directions(sine_first=sine_first).view(np.float64),
             _SECTOR_ANGLE,
@@ -145,33 +150,60 @@ class _WaveMaker(threading.local):
         )
         if not has_both_parts:
             out[:, 0] = parts[::2]
-        rows, columns = np.divmod(self._doubtful_parts[:count], 2)
+        # The loop writes the numbers of doubtful parts: 5 is the second part of the direction in
+        # row 2.
+        rows, columns = np.divmod(self._doubtful_parts[:doubtful_count], 2)
         return Doubtful(rows, columns)
 
     def _directions_of(self, angles: Singles, *, sine_first: bool) -> Complex:
-        """Return the direction of each angle, both parts within _WAVE_ERROR ULPs."""
-        self._split_into_sectors(angles, _sector_directions(sine_first=sine_first))
+        """Return the direction of each angle, both parts within _WAVE_ERROR ULPs.
+
+        An angle is a number of sectors and a remainder, and its direction is the product of theirs.
+        """
+        sector_counts = self._count_sectors(angles)
+        self._look_up_sectors(sector_counts, _sector_directions(sine_first=sine_first))
+        self._subtract_sectors(sector_counts)
         directions = self._directions_of_remainders(len(angles), _sign(sine_first=sine_first))
         directions *= self._sector_directions[: len(angles)]
         return directions
 
-    def _split_into_sectors(self, angles: Singles, table: Complex) -> None:
-        """Split angles into directions of sectors and remainders of at most half a sector.
+    def _count_sectors(self, angles: Singles) -> Floats:
+        """Return the number of sectors that is nearest to each angle, plus TO_INTEGER.
 
-        Remainders have all of their digits, however small they are: 355 is 462,848 sectors (113
-        half turns) and 0.00003 radians. The direction of 462,848 sectors is that of 4,096, the
-        number without whole turns, and that number is the lower bits of the rounded count.
+        Whole turns are counted as well: 355 is 462,848 sectors (113 half turns). The angles are
+        kept in `_remainders`, from which the sectors are subtracted later.
         """
-        size = len(angles)
-        sector_counts = self._sector_counts[:size]
-        remainders = self._remainders[:size]
-        products = self._products[:size]
+        remainders = self._remainders[: len(angles)]
+        sector_counts = self._sector_counts[: len(angles)]
         remainders[:] = angles
         np.multiply(remainders, _SECTORS_PER_RADIAN, out=sector_counts)
-        sector_counts += TO_INTEGER
-        sectors = products.view(np.int64)
+        sector_counts += TO_INTEGER  # This rounds to integers, which are then in the lower bits.
+        return sector_counts
+
+    def _look_up_sectors(self, sector_counts: Floats, table: Complex) -> None:
+        """Write the direction of each number of sectors into `_sector_directions`.
+
+        The direction of 462,848 sectors is that of 4,096, the number without whole turns, which is
+        the lower bits of the rounded count.
+
+        Args:
+            sector_counts: The numbers plus TO_INTEGER (n,).
+            table: The directions of sectors 0 … 8191.
+        """
+        size = len(sector_counts)
+        sectors = self._products[:size].view(np.int64)  # not used before the next step
         np.bitwise_and(sector_counts.view(np.int64), _SECTORS - 1, out=sectors)
         table.take(sectors, out=self._sector_directions[:size], mode="clip")
+
+    def _subtract_sectors(self, sector_counts: Floats) -> None:
+        """Subtract the angles of sectors from `_remainders`; what is left is at most half a sector.
+
+        All digits are kept, however small a remainder is: 355 less 462,848 sectors is 0.00003
+        radians. `sector_counts` are overwritten by the numbers without TO_INTEGER.
+        """
+        size = len(sector_counts)
+        remainders = self._remainders[:size]
+        products = self._products[:size]
         sector_counts -= TO_INTEGER
         for summand in _SECTOR_ANGLE:
             np.multiply(sector_counts, summand, out=products)
@@ -180,9 +212,11 @@ class _WaveMaker(threading.local):
     def _directions_of_remainders(self, size: int, sign: int) -> Complex:
         """Return cos x + sign·i·sin x of the remainders x, none of them above π/8192.
 
-        The first terms that are left out, x⁴/4! and x⁵/5!, are below 2**-49 of the results.
+        cos x is 1 − x²/2 and sin x is x·(1 − x²/6): the first terms that are left out, x⁴/4! and
+        x⁵/5!, are below 2**-49 of the results.
         """
         x = self._remainders[:size]
+        # Memory that the steps before have used.
         square = np.multiply(x, x, out=self._sector_counts[:size])
         series = self._products[:size]
         directions = self._directions[:size]
@@ -203,13 +237,14 @@ class _WaveMaker(threading.local):
         """
         tie = 1 << (DROPPED_BITS - 1)
         bits = directions.view(np.int64)
-        room = self._sector_directions[: len(directions)].view(np.int64)  # no longer needed
-        distances = np.add(bits, _WAVE_ERROR - tie, out=room)
+        unused_memory = self._sector_directions[: len(directions)].view(np.int64)
+        distances = np.add(bits, _WAVE_ERROR - tie, out=unused_memory)
         distances &= (1 << DROPPED_BITS) - 1
         # One wave in a million is in doubt: a minimum takes less time than looking for it.
         if distances.min() > _IN_DOUBT:
             return _NOTHING_IN_DOUBT
-        return Doubtful(*np.nonzero(distances.reshape(-1, 2) <= _IN_DOUBT))
+        is_in_doubt = distances.reshape(-1, 2) <= _IN_DOUBT
+        return Doubtful(*np.nonzero(is_in_doubt))
 
 
 _NOTHING_IN_DOUBT = Doubtful(np.empty(0, np.intp), np.empty(0, np.intp))
@@ -242,24 +277,33 @@ def _directions_by_library(angles: Floats, *, sine_first: bool) -> Complex:
 
 @cache
 def _sector_directions(*, sine_first: bool) -> Complex:
-    """Return the directions of the angles of all sectors.
+    """Return cos a + i·sin a of the angles a of all sectors; sin a + i·cos a with sines first.
 
-    Only a quarter of the circle is computed; a quarter turn is a product with i. The parts are
-    integers over 2**_SECTOR_BITS, so that the errors of all steps together are below 2**-180.
+    Only a quarter of the circle is computed; a quarter turn is a product with i.
+    """
+    quarter = np.array(_directions_of_first_quarter())
+    directions = np.concatenate([quarter, 1j * quarter, -quarter, -1j * quarter])
+    return 1j * directions.conj() if sine_first else directions
+
+
+def _directions_of_first_quarter() -> list[complex]:
+    """Return cos a + i·sin a of the first quarter of the sectors, each turned from the one before.
+
+    Cosines and sines are integers over 2**_SECTOR_BITS, so that the errors of all steps together
+    are below 2**-180.
     """
     unit = 1 << _SECTOR_BITS
     step_cosine, step_sine = numerics.cos_sin(unit // _SECTORS, _SECTOR_BITS)
     cosine = unit
     sine = 0
-    quarter = []
+    directions = []
     for _ in range(_SECTORS // 4):
-        quarter.append(complex(cosine / unit, sine / unit))
+        directions.append(complex(cosine / unit, sine / unit))
         next_cosine = (cosine * step_cosine - sine * step_sine) >> _SECTOR_BITS
-        sine = (sine * step_cosine + cosine * step_sine) >> _SECTOR_BITS
+        next_sine = (sine * step_cosine + cosine * step_sine) >> _SECTOR_BITS
         cosine = next_cosine
-    first = np.array(quarter)
-    directions = np.concatenate([first, 1j * first, -first, -1j * first])
-    return 1j * directions.conj() if sine_first else directions
+        sine = next_sine
+    return directions
 
 
 def _summands_of_sector_angle() -> tuple[float, float, float]:

@@ -60,6 +60,27 @@ class Workspace(NamedTuple):
     product: Floats
 
 
+class _TileRows(NamedTuple):
+    """Rows that follow one anchor.
+
+    With 32 rows per anchor and 64 anchors per leap, position 2,100 is row 20 of anchor 65, which is
+    anchor 1 of leap 1.
+
+    Attributes:
+        leap: The number of the leap.
+        anchor: The number of the anchor within the leap.
+        first_row: The first of the rows, counted from the anchor.
+        start: Its place among the rows that are filled.
+        row_count: The number of rows.
+    """
+
+    leap: int
+    anchor: int
+    first_row: int
+    start: int
+    row_count: int
+
+
 class Terms(NamedTuple):
     """An addition theorem, for the angles of an anchor A and of the rows B after it.
 
@@ -74,6 +95,34 @@ class Terms(NamedTuple):
     by_cosine: Split
     by_sine: Split
     join: np.ufunc
+
+
+def _write_high_part(cosine: Split, sine: Split, terms: Terms, work: Workspace) -> None:
+    """Write the products of heads, h·h', of both terms to `work.high`.
+
+    Args:
+        cosine: The cosines of the anchor.
+        sine: Its sines.
+        terms: The numbers that both multiply.
+        work: Memory for the result and for a product.
+    """
+    high, _, product = work
+    np.multiply(cosine.head, terms.by_cosine.head, high)
+    terms.join(high, np.multiply(sine.head, terms.by_sine.head, product), high)
+
+
+def _write_low_part(
+    anchor: Directions, cosine: Split, sine: Split, terms: Terms, work: Workspace
+) -> None:
+    """Write the products with tails, (h + t)·t' + t·h', of both terms to `work.low`.
+
+    The arguments are those of `_write_high_part`; `anchor` has its cosines and sines unsplit.
+    """
+    _, low, product = work
+    np.multiply(anchor.cosines.hi, terms.by_cosine.tail, low)
+    low += np.multiply(cosine.tail, terms.by_cosine.head, product)
+    terms.join(low, np.multiply(anchor.sines.hi, terms.by_sine.tail, product), low)
+    terms.join(low, np.multiply(sine.tail, terms.by_sine.head, product), low)
 
 
 def _add_low_part(work: Workspace, error: float) -> Flags:
@@ -112,18 +161,16 @@ class Float64Tiles:
         # The digits of the frequencies (digits, 1, waves); the axis of length 1 is for positions.
         self._frequency_digits = waves.limbs[:, None, :]
 
-        rows_in_cache = phases.TILE // 2 // min(_MAX_COLUMNS, len(waves.turns))
-        most_rows = max(1, min(rows_in_cache, _MAX_ROWS, int(count**0.5)))
-        self._rows_per_anchor = power_of_two(most_rows)
+        self._rows_per_anchor = _best_rows_per_anchor(len(waves.turns), count)
         needed_anchors = power_of_two(-(-count // self._rows_per_anchor))
         self._anchors_per_leap = min(_MAX_ANCHORS, needed_anchors)
+        self._rows_per_leap = self._anchors_per_leap * self._rows_per_anchor
 
         row_directions = self._directions(multiples(0, self._rows_per_anchor, 1))
         self._row_cosines = _split(row_directions.cosines, _HEAD_UNIT)
         self._row_sines = _split(row_directions.sines, _HEAD_UNIT)
-        self._first_anchors = self._directions(
-            multiples(0, self._anchors_per_leap, self._rows_per_anchor)
-        )
+        first_positions = multiples(0, self._anchors_per_leap, self._rows_per_anchor)
+        self._first_anchors = self._directions(first_positions)
 
     def _directions(self, positions: Ints) -> Directions:
         return cos_sin_double_double(self._frequency_digits, positions)
@@ -132,31 +179,38 @@ class Float64Tiles:
         """Write "cos" or "sin" of positions first, first + 1, … into `out`; yield doubtful places.
 
         An element is doubtful if the error of its product leaves two roundings possible. A tile is
-        the rows of one anchor; the anchors of one leap are computed together. With 32 rows per
-        anchor and 64 anchors per leap, position 2,100 is row 20 of anchor 65, which is anchor 1 of
-        leap 1.
+        the rows of one anchor; the anchors of one leap are computed together.
         """
         width = out.shape[1]
-        shape = (3, self._rows_per_anchor, width)  # the three arrays of a Workspace
-        memory = aligned_buffer(prod(shape), np.float64).reshape(shape)
+        memory = self._memory_of_tile(width)
         anchors = self._first_anchors
         current_leap = _NO_LEAP
-        written = 0
-        while written < len(out):
-            anchor_number, row = divmod(first + written, self._rows_per_anchor)
-            leap, anchor = divmod(anchor_number, self._anchors_per_leap)
-            if leap != current_leap:
-                anchors = self._anchors_of(leap)
-                current_leap = leap
-            count = min(self._rows_per_anchor - row, len(out) - written)
-            work = Workspace(*memory[:, :count])
-            direction = Directions(anchors.cosines[anchor, :width], anchors.sines[anchor, :width])
-            in_doubt = self._write_rows(function, direction, row, work)
-            out[written : written + count] = work.high
+        for tile in self._tiles_of(first, len(out)):
+            if tile.leap != current_leap:
+                anchors = self._anchors_of(tile.leap)
+                current_leap = tile.leap
+            work = Workspace(*memory[:, : tile.row_count])
+            direction = anchors.part(tile.anchor, width)
+            in_doubt = self._write_rows(function, direction, tile.first_row, work)
+            out[tile.start : tile.start + tile.row_count] = work.high
             if in_doubt.any():
                 rows, columns = np.nonzero(in_doubt)
-                yield Doubtful(written + rows, columns)
-            written += count
+                yield Doubtful(tile.start + rows, columns)
+
+    def _tiles_of(self, first: int, count: int) -> Iterator["_TileRows"]:
+        """Yield the tiles of positions first, first + 1, …; the ends may be incomplete tiles."""
+        start = 0
+        while start < count:
+            anchor_number, row = divmod(first + start, self._rows_per_anchor)
+            leap, anchor = divmod(anchor_number, self._anchors_per_leap)
+            row_count = min(self._rows_per_anchor - row, count - start)
+            yield _TileRows(leap, anchor, first_row=row, start=start, row_count=row_count)
+            start += row_count
+
+    def _memory_of_tile(self, width: int) -> Floats:
+        """Return memory for the three arrays of a `Workspace`: (3, rows_per_anchor, width)."""
+        shape = (len(Workspace._fields), self._rows_per_anchor, width)
+        return aligned_buffer(prod(shape), np.float64).reshape(shape)
 
     def _write_rows(
         self, function: str, anchor: Directions, first_row: int, work: Workspace
@@ -165,8 +219,7 @@ class Float64Tiles:
 
         Angles are added: cos(A + B) = cos A · cos B − sin A · sin B, with an anchor A and rows B. Each
         number is a head of 26 bits and a tail. With heads h and tails t, (h + t)·(h' + t') = h·h' +
-        (h + t)·t' + t·h'. The first product is exact in float64; the others are small, and are
-        added up in `work.low`.
+        (h + t)·t' + t·h'. The first product is exact in float64; the others are small.
 
         Args:
             function: "cos" or "sin".
@@ -174,20 +227,12 @@ class Float64Tiles:
             first_row: The first of these rows, counted from the anchor.
             work: Memory (rows, waves), with as many rows as are multiplied.
         """
-        high, low, product = work
-        rows = slice(first_row, first_row + len(high))
-        terms = self._terms(function, rows, high.shape[1])
+        row_count, width = work.high.shape
+        terms = self._terms(function, slice(first_row, first_row + row_count), width)
         cosine = _split(anchor.cosines, _HEAD_UNIT * self._amplitude_bound)
         sine = _split(anchor.sines, _HEAD_UNIT * self._amplitude_bound)
-
-        np.multiply(cosine.head, terms.by_cosine.head, high)
-        terms.join(high, np.multiply(sine.head, terms.by_sine.head, product), high)
-
-        np.multiply(anchor.cosines.hi, terms.by_cosine.tail, low)
-        low += np.multiply(cosine.tail, terms.by_cosine.head, product)
-        terms.join(low, np.multiply(anchor.sines.hi, terms.by_sine.tail, product), low)
-        terms.join(low, np.multiply(sine.tail, terms.by_sine.head, product), low)
-
+        _write_high_part(cosine, sine, terms, work)
+        _write_low_part(anchor, cosine, sine, terms, work)
         return _add_low_part(work, _ERROR * self._amplitude_bound)
 
     def _terms(self, function: str, rows: slice, width: int) -> Terms:
@@ -199,12 +244,11 @@ class Float64Tiles:
         return Terms(sines, cosines, np.add)
 
     def _anchors_of(self, leap: int) -> Directions:
-        """Return the directions of a leap's anchors, times the amplitude.
+        """Return the directions of a leap's anchors, times the amplitude: (anchors, waves).
 
         They are those of the first leap, turned by the angle at which this one starts.
         """
-        rows_per_leap = self._anchors_per_leap * self._rows_per_anchor
-        start = self._directions(multiples(leap, 1, rows_per_leap))
+        start = self._directions(multiples(leap, 1, self._rows_per_leap))  # (1, waves)
         cosine = start.cosines * self._amplitude
         sine = start.sines * self._amplitude
         anchor_cosines, anchor_sines = self._first_anchors
@@ -212,3 +256,14 @@ class Float64Tiles:
             cosine * anchor_cosines - sine * anchor_sines,
             cosine * anchor_sines + sine * anchor_cosines,
         )
+
+
+def _best_rows_per_anchor(waves: int, count: int) -> int:
+    """Return how many rows are products with one anchor, a power of two.
+
+    That is about the root of the number of positions, so that rows and anchors are equally many,
+    and at most what fits into the cache.
+    """
+    rows_in_cache = phases.TILE // 2 // min(_MAX_COLUMNS, waves)
+    most_rows = min(rows_in_cache, _MAX_ROWS, int(count**0.5))
+    return power_of_two(max(1, most_rows))

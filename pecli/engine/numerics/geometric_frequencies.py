@@ -30,6 +30,11 @@ _LIMB_BITS = 32
 _MAX_LEADING_ZEROS = 1100
 """More than the smallest float64 number has after its point (2**-1074)."""
 
+_MAX_EXPONENT = 1e6
+"""The largest exponent that is counted: even 1.001 to this power is beyond float64."""
+_LEAST_LOG2 = -1074.0
+"""The logarithm of the smallest float64 number."""
+
 extra_bits = ContextVar("extra_bits", default=0)
 """Bits of frequencies and amplitudes beyond the usual number, while a hard rounding is decided."""
 
@@ -85,31 +90,43 @@ def geometric(
     if log_base is None:
         log_base = partial(log, Fraction(base))
     bits = _geometric_bits(log_base, denominator, count, scale)
-    values = [1 << bits]
-    if count > 1:
-        work = bits + 2 * GUARD
-        log_ratio = int(-log_base(work) / denominator)
-        ratio = round_shift(exp(log_ratio, work), work - bits)
-        for _ in range(count - 1):
-            values.append(values[-1] * ratio >> bits)
+    first = 1 << bits  # base ** 0 is 1.
+    if count <= 1:
+        return Frequencies((first,), bits)
+    ratio = _ratio_of_neighbours(log_base, denominator, bits)
+    values = [first]
+    for _ in range(count - 1):
+        values.append(values[-1] * ratio >> bits)
     return Frequencies(tuple(values), bits)
+
+
+def _ratio_of_neighbours(log_base: Callable[[int], int], denominator: Fraction, bits: int) -> int:
+    """Return base ** (−1 / denominator), the ratio of neighbouring frequencies, over 2**bits."""
+    work_bits = bits + 2 * GUARD
+    log_ratio = int(-log_base(work_bits) / denominator)
+    return round_shift(exp(log_ratio, work_bits), work_bits - bits)
 
 
 def _geometric_bits(
     log_base: Callable[[int], int], denominator: Fraction, count: int, scale: float
 ) -> int:
-    """Return the number of bits that keeps the smallest frequency precise after all products."""
+    """Return the number of bits that keeps the smallest frequency precise after all products.
+
+    The arguments are those of `geometric`. With base 10000 and 64 frequencies, the smallest is
+    about 2**-13.
+    """
     largest_exponent = 0.0
     if count > 1:
-        largest_exponent = min(float((count - 1) / denominator), 1e6)
+        largest_exponent = min(float((count - 1) / denominator), _MAX_EXPONENT)
     log2_base = log_base(64) / 2**64 / math.log(2)
     smallest = 1.0
     if log2_base > 0:
-        smallest = 2.0 ** max(-1074.0, -largest_exponent * log2_base)
+        smallest = 2.0 ** max(_LEAST_LOG2, -largest_exponent * log2_base)
     # Each product adds a rounding error, and a base below 1 multiplies the errors before it.
-    growth = max(0, int(-largest_exponent * log2_base)) + count.bit_length()
+    growth = max(0, int(-largest_exponent * log2_base))
+    error_bits = growth + count.bit_length()
     scale_bits = abs(math.frexp(scale)[1])
-    return bits_for(smallest) + 64 + growth + scale_bits
+    return bits_for(smallest) + 64 + error_bits + scale_bits
 
 
 def joined(parts: Sequence[Frequencies]) -> Frequencies:

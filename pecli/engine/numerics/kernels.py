@@ -22,8 +22,8 @@ _is_missing = False
 def compiled_loops(elements: int) -> ModuleType | None:
     """Return `compiled_loops` if it is worth its loading time, otherwise None.
 
-    The environment variable PECLI_KERNELS=0 keeps to NumPy, and PECLI_KERNELS=1 loads the loops for
-    the first large piece of work.
+    It is once this process has done much work, which this function counts. The environment variable
+    PECLI_KERNELS=0 keeps to NumPy, and PECLI_KERNELS=1 loads the loops for the first piece of work.
 
     Args:
         elements: The size of the work that is about to be done.
@@ -34,7 +34,8 @@ def compiled_loops(elements: int) -> ModuleType | None:
         setting = os.environ.get("PECLI_KERNELS", "")
         if setting == "0":
             return None
-        if setting == "1" or _elements > LOAD_AFTER:
+        has_much_work = _elements > LOAD_AFTER
+        if has_much_work or setting == "1":
             return _loaded()
         return None
 

@@ -85,8 +85,8 @@ class ExactWaves:
         """
         bits = _bits_for_turns(frequencies, scale)
         turns = _turns_per_position(frequencies, Fraction(scale), in_turns, bits)
-        height = _fixed_point_amplitude(amplitude)
-        return cls(turns, bits, height.value, height.bits, height.error)
+        fixed_point = _fixed_point_amplitude(amplitude)
+        return cls(turns, bits, fixed_point.value, fixed_point.bits, fixed_point.error)
 
     @cached_property
     def limbs(self) -> Ints:
@@ -168,6 +168,10 @@ class Directions(NamedTuple):
     cosines: DoubleDouble
     sines: DoubleDouble
 
+    def part(self, row: int, width: int) -> Directions:
+        """Return the first directions of one row, if they are (rows, waves)."""
+        return Directions(self.cosines[row, :width], self.sines[row, :width])
+
 
 @cache
 def sectors() -> Directions:
@@ -176,16 +180,13 @@ def sectors() -> Directions:
     Only a quarter of the circle is computed: cos(a + 90°) = −sin a, and sin(a + 90°) = cos a.
     """
     bits = 160
-    cosines = []
-    sines = []
-    for sector in range(SECTORS // 4):
-        cosine, sine = numerics.cos_sin((sector << bits) // SECTORS, bits)
-        cosines.append(cosine)
-        sines.append(sine)
-    c = _high_and_low(cosines, bits)
-    s = _high_and_low(sines, bits)
+    first_quarter = [
+        numerics.cos_sin((sector << bits) // SECTORS, bits) for sector in range(SECTORS // 4)
+    ]
+    c = _high_and_low([cosine for cosine, _ in first_quarter], bits)  # (2, 64)
+    s = _high_and_low([sine for _, sine in first_quarter], bits)
     # Adding 0.0 turns −0 into 0.
-    all_cosines = 0.0 + np.concatenate([c, -s, -c, s, c[:, :1]], axis=1)
+    all_cosines = 0.0 + np.concatenate([c, -s, -c, s, c[:, :1]], axis=1)  # (2, 257)
     all_sines = 0.0 + np.concatenate([s, c, -s, -c, s[:, :1]], axis=1)
     return Directions(DoubleDouble(*all_cosines), DoubleDouble(*all_sines))
 
@@ -223,26 +224,32 @@ def _nearest_sector(highest_digit: Ints) -> tuple[Indices, Floats]:
 
 
 def _multiply_digits(limbs: Ints, positions: Ints) -> list[Ints]:
-    """Return the digits of limbs · positions after the point, lowest first.
+    """Return the digits of frequency · position after the point, in base 2**32, lowest first.
 
-    This is long multiplication in base 2**32. No step overflows 64 bits: a digit times a digit,
-    plus a digit, plus a carry is at most (2**32 − 1)² + 2·(2**32 − 1) = 2**64 − 1. Carries out of
-    the highest digit are whole turns and are dropped.
+    This is long multiplication. A position has up to two digits, and is multiplied by the low one,
+    then by the high one, if there is any. No step overflows 64 bits: a digit times a digit, plus a
+    digit, plus a carry is at most (2**32 − 1)² + 2·(2**32 − 1) = 2**64 − 1. Carries out of the
+    highest digit are whole turns and are dropped.
+
+    Args:
+        limbs: The digits of the frequencies after the point (digits, …), lowest first.
+        positions: Positions that broadcast against the digits.
     """
     product: list[Ints] = []
-    low = positions & _LOW_LIMB
+    low_digit = positions & _LOW_LIMB
     carry: Ints | np.uint64 = np.uint64(0)
     for limb in limbs:
-        step = limb * low + carry
-        product.append(step & _LOW_LIMB)
-        carry = step >> _LIMB_BITS
-    high = positions >> _LIMB_BITS
-    if high.any():
+        total = limb * low_digit + carry
+        product.append(total & _LOW_LIMB)
+        carry = total >> _LIMB_BITS
+    high_digit = positions >> _LIMB_BITS
+    if high_digit.any():
+        # Its products are one digit higher, and that of the last limb is whole turns.
         carry = np.uint64(0)
         for place, limb in enumerate(limbs[:-1], 1):
-            step = limb * high + product[place] + carry
-            product[place] = step & _LOW_LIMB
-            carry = step >> _LIMB_BITS
+            total = limb * high_digit + product[place] + carry
+            product[place] = total & _LOW_LIMB
+            carry = total >> _LIMB_BITS
     return product
 
 
@@ -261,16 +268,19 @@ def cos_sin(limbs: Ints, positions: Ints) -> tuple[Floats, Floats]:
     *lower_digits, highest_digit = _multiply_digits(limbs[_SPARE_DIGITS:], positions)
     sector, distance = _nearest_sector(highest_digit)
     distance = _add_lower_digits(distance, lower_digits)
-    sine, versine = _small_angle(distance * (2.0**-32 * float(_TURN.hi)))
+    small_angle = distance * (2.0**-32 * float(_TURN.hi))  # in radians
+    sine, versine = _small_angle(small_angle)  # sin x and cos x − 1
 
     # cos(a + x) = cos a + (cos a · (cos x − 1) − sin a · sin x). The bracket is small, and so are
     # its rounding errors; only the last sum rounds at full size.
-    cosines, sines = sectors()
-    c = cosines.hi[sector]
-    c_low = cosines.lo[sector]
-    s = sines.hi[sector]
-    s_low = sines.lo[sector]
-    return c + (c_low + (c * versine - s * sine)), s + (s_low + (s * versine + c * sine))
+    sector_cosines, sector_sines = sectors()
+    c = sector_cosines.hi[sector]
+    c_low = sector_cosines.lo[sector]
+    s = sector_sines.hi[sector]
+    s_low = sector_sines.lo[sector]
+    cosines = c + (c_low + (c * versine - s * sine))
+    sines = s + (s_low + (s * versine + c * sine))
+    return cosines, sines
 
 
 def _add_lower_digits(distance: Floats, lower_digits: list[Ints]) -> Floats:
@@ -318,25 +328,27 @@ def cos_sin_double_double(limbs: Ints, positions: Ints) -> Directions:
     *lower_digits, highest_digit = _multiply_digits(limbs, positions)
     sector, distance = _nearest_sector(highest_digit)
     turns = _turns_from_sector(distance, lower_digits)
-    sine, versine = _small_angle_double_double(turns * _TURN)
+    sine, versine = _small_angle_double_double(turns * _TURN)  # sin x and cos x − 1
     # cos(a + x) and sin(a + x), by the addition theorems
-    cosines, sines = sectors()
-    c = cosines[sector]
-    s = sines[sector]
+    sector_directions = sectors()
+    c = sector_directions.cosines[sector]
+    s = sector_directions.sines[sector]
     return Directions(c + (c * versine - s * sine), s + (s * versine + c * sine))
 
 
 def _turns_from_sector(distance: Floats, lower_digits: list[Ints]) -> DoubleDouble:
-    """Return a distance, in 2**-32 turns, and the digits after it as turns, to about 106 bits.
+    """Return the turns between an angle and its sector, to about 106 bits.
 
-    The highest of the digits is the last. What a sum loses by rounding is added up in `lo`.
+    Args:
+        distance: The first 32 bits of the turns, in units of 2**-32 turns.
+        lower_digits: The digits after them in base 2**32, the highest last.
     """
-    scale = 2.0**-32
-    hi = distance * scale
-    lo = np.zeros_like(hi)
+    unit = 2.0**-32
+    hi = distance * unit
+    lo = np.zeros_like(hi)  # What sums lose by rounding is added up here.
     for digit in reversed(lower_digits):
-        scale *= 2.0**-32
-        total = exact_sum(hi, digit.astype(np.float64) * scale)
+        unit *= 2.0**-32
+        total = exact_sum(hi, digit.astype(np.float64) * unit)
         hi = total.hi
         lo += total.lo
     return exact_sum(hi, lo)

@@ -20,6 +20,7 @@ bits followed by 22 zeros. Ties below one unit round to 0, which is in doubt as 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -66,6 +67,36 @@ class Doubtful(NamedTuple):
     columns: Indices
 
 
+class _TileSizes(NamedTuple):
+    """The rows that are made at a time, all powers of two.
+
+    A tile fits into the processor's cache. An anchor is a position whose direction is computed; the
+    rows after it are products with that direction. A leap is a stretch of positions whose anchors
+    are in memory. For 64 waves and many positions, a tile has 512 rows, an anchor 64, and a leap
+    128 anchors.
+    """
+
+    rows_per_tile: int
+    rows_per_anchor: int
+    anchors_per_leap: int
+
+
+def _tile_sizes(waves: int, count: int) -> _TileSizes:
+    """Return the sizes for a table of some waves and about `count` positions."""
+    rows_in_cache = phases.TILE // waves
+    power_in_cache = 1 << (rows_in_cache.bit_length() - 1)  # rounded down to a power of two
+    rows_per_tile = min(power_of_two(count), _MAX_ROWS_PER_TILE, power_in_cache)
+
+    # Three to four times the root of the rows of a tile: fewer rows per anchor need more anchors,
+    # and both small tables have to be computed.
+    rows_of_root = 1 << (rows_per_tile.bit_length() + 3) // 2
+    rows_per_anchor = min(rows_per_tile, rows_of_root)
+
+    needed_anchors = power_of_two(-(-count // rows_per_anchor))
+    most_anchors = max(1, rows_per_tile // 4)
+    return _TileSizes(rows_per_tile, rows_per_anchor, min(most_anchors, needed_anchors))
+
+
 class Factors:
     """The small tables of E whose products are some columns of a table, in units of the test.
 
@@ -103,7 +134,12 @@ class Factors:
         self._is_conjugate = functions == "sin,cos"
         # The digits of the frequencies (digits, 1, waves); the axis of length 1 is for positions.
         self._frequency_digits = np.ascontiguousarray(waves.limbs[-_LIMBS:, None, columns])
-        self._choose_sizes(count)
+
+        sizes = _tile_sizes(self._frequency_digits.shape[-1], count)
+        self.rows_per_tile = sizes.rows_per_tile
+        self.rows_per_anchor = sizes.rows_per_anchor
+        self.anchors_per_leap = sizes.anchors_per_leap
+        self.rows_per_leap = sizes.anchors_per_leap * sizes.rows_per_anchor
 
         amplitude = float(waves.factor.hi)
         self.unit = _unit_of_test(amplitude)
@@ -120,32 +156,6 @@ class Factors:
     @property
     def has_pairs(self) -> bool:
         return "," in self.functions
-
-    def _choose_sizes(self, count: int) -> None:
-        """Choose how many rows are made at a time, as powers of two.
-
-        A tile fits into the processor's cache. An anchor is a position whose direction is computed;
-        the rows after it are products with that direction. A leap is a stretch of positions whose
-        anchors are in memory. For 64 waves and many positions, a tile has 512 rows, an anchor 64,
-        and a leap 128 anchors.
-
-        Args:
-            count: About how many positions are needed.
-        """
-        waves = self._frequency_digits.shape[-1]
-        rows_in_cache = phases.TILE // waves
-        power_in_cache = 1 << (rows_in_cache.bit_length() - 1)  # rounded down to a power of two
-        self.rows_per_tile = min(power_of_two(count), _MAX_ROWS_PER_TILE, power_in_cache)
-
-        # Three to four times the root of the rows of a tile: fewer rows per anchor need more
-        # anchors, and both small tables have to be computed.
-        rows_of_root = 1 << (self.rows_per_tile.bit_length() + 3) // 2
-        self.rows_per_anchor = min(self.rows_per_tile, rows_of_root)
-
-        needed_anchors = power_of_two(-(-count // self.rows_per_anchor))
-        most_anchors = max(1, self.rows_per_tile // 4)
-        self.anchors_per_leap = min(most_anchors, needed_anchors)
-        self.rows_per_leap = self.anchors_per_leap * self.rows_per_anchor
 
     def _separate_functions(self, directions: Complex) -> tuple[AnyArray, ...]:
         """Return directions as they are for pairs, and else cosines and sines in separate arrays.
@@ -238,17 +248,12 @@ class Tile:
         """
         leaps = self._leaps_of(first, len(out))
         starts = self._starts_of_new_leaps(leaps)
-        # The buffer only matters for speed (see _BUFFER_ELEMENTS). It is set once for all leaps,
-        # because threads wait for each other while Python runs; so the caller has it, too, while
-        # it takes the elements in doubt, but its results do not depend on it.
-        usual_size = np.setbufsize(_BUFFER_ELEMENTS)
-        try:
+        with _short_buffer():  # once for all leaps, because threads wait for each other in Python
             for leap in leaps:
-                if leap != self._leap:
+                is_in_memory = leap == self._leap
+                if not is_in_memory:
                     self._enter_leap(leap, starts[leap])
                 yield from self._fill_leap(first, out)
-        finally:
-            np.setbufsize(usual_size)
 
     def _leaps_of(self, first: int, count: int) -> range:
         """Return the numbers of the leaps in which `count` positions from `first` on lie.
@@ -280,8 +285,10 @@ class Tile:
         rows = self._rows_in_leap(first, len(out))
         row = rows.start
         while row < rows.stop:
-            anchor, rows_after_anchor = divmod(first + row - leap_start, factors.rows_per_anchor)
-            stop = min(rows.stop, row + factors.rows_per_tile - rows_after_anchor)
+            rows_after_leap_start = first + row - leap_start
+            anchor, rows_after_anchor = divmod(rows_after_leap_start, factors.rows_per_anchor)
+            rows_left_in_tile = factors.rows_per_tile - rows_after_anchor
+            stop = min(rows.stop, row + rows_left_in_tile)
             doubtful = self._make_rows(anchor, rows_after_anchor, out[row:stop])
             if doubtful is not None:
                 yield Doubtful(row + doubtful.rows, doubtful.columns)
@@ -303,22 +310,26 @@ class Tile:
         """Write rows into `out`, from some rows after an anchor on; return the elements in doubt.
 
         The rows of whole anchors are computed in float64, and the ones before the first that is
-        needed are left out. They are then rounded to the dtype of the table. Places whose rounding
-        the float64 error leaves open (in doubt) are returned; None if there are none.
+        needed are left out. Elements are in doubt if the error of float64 leaves their rounding
+        open; None if there are none.
         """
         end = rows_after_anchor + len(out)
-        anchors = -(-end // self.factors.rows_per_anchor)  # rounded up
-        self._multiply_anchors(anchor, anchors)
+        anchor_count = -(-end // self.factors.rows_per_anchor)  # rounded up
+        self._multiply_anchors(anchor, anchor_count)
         values = self._values[rows_after_anchor:end]
-        if self.dtype == "float32":
-            out[...] = values[:, : self.columns]
-            np.multiply(out, self._scale, out)
-        else:
-            out[...] = round_to(values[:, : self.columns] * float(self._scale), self.dtype)
+        self._write_rounded(values[:, : self.columns], out)
         return self._in_doubt(values)
 
+    def _write_rounded(self, values: Floats, out: Array) -> None:
+        """Write values, which are in units of the test, into `out`, each rounded once."""
+        if self.dtype == "float32":
+            out[...] = values
+            np.multiply(out, self._scale, out)  # exact, by a power of two
+        else:
+            out[...] = round_to(values * float(self._scale), self.dtype)
+
     def _in_doubt(self, values: Floats) -> Doubtful | None:
-        """Return the places of values so near a tie that their rounding is in doubt.
+        """Return the places of values whose rounding is in doubt, near a tie; None if there are none.
 
         Values are in units in which a tie between two numbers of the dtype is an integer whose
         lower bits are all zero, and a value near a tie rounds to it. So values are rounded to
@@ -327,12 +338,13 @@ class Tile:
         """
         flat = values.reshape(-1)
         np.rint(flat, flat)
-        bits = flat.view(np.uint64)
-        np.left_shift(bits, self._shift, bits)
-        if bits[bits.argmin()]:
+        lower_bits = flat.view(np.uint64)
+        np.left_shift(lower_bits, self._shift, lower_bits)
+        has_no_zero = lower_bits[lower_bits.argmin()] != 0
+        if has_no_zero:
             return None
-        rows, columns = np.divmod(np.flatnonzero(bits == 0), values.shape[1])
-        is_written = columns < self.columns
+        rows, columns = np.divmod(np.flatnonzero(lower_bits == 0), values.shape[1])
+        is_written = columns < self.columns  # The table may lack the very last column.
         return Doubtful(rows[is_written], columns[is_written])
 
     def _enter_leap(self, leap: int, start: Complex) -> None:
@@ -347,18 +359,25 @@ class Tile:
     def _multiply_anchors(self, anchor: int, count: int) -> None:
         """Compute the rows that follow `count` anchors: E(anchor) · E(row), with E = cos + i·sin.
 
-        The products are (anchors, rows, waves), and `_values` is a view of them as rows. A table of
-        cosines only needs the real part, one of sines the imaginary part.
+        The products are (anchors, rows, waves), and `_values` is a view of them as rows.
         """
         anchors = slice(anchor, anchor + count)
-        products = self._products[0][:count]
         if self.factors.has_pairs:
-            np.multiply(self._anchors[anchors, None], self.factors.row_factors[0], products)
-            return
+            (row_directions,) = self.factors.row_factors
+            np.multiply(self._anchors[anchors, None], row_directions, self._products[0][:count])
+        else:
+            self._multiply_parts(anchors, count)
+
+    def _multiply_parts(self, anchors: slice, count: int) -> None:
+        """Compute only the cosines, or only the sines, of the rows that follow some anchors.
+
+        They are the real or the imaginary parts of the products.
+        """
         row_cosines, row_sines = self.factors.row_factors
         cosines, sines = self._anchor_parts
-        anchor_cosines = cosines[anchors, None]
+        anchor_cosines = cosines[anchors, None]  # (anchors, 1, waves)
         anchor_sines = sines[anchors, None]
+        products = self._products[0][:count]
         second_products = self._products[1][:count]
         if self.factors.functions == "cos":  # cos(a + b) = cos a · cos b − sin a · sin b
             np.multiply(anchor_cosines, row_cosines, products)
@@ -368,6 +387,19 @@ class Tile:
             np.multiply(anchor_cosines, row_sines, products)
             np.multiply(anchor_sines, row_cosines, second_products)
             np.add(products, second_products, products)
+
+
+@contextmanager
+def _short_buffer() -> Iterator[None]:
+    """Let NumPy have a buffer of _BUFFER_ELEMENTS, which only matters for speed.
+
+    The caller of a generator has it, too, while it takes an item; its results do not depend on it.
+    """
+    usual_size = np.setbufsize(_BUFFER_ELEMENTS)
+    try:
+        yield
+    finally:
+        np.setbufsize(usual_size)
 
 
 def _shift_of_test(dtype: str) -> AnyArray:

@@ -45,20 +45,24 @@ def _reciprocals(factors: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _candle_angles(definition: Definition[Scaling]) -> Phases:
-    """Return float32 angles as candle computes them: LongRoPE's factors depend on the position."""
+    """Return a function from positions to float32 angles as candle computes them.
+
+    LongRoPE's factors depend on the position: up to the original length they are the short ones,
+    and beyond it the long ones, in the same prompt.
+    """
     longrope = definition.scaling
     if not isinstance(longrope, LongRope):
         return torch_phases(definition)
-    with_short = replace(definition, scaling=longrope.having(longrope.short_factor))
-    with_long = replace(definition, scaling=longrope.having(longrope.long_factor))
-    short_phases = torch_phases(with_short)
-    long_phases = torch_phases(with_long)
+    with_short_factors = replace(definition, scaling=longrope.having(longrope.short_factor))
+    with_long_factors = replace(definition, scaling=longrope.having(longrope.long_factor))
+    angles_with_short = torch_phases(with_short_factors)
+    angles_with_long = torch_phases(with_long_factors)
 
-    def phases(positions: Singles) -> Singles:
+    def angles(positions: Singles) -> Singles:
         is_near = positions < longrope.original_max_position_embeddings
-        return np.where(is_near, short_phases(positions), long_phases(positions))
+        return np.where(is_near, angles_with_short(positions), angles_with_long(positions))
 
-    return phases
+    return angles
 
 
 def _adapted(encoding: ModelRope) -> Adaptation:

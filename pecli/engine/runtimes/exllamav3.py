@@ -17,16 +17,16 @@ def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
     yarn = definition.scaling
     if yarn.max_position_embeddings is None:
         return RuntimeReading(yarn)
-    stretched = replace(yarn, factor=None)
-    factor = float(stretched.divisor())
-    defined = float(yarn.divisor())
-    if factor == defined:
-        return RuntimeReading(stretched)
+    with_factor_of_context = replace(yarn, factor=None)
+    factor_of_context = float(with_factor_of_context.divisor())
+    factor_of_config = float(yarn.divisor())
+    if factor_of_context == factor_of_config:
+        return RuntimeReading(with_factor_of_context)
     cause = (
-        f"YaRN's factor is max_position_embeddings / original, {factor:g}; "
-        f"it ignores factor, {defined:g}"
+        f"YaRN's factor is max_position_embeddings / original, {factor_of_context:g}; "
+        f"it ignores factor, {factor_of_config:g}"
     )
-    return RuntimeReading(stretched, (cause,))
+    return RuntimeReading(with_factor_of_context, (cause,))
 
 
 def _read_longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
@@ -36,9 +36,10 @@ def _read_longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]
     """
     longrope = definition.scaling
     original = longrope.original_max_position_embeddings
-    is_extended = (longrope.max_position_embeddings or 0) > original
-    is_long_prompt = required(longrope.length) > original
-    if not is_extended or is_long_prompt:
+    has_longer_context = (longrope.max_position_embeddings or 0) > original
+    is_short_prompt = required(longrope.length) <= original
+    departs = has_longer_context and is_short_prompt
+    if not departs:
         return RuntimeReading(longrope)
     cause = (
         "uses the long factors from position 0 on; "
@@ -56,15 +57,16 @@ def _adapted_to_exllamav3(encoding: ModelRope) -> Adaptation:
     """
     parameters = encoding.parameters
     replaced: MutableValues = {}
-    is_yarn = parameters["scaling"] == "yarn"
-    if is_yarn and encoding.lacks_original_length and "factor" in parameters:
+    is_yarn_with_factor = parameters["scaling"] == "yarn" and "factor" in parameters
+    if is_yarn_with_factor and encoding.lacks_original_length:
         replaced["max_position_embeddings"] = None
-    has_ratio_of_mscales = parameters.get("mscale") and parameters.get("mscale_all_dim")
-    if has_ratio_of_mscales and encoding.family != "deepseek_v3":
-        replaced["mscale"] = None
-        replaced["mscale_all_dim"] = None
-        return Adaptation(replaced, "uses the ratio of both mscales only for DeepSeek-V3")
-    return Adaptation(replaced, cause="")
+    has_both_mscales = parameters.get("mscale") and parameters.get("mscale_all_dim")
+    uses_ratio = encoding.family == "deepseek_v3"
+    if not has_both_mscales or uses_ratio:
+        return Adaptation(replaced, cause="")
+    replaced["mscale"] = None
+    replaced["mscale_all_dim"] = None
+    return Adaptation(replaced, "uses the ratio of both mscales only for DeepSeek-V3")
 
 
 RUNTIME = like_transformers(

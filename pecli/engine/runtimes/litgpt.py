@@ -16,11 +16,9 @@ def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[LongRope]:
     each frequency by a number of its own.
     """
     yarn = definition.scaling
-    fast, slow = yarn.betas()
-    inverted = replace(yarn, beta_fast=slow, beta_slow=fast)
-    scaled = inverted.frequencies(definition.base, definition.dim).floats()
-    plain = unscaled(definition.base, definition.dim).floats()
-    divisors = tuple(frequency / divided for frequency, divided in zip(plain, scaled, strict=True))
+    betas = yarn.betas()
+    inverted = replace(yarn, beta_fast=betas.slow, beta_slow=betas.fast)
+    divisors = _divisors_of(inverted, definition.base, definition.dim)
     scaling = LongRope(
         original_max_position_embeddings=yarn.original_max_position_embeddings,
         short_factor=divisors,
@@ -29,6 +27,13 @@ def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[LongRope]:
     )
     cause = "exchanges beta_fast and beta_slow: YaRN's ramp is inverted"
     return RuntimeReading(scaling, (cause,)).explain_attention(definition, "it has none")
+
+
+def _divisors_of(yarn: Yarn, base: float, dim: int) -> tuple[float, ...]:
+    """Return by which number a scaling divides each frequency: 4 if 1 becomes 1/4."""
+    before = unscaled(base, dim).floats()
+    after = yarn.frequencies(base, dim).floats()
+    return tuple(plain / scaled for plain, scaled in zip(before, after, strict=True))
 
 
 RUNTIME = like_transformers("litgpt", {"yarn": _read_yarn}, version="0.5.13")

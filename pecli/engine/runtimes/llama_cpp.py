@@ -33,21 +33,32 @@ def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
     """Return YaRN as llama.cpp reads it from a GGUF file.
 
     The file has the factor, the original length, the betas and mscale_all_dim, and nothing else of
-    YaRN. The mscale is taken to be 1, except if both mscales are equal, as in DeepSeek-V2.
+    YaRN.
     """
     reading = with_rounded_limits(definition)
     yarn = reading.scaling
-    mscale_all_dim = yarn.mscale_all_dim or None
-    mscale = None
-    if mscale_all_dim is not None:
-        mscale = yarn.mscale if yarn.mscale == mscale_all_dim else 1.0
-    scaling = replace(yarn, attention_factor=None, mscale=mscale, mscale_all_dim=mscale_all_dim)
+    scaling = replace(
+        yarn,
+        attention_factor=None,
+        mscale=_mscale_of_gguf(yarn),
+        mscale_all_dim=yarn.mscale_all_dim or None,
+    )
     reason = "computes it only from factor and mscale_all_dim"
     return replace(reading, scaling=scaling).explain_attention(definition, reason)
 
 
+def _mscale_of_gguf(yarn: Yarn) -> float | None:
+    """Return the mscale that llama.cpp takes beside mscale_all_dim; None without the latter.
+
+    It is 1, except if both mscales are equal, as in DeepSeek-V2.
+    """
+    if not yarn.mscale_all_dim:
+        return None
+    return yarn.mscale if yarn.mscale == yarn.mscale_all_dim else 1.0
+
+
 def _llama_cpp_angles(definition: Definition[Scaling]) -> Phases:
-    """Return how llama.cpp computes float32 angles: by ggml's recurrence over the pairs.
+    """Return a function from positions to float32 angles, by ggml's recurrence over the pairs.
 
     The angle of pair i + 1 is that of pair i times base^(−2/d). Then comes what llama.cpp passes for
     the scaling: a divisor per pair (Llama 3.1, longrope), a scale of all (linear), or YaRN's mix of
@@ -55,18 +66,18 @@ def _llama_cpp_angles(definition: Definition[Scaling]) -> Phases:
     """
     exponent = np.float32(-2) / np.float32(definition.dim)
     ratio = power(round_single(definition.base), float(exponent))
-    unscaled = partial(recurrence, pairs=definition.pairs, ratio=ratio)
+    unscaled_angles = partial(recurrence, pairs=definition.pairs, ratio=ratio)
     match definition.scaling:
         case Llama3() as llama3:
-            return partial(unscaled, divisors=_llama3_divisors(llama3, definition))
+            return partial(unscaled_angles, divisors=_llama3_divisors(llama3, definition))
         case LongRope() as longrope:
-            return partial(unscaled, divisors=np.array(longrope.divisors, np.float32))
+            return partial(unscaled_angles, divisors=np.array(longrope.divisors, np.float32))
         case Linear() as linear:
-            return partial(unscaled, scale=_reciprocal(linear.factor))
+            return partial(unscaled_angles, scale=_reciprocal(linear.factor))
         case Yarn() as yarn:
             scale = _reciprocal(float(yarn.divisor()))
-            return partial(unscaled, scale=scale, keep=_kept_shares(yarn, definition))
-    return unscaled
+            return partial(unscaled_angles, scale=scale, keep=_kept_shares(yarn, definition))
+    return unscaled_angles
 
 
 def _reciprocal(factor: float) -> float:
@@ -75,21 +86,22 @@ def _reciprocal(factor: float) -> float:
 
 
 def _llama3_divisors(llama3: Llama3, definition: Definition[Scaling]) -> Singles:
-    """Return the tensor `rope_freqs` that the converter writes.
+    """Return the tensor `rope_freqs` that the converter writes: a divisor per frequency.
 
     It is computed in float64 from float32 frequencies: 1 for short waves, f for long ones, and
-    1/((1 − s)/f + s) between.
+    1/((1 − s)/f + s) between, where the share s of the frequency is kept.
     """
     inv_freq = reciprocal(torch_powers_of(definition.base, definition))
+    wavelengths = 2 * math.pi / inv_freq.astype(np.float64)
     length = llama3.original_max_position_embeddings
     low = llama3.low_freq_factor
     high = llama3.high_freq_factor
-    wavelengths = 2 * math.pi / inv_freq.astype(np.float64)
-    share = (length / wavelengths - low) / (high - low or 1)  # unused if both are equal
-    blended = 1 / ((1 - share) / llama3.factor + share)
-    divided_or_blended = np.where(wavelengths > length / low, llama3.factor, blended)
-    divisors = np.where(wavelengths < length / high, 1, divided_or_blended)
-    return divisors.astype(np.float32)
+    is_long = wavelengths > length / low
+    is_short = wavelengths < length / high
+    kept_share = (length / wavelengths - low) / (high - low or 1)  # unused if both are equal
+    blended = 1 / ((1 - kept_share) / llama3.factor + kept_share)
+    divided_or_blended = np.where(is_long, llama3.factor, blended)
+    return np.where(is_short, 1, divided_or_blended).astype(np.float32)
 
 
 def _kept_shares(yarn: Yarn, definition: Definition[Scaling]) -> Singles:
@@ -105,16 +117,20 @@ def _kept_shares(yarn: Yarn, definition: Definition[Scaling]) -> Singles:
 
 
 def _pair_of_rotations(yarn: Yarn, definition: Definition[Scaling], rotations: float) -> np.float32:
-    """Return the pair that rotates so many times within O: d · ln(O / 2πβ) / (2 · ln b)."""
+    """Return the pair that rotates so many times within the original length, in float32 steps.
+
+    With the length O, β rotations, the rotary dim d and the base b it is d · ln(O / 2πβ) / (2 · ln
+    b), which may be a fraction.
+    """
     length = np.float32(yarn.original_max_position_embeddings)
     with np.errstate(over="ignore", divide="ignore"):  # 1e-45 and 1e39 rotations are 0 and ∞ here.
         radians = np.float32(rotations) * np.float32(2) * np.float32(math.pi)
         ratio = float(length / radians)
-    if ratio == 0:
+    if ratio == 0:  # ln 0
         return np.float32(-math.inf)
-    logarithm = np.float32(log_single(ratio))  # ∞ if the ratio is
+    log_ratio = np.float32(log_single(ratio))  # ∞ if the ratio is
     log_base = log_single(round_single(definition.base))
-    return np.float32(np.float32(definition.dim) * logarithm / np.float32(2 * log_base))
+    return np.float32(np.float32(definition.dim) * log_ratio / np.float32(2 * log_base))
 
 
 RUNTIME = RuntimeProfile(

@@ -107,17 +107,20 @@ def _periods(definition: Definition[Scaling]) -> Singles | None:
 
 
 def _scaled_positions(definition: Definition[Scaling]) -> Phases:
-    """Return angles of a scaling without periods: position · 1/f · frequency, in this order."""
+    """Return a function from positions to angles, for a scaling without periods.
+
+    An angle is position · 1/f · frequency, in this order; f is 1 unless the scaling is linear.
+    """
     scaling = definition.scaling
     inv_freq = _inverse_frequencies(definition)
     scale = _ONE
     if isinstance(scaling, Linear):
         scale = np.float32(1 / scaling.factor)
 
-    def phases(positions: Singles) -> Singles:
+    def angles(positions: Singles) -> Singles:
         return positions * scale * inv_freq
 
-    return phases
+    return angles
 
 
 def _inverse_frequencies(definition: Definition[Scaling]) -> Singles:
@@ -154,17 +157,24 @@ def _yarn_periods(yarn: Yarn, definition: Definition[Scaling]) -> Singles:
 def _llama3_periods(llama3: Llama3, powers: Singles) -> Singles:
     """Return periods p·f of long waves, p of short ones, and p / ((1 − s)/f + s) between.
 
-    Wavelengths are 2π·p. One that equals a limit is neither long nor between.
+    The share s of the frequency is kept. Wavelengths are 2π·p; one that equals a limit is neither
+    long nor between.
+
+    Args:
+        llama3: The scaling.
+        powers: The unscaled periods p = b^(2i/d) of the pairs.
     """
     length = np.float32(llama3.original_max_position_embeddings)
     factor = np.float32(llama3.factor)
     low = np.float32(llama3.low_freq_factor)
     high = np.float32(llama3.high_freq_factor)
     wavelengths = np.float32(2 * math.pi) * powers
-    periods = np.where(wavelengths > length / low, powers * factor, powers)
+    is_long = wavelengths > length / low
     is_between = (wavelengths > length / high) & (wavelengths < length / low)
-    share = (length / wavelengths - low) / (high - low or _ONE)  # unused if both are equal
-    return np.where(is_between, periods / ((_ONE - share) / factor + share), periods)
+    periods = np.where(is_long, powers * factor, powers)
+    kept_share = (length / wavelengths - low) / (high - low or _ONE)  # unused if both are equal
+    blended = periods / ((_ONE - kept_share) / factor + kept_share)
+    return np.where(is_between, blended, periods)
 
 
 RUNTIME = RuntimeProfile(

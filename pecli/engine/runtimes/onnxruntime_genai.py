@@ -27,11 +27,11 @@ def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Scaling]:
     if yarn.beta_fast is None:
         cause = "applies YaRN only if the config has beta_fast, which is missing: nothing is scaled"
         return RuntimeReading(Scaling(), (cause,))
-    only_mscale = yarn.mscale and not yarn.mscale_all_dim
+    mscale_is_attention_factor = yarn.mscale and not yarn.mscale_all_dim
     scaling = replace(
         _with_limits_over_head(yarn, definition),
         truncate=False,
-        attention_factor=yarn.mscale if only_mscale else None,
+        attention_factor=yarn.mscale if mscale_is_attention_factor else None,
     )
     reading = RuntimeReading(scaling, tuple(_departures_of_limits(definition)))
     return reading.explain_attention(definition, "computes it from factor, or uses mscale")

@@ -212,7 +212,9 @@ def recurrence(
     scale: float = 1.0,
     keep: Singles | None = None,
 ) -> Singles:
-    """Return float32 angles as ggml computes them: multiplied by one ratio from pair to pair.
+    """Return float32 angles (n, pairs) as ggml computes them: multiplied by one ratio per pair.
+
+    Position 8 and ratio 1/2 have the angles 8, 4, 2, 1, …
 
     Args:
         positions: Positions (n, 1), which are the angles of the first pair.
@@ -222,12 +224,12 @@ def recurrence(
         scale: A factor of all angles, which is 1/f of linear scaling and YaRN.
         keep: The share of each angle that YaRN leaves unscaled.
     """
-    theta = np.full((len(positions), pairs), ratio, np.float32)
-    theta[:, :1] = positions
-    np.multiply.accumulate(theta, axis=1, out=theta)
+    angles = np.full((len(positions), pairs), ratio, np.float32)
+    angles[:, :1] = positions
+    np.multiply.accumulate(angles, axis=1, out=angles)  # p, p·ratio, p·ratio·ratio, …
     if divisors is not None:
-        theta /= divisors
-    scaled = np.float32(scale) * theta
+        angles /= divisors
+    scaled = np.float32(scale) * angles
     if keep is None:
         return scaled
-    return fused(scaled, np.float32(1) - keep, theta * keep)
+    return fused(scaled, np.float32(1) - keep, angles * keep)

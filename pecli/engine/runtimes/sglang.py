@@ -19,18 +19,19 @@ def _read_dynamic(definition: Definition[Dynamic]) -> RuntimeReading[Ntk]:
     There the stretch f·L/M − (f − 1) is f² − f + 1, which is 3 for factor 2.
     """
     factor = definition.scaling.factor
-    stretch = factor**2 - factor + 1
-    is_same_at_this_length = definition.scaling.stretch() == stretch
+    stretch_at_any_length = factor**2 - factor + 1
+    scaling = Ntk(stretch_at_any_length)
+    is_same_at_this_length = definition.scaling.stretch() == stretch_at_any_length
     if not is_same_at_this_length:
         cause = (
             "its dynamic NTK is not dynamic: the base is that of NTK with factor "
-            f"{stretch:g}, at any length"
+            f"{stretch_at_any_length:g}, at any length"
         )
-        return RuntimeReading(Ntk(stretch), causes=(cause,))
+        return RuntimeReading(scaling, causes=(cause,))
     short_prompts = ""
-    if stretch != 1:
+    if stretch_at_any_length != 1:
         short_prompts = "shorter prompts get the same base; the model's base follows their length"
-    return RuntimeReading(Ntk(stretch), short_prompts=short_prompts)
+    return RuntimeReading(scaling, short_prompts=short_prompts)
 
 
 def _adapted_to_sglang(encoding: ModelRope) -> Adaptation:

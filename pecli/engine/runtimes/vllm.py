@@ -49,7 +49,7 @@ def _read_dynamic(definition: Definition[Dynamic]) -> RuntimeReading[Scaling]:
 
 
 def _vllm_angles(definition: Definition[Scaling]) -> Phases:
-    """Return float32 angles as vLLM computes them.
+    """Return a function from positions to float32 angles as vLLM computes them.
 
     Linear scaling divides the positions, and not the frequencies as transformers does.
     """
@@ -59,10 +59,10 @@ def _vllm_angles(definition: Definition[Scaling]) -> Phases:
     factor = np.float32(scaling.factor)
     inv_freq = reciprocal(torch_powers_of(definition.base, definition))
 
-    def phases(positions: Singles) -> Singles:
+    def angles(positions: Singles) -> Singles:
         return positions / factor * inv_freq
 
-    return phases
+    return angles
 
 
 RUNTIME = RuntimeProfile(

@@ -34,12 +34,13 @@ class Llama3(Scaling):
         """Return frequency · share + frequency / f · (1 − share) of each pair."""
         factor = Fraction(self.factor)
         plain, bits = unscaled(base, dim)
-        turn = 2 * numerics.pi(bits)
+        radians_per_rotation = 2 * numerics.pi(bits)
         frequencies = []
         for frequency in plain:
-            rotations = Fraction(frequency * self.original_max_position_embeddings, turn)
-            keep = numerics.fixed(self._kept_share(rotations), bits)
-            frequencies.append(blended(frequency, factor, keep, bits))
+            radians = frequency * self.original_max_position_embeddings
+            rotations = Fraction(radians, radians_per_rotation)
+            kept_share = numerics.fixed(self._kept_share(rotations), bits)
+            frequencies.append(blended(frequency, factor, kept_share, bits))
         return Frequencies(tuple(frequencies), bits)
 
     def _kept_share(self, rotations: Fraction) -> Fraction:
@@ -72,14 +73,14 @@ class Llama3(Scaling):
         one = np.float32(1)
         factor = np.float32(self.factor)
         length = np.float32(self.original_max_position_embeddings)
-        inverse = one / powers
-        wavelength = np.float32(2 * math.pi) / inverse
+        inv_freq = one / powers
+        wavelength = np.float32(2 * math.pi) / inv_freq
         is_long = wavelength > np.float32(float(length) / self.low_freq_factor)
         is_short = wavelength < np.float32(float(length) / self.high_freq_factor)
-        divided_or_kept = np.where(is_long, inverse / factor, inverse)
-        share = self._float32_share(length / wavelength)
-        blended = (one - share) * divided_or_kept / factor + share * divided_or_kept
         is_between = ~is_long & ~is_short
+        divided_or_kept = np.where(is_long, inv_freq / factor, inv_freq)
+        kept_share = self._float32_share(length / wavelength)
+        blended = (one - kept_share) * divided_or_kept / factor + kept_share * divided_or_kept
         return np.where(is_between, blended, divided_or_kept)
 
     def _float32_share(self, rotations: Singles) -> Singles | np.float32:

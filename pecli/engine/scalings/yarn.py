@@ -97,8 +97,8 @@ class Yarn(Scaling):
         one = 1 << bits
         frequencies = []
         for pair, frequency in enumerate(plain):
-            keep = one - limits.ramp_at(pair, bits)
-            frequencies.append(blended(frequency, factor, keep, bits))
+            kept_share = one - limits.ramp_at(pair, bits)
+            frequencies.append(blended(frequency, factor, kept_share, bits))
         return Frequencies(tuple(frequencies), bits)
 
     def limits(self, base: float, dim: int, bits: int) -> RampLimits:
@@ -106,7 +106,8 @@ class Yarn(Scaling):
 
         A pair that rotates more often than beta_fast within the original length keeps its
         frequency, and one that rotates less often than beta_slow is divided by the whole factor.
-        The limits are rounded outwards to whole pairs unless `truncate` is False (gpt-oss).
+        The limits are rounded outwards to whole pairs unless `truncate` is False (gpt-oss): 8.1 and
+        17.3 become 8 and 18.
         """
         betas = self.betas()
         low = self._pair_of_rotations(betas.fast, base, dim, bits)
@@ -117,7 +118,7 @@ class Yarn(Scaling):
             high = -(-high // one) * one  # rounded up
         low = max(low, 0)
         high = min(high, (dim - 1) * one)
-        if low == high:
+        if low == high:  # The ramp divides by their distance.
             high += numerics.fixed(_MIN_RAMP, bits)
         return RampLimits(low, high)
 
@@ -141,7 +142,10 @@ class Yarn(Scaling):
         return plain / self.factor * ramp + plain * (1 - ramp)
 
     def _approximate_limits(self, base: float | Floats, half: float) -> tuple[Floats, Floats]:
-        """Return the pairs between which YaRN blends, in float64; see `limits`."""
+        """Return the pairs between which YaRN blends, the low and the high one, in float64.
+
+        The steps are those of `limits`, for many scalings at once.
+        """
         assert self.beta_fast is not None  # `complete` has set both.
         assert self.beta_slow is not None
         low = self._approximate_pair(self.beta_fast, base, half)
@@ -150,7 +154,9 @@ class Yarn(Scaling):
             low = np.floor(low)
             high = np.ceil(high)
         low = np.maximum(low, 0.0)
-        high = np.minimum(high, 2 * half - 1)
+        last_channel = 2 * half - 1
+        high = np.minimum(high, last_channel)
+        # The ramp divides by their distance.
         least_distance = np.where(low == high, float(_MIN_RAMP), 0.0)
         return low, high + least_distance
 
@@ -195,10 +201,10 @@ class Yarn(Scaling):
     def check(self, base: float, dim: int) -> None:
         """Raise ParameterError unless f ≥ 1, beta_fast ≥ beta_slow, b > 1, and mscales fit."""
         self._check_divisor()
-        fast, slow = self.betas()
-        if fast < slow:
-            rule = f"it must be at least beta_slow, {slow:g}"
-            raise ParameterError("beta_fast", spelled(fast), rule)
+        betas = self.betas()
+        if betas.fast < betas.slow:
+            rule = f"it must be at least beta_slow, {betas.slow:g}"
+            raise ParameterError("beta_fast", spelled(betas.fast), rule)
         if base <= 1:
             rule = "yarn scaling divides by ln b, so b must be above 1"
             raise ParameterError("base", spelled(base), rule)
@@ -217,12 +223,17 @@ class Yarn(Scaling):
             raise ParameterError("max_position_embeddings", self.max_position_embeddings, rule)
 
     def _check_magnitudes(self, mscale: float, mscale_all_dim: float) -> None:
-        """Check that the ratio of mscales is within the limits of an attention factor."""
+        """Raise ParameterError unless the ratio of mscales is allowed as an attention factor.
+
+        Each of them stands for the number 0.1 · mscale · ln f + 1, and the factor is their
+        quotient.
+        """
         for name, scale in (("mscale", mscale), ("mscale_all_dim", mscale_all_dim)):
             if magnitude(self.divisor(), scale, _CHECK_BITS) <= 0:
                 rule = "0.1 · mscale · ln factor + 1 must be above 0"
                 raise ParameterError(name, spelled(scale), rule)
-        if not 0 < self.attention(_CHECK_BITS) <= MAX_ATTENTION << _CHECK_BITS:
+        largest_attention = MAX_ATTENTION << _CHECK_BITS
+        if not 0 < self.attention(_CHECK_BITS) <= largest_attention:
             rule = (
                 f"with mscale_all_dim {mscale_all_dim:g}, "
                 "the attention factor is not from 1e-30 to 1e+06"

@@ -15,17 +15,17 @@ SchemeType = TypeVar("SchemeType", bound=type[Scheme])
 
 
 def with_aliases(kind: SchemeType) -> SchemeType:
-    """Let the constructor of a scheme accept aliases of its parameters.
+    """Let the constructor of a scheme accept aliases of its parameters: `theta` is `base` in Rope.
 
     The dataclass decorator writes a constructor with the fields only, and with UNSET instead of the
-    defaults of parameters. This one translates aliases, and its signature shows plain types and the
-    defaults that count.
+    defaults of parameters. It is replaced by one that translates aliases, and whose signature shows
+    plain types and the defaults that count.
     """
-    plain_init = kind.__init__
+    dataclass_init = kind.__init__
 
-    @wraps(plain_init)
+    @wraps(dataclass_init)
     def init(self: Any, *args: Any, **values: Any) -> None:
-        plain_init(self, *args, **by_parameter_name(kind, values))
+        dataclass_init(self, *args, **by_parameter_name(kind, values))
 
     init.__signature__ = _documented_signature(kind)  # type: ignore[attr-defined]
     kind.__init__ = init  # type: ignore[method-assign]
@@ -33,16 +33,16 @@ def with_aliases(kind: SchemeType) -> SchemeType:
 
 
 def _documented_signature(kind: type[Scheme]) -> Signature:
-    """Return the signature that `help` shows: real defaults, and the aliases as keywords."""
-    types = get_type_hints(kind)
-    plain = signature(kind.__init__)
+    """Return the signature that `help` shows: plain types, real defaults, aliases as keywords."""
+    plain_types = get_type_hints(kind)
+    signature_of_fields = signature(kind.__init__)
     parameters = []
-    for name, parameter in plain.parameters.items():
-        annotated = parameter.replace(annotation=types.get(name, parameter.annotation))
-        parameters.append(_with_real_default(kind, annotated))
+    for name, parameter in signature_of_fields.parameters.items():
+        plain_type = plain_types.get(name, parameter.annotation)
+        parameters.append(_with_real_default(kind, parameter.replace(annotation=plain_type)))
     for alias in parameter_of_alias(kind):
         parameters.append(SignatureParameter(alias, SignatureParameter.KEYWORD_ONLY, default=None))
-    return plain.replace(parameters=parameters)
+    return signature_of_fields.replace(parameters=parameters)
 
 
 def _with_real_default(kind: type[Scheme], parameter: SignatureParameter) -> SignatureParameter:
@@ -71,17 +71,19 @@ def parameter_of_alias(kind: type[Scheme]) -> dict[str, str]:
 def by_parameter_name(kind: type[Scheme], values: Mapping[str, object]) -> MutableValues:
     """Return values by the names of the parameters, some of which are given by an alias.
 
+    Rope's {"theta": 5e5} becomes {"base": 5e5}.
+
     Raises:
         ParameterError: a parameter is given by two names.
     """
-    aliases = parameter_of_alias(kind)
-    named: MutableValues = {}
+    name_of_alias = parameter_of_alias(kind)
+    values_by_name: MutableValues = {}
     for key, value in values.items():
-        name = aliases.get(key, key)
+        name = name_of_alias.get(key, key)
         is_alias = name != key
-        is_given_twice = name in named or (is_alias and name in values)
+        is_given_twice = name in values_by_name or (is_alias and name in values)
         if is_given_twice:
-            given = f"given beside {name}"
-            raise ParameterError(key, given, "they are one parameter", "leave one out")
-        named[name] = value
-    return named
+            problem = f"given beside {name}"
+            raise ParameterError(key, problem, "they are one parameter", "leave one out")
+        values_by_name[name] = value
+    return values_by_name

@@ -234,11 +234,15 @@ class Alibi(Scheme):
         out[:, 0] = as_dtype(np.array(values, numpy_dtype(dtype)), self.dtype)
 
     def _bias_filler(self, queries: int, keys: int) -> Callable[[int, Array], None]:
-        """Return a function that fills rows of the bias (heads · queries, keys)."""
+        """Return a function that fills rows of the bias (heads · queries, keys).
+
+        Row 5 of a bias of 3 queries is query 2 of head 1: rows are those of head 0, of head 1, …
+        """
         slopes = self._fixed_slopes()
 
-        @lru_cache(maxsize=4)
-        def head_bias(head: int) -> Array:
+        @lru_cache(maxsize=4)  # Threads fill neighbouring rows, which belong to few heads.
+        def bias_of_head(head: int) -> Array:
+            """Return the bias (queries, keys) of one head, a view that takes little memory."""
             return _last_windows(self._bias_vector(slopes[head], keys), keys, queries)
 
         def fill(start_row: int, out: Array) -> None:
@@ -247,7 +251,7 @@ class Alibi(Scheme):
             while written < len(out):
                 head, query = divmod(start_row + written, queries)
                 count = min(queries - query, len(out) - written)
-                out[written : written + count] = head_bias(head)[query : query + count]
+                out[written : written + count] = bias_of_head(head)[query : query + count]
                 written += count
 
         return fill
@@ -320,7 +324,7 @@ def _last_windows(vector: Array, keys: int, queries: int) -> Array:
 
 
 def _geometric_slopes(max_bias: float, heads: int) -> list[int]:
-    """Return 2^(−max_bias · h / heads) for h = 1 … heads, as integers over 2^_SLOPE_BITS.
+    """Return the slopes 2^(−max_bias · h / heads) of heads h = 1 … heads, over 2^_SLOPE_BITS.
 
     Whole exponents are exact powers; the others are products with the ratio of two slopes. With
     max_bias 8 and 16 heads, exponents are h/2: the slope of head 2 is exactly 2^−1, and that of
@@ -328,11 +332,12 @@ def _geometric_slopes(max_bias: float, heads: int) -> list[int]:
     """
     exponent_step = Fraction(max_bias) / heads
     ratio = numerics.power(Fraction(2), -exponent_step, _SLOPE_BITS)
-    slope = 1 << _SLOPE_BITS
+    slope = 1 << _SLOPE_BITS  # 2^0
     slopes = []
     for head in range(1, heads + 1):
         exponent = exponent_step * head
-        if exponent.denominator == 1:
+        is_whole = exponent.denominator == 1
+        if is_whole:
             slope = 1 << (_SLOPE_BITS - exponent.numerator)
         else:
             slope = slope * ratio >> _SLOPE_BITS
@@ -359,12 +364,20 @@ def _slope_multiples(slope: int, first_distance: int, count: int, dtype: str) ->
 
 
 def _rounded_products(slope: int, distances: Indices, dtype: str) -> Array:
-    """Return slope · distance for some distances, each product rounded once."""
-    exact_slope = DoubleDouble.fixed(slope, _SLOPE_BITS)
-    products = exact_slope * DoubleDouble.plain(distances.astype(np.float64))
+    """Return slope · distance for some distances, each product rounded once.
+
+    Args:
+        slope: The slope as an integer over 2^_SLOPE_BITS.
+        distances: The distances (n,), negative or not.
+        dtype: The dtype of the result (n,).
+    """
+    products = DoubleDouble.fixed(slope, _SLOPE_BITS) * DoubleDouble.plain(
+        distances.astype(np.float64)
+    )
     rounded: Array = round_double_double(products, dtype)
-    if _is_float64(slope):
-        return rounded  # The products have no error.
+    products_are_exact = _is_float64(slope)
+    if products_are_exact:
+        return rounded
     # Products too close to a tie are rounded again, from integers.
     error = _RELATIVE_ERROR * np.abs(products.hi)
     for index in np.flatnonzero(undecided(products, error, dtype)):

@@ -3,7 +3,7 @@
 from typing import Any
 
 from pecli.engine.arrays import as_numpy
-from pecli.engine.schemes.given_positions import looks_like_list
+from pecli.engine.schemes.given_positions import NOT_REAL_NUMBERS, looks_like_list
 from pecli.engine.schemes.parameters import ListOf, Real
 from pecli.errors import KindError, ParameterError, bracketed
 
@@ -28,17 +28,21 @@ class GivenFrequencies(ListOf):
 
     def check(self, name: str, value: object) -> tuple[Any, ...]:
         """Return frequencies from a list, or from an array that is a row or a column of them."""
-        if hasattr(value, "shape"):
-            array = as_numpy(name, value)
-            if array.ndim == 2 and 1 in array.shape:  # A text with one number per line.
-                array = array.reshape(-1)
-            given = f"of shape {bracketed(array.shape)} and dtype {array.dtype}"
-            if array.ndim != 1 or len(array) > _MAX_FREQUENCIES:
-                raise ParameterError(name, given, self.rule)
-            if array.dtype.kind in "cbOSU":
-                raise KindError(name, given, self.rule)
-            value = array.tolist()
-        frequencies = super().check(name, value)
+        numbers = self._numbers_of_array(name, value) if hasattr(value, "shape") else value
+        frequencies = super().check(name, numbers)
         if not 1 <= len(frequencies) <= _MAX_FREQUENCIES:
             raise ParameterError(name, f"{len(frequencies)} numbers", self.rule)
         return frequencies
+
+    def _numbers_of_array(self, name: str, value: object) -> list[Any]:
+        """Return the numbers of an array (n,), (1, n) or (n, 1), as text with one per line is."""
+        array = as_numpy(name, value)
+        if array.ndim == 2 and 1 in array.shape:
+            array = array.reshape(-1)
+        description = f"of shape {bracketed(array.shape)} and dtype {array.dtype}"
+        if array.ndim != 1 or len(array) > _MAX_FREQUENCIES:
+            raise ParameterError(name, description, self.rule)
+        if array.dtype.kind in NOT_REAL_NUMBERS:
+            raise KindError(name, description, self.rule)
+        numbers: list[Any] = array.tolist()
+        return numbers

@@ -28,7 +28,7 @@ _NUMBER_OR_WORD = re.compile(rf"{_DECIMAL.pattern}|(?i:[+-]?(nan|inf|infinity|))
 _GRID = re.compile(r"\s*[0-9]{1,13}\s*([x×,]\s*[0-9]{1,13}\s*)*")
 """Sizes of a grid in small letters, such as 2x16x22."""
 _SEPARATOR = re.compile(r"\s*[,;]\s*")
-_NOT_REAL_NUMBERS = "cbOSU"
+NOT_REAL_NUMBERS = "cbOSU"
 """NumPy's letters for complex numbers, booleans, objects, and texts of bytes and of characters."""
 _MAX_DIGITS = 48
 MAX_LISTED = 8  # axes whose sizes a message names
@@ -125,30 +125,33 @@ class GivenPositions(ParameterRule):
         return PositionList(_checked_positions(name, items))
 
     def _several_axes(self, name: str, items: Sequence[object]) -> PositionList:
-        """Return the positions of axes, which must be equally many."""
+        """Return the positions (axes, L) of several axes, which must be equally long."""
         axes = [_axis(item) for item in items]
         sizes = [len(axis) for axis in axes]
         are_equally_long = len({*sizes}) == 1
         if not are_equally_long or sizes[0] == 0:
-            given = f"axes of {', '.join(map(str, sizes[:MAX_LISTED]))} positions"
-            raise ParameterError(name, given, self.rule)
-        numbered = enumerate(axes)
+            description = f"axes of {', '.join(map(str, sizes[:MAX_LISTED]))} positions"
+            raise ParameterError(name, description, self.rule)
+        numbered_axes = enumerate(axes)
         return PositionList(
-            _checked_positions(f"{name}[{index}]", axis) for index, axis in numbered
+            _checked_positions(f"{name}[{index}]", axis) for index, axis in numbered_axes
         )
 
     def _array_of_axes(self, name: str, value: object) -> AnyArray:
-        """Return an array (L,) or (axes, L); of (axes, batch, L) with equal batches, the first one."""
+        """Return an array of positions (L,) or (axes, L), or raise an error if it has another shape.
+
+        Of (axes, batch, L) the first batch is returned if all batches have the same positions.
+        """
         array = as_numpy(name, value)
-        given = f"of shape {bracketed(array.shape)}"
-        if array.dtype.kind in _NOT_REAL_NUMBERS:
-            raise KindError(name, f"{given} and dtype {array.dtype}", self.rule)
+        description = f"of shape {bracketed(array.shape)}"
+        if array.dtype.kind in NOT_REAL_NUMBERS:
+            raise KindError(name, f"{description} and dtype {array.dtype}", self.rule)
         if array.ndim == 3:
-            first_batch = array[:, 0]
+            first_batch = array[:, 0]  # (axes, L)
             has_equal_batches = (array == first_batch[:, None]).all()
             array = first_batch if has_equal_batches else array
         if array.ndim not in (1, 2) or not array.size:
-            raise ParameterError(name, given, self.rule)
+            raise ParameterError(name, description, self.rule)
         return array
 
 
@@ -207,7 +210,8 @@ def _checked_positions(name: str, values: Iterable[object]) -> tuple[Position, .
 def _checked_position(name: str, value: object) -> Position:
     """Return a number as a position, or raise an error if it is not one."""
     rule = "a position is a finite number from −2^40 to 2^40"
-    if type(value).__name__ == "bool":
+    is_bool = type(value).__name__ == "bool"  # NumPy's as well; it would pass for a number
+    if is_bool:
         raise KindError(name, quoted(value), rule)
     try:
         exact = _exact_fraction(value)
@@ -219,16 +223,23 @@ def _checked_position(name: str, value: object) -> Position:
 
 
 def _exact_fraction(value: object) -> Fraction:
-    """Return the exact number of a text, a fraction, an integer or a float of any library."""
+    """Return the exact number of a text, a fraction, an integer or a float of any library.
+
+    The text "0.1" is 1/10, while the float 0.1 is the nearest multiple of a power of two.
+
+    Raises:
+        ValueError: It is a text that is no number, too long, or a float that is not finite.
+        TypeError: It is nothing of these.
+    """
     if isinstance(value, str):
         if len(value) > _MAX_DIGITS or not _DECIMAL.fullmatch(value):
             raise ValueError(value)
         return Fraction(value)
     if isinstance(value, Fraction):
         return value
-    if isinstance(value, SupportsIndex):
+    if isinstance(value, SupportsIndex):  # integers of Python, NumPy and torch
         return Fraction(operator.index(value))
-    return Fraction(float(cast(SupportsFloat, value)))  # a TypeError for other kinds
+    return Fraction(float(cast(SupportsFloat, value)))
 
 
 def whole_positions(name: str, value: object) -> Positions:
@@ -239,11 +250,11 @@ def whole_positions(name: str, value: object) -> Positions:
     """
     ids = as_numpy(name, value)
     if ids.dtype.kind not in "iu":
-        given = f"of shape {ids.shape} and dtype {ids.dtype}"
-        raise KindError(name, given, "positions are integers")
+        description = f"of shape {ids.shape} and dtype {ids.dtype}"
+        raise KindError(name, description, "positions are integers")
     if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) <= LAST_POSITION:
-        given = f"{ids.min()} … {ids.max()}, of shape {ids.shape}"
-        raise ParameterError(name, given, "positions must be 0 or more and at most 2^40")
+        description = f"{ids.min()} … {ids.max()}, of shape {ids.shape}"
+        raise ParameterError(name, description, "positions must be 0 or more and at most 2^40")
     return ids.astype(np.int64)
 
 

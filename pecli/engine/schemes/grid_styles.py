@@ -219,9 +219,11 @@ class GridStyle:
         return [self.sorted_axes.index(axis) for axis in self.axes]
 
     def blocks(self, dim: int, channels: Sequence[int] | None = None) -> tuple[AxisBlock, ...]:
-        """Return how the channels of a head, or of a table, are divided among the axes of an image.
+        """Return one block of channels per axis of an image, or several if the axes take turns.
 
-        A block is some pairs of channels that follow one axis.
+        A block is some pairs of channels that are rotated by the position on one axis. With 8
+        channels, most styles have two blocks: 4 channels for the row of a point and 4 for its
+        column.
 
         Args:
             dim: the channels of all axes.
@@ -230,44 +232,57 @@ class GridStyle:
         Raises:
             ParameterError: the channels do not fit the axes.
         """
+        if channels:
+            axis_channels = tuple(channels)
+            self._check_given_channels(axis_channels, dim)
+            return self._block_per_axis(axis_channels, dim)
         if channels is None:
-            blocks_in_turns = self.division.in_turns(self._axis_numbers, dim)
-            if blocks_in_turns:
-                return blocks_in_turns
-        axis_channels = tuple(channels or self.split(dim))
-        self._check_split(axis_channels, dim, is_given=bool(channels))
+            alternating_blocks = self.division.in_turns(self._axis_numbers, dim)
+            if alternating_blocks:
+                return alternating_blocks
+        axis_channels = tuple(self.split(dim))
+        if not self._fits(axis_channels, dim):
+            raise ParameterError("dim", dim, self._rule_of_channels(axis_channels))
+        return self._block_per_axis(axis_channels, dim)
+
+    def _block_per_axis(self, axis_channels: tuple[int, ...], dim: int) -> tuple[AxisBlock, ...]:
+        """Return one block for each axis, which has so many of the `dim` channels."""
         axis_count = len(self.axes)
         shares_of_axes = map(AxisShare, self._axis_numbers, range(axis_count), axis_channels)
         return tuple(self.division.block(share, axis_count, dim) for share in shares_of_axes)
 
-    def _check_split(self, split: tuple[int, ...], dim: int, *, is_given: bool) -> None:
-        """Raise ParameterError unless every axis has an even number of channels, dim in all.
+    def _check_given_channels(self, axis_channels: tuple[int, ...], dim: int) -> None:
+        """Raise ParameterError unless the user gave each axis an even number of channels, dim in all.
 
         Args:
-            split: The channels of each axis.
-            dim: The channels of all axes; a style that cuts its last channels may have more.
-            is_given: True if the user gave them, so that the error is about `axes`, not `dim`.
+            axis_channels: The channels of each axis.
+            dim: The channels of all axes.
         """
-        if len(split) != len(self.axes):
+        if len(axis_channels) != len(self.axes):
             rule = f"the {self.name} style has the axes {', '.join(self.axes)}"
-            raise ParameterError("axes", spelled(split), rule, "give the channels of each")
-        if self._fits(split, dim):
-            return
-        parts = [f"{axis} {count}" for axis, count in zip(self.axes, split, strict=True)]
-        rule = (
+            raise ParameterError("axes", spelled(axis_channels), rule, "give the channels of each")
+        if not self._fits(axis_channels, dim):
+            rule = self._rule_of_channels(axis_channels)
+            raise ParameterError("axes", spelled(axis_channels), rule)
+
+    def _rule_of_channels(self, axis_channels: tuple[int, ...]) -> str:
+        """Return the rule that channels of the axes break, for an error message."""
+        counts = zip(self.axes, axis_channels, strict=True)
+        parts = [f"{axis} {count}" for axis, count in counts]
+        return (
             f"the {self.name} style gives its axes {', '.join(parts)} channels, "
             "which must be even and add up to dim"
         )
-        if is_given:
-            raise ParameterError("axes", spelled(split), rule)
-        raise ParameterError("dim", dim, rule)
 
-    def _fits(self, split: tuple[int, ...], dim: int) -> bool:
-        """Return True if every axis has whole pairs, and all of them make up dim."""
-        have_whole_pairs = all(count >= 2 and count % 2 == 0 for count in split)
-        total = sum(split)
-        is_filled = total >= dim if self.cut else total == dim
-        return have_whole_pairs and is_filled
+    def _fits(self, axis_channels: tuple[int, ...], dim: int) -> bool:
+        """Return True if every axis has whole pairs of channels, and all of them make up dim.
+
+        A style that cuts its last channels may have more than dim.
+        """
+        have_whole_pairs = all(count >= 2 and count % 2 == 0 for count in axis_channels)
+        total = sum(axis_channels)
+        makes_up_dim = total >= dim if self.cut else total == dim
+        return have_whole_pairs and makes_up_dim
 
     def check(
         self,
@@ -276,16 +291,16 @@ class GridStyle:
         scale: Sequence[float] | None = None,
     ) -> None:
         """Raise ParameterError for a grid, grid_base or grid_scale that does not fit the style."""
-        given = "x".join(map(str, grid))
+        sizes = "x".join(map(str, grid))
         *times, height, width = grid
         has_place_for_time = "t" in self.axes or self.repeats_time
         if times and not has_place_for_time:
             rule = f"the {self.name} style has no axis of time"
-            raise ParameterError("grid", given, rule, "give HxW")
+            raise ParameterError("grid", sizes, rule, "give HxW")
         if height % self.merge or width % self.merge:
             points = f"{self.merge} x {self.merge} points"
             rule = f"the {self.name} style merges {points}; H and W are not multiples"
-            raise ParameterError("grid", given, rule)
+            raise ParameterError("grid", sizes, rule)
         self._check_resampling("grid_base", base, grid)
         self._check_resampling("grid_scale", scale, grid)
 
@@ -294,6 +309,9 @@ class GridStyle:
     ) -> None:
         """Raise ParameterError if a style cannot resample positions, or not by so many numbers.
 
+        Resampling spaces points differently than by 1. The axes of a grid 28x28 may have one number
+        for both, such as 14, or two; three do not fit.
+
         Args:
             name: `grid_base` or `grid_scale`.
             values: Its value; None if it was left out.
@@ -301,11 +319,12 @@ class GridStyle:
         """
         if values is None:
             return
-        has_own_positions = self.coordinate != "index" and not self.grid_scale
-        if has_own_positions:
+        can_be_resampled = self.coordinate == "index" or self.grid_scale
+        if not can_be_resampled:
             rule = f"the {self.name} style has positions of its own along a grid"
             raise ParameterError(name, spelled(values), rule, "leave it out")
-        if len(values) not in (1, len(grid)):
+        allowed_counts = (1, len(grid))
+        if len(values) not in allowed_counts:
             sizes = "x".join(map(str, grid))
             rule = f"it must be one number, or one for each axis of the grid {sizes}"
             raise ParameterError(name, spelled(values), rule)
@@ -319,8 +338,7 @@ class GridStyle:
     ) -> Coordinates:
         """Return the position of every row of the table along every axis.
 
-        Rows are the points of the grid, and `keep` rows beside it for tokens such as CLS. Positions
-        may be spaced differently than by 1: with `grid_base` 14, 28 points lie 1/2 apart.
+        Rows are the points of the grid, and `keep` rows beside it for tokens such as CLS.
 
         Args:
             grid: the sizes (H, W) or (T, H, W).
@@ -329,45 +347,59 @@ class GridStyle:
             scale: `grid_scale`, one number or one per axis of the grid.
         """
         rows = GridRows.of(grid, keep)
-        values = []
+        positions_by_axis = []
         for axis in self.sorted_axes:
-            # Time is axis 0 of a grid (T, H, W), and before the first one of (H, W).
-            axis_of_grid = AXES.index(axis) - (3 - len(grid))
-            size = rows.size_of(axis)
-            points_of_base = self._setting_of_axis(axis, axis_of_grid, base, self.grid_base, size)
-            divisor = self._setting_of_axis(axis, axis_of_grid, scale, self.grid_scale, 1)
-            spacing = points_of_base / size / divisor
-            values.append(self._positions_along(axis, rows, spacing))
-        return Coordinates(
-            values=tuple(values),
-            rows=rows.points + keep,
-            index=lambda start, stop: self._indices_of_rows(rows, start, stop),
-        )
+            spacing = self._spacing(axis, grid, base, scale)
+            positions_by_axis.append(self._positions_along(axis, rows, spacing))
+
+        def indices_of_rows(start: int, stop: int) -> Indices:
+            return self._indices_of_rows(rows, start, stop)
+
+        return Coordinates(tuple(positions_by_axis), rows.points + keep, indices_of_rows)
+
+    def _spacing(
+        self,
+        axis: str,
+        grid: Sequence[int],
+        base: Sequence[float] | None,
+        scale: Sequence[float] | None,
+    ) -> Fraction:
+        """Return the distance of neighbouring points along an axis, 1 unless they are resampled.
+
+        With `grid_base` 14, 28 points lie 1/2 apart, and with `grid_scale` 2 also 1/4. Arguments
+        are those of `coordinates`.
+        """
+        size = GridRows.of(grid, keep=0).size_of(axis)
+        # Time is axis 0 of a grid (T, H, W), and before the first one of (H, W).
+        axis_of_grid = AXES.index(axis) - (3 - len(grid))
+        resampled_points = self._setting_of_axis(axis, axis_of_grid, base, self.grid_base, size)
+        divisor = self._setting_of_axis(axis, axis_of_grid, scale, self.grid_scale, 1)
+        return resampled_points / size / divisor
 
     def _setting_of_axis(
         self,
         axis: str,
         axis_of_grid: int,
-        given: Sequence[float] | None,
-        own: Sequence[float] | None,
+        user_numbers: Sequence[float] | None,
+        style_numbers: Sequence[float] | None,
         default: int,
     ) -> Fraction:
-        """Return `grid_base` or `grid_scale` for one axis, as the user or the style sets it.
+        """Return `grid_base` or `grid_scale` for one axis: the user's number, or the style's.
 
-        The user's numbers are for the axes of the grid, two for an image. A style's are for the
-        axes of the style: LTX has one for time, too, also if the grid is that of an image.
+        The user's numbers are for the axes of the grid: an image H x W has two. A style's numbers
+        are for all axes of the style: LTX has one for time, too, which an image does not use.
 
         Args:
             axis: "t", "h", "w" or "l".
             axis_of_grid: Its number in the grid: 0 for rows of (H, W); negative if it has none.
-            given: The user's numbers, one or one per axis of the grid; None or empty for none.
-            own: The style's numbers, one or one per axis; None for none.
+            user_numbers: One, or one per axis of the grid; None or empty if the user gave none.
+            style_numbers: One, or one per axis of the style; None if the style sets none.
             default: The number if neither sets one.
         """
-        if given:
-            return _number_at(given, axis_of_grid, default)
-        if own:
-            return _number_at(own, self.axes.index(axis), default)
+        if user_numbers:
+            return _number_at(user_numbers, axis_of_grid, default)
+        if style_numbers:
+            return _number_at(style_numbers, self.axes.index(axis), default)
         return Fraction(default)
 
     def _positions_along(self, axis: str, rows: GridRows, spacing: Fraction) -> list[Fraction]:
@@ -409,8 +441,8 @@ class GridStyle:
         """Return where in the lists of `_positions_along` the positions of table rows are.
 
         A row of the table is a point of an image, or a token that is not in it, such as text. With
-        2 tokens before an image of 1 × 3 points, the lists of columns are 0 1 2 | 0 1 if tokens are
-        numbered along columns, and the rows 0 … 4 of the table have the indices 3 4 0 1 2.
+        2 tokens before an image of 1 × 3 points, the list of columns is 0 1 2 | 0 1 if tokens are
+        numbered along columns, and the rows 0 … 4 of the table have the indices 3 4 0 1 2 in it.
 
         Args:
             rows: The sizes of the grid, and the number of other tokens (`keep`).
@@ -420,36 +452,52 @@ class GridStyle:
         Returns:
             Indices (axes, stop − start).
         """
-        # Points are numbered from 0, so that tokens have numbers below or above theirs.
-        numbers = np.arange(start, stop)
-        if not self.keep_last:
-            numbers -= rows.keep
-        is_point = (numbers >= 0) & (numbers < rows.points)
-        index_of_point = self._places_of_points(rows, np.where(is_point, numbers, 0))
-        # Tokens are numbered from 0, whether they come before the points or after them.
-        token_number = np.where(numbers < 0, numbers + rows.keep, numbers - rows.points)
+        table_rows = np.arange(start, stop)
+        # Points are numbered from 0; tokens before the image have numbers below 0.
+        point_numbers = table_rows if self.keep_last else table_rows - rows.keep
+        is_point = (point_numbers >= 0) & (point_numbers < rows.points)
+        index_of_point = self._places_of_points(rows, np.where(is_point, point_numbers, 0))
+        tokens_after_image = point_numbers - rows.points
+        token_numbers = tokens_after_image if self.keep_last else table_rows
         index_by_axis = []
         for axis in self.sorted_axes:
-            # Along an axis on which they are not numbered, tokens share a single position.
-            index_after_points = token_number if axis in self.counted else 0
-            index_of_token = rows.size_of(axis) + index_after_points
+            index_of_token = self._indices_of_tokens(axis, rows, token_numbers)
             index_by_axis.append(np.where(is_point, index_of_point[axis], index_of_token))
         return np.array(index_by_axis)
 
-    def _places_of_points(self, rows: GridRows, points: Indices) -> dict[str, Indices]:
-        """Return the time, the row and the column of points by their numbers; text has one place.
+    def _indices_of_tokens(self, axis: str, rows: GridRows, token_numbers: Indices) -> Indices:
+        """Return where in the list of an axis the positions of tokens are: after those of points.
 
-        Points come in blocks of merge × merge, of which Qwen2-VL makes one token: with merge 2, the
-        points of a grid of 2 × 4 are in the rows 0 0 1 1 0 0 1 1 and the columns 0 1 0 1 2 3 2 3.
+        Along an axis on which tokens are not numbered, all of them share the first place there.
         """
-        merge = self.merge
-        shape = (rows.time, rows.height // merge, rows.width // merge, merge, merge)
-        time, block_row, block_column, row, column = np.unravel_index(points, shape)
+        first_index = rows.size_of(axis)
+        if axis in self.counted:
+            return first_index + token_numbers
+        return np.full_like(token_numbers, first_index)
+
+    def _places_of_points(self, rows: GridRows, points: Indices) -> dict[str, Indices]:
+        """Return the frame, the row and the column of points by their numbers; text has one place.
+
+        Points are numbered block by block, each of merge × merge points, of which Qwen2-VL makes
+        one token. With merge 2 and a grid of 2 × 4, the points 0 1 2 3 | 4 5 6 7 are in the rows
+        0 0 1 1 | 0 0 1 1 and the columns 0 1 0 1 | 2 3 2 3.
+
+        Args:
+            rows: The sizes of the grid.
+            points: The numbers of the points (n,).
+        """
+        block = self.merge
+        blocks_down = rows.height // block
+        blocks_across = rows.width // block
+        shape = (rows.time, blocks_down, blocks_across, block, block)
+        frame, block_row, block_column, row_in_block, column_in_block = np.unravel_index(
+            points, shape
+        )
         return {
-            "t": time,
-            "h": block_row * merge + row,
-            "w": block_column * merge + column,
-            "l": np.zeros_like(time),
+            "t": frame,
+            "h": block_row * block + row_in_block,
+            "w": block_column * block + column_in_block,
+            "l": np.zeros_like(frame),
         }
 
 

@@ -89,15 +89,17 @@ class LearnedInit(Scheme):
             part[...] = round_to(self._from_uniform(numbers), self.dtype).reshape(part.shape)
 
     def _from_uniform(self, u: Floats) -> Floats:
-        """Return uniform numbers in (0, 1) as numbers of the chosen distribution."""
-        if self.init == "xavier-uniform":
-            return (2 * u - 1) * math.sqrt(6 / (self.max_len + self.dim))
-        if self.init == "uniform":
-            # Numbers from −a to a have the standard deviation a/√3.
-            return (2 * u - 1) * (self.std * math.sqrt(3))
-        if self.init == "trunc-normal":
-            # The quantiles between −2σ and 2σ.
-            u = _PHI_MINUS_TWO + u * (1 - 2 * _PHI_MINUS_TWO)
+        """Return uniform numbers in (0, 1) as numbers of the distribution `init`."""
+        match self.init:
+            case "xavier-uniform":
+                limit = math.sqrt(6 / (self.max_len + self.dim))
+                return (2 * u - 1) * limit
+            case "uniform":
+                # Numbers from −a to a have the standard deviation a/√3.
+                return (2 * u - 1) * (self.std * math.sqrt(3))
+            case "trunc-normal":
+                between_two_sigmas = _PHI_MINUS_TWO + u * (1 - 2 * _PHI_MINUS_TWO)
+                return normal(between_two_sigmas) * self.std
         return normal(u) * self.std
 
     @classmethod
@@ -127,16 +129,17 @@ _PHI_MINUS_TWO = 0.022750131948179209
 def uniform(seed: int, start: int, count: int) -> Floats:
     """Return numbers start, start + 1, … of the seed's stream, in the open interval (0, 1).
 
-    A number is 52 random bits and a half, in units of 2^−52, so that it is never 0 or 1.
+    A number is (n + ½) · 2^−52 with 52 random bits n, so that it is never 0 or 1.
     """
     counter, draws_before = divmod(start, 4)  # A counter of Philox yields four draws.
     generator = np.random.Philox(key=seed, counter=counter)
     generator.random_raw(draws_before)
     bits = generator.random_raw(count)
-    bits >>= np.uint64(12)  # 52 of the 64 bits
-    bits |= np.uint64(0x3FF << 52)  # The bits of a float64 from 1 to 2: 1 + random · 2^−52.
+    bits >>= np.uint64(64 - 52)  # the 52 random bits that are used
+    # With the exponent of 1, they are the bits of the float64 1 + n · 2^−52.
+    bits |= np.uint64(0x3FF << 52)
     numbers = bits.view(np.float64)
-    numbers -= 1 - 2.0**-53
+    numbers -= 1 - 2.0**-53  # It leaves n · 2^−52 + 2^−53.
     return numbers
 
 
@@ -146,21 +149,22 @@ def log(x: Floats) -> Floats:
     NumPy's own differs between machines in the last bit, and a seed has to give the same table
     everywhere: only sums and products are used here, which are the same on all.
 
-    x = 2^k · m with m from √½ to √2, and ln m = 2·artanh(r) with r = (m − 1)/(m + 1), by its series
-    in r².
+    x = 2^k · m with m from √½ to √2, and ln x = k · ln 2 + ln m. For x = 5 these are k = 2 and
+    m = 1.25. ln m = 2·artanh(r) with r = (m − 1)/(m + 1), by its series in r².
     """
+    # A float64 has its exponent above 52 bits of fraction: less the bits of √½, the exponent is k.
     bits_above = x.view(np.int64) - _SQRT_HALF
-    power: Floats = (bits_above >> 52).astype(np.float64)
+    k: Floats = (bits_above >> 52).astype(np.float64)
     fraction_bits = bits_above & (1 << 52) - 1
-    mantissa = (fraction_bits + _SQRT_HALF).view(np.float64)
-    ratio = (mantissa - 1) / (mantissa + 1)
-    square = ratio * ratio
+    m = (fraction_bits + _SQRT_HALF).view(np.float64)
+    r = (m - 1) / (m + 1)
+    square = r * r
     # 2·artanh(r) = 2r · (1 + r²/3 + r⁴/5 + … + r²²/23), the smallest terms first.
     series = square * (1 / 23)
-    for k in range(21, 1, -2):
-        series = (series + 1 / k) * square
-    double: Floats = 2 * ratio
-    return power * _LN2_HIGH + (series * double + power * _LN2_LOW + double)
+    for divisor in range(21, 1, -2):
+        series = (series + 1 / divisor) * square
+    double: Floats = 2 * r
+    return k * _LN2_HIGH + (series * double + k * _LN2_LOW + double)
 
 
 class Quotient(NamedTuple):
@@ -261,19 +265,25 @@ def normal(u: Floats) -> Floats:
     """Return uniform numbers in (0, 1) as numbers of the standard normal distribution.
 
     This is its inverse distribution function by algorithm AS 241 (Wichura, 1988): 0.975 becomes
-    1.96. It uses only sums, products and roots, so that every machine gets the same bits.
-
-    AS 241 has a quotient of polynomials for the centre, |u − ½| ≤ 0.425, and two for the tails, in
-    r = √(−ln min(u, 1 − u)), up to r = 5 and beyond.
+    1.96. It uses only sums, products and roots, so that every machine gets the same bits. In the
+    centre, up to 0.425 from ½, it is a quotient of polynomials in the distance from ½.
     """
     from_centre = u - 0.5
     # 0.180625 is 0.425².
     quantiles = from_centre * _value(_CENTRE, 0.180625 - from_centre * from_centre)
     tails = np.flatnonzero(np.abs(from_centre) > 0.425)
     distance_to_end = np.minimum(u[tails], 1 - u[tails])
+    quantiles[tails] = np.copysign(_tail_quantiles(distance_to_end), from_centre[tails])
+    return quantiles
+
+
+def _tail_quantiles(distance_to_end: Floats) -> Floats:
+    """Return the absolute quantiles of numbers close to 0 or 1: 1.96 for the distance 0.025.
+
+    AS 241 has two quotients of polynomials in r = √(−ln distance) there, up to r = 5 and beyond.
+    """
     r = np.sqrt(-log(distance_to_end))
-    magnitudes = _value(_MIDDLE, r - 1.6)
+    quantiles = _value(_MIDDLE, r - 1.6)
     far = np.flatnonzero(r > 5)
-    magnitudes[far] = _value(_TAIL, r[far] - 5)
-    quantiles[tails] = np.copysign(magnitudes, from_centre[tails])
+    quantiles[far] = _value(_TAIL, r[far] - 5)
     return quantiles

@@ -65,7 +65,10 @@ class ParameterRule(ABC):
         panel: str = "",
         omitted_default: object = MISSING,
     ) -> None:
-        """Describe a parameter; the class documents the arguments."""
+        """Describe a parameter of a scheme by its help text, its default and its names.
+
+        The class documents the arguments; `omitted_default` is the value that specs leave out.
+        """
         self.help = help
         self.default = default
         self.aliases = aliases
@@ -86,7 +89,16 @@ class ParameterRule(ABC):
 
 
 def _parse_number(kind: Callable[[str], object], name: str, text: str, rule: str) -> object:
-    """Return int(text) or float(text); for «8k» the error suggests 8192 and 8000."""
+    """Return a text of the command line as an int or a float, or raise ParameterError.
+
+    For «8k» the error suggests 8192 and 8000.
+
+    Args:
+        kind: `int` or `float`.
+        name: The name of the parameter, for the error.
+        text: The text.
+        rule: The rule of the parameter, for the error.
+    """
     try:
         return kind(text)
     except ValueError:
@@ -95,8 +107,8 @@ def _parse_number(kind: Callable[[str], object], name: str, text: str, rule: str
         if thousands:
             count = int(thousands[1])
             advice = f"{count * 1024} or {count * 1000}?"
-        given = repr(text[:MAX_NUMBER_LENGTH])
-        raise ParameterError(name, given, rule, advice) from None
+        shortened = repr(text[:MAX_NUMBER_LENGTH])
+        raise ParameterError(name, shortened, rule, advice) from None
 
 
 def whole_numbers_of(name: str, value: object, rule: str, most: int) -> list[int]:
@@ -173,13 +185,21 @@ class Whole(_Number[int]):
         even: bool = False,
         **common: Unpack[CommonFields],
     ) -> None:
-        """Describe a whole number from `low` to `high`, and word the rule for error messages."""
+        """Describe a whole number, and word its limits for error messages.
+
+        Args:
+            help: What the parameter means.
+            low: The least number that is allowed.
+            high: The largest number that is allowed.
+            even: True if it must be even, such as a number of channels that rotate in pairs.
+            common: Arguments of every parameter.
+        """
         super().__init__(help, **common)
         self.low = low
         self.high = high
         self.even = even
-        kind = "an even whole number" if even else "a whole number"
-        self.requirement = f"must be {kind} from {low} to {_as_power(high)}"
+        noun = "an even whole number" if even else "a whole number"
+        self.requirement = f"must be {noun} from {low} to {_as_power(high)}"
         self.rule = f"it {self.requirement}"
 
     def parse(self, name: str, text: str) -> int:
@@ -341,8 +361,9 @@ class DtypeChoice(Choice):
         try:
             return dtype(cast("DTypeLike", value)).name
         except Exception:  # NumPy also raises what an object's own text or attributes raise.
+            # It is a dtype of another library, such as torch.bfloat16, or a word that is no dtype.
             text = value if isinstance(value, str) else quoted(value)
-            return text.rpartition(".")[2]  # torch.bfloat16
+            return text.rpartition(".")[2]
 
 
 class Flag(ParameterRule):

@@ -92,20 +92,29 @@ class Positioned(Scheme):
         """
         self._check_first("positions", "grid", "keep")
         self._check_positions_or_grid()
-        has_default_keep = self.grid is not None and self.keep is None
-        if has_default_keep and preset.get("keep"):
-            self._set("keep", preset["keep"])
-        places = self._row_places
-        rows = places.count
-        if rows is not None:
-            self._check_first("seq_len")
-            contradicts = self.seq_len not in (None, rows)
-            rule = f"{places.description} has {rows} rows"
-            self._refuse_if(contradicts, "seq_len", rule, "leave it out")
-            self._set("seq_len", rows)
         # Styles have rows beside the grid; without a grid they must not be filled in.
+        if self.grid is not None:
+            self._fill_in_keep(preset)
+        self._fill_in_rows()
         preset_without_keep = {name: value for name, value in preset.items() if name != "keep"}
         super()._complete(preset_without_keep)
+
+    def _fill_in_keep(self, preset: Mapping[str, object]) -> None:
+        """Set the number of rows beside the grid to that of the style, if the user gave none."""
+        if self.keep is None and preset.get("keep"):
+            self._set("keep", preset["keep"])
+
+    def _fill_in_rows(self) -> None:
+        """Set `seq_len` to the number of rows of a list or a grid; raise an error if it differs."""
+        places = self._row_places
+        rows = places.count
+        if rows is None:  # Rows are a range, whose length only `seq_len` states.
+            return
+        self._check_first("seq_len")
+        contradicts = self.seq_len not in (None, rows)
+        rule = f"{places.description} has {rows} rows"
+        self._refuse_if(contradicts, "seq_len", rule, "leave it out")
+        self._set("seq_len", rows)
 
     @property
     def _row_places(self) -> RowPlaces:
@@ -153,14 +162,19 @@ class Positioned(Scheme):
 
     @property
     def inert_parameters(self) -> frozenset[str]:
-        """Return the parameters that a list of positions or a grid, and its style, state already."""
+        """Return the parameters that a list of positions or a grid, and its style, state already.
+
+        Commands leave them out: 4 positions imply seq_len 4, and mae implies its base and layout.
+        """
         if self.is_range:
             return frozenset()
         inert = {"seq_len", "offset"}
         style = self.grid_style
         if style is not None:
-            of_style = {"keep": style.keep, "base": style.base, "layout": style.layout}
-            inert |= {name for name, value in of_style.items() if getattr(self, name) == value}
+            values_of_style = {"keep": style.keep, "base": style.base, "layout": style.layout}
+            for name, value in values_of_style.items():
+                if getattr(self, name) == value:
+                    inert.add(name)
         return frozenset(inert)
 
     def coordinates(self) -> Coordinates:
@@ -214,13 +228,16 @@ class Positioned(Scheme):
         """Return the exact frequencies, over positions in units of `unit`, and the amplitude."""
 
     def _recipe_phases(self, recipe: PrecisionRecipe) -> Iterator[tuple[Phases, range]]:
-        """Yield how a recipe computes angles, for each axis, and which of the angles are used.
+        """Yield a function from positions to angles for each axis, and the columns that are used.
 
-        A recipe is a precision to imitate: it may round frequencies, positions and angles. Each
-        item is a function from positions to angles, and the indices of the frequencies that this
-        table has: all, or every second one if two axes share them.
+        A recipe is a precision to imitate: it may round frequencies, positions and angles. The
+        function returns a column per frequency from index 0 on. If two axes share the frequencies,
+        the first one uses the columns 0, 2, 4, …
+
+        Args:
+            recipe: The precision.
         """
-        from pecli.engine.schemes.recipe_tables import geometric_phases, rounded
+        from pecli.engine.schemes.recipe_tables import geometric_phases, multiples_of, rounded
 
         for block in self.axis_blocks:
             if block.progression.is_geometric:
@@ -228,7 +245,7 @@ class Positioned(Scheme):
                 phases = geometric_phases(recipe, self.base, block.denominator, count)
             else:
                 exact = np.array(self._progression(block, 1.0).floats(), np.float32)
-                phases = partial(np.multiply, rounded(exact, recipe.frequencies))
+                phases = multiples_of(rounded(exact, recipe.frequencies))
             yield phases, block.indices
 
     @property
@@ -316,13 +333,14 @@ class Positioned(Scheme):
         They are in columns c0 s0 c1 s1 …, whatever the layout of the table is, which only arranges
         the same numbers differently. `groups` holds the frequency of each column.
         """
-        frequencies = required(self.computed_as("exact").inverse_frequencies())
-        frequencies = frequencies[: self.rotating_pairs]
+        all_frequencies = required(self.computed_as("exact").inverse_frequencies())
+        frequencies = all_frequencies[: self.rotating_pairs]
         self._refuse_if(not frequencies, "dim", "in halves, that leaves no frequency at all")
         filler = self._row_filler(self._recipe)
-        columns = min(2 * len(frequencies), self.dim)
+        columns = min(2 * len(frequencies), self.dim)  # An odd dim lacks the last column.
 
         def read(start: int, stop: int) -> Array:
+            """Return the rows start … stop − 1."""
             out = np.empty((stop - start, columns), numpy_dtype(self.dtype))
             first = self.first_position + start
             filler.fill(",".join(self._functions), first, out, self.dtype)

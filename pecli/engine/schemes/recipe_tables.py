@@ -51,15 +51,30 @@ def geometric_phases(
             as ggml does.
     """
     if recipe.recurrence:
-        divisors = None
-        if scaled is not None:
-            unscaled = numerics.geometric(base, denominator, count)
-            divisors = _divisors_of_scaling(unscaled, scaled())
-        (ratio_of_pairs,) = _float32_powers(base, denominator, [-1])
-        return partial(recurrence, pairs=count, ratio=ratio_of_pairs, divisors=divisors)
+        return _recurrent_phases(base, denominator, count, scaled)
     powers = _float32_powers(base, denominator, range(count))
     frequencies = steps(np.array(powers, np.float32))
-    return partial(np.multiply, rounded(frequencies, recipe.frequencies))
+    return multiples_of(rounded(frequencies, recipe.frequencies))
+
+
+def multiples_of(frequencies: Singles) -> Phases:
+    """Return the function from positions (n, 1) to angles position · frequency, (n, pairs)."""
+    return partial(np.multiply, frequencies)
+
+
+def _recurrent_phases(
+    base: float, denominator: Fraction, count: int, scaled: Callable[[], Frequencies] | None
+) -> Phases:
+    """Return a function from positions to angles, each of which is the one before times a ratio.
+
+    The arguments are those of `geometric_phases`.
+    """
+    divisors = None
+    if scaled is not None:
+        unscaled = numerics.geometric(base, denominator, count)
+        divisors = _divisors_of_scaling(unscaled, scaled())
+    (ratio_of_pairs,) = _float32_powers(base, denominator, [-1])
+    return partial(recurrence, pairs=count, ratio=ratio_of_pairs, divisors=divisors)
 
 
 def _float32_powers(base: float, denominator: Fraction, indices: Iterable[int]) -> list[float]:
@@ -118,13 +133,13 @@ class PairBand(NamedTuple):
     Attributes:
         phases: Returns the phases of positions, a column per frequency.
         axis: The axis of positions.
-        picked: The columns of `phases` that belong to these pairs.
-        pairs: Their places among all pairs.
+        phase_columns: The columns of the result of `phases` that belong to these pairs.
+        pairs: Their numbers among all pairs.
     """
 
     phases: Phases
     axis: int
-    picked: slice
+    phase_columns: slice
     pairs: range
 
 
@@ -143,12 +158,17 @@ class RecipeFiller:
         """
         self._waves = waves
         self._recipe = recipe
-        self._coordinates = coordinates
         self._amplitude = np.float32(waves.amplitude)
         self._scale = np.float32(waves.scale)
-        radians = 2 * np.pi if waves.in_turns else 1.0  # in a unit of positions
-        values = coordinates.values if coordinates else ()
-        self._values = [np.array([float(value) for value in axis]) * radians for axis in values]
+        self._coordinates = coordinates
+        # For each axis, the different positions of the rows.
+        self._distinct_positions: list[Floats] = []
+        if coordinates is not None:
+            # Positions that are turns are multiplied by 2π, as 1.5 turns are 9.42 radians.
+            radians_per_unit = 2 * np.pi if waves.in_turns else 1.0
+            for axis_positions in coordinates.values:
+                plain_positions = np.array([float(position) for position in axis_positions])
+                self._distinct_positions.append(plain_positions * radians_per_unit)
 
     @cached_property
     def _bands_of_pairs(self) -> list[PairBand]:
@@ -159,13 +179,13 @@ class RecipeFiller:
         """
         # A runtime divides float32 numbers by factors such as 1e39, which are infinite there.
         with np.errstate(all="ignore"):
-            functions = [*self._waves.phases()]
+            phase_functions = [*self._waves.phases()]
         bands: list[PairBand] = []
         first_pair = 0
-        for phases, indices in functions:
-            end_pair = first_pair + len(indices)
+        for phases, columns_of_pairs in phase_functions:
+            end_pair = first_pair + len(columns_of_pairs)
             axes = self._waves.axes[first_pair:end_pair]
-            bands += _bands_of_function(phases, indices, axes, first_pair)
+            bands += _bands_of_function(phases, columns_of_pairs, axes, first_pair)
             first_pair = end_pair
         return bands
 
@@ -188,8 +208,11 @@ class RecipeFiller:
     def _positions(self, first: int | Indices, count: int) -> Sequence[Indices | Floats]:
         """Return the positions of some rows, axis by axis."""
         if self._coordinates is not None:
-            index = self._coordinates.index(int(first), int(first) + count)
-            return [values[rows] for values, rows in zip(self._values, index, strict=True)]
+            indices_by_axis = self._coordinates.index(
+                int(first), int(first) + count
+            )  # (axes, count)
+            axes = zip(self._distinct_positions, indices_by_axis, strict=True)
+            return [distinct[indices] for distinct, indices in axes]
         if isinstance(first, int):
             return [np.arange(first, first + count, dtype=np.int64)]
         return [first]
@@ -197,18 +220,21 @@ class RecipeFiller:
     def _fill_band(
         self, band: PairBand, functions: list[str], positions: Singles, out: Array, dtype: str
     ) -> None:
-        """Fill the columns of a band in all rows of `out`, one row per position (n,)."""
+        """Write cos and sin of neighbouring pairs into their columns of `out`: a row per position.
+
+        Distant positions may round to one number, whose row is computed only once: in bfloat16,
+        1024 and 1025 are both 1024.
+        """
         columns_per_pair = len(functions)
         columns = out[:, band.pairs.start * columns_per_pair : band.pairs.stop * columns_per_pair]
-        distinct, index_of_row = np.unique(positions, return_inverse=True)
-        if 2 * len(distinct) < len(out):
-            # Distant positions round to the same number: compute each distinct row once. In
-            # bfloat16, 1024 and 1025 are both 1024.
-            distinct_rows = np.empty((len(distinct), columns.shape[1]), out.dtype)
-            self._fill_columns(band, functions, distinct, distinct_rows, dtype)
-            columns[...] = distinct_rows[index_of_row.reshape(-1)]
-        else:
+        distinct_positions, index_of_row = np.unique(positions, return_inverse=True)
+        have_many_copies = 2 * len(distinct_positions) < len(out)
+        if not have_many_copies:
             self._fill_columns(band, functions, positions, columns, dtype)
+            return
+        distinct_rows = np.empty((len(distinct_positions), columns.shape[1]), out.dtype)
+        self._fill_columns(band, functions, distinct_positions, distinct_rows, dtype)
+        columns[...] = distinct_rows[index_of_row.reshape(-1)]
 
     def _fill_columns(
         self, band: PairBand, functions: list[str], positions: Singles, out: Array, dtype: str
@@ -222,22 +248,16 @@ class RecipeFiller:
     def _fill_chunk(
         self, band: PairBand, functions: list[str], positions: Singles, out: Array, dtype: str
     ) -> None:
-        """Fill the columns of a band in some rows, with a rounding wherever the recipe has one.
+        """Write cos and sin of neighbouring pairs into `out`, rounded wherever the recipe rounds.
 
         Args:
             band: The pairs, and how their phases are computed.
             functions: `cos`, `sin` or both, in the order of the columns.
             positions: The positions (n,) of the rows, rounded already.
-            out: The columns of the band in these rows: (n, pairs · functions).
-            dtype: The dtype of the numbers.
+            out: The columns of these pairs in these rows: (n, pairs · functions).
+            dtype: The dtype of `out`.
         """
-        scaled_positions = np.abs(positions)[:, None] * self._scale
-        angles = band.phases(scaled_positions)[:, band.picked]
-        waves = waves_of(rounded(angles, self._recipe.product), functions)
-        # The sine is odd, the cosine even: negative positions take the phases of positive ones.
-        is_negative = np.signbit(positions)
-        if is_negative.any() and "sin" in functions:
-            waves[is_negative, :, functions.index("sin")] *= -1
+        waves = self._waves_at(band, functions, positions)  # (n, pairs, functions)
         if self._amplitude != 1:
             waves *= self._amplitude
         # With an odd dimension, the last pair has no second column.
@@ -245,17 +265,34 @@ class RecipeFiller:
         stored = as_dtype(columns, self._recipe.table or "float32")
         out[...] = as_dtype(stored, dtype)
 
+    def _waves_at(self, band: PairBand, functions: list[str], positions: Singles) -> Singles:
+        """Return cos and sin, with amplitude 1, of pairs at positions: (n, pairs, functions).
+
+        The angles of negative positions are those of the positive ones, so that they are rounded
+        alike: the cosine is the same, and the sine is negated.
+        """
+        distances = np.abs(positions)[:, None] * self._scale  # (n, 1)
+        angles = band.phases(distances)[:, band.phase_columns]  # (n, pairs)
+        waves = waves_of(rounded(angles, self._recipe.product), functions)
+        is_negative = np.signbit(positions)
+        if is_negative.any() and "sin" in functions:
+            waves[is_negative, :, functions.index("sin")] *= -1
+        return waves
+
 
 def _bands_of_function(
     phases: Phases, indices: range, axes: Sequence[int], first_pair: int
 ) -> Iterator[PairBand]:
     """Yield the bands of the pairs whose phases one function computes.
 
+    A band is neighbouring pairs on one axis. If pairs 8 … 12 follow the axes 0 0 1 1 1, the bands
+    are the pairs 8 and 9 on axis 0, and 10, 11 and 12 on axis 1.
+
     Args:
-        phases: The function.
-        indices: The columns of its result that the pairs have.
-        axes: The axis that each of the pairs follows.
-        first_pair: The place of the first of them among all pairs.
+        phases: The function from positions to phases.
+        indices: The column of its result that each pair has.
+        axes: The axis that each pair follows.
+        first_pair: The number of the first pair.
     """
     start = 0
     for axis, pairs_of_axis in groupby(axes):
@@ -264,7 +301,7 @@ def _bands_of_function(
         yield PairBand(
             phases=phases,
             axis=axis,
-            picked=slice(columns.start, columns.stop, columns.step),
+            phase_columns=slice(columns.start, columns.stop, columns.step),
             pairs=range(first_pair + start, first_pair + stop),
         )
         start = stop

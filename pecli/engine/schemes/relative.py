@@ -149,15 +149,18 @@ class Relative(Scheme):
             check_head_range(self.head_range, self.weights.shape[-1])
 
     def _check_style(self) -> None:
-        """Raise ParameterError if parameters are missing, or belong to another style."""
-        used = _STYLES[self.style].used
+        """Raise ParameterError if parameters are missing, or belong to another style.
+
+        T5 needs `seq_len`, `buckets` and `max_distance`, and has no `grid`; Swin needs a grid only.
+        """
+        required_names = _STYLES[self.style].used
         for name in (*_BY_DISTANCE, "grid"):
-            is_given = getattr(self, name) is not None
-            if name in used:
-                self._refuse_if(not is_given, name, f"the {self.style} style needs it")
+            is_missing = getattr(self, name) is None
+            if name in required_names:
+                self._refuse_if(is_missing, name, f"the {self.style} style needs it")
             else:
                 rule = f"the {self.style} style has none"
-                self._refuse_if(is_given, name, rule, "leave it out")
+                self._refuse_if(not is_missing, name, rule, "leave it out")
         is_misplaced = self.causal and self.style != "t5"
         self._refuse_if(is_misplaced, "causal", "it belongs to the t5 style", "leave it out")
 

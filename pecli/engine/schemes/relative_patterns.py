@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from pecli.engine.arrays import Indices
+from pecli.engine.arrays import Floats, Indices
 from pecli.errors import ParameterError, spelled
 
 MAX_LENGTH = 1 << 20
@@ -26,12 +26,12 @@ _LOG_ERROR = 1e-9
 def t5_buckets(count: int, buckets: int, max_distance: int) -> Indices:
     """Return T5's buckets of the distances 0 … count − 1, of one sign.
 
-    Half of the buckets, called exact, hold one distance each. Of the others, bucket n begins at the
-    first distance with ln(distance/exact) / ln(max_distance/exact) ≥ n / steps. In integers that is
-    distance^steps ≥ max_distance^n · exact^(steps − n).
+    Half of the buckets, called exact, hold one distance each. Of the others, bucket exact + n
+    begins at the first distance with ln(distance/exact) / ln(max_distance/exact) ≥ n / steps. In
+    integers that is distance^steps ≥ max_distance^n · exact^(steps − n).
 
-    With 16 buckets, 8 are exact. Bucket 9 is the next one after the first of the others, n = 1: it
-    begins at 12, as 12^8 ≥ 128 · 8^7 and 11^8 is less.
+    With 16 buckets, 8 are exact, and bucket 8 + 1 begins at 12, as 12^8 ≥ 128 · 8^7 and 11^8 is
+    less.
 
     >>> t5_buckets(20, 16, 128).tolist()
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 8, 8, 8, 9, 9, 9, 9, 10, 10, 10, 10]
@@ -40,9 +40,11 @@ def t5_buckets(count: int, buckets: int, max_distance: int) -> Indices:
     steps = buckets - exact
     # The first distance of bucket 1, of bucket 2, …: exact buckets begin at 1, 2, …
     first_distances = [*range(1, min(exact + 1, count + 1))]
-    for step in range(1, steps):
-        limit = max_distance**step * exact ** (steps - step)
-        first_distance = bisect_left(range(count), limit, key=lambda distance: distance**steps)
+    for n in range(1, steps):
+        least_power = max_distance**n * exact ** (steps - n)
+        first_distance = bisect_left(
+            range(count), least_power, key=lambda distance: distance**steps
+        )
         first_distances.append(first_distance)
     return np.searchsorted(first_distances, np.arange(count), side="right")
 
@@ -50,28 +52,41 @@ def t5_buckets(count: int, buckets: int, max_distance: int) -> Indices:
 def deberta_buckets(count: int, buckets: int, max_distance: int) -> Indices:
     """Return DeBERTa's buckets of the distances 0 … count − 1, of one sign.
 
-    Distances up to the middle, half of the buckets, have one bucket each. Of the others, bucket n
-    ends at the last distance with ln(distance/middle) / ln((max_distance − 1)/middle) ≤ n / (middle
-    − 1). Where logarithms leave that open, it is decided in integers, as for T5.
+    Distances up to the middle, half of the buckets, have one bucket each. Of the others, bucket
+    middle + n ends at the last distance with ln(distance/middle) / ln((max_distance − 1)/middle) ≤
+    n / (middle − 1). With 8 buckets the middle is 4, and bucket 4 + 1 ends at the distance 6.
 
     >>> deberta_buckets(20, 8, 16).tolist()
     [0, 1, 2, 3, 4, 5, 5, 6, 6, 6, 7, 7, 7, 7, 7, 7, 8, 8, 8, 8]
     """
     middle = buckets // 2
-    last_distance = max_distance - 1
     distances = np.arange(count)
     has_own_bucket = distances <= middle
-    logs = np.log(np.maximum(distances, 1) / middle)
+    steps = _deberta_steps(distances[~has_own_bucket], middle, max_distance - 1)
+    return np.concatenate([distances[has_own_bucket], middle + steps]).astype(np.intp)
+
+
+def _deberta_steps(distances: Indices, middle: int, last_distance: int) -> Floats:
+    """Return ln(distance/middle) / ln(last_distance/middle) · (middle − 1), rounded up.
+
+    Logarithms have rounding errors: a result so near an integer that it may be the integer itself,
+    or a little more, is decided in integers.
+
+    Args:
+        distances: Distances above the middle.
+        middle: The number of distances that have a bucket each.
+        last_distance: The last distance of the last but one bucket.
+    """
+    logs = np.log(distances / middle)
     steps = logs / math.log(last_distance / middle) * (middle - 1)
-    rounded_up = np.ceil(steps)
-    # A number of steps so near an integer may be a little more than it in truth, or not.
     nearest_steps = np.rint(steps)
     is_uncertain = np.abs(steps - nearest_steps) <= _LOG_ERROR * np.maximum(1.0, np.abs(steps))
-    for distance in np.flatnonzero(is_uncertain & ~has_own_bucket).tolist():
-        step = int(nearest_steps[distance])
-        is_beyond = _is_beyond_step(distance, step, middle, last_distance)
-        rounded_up[distance] = step + is_beyond
-    return np.where(has_own_bucket, distances, middle + rounded_up).astype(np.intp)
+    rounded_up = np.ceil(steps)
+    for index in np.flatnonzero(is_uncertain).tolist():
+        step = int(nearest_steps[index])
+        is_beyond = _is_beyond_step(int(distances[index]), step, middle, last_distance)
+        rounded_up[index] = step + is_beyond
+    return rounded_up
 
 
 def _is_beyond_step(distance: int, step: int, middle: int, last_distance: int) -> bool:
@@ -253,13 +268,20 @@ class Window(RelativePattern):
 
         Points are numbered row by row: in a window of 2 × 2, point 2 is the first one of the second
         row. From key 1 to query 2 the offset is (1, −1), which has the number 6.
+
+        Args:
+            queries: The numbers of points (n,).
+
+        Returns:
+            The numbers of offsets (n, keys).
         """
         height, width = self.grid
         keys = np.arange(self.length)
-        query_row, query_column = np.divmod(queries[:, None], width)
-        key_row, key_column = np.divmod(keys, width)
-        # Offsets are counted from the least one: rows from −(height − 1), columns from −(width − 1).
-        row_offset: Indices = query_row - key_row + height - 1
-        column_offset: Indices = query_column - key_column + width - 1
+        query_row, query_column = np.divmod(queries[:, None], width)  # (n, 1)
+        key_row, key_column = np.divmod(keys, width)  # (keys,)
+        least_row_offset = -(height - 1)
+        least_column_offset = -(width - 1)
+        row_offset: Indices = query_row - key_row - least_row_offset
+        column_offset: Indices = query_column - key_column - least_column_offset
         columns_of_offsets = 2 * width - 1
         return row_offset * columns_of_offsets + column_offset

@@ -174,16 +174,19 @@ class Rope(RotaryParameters):
         yield phases, range(self.rotating_pairs)
 
     def _scaled_phases(self, recipe: PrecisionRecipe) -> Phases:
-        """Return how a recipe computes the angles of the scaling."""
+        """Return a function from positions to angles as a recipe computes them, scaling included."""
         scaling = self.scaling_value
         dim = self.exponent_dim
+        inverse_frequencies_of_powers = partial(scaling.float32_steps, base=self.base, dim=dim)
+        # Only a scaling that changes single frequencies needs all of them; others change the base.
+        scaled_frequencies = self.frequencies if scaling.per_frequency else None
         return geometric_phases(
             recipe,
             base=scaling.float32_base(self.base, dim),
             denominator=Fraction(dim, 2),
             count=self.rotating_pairs,
-            steps=partial(scaling.float32_steps, base=self.base, dim=dim),
-            scaled=self.frequencies if scaling.per_frequency else None,
+            steps=inverse_frequencies_of_powers,
+            scaled=scaled_frequencies,
         )
 
     def computed_as(self, way: str) -> "Rope":
@@ -208,32 +211,46 @@ class Rope(RotaryParameters):
         >>> Rope(seq_len=1, dim=2, dtype="float64").at([0, 1])["cos"].round(4).tolist()
         [[1.0], [0.5403]]
         """
-        ids = np.atleast_2d(whole_positions("position_ids", position_ids))
-        axes = self.position_axes
-        if ids.ndim != 2 or len(ids) not in (1, axes):
-            rule = f"they must be of shape (L,) or ({axes}, L)"
-            raise ParameterError("position_ids", f"of shape {ids.shape}", rule)
-        coordinates = listed_coordinates(ids.tolist())
+        ids_by_axis = self._checked_ids(position_ids)
+        coordinates = listed_coordinates(ids_by_axis.tolist())
         filler = self._filler(self._recipe, rows=0, coordinates=coordinates)
+        shape = (coordinates.rows, self.rotary_dim // 2)
         tables = {}
         for function in self._functions:
-            table = np.empty((coordinates.rows, self.rotary_dim // 2), numpy_dtype(self.dtype))
+            table = np.empty(shape, numpy_dtype(self.dtype))
             self._fill(filler, function, offset=0, start=0, out=table)
             tables[function] = table
         return tables
+
+    def _checked_ids(self, position_ids: ArrayLike) -> Indices:
+        """Return position ids as an array (axes, L), or (1, L) if all axes have the same."""
+        ids_by_axis = np.atleast_2d(whole_positions("position_ids", position_ids))
+        axes = self.position_axes
+        if ids_by_axis.ndim != 2 or len(ids_by_axis) not in (1, axes):
+            rule = f"they must be of shape (L,) or ({axes}, L)"
+            raise ParameterError("position_ids", f"of shape {ids_by_axis.shape}", rule)
+        return ids_by_axis
 
     def inverse_frequencies(self) -> list[float]:
         """Return radians per position of every pair, rounded if a recipe or runtime rounds them."""
         if self._recipe.is_exact:
             return self.frequencies().floats()
+        rotating = self._rounded_frequencies()
+        not_rotating = [0.0] * (self.rotary_dim // 2 - len(rotating))
+        return rotating + not_rotating
+
+    def _rounded_frequencies(self) -> list[float]:
+        """Return radians per position of the rotating pairs, as the recipe or runtime computes them.
+
+        They are the angles at position 1.
+        """
         position_one = np.ones((1, 1), np.float32)
         radians_per_unit = 2 * math.pi if self._in_turns else 1.0
-        rotating = []
+        frequencies = []
         for phases, indices in self._recipe_phases(self._recipe):
-            (frequencies,) = phases(position_one)  # The phase at position 1 is the frequency.
-            rotating += [radians_per_unit * float(frequencies[index]) for index in indices]
-        still = [0.0] * (self.rotary_dim // 2 - len(rotating))
-        return rotating + still
+            (angles,) = phases(position_one)  # one row
+            frequencies += [radians_per_unit * float(angles[index]) for index in indices]
+        return frequencies
 
     def tensors(self) -> tuple[Table, ...]:
         """Return `cos`, `sin` and `inv_freq`, and `axis` if positions have several axes."""
@@ -252,12 +269,12 @@ class Rope(RotaryParameters):
         filler = self._row_filler(self._recipe)
         width = self.rotary_dim // 2 * self._columns.per_pair
         shape = (self.seq_len, width)
-        # A recipe computes every row by itself, so that any rows can be picked.
-        gathers = isinstance(filler, RecipeFiller) and self.is_range
+        # A recipe computes every row by itself; exact rows are made in blocks of consecutive ones.
+        any_rows_can_be_picked = isinstance(filler, RecipeFiller) and self.is_range
         tables = []
         for function in self._functions:
             fill = partial(self._fill, filler, function, self.offset)
-            tables.append(Table(function, self.dtype, shape, fill, gathers))
+            tables.append(Table(function, self.dtype, shape, fill, gathers=any_rows_can_be_picked))
         return tables
 
     def _fill(self, filler: Filler, function: str, offset: int, start: Any, out: Array) -> None:
@@ -276,16 +293,17 @@ class Rope(RotaryParameters):
         pairs = self.rotary_dim // 2
         has_copies = out.shape[1] > pairs
         if has_copies and self._columns.step == 2:
-            single = out[:, ::2]
+            column_of_pair = out[:, ::2]
             copies = out[:, 1::2]
         else:
-            single = out[:, :pairs]
+            column_of_pair = out[:, :pairs]
             copies = out[:, pairs:]
-        rotating = single[:, : self.rotating_pairs]
-        still = single[:, self.rotating_pairs :]
+        rotating = column_of_pair[:, : self.rotating_pairs]
+        not_rotating = column_of_pair[:, self.rotating_pairs :]
         filler.fill(function, offset + start, rotating, self.dtype)
-        still[...] = 1 if function == "cos" else 0
-        copies[...] = single[:, : copies.shape[1]]
+        not_rotating[...] = 1 if function == "cos" else 0  # of the angle 0
+        if has_copies:
+            copies[...] = column_of_pair
 
     def single_array(self) -> Table:
         """Return cos and sin, one after the other: (2, seq_len, width)."""
@@ -293,20 +311,20 @@ class Rope(RotaryParameters):
 
     def axes_of(self, tensor: str) -> Axes:
         """Return the names of a tensor's axes and of its elements, for pictures and messages."""
-        column = self._columns.name
+        if tensor == "inv_freq":
+            return Axes(("pair",), value="frequency")
+        if tensor == "axis":
+            return Axes(("pair",), value="axis")
+        row = ("position", self._columns.name)
         step = self._columns.step
         match tensor:
-            case "inv_freq":
-                return Axes(("pair",), value="frequency")
-            case "axis":
-                return Axes(("pair",), value="axis")
             case "cos":
-                return Axes(("position", column), self.offset, value="cosine", step=step)
+                return Axes(row, self.offset, value="cosine", step=step)
             case "sin":
-                return Axes(("position", column), self.offset, value="sine", step=step)
+                return Axes(row, self.offset, value="sine", step=step)
             case "cos_sin":
-                return Axes(("part", "position", column), self.offset, step=step)
-        return Axes(("position", column), self.offset, step=step)
+                return Axes(("part", *row), self.offset, step=step)
+        return Axes(row, self.offset, step=step)
 
     def factors(self, positions: range | Indices) -> Complex:
         """Return the complex factors cos + i·sin that rotate rows, (n, d/2) in float64.
@@ -316,17 +334,21 @@ class Rope(RotaryParameters):
                 grid, they are numbers of its rows.
         """
         if isinstance(positions, range):
-            first = positions.start
-            end = positions.stop
+            self._check_rows(positions.stop)
             coordinates = None if self.is_range else self.coordinates()
-        else:
-            first = 0
-            end = int(positions.max(initial=-1)) + 1
-            coordinates = self._coordinates_of(positions)
-        self._check_rows(end)
+            return self._factors_at(coordinates, positions.start, len(positions))
+        last_position = int(positions.max(initial=-1))
+        self._check_rows(last_position + 1)
+        return self._factors_at(self._coordinates_of(positions), 0, len(positions))
+
+    def _factors_at(self, coordinates: Coordinates | None, first: int, count: int) -> Complex:
+        """Return the factors (count, d/2) of rows first, first + 1, … of coordinates.
+
+        Without coordinates, a row is a position. Pairs that do not rotate have the factor 1.
+        """
         recipe = self._recipe if rows_are_listed(self) else EXACT
-        filler = self._filler(recipe, len(positions), coordinates)
-        factors = np.ones((len(positions), self.rotary_dim // 2), np.complex128)
+        filler = self._filler(recipe, count, coordinates)
+        factors = np.ones((count, self.rotary_dim // 2), np.complex128)
         # Complex numbers lie in memory as cos, sin, cos, sin, …
         rotating_columns = factors.view(np.float64)[:, : 2 * self.rotating_pairs]
         filler.fill("cos,sin", first, rotating_columns, "float64")
@@ -339,15 +361,16 @@ class Rope(RotaryParameters):
             positions: (n,) or (n, axes); with a list or a grid, the numbers (n,) of its rows.
         """
         if self.is_range:
-            by_axis = positions.reshape(len(positions), -1).T  # (axes, n)
-            return listed_coordinates(by_axis.tolist())
-        coordinates = self.coordinates()
-        value_indices = coordinates.index(0, coordinates.rows)[:, positions]  # (axes, n)
-        return replace(
-            coordinates,
-            rows=len(positions),
-            index=lambda start, stop: value_indices[:, start:stop],
-        )
+            positions_by_axis = positions.reshape(len(positions), -1).T  # (axes, n)
+            return listed_coordinates(positions_by_axis.tolist())
+        all_rows = self.coordinates()
+        index_of_row = all_rows.index(0, all_rows.rows)  # (axes, rows)
+        picked_indices = index_of_row[:, positions]  # (axes, n)
+
+        def index(start: int, stop: int) -> Indices:
+            return picked_indices[:, start:stop]
+
+        return Coordinates(all_rows.values, len(positions), index)
 
     def applied_to(self, x: ArrayLike) -> Array:
         """Return x (…, seq_len, D) rotated; compact tables rotate the pairs (i, i + d/2)."""

@@ -152,17 +152,20 @@ class RotaryParameters(Positioned):
     runtime: Annotated[str, RUNTIME] = "none"
 
     def __post_init__(self) -> None:
-        """Fill in the parameters that axes or a style imply, and check all of them."""
+        """Fill in the parameters that frequencies, axes or a style imply, and check all of them.
+
+        Axes of 16, 24 and 24 channels imply the dim 64, and 32 frequencies imply it, too.
+        """
         self._check_first("axes", "style", "inv_freq")
         if self.inv_freq is not None and self.dim is None:
             self._set("dim", 2 * len(self.inv_freq))
         if self.axes is not None and self.dim is None:
             self._set("dim", sum(self.axes))
+        defaults_of_style: dict[str, object] = {}
         style = self.grid_style
-        preset: dict[str, object] = {}
         if style is not None:
-            preset = {"base": style.base, "keep": style.keep}
-        self._complete(preset)
+            defaults_of_style = {"base": style.base, "keep": style.keep}
+        self._complete(defaults_of_style)
 
     def _check(self) -> None:
         """Raise ParameterError for parameters that do not fit each other."""
@@ -178,15 +181,18 @@ class RotaryParameters(Positioned):
         self._check_sections()
 
     def _check_inv_freq(self) -> None:
-        """Raise ParameterError for parameters that contradict frequencies given one by one."""
+        """Raise ParameterError for parameters that contradict frequencies given one by one.
+
+        32 frequencies are those of the dim 64, whatever the base; a scaling would change them.
+        """
         if self.inv_freq is None:
             return
         dim = 2 * len(self.inv_freq)
         self._refuse_if(self.dim != dim, "dim", f"inv_freq states the dim {dim}", "leave it out")
         rule = "inv_freq states all frequencies"
         for name in _NOT_WITH_INV_FREQ:
-            is_given = getattr(self, name) not in (None, "none")
-            self._refuse_if(is_given, name, rule, "leave it out")
+            is_set = getattr(self, name) not in (None, "none")
+            self._refuse_if(is_set, name, rule, "leave it out")
         self._refuse_if(self.base != _DEFAULT_BASE, "base", rule, "leave it out")
 
     def _check_scaling(self) -> None:
@@ -195,25 +201,25 @@ class RotaryParameters(Positioned):
         `beta_fast` belongs to yarn: with linear scaling it is refused. `length`, the context that
         dynamic scaling depends on, is also the context that a runtime serves.
         """
-        kind = SCALINGS[self.scaling]
-        used = {*kind.names()}
+        scaling_type = SCALINGS[self.scaling]
+        allowed_names = {*scaling_type.names()}
         if self.runtime != "none":
-            used.add("length")
+            allowed_names.add("length")
         for name in self._scaling_parameters():
-            is_given = getattr(self, name) is not None
-            if not is_given and name in kind.required():
-                raise ParameterError(name, "missing", f"{self.scaling} scaling needs it")
-            if is_given and name not in used:
+            is_set = getattr(self, name) is not None
+            if is_set and name not in allowed_names:
                 raise self._of_other_scaling(name)
+            if not is_set and name in scaling_type.required():
+                raise ParameterError(name, "missing", f"{self.scaling} scaling needs it")
         self.defined_scaling.check(self.base, self.exponent_dim)
 
     def _of_other_scaling(self, name: str) -> ParameterError:
         """Return the error for a parameter that only other scalings use."""
         value = getattr(self, name)
-        given = f"{len(value)} numbers" if isinstance(value, tuple) else spelled(value)
+        shown = f"{len(value)} numbers" if isinstance(value, tuple) else spelled(value)
         users = [scaling for scaling, kind in SCALINGS.items() if name in kind.names()]
         rule = f"only {', '.join(users)} scaling uses it"
-        return ParameterError(name, given, rule, f"`scaling` is {self.scaling}")
+        return ParameterError(name, shown, rule, f"`scaling` is {self.scaling}")
 
     def _check_runtime(self) -> None:
         """Raise ParameterError for parameters that a runtime cannot compute a table for."""
@@ -237,21 +243,25 @@ class RotaryParameters(Positioned):
             raise UnsupportedError("seq_len", self.seq_len, rule)
 
     def _check_axes(self) -> None:
-        """Raise ParameterError for axes of positions that contradict other parameters.
-
-        A head whose channels are divided among axes has frequencies of its own per axis, which a
-        scaling, a runtime or M-RoPE's sections would define differently.
-        """
+        """Raise ParameterError for axes of positions that contradict other parameters."""
         if self.axis_blocks:
-            owner = "axes" if self.style is None else f"the {self.style} style"
-            rule = f"{owner} has frequencies of its own"
-            for name in _SHARED_FREQUENCIES:
-                is_given = getattr(self, name) not in (None, "none")
-                self._refuse_if(is_given, name, rule, "leave it out")
+            self._check_shared_frequencies()
         is_without_positions = self.axes and self.is_range
         rule = "they are those of --positions or of a --grid"
         self._refuse_if(is_without_positions, "axes", rule)
         self._check_count_of_axes()
+
+    def _check_shared_frequencies(self) -> None:
+        """Raise ParameterError for parameters that define one list of frequencies for all axes.
+
+        A head whose channels are divided among axes has frequencies of its own per axis, which a
+        scaling, a runtime or M-RoPE's sections would define differently.
+        """
+        owner = "axes" if self.style is None else f"the {self.style} style"
+        rule = f"{owner} has frequencies of its own"
+        for name in _SHARED_FREQUENCIES:
+            is_set = getattr(self, name) not in (None, "none")
+            self._refuse_if(is_set, name, rule, "leave it out")
 
     def _check_count_of_axes(self) -> None:
         """Raise ParameterError unless positions have as many axes as the frequencies follow.
@@ -261,12 +271,13 @@ class RotaryParameters(Positioned):
         if self.positions is None:
             return
         is_one_list = len(self.positions.shape) == 1
-        if is_one_list and not self.axis_blocks:
+        is_same_on_all_axes = is_one_list and not self.axis_blocks
+        if is_same_on_all_axes:
             return
-        count = self.position_axes
-        if len(self.positions.axes) != count:
-            noun = "axes" if count > 1 else "axis"
-            rule = f"the frequencies follow {count} {noun}: they must be of shape "
+        required_axes = self.position_axes
+        if len(self.positions.axes) != required_axes:
+            noun = "axes" if required_axes > 1 else "axis"
+            rule = f"the frequencies follow {required_axes} {noun}: they must be of shape "
             raise self._wrong("positions", rule + self._shapes_of_positions())
 
     def _shapes_of_positions(self) -> str:
@@ -300,11 +311,12 @@ class RotaryParameters(Positioned):
 
     @cached_property
     def axis_blocks(self) -> tuple[AxisBlock, ...]:
-        """Return the frequencies of each axis; none if all axes share those of the dim."""
+        """Return the frequencies of each axis of positions; none if all axes share those of the dim.
+
+        With axes of 16, 24 and 24 channels these are three blocks of 8, 12 and 12 frequencies.
+        """
         if self.inv_freq is not None:
-            return (
-                AxisBlock(0, self.dim, Fraction(self.dim, 2), progression=Listed(self.inv_freq)),
-            )
+            return (self._block_of_inv_freq(self.inv_freq),)
         style = self.grid_style
         if style is not None:
             blocks = style.blocks(self.dim, self.axes)
@@ -314,6 +326,11 @@ class RotaryParameters(Positioned):
         rule = "they are those of --axes or of a --style"
         self._refuse_if(self.axis_factors, "axis_factors", rule)
         return ()
+
+    def _block_of_inv_freq(self, frequencies: tuple[float, ...]) -> AxisBlock:
+        """Return frequencies that were given one by one, as those of a single axis."""
+        half_dim = Fraction(self.dim, 2)
+        return AxisBlock(0, self.dim, half_dim, progression=Listed(frequencies))
 
     def _blocks_of_axes(self, axes: tuple[int, ...]) -> tuple[AxisBlock, ...]:
         """Return the frequencies of axes with these channels, each as a head of its own has them."""
@@ -325,17 +342,21 @@ class RotaryParameters(Positioned):
     def _stretched_by_axis(
         self, blocks: tuple[AxisBlock, ...], factors: tuple[float, ...] | None
     ) -> tuple[AxisBlock, ...]:
-        """Return blocks with an NTK factor for each axis, as Cosmos has for time.
+        """Return blocks of frequencies with an NTK factor for each axis, as Cosmos has for time.
 
-        NTK defines the base of d channels as base · factor^(d/(d − 2)), for powers of one base
-        only.
+        NTK replaces the base of an axis of d channels by base · factor^(d/(d − 2)), so that the
+        frequencies have to be powers of a base, at least two of them: 4 channels.
+
+        Args:
+            blocks: The frequencies of each axis.
+            factors: The factor of each axis; None or empty if no axis is stretched.
         """
         if not factors:
             return blocks
-        count = len({block.axis for block in blocks})
+        axis_count = len({block.axis for block in blocks})
         can_be_stretched = all(block.has_all_powers and block.channels >= 4 for block in blocks)
-        is_wrong = len(factors) != count or not can_be_stretched
-        rule = f"they must be {count}, of axes of 4 channels or more with powers of a base"
+        is_wrong = len(factors) != axis_count or not can_be_stretched
+        rule = f"they must be {axis_count}, of axes of 4 channels or more with powers of a base"
         self._refuse_if(is_wrong, "axis_factors", rule)
         return tuple(block._replace(progression=Powers(factors[block.axis])) for block in blocks)
 
@@ -388,11 +409,11 @@ class RotaryParameters(Positioned):
 
     @property
     def pair_axes(self) -> list[int]:
-        """Return the axis that each frequency follows: 0, unless there are sections or axes.
+        """Return the axis of positions that each frequency follows: 0 if there is a single one.
 
-        For mrope_section (4, 2, 2), blocked sections (Qwen2-VL) give 0 0 0 0 1 1 2 2. Interleaved
-        ones (Qwen3-VL) give 0 1 2 0 1 2 0 0: the axes take turns, until an axis has had its 2
-        pairs; all other pairs follow axis 0.
+        M-RoPE divides the frequencies among axes by its section. For mrope_section (4, 2, 2),
+        blocked sections (Qwen2-VL) give 0 0 0 0 1 1 2 2, and interleaved ones (Qwen3-VL)
+        0 1 2 0 1 2 0 0.
         """
         if self.axis_blocks:
             return super().pair_axes
@@ -401,8 +422,8 @@ class RotaryParameters(Positioned):
         if self.mrope_interleaved:
             return _axes_in_turn(section, pairs)
         axes: list[int] = []
-        for axis, count in enumerate(section):
-            axes += [axis] * count
+        for axis, pairs_of_axis in enumerate(section):
+            axes += [axis] * pairs_of_axis
         return axes
 
     @property
@@ -436,12 +457,14 @@ class RotaryParameters(Positioned):
 
 
 def _axes_in_turn(section: tuple[int, ...], pairs: int) -> list[int]:
-    """Return the axis of each pair if the axes take turns until their sections are full.
+    """Return the axis of each pair if the axes take turns until each has its pairs.
 
-    For the section (4, 2, 2) and 8 pairs these are 0 1 2, 0 1 2, 0 0.
+    For the section (4, 2, 2) and 8 pairs these are 0 1 2, 0 1 2, 0 0: axis 0 has all pairs that the
+    others leave.
     """
     axes = []
     for pair in range(pairs):
         turn, axis = divmod(pair, len(section))
-        axes.append(axis if turn < section[axis] else 0)
+        is_full = turn >= section[axis]
+        axes.append(0 if is_full else axis)
     return axes

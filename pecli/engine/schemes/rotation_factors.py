@@ -2,6 +2,7 @@
 
 from functools import cached_property
 from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +27,27 @@ _GROWTH = Lock()
 """Guards the caches. It belongs to the module, so that layers can be copied and pickled."""
 
 
-def _span_of(positions: Positions) -> tuple[int, int]:
-    """Return the least position, and the one after the largest."""
+def _span_of(positions: Positions) -> range:
+    """Return the range from the least position to the largest: 2 … 7 for 5, 2 and 7."""
     if isinstance(positions, range):
-        return positions.start, positions.stop
-    return int(positions.min()), int(positions.max()) + 1
+        return positions
+    return range(int(positions.min()), int(positions.max()) + 1)
+
+
+class _KeptTable(NamedTuple):
+    """The factors (n, d/2) of the positions first, first + 1, …, first + n − 1."""
+
+    first: int
+    factors: AnyArray
+
+    def covers(self, span: range) -> bool:
+        """Return True if the table has the factors of all positions of a range."""
+        end = self.first + len(self.factors)
+        return self.first <= span.start <= span.stop <= end
+
+    def rows_of(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rows of the table that positions have: row 2 for position first + 2."""
+        return positions - self.first
 
 
 class RotationFactors:
@@ -57,65 +74,66 @@ class RotationFactors:
         inverse: bool = False,
         limit: int = 0,
     ) -> None:
-        """Prepare an empty cache; the class documents the arguments."""
+        """Prepare an empty cache; nothing is computed before the first call.
+
+        `exact` computes every factor by itself, `inverse` returns those that undo the rotation, and
+        `limit` is the position that the first call computes all factors up to.
+        """
         self.rope = rope
         self._exact = exact
         self._inverse = inverse
         self._dtype = np.dtype(np.complex128 if dtype == "float64" else np.complex64)
         self._pairs = rope.rotary_dim // 2
-        self._rotating = rope.rotating_pairs  # The first so many pairs rotate.
+        self._rotating_pairs = rope.rotating_pairs  # The first so many pairs rotate.
         self._row_bytes = self._pairs * self._dtype.itemsize
 
         # Without a limit, or with one that is too large, the table grows when it is needed.
         can_be_precomputed = limit * self._row_bytes <= MAX_PRECOMPUTED_BYTES
         self._limit = limit if can_be_precomputed else 0
 
-        # The table of factors that is kept, and the position of its first row.
-        self._keeps = True
-        self.first = 0
-        self.kept: AnyArray = np.empty((0, self._pairs), self._dtype)
+        # The cache is one table of factors, empty at first.
+        self._table = _KeptTable(0, np.empty((0, self._pairs), self._dtype))
+        self._keeps = True  # `reserve` stops it if there are too many positions.
 
     def at(self, positions: Positions) -> AnyArray:
         """Return the factors (n, d/2) of n positions: a range, (n,), or (n, axes).
 
         They are rows of the kept table if it covers all positions, and computed otherwise.
         """
-        low, high = _span_of(positions)
-        first, kept = self._kept_table(low, high, len(positions))
-        is_covered = first <= low <= high <= first + len(kept)
-        if not is_covered:
+        span = _span_of(positions)
+        table = self._kept_table(span, len(positions))
+        if not table.covers(span):
             return self._factors_without_cache(positions)
         if isinstance(positions, range):
-            return kept[low - first : high - first]
-        rows = positions - first
-        if rows.ndim == 1:
-            return kept[rows]
+            return table.factors[span.start - table.first : span.stop - table.first]
+        if positions.ndim == 1:
+            return table.factors[table.rows_of(positions)]
         # A position has several axes, such as row and column, and each pair follows one of them.
-        row_of_pair = rows[:, self.rope.pair_axes]  # (n, d/2)
-        return kept[row_of_pair, np.arange(self._pairs)]
+        position_of_pair = positions[:, self.rope.pair_axes]  # (n, d/2)
+        return table.factors[table.rows_of(position_of_pair), np.arange(self._pairs)]
 
     def reserve(self, low: int, high: int) -> None:
         """Compute the factors of a range now, or in every call if they are too many to keep."""
+        span = range(low, high)
         self._keeps = (high - low) * self._row_bytes <= MAX_CACHED_BYTES
         with _GROWTH:
-            if self._keeps and not self._covers(low, high):
-                self._keep(range(low, high))
+            if self._keeps and not self._table.covers(span):
+                self._keep(span)
 
-    def _kept_table(self, low: int, high: int, count: int) -> tuple[int, AnyArray]:
-        """Return the first position of the kept table, and the table.
+    def _kept_table(self, span: range, count: int) -> _KeptTable:
+        """Return the kept table, which grows first if positions are missing.
 
-        The table grows first if it does not have all positions, unless it would be too large.
+        It does not grow if it would be too large.
 
         Args:
-            low: The least position that is needed.
-            high: The position after the largest one.
-            count: How many positions are needed.
+            span: The range of the positions that are needed.
+            count: How many positions are needed, perhaps only a few of the range.
         """
         with _GROWTH:
-            is_covered = self._covers(low, high)
-            if self._keeps and not is_covered and high <= self._largest_end(count):
-                self._keep(range(self._end_of_next_table(high)))
-            return self.first, self.kept
+            is_missing = not self._table.covers(span)
+            if is_missing and self._keeps and span.stop <= self._largest_end(count):
+                self._keep(range(self._end_of_next_table(span.stop)))
+            return self._table
 
     def _largest_end(self, count: int) -> int:
         """Return the end of the largest table that is kept for a call with so many positions.
@@ -140,15 +158,16 @@ class RotationFactors:
         most_rows = MAX_CACHED_BYTES // self._row_bytes
         return max(high, min(most_rows, 2 * len(self.kept)))
 
-    def _covers(self, low: int, high: int) -> bool:
-        """Return True if the kept table has the factors of positions low … high − 1."""
-        return self.first <= low and high <= self.first + len(self.kept)
+    @property
+    def kept(self) -> AnyArray:
+        """The factors that are kept, a row per position; empty before the first call."""
+        return self._table.factors
 
     def _keep(self, span: range) -> None:
         """Replace the kept table by that of a range of positions."""
-        self.kept = self._factors_without_cache(span)
-        self.kept.flags.writeable = False
-        self.first = span.start
+        factors = self._factors_without_cache(span)
+        factors.flags.writeable = False
+        self._table = _KeptTable(span.start, factors)
 
     def _factors_without_cache(self, positions: Positions) -> AnyArray:
         """Return the factors of positions, or those that undo them, without the cache."""
@@ -157,11 +176,17 @@ class RotationFactors:
         if self._inverse and are_listed:
             factors = 1 / factors
         elif self._inverse:
-            # The inverse of a·e^(iφ) is a·e^(−iφ)/a². Pairs that do not rotate have no amplitude.
-            amplitude = self.rope.attention_factor_value()
-            np.conjugate(factors, out=factors)
-            factors[:, : self._rotating] /= amplitude**2
+            self._invert_in_place(factors)
         return factors.astype(self._dtype, copy=False)
+
+    def _invert_in_place(self, factors: Complex) -> None:
+        """Replace factors a·e^(iφ) by their inverses a·e^(−iφ)/a², which undo the rotation.
+
+        Pairs that do not rotate have the factor 1, without the amplitude a.
+        """
+        amplitude = self.rope.attention_factor_value()
+        np.conjugate(factors, out=factors)
+        factors[:, : self._rotating_pairs] /= amplitude**2
 
     def _forward(self, positions: Positions, *, are_listed: bool) -> Complex:
         """Return the factors that rotate, in the way that is fastest for the positions.
@@ -175,7 +200,7 @@ class RotationFactors:
             factors = self._factors_of_range(positions)
         else:
             factors = self._turns(positions)
-        factors[:, : self._rotating] *= self.rope.attention_factor_value()
+        factors[:, : self._rotating_pairs] *= self.rope.attention_factor_value()
         return factors
 
     @cached_property
@@ -188,9 +213,10 @@ class RotationFactors:
         return self._turns(np.arange(_RUN))
 
     def _factors_of_range(self, positions: range) -> Complex:
-        """Return the factors of a range, in runs that begin at multiples of _RUN.
+        """Return the factors of a range, in runs that begin at multiples of _RUN, 256.
 
-        So the factor of position 1000 is the same in every block: that of 768 times that of 232.
+        The factor of position 1000 is that of 768, where its run begins, times that of the distance
+        232. So it is the same whatever the range is.
         """
         out = np.empty((len(positions), self._pairs), np.complex128)
         first = positions.start
@@ -201,7 +227,7 @@ class RotationFactors:
             # The first run may begin before the range, and the last one end after it.
             begin = max(run_start, first)
             end = min(run_start + _RUN, positions.stop)
-            distance_factors = self._within_run[begin - run_start : end - run_start]
+            distance_factors = self._within_run[begin - run_start : end - run_start]  # (n, d/2)
             np.multiply(start_factor, distance_factors, out=out[begin - first : end - first])
         return out
 
@@ -215,7 +241,7 @@ class RotationFactors:
             positions = positions[:, self.rope.pair_axes]  # (n, d/2)
         positions_of_pairs = positions.astype(np.uint64).reshape(count, -1)
         out = np.ones((count, self._pairs), np.complex128)
-        rotating = slice(self._rotating)
+        rotating = slice(self._rotating_pairs)
         out[:, rotating] = phases.directions(self._limbs, positions_of_pairs[:, rotating])
         return out
 

@@ -103,15 +103,19 @@ class Scheme(Displayed, ABC):
         Args:
             preset: Values by name that take precedence over the defaults.
         """
-        optional = self._optional()
         for name, parameter in self.parameters().items():
             value = self._value_or_default(name, parameter, preset)
-            if value is not None:
-                value = parameter.check(name, value)
-            elif name not in optional:
-                raise ParameterError(name, "missing", parameter.rule)
-            self._set(name, value)
+            self._set(name, self._checked_value(name, parameter, value))
         self._check()
+
+    @classmethod
+    def _checked_value(cls, name: str, parameter: ParameterRule, value: object) -> object:
+        """Return a value as its parameter keeps it; None only if the parameter is optional."""
+        if value is not None:
+            return parameter.check(name, value)
+        if name not in cls._optional():
+            raise ParameterError(name, "missing", parameter.rule)
+        return None
 
     def _value_or_default(
         self, name: str, parameter: ParameterRule, preset: Mapping[str, object]
@@ -200,12 +204,12 @@ class Scheme(Displayed, ABC):
             rule = "it must be a mapping with scheme and parameters"
             raise ParameterError("spec", quoted(spec), rule)
         name = spec.get("scheme")
-        kind: type[Scheme] = scheme_named(name)
-        if not issubclass(kind, cls):
+        scheme_type: type[Scheme] = scheme_named(name)
+        if not issubclass(scheme_type, cls):
             raise ParameterError("scheme", quoted(name), f"it must be {cls.name}")
-        parameters = kind._parameters_of_spec(spec.get("parameters"))
-        kind._check_names(parameters)
-        return kind(**parameters)
+        parameters = scheme_type._parameters_of_spec(spec.get("parameters"))
+        scheme_type._check_names(parameters)
+        return scheme_type(**parameters)
 
     @classmethod
     def _parameters_of_spec(cls, parameters: object) -> NamedValues:

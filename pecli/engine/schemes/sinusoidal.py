@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
@@ -211,43 +211,57 @@ class Sinusoidal(Positioned):
         return preset
 
     def _check(self) -> None:
-        """Raise ParameterError for parameters that exclude each other.
-
-        Relative positions run from L − 1 to −(L − 1), so that a list or a grid contradicts them,
-        and neither they nor a grid have a padding token.
-        """
+        """Raise ParameterError for parameters that exclude each other."""
         super()._check()
-        if self.relative:
-            has_other_places = not super()._row_places.is_range
-            rule = "it has positions of its own"
-            self._refuse_if(has_other_places, "relative", rule, "give --seq-len alone")
-        if self.relative or self.grid is not None:
-            rule = "such a table has no row of padding"
-            self._refuse_if(self.padding_idx is not None, "padding_idx", rule, "leave it out")
+        self._check_relative()
         if self.positions is not None:
             self._check_axes_of_positions(self.positions)
-        # The axes may have more pairs than fit: the last columns are then cut off at `dim`, which
-        # in halves would leave out all cosines of the last pairs.
-        is_cut = 2 * self.rotating_pairs > self.dim
-        rule = f"the {self.style} style leaves out channels, which are interleaved"
-        self._refuse_if(is_cut and self.layout == "halves", "layout", rule)
+        self._check_cut_halves()
         for block in self.axis_blocks:
             self._check_block(block)
         check_base(self.recipe, self.base)
 
+    def _check_relative(self) -> None:
+        """Raise ParameterError for relative positions beside others, and padding without a token.
+
+        Relative positions run from L − 1 to −(L − 1), so that a list or a grid contradicts them.
+        Neither they nor the points of a grid have a padding token.
+        """
+        if self.relative:
+            has_other_positions = not super()._row_places.is_range
+            rule = "it has positions of its own"
+            self._refuse_if(has_other_positions, "relative", rule, "give --seq-len alone")
+        if self.relative or self.grid is not None:
+            rule = "such a table has no row of padding"
+            self._refuse_if(self.padding_idx is not None, "padding_idx", rule, "leave it out")
+
+    def _check_cut_halves(self) -> None:
+        """Raise ParameterError for the layout `halves` if the last channels are cut off.
+
+        The axes of a style may have more pairs than fit into `dim`. In halves, the channels that
+        are cut off would be all cosines of the last pairs.
+        """
+        is_cut = 2 * self.rotating_pairs > self.dim
+        rule = f"the {self.style} style leaves out channels, which are interleaved"
+        self._refuse_if(is_cut and self.layout == "halves", "layout", rule)
+
     def _check_axes_of_positions(self, positions: PositionList) -> None:
-        """Raise ParameterError unless positions have as many axes as the style."""
+        """Raise ParameterError unless positions have as many axes as the style of grids has.
+
+        MAE's style has the axes h and w, and positions (2, L); without a style they are (L,).
+        """
+        axis_count = len(positions.axes)
         style = self.grid_style
         if style is None:
             rule = "without a style of grids they must be of shape (L,)"
-            self._refuse_if(len(positions.axes) != 1, "positions", rule)
+            self._refuse_if(axis_count != 1, "positions", rule)
             return
         axes = style.sorted_axes
         rule = (
             f"the {style.name} style has the axes {', '.join(axes)}: "
             f"they must be of shape ({len(axes)}, L)"
         )
-        self._refuse_if(len(positions.axes) != len(axes), "positions", rule)
+        self._refuse_if(axis_count != len(axes), "positions", rule)
 
     def _check_block(self, block: AxisBlock) -> None:
         """Raise ParameterError if the exponents −i / (D/2 − freq_shift) of an axis are too large.
@@ -328,19 +342,29 @@ class Sinusoidal(Positioned):
     def tensors(self) -> tuple[Table, ...]:
         """Return the table `pe` (rows, dim), whose rows are computed when they are read."""
         filler = self._row_filler(self._recipe)
-        half_columns = self.half_columns()
-
-        def fill(start_row: int, out: Array) -> None:
-            """Write the rows start_row, start_row + 1, … of the table into `out`."""
-            start_position = self.offset + start_row
-            if self.layout == "interleaved":
-                filler.fill(",".join(self._functions), start_position, out, self.dtype)
-            else:
-                self._fill_halves(filler, half_columns, start_position, out)
-            out[: self._rows_beside_grid(start_row)] = 0
-            out[self._padding_rows(start_position, len(out))] = 0
-
+        fill = partial(self._fill_rows, filler, self.half_columns())
         return (Table("pe", self.dtype, (self._rows, self.dim), fill),)
+
+    def _fill_rows(
+        self, filler: "Filler", half_columns: list[HalfColumns], start_row: int, out: Array
+    ) -> None:
+        """Write the rows start_row, start_row + 1, … of the table into `out`.
+
+        Rows of tokens beside a grid, and of a padding token, are zeros.
+
+        Args:
+            filler: Computes the sines and cosines.
+            half_columns: The columns of each block, for the layout `halves`.
+            start_row: The first row.
+            out: The rows (n, dim).
+        """
+        start_position = self.offset + start_row
+        if self.layout == "interleaved":
+            filler.fill(",".join(self._functions), start_position, out, self.dtype)
+        else:
+            self._fill_halves(filler, half_columns, start_position, out)
+        out[: self._rows_beside_grid(start_row)] = 0
+        out[self._padding_rows(start_position, len(out))] = 0
 
     def _rows_beside_grid(self, start_row: int) -> int:
         """Return how many of the rows from `start_row` on belong to tokens beside the grid.
@@ -353,7 +377,7 @@ class Sinusoidal(Positioned):
     def _fill_halves(
         self, filler: "Filler", blocks: list[HalfColumns], start_position: int, out: Array
     ) -> None:
-        """Fill rows of the layout `halves`: the left halves of all blocks, then the right ones.
+        """Write rows of the layout `halves`, such as s0 s1 | c0 c1, into `out`.
 
         Args:
             filler: Computes the sines or cosines of all pairs at consecutive positions.
@@ -363,7 +387,7 @@ class Sinusoidal(Positioned):
             out: The rows (positions, dim). An odd dim has a last column of zeros.
         """
         out[:, 2 * self.rotating_pairs :] = 0
-        if not self.rotating_pairs:
+        if not self.rotating_pairs:  # A dim of 1 has the column of zeros only.
             return
         left_function, right_function = self._functions
         left_columns = [block.left for block in blocks]
@@ -375,21 +399,25 @@ class Sinusoidal(Positioned):
         self,
         filler: "Filler",
         function: str,
-        columns: list[slice],
+        columns_of_blocks: list[slice],
         start_position: int,
         out: Array,
     ) -> None:
-        """Write "sin" or "cos" of all pairs into the columns of `out` that are theirs."""
-        if len(columns) == 1:
-            filler.fill(function, start_position, out[:, columns[0]], self.dtype)
+        """Write "sin" or "cos" of all pairs into the columns of `out` that are theirs.
+
+        The sines of MAE's two axes of 2 pairs each are in the columns 0:2 and 4:6.
+        """
+        if len(columns_of_blocks) == 1:
+            (columns,) = columns_of_blocks
+            filler.fill(function, start_position, out[:, columns], self.dtype)
             return
         # The filler writes neighbouring columns, and those of several axes are apart.
         values = np.empty((len(out), self.rotating_pairs), out.dtype)
         filler.fill(function, start_position, values, self.dtype)
         first_pair = 0
-        for block_columns in columns:
-            end_pair = first_pair + block_columns.stop - block_columns.start
-            out[:, block_columns] = values[:, first_pair:end_pair]
+        for columns in columns_of_blocks:
+            end_pair = first_pair + columns.stop - columns.start
+            out[:, columns] = values[:, first_pair:end_pair]
             first_pair = end_pair
 
     @property
@@ -404,20 +432,22 @@ class Sinusoidal(Positioned):
         axis, then of the other, so 0:2 and 2:4, then 4:6 and 6:8. timm has all sines before all
         cosines: one block, 0:4 and 4:8.
         """
-        style = self.grid_style
-        has_halves_per_axis = style is not None and not style.sines_first
-        if has_halves_per_axis:
-            sizes = [block.pairs for block in self.axis_blocks]
-        else:
-            sizes = [self.rotating_pairs]
         columns = []
         start = 0
-        for pairs in sizes:
+        for pairs in self._pairs_of_blocks():
             middle = start + pairs
             end = middle + pairs
             columns.append(HalfColumns(left=slice(start, middle), right=slice(middle, end)))
             start = end
         return columns
+
+    def _pairs_of_blocks(self) -> list[int]:
+        """Return the pairs of each block of halves: of each axis, or all pairs in one block."""
+        style = self.grid_style
+        has_halves_per_axis = style is not None and not style.sines_first
+        if has_halves_per_axis:
+            return [block.pairs for block in self.axis_blocks]
+        return [self.rotating_pairs]
 
     def _padding_rows(self, first: int, count: int) -> Indices:
         """Return which of `count` rows have the position padding_idx, counted from the first one.
@@ -436,11 +466,9 @@ class Sinusoidal(Positioned):
         # Listed positions are exact fractions, and rows have indices into the distinct ones.
         coordinates = self.coordinates()
         (distinct_positions,) = coordinates.values
-        (value_indices,) = coordinates.index(first, first + count)
-        padding_index = [
-            i for i, value in enumerate(distinct_positions) if value == self.padding_idx
-        ]
-        return np.flatnonzero(np.isin(value_indices, padding_index))
+        (index_of_row,) = coordinates.index(first, first + count)
+        is_padding = np.array([position == self.padding_idx for position in distinct_positions])
+        return np.flatnonzero(is_padding[index_of_row])
 
     def axes_of(self, tensor: str) -> Axes:
         step = 2 if self.layout == "interleaved" else 1
