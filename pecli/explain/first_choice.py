@@ -66,12 +66,15 @@ def explain_by_priors(
     Returns:
         One explanation; an empty list if no schedule explains the table.
     """
-    fitted: list[Explanation] = []
+    inexact: list[Explanation] = []
     for prior in priors:
         check_time()
-        for best in islice(explain(prior), 1):
-            priced = best.with_suppositions(edits=(), cost=prior.cost, doubts=prior.doubts)
-            if prior.cost < PLAIN_COST or priced.residual <= exact:
-                return [priced]
-            fitted.append(priced)
-    return fitted[:1]
+        best_by_table = next(iter(explain(prior)), None)
+        if best_by_table is None:
+            continue
+        best = best_by_table.with_suppositions(edits=(), cost=prior.cost, doubts=prior.doubts)
+        is_plain = prior.cost < PLAIN_COST
+        if is_plain or best.residual <= exact:
+            return [best]
+        inexact.append(best)
+    return inexact[:1]

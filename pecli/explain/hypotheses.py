@@ -249,14 +249,16 @@ class Search:
         """
         if not self._is_worth_comparing(case):
             return None
-        # With a tolerance of 0, both keys are one, and what holds is exact.
-        list_by_tolerance = {self.tolerance: self.within_tolerance, 0.0: self.exact}
-        for tolerance in sorted(list_by_tolerance):
-            explanation = accept(case.within(tolerance))
-            if explanation is not None:
-                list_by_tolerance[tolerance].append(explanation)
-                return explanation
-        return None
+        exact = accept(case.within(0.0))
+        if exact is not None:
+            self.exact.append(exact)
+            return exact
+        if not self.tolerance:
+            return None
+        tolerable = accept(case.within(self.tolerance))
+        if tolerable is not None:
+            self.within_tolerance.append(tolerable)
+        return tolerable
 
     def _is_worth_comparing(self, case: Case) -> bool:
         """Return True if a case may be the best explanation, and a few rows do not reject it.

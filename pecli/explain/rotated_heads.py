@@ -177,8 +177,10 @@ class Formula:
         """
         if signs is None:
             return channel
-        cosines = self._as_in_table(phasors.imag if self.swapped else phasors.real)
-        sines = self._as_in_table(phasors.real if self.swapped else phasors.imag)
+        cosines = self._as_in_table(phasors.real)
+        sines = self._as_in_table(phasors.imag)
+        if self.swapped:
+            cosines, sines = sines, cosines
         with_cosine = self._product(signs.cos * channel, cosines)
         with_sine = self._product(signs.sin * partner, sines)
         return with_cosine + with_sine

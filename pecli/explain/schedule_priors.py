@@ -162,26 +162,29 @@ def agreeing_schedules(
 
 def rotary_schedules(measured: MeasuredFrequencies) -> list[SchedulePrior]:
     """Return the schedules of rotary tables that agree with frequencies, the plainest first."""
-    half = float(len(measured.values))
-    priors = [*_rotary_schedules_on_line(measured, half)]
+    denominator = float(len(measured.values))
+    priors = [*_rotary_schedules_on_line(measured, denominator)]
     if not _agreeing(priors, measured):
-        priors = [*_llama3_and_yarn_schedules(measured, half), *_longrope_schedules(measured, half)]
+        priors = [
+            *_llama3_and_yarn_schedules(measured, denominator),
+            *_longrope_schedules(measured, denominator),
+        ]
     return _agreeing(priors, measured)
 
 
 def sinusoidal_schedules(
-    measured: MeasuredFrequencies, halves: tuple[float, ...]
+    measured: MeasuredFrequencies, denominators: tuple[float, ...]
 ) -> list[SchedulePrior]:
     """Return the schedules of added tables that agree with frequencies, the plainest first.
 
     Args:
         measured: The frequencies of a table, one per pair.
-        halves: Denominators of the exponents, the usual one first: 256, 255 and 255.5 for 512 channels.
+        denominators: Denominators of the exponents, the usual one first: 256, 255 and 255.5 for 512 channels.
     """
     priors = []
-    for place, half in enumerate(halves):
-        for prior in _added_schedules_on_line(measured, half):
-            # The first half is the usual one: fairseq's D/2 − 1 and others come after it.
+    for place, denominator in enumerate(denominators):
+        for prior in _added_schedules_on_line(measured, denominator):
+            # The first denominator is the usual one: fairseq's D/2 − 1 and others come after it.
             priors.append(replace(prior, cost=prior.cost + COST_PER_DIGIT * place))
     return _agreeing(priors, measured)
 
@@ -200,13 +203,15 @@ class FittedLine:
     step: float
     measured: MeasuredFrequencies  # 0 for those that do not lie on it
 
-    def has_base(self, half: float) -> bool:
+    def has_base(self, denominator: float) -> bool:
         """Return True if frequencies fall, and their base is not larger than any in use."""
-        return 0 < self.step * half < LARGEST_LOG
+        return 0 < self.step * denominator < LARGEST_LOG
 
-    def schedule(self, half: float) -> FrequencySchedule:
-        """Return the frequencies base^(−i/half) with the step of this line, without its scale."""
-        return FrequencySchedule(len(self.measured.values), half, math.exp(self.step * half))
+    def schedule(self, denominator: float) -> FrequencySchedule:
+        """Return the frequencies base^(−i/denominator) with the step of this line, without its scale."""
+        return FrequencySchedule(
+            len(self.measured.values), denominator, math.exp(self.step * denominator)
+        )
 
 
 class LogLine(NamedTuple):
@@ -237,7 +242,7 @@ def fit_line(measured: MeasuredFrequencies) -> FittedLine | None:
     turned by −0.28. Then the line is fitted twice again, to all frequencies that lie on it; those that
     do not are 0 in the result.
     """
-    known_pairs = np.flatnonzero(measured.known & (measured.values > 0))
+    known_pairs = np.flatnonzero(measured.is_known & (measured.values > 0))
     if len(known_pairs) < 2:
         return None
     logs = np.log(measured.values[known_pairs])
@@ -259,18 +264,18 @@ def fit_line(measured: MeasuredFrequencies) -> FittedLine | None:
 
 
 def _rotary_schedules_on_line(
-    measured: MeasuredFrequencies, half: float
+    measured: MeasuredFrequencies, denominator: float
 ) -> Iterator[SchedulePrior]:
     """Yield rotary schedules in which each frequency has the same ratio to the one before.
 
-    1, 0.1, 0.01 and 0.001 are base^(−i/half) with half = 4 and the base 10000. All of them may be
+    1, 0.1, 0.01 and 0.001 are base^(−i/denominator) with denominator = 4 and the base 10000. All of them may be
     divided by a factor (linear scaling), or only the first ones may rotate (proportional scaling).
     Frequencies with a bend, as YaRN makes them, agree with no such schedule.
     """
     line = fit_line(measured)
-    if line is None or not line.has_base(half):
+    if line is None or not line.has_base(denominator):
         return
-    unscaled = line.schedule(half)
+    unscaled = line.schedule(denominator)
     yield from _with_bases(_with_linear_scaling(unscaled, line), line.measured)
     rotating_pairs = _count_rotating_pairs(measured)
     if rotating_pairs < unscaled.pairs:
@@ -278,18 +283,20 @@ def _rotary_schedules_on_line(
         yield from _with_bases(proportional, line.measured)
 
 
-def _added_schedules_on_line(measured: MeasuredFrequencies, half: float) -> Iterator[SchedulePrior]:
-    """Yield schedules scale · base^(−i/half) of a table that is added to embeddings.
+def _added_schedules_on_line(
+    measured: MeasuredFrequencies, denominator: float
+) -> Iterator[SchedulePrior]:
+    """Yield schedules scale · base^(−i/denominator) of a table that is added to embeddings.
 
     Those of diffusion timesteps are yielded without a fit: positions that are multiplied by 1000
     lose whole turns from row to row, so that nothing can be fitted to them.
     """
     for base in USUAL_BASES:
-        timesteps = FrequencySchedule(len(measured.values), half, base, TIMESTEPS)
+        timesteps = FrequencySchedule(len(measured.values), denominator, base, TIMESTEPS)
         yield SchedulePrior(timesteps, 2 * COST_PER_DIGIT)
     line = fit_line(measured)
-    if line is not None and line.has_base(half):
-        scaled = _with_multiplied_positions(line.schedule(half), line)
+    if line is not None and line.has_base(denominator):
+        scaled = _with_multiplied_positions(line.schedule(denominator), line)
         yield from _with_bases(scaled, line.measured)
 
 
@@ -399,10 +406,10 @@ def _ntk_schedules(schedule: FrequencySchedule, base: Fit) -> Iterator[ScheduleP
     usual base by 4.
 
     Args:
-        schedule: The schedule without scaling; its `half` is d/2.
+        schedule: The schedule without scaling; its `denominator` is d/2.
         base: The measured base, and its error.
     """
-    power = 1 - 1 / schedule.half  # (d − 2)/d, the inverse of that exponent
+    power = 1 - 1 / schedule.denominator  # (d − 2)/d, the inverse of that exponent
     doubt = f"base {base.value:.6g} without scaling is the same table, and so is dynamic scaling with that factor"
     for usual in USUAL_BASES:
         ratio = base.value / usual
@@ -444,7 +451,7 @@ def _usual_blends(factor: float) -> Iterator[Blend]:
 
 
 def _llama3_and_yarn_schedules(
-    measured: MeasuredFrequencies, half: float
+    measured: MeasuredFrequencies, denominator: float
 ) -> Iterator[SchedulePrior]:
     """Yield llama3 and YaRN schedules, which divide slow frequencies by a factor, and not fast ones.
 
@@ -454,13 +461,13 @@ def _llama3_and_yarn_schedules(
 
     Args:
         measured: The frequencies of a table, one per pair.
-        half: Half of the channels: without a scaling, pair i has the frequency base^(−i/half).
+        denominator: Half of the channels: without a scaling, pair i has the frequency base^(−i/denominator).
     """
-    known_pairs = np.flatnonzero(measured.known & (measured.values > 0))
+    known_pairs = np.flatnonzero(measured.is_known & (measured.values > 0))
     if not _may_show_a_bend(measured, known_pairs):
         return
-    for base in _bases_of_fast_pairs(measured, known_pairs, half):
-        unscaled = FrequencySchedule(pairs=len(measured.values), half=half, base=base)
+    for base in _bases_of_fast_pairs(measured, known_pairs, denominator):
+        unscaled = FrequencySchedule(pairs=len(measured.values), denominator=denominator, base=base)
         for factor in _blend_factors(unscaled, measured, known_pairs):
             yield from _with_usual_blends(unscaled, factor, measured)
 
@@ -502,7 +509,7 @@ def _blend_factors(
 
 
 def _bases_of_fast_pairs(
-    measured: MeasuredFrequencies, known_pairs: Indices, half: float
+    measured: MeasuredFrequencies, known_pairs: Indices, denominator: float
 ) -> Iterator[float]:
     """Yield bases that the fastest pairs show, which llama3 and YaRN do not change: usual ones first.
 
@@ -511,21 +518,21 @@ def _bases_of_fast_pairs(
     Args:
         measured: The frequencies, with their errors.
         known_pairs: The pairs whose frequencies could be measured, in ascending order.
-        half: Half of the channels: pair i has the frequency base ** (-i / half).
+        denominator: Half of the channels: pair i has the frequency base ** (-i / denominator).
     """
     has_first_pair = known_pairs[0] == 0
     fast_pairs = known_pairs[:2] if has_first_pair else known_pairs[:1]
     for base in USUAL_BASES:
-        expected = base ** (-fast_pairs / half)
+        expected = base ** (-fast_pairs / denominator)
         distances = np.abs(measured.values[fast_pairs] - expected)
         if is_noise(distances, measured.errors[fast_pairs]).all():
             yield base
     if has_first_pair:
-        yield from _plain_bases_of_fast_pairs(measured, known_pairs, half)
+        yield from _plain_bases_of_fast_pairs(measured, known_pairs, denominator)
 
 
 def _plain_bases_of_fast_pairs(
-    measured: MeasuredFrequencies, known_pairs: Indices, half: float
+    measured: MeasuredFrequencies, known_pairs: Indices, denominator: float
 ) -> Iterator[float]:
     """Yield the plainest base of the line from pair 0 to a later pair, for three later pairs.
 
@@ -536,12 +543,12 @@ def _plain_bases_of_fast_pairs(
     count = len(known_pairs)
     for place in dict.fromkeys((1, count // 6 + 1, count // 3 + 1)):
         pair = known_pairs[place]
-        # The logarithm of a frequency falls by ln(base)/half from pair to pair.
+        # The logarithm of a frequency falls by ln(base)/denominator from pair to pair.
         step = (math.log(measured.values[0]) - math.log(measured.values[pair])) / pair
         step_error = SIGMAS * math.hypot(relative_errors[0], relative_errors[pair]) / pair
-        if 0 < step * half < LARGEST_LOG:
-            base = math.exp(step * half)
-            base_error = base * (1e-7 + half * step_error)
+        if 0 < step * denominator < LARGEST_LOG:
+            base = math.exp(step * denominator)
+            base_error = base * (1e-7 + denominator * step_error)
             yield _plainest(Fit(base, base_error))
 
 
@@ -570,7 +577,9 @@ def _agreeing_lengths(schedule: FrequencySchedule, measured: MeasuredFrequencies
     return lengths[measured.agreeing(frequencies)]
 
 
-def _longrope_schedules(measured: MeasuredFrequencies, half: float) -> Iterator[SchedulePrior]:
+def _longrope_schedules(
+    measured: MeasuredFrequencies, denominator: float
+) -> Iterator[SchedulePrior]:
     """Yield LongRoPE, which divides each frequency by its own number, over the likeliest base.
 
     Phi-3 divides 10000^(−i/48) by 1.05, 1.1, … 64.5. With a wrong base the divisors would have
@@ -579,7 +588,7 @@ def _longrope_schedules(measured: MeasuredFrequencies, half: float) -> Iterator[
     if measured.is_folded:
         return
     for base in USUAL_BASES:
-        unscaled = FrequencySchedule(len(measured.values), half, base)
+        unscaled = FrequencySchedule(len(measured.values), denominator, base)
         divisors = _divisors(unscaled, measured)
         if divisors is not None:
             # Which of the two lists was used depends on the original length, which nothing shows.
@@ -606,9 +615,9 @@ def _divisors(
     differ: linear scaling divides all frequencies by one number.
     """
     divisors, errors = _measured_divisors(unscaled, measured)
-    is_sharp = (errors < SHARP_DIVISOR) & measured.known
+    is_sharp = (errors < SHARP_DIVISOR) & measured.is_known
     has_enough_sharp = np.count_nonzero(is_sharp) >= MIN_DIVISORS
-    if not has_enough_sharp or not _are_possible(divisors[measured.known]):
+    if not has_enough_sharp or not _are_possible(divisors[measured.is_known]):
         return None
     if not _are_different_decimals(divisors[is_sharp], errors[is_sharp]):
         return None
@@ -634,7 +643,7 @@ def _measured_divisors(
     A pair that hardly turns has a divisor as well. Its frequency is taken for half of its error and
     the divisor for known to 1 %: whatever it is, it changes nothing.
     """
-    is_known = measured.known
+    is_known = measured.is_known
     never_zero = np.maximum(measured.values, np.maximum(measured.errors / 2, 1e-30))
     divisors = unscaled.frequencies / np.where(is_known, measured.values, never_zero)
     relative_errors = np.where(is_known, measured.errors / never_zero, 0.01)

@@ -116,7 +116,7 @@ def wave_case(tables: Shaped) -> Case:
     schedule = computation.schedule
     if tables.exponent_dim is not None and schedule is not None:
         # The tables have another width, but the exponents are still divided by the specified one.
-        resized = schedule.having("half", tables.exponent_dim / 2)
+        resized = schedule.having("denominator", tables.exponent_dim / 2)
         computation = computation.with_schedule(resized)
     return case_of(tables.scheme, computation, tables.tensors, tables.edits)
 

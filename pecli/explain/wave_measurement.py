@@ -55,7 +55,7 @@ TINY = 1e-300
 class MeasuredWaves:
     """Waves amplitude · exp(i·(frequency · (row − centre) + phase)), one per channel.
 
-    If the data hold only one function (`both` is false), they are the real parts, and frequencies are positive.
+    If the data hold only one function (`has_both_functions` is false), they are the real parts, and frequencies are positive.
     """
 
     frequency: Floats
@@ -66,7 +66,7 @@ class MeasuredWaves:
     noise: Floats  # the standard deviation of the data from the wave, per channel
     centre: float
     rows: int
-    both: bool
+    has_both_functions: bool
 
     @property
     def shared_amplitude(self) -> float:
@@ -77,12 +77,12 @@ class MeasuredWaves:
         is_turning = np.abs(self.frequency) * self.rows > 2 * np.pi
         if is_turning.any():
             return float(np.mean(self.amplitude[is_turning]))
-        if self.both:
+        if self.has_both_functions:
             return float(np.mean(self.amplitude))
         return float(np.median(self.amplitude))
 
     @property
-    def clean(self) -> bool:
+    def is_clean(self) -> bool:
         """True if most channels are waves with little noise."""
         usual = np.median(self.amplitude)
         if usual <= 0 or not np.isfinite(self.noise).all():
@@ -221,7 +221,7 @@ def _measure_both(data: Complex, rows: Floats, run: int) -> MeasuredWaves:
     # Half of the power is in the real parts, and half in the imaginary ones.
     noise = np.sqrt((np.abs(residual) ** 2).mean(axis=0) / 2)
     fit = WaveFit(waves.frequency, waves.phase, amplitude, noise, at, waves.centre)
-    return _with_errors(fit, both=True)
+    return _with_errors(fit, has_both_functions=True)
 
 
 def _frequency_by_lags(z: Complex) -> Floats:
@@ -239,7 +239,7 @@ def _frequency_by_lags(z: Complex) -> Floats:
     return frequency
 
 
-def _with_errors(fit: WaveFit, *, both: bool) -> MeasuredWaves:
+def _with_errors(fit: WaveFit, *, has_both_functions: bool) -> MeasuredWaves:
     """Return waves with the standard errors of frequency and phase that follow from their noise.
 
     The phase is moved from the centre of the rows, such as 31.5, to the nearest whole row.
@@ -257,7 +257,7 @@ def _with_errors(fit: WaveFit, *, both: bool) -> MeasuredWaves:
         noise=fit.noise,
         centre=middle_row,
         rows=len(fit.at),
-        both=both,
+        has_both_functions=has_both_functions,
     )
 
 
@@ -380,7 +380,7 @@ def _waves_of_cosines(
     unit, slope = _cos_sin(at - centre, frequency, phase)
     noise = np.sqrt(((data - amplitude * unit) ** 2).mean(axis=0))
     fit = WaveFit(frequency, phase, amplitude, noise, at, centre)
-    measured = _with_errors(fit, both=False)
+    measured = _with_errors(fit, has_both_functions=False)
     errors = _errors_of_one(data, fit, slope)
     # A slow wave is nearly a line, whose slope is amplitude times frequency.
     frequency_error = np.hypot(errors.frequency, np.abs(frequency) * amplitude_error)

@@ -102,9 +102,8 @@ def near_max_bias(slopes: Floats, rule: str) -> Iterator[float]:
     is_usable = np.isfinite(slopes) & (slopes > 0) & (exponents_for_one > 0)
     exponents = exponents_for_one[is_usable]
     measured_exponents = -np.log2(slopes[is_usable])
-    with np.errstate(
-        invalid="ignore"
-    ):  # Without a usable slope, it is NaN, which no number is near.
+    with np.errstate(invalid="ignore"):
+        # Without a usable slope, this is NaN, and no number is near NaN.
         fitted = float(measured_exponents @ exponents / (exponents @ exponents))
     error = MAX_BIAS_ERROR * max(1.0, abs(fitted))
     candidates = dict.fromkeys((*USUAL_MAX_BIAS, *plain_numbers(fitted, MAX_BIAS_ERROR)))

@@ -358,8 +358,10 @@ class OtherGridBase(OtherPlacement):
             return _frequencies_with_base(scheme, base)
 
         fit = fitted_number(frequencies, measured, USUAL_BASES)
-        near = numbers_near(USUAL_BASES, fit.value, fit.error)
-        yield from dict.fromkeys((*near, *plain_numbers(fit.value, fit.error)))
+        usual_nearby = numbers_near(USUAL_BASES, fit.value, fit.error)
+        plain = plain_numbers(fit.value, fit.error)
+        without_duplicates = dict.fromkeys((*usual_nearby, *plain))
+        yield from without_duplicates
 
 
 class OtherPlacementAndBase(OtherPlacement):
