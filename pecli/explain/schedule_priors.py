@@ -27,7 +27,7 @@ from pecli.explain.measure import (
     MeasuredFrequencies,
     is_noise,
 )
-from pecli.explain.numbers import digits, plain_numbers
+from pecli.explain.numbers import digits, plainest_number
 from pecli.explain.time_limit import check_time
 
 TIMESTEPS = 1000.0
@@ -70,6 +70,15 @@ of bends fit.
 MIN_DIVISORS = 6
 """Frequencies that have to be sharp enough to show whether LongRoPE's divisors are plain numbers.
 """
+
+FLOAT32_ERROR = 1e-7
+"""Relative error of a number in float32."""
+
+FLOAT64_ERROR = 1e-9
+"""Relative error of a number that is computed from frequencies in float64, with a wide margin."""
+
+SMALLEST_RATIO = 1e-9
+"""Share of its frequency that the slowest pair is taken to have at least, so that it can be divided by."""
 
 SHARP_DIVISOR = 1e-3
 """Error of a divisor that is known well: it shows two decimals."""
@@ -247,20 +256,25 @@ def fit_line(measured: MeasuredFrequencies) -> FittedLine | None:
         return None
     logs = np.log(measured.values[known_pairs])
     errors = measured.errors[known_pairs] / measured.values[known_pairs]
-    first_slow = len(known_pairs) // 2 if len(known_pairs) > MIN_PAIRS else 0
+    has_slow_half = len(known_pairs) > MIN_PAIRS
+    first_slow = len(known_pairs) // 2 if has_slow_half else 0
     line = LogLine.fitted(known_pairs[first_slow:], logs[first_slow:], errors[first_slow:])
     for _ in range(2):
         is_near = line.holds(known_pairs, logs, errors)
         if np.count_nonzero(is_near) < 2:
             break
         line = LogLine.fitted(known_pairs[is_near], logs[is_near], errors[is_near])
-    on_line = known_pairs[line.holds(known_pairs, logs, errors)]
-    values = np.zeros_like(measured.values)
-    values[on_line] = measured.values[on_line]
+    pairs_on_line = known_pairs[line.holds(known_pairs, logs, errors)]
+    values_on_line = np.zeros_like(measured.values)
+    values_on_line[pairs_on_line] = measured.values[pairs_on_line]
     scale = math.exp(min(line.level, LARGEST_LOG))
-    relative_error = SIGMAS * line.level_error + 1e-9  # that of the logarithm, and of float64
+    relative_error = SIGMAS * line.level_error + FLOAT64_ERROR
     scale_error = relative_error * scale
-    return FittedLine(Fit(scale, scale_error), line.step, measured._replace(values=values))
+    return FittedLine(
+        level=Fit(scale, scale_error),
+        step=line.step,
+        measured=measured._replace(values=values_on_line),
+    )
 
 
 def _rotary_schedules_on_line(
@@ -322,7 +336,7 @@ def _with_proportional_scaling(
 def _is_unscaled(line: FittedLine) -> bool:
     """Return True if the first frequency is 1, as it is unless something multiplies all of them."""
     scale, error = line.level
-    return math.isclose(scale, 1, rel_tol=0, abs_tol=max(error, 1e-7))
+    return math.isclose(scale, 1, rel_tol=0, abs_tol=max(error, FLOAT32_ERROR))
 
 
 def _with_linear_scaling(schedule: FrequencySchedule, line: FittedLine) -> SchedulePrior:
@@ -351,7 +365,7 @@ def _inverse(fit: Fit) -> Fit:
 
 def _plainest(fit: Fit) -> float:
     """Return the number with the fewest digits within the error of a fitted one: 500000 for 499998 ± 5."""
-    return next(plain_numbers(fit.value, fit.error), fit.value)
+    return plainest_number(fit.value, fit.error)
 
 
 def _count_rotating_pairs(measured: MeasuredFrequencies) -> int:
@@ -375,15 +389,25 @@ def _with_bases(prior: SchedulePrior, measured: MeasuredFrequencies) -> Iterator
     is_vague = base_fit.error > SIGMAS * KNOWN_TO * base_fit.value
     if is_vague:
         doubts = (*doubts, f"the base is known within {number(base_fit.error, 1)}")
-    bases = [*OtherBase.written(base_fit.value, base_fit.error)]
-    # Tables that were not computed in float32 show more digits of their base.
-    sharp_fit = _fit_base(schedule.having("base", base_fit.value), measured.sharpened)
-    if sharp_fit is not None:
-        bases += [_plainest(sharp_fit), sharp_fit.value]
-    for base in dict.fromkeys(bases):
+    for base in _possible_bases(schedule, base_fit, measured):
         yield SchedulePrior(schedule.having("base", base), prior.cost + _cost_of_base(base), doubts)
-    if schedule.scaling == NO_SCALING and schedule.scale == 1:
+    is_unscaled = schedule.scaling == NO_SCALING and schedule.scale == 1
+    if is_unscaled:
         yield from _ntk_schedules(schedule, base_fit)
+
+
+def _possible_bases(
+    schedule: FrequencySchedule, base_fit: Fit, measured: MeasuredFrequencies
+) -> list[float]:
+    """Return the bases that somebody may have written for the measured one, each once.
+
+    Tables that were not computed in float32 show more digits of their base: a second fit supposes that.
+    """
+    written = [*OtherBase.written(base_fit.value, base_fit.error)]
+    sharp_fit = _fit_base(schedule.having("base", base_fit.value), measured.sharpened)
+    if sharp_fit is None:
+        return list(dict.fromkeys(written))
+    return list(dict.fromkeys((*written, _plainest(sharp_fit), sharp_fit.value)))
 
 
 def _fit_base(schedule: FrequencySchedule, measured: MeasuredFrequencies) -> Fit | None:
@@ -409,19 +433,19 @@ def _ntk_schedules(schedule: FrequencySchedule, base: Fit) -> Iterator[ScheduleP
         schedule: The schedule without scaling; its `denominator` is d/2.
         base: The measured base, and its error.
     """
-    power = 1 - 1 / schedule.denominator  # (d − 2)/d, the inverse of that exponent
+    inverse_exponent = 1 - 1 / schedule.denominator  # (d − 2)/d
     doubt = f"base {base.value:.6g} without scaling is the same table, and so is dynamic scaling with that factor"
-    for usual in USUAL_BASES:
-        ratio = base.value / usual
-        if ratio <= MIN_STRETCH:
+    for usual_base in USUAL_BASES:
+        stretch = base.value / usual_base
+        if stretch <= MIN_STRETCH:
             continue
-        factor = ratio**power
-        factor_error = factor * power * base.error / base.value + 1e-9
-        plain = _plainest(Fit(factor, factor_error))
-        if digits(plain) <= MAX_NTK_DIGITS:
+        factor = stretch**inverse_exponent
+        factor_error = factor * inverse_exponent * base.error / base.value + FLOAT64_ERROR
+        plain_factor = _plainest(Fit(factor, factor_error))
+        if digits(plain_factor) <= MAX_NTK_DIGITS:
             yield SchedulePrior(
-                schedule=replace(schedule, base=usual, scaling=Ntk(plain)),
-                cost=NTK_COST + COST_PER_DIGIT * digits(plain),
+                schedule=replace(schedule, base=usual_base, scaling=Ntk(plain_factor)),
+                cost=NTK_COST + COST_PER_DIGIT * digits(plain_factor),
                 doubts=(doubt,),
             )
 
@@ -495,15 +519,15 @@ def _blend_factors(
         known_pairs: The indices of the frequencies that are known and not 0.
     """
     expected = unscaled.frequencies[known_pairs]
-    ratios = measured.values[known_pairs] / expected
-    slack = MAX_SIGMAS * measured.errors[known_pairs] / expected + FLOAT32_DRIFT
-    is_raised = ratios > 1 + slack
+    ratios = measured.values[known_pairs] / expected  # 1 for fast pairs, and 1/factor for slow ones
+    errors = MAX_SIGMAS * measured.errors[known_pairs] / expected + FLOAT32_DRIFT
+    is_raised = ratios > 1 + errors
     if is_raised.any():
         return
-    divisor_of_slowest = 1 / max(float(ratios[-1]), 1e-9)
-    fitted = _plainest(Fit(divisor_of_slowest, FACTOR_ERROR * divisor_of_slowest))
-    for factor in dict.fromkeys((fitted, *FACTORS)):
-        is_divided_by_more = ratios < 1 / factor - slack
+    divisor_of_slowest = 1 / max(float(ratios[-1]), SMALLEST_RATIO)
+    fitted_factor = _plainest(Fit(divisor_of_slowest, FACTOR_ERROR * divisor_of_slowest))
+    for factor in dict.fromkeys((fitted_factor, *FACTORS)):
+        is_divided_by_more = ratios < 1 / factor - errors
         if factor > MIN_FACTOR and not is_divided_by_more.any():
             yield factor
 
@@ -539,42 +563,64 @@ def _plain_bases_of_fast_pairs(
     A later pair gives a sharper base, but may already be divided by the scaling. So the next pair,
     a sixth and a third of all pairs are tried.
     """
-    relative_errors = measured.errors / np.maximum(measured.values, 1e-300)
     count = len(known_pairs)
-    for place in dict.fromkeys((1, count // 6 + 1, count // 3 + 1)):
-        pair = known_pairs[place]
-        # The logarithm of a frequency falls by ln(base)/denominator from pair to pair.
-        step = (math.log(measured.values[0]) - math.log(measured.values[pair])) / pair
-        step_error = SIGMAS * math.hypot(relative_errors[0], relative_errors[pair]) / pair
-        if 0 < step * denominator < LARGEST_LOG:
-            base = math.exp(step * denominator)
-            base_error = base * (1e-7 + denominator * step_error)
-            yield _plainest(Fit(base, base_error))
+    indices_of_later_pairs = dict.fromkeys((1, count // 6 + 1, count // 3 + 1))
+    for index in indices_of_later_pairs:
+        base = _base_of_pair(measured, int(known_pairs[index]), denominator)
+        if base is not None:
+            yield _plainest(base)
+
+
+def _base_of_pair(measured: MeasuredFrequencies, pair: int, denominator: float) -> Fit | None:
+    """Return the base of the line from pair 0 to another one; None if it is too large for any model.
+
+    The logarithm of a frequency falls by ln(base)/denominator from pair to pair.
+    """
+    relative_errors = measured.errors / np.maximum(measured.values, 1e-300)
+    fall = (math.log(measured.values[0]) - math.log(measured.values[pair])) / pair
+    fall_error = SIGMAS * math.hypot(relative_errors[0], relative_errors[pair]) / pair
+    if not 0 < fall * denominator < LARGEST_LOG:
+        return None
+    base = math.exp(fall * denominator)
+    base_error = base * (FLOAT32_ERROR + denominator * fall_error)
+    return Fit(base, base_error)
 
 
 def _with_usual_blends(
     unscaled: FrequencySchedule, factor: float, measured: MeasuredFrequencies
 ) -> Iterator[SchedulePrior]:
-    """Yield llama3 and YaRN scalings by a factor, with the original lengths that give the
-    frequencies.
+    """Yield llama3 and YaRN schedules of one factor whose other numbers are usual, if they fit.
+
+    Besides the factor, both have an original length and two limits between fast and slow frequencies:
+    1 and 4 turns in 8192 positions for Llama 3.1.
+
+    Args:
+        unscaled: The schedule without scaling.
+        factor: The number by which slow frequencies are divided.
+        measured: The frequencies that the schedules have to give.
     """
-    cost_of_numbers = COST_PER_DIGIT * digits(factor) + _cost_of_base(unscaled.base)
+    cost_of_factor_and_base = COST_PER_DIGIT * digits(factor) + _cost_of_base(unscaled.base)
     for blend in _usual_blends(factor):
         check_time()
-        scaled = replace(unscaled, scaling=blend.scaling)
-        for length in _agreeing_lengths(scaled, measured):
-            schedule = scaled.having("original_max_position_embeddings", int(length))
-            yield SchedulePrior(schedule, blend.cost + cost_of_numbers, (blend.doubt,))
+        schedule = replace(unscaled, scaling=blend.scaling)
+        for original_length in _agreeing_lengths(schedule, measured):
+            yield SchedulePrior(
+                schedule=schedule.having("original_max_position_embeddings", original_length),
+                cost=blend.cost + cost_of_factor_and_base,
+                doubts=(blend.doubt,),
+            )
 
 
-def _agreeing_lengths(schedule: FrequencySchedule, measured: MeasuredFrequencies) -> Floats:
-    """Return the usual original lengths with which a schedule gives the frequencies, all of them tried
-    at once.
+def _agreeing_lengths(schedule: FrequencySchedule, measured: MeasuredFrequencies) -> list[int]:
+    """Return the usual original lengths with which a schedule gives the frequencies.
+
+    All lengths are tried at once, one per row: the frequencies are then (lengths, pairs).
     """
     lengths = np.array(LENGTHS)
-    columns: Any = {"original_max_position_embeddings": lengths[:, None]}
-    frequencies = replace(schedule, scaling=replace(schedule.scaling, **columns)).frequencies
-    return lengths[measured.agreeing(frequencies)]
+    one_per_row: Any = {"original_max_position_embeddings": lengths[:, None]}
+    scaling = replace(schedule.scaling, **one_per_row)
+    frequencies = replace(schedule, scaling=scaling).frequencies
+    return [int(length) for length in lengths[measured.agreeing(frequencies)]]
 
 
 def _longrope_schedules(
@@ -667,4 +713,4 @@ def _are_different_decimals(divisors: Floats, errors: Floats) -> bool:
     units_per_number = np.where(errors < 5e-5, 1000.0, 100.0)  # thousandths or hundredths
     in_units = divisors * units_per_number
     distances = np.abs(in_units - np.rint(in_units)) / units_per_number
-    return bool((distances <= 4 * errors + 1e-9).all())
+    return bool((distances <= 4 * errors + FLOAT64_ERROR).all())

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import singledispatch
+from itertools import chain
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from pecli.explain.observations import Observations
 from pecli.explain.shapes import Shaped, shaped
 from pecli.explain.storage import SIGNIFICANT_BITS
 from pecli.explain.subject import computation_of
+
+WAVES = ("cos", "sin", "pe")
+"""Tables that one computation makes together; in a file, they belong together if their shapes agree."""
 
 VECTORS = ("inv_freq", "slopes")
 """Tensors that are compared relatively: their own dtype grants them nothing."""
@@ -91,17 +95,20 @@ def _schemes_of_shapes(
     if _has_shapes(scheme, tensors):
         yield scheme, ()
         return
-    sizes: set[int] = set()
-    for array in tensors.values():
-        sizes.update(array.shape)
-    for name, parameter in scheme.parameters().items():
-        expected = getattr(scheme, name)
-        if not isinstance(parameter, Whole) or expected is None:
-            continue
+    sizes = set(chain.from_iterable(array.shape for array in tensors.values()))
+    for name, expected in _whole_numbers(scheme):
         for size in sorted(sizes - {expected}):
             resized = permitted(scheme, **{name: size})
             if resized is not None and _has_shapes(resized, tensors):
                 yield resized, (Parameter(name, expected, size),)
+
+
+def _whole_numbers(scheme: Scheme) -> Iterator[tuple[str, int]]:
+    """Yield the name and the value of each whole-numbered parameter that the scheme has a value of."""
+    for name, parameter in scheme.parameters().items():
+        value = getattr(scheme, name)
+        if isinstance(parameter, Whole) and value is not None:
+            yield name, value
 
 
 def _has_shapes(scheme: Scheme, tensors: Mapping[str, Array]) -> bool:
