@@ -35,12 +35,15 @@ def _make_remarks_on_columns(reading: Reading) -> Iterator[str]:
     The number of columns goes without saying for two files that agree in it, but not for a
     table of a model: some runtimes store each frequency once, others twice.
     """
-    if reading.holds_both:
-        yield _describe_functions(reading)
     candidate = reading.candidate
     is_of_model = candidate.origin is not None
-    is_single_table_of_model = is_of_model and candidate.has_frequencies and not reading.holds_both
-    if reading.form.doubled or is_single_table_of_model:
+    if reading.holds_both:
+        yield _describe_functions(reading)
+        states_columns = bool(reading.form.doubled)
+    else:
+        is_table_of_model = is_of_model and candidate.has_frequencies
+        states_columns = bool(reading.form.doubled) or is_table_of_model
+    if states_columns:
         yield columns(reading.form.doubled)
     if reading.form.is_signed:
         yield "the first of them negated: the sign of the rotation is folded in"
