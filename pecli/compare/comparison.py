@@ -418,15 +418,15 @@ def _measure_slab(
     if as_float32:
         expected_rows = round_to(widened(expected_rows), "float32")
     for copy_number, copy_index in enumerate(np.ndindex(part.copies)):
-        stored_rows = part.found[(*copy_index, *slab.at)].reshape(slab.length, errors.width)
-        found_rows = np.ascontiguousarray(part.decoded(stored_rows))
+        rows_in_file = part.found[(*copy_index, *slab.at)].reshape(slab.length, errors.width)
+        found_rows = np.ascontiguousarray(part.decoded(rows_in_file))
         if as_float32:
             found_rows = round_to(widened(found_rows), "float32")
-        expected = expected_rows
+        storable_rows = expected_rows
         if part.step:  # Integers can only hold the nearest of their steps.
-            expected = part.in_steps(expected_rows, found_rows)
+            storable_rows = part.in_steps(expected_rows, found_rows)
         rows_before = copy_number * errors.row_count + slab.start
-        errors.measure(expected, found_rows, first_place + rows_before * errors.width)
+        errors.measure(storable_rows, found_rows, first_place + rows_before * errors.width)
 
 
 def _with_places(result: Comparison, parts: Sequence[Part], errors: ElementErrors) -> Comparison:

@@ -206,7 +206,7 @@ class ElementErrors:
         ratio = errors.absolute / np.abs(wide_expected)  # not finite if 0 is expected
         largest_ratio = float(np.max(ratio, initial=0, where=np.isfinite(ratio)))
         worst = _find_worst_element(expected, found, errors, places)
-        with self._lock:
+        with self._lock:  # Other threads add the errors of other rows.
             if errors.ulps is not None:
                 self.max_ulp_error = max(self.max_ulp_error or 0, int(errors.ulps.max()))
             if self._is_worse(worst):

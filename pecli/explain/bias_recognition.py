@@ -153,18 +153,24 @@ def _without_copies(bias: HeadBias) -> HeadBias:
 
     24 heads of which the 8 first are there three times become 8 heads, with the edit «repeated».
     """
-    values = bias.values
-    for heads in range(MIN_HEADS, len(values) // 2 + 1):
-        if len(values) % heads:  # Copies are whole.
-            continue
-        first_copy = values[:heads]
-        # Slopes differ from head to head: most wrong periods fail in the head after the first copy.
-        if not np.array_equal(values[heads], first_copy[0]):
-            continue
-        copies = values.reshape(-1, *first_copy.shape)
-        if (copies == first_copy).all():
-            return HeadBias(first_copy, (Repeated(axis=0, times=len(copies)), *bias.arranged))
+    all_heads = len(bias.values)
+    possible_numbers = range(MIN_HEADS, all_heads // 2 + 1)
+    for heads in possible_numbers:
+        if _repeats_after(heads, bias.values):
+            repeated = Repeated(axis=0, times=all_heads // heads)
+            return HeadBias(bias.values[:heads], (repeated, *bias.arranged))
     return bias
+
+
+def _repeats_after(heads: int, values: Array) -> bool:
+    """Return True if a bias (heads, queries, keys) is whole copies of its first few heads."""
+    if len(values) % heads:
+        return False
+    # Slopes differ from head to head: most wrong numbers fail in the head after the first copy.
+    if not np.array_equal(values[heads], values[0]):
+        return False
+    copies = values.reshape(-1, heads, *values.shape[1:])  # (copies, heads, queries, keys)
+    return bool((copies == values[:heads]).all())
 
 
 def _possible_forms(values: Array) -> Iterator[str]:
@@ -182,7 +188,7 @@ def _possible_forms(values: Array) -> Iterator[str]:
     blocks_of_heads = [values[start : start + HEADS_AT_ONCE, -1] for start in starts]
     largest = max(_largest(_biases(last_queries)) for last_queries in blocks_of_heads)
     if keys < 2 or not largest:
-        return  # One key has one distance, which every form agrees with; and zeros fit any slope.
+        return  # Any form agrees with one key, and with zeros.
     limit = MAX_RESIDUAL * largest
     forms = FORMS_OF_MATRICES if queries > 1 else FORMS_OF_ROWS
     for form in forms:

@@ -230,7 +230,7 @@ class Columns(PhasorForm):
         return columns.in_width(self.dim)
 
     def _halves_of_blocks(self) -> tuple[Indices, Flags]:
-        """Return the pair of each column in halves, and whether it is the second function of the pair.
+        """Return the pair of each column in halves, and whether it is the second column of that pair.
 
         Two blocks of two pairs and one pair have the pairs 0 1 0 1 | 2 2.
         """

@@ -40,7 +40,7 @@ def exact_tensors(tensors: Tensors, mistake: Mistake) -> dict[str, Floats] | Non
         return tensors.with_mistake(mistake).rows(rows)
     is_vector_of_frequencies = isinstance(computation, FrequencyComputation)
     if is_vector_of_frequencies or not isinstance(computation, WaveComputation):
-        return None  # Frequencies are powers, which no machine has to round correctly.
+        return None
     phasors = _exact_phasors(computation)
     if phasors is None:
         return _of_scheme(tensors, mistake)

@@ -339,13 +339,14 @@ def _has_equal_places(prior: GridPrior, grid: tuple[int, ...], keep: int, limit:
         keep: The supposed rows beside the grid.
         limit: How much equal numbers may differ.
     """
-    phasors = _phasors_of_points(prior, keep)
+    phasors = _phasors_of_points(prior, keep)  # (points, pairs)
     # Rows beside the grid, such as that of a class token, come before its points or after them.
     first_point = 0 if prior.style.keep_last else keep
     coordinates = prior.style.coordinates(grid, keep, None, None)
     places_by_axis = coordinates.index(first_point, first_point + len(phasors))  # (axes, points)
-    axis_of_pair = np.concatenate([np.full(block.pairs, block.axis) for block in prior.blocks])
-    axis_of_pair = axis_of_pair[: phasors.shape[1]]  # An odd width lacks the last pair.
+    axes_of_blocks = [np.full(block.pairs, block.axis) for block in prior.blocks]
+    pair_count = phasors.shape[1]  # An odd width lacks the last pair.
+    axis_of_pair = np.concatenate(axes_of_blocks)[:pair_count]
     for axis, places in enumerate(places_by_axis):
         phasors_of_axis = phasors[:, axis_of_pair == axis]
         if not _is_equal_by_place(phasors_of_axis, places, limit):

@@ -130,14 +130,13 @@ class Search:
         Args:
             count: The number of mistakes; it is called with 0 first, then with 1, 2, ….
         """
-        first_steps = (
-            self._find_tables_without_mistake,
-            self._find_single_mistakes,
-            self._find_pairs,
-        )
-        if count < len(first_steps):
-            find = first_steps[count]
-            return find()
+        match count:
+            case 0:
+                return self._find_tables_without_mistake()
+            case 1:
+                return self._find_single_mistakes()
+            case 2:
+                return self._find_pairs()
         return self._find_combinations_of(count)
 
     def _find_pairs(self) -> bool:

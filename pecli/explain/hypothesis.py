@@ -542,7 +542,8 @@ class Case:
         """
         data = self.observations.matrix(rows)
         computations = [self.computation]
-        if self.computation.arithmetic != self.computation.arithmetic.without_float32():
+        uses_float32 = self.computation.arithmetic != self.computation.arithmetic.without_float32()
+        if uses_float32:
             computations.append(self.computation.exactly())
         with np.errstate(all="ignore"):
             predictions = [computation.rendered(rows) for computation in computations]
@@ -806,15 +807,16 @@ def _largest_difference_from_recipe(case: Case, edits: tuple[Edit, ...]) -> floa
     if recipe is None or not isinstance(case.computation, WaveComputation):
         return math.inf
     dtype = case.observations.held_dtype
-    made_by_engine = named_tensors(with_parameters(case.scheme, recipe=recipe, dtype=dtype))
+    scheme_with_recipe = with_parameters(case.scheme, recipe=recipe, dtype=dtype)
+    tables = named_tensors(scheme_with_recipe)
     largest = 0.0
     for name, array in case.observations.tensors.items():
-        if name not in made_by_engine or made_by_engine[name].shape != array.shape:
+        if name not in tables or tables[name].shape != array.shape:
             return math.inf
-        rows = np.arange(len(array))
-        expected = made_by_engine[name].pick(rows)
-        difference = np.abs(widened(array) - widened(expected))
-        largest = max(largest, float(difference.max(initial=0.0)))
+        every_row = np.arange(len(array))
+        expected = tables[name].pick(every_row)
+        differences = np.abs(widened(array) - widened(expected))
+        largest = max(largest, float(differences.max(initial=0.0)))
     return largest
 
 

@@ -276,11 +276,11 @@ def _with_other_styles(
     states_channels_of_axes = scheme.value_of("axes", None) is not None
     for name, other_style in styles.items():
         # A style that differs in the base only is another base, which has a mistake of its own.
-        places_as_other = replace(other_style, name=style.name, base=style.base)
+        comparable_style = replace(other_style, name=style.name, base=style.base)
         if states_channels_of_axes:
             # The scheme keeps its channels, however the style would split them among axes.
-            places_as_other = replace(places_as_other, split=style.split)
-        if places_as_other != style:
+            comparable_style = replace(comparable_style, split=style.split)
+        if comparable_style != style:
             yield from neighbour(scheme, style=name, **other_parameters)
 
 
@@ -348,14 +348,14 @@ def _with_axes_exchanged(
         scheme: The right scheme, at listed positions.
         axes: The position of each row along each axis.
     """
-    count = len(axes)
-    names = _names_of_axes(count)
-    for first, second in combinations(range(count), 2):
-        order = [*range(count)]
-        order[first] = second
-        order[second] = first
-        yield from _with_axes_in_order(order, scheme, axes, names)
-    only_first = [0] * count
+    axis_count = len(axes)
+    names = _names_of_axes(axis_count)
+    for first, second in combinations(range(axis_count), 2):
+        exchanged = [*range(axis_count)]
+        exchanged[first] = second
+        exchanged[second] = first
+        yield from _with_axes_in_order(exchanged, scheme, axes, names)
+    only_first = [0] * axis_count
     yield from _with_axes_in_order(only_first, scheme, axes, names)
 
 

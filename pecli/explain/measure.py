@@ -236,11 +236,11 @@ def _frequencies_of_few(
     if are_neighbours:
         return _frequencies_of_neighbours(np.asarray(phasors, np.complex128), rounding)
     _, first_rows = np.unique(positions, return_index=True)  # of rows at one position, the first
-    if len(first_rows) >= 2 * MIN_RUN:
-        return None
+    are_many = len(first_rows) >= 2 * MIN_RUN
     rows = first_rows[positions[first_rows] != 0]  # At position 0, all angles are 0.
     nearest_first = rows[np.argsort(np.abs(positions[rows]))]
-    if not len(rows) or abs(positions[nearest_first[0]]) > 1:
+    are_all_far = np.abs(positions[rows]).min(initial=np.inf) > 1
+    if are_many or are_all_far:
         return None
     frequencies = _sharpen_by_rows(phasors[nearest_first], positions[nearest_first])
     farthest = np.abs(positions[nearest_first[-1]])
@@ -440,31 +440,31 @@ def fit_number(
         return _fit_by_gauss_newton(fit, nearest_start)
 
 
-def _fit_by_gauss_newton(fit: _NumberFit, start: float) -> Fit | None:
+def _fit_by_gauss_newton(fit: _NumberFit, log_start: float) -> Fit | None:
     """Return the number whose frequencies come nearest, from the logarithm of a first guess on.
 
-    Each step follows the slope of all logarithms to where they meet the measured ones, by at most a
-    factor of e³ = 20. If a small change of the number moves no frequency, many numbers are tried
-    instead: rounded limits, as YaRN's, jump from one pair to the next.
+    Each step follows the slopes of the logarithms of all frequencies to where they meet the measured
+    ones: move = Σ weight·slope·residual / Σ weight·slope². If a small change of the number moves no
+    frequency, many numbers are tried instead: rounded limits, as YaRN's, jump from one pair to the next.
     """
-    log = start  # of the number
-    curvature = 0.0  # of the weighted squares: the inverse of the variance of `log`
+    log_number = log_start
+    curvature = 0.0  # the inverse of the variance of log_number
     for _ in range(SOLVER_STEPS):
         check_time()
-        predicted = fit.predicted(log)
-        slope = (fit.predicted(log + SOLVER_STEP) - predicted) / SOLVER_STEP
-        curvature = float((fit.weights * slope) @ slope)
+        predicted = fit.predicted(log_number)
+        slopes = (fit.predicted(log_number + SOLVER_STEP) - predicted) / SOLVER_STEP
+        curvature = float((fit.weights * slopes) @ slopes)
         if curvature <= 0:
-            return _fit_by_scanning(fit, log)
+            return _fit_by_scanning(fit, log_number)
         residuals = fit.logs - predicted
-        move = float((fit.weights * slope) @ residuals) / curvature
-        log += min(max(move, -MAX_MOVE), MAX_MOVE)
+        move = float((fit.weights * slopes) @ residuals) / curvature
+        log_number += min(max(move, -MAX_MOVE), MAX_MOVE)
         if abs(move) < CONVERGED:
             break
-    ran_away = not abs(log) <= LARGEST_LOG  # True of NaN as well.
+    ran_away = not abs(log_number) <= LARGEST_LOG  # True of NaN as well.
     if ran_away:
         return None
-    value = math.exp(log)
+    value = math.exp(log_number)
     # The error of a number is that of its logarithm, times the number.
     return Fit(value, SIGMAS * value / math.sqrt(curvature))
 
@@ -474,7 +474,7 @@ def _mostly_ascend(frequencies: Floats) -> bool:
     return bool(2 * np.count_nonzero(np.diff(frequencies) > 0) > len(frequencies))
 
 
-def _fit_by_scanning(fit: _NumberFit, start: float) -> Fit:
+def _fit_by_scanning(fit: _NumberFit, log_start: float) -> Fit:
     """Return the number that fits best among a hundred, from 1/64 to 64 times a first guess.
 
     YaRN's limits are rounded to whole pairs, so that they are the same for a whole interval of
@@ -482,9 +482,9 @@ def _fit_by_scanning(fit: _NumberFit, start: float) -> Fit:
 
     Args:
         fit: The schedule and the measured frequencies.
-        start: The logarithm of the first guess.
+        log_start: The logarithm of the first guess.
     """
-    tried_logs = start + np.linspace(-SCANNED, SCANNED, SCAN_STEPS)
+    tried_logs = log_start + np.linspace(-SCANNED, SCANNED, SCAN_STEPS)
     misses = np.array([fit.weighted_squares(fit.predicted(log)) for log in tried_logs])
     fitting = np.flatnonzero(misses <= misses.min() + 1.0)  # within one standard error
     # Of the indices 3 4 5 9 10, the first interval is 3 4 5.
@@ -560,7 +560,7 @@ class _NumbersFit(NamedTuple):
         return np.stack(columns, axis=1)
 
 
-def _fit_all_by_gauss_newton(fit: _NumbersFit, start: Floats) -> list[Fit] | None:
+def _fit_all_by_gauss_newton(fit: _NumbersFit, log_starts: Floats) -> list[Fit] | None:
     """Return the numbers whose frequencies come nearest to the measured ones, with their errors.
 
     Each step solves the linear equations slopes · move = −residuals by least squares, and multiplies
@@ -568,13 +568,13 @@ def _fit_all_by_gauss_newton(fit: _NumbersFit, start: Floats) -> list[Fit] | Non
 
     Args:
         fit: The schedule and the measured frequencies.
-        start: The logarithms of a first guess of each number.
+        log_starts: The logarithms of a first guess of each number.
 
     Returns:
         The numbers; None if the schedule has no finite frequencies.
     """
-    logs = start
-    covariance: Floats = np.zeros((len(start), len(start)))
+    logs = log_starts
+    covariance: Floats = np.zeros((len(logs), len(logs)))
     for _ in range(4 * SOLVER_STEPS):
         check_time()
         residuals = fit.residuals(logs)

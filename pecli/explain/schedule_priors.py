@@ -246,24 +246,15 @@ class LogLine(NamedTuple):
 def fit_line(measured: MeasuredFrequencies) -> FittedLine | None:
     """Fit a geometric series, scale · exp(−step · i), to frequencies; None if fewer than two are known.
 
-    It is a straight line in logarithms: 1, 0.1, 0.01 are 0, −2.3, −4.6. The slow half is fitted
-    first, since it never loses whole turns: a pair that turns by 6 radians per row looks as if it
-    turned by −0.28. Then the line is fitted twice again, to all frequencies that lie on it; those that
-    do not are 0 in the result.
+    It is a straight line in logarithms: 1, 0.1, 0.01 are 0, −2.3, −4.6. Frequencies that do not lie
+    on it are 0 in the result.
     """
     known_pairs = np.flatnonzero(measured.is_known & (measured.values > 0))
     if len(known_pairs) < 2:
         return None
     logs = np.log(measured.values[known_pairs])
     errors = measured.errors[known_pairs] / measured.values[known_pairs]
-    has_slow_half = len(known_pairs) > MIN_PAIRS
-    first_slow = len(known_pairs) // 2 if has_slow_half else 0
-    line = LogLine.fitted(known_pairs[first_slow:], logs[first_slow:], errors[first_slow:])
-    for _ in range(2):
-        is_near = line.holds(known_pairs, logs, errors)
-        if np.count_nonzero(is_near) < 2:
-            break
-        line = LogLine.fitted(known_pairs[is_near], logs[is_near], errors[is_near])
+    line = _fit_logarithms(known_pairs, logs, errors)
     pairs_on_line = known_pairs[line.holds(known_pairs, logs, errors)]
     values_on_line = np.zeros_like(measured.values)
     values_on_line[pairs_on_line] = measured.values[pairs_on_line]
@@ -275,6 +266,28 @@ def fit_line(measured: MeasuredFrequencies) -> FittedLine | None:
         step=line.step,
         measured=measured._replace(values=values_on_line),
     )
+
+
+def _fit_logarithms(pairs: Indices, logs: Floats, errors: Floats) -> LogLine:
+    """Return the line on which most logarithms of frequencies lie.
+
+    The slow half is fitted first, since it never loses whole turns: a pair that turns by 6 radians per
+    row looks as if it turned by −0.28. Then the line is fitted twice again, to all that lie on it.
+
+    Args:
+        pairs: The indices of the frequencies, in ascending order: later ones are slower.
+        logs: Their logarithms.
+        errors: The errors of these.
+    """
+    has_slow_half = len(pairs) > MIN_PAIRS
+    first_slow = len(pairs) // 2 if has_slow_half else 0
+    line = LogLine.fitted(pairs[first_slow:], logs[first_slow:], errors[first_slow:])
+    for _ in range(2):
+        is_on_line = line.holds(pairs, logs, errors)
+        if np.count_nonzero(is_on_line) < 2:
+            return line
+        line = LogLine.fitted(pairs[is_on_line], logs[is_on_line], errors[is_on_line])
+    return line
 
 
 def _rotary_schedules_on_line(
@@ -669,7 +682,8 @@ def _divisors(
         return None
     # Divisors that are known well get the plainest number nearby, and others the nearest one of two
     # decimals. Those of pairs that hardly turn change nothing, so that any number nearby is as good.
-    allowed_errors = np.where(is_sharp, 4 * errors, np.maximum(errors / 16, HALF_HUNDREDTH))
+    allowed_errors_of_others = np.maximum(errors / 16, HALF_HUNDREDTH)
+    allowed_errors = np.where(is_sharp, 4 * errors, allowed_errors_of_others)
     fits = map(Fit, divisors.tolist(), allowed_errors.tolist())
     return tuple(map(_plainest, fits))
 

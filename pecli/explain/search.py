@@ -112,7 +112,7 @@ def _explain_each(
             are right are explained.
     """
     for name, array in tensors.items():
-        explanation = _best(scheme, {name: array}, atol, most_mistakes)
+        explanation = _best_explanation(scheme, {name: array}, atol, most_mistakes)
         if explanation is None:
             explanation = _transformed(scheme, name, array, atol)
         if explanation is not None:
@@ -148,17 +148,19 @@ def _explain_cos_and_sin(scheme: Scheme, waves: Tensors, atol: float) -> list[Ex
     # An explanation without a mistake is found only for a table that is right.
     is_one_right = any(_explain_each(scheme, waves, atol, most_mistakes=0))
     if is_one_right:
-        in_both = _best(scheme, waves, atol, most_mistakes=1)
+        in_both = _best_explanation(scheme, waves, atol, most_mistakes=1)
         if in_both is not None and in_both.cost <= CHEAP:
             return [in_both]
         return [*_explain_each(scheme, waves, atol, MAX_MISTAKES)]
-    in_both = _best(scheme, waves, atol, MAX_MISTAKES)
+    in_both = _best_explanation(scheme, waves, atol, MAX_MISTAKES)
     if in_both is not None:
         return [in_both]
     return [*_explain_each(scheme, waves, atol, most_mistakes=1)]
 
 
-def _best(scheme: Scheme, tensors: Tensors, atol: float, most_mistakes: int) -> Explanation | None:
+def _best_explanation(
+    scheme: Scheme, tensors: Tensors, atol: float, most_mistakes: int
+) -> Explanation | None:
     """Return the shortest explanation of tensors that belong together; it may state that they are right.
 
     The numbers of a file can be read in several ways (see `_ways_to_read`): uint16 numbers may be the

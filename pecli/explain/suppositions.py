@@ -95,11 +95,11 @@ def _likeliest_first(case: Case, count: int) -> Iterator[Case]:
         return
     yield from _with_changes_of_reading(case, count)
     unlikely: list[Case] = []
-    for with_all in _with_measured_mistakes(case, count):
-        if with_all.frequencies_are_confirmed:
-            yield with_all
+    for with_mistakes in _with_measured_mistakes(case, count):
+        if with_mistakes.frequencies_are_confirmed:
+            yield with_mistakes
         else:
-            unlikely.append(with_all)
+            unlikely.append(with_mistakes)
     # Cases without a mistake of the schedule first: False is sorted before True.
     yield from sorted(unlikely, key=_has_schedule_mistake)
 
@@ -134,15 +134,19 @@ def _first_suppositions(incomplete: OpenCase, *, changes_reading: bool) -> Itera
 
     Args:
         incomplete: The numbers of a file, and the mistakes that are supposed so far.
-        changes_reading: Whether the mistake changes how rows and columns are read.
+        changes_reading: True for mistakes that change how rows and columns are read, such as
+            exchanged columns; False for all others.
     """
     case = incomplete.case
     excluded_stages = _excluded_stages(case)
     for kind in _possible_kinds(incomplete):
         if kind.stage in excluded_stages or kind.changes_reading != changes_reading:
             continue
-        if case.frequencies_are_confirmed and issubclass(kind, ScheduleMistake):
-            continue  # Another mistake of the frequencies would only make them wrong.
+        would_make_frequencies_wrong = case.frequencies_are_confirmed and issubclass(
+            kind, ScheduleMistake
+        )
+        if would_make_frequencies_wrong:
+            continue
         for mistake in kind.suppositions(case):
             check_time()
             yield Supposition(case, mistake)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import singledispatch
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
@@ -176,12 +177,15 @@ def bias_cases(scheme: Alibi, name: str, array: Array) -> Iterator[Case]:
         if resized is not None:
             yield _case_of_alibi(scheme, resized, name, slopes, ())
         return
-    for values, transposed in _as_heads(scheme, array):
-        heads, queries, keys = values.shape
+    for bias in _as_heads(scheme, array):
+        heads, queries, keys = bias.values.shape
         resized = permitted(scheme, seq_len=keys, **_sizes_of_heads(scheme, heads))
-        if resized is not None and BiasComputation.of(resized, name).queries == queries:
-            matrix = values.reshape(-1, keys)
-            yield _case_of_alibi(scheme, resized, name, matrix, transposed)
+        if resized is None:
+            continue
+        has_as_many_queries = BiasComputation.of(resized, name).queries == queries
+        if has_as_many_queries:
+            matrix = bias.values.reshape(-1, keys)  # (heads · queries, keys)
+            yield _case_of_alibi(scheme, resized, name, matrix, bias.transposed)
 
 
 def _case_of_alibi(
@@ -215,8 +219,15 @@ def _edits_of_sizes(expected: Alibi, resized: Alibi) -> Iterator[Edit]:
         yield Parameter("seq_len", expected.seq_len, resized.seq_len)
 
 
-def _as_heads(scheme: Alibi, array: Array) -> Iterator[tuple[Array, tuple[Edit, ...]]]:
-    """Yield an array as a bias (heads, queries, keys), with the edits that say how it was rearranged.
+class ReadBias(NamedTuple):
+    """An array as a bias (heads, queries, keys), and the edits that say how it was transposed."""
+
+    values: Array
+    transposed: tuple[Edit, ...] = ()
+
+
+def _as_heads(scheme: Alibi, array: Array) -> Iterator[ReadBias]:
+    """Yield an array as a bias (heads, queries, keys) in each way that its shape allows.
 
     A matrix is the bias of one head, or one row of keys per head. Three axes may also be (queries,
     keys, heads), or (heads, keys, queries) if both are equally long. Nothing is yielded for other
@@ -228,15 +239,15 @@ def _as_heads(scheme: Alibi, array: Array) -> Iterator[tuple[Array, tuple[Edit, 
         array = array[None] if heads == 1 else array[:, None]
     if array.ndim != 3:
         return
-    yield array, ()
+    yield ReadBias(array)
     has_heads_last = array.shape[2] == heads and array.shape[0] != heads
     if has_heads_last:
         heads_first = (2, 0, 1)
-        yield array.transpose(heads_first), (Transposed(heads_first),)
+        yield ReadBias(array.transpose(heads_first), (Transposed(heads_first),))
     has_as_many_queries_as_keys = array.shape[1] == array.shape[2] > 1
     if has_as_many_queries_as_keys:
         keys_for_queries = (0, 2, 1)
-        yield array.transpose(keys_for_queries), (Transposed(keys_for_queries),)
+        yield ReadBias(array.transpose(keys_for_queries), (Transposed(keys_for_queries),))
 
 
 def _sizes_of_heads(scheme: Alibi, heads: int) -> dict[str, int]:

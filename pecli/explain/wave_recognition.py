@@ -345,8 +345,10 @@ def _matching_position(case: Case, row: int) -> int | None:
     values = case.observations.matrix(np.array([row]))[0]
     positions = np.arange(MAX_START)  # those that are left
     total_errors = np.zeros(MAX_START)  # of each of them, over the columns so far
-    columns = zip(values, *waves.form.columns, strict=True)
-    for value, pair, is_sine, sign in columns:
+    columns = waves.form.columns
+    for value, pair, is_sine, sign in zip(
+        values, columns.pair, columns.is_sine, columns.sign, strict=True
+    ):
         function = np.sin if is_sine else np.cos
         expected = sign * waves.amplitude * function(waves.frequencies[pair] * positions)
         errors = np.abs(expected - value)

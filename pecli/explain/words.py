@@ -203,9 +203,11 @@ def _parameter(edit: Parameter, context: Context) -> Clause:
     read with separators: «positions start at 4,096».
     """
     reference = context.reference
-    if edit.name == "offset" and edit.expected != edit.found:
+    is_other_offset = edit.name == "offset" and edit.expected != edit.found
+    if is_other_offset:
         return Clause(f"positions start at {edit.found:,}", reference.quoted(f"{edit.expected:,}"))
-    if edit.name.startswith(("positions along", "all positions")):
+    is_shift_of_grid = edit.name.startswith(("positions along", "all positions"))
+    if is_shift_of_grid:
         return Clause(f"{edit.name} are off by {format_value(edit.found)}")
     template = _parameter_template(edit)
     expected = format_value(edit.expected)

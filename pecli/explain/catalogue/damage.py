@@ -124,16 +124,17 @@ class Damage(Mistake):
         The part is neither at the edge, which checks may leave out, nor in the first row or column,
         which may hold zeros anyway. Nothing is yielded for tables that are too small.
         """
-        columns = computation.rendered(np.arange(1)).shape[1] // computation.tensor_count
+        first_row = computation.rendered(np.arange(1))  # (1, columns of all tensors)
+        columns = first_row.shape[1] // computation.tensor_count
         undamaged = np.zeros((computation.rows, columns), bool)
         is_damaged = np.array(computation.by_head(undamaged))  # (heads, rows, columns)
         if not cls.is_small_part_of(is_damaged.shape):
             return
         # The index of the part: of 8 rows of one head, row 4 is (:, 4, :), and an element (0, 4, 9).
-        part_in_middle: list[int | slice] = [size // 2 for size in is_damaged.shape]
+        index_in_middle: list[int | slice] = [size // 2 for size in is_damaged.shape]
         for axis in cls.extent:
-            part_in_middle[axis] = slice(None)
-        is_damaged[tuple(part_in_middle)] = True
+            index_in_middle[axis] = slice(None)
+        is_damaged[tuple(index_in_middle)] = True
         part = computation.from_heads(is_damaged).reshape(computation.rows, columns)
         yield cls(
             damaged=np.tile(part, computation.tensor_count),

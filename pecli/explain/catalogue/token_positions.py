@@ -102,12 +102,13 @@ class OtherTokenPositions(RotationMistake):
         An image token at (time 4, height 0, width 2) is then rotated as if at (4, 4, 4). Time has
         its expected positions, or those that were measured.
         """
-        time, *_ = rotated.positions
-        possible_times = [time]
+        expected_time = rotated.positions[0]
+        possible_times = [expected_time]
         measured = case.measured_positions
-        has_all_axes = measured is not None and measured.shape == rotated.positions.shape
-        if measured is not None and has_all_axes and not np.isnan(measured[0]).any():
-            possible_times.append(measured[0])
+        if measured is not None and measured.shape == rotated.positions.shape:
+            measured_time = measured[0]
+            if not np.isnan(measured_time).any():
+                possible_times.append(measured_time)
         for time in possible_times:
             yield cls(
                 positions=np.broadcast_to(time, rotated.positions.shape),
