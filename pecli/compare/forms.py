@@ -126,7 +126,7 @@ class Form:
         return self.arrangement
 
     @property
-    def functions(self) -> int:
+    def function_count(self) -> int:
         """The number of functions that an array in this form holds."""
         return 1 if self.arrangement in ("alone", "signed") else 2
 

@@ -166,7 +166,7 @@ class Reading:
         """
         tables = self.take_first_copies()
         scheme = self.scheme
-        holds_cos_and_sin = self.form.functions > 1
+        holds_cos_and_sin = self.form.function_count > 1
         if holds_cos_and_sin:
             return FoundTables(scheme, tables)
         doubling = self.form.doubled

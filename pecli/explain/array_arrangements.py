@@ -138,7 +138,7 @@ def _in_layouts_of_size(
 
 def _has_size(layout: Form, functions: tuple[Array, ...], size: int) -> bool:
     """Return True if a layout holds so many functions, and has `size` elements with them."""
-    holds_as_many = layout.functions == len(functions)
+    holds_as_many = layout.function_count == len(functions)
     return holds_as_many and _count_elements(layout, functions[0]) == size
 
 
@@ -149,5 +149,5 @@ def _count_elements(form: Form, function: Array) -> int:
     complex numbers, of which each holds both.
     """
     columns_per_frequency = 2 if form.doubled else 1
-    numbers_per_column = 1 if form.arrangement == "complex" else form.functions
+    numbers_per_column = 1 if form.arrangement == "complex" else form.function_count
     return function.size * columns_per_frequency * numbers_per_column

@@ -111,10 +111,11 @@ def _rank_of(glance: Glance) -> Iterator[str]:
         return
     corner = values.reshape(-1, values.shape[-1])[:MAX_SIDE, :MAX_SIDE]
     singular_values = np.linalg.svd(corner, compute_uv=False)
+    full_rank = len(singular_values)
     rank = np.count_nonzero(singular_values > LOW_RANK * singular_values[0])
-    if not 0 < rank < len(singular_values):
+    if not 0 < rank < full_rank:
         return
     part = ""
     if corner.size < glance.array.size:
         part = f"{len(corner)} × {corner.shape[1]} of its elements are "
-    yield f"{part}of rank {rank}, not {len(singular_values)}"
+    yield f"{part}of rank {rank}, not {full_rank}"

@@ -839,21 +839,22 @@ def _compare_all_rows(case: Case) -> Remainder | None:
     """
     largest = 0.0
     sum_of_squares = 0.0
-    compared = 0
+    compared_rows = 0
     try:
         for rows in case.observations.blocks():
             check_time()
             if case.errors(rows).is_wrong.any():
                 return None
-            sizes = case.remainders(rows)
-            largest = max(largest, float(sizes.max(initial=0.0)))
-            sum_of_squares += float((sizes**2).sum())
-            compared += len(rows)
+            differences = case.remainders(rows)
+            largest = max(largest, float(differences.max(initial=0.0)))
+            sum_of_squares += float((differences**2).sum())
+            compared_rows += len(rows)
     except OutOfTimeError:
-        if not compared:
+        if not compared_rows:
             return None
-    elements = max(1, compared * case.observations.columns)
-    return Remainder(largest, math.sqrt(sum_of_squares / elements), compared)
+    compared_elements = max(1, compared_rows * case.observations.columns)
+    noise = math.sqrt(sum_of_squares / compared_elements)
+    return Remainder(largest, noise, compared_rows)
 
 
 def _has_evidence(case: Case) -> bool:

@@ -174,11 +174,11 @@ def _decoded_tokens(rows: TokenPositions) -> Iterator[PossibleMistake]:
 def _packed_sequences(rows: TokenPositions) -> Iterator[PossibleMistake]:
     """Yield mistakes of packed sequences, whose positions start again at 0: 0 1 2 0 1 2 3 …"""
     used = rows.used
-    should_fall_back = bool((np.diff(rows.expected) < 0).any())
-    if should_fall_back:
+    should_restart = bool((np.diff(rows.expected) < 0).any())
+    if should_restart:
         yield PossibleMistake(rows.counted, PositionMistake(Misplacement.NOT_RESET))
-    falls_back = bool((np.diff(used) < 0).any())
-    if falls_back and _counts_up(rows.expected):
+    restarts = bool((np.diff(used) < 0).any())
+    if restarts and _counts_up(rows.expected):
         # Each row is at 0, or one after the row before: then positions restart at 0 only.
         one_after_row_before = np.append(used[:1], used[:-1] + 1)
         restarted = np.where(used == 0, 0.0, one_after_row_before)

@@ -208,7 +208,8 @@ class Formula:
                 self.first, channel=before.first, partner=before.second, after=after.first
             )
         # In place, the second channel depends on products of c and s, so that it is no such equation.
-        if self.second is not None and not self.in_place:
+        is_second_linear = not self.in_place
+        if self.second is not None and is_second_linear:
             equations = equations.with_channel(
                 self.second, channel=before.second, partner=before.first, after=after.second
             )

@@ -294,12 +294,13 @@ def _explain_finite(tensor: RotatedTensor, tolerance: float) -> list[Explanation
         are_all_explained = len(explanations) == len(wrong_heads_by_sequence)
         if are_all_explained:
             return explanations
+    is_one_sequence = tensor.sequences == 1
     if tensor.has_common_positions:
-        most = MAX_MISTAKES if tensor.sequences == 1 else BATCH_MISTAKES
-        explanation = _shortest_explanation(tensor, tolerance, most)
+        most_mistakes = MAX_MISTAKES if is_one_sequence else BATCH_MISTAKES
+        explanation = _shortest_explanation(tensor, tolerance, most_mistakes)
         if explanation is not None:
             return [explanation]
-    if tensor.sequences == 1:
+    if is_one_sequence:
         return []
     return _explain_each_sequence(tensor, tolerance)
 

@@ -606,14 +606,13 @@ def _frequency_by_sums(data: Floats) -> Floats:
     longest_lag = max(1, len(data) // 3)
     lag = 1
     while lag <= longest_lag:
-        turned = _angle_over_lag(data, lag)
-        estimate = turned.angle
+        angle, error_of_angle = _angle_over_lag(data, lag)
         if lag > 1:
-            estimated_angle = lag * frequency
-            estimate = _nearest_turn(turned.angle, estimated_angle) / lag
-        error = turned.error / lag
+            estimate_of_shorter_lags = lag * frequency
+            angle = _nearest_turn(angle, estimate_of_shorter_lags)
+        error = error_of_angle / lag
         is_better: Flags = error < smallest_error
-        frequency = np.where(is_better, estimate, frequency)
+        frequency = np.where(is_better, angle / lag, frequency)
         smallest_error = np.where(is_better, error, smallest_error)
         lag *= 2
     return np.asarray(frequency)
