@@ -304,9 +304,10 @@ def _explain_by_runtime(
     """
     if not explanations:
         return []
-    shortest, *_ = ranked(explanations)
+    shortest = ranked(explanations)[0]
     first_edit = shortest.edits[:1]  # empty if the table is right as it is
-    if first_edit != (Recipe("float32"),):
+    is_by_float32 = first_edit == (Recipe("float32"),)
+    if not is_by_float32:
         return []
     by_runtime: list[Explanation] = []
     for case in cases:

@@ -160,8 +160,8 @@ def _with_shared_frequencies(scheme: Rope) -> Iterator[Neighbour[Rope]]:
         "mrope_section": tuple(block.channels // 2 for block in blocks),
     }
     # Listed positions replace the grid, so that all parameters of a grid are set to None.
-    of_grid = ("grid", "keep", "grid_base", "grid_scale", "style", "axes", "axis_factors")
-    without_grid = dict.fromkeys(of_grid)
+    grid_parameters = ("grid", "keep", "grid_base", "grid_scale", "style", "axes", "axis_factors")
+    without_grid = dict.fromkeys(grid_parameters)
     edit = edit_of("axis_frequencies", "their own", "shared")
     yield from neighbour_called([edit], scheme, **changes, **without_grid)
 

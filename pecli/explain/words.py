@@ -367,16 +367,17 @@ def _rows(edit: Rows, context: Context) -> Clause:
 
 def _some_rows(edit: SomeRows, _: Context) -> Clause:
     """Return the words for rows that are there: «only every 4th row is there, from row 0 on» for 0 4 8 12."""
-    steps = {after - before for before, after in pairwise(edit.which)}
+    rows = edit.which
+    steps = {later - row for row, later in pairwise(rows)}
     largest_step = max(steps, default=1)
     are_evenly_spaced = len(steps) == 1 and largest_step > 1
     if are_evenly_spaced:
-        every = _ordinal(largest_step)
-        return Clause(f"only every {every} row is there, from row {edit.which[0]:,} on")
-    places = _first_few(_ranges(edit.which))
-    is_ascending = min(steps, default=1) > 0
-    remark = "" if is_ascending else ", in this order"
-    return Clause(f"only rows {places} are there{remark}")
+        ordinal = _ordinal(largest_step)
+        return Clause(f"only every {ordinal} row is there, from row {rows[0]:,} on")
+    listed_rows = _first_few(_ranges(rows))
+    are_ascending = min(steps, default=1) > 0
+    remark = "" if are_ascending else ", in this order"
+    return Clause(f"only rows {listed_rows} are there{remark}")
 
 
 def _ordinal(number: int) -> str:

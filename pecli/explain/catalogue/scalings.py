@@ -403,10 +403,10 @@ class OtherScaling(ScheduleMistake):
         complete_scaling = scaling.complete()
         scaled = replace(schedule.unscaled(), scaling=complete_scaling)
 
-        def frequencies(factor: float) -> Floats:
+        def frequencies_with(factor: float) -> Floats:
             return scaled.having("factor", factor).frequencies
 
-        fit = fitted_number(frequencies, measured, FACTORS)
+        fit = fitted_number(frequencies_with, measured, FACTORS)
         if not 1 < fit.value < MAX_FACTOR:
             return
         for factor in plain_numbers(fit.value, fit.error):
@@ -465,10 +465,10 @@ class ScalingReadDifferently(ScheduleMistake):
         found = self.scaling.complete()  # with its defaults, as the expected one is
         edits = []
         for name in expected.frequency_parameters():
-            before = getattr(expected, name)
-            after = getattr(found, name)
-            if before != after:
-                edits.append(Parameter(name, before, after))
+            expected_value = getattr(expected, name)
+            found_value = getattr(found, name)
+            if found_value != expected_value:
+                edits.append(Parameter(name, expected_value, found_value))
         return tuple(edits)
 
 
