@@ -11,7 +11,7 @@ of one of these tables. Nothing is taken on trust: every element of every copy i
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
 from typing import NamedTuple
@@ -113,9 +113,10 @@ def find_arrangements(
     # A signed form is a guess by itself: its axes are not folded in unusual ways as well.
     wants_guesses = guesses and not form.is_signed
     for folding in _find_foldings(unread):
-        if folding.is_guess == wants_guesses and len(folding.shape) <= MAX_AXES:
-            for factors in _find_factors(folding, candidate, form):
-                yield Arrangement(array_shape=shape, factors=factors, form=form, folding=folding)
+        if folding.is_guess != wants_guesses or len(folding.shape) > MAX_AXES:
+            continue
+        for factors in _find_factors(folding, candidate, form):
+            yield Arrangement(array_shape=shape, factors=factors, form=form, folding=folding)
 
 
 def _find_foldings(unread: "_Unread") -> Iterator[Folding]:
@@ -140,7 +141,7 @@ def _find_factors(folding: Folding, candidate: CandidateTable, form: Form) -> It
         yield folding.in_order(rows, columns)
 
 
-def _with_dropped_axes(factors: Sequence[Factor], wanted: TableShape) -> Sequence[Factor]:
+def _with_dropped_axes(factors: Sequence[Factor], row_lengths: TableShape) -> Sequence[Factor]:
     """Return the factors of an array, and those of length 1 that its table has and the array has dropped.
 
     A bias (1, 64, 64) of one head has rows (1, 64). If it was stored as (64, 64), its only factor
@@ -148,20 +149,21 @@ def _with_dropped_axes(factors: Sequence[Factor], wanted: TableShape) -> Sequenc
 
     Args:
         factors: The factors before those of columns.
-        wanted: The lengths of the axes that count rows of the table; None for any length.
+        row_lengths: The lengths of the axes that count rows of the table; None for any length.
     """
-    row_count = sum(factor.axis == Axis.ROW for factor in factors)
-    dropped_axes = [axis for axis, length in enumerate(wanted) if length == 1]
-    if row_count + len(dropped_axes) != len(wanted):
+    row_axes = sum(factor.axis == Axis.ROW for factor in factors)
+    axes_of_length_1 = [axis for axis, length in enumerate(row_lengths) if length == 1]
+    are_all_dropped = row_axes + len(axes_of_length_1) == len(row_lengths)
+    if not are_all_dropped:
         return factors
     complete = [*factors]
-    first_row = len(factors) - row_count
-    for axis in dropped_axes:
-        complete.insert(first_row + axis, Factor(Axis.ROW, 1))
+    first_row_axis = len(factors) - row_axes
+    for axis in axes_of_length_1:
+        complete.insert(first_row_axis + axis, Factor(Axis.ROW, 1))
     return complete
 
 
-def _choose_row_axes(factors: Sequence[Factor], wanted: TableShape) -> Iterator[Factors]:
+def _choose_row_axes(factors: Sequence[Factor], row_lengths: TableShape) -> Iterator[Factors]:
     """Yield factors of which only as many count rows as a table has; the others count copies of it.
 
     Later axes come first: (12, 12, d) is rather a batch of 12 than 12 rows with 12 heads. A table
@@ -170,28 +172,34 @@ def _choose_row_axes(factors: Sequence[Factor], wanted: TableShape) -> Iterator[
 
     Args:
         factors: The factors before those of columns; all that may count rows do.
-        wanted: The lengths that the axes of rows should have; None for any length.
+        row_lengths: The lengths that the axes of rows should have; None for any length.
     """
-    row_places = [place for place, factor in enumerate(factors) if factor.axis == Axis.ROW]
-    has_one_row = math.prod(factors[place].size for place in row_places) == 1
-    later_axes_first = reversed([*combinations(row_places, len(wanted))])
-    for chosen in later_axes_first:
-        lengths = [factors[place].size for place in chosen]
-        if _may_count_rows(lengths, wanted, has_one_row=has_one_row):
-            marked = [*factors]
-            for place in set(row_places).difference(chosen):
-                marked[place] = Factor(Axis.COPY, factors[place].size)
-            yield tuple(marked)
+    possible_axes = [axis for axis, factor in enumerate(factors) if factor.axis == Axis.ROW]
+    has_one_row = math.prod(factors[axis].size for axis in possible_axes) == 1
+    later_axes_first = reversed([*combinations(possible_axes, len(row_lengths))])
+    for row_axes in later_axes_first:
+        lengths = [factors[axis].size for axis in row_axes]
+        if _may_count_rows(lengths, row_lengths, has_one_row=has_one_row):
+            copy_axes = set(possible_axes).difference(row_axes)
+            yield _with_copies(factors, copy_axes)
 
 
-def _may_count_rows(lengths: Sequence[int], wanted: TableShape, *, has_one_row: bool) -> bool:
-    """Return True if axes of these lengths may count rows, of which `wanted` (None: any) should be there.
+def _with_copies(factors: Sequence[Factor], copy_axes: Collection[int]) -> Factors:
+    """Return factors of which some count copies: `copy 2, row 12` for `row 2, row 12` and axis 0."""
+    marked = [*factors]
+    for axis in copy_axes:
+        marked[axis] = Factor(Axis.COPY, factors[axis].size)
+    return tuple(marked)
+
+
+def _may_count_rows(lengths: Sequence[int], row_lengths: TableShape, *, has_one_row: bool) -> bool:
+    """Return True if axes of these lengths may count rows, of which `row_lengths` (None: any) should be there.
 
     An axis of length 1 rather counts one copy, unless the whole tensor has one row.
     """
-    for length, wanted_length in zip(lengths, wanted, strict=True):
-        is_any_length = wanted_length is None and (length > 1 or has_one_row)
-        if length != wanted_length and not is_any_length:
+    for length, expected_length in zip(lengths, row_lengths, strict=True):
+        may_have_any_length = expected_length is None and (length > 1 or has_one_row)
+        if length != expected_length and not may_have_any_length:
             return False
     return True
 
@@ -242,11 +250,11 @@ def _flat_vector(unread: _Unread) -> Iterator[Folding]:
     if not unread.is_vector or not unread.candidate.row_lengths:
         return
     # Only the axis of rows may be of unknown length, which follows from the size.
-    *outer, expected_rows = unread.candidate.row_lengths
-    outer_axes = tuple(filter(None, outer))  # the heads of a bias (heads, L, L)
+    *outer_lengths, expected_rows = unread.candidate.row_lengths
+    outer_axes = tuple(filter(None, outer_lengths))  # the heads of a bias (heads, L, L)
     if unread.form.arrangement == "stacked":
         outer_axes = (2, *outer_axes)  # cosines, then sines
-    size = unread.long_axes[0]
+    (size,) = unread.long_axes
     elements_per_row = math.prod(unread.last_axes)
     rows = size // elements_per_row // math.prod(outer_axes)
     shape = (*outer_axes, rows, *unread.last_axes)
@@ -301,13 +309,15 @@ def _heads_in_columns(unread: _Unread) -> Iterator[Folding]:
     A program whose queries are (L, H·D) may store cosines beside them in the same shape: (64, 512)
     is read as (64, 128), with the copies of four heads in each row.
     """
+    is_vector = len(unread.shape) < 2
     has_one_column_axis = len(unread.last_axes) == 1
-    if not unread.candidate.has_frequencies or not has_one_column_axis or len(unread.shape) < 2:
+    if is_vector or not unread.candidate.has_frequencies or not has_one_column_axis:
         return
     *outer, columns = unread.shape
-    width = unread.last_axes[0]
+    (width,) = unread.last_axes  # columns of one head
     heads, columns_over = divmod(columns, width)
-    if heads > 1 and columns_over == 0:
+    has_whole_heads = columns_over == 0
+    if heads > 1 and has_whole_heads:
         note = f"{counted(heads, 'head')} of {width} folded into columns"
         copies = (Factor(Axis.COPY, heads),)
         yield Folding((*outer, width), note, heads_in_columns=copies, is_guess=True)
@@ -323,17 +333,17 @@ def _axes_of_grid(unread: _Unread) -> Iterator[Folding]:
     if len(unread.candidate.row_lengths) != 1:
         return
     first_column_axis = len(unread.long_axes) - len(unread.last_axes)
-    leading = unread.long_axes[:first_column_axis]
+    axes_before_columns = unread.long_axes[:first_column_axis]
     columns = unread.long_axes[first_column_axis:]
     (rows,) = unread.candidate.row_lengths
-    for first_side in range(len(leading) - 1):  # A grid has two sides, or more.
-        copies = leading[:first_side]
-        grid = leading[first_side:]
+    for first_side in range(len(axes_before_columns) - 1):  # A grid has two sides, or more.
+        copies = axes_before_columns[:first_side]
+        grid = axes_before_columns[first_side:]
         if math.prod(grid) == rows:
             shape = (*copies, rows, *columns)
             note = f"a grid of {' × '.join(map(str, grid))}, row by row"
-            is_known = sorted(grid) == sorted(unread.candidate.grid)
-            yield Folding(shape, note, is_guess=not is_known)
+            is_stated = sorted(grid) == sorted(unread.candidate.grid)
+            yield Folding(shape, note, is_guess=not is_stated)
 
 
 def _single_row(unread: _Unread) -> Iterator[Folding]:

@@ -49,20 +49,21 @@ def find_best_reading(
         is_text: True for the rows of a .csv file, which have no other axes.
         upright: True if rows must be positions, not frequencies.
     """
-    likely = [*candidates]
+    tables = [*candidates]
     if upright:
-        likely = [replace(candidate, transposable=False) for candidate in likely]
+        tables = [replace(table, transposable=False) for table in tables]
     tensor = _RealTensor(array, is_text=is_text)
-    tried: list[Reading] = []
-    for guesses in (False, True):
-        for reading in tensor.find_readings_as_any(likely, guesses=guesses):
-            if reading.distance == 0.0:
+    unequal: list[Reading] = []
+    for guesses in (False, True):  # The second round is step 2.
+        for reading in tensor.find_readings_as_any(tables, guesses=guesses):
+            is_equal = reading.distance == 0.0
+            if is_equal:
                 return reading
-            tried.append(reading)
-        nearest = min(tried, key=lambda reading: reading.distance, default=None)
+            unequal.append(reading)
+        nearest = min(unequal, key=lambda reading: reading.distance, default=None)
         if nearest is not None and nearest.distance < MAX_SAME_DISTANCE:
             return nearest
-    return _find_least_doubtful(tried, stands_for_one(array))
+    return _find_least_doubtful(unequal, stands_for_one(array))
 
 
 def find_readings(array: AnyArray, candidate: CandidateTable) -> Iterator[Reading]:
@@ -234,31 +235,32 @@ class _Doubts(NamedTuple):
     distance: float
 
     @classmethod
-    def about(cls, reading: Reading, one: int) -> "_Doubts":
+    def about(cls, reading: Reading, integer_for_1: int) -> "_Doubts":
         """Return the doubts about a reading.
 
         Args:
             reading: The tensor, read as copies of a table in some order of axes.
-            one: The integer that most likely stands for 1.0 in the tensor, such as 127 in int8.
+            integer_for_1: The integer that most likely stands for 1.0 in the tensor, such as 127 in int8.
         """
+        is_of_integers = reading.step > 0  # Numbers that are themselves have no step.
         return cls(
             is_implausible=not reading.is_plausible,
             is_guess=reading.is_guess,
             is_transposed=reading.transposed,
             is_far=not reading.is_near,
-            has_other_scale=bool(reading.step) and round(1 / reading.step) != one,
+            has_other_scale=is_of_integers and round(1 / reading.step) != integer_for_1,
             copies=reading.copy_count,
             distance=reading.distance,
         )
 
 
-def _find_least_doubtful(tried: Iterable[Reading], one: int) -> Reading | None:
+def _find_least_doubtful(readings: Iterable[Reading], integer_for_1: int) -> Reading | None:
     """Return the likeliest way to read a tensor whose values are wrong; None if none makes sense.
 
-    `one` is the integer that most likely stands for 1.0 in the tensor; 0 if none does.
+    `integer_for_1` is the one that most likely stands for 1.0 in the tensor; 0 if none does.
     """
-    possible = [reading for reading in tried if _is_possible(reading)]
-    return min(possible, key=lambda reading: _Doubts.about(reading, one), default=None)
+    possible = [reading for reading in readings if _is_possible(reading)]
+    return min(possible, key=lambda reading: _Doubts.about(reading, integer_for_1), default=None)
 
 
 def _is_possible(reading: Reading) -> bool:

@@ -82,7 +82,7 @@ class CandidateTable:
         """
         if not self.has_frequencies:
             return [Form("alone")]
-        forms = [form for form in READABLE if form.functions == len(self.names)]
+        forms = [form for form in READABLE if form.function_count == len(self.names)]
         if guesses and self.names == ("sin",):
             forms += SIGNED
         return sorted(forms, key=self.is_doubled_differently)

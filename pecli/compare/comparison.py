@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.compare.candidate import Expected
-from pecli.compare.element_errors import ElementErrors
+from pecli.compare.element_errors import ElementErrors, WorstElement
 from pecli.compare.factors import Index, Shape
 from pecli.compare.json_values import plain_fields
 from pecli.compare.part import Part, Slab, split_into_slabs
@@ -314,9 +314,13 @@ def _make_result(name: str, part: Part, errors: ElementErrors, dtypes: "_Dtypes"
     """
     shape = part.view.array_shape
     max_rel_error: float | None = errors.max_rel_error
-    if errors.max_rel_error == 0 and errors.max_abs_error:
-        max_rel_error = None  # All elements that differ should be 0.
-    stands_for_numbers = bool(part.step)  # Integers that stand for numbers have no ULPs.
+    are_zeros_wrong_only = errors.max_rel_error == 0 and errors.max_abs_error != 0
+    if are_zeros_wrong_only:
+        max_rel_error = None  # No error is a share of 0.
+    max_ulp_error = errors.max_ulp_error
+    stands_for_numbers = part.step > 0
+    if stands_for_numbers:
+        max_ulp_error = None  # Integers with a scale have no ULPs.
     return Comparison(
         name=name,
         shape=shape,
@@ -326,7 +330,7 @@ def _make_result(name: str, part: Part, errors: ElementErrors, dtypes: "_Dtypes"
         mismatched=errors.mismatched,
         max_abs_error=errors.max_abs_error,
         max_rel_error=max_rel_error,
-        max_ulp_error=None if stands_for_numbers else errors.max_ulp_error,
+        max_ulp_error=max_ulp_error,
         strange_expected=errors.strange_expected,
         strange_found=errors.strange_found,
         finding=None if dtypes.are_alike else OtherDtype(dtypes.found, dtypes.expected),
@@ -352,11 +356,11 @@ def _choose_dtypes(part: Part, names: tuple[str, str], *, any_dtype: bool) -> _D
     found = dtype_name(part.found.dtype)
     if expected == found:
         return _Dtypes(expected, found, are_alike=True, as_float32=False)
-    is_frequency = any(role_of(name) == "inv_freq" for name in names)
-    may_differ = any_dtype or is_frequency
+    holds_frequencies = any(role_of(name) == "inv_freq" for name in names)
+    may_differ = any_dtype or holds_frequencies
     are_alike = may_differ and _are_of_one_kind(part)
-    is_real = "c" not in (part.expected_dtype.kind, part.found.dtype.kind)
-    as_float32 = are_alike and is_real and is_relative(*names)
+    are_real = "c" not in (part.expected_dtype.kind, part.found.dtype.kind)
+    as_float32 = are_alike and are_real and is_relative(*names)
     return _Dtypes(expected=expected, found=found, are_alike=are_alike, as_float32=as_float32)
 
 
@@ -385,13 +389,14 @@ def _measure_parts(parts: Sequence[Part], allowed: Tolerance, *, as_float32: boo
     bytes_per_row = max(1, errors.width * itemsize)
     rows_at_once = max(1, READ_BYTES // bytes_per_row)
 
-    def measure(numbered_slab: tuple[int, Slab]) -> None:
-        part_number, slab = numbered_slab
+    def measure_slab_of_part(part_and_slab: tuple[int, Slab]) -> None:
+        part_number, slab = part_and_slab
         first_place = part_number * first.found.size
         _measure_slab(parts[part_number], slab, errors, first_place, as_float32=as_float32)
 
-    all_slabs = split_into_slabs(shape[:-1] or shape, rows_at_once)
-    work_through(measure, product(range(len(parts)), all_slabs))
+    axes_of_rows = shape[:-1] or shape  # All of a vector is one axis.
+    slabs = split_into_slabs(axes_of_rows, rows_at_once)
+    work_through(measure_slab_of_part, product(range(len(parts)), slabs))
     return errors
 
 
@@ -413,15 +418,15 @@ def _measure_slab(
     if as_float32:
         expected_rows = round_to(widened(expected_rows), "float32")
     for copy_number, copy_index in enumerate(np.ndindex(part.copies)):
-        stored_rows = part.found[(*copy_index, *slab.at)].reshape(slab.length, errors.width)
-        found_rows = np.ascontiguousarray(part.decoded(stored_rows))
+        rows_in_file = part.found[(*copy_index, *slab.at)].reshape(slab.length, errors.width)
+        found_rows = np.ascontiguousarray(part.decoded(rows_in_file))
         if as_float32:
             found_rows = round_to(widened(found_rows), "float32")
-        expected = expected_rows
+        storable_rows = expected_rows
         if part.step:  # Integers can only hold the nearest of their steps.
-            expected = part.in_steps(expected_rows, found_rows)
+            storable_rows = part.in_steps(expected_rows, found_rows)
         rows_before = copy_number * errors.row_count + slab.start
-        errors.measure(expected, found_rows, first_place + rows_before * errors.width)
+        errors.measure(storable_rows, found_rows, first_place + rows_before * errors.width)
 
 
 def _with_places(result: Comparison, parts: Sequence[Part], errors: ElementErrors) -> Comparison:
@@ -431,31 +436,38 @@ def _with_places(result: Comparison, parts: Sequence[Part], errors: ElementError
     has it, so that a user can look them up.
     """
     if errors.worst is not None:
-        result = replace(
-            result,
-            worst_index=_find_index_in_tensor(parts, errors.worst.place),
-            worst_ulp=errors.worst.ulps,
-            expected=errors.worst.expected,
-            found=errors.worst.found,
-            parts=parts,
-        )
-    if not errors.first_places:
+        result = _with_worst_element(result, parts, errors.worst)
+    if not errors.first_places:  # All errors are within the tolerance.
         return result
-    places = errors.first_places.values()
-    first_indices = [_find_index_in_tensor(parts, place) for place in places]
+    first_places = errors.first_places.values()  # of each copy that is wrong
+    first_indices = [_find_index_in_tensor(parts, place) for place in first_places]
     where = _find_wrong_places(result.shape, parts, errors)
-    wrong_copies = _find_wrong_copies(parts[0].copy_axes, first_indices, named=where)
+    wrong_copies = _find_wrong_copies(parts[0].copy_axes, first_indices, axes_of_table=where)
     return replace(result, first_index=min(first_indices), where={**where, **wrong_copies})
+
+
+def _with_worst_element(
+    result: Comparison, parts: Sequence[Part], worst: WorstElement
+) -> Comparison:
+    """Return a result with the element that has the largest error, and its index in the tensor."""
+    return replace(
+        result,
+        worst_index=_find_index_in_tensor(parts, worst.place),
+        worst_ulp=worst.ulps,
+        expected=worst.expected,
+        found=worst.found,
+        parts=parts,
+    )
 
 
 def _find_index_in_tensor(parts: Sequence[Part], place: int) -> Index:
     """Return the index of an element, given its number when all parts are counted one after another."""
-    number, place_in_part = divmod(place, parts[0].found.size)
-    return parts[number].view.index_of(place_in_part)
+    part_number, place_in_part = divmod(place, parts[0].found.size)
+    return parts[part_number].view.index_of(place_in_part)
 
 
 def _find_wrong_copies(
-    copy_axes: Sequence[int], first_indices: Sequence[Index], *, named: Collection[str]
+    copy_axes: Sequence[int], first_indices: Sequence[Index], *, axes_of_table: Collection[str]
 ) -> dict[str, Ranges]:
     """Return the sequences and heads that have wrong elements, if the tensor has copies of the table.
 
@@ -465,9 +477,9 @@ def _find_wrong_copies(
     Args:
         copy_axes: The axes of the tensor along which the table is repeated.
         first_indices: The index of the first wrong element in each copy that has one.
-        named: The names of axes that the table itself has.
+        axes_of_table: The names of the axes that the table itself has.
     """
-    names_of_copies = [name for name in ("batch", "heads") if name not in named]
+    names_of_copies = [name for name in ("batch", "heads") if name not in axes_of_table]
     wrong_by_axis = {}
     # A tensor may have fewer axes of copies than there are names, or more.
     for name, axis in zip(names_of_copies, copy_axes, strict=False):
@@ -492,19 +504,18 @@ def _find_wrong_rows(errors: ElementErrors) -> dict[str, Ranges]:
     A table (64, 128) has rows; a bias (12, 64, 64) has heads and rows, and (2, 12, 64, 64) has
     sequences, heads and rows. The elements of a vector are columns of its only row.
     """
-    if len(errors.shape) < 2:
+    axis_count = len(errors.shape)
+    if axis_count < 2:
         return {"columns": ranges(np.flatnonzero(errors.rows))}
     *outer_lengths, row_count, _ = errors.shape
     heads = outer_lengths[-1] if outer_lengths else 1
     is_wrong = errors.rows.reshape(-1, heads, row_count)  # (sequences, heads, rows)
-    wrong: dict[str, AnyArray] = {
-        "rows": np.flatnonzero(is_wrong.any(axis=(0, 1))),
-        "heads": np.flatnonzero(is_wrong.any(axis=(0, 2))),
-        "batch": np.flatnonzero(is_wrong.any(axis=(1, 2))),
-    }
-    # A table (64, 128) has no axes of heads and sequences, and a bias (12, 64, 64) none of the latter.
-    names_of_axes = [*wrong][: len(errors.shape) - 1]
-    return {name: ranges(wrong[name]) for name in names_of_axes}
+    where = {"rows": ranges(np.flatnonzero(is_wrong.any(axis=(0, 1))))}
+    if axis_count > 2:
+        where["heads"] = ranges(np.flatnonzero(is_wrong.any(axis=(0, 2))))
+    if axis_count > 3:
+        where["batch"] = ranges(np.flatnonzero(is_wrong.any(axis=(1, 2))))
+    return where
 
 
 def _find_wrong_columns(shape: Shape, parts: Sequence[Part], errors: ElementErrors) -> Ranges:
@@ -515,15 +526,15 @@ def _find_wrong_columns(shape: Shape, parts: Sequence[Part], errors: ElementErro
     (L, d/2, 2), they are numbered along it.
     """
     step = parts[0].view.steps[-1]  # elements of the file from one frequency to the next
-    are_frequencies_in_last_axis = len(shape) > 1 and step < shape[-1]
+    are_in_last_axis = len(shape) > 1 and step < shape[-1]
     elements_per_copy = errors.row_count * errors.width
-    columns = []
+    columns_by_copy = []
     for copy, is_wrong in errors.columns.items():
         wrong_frequencies = np.flatnonzero(is_wrong)
-        if are_frequencies_in_last_axis:
-            first_index = _find_index_in_tensor(parts, copy * elements_per_copy)
-            first_column = first_index[-1]  # 1 for the second columns of [c0 c0 c1 c1 …]
-            columns.append(first_column + wrong_frequencies * step)
-        else:
-            columns.append(wrong_frequencies)
-    return ranges(np.unique(np.concatenate(columns)))
+        if not are_in_last_axis:
+            columns_by_copy.append(wrong_frequencies)
+            continue
+        first_index = _find_index_in_tensor(parts, copy * elements_per_copy)
+        first_column = first_index[-1]  # 1 for the second columns of [c0 c0 c1 c1 …]
+        columns_by_copy.append(first_column + wrong_frequencies * step)
+    return ranges(np.unique(np.concatenate(columns_by_copy)))

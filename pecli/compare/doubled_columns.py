@@ -51,14 +51,16 @@ def _take_within(first: Array, second: Array, noise: float) -> Array | None:
     size = float(np.median(largest_by_row))  # A few damaged rows do not change the median.
     is_damaged = _is_damage(error, size)
     has_few_damaged_rows = np.mean(is_damaged.any(axis=1)) <= MAX_WRONG
+    if not has_few_damaged_rows:
+        return None
     # The noisiest column counts: the average would hide fast columns that differ.
     squares = (error**2).sum(axis=0, where=~is_damaged)
     error_of_noisiest = math.sqrt(squares.max(initial=0.0) / max(1, len(error)))
     differs_by_noise = error_of_noisiest < noise * (size + TINY)
-    if not has_few_damaged_rows or not differs_by_noise:
+    if not differs_by_noise:
         return None
-    single: Array = np.where(is_damaged, np.nan, wide_first)
-    return single
+    one_column: Array = np.where(is_damaged, np.nan, wide_first)
+    return one_column
 
 
 def _is_damage(error: Floats, size: float) -> Flags:

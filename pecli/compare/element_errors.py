@@ -126,10 +126,11 @@ class ElementErrors:
         for low in range(0, expected.size, elements_per_piece):
             piece = slice(low, low + elements_per_piece)
             to_measure = _find_differing(expected[piece], found[piece])
-            if are_floats and to_measure.mean() > MIN_DENSE:
-                to_measure = self._screen(
-                    expected[piece], found[piece], first_place + low, is_wrong[piece]
-                )
+            differs_nearly_everywhere = to_measure.mean() > MIN_DENSE
+            if are_floats and differs_nearly_everywhere:
+                screening = self._screen(expected[piece], found[piece], first_place + low)
+                is_wrong[piece] = screening.is_wrong
+                to_measure = screening.to_measure
             elements = low + np.flatnonzero(to_measure)
             if elements.size:
                 is_wrong[elements] = self._add_elements(
@@ -137,8 +138,8 @@ class ElementErrors:
                 )
         return is_wrong
 
-    def _screen(self, expected: Array, found: Array, first_place: int, is_wrong: Flags) -> Flags:
-        """Write to `is_wrong` for a whole piece at once, and return which elements are still to be measured.
+    def _screen(self, expected: Array, found: Array, first_place: int) -> "_Screening":
+        """Return which elements of a piece are out of tolerance, and which still have to be measured.
 
         Measuring an element takes far longer than comparing it with a limit. Most elements need not
         be measured, since a larger error is known already: of a piece whose errors are about 1e-7,
@@ -149,23 +150,26 @@ class ElementErrors:
             expected: The expected elements of the piece, (n,).
             found: The elements that were found.
             first_place: The place of the first of them.
-            is_wrong: A view for this piece, all False; True is written for elements out of tolerance.
         """
         wide_expected = widened(expected)
         wide_found = widened(found)
         error = np.abs(wide_expected - wide_found)
         if not np.isfinite(error.max()):
-            return _find_differing(expected, found)
+            return _measure_all(expected, found)
         size = np.abs(wide_expected)
         tolerance = self.tolerance
         allowed = tolerance.atol + tolerance.rtol * tolerance.sizes(size, wide_found)
-        np.greater(error, allowed, out=is_wrong)
+        is_wrong = error > allowed
         may_pass_by_ulps = tolerance.max_ulp > 0 or expected.dtype != found.dtype
         if may_pass_by_ulps and is_wrong.any():
-            return _find_differing(expected, found)
+            return _measure_all(expected, found)
         relative_error = error / size
         may_be_largest_ratio = relative_error > self._find_largest_known_ratio(expected, found)
-        return np.asarray(may_be_largest_ratio | self._may_be_worst(error, first_place))
+        may_be_worst = self._may_be_worst(error, first_place)
+        return _Screening(
+            is_wrong=np.asarray(is_wrong),
+            to_measure=np.asarray(may_be_largest_ratio | may_be_worst),
+        )
 
     def _find_largest_known_ratio(self, expected: Array, found: Array) -> float:
         """Return the relative error above which an element may have the largest relative error, or most ULPs.
@@ -202,7 +206,7 @@ class ElementErrors:
         ratio = errors.absolute / np.abs(wide_expected)  # not finite if 0 is expected
         largest_ratio = float(np.max(ratio, initial=0, where=np.isfinite(ratio)))
         worst = _find_worst_element(expected, found, errors, places)
-        with self._lock:
+        with self._lock:  # Other threads add the errors of other rows.
             if errors.ulps is not None:
                 self.max_ulp_error = max(self.max_ulp_error or 0, int(errors.ulps.max()))
             if self._is_worse(worst):
@@ -257,6 +261,23 @@ class ElementErrors:
             columns_of_copy[columns] |= is_wrong.any(axis=0)
 
 
+class _Screening(NamedTuple):
+    """The elements of a piece that are out of tolerance, and those that still have to be measured.
+
+    Measuring an element decides again whether it is out of tolerance.
+    """
+
+    is_wrong: Flags
+    to_measure: Flags
+
+
+def _measure_all(expected: Array, found: Array) -> _Screening:
+    """Return that all elements that differ have to be measured."""
+    return _Screening(
+        is_wrong=np.zeros(expected.shape, bool), to_measure=_find_differing(expected, found)
+    )
+
+
 def _have_equal_bytes(expected: Array, found: Array) -> bool:
     """Return True if two arrays of one dtype have the same bytes.
 
@@ -302,15 +323,13 @@ def _measure_elements(expected: Array, found: Array) -> _Errors:
     if expected.dtype == found.dtype and expected.dtype.kind in WHOLE_KINDS:
         return _measure_integers(expected, found)
     alike, error = arrays.absolute_errors(expected, found)
-    is_float = found.dtype.kind not in WHOLE_KINDS
-    is_real_of_complex = expected.dtype.kind == "c" != found.dtype.kind
-    if not is_float or is_real_of_complex:
+    is_integer = found.dtype.kind in WHOLE_KINDS
+    is_complex = found.dtype.kind == "c"
+    is_real_of_complex = expected.dtype.kind == "c" and not is_complex
+    if is_integer or is_real_of_complex:
         return _Errors(alike=alike, absolute=error, ulps=None)
-    ulps = (
-        _measure_complex_ulps(expected, found)
-        if found.dtype.kind == "c"
-        else _measure_ulps(expected, found)
-    )
+    measure = _measure_complex_ulps if is_complex else _measure_ulps
+    ulps = measure(expected, found)
     ulps[alike] = 0
     return _Errors(alike=alike, absolute=error, ulps=ulps)
 

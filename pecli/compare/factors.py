@@ -177,15 +177,15 @@ def view_functions(array: AnyArray, factors: Sequence[Factor]) -> list[FunctionV
     """
     sizes = [factor.size for factor in factors]
     steps = find_steps(sizes)  # by axis, the elements from one index to the next
-    order = sorted(range(len(factors)), key=lambda number: factors[number].axis)
+    order = sorted(range(len(factors)), key=lambda index: factors[index].axis)
     values = array.reshape(sizes).transpose(order)  # (functions, …, rows, frequencies)
-    steps_in_order = tuple(steps[number] for number in order)
+    steps_in_order = tuple(steps[index] for index in order)
     first_axis = factors[order[0]].axis
     views = []
     for place in _PLACES_BY_FIRST_AXIS.get(first_axis, _ALONE):
         # `place.at` is (0,) for cosines and (1,) for sines: these begin one step of that axis later.
-        first_element = sum(map(operator.mul, place.at, steps_in_order))
         indexed_axes = len(place.at)
+        first_element = sum(map(operator.mul, place.at, steps_in_order))
         view = View(
             values=values[place.at],
             array_shape=array.shape,

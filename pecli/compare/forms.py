@@ -126,7 +126,7 @@ class Form:
         return self.arrangement
 
     @property
-    def functions(self) -> int:
+    def function_count(self) -> int:
         """The number of functions that an array in this form holds."""
         return 1 if self.arrangement in ("alone", "signed") else 2
 
@@ -198,21 +198,22 @@ class Form:
         takes 2 columns in this form, so that 16 columns are 8 frequencies.
         """
         is_complex = array.dtype.kind == "c"
-        if (self.arrangement == "complex") != is_complex:
+        if is_complex != (self.arrangement == "complex"):
             return None
         values = self._real_values(array)
-        axes_of_one_frequency = self.axes(1)
-        first_column_axis = values.ndim - len(axes_of_one_frequency)
+        lengths_for_one_frequency = self.axes(1)  # (2,) for one cosine and one sine in a row
+        first_column_axis = values.ndim - len(lengths_for_one_frequency)
         if first_column_axis < 1:
+            return None  # No axis is left for rows.
+        frequencies = values.shape[first_column_axis] // lengths_for_one_frequency[0]
+        axes_before_columns = self.axes_before_columns(values.shape, frequencies)
+        if axes_before_columns is None:
             return None
-        frequencies = values.shape[first_column_axis] // axes_of_one_frequency[0]
-        leading = self.axes_before_columns(values.shape, frequencies)
-        if leading is None:
-            return None
-        row_axes = [factor for factor in leading if factor.axis == Axis.ROW]
+        row_axes = [factor for factor in axes_before_columns if factor.axis == Axis.ROW]
         if len(row_axes) != 1:
             return None
-        return view_functions(values, [*leading, *chain(*self.last_axes(frequencies))])
+        column_axes = chain(*self.last_axes(frequencies))
+        return view_functions(values, [*axes_before_columns, *column_axes])
 
     def _real_values(self, array: AnyArray) -> AnyArray:
         """Return an array of this form as real numbers that make whole pairs.
@@ -239,7 +240,8 @@ class Form:
         """
         columns = array
         if self.padded:
-            if not _has_empty_last_column(array, EMPTY if noise else 0.0):
+            largest_zero = EMPTY if noise else 0.0
+            if not _has_empty_last_column(array, largest_zero):
                 return None
             columns = array[:, :-1]
         functions = self.function_views(columns)
@@ -247,11 +249,12 @@ class Form:
             return None
         tables = []
         for function in functions:
-            table = function.view.values
-            single = take_one_column(table, noise) if self.doubled else table
-            if single is None or not single.size:
+            table: Array | None = function.view.values
+            if self.doubled:
+                table = take_one_column(function.view.values, noise)
+            if table is None or not table.size:
                 return None
-            tables.append(single)
+            tables.append(table)
         return tuple(tables)
 
     def join(self, *parts: Array) -> Array:

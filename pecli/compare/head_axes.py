@@ -66,17 +66,21 @@ def find_head_axes(
         after_shape: The shape of `after`, with an axis of its own for heads that were folded into columns.
         position_axis: The axis of positions in `before`, as a negative number. It is never taken for copies.
     """
-    if after.shape == after_shape == before.shape:
+    has_same_axes = after.shape == after_shape == before.shape
+    if has_same_axes:
         return HeadAxes(after_shape, tuple(range(after.ndim)))
     candidates = list(_find_orders_of_axes(after_shape, before.shape, position_axis))
-    if len(candidates) < 2:
-        return candidates[0] if candidates else None
+    if not candidates:
+        return None
+    if len(candidates) == 1:
+        return candidates[0]
     lengths_before = _measure_vector_lengths(before)
     distances = []
     for candidate in candidates:
         lengths_after = _measure_vector_lengths(candidate.view(after).values)
         distances.append(_measure_distance(lengths_after, lengths_before))
-    return candidates[int(np.argmin(distances))]
+    nearest = int(np.argmin(distances))
+    return candidates[nearest]
 
 
 def _find_orders_of_axes(after: Shape, before: Shape, position_axis: int) -> Iterator[HeadAxes]:
@@ -93,14 +97,17 @@ def _find_orders_of_axes(after: Shape, before: Shape, position_axis: int) -> Ite
     for order in permutations(unchanged):
         reordered = tuple(before[axis] for axis in order)
         note = "" if order == unchanged else f"axes {bracketed(order)} of before"
-        longer_axes = [axis for axis in unchanged if after[axis] != reordered[axis]]
-        match longer_axes:
-            case []:
-                yield HeadAxes(shape=after, order=tuple(np.argsort(order).tolist()), note=note)
-            case [heads_axis] if order[heads_axis] not in never_repeated:
-                heads = reordered[heads_axis]
-                for repetition in _find_repetitions(heads, after[heads_axis], heads_axis):
-                    yield _make_repeated_axes(after, order, repetition, note)
+        axes_of_other_length = [axis for axis in unchanged if after[axis] != reordered[axis]]
+        if not axes_of_other_length:
+            inverse_order = tuple(np.argsort(order).tolist())
+            yield HeadAxes(shape=after, order=inverse_order, note=note)
+            continue
+        heads_axis, *further_axes = axes_of_other_length
+        if further_axes or order[heads_axis] in never_repeated:
+            continue  # Only heads are repeated.
+        heads = reordered[heads_axis]
+        for repetition in _find_repetitions(heads, after[heads_axis], heads_axis):
+            yield _make_repeated_axes(after, order, repetition, note)
 
 
 class _Repetition(NamedTuple):
@@ -166,10 +173,12 @@ def _make_repeated_axes(
     shape = (*after[:heads_axis], *repetition.lengths, *after[heads_axis + 1 :])
     axes_without_copies = [axis for axis in range(len(shape)) if axis != repetition.copies_axis]
     # By axis of before, the axis of `shape` that it has become: {0: 0, 2: 1, 1: 2, 3: 4}.
-    axis_after = dict(zip(order, axes_without_copies, strict=True))
-    axes_of_before = [axis_after[axis] for axis in range(len(order))]
-    notes = ", ".join(filter(None, (note, repetition.words)))
-    return HeadAxes(shape=shape, order=(repetition.copies_axis, *axes_of_before), note=notes)
+    axis_in_shape = dict(zip(order, axes_without_copies, strict=True))
+    axes_of_before = [axis_in_shape[axis] for axis in range(len(order))]
+    note_on_heads = f"{note}, {repetition.words}" if note else repetition.words
+    return HeadAxes(
+        shape=shape, order=(repetition.copies_axis, *axes_of_before), note=note_on_heads
+    )
 
 
 def _measure_vector_lengths(array: AnyArray) -> Floats:

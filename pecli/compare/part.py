@@ -151,12 +151,10 @@ def split_into_slabs(lengths: Shape, max_rows: int) -> Iterator[Slab]:
     rows_per_index = rows_per_index_by_axis[cut_axis]
     indices_per_slab = max(1, max_rows // max(1, rows_per_index))
     axis_length = lengths[cut_axis]
-    for outer_number, outer_index in enumerate(np.ndindex(lengths[:cut_axis])):
-        indices_before = outer_number * axis_length
+    first_row = 0
+    for outer_index in np.ndindex(lengths[:cut_axis]):  # each head, if rows are cut
         for low in range(0, axis_length, indices_per_slab):
             high = min(low + indices_per_slab, axis_length)
-            yield Slab(
-                at=(*outer_index, slice(low, high)),
-                start=(indices_before + low) * rows_per_index,
-                length=(high - low) * rows_per_index,
-            )
+            row_count = (high - low) * rows_per_index
+            yield Slab(at=(*outer_index, slice(low, high)), start=first_row, length=row_count)
+            first_row += row_count

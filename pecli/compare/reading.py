@@ -166,12 +166,13 @@ class Reading:
         """
         tables = self.take_first_copies()
         scheme = self.scheme
-        if self.form.functions > 1:
+        holds_cos_and_sin = self.form.function_count > 1
+        if holds_cos_and_sin:
             return FoundTables(scheme, tables)
-        doubled = self.form.doubled
-        if doubled and scheme is not None and "layout" in scheme.parameters():
-            tables = {self.name: joined(self._take_both_columns(), doubled)}
-            layout: NamedValues = {"layout": doubled}
+        doubling = self.form.doubled
+        if doubling and scheme is not None and "layout" in scheme.parameters():
+            tables = {self.name: joined(self._take_both_columns(), doubling)}
+            layout: NamedValues = {"layout": doubling}
             scheme = replace(scheme, **layout)
         if self.candidate.has_frequencies:
             # Tables of several axes of positions, (3, L, D), are one table of 3·L rows.

@@ -29,6 +29,12 @@ def _make_remarks(reading: Reading) -> Iterator[str]:
     yield _describe_masks(reading)
 
 
+def _is_one_table_of_model(reading: Reading) -> bool:
+    """Return True for the cosines or the sines of a model, in a tensor of their own."""
+    is_of_model = reading.candidate.origin is not None
+    return is_of_model and reading.candidate.has_frequencies and not reading.holds_both
+
+
 def _make_remarks_on_columns(reading: Reading) -> Iterator[str]:
     """Yield remarks on what the columns hold: «all cosines, then all sines», «one column per frequency».
 
@@ -37,10 +43,8 @@ def _make_remarks_on_columns(reading: Reading) -> Iterator[str]:
     """
     if reading.holds_both:
         yield _describe_functions(reading)
-    candidate = reading.candidate
-    is_of_model = candidate.origin is not None
-    is_single_table_of_model = is_of_model and candidate.has_frequencies and not reading.holds_both
-    if reading.form.doubled or is_single_table_of_model:
+    are_columns_doubled = bool(reading.form.doubled)
+    if are_columns_doubled or _is_one_table_of_model(reading):
         yield columns(reading.form.doubled)
     if reading.form.is_signed:
         yield "the first of them negated: the sign of the rotation is folded in"

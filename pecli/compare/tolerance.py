@@ -148,16 +148,17 @@ def tolerance_of(
         KindError: If `tolerance` is not a Tolerance.
         ParameterError: If both are given.
     """
-    numbers = {"max_ulp": max_ulp, "atol": atol, "rtol": rtol}
-    given = {name: value for name, value in numbers.items() if value is not None}
+    limits = {"max_ulp": max_ulp, "atol": atol, "rtol": rtol}
+    stated_limits = {name: limit for name, limit in limits.items() if limit is not None}
     if tolerance is None:
-        return Tolerance(**given)  # type: ignore[arg-type]
+        return Tolerance(**stated_limits)  # type: ignore[arg-type]
     if not isinstance(tolerance, Tolerance):
         raise KindError(
             "tolerance", quoted(tolerance), "it must be a Tolerance", "such as Tolerance(atol=1e-6)"
         )
-    if given:
+    if stated_limits:
+        first_name = next(iter(stated_limits))
         raise ParameterError(
-            next(iter(given)), "given beside tolerance", "they say the same", "leave one out"
+            first_name, "given beside tolerance", "they say the same", "leave one out"
         )
     return tolerance

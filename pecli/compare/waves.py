@@ -109,9 +109,10 @@ def find_wave_readings(array: AnyArray) -> Iterator[Reading]:
             has_frequencies=True,
         )
         for reading in find_readings(array, zero_tables):
-            # A tensor of zeros has a constant sum of squares and equal copies as well.
-            is_near_zero = reading.is_near
-            if not is_near_zero and reading.is_plausible:
+            holds_zeros = reading.is_near
+            if holds_zeros:
+                continue  # Zeros have a constant sum of squares and equal copies as well.
+            if reading.is_plausible:
                 yield reading
 
 

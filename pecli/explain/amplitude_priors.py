@@ -7,7 +7,7 @@ from itertools import product
 
 from pecli.explain.catalogue.scalings import FACTORS, LENGTHS
 from pecli.explain.measure import SIGMAS, MeasuredFrequencies
-from pecli.explain.numbers import numbers_near, plain_numbers
+from pecli.explain.numbers import numbers_near, plainest_number
 
 ROUGH_AMPLITUDE = 1e-3
 """Relative error of an amplitude that is measured in coarse numbers, or in only one function."""
@@ -26,7 +26,7 @@ MSCALES = (1.0, 0.707)
 
 
 def possible_amplitudes(
-    measured: MeasuredFrequencies, numbers: int, usual: Sequence[float]
+    measured: MeasuredFrequencies, measured_values: int, usual: Sequence[float]
 ) -> Iterator[float]:
     """Yield the amplitudes that a table may have, given the measured one, the likeliest first.
 
@@ -36,7 +36,7 @@ def possible_amplitudes(
 
     Args:
         measured: The amplitude of the table, and the noise of its columns.
-        numbers: How many numbers of the table were measured.
+        measured_values: The number of values of the table that were measured.
         usual: Amplitudes that such a table usually has.
     """
     amplitude = measured.amplitude
@@ -45,17 +45,18 @@ def possible_amplitudes(
     if usual_nearby:
         yield from usual_nearby
         return
-    error = amplitude * _error_of_mean(measured.noise, numbers)
-    computed = numbers_near(attention_factors(), amplitude, error)
-    # How many digits somebody wrote is not known: the plainest number within each error is yielded.
+    sharp_error = SHARP_AMPLITUDE * amplitude
+    error_of_mean = amplitude * _error_of_mean(measured.noise, measured_values)
+    computed = numbers_near(attention_factors(), amplitude, error_of_mean)
+    # It is not known how many digits somebody wrote, so that every precision is tried.
     written = [
-        next(plain_numbers(amplitude, possible_error), amplitude)
-        for possible_error in (rough_error, SHARP_AMPLITUDE * amplitude, error)
+        plainest_number(amplitude, error) for error in (rough_error, sharp_error, error_of_mean)
     ]
-    yield from dict.fromkeys((*computed, *written))
+    without_duplicates = dict.fromkeys((*computed, *written))
+    yield from without_duplicates
 
 
-def _error_of_mean(noise: float, numbers: int) -> float:
+def _error_of_mean(noise: float, count: int) -> float:
     """Return the relative error of an amplitude; NaN if the noise is not known.
 
     The mean of 10,000 numbers is known to a hundredth of their noise. But storage rounds the tops of
@@ -63,9 +64,9 @@ def _error_of_mean(noise: float, numbers: int) -> float:
 
     Args:
         noise: The standard deviation of the numbers from their waves, as a share of the amplitude.
-        numbers: How many there are.
+        count: How many numbers there are.
     """
-    error_by_chance = SIGMAS * noise / math.sqrt(numbers)
+    error_by_chance = SIGMAS * noise / math.sqrt(count)
     error_of_tops = TOP_BIAS * noise * math.sqrt(noise)
     return error_by_chance + error_of_tops + LEAST_ERROR
 

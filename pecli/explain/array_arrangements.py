@@ -34,7 +34,8 @@ def arranged_as(shape: tuple[int, ...], array: Array) -> Iterator[Candidate]:
     arrangements = chain(
         [as_it_is],
         _transposed(table),
-        _repeated(table, wanted_shape),
+        _repeated_along_new_axis(table, wanted_shape),
+        _repeated_below_each_other(table, wanted_shape),
         _in_other_layouts(table, wanted_shape),
     )
     for candidate in arrangements:
@@ -60,46 +61,47 @@ def _transposed(plain: Array) -> Iterator[Candidate]:
         yield Candidate((Transposed(axes),), plain.transpose(axes))
 
 
-def _repeated(plain: Array, wanted_shape: tuple[int, ...]) -> Iterator[Candidate]:
-    """Yield copies of a table along one axis more, or one below the other.
-
-    A table (64, 32) becomes (8, 64, 32) with a copy for each of 8 heads, or (512, 32) with 8 copies
-    below each other.
-    """
-    for axis, times in enumerate(wanted_shape):
+def _repeated_along_new_axis(table: Array, wanted_shape: tuple[int, ...]) -> Iterator[Candidate]:
+    """Yield a table that is copied along one axis more, as (64, 32) is to (8, 64, 32) for 8 heads."""
+    for new_axis, copy_count in enumerate(wanted_shape):
         # Without axis 0, (8, 64, 32) is (64, 32).
-        shape_of_one_copy = wanted_shape[:axis] + wanted_shape[axis + 1 :]
-        if shape_of_one_copy == plain.shape:
-            copies = np.broadcast_to(np.expand_dims(plain, axis), wanted_shape)
-            yield Candidate((Repeated(axis, times),), copies)
-    times = wanted_shape[0] // len(plain)
-    has_same_columns = len(wanted_shape) > 1 and wanted_shape[1:] == plain.shape[1:]
-    if has_same_columns and times > 1:
-        yield Candidate((Repeated(0, times),), np.concatenate([plain] * times))
+        shape_of_one_copy = wanted_shape[:new_axis] + wanted_shape[new_axis + 1 :]
+        if shape_of_one_copy == table.shape:
+            copies = np.broadcast_to(np.expand_dims(table, new_axis), wanted_shape)
+            yield Candidate((Repeated(new_axis, copy_count),), copies)
 
 
-def _in_other_layouts(plain: Array, wanted_shape: tuple[int, ...]) -> Iterator[Candidate]:
+def _repeated_below_each_other(table: Array, wanted_shape: tuple[int, ...]) -> Iterator[Candidate]:
+    """Yield whole copies of a table one below the other: 8 of (64, 32) are (512, 32)."""
+    copy_count = wanted_shape[0] // len(table)
+    has_same_columns = len(wanted_shape) > 1 and wanted_shape[1:] == table.shape[1:]
+    if has_same_columns and copy_count > 1:
+        yield Candidate((Repeated(0, copy_count),), np.concatenate([table] * copy_count))
+
+
+def _in_other_layouts(table: Array, wanted_shape: tuple[int, ...]) -> Iterator[Candidate]:
     """Yield a table with cosines and sines exchanged, one of them negated, or in another layout.
 
     [cos | sin] becomes [sin | cos], [−cos | sin], [cos | −sin], and cos and sin interleaved. An
     array does not state its layout: so every layout that it may have is supposed in turn.
 
     Args:
-        plain: The expected table, without axes of length 1.
+        table: The expected table, without axes of length 1.
         wanted_shape: The shape of the found one.
     """
-    if plain.ndim not in (2, 3) or plain.size > MAX_LAID_OUT:
+    if table.ndim not in (2, 3) or table.size > MAX_LAID_OUT:
         return
-    has_odd_width = plain.shape[-1] % 2 == 1
-    for layout in forms(plain):
+    has_odd_width = table.shape[-1] % 2 == 1
+    wanted_size = math.prod(wanted_shape)
+    for layout in forms(table):
         if layout.arrangement == "interleaved" and has_odd_width:
-            continue
-        functions = layout.split(plain)
+            continue  # The last cosine has no sine beside it.
+        functions = layout.split(table)  # (cosines, sines), or only one of them
         if functions is None:
             continue
         if len(functions) == 2:
             yield from _swapped_or_negated(layout, *functions)
-        yield from _in_layouts_of_size(math.prod(wanted_shape), layout, functions)
+        yield from _in_layouts_of_size(wanted_size, layout, functions)
 
 
 def _swapped_or_negated(layout: Form, first: Array, second: Array) -> Iterator[Candidate]:
@@ -123,16 +125,21 @@ def _in_layouts_of_size(
         source: The layout of the expected one, such as halves: [cos | sin].
         functions: The cosines and the sines in it, (rows, frequencies) each, or only one of them.
     """
-    for target in starmap(Form, product(SEARCHED, DOUBLINGS)):
-        has_their_number = target.functions == len(functions)
-        can_hold_them = has_their_number and _count_elements(target, functions[0]) == size
-        if target == source or not can_hold_them:
+    every_layout = starmap(Form, product(SEARCHED, DOUBLINGS))
+    for target in every_layout:
+        if target == source or not _has_size(target, functions, size):
             continue
         edit = Layout(source.name, target.name)
         yield Candidate((edit,), target.join(*functions))
         if len(functions) == 2:
             first, second = functions
             yield Candidate((edit, Swapped()), target.join(second, first))
+
+
+def _has_size(layout: Form, functions: tuple[Array, ...], size: int) -> bool:
+    """Return True if a layout holds so many functions, and has `size` elements with them."""
+    holds_as_many = layout.function_count == len(functions)
+    return holds_as_many and _count_elements(layout, functions[0]) == size
 
 
 def _count_elements(form: Form, function: Array) -> int:
@@ -142,5 +149,5 @@ def _count_elements(form: Form, function: Array) -> int:
     complex numbers, of which each holds both.
     """
     columns_per_frequency = 2 if form.doubled else 1
-    numbers_per_column = 1 if form.arrangement == "complex" else form.functions
+    numbers_per_column = 1 if form.arrangement == "complex" else form.function_count
     return function.size * columns_per_frequency * numbers_per_column

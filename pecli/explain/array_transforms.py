@@ -55,24 +55,29 @@ def explain_pair(name: str, one: Array, other: Array, atol: float) -> Explanatio
         return None
     with limited():
         pair = ArrayPair(name, one, other, atol)
-        return pair.damaged() or pair.transformed()
-    return None
+        return pair.explain_by_damage() or pair.explain_by_change()
+    return None  # The time was up, or the numbers broke the arithmetic.
 
 
-def explain_rounding(name: str, one: Array, other: Array) -> Explanation | None:
-    """Return that the second array is the first one rounded to its own dtype; None if it is not.
+def explain_rounding(name: str, exact: Array, rounded: Array) -> Explanation | None:
+    """Return that an array is another one rounded to its own dtype; None if it is not.
 
     0.1 in float32 became 0.09997559 in float16, for example, and so did every other element.
+
+    Args:
+        name: The name of both.
+        exact: The array before it was rounded.
+        rounded: The array that is to be explained.
     """
-    dtype = dtype_name(other.dtype)
-    if one.shape != other.shape or one.dtype.kind == "c" or dtype not in SIGNIFICANT_BITS:
+    dtype = dtype_name(rounded.dtype)
+    can_be_compared = exact.shape == rounded.shape and not _is_complex(exact)
+    if not can_be_compared or dtype not in SIGNIFICANT_BITS:
         return None
+    computation = ArrayComputation((exact,))
+    observations = ArrayObservations({name: rounded})
     with limited():
-        case = array_case(
-            ArrayComputation((one,)), ArrayObservations({name: other}), (Dtype(dtype),)
-        )
-        return accept(case)
-    return None
+        return accept(array_case(computation, observations, (Dtype(dtype),)))
+    return None  # The time was up, or the numbers broke the arithmetic.
 
 
 class ArrayPair:
@@ -91,7 +96,7 @@ class ArrayPair:
         computation = ArrayComputation((candidate.array,), candidate.is_computed)
         return replace(array_case(computation, self.observed, candidate.edits), measured=self.kept)
 
-    def transformed(self) -> Explanation | None:
+    def explain_by_change(self) -> Explanation | None:
         """Return the first change of the expected array that makes every element of the found one.
 
         A change is a transposition, another layout, a factor, another order of rows, and so on;
@@ -99,8 +104,8 @@ class ArrayPair:
         """
         if min(self.expected.size, self.found.size) < MIN_ELEMENTS:
             return None
-        changed = explain_by_first(self._changed_arrays(), self._explain_change, most=1)
-        return next(iter(changed), None)
+        explanations = explain_by_first(self._changed_arrays(), self._explain_change, most=1)
+        return next(iter(explanations), None)
 
     def _explain_change(self, candidate: Candidate) -> list[Explanation]:
         """Return the explanation by one change; an array without a change explains nothing."""
@@ -108,11 +113,11 @@ class ArrayPair:
             return []
         return explain_cases([self.case(candidate)], self.atol, most_mistakes=0)
 
-    def damaged(self) -> Explanation | None:
+    def explain_by_damage(self) -> Explanation | None:
         """Return how the expected array was stored, or else the small part of it that is wrong.
 
         A table that was printed with four decimals is stored coarsely; one whose rows 5 and 6 hold
-        zeros is damaged. Damage is looked for without a tolerance first, then within the user's.
+        zeros is damaged. None is returned if it is neither, or if the shapes differ.
         """
         expected = _in_real_numbers(self.expected)
         found = _in_real_numbers(self.found)
@@ -120,13 +125,19 @@ class ArrayPair:
             return None
         computation = ArrayComputation((expected,))
         case = array_case(computation, ArrayObservations({self.name: found}), ())
-        explained_by_storage = explain_cases([case], self.atol, most_mistakes=0)
-        # Without an edit, the arrays are equal within the tolerance, which explains nothing.
-        explanations = [explanation for explanation in explained_by_storage if explanation.edits]
-        if not explanations:
-            tolerances = dict.fromkeys((0.0, self.atol))  # once if the user has none
-            explanations = explain_by_first(tolerances, partial(_explain_damage, case))
+        explanations = self._explain_storage(case) or self._explain_damaged_part(case)
         return next(iter(best(explanations)), None)
+
+    def _explain_storage(self, case: Case) -> list[Explanation]:
+        """Return the explanations by storage: rounded to decimals, to steps or to 16 bits."""
+        explanations = explain_cases([case], self.atol, most_mistakes=0)
+        # Without an edit, the arrays are equal within the tolerance, which explains nothing.
+        return [explanation for explanation in explanations if explanation.edits]
+
+    def _explain_damaged_part(self, case: Case) -> list[Explanation]:
+        """Return the parts that may be wrong, if the rest is exact, or else within the tolerance."""
+        tolerances = dict.fromkeys((0.0, self.atol))  # once if the user has none
+        return explain_by_first(tolerances, partial(_explain_damage, case))
 
     def _changed_arrays(self) -> Iterator[Candidate]:
         """Yield the expected array, changed in every way in which it may be the found one.
@@ -141,12 +152,14 @@ class ArrayPair:
             yield from self._with_other_values(arrangement)
         if self.is_complex:
             return
+        # To look for an order takes long, so that it is done in two arrays only: in the expected one as
+        # it is, and in the likeliest arrangement of it if that is another one.
         unchanged = Candidate((), self.expected)
-        # To look for an order takes long, so that it is done in the array as it was expected, and in the
-        # first arrangement if that is another one.
-        other_arrangement = [candidate for candidate in arrangements[:1] if candidate.edits]
-        for candidate in (unchanged, *other_arrangement):
-            yield from with_slices_in_order_of(self.found, candidate)
+        yield from with_slices_in_order_of(self.found, unchanged)
+        likeliest = next(iter(arrangements), unchanged)
+        is_rearranged = bool(likeliest.edits)
+        if is_rearranged:
+            yield from with_slices_in_order_of(self.found, likeliest)
 
     def _find_arrangements(self) -> list[Candidate]:
         """Return the expected array in every arrangement with the shape and kind of the found one."""
@@ -192,9 +205,6 @@ def _with_damage(case: Case) -> Iterator[Explanation]:
 def explain_swapped(pairs: Mapping[str, tuple[Array, Array]], atol: float) -> list[Explanation]:
     """Return that two tensors changed places: `cos` holds the sines, and `sin` the cosines.
 
-    Row 0 of `cos` should hold ones; if it holds zeros, and that of `sin` ones, they are compared
-    crosswise.
-
     Args:
         pairs: The expected and the found array of each tensor, by its name.
         atol: The tolerance, granted if nothing explains the arrays more closely.
@@ -202,17 +212,18 @@ def explain_swapped(pairs: Mapping[str, tuple[Array, Array]], atol: float) -> li
     Returns:
         One explanation for the first two tensors that did; an empty list if none did.
     """
-    for first, second in combinations(pairs, 2):
-        expected_first, found_first = pairs[first]
-        expected_second, found_second = pairs[second]
-        expected = (expected_second, expected_first)  # in the place of each other
-        found = {first: found_first, second: found_second}
-        if not _can_be_compared((*expected, *found.values())):
+    for name, name_of_other in combinations(pairs, 2):
+        expected, found = pairs[name]
+        expected_of_other, found_of_other = pairs[name_of_other]
+        if not _can_be_compared((expected, expected_of_other, found, found_of_other)):
             continue
-        case = array_case(ArrayComputation(expected), ArrayObservations(found), (Swapped(),))
+        # Each found array is compared with what is expected of the other tensor.
+        computation = ArrayComputation((expected_of_other, expected))
+        observations = ArrayObservations({name: found, name_of_other: found_of_other})
+        case = array_case(computation, observations, (Swapped(),))
         explanations = explain_cases([case], atol, most_mistakes=0)
         if explanations:
-            return [explanations[0]]
+            return explanations[:1]
     return []
 
 

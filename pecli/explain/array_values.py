@@ -12,7 +12,7 @@ from pecli.engine.edits import Edit, Mask, Negated, RowShift, Scaled
 from pecli.explain.array_arrangements import Candidate
 from pecli.explain.array_computation import as_floats, as_matrix
 from pecli.explain.bias_computation import is_unmasked
-from pecli.explain.numbers import plain_numbers
+from pecli.explain.numbers import plainest_number
 
 SOME_ELEMENTS = 1 << 14
 """Elements from which factors are estimated."""
@@ -87,9 +87,9 @@ def plain_factor(sides: Sides) -> float | None:
     residual_power = float(((found - factor * expected) ** 2).sum())
     standard_error = math.sqrt(residual_power / power / expected.size)
     error = FACTOR_ERROR * size + FACTOR_SIGMAS * standard_error
-    plain_size = next(plain_numbers(size, error), size)
-    plain = math.copysign(plain_size, factor)
-    return None if math.isclose(plain, 1, rel_tol=FACTOR_ERROR) else plain
+    plain = math.copysign(plainest_number(size, error), factor)
+    is_unchanged = math.isclose(plain, 1, rel_tol=FACTOR_ERROR)
+    return None if is_unchanged else plain
 
 
 def factor_edits(factor: float) -> tuple[Edit, ...]:
@@ -164,9 +164,12 @@ def with_mask_of(found: Array, candidate: Candidate) -> Iterator[Candidate]:
     is_masked = ~is_unmasked(expected)
     if not is_masked.any():
         return
-    observed = widened(found)
-    hides_same_elements = np.array_equal(is_masked, ~is_unmasked(observed))
-    if hides_same_elements and not np.array_equal(expected[is_masked], observed[is_masked]):
-        first_masked = float(observed[is_masked][0])
-        edits = (*candidate.edits, Mask(f"{first_masked:.2g}"))
-        yield Candidate(edits, np.where(is_masked, observed, expected))
+    found_values = widened(found)
+    hides_same_elements = np.array_equal(is_masked, ~is_unmasked(found_values))
+    if not hides_same_elements:
+        return
+    mask_of_found = found_values[is_masked]
+    if not np.array_equal(expected[is_masked], mask_of_found):
+        edit = Mask(f"{mask_of_found[0]:.2g}")
+        with_found_mask = np.where(is_masked, found_values, expected)
+        yield Candidate((*candidate.edits, edit), with_found_mask)

@@ -110,7 +110,7 @@ def _with_forms(biases: Iterable[HeadBias]) -> Iterator[HeadBias]:
 def _explain_by_rules(bias: HeadBias) -> list[Explanation]:
     """Return the explanation by the first rule and max_bias that make a bias."""
     schemes = chain.from_iterable(_schemes_of_rule(rule, bias) for rule in RULES)
-    return explain_by_first(schemes, partial(_explained, bias), most=1)
+    return explain_by_first(schemes, partial(_explain_by_scheme, bias), most=1)
 
 
 def _as_heads(array: Array) -> Iterator[HeadBias]:
@@ -153,18 +153,24 @@ def _without_copies(bias: HeadBias) -> HeadBias:
 
     24 heads of which the 8 first are there three times become 8 heads, with the edit «repeated».
     """
-    values = bias.values
-    for heads in range(MIN_HEADS, len(values) // 2 + 1):
-        if len(values) % heads:  # Copies are whole.
-            continue
-        first_copy = values[:heads]
-        # Slopes differ from head to head: most wrong periods fail in the head after the first copy.
-        if not np.array_equal(values[heads], first_copy[0]):
-            continue
-        copies = values.reshape(-1, *first_copy.shape)
-        if (copies == first_copy).all():
-            return HeadBias(first_copy, (Repeated(axis=0, times=len(copies)), *bias.arranged))
+    all_heads = len(bias.values)
+    possible_numbers = range(MIN_HEADS, all_heads // 2 + 1)
+    for heads in possible_numbers:
+        if _repeats_after(heads, bias.values):
+            repeated = Repeated(axis=0, times=all_heads // heads)
+            return HeadBias(bias.values[:heads], (repeated, *bias.arranged))
     return bias
+
+
+def _repeats_after(heads: int, values: Array) -> bool:
+    """Return True if a bias (heads, queries, keys) is whole copies of its first few heads."""
+    if len(values) % heads:
+        return False
+    # Slopes differ from head to head: most wrong numbers fail in the head after the first copy.
+    if not np.array_equal(values[heads], values[0]):
+        return False
+    copies = values.reshape(-1, heads, *values.shape[1:])  # (copies, heads, queries, keys)
+    return bool((copies == values[:heads]).all())
 
 
 def _possible_forms(values: Array) -> Iterator[str]:
@@ -179,15 +185,18 @@ def _possible_forms(values: Array) -> Iterator[str]:
     """
     heads, queries, keys = values.shape
     starts = range(0, heads, HEADS_AT_ONCE)
-    last_queries = [values[start : start + HEADS_AT_ONCE, -1] for start in starts]
-    largest = max(_largest(_biases(block)) for block in last_queries)
+    blocks_of_heads = [values[start : start + HEADS_AT_ONCE, -1] for start in starts]
+    largest = max(_largest(_biases(last_queries)) for last_queries in blocks_of_heads)
     if keys < 2 or not largest:
-        return
-    forms = FORMS_OF_MATRICES if queries > 1 else FORMS_OF_ROWS
+        return  # Any form agrees with one key, and with zeros.
     limit = MAX_RESIDUAL * largest
+    forms = FORMS_OF_MATRICES if queries > 1 else FORMS_OF_ROWS
     for form in forms:
-        distances = multiples_of(form, 1, keys).values[0]
-        if all(_largest_residual(_biases(block), distances) <= limit for block in last_queries):
+        distances = multiples_of(form, queries=1, keys=keys).values[0]
+        residuals = (
+            _largest_residual(_biases(last_queries), distances) for last_queries in blocks_of_heads
+        )
+        if all(residual <= limit for residual in residuals):
             yield form
 
 
@@ -236,12 +245,13 @@ def _schemes_of_rule(rule: str, bias: HeadBias) -> Iterator[Alibi]:
         return
     try:
         usual = Alibi(heads, rule=rule, **_options_of(bias))
-    except ParameterError:
+    except ParameterError:  # Not every shape or dtype of a tensor is one that ALiBi can have.
         return
     yield usual
-    for max_bias in near_max_bias(np.abs(bias.measured_slopes()), rule):
-        is_plain = max_bias >= 1 and digits(max_bias) <= MAX_DIGITS
-        if is_plain and max_bias != usual.max_bias:
+    slopes = np.abs(bias.measured_slopes())
+    for max_bias in near_max_bias(slopes, rule):
+        could_be_written = max_bias >= 1 and digits(max_bias) <= MAX_DIGITS
+        if could_be_written and max_bias != usual.max_bias:
             yield replace(usual, max_bias=max_bias)
 
 
@@ -259,7 +269,7 @@ def _options_of(bias: HeadBias) -> dict[str, Any]:
     return options
 
 
-def _explained(bias: HeadBias, scheme: Alibi) -> Iterator[Explanation]:
+def _explain_by_scheme(bias: HeadBias, scheme: Alibi) -> Iterator[Explanation]:
     """Yield explanations of a bias by a scheme: as it is, then with known mistakes in it.
 
     Those are the wrong sign, another mask or none, and slopes that were rounded to 16 bits.
@@ -285,11 +295,10 @@ def _cases_with_mistakes(
 ) -> Iterator[Case]:
     """Yield a bias with each mistake that it may have: in the mask, the sign, both, or the slopes.
 
-    +1 instead of −1 one key away is the wrong sign, and −65504 instead of −∞ another mask. Slopes alone
-    have none of them.
+    +1 instead of −1 one key away is the wrong sign, and −65504 instead of −∞ another mask.
     """
     if bias.name == "slopes":
-        return
+        return  # A vector of slopes has neither signs of distances nor a mask.
     masks = [*_masks(widened(bias.values[0]), computation)]
     yield from map(case.supposing, masks)
     negated = case.supposing(NegatedBias())

@@ -177,18 +177,22 @@ class Columns(PhasorForm):
 
     @cached_property
     def columns(self) -> ColumnMap:
-        """The contents of each column, with the mistakes that this form has."""
+        """The contents of each column, with the mistakes that this form has.
+
+        The columns c0 c1 s0 s1 are s0 s1 c0 c1 if `swapped`, c1 c0 s1 s0 if `reversed`, and
+        c0 c1 −s0 −s1 if sines are `negated`.
+        """
         is_sinusoidal = self.tensors == ("pe",)
-        right = self._added_columns() if is_sinusoidal else self._rotary_columns()
-        pair = right.pair
+        correct = self._added_columns() if is_sinusoidal else self._rotary_columns()
+        pair = correct.pair
         if self.reversed:
             last_pair = self.pairs - 1
             pair = last_pair - pair
-        is_negated = np.where(right.is_sine, "sin" in self.negated, "cos" in self.negated)
+        is_negated = np.where(correct.is_sine, "sin" in self.negated, "cos" in self.negated)
         return ColumnMap(
             pair=pair,
-            is_sine=right.is_sine != self.swapped,  # Swapped, cosines are where sines should be.
-            sign=np.where(is_negated, -right.sign, right.sign),
+            is_sine=correct.is_sine != self.swapped,  # XOR: each is exchanged if `swapped`.
+            sign=np.where(is_negated, -correct.sign, correct.sign),
         )
 
     def _rotary_columns(self) -> ColumnMap:
@@ -226,19 +230,20 @@ class Columns(PhasorForm):
         return columns.in_width(self.dim)
 
     def _halves_of_blocks(self) -> tuple[Indices, Flags]:
-        """Return the pair of each column in halves, and whether it is the second function of the pair.
+        """Return the pair of each column in halves, and whether it is the second column of that pair.
 
         Two blocks of two pairs and one pair have the pairs 0 1 0 1 | 2 2.
         """
         pairs_of_blocks = self.blocks or (self.pairs,)
-        pair: list[Indices] = []
-        is_second: list[Flags] = []
-        first = 0
+        pair_by_block: list[Indices] = []
+        is_second_by_block: list[Flags] = []
+        first_pair = 0
         for size in pairs_of_blocks:
-            pair.append(np.tile(np.arange(first, first + size), 2))
-            is_second.append(np.repeat([False, True], size))
-            first += size
-        return np.concatenate(pair), np.concatenate(is_second)
+            pairs = np.arange(first_pair, first_pair + size)
+            pair_by_block.append(np.tile(pairs, 2))  # 0 1 0 1
+            is_second_by_block.append(np.repeat([False, True], size))  # False False True True
+            first_pair += size
+        return np.concatenate(pair_by_block), np.concatenate(is_second_by_block)
 
     def matrix_of(self, phasors: Complex, rows: Indices) -> Floats:
         pair, is_sine, sign = self.columns
@@ -485,18 +490,16 @@ class WaveComputation(Computation):
             sample: Some rows of the table, (rows, columns).
             rows: Their indices.
         """
-        whole = self._frequencies_in(sample, rows)
-        is_noisy = whole is None or whole.noise > MAX_TABLE_NOISE
+        of_all_rows = self._frequencies_in(sample, rows)
+        is_noisy = of_all_rows is None or of_all_rows.noise > MAX_TABLE_NOISE
         if not is_noisy or len(sample) < 2 * MIN_RUN:
-            return whole
+            return of_all_rows
         middle = len(sample) // 2
         for half in (slice(None, middle), slice(middle, None)):
-            measured = self._frequencies_in(sample[half], rows[half])
-            if measured is None:
-                continue
-            if whole is None or measured.noise < LESS_NOISE * whole.noise:
-                return measured
-        return whole
+            of_half = self._frequencies_in(sample[half], rows[half])
+            if of_half is not None and _is_less_noisy(of_half, of_all_rows):
+                return of_half
+        return of_all_rows
 
     def _frequencies_in(self, sample: Floats, rows: Indices) -> MeasuredFrequencies | None:
         """Measure the frequencies of some rows; None if they cannot be measured.
@@ -512,17 +515,18 @@ class WaveComputation(Computation):
             return None
         phasors = self.form.phasors(sample, rows)  # cos + i·sin, (rows, pairs)
         positions = self._computed_positions[:, rows]  # (axes, rows)
-        are_axes_alike = (self._computed_positions == self._computed_positions[0]).all()
-        if not are_axes_alike:
+        first_axis, *_ = self._computed_positions
+        has_one_axis = (self._computed_positions == first_axis).all()
+        if not has_one_axis:
             if phasors is None:
                 return None
             return measure.frequencies_on_grid(phasors, positions, self.axes, self._rounding)
-        values: Complex | Floats | None = phasors
-        if values is None:
-            values = self.form.one_function(sample)  # the cosine, or the sine, of each pair
-        if values is None:
+        if phasors is not None:
+            return measure.frequencies_of(phasors, positions[0], self._rounding)
+        cosines_or_sines = self.form.one_function(sample)
+        if cosines_or_sines is None:
             return None
-        return measure.frequencies_of(values, positions[0], self._rounding)
+        return measure.frequencies_of(cosines_or_sines, positions[0], self._rounding)
 
     @property
     def _rounding(self) -> float:
@@ -567,19 +571,27 @@ class WaveComputation(Computation):
         return self.form.matrix_of(phasors, np.arange(len(positions)))
 
 
+def _is_less_noisy(part: MeasuredFrequencies, whole: MeasuredFrequencies | None) -> bool:
+    """Return True if a part of a table has a fraction of the noise of all, or all of it shows nothing."""
+    return whole is None or part.noise < LESS_NOISE * whole.noise
+
+
 def _positions_on_axis(phasors: Complex, frequencies: Floats, expected: Floats) -> Floats:
     """Return the position of each row of cos + i·sin (rows, pairs) along one axis; NaN for a row at none.
 
     A pair that turns less than once in thousands of rows shows where each row is. Fast pairs alone
     show a position only up to whole turns, so rows are then compared with those of many positions.
     """
-    slowest = np.abs(frequencies[frequencies != 0]).min(initial=np.inf)
-    if slowest >= SLOW:
-        functions = np.hstack([phasors.real, phasors.imag])
-        return measure.match_positions(functions, partial(_cos_and_sin, frequencies), expected)
+    slowest_frequency = np.abs(frequencies[frequencies != 0]).min(initial=np.inf)
+    are_all_fast = slowest_frequency >= SLOW
+    if are_all_fast:
+        cosines_and_sines = np.hstack([phasors.real, phasors.imag])
+        render = partial(_cos_and_sin, frequencies)
+        return measure.match_positions(cosines_and_sines, render, expected)
     positions = measure.solve_positions(phasors, frequencies, expected)
+    # Far out, the slowest pair has turned several times, and rows are looked for near their expected
+    # positions. Rows that are not there may be near 0, as those of a counter that began again.
     is_lost = np.isnan(positions)
-    # Far out, the slowest pair has turned several times: rows that wrapped are near 0 instead.
     near_zero = np.zeros(np.count_nonzero(is_lost))
     positions[is_lost] = measure.solve_positions(phasors[is_lost], frequencies, near_zero)
     return positions

@@ -44,10 +44,10 @@ def _glance(array: Array) -> Glance:
     if array.ndim == 1:
         elements = array[::step]
         return Glance(array, widest(elements), f"{len(elements):,} elements")
-    rows = array[..., ::step, :]
+    rows = array[..., ::step, :]  # At least one row of each matrix is left.
     if rows.size <= 2 * MAX_FULL_READ:
         return Glance(array, widest(rows), f"{rows.shape[-2]:,} rows")
-    # A single row is that long, so that only its first elements are looked at.
+    # These rows are too long: only the first elements of each are looked at.
     row_count = math.prod(rows.shape[:-1])
     first_elements = rows[..., : MAX_FULL_READ // row_count]
     return Glance(array, widest(first_elements), f"{first_elements.size:,} elements")
@@ -67,19 +67,24 @@ def describe(name: str, array: Array) -> list[str]:
     if not array.size:
         return [", ".join([*facts, "empty"])]
     glance = _glance(array)
+    first_sentence = ", ".join([*facts, *_facts_about_values(glance)])
+    if not np.isfinite(glance.values).all():
+        return [first_sentence]
+    return [first_sentence, *_rank_of(glance)]
+
+
+def _facts_about_values(glance: Glance) -> Iterator[str]:
+    """Yield how much of a tensor was read, how many elements are not finite, and the range of the others."""
     values = glance.values
     if glance.part:
-        facts.append(f"of which {glance.part} were looked at")
+        yield f"of which {glance.part} were looked at"
     finite = values[np.isfinite(values)]
-    strange = values.size - finite.size
-    if strange:
-        facts.append(f"{strange:,} of {values.size:,} elements are infinite or not numbers")
+    not_finite = values.size - finite.size
+    if not_finite:
+        yield f"{not_finite:,} of {values.size:,} elements are infinite or not numbers"
     if finite.size:
-        facts.append(_range_of(np.abs(finite) if np.iscomplexobj(values) else finite))
-    sentences = [", ".join(facts)]
-    if not strange:
-        sentences += _rank_of(glance)
-    return sentences
+        sizes = np.abs(finite) if np.iscomplexobj(values) else finite
+        yield _range_of(sizes)
 
 
 def _range_of(values: AnyArray) -> str:
@@ -100,16 +105,17 @@ def _rank_of(glance: Glance) -> Iterator[str]:
     is_matrix = values.ndim > 1 and min(values.shape[-2:]) > 1
     if not is_matrix or np.iscomplexobj(values):
         return
-    overflows = not np.isfinite(values.std())
+    overflows = not np.isfinite(values.std())  # So would the decomposition.
     is_constant = bool((values == values.flat[0]).all())  # Its rank of 1 says no more.
     if overflows or is_constant:
         return
     corner = values.reshape(-1, values.shape[-1])[:MAX_SIDE, :MAX_SIDE]
     singular_values = np.linalg.svd(corner, compute_uv=False)
+    full_rank = len(singular_values)
     rank = np.count_nonzero(singular_values > LOW_RANK * singular_values[0])
-    if not 0 < rank < len(singular_values):
+    if not 0 < rank < full_rank:
         return
     part = ""
     if corner.size < glance.array.size:
         part = f"{len(corner)} × {corner.shape[1]} of its elements are "
-    yield f"{part}of rank {rank}, not {len(singular_values)}"
+    yield f"{part}of rank {rank}, not {full_rank}"

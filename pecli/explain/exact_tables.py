@@ -35,11 +35,11 @@ def exact_tensors(tensors: Tensors, mistake: Mistake) -> dict[str, Floats] | Non
     """
     computation = mistake.plant(tensors.computation)
     rows = np.arange(computation.rows)
-    if isinstance(computation, (BiasComputation, SchemeComputation)):
+    is_made_by_scheme = isinstance(computation, (BiasComputation, SchemeComputation))
+    if is_made_by_scheme:
         return tensors.with_mistake(mistake).rows(rows)
-    if not isinstance(computation, WaveComputation) or isinstance(
-        computation, FrequencyComputation
-    ):
+    is_vector_of_frequencies = isinstance(computation, FrequencyComputation)
+    if is_vector_of_frequencies or not isinstance(computation, WaveComputation):
         return None
     phasors = _exact_phasors(computation)
     if phasors is None:
@@ -79,7 +79,7 @@ def _is_expressible(computation: WaveComputation, schedule: FrequencySchedule) -
     is_whole = bool((positions == np.rint(positions)).all())
     has_one_axis = len(computation.positions) == 1
     are_positions_possible = has_one_axis and is_whole and bool((positions >= 0).all())
-    is_schedule_possible = schedule.applied == "once" and schedule.scaling_half is None
+    is_schedule_possible = schedule.applied == "once" and schedule.scaling_denominator is None
     return are_positions_possible and is_schedule_possible and computation.arithmetic == EXACT
 
 

@@ -111,12 +111,12 @@ class Explanation:
         «base is 500000» of `cos` and of `sin` is stated once, for both.
         """
         # A vector of frequencies has no length; the scheme of the table beside it has.
-        longest = max(self.scheme, other.scheme, key=_length)
+        scheme_of_longest = max(self.scheme, other.scheme, key=_length)
         # The mistakes are equal, so the one with more edits says more about storage.
         fuller = max(self, other, key=lambda explanation: len(explanation.edits))
         return replace(
             fuller,
-            scheme=longest,
+            scheme=scheme_of_longest,
             tensors=(*self.tensors, *other.tensors),
             residual=max(self.residual, other.residual),
             is_cut_short=self.is_cut_short or other.is_cut_short,

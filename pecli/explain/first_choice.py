@@ -50,7 +50,7 @@ def explain_by_first(
 
 
 def explain_by_priors(
-    priors: Iterable[SchedulePrior], explain: ExplainPrior, exact: float
+    priors: Iterable[SchedulePrior], explain: ExplainPrior, largest_exact_residual: float
 ) -> list[Explanation]:
     """Return the explanation by the first schedule that is plain or exact, or else by the first of all.
 
@@ -61,17 +61,21 @@ def explain_by_priors(
     Args:
         priors: The schedules to try, the plainest first.
         explain: Explains the table by one of them.
-        exact: The largest residual of an explanation that no other number can improve.
+        largest_exact_residual: The residual up to which no other number can improve an explanation.
 
     Returns:
         One explanation; an empty list if no schedule explains the table.
     """
-    fitted: list[Explanation] = []
+    inexact: list[Explanation] = []
     for prior in priors:
         check_time()
-        for best in islice(explain(prior), 1):
-            priced = best.with_suppositions(edits=(), cost=prior.cost, doubts=prior.doubts)
-            if prior.cost < PLAIN_COST or priced.residual <= exact:
-                return [priced]
-            fitted.append(priced)
-    return fitted[:1]
+        best = next(iter(explain(prior)), None)
+        if best is None:
+            continue
+        explanation = best.with_suppositions(edits=(), cost=prior.cost, doubts=prior.doubts)
+        is_plain = prior.cost < PLAIN_COST
+        is_exact = explanation.residual <= largest_exact_residual
+        if is_plain or is_exact:
+            return [explanation]
+        inexact.append(explanation)
+    return inexact[:1]

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 
 from pecli.engine.arrays import Array, Floats, widened
+from pecli.engine.schemes.positions import Positioned
 from pecli.explain.catalogue.arithmetic import RoundedSteps
 from pecli.explain.catalogue.coarse_storage import Stored
 from pecli.explain.computation import FREQUENCY_RTOL, TINY
@@ -13,8 +14,9 @@ from pecli.explain.explanation import Explanation
 from pecli.explain.first_choice import explain_by_priors
 from pecli.explain.frequency_schedule import FrequencySchedule, waves_of_schedule
 from pecli.explain.hypotheses import accepted, explain_cases
+from pecli.explain.hypothesis import Case
 from pecli.explain.measure import MeasuredFrequencies
-from pecli.explain.numbers import digits, plain_numbers
+from pecli.explain.numbers import digits, plainest_number
 from pecli.explain.schedule_priors import SchedulePrior, rotary_schedules
 from pecli.explain.storage import FloatStorage, half_ulp, storages_of
 from pecli.explain.subject import computation_of
@@ -41,22 +43,28 @@ def recognise_frequencies(tensors: Mapping[str, Array]) -> list[Explanation]:
     """
     (array,) = tensors.values()
     values = widened(array).reshape(-1)
-    # Pairs that do not rotate have the frequency 0, but the first pair always rotates.
-    are_frequencies = np.isfinite(values).all() and (values >= 0).all() and values[0] > 0
-    if len(values) < MIN_FREQUENCIES or not are_frequencies:
+    if not _may_be_frequencies(values):
         return []
-    dtype = observed_dtype({"values": array})
+    rounding = half_ulp(values, observed_dtype({"values": array}))
     measured = MeasuredFrequencies(
         values=values,
         errors=_errors_of_frequencies(values),
         amplitude=1.0,
         is_folded=False,
-        sharp_errors=half_ulp(values, dtype) + TINY,
+        sharp_errors=rounding + TINY,
     )
     schedules = [prior for prior in rotary_schedules(measured) if _is_rotary(prior.schedule)]
-    largest_rounding = float(half_ulp(values, dtype).max())
-    exact = EXACT_UNITS * largest_rounding
-    return explain_by_priors(schedules, partial(_explain_by_schedule, values), exact)
+    largest_exact_residual = EXACT_UNITS * float(rounding.max())
+    return explain_by_priors(
+        schedules, partial(_explain_by_schedule, values), largest_exact_residual
+    )
+
+
+def _may_be_frequencies(values: Floats) -> bool:
+    """Return True for enough numbers ≥ 0: pairs that do not rotate have 0, but the first pair rotates."""
+    if len(values) < MIN_FREQUENCIES:
+        return False
+    return bool(np.isfinite(values).all() and (values >= 0).all() and values[0] > 0)
 
 
 def _errors_of_frequencies(values: Floats) -> Floats:
@@ -75,29 +83,51 @@ def _errors_of_frequencies(values: Floats) -> Floats:
 def _is_rotary(schedule: FrequencySchedule) -> bool:
     """Return True unless exponents over d/2 − 1, which no rotary scheme has, give a plainer base.
 
-    The frequencies b^(−i/half) are those of the base b^(1 − 1/half) with exponents over half − 1. With
+    With n in the denominator, the frequencies b^(−i/n) are those of the base b^(1 − 1/n) and n − 1. With
     32 frequencies, base 13459.6 is base 10000 like this: such a vector belongs to a sinusoidal table.
     """
     base = _plainest_near(schedule.base)
-    other_base = _plainest_near(schedule.base ** (1 - 1 / schedule.half))
+    other_base = _plainest_near(schedule.base ** (1 - 1 / schedule.denominator))
     return digits(base) <= digits(other_base) + 2
 
 
 def _plainest_near(base: float) -> float:
     """Return the number with the fewest digits near a base: 10000 for 10000.04."""
-    return next(plain_numbers(base, SAME_BASE * base), base)
+    return plainest_number(base, SAME_BASE * base)
 
 
 def _explain_by_schedule(values: Floats, prior: SchedulePrior) -> Iterator[Explanation]:
-    """Yield explanations of a vector of frequencies by a schedule: as it is, or rounded to 16 or 8 bits."""
-    schedule = prior.schedule
-    scheme = scheme_of_waves(waves_of_schedule(schedule, 2 * schedule.pairs, rows=1))
+    """Yield explanations of a vector of frequencies by a schedule, the one that changes least first.
+
+    Computed in float32, base 10000 and 4 pairs give 1, 0.1, 0.01, 0.001. The vector may hold these,
+    the bfloat16 0.1001 for 0.1, because the model was cast, or numbers that were stored in 8 bits.
+
+    Args:
+        values: The vector, one frequency per pair.
+        prior: The schedule that is supposed to have made it.
+    """
+    scheme = _rotary_scheme_of(prior.schedule)
     if scheme is None:
         return
-    case = case_of(scheme, computation_of(scheme, ("inv_freq",)), {"inv_freq": values[None]})
+    one_row = values[None]  # (1, pairs)
+    computation = computation_of(scheme, ("inv_freq",))
+    case = case_of(scheme, computation, {"inv_freq": one_row})
     yield from explain_cases([case], 0.0, most_mistakes=0)
-    recipes = scheme.recipe_names()
-    steps = [step for step in RoundedSteps.proposals(case) if step.recipe in recipes]
-    yield from accepted(map(case.supposing, steps))
+    yield from _explain_by_recipes(case)
     # The engine has no recipe for 8 bits: such frequencies are named by their storage.
-    yield from accepted(case.supposing(Stored(grid)) for grid in storages_of(values, "bfloat16"))
+    possible_storages = storages_of(one_row[0], "bfloat16")
+    yield from accepted(case.supposing(Stored(grid)) for grid in possible_storages)
+
+
+def _rotary_scheme_of(schedule: FrequencySchedule) -> Positioned | None:
+    """Return the rotary scheme with the frequencies of a schedule; None if no scheme has them."""
+    channels = 2 * schedule.pairs
+    return scheme_of_waves(waves_of_schedule(schedule, channels, rows=1))
+
+
+def _explain_by_recipes(case: Case) -> Iterator[Explanation]:
+    """Yield explanations of frequencies that were rounded to 16 bits, as some recipe of the scheme does."""
+    recipes = case.scheme.recipe_names()
+    for rounded_steps in RoundedSteps.proposals(case):
+        if rounded_steps.recipe in recipes:
+            yield from accepted([case.supposing(rounded_steps)])

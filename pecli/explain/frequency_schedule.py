@@ -25,15 +25,15 @@ NO_SCALING: Scaling = SCALINGS["none"]()
 
 @dataclass(frozen=True)
 class FrequencySchedule:
-    """A rule for the frequencies of all pairs: scale · base^(−i/half) for pair i, changed by a scaling.
+    """A rule for the frequencies of all pairs: scale · base^(−i/denominator) for pair i, changed by a scaling.
 
-    Pairs from `rotating` on have frequency 0. The paper's table of 512 channels has half = 256 and base = 10000: pair 1 has 10000^(−1/256) =
-    0.9647.
+    Pairs from `rotating` on have frequency 0. The paper's table of 512 channels has the denominator
+    256 and the base 10000: pair 1 has 10000^(−1/256) = 0.9647.
     """
 
     pairs: int
     """The number of frequencies."""
-    half: float
+    denominator: float
     """The denominator of the exponents, usually half of the channels that rotate."""
     base: float
     scale: float = 1.0
@@ -41,34 +41,38 @@ class FrequencySchedule:
     scaling: Scaling = NO_SCALING
     rotating: int | None = None
     """The number of pairs that turn, if not all do."""
-    scaling_half: float | None = None
-    """The half that the scaling uses, if it is not the exponent's."""
+    scaling_denominator: float | None = None
+    """The denominator that the scaling uses, if it is not the exponent's."""
     applied: str = "once"
     """How the scaling is applied: «once», «again» to its own result, or with its ratios «squared»."""
 
     @cached_property
     def frequencies(self) -> Floats:
-        """Radians per position, one per pair: base^(−i/half), changed by the scaling and the scale.
+        """Radians per position, one per pair: base^(−i/denominator), changed by the scaling and the scale.
 
         A scaling that is applied twice by mistake is applied to its own result, or its ratio to the
         unscaled frequency is squared: linear scaling by 4 divides by 16 either way.
         """
-        index = np.arange(self.pairs)
+        pair = np.arange(self.pairs)
         with np.errstate(all="ignore"):
-            unscaled = np.exp(-index / self.half * np.log(self.base))
+            # base^(−pair/denominator), as the exponential of its logarithm
+            unscaled = np.exp(-pair / self.denominator * np.log(self.base))
             scaled = self._scaled(unscaled)
             if self.applied == "again":
                 scaled = self._scaled(scaled)
             elif self.applied == "squared":
-                scaled = scaled * (scaled / unscaled)
+                ratio = scaled / unscaled
+                scaled = scaled * ratio
         if self.rotating is not None:
-            scaled = np.where(index < self.rotating, scaled, 0.0)
+            scaled = np.where(pair < self.rotating, scaled, 0.0)
         return np.asarray(scaled * self.scale)
 
     def _scaled(self, frequencies: Floats) -> Floats:
         """Return frequencies as the scaling changes them, such as YaRN with a factor of 4."""
-        half = self.half if self.scaling_half is None else self.scaling_half
-        return np.asarray(self.scaling.approximate(frequencies, self.base, half))
+        denominator = self.scaling_denominator
+        if denominator is None:
+            denominator = self.denominator
+        return np.asarray(self.scaling.approximate(frequencies, self.base, denominator))
 
     @property
     def rotating_pairs(self) -> int:
@@ -100,15 +104,19 @@ class FrequencySchedule:
         was_integer = isinstance(self.value(name), int)
         if was_integer and value == round(value):
             value = int(value)  # LongRoPE's attention factor needs lengths that are integers.
-        changes: dict[str, Any] = {name: value}
-        if name in _SCHEDULE_FIELDS:
-            return replace(self, **changes)
-        if name not in self.scaling.names():
-            return self
-        return replace(self, scaling=replace(self.scaling, **changes))
+        change: dict[str, Any] = {name: value}
+        is_parameter_of_schedule = name in _SCHEDULE_FIELDS
+        if is_parameter_of_schedule:
+            return replace(self, **change)
+        is_parameter_of_scaling = name in self.scaling.names()
+        if is_parameter_of_scaling:
+            return replace(self, scaling=replace(self.scaling, **change))
+        return self
 
     def unscaled(self) -> "FrequencySchedule":
-        return replace(self, scaling=NO_SCALING, rotating=None, applied="once", scaling_half=None)
+        return replace(
+            self, scaling=NO_SCALING, rotating=None, applied="once", scaling_denominator=None
+        )
 
 
 _SCHEDULE_FIELDS = frozenset(field.name for field in fields(FrequencySchedule))
@@ -171,7 +179,7 @@ def waves_of_schedule(schedule: FrequencySchedule, dim: int, rows: int) -> WaveT
 def with_frequencies_of(schedule: FrequencySchedule, waves: WaveTable) -> WaveTable:
     """Return a table with the frequencies of a schedule, and everything else as it is."""
     return waves._replace(
-        exponent=schedule.half,
+        exponent=schedule.denominator,
         base=schedule.base,
         scale=schedule.scale,
         scaling=schedule.scaling.brief(),

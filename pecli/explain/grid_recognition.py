@@ -267,7 +267,7 @@ def _phasors_of_added(values: Floats, style: GridStyle, blocks: Sequence[AxisBlo
     """Return cos + i·sin of a table that is added, (rows, pairs): one column per frequency.
 
     Sines and cosines are interleaved (s0 c0 s1 c1), or all sines come before all cosines, or each
-    axis has its sines before its cosines: with two axes of two pairs, s0 s1 c0 c1 | s0 s1 c0 c1.
+    axis has its sines before its cosines: with two axes of two pairs, s0 s1 c0 c1 | s2 s3 c2 c3.
     """
     if style.layout == "interleaved":
         sines = values[:, 0:-1:2]
@@ -277,12 +277,14 @@ def _phasors_of_added(values: Floats, style: GridStyle, blocks: Sequence[AxisBlo
     if style.sines_first:  # All pairs are one block.
         pairs_of_blocks = [values.shape[1] // 2]
     phasors_of_blocks = []
-    start = 0
+    first_column = 0
     for pairs in pairs_of_blocks:
-        middle = start + pairs
-        end = middle + pairs
-        phasors_of_blocks.append(values[:, middle:end] + 1j * values[:, start:middle])
-        start = end
+        first_cosine = first_column + pairs
+        end = first_cosine + pairs
+        sines = values[:, first_column:first_cosine]
+        cosines = values[:, first_cosine:end]
+        phasors_of_blocks.append(cosines + 1j * sines)
+        first_column = end
     return np.concatenate(phasors_of_blocks, axis=1)
 
 
@@ -291,16 +293,23 @@ def _possible_keeps(prior: GridPrior, limit: float) -> list[int]:
 
     Such rows, as that of a class token, have no angle or are zeros. The first point of most grids
     has no angle either: if rows 0 and 1 have none, one row or both are beside the grid.
+
+    Args:
+        prior: The style, and cos + i·sin of all rows, (rows, pairs).
+        limit: How much cos + i·sin may differ from 1 if the angle is 0.
     """
     usual = prior.style.keep
-    rows_beside_first = prior.phasors[::-1] if prior.style.keep_last else prior.phasors
-    has_no_angle = np.abs(rows_beside_first - 1).max(axis=1) <= limit
-    is_zero = ~rows_beside_first.any(axis=1)
-    may_be_beside = np.append(has_no_angle | is_zero, False)  # There is an end, so argmin finds it.
-    most = int(np.argmin(may_be_beside))
+    phasors = prior.phasors
+    if prior.style.keep_last:
+        phasors = phasors[::-1]  # Rows beside the grid come first now.
+    has_no_angle = np.abs(phasors - 1).max(axis=1) <= limit
+    is_zero = ~phasors.any(axis=1)
+    may_be_beside = has_no_angle | is_zero
+    grid_rows = np.flatnonzero(~may_be_beside)
+    most = int(grid_rows[0]) if len(grid_rows) else len(phasors)
     all_but_first_point = max(0, most - 1)
-    candidates = {usual, most, all_but_first_point}
-    return sorted(candidates, key=lambda keep: (keep != usual, keep))
+    others = sorted({most, all_but_first_point} - {usual})
+    return [usual, *others]
 
 
 def _phasors_of_points(prior: GridPrior, keep: int) -> Complex:
@@ -330,13 +339,14 @@ def _has_equal_places(prior: GridPrior, grid: tuple[int, ...], keep: int, limit:
         keep: The supposed rows beside the grid.
         limit: How much equal numbers may differ.
     """
-    phasors = _phasors_of_points(prior, keep)
+    phasors = _phasors_of_points(prior, keep)  # (points, pairs)
     # Rows beside the grid, such as that of a class token, come before its points or after them.
     first_point = 0 if prior.style.keep_last else keep
     coordinates = prior.style.coordinates(grid, keep, None, None)
     places_by_axis = coordinates.index(first_point, first_point + len(phasors))  # (axes, points)
-    axis_of_pair = np.concatenate([np.full(block.pairs, block.axis) for block in prior.blocks])
-    axis_of_pair = axis_of_pair[: phasors.shape[1]]  # An odd width lacks the last pair.
+    axes_of_blocks = [np.full(block.pairs, block.axis) for block in prior.blocks]
+    pair_count = phasors.shape[1]  # An odd width lacks the last pair.
+    axis_of_pair = np.concatenate(axes_of_blocks)[:pair_count]
     for axis, places in enumerate(places_by_axis):
         phasors_of_axis = phasors[:, axis_of_pair == axis]
         if not _is_equal_by_place(phasors_of_axis, places, limit):

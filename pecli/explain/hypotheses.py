@@ -130,14 +130,13 @@ class Search:
         Args:
             count: The number of mistakes; it is called with 0 first, then with 1, 2, ….
         """
-        first_steps = (
-            self._find_tables_without_mistake,
-            self._find_single_mistakes,
-            self._find_pairs,
-        )
-        if count < len(first_steps):
-            find = first_steps[count]
-            return find()
+        match count:
+            case 0:
+                return self._find_tables_without_mistake()
+            case 1:
+                return self._find_single_mistakes()
+            case 2:
+                return self._find_pairs()
         return self._find_combinations_of(count)
 
     def _find_pairs(self) -> bool:
@@ -249,14 +248,16 @@ class Search:
         """
         if not self._is_worth_comparing(case):
             return None
-        # With a tolerance of 0, both keys are one, and what holds is exact.
-        list_by_tolerance = {self.tolerance: self.within_tolerance, 0.0: self.exact}
-        for tolerance in sorted(list_by_tolerance):
-            explanation = accept(case.within(tolerance))
-            if explanation is not None:
-                list_by_tolerance[tolerance].append(explanation)
-                return explanation
-        return None
+        exact = accept(case.within(0.0))
+        if exact is not None:
+            self.exact.append(exact)
+            return exact
+        if not self.tolerance:
+            return None
+        tolerable = accept(case.within(self.tolerance))
+        if tolerable is not None:
+            self.within_tolerance.append(tolerable)
+        return tolerable
 
     def _is_worth_comparing(self, case: Case) -> bool:
         """Return True if a case may be the best explanation, and a few rows do not reject it.
@@ -303,9 +304,10 @@ def _explain_by_runtime(
     """
     if not explanations:
         return []
-    shortest, *_ = ranked(explanations)
+    shortest = ranked(explanations)[0]
     first_edit = shortest.edits[:1]  # empty if the table is right as it is
-    if first_edit != (Recipe("float32"),):
+    is_by_float32 = first_edit == (Recipe("float32"),)
+    if not is_by_float32:
         return []
     by_runtime: list[Explanation] = []
     for case in cases:

@@ -275,14 +275,16 @@ class Case:
             mistakes: All mistakes of the new case, in any order.
         """
         ordered = tuple(sorted(mistakes, key=lambda mistake: (mistake.stage, mistake.rank)))
+        # The first computation has no mistake, the second one the first mistake, and so on.
         computations = list(self._computations_with_shared_mistakes(ordered))
-        planted_mistakes = len(computations) - 1  # The first computation has no mistake.
-        computation = computations[-1]
+        planted_mistakes = len(computations) - 1
         for mistake in ordered[planted_mistakes:]:
-            computation = mistake.plant(computation)
-            computations.append(computation)
+            computations.append(mistake.plant(computations[-1]))
         return replace(
-            self, computation=computation, mistakes=ordered, computations=tuple(computations)
+            self,
+            computation=computations[-1],
+            mistakes=ordered,
+            computations=tuple(computations),
         )
 
     def _computations_with_shared_mistakes(
@@ -421,7 +423,7 @@ class Case:
         """
         if not self.frequencies_are_refuted:
             return False
-        return self.frequencies.are_clean and bool(self.frequencies.known.any())
+        return self.frequencies.are_clean and bool(self.frequencies.is_known.any())
 
     @property
     def frequencies(self) -> MeasuredFrequencies:
@@ -540,7 +542,8 @@ class Case:
         """
         data = self.observations.matrix(rows)
         computations = [self.computation]
-        if self.computation.arithmetic != self.computation.arithmetic.without_float32():
+        uses_float32 = self.computation.arithmetic != self.computation.arithmetic.without_float32()
+        if uses_float32:
             computations.append(self.computation.exactly())
         with np.errstate(all="ignore"):
             predictions = [computation.rendered(rows) for computation in computations]
@@ -601,13 +604,12 @@ class Case:
         """
         waves = self.waves
         assert waves is not None  # Only mistakes of cosines and sines ask for it.
-        farthest_axis = np.abs(waves.positions).max(axis=0)  # (rows,)
-        is_near_zero = (farthest_axis > 0) & (farthest_axis <= EXACT_POSITIONS)
-        rows_near_zero = np.flatnonzero(is_near_zero)
-        tested_rows = rows_near_zero[-2:]
-        if not len(tested_rows):
+        distance_from_zero = np.abs(waves.positions).max(axis=0)  # (rows,), along any axis
+        is_near_zero = (distance_from_zero > 0) & (distance_from_zero <= EXACT_POSITIONS)
+        two_rows = np.flatnonzero(is_near_zero)[-2:]
+        if not len(two_rows):
             return False
-        return self._are_far_off(self.observations.matrix(tested_rows), tested_rows)
+        return self._are_far_off(self.observations.matrix(two_rows), two_rows)
 
     @cached_property
     def wrong_in_few_rows(self) -> Flags:
@@ -652,7 +654,9 @@ def accept(case: Case) -> Explanation | None:
     if _is_refuted_soon(case):
         return None
     remainder = _compare_all_rows(case)
-    if remainder is None or not _has_evidence(case) or _has_superfluous_mistake(case):
+    if remainder is None:
+        return None  # An element is wrong.
+    if not _has_evidence(case) or _has_superfluous_mistake(case):
         return None
     statement = _statement(case)
     residual = remainder.largest
@@ -803,15 +807,16 @@ def _largest_difference_from_recipe(case: Case, edits: tuple[Edit, ...]) -> floa
     if recipe is None or not isinstance(case.computation, WaveComputation):
         return math.inf
     dtype = case.observations.held_dtype
-    made_by_engine = named_tensors(with_parameters(case.scheme, recipe=recipe, dtype=dtype))
+    scheme_with_recipe = with_parameters(case.scheme, recipe=recipe, dtype=dtype)
+    tables = named_tensors(scheme_with_recipe)
     largest = 0.0
     for name, array in case.observations.tensors.items():
-        if name not in made_by_engine or made_by_engine[name].shape != array.shape:
+        if name not in tables or tables[name].shape != array.shape:
             return math.inf
-        rows = np.arange(len(array))
-        expected = made_by_engine[name].pick(rows)
-        difference = np.abs(widened(array) - widened(expected))
-        largest = max(largest, float(difference.max(initial=0.0)))
+        every_row = np.arange(len(array))
+        expected = tables[name].pick(every_row)
+        differences = np.abs(widened(array) - widened(expected))
+        largest = max(largest, float(differences.max(initial=0.0)))
     return largest
 
 
@@ -834,21 +839,22 @@ def _compare_all_rows(case: Case) -> Remainder | None:
     """
     largest = 0.0
     sum_of_squares = 0.0
-    compared = 0
+    compared_rows = 0
     try:
         for rows in case.observations.blocks():
             check_time()
             if case.errors(rows).is_wrong.any():
                 return None
-            sizes = case.remainders(rows)
-            largest = max(largest, float(sizes.max(initial=0.0)))
-            sum_of_squares += float((sizes**2).sum())
-            compared += len(rows)
+            differences = case.remainders(rows)
+            largest = max(largest, float(differences.max(initial=0.0)))
+            sum_of_squares += float((differences**2).sum())
+            compared_rows += len(rows)
     except OutOfTimeError:
-        if not compared:
+        if not compared_rows:
             return None
-    elements = max(1, compared * case.observations.columns)
-    return Remainder(largest, math.sqrt(sum_of_squares / elements), compared)
+    compared_elements = max(1, compared_rows * case.observations.columns)
+    noise = math.sqrt(sum_of_squares / compared_elements)
+    return Remainder(largest, noise, compared_rows)
 
 
 def _has_evidence(case: Case) -> bool:
@@ -861,12 +867,14 @@ def _has_evidence(case: Case) -> bool:
     mistakes = case.mistakes_beside_storage
     if len(mistakes) == 1 and mistakes[0].shows_in_few_values:
         return True
-    fitted_numbers = sum(len(mistake.numbers) for mistake in mistakes)
-    values = case.observations.sample
+    sample = case.observations.sample
     damaged = case.computation.damage_in(case.observations.sampled_rows)
     # Of rotated queries, the sample has only the columns of the first few heads.
-    values = values[~np.broadcast_to(damaged[:, : values.shape[1]], values.shape)]
-    return len(np.unique(values)) > max(MIN_VALUES, VALUES_PER_NUMBER * fitted_numbers)
+    is_damaged = np.broadcast_to(damaged[:, : sample.shape[1]], sample.shape)
+    different_values = np.unique(sample[~is_damaged])
+    fitted_numbers = sum(len(mistake.numbers) for mistake in mistakes)
+    required_values = max(MIN_VALUES, VALUES_PER_NUMBER * fitted_numbers)
+    return len(different_values) > required_values
 
 
 def _has_superfluous_mistake(case: Case) -> bool:

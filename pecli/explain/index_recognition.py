@@ -104,19 +104,26 @@ def _swin_schemes(length: int) -> Iterator[Relative]:
 def _has_last_row(scheme: Relative, index: Array) -> bool:
     """Return True if the last query has these keys: one row is soon made, and rejects most settings.
 
-    The last of 12 T5 queries has distances 11, 10, … 0, whose buckets show how many there are.
+    The last of 12 T5 queries has distances 11, 10, … 0, whose buckets show how many there are. Windows
+    can only be made as a whole, so that only the largest index of the row is compared.
     """
     check_time()
-    if scheme.grid is None:
-        made = replace(scheme, queries=1).tables()["index"][-1]
-        return np.array_equal(made, widened(index[-1]))
-    # Windows can only be made as a whole, so that the number of their offsets is compared before.
-    rows, columns = scheme.grid
-    # Two of 3 rows are −2 to 2 apart, which are 5 offsets.
+    last_row = index[-1]
+    if scheme.grid is not None:
+        return int(last_row.max()) == _largest_index_of_window(scheme.grid)
+    expected = replace(scheme, queries=1).tables()["index"][-1]
+    return np.array_equal(expected, widened(last_row))
+
+
+def _largest_index_of_window(window: GridSize) -> int:
+    """Return the largest of the indices, one per offset in a window: 24 for 3 × 3.
+
+    Two of 3 rows are −2 to 2 apart, which are 5 offsets, and so are two of 3 columns: 25 in all.
+    """
+    rows, columns = window
     row_offsets = 2 * rows - 1
     column_offsets = 2 * columns - 1
-    largest_index = row_offsets * column_offsets - 1
-    return int(index[-1].max()) == largest_index
+    return row_offsets * column_offsets - 1
 
 
 def _doubts_about_distance(scheme: Relative, others: list[Relative]) -> Iterator[str]:

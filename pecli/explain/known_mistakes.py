@@ -160,8 +160,8 @@ def _with_shared_frequencies(scheme: Rope) -> Iterator[Neighbour[Rope]]:
         "mrope_section": tuple(block.channels // 2 for block in blocks),
     }
     # Listed positions replace the grid, so that all parameters of a grid are set to None.
-    of_grid = ("grid", "keep", "grid_base", "grid_scale", "style", "axes", "axis_factors")
-    without_grid = dict.fromkeys(of_grid)
+    grid_parameters = ("grid", "keep", "grid_base", "grid_scale", "style", "axes", "axis_factors")
+    without_grid = dict.fromkeys(grid_parameters)
     edit = edit_of("axis_frequencies", "their own", "shared")
     yield from neighbour_called([edit], scheme, **changes, **without_grid)
 
@@ -178,20 +178,23 @@ def _with_exponents_over_head(scheme: Rope) -> Iterator[Neighbour[Rope]]:
     base 10000^(32/128) = 10. So the mistake is expressed as another base. If axes have different
     sizes, each needs a base of its own, which a factor of NTK scaling per axis gives.
     """
-    sizes = [block.channels for block in sorted(scheme.axis_blocks)] or [scheme.exponent_dim]
-    is_whole_head = sizes == [scheme.dim]
+    channels_by_axis = [block.channels for block in sorted(scheme.axis_blocks)]
+    if not channels_by_axis:
+        channels_by_axis = [scheme.exponent_dim]
+    is_whole_head = channels_by_axis == [scheme.dim]
     is_scaled = scheme.scaling not in ("none", "linear")
     if is_whole_head or is_scaled or not _has_plain_frequencies(scheme):
         return
-    first_size, *_ = sizes
-    if len(set(sizes)) == 1:
-        edit = edit_of("exponent_dim", first_size, scheme.dim)
-        changes: dict[str, object] = {"base": scheme.base ** (first_size / scheme.dim)}
-    else:
-        edit = edit_of("exponent_dim", spelled(tuple(sizes)), scheme.dim)
-        factors = [_factor_for_exponents_over_head(scheme, size) for size in sizes]
-        changes = {"axis_factors": tuple(factors)}
-    yield from neighbour_called([edit], scheme, **changes)
+    first_channels, *_ = channels_by_axis
+    have_equal_size = len(set(channels_by_axis)) == 1
+    if have_equal_size:
+        edit = edit_of("exponent_dim", first_channels, scheme.dim)
+        base = scheme.base ** (first_channels / scheme.dim)
+        yield from neighbour_called([edit], scheme, base=base)
+        return
+    edit = edit_of("exponent_dim", spelled(tuple(channels_by_axis)), scheme.dim)
+    factors = [_factor_for_exponents_over_head(scheme, channels) for channels in channels_by_axis]
+    yield from neighbour_called([edit], scheme, axis_factors=tuple(factors))
 
 
 def _factor_for_exponents_over_head(scheme: Rope, size: int) -> float:
@@ -243,8 +246,9 @@ def _on_other_grids(scheme: PlacedT, grid: GridSize) -> Iterator[Neighbour[Place
     *time, height, width = grid
     yield from neighbour(scheme, grid=GridSize((*time, width, height)))
     class_tokens = scheme.keep or 0
-    for other_count in {0, 1} - {class_tokens}:
-        yield from neighbour(scheme, keep=other_count)
+    for possible_class_tokens in (0, 1):
+        if possible_class_tokens != class_tokens:
+            yield from neighbour(scheme, keep=possible_class_tokens)
     # Without a base or a scale, positions are 0, 1, 2, … and are not stretched to a trained size.
     for name in ("grid_base", "grid_scale"):
         edit = edit_of(name, getattr(scheme, name), None)
@@ -270,13 +274,13 @@ def _with_other_styles(
     if scheme.base == style.base:
         other_parameters["base"] = None  # Another style has its own base.
     states_channels_of_axes = scheme.value_of("axes", None) is not None
-    for name, other in styles.items():
+    for name, other_style in styles.items():
         # A style that differs in the base only is another base, which has a mistake of its own.
-        comparable = replace(other, name=style.name, base=style.base)
+        comparable_style = replace(other_style, name=style.name, base=style.base)
         if states_channels_of_axes:
             # The scheme keeps its channels, however the style would split them among axes.
-            comparable = replace(comparable, split=style.split)
-        if comparable != style:
+            comparable_style = replace(comparable_style, split=style.split)
+        if comparable_style != style:
             yield from neighbour(scheme, style=name, **other_parameters)
 
 
@@ -344,14 +348,14 @@ def _with_axes_exchanged(
         scheme: The right scheme, at listed positions.
         axes: The position of each row along each axis.
     """
-    count = len(axes)
-    names = _names_of_axes(count)
-    for first, second in combinations(range(count), 2):
-        order = [*range(count)]
-        order[first] = second
-        order[second] = first
-        yield from _with_axes_in_order(order, scheme, axes, names)
-    only_first = [0] * count
+    axis_count = len(axes)
+    names = _names_of_axes(axis_count)
+    for first, second in combinations(range(axis_count), 2):
+        exchanged = [*range(axis_count)]
+        exchanged[first] = second
+        exchanged[second] = first
+        yield from _with_axes_in_order(exchanged, scheme, axes, names)
+    only_first = [0] * axis_count
     yield from _with_axes_in_order(only_first, scheme, axes, names)
 
 

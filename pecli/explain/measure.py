@@ -23,6 +23,15 @@ MAX_HALVED = 6
 CONVERGED = 1e-10
 """Step of a logarithm below which a fit is at its end."""
 
+MAX_MOVE = 3.0
+"""Largest step of a fit of one number, in logarithms: a factor of e³ = 20. Slopes hold only nearby."""
+
+MAX_MOVE_OF_SEVERAL = 1.0
+"""Largest step of a fit of several numbers, which may make up for each other: a factor of e = 2.7."""
+
+LARGEST_LOG = 100.0
+"""Logarithm of a number from which on a fit ran away: no model has a base of e¹⁰⁰."""
+
 SOLVER_STEP = 1e-4
 """Step of a logarithm for numerical slopes."""
 
@@ -122,7 +131,7 @@ class MeasuredFrequencies(NamedTuple):
         return np.asarray(~(np.abs(self.values) <= NO_MOVE * self.errors))
 
     @property
-    def known(self) -> Flags:
+    def is_known(self) -> Flags:
         """Frequencies that are measured to within a quarter of their size."""
         return np.asarray((self.errors < 0.25 * np.abs(self.values)) & (self.values != 0))
 
@@ -157,7 +166,7 @@ def frequencies_of(
         return _frequencies_of_few(values, positions, rounding)
     rows = _with_later_rows(run, positions)
     waves = wave_measurement.measure(values[rows], positions[rows])
-    if waves is None or not waves.clean:
+    if waves is None or not waves.is_clean:
         return None
     return _frequencies_of_waves(waves)
 
@@ -189,7 +198,7 @@ def _frequencies_of_waves(waves: MeasuredWaves) -> MeasuredFrequencies:
         values=waves.frequency,
         errors=error,
         amplitude=waves.shared_amplitude,
-        is_folded=not waves.both,
+        is_folded=not waves.has_both_functions,
         noise=noise,
         sharp_errors=sharp_error,
     )
@@ -227,20 +236,29 @@ def _frequencies_of_few(
     if are_neighbours:
         return _frequencies_of_neighbours(np.asarray(phasors, np.complex128), rounding)
     _, first_rows = np.unique(positions, return_index=True)  # of rows at one position, the first
-    if len(first_rows) >= 2 * MIN_RUN:
-        return None
+    are_many = len(first_rows) >= 2 * MIN_RUN
     rows = first_rows[positions[first_rows] != 0]  # At position 0, all angles are 0.
     nearest_first = rows[np.argsort(np.abs(positions[rows]))]
-    if not len(rows) or abs(positions[nearest_first[0]]) > 1:
+    are_all_far = np.abs(positions[rows]).min(initial=np.inf) > 1
+    if are_many or are_all_far:
         return None
-    frequencies = np.zeros(phasors.shape[1])
-    for row in nearest_first:
-        angle_missed = wrap(np.angle(phasors[row]) - frequencies * positions[row])
-        frequencies = frequencies + angle_missed / positions[row]
+    frequencies = _sharpen_by_rows(phasors[nearest_first], positions[nearest_first])
     farthest = np.abs(positions[nearest_first[-1]])
     error = rounding / farthest + FLOAT32_DRIFT * np.abs(frequencies)
     amplitude = float(np.median(np.abs(phasors)))
     return MeasuredFrequencies(frequencies, error, amplitude, is_folded=False)
+
+
+def _sharpen_by_rows(phasors: Complex | Floats, positions: Floats) -> Floats:
+    """Return the frequency of each pair (rows, pairs), from rows at positions ever farther from 0.
+
+    Each row corrects the frequency by the angle that it misses, at most half a turn.
+    """
+    frequencies: Floats = np.zeros(phasors.shape[1])
+    for position, phasors_of_row in zip(positions, phasors, strict=True):
+        angle_missed = wrap(np.angle(phasors_of_row) - frequencies * position)
+        frequencies = np.asarray(frequencies + angle_missed / position)
+    return frequencies
 
 
 def _frequencies_of_neighbours(phasors: Complex, rounding: float) -> MeasuredFrequencies:
@@ -253,13 +271,17 @@ def _frequencies_of_neighbours(phasors: Complex, rounding: float) -> MeasuredFre
         rounding: Error of an angle, in radians.
     """
     frequencies = np.zeros(phasors.shape[1])
-    lag = 1
-    while lag < len(phasors):
-        angles = np.angle((phasors[lag:] * phasors[:-lag].conj()).sum(axis=0))
-        frequencies = frequencies + wrap(angles - lag * frequencies) / lag
-        lag *= 2
-    longest_lag = lag / 2  # The loop doubles it once more. Both rows of a lag are rounded.
-    error = 2 * rounding / longest_lag + FLOAT32_DRIFT * np.abs(frequencies)
+    distance = 1
+    while distance < len(phasors):
+        later_rows = phasors[distance:]
+        earlier_rows = phasors[:-distance]
+        angles = np.angle((later_rows * earlier_rows.conj()).sum(axis=0))
+        angles_missed = wrap(angles - distance * frequencies)
+        frequencies = frequencies + angles_missed / distance
+        distance *= 2
+    longest_distance = distance / 2  # The loop doubles it once more.
+    error_of_angles = 2 * rounding  # Both rows are rounded.
+    error = error_of_angles / longest_distance + FLOAT32_DRIFT * np.abs(frequencies)
     amplitude = float(np.median(np.abs(phasors)))
     return MeasuredFrequencies(frequencies, error, amplitude, is_folded=False)
 
@@ -307,11 +329,10 @@ def _frequencies_along_axis(
         The frequencies; None if all rows are at one place, if so few places are stored so coarsely
         that their angles show no frequency, or if the columns are not waves.
     """
-    places, place_of_row = np.unique(positions, return_inverse=True)
+    places = np.unique(positions)
     if len(places) < 2:
         return None
-    are_at_place = [place_of_row == place for place in range(len(places))]
-    table = np.stack([phasors[rows][:, pairs].mean(axis=0) for rows in are_at_place])
+    table = np.stack([phasors[positions == place][:, pairs].mean(axis=0) for place in places])
     step = places[1] - places[0]
     is_even = np.allclose(np.diff(places), step)
     if not is_even:
@@ -343,12 +364,12 @@ class Fit(NamedTuple):
 class _NumberFit(NamedTuple):
     """A schedule with one unknown number, and measured frequencies that it should give, as logarithms.
 
-    A *schedule* computes the frequencies of all pairs, such as base^(−i/half) from a base. In logarithms most
+    A *schedule* computes the frequencies of all pairs, such as base^(−i/denominator) from a base. In logarithms most
     schedules are straight lines, so that a number is called by its logarithm as well.
     """
 
     schedule: Callable[[float], Floats]
-    known: Flags  # pairs whose frequencies are positive and measured well enough
+    is_known: Flags  # pairs whose frequencies are positive and measured well enough
     logs: Floats  # of the known frequencies
     errors: Floats  # of these logarithms
 
@@ -359,7 +380,7 @@ class _NumberFit(NamedTuple):
     def predicted(self, log: float) -> Floats:
         """Return the logarithms of the known frequencies for a number."""
         frequencies = np.maximum(self.schedule(math.exp(log)), TINY)
-        return np.asarray(np.log(frequencies)[self.known])
+        return np.asarray(np.log(frequencies)[self.is_known])
 
     def may_explain(self, predictions: Floats) -> bool:
         """Return True unless a pair is wrong that the number does not change.
@@ -400,50 +421,51 @@ def fit_number(
     Returns:
         The number and its error; None if it changes no frequency that is wrong, or if the fit diverges.
     """
-    known = measured.known & (measured.values > 0)
-    if not known.any() or _mostly_ascend(measured.values[known]):
+    is_known = measured.is_known & (measured.values > 0)
+    if not is_known.any() or _mostly_ascend(measured.values[is_known]):
         return None
     fit = _NumberFit(
         schedule=schedule,
-        known=known,
-        logs=np.log(measured.values[known]),
-        errors=measured.errors[known] / measured.values[known],
+        is_known=is_known,
+        logs=np.log(measured.values[is_known]),
+        errors=measured.errors[is_known] / measured.values[is_known],
     )
     with np.errstate(all="ignore"):
-        logs = [math.log(start) for start in starts if start > 0]
-        predictions = np.array([fit.predicted(log) for log in logs])  # (starts, known pairs)
+        log_starts = [math.log(start) for start in starts if start > 0]
+        predictions = np.array([fit.predicted(log) for log in log_starts])  # (starts, known pairs)
         if not fit.may_explain(predictions):
             return None
-        squares = [fit.weighted_squares(predicted) for predicted in predictions]
-        nearest_start = logs[int(np.argmin(squares))]
+        misses = [fit.weighted_squares(predicted) for predicted in predictions]
+        nearest_start = log_starts[int(np.argmin(misses))]
         return _fit_by_gauss_newton(fit, nearest_start)
 
 
-def _fit_by_gauss_newton(fit: _NumberFit, start: float) -> Fit | None:
+def _fit_by_gauss_newton(fit: _NumberFit, log_start: float) -> Fit | None:
     """Return the number whose frequencies come nearest, from the logarithm of a first guess on.
 
-    Each step follows the slope of all logarithms to where they meet the measured ones, by at most a
-    factor of e³ = 20. If a small change of the number moves no frequency, many numbers are tried
-    instead: rounded limits, as YaRN's, jump from one pair to the next.
+    Each step follows the slopes of the logarithms of all frequencies to where they meet the measured
+    ones: move = Σ weight·slope·residual / Σ weight·slope². If a small change of the number moves no
+    frequency, many numbers are tried instead: rounded limits, as YaRN's, jump from one pair to the next.
     """
-    log = start
-    curvature = 0.0  # of the weighted squares: the inverse of the variance of `log`
+    log_number = log_start
+    curvature = 0.0  # the inverse of the variance of log_number
     for _ in range(SOLVER_STEPS):
         check_time()
-        predicted = fit.predicted(log)
-        slope = (fit.predicted(log + SOLVER_STEP) - predicted) / SOLVER_STEP
-        curvature = float((fit.weights * slope) @ slope)
+        predicted = fit.predicted(log_number)
+        slopes = (fit.predicted(log_number + SOLVER_STEP) - predicted) / SOLVER_STEP
+        curvature = float((fit.weights * slopes) @ slopes)
         if curvature <= 0:
-            return _fit_by_scanning(fit, log)
+            return _fit_by_scanning(fit, log_number)
         residuals = fit.logs - predicted
-        move = float((fit.weights * slope) @ residuals) / curvature
-        log += min(max(move, -3.0), 3.0)
+        move = float((fit.weights * slopes) @ residuals) / curvature
+        log_number += min(max(move, -MAX_MOVE), MAX_MOVE)
         if abs(move) < CONVERGED:
             break
-    if not abs(log) <= 100:  # True of NaN as well.
-        return None  # The fit ran away: no model has a base of e¹⁰⁰.
-    value = math.exp(log)
-    # The error of log(x) is that of x, divided by x.
+    ran_away = not abs(log_number) <= LARGEST_LOG  # True of NaN as well.
+    if ran_away:
+        return None
+    value = math.exp(log_number)
+    # The error of a number is that of its logarithm, times the number.
     return Fit(value, SIGMAS * value / math.sqrt(curvature))
 
 
@@ -452,21 +474,26 @@ def _mostly_ascend(frequencies: Floats) -> bool:
     return bool(2 * np.count_nonzero(np.diff(frequencies) > 0) > len(frequencies))
 
 
-def _fit_by_scanning(fit: _NumberFit, start: float) -> Fit:
+def _fit_by_scanning(fit: _NumberFit, log_start: float) -> Fit:
     """Return the number that fits best among a hundred, from 1/64 to 64 times a first guess.
 
     YaRN's limits are rounded to whole pairs, so that they are the same for a whole interval of
     numbers. The result is the middle of that interval, and half its width as the error.
+
+    Args:
+        fit: The schedule and the measured frequencies.
+        log_start: The logarithm of the first guess.
     """
-    logs = start + np.linspace(-SCANNED, SCANNED, SCAN_STEPS)
-    squares = np.array([fit.weighted_squares(fit.predicted(log)) for log in logs])
-    best = np.flatnonzero(squares <= squares.min() + 1.0)  # within one standard error
-    intervals = np.split(best, np.flatnonzero(np.diff(best) != 1) + 1)
-    first_interval = intervals[0]
-    low = math.exp(logs[first_interval[0]])
-    high = math.exp(logs[first_interval[-1]])
+    tried_logs = log_start + np.linspace(-SCANNED, SCANNED, SCAN_STEPS)
+    misses = np.array([fit.weighted_squares(fit.predicted(log)) for log in tried_logs])
+    fitting = np.flatnonzero(misses <= misses.min() + 1.0)  # within one standard error
+    # Of the indices 3 4 5 9 10, the first interval is 3 4 5.
+    ends_of_intervals = np.flatnonzero(np.diff(fitting) != 1) + 1
+    first_interval, *_ = np.split(fitting, ends_of_intervals)
+    low = math.exp(tried_logs[first_interval[0]])
+    high = math.exp(tried_logs[first_interval[-1]])
     # The interval may reach beyond the last number that was tried, by less than a step.
-    step = logs[1] - logs[0]
+    step = tried_logs[1] - tried_logs[0]
     beyond = high * step
     return Fit((low + high) / 2, (high - low) / 2 + beyond)
 
@@ -489,14 +516,14 @@ def fit_numbers(
     Returns:
         The numbers and their errors; None if there are no more frequencies than numbers.
     """
-    known = measured.known & (measured.values > 0)
-    if np.count_nonzero(known) <= len(start) or _mostly_ascend(measured.values[known]):
+    is_known = measured.is_known & (measured.values > 0)
+    if np.count_nonzero(is_known) <= len(start) or _mostly_ascend(measured.values[is_known]):
         return None
     fit = _NumbersFit(
         schedule=schedule,
-        known=known,
-        logs=np.log(measured.values[known]),
-        weights=measured.values[known] / measured.errors[known],
+        is_known=is_known,
+        logs=np.log(measured.values[is_known]),
+        weights=measured.values[is_known] / measured.errors[is_known],
     )
     with np.errstate(all="ignore"):
         return _fit_all_by_gauss_newton(fit, np.log(np.array(start)))
@@ -506,7 +533,7 @@ class _NumbersFit(NamedTuple):
     """A schedule with several unknown numbers, and measured frequencies that it should give, as logarithms."""
 
     schedule: Callable[[Sequence[float]], Floats]
-    known: Flags  # pairs whose frequencies are positive and measured well enough
+    is_known: Flags  # pairs whose frequencies are positive and measured well enough
     logs: Floats  # of the known frequencies
     weights: Floats  # the inverse errors of these logarithms
 
@@ -516,7 +543,7 @@ class _NumbersFit(NamedTuple):
         Args:
             logs: The logarithms of the unknown numbers.
         """
-        frequencies = np.maximum(self.schedule(np.exp(logs).tolist())[self.known], TINY)
+        frequencies = np.maximum(self.schedule(np.exp(logs).tolist())[self.is_known], TINY)
         return np.asarray(self.weights * (np.log(frequencies) - self.logs))
 
     def slopes(self, logs: Floats, residuals: Floats) -> Floats:
@@ -533,7 +560,7 @@ class _NumbersFit(NamedTuple):
         return np.stack(columns, axis=1)
 
 
-def _fit_all_by_gauss_newton(fit: _NumbersFit, start: Floats) -> list[Fit] | None:
+def _fit_all_by_gauss_newton(fit: _NumbersFit, log_starts: Floats) -> list[Fit] | None:
     """Return the numbers whose frequencies come nearest to the measured ones, with their errors.
 
     Each step solves the linear equations slopes · move = −residuals by least squares, and multiplies
@@ -541,13 +568,13 @@ def _fit_all_by_gauss_newton(fit: _NumbersFit, start: Floats) -> list[Fit] | Non
 
     Args:
         fit: The schedule and the measured frequencies.
-        start: The logarithms of a first guess of each number.
+        log_starts: The logarithms of a first guess of each number.
 
     Returns:
         The numbers; None if the schedule has no finite frequencies.
     """
-    logs = start
-    covariance: Floats = np.zeros((len(start), len(start)))
+    logs = log_starts
+    covariance: Floats = np.zeros((len(logs), len(logs)))
     for _ in range(4 * SOLVER_STEPS):
         check_time()
         residuals = fit.residuals(logs)
@@ -556,7 +583,8 @@ def _fit_all_by_gauss_newton(fit: _NumbersFit, start: Floats) -> list[Fit] | Non
             return None
         # Residuals are in standard errors, so that this is the covariance of the logarithms.
         covariance = np.asarray(np.linalg.pinv(slopes.T @ slopes), np.float64)
-        move = np.clip(-covariance @ (slopes.T @ residuals), -1.0, 1.0)
+        least_squares_move = -covariance @ (slopes.T @ residuals)
+        move = np.clip(least_squares_move, -MAX_MOVE_OF_SEVERAL, MAX_MOVE_OF_SEVERAL)
         nearer_logs = _move_nearer(fit, logs, residuals, move)
         if nearer_logs is None:
             break
@@ -613,10 +641,11 @@ def solve_positions(phasors: Complex, frequencies: Floats, expected: Floats) -> 
     """
     has_angle = np.abs(phasors) > 0
     positions = expected.astype(np.float64)
-    for pair in np.argsort(np.abs(frequencies)):
-        if frequencies[pair] == 0:
-            continue
+    slowest_first = np.argsort(np.abs(frequencies))
+    for pair in slowest_first:
         frequency = frequencies[pair]
+        if frequency == 0:
+            continue  # It has one angle at all positions.
         phasors_at_positions = np.exp(1j * positions * frequency)
         angle_ahead = np.angle(phasors[:, pair] * phasors_at_positions.conj())
         positions = positions + np.where(has_angle[:, pair], angle_ahead, 0.0) / frequency
@@ -633,14 +662,15 @@ def _match_phasors(positions: Floats, phasors: Complex, frequencies: Floats) -> 
     other, and phasors have to be as much nearer.
     """
     sizes = np.abs(phasors)
-    weights = (sizes > 0) * np.abs(frequencies)  # (rows, pairs)
-    found = phasors / np.where(sizes > 0, sizes, 1.0)
+    has_angle = sizes > 0
+    phasors_of_size_1 = phasors / np.where(has_angle, sizes, 1.0)
     expected = np.exp(1j * np.multiply.outer(positions, frequencies))
-    distances = np.abs(found - expected)
+    distances = np.abs(phasors_of_size_1 - expected)
+    weights = np.where(has_angle, np.abs(frequencies), 0.0)  # (rows, pairs)
     total_weight = weights.sum(axis=1)
-    largest_weight = np.minimum(weights.max(axis=1, initial=0.0), 1.0)
-    allowed = MAX_MISMATCH * largest_weight * total_weight
-    is_near = (distances * weights).sum(axis=1) <= allowed
+    fastest = np.minimum(weights.max(axis=1, initial=0.0), 1.0)
+    allowed_mean = MAX_MISMATCH * fastest
+    is_near = (distances * weights).sum(axis=1) <= allowed_mean * total_weight
     return np.asarray(is_near & (total_weight > 0))
 
 

@@ -98,7 +98,7 @@ MOVES = {
 """Mistakes in moving a cache, by how far it was moved as a multiple of how far it should be."""
 
 
-def _moves(rows: TokenPositions) -> Iterator[PossibleMistake]:
+def _cache_moved_wrongly(rows: TokenPositions) -> Iterator[PossibleMistake]:
     """Yield the mistake in moving a cache of keys, as is done when old tokens are dropped.
 
     Keys in a cache are rotated already. To move them, all rows are rotated once more by one number,
@@ -108,14 +108,18 @@ def _moves(rows: TokenPositions) -> Iterator[PossibleMistake]:
     is_one_move = _is_constant(rows.expected) and _is_constant(rows.used)
     if not is_one_move or len(rows.used) == 1:
         return
-    expected = int(rows.expected[0])
-    used = int(rows.used[0])
-    mistake = PositionMistake(Misplacement.CACHE_MOVED_OTHERWISE, by=used, expected=expected)
-    if expected == 0:
-        mistake = PositionMistake(Misplacement.CACHE_MOVED, by=used)
-    elif used / expected in MOVES:
-        mistake = PositionMistake(MOVES[used / expected])
+    mistake = _mistake_of_move(expected=int(rows.expected[0]), used=int(rows.used[0]))
     yield PossibleMistake(rows.used, mistake)
+
+
+def _mistake_of_move(expected: int, used: int) -> PositionMistake:
+    """Return the mistake in moving a cache by another number: twice for 8 instead of 4, for example."""
+    if expected == 0:
+        return PositionMistake(Misplacement.CACHE_MOVED, by=used)
+    ratio = used / expected
+    if ratio in MOVES:
+        return PositionMistake(MOVES[ratio])
+    return PositionMistake(Misplacement.CACHE_MOVED_OTHERWISE, by=used, expected=expected)
 
 
 def _limited_positions(rows: TokenPositions) -> Iterator[PossibleMistake]:
@@ -170,11 +174,11 @@ def _decoded_tokens(rows: TokenPositions) -> Iterator[PossibleMistake]:
 def _packed_sequences(rows: TokenPositions) -> Iterator[PossibleMistake]:
     """Yield mistakes of packed sequences, whose positions start again at 0: 0 1 2 0 1 2 3 …"""
     used = rows.used
-    should_fall_back = bool((np.diff(rows.expected) < 0).any())
-    if should_fall_back:
+    should_restart = bool((np.diff(rows.expected) < 0).any())
+    if should_restart:
         yield PossibleMistake(rows.counted, PositionMistake(Misplacement.NOT_RESET))
-    falls_back = bool((np.diff(used) < 0).any())
-    if falls_back and _counts_up(rows.expected):
+    restarts = bool((np.diff(used) < 0).any())
+    if restarts and _counts_up(rows.expected):
         # Each row is at 0, or one after the row before: then positions restart at 0 only.
         one_after_row_before = np.append(used[:1], used[:-1] + 1)
         restarted = np.where(used == 0, 0.0, one_after_row_before)
@@ -217,7 +221,7 @@ def _shifts(rows: TokenPositions) -> Iterator[PossibleMistake]:
 
 
 _POSSIBLE_MISTAKES: tuple[Callable[[TokenPositions], Iterator[PossibleMistake]], ...] = (
-    _moves,
+    _cache_moved_wrongly,
     _limited_positions,
     _whole_sequences,
     _decoded_tokens,

@@ -44,6 +44,15 @@ def plain_numbers(value: float, error: float) -> Iterator[float]:
     yield from near[:MAX_CANDIDATES]
 
 
+def plainest_number(value: float, error: float) -> float:
+    """Return the number with the fewest digits within an error of a value; the value if none is.
+
+    >>> plainest_number(9999.98, 0.1)
+    10000.0
+    """
+    return next(plain_numbers(value, error), value)
+
+
 def numbers_near(candidates: Iterable[float], value: float, error: float) -> list[float]:
     """Return the candidates within an error of a value, in their order.
 

@@ -83,13 +83,14 @@ class Observations:
         """
         columns = max(1, self.measured_columns)
         most_rows = max(MIN_SAMPLED_ROWS, SAMPLED_ELEMENTS // columns)
-        spread_rows = min(SPREAD_ROWS, most_rows // 5)
-        run_rows = min(MEASURED_ROWS, most_rows - spread_rows)
-        if self.rows <= run_rows + spread_rows:
+        spread_count = min(SPREAD_ROWS, most_rows // 5)
+        consecutive_count = min(MEASURED_ROWS, most_rows - spread_count)
+        if self.rows <= consecutive_count + spread_count:
             return np.arange(self.rows)
-        run = np.arange(run_rows)
-        rest = np.geomspace(run_rows, self.rows - 1, spread_rows).astype(np.intp)
-        return np.unique(np.concatenate([run, rest]))
+        consecutive = np.arange(consecutive_count)
+        last_row = self.rows - 1
+        spread = np.geomspace(consecutive_count, last_row, spread_count).astype(np.intp)
+        return np.unique(np.concatenate([consecutive, spread]))
 
     @property
     def measured_columns(self) -> int:

@@ -17,9 +17,7 @@ from pecli.explain.computation import FLOAT32, Computation, SchemeComputation
 from pecli.explain.hypothesis import Case, Mistake
 from pecli.explain.observations import Observations
 from pecli.explain.subject import computation_of
-
-WAVES = ("cos", "sin", "pe")
-"""Tensors that one computation makes together, if a scheme has several of them."""
+from pecli.explain.tables import WAVES
 
 
 class Tensors(NamedTuple):
@@ -83,9 +81,9 @@ def tensors_made_together(scheme: Scheme, names: Sequence[str]) -> Iterator[Tens
 @tensors_made_together.register
 def _wave_tensors(scheme: Positioned, names: Sequence[str]) -> Iterator[Tensors]:
     for made_together in (WAVES, ("inv_freq",)):
-        some = tuple(name for name in made_together if name in names)
-        if some:
-            yield Tensors(scheme, some, computation_of(scheme, some))
+        wanted_names = tuple(name for name in made_together if name in names)
+        if wanted_names:
+            yield Tensors(scheme, wanted_names, computation_of(scheme, wanted_names))
 
 
 @tensors_made_together.register

@@ -55,18 +55,18 @@ def _run_at(positions: Floats, start: int) -> Run:
     first = positions[start]
     is_last = start + 1 == len(positions)
     if is_last or positions[start + 1] - first not in (0, 1):
-        return Run(first, 1, 0)
+        return Run(first, length=1, step=0)
     steps = np.diff(positions[start:])
     step = int(steps[0])  # 1 for counting, 0 for repeating
     is_other_step = steps != step
     if not is_other_step.any():
-        return Run(first, len(steps) + 1, step)
+        return Run(first, length=len(steps) + 1, step=step)
     equal_steps = int(is_other_step.argmax())
     next_step = steps[equal_steps]
     repeats_zero_before_counting = first == 0 and step == 0 and next_step == 1
     if repeats_zero_before_counting:
-        return Run(first, equal_steps, step)  # The last zero is the next run's.
-    return Run(first, equal_steps + 1, step)
+        return Run(first, length=equal_steps, step=step)  # The last zero is the next run's.
+    return Run(first, length=equal_steps + 1, step=step)
 
 
 def _written(run: Run) -> str:

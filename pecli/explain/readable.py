@@ -89,10 +89,11 @@ def is_as_supposed(case: Case) -> bool:
         return False
     if case.measured_positions is None or case.measured_amplitude is None:
         return False
-    expected = waves.positions[:, case.observations.located_rows]
     amplitude, error = case.measured_amplitude
-    has_amplitude = abs(amplitude - waves.amplitude) <= error
-    return has_amplitude and np.array_equal(case.measured_positions, expected)
+    has_expected_amplitude = abs(amplitude - waves.amplitude) <= error
+    expected_positions = waves.positions[:, case.observations.located_rows]
+    has_expected_positions = np.array_equal(case.measured_positions, expected_positions)
+    return has_expected_amplitude and has_expected_positions
 
 
 def _shows_waves(case: Case) -> bool:
@@ -103,13 +104,13 @@ def _shows_waves(case: Case) -> bool:
     """
     if _has_waves(case):
         return True
-    for kind in MISTAKES:
-        if not kind.changes_reading:
-            continue
-        for mistake in kind.suppositions(case):
-            if _has_waves(case.supposing(mistake)):
-                return True
-    return False
+    kinds = [kind for kind in MISTAKES if kind.changes_reading]
+    return any(_shows_waves_after(kind, case) for kind in kinds)
+
+
+def _shows_waves_after(kind: type[Mistake], case: Case) -> bool:
+    """Return True if the columns are waves once a mistake of some kind is supposed."""
+    return any(_has_waves(case.supposing(mistake)) for mistake in kind.suppositions(case))
 
 
 def _has_waves(case: Case) -> bool:
@@ -145,4 +146,5 @@ def _has_straight_rows(case: Case) -> bool:
     bends = right - 2 * middle + left
     largest = np.abs(values[is_unmasked(values)]).max()
     is_straight = np.abs(bends[is_used]) <= STRAIGHT * largest
-    return bool(is_straight.mean() > 0.5)
+    are_most_straight = is_straight.mean() > 0.5
+    return bool(are_most_straight)

@@ -54,11 +54,14 @@ def recognise(
     """
     with limited():
         check_time()
-        real = {name: as_float32(array) for name, array in tensors.items()}
-        recognisers = _choose_recognisers([*real.values()], schedules_in_file)
-        recognised = explain_by_first(recognisers, lambda recogniser: recogniser(real))
-        return best(_in_words_of(tensors, found) for found in recognised)[:MAX_ANSWERS]
-    return []
+        narrowed = {name: as_float32(array) for name, array in tensors.items()}
+        recognisers = _choose_recognisers([*narrowed.values()], schedules_in_file)
+        explanations = explain_by_first(
+            recognisers, lambda recognise_with: recognise_with(narrowed)
+        )
+        named = [_in_words_of(tensors, explanation) for explanation in explanations]
+        return best(named)[:MAX_ANSWERS]
+    return []  # The time was up, or the numbers broke the arithmetic.
 
 
 def priors_of(scheme: Scheme, doubts: tuple[str, ...]) -> list[SchedulePrior]:

@@ -135,10 +135,10 @@ class RotatedComputation(WaveComputation):
             matrix: Some rows of rotated heads, (rows, heads · channels).
             rows: The indices of these rows.
         """
-        phasors = self.form.phasors(matrix, rows)
+        phasors = self.form.phasors(matrix, rows)  # (rows, pairs)
         if phasors is None:
             return None
-        expected = self.positions[:, rows]
+        expected = self.positions[:, rows]  # (axes, rows)
         are_axes_alike = bool((expected == expected[0]).all())
         if are_axes_alike:
             positions = measure.solve_positions(phasors, self.frequencies, expected[0])

@@ -177,8 +177,10 @@ class Formula:
         """
         if signs is None:
             return channel
-        cosines = self._as_in_table(phasors.imag if self.swapped else phasors.real)
-        sines = self._as_in_table(phasors.real if self.swapped else phasors.imag)
+        cosines = self._as_in_table(phasors.real)
+        sines = self._as_in_table(phasors.imag)
+        if self.swapped:
+            cosines, sines = sines, cosines
         with_cosine = self._product(signs.cos * channel, cosines)
         with_sine = self._product(signs.sin * partner, sines)
         return with_cosine + with_sine
@@ -206,7 +208,8 @@ class Formula:
                 self.first, channel=before.first, partner=before.second, after=after.first
             )
         # In place, the second channel depends on products of c and s, so that it is no such equation.
-        if self.second is not None and not self.in_place:
+        is_second_linear = not self.in_place
+        if self.second is not None and is_second_linear:
             equations = equations.with_channel(
                 self.second, channel=before.second, partner=before.first, after=after.second
             )

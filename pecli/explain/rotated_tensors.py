@@ -158,7 +158,12 @@ class RotatedTensor:
         """
         is_padding = ~self.is_token[0]
         # Rows of padding are taken for tokens here, so that their positions are solved.
-        as_tokens = TokenRows(expected, np.ones(expected.shape[1], bool), expected, True)
+        as_tokens = TokenRows(
+            expected=expected,
+            is_token=np.ones(expected.shape[1], bool),
+            padding=expected,
+            are_stated=True,
+        )
         computation = rotated_computation(
             self.plan,
             ConvertedHeads(self.before[:, :, is_padding]),
@@ -289,12 +294,13 @@ def _explain_finite(tensor: RotatedTensor, tolerance: float) -> list[Explanation
         are_all_explained = len(explanations) == len(wrong_heads_by_sequence)
         if are_all_explained:
             return explanations
+    is_one_sequence = tensor.sequences == 1
     if tensor.has_common_positions:
-        most = MAX_MISTAKES if tensor.sequences == 1 else BATCH_MISTAKES
-        explanation = _shortest_explanation(tensor, tolerance, most)
+        most_mistakes = MAX_MISTAKES if is_one_sequence else BATCH_MISTAKES
+        explanation = _shortest_explanation(tensor, tolerance, most_mistakes)
         if explanation is not None:
             return [explanation]
-    if tensor.sequences == 1:
+    if is_one_sequence:
         return []
     return _explain_each_sequence(tensor, tolerance)
 
@@ -312,18 +318,22 @@ def _shortest_explanation(
         return None
     explanations = _explain_by_positions(tensor.case, tolerance)
     if not explanations:
-        cases = filter(None, (tensor.case, tensor.case_with_axes_exchanged()))
-        explanations = explain_cases([*cases], tolerance, most_mistakes)
-    for explanation in explanations:
-        # Nearly every model rotates in float32, so that this is not a mistake worth reporting.
-        reported = explanation.without(Recipe("float32"))
-        if not reported.edits:
-            continue
-        if tensor.are_stated:
-            # No command reproduces it: `pecli apply` has no options for stated positions or heads.
-            return reported.made_by(None)
-        return reported
-    return None
+        explanations = explain_cases(_possible_cases(tensor), tolerance, most_mistakes)
+    # Nearly every model rotates in float32, so that this is not a mistake worth reporting.
+    reported = [explanation.without(Recipe("float32")) for explanation in explanations]
+    shortest = next((explanation for explanation in reported if explanation.edits), None)
+    if shortest is not None and tensor.are_stated:
+        # No command reproduces it: `pecli apply` has no options for stated positions or heads.
+        return shortest.made_by(None)
+    return shortest
+
+
+def _possible_cases(tensor: RotatedTensor) -> list[Case]:
+    """Return the case of a tensor as it is, and with heads and rows exchanged if that is possible."""
+    with_axes_exchanged = tensor.case_with_axes_exchanged()
+    if with_axes_exchanged is None:
+        return [tensor.case]
+    return [tensor.case, with_axes_exchanged]
 
 
 def _explain_by_positions(case: Case, tolerance: float) -> list[Explanation]:
@@ -378,15 +388,23 @@ def _explain_heads(
         wrong_heads_by_sequence: The heads that are wrong in a few rows, for each sequence that has any.
         tolerance: The largest error of an element that is right.
     """
-    for wrong in wrong_heads_by_sequence:
-        other_heads = [head for head in range(tensor.heads) if head not in wrong.heads]
-        others = tensor.with_only(SomeHeads(wrong.sequence, other_heads))
-        if other_heads and accept(others.case.within(tolerance)) is None:
+    for wrong_heads in wrong_heads_by_sequence:
+        if not _are_other_heads_right(tensor, wrong_heads, tolerance):
             return
-        explanation = _shortest_explanation(tensor.with_only(wrong), tolerance, PART_MISTAKES)
+        part = tensor.with_only(wrong_heads)
+        explanation = _shortest_explanation(part, tolerance, PART_MISTAKES)
         if explanation is None:
             return
-        yield explanation.renamed([_name_of(wrong, tensor)])
+        yield explanation.renamed([_name_of(wrong_heads, tensor)])
+
+
+def _are_other_heads_right(tensor: RotatedTensor, wrong_heads: SomeHeads, tolerance: float) -> bool:
+    """Return True if every element of the other heads of a sequence is right, or if there are none."""
+    other_heads = [head for head in range(tensor.heads) if head not in wrong_heads.heads]
+    if not other_heads:
+        return True
+    others = tensor.with_only(SomeHeads(wrong_heads.sequence, other_heads))
+    return accept(others.case.within(tolerance)) is not None
 
 
 def _name_of(selection: SomeHeads, tensor: RotatedTensor) -> str:
@@ -453,13 +471,15 @@ def is_harmless(case: Case) -> bool:
     assert isinstance(expected, RotatedComputation)
     if found.form != expected.form:
         return False
-    are_the_same = (
-        np.array_equal(found.positions, expected.positions),
-        np.array_equal(found.axes, expected.axes),
-        np.isclose(found.amplitude, expected.amplitude, rtol=FREQ_RTOL, atol=0),
-        np.allclose(found.frequencies, expected.frequencies, rtol=FREQ_RTOL, atol=0),
+    has_same_positions = np.array_equal(found.positions, expected.positions)
+    has_same_axes = np.array_equal(found.axes, expected.axes)
+    if not (has_same_positions and has_same_axes):
+        return False
+    has_same_amplitude = np.isclose(found.amplitude, expected.amplitude, rtol=FREQ_RTOL, atol=0)
+    has_same_frequencies = np.allclose(
+        found.frequencies, expected.frequencies, rtol=FREQ_RTOL, atol=0
     )
-    return all(are_the_same)
+    return bool(has_same_amplitude and has_same_frequencies)
 
 
 def _explain_each_sequence(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
@@ -469,12 +489,13 @@ def _explain_each_sequence(tensor: RotatedTensor, tolerance: float) -> list[Expl
     has other positions than sequence 2, each has an explanation of its own.
     """
     explanations: list[Explanation] = []
-    for number in range(tensor.sequences):
-        sequence = tensor.all_heads(number)
+    for index in range(tensor.sequences):
+        sequence = tensor.all_heads(index)
         explanation = _shortest_explanation(tensor.with_only(sequence), tolerance, MAX_MISTAKES)
         if explanation is not None:
             explanations.append(explanation.renamed([_name_of(sequence, tensor)]))
-    mistakes = {explanation.mistakes for explanation in explanations}
-    if len(explanations) == tensor.sequences and len(mistakes) == 1:
+    different_mistakes = {explanation.mistakes for explanation in explanations}
+    are_all_explained = len(explanations) == tensor.sequences
+    if are_all_explained and len(different_mistakes) == 1:
         return [explanations[0].renamed([WHOLE])]
     return explanations

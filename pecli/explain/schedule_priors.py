@@ -27,7 +27,7 @@ from pecli.explain.measure import (
     MeasuredFrequencies,
     is_noise,
 )
-from pecli.explain.numbers import digits, plain_numbers
+from pecli.explain.numbers import digits, plainest_number
 from pecli.explain.time_limit import check_time
 
 TIMESTEPS = 1000.0
@@ -70,6 +70,15 @@ of bends fit.
 MIN_DIVISORS = 6
 """Frequencies that have to be sharp enough to show whether LongRoPE's divisors are plain numbers.
 """
+
+FLOAT32_ERROR = 1e-7
+"""Relative error of a number in float32."""
+
+FLOAT64_ERROR = 1e-9
+"""Relative error of a number that is computed from frequencies in float64, with a wide margin."""
+
+SMALLEST_RATIO = 1e-9
+"""Share of its frequency that the slowest pair is taken to have at least, so that it can be divided by."""
 
 SHARP_DIVISOR = 1e-3
 """Error of a divisor that is known well: it shows two decimals."""
@@ -162,26 +171,29 @@ def agreeing_schedules(
 
 def rotary_schedules(measured: MeasuredFrequencies) -> list[SchedulePrior]:
     """Return the schedules of rotary tables that agree with frequencies, the plainest first."""
-    half = float(len(measured.values))
-    priors = [*_rotary_schedules_on_line(measured, half)]
+    denominator = float(len(measured.values))
+    priors = [*_rotary_schedules_on_line(measured, denominator)]
     if not _agreeing(priors, measured):
-        priors = [*_llama3_and_yarn_schedules(measured, half), *_longrope_schedules(measured, half)]
+        priors = [
+            *_llama3_and_yarn_schedules(measured, denominator),
+            *_longrope_schedules(measured, denominator),
+        ]
     return _agreeing(priors, measured)
 
 
 def sinusoidal_schedules(
-    measured: MeasuredFrequencies, halves: tuple[float, ...]
+    measured: MeasuredFrequencies, denominators: tuple[float, ...]
 ) -> list[SchedulePrior]:
     """Return the schedules of added tables that agree with frequencies, the plainest first.
 
     Args:
         measured: The frequencies of a table, one per pair.
-        halves: Denominators of the exponents, the usual one first: 256, 255 and 255.5 for 512 channels.
+        denominators: Denominators of the exponents, the usual one first: 256, 255 and 255.5 for 512 channels.
     """
     priors = []
-    for place, half in enumerate(halves):
-        for prior in _added_schedules_on_line(measured, half):
-            # The first half is the usual one: fairseq's D/2 − 1 and others come after it.
+    for place, denominator in enumerate(denominators):
+        for prior in _added_schedules_on_line(measured, denominator):
+            # The first denominator is the usual one: fairseq's D/2 − 1 and others come after it.
             priors.append(replace(prior, cost=prior.cost + COST_PER_DIGIT * place))
     return _agreeing(priors, measured)
 
@@ -200,13 +212,15 @@ class FittedLine:
     step: float
     measured: MeasuredFrequencies  # 0 for those that do not lie on it
 
-    def has_base(self, half: float) -> bool:
+    def has_base(self, denominator: float) -> bool:
         """Return True if frequencies fall, and their base is not larger than any in use."""
-        return 0 < self.step * half < LARGEST_LOG
+        return 0 < self.step * denominator < LARGEST_LOG
 
-    def schedule(self, half: float) -> FrequencySchedule:
-        """Return the frequencies base^(−i/half) with the step of this line, without its scale."""
-        return FrequencySchedule(len(self.measured.values), half, math.exp(self.step * half))
+    def schedule(self, denominator: float) -> FrequencySchedule:
+        """Return the frequencies base^(−i/denominator) with the step of this line, without its scale."""
+        return FrequencySchedule(
+            len(self.measured.values), denominator, math.exp(self.step * denominator)
+        )
 
 
 class LogLine(NamedTuple):
@@ -232,45 +246,63 @@ class LogLine(NamedTuple):
 def fit_line(measured: MeasuredFrequencies) -> FittedLine | None:
     """Fit a geometric series, scale · exp(−step · i), to frequencies; None if fewer than two are known.
 
-    It is a straight line in logarithms: 1, 0.1, 0.01 are 0, −2.3, −4.6. The slow half is fitted
-    first, since it never loses whole turns: a pair that turns by 6 radians per row looks as if it
-    turned by −0.28. Then the line is fitted twice again, to all frequencies that lie on it; those that
-    do not are 0 in the result.
+    It is a straight line in logarithms: 1, 0.1, 0.01 are 0, −2.3, −4.6. Frequencies that do not lie
+    on it are 0 in the result.
     """
-    known_pairs = np.flatnonzero(measured.known & (measured.values > 0))
+    known_pairs = np.flatnonzero(measured.is_known & (measured.values > 0))
     if len(known_pairs) < 2:
         return None
     logs = np.log(measured.values[known_pairs])
     errors = measured.errors[known_pairs] / measured.values[known_pairs]
-    first_slow = len(known_pairs) // 2 if len(known_pairs) > MIN_PAIRS else 0
-    line = LogLine.fitted(known_pairs[first_slow:], logs[first_slow:], errors[first_slow:])
-    for _ in range(2):
-        is_near = line.holds(known_pairs, logs, errors)
-        if np.count_nonzero(is_near) < 2:
-            break
-        line = LogLine.fitted(known_pairs[is_near], logs[is_near], errors[is_near])
-    on_line = known_pairs[line.holds(known_pairs, logs, errors)]
-    values = np.zeros_like(measured.values)
-    values[on_line] = measured.values[on_line]
+    line = _fit_logarithms(known_pairs, logs, errors)
+    pairs_on_line = known_pairs[line.holds(known_pairs, logs, errors)]
+    values_on_line = np.zeros_like(measured.values)
+    values_on_line[pairs_on_line] = measured.values[pairs_on_line]
     scale = math.exp(min(line.level, LARGEST_LOG))
-    relative_error = SIGMAS * line.level_error + 1e-9  # that of the logarithm, and of float64
+    relative_error = SIGMAS * line.level_error + FLOAT64_ERROR
     scale_error = relative_error * scale
-    return FittedLine(Fit(scale, scale_error), line.step, measured._replace(values=values))
+    return FittedLine(
+        level=Fit(scale, scale_error),
+        step=line.step,
+        measured=measured._replace(values=values_on_line),
+    )
+
+
+def _fit_logarithms(pairs: Indices, logs: Floats, errors: Floats) -> LogLine:
+    """Return the line on which most logarithms of frequencies lie.
+
+    The slow half is fitted first, since it never loses whole turns: a pair that turns by 6 radians per
+    row looks as if it turned by −0.28. Then the line is fitted twice again, to all that lie on it.
+
+    Args:
+        pairs: The indices of the frequencies, in ascending order: later ones are slower.
+        logs: Their logarithms.
+        errors: The errors of these.
+    """
+    has_slow_half = len(pairs) > MIN_PAIRS
+    first_slow = len(pairs) // 2 if has_slow_half else 0
+    line = LogLine.fitted(pairs[first_slow:], logs[first_slow:], errors[first_slow:])
+    for _ in range(2):
+        is_on_line = line.holds(pairs, logs, errors)
+        if np.count_nonzero(is_on_line) < 2:
+            return line
+        line = LogLine.fitted(pairs[is_on_line], logs[is_on_line], errors[is_on_line])
+    return line
 
 
 def _rotary_schedules_on_line(
-    measured: MeasuredFrequencies, half: float
+    measured: MeasuredFrequencies, denominator: float
 ) -> Iterator[SchedulePrior]:
     """Yield rotary schedules in which each frequency has the same ratio to the one before.
 
-    1, 0.1, 0.01 and 0.001 are base^(−i/half) with half = 4 and the base 10000. All of them may be
+    1, 0.1, 0.01 and 0.001 are base^(−i/denominator) with denominator = 4 and the base 10000. All of them may be
     divided by a factor (linear scaling), or only the first ones may rotate (proportional scaling).
     Frequencies with a bend, as YaRN makes them, agree with no such schedule.
     """
     line = fit_line(measured)
-    if line is None or not line.has_base(half):
+    if line is None or not line.has_base(denominator):
         return
-    unscaled = line.schedule(half)
+    unscaled = line.schedule(denominator)
     yield from _with_bases(_with_linear_scaling(unscaled, line), line.measured)
     rotating_pairs = _count_rotating_pairs(measured)
     if rotating_pairs < unscaled.pairs:
@@ -278,18 +310,20 @@ def _rotary_schedules_on_line(
         yield from _with_bases(proportional, line.measured)
 
 
-def _added_schedules_on_line(measured: MeasuredFrequencies, half: float) -> Iterator[SchedulePrior]:
-    """Yield schedules scale · base^(−i/half) of a table that is added to embeddings.
+def _added_schedules_on_line(
+    measured: MeasuredFrequencies, denominator: float
+) -> Iterator[SchedulePrior]:
+    """Yield schedules scale · base^(−i/denominator) of a table that is added to embeddings.
 
     Those of diffusion timesteps are yielded without a fit: positions that are multiplied by 1000
     lose whole turns from row to row, so that nothing can be fitted to them.
     """
     for base in USUAL_BASES:
-        timesteps = FrequencySchedule(len(measured.values), half, base, TIMESTEPS)
+        timesteps = FrequencySchedule(len(measured.values), denominator, base, TIMESTEPS)
         yield SchedulePrior(timesteps, 2 * COST_PER_DIGIT)
     line = fit_line(measured)
-    if line is not None and line.has_base(half):
-        scaled = _with_multiplied_positions(line.schedule(half), line)
+    if line is not None and line.has_base(denominator):
+        scaled = _with_multiplied_positions(line.schedule(denominator), line)
         yield from _with_bases(scaled, line.measured)
 
 
@@ -315,7 +349,7 @@ def _with_proportional_scaling(
 def _is_unscaled(line: FittedLine) -> bool:
     """Return True if the first frequency is 1, as it is unless something multiplies all of them."""
     scale, error = line.level
-    return math.isclose(scale, 1, rel_tol=0, abs_tol=max(error, 1e-7))
+    return math.isclose(scale, 1, rel_tol=0, abs_tol=max(error, FLOAT32_ERROR))
 
 
 def _with_linear_scaling(schedule: FrequencySchedule, line: FittedLine) -> SchedulePrior:
@@ -344,7 +378,7 @@ def _inverse(fit: Fit) -> Fit:
 
 def _plainest(fit: Fit) -> float:
     """Return the number with the fewest digits within the error of a fitted one: 500000 for 499998 ± 5."""
-    return next(plain_numbers(fit.value, fit.error), fit.value)
+    return plainest_number(fit.value, fit.error)
 
 
 def _count_rotating_pairs(measured: MeasuredFrequencies) -> int:
@@ -368,15 +402,25 @@ def _with_bases(prior: SchedulePrior, measured: MeasuredFrequencies) -> Iterator
     is_vague = base_fit.error > SIGMAS * KNOWN_TO * base_fit.value
     if is_vague:
         doubts = (*doubts, f"the base is known within {number(base_fit.error, 1)}")
-    bases = [*OtherBase.written(base_fit.value, base_fit.error)]
-    # Tables that were not computed in float32 show more digits of their base.
-    sharp_fit = _fit_base(schedule.having("base", base_fit.value), measured.sharpened)
-    if sharp_fit is not None:
-        bases += [_plainest(sharp_fit), sharp_fit.value]
-    for base in dict.fromkeys(bases):
+    for base in _possible_bases(schedule, base_fit, measured):
         yield SchedulePrior(schedule.having("base", base), prior.cost + _cost_of_base(base), doubts)
-    if schedule.scaling == NO_SCALING and schedule.scale == 1:
+    is_unscaled = schedule.scaling == NO_SCALING and schedule.scale == 1
+    if is_unscaled:
         yield from _ntk_schedules(schedule, base_fit)
+
+
+def _possible_bases(
+    schedule: FrequencySchedule, base_fit: Fit, measured: MeasuredFrequencies
+) -> list[float]:
+    """Return the bases that somebody may have written for the measured one, each once.
+
+    Tables that were not computed in float32 show more digits of their base: a second fit supposes that.
+    """
+    written = [*OtherBase.written(base_fit.value, base_fit.error)]
+    sharp_fit = _fit_base(schedule.having("base", base_fit.value), measured.sharpened)
+    if sharp_fit is None:
+        return list(dict.fromkeys(written))
+    return list(dict.fromkeys((*written, _plainest(sharp_fit), sharp_fit.value)))
 
 
 def _fit_base(schedule: FrequencySchedule, measured: MeasuredFrequencies) -> Fit | None:
@@ -399,22 +443,22 @@ def _ntk_schedules(schedule: FrequencySchedule, base: Fit) -> Iterator[ScheduleP
     usual base by 4.
 
     Args:
-        schedule: The schedule without scaling; its `half` is d/2.
+        schedule: The schedule without scaling; its `denominator` is d/2.
         base: The measured base, and its error.
     """
-    power = 1 - 1 / schedule.half  # (d − 2)/d, the inverse of that exponent
+    inverse_exponent = 1 - 1 / schedule.denominator  # (d − 2)/d
     doubt = f"base {base.value:.6g} without scaling is the same table, and so is dynamic scaling with that factor"
-    for usual in USUAL_BASES:
-        ratio = base.value / usual
-        if ratio <= MIN_STRETCH:
+    for usual_base in USUAL_BASES:
+        stretch = base.value / usual_base
+        if stretch <= MIN_STRETCH:
             continue
-        factor = ratio**power
-        factor_error = factor * power * base.error / base.value + 1e-9
-        plain = _plainest(Fit(factor, factor_error))
-        if digits(plain) <= MAX_NTK_DIGITS:
+        factor = stretch**inverse_exponent
+        factor_error = factor * inverse_exponent * base.error / base.value + FLOAT64_ERROR
+        plain_factor = _plainest(Fit(factor, factor_error))
+        if digits(plain_factor) <= MAX_NTK_DIGITS:
             yield SchedulePrior(
-                schedule=replace(schedule, base=usual, scaling=Ntk(plain)),
-                cost=NTK_COST + COST_PER_DIGIT * digits(plain),
+                schedule=replace(schedule, base=usual_base, scaling=Ntk(plain_factor)),
+                cost=NTK_COST + COST_PER_DIGIT * digits(plain_factor),
                 doubts=(doubt,),
             )
 
@@ -444,7 +488,7 @@ def _usual_blends(factor: float) -> Iterator[Blend]:
 
 
 def _llama3_and_yarn_schedules(
-    measured: MeasuredFrequencies, half: float
+    measured: MeasuredFrequencies, denominator: float
 ) -> Iterator[SchedulePrior]:
     """Yield llama3 and YaRN schedules, which divide slow frequencies by a factor, and not fast ones.
 
@@ -454,13 +498,13 @@ def _llama3_and_yarn_schedules(
 
     Args:
         measured: The frequencies of a table, one per pair.
-        half: Half of the channels: without a scaling, pair i has the frequency base^(−i/half).
+        denominator: Half of the channels: without a scaling, pair i has the frequency base^(−i/denominator).
     """
-    known_pairs = np.flatnonzero(measured.known & (measured.values > 0))
+    known_pairs = np.flatnonzero(measured.is_known & (measured.values > 0))
     if not _may_show_a_bend(measured, known_pairs):
         return
-    for base in _bases_of_fast_pairs(measured, known_pairs, half):
-        unscaled = FrequencySchedule(pairs=len(measured.values), half=half, base=base)
+    for base in _bases_of_fast_pairs(measured, known_pairs, denominator):
+        unscaled = FrequencySchedule(pairs=len(measured.values), denominator=denominator, base=base)
         for factor in _blend_factors(unscaled, measured, known_pairs):
             yield from _with_usual_blends(unscaled, factor, measured)
 
@@ -488,21 +532,21 @@ def _blend_factors(
         known_pairs: The indices of the frequencies that are known and not 0.
     """
     expected = unscaled.frequencies[known_pairs]
-    ratios = measured.values[known_pairs] / expected
-    slack = MAX_SIGMAS * measured.errors[known_pairs] / expected + FLOAT32_DRIFT
-    is_raised = ratios > 1 + slack
+    ratios = measured.values[known_pairs] / expected  # 1 for fast pairs, and 1/factor for slow ones
+    errors = MAX_SIGMAS * measured.errors[known_pairs] / expected + FLOAT32_DRIFT
+    is_raised = ratios > 1 + errors
     if is_raised.any():
         return
-    divisor_of_slowest = 1 / max(float(ratios[-1]), 1e-9)
-    fitted = _plainest(Fit(divisor_of_slowest, FACTOR_ERROR * divisor_of_slowest))
-    for factor in dict.fromkeys((fitted, *FACTORS)):
-        is_divided_by_more = ratios < 1 / factor - slack
+    divisor_of_slowest = 1 / max(float(ratios[-1]), SMALLEST_RATIO)
+    fitted_factor = _plainest(Fit(divisor_of_slowest, FACTOR_ERROR * divisor_of_slowest))
+    for factor in dict.fromkeys((fitted_factor, *FACTORS)):
+        is_divided_by_more = ratios < 1 / factor - errors
         if factor > MIN_FACTOR and not is_divided_by_more.any():
             yield factor
 
 
 def _bases_of_fast_pairs(
-    measured: MeasuredFrequencies, known_pairs: Indices, half: float
+    measured: MeasuredFrequencies, known_pairs: Indices, denominator: float
 ) -> Iterator[float]:
     """Yield bases that the fastest pairs show, which llama3 and YaRN do not change: usual ones first.
 
@@ -511,66 +555,90 @@ def _bases_of_fast_pairs(
     Args:
         measured: The frequencies, with their errors.
         known_pairs: The pairs whose frequencies could be measured, in ascending order.
-        half: Half of the channels: pair i has the frequency base ** (-i / half).
+        denominator: Half of the channels: pair i has the frequency base ** (-i / denominator).
     """
     has_first_pair = known_pairs[0] == 0
     fast_pairs = known_pairs[:2] if has_first_pair else known_pairs[:1]
     for base in USUAL_BASES:
-        expected = base ** (-fast_pairs / half)
+        expected = base ** (-fast_pairs / denominator)
         distances = np.abs(measured.values[fast_pairs] - expected)
         if is_noise(distances, measured.errors[fast_pairs]).all():
             yield base
     if has_first_pair:
-        yield from _plain_bases_of_fast_pairs(measured, known_pairs, half)
+        yield from _plain_bases_of_fast_pairs(measured, known_pairs, denominator)
 
 
 def _plain_bases_of_fast_pairs(
-    measured: MeasuredFrequencies, known_pairs: Indices, half: float
+    measured: MeasuredFrequencies, known_pairs: Indices, denominator: float
 ) -> Iterator[float]:
     """Yield the plainest base of the line from pair 0 to a later pair, for three later pairs.
 
     A later pair gives a sharper base, but may already be divided by the scaling. So the next pair,
     a sixth and a third of all pairs are tried.
     """
-    relative_errors = measured.errors / np.maximum(measured.values, 1e-300)
     count = len(known_pairs)
-    for place in dict.fromkeys((1, count // 6 + 1, count // 3 + 1)):
-        pair = known_pairs[place]
-        # The logarithm of a frequency falls by ln(base)/half from pair to pair.
-        step = (math.log(measured.values[0]) - math.log(measured.values[pair])) / pair
-        step_error = SIGMAS * math.hypot(relative_errors[0], relative_errors[pair]) / pair
-        if 0 < step * half < LARGEST_LOG:
-            base = math.exp(step * half)
-            base_error = base * (1e-7 + half * step_error)
-            yield _plainest(Fit(base, base_error))
+    indices_of_later_pairs = dict.fromkeys((1, count // 6 + 1, count // 3 + 1))
+    for index in indices_of_later_pairs:
+        base = _base_of_pair(measured, int(known_pairs[index]), denominator)
+        if base is not None:
+            yield _plainest(base)
+
+
+def _base_of_pair(measured: MeasuredFrequencies, pair: int, denominator: float) -> Fit | None:
+    """Return the base of the line from pair 0 to another one; None if it is too large for any model.
+
+    The logarithm of a frequency falls by ln(base)/denominator from pair to pair.
+    """
+    relative_errors = measured.errors / np.maximum(measured.values, 1e-300)
+    fall = (math.log(measured.values[0]) - math.log(measured.values[pair])) / pair
+    fall_error = SIGMAS * math.hypot(relative_errors[0], relative_errors[pair]) / pair
+    if not 0 < fall * denominator < LARGEST_LOG:
+        return None
+    base = math.exp(fall * denominator)
+    base_error = base * (FLOAT32_ERROR + denominator * fall_error)
+    return Fit(base, base_error)
 
 
 def _with_usual_blends(
     unscaled: FrequencySchedule, factor: float, measured: MeasuredFrequencies
 ) -> Iterator[SchedulePrior]:
-    """Yield llama3 and YaRN scalings by a factor, with the original lengths that give the
-    frequencies.
+    """Yield llama3 and YaRN schedules of one factor whose other numbers are usual, if they fit.
+
+    Besides the factor, both have an original length and two limits between fast and slow frequencies:
+    1 and 4 turns in 8192 positions for Llama 3.1.
+
+    Args:
+        unscaled: The schedule without scaling.
+        factor: The number by which slow frequencies are divided.
+        measured: The frequencies that the schedules have to give.
     """
-    cost_of_numbers = COST_PER_DIGIT * digits(factor) + _cost_of_base(unscaled.base)
+    cost_of_factor_and_base = COST_PER_DIGIT * digits(factor) + _cost_of_base(unscaled.base)
     for blend in _usual_blends(factor):
         check_time()
-        scaled = replace(unscaled, scaling=blend.scaling)
-        for length in _agreeing_lengths(scaled, measured):
-            schedule = scaled.having("original_max_position_embeddings", int(length))
-            yield SchedulePrior(schedule, blend.cost + cost_of_numbers, (blend.doubt,))
+        schedule = replace(unscaled, scaling=blend.scaling)
+        for original_length in _agreeing_lengths(schedule, measured):
+            yield SchedulePrior(
+                schedule=schedule.having("original_max_position_embeddings", original_length),
+                cost=blend.cost + cost_of_factor_and_base,
+                doubts=(blend.doubt,),
+            )
 
 
-def _agreeing_lengths(schedule: FrequencySchedule, measured: MeasuredFrequencies) -> Floats:
-    """Return the usual original lengths with which a schedule gives the frequencies, all of them tried
-    at once.
+def _agreeing_lengths(schedule: FrequencySchedule, measured: MeasuredFrequencies) -> list[int]:
+    """Return the usual original lengths with which a schedule gives the frequencies.
+
+    All lengths are tried at once, one per row: the frequencies are then (lengths, pairs).
     """
     lengths = np.array(LENGTHS)
-    columns: Any = {"original_max_position_embeddings": lengths[:, None]}
-    frequencies = replace(schedule, scaling=replace(schedule.scaling, **columns)).frequencies
-    return lengths[measured.agreeing(frequencies)]
+    one_per_row: Any = {"original_max_position_embeddings": lengths[:, None]}
+    scaling = replace(schedule.scaling, **one_per_row)
+    frequencies = replace(schedule, scaling=scaling).frequencies
+    return [int(length) for length in lengths[measured.agreeing(frequencies)]]
 
 
-def _longrope_schedules(measured: MeasuredFrequencies, half: float) -> Iterator[SchedulePrior]:
+def _longrope_schedules(
+    measured: MeasuredFrequencies, denominator: float
+) -> Iterator[SchedulePrior]:
     """Yield LongRoPE, which divides each frequency by its own number, over the likeliest base.
 
     Phi-3 divides 10000^(−i/48) by 1.05, 1.1, … 64.5. With a wrong base the divisors would have
@@ -579,7 +647,7 @@ def _longrope_schedules(measured: MeasuredFrequencies, half: float) -> Iterator[
     if measured.is_folded:
         return
     for base in USUAL_BASES:
-        unscaled = FrequencySchedule(len(measured.values), half, base)
+        unscaled = FrequencySchedule(len(measured.values), denominator, base)
         divisors = _divisors(unscaled, measured)
         if divisors is not None:
             # Which of the two lists was used depends on the original length, which nothing shows.
@@ -606,15 +674,16 @@ def _divisors(
     differ: linear scaling divides all frequencies by one number.
     """
     divisors, errors = _measured_divisors(unscaled, measured)
-    is_sharp = (errors < SHARP_DIVISOR) & measured.known
+    is_sharp = (errors < SHARP_DIVISOR) & measured.is_known
     has_enough_sharp = np.count_nonzero(is_sharp) >= MIN_DIVISORS
-    if not has_enough_sharp or not _are_possible(divisors[measured.known]):
+    if not has_enough_sharp or not _are_possible(divisors[measured.is_known]):
         return None
     if not _are_different_decimals(divisors[is_sharp], errors[is_sharp]):
         return None
     # Divisors that are known well get the plainest number nearby, and others the nearest one of two
     # decimals. Those of pairs that hardly turn change nothing, so that any number nearby is as good.
-    allowed_errors = np.where(is_sharp, 4 * errors, np.maximum(errors / 16, HALF_HUNDREDTH))
+    allowed_errors_of_others = np.maximum(errors / 16, HALF_HUNDREDTH)
+    allowed_errors = np.where(is_sharp, 4 * errors, allowed_errors_of_others)
     fits = map(Fit, divisors.tolist(), allowed_errors.tolist())
     return tuple(map(_plainest, fits))
 
@@ -634,7 +703,7 @@ def _measured_divisors(
     A pair that hardly turns has a divisor as well. Its frequency is taken for half of its error and
     the divisor for known to 1 %: whatever it is, it changes nothing.
     """
-    is_known = measured.known
+    is_known = measured.is_known
     never_zero = np.maximum(measured.values, np.maximum(measured.errors / 2, 1e-30))
     divisors = unscaled.frequencies / np.where(is_known, measured.values, never_zero)
     relative_errors = np.where(is_known, measured.errors / never_zero, 0.01)
@@ -658,4 +727,4 @@ def _are_different_decimals(divisors: Floats, errors: Floats) -> bool:
     units_per_number = np.where(errors < 5e-5, 1000.0, 100.0)  # thousandths or hundredths
     in_units = divisors * units_per_number
     distances = np.abs(in_units - np.rint(in_units)) / units_per_number
-    return bool((distances <= 4 * errors + 1e-9).all())
+    return bool((distances <= 4 * errors + FLOAT64_ERROR).all())

@@ -15,7 +15,7 @@ from pecli.explain.array_transforms import MAX_COMPARED, explain_pair
 from pecli.explain.explanation import Explanation, merged
 from pecli.explain.hypotheses import CHEAP, MAX_MISTAKES
 from pecli.explain.storage import SIGNIFICANT_BITS, half_ulp
-from pecli.explain.tables import explain_tables
+from pecli.explain.tables import WAVES, explain_tables
 from pecli.explain.time_limit import check_time, limited
 from pecli.explain.unfinished import completions
 
@@ -27,8 +27,6 @@ BITS = {
 }
 """Dtypes that a file may claim for the bits of other numbers; «swapped» are bytes in the other order."""
 
-WAVES = ("cos", "sin", "pe")
-"""Tensors that belong together if their shapes agree."""
 
 Tensors = Mapping[str, Array]
 
@@ -102,7 +100,7 @@ def _explanations(scheme: Scheme, tensors: Tensors, atol: float) -> Iterator[Exp
 
 
 def _explain_each(
-    scheme: Scheme, tensors: Tensors, atol: float, most: int
+    scheme: Scheme, tensors: Tensors, atol: float, most_mistakes: int
 ) -> Iterator[Explanation]:
     """Yield the best explanation of each tensor on its own; nothing for one that has none.
 
@@ -110,11 +108,11 @@ def _explain_each(
         scheme: What should have made the tensors.
         tensors: Arrays by the scheme's names for them.
         atol: The tolerance of the check.
-        most: The number of mistakes that are supposed at once. With 0, only tensors that are right
-            are explained.
+        most_mistakes: The number of mistakes that are supposed at once. With 0, only tensors that
+            are right are explained.
     """
     for name, array in tensors.items():
-        explanation = _best(scheme, {name: array}, atol, most)
+        explanation = _best_explanation(scheme, {name: array}, atol, most_mistakes)
         if explanation is None:
             explanation = _transformed(scheme, name, array, atol)
         if explanation is not None:
@@ -148,19 +146,21 @@ def _explain_cos_and_sin(scheme: Scheme, waves: Tensors, atol: float) -> list[Ex
         atol: The tolerance of the check.
     """
     # An explanation without a mistake is found only for a table that is right.
-    is_one_right = any(_explain_each(scheme, waves, atol, most=0))
+    is_one_right = any(_explain_each(scheme, waves, atol, most_mistakes=0))
     if is_one_right:
-        in_both = _best(scheme, waves, atol, most_mistakes=1)
+        in_both = _best_explanation(scheme, waves, atol, most_mistakes=1)
         if in_both is not None and in_both.cost <= CHEAP:
             return [in_both]
         return [*_explain_each(scheme, waves, atol, MAX_MISTAKES)]
-    in_both = _best(scheme, waves, atol, MAX_MISTAKES)
+    in_both = _best_explanation(scheme, waves, atol, MAX_MISTAKES)
     if in_both is not None:
         return [in_both]
-    return [*_explain_each(scheme, waves, atol, most=1)]
+    return [*_explain_each(scheme, waves, atol, most_mistakes=1)]
 
 
-def _best(scheme: Scheme, tensors: Tensors, atol: float, most_mistakes: int) -> Explanation | None:
+def _best_explanation(
+    scheme: Scheme, tensors: Tensors, atol: float, most_mistakes: int
+) -> Explanation | None:
     """Return the shortest explanation of tensors that belong together; it may state that they are right.
 
     The numbers of a file can be read in several ways (see `_ways_to_read`): uint16 numbers may be the
@@ -179,12 +179,14 @@ def _best(scheme: Scheme, tensors: Tensors, atol: float, most_mistakes: int) -> 
             way.edits,
             min(most_mistakes, way.most_mistakes),
         )
-        # False is sorted before True, and equal ones keep their order: the shortest first.
-        explanations.sort(key=lambda explanation: not _names_a_difference(explanation, scheme))
-        if explanations:
-            shortest = explanations[0]
-            # `cos` and `sin` that are stacked in one tensor were explained as two.
-            return shortest.renamed(tensors) if "cos_sin" in tensors else shortest
+        if not explanations:
+            continue
+        naming_a_difference = (
+            explanation for explanation in explanations if _names_a_difference(explanation, scheme)
+        )
+        shortest = next(naming_a_difference, explanations[0])
+        are_cos_and_sin_stacked = "cos_sin" in tensors  # They were explained as two tensors.
+        return shortest.renamed(tensors) if are_cos_and_sin_stacked else shortest
     return None
 
 

@@ -58,35 +58,35 @@ def with_slices_in_order_of(found: Array, candidate: Candidate) -> Iterator[Cand
     is yielded for complex numbers.
     """
     expected = squeezed(candidate.array)
-    wanted = squeezed(found)
-    has_same_axes = expected.ndim == wanted.ndim and expected.ndim in (2, 3)
+    squeezed_found = squeezed(found)
+    has_same_axes = expected.ndim == squeezed_found.ndim and expected.ndim in (2, 3)
     if not has_same_axes or expected.dtype.kind == "c":
         return
     for axis in range(expected.ndim):
-        for moved in _with_slices_along(axis, expected, wanted):
-            edits = (*candidate.edits, *moved.edits)
-            yield Candidate(edits, moved.array.reshape(found.shape))
+        for reordered in _with_slices_along(axis, expected, squeezed_found):
+            edits = (*candidate.edits, *reordered.edits)
+            yield Candidate(edits, reordered.array.reshape(found.shape))
 
 
-def _with_slices_along(axis: int, expected: Array, wanted: Array) -> Iterator[Candidate]:
-    """Yield the expected array with its slices along one axis in the order of the wanted one.
+def _with_slices_along(axis: int, expected: Array, found: Array) -> Iterator[Candidate]:
+    """Yield the expected array with its slices along one axis in the order of the found one.
 
     The slices along axis 0 of (64, 32) are 64 rows of 32 numbers, and those along axis 1 are 32 columns.
 
     Args:
         axis: The axis to look at, of both arrays.
         expected: An array without axes of length 1.
-        wanted: Another one with as many axes.
+        found: Another one with as many axes.
     """
-    sources = np.moveaxis(expected, axis, 0)
-    targets = np.moveaxis(wanted, axis, 0)
-    if not _can_be_matched(sources, targets):
+    expected_slices = np.moveaxis(expected, axis, 0)
+    found_slices = np.moveaxis(found, axis, 0)
+    if not _can_be_matched(expected_slices, found_slices):
         return
     slices = Slices.along(axis, expected.ndim)
-    reordered = _reordered(sources, targets, slices)
-    extended = _with_added_rows(sources, targets, slices)
-    for moved in chain(reordered, extended):
-        yield moved._replace(array=np.moveaxis(moved.array, 0, axis))
+    reordered = _reordered(expected_slices, found_slices, slices)
+    with_added_rows = _with_added_rows(expected_slices, found_slices, slices)
+    for candidate in chain(reordered, with_added_rows):
+        yield candidate._replace(array=np.moveaxis(candidate.array, 0, axis))
 
 
 def _can_be_matched(sources: Array, targets: Array) -> bool:
@@ -106,19 +106,20 @@ def _reordered(expected: Array, found: Array, slices: Slices) -> Iterator[Candid
         found: Those of the other array, whose number may differ.
         slices: What they are: rows, channels or heads.
     """
-    for sign, negated in SIGNS.items():
-        sources = _matching_slices(expected, found, sign)
+    for sign, edits_of_sign in SIGNS.items():
+        sources = _matching_slices(expected, found, sign)  # one per found slice; −1 for padding
         edit = _order_edit(sources, len(expected), slices)
         if edit is None:
             continue
-        is_lost = sources < 0
-        lost_slices = widened(found[is_lost])
-        if lost_slices.size and np.ptp(lost_slices):
-            continue  # They hold several numbers, so that they are no padding.
-        # Lost slices have no source: the first one stands in for it, and is replaced.
+        is_padding = sources < 0
+        padding = widened(found[is_padding])
+        holds_several_numbers = padding.size > 0 and np.ptp(padding) != 0
+        if holds_several_numbers:
+            continue  # Then it is no padding.
+        # Padding has no source: the first slice stands in for it, and is replaced.
         reordered = sign * widened(expected[np.maximum(sources, 0)])
-        reordered[is_lost] = lost_slices
-        yield Candidate((*negated, edit), reordered)
+        reordered[is_padding] = padding
+        yield Candidate((*edits_of_sign, edit), reordered)
 
 
 def _with_added_rows(expected: Array, found: Array, slices: Slices) -> Iterator[Candidate]:
@@ -126,10 +127,13 @@ def _with_added_rows(expected: Array, found: Array, slices: Slices) -> Iterator[
 
     If rows 0, 4, 8 and 12 are expected and rows 0 to 12 found, then 1–3, 5–7 and 9–11 are added.
     """
-    if slices is not Slices.ROWS or not MIN_SOURCES <= len(expected) < len(found):
+    may_have_added_rows = MIN_SOURCES <= len(expected) < len(found)
+    if slices is not Slices.ROWS or not may_have_added_rows:
         return
-    places = _matching_slices(found, expected, 1)
-    if places.min() < 0 or (np.diff(places) <= 0).any():
+    places = _matching_slices(found, expected, sign=1)  # of the expected rows among the found ones
+    is_any_missing = places.min() < 0
+    are_in_order = (np.diff(places) > 0).all()
+    if is_any_missing or not are_in_order:
         return
     rows = widened(found).copy()
     rows[places] = widened(expected)
@@ -149,16 +153,17 @@ def _matching_slices(expected: Array, found: Array, sign: int) -> Indices:
         found: The slices that should be some of them.
         sign: −1 if the found slices are supposed to be negated, or else 1.
     """
-    sources = sign * _as_rows(expected)
-    targets = _as_rows(found)
-    weights = np.random.default_rng(0).normal(size=(sources.shape[1], PROJECTIONS))
-    source_sums = sources @ weights
-    target_sums = targets @ weights
-    few = target_sums[:: max(1, len(targets) // FEW_MATCHED)]
-    share_lost = np.mean(_nearest(source_sums, few) < 0)
-    if share_lost > 0.5:
-        return np.full(len(targets), -1)
-    return _nearest(source_sums, target_sums)
+    expected_rows = sign * _as_rows(expected)
+    found_rows = _as_rows(found)
+    weights = np.random.default_rng(0).normal(size=(expected_rows.shape[1], PROJECTIONS))
+    expected_sums = expected_rows @ weights  # (slices, PROJECTIONS)
+    found_sums = found_rows @ weights
+    # A few slices show soon that arrays have nothing to do with each other.
+    few_sums = found_sums[:: max(1, len(found_rows) // FEW_MATCHED)]
+    share_without_match = np.mean(_nearest(expected_sums, few_sums) < 0)
+    if share_without_match > 0.5:
+        return np.full(len(found_rows), -1)
+    return _nearest(expected_sums, found_sums)
 
 
 def _as_rows(slices: Array) -> Floats:
@@ -224,23 +229,37 @@ def _order_of_rows(sources: Indices, count: int) -> Rows | SomeRows | None:
     wrapped, 5 4 3 2 1 0 reversed, and 0 2 1 3 5 4 permuted. −1 stands for a row of padding. If only
     some rows are there, each of them once, they are listed: 4 1 2.
     """
-    length = len(sources)
-    here = np.arange(length)
-    first = int(sources[0])
-    lost = int(np.count_nonzero(sources < 0))
-    period = int((sources[1:] == first).argmax()) + 1
-    sources_by_name = {
-        Rows("cut", length): here,
-        Rows("padded", lost): np.where(here < lost, -1, here - lost),
-        Rows("padded at the end", lost): np.where(here < length - lost, here, -1),
-        Rows("constant", first): np.full(length, first),
-        Rows("wrapped", period): max(first, 0) + here % period,
-        Rows("reversed"): np.arange(count)[::-1],
-    }
-    for rows, expected in sources_by_name.items():
-        if np.array_equal(sources, expected):
-            return rows
-    is_each_there_once = not lost and len(np.unique(sources)) == length
+    for named_order, sources_in_order in _named_orders(sources, count).items():
+        if np.array_equal(sources, sources_in_order):
+            return named_order
+    has_padding = (sources < 0).any()
+    is_each_there_once = not has_padding and len(np.unique(sources)) == len(sources)
     if not is_each_there_once:
         return None
-    return Rows("permuted") if length == count else SomeRows(tuple(sources.tolist()))
+    are_all_there = len(sources) == count
+    return Rows("permuted") if are_all_there else SomeRows(tuple(sources.tolist()))
+
+
+def _named_orders(sources: Indices, count: int) -> dict[Rows, Indices]:
+    """Return what the sources of rows would be in each order that has a name, given some of them.
+
+    Of −1 −1 0 1, two rows are −1: so 2 rows of padding come first if the order is «padded», and the
+    sources would be −1 −1 0 1.
+
+    Args:
+        sources: The index of the expected row that each found one is; −1 for padding.
+        count: The number of expected rows.
+    """
+    length = len(sources)
+    row = np.arange(length)
+    first = int(sources[0])
+    padding = int(np.count_nonzero(sources < 0))
+    period = int((sources[1:] == first).argmax()) + 1
+    return {
+        Rows("cut", length): row,
+        Rows("padded", padding): np.where(row < padding, -1, row - padding),
+        Rows("padded at the end", padding): np.where(row < length - padding, row, -1),
+        Rows("constant", first): np.full(length, first),
+        Rows("wrapped", period): max(first, 0) + row % period,
+        Rows("reversed"): np.arange(count)[::-1],
+    }

@@ -247,15 +247,26 @@ def storages_of(values: Floats, dtype: str) -> Iterator[Storage]:
     are_whole = bool((sample == np.rint(sample)).all())
     if not largest or are_whole:
         return
-    bits = SIGNIFICANT_BITS.get(dtype, 24)
-    floats = [FloatStorage(name) for name in SIGNIFICANT_BITS if SIGNIFICANT_BITS[name] < bits]
-    texts = [decimals(digits) for digits in range(1, MAX_DECIMALS)]
-    fixed_points = [StepStorage(1.0 / count) for count in LEVELS]
     largest_step = MAX_STEP * largest
-    found = [_coarsest(grids, sample, largest_step) for grids in (floats, texts, fixed_points)]
-    if not any(found):
-        found = [_coarsest(_scaled_integers(sample), sample, largest_step)]
-    yield from filter(None, found)
+    is_on_grid = False
+    for grids in _kinds_of_grids(dtype):
+        coarsest = _coarsest(grids, sample, largest_step)
+        if coarsest is not None:
+            is_on_grid = True
+            yield coarsest
+    if is_on_grid:
+        return
+    steps_of_integers = _coarsest(_scaled_integers(sample), sample, largest_step)
+    if steps_of_integers is not None:
+        yield steps_of_integers
+
+
+def _kinds_of_grids(dtype: str) -> Iterator[Sequence[Storage]]:
+    """Yield the grids that are coarser than a dtype: those of other dtypes, decimals, and fractions of 1."""
+    bits = SIGNIFICANT_BITS.get(dtype, SIGNIFICANT_BITS["float32"])
+    yield [FloatStorage(name) for name in SIGNIFICANT_BITS if SIGNIFICANT_BITS[name] < bits]
+    yield [decimals(digits) for digits in range(1, MAX_DECIMALS)]
+    yield [StepStorage(1.0 / count) for count in LEVELS]
 
 
 def _coarsest(grids: Sequence[Storage], values: Floats, largest_step: float) -> Storage | None:

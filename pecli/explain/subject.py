@@ -175,7 +175,7 @@ def _scheme_of_waves(computation: WaveComputation, specification: Scheme) -> Sch
     schedule = computation.schedule
     if schedule is None:  # The frequencies are given one by one.
         return None
-    if schedule.applied != "once" or schedule.scaling_half is not None:
+    if schedule.applied != "once" or schedule.scaling_denominator is not None:
         return None
     if computation.places_tokens:
         return _scheme_of_rotation(specification, schedule, computation)
@@ -197,7 +197,7 @@ def _scheme_of_table(
 
     Args:
         specification: The scheme that should have made the table.
-        schedule: The formula of the table's frequencies, base^(−i/half) with some scaling.
+        schedule: The formula of the table's frequencies, base^(−i/denominator) with some scaling.
         computation: The steps that made the table, with its positions and the factor of its values.
         columns: What each column of the table holds.
 

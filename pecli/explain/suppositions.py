@@ -95,14 +95,20 @@ def _likeliest_first(case: Case, count: int) -> Iterator[Case]:
         return
     yield from _with_changes_of_reading(case, count)
     unlikely: list[Case] = []
-    for fewer in _all_but_the_last(case, count):
-        for case_before, mistake in _first_suppositions(fewer, changes_reading=False):
-            supposed = case_before.supposing(mistake)
-            if supposed.frequencies_are_confirmed:
-                yield supposed
-            else:
-                unlikely.append(supposed)
+    for with_mistakes in _with_measured_mistakes(case, count):
+        if with_mistakes.frequencies_are_confirmed:
+            yield with_mistakes
+        else:
+            unlikely.append(with_mistakes)
+    # Cases without a mistake of the schedule first: False is sorted before True.
     yield from sorted(unlikely, key=_has_schedule_mistake)
+
+
+def _with_measured_mistakes(case: Case, count: int) -> Iterator[Case]:
+    """Yield a case with so many mistakes, of which the last does not change how data are read."""
+    for all_but_last in _all_but_the_last(case, count):
+        for case_before, mistake in _first_suppositions(all_but_last, changes_reading=False):
+            yield case_before.supposing(mistake)
 
 
 def _with_changes_of_reading(case: Case, count: int) -> Iterator[Case]:
@@ -128,15 +134,19 @@ def _first_suppositions(incomplete: OpenCase, *, changes_reading: bool) -> Itera
 
     Args:
         incomplete: The numbers of a file, and the mistakes that are supposed so far.
-        changes_reading: Whether the mistake changes how rows and columns are read.
+        changes_reading: True for mistakes that change how rows and columns are read, such as
+            exchanged columns; False for all others.
     """
     case = incomplete.case
     excluded_stages = _excluded_stages(case)
     for kind in _possible_kinds(incomplete):
         if kind.stage in excluded_stages or kind.changes_reading != changes_reading:
             continue
-        if case.frequencies_are_confirmed and issubclass(kind, ScheduleMistake):
-            continue  # Another mistake of the frequencies would only make them wrong.
+        would_make_frequencies_wrong = case.frequencies_are_confirmed and issubclass(
+            kind, ScheduleMistake
+        )
+        if would_make_frequencies_wrong:
+            continue
         for mistake in kind.suppositions(case):
             check_time()
             yield Supposition(case, mistake)
@@ -186,14 +196,15 @@ def _possible_kinds(incomplete: OpenCase) -> Iterator[type[Mistake]]:
     Mistakes of the schedule come first if other frequencies were measured than the supposed ones.
     """
     case = incomplete.case
-    present = {type(mistake) for mistake in case.mistakes}
-    left = _left_groups(case)
+    supposed_kinds = {type(mistake) for mistake in case.mistakes}
+    left_groups = _left_groups(case)
     kinds: Iterable[type[Mistake]] = (*DAMAGE, *MISTAKES)
     if case.frequencies_are_refuted:
         kinds = sorted(kinds, key=lambda kind: not issubclass(kind, ScheduleMistake))
     for kind in kinds:
-        is_new = kind not in present
-        if is_new and kind.counts_as == incomplete.counts_as and left.allow(kind):
+        if kind in supposed_kinds or kind.counts_as != incomplete.counts_as:
+            continue
+        if left_groups.allow(kind):
             yield kind
 
 
@@ -208,12 +219,13 @@ def _left_groups(case: Case) -> LeftGroups:
     - If they are not, and many rows show it, no other positions or amplitude explain the data; and
       if a mistake of the schedule was supposed, another one is left in it.
     """
-    has_measured_mistake = any(not mistake.changes_reading for mistake in case.mistakes)
+    change_only_reading = all(mistake.changes_reading for mistake in case.mistakes)
     has_mistakes = bool(case.mistakes_beside_storage)
-    is_schedule_settled = case.frequencies_are_confirmed and has_mistakes
-    is_in_schedule = case.frequencies_are_refuted and _has_schedule_mistake(case)
+    is_schedule_right = case.frequencies_are_confirmed and has_mistakes
+    is_schedule_still_wrong = case.frequencies_are_refuted and _has_schedule_mistake(case)
+    must_be_in_schedule = is_schedule_still_wrong or case.has_other_frequencies
     return LeftGroups(
-        changes_of_reading=not has_measured_mistake,
-        schedules=not is_schedule_settled,
-        others=not is_in_schedule and not case.has_other_frequencies,
+        changes_of_reading=change_only_reading,
+        schedules=not is_schedule_right,
+        others=not must_be_in_schedule,
     )

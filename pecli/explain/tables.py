@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import singledispatch
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +24,9 @@ from pecli.explain.observations import Observations
 from pecli.explain.shapes import Shaped, shaped
 from pecli.explain.storage import SIGNIFICANT_BITS
 from pecli.explain.subject import computation_of
+
+WAVES = ("cos", "sin", "pe")
+"""Tables that one computation makes together; in a file, they belong together if their shapes agree."""
 
 VECTORS = ("inv_freq", "slopes")
 """Tensors that are compared relatively: their own dtype grants them nothing."""
@@ -91,17 +96,20 @@ def _schemes_of_shapes(
     if _has_shapes(scheme, tensors):
         yield scheme, ()
         return
-    sizes: set[int] = set()
-    for array in tensors.values():
-        sizes.update(array.shape)
-    for name, parameter in scheme.parameters().items():
-        expected = getattr(scheme, name)
-        if not isinstance(parameter, Whole) or expected is None:
-            continue
+    sizes = set(chain.from_iterable(array.shape for array in tensors.values()))
+    for name, expected in _whole_numbers(scheme):
         for size in sorted(sizes - {expected}):
             resized = permitted(scheme, **{name: size})
             if resized is not None and _has_shapes(resized, tensors):
                 yield resized, (Parameter(name, expected, size),)
+
+
+def _whole_numbers(scheme: Scheme) -> Iterator[tuple[str, int]]:
+    """Yield the name and the value of each whole-numbered parameter that the scheme has a value of."""
+    for name, parameter in scheme.parameters().items():
+        value = getattr(scheme, name)
+        if isinstance(parameter, Whole) and value is not None:
+            yield name, value
 
 
 def _has_shapes(scheme: Scheme, tensors: Mapping[str, Array]) -> bool:
@@ -116,7 +124,7 @@ def wave_case(tables: Shaped) -> Case:
     schedule = computation.schedule
     if tables.exponent_dim is not None and schedule is not None:
         # The tables have another width, but the exponents are still divided by the specified one.
-        resized = schedule.having("half", tables.exponent_dim / 2)
+        resized = schedule.having("denominator", tables.exponent_dim / 2)
         computation = computation.with_schedule(resized)
     return case_of(tables.scheme, computation, tables.tensors, tables.edits)
 
@@ -169,12 +177,15 @@ def bias_cases(scheme: Alibi, name: str, array: Array) -> Iterator[Case]:
         if resized is not None:
             yield _case_of_alibi(scheme, resized, name, slopes, ())
         return
-    for values, transposed in _as_heads(scheme, array):
-        heads, queries, keys = values.shape
+    for bias in _as_heads(scheme, array):
+        heads, queries, keys = bias.values.shape
         resized = permitted(scheme, seq_len=keys, **_sizes_of_heads(scheme, heads))
-        if resized is not None and BiasComputation.of(resized, name).queries == queries:
-            matrix = values.reshape(-1, keys)
-            yield _case_of_alibi(scheme, resized, name, matrix, transposed)
+        if resized is None:
+            continue
+        has_as_many_queries = BiasComputation.of(resized, name).queries == queries
+        if has_as_many_queries:
+            matrix = bias.values.reshape(-1, keys)  # (heads · queries, keys)
+            yield _case_of_alibi(scheme, resized, name, matrix, bias.transposed)
 
 
 def _case_of_alibi(
@@ -208,8 +219,15 @@ def _edits_of_sizes(expected: Alibi, resized: Alibi) -> Iterator[Edit]:
         yield Parameter("seq_len", expected.seq_len, resized.seq_len)
 
 
-def _as_heads(scheme: Alibi, array: Array) -> Iterator[tuple[Array, tuple[Edit, ...]]]:
-    """Yield an array as a bias (heads, queries, keys), with the edits that say how it was rearranged.
+class ReadBias(NamedTuple):
+    """An array as a bias (heads, queries, keys), and the edits that say how it was transposed."""
+
+    values: Array
+    transposed: tuple[Edit, ...] = ()
+
+
+def _as_heads(scheme: Alibi, array: Array) -> Iterator[ReadBias]:
+    """Yield an array as a bias (heads, queries, keys) in each way that its shape allows.
 
     A matrix is the bias of one head, or one row of keys per head. Three axes may also be (queries,
     keys, heads), or (heads, keys, queries) if both are equally long. Nothing is yielded for other
@@ -221,15 +239,15 @@ def _as_heads(scheme: Alibi, array: Array) -> Iterator[tuple[Array, tuple[Edit, 
         array = array[None] if heads == 1 else array[:, None]
     if array.ndim != 3:
         return
-    yield array, ()
+    yield ReadBias(array)
     has_heads_last = array.shape[2] == heads and array.shape[0] != heads
     if has_heads_last:
         heads_first = (2, 0, 1)
-        yield array.transpose(heads_first), (Transposed(heads_first),)
+        yield ReadBias(array.transpose(heads_first), (Transposed(heads_first),))
     has_as_many_queries_as_keys = array.shape[1] == array.shape[2] > 1
     if has_as_many_queries_as_keys:
         keys_for_queries = (0, 2, 1)
-        yield array.transpose(keys_for_queries), (Transposed(keys_for_queries),)
+        yield ReadBias(array.transpose(keys_for_queries), (Transposed(keys_for_queries),))
 
 
 def _sizes_of_heads(scheme: Alibi, heads: int) -> dict[str, int]:

@@ -45,6 +45,12 @@ FIT_STEPS = 9
 SLOW_FIT_STEPS = 12
 """Gauss-Newton steps for channels of less than one turn, which converge more slowly."""
 
+LARGEST_PHASE_MOVE = 0.5
+"""Radians by which one of these steps may turn a row: derivatives say nothing about waves far away."""
+
+LEAST_SLOPE = 1e-3
+"""Slope of a cosine, at least, by which its error is divided: at its top it would be 0."""
+
 SINGULAR = 1e-12
 """Share of the largest eigenvalue below which rows do not distinguish two parameters of a fit."""
 
@@ -55,7 +61,7 @@ TINY = 1e-300
 class MeasuredWaves:
     """Waves amplitude · exp(i·(frequency · (row − centre) + phase)), one per channel.
 
-    If the data hold only one function (`both` is false), they are the real parts, and frequencies are positive.
+    If the data hold only one function (`has_both_functions` is false), they are the real parts, and frequencies are positive.
     """
 
     frequency: Floats
@@ -66,7 +72,7 @@ class MeasuredWaves:
     noise: Floats  # the standard deviation of the data from the wave, per channel
     centre: float
     rows: int
-    both: bool
+    has_both_functions: bool
 
     @property
     def shared_amplitude(self) -> float:
@@ -77,12 +83,12 @@ class MeasuredWaves:
         is_turning = np.abs(self.frequency) * self.rows > 2 * np.pi
         if is_turning.any():
             return float(np.mean(self.amplitude[is_turning]))
-        if self.both:
+        if self.has_both_functions:
             return float(np.mean(self.amplitude))
         return float(np.median(self.amplitude))
 
     @property
-    def clean(self) -> bool:
+    def is_clean(self) -> bool:
         """True if most channels are waves with little noise."""
         usual = np.median(self.amplitude)
         if usual <= 0 or not np.isfinite(self.noise).all():
@@ -97,7 +103,7 @@ class WaveFit(NamedTuple):
     phase: Floats
     amplitude: Floats
     noise: Floats
-    at: Floats  # rows, counted from the first
+    rows_from_0: Floats  # rows, counted from the first
     centre: float
 
     @property
@@ -122,17 +128,20 @@ def measure(values: Complex | Floats, rows: Floats) -> MeasuredWaves | None:
     Returns:
         The waves; None if there are too few rows, or if none of some columns is a wave.
     """
-    run = _count_consecutive(rows)
-    fit: Callable[..., MeasuredWaves] = _measure_both if np.iscomplexobj(values) else _measure_one
+    run_length = _count_consecutive(rows)
+    fit: Callable[..., MeasuredWaves] = _measure_one_function
+    if np.iscomplexobj(values):
+        fit = _measure_cos_and_sin
+    channels = values.shape[1]
     with np.errstate(all="ignore"):
-        if values.shape[1] > 4 * TRIED_CHANNELS:
+        if channels > 4 * TRIED_CHANNELS:
             # Most wide tables that are tried hold no waves: a few columns show it much sooner.
-            some = np.random.default_rng(0).choice(values.shape[1], TRIED_CHANNELS, replace=False)
-            tried = fit(values[:, some], rows, run)
+            some = np.random.default_rng(0).choice(channels, TRIED_CHANNELS, replace=False)
+            tried = fit(values[:, some], rows, run_length)
             has_only_noise = tried.noise.min() > MAX_NOISE * tried.amplitude.max()
             if has_only_noise:
                 return None
-        return fit(values, rows, run)
+        return fit(values, rows, run_length)
 
 
 def _count_consecutive(rows: Floats) -> int:
@@ -144,7 +153,7 @@ def _count_consecutive(rows: Floats) -> int:
     return last_of_run + 1
 
 
-def _growing_row_counts(rows: Floats, run: int) -> list[int]:
+def _growing_row_counts(rows: Floats, run_length: int) -> list[int]:
     """Return how many rows to fit at a time: the consecutive ones, then twice as far each time, then all.
 
     A frequency from n rows is known so well that its error does not grow to half a turn over 2n rows.
@@ -152,14 +161,14 @@ def _growing_row_counts(rows: Floats, run: int) -> list[int]:
 
     Args:
         rows: Positions in ascending order.
-        run: The number of consecutive ones at the beginning.
+        run_length: The number of consecutive ones at the beginning.
     """
-    at = rows - rows[0]
-    counts = [run]
-    length = at[run - 1] + 1
+    rows_from_0 = rows - rows[0]
+    counts = [run_length]
+    length = rows_from_0[run_length - 1] + 1
     while counts[-1] < len(rows):
         length *= 2
-        rows_within_length = int(np.searchsorted(at, length))
+        rows_within_length = int(np.searchsorted(rows_from_0, length))
         counts.append(max(counts[-1] + 1, rows_within_length))
     return counts
 
@@ -176,7 +185,7 @@ class UnitWaves(NamedTuple):
     phase: Floats
     centre: float
 
-    def at(self, rows: Floats) -> Complex:
+    def values_at(self, rows: Floats) -> Complex:
         """Return the waves at some rows, (rows, channels)."""
         angles = _angles(rows - self.centre, self.frequency, self.phase)
         return np.asarray(np.exp(1j * angles))
@@ -188,7 +197,7 @@ class UnitWaves(NamedTuple):
         middle is 0.10 too small, and the frequency 0.01. The line is that of least squares:
         slope = Σ (row − mean)·angle / Σ (row − mean)².
         """
-        turned_back = data * self.at(rows).conj()
+        turned_back = data * self.values_at(rows).conj()
         mean_angle = np.angle(turned_back.sum(axis=0))
         middle = float(rows.mean())
         offsets = rows - middle
@@ -199,47 +208,50 @@ class UnitWaves(NamedTuple):
 
     def in_phase_with(self, data: Complex, rows: Floats) -> "UnitWaves":
         """Return waves of the same frequency, with the mean phase of the data."""
-        turned_back = data * self.at(rows).conj()
+        turned_back = data * self.values_at(rows).conj()
         return self._replace(phase=self.phase + np.angle(turned_back.sum(axis=0)))
 
 
-def _measure_both(data: Complex, rows: Floats, run: int) -> MeasuredWaves:
-    """Fit a wave to each column of cos + i·sin (rows, channels), whose first `run` rows are consecutive.
+def _measure_cos_and_sin(data: Complex, rows: Floats, run_length: int) -> MeasuredWaves:
+    """Fit a wave to each column of cos + i·sin (rows, channels), whose first `run_length` rows are consecutive.
 
     The fit is repeated on ever more rows. A frequency that is off by 0.01 radians per row is half a turn
     off after 314 rows, and would count their turns wrongly. The first 30 rows correct it to within what
     60 rows need, and so on.
     """
-    at = rows - rows[0]  # rows, counted from the first
-    waves = UnitWaves(_frequency_by_lags(data[:run]), np.zeros(data.shape[1]), 0.0)
-    for count in _growing_row_counts(rows, run):
-        waves = waves.refitted(data[:count], at[:count])
-    waves = waves.in_phase_with(data, at)
-    unit = waves.at(at)
-    amplitude = (data * unit.conj()).real.mean(axis=0)
-    residual = data - amplitude * unit
+    rows_from_0 = rows - rows[0]
+    first_guess = _frequency_by_lags(data[:run_length])
+    waves = UnitWaves(first_guess, phase=np.zeros(data.shape[1]), centre=0.0)
+    for count in _growing_row_counts(rows, run_length):
+        waves = waves.refitted(data[:count], rows_from_0[:count])
+    waves = waves.in_phase_with(data, rows_from_0)
+    waves_of_size_1 = waves.values_at(rows_from_0)
+    amplitude = (data * waves_of_size_1.conj()).real.mean(axis=0)
+    residual = data - amplitude * waves_of_size_1
     # Half of the power is in the real parts, and half in the imaginary ones.
     noise = np.sqrt((np.abs(residual) ** 2).mean(axis=0) / 2)
-    fit = WaveFit(waves.frequency, waves.phase, amplitude, noise, at, waves.centre)
-    return _with_errors(fit, both=True)
+    fit = WaveFit(waves.frequency, waves.phase, amplitude, noise, rows_from_0, waves.centre)
+    return _with_errors(fit, has_both_functions=True)
 
 
-def _frequency_by_lags(z: Complex) -> Floats:
+def _frequency_by_lags(phasors: Complex) -> Floats:
     """Return a first estimate of each frequency from consecutive rows, by lags of 1, 2, 4, … rows.
 
-    z[p + k] · conj(z[p]) has the angle k·f, known up to whole turns. The estimate of the shorter lag
-    selects the turn, and the longer lag divides the error of the angle by k.
+    A lag of k compares each row z[p] with the k-th after it: z[p + k] · conj(z[p]) has the angle k·f,
+    known up to whole turns. The estimate of the shorter lag selects the turn, and the longer lag
+    divides the error of the angle by k.
     """
-    frequency = np.zeros(z.shape[1])
+    frequency = np.zeros(phasors.shape[1])
+    longest_lag = max(1, len(phasors) // 2)
     lag = 1
-    while lag <= max(1, len(z) // 2):
-        product = (z[lag:] * z[:-lag].conj()).mean(axis=0)
-        frequency += wrap(np.angle(product) - lag * frequency) / lag
+    while lag <= longest_lag:
+        angle = np.angle((phasors[lag:] * phasors[:-lag].conj()).mean(axis=0))
+        frequency += wrap(angle - lag * frequency) / lag
         lag *= 2
     return frequency
 
 
-def _with_errors(fit: WaveFit, *, both: bool) -> MeasuredWaves:
+def _with_errors(fit: WaveFit, *, has_both_functions: bool) -> MeasuredWaves:
     """Return waves with the standard errors of frequency and phase that follow from their noise.
 
     The phase is moved from the centre of the rows, such as 31.5, to the nearest whole row.
@@ -256,8 +268,8 @@ def _with_errors(fit: WaveFit, *, both: bool) -> MeasuredWaves:
         amplitude=fit.amplitude,
         noise=fit.noise,
         centre=middle_row,
-        rows=len(fit.at),
-        both=both,
+        rows=len(fit.rows_from_0),
+        has_both_functions=has_both_functions,
     )
 
 
@@ -292,10 +304,10 @@ def _errors_by_chance(fit: WaveFit, noise: Floats) -> FitErrors:
 
     Its slope is the frequency, and its level the phase. With a noise of 0.1 radians, 100 rows leave an error of the phase of 0.1 / √100 = 0.01.
     """
-    offsets = fit.at - fit.centre
+    offsets = fit.rows_from_0 - fit.centre
     return FitErrors(
         frequency=noise / np.sqrt((offsets**2).sum()),
-        phase=noise / np.sqrt(len(fit.at)),
+        phase=noise / np.sqrt(len(fit.rows_from_0)),
     )
 
 
@@ -306,7 +318,7 @@ def _errors_of_one_sided_rounding(fit: WaveFit, noise: Floats) -> FitErrors:
     rows average out. A slow wave from 0.00 to 0.14 passes a single step, and all rows may be off by
     a whole step to the same side. Over 100 rows, that is a frequency of 0.1 / 100 too much.
     """
-    length = fit.at[-1] - fit.at[0]
+    length = fit.rows_from_0[-1] - fit.rows_from_0[0]
     turned = np.abs(fit.frequency) * length
     step = STEP_IN_SIGMAS * noise  # of rounding, in radians
     passes_few_steps = turned < FEW_STEPS * step
@@ -317,7 +329,7 @@ def _errors_of_one_sided_rounding(fit: WaveFit, noise: Floats) -> FitErrors:
 def _errors_of_float64(fit: WaveFit) -> FitErrors:
     """Return the errors of angles that are computed in float64."""
     error_of_angle = FLOAT64_ERROR * (1 + np.abs(fit.phase))
-    last_row = max(1.0, float(fit.at[-1]))
+    last_row = max(1.0, float(fit.rows_from_0[-1]))
     return FitErrors(frequency=error_of_angle / last_row, phase=error_of_angle)
 
 
@@ -329,37 +341,38 @@ class CosineWaves(NamedTuple):
     amplitude: Floats
 
 
-def _measure_one(data: Floats, rows: Floats, run: int) -> MeasuredWaves:
+def _measure_one_function(data: Floats, rows: Floats, run_length: int) -> MeasuredWaves:
     """Fit a wave to each column of only cosines or only sines (rows, channels).
 
-    The first `run` rows are consecutive. As with both functions, the fit is repeated on ever more rows.
+    The first `run_length` rows are consecutive. As with both functions, the fit is repeated on ever more rows.
     A single function does not show the direction in which it turns, so frequencies are positive.
     """
-    at = rows - rows[0]
-    frequency = _frequency_by_sums(data[:run])
-    for count in _growing_row_counts(rows, run):
-        frequency = _refined_frequency(data[:count], at[:count], frequency)
-    waves = _nearest_cosines(data, at, frequency)
+    rows_from_0 = rows - rows[0]
+    frequency = _frequency_by_sums(data[:run_length])
+    for count in _growing_row_counts(rows, run_length):
+        frequency = _refined_frequency(data[:count], rows_from_0[:count], frequency)
+    waves = _nearest_cosines(data, rows_from_0, frequency)
     # Columns that turn at least once show their amplitude. If there are none, the fastest one has to.
-    is_slow = np.abs(waves.frequency) * (at[-1] + 1) < 2 * np.pi
+    turned = np.abs(waves.frequency) * (rows_from_0[-1] + 1)
+    is_slow = turned < 2 * np.pi
     amplitude_error = 0.0
     if is_slow.all():
         fastest = [int(np.abs(waves.frequency).argmax())]
         is_slow[fastest] = False
-        offsets = at - at.mean()
+        offsets = rows_from_0 - rows_from_0.mean()
         amplitude_error = _amplitude_error(data[:, fastest], offsets, waves.frequency[fastest])
     if is_slow.any():
-        waves = _with_shared_amplitude(waves, is_slow, data, at)
-    return _waves_of_cosines(waves, data, at, amplitude_error)
+        waves = _with_shared_amplitude(waves, is_slow, data, rows_from_0)
+    return _waves_of_cosines(waves, data, rows_from_0, amplitude_error)
 
 
-def _nearest_cosines(data: Floats, at: Floats, frequency: Floats) -> CosineWaves:
+def _nearest_cosines(data: Floats, rows_from_0: Floats, frequency: Floats) -> CosineWaves:
     """Return the cosine of a known frequency that comes nearest to each column of data.
 
     A pair that does not turn has sines of 0 = cos(0·p − π/2), to which any frequency can be fitted:
     such a column gets the frequency 0.
     """
-    curve = _fit_sinusoid(data, at - at.mean(), frequency)
+    curve = _fit_sinusoid(data, rows_from_0 - rows_from_0.mean(), frequency)
     amplitude = np.hypot(curve.cosine_part, curve.sine_part)
     phase = np.arctan2(-curve.sine_part, curve.cosine_part)
     is_zero = ~data.any(axis=0)
@@ -369,19 +382,20 @@ def _nearest_cosines(data: Floats, at: Floats, frequency: Floats) -> CosineWaves
 
 
 def _waves_of_cosines(
-    waves: CosineWaves, data: Floats, at: Floats, amplitude_error: float
+    waves: CosineWaves, data: Floats, rows_from_0: Floats, amplitude_error: float
 ) -> MeasuredWaves:
     """Return fitted waves with their noise and errors, and with positive frequencies.
 
     Since cos(−f·p + phase) = cos(f·p − phase), a negative frequency changes the sign of its phase.
     """
     frequency, phase, amplitude = waves
-    centre = float(at.mean())
-    unit, slope = _cos_sin(at - centre, frequency, phase)
-    noise = np.sqrt(((data - amplitude * unit) ** 2).mean(axis=0))
-    fit = WaveFit(frequency, phase, amplitude, noise, at, centre)
-    measured = _with_errors(fit, both=False)
-    errors = _errors_of_one(data, fit, slope)
+    centre = float(rows_from_0.mean())
+    cos, sin = _cos_sin(rows_from_0 - centre, frequency, phase)
+    residual = data - amplitude * cos
+    noise = np.sqrt((residual**2).mean(axis=0))
+    fit = WaveFit(frequency, phase, amplitude, noise, rows_from_0, centre)
+    measured = _with_errors(fit, has_both_functions=False)
+    errors = _errors_of_one_function(data, fit, sin)
     # A slow wave is nearly a line, whose slope is amplitude times frequency.
     frequency_error = np.hypot(errors.frequency, np.abs(frequency) * amplitude_error)
     return replace(
@@ -418,7 +432,7 @@ def _fit_sinusoid(data: Floats, offsets: Floats, frequency: Floats) -> Sinusoid:
     return Sinusoid(cosine_part, sine_part, cos, sin)
 
 
-def _refined_frequency(data: Floats, at: Floats, frequency: Floats) -> Floats:
+def _refined_frequency(data: Floats, rows_from_0: Floats, frequency: Floats) -> Floats:
     """Return the frequencies at which a·cos(f·p) + b·sin(f·p) comes nearest to each column of data.
 
     Over 100 rows, a first guess of 0.3 is off by half a radian at the end if 0.305 is right. By
@@ -428,11 +442,11 @@ def _refined_frequency(data: Floats, at: Floats, frequency: Floats) -> Floats:
 
     Args:
         data: Columns of only cosines or only sines, (rows, channels).
-        at: The rows, counted from the first.
+        rows_from_0: The rows, counted from the first.
         frequency: A first guess per channel, in radians per row.
     """
-    offsets = at - float(at.mean())
-    largest_move = np.pi / (2 * at[-1])
+    offsets = rows_from_0 - float(rows_from_0.mean())
+    largest_move = np.pi / (2 * rows_from_0[-1])
     cosine_part = np.zeros(data.shape[1])
     sine_part = np.zeros(data.shape[1])
     for _ in range(FIT_STEPS):
@@ -458,36 +472,40 @@ def _amplitude_error(data: Floats, offsets: Floats, frequency: Floats) -> float:
     tangents = (curve.cos, curve.sin, curve.slope(offsets))
     variances = _least_squares(tangents, data).variances
     variance_of_cosine_part, variance_of_sine_part = variances[:2]
+    variance_of_amplitude = (variance_of_cosine_part + variance_of_sine_part).sum()
     # Numbers in float32 are off by that much, even if those of one channel happen to leave less.
-    noise = float(np.sqrt((residual**2).mean())) + np.finfo(np.float32).eps * amplitude
-    return (
-        float(noise * np.sqrt((variance_of_cosine_part + variance_of_sine_part).sum())) / amplitude
-    )
+    float32_error = np.finfo(np.float32).eps * amplitude
+    noise = float(np.sqrt((residual**2).mean())) + float32_error
+    return float(noise * np.sqrt(variance_of_amplitude)) / amplitude
 
 
 def _with_shared_amplitude(
-    waves: CosineWaves, is_slow: Flags, data: Floats, at: Floats
+    waves: CosineWaves, is_slow: Flags, data: Floats, rows_from_0: Floats
 ) -> CosineWaves:
     """Return waves in which slow columns are fitted again, with the amplitude of the others.
 
     A table has one amplitude, which a column of less than one turn does not show: over 20 rows,
     sin(0.01·p) and 2·sin(0.005·p) differ by 0.001 at most.
     """
-    shared = float(np.median(waves.amplitude[~is_slow]))
+    shared_amplitude = float(np.median(waves.amplitude[~is_slow]))
     guess = CosineWaves(
         frequency=waves.frequency[is_slow],
         phase=waves.phase[is_slow],
-        amplitude=np.full(np.count_nonzero(is_slow), shared),
+        amplitude=np.full(np.count_nonzero(is_slow), shared_amplitude),
     )
-    slow = _fit_slow_waves(guess, data[:, is_slow], at)
-    result = CosineWaves(*map(np.copy, waves))
-    result.frequency[is_slow] = slow.frequency
-    result.phase[is_slow] = slow.phase
-    result.amplitude[is_slow] = slow.amplitude
-    return result
+    slow_waves = _fit_slow_waves(guess, data[:, is_slow], rows_from_0)
+    all_waves = CosineWaves(
+        frequency=waves.frequency.copy(),
+        phase=waves.phase.copy(),
+        amplitude=waves.amplitude.copy(),
+    )
+    all_waves.frequency[is_slow] = slow_waves.frequency
+    all_waves.phase[is_slow] = slow_waves.phase
+    all_waves.amplitude[is_slow] = slow_waves.amplitude
+    return all_waves
 
 
-def _fit_slow_waves(waves: CosineWaves, data: Floats, at: Floats) -> CosineWaves:
+def _fit_slow_waves(waves: CosineWaves, data: Floats, rows_from_0: Floats) -> CosineWaves:
     """Return waves of known amplitude with the frequency and phase that come nearest to the data.
 
     By Gauss-Newton steps: the data less a wave are nearly a sum of the wave's derivatives, by the
@@ -495,20 +513,23 @@ def _fit_slow_waves(waves: CosineWaves, data: Floats, at: Floats) -> CosineWaves
     more than half a radian at once, since derivatives say nothing about waves far away.
     """
     frequency, phase, amplitude = waves
-    offsets = at - float(at.mean())
-    largest_move = 0.5 / at[-1]
+    offsets = rows_from_0 - float(rows_from_0.mean())
+    largest_frequency_move = LARGEST_PHASE_MOVE / rows_from_0[-1]
     for _ in range(SLOW_FIT_STEPS):
         cos, sin = _cos_sin(offsets, frequency, phase)
-        by_phase = -amplitude * sin
-        by_frequency = by_phase * offsets[:, None]
+        derivative_by_phase = -amplitude * sin
+        derivative_by_frequency = derivative_by_phase * offsets[:, None]
         residual = data - amplitude * cos
-        frequency_move, phase_move = _least_squares((by_frequency, by_phase), residual).solution
-        frequency = frequency + np.clip(frequency_move, -largest_move, largest_move)
-        phase = phase + np.clip(phase_move, -0.5, 0.5)
+        tangents = (derivative_by_frequency, derivative_by_phase)
+        frequency_move, phase_move = _least_squares(tangents, residual).solution
+        frequency = frequency + np.clip(
+            frequency_move, -largest_frequency_move, largest_frequency_move
+        )
+        phase = phase + np.clip(phase_move, -LARGEST_PHASE_MOVE, LARGEST_PHASE_MOVE)
     return CosineWaves(frequency, phase, amplitude)
 
 
-def _errors_of_one(data: Floats, fit: WaveFit, slope: Floats) -> FitErrors:
+def _errors_of_one_function(data: Floats, fit: WaveFit, sin: Floats) -> FitErrors:
     """Return the standard errors of frequencies and phases that are fitted to only one function.
 
     Near its top, a cosine hardly depends on frequency and phase, so rows there show little of them.
@@ -517,13 +538,16 @@ def _errors_of_one(data: Floats, fit: WaveFit, slope: Floats) -> FitErrors:
     Args:
         data: Columns of only cosines or only sines, (rows, channels).
         fit: The waves that were fitted to them.
-        slope: The sines of the waves' angles, which are the slopes of their cosines but for the sign.
+        sin: The sines of the waves' angles, (rows, channels).
     """
-    offsets = (fit.at - fit.centre)[:, None]
-    variances = _least_squares((slope * offsets, slope), data).variances  # of frequency, of phase
+    offsets = (fit.rows_from_0 - fit.centre)[:, None]
+    # The derivatives of cos(f·p + phase) by f and by the phase, except for their sign.
+    tangents = (sin * offsets, sin)
+    variances = _least_squares(tangents, data).variances  # (2, channels)
     noise = fit.common_noise
     errors = np.sqrt(variances) * noise / np.maximum(np.abs(fit.amplitude), TINY)
-    steps_passed = np.ptp(data, axis=0) / np.maximum(STEP_IN_SIGMAS * noise, TINY)
+    step_of_rounding = np.maximum(STEP_IN_SIGMAS * noise, TINY)
+    steps_passed = np.ptp(data, axis=0) / step_of_rounding
     errors = np.where(steps_passed < FEW_STEPS, FEW_STEPS_PENALTY * errors, errors)
     errors = np.where(steps_passed < INVISIBLE_STEPS, np.pi, errors)
     frequency_error, phase_error = errors
@@ -552,13 +576,15 @@ def _least_squares(columns: Sequence[Floats], data: Floats) -> LeastSquares:
     solved: those of columns scaled to length 1, so that one threshold shows which of them the rows
     do not distinguish, whatever their units are. Such directions get the number 0.
     """
-    lengths = [np.sqrt((column**2).sum(axis=0)) + TINY for column in columns]
-    units = [column / length for column, length in zip(columns, lengths, strict=True)]
+    lengths = [np.sqrt((column**2).sum(axis=0)) + TINY for column in columns]  # (channels,) each
+    unit_columns = [column / length for column, length in zip(columns, lengths, strict=True)]
     # For the unit columns U of a channel: solution = inverse(Uᵀ·U) · Uᵀ·data.
-    products = [[(first * second).sum(axis=0) for second in units] for first in units]
+    products = [[(first * second).sum(axis=0) for second in unit_columns] for first in unit_columns]
     normal = np.moveaxis(np.array(products), -1, 0)  # Uᵀ·U, (channels, columns, columns)
     inverse = np.linalg.pinv(normal, rcond=SINGULAR, hermitian=True)
-    projections = np.stack([(unit * data).sum(axis=0) for unit in units], axis=-1)  # Uᵀ·data
+    projections = np.stack(
+        [(column * data).sum(axis=0) for column in unit_columns], axis=-1
+    )  # Uᵀ·data, (channels, columns)
     solution_of_units = (inverse @ projections[..., None])[..., 0].T  # (columns, channels)
     variances_of_units = np.diagonal(inverse, axis1=1, axis2=2).T
     return LeastSquares(
@@ -580,13 +606,13 @@ def _frequency_by_sums(data: Floats) -> Floats:
     longest_lag = max(1, len(data) // 3)
     lag = 1
     while lag <= longest_lag:
-        turned = _angle_over_lag(data, lag)
-        estimate = turned.angle
+        angle, error_of_angle = _angle_over_lag(data, lag)
         if lag > 1:
-            estimate = _nearest_turn(turned.angle, lag * frequency) / lag
-        error = turned.error / lag
+            estimate_of_shorter_lags = lag * frequency
+            angle = _nearest_turn(angle, estimate_of_shorter_lags)
+        error = error_of_angle / lag
         is_better: Flags = error < smallest_error
-        frequency = np.where(is_better, estimate, frequency)
+        frequency = np.where(is_better, angle / lag, frequency)
         smallest_error = np.where(is_better, error, smallest_error)
         lag *= 2
     return np.asarray(frequency)
@@ -605,15 +631,15 @@ def _angle_over_lag(data: Floats, lag: int) -> TurnedAngle:
     A cosine or sine of frequency f has x[p + k] + x[p − k] = 2·cos(k·f)·x[p]. So cos(k·f) is fitted by
     least squares to all rows p that have both neighbours at the lag k.
     """
-    middle = data[lag:-lag]
-    sums_of_neighbours = data[2 * lag :] + data[: -2 * lag]
+    middle = data[lag:-lag]  # x[p]
+    sums_of_neighbours = data[2 * lag :] + data[: -2 * lag]  # x[p + k] + x[p − k]
     power = np.maximum((middle**2).sum(axis=0), TINY)
     cosine = np.clip((sums_of_neighbours * middle).sum(axis=0) / (2 * power), -1, 1)
     residual = sums_of_neighbours - 2 * cosine * middle
     error_of_cosine = np.sqrt((residual**2).sum(axis=0) / power / max(1, len(residual)))
     angle = np.arccos(cosine)
-    # The cosine changes by sin(angle) per radian. Near 0, that says nothing: at least 0.001 is taken.
-    slope = np.maximum(np.sin(angle), 1e-3)
+    # The cosine changes by sin(angle) per radian. Near 0, that says nothing about the angle.
+    slope = np.maximum(np.sin(angle), LEAST_SLOPE)
     return TurnedAngle(angle, np.asarray(error_of_cosine / slope))
 
 

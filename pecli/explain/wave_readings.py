@@ -198,18 +198,18 @@ def _single_copy(array: Array) -> Arranged:
 
     (1, 32, 100, 64) whose 32 heads are equal becomes (100, 64), «repeated 32× along axis 1».
     """
-    axes_in_file = [axis for axis, size in enumerate(array.shape) if size != 1]
-    single = array.reshape([array.shape[axis] for axis in axes_in_file])
-    edits: tuple[Edit, ...] = ()
+    # The axes that are left, by their number in the file: 1, 2 and 3 of (1, 32, 100, 64).
+    axes_left = [axis for axis, size in enumerate(array.shape) if size != 1]
+    single = array.reshape([array.shape[axis] for axis in axes_left])
+    edits: list[Edit] = []
     while single.ndim > 2:
         axis_of_copies = _find_axis_of_copies(single)
         if axis_of_copies is None:
             break
-        # Edits count the axes of the file, of which some have been removed here.
-        axis_in_file = axes_in_file.pop(axis_of_copies)
-        edits = (*edits, Repeated(axis_in_file, times=single.shape[axis_of_copies]))
+        axis_in_file = axes_left.pop(axis_of_copies)
+        edits.append(Repeated(axis_in_file, times=single.shape[axis_of_copies]))
         single = np.take(single, 0, axis=axis_of_copies)
-    return Arranged(single, edits)
+    return Arranged(single, tuple(edits))
 
 
 def _find_axis_of_copies(array: Array) -> int | None:
@@ -259,21 +259,26 @@ def _readings_of_matrix(array: Array, edits: tuple[Edit, ...]) -> Iterator[Readi
     or the matrix holds only cosines or only sines. Edits state how it was read.
     """
     layout = _find_doubling(array)
-    if layout == "compact" and array.shape[1] > 1:
-        arrangements = [name for name in CACHE if _is_power_constant(*_split_columns(array, name))]
-        for arrangement in arrangements:
+    may_hold_both = layout == "compact" and array.shape[1] > 1
+    side_by_side = _find_side_by_side(array) if may_hold_both else []
+    if side_by_side:
+        for arrangement in side_by_side:
             yield _read_side_by_side(array, arrangement, edits)
-        if arrangements:
-            return
-    row_count = len(array)
-    if row_count % 2 == 0:
-        upper = array[: row_count // 2]
-        lower = array[row_count // 2 :]
+        return
+    half_of_rows, odd_row = divmod(len(array), 2)
+    if not odd_row:
+        upper = array[:half_of_rows]
+        lower = array[half_of_rows:]
         one_above_other = (*edits, Layout("stacked", "rows"))
         yield from _readings_of_cos_and_sin(upper, lower, one_above_other)
     yield tuple(
         WaveReading({name: array}, layout, (*edits, alone)) for alone, name in ONE_FUNCTION.items()
     )
+
+
+def _find_side_by_side(array: Array) -> list[str]:
+    """Return the arrangements in which the columns of a matrix are two functions like cosines and sines."""
+    return [name for name in CACHE if _is_power_constant(*_split_columns(array, name))]
 
 
 def _read_side_by_side(array: Array, arrangement: str, edits: tuple[Edit, ...]) -> Readings:

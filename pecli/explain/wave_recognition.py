@@ -121,11 +121,12 @@ def _with_frequencies(
         readings: Ways to read the same columns.
         schedules_in_file: Schedules of frequencies that the same file holds as a vector.
     """
-    first_reading = readings[0]
+    first_reading, *other_readings = readings
     frequencies = first_reading.measured_frequencies()
-    for reading in readings:
+    yield MeasuredTable(first_reading, frequencies, schedules_in_file)
+    for reading in other_readings:
         # Cosines alone and sines alone turn by the same frequencies; other columns are measured again.
-        if reading is not first_reading and not reading.is_alone:
+        if not reading.is_alone:
             frequencies = reading.measured_frequencies()
         yield MeasuredTable(reading, frequencies, schedules_in_file)
 
@@ -342,9 +343,12 @@ def _matching_position(case: Case, row: int) -> int | None:
     assert waves is not None
     assert isinstance(waves.form, Columns)
     values = case.observations.matrix(np.array([row]))[0]
-    positions = np.arange(MAX_START)
-    total_errors = np.zeros(MAX_START)  # of each position, over the columns so far
-    for value, pair, is_sine, sign in zip(values, *waves.form.columns, strict=True):
+    positions = np.arange(MAX_START)  # those that are left
+    total_errors = np.zeros(MAX_START)  # of each of them, over the columns so far
+    columns = waves.form.columns
+    for value, pair, is_sine, sign in zip(
+        values, columns.pair, columns.is_sine, columns.sign, strict=True
+    ):
         function = np.sin if is_sine else np.cos
         expected = sign * waves.amplitude * function(waves.frequencies[pair] * positions)
         errors = np.abs(expected - value)
@@ -394,8 +398,11 @@ def _prefer_usual_base(
     if fitted_base in USUAL_BASES or not explanation.has_edit(Runtime):
         return explanation
     for usual_base in numbers_near(USUAL_BASES, fitted_base, SAME_BASE * fitted_base):
-        for scheme in table.schemes(prior.schedule.having("base", usual_base)):
-            return next(_explain_by_runtimes(_case(table.reading, scheme)), explanation)
+        schemes = table.schemes(prior.schedule.having("base", usual_base))
+        likeliest = next(schemes, None)
+        if likeliest is not None:
+            by_runtimes = _explain_by_runtimes(_case(table.reading, likeliest))
+            return next(by_runtimes, explanation)
     return explanation
 
 

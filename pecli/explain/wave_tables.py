@@ -162,9 +162,11 @@ def _scaling_parameters(scaling: Scaling, amplitude: float, pairs: int) -> dict[
     has_default_amplitude = math.isclose(amplitude, scaling.attention_value, rel_tol=1e-9)
     if has_default_amplitude:
         return parameters
-    if "attention_factor" in scaling.names():
+    has_attention_factor = "attention_factor" in scaling.names()
+    if has_attention_factor:
         return {**parameters, "attention_factor": amplitude}
-    if scaling == Scaling():
+    is_unscaled = scaling == Scaling()
+    if is_unscaled:
         return _parameters_of_amplitude(amplitude, pairs)
     return parameters
 

@@ -203,9 +203,11 @@ def _parameter(edit: Parameter, context: Context) -> Clause:
     read with separators: «positions start at 4,096».
     """
     reference = context.reference
-    if edit.name == "offset" and edit.expected != edit.found:
+    is_other_offset = edit.name == "offset" and edit.expected != edit.found
+    if is_other_offset:
         return Clause(f"positions start at {edit.found:,}", reference.quoted(f"{edit.expected:,}"))
-    if edit.name.startswith(("positions along", "all positions")):
+    is_shift_of_grid = edit.name.startswith(("positions along", "all positions"))
+    if is_shift_of_grid:
         return Clause(f"{edit.name} are off by {format_value(edit.found)}")
     template = _parameter_template(edit)
     expected = format_value(edit.expected)
@@ -239,13 +241,9 @@ def _parameter_template(edit: Parameter) -> _Template:
         return _Template("the {expected} scaling is applied twice")
     if name == "attention_factor" and math.isclose(found, (expected or 1.0) ** 2, rel_tol=1e-6):
         return _Template("the attention factor is applied twice: {found}, not {expected}")
-    is_expected = expected is not None
-    return (
-        _BY_CHANGE.get((name, expected, found))
-        or _BY_FOUND.get((name, found))
-        or _BY_NAME.get(name)
-        or _Template("{name} is {found}", is_quoted=is_expected)
-    )
+    usual = _BY_NAME.get(name) or _Template("{name} is {found}", is_quoted=expected is not None)
+    for_any_expected = _BY_FOUND.get((name, found), usual)
+    return _BY_CHANGE.get((name, expected, found), for_any_expected)
 
 
 def _layout(edit: Layout, context: Context) -> Clause:
@@ -369,16 +367,17 @@ def _rows(edit: Rows, context: Context) -> Clause:
 
 def _some_rows(edit: SomeRows, _: Context) -> Clause:
     """Return the words for rows that are there: «only every 4th row is there, from row 0 on» for 0 4 8 12."""
-    steps = {after - before for before, after in pairwise(edit.which)}
+    rows = edit.which
+    steps = {later - row for row, later in pairwise(rows)}
     largest_step = max(steps, default=1)
     are_evenly_spaced = len(steps) == 1 and largest_step > 1
     if are_evenly_spaced:
-        every = _ordinal(largest_step)
-        return Clause(f"only every {every} row is there, from row {edit.which[0]:,} on")
-    places = _first_few(_ranges(edit.which))
-    is_ascending = min(steps, default=1) > 0
-    remark = "" if is_ascending else ", in this order"
-    return Clause(f"only rows {places} are there{remark}")
+        ordinal = _ordinal(largest_step)
+        return Clause(f"only every {ordinal} row is there, from row {rows[0]:,} on")
+    listed_rows = _first_few(_ranges(rows))
+    are_ascending = min(steps, default=1) > 0
+    remark = "" if are_ascending else ", in this order"
+    return Clause(f"only rows {listed_rows} are there{remark}")
 
 
 def _ordinal(number: int) -> str:
@@ -453,18 +452,24 @@ def _ranges(places: Sequence[int | tuple[int, ...]]) -> Iterator[str]:
     >>> [*_ranges((5, 7, 8, 29, 30, 31, (2,), (1, 2)))]
     ['5', '7', '8', '29–31', '2', '[1, 2]']
     """
-    run: list[int] = []
-    for place in places:
-        if isinstance(place, tuple) and len(place) == 1:
-            place = place[0]
-        if run and place != run[-1] + 1:
-            yield from _range(run)
-            run = []
+    consecutive: list[int] = []
+    for place in map(_without_tuple, places):
+        is_next = bool(consecutive) and place == consecutive[-1] + 1
+        if not is_next:
+            yield from _range(consecutive)
+            consecutive = []
         if isinstance(place, tuple):
             yield str(list(place))
         else:
-            run.append(place)
-    yield from _range(run)
+            consecutive.append(place)
+    yield from _range(consecutive)
+
+
+def _without_tuple(place: int | tuple[int, ...]) -> int | tuple[int, ...]:
+    """Return a row or element of a vector as a number, 2 for (2,), and other elements as they are."""
+    if isinstance(place, tuple) and len(place) == 1:
+        return place[0]
+    return place
 
 
 def _range(run: Sequence[int]) -> list[str]:
@@ -612,14 +617,13 @@ def sentence(explanation: Explanation, reference: Reference = SPEC) -> str:
     )
     mistakes = ", and ".join(clause(edit, context) for edit in explanation.mistakes)
     # How numbers were rounded or computed follows the mistakes: «rounded to float16».
-    storage = ", ".join(
-        clause(edit, context) for edit in _stated(explanation.edits) if edit.storage
-    )
+    storage_edits = [edit for edit in _stated(explanation.edits) if edit.storage]
+    storage = ", ".join(clause(edit, context) for edit in storage_edits)
     coverage = _coverage(explanation).words()
     doubt = CUT_SHORT if explanation.is_cut_short else ""
+    statements = [text for text in (mistakes, storage, coverage, doubt) if text]
     names = ", ".join(explanation.tensors)
-    statements = "; ".join(filter(None, (mistakes, storage, coverage, doubt)))
-    return f"{names}: {reference.subject}{statements}"
+    return f"{names}: {reference.subject}{'; '.join(statements)}"
 
 
 def _stated(edits: Sequence[Edit]) -> Sequence[Edit]:
@@ -712,7 +716,8 @@ def reproduction(explanation: Explanation) -> Iterator[str]:
     if scheme is None:
         return
     missing = lacking(explanation.edits, scheme)
-    if set(explanation.mistakes) <= set(missing):
+    makes_no_mistake = set(explanation.mistakes) <= set(missing)
+    if makes_no_mistake:
         return
     command = command_of(scheme, output=False)
     if not is_readable(command):

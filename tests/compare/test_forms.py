@@ -31,7 +31,7 @@ ONES = np.ones((57, 1))
 
 
 def cosines_and_sines_in(form: Form) -> np.ndarray:
-    return form.join(COS) if form.functions == 1 else form.join(COS, SIN)
+    return form.join(COS) if form.function_count == 1 else form.join(COS, SIN)
 
 
 @pytest.mark.parametrize("form", SEARCHED_FORMS + PADDED_FORMS, ids=str)
@@ -41,9 +41,9 @@ def test_splitting_undoes_joining(form: Form) -> None:
     """
     parts = form.split(cosines_and_sines_in(form))
     assert parts is not None
-    assert len(parts) == form.functions
+    assert len(parts) == form.function_count
     assert np.array_equal(parts[0], COS)
-    assert np.array_equal(parts[-1], COS if form.functions == 1 else SIN)
+    assert np.array_equal(parts[-1], COS if form.function_count == 1 else SIN)
 
 
 @pytest.mark.parametrize("form", SEARCHED_FORMS, ids=str)

@@ -19,7 +19,7 @@ LENGTH = "original_max_position_embeddings"
 LLAMA3 = Llama3(
     factor=8.0, original_max_position_embeddings=8192, low_freq_factor=1.0, high_freq_factor=4.0
 )
-SCHEDULE = FrequencySchedule(pairs=8, half=8.0, base=10000.0, scaling=LLAMA3)
+SCHEDULE = FrequencySchedule(pairs=8, denominator=8.0, base=10000.0, scaling=LLAMA3)
 
 
 def measured_at(*positions: int) -> MeasuredFrequencies:

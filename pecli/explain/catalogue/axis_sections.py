@@ -41,13 +41,14 @@ def best_split(errors: Floats) -> tuple[int, ...]:
     axes, pairs = errors.shape
     # sums[axis, n] is the error of the first n pairs, so that a block's error is one difference.
     sums = np.cumsum(np.pad(errors, ((0, 0), (1, 0))), axis=1)
-    axis = np.arange(axes)
+    every_axis = np.arange(axes)
     best_sizes: tuple[int, ...] = ()
     least_error = np.inf
     for cuts in combinations(range(1, pairs), axes - 1):
         starts = np.array((0, *cuts))  # of the block of each axis: 0 2 3 for (2, 1, 1)
         ends = np.array((*cuts, pairs))
-        error = (sums[axis, ends] - sums[axis, starts]).sum()
+        errors_of_blocks = sums[every_axis, ends] - sums[every_axis, starts]
+        error = errors_of_blocks.sum()
         if not best_sizes or error < least_error:
             best_sizes = tuple((ends - starts).tolist())
             least_error = error

@@ -102,9 +102,8 @@ def near_max_bias(slopes: Floats, rule: str) -> Iterator[float]:
     is_usable = np.isfinite(slopes) & (slopes > 0) & (exponents_for_one > 0)
     exponents = exponents_for_one[is_usable]
     measured_exponents = -np.log2(slopes[is_usable])
-    with np.errstate(
-        invalid="ignore"
-    ):  # Without a usable slope, it is NaN, which no number is near.
+    with np.errstate(invalid="ignore"):
+        # Without a usable slope, this is NaN, and no number is near NaN.
         fitted = float(measured_exponents @ exponents / (exponents @ exponents))
     error = MAX_BIAS_ERROR * max(1.0, abs(fitted))
     candidates = dict.fromkeys((*USUAL_MAX_BIAS, *plain_numbers(fitted, MAX_BIAS_ERROR)))
@@ -228,14 +227,16 @@ class OtherShard(BiasMistake):
         shard = scheme.head_range
         assert shard is not None  # It is what this mistake needs.
         yield cls(first=0, heads=shard.size, rule=scheme.rule, max_bias=scheme.max_bias)
-        for other in shard.shards(scheme.heads // shard.size):
-            if other != shard:
-                yield cls(
-                    first=other.start,
-                    heads=scheme.heads,
-                    rule=scheme.rule,
-                    max_bias=scheme.max_bias,
-                )
+        shard_count = scheme.heads // shard.size
+        for other_shard in shard.shards(shard_count):
+            if other_shard == shard:
+                continue
+            yield cls(
+                first=other_shard.start,
+                heads=scheme.heads,
+                rule=scheme.rule,
+                max_bias=scheme.max_bias,
+            )
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         alibi = alibi_of(case.scheme)
@@ -396,16 +397,16 @@ class ScaledBias(BiasMistake):
         if not np.isfinite(slopes).all():
             return
         # Least squares: of slopes 1, 1/2 for 1/2, 1/4, it is (1/2 + 1/8) / (1/4 + 1/16) = 2.
-        ratio = float(slopes @ bias.slopes / (bias.slopes @ bias.slopes))
-        error = SLOPE_ERROR * abs(ratio)
-        candidates = [*plain_numbers(ratio, error)]
-        if ratio > 0:
-            half_powers = round(2 * math.log2(ratio))  # −7 for 0.0884
-            power_of_root_2 = 2.0 ** (half_powers / 2)
+        fitted_factor = float(slopes @ bias.slopes / (bias.slopes @ bias.slopes))
+        error = SLOPE_ERROR * abs(fitted_factor)
+        candidates = [*plain_numbers(fitted_factor, error)]
+        if fitted_factor > 0:
+            exponent_of_root_2 = round(2 * math.log2(fitted_factor))  # −7 for 0.0884
+            power_of_root_2 = 2.0 ** (exponent_of_root_2 / 2)
             candidates.insert(0, power_of_root_2)
-        for by in numbers_near(dict.fromkeys(candidates), ratio, error):
-            if by != 1:
-                yield cls(by)
+        for factor in numbers_near(dict.fromkeys(candidates), fitted_factor, error):
+            if factor != 1:
+                yield cls(factor)
 
     @classmethod
     def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:

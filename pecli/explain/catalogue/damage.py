@@ -88,23 +88,24 @@ class Damage(Mistake):
         that is more than MAX_SHARE of a tensor, or not the same part of every tensor that has wrong
         elements.
         """
-        wrong_by_tensor = case.observations.by_tensor(case.wrong_elements)  # each (rows, columns)
-        wrong = {name: flags for name, flags in wrong_by_tensor.items() if flags.any()}
+        is_wrong_by_tensor = case.observations.by_tensor(case.wrong_elements)  # (rows, columns)
+        wrong_tensors = {name: flags for name, flags in is_wrong_by_tensor.items() if flags.any()}
         computation = case.specification
-        parts = [cls.widened(computation.by_head(flags)) for flags in wrong.values()]
+        parts = [cls.widened(computation.by_head(flags)) for flags in wrong_tensors.values()]
         if not _are_one_small_part(parts):
             return
-        damaged_part, *_ = parts  # (heads, rows, columns); those of all wrong tensors are the same.
-        wrong_elements, *_ = wrong.values()
-        damaged_elements = computation.from_heads(damaged_part).reshape(wrong_elements.shape)
+        part_by_head = parts[0]  # (heads, rows, columns), and the same in every wrong tensor
+        wrong_elements = next(iter(wrong_tensors.values()))
+        damaged_elements = computation.from_heads(part_by_head).reshape(wrong_elements.shape)
         # Tensors without wrong elements are compared everywhere.
-        not_compared = dict.fromkeys(wrong_by_tensor, np.zeros(damaged_elements.shape, bool))
-        not_compared |= dict.fromkeys(wrong, damaged_elements)
+        undamaged_elements = np.zeros(damaged_elements.shape, bool)
+        damaged_by_tensor = dict.fromkeys(is_wrong_by_tensor, undamaged_elements)
+        damaged_by_tensor.update(dict.fromkeys(wrong_tensors, damaged_elements))
         yield cls(
-            damaged=np.concatenate(list(not_compared.values()), axis=1),
-            tensors=tuple(wrong),
+            damaged=np.concatenate(list(damaged_by_tensor.values()), axis=1),
+            tensors=tuple(wrong_tensors),
             part=wrong_elements,
-            share=float(damaged_part.mean()),
+            share=float(part_by_head.mean()),
         )
 
     @classmethod
@@ -123,16 +124,17 @@ class Damage(Mistake):
         The part is neither at the edge, which checks may leave out, nor in the first row or column,
         which may hold zeros anyway. Nothing is yielded for tables that are too small.
         """
-        columns = computation.rendered(np.arange(1)).shape[1] // computation.tensor_count
+        first_row = computation.rendered(np.arange(1))  # (1, columns of all tensors)
+        columns = first_row.shape[1] // computation.tensor_count
         undamaged = np.zeros((computation.rows, columns), bool)
         is_damaged = np.array(computation.by_head(undamaged))  # (heads, rows, columns)
         if not cls.is_small_part_of(is_damaged.shape):
             return
         # The index of the part: of 8 rows of one head, row 4 is (:, 4, :), and an element (0, 4, 9).
-        part_in_middle: list[int | slice] = [size // 2 for size in is_damaged.shape]
+        index_in_middle: list[int | slice] = [size // 2 for size in is_damaged.shape]
         for axis in cls.extent:
-            part_in_middle[axis] = slice(None)
-        is_damaged[tuple(part_in_middle)] = True
+            index_in_middle[axis] = slice(None)
+        is_damaged[tuple(index_in_middle)] = True
         part = computation.from_heads(is_damaged).reshape(computation.rows, columns)
         yield cls(
             damaged=np.tile(part, computation.tensor_count),
@@ -310,11 +312,9 @@ class Uninitialised(Mistake):
 
     @classmethod
     def proposals_for_case(cls, case: Case) -> Iterator[Self]:
-        """Yield the rows that hold numbers of no table: all of them, or those that are wrong.
+        """Yield memory that was never written: all rows of a tensor, or those that are wrong.
 
-        Memory that was never written holds old bits: NaN, 1e26, 4e-39. All rows are yielded if each
-        of a few does; otherwise the wrong rows, if most of the table is right or the few rows
-        together hold such numbers.
+        Such memory holds old bits, which no table has: NaN, 1e26, 4e-39.
         """
         observed = case.observations
         if isinstance(case.specification, FrequencyComputation):
@@ -322,10 +322,11 @@ class Uninitialised(Mistake):
                 yield cls()
             return
         largest = LARGEST_FLOAT16 if observed.held_dtype == "float16" else LARGEST
-        tested = np.abs(observed.tested)
-        if all(_is_garbage(row, largest) for row in tested):
+        tested_rows = np.abs(observed.tested)  # a few rows of the table
+        is_all_garbage = all(_is_garbage(row, largest) for row in tested_rows)
+        if is_all_garbage:
             yield cls()
-        elif is_mostly_right(case) or _is_garbage(tested, largest):
+        elif is_mostly_right(case) or _is_garbage(tested_rows, largest):
             yield from cls._of_wrong_rows(case, largest)
 
     @classmethod
@@ -362,24 +363,32 @@ def _are_garbage(rows: Floats, largest: float) -> bool:
 def _is_garbage(sizes: Floats, largest: float) -> bool:
     """Return True if more than 5 % of some numbers are those of no table: NaN, huge or tiny.
 
-    A mask, which is infinite or one large number among zeros, is no garbage. Nor are tiny numbers
-    into which waves fade away: these have numbers of all sizes, such as 1e-20, whereas the bits of
-    integers are numbers such as 4e-39.
+    A mask, which is infinite or one large number among zeros, is no garbage.
 
     Args:
         sizes: Absolute values of numbers.
         largest: The size beyond which numbers are of no table.
     """
     is_tiny = (sizes > 0) & (sizes < TINY)
-    is_fading = (sizes >= TINY) & (sizes < SMALL)
     is_huge = (sizes > largest) & np.isfinite(sizes)
     is_nan_or_huge = np.isnan(sizes) | is_huge
+    are_many_nan_or_huge = is_nan_or_huge.mean() > GARBAGE_SHARE
     is_mask = not is_tiny.any() and _is_mask(sizes[is_huge], sizes[~is_nan_or_huge])
-    if is_nan_or_huge.mean() > GARBAGE_SHARE and not is_mask:
+    if are_many_nan_or_huge and not is_mask:
         return True
-    tiny = np.count_nonzero(is_tiny)
-    fading = np.count_nonzero(is_fading)
-    return bool(tiny > GARBAGE_SHARE * sizes.size and fading <= MAX_FADING * tiny)
+    are_many_tiny = np.count_nonzero(is_tiny) > GARBAGE_SHARE * sizes.size
+    return bool(are_many_tiny and not _are_fading_waves(sizes))
+
+
+def _are_fading_waves(sizes: Floats) -> bool:
+    """Return True if tiny numbers are waves that fade away, not the bits of integers.
+
+    Waves fade through numbers of all sizes, such as 1e-20; integers read as floats are numbers such
+    as 4e-39, with nothing between these and the usual ones.
+    """
+    tiny = np.count_nonzero((sizes > 0) & (sizes < TINY))
+    fading = np.count_nonzero((sizes >= TINY) & (sizes < SMALL))
+    return bool(fading > MAX_FADING * tiny)
 
 
 def _is_mask(large: Floats, others: Floats) -> bool:

@@ -354,12 +354,14 @@ class OtherGridBase(OtherPlacement):
             yield from USUAL_BASES
             return
 
-        def frequencies(base: float) -> Floats:
+        def frequencies_with(base: float) -> Floats:
             return _frequencies_with_base(scheme, base)
 
-        fit = fitted_number(frequencies, measured, USUAL_BASES)
-        near = numbers_near(USUAL_BASES, fit.value, fit.error)
-        yield from dict.fromkeys((*near, *plain_numbers(fit.value, fit.error)))
+        fit = fitted_number(frequencies_with, measured, USUAL_BASES)
+        usual_nearby = numbers_near(USUAL_BASES, fit.value, fit.error)
+        plain = plain_numbers(fit.value, fit.error)
+        without_duplicates = dict.fromkeys((*usual_nearby, *plain))
+        yield from without_duplicates
 
 
 class OtherPlacementAndBase(OtherPlacement):

@@ -108,23 +108,23 @@ def wrong_range(case: Case) -> WrongRange | None:
     """Return the wrong rows, if these are all rows from one on, or up to one.
 
     Of 8192 rows, 4096 to 8191 means that the first half is right. None is returned if either part
-    is shorter than MIN_ROWS. Position 0 has the same values at any frequency, so that the first row
-    does not count. A few rows are looked at before all are.
+    is shorter than MIN_ROWS.
     """
     # If there is one change in all rows, there is one in any that include the second and the last.
     is_wrong_in_few = np.asarray(case.wrong_in_few_rows.any(axis=1))
     if np.count_nonzero(np.diff(is_wrong_in_few)) != 1:
         return None
     is_wrong = np.asarray(case.wrong_elements.any(axis=1))  # (rows,)
+    # Position 0 has the same values at any frequency, so that the first row does not count.
     differs_from_row_before = np.diff(is_wrong[1:])  # of the rows 2, 3, …
-    first_rows_of_regimes = 2 + np.flatnonzero(differs_from_row_before)
-    if len(first_rows_of_regimes) != 1:
+    changes = 2 + np.flatnonzero(differs_from_row_before)
+    if len(changes) != 1:
         return None
-    change = int(first_rows_of_regimes[0])
+    first_row_after_change = int(changes[0])
     rows = len(is_wrong)
-    if not MIN_ROWS <= change <= rows - MIN_ROWS:
+    if not MIN_ROWS <= first_row_after_change <= rows - MIN_ROWS:
         return None
     is_end_wrong = bool(is_wrong[-1])
     if is_end_wrong:
-        return WrongRange(change, rows - 1)
-    return WrongRange(0, change - 1)
+        return WrongRange(first_row_after_change, rows - 1)
+    return WrongRange(0, first_row_after_change - 1)

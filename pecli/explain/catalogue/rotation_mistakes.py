@@ -343,7 +343,7 @@ class OtherRotaryDim(RotationMistake):
         head rotate, as in DeepSeek, they begin `dim` channels before its end.
         """
         pairs = self.dim // 2
-        schedule = replace(schedule_of_waves(rotated), pairs=pairs, half=self.dim / 2)
+        schedule = replace(schedule_of_waves(rotated), pairs=pairs, denominator=self.dim / 2)
         resized = _with_first_pairs(pairs, _rotated(rotated.with_schedule(schedule)))
         if rotated.heads.channels.first == 0:
             return resized

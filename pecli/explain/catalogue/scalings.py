@@ -209,20 +209,24 @@ class OtherTwoNumbers(ScheduleMistake):
             schedule: The formula of the expected frequencies, with the expected numbers.
         """
 
-        def frequencies(values: Sequence[float]) -> Floats:
+        def frequencies_with(values: Sequence[float]) -> Floats:
             first_value, second_value = values
-            both = cls(first_kind(first_value), second_kind(second_value))
-            return both.plant_in_schedule(schedule).frequencies
+            both_mistakes = cls(first_kind(first_value), second_kind(second_value))
+            return both_mistakes.plant_in_schedule(schedule).frequencies
 
-        expected_first = float(schedule.value(first_kind.name))
-        expected_second = float(schedule.value(second_kind.name))
-        fits = fit_numbers(frequencies, measured, [expected_first, expected_second])
-        if fits is None or not measured.agree_with(frequencies([fit.value for fit in fits])):
+        expected = [float(schedule.value(kind.name)) for kind in (first_kind, second_kind)]
+        fits = fit_numbers(frequencies_with, measured, start=expected)
+        if fits is None:
+            return
+        fitted_values = [fit.value for fit in fits]
+        if not measured.agree_with(frequencies_with(fitted_values)):
             return
         first_fit, second_fit = fits
         first = first_kind.plainest(first_fit)
         second = second_kind.plainest(second_fit)
-        if first.value != expected_first and second.value != expected_second:
+        expected_first, expected_second = expected
+        are_both_wrong = first.value != expected_first and second.value != expected_second
+        if are_both_wrong:
             yield cls(first, second)
 
     @property
@@ -399,10 +403,10 @@ class OtherScaling(ScheduleMistake):
         complete_scaling = scaling.complete()
         scaled = replace(schedule.unscaled(), scaling=complete_scaling)
 
-        def frequencies(factor: float) -> Floats:
+        def frequencies_with(factor: float) -> Floats:
             return scaled.having("factor", factor).frequencies
 
-        fit = fitted_number(frequencies, measured, FACTORS)
+        fit = fitted_number(frequencies_with, measured, FACTORS)
         if not 1 < fit.value < MAX_FACTOR:
             return
         for factor in plain_numbers(fit.value, fit.error):
@@ -461,10 +465,10 @@ class ScalingReadDifferently(ScheduleMistake):
         found = self.scaling.complete()  # with its defaults, as the expected one is
         edits = []
         for name in expected.frequency_parameters():
-            before = getattr(expected, name)
-            after = getattr(found, name)
-            if before != after:
-                edits.append(Parameter(name, before, after))
+            expected_value = getattr(expected, name)
+            found_value = getattr(found, name)
+            if found_value != expected_value:
+                edits.append(Parameter(name, expected_value, found_value))
         return tuple(edits)
 
 

@@ -247,10 +247,10 @@ class OtherExponentDim(ScheduleMistake):
 
     def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
         """Return the schedule with another exponent; its scaling goes on using the right one."""
-        half = self.dim / 2
+        denominator = self.dim / 2
         if schedule.scaling == NO_SCALING:
-            return replace(schedule, half=half)
-        return replace(schedule, half=half, scaling_half=schedule.half)
+            return replace(schedule, denominator=denominator)
+        return replace(schedule, denominator=denominator, scaling_denominator=schedule.denominator)
 
     @classmethod
     def proposals_for_schedule(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
@@ -271,7 +271,7 @@ class OtherExponentDim(ScheduleMistake):
         """Yield the sizes at hand: multiples and halves of the dimension, one pair less, hidden
         sizes.
         """
-        dim = 2 * schedule.half
+        dim = 2 * schedule.denominator
         near = (dim - 2, dim + 2, dim - 1, dim + 1, dim / 2, 2 * dim, 4 * dim, 8 * dim, dim / 4)
         for size in dict.fromkeys((*near, *HIDDEN_SIZES)):
             if size > 1:
@@ -280,13 +280,13 @@ class OtherExponentDim(ScheduleMistake):
     @classmethod
     def examples_for_schedule(cls, schedule: FrequencySchedule) -> Iterator[Self]:
         """Yield the dimension less 2, as fairseq has it, and twice the dimension."""
-        dim = 2 * schedule.half
+        dim = 2 * schedule.denominator
         for size in (dim - 2, 2 * dim):
             if size > 1:
                 yield cls(size)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        edit = wave_edit(case.scheme, "exponent", case.expected_schedule.half, self.dim / 2)
+        edit = wave_edit(case.scheme, "exponent", case.expected_schedule.denominator, self.dim / 2)
         return (Parameter(edit.parameter, _as_integer(edit.expected), _as_integer(edit.found)),)
 
 

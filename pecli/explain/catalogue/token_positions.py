@@ -99,18 +99,19 @@ class OtherTokenPositions(RotationMistake):
     def _with_one_axis(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
         """Yield M-RoPE's positions of time for height and width as well, as ports that know only text.
 
-        Time has its expected positions, or those that were measured.
+        An image token at (time 4, height 0, width 2) is then rotated as if at (4, 4, 4). Time has
+        its expected positions, or those that were measured.
         """
-        time, *_ = rotated.positions
-        positions_of_time = [time]
+        expected_time = rotated.positions[0]
+        possible_times = [expected_time]
         measured = case.measured_positions
         if measured is not None and measured.shape == rotated.positions.shape:
-            measured_time, *_ = measured
+            measured_time = measured[0]
             if not np.isnan(measured_time).any():
-                positions_of_time.append(measured_time)
-        for positions in positions_of_time:
+                possible_times.append(measured_time)
+        for time in possible_times:
             yield cls(
-                positions=np.broadcast_to(positions, rotated.positions.shape),
+                positions=np.broadcast_to(time, rotated.positions.shape),
                 mistake=PositionMistake(Misplacement.ONE_AXIS),
                 are_stated=rotated.tokens.are_stated,
             )
@@ -156,44 +157,48 @@ class OtherTokenPositions(RotationMistake):
         listed = rotated.tokens.edit(self.positions, self.mistake)
         if rotated.tokens.are_stated or self.mistake is None:
             return (listed,)
-        first = int(self.positions[0, 0])
+        first_position = int(self.positions[0, 0])
         is_shift_of_all_rows = self.mistake.kind is Misplacement.SHIFTED and not self.mistake.row
         if is_shift_of_all_rows or rotated.rows == 1:
-            expected_first = int(rotated.positions[0, 0])
-            return (Parameter("offset", expected_first, first),)
-        if self.mistake.kind in (Misplacement.ONE_POSITION, Misplacement.NOT_ROTATED):
-            return (Rows("constant", first),)
+            expected_offset = int(rotated.positions[0, 0])
+            return (Parameter("offset", expected_offset, first_position),)
+        are_all_at_one_position = self.mistake.kind in (
+            Misplacement.ONE_POSITION,
+            Misplacement.NOT_ROTATED,
+        )
+        if are_all_at_one_position:
+            return (Rows("constant", first_position),)
         return (listed,)
 
 
-def _at_all_rows(case: Case, rotated: RotatedComputation, used: Floats) -> Floats:
-    """Return the positions of all rows, of which some were measured; the expected ones if these
-    follow no rule.
+def _at_all_rows(case: Case, rotated: RotatedComputation, measured: Floats) -> Floats:
+    """Return the positions of all rows, from those of the rows that were measured.
 
     Long tensors are measured in some rows, for which three rules are tried: all rows are shifted by
-    one number, all are at one position, or every row was measured. A row without a measured
-    position follows the rule of the others, or keeps its expected position: then something else has
-    to explain it.
+    one number, all are at one position, or every row was measured. If none holds, the expected
+    positions are returned: then something else has to explain the tensor.
 
     Args:
         case: The data, of which `located_rows` were measured.
         rotated: The rotation, with the expected positions (axes, rows).
-        used: The measured positions (axes, located rows); NaN for a row that is at none.
+        measured: The positions of these rows, (axes, located rows); NaN for a row that is at none.
     """
     rows = case.observations.located_rows
     expected = rotated.positions[:, rows]
-    is_known = ~np.isnan(used)
+    is_known = ~np.isnan(measured)
     if not is_known.any():
         return rotated.positions
-    shifts = (used - expected)[is_known]
-    is_one_shift = bool((shifts == shifts[0]).all())
-    if is_one_shift:
+    shifts = (measured - expected)[is_known]
+    if _are_equal(shifts):
         return np.asarray(rotated.positions + shifts[0])
-    known_positions = used[is_known]
-    is_one_position = bool((known_positions == known_positions[0]).all())
-    if is_one_position:
+    known_positions = measured[is_known]
+    if _are_equal(known_positions):
         return np.full_like(rotated.positions, known_positions[0])
     are_all_measured = len(rows) == rotated.rows
     if are_all_measured:
-        return np.where(is_known, used, expected)
+        return np.where(is_known, measured, expected)
     return rotated.positions
+
+
+def _are_equal(values: Floats) -> bool:
+    return bool((values == values[0]).all())

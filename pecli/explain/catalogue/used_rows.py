@@ -411,15 +411,15 @@ class UsedPositions(RowMistake):
 
         None is returned if a command cannot name them: neither counted from 0 nor a short list.
         """
-        changes: dict[str, Any] = {"positions": None, "grid": None, "seq_len": None}
+        without_rows: dict[str, Any] = {"positions": None, "grid": None, "seq_len": None}
         rows = self.positions.shape[1]
-        if self.counts_from_0 and not scheme.is_range:
-            changes["seq_len"] = rows
-        elif self.known_mistake is None and rows <= MAX_LISTED:
-            changes["positions"] = self._listed_positions()
-        else:
-            return None
-        return permitted(scheme, **changes)
+        counts_by_mistake = self.counts_from_0 and not scheme.is_range
+        if counts_by_mistake:
+            return permitted(scheme, **{**without_rows, "seq_len": rows})
+        can_be_listed = self.known_mistake is None and rows <= MAX_LISTED
+        if can_be_listed:
+            return permitted(scheme, **{**without_rows, "positions": self._listed_positions()})
+        return None
 
     def _listed_positions(self) -> list[int] | list[list[int]]:
         """Return the positions as a scheme has them: one list, or one per axis if there are several."""
