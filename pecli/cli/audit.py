@@ -82,18 +82,10 @@ def _run_audit(kind: type[Scheme], **values: Any) -> None:
     """
     not_given = dict.fromkeys(_OMITTED)  # a scheme is made from a value for each of its parameters
     scheme = scheme_options.scheme_from(kind, {**not_given, **values})
-    parts = dict(scheme.by_layer_type())
-    first_part = next(iter(parts.values()))
-    recipes = _recipes(first_part, values["recipes"])
-    positions = sum(part.by_position().count for part in parts.values())
-    wanted = options.shows_progress(values)
-    with progress.counting("audit", positions, wanted=wanted) as advance:
-        audits = {
-            name: audit(part, recipes, values["tolerance"], advance) for name, part in parts.items()
-        }
+    audits = _audit_layer_types(scheme, values)
 
-    def save(path: str) -> None:
-        specs = [part.spec() for part in parts.values()]
+    def save_figure(path: str) -> None:
+        specs = [layer_scheme.spec() for _, layer_scheme in scheme.by_layer_type()]
         about = {**_provenance(kind, values), "specs": specs}
         figure_files.save(drift_pictures.audits_figure(audits), path, about=about)
 
@@ -101,10 +93,24 @@ def _run_audit(kind: type[Scheme], **values: Any) -> None:
         _Audits(scheme, audits),
         lambda result: drift.show_audits(result.by_layer_type, details=values["details"]),
         values["output"],
-        save,
+        save_figure,
         json=values["json"],
         quiet=values["quiet"],
     )
+
+
+def _audit_layer_types(scheme: Scheme, values: options.Values) -> dict[str, Audit]:
+    """Return the audit of each layer type of a scheme, with one progress bar for all of them."""
+    scheme_by_layer_type = dict(scheme.by_layer_type())
+    first_scheme = next(iter(scheme_by_layer_type.values()))
+    recipes = _recipes(first_scheme, values["recipes"])
+    total_positions = sum(part.by_position().count for part in scheme_by_layer_type.values())
+    shows_progress = options.shows_progress(values)
+    audits: dict[str, Audit] = {}
+    with progress.counting("audit", total_positions, wanted=shows_progress) as advance:
+        for layer_type, part in scheme_by_layer_type.items():
+            audits[layer_type] = audit(part, recipes, values["tolerance"], advance)
+    return audits
 
 
 def _recipes(scheme: Scheme, text: str | None) -> tuple[str, ...] | None:

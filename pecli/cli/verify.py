@@ -270,10 +270,8 @@ def _checks_of_command_line(
         reasons: Explain failures.
     """
     if golden is not None:
-        from pecli.golden import answer_checks
-
         _refuse_target(target)
-        return answer_checks(golden, files, Tolerance(**tolerances) if tolerances else None)
+        return _answer_checks(golden, files, tolerances)
     if all(map(is_manifest, files)):
         _refuse_target(target)
     verifier = _Verifier(_target(target), Tolerance(**tolerances), reasons)
@@ -287,6 +285,13 @@ def _checks_of_command_line(
         else:
             checks.append(Check(file, partial(verifier.verify, file), group=group))
     return checks
+
+
+def _answer_checks(folder: str, files: Sequence[str], tolerances: NamedValues) -> list[Check]:
+    """Return the checks of files that answer a golden suite, which has tolerances of its own."""
+    from pecli.golden import answer_checks
+
+    return answer_checks(folder, files, Tolerance(**tolerances) if tolerances else None)
 
 
 def _manifest_checks(file: str, tolerances: NamedValues, *, reasons: bool) -> list[Check]:
@@ -356,11 +361,12 @@ def _expected_spec(given: Mapping[str, str]) -> str | ModelEncodings | Array | N
     rule = "it is about a table that was resized"
     options.refuse(given, _INTERPOLATION, rule, "add --resized-from FILE")
     model = options.model_name(given)
-    if model is not None:
-        return _expected_model(model, given)
-    advice = "add --config or --model, or make the table: pecli rope … --verify FILE"
-    options.refuse(given, given, "it belongs to a model", advice, repr)
-    return None
+    if model is None:
+        # Files are verified against their own specs, which no option may describe.
+        advice = "add --config or --model, or make the table: pecli rope … --verify FILE"
+        options.refuse(given, given, "it belongs to a model", advice, repr)
+        return None
+    return _expected_model(model, given)
 
 
 def _expected_model(model: str, given: Mapping[str, str]) -> str | ModelEncodings:
