@@ -17,7 +17,7 @@ from importlib import import_module
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from pecli.errors import FileError
+from pecli.errors import FileError, ParameterError
 from pecli.files.raw_layout import NO_LAYOUT, current_layout, missing_dtype
 
 if TYPE_CHECKING:
@@ -224,17 +224,22 @@ def format_of_bytes(path: str, start: bytes) -> Format:
     for candidate in sorted(FORMATS, key=lambda candidate: candidate.is_tried_last):
         if candidate.recognises(suffix, start):
             return candidate
+    raise _not_recognised(path, start)
+
+
+def _not_recognised(path: str, start: bytes) -> FileError | ParameterError:
+    """Return the error for a file that no format recognises, with advice for the likely reason."""
     if start.startswith(_BARE_PICKLE):
         problem = "is a pickle without an archive around it, and those are never loaded"
         advice = "write the tensors with safetensors.torch.save_file or numpy.save"
-        raise FileError(path, problem, advice)
+        return FileError(path, problem, advice)
     layout = current_layout()
     states_only_shape = layout.dtype is None and layout != NO_LAYOUT
     if states_only_shape:
-        raise missing_dtype()
+        return missing_dtype()
     suffixes = one_of(readable_suffixes())
-    advice = ADVICE.get(suffix, _RAW_ADVICE)
-    raise FileError(path, f"is not a {suffixes} file of tables", advice)
+    advice = ADVICE.get(suffix_of(path), _RAW_ADVICE)
+    return FileError(path, f"is not a {suffixes} file of tables", advice)
 
 
 def readable_suffixes() -> list[str]:

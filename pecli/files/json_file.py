@@ -36,7 +36,8 @@ _INTEGER = re.compile(r"u?int(8|16|32|64)")
 def write(request: WriteRequest) -> None:
     """Write all tables, one row per line, and the spec that made them.
 
-    Apart from line breaks, that of a vector `a` is `{"tensors":{"a":{"data":[1.0,0.5],"dtype":"float32","shape":[2]}}}`.
+    Apart from line breaks, the file of a vector `a` is
+    `{"tensors":{"a":{"data":[1.0,0.5],"dtype":"float32","shape":[2]}}}`.
     """
     check_storable(request.tables, ".json", REAL, empty=False)
     beginning = "{"
@@ -48,8 +49,8 @@ def write(request: WriteRequest) -> None:
         for table in sorted(request.tables, key=lambda table: table.name):
             output.write(f'{separator}{compact(table.name)}:{{"data":'.encode("ascii"))
             write_nested(output, table, _literals, b"[]", request.on_block)
-            form = f',"dtype":"{table.dtype}","shape":{compact(table.shape)}}}'
-            output.write(form.encode("ascii"))
+            dtype_and_shape = f',"dtype":"{table.dtype}","shape":{compact(table.shape)}}}'
+            output.write(dtype_and_shape.encode("ascii"))
             separator = ",\n"
         output.write(b"}}\n")
 
@@ -77,9 +78,9 @@ def _read_pecli_json(contents: Contents) -> LoadedFile:
         FileError: the file is too large for Python's parser, or is not of the form JSON_FORM.
     """
     text = whole_text(contents)
-    count = sum(text.count(mark) for mark in (b"[", b"{", b'"'))
+    value_count = sum(text.count(mark) for mark in (b"[", b"{", b'"'))
     contents.refuse_if(
-        count > MAX_LISTS,
+        value_count > MAX_LISTS,
         f"has more than {MAX_LISTS:,} lists and texts",
         "write .npz or .safetensors",
     )
@@ -88,15 +89,13 @@ def _read_pecli_json(contents: Contents) -> LoadedFile:
         return contents.error(problem, JSON_FORM)
 
     match parsed_json(text, error, finite=False):
-        case {"tensors": dict(tensors), **others}:
+        case {"tensors": dict(tensors), **other_values}:
             pass
         case _:
             raise error("is not a .json file of tables")
     contents.refuse_if(len(tensors) > MAX_TENSORS, f"has more than {MAX_TENSORS} tensors")
     arrays = {name: _array_of_json(contents, name, tensor) for name, tensor in tensors.items()}
-    metadata = {}
-    if KEY in others:
-        metadata[KEY] = json.dumps(others[KEY])
+    metadata = {KEY: json.dumps(other_values[KEY])} if KEY in other_values else {}
     return LoadedFile(contents.path, "json", arrays, metadata)
 
 
@@ -106,18 +105,18 @@ def _array_of_json(contents: Contents, name: str, tensor: object) -> Array:
     The shape is checked before an array is made of the data, and no other key is accepted.
     """
     match tensor:
-        case {"data": data, "dtype": str(dtype), "shape": [*sides], **others} if (
-            not others and is_text(name)
+        case {"data": data, "dtype": str(dtype), "shape": [*sides], **other_values} if (
+            not other_values and is_text(name)
         ):
             shape = tuple(sides)
         case _:
             raise contents.error("has a tensor that is not one", JSON_FORM)
-    about = contents.tensor(name)
-    _check_form(about, dtype, shape)
-    elements = _elements(about, data, shape)
+    tensor_contents = contents.tensor(name)  # Its errors name the tensor.
+    _check_form(tensor_contents, dtype, shape)
+    elements = _elements(tensor_contents, data, shape)
     if dtype in SIGNIFICAND_BITS:
-        return _float_array(about, elements, dtype).reshape(shape)
-    return _integer_array(about, elements, dtype).reshape(shape)
+        return _float_array(tensor_contents, elements, dtype).reshape(shape)
+    return _integer_array(tensor_contents, elements, dtype).reshape(shape)
 
 
 def _check_form(about: Contents, dtype: str, shape: tuple[object, ...]) -> None:

@@ -98,41 +98,56 @@ class Shard(NamedTuple):
 
 
 def _load_shards(path: str, shards: Shards) -> LoadedFile:
-    """Read several files as one.
-
-    A name that occurs in several files, as in a dump per layer, is preceded by the file's name:
-    `layer0.npz` and `layer1.npz`, both with a tensor `q`, become `layer0.q` and `layer1.q`.
-    """
+    """Read several files as one, whose tensors are read when they are needed."""
     loaded_shards = [_load_shard(path, file, names) for file, names in shards.items()]
-    counts = Counter(chain.from_iterable(shard.names for shard in loaded_shards))
-    repeated_names = {name for name, count in counts.items() if count > 1}
-    places: dict[str, TensorPlace] = {}
-    for shard in loaded_shards:
-        for name, name_in_file in shard.with_stem(repeated_names).items():
-            # Even so, names can be the same: a/x.npz and b/x.npz have the same stem.
-            if name in places:
-                problem = f"has {quoted(name)} in several files"
-                raise FileError(path, problem, "name one of them")
-            places[name] = TensorPlace(shard.file, name_in_file)
-
+    places = _places_by_name(path, loaded_shards)
     outlines = {name: place.file.outlines[place.name] for name, place in places.items()}
     tensors = LazyTensors(outlines, lambda name: places[name].read())
     unread = chain.from_iterable(shard.file.unread for shard in loaded_shards)
     return LoadedFile(path=path, format="folder", tensors=tensors, unread=tuple(unread))
 
 
-def _load_shard(path: str, file: str, names: Iterable[str] | None) -> Shard:
-    """Open a file, of which the index at `path` lists some tensors; without an index, all count."""
+def _places_by_name(path: str, loaded_shards: Sequence[Shard]) -> dict[str, TensorPlace]:
+    """Return the tensors of all files by names that distinguish them.
+
+    A name that occurs in several files, as in a dump per layer, is preceded by the file's name:
+    `layer0.npz` and `layer1.npz`, both with a tensor `q`, become `layer0.q` and `layer1.q`.
+
+    Raises:
+        FileError: Even so, names are the same: a/x.npz and b/x.npz are both preceded by `x`.
+    """
+    counts = Counter(chain.from_iterable(shard.names for shard in loaded_shards))
+    repeated_names = {name for name, count in counts.items() if count > 1}
+    places: dict[str, TensorPlace] = {}
+    for shard in loaded_shards:
+        for name, name_in_file in shard.with_stem(repeated_names).items():
+            if name in places:
+                problem = f"has {quoted(name)} in several files"
+                raise FileError(path, problem, "name one of them")
+            places[name] = TensorPlace(shard.file, name_in_file)
+    return places
+
+
+def _load_shard(path: str, file: str, indexed_names: Iterable[str] | None) -> Shard:
+    """Open one of the files of a folder or of an index.
+
+    Args:
+        path: The folder or the index, which errors name.
+        file: The file.
+        indexed_names: The tensors of the file that the index lists; None without an index: then all
+            tensors of the file count.
+    """
     loaded = load_file(file)
-    names_in_file = {name_of(loaded, name): name for name in loaded.outlines}
-    if names is not None:
-        unread_names = {tensor.name for tensor in loaded.unread}
-        missing = set(names) - names_in_file.keys() - unread_names
-        if missing:
-            problem = f"index lists {quoted(min(missing))} in {quoted(file)}"
-            raise FileError(path, problem, "which lacks it")
-        names_in_file = {name: names_in_file[name] for name in names if name in names_in_file}
-    return Shard(file=loaded, names=names_in_file)
+    name_in_file = {name_of(loaded, name): name for name in loaded.outlines}
+    if indexed_names is None:
+        return Shard(file=loaded, names=name_in_file)
+    unread_names = {tensor.name for tensor in loaded.unread}
+    missing = set(indexed_names) - name_in_file.keys() - unread_names
+    if missing:
+        problem = f"index lists {quoted(min(missing))} in {quoted(file)}"
+        raise FileError(path, problem, "which lacks it")
+    wanted = {name: name_in_file[name] for name in indexed_names if name in name_in_file}
+    return Shard(file=loaded, names=wanted)
 
 
 def name_of(file: LoadedFile, name: str) -> str:
@@ -223,17 +238,21 @@ def split_name(text: str) -> tuple[str, str | None]:
     An existing path takes precedence. Both path and name may contain colons, as in
     `model.npz:dense/kernel:0`: the longest path that exists is taken, here `model.npz`, and the
     name is `dense/kernel:0`. `-:cos` is the tensor `cos` of standard input.
+
+    Raises:
+        FileError: there is a colon, and no part before a colon is a path that exists.
     """
     drive = ""
-    rest = text
+    without_drive = text
     if not text.startswith("-:"):
-        drive, rest = os.path.splitdrive(text)  # The colon of C: separates nothing.
-    if ":" not in rest or os.path.exists(text):
+        drive, without_drive = os.path.splitdrive(text)  # The colon of C: separates nothing.
+    if ":" not in without_drive or os.path.exists(text):
         return text, None
-    while ":" in rest:
-        rest, _, _ = rest.rpartition(":")
-        path = drive + rest
-        if rest and (path == "-" or os.path.exists(path)):
+    parts = without_drive.split(":")
+    for count in range(len(parts) - 1, 0, -1):  # `a:b:c` may be the path `a:b`, or `a`.
+        beginning = ":".join(parts[:count])
+        path = drive + beginning
+        if beginning and (path == "-" or os.path.exists(path)):
             return path, text.removeprefix(f"{path}:")
     raise failure(text, FileNotFoundError(errno.ENOENT, ""))
 

@@ -6,7 +6,7 @@ The `onnx` package parses the file; the sizes that it claims are checked first.
 from collections.abc import Callable, Iterator
 from functools import cache
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -105,20 +105,35 @@ def _array_of_tensor(
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
     shape = tuple(tensor.dims)
     size = contents.data_bytes(shape, dtype.itemsize)
-    place = {_text(entry.key): _text(entry.value) for entry in tensor.external_data}
     try:
         if tensor.data_location != onnx.TensorProto.EXTERNAL:
             return np.asarray(onnx.numpy_helper.to_array(tensor))
-        offset = int(place.get("offset") or 0)
-        length = int(place.get("length") or size)
+        place = _place_beside(tensor, size)
     except Exception as problem:  # A wrong count of numbers can cause any.
         raise contents.error(f"cannot be read: {' '.join(str(problem).split())}") from None
-    location = place.get("location", "")
-    file = open_once(contents.path_beside(location))
+    file = open_once(contents.path_beside(place.file))
     available = len(file.data)
-    is_inside = offset >= 0 and length == size and offset + size <= available
+    is_inside = 0 <= place.offset <= available - size
     contents.refuse_if(
-        not is_inside,
-        f"needs {size} bytes from byte {offset} of {quoted(location)}, which has {available}",
+        not is_inside or place.length != size,
+        f"needs {size} bytes from byte {place.offset} of {quoted(place.file)}, which has {available}",
     )
-    return file.array(dtype_name(dtype), shape, offset)
+    return file.array(dtype_name(dtype), shape, place.offset)
+
+
+class _PlaceBeside(NamedTuple):
+    """A place in a file beside the model."""
+
+    file: str
+    offset: int
+    length: int
+
+
+def _place_beside(tensor: ProtobufMessage, size: int) -> _PlaceBeside:
+    """Return the place that a tensor states in texts: by default all `size` bytes from 0 on."""
+    texts = {_text(entry.key): _text(entry.value) for entry in tensor.external_data}
+    return _PlaceBeside(
+        file=texts.get("location", ""),
+        offset=int(texts.get("offset") or 0),
+        length=int(texts.get("length") or size),
+    )

@@ -83,20 +83,23 @@ def _with_shapes(tensors: dict[str, AnyArray]) -> dict[str, AnyArray]:
     `q.data` beside `q.shape` becomes `q`. Other lists keep their names: one `shape` may be that of
     both `q_before` and `q_after`.
     """
-    shaped = dict(tensors)
     lists_by_object = grouped(tensors, _path_of_object)
-    for name, sides in tensors.items():
-        if not _is_shape(name, sides):
+    shaped = dict(tensors)
+    for shape_name, sides in tensors.items():
+        if not _is_shape(shape_name, sides):
             continue
         shape = tuple(sides.tolist())
-        for sibling in _lists_beside(lists_by_object, name):
-            values = tensors[sibling]
-            has_shape = values.ndim == 1 and values.size == math.prod(shape)
-            if has_shape:
+        for name in _lists_beside(lists_by_object, shape_name):
+            if _is_flat_list_of(tensors[name], shape):
+                shaped.pop(shape_name, None)
                 shaped.pop(name, None)
-                shaped.pop(sibling, None)
-                shaped[_name_without_data(sibling)] = values.reshape(shape)
+                shaped[_name_without_data(name)] = tensors[name].reshape(shape)
     return shaped
+
+
+def _is_flat_list_of(values: AnyArray, shape: tuple[int, ...]) -> bool:
+    """Return True for a flat list that has as many numbers as a shape: 6 for (2, 3)."""
+    return values.ndim == 1 and values.size == math.prod(shape)
 
 
 def _path_of_object(name: str) -> str:
