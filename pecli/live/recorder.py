@@ -232,13 +232,12 @@ class ModelRecorder:
             for role, tensor in frequencies_of(module).items():
                 self._call.add(_joined(name, role), tensor)
         has_rotated = bool(rotated_vectors(rotation.before, output))
-        if has_rotated:
-            if self._is_recording():
-                self._call.add_rotation(self._stack, rotation, output)
-            return
-        self._call.add_used_ids(rotation.arguments)
-        path = _joined(name, rotation.arguments.layer_type())
-        self._call.add_tables(path, _tables_in(output))
+        if not has_rotated:
+            self._call.add_used_ids(rotation.arguments)
+            path = _joined(name, rotation.arguments.layer_type())
+            self._call.add_tables(path, _tables_in(output))
+        elif self._is_recording():
+            self._call.add_rotation(self._stack, rotation, output)
 
     def _end_call(self) -> None:
         """Add the call that has ended to the run, unless nothing of it was recorded.
@@ -296,16 +295,20 @@ class _Call:
             tables: Tables by role: `cos` and `sin`, or a complex one.
         """
         recorded_ids = set(map(id, self._shared_tables))
-        if not recorded_ids.isdisjoint(map(id, tables.values())):
+        are_recorded = not recorded_ids.isdisjoint(map(id, tables.values()))
+        if are_recorded:
             return
         self._shared_tables += tables.values()  # They stay alive, so that ids are not used again.
         for role, table in tables.items():
             if is_complex_tensor(table):
-                values = _copied(role, table)
-                self.recorded.tensors[_joined(path, "cos")] = np.ascontiguousarray(values.real)
-                self.recorded.tensors[_joined(path, "sin")] = np.ascontiguousarray(values.imag)
+                self._add_complex(path, _copied(role, table))
             else:
                 self.add(_joined(path, role), table)
+
+    def _add_complex(self, path: str, table: Array) -> None:
+        """Record the real and the imaginary part of a complex table as cosines and sines."""
+        self.recorded.tensors[_joined(path, "cos")] = np.ascontiguousarray(table.real)
+        self.recorded.tensors[_joined(path, "sin")] = np.ascontiguousarray(table.imag)
 
     def add_rotation(self, stack: list[str], rotation: RunningRotation, output: object) -> None:
         """Record vectors before and after a rotation, as (batch, heads, L, D).
@@ -357,17 +360,21 @@ class _Call:
             self.recorded.position_ids = self._ids_passed_to_rotation(arguments)
 
     def _ids_passed_to_rotation(self, arguments: Arguments) -> Array | None:
-        """Return the position ids among the arguments of a rotation; None if there are none.
-
-        Some code passes only the position of the first token: 12 for three tokens is [[12, 13, 14]].
-        """
+        """Return the position ids among the arguments of a rotation; None if there are none."""
         ids = arguments.position_ids()
+        if ids is None:
+            return self._ids_from(arguments.start())
+        are_of_tokens = ids.shape[-1] == self.recorded.length
+        if not are_of_tokens:
+            return None  # They are those of image patches.
+        return np.array(as_numpy("position_ids", ids), np.int64)
+
+    def _ids_from(self, start: int | None) -> Array | None:
+        """Return the ids from the position of the first token on, which is all that some code passes.
+
+        From 12 on, three tokens have [[12, 13, 14]]. None if the start or their number is not known.
+        """
         length = self.recorded.length
-        if ids is not None:
-            if ids.shape[-1] != length:
-                return None  # They are those of image patches.
-            return np.array(as_numpy("position_ids", ids), np.int64)
-        start = arguments.start()
         if start is None or length is None:
             return None
         return np.arange(start, start + length)[None]
@@ -379,18 +386,17 @@ class _Call:
         that 0 was assumed. If the call before ended at position 11 and the model uses ids from 12
         on, it does continue, and its own ids are the right positions.
         """
-        if self._is_start_stated:
-            return
         used_ids = self.recorded.position_ids
         positions = self.recorded.positions
-        if used_ids is None or positions is None:
+        if self._is_start_stated or used_ids is None or positions is None:
             return
-        are_of_several_axes = used_ids.ndim > 2  # time, row and column, as in M-RoPE
-        if are_of_several_axes:
+        has_several_axes = used_ids.ndim > 2  # time, row and column, as in M-RoPE
+        if has_several_axes:
             return
         assert previous.positions is not None
         next_position = int(previous.positions.max()) + 1
-        if int(used_ids.min()) == next_position:
+        continues = int(used_ids.min()) == next_position
+        if continues:
             self.recorded.positions = np.array(np.broadcast_to(used_ids, positions.shape))
 
     def layers_without_rotation(self, modules: Mapping[str, TorchModule]) -> set[int]:
@@ -404,9 +410,9 @@ class _Call:
         layers: set[int] = set()
         for name in self.executed:
             number = layer_of(name)
-            if number is None or layer_name(name) in rotated_layers:
-                continue
-            if type(modules[name]) in attention_classes:
+            is_attention = type(modules[name]) in attention_classes
+            is_rotated = layer_name(name) in rotated_layers
+            if number is not None and is_attention and not is_rotated:
                 layers.add(number)
         return layers
 
