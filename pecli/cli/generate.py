@@ -63,14 +63,14 @@ def _run_scheme(kind: type[Scheme], **values: Any) -> int:
 
 
 def _check_combination(values: Values) -> None:
-    """Raise ParameterError for options that exclude each other."""
-    file = values["verify"]
+    """Raise ParameterError for options that exclude each other, or require one that is missing."""
+    verified_file = values["verify"]
     has_tolerance = any(values[option.name] is not None for option in options.TOLERANCES)
-    if file is None and has_tolerance:
+    if has_tolerance and verified_file is None:
         raise ParameterError("verify", "missing", "tolerances require --verify")
-    if file is not None and values["output"] is not None:
+    if verified_file is not None and values["output"] is not None:
         rule = "a table is either written or checked"
-        raise ParameterError("verify", file, rule, "leave out -o or --verify")
+        raise ParameterError("verify", verified_file, rule, "leave out -o or --verify")
     if values["plot"]:
         _check_plot(values)
 
@@ -108,13 +108,14 @@ def _write_tables(scheme: Scheme, path: str, values: Values) -> None:
 
     tables = tables_written(path, scheme)
     options.check_output(path, json=values["json"])
-    if options.is_same_file(path, values["config"] or ""):
+    config = values["config"] or ""
+    if options.is_same_file(path, config):
         rule = "it would overwrite the input config"
         raise ParameterError("output", path, rule, "name another file")
-    total = sum(table.nbytes for table in tables)
-    wanted = options.shows_progress(values)
-    with progress.counting(scheme.name, total, wanted=wanted) as advance:
-        spec = {**scheme.spec(), "version": __version__}
+    spec = {**scheme.spec(), "version": __version__}
+    total_bytes = sum(table.nbytes for table in tables)
+    shows_progress = options.shows_progress(values)
+    with progress.counting(scheme.name, total_bytes, wanted=shows_progress) as advance:
         save_tables(
             path,
             tables,
@@ -123,7 +124,8 @@ def _write_tables(scheme: Scheme, path: str, values: Values) -> None:
             header=not values["no_header"],
             prefix=values["prefix"],
         )
-    if not values["json"] and not values["quiet"]:
+    prints_names = not values["json"] and not values["quiet"]
+    if prints_names:
         names = [f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in tables]
         screen.print_written(path, f"{', '.join(names)}, ")
 

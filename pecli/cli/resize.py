@@ -91,16 +91,16 @@ def resize(
         rule = "it must be a number of rows, or a grid such as 24x24"
         raise ParameterError("to", "missing", rule)
     name, table = _only_tensor(file)
-    given = options.set_options(settings)
-    resized = resize_table(table, to, name=f"the tensor {quoted(name)}", **given)
+    set_options = options.set_options(settings)
+    resized = resize_table(table, to, name=f"the tensor {quoted(name)}", **set_options)
     if output is not None:
         save_tables(output, [table_of(name, resized)], None)
-    holds_data = output is not None and is_stream(output)  # standard output, say
+    stream_holds_data = output is not None and is_stream(output)  # standard output, say
     print_answer(
         partial(_as_json, name, table, resized, output),
         partial(_show_norms, name, table, resized, output),
         json=json,
-        quiet=quiet or holds_data,
+        quiet=quiet or stream_holds_data,
     )
 
 

@@ -304,28 +304,30 @@ class _Parser:
         piece.
         """
         contents = self.contents
-        read = 0  # bytes of the piece
+        end_of_read = 0  # in the piece; numbers stand from here to the next bracket
         for bracket in _BRACKET.finditer(piece.text):
             offset = piece.offset + bracket.start()
-            nested.add(contents, piece.text[read : bracket.start()], piece.offset + read)
-            read = bracket.end()
+            numerals = piece.text[end_of_read : bracket.start()]
+            nested.add(contents, numerals, piece.offset + end_of_read)
+            end_of_read = bracket.end()
             if bracket[0] == b"[":
                 nested.open_list(contents, offset)
-                continue
-            nested.close_list(contents, offset)
-            if nested.depth == 0:
-                return offset
-        nested.add(contents, piece.text[read:], piece.offset + read)
+            else:
+                nested.close_list(contents, offset)
+                is_outermost = nested.depth == 0
+                if is_outermost:
+                    return offset
+        nested.add(contents, piece.text[end_of_read:], piece.offset + end_of_read)
         return None
 
     def _typed_array(self) -> AnyArray:
         """Return the numbers of an object {"0": 1.5, "1": 0.25}, whose brace was read.
 
-        JSON.stringify writes a Float32Array so.
+        JSON.stringify writes a Float32Array so. Each member is an index, a number, and a comma or the
+        closing brace.
         """
-        start = self.offset
         numbers = NumberList()
-        for member in _MEMBER.finditer(self.contents.data, start):
+        for member in _MEMBER.finditer(self.contents.data, self.offset):
             follows_last = member.start() == self.offset
             if not follows_last:
                 break

@@ -110,14 +110,14 @@ def _fitting_shapes(layout: RawLayout, size: int) -> Iterator[Shape]:
     if remaining_bytes:
         return
     for axis in range(len(layout.shape)):
-        before = layout.shape[:axis]
-        after = layout.shape[axis + 1 :]
-        other_lengths = (*before, *after)
-        if -1 in other_lengths:
-            continue
-        length, remaining_elements = divmod(element_count, math.prod(other_lengths))
+        axes_before = layout.shape[:axis]
+        axes_after = layout.shape[axis + 1 :]
+        other_axes = (*axes_before, *axes_after)
+        if -1 in other_axes:
+            continue  # A second length would be open.
+        length, remaining_elements = divmod(element_count, math.prod(other_axes))
         if remaining_elements == 0:
-            yield (*before, length, *after)
+            yield (*axes_before, length, *axes_after)
 
 
 def _fitting_dtypes(layout: RawLayout, size: int) -> Iterator[str]:
