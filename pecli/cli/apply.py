@@ -421,14 +421,46 @@ def _rotate_inputs(inputs: Sequence[Input], values: Values) -> AppliedArrays:
     The layout is described with its source, because a wrong layout gives wrong numbers of the right
     shape: «halves (as config.json has it)», «interleaved (given)».
     """
-    rotation_options = given_options(
+    request = _rotation_request(inputs, values)
+    model = options.model_name(values)
+    if model is None:
+        rotation = _scheme_rotation(request)
+        layout_source = "the default"
+    else:
+        rotation, layout_source = _model_rotation(request, model, values)
+    if "layout" in request.fields:
+        layout_source = "given"
+    arrays = [rotation.apply(tensor) for tensor in inputs]
+    words = [f"{rotation.layout} ({layout_source})"]
+    words += _rotated_channels(inputs[0], rotation)
+    words.append(_rotated_positions(inputs, rotation, values))
+    return AppliedArrays(arrays, _rotation_parameters(rotation, values), ", ".join(words))
+
+
+class _RotationRequest(NamedTuple):
+    """A rotation as options state it; what they leave out follows from the inputs or from a model."""
+
+    inputs: Sequence[Input]
+    rows: RowPositions
+    fields: NamedValues  #: of the RowRotation, such as its layout
+    parameters: NamedValues  #: of the rope, such as its base
+
+    @property
+    def seq_axis(self) -> int:
+        """The axis of positions in the inputs."""
+        return int(self.fields.get("seq_axis", SEQ_AXIS))
+
+
+def _rotation_request(inputs: Sequence[Input], values: Values) -> _RotationRequest:
+    """Return the rotation that options state; raise ParameterError for inputs that do not fit it."""
+    fields = given_options(
         layout=values["layout"],
         trailing=values["trailing"],
         inverse=values["inverse"],
         shift=values["shift"],
         seq_axis=values["seq_axis"],
     )
-    _check_same_dim(inputs, rotation_options.get("seq_axis", SEQ_AXIS))
+    _check_same_dim(inputs, fields.get("seq_axis", SEQ_AXIS))
     parameters = options.parsed(_ROTARY, values)
     stated = _stated_positions(values)
     rows = row_positions.row_positions(
@@ -436,21 +468,7 @@ def _rotate_inputs(inputs: Sequence[Input], values: Values) -> AppliedArrays:
     )
     if stated.coordinates is not None:
         parameters["positions"] = stated.coordinates
-    model = options.model_name(values)
-    if model is None:
-        rotation = _scheme_rotation(inputs, rows, rotation_options, parameters)
-        layout_source = "the default"
-    else:
-        rotation, layout_source = _model_rotation(
-            inputs, rows, rotation_options, parameters, model, values
-        )
-    if "layout" in rotation_options:
-        layout_source = "given"
-    arrays = [rotation.apply(tensor) for tensor in inputs]
-    words = [f"{rotation.layout} ({layout_source})"]
-    words += _rotated_channels(inputs[0], rotation)
-    words.append(_rotated_positions(inputs, rotation, values))
-    return AppliedArrays(arrays, _rotation_parameters(rotation, values), ", ".join(words))
+    return _RotationRequest(inputs, rows, fields, parameters)
 
 
 def _check_same_dim(inputs: Sequence[Input], seq_axis: int) -> None:
@@ -505,29 +523,20 @@ def _are_ids(numbers: object) -> TypeGuard[Array]:
     return bool(are_integers and numbers.min(initial=0) >= 0)
 
 
-def _scheme_rotation(
-    inputs: Sequence[Input],
-    rows: RowPositions,
-    rotation_options: NamedValues,
-    parameters: NamedValues,
-) -> RowRotation:
-    """Return the rotation by a rope with these parameters; unless given, all channels rotate.
+def _scheme_rotation(request: _RotationRequest) -> RowRotation:
+    """Return the rotation by a rope with the parameters of a request.
 
-    Args:
-        inputs: The inputs, of which the longest decides the length of the rope.
-        rows: The positions of their rows.
-        rotation_options: Fields of the rotation that options set, such as its layout.
-        parameters: Parameters of the rope that options set.
+    Unless its dimension is given, all channels rotate. It is as long as the longest input.
     """
-    first = inputs[0]
     dim_of_input: MutableValues = {}
-    if parameters.keys().isdisjoint(("dim", "axes", "inv_freq")):
+    if request.parameters.keys().isdisjoint(("dim", "axes", "inv_freq")):
+        first = request.inputs[0]
         first.check_dim(Rope.parameters()["dim"], "or give the rotary dimension with --dim")
         dim_of_input["dim"] = first.shape[-1]
-    length = _longest(inputs, rotation_options.get("seq_axis", SEQ_AXIS))
-    seq_len = rows.seq_len(length, parameters)
-    rope = Rope(**{"seq_len": seq_len, **dim_of_input, **parameters})
-    return RowRotation(rope, rows, **rotation_options)
+    length = _longest(request.inputs, request.seq_axis)
+    seq_len = request.rows.seq_len(length, request.parameters)
+    rope = Rope(**{"seq_len": seq_len, **dim_of_input, **request.parameters})
+    return RowRotation(rope, request.rows, **request.fields)
 
 
 class _ModelRotation(NamedTuple):
@@ -537,30 +546,26 @@ class _ModelRotation(NamedTuple):
     layout_source: str  #: «as config.json has it»
 
 
-def _model_rotation(
-    inputs: Sequence[Input],
-    rows: RowPositions,
-    rotation_options: NamedValues,
-    parameters: NamedValues,
-    model: str,
-    values: Values,
-) -> _ModelRotation:
-    """Return the rotation that the layers of a model apply; options replace its parameters.
+def _model_rotation(request: _RotationRequest, model: str, values: Values) -> _ModelRotation:
+    """Return the rotation that the layers of a model apply; a request replaces its parameters.
 
     Args:
-        inputs: The inputs.
-        rows: The positions of their rows.
-        rotation_options: Fields of the rotation that options set, such as its layout.
-        parameters: Parameters of the rope that options set.
+        request: The inputs, their positions, and what options replace.
         model: The model's name.
         values: All options, some of which name the model and the type of its layers.
     """
-    resolved = scheme_options.only_model_encoding(values, parameters)
+    resolved = scheme_options.only_model_encoding(values, request.parameters)
     (encoding,) = resolved.encodings
     file = resolved.model.file
     heads = row_rotation.head_counts(model, values["layer_type"])
     rotation = row_rotation.model_rotation(
-        inputs, file, encoding, rows, heads, rotation_options, **resolved.other_parameters
+        request.inputs,
+        file,
+        encoding,
+        request.rows,
+        heads,
+        request.fields,
+        **resolved.other_parameters,
     )
     return _ModelRotation(rotation, f"as {file} has it")
 

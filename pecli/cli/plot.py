@@ -115,10 +115,7 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
     """
     style = _parse_style(output, values)
     value_range = parse_range(values["range"])
-    is_animated = False
-    if kind is not None:
-        figures.check(kind)
-        is_animated = KINDS[kind].moves
+    is_animated = _is_animated(kind)
     destination = _destination(output, style)
     request = destination.request(values, is_animated=is_animated)
     sources = _SourceReader(kind, values["flags"]).read(what, values["label"])
@@ -156,6 +153,14 @@ def _parse_style(output: str | None, values: options.Values) -> _FigureStyle:
         dark=values["dark"],
         cmap=values["cmap"],
     )
+
+
+def _is_animated(kind: str | None) -> bool:
+    """Return True for a kind of picture that moves; raise ParameterError if there is no such kind."""
+    if kind is None:
+        return False
+    figures.check(kind)
+    return KINDS[kind].moves
 
 
 Show = Callable[[], None]

@@ -21,7 +21,7 @@ from pecli.files.number_text import (
     number_of,
     pieces,
 )
-from pecli.files.text_labels import NO_LABEL, first_word, split_indexed_row, split_label
+from pecli.files.text_labels import NO_LABEL, Label, first_word, split_indexed_row, split_label
 from pecli.files.text_rows import TextRows
 
 MAX_TENSORS = 10_000
@@ -101,8 +101,11 @@ class _TextReader:
         if dots is not None:
             self._skip_sentence(piece, dots)
             return
-        is_row = self._begins_line and self._add_row(piece)
-        if not is_row:
+        label = self._label_of_row(piece) if self._begins_line else None
+        if label is not None:
+            self.label = label
+            self._add_numbers(piece.text[label.end :], piece.offset + label.end)
+        else:
             self._add_mixed(piece)
         self.is_line_start = piece.ends_line
         has_ended = piece.ends_line and self.nested is None
@@ -143,15 +146,11 @@ class _TextReader:
         rows.add_column(self.contents, piece.text, piece.offset)
         self._check_count(piece.offset)
 
-    def _add_row(self, piece: Piece) -> bool:
-        """Read a line of numbers only, or with a plain label before them; return False for others."""
-        is_plain = _PLAIN_ROW.fullmatch(piece.text) is not None
-        label = NO_LABEL if is_plain else split_indexed_row(piece.text)
-        if label is None:
-            return False
-        self.label = label
-        self._add_numbers(piece.text[label.end :], piece.offset + label.end)
-        return True
+    def _label_of_row(self, piece: Piece) -> Label | None:
+        """Return the label of a line of numbers, NO_LABEL if it has none; None for any other line."""
+        if _PLAIN_ROW.fullmatch(piece.text):
+            return NO_LABEL
+        return split_indexed_row(piece.text)
 
     def _add_mixed(self, piece: Piece) -> None:
         """Read a piece that has words or brackets among its numbers."""

@@ -128,15 +128,19 @@ class _TensorCollector:
             value: A tensor, a container, or anything else, which is ignored.
             depth: The number of containers around it.
         """
-        self.letters += len(name) + NAME_COST
-        is_too_large = len(name) > MAX_NAME or depth > MAX_DEPTH or self.letters > MAX_LETTERS
-        if is_too_large:
-            raise PickleError("nests its containers deeper or wider than any state dict does")
+        self._count(name, depth)
         if isinstance(value, _TorchTensor):
             self._add(name, value.array)
         for key, inner in _items(value):
             inner_name = f"{name}.{key}" if name else f"{key}"
             self.visit(inner_name, inner, depth + 1)
+
+    def _count(self, name: str, depth: int) -> None:
+        """Count the letters of all names; refuse containers that would take too much time or memory."""
+        self.letters += len(name) + NAME_COST
+        is_too_deep = depth > MAX_DEPTH or len(name) > MAX_NAME
+        if is_too_deep or self.letters > MAX_LETTERS:
+            raise PickleError("nests its containers deeper or wider than any state dict does")
 
     def _add(self, name: str, array: Array) -> None:
         """Add a tensor; the keys 1 and "1" of a dict would give two of them one name."""

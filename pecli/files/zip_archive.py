@@ -208,22 +208,22 @@ def _members_by_name(contents: Contents, directory: Directory) -> dict[str, Memb
     last before the directory.
     """
     members: dict[str, Member] = {}
-    next_start = directory.start
+    start_of_next = directory.start
     for entry in sorted(directory.entries, key=lambda entry: entry.header_offset, reverse=True):
         name = entry.filename
         contents.refuse_if(name in members, f"has two members called {quoted(name)}")
-        part = replace(contents, part=f"member {quoted(name)}")
-        start = _data_start(part, entry)
+        member_contents = replace(contents, part=f"member {quoted(name)}")  # Errors name it.
+        start = _data_start(member_contents, entry)
         end = start + entry.compress_size
-        part.refuse_if(end > next_start, "overlaps what follows it")
+        member_contents.refuse_if(end > start_of_next, "overlaps what follows it")
         members[name] = Member(
-            contents=replace(part, data=contents.data[start:end]),
+            contents=replace(member_contents, data=contents.data[start:end]),
             compressed=entry.compress_type == zipfile.ZIP_DEFLATED,
             size=entry.file_size,
             crc=entry.CRC,
         )
-        next_start = entry.header_offset
-    begins_later = next_start != 0
+        start_of_next = entry.header_offset
+    begins_later = start_of_next != 0
     contents.refuse_if(begins_later, "is a broken archive: it does not begin with its first member")
     return members
 

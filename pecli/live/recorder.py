@@ -180,7 +180,8 @@ class ModelRecorder:
             args: Its arguments.
             kwargs: Its arguments by name.
         """
-        if not self._stack:
+        is_outermost = not self._stack
+        if is_outermost:
             self._call = _Call.begin(Arguments.of(module.forward, args, kwargs))
         self._stack.append(name)
         self._call.executed.add(name)
@@ -200,12 +201,15 @@ class ModelRecorder:
             kwargs: Its arguments by name.
             output: The result; None if the module raised an exception.
         """
-        if name in self._rotary and self._running:
+        has_begun_rotation = name in self._rotary and bool(self._running)
+        has_returned_rows = name in self._tables and output is not None
+        if has_begun_rotation:
             self._leave_rotary(name, module, output)
-        elif name in self._tables and output is not None and self._is_recording():
+        elif has_returned_rows and self._is_recording():
             self._record_rows(name, output)
         self._stack.pop()
-        if not self._stack:
+        is_outermost = not self._stack
+        if is_outermost:
             self._end_call()
 
     def _record_rows(self, name: str, rows: object) -> None:
@@ -449,14 +453,13 @@ class _Call:
         """
         possible_names = [name] if name else ["q", "k"]
         pass_number = 1
-        pass_name = ""  # The first pass over the layers has no name.
         while True:
+            pass_name = "" if pass_number == 1 else f"pass{pass_number}"
             for possible_name in possible_names:
                 label = _joined(path, pass_name, possible_name)
                 if label + AFTER not in self.recorded.tensors:
                     return label
             pass_number += 1
-            pass_name = f"pass{pass_number}"
 
 
 def _rotary_modules(modules: Mapping[str, TorchModule]) -> set[str]:
