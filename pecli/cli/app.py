@@ -225,8 +225,8 @@ def _refuse_missing_subcommand(command_words: Sequence[str]) -> None:
             subcommands = [word for word in others if not word.startswith("-")]
             if subcommands:
                 rule = f"{command} has no subcommands"
-                given = " ".join(command_words)
-                raise ParameterError("help", given, rule, f"see pecli help {command}")
+                typed = " ".join(command_words)
+                raise ParameterError("help", typed, rule, f"see pecli help {command}")
 
 
 def _set_help_width() -> None:

@@ -147,11 +147,13 @@ def _schemes_with_rows() -> list[type[Scheme]]:
 
 
 @cache
-def _rows_command(kind: type[Scheme]) -> AnyCommand:
+def _rows_command(scheme_type: type[Scheme]) -> AnyCommand:
     """Return the command of a scheme whose table is added, such as `pecli apply sinusoidal`."""
-    summary = f"Add a {kind.name} table to x (…, L, D)."
-    special_options = scheme_options.parameter_options(kind, _DECIDED_BY_INPUT)
-    return _apply_command(kind.name, partial(_add_rows, kind), summary, special_options)
+    summary = f"Add a {scheme_type.name} table to x (…, L, D)."
+    special_options = scheme_options.parameter_options(scheme_type, _DECIDED_BY_INPUT)
+    return _apply_command(
+        scheme_type.name, partial(_add_rows, scheme_type), summary, special_options
+    )
 
 
 @cache
@@ -281,25 +283,25 @@ def _along(tensor: Input, seq_axis: int = SEQ_AXIS) -> str:
     return f"along axis {seq_axis % len(tensor.shape)} of {tensor.shape}"
 
 
-def _added_parameters(kind: type[Scheme]) -> dict[str, ParameterRule]:
-    return options.without(kind.parameters(), _DECIDED_BY_INPUT)
+def _added_parameters(scheme_type: type[Scheme]) -> dict[str, ParameterRule]:
+    return options.without(scheme_type.parameters(), _DECIDED_BY_INPUT)
 
 
-def _add_rows(kind: type[Scheme], inputs: Sequence[Input], values: Values) -> AppliedArrays:
+def _add_rows(scheme_type: type[Scheme], inputs: Sequence[Input], values: Values) -> AppliedArrays:
     """Add a table to each input (…, L, D); the table has L rows and D columns.
 
     Args:
-        kind: The scheme that makes the tables, such as sinusoidal.
+        scheme_type: The scheme that makes the tables, such as sinusoidal.
         inputs: The inputs, at least one; each may have another L.
         values: The options of the command.
     """
-    parameters = options.parsed(_added_parameters(kind), values)
+    parameters = options.parsed(_added_parameters(scheme_type), values)
     arrays: list[Array] = []
     for tensor in inputs:
-        scheme = _scheme_for_input(kind, tensor, parameters)
+        scheme = _scheme_for_input(scheme_type, tensor, parameters)
         arrays.append(scheme.applied_to(tensor.array))
     # These parameters do not depend on the input, so the last scheme has them as all others do.
-    spec = {name: getattr(scheme, name) for name in _added_parameters(kind)}
+    spec = {name: getattr(scheme, name) for name in _added_parameters(scheme_type)}
     span = _added_span(scheme, spec.get("positions"), inputs)
     words = f"positions {span} {_along(inputs[0])}"
     if "layout" in spec:
@@ -317,32 +319,34 @@ def _added_span(
     return _span(scheme.first_position, scheme.first_position + longest)
 
 
-def _scheme_for_input(kind: type[Scheme], tensor: Input, parameters: Values) -> Scheme:
+def _scheme_for_input(scheme_type: type[Scheme], tensor: Input, parameters: Values) -> Scheme:
     """Return the scheme whose table is added to an input (…, L, D).
 
     If the user gives positions or a grid, they define the rows of the table, and L must be their
     number. Otherwise L defines it.
     """
     if "positions" in parameters or "grid" in parameters:
-        return _scheme_with_own_rows(kind, tensor, parameters)
-    return _scheme_of_length(kind, tensor, parameters)
+        return _scheme_with_own_rows(scheme_type, tensor, parameters)
+    return _scheme_of_length(scheme_type, tensor, parameters)
 
 
-def _scheme_of_length(kind: type[Scheme], tensor: Input, parameters: Values) -> Scheme:
+def _scheme_of_length(scheme_type: type[Scheme], tensor: Input, parameters: Values) -> Scheme:
     """Return a scheme with as many rows as a tensor; an empty one (L = 0) still gets one row."""
     length, dim = tensor.check_sequence()
-    tensor.check_dim(kind.parameters()["dim"])
-    return kind(**{"seq_len": max(1, length), "dim": dim, **parameters})
+    tensor.check_dim(scheme_type.parameters()["dim"])
+    return scheme_type(**{"seq_len": max(1, length), "dim": dim, **parameters})
 
 
-def _scheme_with_own_rows(kind: type[Scheme], tensor: Input, parameters: Values) -> Scheme:
+def _scheme_with_own_rows(scheme_type: type[Scheme], tensor: Input, parameters: Values) -> Scheme:
     """Return a scheme whose positions or grid define its rows; refuse a tensor with others."""
     length, dim = tensor.check_sequence()
-    tensor.check_dim(kind.parameters()["dim"])
-    scheme = kind(**{"seq_len": None, "dim": dim, **parameters})
+    tensor.check_dim(scheme_type.parameters()["dim"])
+    scheme = scheme_type(**{"seq_len": None, "dim": dim, **parameters})
     rows = scheme.single_array().rows
     if rows != length:
-        raise tensor.wrong(f"{kind.name} at these positions has {rows} rows", f"L is {length}")
+        raise tensor.wrong(
+            f"{scheme_type.name} at these positions has {rows} rows", f"L is {length}"
+        )
     return scheme
 
 
@@ -466,8 +470,8 @@ def _rotation_request(inputs: Sequence[Input], values: Values) -> _RotationReque
     rows = row_positions.row_positions(
         stated.ids, stated.mask, values["shift"], parameters.get("offset")
     )
-    if stated.coordinates is not None:
-        parameters["positions"] = stated.coordinates
+    if stated.of_rope is not None:
+        parameters["positions"] = stated.of_rope
     return _RotationRequest(inputs, rows, fields, parameters)
 
 
@@ -488,31 +492,31 @@ def _longest(inputs: Sequence[Input], seq_axis: int) -> int:
 class _StatedPositions(NamedTuple):
     """Positions of rows that options state, each None if its option was not given."""
 
-    ids: Array | None  #: of `--positions`: integers, which may differ within a batch
-    coordinates: PositionList | None  #: of `--positions`: real numbers, or points of an image
+    ids: Array | None  #: of `--positions`: whole numbers, which may differ within a batch
+    of_rope: PositionList | None  #: of `--positions`: any others, which are a parameter of the rope
     mask: Array | None  #: of `--attention-mask`
 
 
 def _stated_positions(values: Values) -> _StatedPositions:
     """Return the positions of rows that `--positions` and `--attention-mask` state.
 
-    Integers are position ids unless options give the positions several axes: `--positions 0,1,5`
-    are ids, `--positions 0.5,1` are coordinates.
+    A file of whole numbers from 0 has position ids, unless options give positions several axes.
+    A list, such as `--positions 0.5,1`, and files of other numbers are a parameter of the rope.
     """
     rule = Rope.parameters()["positions"]
     ids: Array | None = None
-    coordinates: PositionList | None = None
+    of_rope: PositionList | None = None
     if values["positions"] is not None:
         numbers = options.value_or_array("positions", rule, values["positions"])
         has_axes = values["style"] is not None or values["axes"] is not None
         if _are_ids(numbers) and not has_axes:
             ids = numbers
         else:
-            coordinates = rule.check("positions", numbers)
+            of_rope = rule.check("positions", numbers)
     mask: Array | None = None
     if values["attention_mask"] is not None:
         mask = read_numbers("attention_mask", values["attention_mask"])
-    return _StatedPositions(ids, coordinates, mask)
+    return _StatedPositions(ids, of_rope, mask)
 
 
 def _are_ids(numbers: object) -> TypeGuard[Array]:

@@ -194,10 +194,10 @@ def models(words: list[str], json: bool) -> int:
       pecli models --json | jq -r '.models[].name'
       pecli config --model llama-3.1-8b
     """
-    wanted = [word.lower() for word in words]
-    matching = [*_matching_presets(wanted)]
+    searched_words = [word.lower() for word in words]
+    matching = [*_matching_presets(searched_words)]
     if not matching:
-        missing = " and ".join(map(quoted, wanted))
+        missing = " and ".join(map(quoted, searched_words))
         print_note(f"no preset has {missing}; the config.json of any model can be read")
         return Exit.CHECK_FAILED
     print_answer(

@@ -103,8 +103,8 @@ def _check_destination(output: str | None, *, check: bool, json: bool) -> None:
 def _save_with_progress(job: _Conversion, path: str, values: options.Values) -> None:
     """Write the tensors, with a progress bar if there is a terminal and they are large."""
     total = sum(array.nbytes for array in job.file.tensors.values())
-    wanted = options.shows_progress(values)
-    with progress.counting("convert", total, wanted=wanted) as advance:
+    shows_progress = options.shows_progress(values)
+    with progress.counting("convert", total, wanted=shows_progress) as advance:
         _save_tensors(job, path, advance, header=not values["no_header"])
 
 

@@ -37,17 +37,17 @@ def command(name: str) -> AnyCommand:
 
 
 @cache
-def _command_of_scheme(name: str, kind: type[Scheme]) -> AnyCommand:
+def _command_of_scheme(name: str, scheme_type: type[Scheme]) -> AnyCommand:
     """Return the command; one process may run many command lines, as tests do."""
-    declared = [*scheme_options.options_of(kind), *OPTIONS]
-    help = help_of(kind)
-    run = partial(_run_scheme, kind)
+    declared = [*scheme_options.options_of(scheme_type), *OPTIONS]
+    help = help_of(scheme_type)
+    run = partial(_run_scheme, scheme_type)
     return command_of(name, run, declared, help.examples, help=help.summary)
 
 
-def _run_scheme(kind: type[Scheme], **values: Any) -> int:
+def _run_scheme(scheme_type: type[Scheme], **values: Any) -> int:
     """Run the command of a scheme: check a file; or write the table, and print, draw or preview it."""
-    scheme = scheme_options.scheme_from(kind, values)
+    scheme = scheme_options.scheme_from(scheme_type, values)
     _check_combination(values)
     if values["verify"] is not None:
         return _verify_file(scheme, values)
@@ -134,8 +134,8 @@ def _as_json(scheme: Scheme, values: Values) -> JsonObject:
     """Return a scheme for JSON: its spec, the statistics of its tables, and the file they are in."""
     from pecli.views import progress
 
-    wanted = options.shows_progress(values)
-    tensors = progress.described(scheme.name, scheme.tensors(), wanted=wanted)
+    shows_progress = options.shows_progress(values)
+    tensors = progress.described(scheme.name, scheme.tensors(), wanted=shows_progress)
     return {**scheme.spec(), "tensors": tensors, "output": values["output"]}
 
 

@@ -124,9 +124,9 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
         raise _not_in_terminal(kind, sources)
     picture = figures.titled(sources, request, kind, values["title"])
     picture = with_range(picture, value_range)
-    about = provenance(["plot", *what], {"kind": kind, **values})
-    about["specs"] = _labelled_specs(sources)
-    show = destination.draw(picture, sources, about)
+    metadata = provenance(["plot", *what], {"kind": kind, **values})
+    metadata["specs"] = _labelled_specs(sources)
+    show = destination.draw(picture, sources, metadata)
     if not quiet:
         show()
 
@@ -178,9 +178,9 @@ class _Destination(Protocol):
         """
 
     def draw(
-        self, picture: Picture, sources: Sequence[PlotSource], about: dict[str, object]
+        self, picture: Picture, sources: Sequence[PlotSource], metadata: dict[str, object]
     ) -> Show:
-        """Draw a picture, and write it if it belongs in a file; `about` is the file's metadata."""
+        """Draw a picture, and write it if it belongs in a file; `metadata` is the file's metadata."""
 
 
 def _destination(output: str | None, style: _FigureStyle) -> _Destination:

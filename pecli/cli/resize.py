@@ -131,11 +131,11 @@ def _only_tensor(file: str) -> tuple[str, Array]:
 def _show_norms(name: str, table: Array, resized: Array, output: str | None) -> None:
     """Print the shapes of a table before and after, and the norms of its rows."""
     shapes = f"{screen.shape(table.shape)} → {screen.shape(resized.shape)}"
-    about = f"{name} {shapes} {dtype_name(resized.dtype)}"
+    description = f"{name} {shapes} {dtype_name(resized.dtype)}"
     if output is None:
-        screen.print_line(about)
+        screen.print_line(description)
     else:
-        screen.print_written(output, f"{about}, ")
+        screen.print_written(output, f"{description}, ")
     before = _RowNorms.of(table)
     after = _RowNorms.of(resized)
     screen.print_line(f"norm of a row: {before} before, {after} after")

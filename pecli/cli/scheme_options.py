@@ -26,22 +26,24 @@ MAX_METAVAR = 16
 """Characters of choices in brackets; help on 80 columns would break longer ones inside of a word."""
 
 
-def options_of(kind: type[Scheme]) -> list[Option]:
+def options_of(scheme_type: type[Scheme]) -> list[Option]:
     """Return the options that make a scheme of a kind, from its parameters or from a model."""
     parameters = "the parameters from a model that has such a table"
-    if kind.applied_as == "rotation":
+    if scheme_type.applied_as == "rotation":
         parameters = "--dim, --theta, --scaling, … from a model"
     help = f"Take {parameters}: {options.MODEL}. Options override it; --config is the same."
-    return [*options.model_options(help), *parameter_options(kind)]
+    return [*options.model_options(help), *parameter_options(scheme_type)]
 
 
-def parameter_options(kind: type[Scheme], without: Collection[str] = ()) -> list[Option]:
+def parameter_options(scheme_type: type[Scheme], without: Collection[str] = ()) -> list[Option]:
     """Return the parameters of a scheme as options."""
-    parameters = options.without(kind.parameters(), without)
-    return [parameter_option(name, parameter, kind) for name, parameter in parameters.items()]
+    parameters = options.without(scheme_type.parameters(), without)
+    return [
+        parameter_option(name, parameter, scheme_type) for name, parameter in parameters.items()
+    ]
 
 
-def parameter_option(name: str, parameter: ParameterRule, kind: type[Scheme]) -> Option:
+def parameter_option(name: str, parameter: ParameterRule, scheme_type: type[Scheme]) -> Option:
     """Return a parameter of a scheme as an option of its command: `base` becomes `--base`, `--theta`.
 
     Its value stays a text, so that the parameter's own rule reports what is wrong with it.
@@ -52,7 +54,7 @@ def parameter_option(name: str, parameter: ParameterRule, kind: type[Scheme]) ->
         names = f"{long_name}/--no-{long_name[2:]}"
         return options.flag(names, _sentence(parameter.help), panel, default=None)
     shown = _shown_choices(parameter)
-    help = _sentence(shown.help) + _default(default_of(kind, name))
+    help = _sentence(shown.help) + _default(default_of(scheme_type, name))
     names = " ".join(sorted((long_name, *parameter.aliases), key=len))  # the shortest stands first
     return options.text(names, shown.metavar, help, panel, choices=shown.choices, name=name)
 
@@ -136,17 +138,17 @@ def parse_scheme(name: str, words: Sequence[str], defaults: Mapping[str, str]) -
         words: Its options.
         defaults: Texts of parameters that the words leave out, and that no other option determines.
     """
-    kind: type[Scheme] = scheme_named(name)
-    values = _option_values(kind, words)
+    scheme_type: type[Scheme] = scheme_named(name)
+    values = _option_values(scheme_type, words)
     for parameter, text in defaults.items():
         determining_options = (parameter, *_DETERMINED_BY.get(parameter, ("config", "model")))
         if all(values.get(option) is None for option in determining_options):
             values[parameter] = text
-    scheme = scheme_from(kind, values)
+    scheme = scheme_from(scheme_type, values)
     return ParsedScheme(scheme, values["config"] or values["model"], values["layer_type"])
 
 
-def _option_values(kind: type[Scheme], words: Sequence[str]) -> MutableValues:
+def _option_values(scheme_type: type[Scheme], words: Sequence[str]) -> MutableValues:
     """Return the values of a scheme's options by name, which Typer parses from words.
 
     `pecli plot` takes the options of all schemes, so that Typer cannot parse them with its own.
@@ -157,56 +159,58 @@ def _option_values(kind: type[Scheme], words: Sequence[str]) -> MutableValues:
     def keep(**parsed_values: object) -> None:
         values.update(parsed_values)
 
-    command = command_of(kind.name, keep, options_of(kind), (), add_help_option=False)
+    command = command_of(scheme_type.name, keep, options_of(scheme_type), (), add_help_option=False)
     with command.make_context("pecli plot", list(words)) as context:
         command.invoke(context)
     return values
 
 
-def scheme_from(kind: type[Scheme], values: Values) -> Scheme:
+def scheme_from(scheme_type: type[Scheme], values: Values) -> Scheme:
     """Return the scheme that the options of a command describe, from a model if one is named.
 
     `--dim 64 --seq-len 8` are parameters; `--model llama-3.1-8b` stands for the model's own. Only
     parameters that were given are passed on, so that a style can fill in the others.
     """
-    parameters = options.parsed(kind.parameters(), values)
+    parameters = options.parsed(scheme_type.parameters(), values)
     model = options.model_name(values)
     if model is None:
-        _check_required(kind, parameters)
-        return kind(**parameters)
-    if kind.applied_as == "rotation":
+        _check_required(scheme_type, parameters)
+        return scheme_type(**parameters)
+    if scheme_type.applied_as == "rotation":
         return _rotary_scheme(values, parameters)
-    return _table_of_model(kind, values, parameters)
+    return _table_of_model(scheme_type, values, parameters)
 
 
-def _check_required(kind: type[Scheme], parameters: NamedValues) -> None:
+def _check_required(scheme_type: type[Scheme], parameters: NamedValues) -> None:
     """Raise ParameterError if a parameter without a default is missing, such as `--heads` of alibi."""
-    for name, parameter in kind.parameters().items():
-        is_required = default_of(kind, name) is MISSING
+    for name, parameter in scheme_type.parameters().items():
+        is_required = default_of(scheme_type, name) is MISSING
         if is_required and name not in parameters:
             raise ParameterError(name, "missing", parameter.rule)
 
 
-def _table_of_model(kind: type[Scheme], values: Values, parameters: NamedValues) -> Scheme:
+def _table_of_model(scheme_type: type[Scheme], values: Values, parameters: NamedValues) -> Scheme:
     """Return a model's table of a scheme that is not rotary, such as the learned table of gpt2.
 
     Args:
-        kind: The scheme.
+        scheme_type: The scheme.
         values: The options that name the model and its layers.
         parameters: Parameters that replace the model's own.
     """
     from pecli.models.find import find_model
 
     model = find_model(values["config"], values["model"])
-    names = (kind.name, kind.name.removesuffix("-init"))  # models call learned-init «learned»
+    # Models call learned-init «learned».
+    names = (scheme_type.name, scheme_type.name.removesuffix("-init"))
     encodings = tuple(encoding for encoding in model if encoding.scheme in names)
     if not encodings:
         schemes = ", ".join(dict.fromkeys(encoding.scheme for encoding in model))
-        rule = f"it has no {kind.name} table, but {schemes or 'no encoding that pecli makes'}"
+        encodings_of_model = schemes or "no encoding that pecli makes"
+        rule = f"it has no {scheme_type.name} table, but {encodings_of_model}"
         raise ParameterError("model", repr(model.file), rule)
     encoding = replace(model, encodings=encodings).one(values["layer_type"])
-    parameters_of_model = options.only(encoding.parameters, kind.parameters())
-    return kind(**{**parameters_of_model, **parameters})
+    parameters_of_model = options.only(encoding.parameters, scheme_type.parameters())
+    return scheme_type(**{**parameters_of_model, **parameters})
 
 
 def _rotary_scheme(values: Values, parameters: NamedValues) -> Scheme:

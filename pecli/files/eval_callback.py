@@ -92,16 +92,16 @@ def read(contents: Contents) -> LoadedFile:
         format="text",
         tensors={name: block.values for name, block in blocks.items()},
         printed=PrintedText(numbers.decimals, are_rows=False),
-        notes=_notes(len(first_by_name), later=len(rotations) - len(first_by_name)),
+        notes=_notes(len(first_by_name), len(rotations) - len(first_by_name)),
         parts={name: block.part for name, block in blocks.items() if not block.part.is_whole},
     )
 
 
-def _notes(read: int, later: int) -> tuple[str, ...]:
+def _notes(read_count: int, later_count: int) -> tuple[str, ...]:
     """Return notes on the number of operations that were read, and on those of later evaluations."""
-    note = f"{counted(read, 'ROPE operation')} of llama.cpp, (heads, tokens, D)"
-    if later:
-        return note, f"{later} of later evaluations left out"
+    note = f"{counted(read_count, 'ROPE operation')} of llama.cpp, (heads, tokens, D)"
+    if later_count:
+        return note, f"{later_count} of later evaluations left out"
     return (note,)
 
 

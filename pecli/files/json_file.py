@@ -119,25 +119,27 @@ def _array_of_json(contents: Contents, name: str, tensor: object) -> Array:
     return _integer_array(tensor_contents, elements, dtype).reshape(shape)
 
 
-def _check_form(about: Contents, dtype: str, shape: tuple[object, ...]) -> None:
+def _check_form(tensor_contents: Contents, dtype: str, shape: tuple[object, ...]) -> None:
     """Refuse a dtype that is not known, and a shape that no file can hold."""
     is_integer = dtype == "bool" or _INTEGER.fullmatch(dtype) is not None
     is_known = dtype in SIGNIFICAND_BITS or is_integer
-    about.refuse_if(not is_known, f"has dtype {quoted(dtype)}, which is not known")
+    tensor_contents.refuse_if(not is_known, f"has dtype {quoted(dtype)}, which is not known")
     lengths = [side for side in shape if type(side) is int and 0 <= side < MAX_SIDE]
     are_lengths = len(lengths) == len(shape)
-    about.refuse_if(not are_lengths, "has a shape that is not a list of lengths")
-    about.data_bytes(tuple(lengths), numpy_dtype(dtype).itemsize)
+    tensor_contents.refuse_if(not are_lengths, "has a shape that is not a list of lengths")
+    tensor_contents.data_bytes(tuple(lengths), numpy_dtype(dtype).itemsize)
 
 
-def _elements(about: Contents, data: object, shape: tuple[int, ...]) -> AnyArray:
+def _elements(tensor_contents: Contents, data: object, shape: tuple[int, ...]) -> AnyArray:
     """Return the elements of nested lists as a vector of Python objects."""
     nested = np.array(data, object)  # It leaves lists of unequal lengths as they are.
-    about.refuse_if(nested.shape != shape, f"is not nested as its shape, {shape}, asks for")
+    tensor_contents.refuse_if(
+        nested.shape != shape, f"is not nested as its shape, {shape}, asks for"
+    )
     return nested.reshape(-1)
 
 
-def _float_array(about: Contents, elements: AnyArray, dtype: str) -> Array:
+def _float_array(tensor_contents: Contents, elements: AnyArray, dtype: str) -> Array:
     """Return Python numbers and the texts "NaN", "Infinity" and "-Infinity" as an array.
 
     Any other text stays a text, which is refused.
@@ -146,31 +148,35 @@ def _float_array(about: Contents, elements: AnyArray, dtype: str) -> Array:
         for index, element in enumerate(elements):
             if type(element) is str:
                 elements[index] = NOT_FINITE.get(element, element)
-    _check_types(about, elements, {float, int}, dtype)
-    numbers = np.asarray(_converted(about, elements, "float64", dtype), np.float64)
+    _check_types(tensor_contents, elements, {float, int}, dtype)
+    numbers = np.asarray(_converted(tensor_contents, elements, "float64", dtype), np.float64)
     return round_to(numbers, dtype)
 
 
-def _integer_array(about: Contents, elements: AnyArray, dtype: str) -> Array:
+def _integer_array(tensor_contents: Contents, elements: AnyArray, dtype: str) -> Array:
     """Return Python integers or truth values as an array."""
     python_type = bool if dtype == "bool" else int
-    _check_types(about, elements, {python_type}, dtype)
-    return _converted(about, elements, dtype, dtype)
+    _check_types(tensor_contents, elements, {python_type}, dtype)
+    return _converted(tensor_contents, elements, dtype, dtype)
 
 
-def _converted(about: Contents, elements: AnyArray, dtype: str, stated_dtype: str) -> Array:
+def _converted(
+    tensor_contents: Contents, elements: AnyArray, dtype: str, stated_dtype: str
+) -> Array:
     """Return Python numbers as an array; refuse those that the dtype of the file does not hold."""
     try:
         return elements.astype(dtype)
     except OverflowError:
-        raise about.error(f"holds a number that {stated_dtype} does not hold") from None
+        raise tensor_contents.error(f"holds a number that {stated_dtype} does not hold") from None
 
 
 def _types_of(elements: AnyArray) -> set[type]:
     return set(map(type, elements))
 
 
-def _check_types(about: Contents, elements: AnyArray, accepted: set[type], dtype: str) -> None:
+def _check_types(
+    tensor_contents: Contents, elements: AnyArray, accepted: set[type], dtype: str
+) -> None:
     """Refuse elements of other types than those accepted; a truth value is no integer."""
     are_numbers = _types_of(elements) <= accepted
-    about.refuse_if(not are_numbers, f"holds something that is not a number of {dtype}")
+    tensor_contents.refuse_if(not are_numbers, f"holds something that is not a number of {dtype}")

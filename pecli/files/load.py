@@ -264,20 +264,20 @@ class Opened(NamedTuple):
     file: LoadedFile
 
 
-def opened(given: Given) -> Opened:
+def opened(source: Given) -> Opened:
     """Return the tensors of a file, of arrays, or of a torch module.
 
     Args:
-        given: a path or `FILE:NAME`; an array; arrays by name; or a torch module, whose buffers,
+        source: a path or `FILE:NAME`; an array; arrays by name; or a torch module, whose buffers,
             parameters and tensor attributes with positional names are taken, or all buffers
             and tensor attributes if none has one. What is opened already stays as it is.
     """
-    if isinstance(given, Opened):
-        return given
-    if isinstance(given, (str, os.PathLike)):
-        path = os.fspath(given)
+    if isinstance(source, Opened):
+        return source
+    if isinstance(source, (str, os.PathLike)):
+        path = os.fspath(source)
         return Opened(label=path, file=open_tensors(path))
-    named = _named_arrays(given)
+    named = _named_arrays(source)
     arrays = {name: _checked_array(name, values) for name, values in named.items()}
     return Opened(label=NO_FILE, file=LoadedFile(NO_FILE, "arrays", arrays))
 
@@ -298,20 +298,20 @@ def _checked_array(name: object, values: ArrayLike) -> Array:
     return array
 
 
-def _named_arrays(given: Any) -> dict[Any, Any]:
+def _named_arrays(source: Any) -> dict[Any, Any]:
     """Return the arrays of a torch module or a mapping by name; a single array has a usual name.
 
     Code of the user runs here (properties of a module, a mapping of any kind), whose errors are
     reported as errors of the argument.
     """
     try:
-        if hasattr(given, "named_buffers"):
-            return positional_tensors(given)
-        if isinstance(given, Mapping):
-            return dict(given.items())
+        if hasattr(source, "named_buffers"):
+            return positional_tensors(source)
+        if isinstance(source, Mapping):
+            return dict(source.items())
     except KindError:
         raise
     except Exception as problem:  # A mapping or module of the user can raise any.
-        kind = f"a {type(given).__name__}"
+        kind = f"a {type(source).__name__}"
         raise KindError("arrays", kind, "its items cannot be had") from problem
-    return {ARRAY_NAME: given}
+    return {ARRAY_NAME: source}

@@ -109,21 +109,11 @@ def read_header(contents: "Contents") -> NpyHeader:
     Raises:
         FileError: the file is not a whole .npy file, or NumPy does not accept its header.
     """
-    start = bytes(contents.data[: MAX_HEADER + MIN_FILE])
-    is_whole = len(start) >= MIN_FILE and start.startswith(MAGIC)
+    beginning = bytes(contents.data[: MAX_HEADER + MIN_FILE])
+    is_whole = len(beginning) >= MIN_FILE and beginning.startswith(MAGIC)
     contents.refuse_if(not is_whole, "is not a whole .npy file")
-    major, minor = start[len(MAGIC) : VERSION_END]
-    is_known_version = major in (1, 2, 3) and minor == 0
-    contents.refuse_if(
-        not is_known_version,
-        f"has .npy version {major}.{minor}, only 1.0, 2.0 and 3.0 exist",
-    )
-    # Version 1 has two bytes for the length of its header, the others have four.
-    length_end = VERSION_END + (2 if major == 1 else 4)
-    length = int.from_bytes(start[VERSION_END:length_end], "little")
-    is_too_long = length > MAX_HEADER
-    contents.refuse_if(is_too_long, f"claims a header of {length} bytes, more than {MAX_HEADER}")
-    parsed = _parsed_header(contents, start, major)
+    major = _checked_version(contents, beginning)
+    parsed = _parsed_header(contents, beginning, major)
     has_lengths = all(type(side) is int for side in parsed.shape)
     contents.refuse_if(
         not has_lengths, "has a broken .npy header: its shape is not a tuple of lengths"
@@ -134,19 +124,35 @@ def read_header(contents: "Contents") -> NpyHeader:
     return parsed
 
 
-def _parsed_header(contents: "Contents", start: bytes, major: int) -> NpyHeader:
+def _checked_version(contents: "Contents", beginning: bytes) -> int:
+    """Return the major version in a header; refuse another version, or a header that is too long."""
+    major, minor = beginning[len(MAGIC) : VERSION_END]
+    is_known_version = major in (1, 2, 3) and minor == 0
+    contents.refuse_if(
+        not is_known_version,
+        f"has .npy version {major}.{minor}, only 1.0, 2.0 and 3.0 exist",
+    )
+    # Version 1 has two bytes for the length of its header, the others have four.
+    length_end = VERSION_END + (2 if major == 1 else 4)
+    length = int.from_bytes(beginning[VERSION_END:length_end], "little")
+    is_too_long = length > MAX_HEADER
+    contents.refuse_if(is_too_long, f"claims a header of {length} bytes, more than {MAX_HEADER}")
+    return major
+
+
+def _parsed_header(contents: "Contents", beginning: bytes, major: int) -> NpyHeader:
     """Return a header as NumPy parses it.
 
     Args:
         contents: The file, for errors.
-        start: Its first bytes, which hold the header.
+        beginning: Its first bytes, which hold the header.
         major: The version, on which the width of the header's length depends.
     """
     if major == 1:
         numpy_parser = np.lib.format.read_array_header_1_0
     else:
         numpy_parser = np.lib.format.read_array_header_2_0
-    file = io.BytesIO(start)
+    file = io.BytesIO(beginning)
     file.seek(VERSION_END)
     try:
         with _parser_lock, warnings.catch_warnings():

@@ -46,7 +46,7 @@ def write(request: WriteRequest) -> None:
     ordered = file_order(request.tables)
     _check_names(ordered)
     digest = hashlib.sha256()
-    digest_sinks: list[Sink] = []  # None without a spec to put it in
+    digest_sinks: list[Sink] = []  # empty if there is no spec to hold a sha256
     if request.spec is not None:
         provenance(request.spec)  # Refuse a spec that is not JSON before the output is opened.
         digest_sinks.append(digest.update)

@@ -56,7 +56,7 @@ def _tensors_by_name(contents: Contents, graph: ProtobufMessage) -> dict[str, Pr
 
 
 def _parsed_model(onnx: ModuleType, contents: Contents) -> ProtobufMessage:
-    """Return the ModelProto."""
+    """Return the model in an .onnx file, which is a protobuf message (a ModelProto)."""
     model = onnx.ModelProto()
     try:
         model.ParseFromString(bytes(contents.data))

@@ -458,8 +458,8 @@ def _rotated_by_name(output: object, before: Mapping[str, Array]) -> dict[str, A
     """
     results = results_in(output)
     if len(results) != len(before):
-        given = f"of {len(results)}"
-        raise ParameterError("function's result", given, f"it must be {', '.join(before)}")
+        count = f"of {len(results)}"
+        raise ParameterError("function's result", count, f"it must be {', '.join(before)}")
     after: dict[str, Array] = {}
     for name, result in zip(before, results, strict=True):
         after[name] = _checked_rotation(name, result, before[name].shape)
