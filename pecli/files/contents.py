@@ -108,7 +108,13 @@ class Contents:
         return FileError(self.path, f"{self.part} {problem}".lstrip(), advice)
 
     def refuse_if(self, wrong: object, problem: str, advice: str = "") -> None:
+        """Raise a FileError about this file if something is wrong with it."""
         if wrong:
+            raise self.error(problem, advice)
+
+    def require(self, condition: object, problem: str, advice: str = "") -> None:
+        """Raise a FileError about this file unless a condition holds."""
+        if not condition:
             raise self.error(problem, advice)
 
     def tensor(self, name: str) -> "Contents":
@@ -242,8 +248,8 @@ class Contents:
         outside = f"names {quoted(name)}, which is not a file in its own folder"
         self.refuse_if(leaves_folder(name), outside)
         path = os.path.join(os.path.dirname(self.path), name)
-        self.refuse_if(not os.path.exists(path), f"names {quoted(name)}, which does not exist")
-        self.refuse_if(not os.path.isfile(path), outside)
+        self.require(os.path.exists(path), f"names {quoted(name)}, which does not exist")
+        self.require(os.path.isfile(path), outside)
         return path
 
 

@@ -51,7 +51,7 @@ def read(contents: Contents) -> LoadedFile:
     text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     first_line, _, other_lines = text.partition(b"\n")
     rows_of_text = other_lines if is_header(first_line) else text
-    contents.refuse_if(not rows_of_text, "holds no numbers")
+    contents.require(rows_of_text, "holds no numbers")
     lines = _with_commas(contents.path, rows_of_text)
     _check_counts(contents, lines)
     table = _parsed_table(contents, b"\n".join(lines))

@@ -86,7 +86,7 @@ def read(contents: Contents) -> LoadedFile:
         blocks[f"{name}{BEFORE}"] = _read_block(contents, rotation.source, numbers)
         blocks[name] = _read_block(contents, rotation.result, numbers)
     problem = "has ROPE operations, and the elements of their inputs are not printed"
-    contents.refuse_if(not blocks, problem, "print all operations, without a filter")
+    contents.require(blocks, problem, "print all operations, without a filter")
     return LoadedFile(
         path=contents.path,
         format="text",

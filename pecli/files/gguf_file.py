@@ -140,7 +140,7 @@ class GgufHeader(NamedTuple):
         is_short = 0 < math.prod(entry.shape) <= MAX_NUMBERS
         is_setting = has_floats and is_short
         problem = f"holds {name} in another form than 1 to {MAX_NUMBERS:,} floats"
-        self.contents.refuse_if(not is_setting, problem)
+        self.contents.require(is_setting, problem)
         self.checked_bytes(name)
         array = self.contents.array(dtype, entry.shape, entry.offset)
         return [float(value) for value in widened(array).reshape(-1)]
@@ -266,7 +266,7 @@ def read_header(contents: Contents) -> GgufHeader:
     entries = _read_entries(contents, reader, tensor_count)
     alignment = values.get("general.alignment", DEFAULT_ALIGNMENT)
     is_alignment = isinstance(alignment, int) and alignment >= 1
-    contents.refuse_if(not is_alignment, f"has the alignment {alignment!r}")
+    contents.require(is_alignment, f"has the alignment {alignment!r}")
     # The data begin at the next multiple of the alignment; the header's offsets count from there.
     data_start = _next_multiple(reader.at, alignment)
     tensors = {

@@ -123,10 +123,10 @@ def _check_form(tensor_contents: Contents, dtype: str, shape: tuple[object, ...]
     """Refuse a dtype that is not known, and a shape that no file can hold."""
     is_integer = dtype == "bool" or _INTEGER.fullmatch(dtype) is not None
     is_known = dtype in SIGNIFICAND_BITS or is_integer
-    tensor_contents.refuse_if(not is_known, f"has dtype {quoted(dtype)}, which is not known")
+    tensor_contents.require(is_known, f"has dtype {quoted(dtype)}, which is not known")
     lengths = [side for side in shape if type(side) is int and 0 <= side < MAX_SIDE]
     are_lengths = len(lengths) == len(shape)
-    tensor_contents.refuse_if(not are_lengths, "has a shape that is not a list of lengths")
+    tensor_contents.require(are_lengths, "has a shape that is not a list of lengths")
     tensor_contents.data_bytes(tuple(lengths), numpy_dtype(dtype).itemsize)
 
 
@@ -179,4 +179,4 @@ def _check_types(
 ) -> None:
     """Refuse elements of other types than those accepted; a truth value is no integer."""
     are_numbers = _types_of(elements) <= accepted
-    tensor_contents.refuse_if(not are_numbers, f"holds something that is not a number of {dtype}")
+    tensor_contents.require(are_numbers, f"holds something that is not a number of {dtype}")

@@ -97,7 +97,7 @@ def _plain_dtype_name(contents: "Contents", dtype: np.dtype[Any]) -> str:
     name = "bfloat16" if dtype == np.dtype("V2") else dtype.name
     is_plain = name == "bfloat16" or name in CODES
     problem = f"holds elements of dtype {str(dtype)[:40]!r}, only plain numbers are read"
-    contents.refuse_if(not is_plain, problem)
+    contents.require(is_plain, problem)
     return name
 
 
@@ -111,13 +111,11 @@ def read_header(contents: "Contents") -> NpyHeader:
     """
     beginning = bytes(contents.data[: MAX_HEADER + MIN_FILE])
     is_whole = len(beginning) >= MIN_FILE and beginning.startswith(MAGIC)
-    contents.refuse_if(not is_whole, "is not a whole .npy file")
+    contents.require(is_whole, "is not a whole .npy file")
     major = _checked_version(contents, beginning)
     parsed = _parsed_header(contents, beginning, major)
     has_lengths = all(type(side) is int for side in parsed.shape)
-    contents.refuse_if(
-        not has_lengths, "has a broken .npy header: its shape is not a tuple of lengths"
-    )
+    contents.require(has_lengths, "has a broken .npy header: its shape is not a tuple of lengths")
     # NumPy 2.0 lets the size of '<U999999999' overflow; later versions raise an error above.
     overflows = parsed.dtype.itemsize < 0
     contents.refuse_if(overflows, "has a broken .npy header: its elements are too large")
@@ -128,8 +126,8 @@ def _checked_version(contents: "Contents", beginning: bytes) -> int:
     """Return the major version in a header; refuse another version, or a header that is too long."""
     major, minor = beginning[len(MAGIC) : VERSION_END]
     is_known_version = major in (1, 2, 3) and minor == 0
-    contents.refuse_if(
-        not is_known_version,
+    contents.require(
+        is_known_version,
         f"has .npy version {major}.{minor}, only 1.0, 2.0 and 3.0 exist",
     )
     # Version 1 has two bytes for the length of its header, the others have four.

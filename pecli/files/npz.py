@@ -120,7 +120,7 @@ def read(contents: Contents) -> LoadedFile:
     for file, member in members_of(contents).items():
         name = file.removesuffix(".npy")
         is_array = name != file and not leaves_folder(name)
-        contents.refuse_if(not is_array, f"member {quoted(file)} has no place in a .npz file")
+        contents.require(is_array, f"member {quoted(file)} has no place in a .npz file")
         members[name] = member
     metadata = {}
     if KEY in members:
@@ -145,7 +145,7 @@ def _text_of_member(member: Member) -> str:
     contents = member.unpacked()
     array = read_header(contents)
     is_text = array.dtype.kind == "U" and array.shape == ()
-    contents.refuse_if(not is_text, "should hold one text")
+    contents.require(is_text, "should hold one text")
     contents.check_size(array.end + array.dtype.itemsize)
     is_big_endian = array.dtype.str.startswith(">")
     encoding = "utf-32-be" if is_big_endian else "utf-32-le"

@@ -62,8 +62,8 @@ def _parsed_model(onnx: ModuleType, contents: Contents) -> ProtobufMessage:
         model.ParseFromString(bytes(contents.data))
     except Exception:  # protobuf's DecodeError, which has another module in every version
         raise contents.error("is truncated, or not an .onnx file") from None
-    contents.refuse_if(
-        not model.HasField("graph"),
+    contents.require(
+        model.HasField("graph"),
         "is an .onnx file without a graph, or another file of that name",
     )
     return model
@@ -114,8 +114,8 @@ def _array_of_tensor(
     file = open_once(contents.path_beside(place.file))
     available = len(file.data)
     is_inside = 0 <= place.offset <= available - size
-    contents.refuse_if(
-        not is_inside or place.length != size,
+    contents.require(
+        is_inside and place.length == size,
         f"needs {size} bytes from byte {place.offset} of {quoted(place.file)}, which has {available}",
     )
     return file.array(dtype_name(dtype), shape, place.offset)

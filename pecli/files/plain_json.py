@@ -62,7 +62,7 @@ def read_plain(contents: Contents) -> LoadedFile:
         contents.refuse_if(name in tensors, f"names {quoted(name)} twice")
         tensors[name] = values
         contents.refuse_if(len(tensors) > MAX_LISTS, f"has more than {MAX_LISTS:,} lists")
-    contents.refuse_if(not tensors, "holds no list of numbers")
+    contents.require(tensors, "holds no list of numbers")
     notes = []
     if parser.left_out:
         notes.append(f"{counted(parser.left_out, 'value')} beside the lists left out")
@@ -83,23 +83,33 @@ def _with_shapes(tensors: dict[str, AnyArray]) -> dict[str, AnyArray]:
     `q.data` beside `q.shape` becomes `q`. Other lists keep their names: one `shape` may be that of
     both `q_before` and `q_after`.
     """
-    lists_by_object = grouped(tensors, _path_of_object)
     shaped = dict(tensors)
+    for flat in _flat_lists(tensors):
+        shaped.pop(flat.shape_name, None)
+        shaped.pop(flat.name, None)
+        shaped[_name_without_data(flat.name)] = tensors[flat.name].reshape(flat.shape)
+    return shaped
+
+
+class _FlatList(NamedTuple):
+    """A flat list of numbers, and the shape that stands beside it."""
+
+    name: str
+    shape_name: str
+    shape: tuple[int, ...]
+
+
+def _flat_lists(tensors: dict[str, AnyArray]) -> Iterator[_FlatList]:
+    """Yield the flat lists that have as many numbers as a shape beside them: 6 for (2, 3)."""
+    lists_by_object = grouped(tensors, _path_of_object)
     for shape_name, sides in tensors.items():
         if not _is_shape(shape_name, sides):
             continue
         shape = tuple(sides.tolist())
         for name in _lists_beside(lists_by_object, shape_name):
-            if _is_flat_list_of(tensors[name], shape):
-                shaped.pop(shape_name, None)
-                shaped.pop(name, None)
-                shaped[_name_without_data(name)] = tensors[name].reshape(shape)
-    return shaped
-
-
-def _is_flat_list_of(values: AnyArray, shape: tuple[int, ...]) -> bool:
-    """Return True for a flat list that has as many numbers as a shape: 6 for (2, 3)."""
-    return values.ndim == 1 and values.size == math.prod(shape)
+            values = tensors[name]
+            if values.ndim == 1 and values.size == math.prod(shape):
+                yield _FlatList(name, shape_name, shape)
 
 
 def _path_of_object(name: str) -> str:

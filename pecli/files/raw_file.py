@@ -74,13 +74,13 @@ def _resolved_shape(contents: Contents, layout: RawLayout) -> Shape:
     size = len(contents.data)
     stated_lengths = tuple(length for length in layout.shape if length != -1)
     stated_bytes = contents.data_bytes(stated_lengths, _itemsize(layout))
-    length, remaining_bytes = divmod(size, stated_bytes)
-    has_unstated_length = -1 in layout.shape
-    fits = remaining_bytes == 0 if has_unstated_length else size == stated_bytes
-    if not fits:
-        raise _wrong_size(contents, layout, stated_bytes)
-    if not has_unstated_length:
+    if -1 not in layout.shape:
+        if size != stated_bytes:
+            raise _wrong_size(contents, layout, stated_bytes)
         return layout.shape
+    length, remaining_bytes = divmod(size, stated_bytes)
+    if remaining_bytes:
+        raise _wrong_size(contents, layout, stated_bytes)
     axis = layout.shape.index(-1)
     return (*layout.shape[:axis], length, *layout.shape[axis + 1 :])
 

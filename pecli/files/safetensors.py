@@ -65,13 +65,13 @@ def write(request: WriteRequest) -> None:
         raise ParameterError("name", METADATA, "in .safetensors that name is reserved")
     ordered = file_order(request.tables)
     # A spec that is not JSON is refused here, before the output is opened.
-    start = _header_bytes(request, ordered, NO_DIGEST)
+    header_bytes = _header_bytes(request, ordered, NO_DIGEST)
     with open_output(request.path, request.tables) as output:
         if request.spec is None:
-            output.write(start)
+            output.write(header_bytes)
             write_blocks(ordered, [output.write], request.on_block)
         elif output.seekable:
-            output.write(start)
+            output.write(header_bytes)
             _write_and_patch(request, ordered, output)
         else:
             _write_after_hashing(request, ordered, output)
@@ -253,8 +253,8 @@ def _checked_entry(contents: Contents, name: str, entry: object) -> HeaderEntry:
         case _:
             raise tensor.error("has a broken header: dtype, shape and data_offsets are expected")
     has_whole_numbers = all(map(_is_whole_number, numbers))
-    tensor.refuse_if(
-        not has_whole_numbers or not is_text(name),
+    tensor.require(
+        has_whole_numbers and is_text(name),
         "has a broken header: shape and data_offsets are lists of whole numbers",
     )
     tensor.refuse_if(code not in DTYPES, f"has dtype {quoted(code[:20])}, which is not known")

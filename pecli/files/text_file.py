@@ -352,7 +352,7 @@ class _TextReader:
         if self.nested is not None:
             advice = "the file seems to be cut short"
             raise error_at(contents, len(contents.data), "a list does not end", advice)
-        contents.refuse_if(not self.rows and not self.lists, "holds no numbers")
+        contents.require(self.rows or self.lists, "holds no numbers")
         tensors = self._tensors_by_label()
         decimals_of_rows = [rows.numbers.decimals for rows in self.rows.values()]
         # The tensor with the fewest decimals decides how closely all are compared.

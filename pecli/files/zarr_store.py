@@ -222,7 +222,7 @@ def _file_sizes(contents: Contents) -> dict[Path, int]:
         if is_folder:
             continue
         is_plain_file = path.is_file() and not is_link
-        contents.refuse_if(not is_plain_file, f"{path.name} in it is not a plain file")
+        contents.require(is_plain_file, f"{path.name} in it is not a plain file")
         sizes[path] = path.stat().st_size
     metadata = [size for path, size in sizes.items() if path.name.startswith(("zarr.json", ".z"))]
     largest = max(metadata, default=0)

@@ -86,8 +86,8 @@ class Member:
         contents = self._inflated(stream, self.contents.data, self.size + 1)
         is_complete = stream.eof and not stream.unused_data
         is_as_declared = is_complete and len(contents.data) == self.size
-        contents.refuse_if(
-            not is_as_declared,
+        contents.require(
+            is_as_declared,
             f"is damaged: it does not unpack to the {self.size} bytes that it declares",
         )
         return contents
@@ -236,12 +236,12 @@ def _data_start(contents: Contents, entry: zipfile.ZipInfo) -> int:
     header_end = entry.header_offset + LOCAL_BYTES
     header = bytes(contents.data[max(entry.header_offset, 0) : header_end])
     is_header = len(header) == LOCAL_BYTES and header.startswith(LOCAL_HEADER)
-    contents.refuse_if(not is_header, "is not where the directory says")
+    contents.require(is_header, "is not where the directory says")
     # The method is at offset 8, the lengths at 26 and 28; checksum and sizes lie between them.
     method, name_length, extra_length = struct.unpack_from("<H16xHH", header, 8)
     local_name = bytes(contents.data[header_end : header_end + name_length])
     agrees = local_name == _encoded_name(entry) and method == entry.compress_type
-    contents.refuse_if(not agrees, "has a local header that disagrees with the central directory")
+    contents.require(agrees, "has a local header that disagrees with the central directory")
     _check_readable(contents, entry)
     return int(header_end + name_length + extra_length)
 
@@ -257,7 +257,7 @@ def _check_readable(contents: Contents, entry: zipfile.ZipInfo) -> None:
     method = entry.compress_type
     contents.refuse_if(entry.flag_bits & ENCRYPTED_FLAG, "is encrypted")
     is_known = method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-    contents.refuse_if(not is_known, f"is compressed in a way that is not read (method {method})")
+    contents.require(is_known, f"is compressed in a way that is not read (method {method})")
     is_unpacked = method == zipfile.ZIP_STORED
     claims_two_sizes = is_unpacked and entry.compress_size != entry.file_size
     contents.refuse_if(
