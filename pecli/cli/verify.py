@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -145,21 +145,17 @@ def verify(
     """
     tolerances = options.tolerances(values)
     target = options.without(options.set_options(values), tolerances)
-    written = options.set_options({"junit": junit, "output": output})
-    _check_outputs(files, written)
-    needs_reasons = json or not quiet or bool(written)
+    output_paths = options.set_options({"junit": junit, "output": output})
+    _check_outputs(files, output_paths)
+    needs_reasons = json or not quiet or bool(output_paths)
     checks = _checks_of_command_line(files, golden, target, tolerances, reasons=needs_reasons)
     has_manifest = any(map(is_manifest, files))
     report = _Report(json=json, quiet=quiet, as_table=has_manifest and not json)
     has_progress = options.shows_progress({"quiet": quiet, "no_progress": no_progress})
     shows_progress = report.as_table and has_progress
-    results: list[Outcome] = []
     with progress.counting("verify", len(checks), wanted=shows_progress) as advance:
-        for outcome in run_all(checks, strict=strict):
-            # Without a picture of them, the compared arrays are not needed any more.
-            results.append(outcome if output is not None else outcome.without_arrays())
-            advance(1)
-            report.show(outcome)
+        all_outcomes = run_all(checks, strict=strict)
+        results = _show_each(all_outcomes, report, advance, keeps_arrays=output is not None)
     code = report.finish(results)
     if junit is not None:
         outcomes.write_junit(junit, results)
@@ -169,9 +165,28 @@ def verify(
     return max([code, *map(print_error, without_tables(results))])
 
 
-def _check_outputs(files: Sequence[str], written: Mapping[str, str]) -> None:
+def _show_each(
+    all_outcomes: Iterable[Outcome],
+    report: _Report,
+    advance: Callable[[int], object],
+    *,
+    keeps_arrays: bool,
+) -> list[Outcome]:
+    """Print each outcome as soon as its check has run, and return all of them.
+
+    Only a picture of failed checks needs the arrays that were compared: otherwise they are dropped.
+    """
+    results: list[Outcome] = []
+    for outcome in all_outcomes:
+        results.append(outcome if keeps_arrays else outcome.without_arrays())
+        advance(1)
+        report.show(outcome)
+    return results
+
+
+def _check_outputs(files: Sequence[str], output_paths: Mapping[str, str]) -> None:
     """Raise ParameterError if a file to write is one of the files to verify."""
-    for option, path in written.items():
+    for option, path in output_paths.items():
         if any(_is_same(path, file) for file in files):
             raise ParameterError(option, path, "it is one of the files to verify", "name another")
 
