@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -15,6 +16,7 @@ from pecli.engine import __version__
 from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.table import Table
 from pecli.errors import ParameterError
 
 OPTIONS = (
@@ -104,7 +106,7 @@ def _verify_file(scheme: Scheme, values: Values) -> Exit:
 def _write_tables(scheme: Scheme, path: str, values: Values) -> None:
     """Write the tables of a scheme with its spec, and print their names, unless the output is JSON."""
     from pecli.files import save_tables, tables_written
-    from pecli.views import progress, screen
+    from pecli.views import progress
 
     tables = tables_written(path, scheme)
     options.check_output(path, json=values["json"])
@@ -126,8 +128,15 @@ def _write_tables(scheme: Scheme, path: str, values: Values) -> None:
         )
     prints_names = not values["json"] and not values["quiet"]
     if prints_names:
-        names = [f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in tables]
-        screen.print_written(path, f"{', '.join(names)}, ")
+        _print_names(path, tables)
+
+
+def _print_names(path: str, tables: Sequence[Table]) -> None:
+    """Print the names, shapes and dtypes of tables that were written: «cos (8, 32) float32»."""
+    from pecli.views import screen
+
+    names = [f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in tables]
+    screen.print_written(path, f"{', '.join(names)}, ")
 
 
 def _as_json(scheme: Scheme, values: Values) -> JsonObject:

@@ -127,16 +127,15 @@ class ModelRecorder:
     def _recording_wrapper(self, function: Function) -> Function:
         """Return a function that does the same, and records the vectors before and after.
 
-        It replaces `apply_rotary_pos_emb`, for example, while a model is recorded. Inside another
-        rotation it records nothing: `apply_rope` may call `apply_rope_to_one`.
+        It replaces `apply_rotary_pos_emb`, for example, while a model is recorded.
         """
         if isinstance(function, staticmethod):
             return staticmethod(self._recording_wrapper(function.__func__))
 
         @wraps(function)
-        def watched(*args: object, **kwargs: object) -> object:
-            """Call the function, and record its vectors unless this is within another rotation."""
-            if not self._is_recording():
+        def recording(*args: object, **kwargs: object) -> object:
+            """Call the function, and record its vectors."""
+            if not self._is_recording():  # `apply_rope` may call `apply_rope_to_one`, say.
                 return function(*args, **kwargs)
             rotation = _begin_rotation(function, args, kwargs)
             with self._inside_rotation():
@@ -144,7 +143,7 @@ class ModelRecorder:
             self._call.add_rotation(self._stack, rotation, output)
             return output
 
-        return watched
+        return recording
 
     @contextmanager
     def _inside_rotation(self) -> Iterator[None]:
@@ -329,8 +328,9 @@ class _Call:
         if not rotated:
             return
         self.add_used_ids(rotation.arguments)
+        innermost_module = stack[-1]
+        self._rotating.add(innermost_module)
         layer = _layer_path(stack)
-        self._rotating.add(stack[-1])
         for argument, tensor in rotated.items():
             self._add_vectors(layer, rotation, argument, _copied(argument, tensor))
         self.add_tables(layer, rotation.arguments.tables())
