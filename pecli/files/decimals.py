@@ -171,12 +171,13 @@ class _BracketFrame(NamedTuple):
         Before it stands one opening bracket for every axis that begins with this row, and after it
         one closing bracket for every axis that ends: row 2 of a (2, 2, 3) table is `,⏎[[…]`.
         """
-        if not self.is_vector:
-            text = self.opening + text + self.closing
+        begins = _axes_beginning_at(row, self.rows_in_axis)
+        ends = _axes_beginning_at(row + 1, self.rows_in_axis)
+        if not self.is_vector:  # A row is an axis as well; an element of a vector is none.
+            begins += 1
+            ends += 1
         comma = _separator(row, is_vector=self.is_vector)
-        begins = self.opening * _axes_beginning_at(row, self.rows_in_axis)
-        ends = self.closing * _axes_beginning_at(row + 1, self.rows_in_axis)
-        return comma + begins + text + ends
+        return comma + self.opening * begins + text + self.closing * ends
 
 
 def _separator(row: int, *, is_vector: bool) -> bytes:
