@@ -63,7 +63,7 @@ def answer_with_figure(
     json: bool,
     quiet: bool,
 ) -> Exit:
-    """Write the figure of a result, then print the result like `answer`, and the figure's name.
+    """Write the figure of a result if a path is given, print the result, and return 1 if it is false.
 
     Args:
         result: The result.
@@ -73,17 +73,19 @@ def answer_with_figure(
         json: Print JSON.
         quiet: Print nothing, unless it is JSON.
     """
-    show_all = partial(show, result)
     if output is not None:
         save(output)
-        show_all = partial(_show_with_figure, show_all, output)
-    print_answer(lambda: {**result.as_json(), "output": output}, show_all, json=json, quiet=quiet)
+
+    def as_json() -> JsonObject:
+        return {**result.as_json(), "output": output}
+
+    def show_with_path() -> None:
+        show(result)
+        if output is not None:
+            screen.print_written(output)
+
+    print_answer(as_json, show_with_path, json=json, quiet=quiet)
     return Exit.of(bool(result))
-
-
-def _show_with_figure(show: Callable[[], None], output: str) -> None:
-    show()
-    screen.print_written(output)
 
 
 def command_line(words: Iterable[str], options: Mapping[str, object]) -> str:
@@ -92,16 +94,27 @@ def command_line(words: Iterable[str], options: Mapping[str, object]) -> str:
     >>> command_line(["plot", "a b.npy"], {"dark": True, "max_ulp": None, "label": ["x", "y"]})
     "pecli plot 'a b.npy' --dark --label x --label y"
     """
-    parts = ["pecli", *words]
+    typed_words = ["pecli", *words]
     for name, value in options.items():
-        option = f"--{name.replace('_', '-')}"
-        values = value if isinstance(value, list) else [value]
-        for item in values:
-            if item is True:
-                parts.append(option)
-            elif item is not None and item is not False:
-                parts += [option, str(item)]
-    return shlex.join(parts)
+        repeated_values = value if isinstance(value, list) else [value]
+        for item in repeated_values:
+            typed_words += _option_words(name, item)
+    return shlex.join(typed_words)
+
+
+def _option_words(name: str, value: object) -> list[str]:
+    """Return the words that set one option: `--dim 64`, or `--dark` for a flag; none if it is unset.
+
+    >>> _option_words("max_ulp", 1), _option_words("dark", True), _option_words("dark", False)
+    (['--max-ulp', '1'], ['--dark'], [])
+    """
+    is_unset = value is None or value is False
+    if is_unset:
+        return []
+    typed_name = f"--{name.replace('_', '-')}"
+    if value is True:
+        return [typed_name]
+    return [typed_name, str(value)]
 
 
 def provenance(words: Iterable[str], options: Mapping[str, object]) -> JsonObject:

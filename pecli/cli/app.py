@@ -88,16 +88,20 @@ class Commands(HelpWithExamples, typer.core.TyperGroup):
         return [*COMMANDS, *added]
 
     def get_command(self, ctx: Context, cmd_name: str) -> AnyCommand | None:
-        """Return a command for the list of commands, without importing its module."""
-        if cmd_name not in COMMANDS:
-            # A scheme that an extension registered: its summary is in its own module.
-            from pecli.cli.scheme_help import help_of
+        """Return a stand-in for a command, with its summary and its panel, for the help of `pecli`.
 
-            summary = help_of(scheme_named(cmd_name)).summary
-            return typer.core.TyperCommand(cmd_name, help=summary, rich_help_panel="Generate")
-        panel = PANEL_OF_COMMAND[cmd_name]
-        summary = PANELS[panel][cmd_name]
-        return typer.core.TyperCommand(cmd_name, help=summary, rich_help_panel=panel)
+        Its module is not imported, which would make the help slow.
+        """
+        if cmd_name in COMMANDS:
+            panel = PANEL_OF_COMMAND[cmd_name]
+            summary = PANELS[panel][cmd_name]
+            return typer.core.TyperCommand(cmd_name, help=summary, rich_help_panel=panel)
+
+        # A scheme that an extension registered: its summary is in its own module.
+        from pecli.cli.scheme_help import help_of
+
+        summary = help_of(scheme_named(cmd_name)).summary
+        return typer.core.TyperCommand(cmd_name, help=summary, rich_help_panel="Generate")
 
     def resolve_command(
         self, ctx: Context, args: list[str]
@@ -134,7 +138,11 @@ def command_named(name: str) -> AnyCommand:
 
         return models
     module = import_module(f"pecli.cli.{name}")
-    command: AnyCommand = module.command(name) if name in SCHEME_GROUPS else getattr(module, name)
+    command: AnyCommand
+    if name in SCHEME_GROUPS:
+        command = module.command(name)
+    else:
+        command = getattr(module, name)
     return command
 
 
@@ -163,27 +171,31 @@ def pecli(version: Annotated[bool, _VERSION] = False) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run a command line, such as `["rope", "--dim", "64"]`, and return the exit code.
 
-    Every error becomes a line on standard error. A command returns its exit code, or None for 0.
+    This is the one boundary of errors: each becomes a line on standard error and an exit code.
     """
     _set_help_width()
     try:
-        arguments = _help_as_option(arguments)
-        needs_numpy = {"--help", "-h", "--version"}.isdisjoint(arguments)
-        if needs_numpy:
-            _check_memory()
-        result = _program().main(args=list(arguments), prog_name="pecli", standalone_mode=False)
-        sys.stdout.flush()
-        if isinstance(result, int):
-            return result
-        return Exit.DONE
+        return _run_program(_help_as_option(arguments))
     except UsageError as problem:
         return _usage_error(problem)
     except (ReaderGoneError, BrokenPipeError):
         return Exit.PIPE
     except SystemExit as leave:
         return _code_of_exit(leave)
-    except Exception as problem:  # the one boundary: every error becomes a line and an exit code
+    except Exception as problem:  # also defects of pecli, which have an exit code of their own
         return print_error(translated(problem), arguments)
+
+
+def _run_program(arguments: Sequence[str]) -> int:
+    """Run a command line and return its exit code: that of the command, which may be None for 0."""
+    needs_numpy = {"--help", "-h", "--version"}.isdisjoint(arguments)
+    if needs_numpy:
+        _check_memory()
+    result = _program().main(args=list(arguments), prog_name="pecli", standalone_mode=False)
+    sys.stdout.flush()  # here, so that a reader that went away is still noticed
+    if isinstance(result, int):
+        return result
+    return Exit.DONE
 
 
 @cache
@@ -213,8 +225,8 @@ def _refuse_missing_subcommand(command_words: Sequence[str]) -> None:
             subcommands = [word for word in others if not word.startswith("-")]
             if subcommands:
                 rule = f"{command} has no subcommands"
-                given = " ".join(command_words)
-                raise ParameterError("help", given, rule, f"see pecli help {command}")
+                typed = " ".join(command_words)
+                raise ParameterError("help", typed, rule, f"see pecli help {command}")
 
 
 def _set_help_width() -> None:

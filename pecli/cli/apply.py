@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from pecli.cli.answers import print_answer
 from pecli.cli.commands import AnyCommand, SchemeGroup, command_of
 from pecli.cli.options import Values
 from pecli.engine.arrays import Array
-from pecli.engine.named_values import MutableValues, NamedValues
+from pecli.engine.named_values import JsonObject, MutableValues, NamedValues
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.given_positions import PositionList
@@ -147,11 +147,13 @@ def _schemes_with_rows() -> list[type[Scheme]]:
 
 
 @cache
-def _rows_command(kind: type[Scheme]) -> AnyCommand:
+def _rows_command(scheme_type: type[Scheme]) -> AnyCommand:
     """Return the command of a scheme whose table is added, such as `pecli apply sinusoidal`."""
-    summary = f"Add a {kind.name} table to x (…, L, D)."
-    own_options = scheme_options.parameter_options(kind, _DECIDED_BY_INPUT)
-    return _apply_command(kind.name, partial(_add_rows, kind), summary, own_options)
+    summary = f"Add a {scheme_type.name} table to x (…, L, D)."
+    special_options = scheme_options.parameter_options(scheme_type, _DECIDED_BY_INPUT)
+    return _apply_command(
+        scheme_type.name, partial(_add_rows, scheme_type), summary, special_options
+    )
 
 
 @cache
@@ -167,23 +169,23 @@ def _learned_command(name: str, *, hidden: bool = False) -> AnyCommand:
 @cache
 def _alibi_command() -> AnyCommand:
     summary = "Add ALiBi biases to scores (…, H, Lq, Lk), whose queries come last."
-    own_options = scheme_options.parameter_options(Alibi, _DECIDED_BY_INPUT)
-    return _apply_command("alibi", _add_alibi, summary, [*own_options, CAUSAL])
+    special_options = scheme_options.parameter_options(Alibi, _DECIDED_BY_INPUT)
+    return _apply_command("alibi", _add_alibi, summary, [*special_options, CAUSAL])
 
 
 @cache
 def _rope_command() -> AnyCommand:
     summary = "Rotate the channels of q and k (…, L, D) by their positions, rotate them back, or shift them."
     others = Rope.parameters().keys() - _ROTARY.keys()
-    own_options = scheme_options.parameter_options(Rope, {*others, "dim"})
-    return _apply_command("rope", _rotate_inputs, summary, [DIM, *own_options, *ROPE_OPTIONS])
+    special_options = scheme_options.parameter_options(Rope, {*others, "dim"})
+    return _apply_command("rope", _rotate_inputs, summary, [DIM, *special_options, *ROPE_OPTIONS])
 
 
 def _apply_command(
     name: str,
     apply: Apply,
     summary: str,
-    own_options: Sequence[inspect.Parameter],
+    special_options: Sequence[inspect.Parameter],
     *,
     hidden: bool = False,
 ) -> AnyCommand:
@@ -193,12 +195,12 @@ def _apply_command(
         name: The name of the scheme.
         apply: The function that applies it.
         summary: One sentence for the help.
-        own_options: The options that other subcommands do not have.
+        special_options: The options that other subcommands do not have.
         hidden: Leave it out of the list of subcommands.
     """
     declared = [
         options.argument("files", "FILE…", _FILES, several=True),
-        *own_options,
+        *special_options,
         *SHARED_OPTIONS,
     ]
     precision = "The output has the names and dtypes of the input; it is computed in float64 and rounded once."
@@ -222,27 +224,27 @@ def _apply_and_write(scheme: str, apply: Apply, **values: Any) -> None:
         values: The values of its options.
     """
     inputs, metadata = open_inputs(values["files"], values["tensor"])
-    path: str = values["output"]
-    options.check_output(path, json=values["json"])
+    output: str = values["output"]
+    options.check_output(output, json=values["json"])
     applied = apply(inputs, values)
     tables = [
         table_of(tensor.name, array) for tensor, array in zip(inputs, applied.arrays, strict=True)
     ]
-    wanted = options.shows_progress(values)
-    total = sum(table.nbytes for table in tables)
-    with progress.counting(scheme, total, wanted=wanted) as advance:
-        save_tables(path, tables, None, metadata=metadata, on_block=advance)
-    print_answer(
-        lambda: {
+    shows_progress = options.shows_progress(values)
+    total_bytes = sum(table.nbytes for table in tables)
+    with progress.counting(scheme, total_bytes, wanted=shows_progress) as advance:
+        save_tables(output, tables, None, metadata=metadata, on_block=advance)
+
+    def as_json() -> JsonObject:
+        return {
             "scheme": scheme,
             "parameters": dict(applied.parameters),
-            "tensors": progress.described(scheme, tables, wanted=wanted),
-            "output": path,
-        },
-        lambda: _show(scheme, path, tables, applied.words),
-        json=values["json"],
-        quiet=values["quiet"],
-    )
+            "tensors": progress.described(scheme, tables, wanted=shows_progress),
+            "output": output,
+        }
+
+    show = partial(_show, scheme, output, tables, applied.words)
+    print_answer(as_json, show, json=values["json"], quiet=values["quiet"])
 
 
 def _show(scheme: str, path: str, tables: Sequence[Table], words: str) -> None:
@@ -281,57 +283,70 @@ def _along(tensor: Input, seq_axis: int = SEQ_AXIS) -> str:
     return f"along axis {seq_axis % len(tensor.shape)} of {tensor.shape}"
 
 
-def _added_parameters(kind: type[Scheme]) -> dict[str, ParameterRule]:
-    return options.without(kind.parameters(), _DECIDED_BY_INPUT)
+def _added_parameters(scheme_type: type[Scheme]) -> dict[str, ParameterRule]:
+    return options.without(scheme_type.parameters(), _DECIDED_BY_INPUT)
 
 
-def _add_rows(kind: type[Scheme], inputs: Sequence[Input], values: Values) -> AppliedArrays:
+def _add_rows(scheme_type: type[Scheme], inputs: Sequence[Input], values: Values) -> AppliedArrays:
     """Add a table to each input (…, L, D); the table has L rows and D columns.
 
-    If the user gives positions or a grid, they define the number of rows, which must then be L.
-
     Args:
-        kind: The scheme that makes the tables, such as sinusoidal.
+        scheme_type: The scheme that makes the tables, such as sinusoidal.
         inputs: The inputs, at least one; each may have another L.
         values: The options of the command.
     """
-    parameters = options.parsed(_added_parameters(kind), values)
-    has_own_rows = "positions" in parameters or "grid" in parameters
-    make_scheme = _scheme_with_own_rows if has_own_rows else _scheme_of_length
+    parameters = options.parsed(_added_parameters(scheme_type), values)
     arrays: list[Array] = []
     for tensor in inputs:
-        scheme = make_scheme(kind, tensor, parameters)
+        scheme = _scheme_for_input(scheme_type, tensor, parameters)
         arrays.append(scheme.applied_to(tensor.array))
     # These parameters do not depend on the input, so the last scheme has them as all others do.
-    spec = {name: getattr(scheme, name) for name in _added_parameters(kind)}
-    listed_positions = spec.get("positions")
-    if listed_positions is not None:
-        span = _listed_span(listed_positions)
-    else:
-        first = scheme.first_position
-        longest = max(tensor.shape[-2] for tensor in inputs)
-        span = _span(first, first + longest)
+    spec = {name: getattr(scheme, name) for name in _added_parameters(scheme_type)}
+    span = _added_span(scheme, spec.get("positions"), inputs)
     words = f"positions {span} {_along(inputs[0])}"
     if "layout" in spec:
         words = f"{spec['layout']}, {words}"
     return AppliedArrays(arrays, spec, words)
 
 
-def _scheme_of_length(kind: type[Scheme], tensor: Input, parameters: Values) -> Scheme:
+def _added_span(
+    scheme: Scheme, listed_positions: PositionList | None, inputs: Sequence[Input]
+) -> str:
+    """Return the positions whose rows were added, in words: «0 … 7» for inputs of at most 8 rows."""
+    if listed_positions is not None:
+        return _listed_span(listed_positions)
+    longest = _longest(inputs, SEQ_AXIS)
+    return _span(scheme.first_position, scheme.first_position + longest)
+
+
+def _scheme_for_input(scheme_type: type[Scheme], tensor: Input, parameters: Values) -> Scheme:
+    """Return the scheme whose table is added to an input (…, L, D).
+
+    If the user gives positions or a grid, they define the rows of the table, and L must be their
+    number. Otherwise L defines it.
+    """
+    if "positions" in parameters or "grid" in parameters:
+        return _scheme_with_own_rows(scheme_type, tensor, parameters)
+    return _scheme_of_length(scheme_type, tensor, parameters)
+
+
+def _scheme_of_length(scheme_type: type[Scheme], tensor: Input, parameters: Values) -> Scheme:
     """Return a scheme with as many rows as a tensor; an empty one (L = 0) still gets one row."""
     length, dim = tensor.check_sequence()
-    tensor.check_dim(kind.parameters()["dim"])
-    return kind(**{"seq_len": max(1, length), "dim": dim, **parameters})
+    tensor.check_dim(scheme_type.parameters()["dim"])
+    return scheme_type(**{"seq_len": max(1, length), "dim": dim, **parameters})
 
 
-def _scheme_with_own_rows(kind: type[Scheme], tensor: Input, parameters: Values) -> Scheme:
+def _scheme_with_own_rows(scheme_type: type[Scheme], tensor: Input, parameters: Values) -> Scheme:
     """Return a scheme whose positions or grid define its rows; refuse a tensor with others."""
     length, dim = tensor.check_sequence()
-    tensor.check_dim(kind.parameters()["dim"])
-    scheme = kind(**{"seq_len": None, "dim": dim, **parameters})
+    tensor.check_dim(scheme_type.parameters()["dim"])
+    scheme = scheme_type(**{"seq_len": None, "dim": dim, **parameters})
     rows = scheme.single_array().rows
     if rows != length:
-        raise tensor.wrong(f"{kind.name} at these positions has {rows} rows", f"L is {length}")
+        raise tensor.wrong(
+            f"{scheme_type.name} at these positions has {rows} rows", f"L is {length}"
+        )
     return scheme
 
 
@@ -347,20 +362,29 @@ def _add_learned(inputs: Sequence[Input], values: Values) -> AppliedArrays:
 
 
 def _add_alibi(inputs: Sequence[Input], values: Values) -> AppliedArrays:
-    """Add biases to scores (…, H, Lq, Lk), whose queries have the last positions of the keys."""
+    """Add biases to scores (…, H, Lq, Lk), whose queries have the last positions of the keys.
+
+    Inputs may have different numbers of heads and queries; the description is that of the last one.
+    """
     parameters = _alibi_parameters(values)
     arrays: list[Array] = []
     for tensor in inputs:
         tensor.check_floating()
         scores = _score_shape(tensor)
         scheme = Alibi(scores.heads, **parameters)
-        is_empty = tensor.array.size == 0
-        arrays.append(tensor.array if is_empty else scheme.applied_to(tensor.array))
+        arrays.append(_biased(tensor.array, scheme))
     spec = {name: getattr(scheme, name) for name in ("heads", *_added_parameters(Alibi))}
     words = f"{scheme.form}, {scheme.rule} slopes of {scores.heads} heads"
     if scores.queries < scores.keys:
         words += f", queries are the last {scores.queries} of {scores.keys} positions"
     return AppliedArrays(arrays, spec, words)
+
+
+def _biased(scores: Array, scheme: Alibi) -> Array:
+    """Return scores with their biases; without scores (Lq = 0, say) there is nothing to add to."""
+    if scores.size == 0:
+        return scores
+    return scheme.applied_to(scores)
 
 
 def _alibi_parameters(values: Values) -> MutableValues:
@@ -398,10 +422,41 @@ def _score_shape(tensor: Input) -> _ScoreShape:
 def _rotate_inputs(inputs: Sequence[Input], values: Values) -> AppliedArrays:
     """Rotate inputs (…, L, D) for `pecli apply rope`, by given parameters or as a model does.
 
-    The result also describes the rotation in words. `layout_source` is printed beside the layout,
-    because a wrong layout gives wrong numbers of the right shape: «halves (as config.json has it)»,
-    «interleaved (given)».
+    The layout is described with its source, because a wrong layout gives wrong numbers of the right
+    shape: «halves (as config.json has it)», «interleaved (given)».
     """
+    request = _rotation_request(inputs, values)
+    model = options.model_name(values)
+    if model is None:
+        rotation = _scheme_rotation(request)
+        layout_source = "the default"
+    else:
+        rotation, layout_source = _model_rotation(request, model, values)
+    if "layout" in request.fields:
+        layout_source = "given"
+    arrays = [rotation.apply(tensor) for tensor in inputs]
+    words = [f"{rotation.layout} ({layout_source})"]
+    words += _rotated_channels(inputs[0], rotation)
+    words.append(_rotated_positions(inputs, rotation, values))
+    return AppliedArrays(arrays, _rotation_parameters(rotation, values), ", ".join(words))
+
+
+class _RotationRequest(NamedTuple):
+    """A rotation as options state it; what they leave out follows from the inputs or from a model."""
+
+    inputs: Sequence[Input]
+    rows: RowPositions
+    fields: NamedValues  #: of the RowRotation, such as its layout
+    parameters: NamedValues  #: of the rope, such as its base
+
+    @property
+    def seq_axis(self) -> int:
+        """The axis of positions in the inputs."""
+        return int(self.fields.get("seq_axis", SEQ_AXIS))
+
+
+def _rotation_request(inputs: Sequence[Input], values: Values) -> _RotationRequest:
+    """Return the rotation that options state; raise ParameterError for inputs that do not fit it."""
     fields = given_options(
         layout=values["layout"],
         trailing=values["trailing"],
@@ -411,25 +466,13 @@ def _rotate_inputs(inputs: Sequence[Input], values: Values) -> AppliedArrays:
     )
     _check_same_dim(inputs, fields.get("seq_axis", SEQ_AXIS))
     parameters = options.parsed(_ROTARY, values)
-    rows = _row_positions(values, parameters)
-    model = options.model_name(values)
-    if model is None:
-        layout_source = "the default"
-        rotation = _scheme_rotation(inputs, rows, fields, parameters)
-    else:
-        resolved = scheme_options.model_encodings(values, parameters, one=True)
-        file = resolved.model.file
-        (encoding,) = resolved.encodings
-        layout_source = f"as {file} has it"
-        heads = row_rotation.head_counts(model, values["layer_type"])
-        rotation = row_rotation.model_rotation(
-            inputs, file, encoding, rows, heads, fields, **resolved.other_parameters
-        )
-    if "layout" in fields:
-        layout_source = "given"
-    arrays = [rotation.apply(tensor) for tensor in inputs]
-    words = [f"{rotation.layout} ({layout_source})", *_rotation_words(inputs, rotation, values)]
-    return AppliedArrays(arrays, _rotation_parameters(rotation, values), ", ".join(words))
+    stated = _stated_positions(values)
+    rows = row_positions.row_positions(
+        stated.ids, stated.mask, values["shift"], parameters.get("offset")
+    )
+    if stated.of_rope is not None:
+        parameters["positions"] = stated.of_rope
+    return _RotationRequest(inputs, rows, fields, parameters)
 
 
 def _check_same_dim(inputs: Sequence[Input], seq_axis: int) -> None:
@@ -446,91 +489,127 @@ def _longest(inputs: Sequence[Input], seq_axis: int) -> int:
     return max(tensor.shape[seq_axis] for tensor in inputs)
 
 
-def _row_positions(values: Values, parameters: MutableValues) -> RowPositions:
-    """Return the positions of the rows, which `--positions` and `--attention-mask` state.
+class _StatedPositions(NamedTuple):
+    """Positions of rows that options state, each None if its option was not given."""
 
-    They are a range, or integer ids, which may differ within a batch. Positions that are not ids
-    (real numbers, or places on the axes of an image) become the parameter `positions` of the scheme
-    instead, and are added to `parameters`.
+    ids: Array | None  #: of `--positions`: whole numbers, which may differ within a batch
+    of_rope: PositionList | None  #: of `--positions`: any others, which are a parameter of the rope
+    mask: Array | None  #: of `--attention-mask`
+
+
+def _stated_positions(values: Values) -> _StatedPositions:
+    """Return the positions of rows that `--positions` and `--attention-mask` state.
+
+    A file of whole numbers from 0 has position ids, unless options give positions several axes.
+    A list, such as `--positions 0.5,1`, and files of other numbers are a parameter of the rope.
     """
+    rule = Rope.parameters()["positions"]
     ids: Array | None = None
+    of_rope: PositionList | None = None
     if values["positions"] is not None:
-        numbers = options.value_or_array(
-            "positions", Rope.parameters()["positions"], values["positions"]
-        )
+        numbers = options.value_or_array("positions", rule, values["positions"])
         has_axes = values["style"] is not None or values["axes"] is not None
-        if isinstance(numbers, np.ndarray) and _are_ids(numbers) and not has_axes:
+        if _are_ids(numbers) and not has_axes:
             ids = numbers
         else:
-            parameters["positions"] = Rope.parameters()["positions"].check("positions", numbers)
+            of_rope = rule.check("positions", numbers)
     mask: Array | None = None
     if values["attention_mask"] is not None:
         mask = read_numbers("attention_mask", values["attention_mask"])
-    return row_positions.row_positions(ids, mask, values["shift"], parameters.get("offset"))
+    return _StatedPositions(ids, of_rope, mask)
 
 
-def _are_ids(numbers: Array) -> bool:
-    """Return True if numbers can be position ids: integers that are not negative."""
-    return bool(np.issubdtype(numbers.dtype, np.integer) and numbers.min(initial=0) >= 0)
+def _are_ids(numbers: object) -> TypeGuard[Array]:
+    """Return True for an array that can hold position ids: integers that are not negative."""
+    if not isinstance(numbers, np.ndarray):
+        return False
+    are_integers = np.issubdtype(numbers.dtype, np.integer)
+    return bool(are_integers and numbers.min(initial=0) >= 0)
 
 
-def _scheme_rotation(
-    inputs: Sequence[Input],
-    rows: RowPositions,
-    fields: NamedValues,
-    parameters: MutableValues,
-) -> RowRotation:
-    """Return the rotation by a rope with these parameters; unless given, all channels rotate.
+def _scheme_rotation(request: _RotationRequest) -> RowRotation:
+    """Return the rotation by a rope with the parameters of a request.
+
+    Unless its dimension is given, all channels rotate. It is as long as the longest input.
+    """
+    dim_of_input: MutableValues = {}
+    if request.parameters.keys().isdisjoint(("dim", "axes", "inv_freq")):
+        first = request.inputs[0]
+        first.check_dim(Rope.parameters()["dim"], "or give the rotary dimension with --dim")
+        dim_of_input["dim"] = first.shape[-1]
+    length = _longest(request.inputs, request.seq_axis)
+    seq_len = request.rows.seq_len(length, request.parameters)
+    rope = Rope(**{"seq_len": seq_len, **dim_of_input, **request.parameters})
+    return RowRotation(rope, request.rows, **request.fields)
+
+
+class _ModelRotation(NamedTuple):
+    """The rotation of a model's layers."""
+
+    rotation: RowRotation
+    layout_source: str  #: «as config.json has it»
+
+
+def _model_rotation(request: _RotationRequest, model: str, values: Values) -> _ModelRotation:
+    """Return the rotation that the layers of a model apply; a request replaces its parameters.
 
     Args:
-        inputs: The inputs, of which the longest decides the length of the rope.
-        rows: The positions of their rows.
-        fields: Fields of the rotation that options set.
-        parameters: Parameters of the rope that options set.
+        request: The inputs, their positions, and what options replace.
+        model: The model's name.
+        values: All options, some of which name the model and the type of its layers.
     """
-    first = inputs[0]
-    if parameters.keys().isdisjoint(("dim", "axes", "inv_freq")):
-        first.check_dim(Rope.parameters()["dim"], "or give the rotary dimension with --dim")
-        parameters["dim"] = first.shape[-1]
-    length = _longest(inputs, fields.get("seq_axis", SEQ_AXIS))
-    rope = Rope(**{"seq_len": rows.seq_len(length, parameters), **parameters})
-    return RowRotation(rope, rows, **fields)
+    resolved = scheme_options.only_model_encoding(values, request.parameters)
+    (encoding,) = resolved.encodings
+    file = resolved.model.file
+    heads = row_rotation.head_counts(model, values["layer_type"])
+    rotation = row_rotation.model_rotation(
+        request.inputs,
+        file,
+        encoding,
+        request.rows,
+        heads,
+        request.fields,
+        **resolved.other_parameters,
+    )
+    return _ModelRotation(rotation, f"as {file} has it")
 
 
-def _rotation_words(inputs: Sequence[Input], rotation: RowRotation, values: Values) -> list[str]:
-    """Return which channels are rotated, and by which positions, in words.
+def _rotated_channels(tensor: Input, rotation: RowRotation) -> list[str]:
+    """Return «the first 32 of 64 channels» if only some channels of an input rotate, else nothing."""
+    rotary_dim = rotation.rope.rotary_dim
+    dim = tensor.shape[-1]
+    if rotary_dim >= dim:
+        return []
+    end = "last" if rotation.trailing else "first"
+    return [f"the {end} {rotary_dim} of {dim} channels"]
 
-    For example «the first 32 of 64 channels», «positions 0 … 7 along axis 1 of (2, 8, 64)».
+
+def _rotated_positions(inputs: Sequence[Input], rotation: RowRotation, values: Values) -> str:
+    """Return the positions of a rotation in words, such as «positions 0 … 7 along axis 1 of (2, 8, 64)».
+
+    A shift moves all rows by the same number, wherever they are: «moved by -512 positions».
     """
-    words: list[str] = []
-    first = inputs[0]
-    width = rotation.rope.rotary_dim
-    dim = first.shape[-1]
-    if width < dim:
-        end = "last" if rotation.trailing else "first"
-        words.append(f"the {end} {width} of {dim} channels")
     if rotation.shift is not None:
-        words.append(f"moved by {rotation.shift} positions")
-        return words
+        return f"moved by {rotation.shift} positions"
     rows = rotation.rows
     if rotation.rope.positions is not None:
         span = _listed_span(rotation.rope.positions)
     else:
-        span = _span(*rows.span(_longest(inputs, rotation.seq_axis)))
+        first, stop = rows.span(_longest(inputs, rotation.seq_axis))
+        span = _span(first, stop)
     file = f" of {values[rows.name]}" if rows.ids is not None else ""
     undone = "undone at " if rotation.inverse else ""
-    words.append(f"{undone}positions {span}{file} {_along(first, rotation.seq_axis)}")
-    return words
+    return f"{undone}positions {span}{file} {_along(inputs[0], rotation.seq_axis)}"
 
 
 def _rotation_parameters(rotation: RowRotation, values: Values) -> NamedValues:
     """Return the parameters of a rotation for JSON: those of the rope, and how it was applied."""
-    parameters = {name: getattr(rotation.rope, name) for name in _ROTARY}
+    rope_parameters = {name: getattr(rotation.rope, name) for name in _ROTARY}
     return {
-        **parameters,
+        **rope_parameters,
         "layout": rotation.layout,
         "trailing": rotation.trailing,
         "inverse": rotation.inverse,
         "shift": rotation.shift,
-        "positions": values["positions"],
+        "positions": values["positions"],  # as typed: a list, or the name of a file
     }

@@ -42,21 +42,24 @@ OPTIONS = (
 
 def command(name: str) -> AnyCommand:
     """Return the command, with a subcommand per scheme that can be computed in several ways."""
-    kinds = [kind for kind in map(scheme_named, SCHEMES) if kind.recipe_names()]
-    return SchemeGroup(name, [_audit_command(kind) for kind in kinds], SUMMARY, EXAMPLES)
+    scheme_types = map(scheme_named, SCHEMES)
+    commands = [_audit_command(kind) for kind in scheme_types if kind.recipe_names()]
+    return SchemeGroup(name, commands, SUMMARY, EXAMPLES)
 
 
 @cache
-def _audit_command(kind: type[Scheme]) -> AnyCommand:
+def _audit_command(scheme_type: type[Scheme]) -> AnyCommand:
     """Return the subcommand of a scheme, such as `pecli audit rope`."""
-    declared = [option for option in scheme_options.options_of(kind) if option.name not in _OMITTED]
+    declared = [
+        option for option in scheme_options.options_of(scheme_type) if option.name not in _OMITTED
+    ]
     return command_of(
-        kind.name,
-        partial(_run_audit, kind),
+        scheme_type.name,
+        partial(_run_audit, scheme_type),
         [*declared, *OPTIONS],
-        [line for line in EXAMPLES if line.startswith(f"pecli audit {kind.name} ")],
-        help=f"{SUMMARY} Recipes: {', '.join(kind.recipe_names())}.",
-        short_help=f"Audit {kind.name} tables.",
+        [line for line in EXAMPLES if line.startswith(f"pecli audit {scheme_type.name} ")],
+        help=f"{SUMMARY} Recipes: {', '.join(scheme_type.recipe_names())}.",
+        short_help=f"Audit {scheme_type.name} tables.",
     )
 
 
@@ -74,37 +77,43 @@ class _Audits:
         return {**self.scheme.spec(), "layers": layers}
 
 
-def _run_audit(kind: type[Scheme], **values: Any) -> None:
+def _run_audit(scheme_type: type[Scheme], **values: Any) -> None:
     """Run `pecli audit`: measure how far each precision recipe drifts from the exact table.
 
     A model may have several schemes, one per type of layer, which are audited one after the other.
     The figure, if there is one, carries the command and the specs.
     """
     not_given = dict.fromkeys(_OMITTED)  # a scheme is made from a value for each of its parameters
-    scheme = scheme_options.scheme_from(kind, {**not_given, **values})
-    parts = dict(scheme.by_layer_type())
-    first_part = next(iter(parts.values()))
-    recipes = _recipes(first_part, values["recipes"])
-    positions = sum(part.by_position().count for part in parts.values())
-    wanted = options.shows_progress(values)
-    with progress.counting("audit", positions, wanted=wanted) as advance:
-        audits = {
-            name: audit(part, recipes, values["tolerance"], advance) for name, part in parts.items()
-        }
+    scheme = scheme_options.scheme_from(scheme_type, {**not_given, **values})
+    audits = _audit_layer_types(scheme, values)
 
-    def save(path: str) -> None:
-        specs = [part.spec() for part in parts.values()]
-        about = {**_provenance(kind, values), "specs": specs}
-        figure_files.save(drift_pictures.audits_figure(audits), path, about=about)
+    def save_figure(path: str) -> None:
+        specs = [layer_scheme.spec() for _, layer_scheme in scheme.by_layer_type()]
+        metadata = {**_provenance(scheme_type, values), "specs": specs}
+        figure_files.save(drift_pictures.audits_figure(audits), path, about=metadata)
 
     answer_with_figure(
         _Audits(scheme, audits),
         lambda result: drift.show_audits(result.by_layer_type, details=values["details"]),
         values["output"],
-        save,
+        save_figure,
         json=values["json"],
         quiet=values["quiet"],
     )
+
+
+def _audit_layer_types(scheme: Scheme, values: options.Values) -> dict[str, Audit]:
+    """Return the audit of each layer type of a scheme, with one progress bar for all of them."""
+    scheme_by_layer_type = dict(scheme.by_layer_type())
+    layer_schemes = list(scheme_by_layer_type.values())
+    recipes = _recipes(layer_schemes[0], values["recipes"])
+    total_positions = sum(layer.by_position().count for layer in layer_schemes)
+    shows_progress = options.shows_progress(values)
+    audits: dict[str, Audit] = {}
+    with progress.counting("audit", total_positions, wanted=shows_progress) as advance:
+        for layer_type, layer_scheme in scheme_by_layer_type.items():
+            audits[layer_type] = audit(layer_scheme, recipes, values["tolerance"], advance)
+    return audits
 
 
 def _recipes(scheme: Scheme, text: str | None) -> tuple[str, ...] | None:
@@ -116,7 +125,7 @@ def _recipes(scheme: Scheme, text: str | None) -> tuple[str, ...] | None:
     return tuple(rule.parse("recipes", text))
 
 
-def _provenance(kind: type[Scheme], values: options.Values) -> dict[str, object]:
+def _provenance(scheme_type: type[Scheme], values: options.Values) -> dict[str, object]:
     """Return the command that draws the figure again, without the options that do not change it."""
     omitted = ("output", "details", "json", "quiet", "no_progress")
-    return provenance(["audit", kind.name], options.without(values, omitted))
+    return provenance(["audit", scheme_type.name], options.without(values, omitted))

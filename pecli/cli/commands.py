@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from inspect import Parameter, Signature, cleandoc
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 import typer.core
@@ -110,7 +110,7 @@ class Command(HelpWithExamples, typer.core.TyperCommand):
                     text = "\n".join(name_lines(text))
                 return super().__call__(text)
 
-        rich_utils.highlighter = OneNamePerLine()
+        rich_utils.highlighter = OneNamePerLine()  # Typer has no setting for it.
         super().format_help(ctx, formatter)
 
 
@@ -140,13 +140,26 @@ def command(
     """
 
     def decorate(run: Run) -> AnyCommand:
-        text, _, example_lines = cleandoc(run.__doc__ or "").partition("Examples:\n")
-        paragraphs = [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
-        lines = [*map(str.strip, example_lines.splitlines()), *shown]
-        help = "\n\n".join(paragraphs)  # one line per paragraph: Typer keeps line breaks
-        return command_of(run.__name__, run, options, lines, help=help, **settings)
+        help_text = _help_of_docstring(run.__doc__ or "")
+        lines = [*help_text.examples, *shown]
+        return command_of(run.__name__, run, options, lines, help=help_text.paragraphs, **settings)
 
     return decorate
+
+
+class _HelpText(NamedTuple):
+    """The help of a command."""
+
+    paragraphs: str  #: each on one line, because Typer keeps line breaks
+    examples: list[str]
+
+
+def _help_of_docstring(docstring: str) -> _HelpText:
+    """Split a docstring at «Examples:»; the lines after it are examples."""
+    text, _, example_lines = cleandoc(docstring).partition("Examples:\n")
+    paragraphs = [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
+    examples = [line.strip() for line in example_lines.splitlines()]
+    return _HelpText("\n\n".join(paragraphs), examples)
 
 
 def command_of(
@@ -163,6 +176,20 @@ def command_of(
         lines: Examples for the end of the help.
         settings: Settings of `typer.Typer.command`.
     """
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command(name, cls=Command, **settings)(_with_signature(run, options))
+    command = typer.main.get_command(app)
+    assert isinstance(command, Command)
+    command.lines = lines
+    return command
+
+
+def _with_signature(run: Run, options: Iterable[Parameter]) -> Run:
+    """Return a function that runs a command, with its options as its signature.
+
+    Typer reads the options from the signature. `--shape` and `--raw-dtype` apply to all files that
+    the command reads, and are not passed on.
+    """
 
     def call(
         *, shape: str | None = None, raw_dtype: str | None = None, **values: object
@@ -173,15 +200,9 @@ def command_of(
                 return call_quietly(run, **values)
             return run(**values)
 
-    # Typer reads the options from the signature of the function that it calls.
     call.__signature__ = Signature(list(options))  # type: ignore[attr-defined]
     call.__annotations__ = {}
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command(name, cls=Command, **settings)(call)
-    command = typer.main.get_command(app)
-    assert isinstance(command, Command)
-    command.lines = lines
-    return command
+    return call
 
 
 def _raw_files(shape: str | None, raw_dtype: str | None) -> AbstractContextManager[None]:

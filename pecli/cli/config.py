@@ -84,12 +84,12 @@ def config(
                 json=json,
                 quiet=False,
             )
-        except PecliError as problem:
+        except PecliError as problem:  # the models after it are still shown
             codes.append(print_error(problem))
-            continue
-        shown.append(encodings)
-        if strict and encodings.warnings:
-            codes.append(Exit.CHECK_FAILED)
+        else:
+            shown.append(encodings)
+            if strict and encodings.warnings:
+                codes.append(Exit.CHECK_FAILED)
     if not json and len(shown) > 1:
         view.show_differences(shown, seq_len)
     return max(codes)
@@ -118,7 +118,7 @@ def _read(source: _Source, flags: str | None) -> ModelEncodings:
         return describe_standard_input().encodings(flags)
     encodings = describe(source.name, source.parameter).encodings(flags)
     if os.path.isdir(source.name) and flags is None:
-        warnings = (*encodings.warnings, *_stored_frequencies(source.name, encodings))
+        warnings = (*encodings.warnings, *_frequency_warnings(source.name, encodings))
         encodings = replace(encodings, warnings=warnings)
     return encodings
 
@@ -142,35 +142,36 @@ def _show_model(name: str, encodings: ModelEncodings, seq_len: int | None, *, fi
         screen.print_line(line)
 
 
-def _stored_frequencies(folder: str, model: ModelEncodings) -> list[str]:
+def _frequency_warnings(folder: str, model: ModelEncodings) -> list[str]:
     """Return a warning if the weights beside a configuration hold other frequencies than it defines.
 
     Older checkpoints store them as `….rotary_emb.inv_freq`; a program that loads these ignores the
     configuration. The frequencies of any rotary encoding of the model are accepted.
     """
-    configured = []
-    for encoding in model.encodings:
-        if encoding.is_rotary:
-            configured.append(np.array(encoding.inverse_frequencies()))
+    rotary = [encoding for encoding in model.encodings if encoding.is_rotary]
+    configured = [np.array(encoding.inverse_frequencies()) for encoding in rotary]
     if not configured:
         return []
+    for name, stored in _stored_frequencies(folder):
+        if not _is_configured(stored, configured):
+            count = f"{len(stored)} frequencies"
+            return [f"{name} in the weights, {count}, differs from the configuration"]
+    return []
+
+
+def _stored_frequencies(folder: str) -> Iterator[tuple[str, Floats]]:
+    """Yield the name and the numbers of each `….inv_freq` in the weights of a folder."""
     with suppress(PecliError):  # a folder without weights, or with weights that cannot be read
         for name, array in load_file(folder).tensors.items():
-            if not name.endswith("inv_freq"):
-                continue
-            stored = widened(array).reshape(-1)
-            if not _is_configured(stored, configured):
-                count = f"{len(stored)} frequencies"
-                return [f"{name} in the weights, {count}, differs from the configuration"]
-    return []
+            if name.endswith("inv_freq"):
+                yield name, widened(array).reshape(-1)
 
 
 def _is_configured(stored: Floats, configured: list[Floats]) -> bool:
     """Return True if stored frequencies are those of one of the configured encodings."""
     for frequencies in configured:
-        if frequencies.shape != stored.shape:
-            continue
-        if np.allclose(stored, frequencies, rtol=STORED_RTOL, atol=0):
+        is_same_size = frequencies.shape == stored.shape
+        if is_same_size and np.allclose(stored, frequencies, rtol=STORED_RTOL, atol=0):
             return True
     return False
 
@@ -193,15 +194,15 @@ def models(words: list[str], json: bool) -> int:
       pecli models --json | jq -r '.models[].name'
       pecli config --model llama-3.1-8b
     """
-    wanted = [word.lower() for word in words]
-    chosen = [*_matching_presets(wanted)]
-    if not chosen:
-        missing = " and ".join(map(quoted, wanted))
+    searched_words = [word.lower() for word in words]
+    matching = [*_matching_presets(searched_words)]
+    if not matching:
+        missing = " and ".join(map(quoted, searched_words))
         print_note(f"no preset has {missing}; the config.json of any model can be read")
         return Exit.CHECK_FAILED
     print_answer(
-        lambda: {"models": [_preset_as_json(preset, model) for preset, model in chosen]},
-        partial(view.show_presets, chosen),
+        lambda: {"models": [_preset_as_json(preset, model) for preset, model in matching]},
+        partial(view.show_presets, matching),
         json=json,
         quiet=False,
     )
@@ -228,8 +229,9 @@ def _preset_as_json(preset: Preset, model: ModelEncodings) -> dict[str, object]:
                 "parameters": encoding.described(),
             }
         )
+    fields_of_preset = options.without(vars(preset), ("config",))
     return {
-        **options.without(vars(preset), ("config",)),
+        **fields_of_preset,
         "context": model.context,
         "model_type": model.model_type,
         "encodings": encodings,

@@ -103,8 +103,8 @@ def _check_destination(output: str | None, *, check: bool, json: bool) -> None:
 def _save_with_progress(job: _Conversion, path: str, values: options.Values) -> None:
     """Write the tensors, with a progress bar if there is a terminal and they are large."""
     total = sum(array.nbytes for array in job.file.tensors.values())
-    wanted = options.shows_progress(values)
-    with progress.counting("convert", total, wanted=wanted) as advance:
+    shows_progress = options.shows_progress(values)
+    with progress.counting("convert", total, wanted=shows_progress) as advance:
         _save_tensors(job, path, advance, header=not values["no_header"])
 
 
@@ -130,40 +130,40 @@ class _Conversion(NamedTuple):
 def _convert_by_options(file: LoadedFile, values: options.Values) -> Converted:
     """Return the tensors of a file in another layout of pairs or dtype, as the options describe.
 
-    Without heads or a model, the tensors are tables, whose columns move. A table may carry a spec
-    with its layout, and `--from` must agree with it. Otherwise rows of projections move.
+    With heads or a model, the tensors are projections, whose rows move. Without, they are tables,
+    whose columns move; a table may carry a spec with its layout, which `--from` must not contradict.
     """
-    heads = options.parsed(HEAD_RULES, values)
+    head_options = options.parsed(HEAD_RULES, values)
     model = options.model_name(values)
-    source = None
+    old_layout = None
     if values["source"]:
-        source = options.parse("from", PAIRS, values["source"])
-        moves_columns = model is None and "heads" not in heads
-        if moves_columns:
-            _check_layout(file, source)
+        old_layout = options.parse("from", PAIRS, values["source"])
+        are_tables = model is None and "heads" not in head_options
+        if are_tables:
+            _check_layout(file, old_layout)
     return converted(
         file.tensors,
         file.path,
-        source,
+        old_layout,
         values["to"],
         model,
         layer_type=values["layer_type"],
         include=values["include"],
         dtype=values["dtype"],
-        **heads,
+        **head_options,
     )
 
 
-def _check_layout(file: LoadedFile, source: str) -> None:
+def _check_layout(file: LoadedFile, from_layout: str) -> None:
     """Raise ParameterError if the spec of a table contradicts `--from`."""
     spec = carried_spec(file.path, file.metadata) or {}
-    layout = spec.get("parameters", {}).get("layout", source)
-    if layout == source:
+    layout = spec.get("parameters", {}).get("layout", from_layout)
+    if layout == from_layout:
         return
     rule = f"the spec of {file.path} says {layout}"
     if layout == "compact":
         rule += ": one column per pair, and nothing to move"
-    raise ParameterError("from", repr(source), rule)
+    raise ParameterError("from", repr(from_layout), rule)
 
 
 def _save_tensors(job: _Conversion, path: str, on_block: OnBlock, *, header: bool) -> None:
@@ -175,12 +175,10 @@ def _save_tensors(job: _Conversion, path: str, on_block: OnBlock, *, header: boo
     if _keeps_other_bytes(job, path):
         _save_copy(job, path, on_block)
         return
-    file = job.file
-    result = job.result
-    metadata = options.without(file.metadata, (KEY,))
-    tables = [result.table(name) for name in result.arrays]
-    spec = None if job.is_changed else _spec_without_digest(file)
-    save_tables(path, tables, spec, metadata=metadata, on_block=on_block, header=header)
+    tables = [job.result.table(name) for name in job.result.arrays]
+    other_metadata = options.without(job.file.metadata, (KEY,))
+    spec = None if job.is_changed else _spec_without_digest(job.file)
+    save_tables(path, tables, spec, metadata=other_metadata, on_block=on_block, header=header)
 
 
 def _keeps_other_bytes(job: _Conversion, path: str) -> bool:
@@ -213,21 +211,17 @@ def _spec_without_digest(file: LoadedFile) -> dict[str, object] | None:
 
 def _as_json(job: _Conversion, written: str | None) -> dict[str, object]:
     """Return a conversion for JSON; `written` is the output, or None if nothing was written."""
-    answer: dict[str, object] = {
+    check = job.score_check
+    return {
         "file": job.file.path,
         "output": written,
         "moved": list(job.result.moves),
         "cast": job.result.cast,
         "tensors": len(job.result.arrays),
         "assumed": _assumptions_about_heads(job.result),
-        "score_change": None,
-        "checked": None,
+        "score_change": None if check is None else check.change,
+        "checked": None if check is None else _meaning_of_check(job.result, check),
     }
-    check = job.score_check
-    if check is not None:
-        answer["score_change"] = check.change
-        answer["checked"] = _what_the_check_proves(job.result, check)
-    return answer
 
 
 def _show(job: _Conversion, written: str | None) -> None:
@@ -243,15 +237,15 @@ def _show(job: _Conversion, written: str | None) -> None:
 
 def _counts(result: Converted) -> str:
     """Return the number of tensors, and how many of them were changed: «8 tensors (4 moved)»."""
-    done: list[str] = []
+    tensors = counted(len(result.arrays), "tensor")
+    changes: list[str] = []
     if result.moves:
-        done.append(f"{len(result.moves):,} moved")
+        changes.append(f"{len(result.moves):,} moved")
     if result.cast:
-        done.append(f"{len(result.cast):,} cast to {result.dtype}")
-    count = counted(len(result.arrays), "tensor")
-    if done:
-        return f"{count} ({', '.join(done)})"
-    return count
+        changes.append(f"{len(result.cast):,} cast to {result.dtype}")
+    if not changes:
+        return tensors
+    return f"{tensors} ({', '.join(changes)})"
 
 
 def _remark_lines(job: _Conversion) -> list[str]:
@@ -260,22 +254,27 @@ def _remark_lines(job: _Conversion) -> list[str]:
     assumed = _assumptions_about_heads(job.result)
     if assumed:
         lines.append(f"assumed: {assumed['text']}")
-    check = job.score_check
-    if check is not None:
-        verdict = "are the same" if check.passed else "are NOT the same, nothing was written"
-        change = f"max relative change {check.change:.1g}"
-        lines.append(f"attention scores before and after {verdict}: {change}")
-        if check.passed:
-            lines.append(f"proved for {_what_the_check_proves(job.result, check)['proves']}")
+    if job.score_check is not None:
+        lines += _check_lines(job.result, job.score_check)
     if job.loses_spec:
         lines.append("the spec of the file no longer holds and was left out")
     return lines
 
 
+def _check_lines(result: Converted, check: ScoreCheck) -> list[str]:
+    """Return the outcome of `--check` in one line, and if it passed, its meaning in another."""
+    change = f"max relative change {check.change:.1g}"
+    scores = "attention scores before and after"
+    if not check.passed:
+        return [f"{scores} are NOT the same, nothing was written: {change}"]
+    meaning = _meaning_of_check(result, check)
+    return [f"{scores} are the same: {change}", f"proved for {meaning['proves']}"]
+
+
 def _assumptions_about_heads(result: Converted) -> dict[str, object] | None:
     """Return the assumptions about the heads of weights, for JSON and for a line of text.
 
-    None if there are none: columns of a table were moved, or nothing.
+    None if the conversion assumed nothing about heads: it moved columns of a table, or nothing.
     """
     heads = result.heads
     weights = result.moved
@@ -289,11 +288,11 @@ def _assumptions_about_heads(result: Converted) -> dict[str, object] | None:
         "rotary_dim": heads.rotary_dim or heads.head_dim,
         "fused": sorted(heads.fused_orders(weights)),
         "model": heads.model or None,
-        "text": f"{heads.words(weights)} ({_source(heads)})",
+        "text": f"{heads.words(weights)} ({_source_of_heads(heads)})",
     }
 
 
-def _source(heads: HeadDivision) -> str:
+def _source_of_heads(heads: HeadDivision) -> str:
     """Return the source of the numbers of heads: a model, the command line, or both."""
     source = f"as {heads.model or 'the command line'} has it"
     if heads.given:
@@ -302,19 +301,20 @@ def _source(heads: HeadDivision) -> str:
     return source
 
 
-def _what_the_check_proves(result: Converted, check: ScoreCheck) -> dict[str, object]:
+def _meaning_of_check(result: Converted, check: ScoreCheck) -> dict[str, object]:
     """Return what `--check` proves, for JSON and in words.
 
     Attention scores before and after the conversion are equal. That says nothing about a wrong
     number of heads or a wrong `--from`, which would change both sides alike, so that the sentence
-    names them as assumptions.
+    names them as assumptions: «2 layers with the 8 heads of m.json, if the input is halves, …».
     """
     heads = result.heads
-    assert heads is not None
-    is_confirmed = heads.model and "heads" not in heads.given
-    source = "given on the command line, which no model confirms"
-    if is_confirmed:
+    assert heads is not None  # only projections of heads have scores to check
+    model_confirms_heads = heads.model and "heads" not in heads.given
+    if model_confirms_heads:
         source = f"of {heads.model}"
+    else:
+        source = "given on the command line, which no model confirms"
     layers = counted(check.layers, "layer")
     text = f"{layers} with the {heads.heads} heads {source}, if the input is {result.source}, as --from says"
     if check.unpaired:

@@ -76,8 +76,8 @@ def diff(
     def save(path: str) -> None:
         from pecli.views.pictures import mistakes
 
-        about = provenance(["diff", a, b], {**named, **tolerances})
-        mistakes.save(path, [result], about)
+        metadata = provenance(["diff", a, b], {**named, **tolerances})
+        mistakes.save(path, [result], metadata)
 
     code = answer_with_figure(result, _show, output, save, json=json, quiet=quiet)
     if not json and not quiet:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -15,6 +16,7 @@ from pecli.engine import __version__
 from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.table import Table
 from pecli.errors import ParameterError
 
 OPTIONS = (
@@ -37,17 +39,17 @@ def command(name: str) -> AnyCommand:
 
 
 @cache
-def _command_of_scheme(name: str, kind: type[Scheme]) -> AnyCommand:
+def _command_of_scheme(name: str, scheme_type: type[Scheme]) -> AnyCommand:
     """Return the command; one process may run many command lines, as tests do."""
-    declared = [*scheme_options.options_of(kind), *OPTIONS]
-    help = help_of(kind)
-    run = partial(_run_scheme, kind)
+    declared = [*scheme_options.options_of(scheme_type), *OPTIONS]
+    help = help_of(scheme_type)
+    run = partial(_run_scheme, scheme_type)
     return command_of(name, run, declared, help.examples, help=help.summary)
 
 
-def _run_scheme(kind: type[Scheme], **values: Any) -> int:
+def _run_scheme(scheme_type: type[Scheme], **values: Any) -> int:
     """Run the command of a scheme: check a file; or write the table, and print, draw or preview it."""
-    scheme = scheme_options.scheme_from(kind, values)
+    scheme = scheme_options.scheme_from(scheme_type, values)
     _check_combination(values)
     if values["verify"] is not None:
         return _verify_file(scheme, values)
@@ -63,14 +65,14 @@ def _run_scheme(kind: type[Scheme], **values: Any) -> int:
 
 
 def _check_combination(values: Values) -> None:
-    """Raise ParameterError for options that exclude each other."""
-    file = values["verify"]
+    """Raise ParameterError for options that exclude each other, or require one that is missing."""
+    verified_file = values["verify"]
     has_tolerance = any(values[option.name] is not None for option in options.TOLERANCES)
-    if file is None and has_tolerance:
+    if has_tolerance and verified_file is None:
         raise ParameterError("verify", "missing", "tolerances require --verify")
-    if file is not None and values["output"] is not None:
+    if verified_file is not None and values["output"] is not None:
         rule = "a table is either written or checked"
-        raise ParameterError("verify", file, rule, "leave out -o or --verify")
+        raise ParameterError("verify", verified_file, rule, "leave out -o or --verify")
     if values["plot"]:
         _check_plot(values)
 
@@ -104,17 +106,18 @@ def _verify_file(scheme: Scheme, values: Values) -> Exit:
 def _write_tables(scheme: Scheme, path: str, values: Values) -> None:
     """Write the tables of a scheme with its spec, and print their names, unless the output is JSON."""
     from pecli.files import save_tables, tables_written
-    from pecli.views import progress, screen
+    from pecli.views import progress
 
     tables = tables_written(path, scheme)
     options.check_output(path, json=values["json"])
-    if options.is_same_file(path, values["config"] or ""):
+    config = values["config"] or ""
+    if options.is_same_file(path, config):
         rule = "it would overwrite the input config"
         raise ParameterError("output", path, rule, "name another file")
-    total = sum(table.nbytes for table in tables)
-    wanted = options.shows_progress(values)
-    with progress.counting(scheme.name, total, wanted=wanted) as advance:
-        spec = {**scheme.spec(), "version": __version__}
+    spec = {**scheme.spec(), "version": __version__}
+    total_bytes = sum(table.nbytes for table in tables)
+    shows_progress = options.shows_progress(values)
+    with progress.counting(scheme.name, total_bytes, wanted=shows_progress) as advance:
         save_tables(
             path,
             tables,
@@ -123,17 +126,25 @@ def _write_tables(scheme: Scheme, path: str, values: Values) -> None:
             header=not values["no_header"],
             prefix=values["prefix"],
         )
-    if not values["json"] and not values["quiet"]:
-        names = [f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in tables]
-        screen.print_written(path, f"{', '.join(names)}, ")
+    prints_names = not values["json"] and not values["quiet"]
+    if prints_names:
+        _print_names(path, tables)
+
+
+def _print_names(path: str, tables: Sequence[Table]) -> None:
+    """Print the names, shapes and dtypes of tables that were written: «cos (8, 32) float32»."""
+    from pecli.views import screen
+
+    names = [f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in tables]
+    screen.print_written(path, f"{', '.join(names)}, ")
 
 
 def _as_json(scheme: Scheme, values: Values) -> JsonObject:
     """Return a scheme for JSON: its spec, the statistics of its tables, and the file they are in."""
     from pecli.views import progress
 
-    wanted = options.shows_progress(values)
-    tensors = progress.described(scheme.name, scheme.tensors(), wanted=wanted)
+    shows_progress = options.shows_progress(values)
+    tensors = progress.described(scheme.name, scheme.tensors(), wanted=shows_progress)
     return {**scheme.spec(), "tensors": tensors, "output": values["output"]}
 
 

@@ -69,11 +69,11 @@ def golden(models: list[str], output: str | None, format: str, json: bool, quiet
         raise ParameterError("output", "-", rule, "-o golden")
     formats = tuple(WRITERS) if format == "all" else (format,)
     entries = write(output, models, formats)
-    files = {INDEX}
+    written_files = {INDEX}
     for entry in entries:
-        files.update(entry["files"])
-    others = sorted(set(os.listdir(output)) - files)
-    suite = _Suite(output, [entry["name"] for entry in entries], others)
+        written_files.update(entry["files"])
+    other_files = sorted(set(os.listdir(output)) - written_files)
+    suite = _Suite(output, [entry["name"] for entry in entries], other_files)
     answer(suite, _show, json=json, quiet=quiet)
 
 

@@ -77,11 +77,11 @@ def _summary_of_matching(loaded: LoadedFile, file: str, pattern: str | None) -> 
     if not pattern:
         return file_summary.describe(loaded, file, loaded.outlines, loaded.unread)
     names = [name for name in loaded.outlines if fnmatchcase(name, pattern)]
+    outlines = {name: loaded.outlines[name] for name in names}
     unread = [tensor for tensor in loaded.unread if fnmatchcase(tensor.name, pattern)]
-    readable = {name: loaded.outlines[name] for name in names}
-    summary = file_summary.describe(loaded, file, readable, unread)
-    has_tensors = summary.tensor_count > 0
-    if has_tensors and not summary.tensors:
+    summary = file_summary.describe(loaded, file, outlines, unread)
+    no_name_matches = summary.tensor_count > 0 and not summary.tensors
+    if no_name_matches:
         problem = f"has no tensor that matches {pattern!r}"
         advice = f"it has {summary.tensor_count}; see them without --filter"
         raise FileError(file, problem, advice)

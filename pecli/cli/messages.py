@@ -99,20 +99,21 @@ def _(problem: ParameterError | str) -> Exit:
 
 
 def _typed_name(name: str, command_line: Sequence[str]) -> str:
-    """Return a parameter's name as the user typed it.
+    """Return a parameter's name as the user typed it: `--theta` for `base` if `--theta` was typed.
 
-    Only parameters of rope have aliases (`--theta` for `--base`), and a model can be an argument.
+    Only parameters of rope have aliases, and a model can be an argument.
     """
     from pecli.engine.schemes.rope import Rope
 
-    typed = {word.partition("=")[0] for word in command_line}
-    is_argument = typed.isdisjoint(("--model", "--config"))
-    if name == "model" and typed and is_argument:
+    typed_options = {word.partition("=")[0] for word in command_line}
+    is_argument = bool(typed_options) and typed_options.isdisjoint(("--model", "--config"))
+    if name == "model" and is_argument:
         return "MODEL"
-    if name not in Rope.parameters():
-        return option_name(name)
-    aliases = Rope.parameters()[name].aliases
-    return next((alias for alias in aliases if alias in typed), option_name(name))
+    if name in Rope.parameters():
+        for alias in Rope.parameters()[name].aliases:
+            if alias in typed_options:
+                return alias
+    return option_name(name)
 
 
 def option_name(name: str) -> str:

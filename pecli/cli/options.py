@@ -83,27 +83,25 @@ def text(
         rule: The rule that parses the value; without one it stays a text.
         hidden: Leave it out of the help.
     """
-    name = name or _python_name(names)
-    if isinstance(rule, Choice):
-        choices = rule.options
-    if choices:
-        complete = _completion(choices)
+    python_name = name or _python_name(names)
+    completed_values = rule.options if isinstance(rule, Choice) else choices
+    completion = _completion(completed_values) if completed_values else complete
     settings: MutableValues = {}
     if rule is not None:
-        settings["callback"] = _parser(name, rule)
+        settings["callback"] = _parser(python_name, rule)
     info = typer.Option(
         *names.split(),
         metavar=metavar,
         help=help,
         show_default=False,
         hidden=hidden,
-        autocompletion=complete,
+        autocompletion=completion,
         rich_help_panel=panel or None,
         **settings,
     )
     if several:
-        return _keyword(name, info, list[str], default or [])
-    return _keyword(name, info, str, default)
+        return _keyword(python_name, info, list[str], default or [])
+    return _keyword(python_name, info, str, default)
 
 
 # Typer inspects the parameters of these callbacks, so that they have to be plain functions.

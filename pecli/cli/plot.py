@@ -115,10 +115,7 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
     """
     style = _parse_style(output, values)
     value_range = parse_range(values["range"])
-    is_animated = False
-    if kind is not None:
-        figures.check(kind)
-        is_animated = KINDS[kind].moves
+    is_animated = _is_animated(kind)
     destination = _destination(output, style)
     request = destination.request(values, is_animated=is_animated)
     sources = _SourceReader(kind, values["flags"]).read(what, values["label"])
@@ -127,9 +124,9 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
         raise _not_in_terminal(kind, sources)
     picture = figures.titled(sources, request, kind, values["title"])
     picture = with_range(picture, value_range)
-    about = provenance(["plot", *what], {"kind": kind, **values})
-    about["specs"] = _labelled_specs(sources)
-    show = destination.draw(picture, sources, about)
+    metadata = provenance(["plot", *what], {"kind": kind, **values})
+    metadata["specs"] = _labelled_specs(sources)
+    show = destination.draw(picture, sources, metadata)
     if not quiet:
         show()
 
@@ -158,6 +155,14 @@ def _parse_style(output: str | None, values: options.Values) -> _FigureStyle:
     )
 
 
+def _is_animated(kind: str | None) -> bool:
+    """Return True for a kind of picture that moves; raise ParameterError if there is no such kind."""
+    if kind is None:
+        return False
+    figures.check(kind)
+    return KINDS[kind].moves
+
+
 Show = Callable[[], None]
 """A function that prints a picture, or the name and the size of its file."""
 
@@ -173,9 +178,9 @@ class _Destination(Protocol):
         """
 
     def draw(
-        self, picture: Picture, sources: Sequence[PlotSource], about: dict[str, object]
+        self, picture: Picture, sources: Sequence[PlotSource], metadata: dict[str, object]
     ) -> Show:
-        """Draw a picture, and write it if it belongs in a file; `about` is the file's metadata."""
+        """Draw a picture, and write it if it belongs in a file; `metadata` is the file's metadata."""
 
 
 def _destination(output: str | None, style: _FigureStyle) -> _Destination:
@@ -345,10 +350,7 @@ class _SourceReader:
         names, grid_fields = _split_grid(part)
         sources: list[PlotSource] = []
         for name in names:
-            is_option = name.startswith("-") and name != "-"  # "-" is standard input
-            if is_option:
-                rule = "files take no such option"
-                raise ParameterError(f"the option {name}", "unknown", rule, "see pecli plot --help")
+            _refuse_option(name)
             if _model_option(name):
                 sources += self._read_model(name)
             else:
@@ -360,13 +362,13 @@ class _SourceReader:
     def _read_model(self, name: str) -> list[PlotSource]:
         """Return the tables of a model, one per encoding that its configuration defines.
 
-        With flags, those without them come first, for comparison.
+        With server flags, the tables without them come first, for comparison.
 
         Raises:
             ParameterError: It defines none, as for gpt2, whose only table is learned.
         """
+        self.has_models = True  # so that `--flags` have something to apply to
         options.note_preset(name)
-        self.has_models = True
         model = _model_with_full_name(name)
         sources = self._sources_of(model.encodings, model.label)
         if not sources:
@@ -374,8 +376,8 @@ class _SourceReader:
             rule = f"no table follows from its configuration ({schemes or 'none'})"
             raise ParameterError("model", name, rule, "plot its checkpoint")
         if self.flags is not None:
-            changed = find_model(name, flags=self.flags)
-            sources += self._sources_of(changed, f"{model.label} with flags")
+            with_flags = find_model(name, flags=self.flags)
+            sources += self._sources_of(with_flags, f"{model.label} with flags")
         self._keep_sizes(sources[0])
         return sources
 
@@ -411,17 +413,26 @@ def _split_grid(part: Sequence[str]) -> tuple[list[str], NamedValues]:
         The names, and the parsed options as fields of a source: `vit.npy --grid 14x14 --keep 1`
         has the fields `grid`, a grid of 14 × 14 rows, and `keep`, 1 row before them.
     """
-    names = list(part)
+    rules = scheme_named("rope").parameters()
+    words = list(part)
     grid_fields: MutableValues = {}
     for name in ("grid", "keep"):
         option = f"--{name}"
-        has_value = option in names[:-1]
+        has_value = option in words[:-1]
         if has_value:
-            index = names.index(option)
-            rule = scheme_named("rope").parameters()[name]
-            grid_fields[name] = rule.parse(name, names[index + 1])
-            del names[index : index + 2]
-    return names, grid_fields
+            index = words.index(option)
+            text = words[index + 1]
+            grid_fields[name] = rules[name].parse(name, text)
+            words = words[:index] + words[index + 2 :]
+    return words, grid_fields
+
+
+def _refuse_option(word: str) -> None:
+    """Raise ParameterError for an option among the names of files; `-` is standard input."""
+    is_option = word.startswith("-") and word != "-"
+    if is_option:
+        rule = "files take no such option"
+        raise ParameterError(f"the option {word}", "unknown", rule, "see pecli plot --help")
 
 
 def _is_ambiguous(name: str, words: Sequence[str]) -> bool:
@@ -430,8 +441,8 @@ def _is_ambiguous(name: str, words: Sequence[str]) -> bool:
     Then the label of each is its whole path: `ours/pe.npy theirs/pe.npy`.
     """
     base = os.path.basename(name)
-    alike = {word for word in words if os.path.basename(word) == base}
-    return len(alike) > 1
+    paths = {word for word in words if os.path.basename(word) == base}
+    return len(paths) > 1
 
 
 def _opened(name: str) -> LoadedFile:
@@ -467,14 +478,12 @@ def _scheme_words(part: Sequence[str]) -> Sequence[str]:
     if first in SCHEMES:
         return part
     if first.startswith("--"):
-        if _has_model_option(part):
-            return ["rope", *part]
-        return ()
+        return ["rope", *part] if _has_model_option(part) else ()
     options_follow = bool(others) and others[0].startswith("--")
-    model_option = _model_option(first) if options_follow else ""
-    if not model_option:
+    if not options_follow:
         return ()
-    return ["rope", model_option, *part]
+    model_option = _model_option(first)
+    return ["rope", model_option, *part] if model_option else ()
 
 
 def _has_model_option(words: Sequence[str]) -> bool:

@@ -68,8 +68,8 @@ def positions(
             ids, name, prompts, attention_mask=mask, padding=padding, subject=verify
         )
         return answer(check, view.show_check, json=json, quiet=quiet)
-    made = position_ids(name, prompts, attention_mask=mask, padding=padding)
-    _answer_with_ids(made, output, json=json, quiet=quiet)
+    ids_of_model = position_ids(name, prompts, attention_mask=mask, padding=padding)
+    _answer_with_ids(ids_of_model, output, json=json, quiet=quiet)
     return Exit.DONE
 
 

@@ -91,16 +91,16 @@ def resize(
         rule = "it must be a number of rows, or a grid such as 24x24"
         raise ParameterError("to", "missing", rule)
     name, table = _only_tensor(file)
-    given = options.set_options(settings)
-    resized = resize_table(table, to, name=f"the tensor {quoted(name)}", **given)
+    set_options = options.set_options(settings)
+    resized = resize_table(table, to, name=f"the tensor {quoted(name)}", **set_options)
     if output is not None:
         save_tables(output, [table_of(name, resized)], None)
-    holds_data = output is not None and is_stream(output)  # standard output, say
+    stream_holds_data = output is not None and is_stream(output)  # standard output, say
     print_answer(
         partial(_as_json, name, table, resized, output),
         partial(_show_norms, name, table, resized, output),
         json=json,
-        quiet=quiet or holds_data,
+        quiet=quiet or stream_holds_data,
     )
 
 
@@ -131,11 +131,11 @@ def _only_tensor(file: str) -> tuple[str, Array]:
 def _show_norms(name: str, table: Array, resized: Array, output: str | None) -> None:
     """Print the shapes of a table before and after, and the norms of its rows."""
     shapes = f"{screen.shape(table.shape)} → {screen.shape(resized.shape)}"
-    about = f"{name} {shapes} {dtype_name(resized.dtype)}"
+    description = f"{name} {shapes} {dtype_name(resized.dtype)}"
     if output is None:
-        screen.print_line(about)
+        screen.print_line(description)
     else:
-        screen.print_written(output, f"{about}, ")
+        screen.print_written(output, f"{description}, ")
     before = _RowNorms.of(table)
     after = _RowNorms.of(resized)
     screen.print_line(f"norm of a row: {before} before, {after} after")

@@ -59,9 +59,9 @@ _BY_SCHEME: Mapping[str, SchemeHelp] = {
 }
 
 
-def help_of(kind: type[Scheme]) -> SchemeHelp:
+def help_of(scheme_type: type[Scheme]) -> SchemeHelp:
     """Return the help of a scheme's command; by default the first line of the scheme's docstring."""
-    if kind.name in _BY_SCHEME:
-        return _BY_SCHEME[kind.name]
-    docstring = getdoc(kind) or kind.name
+    if scheme_type.name in _BY_SCHEME:
+        return _BY_SCHEME[scheme_type.name]
+    docstring = getdoc(scheme_type) or scheme_type.name
     return SchemeHelp(docstring.partition("\n")[0])

@@ -26,43 +26,60 @@ MAX_METAVAR = 16
 """Characters of choices in brackets; help on 80 columns would break longer ones inside of a word."""
 
 
-def options_of(kind: type[Scheme]) -> list[Option]:
+def options_of(scheme_type: type[Scheme]) -> list[Option]:
     """Return the options that make a scheme of a kind, from its parameters or from a model."""
     parameters = "the parameters from a model that has such a table"
-    if kind.applied_as == "rotation":
+    if scheme_type.applied_as == "rotation":
         parameters = "--dim, --theta, --scaling, … from a model"
     help = f"Take {parameters}: {options.MODEL}. Options override it; --config is the same."
-    return [*options.model_options(help), *parameter_options(kind)]
+    return [*options.model_options(help), *parameter_options(scheme_type)]
 
 
-def parameter_options(kind: type[Scheme], without: Collection[str] = ()) -> list[Option]:
+def parameter_options(scheme_type: type[Scheme], without: Collection[str] = ()) -> list[Option]:
     """Return the parameters of a scheme as options."""
-    parameters = options.without(kind.parameters(), without)
-    return [parameter_option(name, parameter, kind) for name, parameter in parameters.items()]
+    parameters = options.without(scheme_type.parameters(), without)
+    return [
+        parameter_option(name, parameter, scheme_type) for name, parameter in parameters.items()
+    ]
 
 
-def parameter_option(name: str, parameter: ParameterRule, kind: type[Scheme]) -> Option:
+def parameter_option(name: str, parameter: ParameterRule, scheme_type: type[Scheme]) -> Option:
     """Return a parameter of a scheme as an option of its command: `base` becomes `--base`, `--theta`.
 
-    Its value stays a text, so that the parameter's own rule reports what is wrong with it. Few
-    choices are its placeholder, `[yes|no]`; longer ones are listed in the help.
+    Its value stays a text, so that the parameter's own rule reports what is wrong with it.
     """
     long_name = f"--{name.replace('_', '-')}"
     panel = parameter.panel or options.TABLE
     if type(parameter) is Flag:
         names = f"{long_name}/--no-{long_name[2:]}"
         return options.flag(names, _sentence(parameter.help), panel, default=None)
-    choices = parameter.options if isinstance(parameter, Choice) else ()
-    metavar = parameter.metavar
-    help = parameter.help
-    if len("|".join(choices)) > MAX_METAVAR:
-        metavar = "NAME"
-        help += f": {', '.join(choices)}"
-    elif choices:
-        metavar = f"[{'|'.join(choices)}]"
-    help = _sentence(help) + _default(default_of(kind, name))
+    shown = _shown_choices(parameter)
+    help = _sentence(shown.help) + _default(default_of(scheme_type, name))
     names = " ".join(sorted((long_name, *parameter.aliases), key=len))  # the shortest stands first
-    return options.text(names, metavar, help, panel, choices=choices, name=name)
+    return options.text(names, shown.metavar, help, panel, choices=shown.choices, name=name)
+
+
+class _ShownChoices(NamedTuple):
+    """The choices of a parameter, and how help shows them."""
+
+    choices: tuple[str, ...]  #: empty if its values are not a few names
+    metavar: str  #: the placeholder for the value
+    help: str
+
+
+def _shown_choices(parameter: ParameterRule) -> _ShownChoices:
+    """Return how help shows the values of a parameter.
+
+    A few choices are the placeholder, `[yes|no]`. Longer ones are listed in the help, and the
+    placeholder is `NAME`. Other parameters have their own, such as `INTEGER`.
+    """
+    if not isinstance(parameter, Choice):
+        return _ShownChoices((), parameter.metavar, parameter.help)
+    choices = tuple(parameter.options)
+    joined = "|".join(choices)
+    if len(joined) > MAX_METAVAR:
+        return _ShownChoices(choices, "NAME", f"{parameter.help}: {', '.join(choices)}")
+    return _ShownChoices(choices, f"[{joined}]", parameter.help)
 
 
 @singledispatch
@@ -116,86 +133,104 @@ A grid has as many rows as points, for example. All other parameters are determi
 def parse_scheme(name: str, words: Sequence[str], defaults: Mapping[str, str]) -> ParsedScheme:
     """Parse the options of a scheme, such as `["--dim", "64", "--theta", "1e6"]`.
 
-    `pecli plot` has the options of all schemes, so that Typer cannot parse them with its own.
-
     Args:
         name: The scheme's name.
         words: Its options.
         defaults: Texts of parameters that the words leave out, and that no other option determines.
     """
-    kind: type[Scheme] = scheme_named(name)
+    scheme_type: type[Scheme] = scheme_named(name)
+    values = _option_values(scheme_type, words)
+    for parameter, text in defaults.items():
+        determining_options = (parameter, *_DETERMINED_BY.get(parameter, ("config", "model")))
+        if all(values.get(option) is None for option in determining_options):
+            values[parameter] = text
+    scheme = scheme_from(scheme_type, values)
+    return ParsedScheme(scheme, values["config"] or values["model"], values["layer_type"])
+
+
+def _option_values(scheme_type: type[Scheme], words: Sequence[str]) -> MutableValues:
+    """Return the values of a scheme's options by name, which Typer parses from words.
+
+    `pecli plot` takes the options of all schemes, so that Typer cannot parse them with its own.
+    A command with the options of one scheme is made for it, which only keeps their values.
+    """
     values: MutableValues = {}
 
     def keep(**parsed_values: object) -> None:
         values.update(parsed_values)
 
-    # This command only keeps the values of its options.
-    command = command_of(name, keep, options_of(kind), (), add_help_option=False)
+    command = command_of(scheme_type.name, keep, options_of(scheme_type), (), add_help_option=False)
     with command.make_context("pecli plot", list(words)) as context:
         command.invoke(context)
-    for parameter, text in defaults.items():
-        determining = (parameter, *_DETERMINED_BY.get(parameter, ("config", "model")))
-        if all(values.get(option) is None for option in determining):
-            values[parameter] = text
-    scheme = scheme_from(kind, values)
-    return ParsedScheme(scheme, values["config"] or values["model"], values["layer_type"])
+    return values
 
 
-def scheme_from(kind: type[Scheme], values: Values) -> Scheme:
+def scheme_from(scheme_type: type[Scheme], values: Values) -> Scheme:
     """Return the scheme that the options of a command describe, from a model if one is named.
 
     `--dim 64 --seq-len 8` are parameters; `--model llama-3.1-8b` stands for the model's own. Only
     parameters that were given are passed on, so that a style can fill in the others.
     """
-    parameters = options.parsed(kind.parameters(), values)
-    if options.model_name(values) is not None:
-        if kind.applied_as == "rotation":
-            return _rotary_scheme(values, parameters)
-        return _table_of_model(kind, values, parameters)
-    for name, parameter in kind.parameters().items():
-        if name not in parameters and default_of(kind, name) is MISSING:
+    parameters = options.parsed(scheme_type.parameters(), values)
+    model = options.model_name(values)
+    if model is None:
+        _check_required(scheme_type, parameters)
+        return scheme_type(**parameters)
+    if scheme_type.applied_as == "rotation":
+        return _rotary_scheme(values, parameters)
+    return _table_of_model(scheme_type, values, parameters)
+
+
+def _check_required(scheme_type: type[Scheme], parameters: NamedValues) -> None:
+    """Raise ParameterError if a parameter without a default is missing, such as `--heads` of alibi."""
+    for name, parameter in scheme_type.parameters().items():
+        is_required = default_of(scheme_type, name) is MISSING
+        if is_required and name not in parameters:
             raise ParameterError(name, "missing", parameter.rule)
-    return kind(**parameters)
 
 
-def _table_of_model(kind: type[Scheme], values: Values, parameters: NamedValues) -> Scheme:
+def _table_of_model(scheme_type: type[Scheme], values: Values, parameters: NamedValues) -> Scheme:
     """Return a model's table of a scheme that is not rotary, such as the learned table of gpt2.
 
     Args:
-        kind: The scheme.
+        scheme_type: The scheme.
         values: The options that name the model and its layers.
         parameters: Parameters that replace the model's own.
     """
     from pecli.models.find import find_model
 
     model = find_model(values["config"], values["model"])
-    names = (kind.name, kind.name.removesuffix("-init"))  # models call learned-init «learned»
-    tables = tuple(encoding for encoding in model if encoding.scheme in names)
-    if not tables:
+    # Models call learned-init «learned».
+    names = (scheme_type.name, scheme_type.name.removesuffix("-init"))
+    encodings = tuple(encoding for encoding in model if encoding.scheme in names)
+    if not encodings:
         schemes = ", ".join(dict.fromkeys(encoding.scheme for encoding in model))
-        rule = f"it has no {kind.name} table, but {schemes or 'no encoding that pecli makes'}"
+        encodings_of_model = schemes or "no encoding that pecli makes"
+        rule = f"it has no {scheme_type.name} table, but {encodings_of_model}"
         raise ParameterError("model", repr(model.file), rule)
-    table = replace(model, encodings=tables).one(values["layer_type"])
-    settings = options.only(table.parameters, kind.parameters())
-    return kind(**settings | dict(parameters))
+    encoding = replace(model, encodings=encodings).one(values["layer_type"])
+    parameters_of_model = options.only(encoding.parameters, scheme_type.parameters())
+    return scheme_type(**{**parameters_of_model, **parameters})
 
 
 def _rotary_scheme(values: Values, parameters: NamedValues) -> Scheme:
     """Return the rotary table of a model, or a bundle of one per layer type."""
     from pecli.engine.schemes.bundle import Bundle
 
-    if parameters.keys().isdisjoint(("positions", "grid", "seq_len")):
+    has_rows = not parameters.keys().isdisjoint(("positions", "grid", "seq_len"))
+    if not has_rows:
         rule = scheme_named("rope").parameters()["seq_len"].rule
         raise ParameterError("seq_len", "missing", rule)
     resolved = model_encodings(values, parameters)
-    schemes = {
+    rope_by_layer_type = {
         encoding.layer_type: encoding.rope(**resolved.other_parameters)
         for encoding in resolved.encodings
     }
-    if len(schemes) == 1:
-        return next(iter(schemes.values()))
+    if len(rope_by_layer_type) == 1:
+        (rope,) = rope_by_layer_type.values()
+        return rope
     dtype = resolved.other_parameters.get("dtype", "float32")
-    return Bundle(tuple(schemes.items()), dtype=dtype)
+    return Bundle(tuple(rope_by_layer_type.items()), dtype=dtype)
 
 
 _NOT_IN_MODEL = frozenset(
@@ -225,29 +260,53 @@ class ModelRopes(NamedTuple):
     other_parameters: NamedValues  #: that were given, and that no model defines
 
 
-def model_encodings(values: Values, parameters: NamedValues, *, one: bool = False) -> ModelRopes:
-    """Return the rotary encodings of the model that options name, and print a note if any are replaced.
+def model_encodings(values: Values, parameters: NamedValues) -> ModelRopes:
+    """Return the rotary encodings of the model that options name, one per layer type.
+
+    A note is printed if parameters replace some of the model's.
 
     Args:
-        values: The options that name the model and its layers.
+        values: The options that name the model, and perhaps one type of its layers.
         parameters: Parameters that were given.
-        one: Raise ParameterError if there are several encodings, unless a layer type selects one.
     """
+    model = _rotary_model(values)
+    return _with_parameters(model, model.ropes_of(values["layer_type"]), parameters)
+
+
+def only_model_encoding(values: Values, parameters: NamedValues) -> ModelRopes:
+    """Return the only rotary encoding of the model that options name; see `model_encodings`.
+
+    Raises:
+        ParameterError: The model has several, and no layer type selects one.
+    """
+    model = _rotary_model(values)
+    return _with_parameters(model, (model.one(values["layer_type"]),), parameters)
+
+
+def _rotary_model(values: Values) -> ModelEncodings:
+    """Return the model that options name; raise ParameterError unless it has rotary encodings."""
     from pecli.models.find import find_model
 
     model = find_model(values["config"], values["model"])
     if not model.ropes():
         raise _not_rotary(model, "config" if values["config"] else "model")
-    layer_type = values["layer_type"]
-    encodings = model.ropes()
-    if one or layer_type is not None:
-        encodings = (model.one(layer_type),)
+    return model
+
+
+def _with_parameters(
+    model: ModelEncodings, encodings: tuple[Encoding, ...], parameters: NamedValues
+) -> ModelRopes:
+    """Return encodings of a model in which parameters replace the model's own.
+
+    Parameters that no model defines, such as `seq_len`, are returned beside them.
+    """
     others = options.only(parameters, _NOT_IN_MODEL)
     changes = options.without(parameters, _NOT_IN_MODEL)
-    if changes:
-        _note_changes(model.file, encodings[0], changes)
-        encodings = tuple(_overridden(encoding, changes, model.context) for encoding in encodings)
-    return ModelRopes(model, tuple(encodings), others)
+    if not changes:
+        return ModelRopes(model, encodings, others)
+    _note_changes(model.file, encodings[0], changes)
+    changed = tuple(_overridden(encoding, changes, model.context) for encoding in encodings)
+    return ModelRopes(model, changed, others)
 
 
 def _not_rotary(model: ModelEncodings, option: str) -> ParameterError:
@@ -259,12 +318,12 @@ def _note_changes(file: str, encoding: Encoding, changes: NamedValues) -> None:
     """Print which parameters of a model are replaced: «--theta 10000 instead of 500000»."""
     rope_parameters = scheme_named("rope").parameters()
     notes: list[str] = []
-    for name, value in changes.items():
-        shown_names = (*rope_parameters[name].aliases, option_name(name))
-        note = f"{shown_names[0]} {spelled(value)}"
-        before = encoding.parameters.get(name)
-        if before is not None:
-            note += f" instead of {spelled(before)}"
+    for name, new_value in changes.items():
+        spellings = (*rope_parameters[name].aliases, option_name(name))
+        note = f"{spellings[0]} {spelled(new_value)}"
+        old_value = encoding.parameters.get(name)
+        if old_value is not None:
+            note += f" instead of {spelled(old_value)}"
         notes.append(note)
     print_note(f"not as {file} has it: {', '.join(notes)}")
 
@@ -272,20 +331,22 @@ def _note_changes(file: str, encoding: Encoding, changes: NamedValues) -> None:
 def _overridden(encoding: Encoding, changes: NamedValues, context: int | None) -> Encoding:
     """Return an encoding with some parameters replaced.
 
+    Another scaling also removes the parameters of the model's own one.
+
     Args:
         encoding: The encoding of a model.
         changes: The parameters that the user gave.
         context: The model's context, for a scaling that needs the length of the training.
     """
-    model_scaling = encoding.parameters.get("scaling")
-    scaling = changes.get("scaling", model_scaling)
-    has_other_scaling = scaling != model_scaling
+    old_scaling = encoding.parameters.get("scaling")
+    new_scaling = changes.get("scaling", old_scaling)
+    changes_scaling = new_scaling != old_scaling
     parameters = dict(encoding.parameters)
+    if changes_scaling:
+        parameters = _with_scaling(parameters, new_scaling, context)
     mscales = encoding.mscales
-    if has_other_scaling:
-        parameters = _with_scaling(parameters, scaling, context)
-    if has_other_scaling or "attention_factor" in changes:
-        mscales = None  # they belong to the old scaling, and give an attention factor
+    if changes_scaling or "attention_factor" in changes:
+        mscales = None  # they define the attention factor of the old scaling
     return replace(encoding, parameters={**parameters, **changes}, mscales=mscales)
 
 
@@ -301,11 +362,10 @@ def _with_scaling(
     from pecli.engine.scalings import PARAMETERS, SCALINGS
 
     trained_length = parameters.get("original_max_position_embeddings") or context
-    kept = options.without(parameters, PARAMETERS)
+    without_scaling = options.without(parameters, PARAMETERS)
     if trained_length is None:
-        return kept
+        return without_scaling
     for name in ("original_max_position_embeddings", "max_position_embeddings"):
         if name in SCALINGS[scaling].names():
-            kept[name] = trained_length
-            break
-    return kept
+            return {**without_scaling, name: trained_length}
+    return without_scaling

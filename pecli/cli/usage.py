@@ -84,21 +84,19 @@ def _option_names(context: Context) -> list[str]:
 
 
 def _no_such_option(typed: str, context: Context) -> str:
-    """Return an error about an option that a command does not have, with a hint if one is near.
-
-    Parameters of a scheme, such as `--theta`, are not options of `verify`, which takes them from a
-    model or a file; the error then names the command that has both.
-    """
+    """Return an error about an option that a command does not have, with a hint if one is near."""
     word = typed.replace("_", "-")
-    names = _option_names(context)
     option_synonyms = synonyms().options
-    advice = _meant_option(word, names, option_synonyms)
-    see = _see_help(context)
+    hint = _meant_option(word, _option_names(context), option_synonyms)
+    if hint:
+        return f"{hint} no such option: {typed}; {_see_help(context)}"
+    # Parameters of a scheme, such as `--theta`, are not options of `verify`, which takes them from a
+    # model or a file. The error then names the command that has both.
     is_parameter_of_scheme = any(word in option.split() for option in option_synonyms)
-    if context.command.name == "verify" and not advice and is_parameter_of_scheme:
-        see = "parameters go with a scheme: pecli rope … --verify FILE"
-    problem = f"no such option: {typed}; {see}"
-    return f"{advice} {problem}" if advice else problem
+    if context.command.name == "verify" and is_parameter_of_scheme:
+        advice = "parameters go with a scheme: pecli rope … --verify FILE"
+        return f"no such option: {typed}; {advice}"
+    return f"no such option: {typed}; {_see_help(context)}"
 
 
 def _meant_option(word: str, names: Sequence[str], option_synonyms: dict[str, list[str]]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -145,33 +145,48 @@ def verify(
     """
     tolerances = options.tolerances(values)
     target = options.without(options.set_options(values), tolerances)
-    written = options.set_options({"junit": junit, "output": output})
-    _check_outputs(files, written)
-    needs_reasons = json or not quiet or bool(written)
+    output_paths = options.set_options({"junit": junit, "output": output})
+    _check_outputs(files, output_paths)
+    needs_reasons = json or not quiet or bool(output_paths)
     checks = _checks_of_command_line(files, golden, target, tolerances, reasons=needs_reasons)
     has_manifest = any(map(is_manifest, files))
     report = _Report(json=json, quiet=quiet, as_table=has_manifest and not json)
     has_progress = options.shows_progress({"quiet": quiet, "no_progress": no_progress})
-    wanted = report.as_table and has_progress
-    results: list[Outcome] = []
-    with progress.counting("verify", len(checks), wanted=wanted) as advance:
-        for outcome in run_all(checks, strict=strict):
-            # Without a picture of them, the compared arrays are not needed any more.
-            results.append(outcome if output is not None else outcome.without_arrays())
-            advance(1)
-            report.show(outcome)
+    shows_progress = report.as_table and has_progress
+    with progress.counting("verify", len(checks), wanted=shows_progress) as advance:
+        all_outcomes = run_all(checks, strict=strict)
+        results = _show_each(all_outcomes, report, advance, keeps_arrays=output is not None)
     code = report.finish(results)
     if junit is not None:
         outcomes.write_junit(junit, results)
     if output is not None:
-        about = provenance(["verify", *files], {"golden": golden, **values})
-        report.draw(output, results, about)
+        metadata = provenance(["verify", *files], {"golden": golden, **values})
+        report.draw(output, results, metadata)
     return max([code, *map(print_error, without_tables(results))])
 
 
-def _check_outputs(files: Sequence[str], written: Mapping[str, str]) -> None:
+def _show_each(
+    all_outcomes: Iterable[Outcome],
+    report: _Report,
+    advance: Callable[[int], object],
+    *,
+    keeps_arrays: bool,
+) -> list[Outcome]:
+    """Print each outcome as soon as its check has run, and return all of them.
+
+    Only a picture of failed checks needs the arrays that were compared: otherwise they are dropped.
+    """
+    results: list[Outcome] = []
+    for outcome in all_outcomes:
+        results.append(outcome if keeps_arrays else outcome.without_arrays())
+        advance(1)
+        report.show(outcome)
+    return results
+
+
+def _check_outputs(files: Sequence[str], output_paths: Mapping[str, str]) -> None:
     """Raise ParameterError if a file to write is one of the files to verify."""
-    for option, path in written.items():
+    for option, path in output_paths.items():
         if any(_is_same(path, file) for file in files):
             raise ParameterError(option, path, "it is one of the files to verify", "name another")
 
@@ -210,11 +225,11 @@ class _Report:
             outcomes.annotate(results)
         return max(self.codes)
 
-    def draw(self, path: str, results: Sequence[Outcome], about: dict[str, object]) -> None:
+    def draw(self, path: str, results: Sequence[Outcome], metadata: dict[str, object]) -> None:
         """Write a figure of the checks that failed."""
         from pecli.views.pictures import mistakes
 
-        mistakes.save(path, [outcome.result for outcome in results], about)
+        mistakes.save(path, [outcome.result for outcome in results], metadata)
         if not self.json and not self.quiet:
             screen.print_written(path)
 
@@ -270,10 +285,8 @@ def _checks_of_command_line(
         reasons: Explain failures.
     """
     if golden is not None:
-        from pecli.golden import answer_checks
-
         _refuse_target(target)
-        return answer_checks(golden, files, Tolerance(**tolerances) if tolerances else None)
+        return _answer_checks(golden, files, tolerances)
     if all(map(is_manifest, files)):
         _refuse_target(target)
     verifier = _Verifier(_target(target), Tolerance(**tolerances), reasons)
@@ -287,6 +300,13 @@ def _checks_of_command_line(
         else:
             checks.append(Check(file, partial(verifier.verify, file), group=group))
     return checks
+
+
+def _answer_checks(folder: str, files: Sequence[str], tolerances: NamedValues) -> list[Check]:
+    """Return the checks of files that answer a golden suite, which has tolerances of its own."""
+    from pecli.golden import answer_checks
+
+    return answer_checks(folder, files, Tolerance(**tolerances) if tolerances else None)
 
 
 def _manifest_checks(file: str, tolerances: NamedValues, *, reasons: bool) -> list[Check]:
@@ -332,12 +352,12 @@ class _Verifier(NamedTuple):
         )
 
 
-def _target(given: Mapping[str, str]) -> _Target:
-    """Return the expected tensors that options describe; `given` are the options that were given."""
-    return _Target(_expected_spec(given), _arguments_of_verify(given))
+def _target(target_options: Mapping[str, str]) -> _Target:
+    """Return the expected tensors that options describe; `target_options` are the options that were given."""
+    return _Target(_expected_spec(target_options), _arguments_of_verify(target_options))
 
 
-def _expected_spec(given: Mapping[str, str]) -> str | ModelEncodings | Array | None:
+def _expected_spec(target_options: Mapping[str, str]) -> str | ModelEncodings | Array | None:
     """Return what files are verified against.
 
     It is the name of a model, a model with server flags applied, a learned table (`--table`), or
@@ -347,64 +367,65 @@ def _expected_spec(given: Mapping[str, str]) -> str | ModelEncodings | Array | N
         ParameterError: The model or the type of its layers does not exist, or options describe
             tensors of a model that is not named.
     """
-    if "table" in given:
-        return _learned_table(given)
-    if "resized_from" in given:
+    if "table" in target_options:
+        return _learned_table(target_options)
+    if "resized_from" in target_options:
         rule = "--resized-from is what the table is compared with"
-        options.refuse(given, (*_MODELS, "flags"), rule, "leave out one of them")
+        options.refuse(target_options, (*_MODELS, "flags"), rule, "leave out one of them")
         return None
     rule = "it is about a table that was resized"
-    options.refuse(given, _INTERPOLATION, rule, "add --resized-from FILE")
-    model = options.model_name(given)
-    if model is not None:
-        return _expected_model(model, given)
-    advice = "add --config or --model, or make the table: pecli rope … --verify FILE"
-    options.refuse(given, given, "it belongs to a model", advice, repr)
-    return None
+    options.refuse(target_options, _INTERPOLATION, rule, "add --resized-from FILE")
+    model = options.model_name(target_options)
+    if model is None:
+        # Files are verified against their own specs, which no option may describe.
+        advice = "add --config or --model, or make the table: pecli rope … --verify FILE"
+        options.refuse(target_options, target_options, "it belongs to a model", advice, repr)
+        return None
+    return _expected_model(model, target_options)
 
 
-def _expected_model(model: str, given: Mapping[str, str]) -> str | ModelEncodings:
+def _expected_model(model: str, target_options: Mapping[str, str]) -> str | ModelEncodings:
     """Return a model's name, or its encodings if server flags change them.
 
     By its name it is found again for each file. It is also found here, so that an error about the
     model or the type of its layers comes before any file is read.
     """
-    flags = given.get("flags")
-    if "config" in given:
+    flags = target_options.get("flags")
+    if "config" in target_options:
         encodings = find_model(config=model, flags=flags)
     else:
         encodings = find_model(model=model, flags=flags)
-    if "layer_type" in given:
-        encodings.one(given["layer_type"])
+    if "layer_type" in target_options:
+        encodings.one(target_options["layer_type"])
     return model if flags is None else encodings
 
 
-def _learned_table(given: Mapping[str, str]) -> Array:
+def _learned_table(target_options: Mapping[str, str]) -> Array:
     """Read the learned table whose rows were added to the tensors of `--before`."""
-    options.refuse(given, _MODELS, "--table is what was added", "leave out one of them")
-    if "before" not in given:
+    options.refuse(target_options, _MODELS, "--table is what was added", "leave out one of them")
+    if "before" not in target_options:
         rule = "it was added to what is given as --before"
-        raise ParameterError("table", given["table"], rule, "add --before FILE")
-    return _numbers("table", given["table"])
+        raise ParameterError("table", target_options["table"], rule, "add --before FILE")
+    return _numbers("table", target_options["table"])
 
 
-def _arguments_of_verify(given: Mapping[str, str]) -> dict[str, object]:
+def _arguments_of_verify(target_options: Mapping[str, str]) -> dict[str, object]:
     """Return the options that place tensors (positions, masks, layers) as arguments of `verify`.
 
     Options are texts. `--positions 0,1,5` is parsed by the rule of its parameter, `--positions
     ids.npy` is read as an array if queries and keys are checked (`--before`).
 
     Args:
-        given: The options of the command line that were given, by name.
+        target_options: The options of the command line that were given, by name.
     """
     array_options = {"attention_mask"}
-    if "before" in given:
+    if "before" in target_options:
         array_options.add("positions")  # which can differ between the rows of a batch of queries
-    texts = options.without(given, ("config", "model", "table", "flags"))
-    places: MutableValues = {}
+    texts = options.without(target_options, ("config", "model", "table", "flags"))
+    arguments: MutableValues = {}
     for name, text in texts.items():
-        places[name] = _numbers(name, text) if name in array_options else _parsed(name, text)
-    return places
+        arguments[name] = _numbers(name, text) if name in array_options else _parsed(name, text)
+    return arguments
 
 
 def _parsed(name: str, text: str) -> object:

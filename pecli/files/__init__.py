@@ -74,14 +74,13 @@ def save(
     header = flag_of("header", header)
     if prefix is not None:
         prefix = text_of("prefix", prefix)
-    spec = None
     if isinstance(tables, Scheme):
         spec = {**tables.spec(), "version": __version__}
-        named = tables_written(path, tables)
-    else:
-        arrays = tables if isinstance(tables, Mapping) else {"table": tables}
-        named = [table_of(name, numbers(name, array)) for name, array in arrays.items()]
-    save_tables(path, named, spec, header=header, prefix=prefix)
+        save_tables(path, tables_written(path, tables), spec, header=header, prefix=prefix)
+        return
+    arrays = tables if isinstance(tables, Mapping) else {"table": tables}
+    table_list = [table_of(name, numbers(name, array)) for name, array in arrays.items()]
+    save_tables(path, table_list, None, header=header, prefix=prefix)
 
 
 def save_tables(

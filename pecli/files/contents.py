@@ -108,7 +108,13 @@ class Contents:
         return FileError(self.path, f"{self.part} {problem}".lstrip(), advice)
 
     def refuse_if(self, wrong: object, problem: str, advice: str = "") -> None:
+        """Raise a FileError about this file if something is wrong with it."""
         if wrong:
+            raise self.error(problem, advice)
+
+    def require(self, condition: object, problem: str, advice: str = "") -> None:
+        """Raise a FileError about this file unless a condition holds."""
+        if not condition:
             raise self.error(problem, advice)
 
     def tensor(self, name: str) -> "Contents":
@@ -177,8 +183,8 @@ class Contents:
         The array is a view of the file where that is possible. Big-endian numbers and booleans
         are copied.
         """
-        stored = numpy_dtype(dtype).newbyteorder(">" if big_endian else "<")
-        flat = self._elements(stored, math.prod(shape), offset)
+        stored_dtype = numpy_dtype(dtype).newbyteorder(">" if big_endian else "<")
+        flat = self._elements(stored_dtype, math.prod(shape), offset)
         return _with_usual_bytes(flat).reshape(shape, order="F" if fortran else "C")
 
     def _elements(self, stored: np.dtype[Any], count: int, offset: int) -> Array:
@@ -197,16 +203,14 @@ class Contents:
         if size == 0:
             return self.data[:0]  # A mapping of length 0 would be one of the whole file.
         skipped = offset % mmap.ALLOCATIONGRANULARITY
+        page_start = offset - skipped
         try:
             with open_to_read(self.path) as file:
                 descriptor = file.fileno()
                 has_changed = os.fstat(descriptor).st_size != self.size
                 self.refuse_if(has_changed, "changed while it was read")
                 mapped = mmap.mmap(
-                    descriptor,
-                    skipped + size,
-                    access=mmap.ACCESS_READ,
-                    offset=offset - skipped,
+                    descriptor, skipped + size, access=mmap.ACCESS_READ, offset=page_start
                 )
         except OSError as problem:
             if problem.errno == errno.ENOMEM:
@@ -227,16 +231,10 @@ class Contents:
                 mapped.madvise(mmap.MADV_DONTNEED, 0, bytes_of_whole_pages)
 
     def data_bytes(self, shape: tuple[int, ...], itemsize: int) -> int:
-        """Return the size of a tensor in bytes; refuse a shape that no file can hold.
-
-        A shape of (10**12, 0) needs no bytes, but its rows would be stepped through for ever.
-        """
+        """Return the size of a tensor in bytes; refuse a shape that no file can hold."""
         self.refuse_if(len(shape) > MAX_AXES, f"has {len(shape)} axes, more than {MAX_AXES}")
         size = math.prod(shape) * itemsize
-        is_negative = min(shape, default=0) < 0
-        nonzero_sides = filter(None, shape)
-        has_endless_rows = size == 0 and math.prod(nonzero_sides) > MAX_EMPTY_ROWS
-        is_impossible = is_negative or size > MAX_BYTES or has_endless_rows
+        is_impossible = size > MAX_BYTES or min(shape, default=0) < 0 or _has_endless_rows(shape)
         sides = quoted(", ".join(map(str, shape)))
         self.refuse_if(is_impossible, f"claims an impossible shape, {sides}")
         return size
@@ -250,8 +248,8 @@ class Contents:
         outside = f"names {quoted(name)}, which is not a file in its own folder"
         self.refuse_if(leaves_folder(name), outside)
         path = os.path.join(os.path.dirname(self.path), name)
-        self.refuse_if(not os.path.exists(path), f"names {quoted(name)}, which does not exist")
-        self.refuse_if(not os.path.isfile(path), outside)
+        self.require(os.path.exists(path), f"names {quoted(name)}, which does not exist")
+        self.require(os.path.isfile(path), outside)
         return path
 
 
@@ -259,6 +257,17 @@ def outline(dtype: str, shape: tuple[int, ...]) -> Array:
     """Return an array of a dtype and shape that takes no memory; its elements mean nothing."""
     zero = np.zeros((), numpy_dtype(dtype))
     return np.broadcast_to(zero, shape)
+
+
+def _has_endless_rows(shape: tuple[int, ...]) -> bool:
+    """Return True for an empty tensor of too many rows, which would be stepped through for ever.
+
+    A tensor of the shape (10**12, 0) needs no bytes, so that its size is no limit.
+    """
+    if 0 not in shape:
+        return False
+    nonzero_sides = [side for side in shape if side != 0]
+    return math.prod(nonzero_sides) > MAX_EMPTY_ROWS
 
 
 def leaves_folder(name: str) -> bool:
@@ -447,13 +456,16 @@ def read_contents(path: str, max_stream: MaxStream = _accept) -> Contents:
 
 
 def _read_source(source: str | int, label: str, max_stream: MaxStream) -> Contents:
-    """Return the bytes of a path or a descriptor, which errors call by a label."""
+    """Return the bytes of a path or a descriptor, which errors call by a label.
+
+    A file is mapped into memory; a pipe is read to its end.
+    """
     try:
         with open_to_read(source) as file:
             mapped = _mapped_file(file, label)
             if mapped is None:
                 return Contents(label, _read_stream(file, label, max_stream))
-            max_stream(label, mapped[:START])
+            max_stream(label, mapped[:START])  # It may refuse the file; its limit is for pipes.
             return Contents(label, memoryview(mapped))
     except MemoryError:
         problem = "does not fit into the memory that this process may use"
@@ -463,7 +475,8 @@ def _read_source(source: str | int, label: str, max_stream: MaxStream) -> Conten
 def read_contents_or_beginning(path: str, max_stream: MaxStream = _accept) -> Contents:
     """Return the bytes of a file or a pipe, or the beginning of a file that cannot be mapped.
 
-    The beginning of standard input is not enough: it cannot be opened again for its tensors.
+    Tensors of a file of which only the beginning was read are mapped one by one. The beginning of
+    standard input is not enough: it cannot be opened again for its tensors.
     """
     try:
         return read_contents(path, max_stream)
@@ -472,7 +485,7 @@ def read_contents_or_beginning(path: str, max_stream: MaxStream = _accept) -> Co
             raise
         try:
             return _read_beginning(path)
-        except MemoryError:
+        except MemoryError:  # The first error says more: it has the size of the file.
             raise address_space_error from None
 
 
@@ -485,14 +498,18 @@ def _read_beginning(path: str) -> Contents:
 
 
 def _mapped_file(file: BinaryIO, label: str) -> mmap.mmap | None:
-    """Map a file into memory; return None if it is a pipe, which has no size, empty or partly read.
+    """Map a file into memory; return None if it has to be read as a stream, such as a pipe.
 
     Raises:
         AddressSpaceError: the process may not have that much address space, and so could not read
             it either.
     """
     size = os.fstat(file.fileno()).st_size
-    if size == 0 or file.tell() > 0:  # A pipe has no place to tell: its size comes first.
+    is_pipe_or_empty = size == 0
+    if is_pipe_or_empty:
+        return None
+    is_partly_read = file.tell() > 0  # A redirected standard input goes on where it stands.
+    if is_partly_read:
         return None
     try:
         return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
@@ -509,20 +526,27 @@ def _read_stream(file: BinaryIO, label: str, max_stream: MaxStream) -> memoryvie
     much more memory than its size when it is parsed.
     """
     data = bytearray()
-    limit = MAX_STREAM
-    # A pipe that the other end made non-blocking gives None while it has no data.
-    piece: bytes | None = file.read(START)
-    if piece is not None:
-        limit = max_stream(label, piece)
+    piece = _next_piece(file, START)
+    limit = max_stream(label, piece)
     while piece:
         data += piece
-        piece = file.read(CHUNK)
         if len(data) > limit:
             problem = f"is a pipe of more than {limit >> 20:,} MiB"
             raise FileError(label, problem, "save it to a file first")
+        piece = _next_piece(file, CHUNK)
+    return memoryview(data)
+
+
+def _next_piece(file: BinaryIO, size: int) -> bytes:
+    """Return the next bytes of a pipe, at most `size`; none at its end.
+
+    Raises:
+        BlockingIOError: the other end made the pipe non-blocking, and it has no data now.
+    """
+    piece: bytes | None = file.read(size)
     if piece is None:
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-    return memoryview(data)
+    return piece
 
 
 def carried_spec(path: str, metadata: Mapping[str, str]) -> JsonObject | None:
@@ -539,6 +563,7 @@ def carried_spec(path: str, metadata: Mapping[str, str]) -> JsonObject | None:
     spec = parsed_json(metadata[KEY], error, max_depth=MAX_DEPTH)
     if not isinstance(spec, dict):
         raise error("are not a JSON object")
-    if not isinstance(spec.get("parameters", {}), dict):
+    parameters = spec.get("parameters", {})
+    if not isinstance(parameters, dict):
         raise FileError(path, "the parameters in its pecli metadata are not a JSON object")
     return spec

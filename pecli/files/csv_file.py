@@ -44,22 +44,22 @@ def _column_names(table: Table) -> list[str]:
 def read(contents: Contents) -> LoadedFile:
     """Return the table of a text file: float64, or int64 if no number has a fraction or exponent.
 
-    The first line may be a header. If its first cell is empty, the first column numbers the rows,
-    as pandas writes it, and is left out. In a .txt or .tsv file, numbers may be separated by spaces
-    or tabs, as np.savetxt writes them.
+    The first line may be a header. In a .txt or .tsv file, numbers may be separated by spaces or
+    tabs, as np.savetxt writes them.
     """
     text = whole_text(contents).removeprefix(UTF8_MARK).strip()
     text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     first_line, _, other_lines = text.partition(b"\n")
-    rows = other_lines if is_header(first_line) else text
-    contents.refuse_if(not rows, "holds no numbers")
-    lines = _with_commas(contents.path, rows)
+    rows_of_text = other_lines if is_header(first_line) else text
+    contents.require(rows_of_text, "holds no numbers")
+    lines = _with_commas(contents.path, rows_of_text)
     _check_counts(contents, lines)
-    values = _parsed_table(contents, b"\n".join(lines))
+    table = _parsed_table(contents, b"\n".join(lines))
+    # pandas writes the numbers of rows as a first column, whose cell in the header is empty.
     has_row_numbers = first_line.startswith(b",")
     if has_row_numbers:
-        values = values[:, 1:]
-    return LoadedFile(contents.path, "csv", {ARRAY_NAME: values}, printed=PrintedText())
+        table = table[:, 1:]
+    return LoadedFile(contents.path, "csv", {ARRAY_NAME: table}, printed=PrintedText())
 
 
 def _parsed_table(contents: Contents, text: bytes) -> AnyArray:

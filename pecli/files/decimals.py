@@ -4,6 +4,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 
@@ -73,27 +74,33 @@ def _plain_rows(block: Array) -> list[bytes]:
     text = orjson.dumps(np.ascontiguousarray(block), option=orjson.OPT_SERIALIZE_NUMPY)
     # Some versions write 1e30, others 1e+30; files must have the same bytes with all of them.
     text = text.replace(b"e+", b"e")
-    if b"null" in text:  # orjson's word for NaN and the infinities
-        not_finite = map(repr, block[~np.isfinite(block)].tolist())
-        text = re.sub(b"null", lambda _: next(not_finite).encode(), text)
+    if b"null" in text:
+        text = _without_nulls(text, block)
     without_outer_brackets = text[2:-2]
     return without_outer_brackets.split(b"],[")
+
+
+def _without_nulls(text: bytes, block: Array) -> bytes:
+    """Return the text of a block with nan, inf and -inf for orjson's `null`, which stands for all three."""
+    not_finite = block[~np.isfinite(block)].tolist()  # in C order, as the text has them
+    words = iter([repr(number).encode() for number in not_finite])
+    return re.sub(b"null", lambda _: next(words), text)
 
 
 def _shortest_text(value: np.generic) -> bytes:
     """Return the shortest text of a value of few bits, whose dtype orjson lacks.
 
-    The float16 number next to 1/3 is 0.333251953125. One, two and three digits round to other
-    float16 numbers, and 0.3333 is the text. So digits are added until the text reads back as the
-    same number.
+    Digits are added until the text reads back as the same number: the float16 number next to 1/3 is
+    0.333251953125; 0.3, 0.33 and 0.333 round to other float16 numbers, and 0.3333 is the text.
     """
     number = float(value)
     if not np.isfinite(number):
         return repr(number).encode()
+    to_dtype = value.dtype.type
     with np.errstate(over="ignore"):  # Too few digits may round up beyond the largest number.
         for decimals in range(MAX_FLOAT64_DIGITS):
             rounded = float(f"{number:.{decimals}e}")
-            if value.dtype.type(rounded) == value:
+            if to_dtype(rounded) == value:
                 return repr(rounded).encode()
     return repr(number).encode()
 
@@ -123,9 +130,8 @@ def write_nested(
 ) -> None:
     """Write a table as text with brackets around every axis, one row per line: JSON, or a C array.
 
-    Before a row stands one opening bracket for every axis that begins with it, after it one
-    closing bracket for every axis that ends: the rows of a (2, 2, 3) table are written as
-    `[[[…],`, `[…]],`, `[[…],` and `[…]]]`. Elements of a vector are rows that share lines.
+    The rows of a (2, 2, 3) table are written as `[[[…],`, `[…]],`, `[[…],` and `[…]]]`. Elements of
+    a vector are rows that share lines.
 
     Args:
         output: The file.
@@ -134,23 +140,44 @@ def write_nested(
         brackets: The opening and the closing bracket.
         on_block: Called with the size of each block.
     """
-    opening = brackets[:1]
-    closing = brackets[1:]
-    is_vector = len(table.shape) < 2
-    row_axes = table.shape if is_vector else table.shape[:-1]
-    # How many rows lie between the brackets of each axis: 2 and 4 in a (2, 2, 3) table.
-    rows_in_axis = list(accumulate(reversed(row_axes), operator.mul))
+    frame = _BracketFrame.of(table.shape, brackets)
     row = 0
     for block, texts in text_blocks(table, row_texts):
-        pieces = []
-        for text in texts:
-            pieces.append(_separator(row, is_vector=is_vector))
-            pieces.append(opening * _axes_beginning_at(row, rows_in_axis))
-            pieces.append(text if is_vector else opening + text + closing)
-            row += 1
-            pieces.append(closing * _axes_beginning_at(row, rows_in_axis))
-        output.write(b"".join(pieces))
+        framed = [frame.around(index, text) for index, text in enumerate(texts, start=row)]
+        row += len(texts)
+        output.write(b"".join(framed))
         on_block(block.nbytes)
+
+
+class _BracketFrame(NamedTuple):
+    """The brackets and commas around the rows of a table."""
+
+    opening: bytes
+    closing: bytes
+    rows_in_axis: list[int]  #: rows between the brackets of each axis: 2 and 4 in a (2, 2, 3) table
+    is_vector: bool
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...], brackets: bytes) -> "_BracketFrame":
+        """Return the frame of a shape; the rows of a vector are its elements."""
+        is_vector = len(shape) < 2
+        row_axes = shape if is_vector else shape[:-1]
+        rows_in_axis = list(accumulate(reversed(row_axes), operator.mul))
+        return cls(brackets[:1], brackets[1:], rows_in_axis, is_vector)
+
+    def around(self, row: int, text: bytes) -> bytes:
+        """Return the text of a row with the comma before it, and its brackets.
+
+        Before it stands one opening bracket for every axis that begins with this row, and after it
+        one closing bracket for every axis that ends: row 2 of a (2, 2, 3) table is `,⏎[[…]`.
+        """
+        begins = _axes_beginning_at(row, self.rows_in_axis)
+        ends = _axes_beginning_at(row + 1, self.rows_in_axis)
+        if not self.is_vector:  # A row is an axis as well; an element of a vector is none.
+            begins += 1
+            ends += 1
+        comma = _separator(row, is_vector=self.is_vector)
+        return comma + self.opening * begins + text + self.closing * ends
 
 
 def _separator(row: int, *, is_vector: bool) -> bytes:

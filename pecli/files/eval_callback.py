@@ -77,47 +77,50 @@ def read(contents: Contents) -> LoadedFile:
         FileError: no ROPE has elements of its input and its result, or elements are not as stated.
     """
     rotations = list(_rotations_with_inputs(_operations_in_log(contents)))
-    first_rotations: dict[str, _Rotation] = {}
+    first_by_name: dict[str, _Rotation] = {}
     for rotation in rotations:
-        first_rotations.setdefault(rotation.result.name, rotation)
+        first_by_name.setdefault(rotation.result.name, rotation)
     numbers = NumberList()
     blocks: dict[str, _Block] = {}
-    for name, rotation in first_rotations.items():
+    for name, rotation in first_by_name.items():
         blocks[f"{name}{BEFORE}"] = _read_block(contents, rotation.source, numbers)
         blocks[name] = _read_block(contents, rotation.result, numbers)
     problem = "has ROPE operations, and the elements of their inputs are not printed"
-    contents.refuse_if(not blocks, problem, "print all operations, without a filter")
-    count = counted(len(first_rotations), "ROPE operation")
-    notes = [f"{count} of llama.cpp, (heads, tokens, D)"]
-    repeated = len(rotations) - len(first_rotations)
-    if repeated:
-        notes.append(f"{repeated} of later evaluations left out")
+    contents.require(blocks, problem, "print all operations, without a filter")
     return LoadedFile(
         path=contents.path,
         format="text",
         tensors={name: block.values for name, block in blocks.items()},
         printed=PrintedText(numbers.decimals, are_rows=False),
-        notes=tuple(notes),
+        notes=_notes(len(first_by_name), len(rotations) - len(first_by_name)),
         parts={name: block.part for name, block in blocks.items() if not block.part.is_whole},
     )
+
+
+def _notes(read_count: int, later_count: int) -> tuple[str, ...]:
+    """Return notes on the number of operations that were read, and on those of later evaluations."""
+    note = f"{counted(read_count, 'ROPE operation')} of llama.cpp, (heads, tokens, D)"
+    if later_count:
+        return note, f"{later_count} of later evaluations left out"
+    return (note,)
 
 
 def _operations_in_log(contents: Contents) -> list[_Operation]:
     """Return the operations of llama.cpp's graph that a log shows, in the order of the text.
 
     Each begins with a line such as «Qcur-0 = (f32) ROPE(…) = {128, 32, 8, 1}», and its elements are
-    printed from there to the next such line.
+    printed from there to the next such line, or to the end of the log.
     """
     lines: list[re.Match[bytes]] = []
     for line in _OPERATION.finditer(contents.data):
-        has_room = len(lines) < MAX_OPERATIONS
-        contents.refuse_if(not has_room, f"has more than {MAX_OPERATIONS:,} operations")
+        is_full = len(lines) >= MAX_OPERATIONS
+        contents.refuse_if(is_full, f"has more than {MAX_OPERATIONS:,} operations")
         lines.append(line)
-    stops = [line.start() for line in lines[1:]]
-    operations = []
-    for line, stop in zip(lines, [*stops, len(contents.data)], strict=False):
-        operations.append(_operation_of_line(line, stop))
-    return operations
+    starts_of_lines = [line.start() for line in lines]
+    ends_of_elements = [*starts_of_lines[1:], len(contents.data)]
+    # Without any line there is still the end of the log, so that lengths may differ.
+    line_ends = zip(lines, ends_of_elements, strict=False)
+    return [_operation_of_line(line, end) for line, end in line_ends]
 
 
 def _operation_of_line(line: re.Match[bytes], stop: int) -> _Operation:
@@ -206,22 +209,17 @@ def _read_block(contents: Contents, operation: _Operation, numbers: NumberList) 
         reader.read_line(piece.text.strip(), piece.offset)
         if reader.is_complete:
             break
-    dim, heads, tokens, _ = operation.sides
-    part = PrintedPart(
-        shape=(heads, tokens, dim),
-        heads=reader.rows.indices(heads),
-        tokens=reader.planes.indices(tokens),
-        channels=reader.columns.indices(dim),
-    )
+    part = reader.printed_part(operation)
     printed = np.array(numbers.values[reader.start :], np.float64)
-    shape = (len(part.tokens), len(part.heads), len(part.channels))
-    is_complete = printed.size > 0 and printed.size == math.prod(shape)
+    dim = operation.sides[0]
+    printed_shape = (len(part.tokens), len(part.heads), len(part.channels))
+    is_complete = printed.size > 0 and printed.size == math.prod(printed_shape)
     if dim > MAX_DIM or not is_complete:
         problem = f"the elements of {operation.name} are not those of its shape"
         raise error_at(contents, operation.start, problem, "the file seems to be cut short")
     values = np.full((len(part.tokens), len(part.heads), dim), np.nan)
-    values[..., part.channels] = printed.reshape(shape)
-    return _Block(values=values.swapaxes(0, 1), part=part)
+    values[..., part.channels] = printed.reshape(printed_shape)
+    return _Block(values=values.swapaxes(0, 1), part=part)  # (heads, tokens, D)
 
 
 class _BlockReader:
@@ -240,20 +238,30 @@ class _BlockReader:
     def read_line(self, line: bytes, offset: int) -> None:
         """Read a line of the nested lists that llama.cpp prints.
 
-        Depth 1 is the list of tokens, 2 that of a token's heads. A line of dots stands for tokens
-        or heads that are left out. Lines of other programs are ignored.
+        Depth 1 is the list of tokens, 2 the list of a token's heads. Lines of other programs are
+        ignored.
         """
-        is_list_of_heads = self.depth == 2
+        is_in_list_of_heads = self.depth == 2
         if line == b"[":
             self._open()
         elif line.startswith(b"]"):
             self.depth -= 1
             self.is_complete = self.depth <= 0
-        elif line.startswith(_DOTS):
+        elif line.startswith(_DOTS):  # They stand for tokens or heads that are left out.
             axis = self.planes if self.depth == 1 else self.rows
             axis.is_cut = True
-        elif is_list_of_heads and line.startswith(b"["):
+        elif is_in_list_of_heads and line.startswith(b"["):
             self._read_row(line, offset)
+
+    def printed_part(self, operation: _Operation) -> PrintedPart:
+        """Return the heads, tokens and channels of the tensor that were printed."""
+        dim, heads, tokens, _ = operation.sides
+        return PrintedPart(
+            shape=(heads, tokens, dim),
+            heads=self.rows.indices(heads),
+            tokens=self.planes.indices(tokens),
+            channels=self.columns.indices(dim),
+        )
 
     def _open(self) -> None:
         """Open the list of tokens, or that of the heads of a token."""

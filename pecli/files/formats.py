@@ -17,7 +17,7 @@ from importlib import import_module
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from pecli.errors import FileError
+from pecli.errors import FileError, ParameterError
 from pecli.files.raw_layout import NO_LAYOUT, current_layout, missing_dtype
 
 if TYPE_CHECKING:
@@ -40,36 +40,36 @@ Signature = Callable[[str, bytes], bool]
 
 def begins_with(magic: bytes) -> Signature:
     """Return the signature of a format that begins with these bytes."""
-    return lambda suffix, start: start.startswith(magic)
+    return lambda suffix, first_bytes: first_bytes.startswith(magic)
 
 
 def has_suffix(*suffixes: str) -> Signature:
     """Return the signature of a format that only its suffix identifies."""
-    return lambda suffix, start: suffix in suffixes
+    return lambda suffix, first_bytes: suffix in suffixes
 
 
-def is_not_read(suffix: str, start: bytes) -> bool:
+def is_not_read(suffix: str, first_bytes: bytes) -> bool:
     """Recognise no file: the format is only written, or its tables are folders."""
     return False
 
 
-def is_torch_archive(suffix: str, start: bytes) -> bool:
+def is_torch_archive(suffix: str, first_bytes: bytes) -> bool:
     """Recognise a ZIP archive whose first member is a pickle called `…/data.pkl`.
 
     The local header of a ZIP member has the length of its name at offset 26 and the name at 30.
     """
-    name_length = int.from_bytes(start[26:28], "little")
-    name = start[30 : 30 + name_length]
-    return start.startswith(b"PK\x03\x04") and name.endswith(b"/data.pkl")
+    name_length = int.from_bytes(first_bytes[26:28], "little")
+    name = first_bytes[30 : 30 + name_length]
+    return first_bytes.startswith(b"PK\x03\x04") and name.endswith(b"/data.pkl")
 
 
-def is_npz(suffix: str, start: bytes) -> bool:
+def is_npz(suffix: str, first_bytes: bytes) -> bool:
     """Recognise any other ZIP archive; an empty one begins with its end record."""
-    is_archive = start.startswith((b"PK\x03\x04", b"PK\x05\x06"))
-    return is_archive and not is_torch_archive(suffix, start)
+    is_archive = first_bytes.startswith((b"PK\x03\x04", b"PK\x05\x06"))
+    return is_archive and not is_torch_archive(suffix, first_bytes)
 
 
-def is_raw(suffix: str, start: bytes) -> bool:
+def is_raw(suffix: str, first_bytes: bytes) -> bool:
     """Recognise a raw file: its layout is stated, and its suffix is not that of another format.
 
     Formats with a magic number come first in FORMATS, so that `--shape` leaves a .npy beside a
@@ -78,33 +78,33 @@ def is_raw(suffix: str, start: bytes) -> bool:
     return current_layout().dtype is not None and suffix not in _OWN_SUFFIXES
 
 
-def is_json(suffix: str, start: bytes) -> bool:
+def is_json(suffix: str, first_bytes: bytes) -> bool:
     """Recognise a JSON object, which begins with a brace and a quoted key.
 
     A .safetensors file can begin with the same byte, if its header has a length of 123 bytes:
     `{` is 123, and the upper half of the length is zero. An initialiser in C has no quotes.
     """
-    text = start.lstrip()
+    text = first_bytes.lstrip()
     begins_with_key = text[1:].lstrip().startswith((b'"', b"}"))
     is_object = text.startswith(b"{") and (begins_with_key or suffix == ".json")
-    return is_object and start[4:8] != bytes(4)
+    return is_object and first_bytes[4:8] != bytes(4)
 
 
-def is_number_text(suffix: str, start: bytes) -> bool:
+def is_number_text(suffix: str, first_bytes: bytes) -> bool:
     """Recognise text with a digit in it, unless the file claims to be something else.
 
     A file called .txt may begin with a title that is longer than what is looked at here.
     """
-    is_text = _NOT_TEXT.search(start) is None
-    has_digit = _DIGIT.search(start) is not None
+    is_text = _NOT_TEXT.search(first_bytes) is None
+    has_digit = _DIGIT.search(first_bytes) is not None
     if suffix in _TEXT_SUFFIXES:
         return is_text
     return is_text and has_digit and suffix not in _OWN_SUFFIXES - {".json", ".h"}
 
 
-def is_safetensors(suffix: str, start: bytes) -> bool:
+def is_safetensors(suffix: str, first_bytes: bytes) -> bool:
     """Recognise a JSON object after the eight bytes of its length, some of which are zero."""
-    return start[8:9] == b"{" and _NOT_TEXT.search(start[:8]) is not None
+    return first_bytes[8:9] == b"{" and _NOT_TEXT.search(first_bytes[:8]) is not None
 
 
 @dataclass(frozen=True)
@@ -134,9 +134,9 @@ class Format:
     is_text: bool = False
     has_header: bool = False
 
-    def recognises(self, suffix: str, start: bytes) -> bool:
+    def recognises(self, suffix: str, first_bytes: bytes) -> bool:
         """Return True for the suffix and the first bytes of a file of this format."""
-        return self.signature(suffix, start)
+        return self.signature(suffix, first_bytes)
 
     def read(self, contents: "Contents") -> "LoadedFile":
         """Read a file of this format."""
@@ -211,30 +211,35 @@ def suffix_of(path: str) -> str:
     return os.path.splitext(path)[1].lower()
 
 
-def format_of_bytes(path: str, start: bytes) -> Format:
+def format_of_bytes(path: str, first_bytes: bytes) -> Format:
     """Return the format of a file, by its first bytes and for some formats by its suffix.
 
     Raises:
         FileError: no format recognises the file.
         ParameterError: it may be raw, and only its shape is stated.
     """
-    if not start:
+    if not first_bytes:
         raise FileError(path, "is empty")
     suffix = suffix_of(path)
     for candidate in sorted(FORMATS, key=lambda candidate: candidate.is_tried_last):
-        if candidate.recognises(suffix, start):
+        if candidate.recognises(suffix, first_bytes):
             return candidate
-    if start.startswith(_BARE_PICKLE):
+    raise _not_recognised(path, first_bytes)
+
+
+def _not_recognised(path: str, first_bytes: bytes) -> FileError | ParameterError:
+    """Return the error for a file that no format recognises, with advice for the likely reason."""
+    if first_bytes.startswith(_BARE_PICKLE):
         problem = "is a pickle without an archive around it, and those are never loaded"
         advice = "write the tensors with safetensors.torch.save_file or numpy.save"
-        raise FileError(path, problem, advice)
+        return FileError(path, problem, advice)
     layout = current_layout()
     states_only_shape = layout.dtype is None and layout != NO_LAYOUT
     if states_only_shape:
-        raise missing_dtype()
+        return missing_dtype()
     suffixes = one_of(readable_suffixes())
-    advice = ADVICE.get(suffix, _RAW_ADVICE)
-    raise FileError(path, f"is not a {suffixes} file of tables", advice)
+    advice = ADVICE.get(suffix_of(path), _RAW_ADVICE)
+    return FileError(path, f"is not a {suffixes} file of tables", advice)
 
 
 def readable_suffixes() -> list[str]:

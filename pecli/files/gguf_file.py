@@ -136,10 +136,11 @@ class GgufHeader(NamedTuple):
         if entry is None:
             return None
         dtype = DTYPES.get(entry.kind, "")
-        is_float = dtype.startswith(("float", "bfloat"))
+        has_floats = dtype.startswith(("float", "bfloat"))
         is_short = 0 < math.prod(entry.shape) <= MAX_NUMBERS
+        is_setting = has_floats and is_short
         problem = f"holds {name} in another form than 1 to {MAX_NUMBERS:,} floats"
-        self.contents.refuse_if(not (is_float and is_short), problem)
+        self.contents.require(is_setting, problem)
         self.checked_bytes(name)
         array = self.contents.array(dtype, entry.shape, entry.offset)
         return [float(value) for value in widened(array).reshape(-1)]
@@ -154,6 +155,7 @@ class GgufHeader(NamedTuple):
         block = BLOCKS.get(entry.kind)
         if block is None:
             return None
+        # `data_bytes` returns elements · bytes per block, and so the size times elements per block.
         size = self.contents.tensor(name).data_bytes(entry.shape, block.size) // block.elements
         is_beyond_end = entry.offset + size > self.contents.size
         problem = f"is truncated: tensor {quoted(name)} goes on beyond its end"
@@ -264,12 +266,22 @@ def read_header(contents: Contents) -> GgufHeader:
     entries = _read_entries(contents, reader, tensor_count)
     alignment = values.get("general.alignment", DEFAULT_ALIGNMENT)
     is_alignment = isinstance(alignment, int) and alignment >= 1
-    contents.refuse_if(not is_alignment, f"has the alignment {alignment!r}")
+    contents.require(is_alignment, f"has the alignment {alignment!r}")
     # The data begin at the next multiple of the alignment; the header's offsets count from there.
-    data_start = -(-reader.at // alignment) * alignment
-    for name, entry in entries.items():
-        entries[name] = entry._replace(offset=data_start + entry.offset)
-    return GgufHeader(contents=contents, values=values, tensors=entries)
+    data_start = _next_multiple(reader.at, alignment)
+    tensors = {
+        name: entry._replace(offset=data_start + entry.offset) for name, entry in entries.items()
+    }
+    return GgufHeader(contents=contents, values=values, tensors=tensors)
+
+
+def _next_multiple(offset: int, alignment: int) -> int:
+    """Return the least multiple of an alignment that is not before an offset.
+
+    >>> _next_multiple(70, 32), _next_multiple(64, 32)
+    (96, 64)
+    """
+    return offset + -offset % alignment
 
 
 def _read_values(contents: Contents, reader: Reader, count: int) -> JsonObject:
@@ -308,24 +320,22 @@ def header_of(path: str) -> GgufHeader:
 
 
 def read(contents: Contents) -> LoadedFile:
-    """Return the tensors of a file, and the list of those that are not read."""
+    """Return the tensors of a file, and the list of those that are not read, such as quantised ones."""
     header = read_header(contents)
     places: dict[str, Place] = {}
-    unread = []
+    unread: list[UnreadTensor] = []
     for name, entry in header.tensors.items():
         size = header.checked_bytes(name)
-        if entry.kind in DTYPES:
-            places[name] = Place(DTYPES[entry.kind], entry.shape, entry.offset)
+        dtype = DTYPES.get(entry.kind)
+        if dtype is not None:
+            places[name] = Place(dtype, entry.shape, entry.offset)
         else:
             unread.append(_unread(contents, name, entry, size))
     return LoadedFile(contents.path, "gguf", contents.tensors(places), unread=tuple(unread))
 
 
 def _unread(contents: Contents, name: str, entry: GgufTensor, size: int | None) -> UnreadTensor:
-    """Return a tensor of another type, with the bytes of its rows if they are whole blocks.
-
-    Rows of 64 elements of Q8_0, for example, are two blocks of 34 bytes: a tensor (10, 64) has the
-    bytes (10, 68).
+    """Return a tensor whose type is not read, with the bytes of its rows if they are whole blocks.
 
     Args:
         contents: The file.
@@ -338,10 +348,18 @@ def _unread(contents: Contents, name: str, entry: GgufTensor, size: int | None) 
     read_blocks = None
     has_whole_rows = entry.shape and entry.shape[-1] % block.elements == 0
     if size and has_whole_rows:
-        *rows, _ = entry.shape
-        row_bytes = size // math.prod(rows)
-        place = Place("uint8", shape=(*rows, row_bytes), offset=entry.offset)
+        place = _place_of_blocks(entry, size)
         read_blocks = partial(contents.tensor(name).array_at, place)
     return UnreadTensor(
         name=name, dtype=block.name, shape=entry.shape, nbytes=size, read_blocks=read_blocks
     )
+
+
+def _place_of_blocks(entry: GgufTensor, size: int) -> Place:
+    """Return the place of a quantised tensor of `size` bytes, as rows of bytes.
+
+    A tensor (10, 64) of Q8_0 has 680 bytes, since 64 elements are two blocks of 34 bytes: (10, 68).
+    """
+    *row_axes, _ = entry.shape
+    row_bytes = size // math.prod(row_axes)
+    return Place("uint8", shape=(*row_axes, row_bytes), offset=entry.offset)

@@ -36,7 +36,8 @@ _INTEGER = re.compile(r"u?int(8|16|32|64)")
 def write(request: WriteRequest) -> None:
     """Write all tables, one row per line, and the spec that made them.
 
-    Apart from line breaks, that of a vector `a` is `{"tensors":{"a":{"data":[1.0,0.5],"dtype":"float32","shape":[2]}}}`.
+    Apart from line breaks, the file of a vector `a` is
+    `{"tensors":{"a":{"data":[1.0,0.5],"dtype":"float32","shape":[2]}}}`.
     """
     check_storable(request.tables, ".json", REAL, empty=False)
     beginning = "{"
@@ -48,8 +49,8 @@ def write(request: WriteRequest) -> None:
         for table in sorted(request.tables, key=lambda table: table.name):
             output.write(f'{separator}{compact(table.name)}:{{"data":'.encode("ascii"))
             write_nested(output, table, _literals, b"[]", request.on_block)
-            form = f',"dtype":"{table.dtype}","shape":{compact(table.shape)}}}'
-            output.write(form.encode("ascii"))
+            dtype_and_shape = f',"dtype":"{table.dtype}","shape":{compact(table.shape)}}}'
+            output.write(dtype_and_shape.encode("ascii"))
             separator = ",\n"
         output.write(b"}}\n")
 
@@ -77,9 +78,9 @@ def _read_pecli_json(contents: Contents) -> LoadedFile:
         FileError: the file is too large for Python's parser, or is not of the form JSON_FORM.
     """
     text = whole_text(contents)
-    count = sum(text.count(mark) for mark in (b"[", b"{", b'"'))
+    value_count = sum(text.count(mark) for mark in (b"[", b"{", b'"'))
     contents.refuse_if(
-        count > MAX_LISTS,
+        value_count > MAX_LISTS,
         f"has more than {MAX_LISTS:,} lists and texts",
         "write .npz or .safetensors",
     )
@@ -88,15 +89,13 @@ def _read_pecli_json(contents: Contents) -> LoadedFile:
         return contents.error(problem, JSON_FORM)
 
     match parsed_json(text, error, finite=False):
-        case {"tensors": dict(tensors), **others}:
+        case {"tensors": dict(tensors), **other_values}:
             pass
         case _:
             raise error("is not a .json file of tables")
     contents.refuse_if(len(tensors) > MAX_TENSORS, f"has more than {MAX_TENSORS} tensors")
     arrays = {name: _array_of_json(contents, name, tensor) for name, tensor in tensors.items()}
-    metadata = {}
-    if KEY in others:
-        metadata[KEY] = json.dumps(others[KEY])
+    metadata = {KEY: json.dumps(other_values[KEY])} if KEY in other_values else {}
     return LoadedFile(contents.path, "json", arrays, metadata)
 
 
@@ -106,39 +105,41 @@ def _array_of_json(contents: Contents, name: str, tensor: object) -> Array:
     The shape is checked before an array is made of the data, and no other key is accepted.
     """
     match tensor:
-        case {"data": data, "dtype": str(dtype), "shape": [*sides], **others} if (
-            not others and is_text(name)
+        case {"data": data, "dtype": str(dtype), "shape": [*sides], **other_values} if (
+            not other_values and is_text(name)
         ):
             shape = tuple(sides)
         case _:
             raise contents.error("has a tensor that is not one", JSON_FORM)
-    about = contents.tensor(name)
-    _check_form(about, dtype, shape)
-    elements = _elements(about, data, shape)
+    tensor_contents = contents.tensor(name)  # Its errors name the tensor.
+    _check_form(tensor_contents, dtype, shape)
+    elements = _elements(tensor_contents, data, shape)
     if dtype in SIGNIFICAND_BITS:
-        return _float_array(about, elements, dtype).reshape(shape)
-    return _integer_array(about, elements, dtype).reshape(shape)
+        return _float_array(tensor_contents, elements, dtype).reshape(shape)
+    return _integer_array(tensor_contents, elements, dtype).reshape(shape)
 
 
-def _check_form(about: Contents, dtype: str, shape: tuple[object, ...]) -> None:
+def _check_form(tensor_contents: Contents, dtype: str, shape: tuple[object, ...]) -> None:
     """Refuse a dtype that is not known, and a shape that no file can hold."""
     is_integer = dtype == "bool" or _INTEGER.fullmatch(dtype) is not None
     is_known = dtype in SIGNIFICAND_BITS or is_integer
-    about.refuse_if(not is_known, f"has dtype {quoted(dtype)}, which is not known")
+    tensor_contents.require(is_known, f"has dtype {quoted(dtype)}, which is not known")
     lengths = [side for side in shape if type(side) is int and 0 <= side < MAX_SIDE]
     are_lengths = len(lengths) == len(shape)
-    about.refuse_if(not are_lengths, "has a shape that is not a list of lengths")
-    about.data_bytes(tuple(lengths), numpy_dtype(dtype).itemsize)
+    tensor_contents.require(are_lengths, "has a shape that is not a list of lengths")
+    tensor_contents.data_bytes(tuple(lengths), numpy_dtype(dtype).itemsize)
 
 
-def _elements(about: Contents, data: object, shape: tuple[int, ...]) -> AnyArray:
+def _elements(tensor_contents: Contents, data: object, shape: tuple[int, ...]) -> AnyArray:
     """Return the elements of nested lists as a vector of Python objects."""
     nested = np.array(data, object)  # It leaves lists of unequal lengths as they are.
-    about.refuse_if(nested.shape != shape, f"is not nested as its shape, {shape}, asks for")
+    tensor_contents.refuse_if(
+        nested.shape != shape, f"is not nested as its shape, {shape}, asks for"
+    )
     return nested.reshape(-1)
 
 
-def _float_array(about: Contents, elements: AnyArray, dtype: str) -> Array:
+def _float_array(tensor_contents: Contents, elements: AnyArray, dtype: str) -> Array:
     """Return Python numbers and the texts "NaN", "Infinity" and "-Infinity" as an array.
 
     Any other text stays a text, which is refused.
@@ -147,31 +148,35 @@ def _float_array(about: Contents, elements: AnyArray, dtype: str) -> Array:
         for index, element in enumerate(elements):
             if type(element) is str:
                 elements[index] = NOT_FINITE.get(element, element)
-    _check_types(about, elements, {float, int}, dtype)
-    numbers = np.asarray(_converted(about, elements, "float64", dtype), np.float64)
+    _check_types(tensor_contents, elements, {float, int}, dtype)
+    numbers = np.asarray(_converted(tensor_contents, elements, "float64", dtype), np.float64)
     return round_to(numbers, dtype)
 
 
-def _integer_array(about: Contents, elements: AnyArray, dtype: str) -> Array:
+def _integer_array(tensor_contents: Contents, elements: AnyArray, dtype: str) -> Array:
     """Return Python integers or truth values as an array."""
     python_type = bool if dtype == "bool" else int
-    _check_types(about, elements, {python_type}, dtype)
-    return _converted(about, elements, dtype, dtype)
+    _check_types(tensor_contents, elements, {python_type}, dtype)
+    return _converted(tensor_contents, elements, dtype, dtype)
 
 
-def _converted(about: Contents, elements: AnyArray, dtype: str, stated_dtype: str) -> Array:
+def _converted(
+    tensor_contents: Contents, elements: AnyArray, dtype: str, stated_dtype: str
+) -> Array:
     """Return Python numbers as an array; refuse those that the dtype of the file does not hold."""
     try:
         return elements.astype(dtype)
     except OverflowError:
-        raise about.error(f"holds a number that {stated_dtype} does not hold") from None
+        raise tensor_contents.error(f"holds a number that {stated_dtype} does not hold") from None
 
 
 def _types_of(elements: AnyArray) -> set[type]:
     return set(map(type, elements))
 
 
-def _check_types(about: Contents, elements: AnyArray, accepted: set[type], dtype: str) -> None:
+def _check_types(
+    tensor_contents: Contents, elements: AnyArray, accepted: set[type], dtype: str
+) -> None:
     """Refuse elements of other types than those accepted; a truth value is no integer."""
     are_numbers = _types_of(elements) <= accepted
-    about.refuse_if(not are_numbers, f"holds something that is not a number of {dtype}")
+    tensor_contents.require(are_numbers, f"holds something that is not a number of {dtype}")

@@ -98,41 +98,56 @@ class Shard(NamedTuple):
 
 
 def _load_shards(path: str, shards: Shards) -> LoadedFile:
-    """Read several files as one.
-
-    A name that occurs in several files, as in a dump per layer, is preceded by the file's name:
-    `layer0.npz` and `layer1.npz`, both with a tensor `q`, become `layer0.q` and `layer1.q`.
-    """
+    """Read several files as one, whose tensors are read when they are needed."""
     loaded_shards = [_load_shard(path, file, names) for file, names in shards.items()]
-    counts = Counter(chain.from_iterable(shard.names for shard in loaded_shards))
-    repeated_names = {name for name, count in counts.items() if count > 1}
-    places: dict[str, TensorPlace] = {}
-    for shard in loaded_shards:
-        for name, name_in_file in shard.with_stem(repeated_names).items():
-            # Even so, names can be the same: a/x.npz and b/x.npz have the same stem.
-            if name in places:
-                problem = f"has {quoted(name)} in several files"
-                raise FileError(path, problem, "name one of them")
-            places[name] = TensorPlace(shard.file, name_in_file)
-
+    places = _places_by_name(path, loaded_shards)
     outlines = {name: place.file.outlines[place.name] for name, place in places.items()}
     tensors = LazyTensors(outlines, lambda name: places[name].read())
     unread = chain.from_iterable(shard.file.unread for shard in loaded_shards)
     return LoadedFile(path=path, format="folder", tensors=tensors, unread=tuple(unread))
 
 
-def _load_shard(path: str, file: str, names: Iterable[str] | None) -> Shard:
-    """Open a file, of which the index at `path` lists some tensors; without an index, all count."""
+def _places_by_name(path: str, loaded_shards: Sequence[Shard]) -> dict[str, TensorPlace]:
+    """Return the tensors of all files by names that distinguish them.
+
+    A name that occurs in several files, as in a dump per layer, is preceded by the file's name:
+    `layer0.npz` and `layer1.npz`, both with a tensor `q`, become `layer0.q` and `layer1.q`.
+
+    Raises:
+        FileError: Even so, names are the same: a/x.npz and b/x.npz are both preceded by `x`.
+    """
+    counts = Counter(chain.from_iterable(shard.names for shard in loaded_shards))
+    repeated_names = {name for name, count in counts.items() if count > 1}
+    places: dict[str, TensorPlace] = {}
+    for shard in loaded_shards:
+        for name, name_in_file in shard.with_stem(repeated_names).items():
+            if name in places:
+                problem = f"has {quoted(name)} in several files"
+                raise FileError(path, problem, "name one of them")
+            places[name] = TensorPlace(shard.file, name_in_file)
+    return places
+
+
+def _load_shard(path: str, file: str, indexed_names: Iterable[str] | None) -> Shard:
+    """Open one of the files of a folder or of an index.
+
+    Args:
+        path: The folder or the index, which errors name.
+        file: The file.
+        indexed_names: The tensors of the file that the index lists; None without an index: then all
+            tensors of the file count.
+    """
     loaded = load_file(file)
-    names_in_file = {name_of(loaded, name): name for name in loaded.outlines}
-    if names is not None:
-        unread_names = {tensor.name for tensor in loaded.unread}
-        missing = set(names) - names_in_file.keys() - unread_names
-        if missing:
-            problem = f"index lists {quoted(min(missing))} in {quoted(file)}"
-            raise FileError(path, problem, "which lacks it")
-        names_in_file = {name: names_in_file[name] for name in names if name in names_in_file}
-    return Shard(file=loaded, names=names_in_file)
+    name_in_file = {name_of(loaded, name): name for name in loaded.outlines}
+    if indexed_names is None:
+        return Shard(file=loaded, names=name_in_file)
+    unread_names = {tensor.name for tensor in loaded.unread}
+    missing = set(indexed_names) - name_in_file.keys() - unread_names
+    if missing:
+        problem = f"index lists {quoted(min(missing))} in {quoted(file)}"
+        raise FileError(path, problem, "which lacks it")
+    wanted = {name: name_in_file[name] for name in indexed_names if name in name_in_file}
+    return Shard(file=loaded, names=wanted)
 
 
 def name_of(file: LoadedFile, name: str) -> str:
@@ -223,17 +238,21 @@ def split_name(text: str) -> tuple[str, str | None]:
     An existing path takes precedence. Both path and name may contain colons, as in
     `model.npz:dense/kernel:0`: the longest path that exists is taken, here `model.npz`, and the
     name is `dense/kernel:0`. `-:cos` is the tensor `cos` of standard input.
+
+    Raises:
+        FileError: there is a colon, and no part before a colon is a path that exists.
     """
     drive = ""
-    rest = text
+    without_drive = text
     if not text.startswith("-:"):
-        drive, rest = os.path.splitdrive(text)  # The colon of C: separates nothing.
-    if ":" not in rest or os.path.exists(text):
+        drive, without_drive = os.path.splitdrive(text)  # The colon of C: separates nothing.
+    if ":" not in without_drive or os.path.exists(text):
         return text, None
-    while ":" in rest:
-        rest, _, _ = rest.rpartition(":")
-        path = drive + rest
-        if rest and (path == "-" or os.path.exists(path)):
+    parts = without_drive.split(":")
+    for count in range(len(parts) - 1, 0, -1):  # `a:b:c` may be the path `a:b`, or `a`.
+        beginning = ":".join(parts[:count])
+        path = drive + beginning
+        if beginning and (path == "-" or os.path.exists(path)):
             return path, text.removeprefix(f"{path}:")
     raise failure(text, FileNotFoundError(errno.ENOENT, ""))
 
@@ -245,20 +264,20 @@ class Opened(NamedTuple):
     file: LoadedFile
 
 
-def opened(given: Given) -> Opened:
+def opened(source: Given) -> Opened:
     """Return the tensors of a file, of arrays, or of a torch module.
 
     Args:
-        given: a path or `FILE:NAME`; an array; arrays by name; or a torch module, whose buffers,
+        source: a path or `FILE:NAME`; an array; arrays by name; or a torch module, whose buffers,
             parameters and tensor attributes with positional names are taken, or all buffers
             and tensor attributes if none has one. What is opened already stays as it is.
     """
-    if isinstance(given, Opened):
-        return given
-    if isinstance(given, (str, os.PathLike)):
-        path = os.fspath(given)
+    if isinstance(source, Opened):
+        return source
+    if isinstance(source, (str, os.PathLike)):
+        path = os.fspath(source)
         return Opened(label=path, file=open_tensors(path))
-    named = _named_arrays(given)
+    named = _named_arrays(source)
     arrays = {name: _checked_array(name, values) for name, values in named.items()}
     return Opened(label=NO_FILE, file=LoadedFile(NO_FILE, "arrays", arrays))
 
@@ -279,20 +298,20 @@ def _checked_array(name: object, values: ArrayLike) -> Array:
     return array
 
 
-def _named_arrays(given: Any) -> dict[Any, Any]:
+def _named_arrays(source: Any) -> dict[Any, Any]:
     """Return the arrays of a torch module or a mapping by name; a single array has a usual name.
 
     Code of the user runs here (properties of a module, a mapping of any kind), whose errors are
     reported as errors of the argument.
     """
     try:
-        if hasattr(given, "named_buffers"):
-            return positional_tensors(given)
-        if isinstance(given, Mapping):
-            return dict(given.items())
+        if hasattr(source, "named_buffers"):
+            return positional_tensors(source)
+        if isinstance(source, Mapping):
+            return dict(source.items())
     except KindError:
         raise
     except Exception as problem:  # A mapping or module of the user can raise any.
-        kind = f"a {type(given).__name__}"
+        kind = f"a {type(source).__name__}"
         raise KindError("arrays", kind, "its items cannot be had") from problem
-    return {ARRAY_NAME: given}
+    return {ARRAY_NAME: source}

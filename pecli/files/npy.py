@@ -3,7 +3,7 @@
 import io
 import warnings
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -78,19 +78,27 @@ def read_entry(contents: "Contents", size: int) -> "Place":
     """
     from pecli.files.contents import Place
 
-    dtype, shape, fortran, offset = read_header(contents)
+    array = read_header(contents)
+    dtype_name = _plain_dtype_name(contents, array.dtype)
+    data_bytes = contents.data_bytes(array.shape, array.dtype.itemsize)
+    contents.check_size(array.end + data_bytes, size)
+    is_big_endian = array.dtype.str.startswith(">")
+    return Place(
+        dtype_name, array.shape, array.end, big_endian=is_big_endian, fortran=array.fortran
+    )
+
+
+def _plain_dtype_name(contents: "Contents", dtype: np.dtype[Any]) -> str:
+    """Return the name of a dtype of plain numbers; refuse all other dtypes."""
     contents.refuse_if(dtype.hasobject, "holds Python objects (a pickle), which are never loaded")
     is_structured = dtype.fields is not None
     contents.refuse_if(is_structured, "holds a structured array, only plain numbers are read")
     # np.save has no name for bfloat16: it writes elements of two raw bytes.
     name = "bfloat16" if dtype == np.dtype("V2") else dtype.name
     is_plain = name == "bfloat16" or name in CODES
-    contents.refuse_if(
-        not is_plain, f"holds elements of dtype {str(dtype)[:40]!r}, only plain numbers are read"
-    )
-    contents.check_size(offset + contents.data_bytes(shape, dtype.itemsize), size)
-    is_big_endian = dtype.str.startswith(">")
-    return Place(name, shape, offset, big_endian=is_big_endian, fortran=fortran)
+    problem = f"holds elements of dtype {str(dtype)[:40]!r}, only plain numbers are read"
+    contents.require(is_plain, problem)
+    return name
 
 
 def read_header(contents: "Contents") -> NpyHeader:
@@ -101,48 +109,53 @@ def read_header(contents: "Contents") -> NpyHeader:
     Raises:
         FileError: the file is not a whole .npy file, or NumPy does not accept its header.
     """
-    start = bytes(contents.data[: MAX_HEADER + MIN_FILE])
-    is_whole = len(start) >= MIN_FILE and start.startswith(MAGIC)
-    contents.refuse_if(not is_whole, "is not a whole .npy file")
-    major, minor = start[len(MAGIC) : VERSION_END]
-    contents.refuse_if(
-        major not in (1, 2, 3) or minor,
-        f"has .npy version {major}.{minor}, only 1.0, 2.0 and 3.0 exist",
-    )
-    # Version 1 has two bytes for the length of its header, the others have four.
-    length_bytes = 2 if major == 1 else 4
-    length = int.from_bytes(start[VERSION_END : VERSION_END + length_bytes], "little")
-    contents.refuse_if(
-        length > MAX_HEADER, f"claims a header of {length} bytes, more than {MAX_HEADER}"
-    )
-    parsed = _parsed_header(contents, start, major)
-    contents.refuse_if(
-        any(type(side) is not int for side in parsed.shape),
-        "has a broken .npy header: its shape is not a tuple of lengths",
-    )
+    beginning = bytes(contents.data[: MAX_HEADER + MIN_FILE])
+    is_whole = len(beginning) >= MIN_FILE and beginning.startswith(MAGIC)
+    contents.require(is_whole, "is not a whole .npy file")
+    major = _checked_version(contents, beginning)
+    parsed = _parsed_header(contents, beginning, major)
+    has_lengths = all(type(side) is int for side in parsed.shape)
+    contents.require(has_lengths, "has a broken .npy header: its shape is not a tuple of lengths")
     # NumPy 2.0 lets the size of '<U999999999' overflow; later versions raise an error above.
     overflows = parsed.dtype.itemsize < 0
     contents.refuse_if(overflows, "has a broken .npy header: its elements are too large")
     return parsed
 
 
-def _parsed_header(contents: "Contents", start: bytes, major: int) -> NpyHeader:
+def _checked_version(contents: "Contents", beginning: bytes) -> int:
+    """Return the major version in a header; refuse another version, or a header that is too long."""
+    major, minor = beginning[len(MAGIC) : VERSION_END]
+    is_known_version = major in (1, 2, 3) and minor == 0
+    contents.require(
+        is_known_version,
+        f"has .npy version {major}.{minor}, only 1.0, 2.0 and 3.0 exist",
+    )
+    # Version 1 has two bytes for the length of its header, the others have four.
+    length_end = VERSION_END + (2 if major == 1 else 4)
+    length = int.from_bytes(beginning[VERSION_END:length_end], "little")
+    is_too_long = length > MAX_HEADER
+    contents.refuse_if(is_too_long, f"claims a header of {length} bytes, more than {MAX_HEADER}")
+    return major
+
+
+def _parsed_header(contents: "Contents", beginning: bytes, major: int) -> NpyHeader:
     """Return a header as NumPy parses it.
 
     Args:
         contents: The file, for errors.
-        start: Its first bytes, which hold the header.
+        beginning: Its first bytes, which hold the header.
         major: The version, on which the width of the header's length depends.
     """
-    file = io.BytesIO(start)
-    file.seek(VERSION_END)
-    parse = np.lib.format.read_array_header_2_0
     if major == 1:
-        parse = np.lib.format.read_array_header_1_0
+        numpy_parser = np.lib.format.read_array_header_1_0
+    else:
+        numpy_parser = np.lib.format.read_array_header_2_0
+    file = io.BytesIO(beginning)
+    file.seek(VERSION_END)
     try:
         with _parser_lock, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # NumPy warns of headers that Python 2 wrote.
-            shape, fortran, dtype = parse(file, max_header_size=MAX_HEADER)
+            shape, fortran, dtype = numpy_parser(file, max_header_size=MAX_HEADER)
     except Exception:  # A hostile header can cause any, RecursionError and MemoryError included.
         raise contents.error(
             "has a broken .npy header: a dict of descr, fortran_order and shape is expected"

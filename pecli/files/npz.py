@@ -17,6 +17,8 @@ from pecli.files.contents import Contents, LazyTensors, LoadedFile, leaves_folde
 from pecli.files.npy import CODES, MAX_HEADER, header, read_array, read_entry, read_header
 from pecli.files.output import KEY, open_output
 from pecli.files.writing import (
+    OnBlock,
+    Sink,
     WriteRequest,
     check_storable,
     file_order,
@@ -43,24 +45,34 @@ def write(request: WriteRequest) -> None:
     check_storable(request.tables, ".npz", CODES)
     ordered = file_order(request.tables)
     _check_names(ordered)
-    sinks = []
     digest = hashlib.sha256()
+    digest_sinks: list[Sink] = []  # empty if there is no spec to hold a sha256
     if request.spec is not None:
         provenance(request.spec)  # Refuse a spec that is not JSON before the output is opened.
-        sinks.append(digest.update)
+        digest_sinks.append(digest.update)
     with open_output(request.path, request.tables) as output:
         # An Output has no tell(): `zipfile` takes it for a pipe and writes in one pass.
         file = cast("IO[bytes]", output)
         with zipfile.ZipFile(file, "w") as archive:
             for table in ordered:
-                start = header(CODES[table.dtype], table.shape)
-                information = _aligned_member(archive, table.name, len(start) + table.nbytes)
-                with archive.open(information, "w") as member:
-                    member.write(start)
-                    write_blocks([table], [member.write, *sinks], request.on_block)
+                _write_member(archive, table, digest_sinks, request.on_block)
             if request.spec is not None:
                 text = provenance(request.spec, digest.hexdigest())
                 _write_text(archive, KEY, text)
+
+
+def _write_member(
+    archive: zipfile.ZipFile,
+    table: Table,
+    digest_sinks: Sequence[Sink],
+    on_block: OnBlock,
+) -> None:
+    """Write a table as a .npy file in an archive; the sinks also get its bytes."""
+    npy_header = header(CODES[table.dtype], table.shape)
+    information = _aligned_member(archive, table.name, len(npy_header) + table.nbytes)
+    with archive.open(information, "w") as member:
+        member.write(npy_header)
+        write_blocks([table], [member.write, *digest_sinks], on_block)
 
 
 def _check_names(tables: Sequence[Table]) -> None:
@@ -103,18 +115,18 @@ def _aligned_member(archive: zipfile.ZipFile, name: str, size: int) -> zipfile.Z
 
 
 def read(contents: Contents) -> LoadedFile:
-    """Return the tensors and the metadata of a .npz file."""
-    arrays: dict[str, Member] = {}
+    """Return the tensors and the metadata of a .npz file; each tensor is unpacked on first access."""
+    members: dict[str, Member] = {}
     for file, member in members_of(contents).items():
         name = file.removesuffix(".npy")
         is_array = name != file and not leaves_folder(name)
-        contents.refuse_if(not is_array, f"member {quoted(file)} has no place in a .npz file")
-        arrays[name] = member
+        contents.require(is_array, f"member {quoted(file)} has no place in a .npz file")
+        members[name] = member
     metadata = {}
-    if KEY in arrays:
-        metadata[KEY] = _text_of_member(arrays.pop(KEY))
-    outlines = {name: _outline(member) for name, member in arrays.items()}
-    tensors = LazyTensors(outlines, lambda name: read_array(arrays[name].unpacked()))
+    if KEY in members:
+        metadata[KEY] = _text_of_member(members.pop(KEY))
+    outlines = {name: _outline(member) for name, member in members.items()}
+    tensors = LazyTensors(outlines, lambda name: read_array(members[name].unpacked()))
     return LoadedFile(contents.path, "npz", tensors, metadata)
 
 
@@ -128,17 +140,17 @@ def _outline(member: Member) -> Array:
 
 
 def _text_of_member(member: Member) -> str:
-    """Return the text of a member that is a .npy of one string."""
+    """Return the text of a member that is a .npy of one string, as np.savez writes it."""
     member.contents.refuse_if(member.size > MAX_TEXT, "should hold one text")
     contents = member.unpacked()
-    start = read_header(contents)
-    is_text = start.dtype.kind == "U" and start.shape == ()
-    contents.refuse_if(not is_text, "should hold one text")
-    contents.check_size(start.end + start.dtype.itemsize)
-    is_big_endian = start.dtype.str.startswith(">")
+    array = read_header(contents)
+    is_text = array.dtype.kind == "U" and array.shape == ()
+    contents.require(is_text, "should hold one text")
+    contents.check_size(array.end + array.dtype.itemsize)
+    is_big_endian = array.dtype.str.startswith(">")
     encoding = "utf-32-be" if is_big_endian else "utf-32-le"
     try:
-        text = str(contents.data[start.end :], encoding)
+        text = str(contents.data[array.end :], encoding)
     except UnicodeDecodeError:
         raise contents.error("should hold one text, but it is not Unicode") from None
     return text.rstrip("\0")  # NumPy pads a string with NULs.

@@ -83,15 +83,14 @@ def pieces(contents: Contents, start: int = 0, stop: int | None = None) -> Itera
     is_too_large = len(contents.data) > MAX_TEXT
     problem = f"has more than {MAX_TEXT >> 20} MiB of text"
     contents.refuse_if(is_too_large, problem, "write .npy, or raw numbers and --shape")
-    if stop is None:
-        stop = len(contents.data)
+    end = len(contents.data) if stop is None else stop
     offset = start
-    forgotten = start
-    while offset < stop:
-        if offset - forgotten > FORGET_AFTER:
+    end_of_forgotten = start  # the memory of the text before it was given back
+    while offset < end:
+        if offset - end_of_forgotten > FORGET_AFTER:
             contents.forget_before(offset)
-            forgotten = offset
-        piece = _piece_at(contents, offset, stop)
+            end_of_forgotten = offset
+        piece = _piece_at(contents, offset, end)
         yield piece
         offset += len(piece.text)
 
@@ -147,10 +146,12 @@ class NumberList:
         if longest >= MANY_DECIMALS:
             return longest
         total = self._decimals.total()
-        count = self._decimals[longest]
-        are_rounded = count >= MIN_SHARE * total
+        with_longest = self._decimals[longest]
         if longest <= FEW_DECIMALS:
-            are_rounded = count == total and total >= MIN_NUMERALS
+            # Numbers such as 0.5 often have all their digits; rounding gives them to every number.
+            are_rounded = with_longest == total and total >= MIN_NUMERALS
+        else:
+            are_rounded = with_longest >= MIN_SHARE * total
         return longest if are_rounded else 0
 
     def scan(self, contents: Contents, text: bytes, offset: int) -> int:
@@ -167,11 +168,11 @@ class NumberList:
         numerals = text.translate(_SEPARATORS).split()
         if not self.is_real:
             self.is_real = _REAL.search(text) is not None
-        if len(self.values) < SAMPLE:
+        if len(self.values) < SAMPLE:  # Enough numbers show how many decimals are printed.
             self._decimals.update(map(decimals_of, numerals))
-        numbers = _plainly_spelled(text, numerals)
+        numbers = _plainly_spelled(text, numerals)  # fast, and enough for most files
         if numbers is None:
-            numbers = _spelled_otherwise(contents, text, numerals, offset)
+            numbers = _numbers_of_any_language(contents, text, numerals, offset)
         self.values.extend(numbers)
         return len(numerals)
 
@@ -215,22 +216,25 @@ def _plainly_spelled(text: bytes, numerals: list[bytes]) -> list[float] | None:
         return None
 
 
-def _spelled_otherwise(
+def _numbers_of_any_language(
     contents: Contents, text: bytes, numerals: list[bytes], offset: int
 ) -> list[float]:
-    """Return the values of numbers, some of which have the spelling of other languages.
+    """Return the values of numbers, some of which C or another language spells: `0.5f`, `0x1.8p+1`.
 
     Args:
         contents: the file, for errors.
         text: the text.
-        numerals: the words in it.
+        numerals: the words in it, in their order.
         offset: the offset of the text in the file.
+
+    Raises:
+        FileError: a word is not a number.
     """
     numbers = []
-    end = 0
+    end_of_last = 0
     for numeral in numerals:
-        start = text.find(numeral, end)
-        end = start + len(numeral)
+        start = text.find(numeral, end_of_last)
+        end_of_last = start + len(numeral)
         number = number_of(numeral)
         if number is None:
             word = quoted(numeral.decode("utf-8", "replace"))

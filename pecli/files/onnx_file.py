@@ -6,7 +6,7 @@ The `onnx` package parses the file; the sizes that it claims are checked first.
 from collections.abc import Callable, Iterator
 from functools import cache
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,14 +56,14 @@ def _tensors_by_name(contents: Contents, graph: ProtobufMessage) -> dict[str, Pr
 
 
 def _parsed_model(onnx: ModuleType, contents: Contents) -> ProtobufMessage:
-    """Return the ModelProto."""
+    """Return the model in an .onnx file, which is a protobuf message (a ModelProto)."""
     model = onnx.ModelProto()
     try:
         model.ParseFromString(bytes(contents.data))
     except Exception:  # protobuf's DecodeError, which has another module in every version
         raise contents.error("is truncated, or not an .onnx file") from None
-    contents.refuse_if(
-        not model.HasField("graph"),
+    contents.require(
+        model.HasField("graph"),
         "is an .onnx file without a graph, or another file of that name",
     )
     return model
@@ -105,20 +105,35 @@ def _array_of_tensor(
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
     shape = tuple(tensor.dims)
     size = contents.data_bytes(shape, dtype.itemsize)
-    place = {_text(entry.key): _text(entry.value) for entry in tensor.external_data}
     try:
         if tensor.data_location != onnx.TensorProto.EXTERNAL:
             return np.asarray(onnx.numpy_helper.to_array(tensor))
-        offset = int(place.get("offset") or 0)
-        length = int(place.get("length") or size)
+        place = _place_beside(tensor, size)
     except Exception as problem:  # A wrong count of numbers can cause any.
         raise contents.error(f"cannot be read: {' '.join(str(problem).split())}") from None
-    location = place.get("location", "")
-    file = open_once(contents.path_beside(location))
+    file = open_once(contents.path_beside(place.file))
     available = len(file.data)
-    is_inside = offset >= 0 and length == size and offset + size <= available
-    contents.refuse_if(
-        not is_inside,
-        f"needs {size} bytes from byte {offset} of {quoted(location)}, which has {available}",
+    is_inside = 0 <= place.offset <= available - size
+    contents.require(
+        is_inside and place.length == size,
+        f"needs {size} bytes from byte {place.offset} of {quoted(place.file)}, which has {available}",
     )
-    return file.array(dtype_name(dtype), shape, offset)
+    return file.array(dtype_name(dtype), shape, place.offset)
+
+
+class _PlaceBeside(NamedTuple):
+    """A place in a file beside the model."""
+
+    file: str
+    offset: int
+    length: int
+
+
+def _place_beside(tensor: ProtobufMessage, size: int) -> _PlaceBeside:
+    """Return the place that a tensor states in texts: by default all `size` bytes from 0 on."""
+    texts = {_text(entry.key): _text(entry.value) for entry in tensor.external_data}
+    return _PlaceBeside(
+        file=texts.get("location", ""),
+        offset=int(texts.get("offset") or 0),
+        length=int(texts.get("length") or size),
+    )

@@ -93,15 +93,18 @@ class Output:
 def open_output(path: str, tables: Sequence[Table] = ()) -> Iterator[Output]:
     """Open `path` for writing, if the tables fit on the disk.
 
-    The old file stays as it is if the block raises an exception.
+    A regular file is replaced when the block ends; the old one stays if the block raises an
+    exception. Standard output, pipes and devices are written to directly.
     """
     check_free_space(path, tables)
-    number = _open_descriptor(path)
-    if number is not None:
-        yield Output("standard output" if path == "-" else path, number, seekable=False)
+    open_descriptor = _open_descriptor(path)
+    if open_descriptor is not None:
+        label = "standard output" if path == "-" else path
+        yield Output(label, open_descriptor, seekable=False)
         return
     mode = _checked_mode(path)
-    if mode == NO_FILE or stat.S_ISREG(mode):
+    is_new_or_regular = mode == NO_FILE or stat.S_ISREG(mode)
+    if is_new_or_regular:
         with _written_beside(path, mode) as output:
             yield output
         return
@@ -152,14 +155,14 @@ def check_free_space(path: str, tables: Sequence[Table]) -> None:
 
     Text formats take more bytes than the tables, never fewer.
     """
-    needed = sum(table.nbytes for table in tables)
-    if needed < MIN_CHECKED_BYTES:
+    needed_bytes = sum(table.nbytes for table in tables)
+    if needed_bytes < MIN_CHECKED_BYTES:
         return
     with suppress(OSError, ValueError, AttributeError):  # Windows lacks statvfs.
         disk = os.statvfs(os.path.dirname(os.path.realpath(path)))
-        free = disk.f_bavail * disk.f_frsize
-        if needed > free and not is_stream(path):
-            problem = f"takes {needed:,} bytes, and the disk has {free:,}"
+        free_bytes = disk.f_bavail * disk.f_frsize
+        if needed_bytes > free_bytes and not is_stream(path):
+            problem = f"takes {needed_bytes:,} bytes, and the disk has {free_bytes:,}"
             raise FileError(path, problem, "free some space or write less")
 
 
@@ -194,16 +197,17 @@ def _written_beside(path: str, old_mode: int) -> Iterator[Output]:
         path: The file.
         old_mode: The mode of the file that is there, which the new one gets; or NO_FILE.
     """
+    replaces_file = old_mode != NO_FILE
     # A link stays, and its target is replaced.
     target = os.path.realpath(path) if os.path.islink(path) else path
-    if old_mode and not os.access(target, os.W_OK):
+    if replaces_file and not os.access(target, os.W_OK):
         raise FileError(path, "is write-protected", "make it writable or choose another name")
     folder, name = os.path.split(target)
     temporary = os.path.join(folder, temporary_name(name))
     _remove_leftovers(folder, temporary)
     # A new file gets 0666 less the umask. One that replaces another may have to be private: it
     # gets the old mode at the end, and nobody else can read it before.
-    mode = 0o600 if old_mode else 0o666
+    mode = 0o600 if replaces_file else 0o666
     try:
         descriptor = _create_locked(path, temporary, mode)
         with closing(Output(path, descriptor, seekable=True)) as output:
@@ -255,7 +259,11 @@ def _opened(path: str, flags: int) -> Iterator[int]:
 
 
 def _create_locked(path: str, temporary: str, mode: int) -> int:
-    """Create a file and lock it as long as it is open, so that no other writer sweeps it."""
+    """Create a file and lock it as long as it is open, so that no other writer sweeps it.
+
+    Returns its descriptor. Another writer may sweep the file before it is locked: then it is created
+    again.
+    """
     while True:
         with blamed_on(path):
             descriptor = _create(path, temporary, mode)
@@ -263,9 +271,9 @@ def _create_locked(path: str, temporary: str, mode: int) -> int:
                 return descriptor
             with suppress(OSError):  # Some file systems have no locks.
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if os.fstat(descriptor).st_nlink:
+            was_swept = os.fstat(descriptor).st_nlink == 0
+            if not was_swept:
                 return descriptor
-            # Another writer swept the file before it was locked: try again.
             os.close(descriptor)
 
 
@@ -286,7 +294,10 @@ def _no_folder(path: str, folder: str) -> FileError:
 
 
 def _remove_leftovers(folder: str, temporary: str) -> None:
-    """Remove temporary files of the same output that killed writers left: nobody locks them."""
+    """Remove temporary files of the same output that killed writers left: nobody locks them.
+
+    `.pe.npy.9f86d081.tmp` and `.pe.npy.1b4f0e98.tmp` are of the same output.
+    """
     if fcntl is None:
         return
     names: list[str] = []
@@ -294,7 +305,8 @@ def _remove_leftovers(folder: str, temporary: str) -> None:
         names = os.listdir(folder or ".")
     for name in names:
         path = os.path.join(folder, name)
-        if name.endswith(".tmp") and _without_random_part(path) == _without_random_part(temporary):
+        is_of_same_output = _without_random_part(path) == _without_random_part(temporary)
+        if name.endswith(".tmp") and is_of_same_output:
             _remove_unlocked(path)
 
 

@@ -62,7 +62,7 @@ def read_plain(contents: Contents) -> LoadedFile:
         contents.refuse_if(name in tensors, f"names {quoted(name)} twice")
         tensors[name] = values
         contents.refuse_if(len(tensors) > MAX_LISTS, f"has more than {MAX_LISTS:,} lists")
-    contents.refuse_if(not tensors, "holds no list of numbers")
+    contents.require(tensors, "holds no list of numbers")
     notes = []
     if parser.left_out:
         notes.append(f"{counted(parser.left_out, 'value')} beside the lists left out")
@@ -84,19 +84,32 @@ def _with_shapes(tensors: dict[str, AnyArray]) -> dict[str, AnyArray]:
     both `q_before` and `q_after`.
     """
     shaped = dict(tensors)
+    for flat in _flat_lists(tensors):
+        shaped.pop(flat.shape_name, None)
+        shaped.pop(flat.name, None)
+        shaped[_name_without_data(flat.name)] = tensors[flat.name].reshape(flat.shape)
+    return shaped
+
+
+class _FlatList(NamedTuple):
+    """A flat list of numbers, and the shape that stands beside it."""
+
+    name: str
+    shape_name: str
+    shape: tuple[int, ...]
+
+
+def _flat_lists(tensors: dict[str, AnyArray]) -> Iterator[_FlatList]:
+    """Yield the flat lists that have as many numbers as a shape beside them: 6 for (2, 3)."""
     lists_by_object = grouped(tensors, _path_of_object)
-    for name, sides in tensors.items():
-        if not _is_shape(name, sides):
+    for shape_name, sides in tensors.items():
+        if not _is_shape(shape_name, sides):
             continue
         shape = tuple(sides.tolist())
-        for sibling in _lists_beside(lists_by_object, name):
-            values = tensors[sibling]
-            has_shape = values.ndim == 1 and values.size == math.prod(shape)
-            if has_shape:
-                shaped.pop(name, None)
-                shaped.pop(sibling, None)
-                shaped[_name_without_data(sibling)] = values.reshape(shape)
-    return shaped
+        for name in _lists_beside(lists_by_object, shape_name):
+            values = tensors[name]
+            if values.ndim == 1 and values.size == math.prod(shape):
+                yield _FlatList(name, shape_name, shape)
 
 
 def _path_of_object(name: str) -> str:
@@ -301,28 +314,30 @@ class _Parser:
         piece.
         """
         contents = self.contents
-        read = 0  # bytes of the piece
+        end_of_read = 0  # in the piece; numbers stand from here to the next bracket
         for bracket in _BRACKET.finditer(piece.text):
             offset = piece.offset + bracket.start()
-            nested.add(contents, piece.text[read : bracket.start()], piece.offset + read)
-            read = bracket.end()
+            numerals = piece.text[end_of_read : bracket.start()]
+            nested.add(contents, numerals, piece.offset + end_of_read)
+            end_of_read = bracket.end()
             if bracket[0] == b"[":
                 nested.open_list(contents, offset)
-                continue
-            nested.close_list(contents, offset)
-            if nested.depth == 0:
-                return offset
-        nested.add(contents, piece.text[read:], piece.offset + read)
+            else:
+                nested.close_list(contents, offset)
+                is_outermost = nested.depth == 0
+                if is_outermost:
+                    return offset
+        nested.add(contents, piece.text[end_of_read:], piece.offset + end_of_read)
         return None
 
     def _typed_array(self) -> AnyArray:
         """Return the numbers of an object {"0": 1.5, "1": 0.25}, whose brace was read.
 
-        JSON.stringify writes a Float32Array so.
+        JSON.stringify writes a Float32Array so. Each member is an index, a number, and a comma or the
+        closing brace.
         """
-        start = self.offset
         numbers = NumberList()
-        for member in _MEMBER.finditer(self.contents.data, start):
+        for member in _MEMBER.finditer(self.contents.data, self.offset):
             follows_last = member.start() == self.offset
             if not follows_last:
                 break

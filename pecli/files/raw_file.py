@@ -74,13 +74,13 @@ def _resolved_shape(contents: Contents, layout: RawLayout) -> Shape:
     size = len(contents.data)
     stated_lengths = tuple(length for length in layout.shape if length != -1)
     stated_bytes = contents.data_bytes(stated_lengths, _itemsize(layout))
-    length, remaining_bytes = divmod(size, stated_bytes)
-    has_unstated_length = -1 in layout.shape
-    fits = remaining_bytes == 0 if has_unstated_length else size == stated_bytes
-    if not fits:
-        raise _wrong_size(contents, layout, stated_bytes)
-    if not has_unstated_length:
+    if -1 not in layout.shape:
+        if size != stated_bytes:
+            raise _wrong_size(contents, layout, stated_bytes)
         return layout.shape
+    length, remaining_bytes = divmod(size, stated_bytes)
+    if remaining_bytes:
+        raise _wrong_size(contents, layout, stated_bytes)
     axis = layout.shape.index(-1)
     return (*layout.shape[:axis], length, *layout.shape[axis + 1 :])
 
@@ -110,14 +110,14 @@ def _fitting_shapes(layout: RawLayout, size: int) -> Iterator[Shape]:
     if remaining_bytes:
         return
     for axis in range(len(layout.shape)):
-        before = layout.shape[:axis]
-        after = layout.shape[axis + 1 :]
-        other_lengths = (*before, *after)
-        if -1 in other_lengths:
-            continue
-        length, remaining_elements = divmod(element_count, math.prod(other_lengths))
+        axes_before = layout.shape[:axis]
+        axes_after = layout.shape[axis + 1 :]
+        other_axes = (*axes_before, *axes_after)
+        if -1 in other_axes:
+            continue  # A second length would be open.
+        length, remaining_elements = divmod(element_count, math.prod(other_axes))
         if remaining_elements == 0:
-            yield (*before, length, *after)
+            yield (*axes_before, length, *axes_after)
 
 
 def _fitting_dtypes(layout: RawLayout, size: int) -> Iterator[str]:

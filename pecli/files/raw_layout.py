@@ -163,17 +163,22 @@ def _parse_dtype(text: str) -> str:
     NumPy's codes count bytes and need their mark of the byte order: `<f8` is float64. A bare f8 is
     refused, because it may also mean a float of 8 bits.
     """
-    code = text.lower().removeprefix("torch.").removeprefix("np.")
-    name = code.lstrip("<>=")
-    has_byte_order = name != code
+    spelling = text.lower().removeprefix("torch.").removeprefix("np.")
+    name = spelling.lstrip("<>=")
+    has_byte_order = name != spelling
     if has_byte_order and name in _NUMPY_CODES:
         return _NUMPY_CODES[name]
-    for dtype, other_names in DTYPE_NAMES.items():
-        if name in (dtype, *other_names):
+    for dtype, aliases in DTYPE_NAMES.items():
+        if name in (dtype, *aliases):
             return dtype
+    raise _unknown_dtype(text, name)
+
+
+def _unknown_dtype(text: str, name: str) -> ParameterError:
+    """Return the error for a dtype that does not exist, or whose name has two meanings."""
     if name == "f8":
         rule = "NumPy's f8 has 8 bytes, and a float8 has 8 bits"
-        raise ParameterError("raw_dtype", quoted(text), rule, "give f64, f8_e4m3 or f8_e5m2")
+        return ParameterError("raw_dtype", quoted(text), rule, "give f64, f8_e4m3 or f8_e5m2")
     all_names = [*DTYPE_NAMES, *chain(*DTYPE_NAMES.values())]
     rule = f"it must be one of {_SHORT_NAMES}"
-    raise ParameterError("raw_dtype", quoted(text), rule, nearest(name, all_names))
+    return ParameterError("raw_dtype", quoted(text), rule, nearest(name, all_names))

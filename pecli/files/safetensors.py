@@ -65,13 +65,13 @@ def write(request: WriteRequest) -> None:
         raise ParameterError("name", METADATA, "in .safetensors that name is reserved")
     ordered = file_order(request.tables)
     # A spec that is not JSON is refused here, before the output is opened.
-    start = _header_bytes(request, ordered, NO_DIGEST)
+    header_bytes = _header_bytes(request, ordered, NO_DIGEST)
     with open_output(request.path, request.tables) as output:
         if request.spec is None:
-            output.write(start)
+            output.write(header_bytes)
             write_blocks(ordered, [output.write], request.on_block)
         elif output.seekable:
-            output.write(start)
+            output.write(header_bytes)
             _write_and_patch(request, ordered, output)
         else:
             _write_after_hashing(request, ordered, output)
@@ -243,21 +243,29 @@ def _checked_entry(contents: Contents, name: str, entry: object) -> HeaderEntry:
     """
     tensor = contents.tensor(name)
     match entry:
-        case {"dtype": str(code), "shape": [*sides], "data_offsets": [begin, end], **others} if (
-            not others
-        ):
+        case {
+            "dtype": str(code),
+            "shape": [*sides],
+            "data_offsets": [begin, end],
+            **other_keys,
+        } if not other_keys:
             numbers = [*sides, begin, end]
         case _:
             raise tensor.error("has a broken header: dtype, shape and data_offsets are expected")
-    are_whole = all(type(number) is int and 0 <= number < MAX_NUMBER for number in numbers)
-    tensor.refuse_if(
-        not are_whole or not is_text(name),
+    has_whole_numbers = all(map(_is_whole_number, numbers))
+    tensor.require(
+        has_whole_numbers and is_text(name),
         "has a broken header: shape and data_offsets are lists of whole numbers",
     )
     tensor.refuse_if(code not in DTYPES, f"has dtype {quoted(code[:20])}, which is not known")
     dtype = DTYPES[code]
     shape = tuple(sides)
     size = tensor.data_bytes(shape, numpy_dtype(dtype).itemsize)
-    has_size = end - begin == size
-    tensor.refuse_if(not has_size, f"needs {size} bytes, its data_offsets are {begin} and {end}")
+    has_other_size = end - begin != size
+    tensor.refuse_if(has_other_size, f"needs {size} bytes, its data_offsets are {begin} and {end}")
     return HeaderEntry(begin=begin, end=end, name=name, dtype=dtype, shape=shape)
+
+
+def _is_whole_number(value: object) -> bool:
+    """Return True for a length or an offset of JSON: neither a fraction, nor true, nor negative."""
+    return type(value) is int and 0 <= value < MAX_NUMBER

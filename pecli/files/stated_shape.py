@@ -3,7 +3,6 @@
 import math
 from dataclasses import replace
 
-from pecli.engine.arrays import Array
 from pecli.errors import FileError, counted
 from pecli.files.contents import LoadedFile
 from pecli.files.raw_layout import Shape, current_layout, spelled
@@ -18,15 +17,16 @@ def in_stated_shape(file: LoadedFile) -> LoadedFile:
         FileError: no tensor has the size, and the shape is not meant for raw files.
     """
     layout = current_layout()
-    is_plain_text = file.printed is not None and not file.parts
-    if layout.is_flat or not is_plain_text:
+    is_whole_text = file.printed is not None and not file.parts
+    if layout.is_flat or not is_whole_text:
         return file
-    reshaped: dict[str, Array] = {}
-    for name, array in file.tensors.items():
-        if _fits(layout.shape, array.size):
-            reshaped[name] = array.reshape(layout.shape)
-    is_meant_for_raw_files = layout.dtype is not None
-    if not reshaped and not is_meant_for_raw_files:
+    reshaped = {
+        name: array.reshape(layout.shape)
+        for name, array in file.tensors.items()
+        if _fits(layout.shape, array.size)
+    }
+    is_for_raw_files = layout.dtype is not None
+    if not reshaped and not is_for_raw_files:
         raise _wrong_size(file, layout.shape)
     return replace(file, tensors={**file.tensors, **reshaped})
 

@@ -4,6 +4,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -29,28 +30,17 @@ def parsed_json(
     Raises:
         FileError: the text is not such JSON.
     """
-
-    def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        """Return an object of its members; of two of one name, Python would keep the last."""
-        entries = dict(pairs)
-        if len(entries) < len(pairs):
-            counts = Counter(name for name, _ in pairs)
-            repeated, _ = counts.most_common(1)[0]
-            raise error(f"names {quoted(repeated)} twice")
-        return entries
-
-    def finite_number(literal: str) -> float:
-        value = float(literal)
-        if not math.isfinite(value):
-            raise error(f"holds {quoted(literal)}, a number out of range")
-        return value
-
-    number = finite_number if finite else None
+    parse_real = partial(_finite_number, error) if finite else None
     try:
         text = data if isinstance(data, str) else data.decode("utf-8-sig")
         if max_depth is not None and _nesting_depth(text) > max_depth:
             raise error(f"is nested more than {max_depth} levels deep")
-        return json.loads(text, object_pairs_hook=unique, parse_float=number, parse_constant=number)
+        return json.loads(
+            text,
+            object_pairs_hook=partial(_unique_members, error),
+            parse_float=parse_real,
+            parse_constant=parse_real,
+        )
     except RecursionError:
         raise error("is nested too deeply") from None
     except json.JSONDecodeError as problem:
@@ -59,6 +49,24 @@ def parsed_json(
         raise error("is not UTF-8 text") from None
     except ValueError:  # Python parses no integer of thousands of digits.
         raise error("is not JSON that can be read") from None
+
+
+def _unique_members(error: ErrorOf, members: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object of its members; of two of one name, Python would keep the last."""
+    entries = dict(members)
+    if len(entries) < len(members):
+        counts = Counter(name for name, _ in members)
+        repeated, _ = counts.most_common(1)[0]
+        raise error(f"names {quoted(repeated)} twice")
+    return entries
+
+
+def _finite_number(error: ErrorOf, literal: str) -> float:
+    """Return the number of a literal, such as `0.5`; refuse `NaN`, `Infinity` and `1e999`."""
+    value = float(literal)
+    if not math.isfinite(value):
+        raise error(f"holds {quoted(literal)}, a number out of range")
+    return value
 
 
 def _nesting_depth(text: str) -> int:

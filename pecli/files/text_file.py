@@ -21,7 +21,7 @@ from pecli.files.number_text import (
     number_of,
     pieces,
 )
-from pecli.files.text_labels import NO_LABEL, first_word, split_indexed_row, split_label
+from pecli.files.text_labels import NO_LABEL, Label, first_word, split_indexed_row, split_label
 from pecli.files.text_rows import TextRows
 
 MAX_TENSORS = 10_000
@@ -101,8 +101,11 @@ class _TextReader:
         if dots is not None:
             self._skip_sentence(piece, dots)
             return
-        is_row = self._begins_line and self._add_row(piece)
-        if not is_row:
+        label = self._label_of_row(piece) if self._begins_line else None
+        if label is not None:
+            self.label = label
+            self._add_numbers(piece.text[label.end :], piece.offset + label.end)
+        else:
             self._add_mixed(piece)
         self.is_line_start = piece.ends_line
         has_ended = piece.ends_line and self.nested is None
@@ -132,8 +135,9 @@ class _TextReader:
         numbers, or are numbered below a title such as «head 2:».
         """
         rows = self.rows.get(self.title.name) or TextRows()
-        has_own_rows = self.is_line_start and rows.width <= 1 and not self.title.indices
-        if not has_own_rows:
+        continues_others = not self.is_line_start or rows.width > 1
+        are_numbered = bool(self.title.indices)
+        if continues_others or are_numbered:
             for line in piece.lines():
                 self.add(line)
             return
@@ -142,15 +146,11 @@ class _TextReader:
         rows.add_column(self.contents, piece.text, piece.offset)
         self._check_count(piece.offset)
 
-    def _add_row(self, piece: Piece) -> bool:
-        """Read a line of numbers only, or with a plain label before them; return False for others."""
-        is_plain = _PLAIN_ROW.fullmatch(piece.text) is not None
-        label = NO_LABEL if is_plain else split_indexed_row(piece.text)
-        if label is None:
-            return False
-        self.label = label
-        self._add_numbers(piece.text[label.end :], piece.offset + label.end)
-        return True
+    def _label_of_row(self, piece: Piece) -> Label | None:
+        """Return the label of a line of numbers, NO_LABEL if it has none; None for any other line."""
+        if _PLAIN_ROW.fullmatch(piece.text):
+            return NO_LABEL
+        return split_indexed_row(piece.text)
 
     def _add_mixed(self, piece: Piece) -> None:
         """Read a piece that has words or brackets among its numbers."""
@@ -214,24 +214,27 @@ class _TextReader:
         word = _NUMERALS.match(label, word_start)
         if word is None:
             return
-        for numeral in _NUMERALS.findall(label[:word_start]):
-            is_number = number_of(numeral) is not None
-            if is_number and (is_title or b"." in numeral):
-                name = quoted(word[0].decode("utf-8", "replace"))
-                raise error_at(self.contents, offset + word_start, f"{name} is not a number")
+        words_before = _NUMERALS.findall(label[:word_start])
+        numerals = [numeral for numeral in words_before if number_of(numeral) is not None]
+        reals = [numeral for numeral in numerals if b"." in numeral]
+        misplaced = numerals if is_title else reals
+        if misplaced:
+            name = quoted(word[0].decode("utf-8", "replace"))
+            raise error_at(self.contents, offset + word_start, f"{name} is not a number")
 
     def _read_numbers(self, text: bytes, offset: int) -> None:
         """Read numbers and the brackets between them: `[[1.0, 2.0], [3.0, 4.0]]`, or C's braces."""
-        end = 0
+        end_of_read = 0  # numbers stand from here to the next bracket
         for bracket in _BRACKET.finditer(text):
-            self._add_numbers(text[end : bracket.start()], offset + end)
-            end = bracket.end()
+            place = offset + bracket.start()
+            self._add_numbers(text[end_of_read : bracket.start()], offset + end_of_read)
+            end_of_read = bracket.end()
             sign = bracket[0]
             if sign in b"[{":
-                self._open_list(offset + bracket.start())
+                self._open_list(place)
             else:
-                self._close_list(offset + bracket.start(), is_c=sign == b"}")
-        self._add_numbers(text[end:], offset + end)
+                self._close_list(place, is_brace=sign == b"}")
+        self._add_numbers(text[end_of_read:], offset + end_of_read)
 
     @property
     def _name(self) -> str:
@@ -259,24 +262,24 @@ class _TextReader:
             self.nested = NestedNumbers()
         self.nested.open_list(self.contents, offset)
 
-    def _close_list(self, offset: int, *, is_c: bool) -> None:
-        """Read a closing bracket; the outermost one completes a list.
+    def _close_list(self, offset: int, *, is_brace: bool) -> None:
+        """Read a closing bracket or brace; the outermost one completes a list.
 
         Args:
             offset: The place of the bracket in the file.
-            is_c: True for a brace, as arrays of C have.
+            is_brace: True for a brace, as arrays of C have.
         """
         if self.nested is None:
             raise error_at(self.contents, offset, "a bracket closes that was not opened")
         self.nested.close_list(self.contents, offset)
-        is_outermost = not self.nested.depth
+        is_outermost = self.nested.depth == 0
         if is_outermost:
             values = self.nested.array(self.contents, offset)
             self.decimals.append(self.nested.numbers.decimals)
             self.nested = None
-            self._add_completed(values, offset, is_c=is_c)
+            self._add_completed(values, offset, is_c_array=is_brace)
 
-    def _add_completed(self, values: AnyArray, offset: int, *, is_c: bool) -> None:
+    def _add_completed(self, values: AnyArray, offset: int, *, is_c_array: bool) -> None:
         """Add a list that has ended, as a tensor or as a row of one.
 
         A C array has its shape in its label: `float q[2][64] = {0.1f, …}` may list 128 numbers
@@ -284,19 +287,20 @@ class _TextReader:
         Nested lists are a tensor, which is named after its label and the indices in it.
         """
         indices = self.label.indices
-        is_flat = values.ndim == 1
-        if is_c and math.prod(indices) == values.size:
+        has_shape_in_label = is_c_array and math.prod(indices) == values.size
+        if has_shape_in_label:
             self._add_list(self._name, values.reshape(indices), offset)
-        elif is_flat:
+        elif values.ndim == 1:
             rows = self.rows.setdefault(self._name, TextRows())
             rows.numbers.extend(values)
             self._end_row(offset, is_list=True)
         elif values.ndim == 2 and self._is_of_head:
             self._add_rows_of_head(values, offset)
+        elif is_c_array:
+            self._add_list(self._name, values, offset)
         else:
-            # The indices of a C array are its shape, not a part of its name.
-            numbers = [] if is_c else [str(index) for index in indices]
-            self._add_list(".".join([self._name, *numbers]), values, offset)
+            name_with_indices = ".".join([self._name, *map(str, indices)])  # `q[3]` becomes `q.3`.
+            self._add_list(name_with_indices, values, offset)
 
     @property
     def _is_of_head(self) -> bool:
@@ -348,30 +352,41 @@ class _TextReader:
         if self.nested is not None:
             advice = "the file seems to be cut short"
             raise error_at(contents, len(contents.data), "a list does not end", advice)
-        contents.refuse_if(not self.rows and not self.lists, "holds no numbers")
-        tensors: dict[str, AnyArray] = {}
-        notes = []
-        for name, prints in self.lists.items():
-            label = name or ARRAY_NAME
-            tensors |= _numbered_prints(label, prints)
-            notes += _notes_on_prints(label, prints)
-        for name, rows in self.rows.items():
-            label = name or ARRAY_NAME
-            contents.refuse_if(label in tensors, f"prints {quoted(label)} as rows and as lists")
-            tensors[label] = rows.array(contents)
-            notes += rows.label_notes(label)
-            self.decimals.append(rows.numbers.decimals)
-        if self.sentences:
-            notes.append(f"{counted(self.sentences, 'line')} without numbers left out")
+        contents.require(self.rows or self.lists, "holds no numbers")
+        tensors = self._tensors_by_label()
+        decimals_of_rows = [rows.numbers.decimals for rows in self.rows.values()]
         # The tensor with the fewest decimals decides how closely all are compared.
-        decimals = min(filter(None, self.decimals), default=0)
+        decimals = min(filter(None, [*self.decimals, *decimals_of_rows]), default=0)
         return LoadedFile(
             path=contents.path,
             format="text",
             tensors=tensors,
             printed=PrintedText(decimals=decimals, are_rows=not self.lists),
-            notes=tuple(notes),
+            notes=tuple(self._notes()),
         )
+
+    def _tensors_by_label(self) -> dict[str, AnyArray]:
+        """Return the lists and then the tensors of rows, by their labels."""
+        tensors: dict[str, AnyArray] = {}
+        for name, prints in self.lists.items():
+            tensors |= _numbered_prints(name or ARRAY_NAME, prints)
+        for name, rows in self.rows.items():
+            label = name or ARRAY_NAME
+            problem = f"prints {quoted(label)} as rows and as lists"
+            self.contents.refuse_if(label in tensors, problem)
+            tensors[label] = rows.array(self.contents)
+        return tensors
+
+    def _notes(self) -> list[str]:
+        """Return notes on repeated lists, on labels of rows, and on lines that were left out."""
+        notes: list[str] = []
+        for name, prints in self.lists.items():
+            notes += _notes_on_prints(name or ARRAY_NAME, prints)
+        for name, rows in self.rows.items():
+            notes += rows.label_notes(name or ARRAY_NAME)
+        if self.sentences:
+            notes.append(f"{counted(self.sentences, 'line')} without numbers left out")
+        return notes
 
 
 def _numbered_prints(label: str, prints: list[AnyArray]) -> dict[str, AnyArray]:

@@ -166,14 +166,14 @@ def _tensor_name(text: str) -> str:
     >>> _tensor_name("static const float cos_table[2][3] ="), _tensor_name("[INFO] layer 3 q after rope:")
     ('cos_table', 'layers.3.q_after_rope')
     """
-    left = _without_declared_type(text)
-    layer = _LAYER.search(left)
-    without_numbers = _COUNTED.sub(" ", _LAYER.sub(" ", left))
+    without_type = _without_declared_type(text)
+    layer = _LAYER.search(without_type)
+    without_numbers = _COUNTED.sub(" ", _LAYER.sub(" ", without_type))
     words = _NAME_WORD.findall(without_numbers)
-    kept = [word for word in words if not _is_keyword(word.lower())]
-    if len(kept) > MAX_WORDS:
+    naming_words = [word for word in words if not _is_keyword(word.lower())]
+    if len(naming_words) > MAX_WORDS:
         return ""
-    name = "_".join(kept)
+    name = "_".join(naming_words)
     return f"layers.{layer[1]}.{name}" if layer else name
 
 

@@ -65,7 +65,8 @@ class TextRows:
             offset: the place in the file at which the row ends.
             is_list: whether there are brackets around it.
         """
-        width = len(self.numbers.values) - self.count * self.width
+        numbers_before = self.count * self.width
+        width = len(self.numbers.values) - numbers_before
         if width == 0:
             return
         is_first = self.count == 0
@@ -78,7 +79,8 @@ class TextRows:
             raise contents.error(f"line {line} has {row}, and the first has {self.width}")
         self.count += 1
         self._is_list = is_list
-        if len(indices) == self._rank:
+        has_label_of_first = len(indices) == self._rank  # as many indices as the first row
+        if has_label_of_first:
             self._labels.extend(indices)
 
     def add_column(self, contents: Contents, text: bytes, offset: int) -> None:
@@ -123,15 +125,15 @@ class TextRows:
         Rows labelled x[0][0], x[0][1], x[1][0], x[1][1] have the sides (2, 2) and the places 0, 1,
         2, 3. Labels may start at 1, or come in any order.
         """
-        labels = self._label_table()
+        labels = self._label_table()  # (rows, axes)
         if len(labels) != self.count:
-            return None
+            return None  # Some rows have no label.
         first = labels.min(axis=0)
-        counted_from_0 = labels - first
-        sides = tuple((counted_from_0.max(axis=0) + 1).tolist())
+        from_zero = labels - first
+        sides = tuple((from_zero.max(axis=0) + 1).tolist())
         if math.prod(sides) != self.count:
-            return None
-        places = np.ravel_multi_index(tuple(counted_from_0.T), sides)
+            return None  # There are more places than rows, or fewer.
+        places = np.ravel_multi_index(tuple(from_zero.T), sides)
         has_repeated_place = np.bincount(places).max() > 1
         if has_repeated_place:
             return None
@@ -140,16 +142,18 @@ class TextRows:
     def label_notes(self, name: str) -> list[str]:
         """Return a note on the tensor of a name if its labels do not count from 0 on.
 
-        Rows that are labelled 5, 6, 7 are read as 0, 1, 2, which `--offset 5` corrects.
+        Rows that are labelled 5, 6, 7 are read as 0, 1, 2, which `--offset 5` corrects. Elements that
+        are labelled one by one have no rows to speak of.
         """
         labels = self._label_table()
-        if len(labels) == 0 or self.width == 1:
+        has_labelled_rows = len(labels) > 0 and self.width != 1
+        if not has_labelled_rows:
             return []
         row_order = self._row_order()
         if row_order is None:
-            numbers = listed([str(number) for number in labels[:, 0].tolist()], MAX_NAMED)
+            first_indices = [str(index) for index in labels[:, 0].tolist()]
             advice = "rows are read as 0, 1, …; --positions states others"
-            return [f"{name}: labels are {numbers}, {advice}"]
+            return [f"{name}: labels are {listed(first_indices, MAX_NAMED)}, {advice}"]
         return [f"{name}: {note}" for note in _notes_on_start(row_order.first)]
 
 

@@ -128,15 +128,19 @@ class _TensorCollector:
             value: A tensor, a container, or anything else, which is ignored.
             depth: The number of containers around it.
         """
-        self.letters += len(name) + NAME_COST
-        is_too_large = len(name) > MAX_NAME or depth > MAX_DEPTH or self.letters > MAX_LETTERS
-        if is_too_large:
-            raise PickleError("nests its containers deeper or wider than any state dict does")
+        self._count(name, depth)
         if isinstance(value, _TorchTensor):
             self._add(name, value.array)
         for key, inner in _items(value):
             inner_name = f"{name}.{key}" if name else f"{key}"
             self.visit(inner_name, inner, depth + 1)
+
+    def _count(self, name: str, depth: int) -> None:
+        """Count the letters of all names; refuse containers that would take too much time or memory."""
+        self.letters += len(name) + NAME_COST
+        is_too_deep = depth > MAX_DEPTH or len(name) > MAX_NAME
+        if is_too_deep or self.letters > MAX_LETTERS:
+            raise PickleError("nests its containers deeper or wider than any state dict does")
 
     def _add(self, name: str, array: Array) -> None:
         """Add a tensor; the keys 1 and "1" of a dict would give two of them one name."""
@@ -305,8 +309,8 @@ class _Unpickler(_PythonUnpickler):  # type: ignore[misc]
         if member is None:
             raise PickleError(f"has no member for the storage {quoted(key)}")
         itemsize = 1 if dtype == BYTES else numpy_dtype(dtype).itemsize
-        has_size = member.size == count * itemsize
-        if member.compressed or not has_size:
+        has_other_size = member.size != count * itemsize
+        if member.compressed or has_other_size:
             raise PickleError(f"the storage {quoted(key)} has not the size that it claims")
         return _Storage(contents=member.contents, dtype=dtype)
 
@@ -319,20 +323,26 @@ def _view_of_storage(
     Offset and strides count elements of the tensor's dtype. An expanded tensor, such as one with
     strides (0, 1) whose rows are all the same elements, has more bytes than its storage.
     """
-    if not all(type(number) is int and number >= 0 for number in (offset, *shape, *strides)):
+    if not all(map(_is_count, (offset, *shape, *strides))):
         raise PickleError("rebuilds a tensor in an unknown way")
     available = len(storage.contents.data)  # bytes
     itemsize = numpy_dtype(dtype).itemsize
     size = storage.contents.data_bytes(shape, itemsize)
     span = _span(shape, strides)
     is_beyond_storage = (offset + span) * itemsize > available
-    if is_beyond_storage or size > available + MAX_REPEATED:
+    repeats_too_much = size > available + MAX_REPEATED
+    if is_beyond_storage or repeats_too_much:
         raise PickleError(
             f"holds a tensor of {size} bytes that reaches beyond its storage of {available}"
         )
     flat = storage.contents.array(dtype, (span,), offset * itemsize)
     byte_strides = [stride * itemsize for stride in strides]
     return np.lib.stride_tricks.as_strided(flat, shape, byte_strides, writeable=False)
+
+
+def _is_count(value: object) -> bool:
+    """Return True for a whole number that is not negative; a pickle may hold anything else."""
+    return type(value) is int and value >= 0
 
 
 def _span(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:

@@ -37,16 +37,26 @@ def chunk_shape(table: Table) -> tuple[int, ...]:
     >>> chunk_shape(Table("bias", "float32", (8, 1024, 1024), lambda start, out: None))
     (2, 1024, 1024)
     """
+    axes_of_rows, row_shape = _split_rows(table.shape)
     rows_left = table.block_rows()
-    axes_of_rows = list(table.shape)
-    sides_from_last: list[int] = []
-    if len(table.shape) > 1:  # A row is the last axis; the rows of a vector are its elements.
-        sides_from_last.append(axes_of_rows.pop())
+    sides: tuple[int, ...] = row_shape
     for length in reversed(axes_of_rows):
-        sides_from_last.append(max(1, min(length, rows_left)))
+        side = max(1, min(length, rows_left))
+        sides = (side, *sides)
         is_held_entirely = 0 < length <= rows_left
         rows_left = rows_left // length if is_held_entirely else 1
-    return tuple(reversed(sides_from_last))
+    return sides
+
+
+def _split_rows(shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the axes that count rows, and the shape of a row; elements of a vector are its rows.
+
+    >>> _split_rows((8, 1024, 64)), _split_rows((64,))
+    (((8, 1024), (64,)), ((64,), ()))
+    """
+    if len(shape) < 2:
+        return shape, ()
+    return shape[:-1], shape[-1:]
 
 
 def chunk_of(table: Table, place: tuple[int, ...]) -> Array:
@@ -55,19 +65,19 @@ def chunk_of(table: Table, place: tuple[int, ...]) -> Array:
     With chunks of (2, 1024, 1024), the chunk (1, 0, 0) of a bias (8, 1024, 1024) begins at element
     (2, 0, 0), which is row 2048 of the table, and has 2048 rows.
     """
-    sides = chunk_shape(table)
-    starts = [index * side for index, side in zip(place, sides, strict=True)]
-    # The last chunk of an axis can be smaller than the others.
-    shape = [
-        min(side, length - start)
-        for side, length, start in zip(sides, table.shape, starts, strict=True)
-    ]
-    if not starts:  # A table without axes has one number.
-        return table.read(0, 1).reshape(shape)
-    row_axes = max(1, len(shape) - 1)  # A row is the last axis, except of a vector.
-    first_row = int(np.ravel_multi_index(starts[:row_axes], table.shape[:row_axes]))
-    row_count = math.prod(shape[:row_axes])
-    return table.read(first_row, first_row + row_count).reshape(shape)
+    starts: list[int] = []
+    sides: list[int] = []
+    for index, side, length in zip(place, chunk_shape(table), table.shape, strict=True):
+        start = index * side
+        starts.append(start)
+        sides.append(min(side, length - start))  # The last chunk of an axis can be smaller.
+    if not sides:  # A table without axes has one number.
+        return table.read(0, 1).reshape(())
+    axes_of_rows, _ = _split_rows(table.shape)
+    count = len(axes_of_rows)
+    first_row = int(np.ravel_multi_index(starts[:count], axes_of_rows))
+    row_count = math.prod(sides[:count])
+    return table.read(first_row, first_row + row_count).reshape(sides)
 
 
 @contextmanager
@@ -169,22 +179,24 @@ def read_store(path: str) -> LoadedFile:
     sizes = _file_sizes(contents)
     with _blamed_on(path, _UNREADABLE), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # zarr warns of files that are not part of the store.
-        group: ZarrArray = zarr.open(zarr.storage.LocalStore(path, read_only=True), mode="r")
-        is_array = isinstance(group, zarr.Array)
-        arrays: MutableValues = {ARRAY_NAME: group} if is_array else dict(sorted(group.arrays()))
+        store: ZarrArray = zarr.open(zarr.storage.LocalStore(path, read_only=True), mode="r")
+        is_single_array = isinstance(store, zarr.Array)
+        arrays: MutableValues = {ARRAY_NAME: store}
+        if not is_single_array:
+            arrays = dict(sorted(store.arrays()))
         _check_total(contents, arrays)
         for name, array in arrays.items():
             _check_array(contents, name, array, sizes)
 
-    def elements(name: str) -> Array:
+    def read_elements(name: str) -> Array:
         with _blamed_on(path, _UNREADABLE):
             return np.asarray(arrays[name][...])
 
-    metadata = {}
-    spec = None if is_array else group.attrs.get(KEY)
+    metadata: dict[str, str] = {}
+    spec = None if is_single_array else store.attrs.get(KEY)
     if spec is not None:
         metadata[KEY] = json.dumps(spec)
-    return LoadedFile(path, "zarr", LazyTensors(arrays, elements), metadata)
+    return LoadedFile(path, "zarr", LazyTensors(arrays, read_elements), metadata)
 
 
 def _check_total(contents: Contents, arrays: MutableValues) -> None:
@@ -204,13 +216,15 @@ def _file_sizes(contents: Contents) -> dict[Path, int]:
             than any store needs.
     """
     sizes: dict[Path, int] = {}
-    for file in Path(contents.path).rglob("*"):
-        is_link = file.is_symlink()
-        if is_link or not file.is_dir():
-            is_plain = not is_link and file.is_file()
-            contents.refuse_if(not is_plain, f"{file.name} in it is not a plain file")
-            sizes[file] = file.stat().st_size
-    metadata = [size for file, size in sizes.items() if file.name.startswith(("zarr.json", ".z"))]
+    for path in Path(contents.path).rglob("*"):
+        is_link = path.is_symlink()
+        is_folder = path.is_dir() and not is_link
+        if is_folder:
+            continue
+        is_plain_file = path.is_file() and not is_link
+        contents.require(is_plain_file, f"{path.name} in it is not a plain file")
+        sizes[path] = path.stat().st_size
+    metadata = [size for path, size in sizes.items() if path.name.startswith(("zarr.json", ".z"))]
     largest = max(metadata, default=0)
     contents.refuse_if(
         largest > MAX_METADATA,

@@ -85,8 +85,9 @@ class Member:
         # One byte more than declared, so that a longer member is detected.
         contents = self._inflated(stream, self.contents.data, self.size + 1)
         is_complete = stream.eof and not stream.unused_data
-        contents.refuse_if(
-            len(contents.data) != self.size or not is_complete,
+        is_as_declared = is_complete and len(contents.data) == self.size
+        contents.require(
+            is_as_declared,
             f"is damaged: it does not unpack to the {self.size} bytes that it declares",
         )
         return contents
@@ -135,16 +136,17 @@ def _end_record(contents: Contents) -> EndRecord:
         … directory | ZIP64 record (56 bytes) | locator (20) | end record (22) | comment
     """
     tail = bytes(contents.data[-END_BYTES - MAX_COMMENT :])
-    end = tail.rfind(END_RECORD)
-    is_missing = end < 0 or end + END_BYTES > len(tail)
+    start = tail.rfind(END_RECORD)  # of the end record, in the tail
+    is_missing = start < 0 or start + END_BYTES > len(tail)
     contents.refuse_if(is_missing, "is truncated: the directory at its end is missing")
-    fields = struct.unpack_from("<HHIIH", tail, end + 8)  # after the magic and the disk numbers
+    # After the magic and the disk numbers: two counts (2 bytes each), two sizes (4), one length (2).
+    fields = struct.unpack_from("<HHIIH", tail, start + 8)
     entries_on_disk, entries, directory_size, directory_start, comment_length = fields
-    is_followed = end + END_BYTES + comment_length != len(tail)
+    is_followed = start + END_BYTES + comment_length != len(tail)
     contents.refuse_if(is_followed, "is a broken archive: something follows its end")
-    is_zip64 = tail[max(end - ZIP64_LOCATOR_BYTES, 0) :].startswith(ZIP64_LOCATOR)
+    is_zip64 = tail[max(start - ZIP64_LOCATOR_BYTES, 0) :].startswith(ZIP64_LOCATOR)
     if is_zip64:
-        directory_size = _zip64_directory_size(contents, tail, end)
+        directory_size = _zip64_directory_size(contents, tail, start)
     return EndRecord(
         entries_on_disk=entries_on_disk,
         entries=entries,
@@ -174,10 +176,9 @@ def _zip64_directory_size(contents: Contents, tail: bytes, end: int) -> int:
 def _read_directory(contents: Contents, *, is_empty: bool) -> Directory:
     """Return the members that the directory at the end of an archive lists, and where it begins."""
     data: Any = contents.data.obj
-    file = data
-    # `zipfile` seeks in a mapped file directly, but before the beginning of an empty one.
-    if isinstance(data, bytearray) or is_empty:
-        file = io.BytesIO(data)
+    # `zipfile` seeks in a mapped file directly, but before the beginning of an empty archive.
+    is_seekable = not isinstance(data, bytearray) and not is_empty
+    file = data if is_seekable else io.BytesIO(data)
     try:
         with zipfile.ZipFile(file) as archive:
             return Directory(archive.infolist(), archive.start_dir)
@@ -207,22 +208,22 @@ def _members_by_name(contents: Contents, directory: Directory) -> dict[str, Memb
     last before the directory.
     """
     members: dict[str, Member] = {}
-    next_start = directory.start
+    start_of_next = directory.start
     for entry in sorted(directory.entries, key=lambda entry: entry.header_offset, reverse=True):
         name = entry.filename
         contents.refuse_if(name in members, f"has two members called {quoted(name)}")
-        part = replace(contents, part=f"member {quoted(name)}")
-        start = _data_start(part, entry)
+        member_contents = replace(contents, part=f"member {quoted(name)}")  # Errors name it.
+        start = _data_start(member_contents, entry)
         end = start + entry.compress_size
-        part.refuse_if(end > next_start, "overlaps what follows it")
+        member_contents.refuse_if(end > start_of_next, "overlaps what follows it")
         members[name] = Member(
-            contents=replace(part, data=contents.data[start:end]),
+            contents=replace(member_contents, data=contents.data[start:end]),
             compressed=entry.compress_type == zipfile.ZIP_DEFLATED,
             size=entry.file_size,
             crc=entry.CRC,
         )
-        next_start = entry.header_offset
-    begins_later = next_start != 0
+        start_of_next = entry.header_offset
+    begins_later = start_of_next != 0
     contents.refuse_if(begins_later, "is a broken archive: it does not begin with its first member")
     return members
 
@@ -235,12 +236,12 @@ def _data_start(contents: Contents, entry: zipfile.ZipInfo) -> int:
     header_end = entry.header_offset + LOCAL_BYTES
     header = bytes(contents.data[max(entry.header_offset, 0) : header_end])
     is_header = len(header) == LOCAL_BYTES and header.startswith(LOCAL_HEADER)
-    contents.refuse_if(not is_header, "is not where the directory says")
+    contents.require(is_header, "is not where the directory says")
     # The method is at offset 8, the lengths at 26 and 28; checksum and sizes lie between them.
     method, name_length, extra_length = struct.unpack_from("<H16xHH", header, 8)
     local_name = bytes(contents.data[header_end : header_end + name_length])
     agrees = local_name == _encoded_name(entry) and method == entry.compress_type
-    contents.refuse_if(not agrees, "has a local header that disagrees with the central directory")
+    contents.require(agrees, "has a local header that disagrees with the central directory")
     _check_readable(contents, entry)
     return int(header_end + name_length + extra_length)
 
@@ -256,10 +257,11 @@ def _check_readable(contents: Contents, entry: zipfile.ZipInfo) -> None:
     method = entry.compress_type
     contents.refuse_if(entry.flag_bits & ENCRYPTED_FLAG, "is encrypted")
     is_known = method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-    contents.refuse_if(not is_known, f"is compressed in a way that is not read (method {method})")
-    has_one_size = entry.compress_size == entry.file_size
+    contents.require(is_known, f"is compressed in a way that is not read (method {method})")
+    is_unpacked = method == zipfile.ZIP_STORED
+    claims_two_sizes = is_unpacked and entry.compress_size != entry.file_size
     contents.refuse_if(
-        method == zipfile.ZIP_STORED and not has_one_size,
+        claims_two_sizes,
         f"claims two sizes, {entry.compress_size} and {entry.file_size} bytes",
     )
 

@@ -104,11 +104,11 @@ def _packages_used_by(function: Callable[..., object]) -> set[str]:
     searched: dict[int, object] = {}  # by id; they stay alive, so that ids are not used again
     while to_search and len(searched) < MAX_SEARCHED:
         value = to_search.pop(0)
-        if id(value) in searched:
-            continue
-        searched[id(value)] = value
-        packages |= _packages_of(value)
-        to_search += _values_named_by(value)
+        is_new = id(value) not in searched
+        if is_new:
+            searched[id(value)] = value
+            packages |= _packages_of(value)
+            to_search += _values_named_by(value)
     return packages
 
 

@@ -114,15 +114,16 @@ def _token_shape(values: Mapping[str, object]) -> TokenShape | None:
 def _tokens_in(tensor: TorchTensor) -> TokenShape | None:
     """Return the shape of a tensor's tokens; None if it has another number of axes.
 
-    Queries are (batch, heads, L, D), vectors (batch, L, D) or (L, D), ids (batch, L) or (L,).
+    Queries are (batch, heads, L, D), vectors (batch, L, D) or (L, D), ids (batch, L) or (L,); an id
+    without axes is one token.
     """
-    sizes = [int(size) for size in tensor.shape] or [1]
-    if len(sizes) == 4:
-        batch, _heads, length, _channels = sizes
+    sides = [int(side) for side in tensor.shape] or [1]
+    if len(sides) == 4:
+        batch, _heads, length, _channels = sides
         return TokenShape(batch, length)
-    if not is_whole_tensor(tensor):
-        del sizes[-1]  # the channels of vectors
-    match sizes:
+    are_ids = is_whole_tensor(tensor)
+    sides_of_tokens = sides if are_ids else sides[:-1]  # The last axis of vectors is D.
+    match sides_of_tokens:
         case [length]:
             return TokenShape(1, length)
         case [batch, length]:

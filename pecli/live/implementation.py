@@ -312,14 +312,16 @@ class _Trial:
         Each is a batch of two sequences. The half-precision case is about the dtype of queries, so
         that a function which only makes tables has no such case.
         """
-        end = min(self.encodings.context or DEFAULT_CONTEXT, MAX_FAR)
+        context = self.encodings.context or DEFAULT_CONTEXT
+        far_end = min(context, MAX_FAR)
         cases = [
             TrialCase("a batch", _two_of(range(LENGTH))),
             _case_of_left_padding(),
             TrialCase("decoding at an offset", np.array(OFFSETS)[:, None]),
-            TrialCase("far positions", _two_of(range(end - FAR_ROWS, end))),
+            TrialCase("far positions", _two_of(range(far_end - FAR_ROWS, far_end))),
         ]
-        if self.head_counts:
+        takes_queries = bool(self.head_counts)
+        if takes_queries:
             half = self.library.half_precision
             cases.append(TrialCase(half, _two_of(range(LENGTH)), dtype=half))
         return cases
@@ -456,8 +458,8 @@ def _rotated_by_name(output: object, before: Mapping[str, Array]) -> dict[str, A
     """
     results = results_in(output)
     if len(results) != len(before):
-        given = f"of {len(results)}"
-        raise ParameterError("function's result", given, f"it must be {', '.join(before)}")
+        count = f"of {len(results)}"
+        raise ParameterError("function's result", count, f"it must be {', '.join(before)}")
     after: dict[str, Array] = {}
     for name, result in zip(before, results, strict=True):
         after[name] = _checked_rotation(name, result, before[name].shape)

@@ -127,16 +127,15 @@ class ModelRecorder:
     def _recording_wrapper(self, function: Function) -> Function:
         """Return a function that does the same, and records the vectors before and after.
 
-        It replaces `apply_rotary_pos_emb`, for example, while a model is recorded. Inside another
-        rotation it records nothing: `apply_rope` may call `apply_rope_to_one`.
+        It replaces `apply_rotary_pos_emb`, for example, while a model is recorded.
         """
         if isinstance(function, staticmethod):
             return staticmethod(self._recording_wrapper(function.__func__))
 
         @wraps(function)
-        def watched(*args: object, **kwargs: object) -> object:
-            """Call the function, and record its vectors unless this is within another rotation."""
-            if not self._is_recording():
+        def recording(*args: object, **kwargs: object) -> object:
+            """Call the function, and record its vectors."""
+            if not self._is_recording():  # `apply_rope` may call `apply_rope_to_one`, say.
                 return function(*args, **kwargs)
             rotation = _begin_rotation(function, args, kwargs)
             with self._inside_rotation():
@@ -144,7 +143,7 @@ class ModelRecorder:
             self._call.add_rotation(self._stack, rotation, output)
             return output
 
-        return watched
+        return recording
 
     @contextmanager
     def _inside_rotation(self) -> Iterator[None]:
@@ -180,7 +179,8 @@ class ModelRecorder:
             args: Its arguments.
             kwargs: Its arguments by name.
         """
-        if not self._stack:
+        is_outermost = not self._stack
+        if is_outermost:
             self._call = _Call.begin(Arguments.of(module.forward, args, kwargs))
         self._stack.append(name)
         self._call.executed.add(name)
@@ -200,12 +200,15 @@ class ModelRecorder:
             kwargs: Its arguments by name.
             output: The result; None if the module raised an exception.
         """
-        if name in self._rotary and self._running:
+        has_begun_rotation = name in self._rotary and bool(self._running)
+        has_returned_rows = name in self._tables and output is not None
+        if has_begun_rotation:
             self._leave_rotary(name, module, output)
-        elif name in self._tables and output is not None and self._is_recording():
+        elif has_returned_rows and self._is_recording():
             self._record_rows(name, output)
         self._stack.pop()
-        if not self._stack:
+        is_outermost = not self._stack
+        if is_outermost:
             self._end_call()
 
     def _record_rows(self, name: str, rows: object) -> None:
@@ -232,13 +235,12 @@ class ModelRecorder:
             for role, tensor in frequencies_of(module).items():
                 self._call.add(_joined(name, role), tensor)
         has_rotated = bool(rotated_vectors(rotation.before, output))
-        if has_rotated:
-            if self._is_recording():
-                self._call.add_rotation(self._stack, rotation, output)
-            return
-        self._call.add_used_ids(rotation.arguments)
-        path = _joined(name, rotation.arguments.layer_type())
-        self._call.add_tables(path, _tables_in(output))
+        if not has_rotated:
+            self._call.add_used_ids(rotation.arguments)
+            path = _joined(name, rotation.arguments.layer_type())
+            self._call.add_tables(path, _tables_in(output))
+        elif self._is_recording():
+            self._call.add_rotation(self._stack, rotation, output)
 
     def _end_call(self) -> None:
         """Add the call that has ended to the run, unless nothing of it was recorded.
@@ -296,16 +298,20 @@ class _Call:
             tables: Tables by role: `cos` and `sin`, or a complex one.
         """
         recorded_ids = set(map(id, self._shared_tables))
-        if not recorded_ids.isdisjoint(map(id, tables.values())):
+        are_recorded = not recorded_ids.isdisjoint(map(id, tables.values()))
+        if are_recorded:
             return
         self._shared_tables += tables.values()  # They stay alive, so that ids are not used again.
         for role, table in tables.items():
             if is_complex_tensor(table):
-                values = _copied(role, table)
-                self.recorded.tensors[_joined(path, "cos")] = np.ascontiguousarray(values.real)
-                self.recorded.tensors[_joined(path, "sin")] = np.ascontiguousarray(values.imag)
+                self._add_complex(path, _copied(role, table))
             else:
                 self.add(_joined(path, role), table)
+
+    def _add_complex(self, path: str, table: Array) -> None:
+        """Record the real and the imaginary part of a complex table as cosines and sines."""
+        self.recorded.tensors[_joined(path, "cos")] = np.ascontiguousarray(table.real)
+        self.recorded.tensors[_joined(path, "sin")] = np.ascontiguousarray(table.imag)
 
     def add_rotation(self, stack: list[str], rotation: RunningRotation, output: object) -> None:
         """Record vectors before and after a rotation, as (batch, heads, L, D).
@@ -322,8 +328,9 @@ class _Call:
         if not rotated:
             return
         self.add_used_ids(rotation.arguments)
+        innermost_module = stack[-1]
+        self._rotating.add(innermost_module)
         layer = _layer_path(stack)
-        self._rotating.add(stack[-1])
         for argument, tensor in rotated.items():
             self._add_vectors(layer, rotation, argument, _copied(argument, tensor))
         self.add_tables(layer, rotation.arguments.tables())
@@ -357,17 +364,21 @@ class _Call:
             self.recorded.position_ids = self._ids_passed_to_rotation(arguments)
 
     def _ids_passed_to_rotation(self, arguments: Arguments) -> Array | None:
-        """Return the position ids among the arguments of a rotation; None if there are none.
-
-        Some code passes only the position of the first token: 12 for three tokens is [[12, 13, 14]].
-        """
+        """Return the position ids among the arguments of a rotation; None if there are none."""
         ids = arguments.position_ids()
+        if ids is None:
+            return self._ids_from(arguments.start())
+        are_of_tokens = ids.shape[-1] == self.recorded.length
+        if not are_of_tokens:
+            return None  # They are those of image patches.
+        return np.array(as_numpy("position_ids", ids), np.int64)
+
+    def _ids_from(self, start: int | None) -> Array | None:
+        """Return the ids from the position of the first token on, which is all that some code passes.
+
+        From 12 on, three tokens have [[12, 13, 14]]. None if the start or their number is not known.
+        """
         length = self.recorded.length
-        if ids is not None:
-            if ids.shape[-1] != length:
-                return None  # They are those of image patches.
-            return np.array(as_numpy("position_ids", ids), np.int64)
-        start = arguments.start()
         if start is None or length is None:
             return None
         return np.arange(start, start + length)[None]
@@ -379,18 +390,17 @@ class _Call:
         that 0 was assumed. If the call before ended at position 11 and the model uses ids from 12
         on, it does continue, and its own ids are the right positions.
         """
-        if self._is_start_stated:
-            return
         used_ids = self.recorded.position_ids
         positions = self.recorded.positions
-        if used_ids is None or positions is None:
+        if self._is_start_stated or used_ids is None or positions is None:
             return
-        are_of_several_axes = used_ids.ndim > 2  # time, row and column, as in M-RoPE
-        if are_of_several_axes:
+        has_several_axes = used_ids.ndim > 2  # time, row and column, as in M-RoPE
+        if has_several_axes:
             return
         assert previous.positions is not None
         next_position = int(previous.positions.max()) + 1
-        if int(used_ids.min()) == next_position:
+        continues = int(used_ids.min()) == next_position
+        if continues:
             self.recorded.positions = np.array(np.broadcast_to(used_ids, positions.shape))
 
     def layers_without_rotation(self, modules: Mapping[str, TorchModule]) -> set[int]:
@@ -404,9 +414,9 @@ class _Call:
         layers: set[int] = set()
         for name in self.executed:
             number = layer_of(name)
-            if number is None or layer_name(name) in rotated_layers:
-                continue
-            if type(modules[name]) in attention_classes:
+            is_attention = type(modules[name]) in attention_classes
+            is_rotated = layer_name(name) in rotated_layers
+            if number is not None and is_attention and not is_rotated:
                 layers.add(number)
         return layers
 
@@ -443,14 +453,13 @@ class _Call:
         """
         possible_names = [name] if name else ["q", "k"]
         pass_number = 1
-        pass_name = ""  # The first pass over the layers has no name.
         while True:
+            pass_name = "" if pass_number == 1 else f"pass{pass_number}"
             for possible_name in possible_names:
                 label = _joined(path, pass_name, possible_name)
                 if label + AFTER not in self.recorded.tensors:
                     return label
             pass_number += 1
-            pass_name = f"pass{pass_number}"
 
 
 def _rotary_modules(modules: Mapping[str, TorchModule]) -> set[str]:

@@ -127,8 +127,8 @@ def record(model: object, *, layers: Collection[int] | None = None) -> Iterator[
         run.verify().raise_if_failed()
     """
     if not hasattr(model, "named_modules"):
-        given = f"a {type(model).__name__}"
-        raise KindError("model", given, "it must be a torch module", "such as a loaded model")
+        kind = f"a {type(model).__name__}"
+        raise KindError("model", kind, "it must be a torch module", "such as a loaded model")
     if hasattr(model, "_orig_mod"):
         # `torch.compile` returns a wrapper, whose name would precede those of all modules.
         model = model._orig_mod

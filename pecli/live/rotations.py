@@ -107,11 +107,11 @@ def is_rotary_module(module: TorchModule) -> bool:
         return False
     if _ROTARY_CLASS.search(type(module).__name__):
         return True
-    has_inner_modules = len([*module.modules()]) > 1
+    has_inner_modules = len([*module.modules()]) > 1  # The module itself is the first.
     if has_inner_modules:
         return False
-    roles = [role_of(name) for name, _ in own_tensors(module)]
-    return any(role in (*_TABLES, _FREQUENCIES) for role in roles)
+    rotary_roles = {*_TABLES, _FREQUENCIES}
+    return any(role_of(name) in rotary_roles for name, _ in own_tensors(module))
 
 
 def _has_weights(module: TorchModule) -> bool:
@@ -295,17 +295,16 @@ def rotated_vectors(vectors: Mapping[str, Array], output: object) -> dict[str, T
     """Return the rotated tensors in an output by the names of the arguments that they belong to.
 
     `apply_rope(q, k, cos, sin)` returns two tensors, of the shapes of q and k. Each belongs to the
-    first argument of its shape that is still free. Nothing is returned if an output has no such
-    argument: then the function did something else.
+    first argument of its shape that no tensor before it belongs to. Nothing is returned if an output
+    has no such argument: then the function did something else.
     """
     rotated: dict[str, TorchTensor] = {}
-    free = dict(vectors)
     for tensor in tensors_in(output):
-        name = _first_of_shape(free, tuple(tensor.shape))
+        candidates = {name: vector for name, vector in vectors.items() if name not in rotated}
+        name = _first_of_shape(candidates, tuple(tensor.shape))
         if name is None or not is_real_tensor(tensor):
             return {}
         rotated[name] = tensor
-        del free[name]
     return rotated
 
 
