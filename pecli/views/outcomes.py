@@ -11,7 +11,7 @@ from pecli.errors import FileError, PecliError, counted
 from pecli.files.load import split_name
 from pecli.files.output import open_output
 from pecli.views import screen
-from pecli.views.check_results import VERDICTS, failures, print_findings
+from pecli.views.check_results import VERDICTS, failures, print_failures
 from pecli.views.screen import Styled, escaped
 from pecli.views.tensor_lines import error_in_words
 
@@ -36,7 +36,7 @@ def show_outcomes(outcomes: Sequence[Outcome]) -> None:
         status = Styled(f"{word:<{STATUS_WIDTH}}", style)
         screen.print_styled(status, Styled(f"{label:<{width}}  {_worst_error(outcome)}"))
         if isinstance(outcome.result, Verification):
-            print_findings(outcome.result, " " * STATUS_WIDTH, passed=False)
+            print_failures(outcome.result, " " * STATUS_WIDTH)
     screen.print_line(_summary(outcomes))
 
 
