@@ -142,8 +142,9 @@ def _plotly_chart(chart: Chart, *, dark: bool) -> JsonObject:
 
 def _range_on_axis(limits: tuple[float, float], *, log: bool) -> list[float]:
     """Return the ends of an axis for plotly, which expects their logarithms on a logarithmic one."""
-    ends = np.array(limits)
-    return (np.log10(ends) if log else ends).tolist()
+    if log:
+        return [float(np.log10(end)) for end in limits]
+    return list(limits)
 
 
 def _curve_with_details(chart: Chart, curve: Curve, colour: str) -> list[JsonObject]:

@@ -156,7 +156,8 @@ class _Animation:
     def __init__(self, figure: Figure) -> None:
         """Add a hand to each panel and a caption, and draw once what does not move."""
         self.figure = figure
-        self.canvas: Any = figure.canvas
+        canvas: Any = figure.canvas
+        self.canvas = canvas
         self.spirals = list(map(_spiral, figure.axes))
         self.caption = figure.text(0.99, 0.01, "", ha="right", va="bottom")
         for artist in self._moving_artists():

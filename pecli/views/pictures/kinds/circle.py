@@ -25,17 +25,30 @@ def circle(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
     (source,) = sources
     frequencies = angular_frequencies(source)
     length = source.scheme.tensors()[0].rows
-    positions = source.first + np.linspace(0, length - 1, min(length, MAX_POSITIONS))
     pairs = _drawn_pairs(frequencies, length, request)
     check_panels(len(pairs))
     panels = []
     for pair in pairs:
         frequency = float(frequencies[pair])
-        spiral = Curve("", x=positions * frequency, y=positions)
         title = f"pair {pair}: {_turns(frequency, length)}"
-        panels.append(Chart(title, [spiral], "angle", "position", joined=False, polar=True))
+        panels.append(
+            Chart(
+                title,
+                [_spiral(source, frequency, length)],
+                "angle",
+                "position",
+                joined=False,
+                polar=True,
+            )
+        )
     title = f"pairs turning over {length:,} positions"
     return Picture(title, panels, min(MAX_ACROSS, len(panels)), "Radius = position")
+
+
+def _spiral(source: PlotSource, frequency: float, length: int) -> Curve:
+    """Return the angle of a pair at each position, or at some of them if they are many."""
+    positions = source.first + np.linspace(0, length - 1, min(length, MAX_POSITIONS))
+    return Curve("", x=positions * frequency, y=positions)
 
 
 def _drawn_pairs(frequencies: Floats, length: int, request: PlotRequest) -> list[int]:
