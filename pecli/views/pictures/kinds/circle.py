@@ -31,24 +31,16 @@ def circle(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
     for pair in pairs:
         frequency = float(frequencies[pair])
         title = f"pair {pair}: {_turns(frequency, length)}"
-        panels.append(
-            Chart(
-                title,
-                [_spiral(source, frequency, length)],
-                "angle",
-                "position",
-                joined=False,
-                polar=True,
-            )
-        )
-    title = f"pairs turning over {length:,} positions"
-    return Picture(title, panels, min(MAX_ACROSS, len(panels)), "Radius = position")
+        panels.append(_spiral(title, source.first, frequency, length))
+    picture_title = f"pairs turning over {length:,} positions"
+    return Picture(picture_title, panels, min(MAX_ACROSS, len(panels)), "Radius = position")
 
 
-def _spiral(source: PlotSource, frequency: float, length: int) -> Curve:
+def _spiral(title: str, first_position: int, frequency: float, length: int) -> Chart:
     """Return the angle of a pair at each position, or at some of them if they are many."""
-    positions = source.first + np.linspace(0, length - 1, min(length, MAX_POSITIONS))
-    return Curve("", x=positions * frequency, y=positions)
+    positions = first_position + np.linspace(0, length - 1, min(length, MAX_POSITIONS))
+    dots = Curve("", x=positions * frequency, y=positions)
+    return Chart(title, [dots], "angle", "position", joined=False, polar=True)
 
 
 def _drawn_pairs(frequencies: Floats, length: int, request: PlotRequest) -> list[int]:

@@ -38,8 +38,9 @@ def similarity(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
         if len(curve.x) < tables[0].rows:
             truncated_lengths.append(len(curve.x))
     chart_title = "mean by distance"
-    if truncated_lengths:
-        chart_title += f", of the first {max(truncated_lengths):,} positions"
+    longest_truncated = max(truncated_lengths, default=0)
+    if longest_truncated > 0:
+        chart_title += f", of the first {longest_truncated:,} positions"
     chart = Chart(chart_title, curves, x="distance", y="cosine similarity")
     panels: list[Panel] = [*_on_cosine_scale(matrices), chart]
     extent = count_positions(matrix.shape[0] for matrix in matrices)
