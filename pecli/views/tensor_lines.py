@@ -237,16 +237,23 @@ def passed_tensor_lines(result: Verification) -> list[str]:
     A model of 80 layers would have 80 equal lines. So tensors that differ only in the number of
     their layer are counted first, then different tensors with the same verdict are listed.
     """
-    tensors_by_pass: dict[_Pass, list[Comparison]] = {}
+    labels_by_line: dict[_PassedLine, list[str]] = {}
+    for common, names in _names_of_layers(result).items():
+        line = _line_of_pass(common, len(names))
+        is_in_several_layers = len(names) > 1
+        label = _name_in_layer(common.pattern) if is_in_several_layers else names[0]
+        labels_by_line.setdefault(line, []).append(label)
+    return [_passed_line(line, labels) for line, labels in labels_by_line.items()]
+
+
+def _names_of_layers(result: Verification) -> dict[_Pass, list[str]]:
+    """Return the names of the tensors that passed, by what those of identical layers have in common."""
+    names_by_pass: dict[_Pass, list[str]] = {}
     for tensor in result.tensors:
         if tensor.passed:
             common = _passed(tensor, result.readings.get(tensor.name, ""))
-            tensors_by_pass.setdefault(common, []).append(tensor)
-    labels_by_line: dict[_PassedLine, list[str]] = {}
-    for common, tensors in tensors_by_pass.items():
-        labels = labels_by_line.setdefault(_line_of_pass(common, len(tensors)), [])
-        labels.append(_name_in_layer(common.pattern) if len(tensors) > 1 else tensors[0].name)
-    return [_passed_line(line, labels) for line, labels in labels_by_line.items()]
+            names_by_pass.setdefault(common, []).append(tensor.name)
+    return names_by_pass
 
 
 def _line_of_pass(common: _Pass, layer_count: int) -> _PassedLine:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -75,17 +76,23 @@ def draw_chart(axes: Axes, chart: Chart, title: str, room: Room, colours: Theme)
     for level in chart.levels:
         _draw_level(axes, level, chart.levels, colours)
     _set_up_axes(axes, chart, room.height)
-
-    names: list[tuple[Artist, str]] = []  # of the legend
     ends = _named_ends(axes, chart, room)
+    names_of_bands = zip(areas, [band.label for band in chart.bands], strict=True)
     if ends:
         _write_names_of_ends(axes, ends, lines, room, colours)
+        _add_legend_or_title(axes, names_of_bands, title, room.width)
     else:
-        names += zip(lines, [curve.label for curve in chart.curves], strict=True)
-    names += zip(areas, [band.label for band in chart.bands], strict=True)
+        names_of_curves = zip(lines, [curve.label for curve in chart.curves], strict=True)
+        _add_legend_or_title(axes, chain(names_of_curves, names_of_bands), title, room.width)
+
+
+def _add_legend_or_title(
+    axes: Axes, names: Iterable[tuple[Artist, str]], title: str, width: float
+) -> None:
+    """Add a legend, which has the title above it; only the title if no name is left to explain."""
     legend = {artist: name for artist, name in names if name}
     if legend:
-        _add_legend(axes, legend, title, room.width)
+        _add_legend(axes, legend, title, width)
     else:
         axes.set_title(title)
 

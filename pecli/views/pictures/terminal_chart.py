@@ -421,7 +421,8 @@ def _owners_of_characters(layers: Sequence[Indices], curve_count: int) -> Indice
 
     A character has one colour, although several curves may have dots in it. Levels lie below all
     curves, and each curve lies over those before it. A curve that has the same dots as the curve
-    below takes turns with it, so that both are seen.
+    below takes turns with it, so that both are seen: 0 0 1 1 0 0 1 1 are the owners along a line
+    that curves 0 and 1 share.
 
     Args:
         layers: The dots of each curve, then of each level: (lines, columns), 0 if there are none.
@@ -429,16 +430,16 @@ def _owners_of_characters(layers: Sequence[Indices], curve_count: int) -> Indice
     """
     _, column_count = layers[0].shape
     owners: Indices = np.full(layers[0].shape, NOBODY, np.intp)
-    owners_dots = np.zeros(layers[0].shape, np.intp)
+    dots_of_owners = np.zeros(layers[0].shape, np.intp)
     levels_then_curves = [*range(curve_count, len(layers)), *range(curve_count)]
     for number in levels_then_curves:
         dots = layers[number]
         is_over_level = owners >= curve_count
-        hides_equal_curve = (dots == owners_dots) & ~is_over_level
-        may_own = ~hides_equal_curve | _columns_in_turn(number, column_count)
+        would_hide_equal_curve = (dots == dots_of_owners) & ~is_over_level
+        may_own = ~would_hide_equal_curve | _columns_in_turn(number, column_count)
         is_owned = (dots > 0) & may_own
         owners = np.where(is_owned, number, owners)
-        owners_dots = np.where(is_owned, dots, owners_dots)
+        dots_of_owners = np.where(is_owned, dots, dots_of_owners)
     return owners
 
 
