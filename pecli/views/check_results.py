@@ -15,13 +15,14 @@ from pecli.views.tensor_lines import (
     COMPARED,
     MAX_LISTED,
     VERIFIED,
+    LineParts,
     failed_tensor_lines,
     passed_tensor_lines,
 )
 from pecli.views.text_table import print_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pecli.checks.diff import Difference
     from pecli.checks.identify import Identification, Match
@@ -58,13 +59,13 @@ def show_verification(result: Verification, status: str = "") -> None:
 
     Args:
         result: The verification.
-        status: The status to print if it is not the result's own: a strict check can be «weak».
+        status: The key of VERDICTS to print; by default «passed» or «failed». A strict check passes
+            a status of its own, «weak», for a result that has passed with weaknesses.
     """
     from pecli.checks.recorded.run_result import RunVerification
 
-    if not status:
-        status = status_of(result)
-    screen.print_labelled(*VERDICTS[status], f"  {result.file or 'arrays'}  {result.scheme}")
+    verdict = VERDICTS[status or status_of(result)]
+    screen.print_labelled(*verdict, f"  {result.file or 'arrays'}  {result.scheme}")
     if isinstance(result, RunVerification):
         _print_run(result)
     else:
@@ -74,12 +75,17 @@ def show_verification(result: Verification, status: str = "") -> None:
 
 
 def _print_run(result: RunVerification) -> None:
-    """Print the findings of a recorded run: the tensors of the first wrong place, and counts of all."""
-    wrong = []
+    """Print the findings of a recorded run: the tensors of the first wrong place, and counts of all.
+
+    A place is a layer as the model names it: `model.layers.3.q` is the tensor `q` of
+    `model.layers.3`.
+    """
+    wrong_at_first_place = []
     for tensor in result.tensors:
-        if not tensor.passed and tensor.name.rpartition(".")[0] == result.first_place:
-            wrong.append(tensor)
-    print_findings(replace(result, tensors=tuple(wrong[:MAX_LISTED])))
+        place = tensor.name.rpartition(".")[0]
+        if not tensor.passed and place == result.first_place:
+            wrong_at_first_place.append(tensor)
+    print_findings(replace(result, tensors=tuple(wrong_at_first_place[:MAX_LISTED])))
     print_table(("tensors", "right", "wrong", "max error"), [*_rows_by_kind(result)], indent="  ")
 
 
@@ -99,14 +105,16 @@ def _rows_by_kind(result: RunVerification) -> Iterator[tuple[str, str, str, str]
 
 
 def show_difference(result: Difference) -> None:
-    """Print the verdict, then a line per finding and a line per tensor."""
+    """Print the verdict on two files, then a line per finding and a line per tensor."""
     sides = f"  A: {result.a or 'arrays'}  B: {result.b or 'arrays'}"
     screen.print_labelled(*_difference_verdict(result), sides)
-    if result.forms:
+    are_forms_of_a_model = bool(result.forms)  # a checkpoint and its GGUF, for example
+    if are_forms_of_a_model:
         screen.print_wrapped(f"  {result.forms}")
-        # The tensors of two forms of a model are summed up by layers in the diagnosis.
-        result = replace(result, tensors=())
-    print_findings(result)
+        # The diagnosis sums up their tensors by layers already.
+        print_findings(replace(result, tensors=()))
+    else:
+        print_findings(result)
     if not result.passed and not result.diagnosis:
         screen.print_line(
             "  no known transform maps A to B; pecli identify may say what each of them is"
@@ -124,28 +132,36 @@ def _difference_verdict(result: Difference) -> Styled:
     return Styled("within tolerance", "bold green")
 
 
-def print_findings(
-    result: Verification | Difference, indent: str = "  ", *, passed: bool = True
-) -> None:
-    """Print the reasons of a failure, the weaknesses of a pass, and the tensors.
+def print_findings(result: Verification | Difference) -> None:
+    """Print the reasons of a failure, the weaknesses of a pass, and a line per tensor."""
+    _print_reasons(result, "  ")
+    _print_tensors(tensor_lines(result), "  ")
 
-    Args:
-        result: A verification or a difference.
-        indent: Spaces before every line.
-        passed: False leaves out the tensors that passed.
-    """
-    width = min(MAX_LINE, screen.output().width - len(indent))
+
+def print_failures(result: Verification, indent: str) -> None:
+    """Print the findings without the tensors that passed; `indent` is the spaces before each line."""
+    _print_reasons(result, indent)
+    _print_tensors(_failed_lines(result), indent)
+
+
+def _print_reasons(result: Verification | Difference, indent: str) -> None:
+    """Print the reasons of a failure and the weaknesses of a pass, one per line."""
     for reason in reasons(result):
         # The terminal breaks long lines, so that a command among them can be copied.
         screen.print_line(indent + reason)
     for weakness in result.weak:
         screen.print_labelled(f"{indent}weak", "bold yellow", f": {weakness}")
-    for parts in tensor_lines(result, passed=passed):
+
+
+def _print_tensors(lines: Sequence[LineParts], indent: str) -> None:
+    """Print a line per tensor, or several if its parts do not fit into one."""
+    width = min(MAX_LINE, screen.output().width - len(indent))
+    for parts in lines:
         for line in _in_one_line_or_more(parts, width):
             screen.print_wrapped(indent + line)
 
 
-def _in_one_line_or_more(parts: list[str], width: int) -> list[str]:
+def _in_one_line_or_more(parts: LineParts, width: int) -> list[str]:
     """Return the parts as one line if it fits, otherwise as one line per part.
 
     >>> _in_one_line_or_more(["cos  4 × 8", "max error 1e-6"], width=20)
@@ -154,8 +170,8 @@ def _in_one_line_or_more(parts: list[str], width: int) -> list[str]:
     line = "  ".join(parts)
     if len(line) <= width:
         return [line]
-    head, *others = parts
-    return [head, *(f"    {part}" for part in others)]
+    head, *details = parts
+    return [head, *(f"    {detail}" for detail in details)]
 
 
 def reasons(result: Verification | Difference) -> list[str]:
@@ -164,17 +180,20 @@ def reasons(result: Verification | Difference) -> list[str]:
     return [line for line in result.diagnosis if line not in problems]
 
 
-def tensor_lines(result: Verification | Difference, *, passed: bool) -> list[list[str]]:
-    """Return the parts of a line for each tensor; tensors that passed a verification share lines."""
+def tensor_lines(result: Verification | Difference) -> list[LineParts]:
+    """Return a line per tensor; tensors that passed a verification come first, and share lines."""
     from pecli.checks.diff import Difference
 
     if isinstance(result, Difference):
         return failed_tensor_lines(result.tensors, result, COMPARED)
+    lines_of_passed = [[line] for line in passed_tensor_lines(result)]
+    return lines_of_passed + _failed_lines(result)
+
+
+def _failed_lines(result: Verification) -> list[LineParts]:
+    """Return a line per tensor that failed."""
     failed = [tensor for tensor in result.tensors if not tensor.passed]
-    failed_lines = failed_tensor_lines(failed, result, VERIFIED)
-    if not passed:
-        return failed_lines
-    return [*([line] for line in passed_tensor_lines(result)), *failed_lines]
+    return failed_tensor_lines(failed, result, VERIFIED)
 
 
 def failures(result: Verification | PecliError) -> list[str]:
@@ -183,7 +202,7 @@ def failures(result: Verification | PecliError) -> list[str]:
         return [str(result)]
     if result.passed:
         return [f"weak: {weakness}" for weakness in result.weak]
-    tensors = ["  ".join(parts) for parts in tensor_lines(result, passed=False)]
+    tensors = ["  ".join(parts) for parts in _failed_lines(result)]
     return reasons(result) + tensors
 
 
@@ -218,24 +237,31 @@ def _identification_verdict(result: Identification) -> Styled:
 
 
 def _match_lines(match: Match) -> list[str]:
-    """Return lines about a match: «cos, sin: rope, recipe exact, max error 0», then its parameters,
+    """Return lines about the scheme that made some tensors of a file.
 
-    the runtimes that compute such a table, its form in the file (doubled columns, say), and the
-    parameters that these tensors do not determine.
+    The first is «cos, sin: rope, recipe exact, max error 0». Its parameters follow, then the
+    runtimes that compute such a table, then how the file stores it differently (with doubled
+    columns, for example), then the parameters that these tensors do not determine.
     """
     precision = f"recipe {match.recipe}, max error {number(match.max_abs_error, 3)}"
     lines = [f"{', '.join(match.tensors)}: {match.scheme.name}, {precision}", _parameters(match)]
     if match.runtimes:
-        from pecli.engine.edits import Runtime
-        from pecli.explain.words import clause
-
-        lines.append(clause(Runtime(match.runtimes[0], match.runtimes[1:])))
+        lines.append(_runtimes_clause(match.runtimes))
     if match.form:
         without = "; the command makes the table without that" if match.lacking else ""
         lines.append(f"in the file: {match.form}{without}")
     for sentence in match.undetermined:
         lines.append(f"not determined: {sentence}")
     return lines
+
+
+def _runtimes_clause(runtimes: Sequence[str]) -> str:
+    """Return a clause on the runtimes that compute such a table: the first, and others like it."""
+    from pecli.engine.edits import Runtime
+    from pecli.explain.words import clause
+
+    first, *others = runtimes
+    return clause(Runtime(first, tuple(others)))
 
 
 def _parameters(match: Match) -> str:

@@ -33,7 +33,7 @@ def show_audit(audit: Audit) -> None:
 
 
 def show_audits(audits: Mapping[str, Audit], *, details: bool = False) -> None:
-    """Print the verdicts of an audit per layer type.
+    """Print how far each way of rounding drifts from the exact table, per layer type.
 
     Args:
         audits: Audits by layer type; the name is empty if a model has only one.
@@ -54,16 +54,19 @@ def show_audits(audits: Mapping[str, Audit], *, details: bool = False) -> None:
 
 
 def _title(layer_type: str, audit: Audit) -> str:
-    """Return the layer type, the scheme and its parameters, except those that are not set."""
-    words = [layer_type, audit.scheme.name]
+    """Return the layer type, the scheme and its parameters: «sliding rope seq_len=512 dim=64 base=10000»."""
+    words = [audit.scheme.name]
+    if layer_type:  # A model with one type of layers has no name for it.
+        words.insert(0, layer_type)
     parameters = stated_parameters(audit.scheme)
     if "inv_freq" in parameters:  # They replace the base.
         del parameters["base"]
     for name in _TITLE_PARAMETERS:
         value = parameters.get(name, 0)
-        if value not in ("none", 0):
+        is_set = value not in ("none", 0)
+        if is_set:
             words.append(f"{name}={spelled(value)}")
-    return " ".join(words).strip()  # A model with one type of layers has no name for it.
+    return " ".join(words)
 
 
 class Verdict(NamedTuple):
@@ -80,25 +83,28 @@ def verdicts(audit: Audit) -> list[Verdict]:
     A recipe is a way of rounding, such as frequencies in float16. Recipes that keep the same number
     of positions share a line: «within 0.001 at all 4,096 positions: float32 (1.5e-4), …».
     """
-    by_count = grouped(audit.drifts, audit.kept_positions)
+    drifts_by_count = grouped(audit.drifts, audit.kept_positions)
     lines: list[Verdict] = []
-    for count in sorted(by_count, reverse=True):
+    for count in sorted(drifts_by_count, reverse=True):
         style = "green" if count == audit.numbers.count else "yellow"
-        recipes = [
-            f"{drift.recipe} ({number(drift.max_abs_error, 2)})" for drift in by_count[count]
-        ]
-        lines.append(Verdict(f"  {_extent(audit, count)}", style, f": {', '.join(recipes)}"))
+        recipes = ", ".join(map(_recipe_with_error, drifts_by_count[count]))
+        lines.append(Verdict(f"  {_extent(audit, count)}", style, f": {recipes}"))
     return lines
 
 
+def _recipe_with_error(drift: Drift) -> str:
+    """Return a recipe with its largest error: «float32 (1.5e-4)»."""
+    return f"{drift.recipe} ({number(drift.max_abs_error, 2)})"
+
+
 def _extent(audit: Audit, count: int) -> str:
-    """Return the positions within the tolerance, of which there are `count` from the first."""
+    """Return in words how far the error stays within the tolerance: for the first `count` positions."""
     tolerance = f"{audit.tolerance:g}"
-    last = audit.numbers.first + count - 1
+    last_position = audit.numbers.first + count - 1
     if count == audit.numbers.count:
         return f"within {tolerance} at all {count:,} positions"
-    if last > 0:
-        return f"within {tolerance} to position {last:,}"
+    if last_position > 0:
+        return f"within {tolerance} to position {last_position:,}"
     return f"not within {tolerance}"  # position 0 is exact in every recipe: it proves nothing
 
 
@@ -149,14 +155,17 @@ def _print_decades(audit: Audit) -> None:
 
 
 def _print_frequencies(audit: Audit) -> None:
-    """Print the largest errors of some frequencies (slopes, if biases are audited), evenly chosen."""
+    """Print the largest error of each recipe at some frequencies, evenly chosen.
+
+    If biases are audited, the columns are slopes of heads instead of frequencies.
+    """
     frequencies = audit.numbers.values
     chosen = _evenly(len(frequencies), MAX_FREQUENCIES)
+    heads = [number(frequencies[index], 2) for index in chosen]
     rows: list[list[Cell]] = []
     for drift in audit.drifts:
         errors = [number(float(drift.by_frequency[index]), 2) for index in chosen]
         rows.append([drift.recipe, *errors])
-    heads = [number(frequencies[index], 2) for index in chosen]
     noun = _COLUMN_NOUNS[audit.numbers.kind]
     _print_errors(f"largest error, by {noun}", heads, rows)
 

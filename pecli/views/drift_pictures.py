@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -56,25 +57,21 @@ def audits_picture(audits: Mapping[str, Audit]) -> Picture:
     If no recipe has an error, the picture is a sentence that states it. A single panel has no title
     of its own: its title is that of the picture.
     """
-    first_audit, *other_audits = audits.values()
+    first_audit = next(iter(audits.values()))
     axis = "distance" if first_audit.numbers.kind == "slopes" else "position"
     subject = f"largest error by {axis}"
-    titles = [
-        title_of(labelled(of_scheme(audit.scheme)), layer_type or subject)
-        for layer_type, audit in audits.items()
-    ]
-    first_title, *_ = titles
+    charts = []
+    for layer_type, audit in audits.items():
+        title = title_of(labelled(of_scheme(audit.scheme)), layer_type or subject)
+        charts.append(_audit_chart(title, audit, axis))
     if not any(map(_has_error, audits.values())):
         recipes = ", ".join(drift.recipe for drift in first_audit.drifts)
         sentence = f"No error to draw: {recipes} equals the exact table everywhere"
-        return Picture(first_title, subtitle=sentence)
+        return Picture(charts[0].title, subtitle=sentence)
     notes = [_no_error_note(layer_type, audit) for layer_type, audit in audits.items()]
     caption = ". ".join(filter(None, notes))
-    if not other_audits:
-        return _picture(first_title, [_audit_chart("", first_audit, axis)], caption)
-    charts = []
-    for title, audit in zip(titles, audits.values(), strict=True):
-        charts.append(_audit_chart(title, audit, axis))
+    if len(charts) == 1:
+        return _picture(charts[0].title, [replace(charts[0], title="")], caption)
     return _picture(subject.capitalize(), charts, caption)
 
 
@@ -115,10 +112,17 @@ def _runtime_curves(results: Sequence[RuntimeResult]) -> dict[str, ErrorCurve]:
 def _error_chart(
     title: str, curves: Mapping[str, ErrorCurve], tolerance: float, axis: str = "position"
 ) -> Chart:
-    """Return errors over positions on logarithmic axes, with the tolerance as a line."""
-    levels: list[Level] = []
+    """Return errors over positions on logarithmic axes, with the tolerance as a horizontal line.
+
+    Args:
+        title: The title of the chart.
+        curves: The errors of each recipe or runtime.
+        tolerance: The largest error that is allowed; one that the axis cannot show is left out.
+        axis: The name of the horizontal axis.
+    """
+    tolerance_lines: list[Level] = []
     if MIN_LOG_TOLERANCE < tolerance < MAX_LOG_TOLERANCE:
-        levels.append(Level(f"tolerance {typeset(tolerance)}", tolerance))
+        tolerance_lines.append(Level(f"tolerance {typeset(tolerance)}", tolerance))
     return Chart(
         title,
         merged_curves(curves),
@@ -126,7 +130,7 @@ def _error_chart(
         "largest absolute error",
         log_x=True,
         log_y=True,
-        levels=levels,
+        levels=tolerance_lines,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import singledispatch
 from itertools import chain
@@ -42,7 +42,7 @@ def show(model: ModelEncodings, seq_len: int | None = None, *, first: bool = Tru
     Args:
         model: The model.
         seq_len: The context length at which scalings that depend on it are resolved.
-        first: False if another model was printed before, to which an empty line keeps a distance.
+        first: False if another model was printed before: an empty line separates them.
     """
     if not first:
         screen.print_line()
@@ -66,14 +66,14 @@ def _heading(model: ModelEncodings) -> str:
 
 
 def _show_flags(report: FlagReport) -> None:
-    """Print what server flags change, and what they are equivalent to; warnings are the model's."""
+    """Print what the flags of a server (vLLM, say) change in a model's encodings, and notes on them."""
     heading = f"flags of {report.server} {report.version}"
-    if not report.changes:
-        screen.print_heading(f"{heading}: nothing changes")
-    else:
+    if report.changes:
         screen.print_heading(heading)
         heads = ("", "model", "with the flags", "source")
         print_table(heads, list(map(_row_of_change, report.changes)), indent="  ")
+    else:
+        screen.print_heading(f"{heading}: nothing changes")
     for note in report.notes:
         screen.print_wrapped(f"  {note}")
 
@@ -96,7 +96,7 @@ def rows_of(encoding: Encoding, seq_len: int | None) -> list[Row]:
     """Return the parameters of an encoding, and what follows from them, one row per name."""
     by_name: dict[str, Row] = {}
     for name, value in encoding.described().items():
-        by_name[name] = Row(name, cell(value), encoding.sources.get(name, ""))
+        by_name[name] = _row_with_source(encoding, name, cell(value))
     if encoding.is_rotary:
         for row in _rotary_rows(encoding, seq_len):
             # A parameter has precedence over what is computed from it.
@@ -107,26 +107,32 @@ def rows_of(encoding: Encoding, seq_len: int | None) -> list[Row]:
 def _rotary_rows(encoding: Encoding, seq_len: int | None) -> list[Row]:
     """Return the rows that only rotary encodings have: their dimensions, and what they rotate by.
 
-    Frequencies and the attention factor may depend on the context length `seq_len`.
+    Args:
+        encoding: A rotary encoding.
+        seq_len: The context length at which dynamic scalings are resolved; frequencies and the
+            attention factor then have it as their source.
     """
-    sources = encoding.sources
-    frequencies = encoding.inverse_frequencies(seq_len) or []
-    factor_source = "multiplies cos and sin"
-    frequency_source = f"{len(frequencies)} values"
-    if seq_len is not None:
-        factor_source = f"at length {seq_len}"
-        frequency_source = factor_source
-    rotary_source = "the last channels of a head" if encoding.trailing else ""
-    factor = encoding.attention_factor(seq_len)
-    rows = [
-        Row("rotary_dim", cell(encoding.rotary_dim), rotary_source),
-        Row("layout", encoding.layout or "", sources.get("layout", "")),
-        Row("attention_factor", cell(factor), factor_source),
-        Row("inv_freq", _ends(frequencies), frequency_source),
-    ]
+    rows: list[Row] = []
     if encoding.head_dim is not None:
-        rows.insert(0, Row("head_dim", cell(encoding.head_dim), sources.get("head_dim", "")))
+        rows.append(_row_with_source(encoding, "head_dim", cell(encoding.head_dim)))
+    channels = "the last channels of a head" if encoding.trailing else ""
+    rows.append(Row("rotary_dim", cell(encoding.rotary_dim), channels))
+    rows.append(_row_with_source(encoding, "layout", encoding.layout or ""))
+
+    factor = cell(encoding.attention_factor(seq_len))
+    frequencies = encoding.inverse_frequencies(seq_len) or []
+    if seq_len is None:
+        rows.append(Row("attention_factor", factor, "multiplies cos and sin"))
+        rows.append(Row("inv_freq", _ends(frequencies), f"{len(frequencies)} values"))
+    else:
+        rows.append(Row("attention_factor", factor, f"at length {seq_len}"))
+        rows.append(Row("inv_freq", _ends(frequencies), f"at length {seq_len}"))
     return rows
+
+
+def _row_with_source(encoding: Encoding, name: str, text: str) -> Row:
+    """Return a value with the config key that it comes from, if it comes from one."""
+    return Row(name, text, encoding.sources.get(name, ""))
 
 
 @singledispatch
@@ -182,16 +188,26 @@ def show_differences(models: Sequence[ModelEncodings], seq_len: int | None) -> N
 
 
 def _side_by_side(models: Sequence[ModelEncodings], seq_len: int | None) -> dict[str, list[str]]:
-    """Return the values of all models by name, such as `base`: one per model, «–» for a missing one."""
+    """Return the values of all models by name, such as `base`: one per model, «–» for a missing one.
+
+    Two models of base 10000 and 500000, the second with a scaling:
+    {"base": ["10000", "500000"], "scaling": ["–", "llama3"]}.
+    """
     no_values = ["–"] * len(models)
     values_by_name: dict[str, list[str]] = {}
     for index, model in enumerate(models):
-        for encoding in model.encodings:
-            for row in [Row("scheme", encoding.scheme), *rows_of(encoding, seq_len)]:
-                name = _of_layers(encoding.layer_type, row.name)
-                values = values_by_name.setdefault(name, list(no_values))
-                values[index] = row.value
+        for row in _rows_of_model(model, seq_len):
+            values = values_by_name.setdefault(row.name, list(no_values))
+            values[index] = row.value
     return values_by_name
+
+
+def _rows_of_model(model: ModelEncodings, seq_len: int | None) -> Iterator[Row]:
+    """Yield the values of all encodings of a model, with their layer types: `sliding.base`."""
+    for encoding in model.encodings:
+        scheme = Row("scheme", encoding.scheme)
+        for row in [scheme, *rows_of(encoding, seq_len)]:
+            yield row._replace(name=_of_layers(encoding.layer_type, row.name))
 
 
 def _rotate_alike(models: Sequence[ModelEncodings], seq_len: int | None) -> bool:
@@ -262,13 +278,13 @@ def _in_brief(encoding: Encoding) -> str:
     """Return an encoding in a few words: «rope 128, base 500000 llama3», «learned 1024 × 768»."""
     parameters = encoding.parameters
     if encoding.is_rotary:
-        scaling = "" if parameters["scaling"] == "none" else f" {parameters['scaling']}"
-        return f"rope {encoding.rotary_dim}, base {number(parameters['base'])}{scaling}"
-    sizes = []
-    for name in ("max_len", "seq_len", "heads", "dim"):
-        if name in parameters:
-            sizes.append(str(parameters[name]))
-    return f"{encoding.scheme} {' × '.join(sizes)}"
+        words = f"rope {encoding.rotary_dim}, base {number(parameters['base'])}"
+        if parameters["scaling"] == "none":
+            return words
+        return f"{words} {parameters['scaling']}"
+    size_names = [name for name in ("max_len", "seq_len", "heads", "dim") if name in parameters]
+    sizes = " × ".join(str(parameters[name]) for name in size_names)
+    return f"{encoding.scheme} {sizes}"
 
 
 DEFAULT_ROWS = 4096
@@ -294,13 +310,25 @@ def commands(model: ModelEncodings, model_option: str, length: int | None = None
     keys = length or _default_length(model, DEFAULT_KEYS)
     lines: list[str] = []
     for encoding in model.encodings:
-        is_over_text = encoding.is_rotary and not encoding.grid.style
-        if not is_over_text:
+        if _is_rope_over_text(encoding):
+            lines.append(_rope_command(model, encoding, model_option, rows))
+        elif not _has_positions_of_images(encoding):
             with suppress(ParameterError):  # the configuration lacks a parameter of the table
                 lines.append(_table_command(model, encoding, keys))
-        elif not encoding.grid.axes:  # axes without a style: an image's own positions
-            lines.append(_rope_command(model, encoding, model_option, rows))
-    return list(dict.fromkeys(lines))
+    return list(dict.fromkeys(lines))  # one rope command makes the tables of all layer types
+
+
+def _is_rope_over_text(encoding: Encoding) -> bool:
+    """Return True if positions of a rotary encoding are those of tokens, not points of a grid."""
+    return encoding.is_rotary and not encoding.grid.style and not encoding.grid.axes
+
+
+def _has_positions_of_images(encoding: Encoding) -> bool:
+    """Return True if a rotary grid has axes, but no style: then each image defines its positions.
+
+    No command makes such a table, because it depends on the images.
+    """
+    return encoding.is_rotary and not encoding.grid.style and bool(encoding.grid.axes)
 
 
 def _default_length(model: ModelEncodings, most: int) -> int:

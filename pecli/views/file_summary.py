@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 MAX_SHOWN = 100_000
 """Elements that are shown at once."""
 
+_PLAIN_TYPES: dict[str, type[bool | int | str]] = {"b": bool, "i": int, "u": int, "c": str}
+"""Python's types for the elements of arrays, by the kind of the dtype; all others are floats."""
+
 STATISTICS = ("min", "max", "mean", "std")
 """Statistics with a column of their own in the table of tensors."""
 
@@ -96,7 +99,7 @@ class FileSummary:
 def describe(
     file: LoadedFile, name: str, chosen: Mapping[str, Array], unread: Sequence[UnreadTensor] = ()
 ) -> FileSummary:
-    """Summarise a file.
+    """Return the names, types and sizes of a file's tensors, and its metadata.
 
     Args:
         file: The file.
@@ -105,14 +108,14 @@ def describe(
         unread: Tensors of a type that pecli does not read; they come last.
     """
     tensors = []
-    for key, array in chosen.items():
+    for tensor_name, array in chosen.items():
         dtype = dtype_name(array.dtype)
-        tensors.append(TensorSummary(key, dtype, list(array.shape), array.nbytes))
+        tensors.append(TensorSummary(tensor_name, dtype, list(array.shape), array.nbytes))
     for tensor in unread:
         shape = list(tensor.shape)
         tensors.append(TensorSummary(tensor.name, tensor.dtype, shape, tensor.nbytes))
-    count = len(file.tensors) + len(file.unread)
-    return FileSummary(name, file.format, count, tensors, _metadata(file))
+    tensor_count = len(file.tensors) + len(file.unread)
+    return FileSummary(name, file.format, tensor_count, tensors, _metadata(file))
 
 
 def _metadata(file: LoadedFile) -> dict[str, object]:
@@ -138,31 +141,49 @@ def numbers(array: Array, rows: str, columns: str) -> Numbers:
     Raises:
         ParameterError: A range is not valid, or has too many elements.
     """
-    height = array.size
-    width = 1
-    if array.ndim > 1:
-        height = math.prod(array.shape[:-1])
-        width = array.shape[-1]
-    matrix = array.reshape(height, width)
+    matrix = _as_matrix(array)
+    height, width = matrix.shape
     shown_rows = indices("rows", rows, height)
     shown_columns = indices("cols", columns, width)
-    # Rows without columns still take a line each, so they count as one element.
-    if max(1, len(shown_rows)) * max(1, len(shown_columns)) > MAX_SHOWN:
-        rule = f"at most {MAX_SHOWN:,} elements are shown at once"
-        raise ParameterError("rows", f"{len(shown_rows)} × {len(shown_columns)}", rule)
+    _check_size(len(shown_rows), len(shown_columns))
     row_slice = slice(shown_rows.start, shown_rows.stop)
     column_slice = slice(shown_columns.start, shown_columns.stop)
-    values = matrix[row_slice, column_slice].tolist()
-    # Elements of bfloat16 and float8 arrays are not Python's floats; JSON has no complex numbers.
-    to_plain = {"b": bool, "i": int, "u": int, "c": str}.get(array.dtype.kind, float)
-    plain_values = [list(map(to_plain, row)) for row in values]
-    return Numbers(list(shown_rows), list(shown_columns), plain_values)
+    values = _plain_values(matrix[row_slice, column_slice])
+    return Numbers(list(shown_rows), list(shown_columns), values)
+
+
+def _as_matrix(array: Array) -> Array:
+    """Return a tensor (2, 8, 64) as a matrix (16, 64), and a vector as one column."""
+    if array.ndim < 2:
+        return array.reshape(array.size, 1)
+    *leading, width = array.shape
+    return array.reshape(math.prod(leading), width)
+
+
+def _check_size(row_count: int, column_count: int) -> None:
+    """Raise ParameterError if too many elements are to be shown.
+
+    Rows without columns still take a line each, so they count as one element.
+    """
+    if max(1, row_count) * max(1, column_count) > MAX_SHOWN:
+        rule = f"at most {MAX_SHOWN:,} elements are shown at once"
+        raise ParameterError("rows", f"{row_count} × {column_count}", rule)
+
+
+def _plain_values(matrix: Array) -> list[list[bool | int | float | str]]:
+    """Return the elements as Python's values, by the kind of their dtype.
+
+    Elements of bfloat16 and float8 arrays are not Python's floats yet. JSON has no complex numbers,
+    so they become texts.
+    """
+    plain_type = _PLAIN_TYPES.get(matrix.dtype.kind, float)
+    return [list(map(plain_type, row)) for row in matrix.tolist()]
 
 
 def show(summary: FileSummary) -> None:
     """Print a line for the file, a table of its tensors, their statistics and numbers, and the metadata."""
-    total = sum(tensor.nbytes or 0 for tensor in summary.tensors)
-    about = f"  {summary.format}  {_count(summary)}  {screen.size(total)}"
+    total_bytes = sum(tensor.nbytes or 0 for tensor in summary.tensors)
+    about = f"  {summary.format}  {_count(summary)}  {screen.size(total_bytes)}"
     screen.print_styled(Styled(summary.file, "bold"), Styled(about))
     if summary.tensors:
         _show_tensors(summary.tensors)
@@ -208,17 +229,18 @@ def _count(summary: FileSummary) -> str:
 
 
 def _show_tensors(tensors: Sequence[TensorSummary]) -> None:
-    """Print a table of tensors; its columns of statistics are those that any of them has."""
-    statistics = []
-    for name in STATISTICS:
-        if any(name in tensor.statistics for tensor in tensors):
-            statistics.append(name)
+    """Print a table of tensors, with a column for each statistic that any of them has."""
+    statistics = [name for name in STATISTICS if _any_has(tensors, name)]
     rows: list[list[str]] = []
     for tensor in tensors:
         row = [tensor.name, tensor.dtype, screen.shape(tensor.shape), _cell_text(tensor.nbytes)]
         row += [_cell_text(tensor.statistics.get(name)) for name in statistics]
         rows.append(row)
     print_table(["name", "dtype", "shape", "bytes", *statistics], rows)
+
+
+def _any_has(tensors: Sequence[TensorSummary], statistic: str) -> bool:
+    return any(statistic in tensor.statistics for tensor in tensors)
 
 
 def _sha256_verdict(*, holds: bool) -> Styled:
@@ -293,14 +315,17 @@ def _(value: float) -> str:
 def _metadata_line(value: object) -> str:
     """Return metadata in one line; the parameters of a spec stand beside its other fields.
 
+    Parameters without a value are left out. A mapping in a mapping is in parentheses.
+
     >>> _metadata_line({"scheme": "rope", "parameters": {"dim": 8, "scaling": None}})
     'scheme=rope  dim=8'
+    >>> _metadata_line({"scheme": "rope", "grid": {"height": 4}})
+    'scheme=rope  grid=(height=4)'
     """
     if not isinstance(value, dict):
         return str(value)
-    fields = dict(value)
-    parameters = fields.pop("parameters", None)
-    fields |= parameters or {}
+    fields = {name: field_value for name, field_value in value.items() if name != "parameters"}
+    fields |= value.get("parameters") or {}
     words: list[str] = []
     for name, field_value in fields.items():
         if isinstance(field_value, dict):

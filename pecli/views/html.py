@@ -76,15 +76,19 @@ def table(heads: Sequence[str], rows: Iterable[Html], number_class: str = "") ->
     return element("table", block(element("thead", head_row), element("tbody", block(*rows))))
 
 
-def html_of(show: Callable[[], None]) -> Html:
-    """Return the output of a view as HTML: lines are paragraphs, tables are tables, styles are classes."""
+def html_of(print_view: Callable[[], None]) -> Html:
+    """Return what a function prints as HTML: lines are paragraphs, tables are tables, styles are classes.
+
+    Args:
+        print_view: A function that prints with `pecli.views.screen` and `print_table`.
+    """
     with redirect_stdout(Recorder()) as recorder:
-        show()
+        print_view()
     parts: list[Html] = []
     for recorded in recorder.recorded:
         if isinstance(recorded, RecordedTable):
             parts.append(_recorded_table(recorded))
-        elif any(part.text for part in recorded):
+        elif any(part.text for part in recorded):  # Paragraphs have a distance without empty lines.
             parts.append(_paragraph(recorded))
     return lines(parts)
 

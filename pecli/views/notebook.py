@@ -149,8 +149,9 @@ def _sources_of_values(values: Sequence[object], kind: str | None) -> list[PlotS
 def _sources_of_value(value: object, kind: str | None) -> list[PlotSource]:
     """Return the tables to draw of a scheme, a model, a path or arrays.
 
-    A name is a model if there is such a preset, and a path otherwise. Arrays have no file's name:
-    a mapping of them is labelled with its keys.
+    Args:
+        value: What to draw. A name is a model if there is such a preset, and a path otherwise.
+        kind: The kind of picture, if it was chosen.
     """
     if isinstance(value, Scheme):
         return plot_sources.of_scheme(value)
@@ -158,10 +159,16 @@ def _sources_of_value(value: object, kind: str | None) -> list[PlotSource]:
         model = named_model(value)
         if model is not None:
             return plot_sources.of_model(model.encodings, model.label, kind)
-    name, file = opened(value)
-    if not name:
-        name = ", ".join(value) if isinstance(value, Mapping) else "array"
-    return plot_sources.of_file(name, file)
+    path, file = opened(value)
+    label = path or _label_of_arrays(value)
+    return plot_sources.of_file(label, file)
+
+
+def _label_of_arrays(value: object) -> str:
+    """Return a label for what has no path: the keys of a mapping of arrays, or «array»."""
+    if isinstance(value, Mapping):
+        return ", ".join(value)
+    return "array"
 
 
 def _may_be_model(value: object) -> TypeGuard[Model]:
@@ -179,11 +186,19 @@ def html(value: object) -> str:
     image = png(value)
     if image is None:
         return text
-    data = base64.b64encode(image).decode()
-    width_in_pixels = int.from_bytes(image[16:20])  # By the header of a .png.
-    inches = width_in_pixels / DEFAULT_DPI
+    inches = _png_width(image) / DEFAULT_DPI
     style = f"max-width: 100%; width: {inches:g}in"
+    data = base64.b64encode(image).decode()
     return f'{text}<img alt="" style="{style}" src="data:image/png;base64,{data}">'
+
+
+def _png_width(image: bytes) -> int:
+    """Return the width of a .png in pixels.
+
+    The file has a signature of 8 bytes, the length and name of its first chunk in 8 more, and then
+    the width as a big-endian number of 4 bytes.
+    """
+    return int.from_bytes(image[16:20], "big")
 
 
 @singledispatch

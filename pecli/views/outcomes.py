@@ -7,11 +7,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pecli.checks.verification import Verification
+from pecli.engine.grouping import grouped
 from pecli.errors import FileError, PecliError, counted
 from pecli.files.load import split_name
 from pecli.files.output import open_output
 from pecli.views import screen
-from pecli.views.check_results import VERDICTS, failures, print_findings
+from pecli.views.check_results import VERDICTS, failures, print_failures
 from pecli.views.screen import Styled, escaped
 from pecli.views.tensor_lines import error_in_words
 
@@ -23,20 +24,19 @@ if TYPE_CHECKING:
 STATUS_WIDTH = 8
 """Columns of a status: the longest, «skipped», and a space."""
 
-"""Statuses that are nouns, and have a plural."""
-
 
 def show_outcomes(outcomes: Sequence[Outcome]) -> None:
     """Print a line per check with its findings below it, and the counts at the end."""
     labels = [screen.printable(outcome.check.label) for outcome in outcomes]
-    width = max(map(len, ["check", *labels]))
-    screen.print_styled(Styled(f"{'status':<{STATUS_WIDTH}}{'check':<{width}}  worst error", "dim"))
+    label_width = max(map(len, ["check", *labels]))
+    heads = f"{'status':<{STATUS_WIDTH}}{'check':<{label_width}}  worst error"
+    screen.print_styled(Styled(heads, "dim"))
     for outcome, label in zip(outcomes, labels, strict=True):
         word, style = VERDICTS[outcome.status]
         status = Styled(f"{word:<{STATUS_WIDTH}}", style)
-        screen.print_styled(status, Styled(f"{label:<{width}}  {_worst_error(outcome)}"))
+        screen.print_styled(status, Styled(f"{label:<{label_width}}  {_worst_error(outcome)}"))
         if isinstance(outcome.result, Verification):
-            print_findings(outcome.result, " " * STATUS_WIDTH, passed=False)
+            print_failures(outcome.result, " " * STATUS_WIDTH)
     screen.print_line(_summary(outcomes))
 
 
@@ -63,14 +63,13 @@ def _worst_error(outcome: Outcome) -> str:
         return _problem(result, outcome.check.file)
     compared = [tensor for tensor in result.tensors if tensor.max_abs_error is not None]
     if not compared:  # A learned table, for example, has no expected values.
-        if result.passed:
-            return "the shape is right"
-        return "not comparable"
+        return "the shape is right" if result.passed else "not comparable"
     worst = max(compared, key=lambda tensor: tensor.largest_error)
-    if not worst.largest_error:
+    if worst.largest_error == 0:
         return "0"
-    ulps = None if result.passed else worst.worst_ulp
-    return error_in_words(worst.largest_error, ulps)
+    if result.passed:
+        return error_in_words(worst.largest_error, None)
+    return error_in_words(worst.largest_error, worst.worst_ulp)
 
 
 def _problem(problem: PecliError, file: str) -> str:
@@ -89,25 +88,28 @@ def write_junit(path: str, outcomes: Sequence[Outcome]) -> None:
     """Write a JUnit report: one suite per manifest, and one for the files of the command line."""
     from xml.etree import ElementTree
 
-    suites = ElementTree.Element("testsuites", {"name": "pecli verify", **_junit_counts(outcomes)})
-    for manifest in dict.fromkeys(outcome.check.manifest for outcome in outcomes):
-        members = [outcome for outcome in outcomes if outcome.check.manifest == manifest]
+    root = ElementTree.Element("testsuites", {"name": "pecli verify", **_junit_counts(outcomes)})
+    by_manifest = grouped(outcomes, lambda outcome: outcome.check.manifest)
+    for manifest, outcomes_of_suite in by_manifest.items():
         name = manifest or "pecli verify"
-        attributes = {"name": escaped(name), **_junit_counts(members)}
-        suite = ElementTree.SubElement(suites, "testsuite", attributes)
-        for outcome in members:
+        attributes = {"name": escaped(name), **_junit_counts(outcomes_of_suite)}
+        suite = ElementTree.SubElement(root, "testsuite", attributes)
+        for outcome in outcomes_of_suite:
             _add_junit_case(suite, name, outcome)
-    ElementTree.indent(suites)
+    ElementTree.indent(root)
     with open_output(path) as output:
-        output.write(ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True) + b"\n")
+        output.write(ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n")
 
 
-def _add_junit_case(suite: Element, name: str, outcome: Outcome) -> None:
-    """Add a test case; characters that XML cannot hold, such as NUL, are escaped."""
+def _add_junit_case(suite: Element, suite_name: str, outcome: Outcome) -> None:
+    """Add a test case to a suite; if the check did not pass, the case has an element with the reasons.
+
+    Characters that XML cannot hold, such as NUL, are escaped.
+    """
     from xml.etree import ElementTree
 
     attributes = {
-        "classname": escaped(name),
+        "classname": escaped(suite_name),
         "name": escaped(outcome.check.label),
         "file": escaped(outcome.check.file),
         "time": f"{outcome.seconds:.3f}",
@@ -116,9 +118,9 @@ def _add_junit_case(suite: Element, name: str, outcome: Outcome) -> None:
     kind = _JUNIT_KINDS.get(outcome.status)
     if kind is None:
         return
-    lines = list(map(escaped, failures(outcome.result)))
-    element = ElementTree.SubElement(case, kind, {"message": lines[0], "type": kind})
-    element.text = "\n".join(lines)
+    reasons = list(map(escaped, failures(outcome.result)))
+    problem = ElementTree.SubElement(case, kind, {"message": reasons[0], "type": kind})
+    problem.text = "\n".join(reasons)
 
 
 def _junit_counts(outcomes: Sequence[Outcome]) -> dict[str, str]:
@@ -142,12 +144,15 @@ _PROPERTY = _DATA | str.maketrans({":": "%3A", ",": "%2C"})
 def annotate(outcomes: Sequence[Outcome]) -> None:
     """Print a GitHub workflow command for each check that did not pass."""
     for outcome in outcomes:
-        if outcome.status in ("passed", "skipped"):
-            continue
-        file = outcome.check.file
-        with suppress(FileError):
-            file = split_name(file)[0]  # GitHub looks for the file, without the tensor of FILE:NAME
-        title = f"pecli verify: {outcome.check.label}".translate(_PROPERTY)
-        message = "\n".join(failures(outcome.result)).translate(_DATA)
-        command = f"::error file={file.translate(_PROPERTY)},title={title}::{message}"
-        print(screen.printable(command))
+        if outcome.status not in ("passed", "skipped"):
+            print(screen.printable(_annotation(outcome)))
+
+
+def _annotation(outcome: Outcome) -> str:
+    """Return the command that shows a failed check beside its file: `::error file=…,title=…::…`."""
+    file = outcome.check.file
+    with suppress(FileError):  # A name that cannot be split is the file's.
+        file, _ = split_name(file)  # GitHub looks for the file, without the tensor of FILE:NAME
+    title = f"pecli verify: {outcome.check.label}".translate(_PROPERTY)
+    message = "\n".join(failures(outcome.result)).translate(_DATA)
+    return f"::error file={file.translate(_PROPERTY)},title={title}::{message}"

@@ -19,17 +19,26 @@ MAX_RUNS = 12
 
 
 def show_ids(ids: Indices, output: str | None) -> None:
-    """Print the shape of ids, and each axis in runs; only the file's name if they were written."""
+    """Print the shape of ids, and the ids of each axis in runs: «0–11 12 × 88 23–27».
+
+    Args:
+        ids: Position ids of tokens, on one axis or several (time, height and width).
+        output: The file that they were written to; then only its name and size are printed.
+    """
     shape = " × ".join(map(str, ids.shape))
     if output is not None:
         screen.print_written(output, f"{shape} ids, ")
         return
     screen.print_styled(Styled(f"{shape} ids", "bold"))
-    axes = ids if ids.ndim > 1 else ids[None]
+    for ids_on_axis in _ids_by_axis(ids):
+        screen.print_line(f"  {in_runs(ids_on_axis)}")
+
+
+def _ids_by_axis(ids: Indices) -> Indices:
+    """Return ids with a row per axis: (L,) becomes (1, L), (L, 3) and (3, 1, L) become (3, L)."""
     if _is_per_token(ids):
-        axes = ids.T
-    for row in axes.reshape(-1, axes.shape[-1]):
-        screen.print_line(f"  {in_runs(row)}")
+        return ids.T
+    return ids.reshape(-1, ids.shape[-1])
 
 
 def _is_per_token(ids: Indices) -> bool:
@@ -45,8 +54,8 @@ def in_runs(row: Indices) -> str:
     '0–2 3 × 3 7–8'
     """
     runs: list[_Run] = []
-    for value, same in groupby(row.tolist()):
-        copies = len(list(same))
+    for value, equal_ids in groupby(row.tolist()):
+        copies = len(list(equal_ids))
         if runs and runs[-1].counts_on_to(value, copies):
             runs[-1] = runs[-1]._replace(last=value)
         else:
@@ -82,11 +91,11 @@ def show_check(check: PositionCheck) -> None:
     screen.print_styled(verdict, Styled(f"  {check.subject}  {shape} ids"))
     for reason in check.reasons:
         screen.print_wrapped(f"  {reason}")
-    if check.first is not None:
-        place = ", ".join(map(str, check.first))
+    if check.first is not None:  # the index of the first wrong id
+        index = ", ".join(map(str, check.first))
         total = int(np.prod(check.shape))
         screen.print_line(
-            f"  {check.mismatched:,} of {total:,} differ, the first at [{place}]:"
+            f"  {check.mismatched:,} of {total:,} differ, the first at [{index}]:"
             f" expected {check.expected}, found {check.found}"
         )
     for note in check.notes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -55,13 +56,19 @@ def corner(table: Table, first_row: int = 0) -> Corner:
     for row in _ends(table.rows, FIRST_ROWS, LAST_ROWS):
         if row is None:
             rows.append(CornerRow("", [None] * len(columns)))
-            continue
-        (values,) = table.read(row, row + 1)
-        shown: list[float | None] = []
-        for column in columns:
-            shown.append(None if column is None else float(values[column]))
-        rows.append(CornerRow(_row_label(table, row, first_row), shown))
+        else:
+            label = _row_label(table, row, first_row)
+            rows.append(CornerRow(label, _values_in_columns(table, row, columns)))
     return Corner(columns, rows)
+
+
+def _values_in_columns(table: Table, row: int, columns: Sequence[int | None]) -> list[float | None]:
+    """Return the values of one row in some columns; None for the columns that are left out."""
+    (row_values,) = table.read(row, row + 1)
+    values: list[float | None] = []
+    for column in columns:
+        values.append(None if column is None else float(row_values[column]))
+    return values
 
 
 def _row_label(table: Table, row: int, first_row: int) -> str:
@@ -97,16 +104,17 @@ _IN_PIPE = _Style(gap=" ", equals="=", dots="...")
 
 
 def show(scheme: Scheme) -> None:
-    """Print the parameters of a scheme and the corners of its tensors."""
+    """Print the parameters of a scheme and the corners of its tensors, per type of layer."""
     style = _ON_TERMINAL if screen.is_terminal() else _IN_PIPE
-    for index, (layer_type, part) in enumerate(scheme.by_layer_type()):
+    for index, (layer_type, layer_scheme) in enumerate(scheme.by_layer_type()):
         if index > 0:
             screen.print_line()
         if layer_type:
             screen.print_line(layer_type)
-        screen.print_labelled(part.name, "bold", _parameters(part, style))
-        for table in part.tensors():
-            first_row = part.first_position if len(table.shape) == 2 else 0
+        screen.print_labelled(layer_scheme.name, "bold", _parameters(layer_scheme, style))
+        for table in layer_scheme.tensors():
+            has_positions = len(table.shape) == 2
+            first_row = layer_scheme.first_position if has_positions else 0
             _show_table(table, first_row, style)
 
 
@@ -126,11 +134,11 @@ def _show_table(table: Table, first_row: int, style: _Style) -> None:
     for column in columns:
         heads.append(style.dots if column is None else str(column))
     labels = [row.label or style.dots for row in rows]
-    width = max(map(len, labels))
+    label_width = max(map(len, labels))
     lines: list[list[Cell]] = []
     for label, row in zip(labels, rows, strict=True):
-        cells = [_cell(value, style) for value in row.values]
-        lines.append([Styled(label.rjust(width), "dim"), *cells])
+        dim_label = Styled(label.rjust(label_width), "dim")
+        lines.append([dim_label, *(_cell(value, style) for value in row.values)])
     print_table(heads, lines, right=True)
 
 

@@ -22,15 +22,15 @@ HEADS = ("place", "calls", "recorded", "shapes")
 
 
 def show_recording(recording: Recording) -> None:
-    """Print what was recorded: a line on the calls, then a row per layer or module."""
+    """Print what was recorded of a model's run: the first calls, then a row per layer or module."""
     calls = recording.calls
     screen.print_line(f"run of {recording.model_name}: {counted(len(calls), 'call')}")
     for index, call in enumerate(calls[:MAX_SHAPES]):
         screen.print_line(f"  call {index}: {_call_in_words(call)}")
     if len(calls) > MAX_SHAPES:
         screen.print_line(f"  … and {counted(len(calls) - MAX_SHAPES, 'more call')}")
-    recorded = [call.places() for call in calls]
-    rows = [_row(module, recorded) for module in _recorded_modules(recorded)]
+    tensors_by_call = [call.places() for call in calls]
+    rows = [_row(module, tensors_by_call) for module in _recorded_modules(tensors_by_call)]
     if rows:
         print_table(HEADS, rows, indent="  ")
 
@@ -40,14 +40,14 @@ def _call_in_words(call: RecordedCall) -> str:
     positions = call.positions
     if positions is None:
         return "positions unknown"
-    batch, length = positions.shape[-2:]
+    sequence_count, length = positions.shape[-2:]
     first = int(positions.min())
     last = int(positions.max())
     span = f"position {first}" if first == last else f"positions {first} … {last}"
-    words = f"{counted(batch, 'sequence')} of {counted(length, 'token')}, {span}"
+    words = f"{counted(sequence_count, 'sequence')} of {counted(length, 'token')}, {span}"
     if call.attention_mask is not None:
-        padded = int((call.attention_mask == 0).sum())
-        words += f", {padded} of padding"
+        padding = int((call.attention_mask == 0).sum())
+        words += f", {padding} of padding"
     return words
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pecli.checks.extension import Extension
 from pecli.checks.runtimes import RuntimeComparison, RuntimeResult
@@ -59,7 +59,7 @@ def _reasons(result: RuntimeResult) -> list[str]:
 
 
 def _verdict_on_runtime(result: RuntimeResult) -> Styled:
-    """Return whether a runtime computes the model's definition, and how far from it.
+    """Return in words how far a runtime is from the model's definition, in the colour of a verdict.
 
     A deviation within the tolerance is green. A runtime that builds one longrope table for the
     served context is right only for long prompts. Rounding, which another column shows, is not part
@@ -67,17 +67,21 @@ def _verdict_on_runtime(result: RuntimeResult) -> Styled:
     """
     if result.lacks:
         return Styled("lacks it" if result.no_scaling else "not computed", "red")
-    departure = f"deviates by up to {number(result.departure, 2)}"
-    if result.first_beyond is not None:
-        first_pair, last_pair = result.pairs or (0, 0)
-        pairs = spanned("pair", first_pair, last_pair)
-        beginning = f"from position {result.first_beyond:,}, {pairs}"
-        return Styled(f"{departure}, {beginning}", "yellow")
+    deviation = f"deviates by up to {number(result.departure, 2)}"
+    exceeds_tolerance = result.first_beyond is not None
+    if exceeds_tolerance:
+        return Styled(f"{deviation}, {_beginning(result)}", "yellow")
     if result.causes:
-        return Styled(departure, "green")
+        return Styled(deviation, "green")
     if result.short_prompts:
         return Styled("as defined for long prompts", "green")
     return Styled("as defined", "green")
+
+
+def _beginning(result: RuntimeResult) -> str:
+    """Return where a deviation beyond the tolerance begins: «from position 8,192, pairs 29–34»."""
+    first_pair, last_pair = result.pairs or (0, 0)
+    return f"from position {result.first_beyond:,}, {spanned('pair', first_pair, last_pair)}"
 
 
 def _rounding(result: RuntimeResult) -> str:
@@ -88,13 +92,13 @@ def _rounding(result: RuntimeResult) -> str:
 
 
 def show_extension(extension: Extension) -> None:
-    """Print the settings for each runtime, which runtimes honour them, and their effect."""
+    """Print how to serve a model with a longer context: settings, runtimes that honour them, effect."""
     screen.print_styled(Styled(_extension_title(extension), "bold"))
     if extension.reason:
         screen.print_wrapped(extension.reason)
-    for name, settings in _settings_by_file(extension).items():
+    for file, settings in _settings_by_file(extension).items():
         if settings:
-            screen.print_heading(name)
+            screen.print_heading(file)
             screen.print_line(f"  {settings}")
     screen.print_heading("runtimes")
     _print_runtimes(extension.runtimes, "  ")
@@ -119,16 +123,23 @@ def _extension_title(extension: Extension) -> str:
 
 
 def _settings_by_file(extension: Extension) -> dict[str, str]:
-    """Return the settings in the spelling of each file and runtime; empty if it cannot express them."""
-    gguf = [f"ARCH.{key} = {value}" for key, value in extension.gguf.items()]
-    name = "mlc-chat-config.json" if extension.is_mlc else "config.json"
+    """Return the settings of a longer context by the file or runtime that they are for.
+
+    Each is in the spelling of its file; it is empty if the file cannot express the settings.
+    """
+    config_name = "mlc-chat-config.json" if extension.is_mlc else "config.json"
+    gguf_lines = [f"ARCH.{key} = {value}" for key, value in extension.gguf.items()]
     return {
-        # Without the braces: the lines are pasted into an object.
-        name: json.dumps(extension.config)[1:-1],
-        "config.json, transformers 5": json.dumps(extension.newer_config)[1:-1],
+        config_name: _members(extension.config),
+        "config.json, transformers 5": _members(extension.newer_config),
         **extension.commands,
-        "GGUF": ", ".join(gguf),
+        "GGUF": ", ".join(gguf_lines),
     }
+
+
+def _members(config: Mapping[str, object]) -> str:
+    """Return JSON without its braces, to be pasted into an object: «"rope_theta": 10000.0»."""
+    return json.dumps(config)[1:-1]
 
 
 def _wavelengths(extension: Extension) -> str:

@@ -107,14 +107,16 @@ class _Screen(_Pipe):
         console().print(Text.assemble(*pieces), soft_wrap=True)
 
     def labelled(self, label: Styled, text: str) -> None:
+        """Print a label and a text, with further lines indented like the first."""
         from rich.text import Text
 
         line = label.text + text
         indent = " " * (len(line) - len(line.lstrip()))
         shown = Text("\n".join(wrapped(line, indent)))
-        # A label without a text may be wrapped, which adds characters: then all of it is styled.
-        end = len(label.text) if text else None
-        shown.stylize(label.style, 0, end)
+        if text:
+            shown.stylize(label.style, 0, len(label.text))
+        else:  # A label without a text may be wrapped, which adds characters: all of it is styled.
+            shown.stylize(label.style)
         console().print(shown, soft_wrap=True)
 
 
@@ -277,6 +279,10 @@ MIN_PICTURE_LINES = 10
 """The smallest picture that can still be read; a smaller terminal wraps it."""
 
 
+_COLOUR_COUNTS = {"truecolor": 2**24, "256": 256}
+"""The colours of rich's systems that have enough for a scale; the others have 16 or 8."""
+
+
 class Terminal(NamedTuple):
     """The place that a picture is drawn in."""
 
@@ -293,9 +299,16 @@ def terminal() -> Terminal:
     if not sys.stdout.isatty():
         return Terminal(unicode=unicode)
     output = console()
-    colours = 0
-    if not output.no_color:
-        colours = {"truecolor": 1 << 24, "256": 256}.get(output.color_system or "", 0)
-    columns = max(output.width, MIN_PICTURE_COLUMNS)
-    lines = max(output.height, MIN_PICTURE_LINES)
-    return Terminal(columns, lines, colours, unicode)
+    return Terminal(
+        columns=max(output.width, MIN_PICTURE_COLUMNS),
+        lines=max(output.height, MIN_PICTURE_LINES),
+        colours=_colour_count(output),
+        unicode=unicode,
+    )
+
+
+def _colour_count(output: Console) -> int:
+    """Return how many colours a console shows; 0 if they are unwanted or fewer than 256."""
+    if output.no_color:
+        return 0
+    return _COLOUR_COUNTS.get(output.color_system or "", 0)

@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from pecli.engine.grouping import grouped
 from pecli.errors import listed, number, span
 from pecli.views import screen
 
@@ -24,6 +23,10 @@ MAX_ULP = 1_000_000
 _LAYER_NUMBER = re.compile(r"\.\d+\.")
 
 
+LineParts = list[str]
+"""A line about a tensor, in the parts between which it may be broken: its name, its errors, …."""
+
+
 class SideNames(NamedTuple):
     """The words for the two sides of a comparison."""
 
@@ -38,14 +41,14 @@ COMPARED = SideNames("A", "B")
 
 def failed_tensor_lines(
     tensors: Sequence[Comparison], result: Verification | Difference, sides: SideNames
-) -> list[list[str]]:
-    """Return the parts of a line for each tensor: name, shape, reading, errors.
+) -> list[LineParts]:
+    """Return a line for each tensor: name, shape, reading, errors.
 
     A reading states how an array was read, such as «all cosines, then all sines». Cosines
     and sines are usually read alike, and only the first of their lines states it.
     """
     with_ranges = _names_only_ranges(result)
-    lines: list[list[str]] = []
+    lines: list[LineParts] = []
     stated_readings = {""}
     for tensor in tensors:
         head, *errors = line_parts(tensor, sides, with_ranges=with_ranges)
@@ -67,27 +70,35 @@ def _names_only_ranges(result: Verification | Difference) -> bool:
     # Defining all kinds of edits takes a sixth of the time of a small comparison.
     from pecli.engine.edits import ColumnsWrong, ElementsWrong, HeadsWrong, RowsWrong
 
+    places_only = (RowsWrong, ColumnsWrong, HeadsWrong, ElementsWrong)
     for explanation in result.explanations:
-        for edit in explanation.mistakes:
-            if not isinstance(edit, (RowsWrong, ColumnsWrong, HeadsWrong, ElementsWrong)):
-                return False
+        if not all(isinstance(mistake, places_only) for mistake in explanation.mistakes):
+            return False
     return True
 
 
-def line_parts(tensor: Comparison, sides: SideNames, *, with_ranges: bool = False) -> list[str]:
-    """Return a tensor's name and shape, its problem if it has one, and its errors."""
+def line_parts(tensor: Comparison, sides: SideNames, *, with_ranges: bool = False) -> LineParts:
+    """Return a line about one tensor: its name and shape, its problem if it has one, its errors.
+
+    For example «cos  4 × 8», «3 of 32 out of tolerance», «max error 0.25 at [1, 7]: …».
+
+    Args:
+        tensor: The comparison of the tensor with its other side.
+        sides: The words for both sides, such as «expected» and «found».
+        with_ranges: Also state in which rows and columns the errors are.
+    """
     parts = [f"{tensor.name}  {screen.shape(tensor.shape)}"]
     if tensor.problem:
         parts.append(tensor.problem)
-    is_compared = tensor.mismatched is not None
-    if not is_compared:
+    if tensor.mismatched is None:  # The elements were not compared: the shape is wrong, say.
         return parts
-    if tensor.worst_index is None and tensor.mismatched == 0:
+    has_no_error = tensor.mismatched == 0 and tensor.worst_index is None
+    if has_no_error:
         return parts + _equality(tensor, sides)
     return parts + _error_parts(tensor, sides, with_ranges=with_ranges)
 
 
-def _error_parts(tensor: Comparison, sides: SideNames, *, with_ranges: bool) -> list[str]:
+def _error_parts(tensor: Comparison, sides: SideNames, *, with_ranges: bool) -> LineParts:
     """Return what is wrong with the elements of a tensor: how many, the worst, and any infinite ones."""
     parts = [_mismatches(tensor, with_ranges=with_ranges)]
     if tensor.worst_index is not None:
@@ -99,10 +110,10 @@ def _error_parts(tensor: Comparison, sides: SideNames, *, with_ranges: bool) -> 
     return parts
 
 
-def _equality(tensor: Comparison, sides: SideNames) -> list[str]:
+def _equality(tensor: Comparison, sides: SideNames) -> LineParts:
     """Return a sentence about a tensor without errors; none if its values were not compared."""
-    is_compared = tensor.max_abs_error is not None  # a learned table has no expected values
-    if not is_compared or tensor.undecided:
+    has_expected_values = tensor.max_abs_error is not None  # a learned table has none
+    if not has_expected_values or tensor.undecided:
         return []
     if tensor.problem:
         return ["the values themselves are equal"]
@@ -128,17 +139,19 @@ def _wrong_ranges(tensor: Comparison) -> str:
     An axis is left out if more than half of it is wrong: then the place says nothing.
     """
     ranges: list[str] = []
-    axes = ("columns", "rows", "heads", "batch")  # from the last axis; a table has only two
-    for axis, size in zip(axes, reversed(tensor.shape), strict=False):
-        runs = list(tensor.where.get(axis, ()))
-        wrong_count = sum(last - first + 1 for first, last in runs)
-        if 0 < 2 * wrong_count <= size:
+    axes_from_last = ("columns", "rows", "heads", "batch")
+    sizes_from_last = reversed(tensor.shape)
+    for axis, size in zip(axes_from_last, sizes_from_last, strict=False):  # a table has two axes
+        wrong_runs = list(tensor.where.get(axis, ()))  # rows 4–7 and 9: (4, 7), (9, 9)
+        wrong_count = sum(last - first + 1 for first, last in wrong_runs)
+        if 0 < wrong_count <= size / 2:
             noun = axis if wrong_count > 1 else axis.removesuffix("s")
-            spans = [span(first, last) for first, last in runs]
+            spans = [span(first, last) for first, last in wrong_runs]
             ranges.append(f"{noun} {listed(spans, MAX_LISTED)}")
     if not ranges:
         return ""
-    return f", all in {', '.join(reversed(ranges))}"
+    ranges.reverse()  # rows before columns
+    return f", all in {', '.join(ranges)}"
 
 
 def worst_element(tensor: Comparison, sides: SideNames) -> str:
@@ -224,22 +237,30 @@ def passed_tensor_lines(result: Verification) -> list[str]:
     A model of 80 layers would have 80 equal lines. So tensors that differ only in the number of
     their layer are counted first, then different tensors with the same verdict are listed.
     """
-    passed = [tensor for tensor in result.tensors if tensor.passed]
-    tensors_of_layers = grouped(
-        passed, lambda tensor: _passed(tensor, result.readings.get(tensor.name, ""))
-    )
     labels_by_line: dict[_PassedLine, list[str]] = {}
-    for common, tensors in tensors_of_layers.items():
-        shape = common.shape
-        layers = ""
-        label = tensors[0].name
-        if len(tensors) > 1:
-            shape = ""
-            layers = f"{len(tensors)} layers"
-            label = _name_in_layer(common.pattern)
-        line = _PassedLine(shape, common.reading, common.verdict, layers)
+    for common, names in _names_of_layers(result).items():
+        line = _line_of_pass(common, len(names))
+        is_in_several_layers = len(names) > 1
+        label = _name_in_layer(common.pattern) if is_in_several_layers else names[0]
         labels_by_line.setdefault(line, []).append(label)
     return [_passed_line(line, labels) for line, labels in labels_by_line.items()]
+
+
+def _names_of_layers(result: Verification) -> dict[_Pass, list[str]]:
+    """Return the names of the tensors that passed, by what those of identical layers have in common."""
+    names_by_pass: dict[_Pass, list[str]] = {}
+    for tensor in result.tensors:
+        if tensor.passed:
+            common = _passed(tensor, result.readings.get(tensor.name, ""))
+            names_by_pass.setdefault(common, []).append(tensor.name)
+    return names_by_pass
+
+
+def _line_of_pass(common: _Pass, layer_count: int) -> _PassedLine:
+    """Return the line of tensors of several layers, which are counted, or of one, which has a shape."""
+    if layer_count > 1:
+        return _PassedLine("", common.reading, common.verdict, f"{layer_count} layers")
+    return _PassedLine(common.shape, common.reading, common.verdict, layers="")
 
 
 def _name_in_layer(pattern: str) -> str:
@@ -262,7 +283,7 @@ def _passed_verdict(tensor: Comparison) -> str:
 
 
 def _passed_line(line: _PassedLine, labels: Sequence[str]) -> str:
-    """Return the labels of tensors, and what they have in common, as a line."""
+    """Return the labels of tensors, and what they have in common, as a line of text."""
     names = listed(labels, MAX_LISTED)
     head = f"{line.layers}: {names}" if line.layers else f"{names}  {line.shape}"
     return ", ".join(filter(None, [head, line.reading, line.verdict]))

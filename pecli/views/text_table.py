@@ -24,12 +24,12 @@ def print_table(
             narrow, as many of them as fit are shown at a time; a table of text wraps its rows instead.
     """
     styled_rows = [list(map(_as_styled, row)) for row in rows]
-    if isinstance(sys.stdout, Recorder):
+    if isinstance(sys.stdout, Recorder):  # A report shows the table as HTML.
         sys.stdout.recorded.append(RecordedTable(heads, styled_rows, right))
         return
-    if any(heads):
-        styled_rows.insert(0, [Styled(head, "dim") for head in heads])
-    lines = [list(map(_as_printable, row)) for row in styled_rows]
+    line_of_heads = [Styled(head, "dim") for head in heads]
+    styled_lines = [line_of_heads, *styled_rows] if any(heads) else styled_rows
+    lines = [list(map(_as_printable, line)) for line in styled_lines]
     room = screen.output().width - len(indent)
     if right:
         _print_numbers(lines, indent, room)
@@ -50,7 +50,8 @@ def _as_printable(cell: Styled) -> Styled:
 def _print_numbers(lines: Sequence[Sequence[Styled]], indent: str, room: int) -> None:
     """Print columns of numbers, some at a time if all of them are too wide for the terminal.
 
-    Each part repeats the first column, which labels the rows.
+    Each part repeats the first column, which labels the rows: if two of five columns fit beside it,
+    the parts have the columns 0 1 2, 0 3 4 and 0 5.
 
     Args:
         lines: The cells of each line, the heads included.
@@ -58,11 +59,13 @@ def _print_numbers(lines: Sequence[Sequence[Styled]], indent: str, room: int) ->
         room: Characters that fit into a line after the indent.
     """
     widths = _widths(lines)
-    if len(widths) <= 2 or _width_of(widths) <= room:
+    fits = _width_of(widths) <= room
+    cannot_be_divided = len(widths) <= 2  # the labels and one column
+    if fits or cannot_be_divided:
         _print_lines(lines, widths, indent, room, right=True)
         return
-    label_width = widths[0]
-    column_width = max(widths[1:]) + len(GAP)
+    label_width, *number_widths = widths
+    column_width = max(number_widths) + len(GAP)
     columns_at_once = max(1, (room - label_width) // column_width)
     for start in range(1, len(widths), columns_at_once):
         columns = slice(start, start + columns_at_once)

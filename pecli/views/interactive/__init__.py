@@ -54,7 +54,10 @@ def page(
     *,
     dark: bool = False,
 ) -> str:
-    """Return the HTML of a page: the panels' data as JSON, and the scripts that draw them."""
+    """Return the HTML of a page: the panels' data as JSON, and the scripts that draw them.
+
+    See `save` for the arguments.
+    """
     colours = theme(dark=dark)
     data: JsonObject = {
         "across": picture.across,
@@ -84,7 +87,10 @@ class SliderParts(NamedTuple):
 
 
 def slider_parts(sliders: Sequence[RopeSettings]) -> SliderParts:
-    """Return the parts of a page that follows the reader's light or dark theme."""
+    """Return the parts of a report's page that show sliders of rotary encodings.
+
+    Such a page follows the reader's light or dark theme, so that its data have both sets of colours.
+    """
     if not sliders:
         return SliderParts()
     data: JsonObject = {

@@ -9,7 +9,7 @@ from pecli.engine.named_values import JsonObject
 from pecli.views.pictures import palettes
 from pecli.views.pictures.downsample import envelope
 from pecli.views.pictures.figure_chart import BAND_SHADES, MAX_POINTS, SPREAD_SHADE
-from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Panel
+from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Panel, Spread
 from pecli.views.pictures.theme import theme
 
 _COLOUR_STEPS = 33
@@ -25,19 +25,22 @@ def plotly_panel(panel: Panel, *, dark: bool) -> JsonObject:
 
 def _heatmap(panel: HeatmapPanel) -> JsonObject:
     """Return the title, the trace and the layout of a heatmap."""
-    row_name, column_name = panel.axis_names(*panel.values.shape)
-    layout: JsonObject = {
-        "xaxis": {"title": {"text": column_name}},
-        "yaxis": {"title": {"text": row_name}, "autorange": "reversed"},
-    }
-    if panel.is_square:
-        layout["yaxis"] |= {"scaleanchor": "x", "constrain": "domain"}
-        layout["xaxis"]["constrain"] = "domain"
     trace = _heatmap_trace(panel)
     if panel.log:
-        trace |= _logarithmic_colours(panel)
+        trace = {**trace, **_logarithmic_colours(panel)}
     title = ": ".join(filter(None, [panel.title, panel.meaning]))
-    return {"title": title, "data": [trace], "layout": layout}
+    return {"title": title, "data": [trace], "layout": _heatmap_layout(panel)}
+
+
+def _heatmap_layout(panel: HeatmapPanel) -> JsonObject:
+    """Return the axes of a heatmap: row 0 is at the top, and a square matrix has square elements."""
+    row_name, column_name = panel.axis_names(*panel.values.shape)
+    x_axis: JsonObject = {"title": {"text": column_name}}
+    y_axis: JsonObject = {"title": {"text": row_name}, "autorange": "reversed"}
+    if panel.is_square:
+        x_axis["constrain"] = "domain"
+        y_axis |= {"scaleanchor": "x", "constrain": "domain"}
+    return {"xaxis": x_axis, "yaxis": y_axis}
 
 
 def _heatmap_trace(panel: HeatmapPanel) -> JsonObject:
@@ -71,9 +74,10 @@ def _hover_text(panel: HeatmapPanel, variable: str) -> str:
 
 
 def _logarithmic_colours(panel: HeatmapPanel) -> JsonObject:
-    """Return the parts of a trace that differ on a logarithmic scale, which plotly has not.
+    """Return the parts of a heatmap's trace that differ if its colours are logarithmic.
 
-    Colours are those of the logarithms, and the values themselves are shown under the mouse.
+    plotly has no such scale, so that its colours are those of the logarithms; the values themselves
+    are shown under the mouse.
     """
     values = _finite_or_nan(panel.values)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -113,7 +117,7 @@ def _colour_scale(palette: palettes.Palette) -> list[list[object]]:
     return scale
 
 
-def _plotly_chart(panel: Chart, *, dark: bool) -> JsonObject:
+def _plotly_chart(chart: Chart, *, dark: bool) -> JsonObject:
     """Return a chart as the arguments of plotly.js: a list of traces, and their layout.
 
     A curve is a trace; so are the range around it, and its marks. Levels (horizontal lines) and
@@ -121,26 +125,37 @@ def _plotly_chart(panel: Chart, *, dark: bool) -> JsonObject:
     """
     grey = theme(dark=dark).grey
     traces: list[JsonObject] = []
-    for number, curve in enumerate(panel.curves):
-        colour = _curve_colour(panel, number, dark=dark)
-        if curve.spread is not None:
-            traces += _spread_traces(curve, colour)
-        traces.append(_curve_trace(panel, curve, colour))
-        if curve.marks:
-            traces.append(_mark_trace(curve, colour))
+    for number, curve in enumerate(chart.curves):
+        traces += _curve_with_details(chart, curve, _curve_colour(chart, number, dark=dark))
+    y_axis = _axis(chart.y, log=chart.log_y)
+    if chart.y_limits is not None:
+        y_axis["range"] = _range_on_axis(chart.y_limits, log=chart.log_y)
     layout: JsonObject = {
-        "xaxis": _axis(panel.x, log=panel.log_x),
-        "yaxis": _axis(panel.y, log=panel.log_y),
-        "shapes": _level_lines(panel, grey) + _band_areas(panel, grey),
-        "annotations": _level_names(panel, grey) + _band_names(panel, grey),
-        "showlegend": len(panel.curves) > 1,
+        "xaxis": _axis(chart.x, log=chart.log_x),
+        "yaxis": y_axis,
+        "shapes": _level_lines(chart, grey) + _band_areas(chart, grey),
+        "annotations": _level_names(chart, grey) + _band_names(chart, grey),
+        "showlegend": len(chart.curves) > 1,
     }
-    if panel.y_limits is not None:
-        ends = np.array(panel.y_limits)
-        if panel.log_y:
-            ends = np.log10(ends)
-        layout["yaxis"]["range"] = ends.tolist()
-    return {"title": panel.title, "data": traces, "layout": layout}
+    return {"title": chart.title, "data": traces, "layout": layout}
+
+
+def _range_on_axis(limits: tuple[float, float], *, log: bool) -> list[float]:
+    """Return the ends of an axis for plotly, which expects their logarithms on a logarithmic one."""
+    if log:
+        return [float(np.log10(end)) for end in limits]
+    return list(limits)
+
+
+def _curve_with_details(chart: Chart, curve: Curve, colour: str) -> list[JsonObject]:
+    """Return the traces of a curve, from the lowest to the topmost: its range, its line, its marks."""
+    traces: list[JsonObject] = []
+    if curve.spread is not None:
+        traces += _spread_traces(curve.x, curve.spread, colour)
+    traces.append(_curve_trace(chart, curve, colour))
+    if curve.marks:
+        traces.append(_mark_trace(curve, colour))
+    return traces
 
 
 def _axis(name: str, *, log: bool) -> JsonObject:
@@ -159,10 +174,7 @@ def _curve_colour(chart: Chart, number: int, *, dark: bool) -> str:
 
 
 def _curve_trace(chart: Chart, curve: Curve, colour: str) -> JsonObject:
-    """Return a curve as a trace of plotly.js: points around a circle, or a line over an axis.
-
-    A long curve is reduced to its lowest and highest points, so that no spike is lost.
-    """
+    """Return a curve as a trace of plotly.js: points around a circle, or a line over an axis."""
     if chart.polar:
         return {
             "type": "scatterpolar",
@@ -172,6 +184,7 @@ def _curve_trace(chart: Chart, curve: Curve, colour: str) -> JsonObject:
             "name": curve.label,
             "marker": {"color": colour, "size": 4},
         }
+    # A long curve is reduced to its lowest and highest points, so that no spike is lost.
     x, y = envelope(curve.x, curve.y, MAX_POINTS)
     return {
         "type": "scatter",
@@ -198,27 +211,27 @@ def _mark_trace(curve: Curve, colour: str) -> JsonObject:
     }
 
 
-def _spread_traces(curve: Curve, colour: str) -> list[JsonObject]:
+def _spread_traces(x: Floats, spread: Spread, colour: str) -> list[JsonObject]:
     """Return the range around a curve as traces of plotly.js.
 
     They are two lines without colour, at its smallest and at its largest values; the second fills
     the area down to the first, in a pale shade of the curve's colour.
     """
-    assert curve.spread is not None
-    common: JsonObject = {
+    transparency = f"{round(255 * SPREAD_SHADE):02x}"  # the last two digits of #rrggbbaa
+    invisible_line: JsonObject = {
         "type": "scatter",
         "mode": "lines",
-        "x": _finite(curve.x),
+        "x": _finite(x),
         "line": {"width": 0},
         "showlegend": False,
         "hoverinfo": "skip",
     }
-    low: JsonObject = {**common, "y": _finite(curve.spread.low)}
+    low: JsonObject = {**invisible_line, "y": _finite(spread.low)}
     high: JsonObject = {
-        **common,
-        "y": _finite(curve.spread.high),
+        **invisible_line,
+        "y": _finite(spread.high),
         "fill": "tonexty",
-        "fillcolor": f"{colour}{round(255 * SPREAD_SHADE):02x}",
+        "fillcolor": colour + transparency,
     }
     return [low, high]
 
@@ -251,18 +264,17 @@ def _level_lines(chart: Chart, grey: str) -> list[JsonObject]:
 
 
 def _level_names(chart: Chart, grey: str) -> list[JsonObject]:
-    """Return the names of levels, at the left end of their lines.
-
-    plotly places an annotation on a logarithmic axis by its logarithm, unlike a line.
-    """
+    """Return the names of levels, at the left end of their lines, as annotations of plotly.js."""
     names: list[JsonObject] = []
     for level in chart.levels:
+        # Unlike a line, an annotation is placed on a logarithmic axis by its logarithm.
+        height = float(np.log10(level.value)) if chart.log_y else level.value
         names.append(
             {
                 "text": level.label,
                 "xref": "paper",
                 "x": 0,
-                "y": float(np.log10(level.value)) if chart.log_y else level.value,
+                "y": height,
                 "showarrow": False,
                 "xanchor": "left",
                 "yanchor": "bottom",
@@ -273,9 +285,12 @@ def _level_names(chart: Chart, grey: str) -> list[JsonObject]:
 
 
 def _band_areas(chart: Chart, grey: str) -> list[JsonObject]:
-    """Return a shaded area per band; it reaches half a pair beyond its first and last one."""
+    """Return a shaded area per band, as a shape of plotly.js, from the bottom to the top of the chart.
+
+    A band is a range of pairs, such as 3 to 10. Its area reaches half a pair beyond both: 2.5 to 10.5.
+    """
     areas: list[JsonObject] = []
-    for band, shade in zip(chart.bands, BAND_SHADES, strict=False):
+    for band, shade in zip(chart.bands, BAND_SHADES, strict=False):  # There are shades to spare.
         areas.append(
             {
                 "type": "rect",

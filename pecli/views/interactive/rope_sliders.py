@@ -62,11 +62,16 @@ def _settings(scheme: Scheme, source: PlotSource) -> RopeSettings | None:
 
 @_settings.register
 def _(scheme: Rope, source: PlotSource) -> RopeSettings | None:
-    """Return the settings of a rope, if the page's formulas cover its scaling, base and dimension."""
-    if scheme.scaling not in METHODS or scheme.base <= 1 or scheme.rotary_dim < 4:
+    """Return the settings of a rope; None if the formulas of the page's script do not cover it.
+
+    They need a scaling that the script computes, a base that gives falling frequencies, and more
+    than one pair of channels.
+    """
+    is_covered = scheme.scaling in METHODS and scheme.base > 1 and scheme.rotary_dim >= 4
+    if not is_covered:
         return None
     lengths = [round(context.length) for context in contexts_of(source)]
-    plain = RopeSettings(
+    unscaled = RopeSettings(
         label=source.label,
         dim=scheme.rotary_dim,
         base=scheme.base,
@@ -74,7 +79,7 @@ def _(scheme: Rope, source: PlotSource) -> RopeSettings | None:
         original_length=min(lengths),
         length=max(2, *lengths),
     )
-    return _with_scaling(scheme.defined_scaling, scheme, plain)
+    return _with_scaling(scheme.defined_scaling, scheme, unscaled)
 
 
 @singledispatch
@@ -91,9 +96,9 @@ def _(scaling: Linear | Ntk, rope: Rope, settings: RopeSettings) -> RopeSettings
 
 @_with_scaling.register
 def _(scaling: Yarn, rope: Rope, settings: RopeSettings) -> RopeSettings:
-    """Add YaRN's numbers; without an attention factor of its own, the page computes it."""
+    """Add YaRN's parameters; the page computes the attention factor if it follows YaRN's formula."""
     fast, slow = scaling.betas()
-    has_formula = scaling.exact_attention is None and not scaling.mscale
+    follows_formula = scaling.exact_attention is None and not scaling.mscale
     return replace(
         settings,
         factor=float(scaling.divisor()),
@@ -101,7 +106,7 @@ def _(scaling: Yarn, rope: Rope, settings: RopeSettings) -> RopeSettings:
         beta_fast=fast,
         beta_slow=slow,
         truncate=scaling.truncate is not False,
-        attention_factor=None if has_formula else rope.attention_factor_value(),
+        attention_factor=None if follows_formula else rope.attention_factor_value(),
     )
 
 

@@ -12,6 +12,11 @@ MAX_VALUE = 1e150
 _NUMBER = re.compile(r"(?<![\w.-])-?(?:inf|\d[\d.]*(?:e-?\d+)?)(?![\w-])")
 """A number in a text. The hyphens of `llama-3-8b` are not minus signs."""
 
+MIN_SPAN = 1e-12
+"""The shortest axis, relative to its larger end: float64 has 16 digits, and four differ on it."""
+
+SMALLEST_MAGNITUDE = 1e-280  #: A shorter axis around zero would have subnormal steps.
+
 MIN_TICKS = 3  #: Numbers that an axis has, if there is room for them.
 _TICK_FACTORS = (1, 2, 5, 10)  #: Ticks are these multiples of a power of ten apart.
 
@@ -35,18 +40,29 @@ def ticks(low: float, high: float, most: int, *, log: bool = False) -> list[floa
     [10.0, 20.0, 30.0, 40.0, 50.0]
     """
     if log:
-        powers = _powers_of_ten(low, high, most)
-        if len(powers) == 2 and most > 2:
-            return _multiples_of_powers(low, high)
-        if powers:
-            return powers
-    smallest_span = 1e-12 * max(abs(low), abs(high), 1e-280)
-    if not smallest_span < high - low < math.inf:
+        values = _logarithmic_ticks(low, high, most)
+        if values:
+            return values
+    if not _has_room_for_numbers(low, high):
         return [low, high]
     values = _equally_spaced(low, high, most)
     if len(values) < MIN_TICKS <= most:
         return _equally_spaced(low, high, 2 * most)
     return values
+
+
+def _logarithmic_ticks(low: float, high: float, most: int) -> list[float]:
+    """Return powers of ten on an axis, with 2 and 5 times them if they are two; none if it is short."""
+    powers = _powers_of_ten(low, high, most)
+    if len(powers) == 2 and most > 2:
+        return _multiples_of_powers(low, high)
+    return powers
+
+
+def _has_room_for_numbers(low: float, high: float) -> bool:
+    """Return True if a finite axis is long enough that float64 has round numbers between its ends."""
+    magnitude = max(abs(low), abs(high), SMALLEST_MAGNITUDE)
+    return MIN_SPAN * magnitude < high - low < math.inf
 
 
 def _equally_spaced(low: float, high: float, most: int) -> list[float]:
@@ -126,7 +142,8 @@ def apart(low: float, high: float) -> tuple[float, float]:
 def fit_text(text: str, width: float, lines: int, mark: str = "…") -> list[str]:
     """Return a text in at most `lines` lines of `width` letters.
 
-    A text that is too long loses its middle, because names often differ at their ends.
+    A text that is too long loses its middle, because names often differ at their ends. Lines are
+    broken between words, so letters are removed one by one until it fits.
 
     >>> fit_text("rope, base 10000, cos", 12, 2)
     ['rope, base', '10000, cos']
@@ -139,8 +156,16 @@ def fit_text(text: str, width: float, lines: int, mark: str = "…") -> list[str
     kept_letters = min(len(text), letters_per_line * lines)
     while len(wrapped) > lines:
         kept_letters -= 1
-        at_end = kept_letters // 2
-        at_start = kept_letters - at_end
-        shortened = text[:at_start] + mark + text[len(text) - at_end :]
-        wrapped = textwrap.wrap(shortened, letters_per_line)
+        wrapped = textwrap.wrap(_without_middle(text, kept_letters, mark), letters_per_line)
     return wrapped
+
+
+def _without_middle(text: str, kept_letters: int, mark: str) -> str:
+    """Return the two ends of a text with a mark between them.
+
+    >>> _without_middle("position_ids", 5, "…")
+    'pos…ds'
+    """
+    at_end = kept_letters // 2
+    at_start = kept_letters - at_end
+    return text[:at_start] + mark + text[len(text) - at_end :]

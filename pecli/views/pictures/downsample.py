@@ -5,6 +5,7 @@ are kept or left out: the mean of a sine and the cosine beside it is a channel t
 """
 
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -54,17 +55,27 @@ def _row_means(table: Table, rows: int, column_step: int) -> Floats:
     count = min(table.rows, rows)
     edges = np.arange(count + 1) * table.rows // count
     means_per_block = max(1, table.block_rows() * count // table.rows)
+    blocks = _Blocks(table, edges, means_per_block, column_step)
+    means = results_in_order(blocks.means_from, range(0, count, means_per_block))
+    return np.concatenate(list(means))
+
+
+class _Blocks(NamedTuple):
+    """A table in blocks of rows, each of which gives some rows of means."""
+
+    table: Table
+    edges: Indices  #: The first row of each mean, and the number of all rows.
+    means_per_block: int
+    column_step: int
 
     @np.errstate(over="ignore", invalid="ignore")
-    def means_from(first: int) -> Floats:
-        block_edges = edges[first : first + means_per_block + 1]
-        if means_per_block == 1 and _is_too_long(table, block_edges):
+    def means_from(self, first: int) -> Floats:
+        """Return the means of one block, whose first one is number `first`."""
+        block_edges = self.edges[first : first + self.means_per_block + 1]
+        if self.means_per_block == 1 and _is_too_long(self.table, block_edges):
             start, stop = block_edges.tolist()
-            return _mean_of_runs(table, start, stop, column_step)
-        return _means_between(table, block_edges, column_step)
-
-    means = results_in_order(means_from, range(0, count, means_per_block))
-    return np.concatenate(list(means))
+            return _mean_of_runs(self.table, start, stop, self.column_step)
+        return _means_between(self.table, block_edges, self.column_step)
 
 
 def _is_too_long(table: Table, edges: Indices) -> bool:
@@ -124,9 +135,10 @@ def _max_rows(values: Floats, count: int) -> Floats:
 
 
 def envelope(x: Floats, y: Floats, most: int) -> tuple[Floats, Floats]:
-    """Return a curve as the lowest and highest point of each of `most` pieces.
+    """Return the x and y of a curve with fewer points: the lowest and highest of each of `most` pieces.
 
-    No spike is lost. A short curve is returned as it is.
+    No spike is lost. A short curve is returned as it is. Of two pieces, 0 5 1 and 9 8 7, the points
+    are 0 5 and 9 7: where the curve falls, the highest comes first, or a smooth curve would be a saw.
     """
     if len(x) <= 2 * most:
         return x, y
@@ -134,10 +146,9 @@ def envelope(x: Floats, y: Floats, most: int) -> tuple[Floats, Floats]:
     ends = np.append(starts[1:], len(x)) - 1
     lowest = np.fmin.reduceat(y, starts)
     highest = np.fmax.reduceat(y, starts)
-    # Where the curve falls, the highest point comes first: otherwise a smooth curve would be a saw.
     is_falling = y[ends] < y[starts]
     first = np.where(is_falling, highest, lowest)
     second = np.where(is_falling, lowest, highest)
-    pieces_x = np.stack([x[starts], x[ends]], axis=1)
-    pieces_y = np.stack([first, second], axis=1)
-    return pieces_x.ravel(), pieces_y.ravel()
+    fewer_x = np.stack([x[starts], x[ends]], axis=1)  # (pieces, 2)
+    fewer_y = np.stack([first, second], axis=1)
+    return fewer_x.ravel(), fewer_y.ravel()

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.compare.comparison import READ_BYTES, Comparison
-from pecli.compare.part import Part, split_into_slabs
+from pecli.compare.part import Part, Slab, split_into_slabs
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import AnyArray, Floats, Indices, absolute_errors, widest
 from pecli.engine.grouping import grouped
@@ -74,17 +74,22 @@ def error_maps(
 
     Most tensors are one table. A tensor `rope` that holds cosines and sines is two: «rope: cos» and
     «rope: sin».
+
+    Args:
+        result: The comparison of the tensor with its expected values.
+        rows: The most rows of a map.
+        columns: The most columns of a map.
     """
-    if result.worst_index is None:
+    has_errors = result.worst_index is not None
+    if not has_errors:
         return
     most = _Cells(rows, columns)
     parts_by_table = grouped(result.parts, lambda part: part.name or result.name)
-    has_one_table = len(parts_by_table) == 1
+    if len(parts_by_table) == 1:
+        yield _error_map(result.name, result.name, result.parts, result, most)
+        return
     for table_name, parts in parts_by_table.items():
-        if has_one_table:
-            yield _error_map(result.name, result.name, parts, result, most)
-        else:
-            yield _error_map(f"{result.name}: {table_name}", table_name, parts, result, most)
+        yield _error_map(f"{result.name}: {table_name}", table_name, parts, result, most)
 
 
 class _Cells(NamedTuple):
@@ -110,16 +115,15 @@ def _error_map(
         most: The most rows and columns of the map.
     """
     shape = parts[0].expected.shape
-    # A tolerance that is only relative needs errors that are divided by the expected values.
-    is_relative = result.allowed.rtol > 0 and not result.allowed.atol
-    is_vector = len(shape) < 2
-    if is_vector:  # It is read as a column, and drawn as a row.
+    is_relative = _has_only_relative_tolerance(result)
+    if _is_vector(shape):
+        # A vector is read as a column, of which more elements fit into a chart, and drawn as a row.
         worst = _worst_elements(parts, _Cells(MAX_POINTS, 1), is_relative).transposed()
     else:
         worst = _worst_elements(parts, most, is_relative)
-    if result.sides_swapped:
+    if result.sides_swapped:  # The arrays were compared the other way round.
         worst = worst.swapped()
-    names = _axis_names(table_name, worst.expected, shape)
+    axes = _axis_names(table_name, worst.expected, shape)
     return ErrorMap(
         label,
         shape=_height_and_width(shape),
@@ -128,10 +132,19 @@ def _error_map(
         errors=worst.errors,
         allowed=result.allowed,
         is_relative=is_relative,
-        rows=names.rows,
-        columns=names.columns,
+        rows=axes.rows,
+        columns=axes.columns,
         layers=_count_layers(parts, result),
     )
+
+
+def _has_only_relative_tolerance(result: Comparison) -> bool:
+    """Return True if errors are to be divided by the expected values, as the tolerance is relative."""
+    return result.allowed.rtol > 0 and result.allowed.atol == 0
+
+
+def _is_vector(shape: tuple[int, ...]) -> bool:
+    return len(shape) < 2
 
 
 class _AxisNames(NamedTuple):
@@ -147,9 +160,17 @@ _VECTOR_ELEMENTS = {"inv_freq": "pair", "slopes": "head"}
 
 def _height_and_width(shape: tuple[int, ...]) -> tuple[int, int]:
     """Return the rows and columns of a drawn table: 512 and 64 of (32, 512, 64), 1 and 64 of (64,)."""
-    if len(shape) < 2:
+    if _is_vector(shape):
         return 1, math.prod(shape)
     return shape[-2], shape[-1]
+
+
+def _read_height_and_width(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Return the rows and columns of a table as it is read: a vector (64,) is a column, 64 and 1."""
+    height, width = _height_and_width(shape)
+    if _is_vector(shape):
+        return width, height
+    return height, width
 
 
 def _worst_elements(parts: Sequence[Part], most: _Cells, is_relative: bool) -> "_WorstElements":
@@ -166,25 +187,27 @@ def _worst_elements(parts: Sequence[Part], most: _Cells, is_relative: bool) -> "
         is_relative: True if errors are divided by the expected magnitude.
     """
     shape = parts[0].expected.shape
-    height, width = _height_and_width(shape)
-    is_vector = len(shape) < 2
-    if is_vector:
-        height, width = width, height
-    cell_rows = min(height, most.rows)
-    worst = _WorstElements(cell_rows, min(width, most.columns))
+    height, width = _read_height_and_width(shape)
+    cells_down = min(height, most.rows)
+    cells_across = min(width, most.columns)
+    worst = _WorstElements(cells_down, cells_across)
+    shape_of_rows = shape[:-1] or shape  # (heads, rows) of (heads, rows, columns)
     rows_at_once = max(1, READ_BYTES // (8 * width))
     for part in parts:
-        for slab in split_into_slabs(shape[:-1] or shape, rows_at_once):
-            expected = widest(part.rows(slab)).reshape(slab.length, width)
+        for slab in split_into_slabs(shape_of_rows, rows_at_once):
             # A slab counts the rows of all matrices: row 0 of the second matrix is `height`.
-            rows_of_all = np.arange(slab.start, slab.start + slab.length)
-            rows = rows_of_all % height
-            cell_of_row = rows * cell_rows // height
-            for copy in np.ndindex(part.copies):
-                found = widest(part.decoded(part.found[(*copy, *slab.at)]))
-                found = found.reshape(slab.length, width)
-                worst.add(cell_of_row, expected, found, is_relative)
+            rows = np.arange(slab.start, slab.start + slab.length) % height
+            cell_of_row = rows * cells_down // height
+            expected = widest(part.rows(slab)).reshape(slab.length, width)
+            for found in _found_copies(part, slab):
+                worst.add(cell_of_row, expected, found.reshape(slab.length, width), is_relative)
     return worst
+
+
+def _found_copies(part: Part, slab: Slab) -> Iterator[AnyArray]:
+    """Yield the found values of some rows of a part, once per copy of the part."""
+    for copy in np.ndindex(part.copies):
+        yield widest(part.decoded(part.found[(*copy, *slab.at)]))
 
 
 def _count_layers(parts: Sequence[Part], result: Comparison) -> int:
@@ -230,7 +253,6 @@ class _WorstElements:
 
         Each cell of the map covers many elements, and keeps the worst. First the largest error of each
         cell is computed, then the elements are located whose error equals it; of several, any is kept.
-        4 columns in 2 cells belong to the cells 0, 0, 1, 1, whose first columns are 0 and 2.
 
         Args:
             cell_of_row: The row of cells that each row belongs to.
@@ -238,21 +260,38 @@ class _WorstElements:
             found: The same elements of the other side.
             is_relative: True if errors are divided by the expected magnitude.
         """
-        errors = _errors(expected, found, is_relative)
-        _, width = expected.shape
-        _, cells_across = self.errors.shape
+        errors = _errors(expected, found, is_relative)  # (rows, columns)
+        _, width = errors.shape
+        cells_down, cells_across = self.errors.shape
         cell_of_column = np.arange(width) * cells_across // width
-        first_columns = np.flatnonzero(np.diff(cell_of_column, prepend=-1))
-        largest_in_rows = np.maximum.reduceat(errors, first_columns, axis=1)  # (rows, cells across)
-        largest = np.full(self.errors.shape, -1.0)  # (cells down, cells across)
-        np.maximum.at(largest, cell_of_row, largest_in_rows)
-        largest[largest <= self.errors] = np.nan  # Nothing equals NaN, so these cells stay.
-        largest_of_element = largest[cell_of_row][:, cell_of_column]  # (rows, columns)
-        rows, columns = np.nonzero(errors == largest_of_element)
+        largest = _largest_in_cells(errors, cell_of_row, cell_of_column, cells_down)
+        # Cells that hold a worse element already become NaN, which equals no error.
+        new_largest = np.where(largest > self.errors, largest, np.nan)
+        new_largest_of_element = new_largest[cell_of_row][:, cell_of_column]  # (rows, columns)
+        rows, columns = np.nonzero(errors == new_largest_of_element)
         cells = cell_of_row[rows], cell_of_column[columns]
         self.expected[cells] = expected.real[rows, columns]
         self.found[cells] = found.real[rows, columns]
         self.errors[cells] = errors[rows, columns]
+
+
+def _largest_in_cells(
+    errors: Floats, cell_of_row: Indices, cell_of_column: Indices, cells_down: int
+) -> Floats:
+    """Return the largest error of each cell of a map, −1 for cells without any of these rows.
+
+    Args:
+        errors: The errors of some rows, (rows, columns).
+        cell_of_row: The row of cells that each row belongs to.
+        cell_of_column: The column of cells that each column belongs to: of 4 columns in 2 cells,
+            0 0 1 1. The first columns of the cells are then 0 and 2.
+        cells_down: The rows of cells of the whole map.
+    """
+    first_columns = np.flatnonzero(np.diff(cell_of_column, prepend=-1))
+    largest_in_rows = np.maximum.reduceat(errors, first_columns, axis=1)  # (rows, cells across)
+    largest = np.full((cells_down, len(first_columns)), -1.0)
+    np.maximum.at(largest, cell_of_row, largest_in_rows)
+    return largest
 
 
 def _errors(expected: AnyArray, found: AnyArray, is_relative: bool) -> Floats:
@@ -264,19 +303,26 @@ def _errors(expected: AnyArray, found: AnyArray, is_relative: bool) -> Floats:
         return np.where(errors == 0, 0.0, errors / np.abs(expected))
 
 
-def _axis_names(name: str, expected: Floats, shape: tuple[int, ...]) -> _AxisNames:
-    """Return the names of rows and columns, by the name of the table and its values.
+def _axis_names(table_name: str, expected: Floats, shape: tuple[int, ...]) -> _AxisNames:
+    """Return the names of rows and columns, by the name of the table, its shape and its values.
 
-    A column of cosines is a pair of channels, unless every column is there twice (doubled): then it
-    is a channel.
+    A table `cos` (512, 64) has positions and pairs of channels, unless its columns are doubled:
+    then 64 columns are 64 channels. Matrices (8, 512, 512) have queries and keys.
+
+    Args:
+        table_name: The name of the table, from which its role follows: cos, bias, slopes.
+        expected: The expected values of the map, with as many columns as it has cells.
+        shape: The shape of the table.
     """
-    role = role_of(name)
-    if len(shape) < 2:
+    role = role_of(table_name)
+    if _is_vector(shape):
         return _AxisNames("", _VECTOR_ELEMENTS.get(role or "", "element"))
+    has_heads = len(shape) > 2
     is_square = shape[-2] == shape[-1]
-    if len(shape) > 2 and (role == "bias" or is_square):
+    if has_heads and (role == "bias" or is_square):
         return _AxisNames("query", "key")
-    if role in ("cos", "sin") and not _shows_doubled_columns(expected, shape[-1]):
+    is_wave = role in ("cos", "sin")
+    if is_wave and not _shows_doubled_columns(expected, shape[-1]):
         return _AxisNames("position", "pair")
     return _AxisNames("position", "channel")
 

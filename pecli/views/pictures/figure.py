@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-import numpy as np
-
 from pecli.views.pictures.figure_chart import Room, draw_chart
 from pecli.views.pictures.figure_heatmap import (
     AXES_SHARE,
@@ -29,6 +27,12 @@ from pecli.views.pictures.theme import LETTERS_PER_INCH, Theme, blank_figure, th
 
 BAR_SHARE = 0.85  #: The share of a panel's height for the label of its colour bar.
 MIN_SCALE = 0.15  #: The scale of letters below which nobody can read them.
+EDGE_WIDTH = 2.4
+EDGE_HEIGHT = 2.2
+"""Inches that titles and the labels at the edges take, with letters of 10 points."""
+PANEL_WIDTH = 1.4
+PANEL_HEIGHT = 1.6
+"""Inches that each panel needs beside them."""
 TITLE_LINES = 4
 PANEL_TITLE_LINES = 3
 
@@ -56,15 +60,9 @@ def render(
     colours = theme(dark=dark)
     figure = blank_figure((layout.width, layout.height), layout.scale, colours)
     _add_titles(figure, picture, layout)
-    if not layout.rows:
-        return figure
-    artist = _PanelArtist(figure, layout, colours, dpi, cmap)
-    heatmaps: list[DrawnHeatmap] = []
-    for row_number, row in enumerate(layout.rows):
-        heatmaps += artist.draw_row(row_number, row)
-    share_axis_labels(heatmaps, len(layout.rows) * layout.across)
-    bar_height = BAR_SHARE * layout.height / len(layout.rows)
-    add_colour_bars(figure, heatmaps, bar_height / layout.scale * LETTERS_PER_INCH)
+    if layout.rows:  # A picture without panels has titles only.
+        artist = _PanelArtist(figure, layout, colours, dpi, cmap)
+        artist.draw_panels()
     return figure
 
 
@@ -81,15 +79,20 @@ class _PanelArtist:
         self.cmap = cmap
         self.subplots = _subplots_by_row_and_column(figure, layout)
 
-    def draw_row(self, row_number: int, row: Sequence[Panel]) -> list[DrawnHeatmap]:
-        """Draw the panels of a row, and return those that are heatmaps.
+    def draw_panels(self) -> None:
+        """Draw all panels, then the axis labels and colour bars that heatmaps have in common."""
+        layout = self.layout
+        heatmaps: list[DrawnHeatmap] = []
+        for row_number in range(len(layout.rows)):
+            heatmaps += self._draw_row(row_number)
+        share_axis_labels(heatmaps, len(layout.rows) * layout.across)
+        bar_inches = BAR_SHARE * layout.height / len(layout.rows)
+        letters_along_bar = bar_inches / layout.scale * LETTERS_PER_INCH
+        add_colour_bars(self.figure, heatmaps, letters_along_bar)
 
-        A heatmap does not repeat the names and numbers of rows that the panel on its left has.
-
-        Args:
-            row_number: The number of the row, from the top.
-            row: Its panels.
-        """
+    def _draw_row(self, row_number: int) -> list[DrawnHeatmap]:
+        """Draw the panels of a row, counted from the top, and return those that are heatmaps."""
+        row = self.layout.rows[row_number]
         inches = self.layout.panel_inches(row_number)
         heatmaps = []
         for column, panel in enumerate(row):
@@ -98,12 +101,11 @@ class _PanelArtist:
             axes = self.figure.add_subplot(subplot, projection=projection)
             if isinstance(panel, Chart):
                 self._draw_chart(axes, panel, inches)
-                continue
-            self._draw_heatmap(axes, panel, inches)
-            if column > 0 and panel.row_axis == row[column - 1].row_axis:
-                axes.set_ylabel("")
-                axes.tick_params(labelleft=False)
-            heatmaps.append(DrawnHeatmap(panel, axes))
+            else:
+                self._draw_heatmap(axes, panel, inches)
+                heatmaps.append(DrawnHeatmap(panel, axes))
+                if column > 0 and panel.row_axis == row[column - 1].row_axis:
+                    _hide_row_labels(axes)
         return heatmaps
 
     def _room(self, inches: _Inches) -> Room:
@@ -121,6 +123,12 @@ class _PanelArtist:
         axes.set_title(_panel_title(panel, room))
         pixels = Pixels(inches.width * self.dpi, inches.height * self.dpi)
         draw_heatmap(axes, panel, pixels, room.height, self.cmap)
+
+
+def _hide_row_labels(axes: Axes) -> None:
+    """Leave out the name and numbers of rows, because the panel on the left has the same ones."""
+    axes.set_ylabel("")
+    axes.tick_params(labelleft=False)
 
 
 def _join_axes(upper: Axes, lower: Axes) -> None:
@@ -155,18 +163,24 @@ class _Layout(NamedTuple):
 def _arranged_layout(picture: Picture, size: tuple[float, float]) -> _Layout:
     """Arrange the panels of a picture in rows, with smaller letters if the figure is small.
 
-    A single panel has letters of full size if the figure is 3.8 inches wide and as high; at half
-    of that, its letters have half the size.
+    A single panel has letters of full size if the figure is at least 3.8 inches wide and as high;
+    at half of that, its letters have half the size.
     """
     width, height = size
     rows = picture.rows(picture.across)
     across = max(map(len, rows), default=1)
     shares = list(map(row_share, rows))
-    # A figure with letters of 10 points needs this much room for its panels and their labels.
-    full_width = 2.4 + 1.4 * across
-    full_height = 2.2 + 1.6 * sum(shares)
-    scale = max(MIN_SCALE, min(1.0, width / full_width, height / full_height))
-    return _Layout(width=width, height=height, scale=scale, rows=rows, across=across, shares=shares)
+    width_for_full_letters = EDGE_WIDTH + PANEL_WIDTH * across
+    height_for_full_letters = EDGE_HEIGHT + PANEL_HEIGHT * sum(shares)
+    scale = min(1.0, width / width_for_full_letters, height / height_for_full_letters)
+    return _Layout(
+        width=width,
+        height=height,
+        scale=max(MIN_SCALE, scale),
+        rows=rows,
+        across=across,
+        shares=shares,
+    )
 
 
 def _is_chart_alone(row: Sequence[Panel]) -> bool:
@@ -201,16 +215,25 @@ def _subplots_by_row_and_column(
     wide as the figure gets a grid of its own, because in a common grid the heatmaps above it would
     be indented by the width of the chart's numbers.
     """
+    groups = _groups_of_rows(layout)
+    heights = [sum(layout.shares[row] for row in group) for group in groups]
+    outer_grid = figure.add_gridspec(len(groups), 1, height_ratios=heights)
+    subplots = {}
+    for group_number, group in enumerate(groups):
+        shares = [layout.shares[row] for row in group]
+        columns = max(len(layout.rows[row]) for row in group)
+        grid = outer_grid[group_number].subgridspec(len(group), columns, height_ratios=shares)
+        for row_in_group, row in enumerate(group):
+            for column in range(columns):
+                subplots[row, column] = grid[row_in_group, column]
+    return subplots
+
+
+def _groups_of_rows(layout: _Layout) -> list[list[int]]:
+    """Return the numbers of consecutive rows that share a grid: of heatmaps, or of lone charts.
+
+    If rows 0 and 1 are heatmaps and row 2 is a chart, the groups are [0, 1] and [2].
+    """
     row_numbers = range(len(layout.rows))
     runs = groupby(row_numbers, lambda row: _is_chart_alone(layout.rows[row]))
-    groups = [list(run) for _, run in runs]  # Rows 0 and 1 of heatmaps, 2 a chart: [0, 1], [2].
-    shares = [[layout.shares[row] for row in group] for group in groups]
-    outer = figure.add_gridspec(len(groups), 1, height_ratios=list(map(sum, shares)))
-    subplots = {}
-    for number, group in enumerate(groups):
-        columns = max(len(layout.rows[row]) for row in group)
-        grid = outer[number].subgridspec(len(group), columns, height_ratios=shares[number])
-        for row_in_group, column in np.ndindex(len(group), columns):
-            row = group[row_in_group]
-            subplots[row, column] = grid[row_in_group, column]
-    return subplots
+    return [list(run) for _, run in runs]

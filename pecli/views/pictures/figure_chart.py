@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -30,9 +31,14 @@ END_GAP = 1.02  #: Where such names begin; 1 is the right end of the axes.
 EARLY_END = 0.9  #: Curves that end farther left are in a legend, if there are several of them.
 MOVED_SHARE = 0.02  #: A name that is moved up or down by more is joined to its curve by a line.
 CLOSE_LEVELS = 2.0  #: The ratio of two levels below which the lower one is named below its line.
+POINTS_ABOVE_LEVEL = 2  #: The place of a level's name above its line.
+POINTS_BELOW_LEVEL = -10  #: Its place below: 2 points and the height of its letters.
 MARKERS = "os^Dv<>p"  #: Of points that no line joins: open ones, so that those below are seen.
 BAND_SHADES = (0.04, 0.12, 0.24)  #: How dark the bands are, one after the other.
 LEGEND_LINES = 8
+LEGEND_SHARE = 0.95  #: The share of a panel's width for a legend, whose letters are small.
+LEGEND_MARGIN = 5  #: Letters that the sample of a line takes beside the longest label.
+SAMPLE_LETTERS = 10  #: Letters that a sample and the gap between columns take together.
 SPREAD_SHADE = 0.25  #: How dark the range around a curve is.
 _POINTER = {"arrowstyle": "-", "linewidth": 0.6, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)}
 """A line from the left end of a name to the curve that it names."""
@@ -66,20 +72,27 @@ def draw_chart(axes: Axes, chart: Chart, title: str, room: Room, colours: Theme)
     for number, curve in enumerate(chart.curves):
         style = _curve_style(chart, number, colours)
         lines.append(_draw_curve(axes, curve, style))
-    bands = _draw_bands(axes, chart, colours)
+    areas = _draw_bands(axes, chart, colours)
     for level in chart.levels:
         _draw_level(axes, level, chart.levels, colours)
     _set_up_axes(axes, chart, room.height)
-    legend: dict[Artist, str] = {}
     ends = _named_ends(axes, chart, room)
+    names_of_bands = zip(areas, [band.label for band in chart.bands], strict=True)
     if ends:
         _write_names_of_ends(axes, ends, lines, room, colours)
+        _add_legend_or_title(axes, names_of_bands, title, room.width)
     else:
-        legend.update(zip(lines, [curve.label for curve in chart.curves], strict=True))
-    for patch, band in zip(bands, chart.bands, strict=True):
-        legend[patch] = band.label
-    if any(legend.values()):
-        _add_legend(axes, legend, title, room.width)
+        names_of_curves = zip(lines, [curve.label for curve in chart.curves], strict=True)
+        _add_legend_or_title(axes, chain(names_of_curves, names_of_bands), title, room.width)
+
+
+def _add_legend_or_title(
+    axes: Axes, names: Iterable[tuple[Artist, str]], title: str, width: float
+) -> None:
+    """Add a legend, which has the title above it; only the title if no name is left to explain."""
+    legend = {artist: name for artist, name in names if name}
+    if legend:
+        _add_legend(axes, legend, title, width)
     else:
         axes.set_title(title)
 
@@ -116,16 +129,18 @@ def _named_ends(axes: Axes, chart: Chart, room: Room) -> list[_NamedEnd]:
 def _write_names_of_ends(
     axes: Axes, ends: Sequence[_NamedEnd], lines: Sequence[Line2D], room: Room, colours: Theme
 ) -> None:
-    """Write the name of each curve beside its right end, moved up or down if names would overlap."""
+    """Write the name of each curve beside its right end, moved up or down if names would overlap.
+
+    A thin line leads from a name that is moved to its curve.
+    """
     heights_of_ends = np.array([named.end.height for named in ends])
     heights_of_names = np.array([named.height(room) for named in ends])
     places = _without_overlaps(heights_of_ends, heights_of_names)
     for (name, end), place, line in zip(ends, places.tolist(), lines, strict=True):
         colour = _letter_colour(line, colours)
-        is_moved = abs(place - end.height) > MOVED_SHARE and end.share >= EARLY_END
-        pointer = None
-        if is_moved:  # A thin line leads from the name to the curve.
-            pointer = {**_POINTER, "color": colour}
+        is_moved = abs(place - end.height) > MOVED_SHARE
+        reaches_right_edge = end.share >= EARLY_END
+        pointer = {**_POINTER, "color": colour} if is_moved and reaches_right_edge else None
         axes.annotate(
             name,
             end.point,
@@ -140,7 +155,7 @@ def _write_names_of_ends(
 
 
 def _curve_style(chart: Chart, number: int, colours: Theme) -> dict[str, object]:
-    """Return the properties of a curve that differ from the theme's."""
+    """Return matplotlib's properties of the curve of that number, as far as the theme has others."""
     curve = chart.curves[number]
     if chart.polar:
         return {"linestyle": "", "marker": ".", "markersize": 3}
@@ -182,11 +197,18 @@ def _draw_bands(axes: Axes, chart: Chart, colours: Theme) -> list[Artist]:
 
 
 def _draw_level(axes: Axes, level: Level, levels: Sequence[Level], colours: Theme) -> None:
-    """Draw a dashed line with its name above it, or below if a close level follows."""
+    """Draw a dashed line with its name above it, or below if the name of the next level is close.
+
+    Args:
+        axes: The axes to draw in.
+        level: The level to draw.
+        levels: All levels of the chart.
+        colours: The colours of the paper.
+    """
     axes.axhline(level.value, color=colours.grey, linestyle="--", linewidth=1, zorder=1)
-    nearest_above = level.value * CLOSE_LEVELS
-    has_close_level = any(level.value < other.value < nearest_above for other in levels)
-    points_above_line = -10 if has_close_level else 2
+    higher_values = [other.value for other in levels if other.value > level.value]
+    is_close_below = any(value < level.value * CLOSE_LEVELS for value in higher_values)
+    points_above_line = POINTS_BELOW_LEVEL if is_close_below else POINTS_ABOVE_LEVEL
     axes.annotate(
         drawable_text(level.label),
         xy=(0, level.value),
@@ -200,19 +222,25 @@ def _draw_level(axes: Axes, level: Level, levels: Sequence[Level], colours: Them
 
 
 def _set_up_axes(axes: Axes, chart: Chart, height: float) -> None:
-    """Set the names, numbers and ends of the axes."""
+    """Set the names, numbers and ends of the axes; `height` is the panel's in full-size letters."""
     axes.grid(True)
     axes.set_axisbelow(True)
     if chart.polar:
         _set_radius(cast("PolarAxes", axes), chart)
         return
-    y_name = chart.y
-    if len(y_name) >= (height - 1) * LETTERS_PER_INCH:
-        y_name = y_name.partition(",")[0]  # Details come after a comma.
-    axes.set(xlabel=chart.x, ylabel=y_name)
+    axes.set(xlabel=chart.x, ylabel=_fitted_y_name(chart.y, height))
+    # Lines may touch the frame; separate points may not, as half of a marker would lie outside.
     axes.margins(x=0.01 if chart.joined else 0.03)
     _include_ends(axes, chart)
     _number_axes(axes, chart)
+
+
+def _fitted_y_name(name: str, height: float) -> str:
+    """Return the name of the vertical axis, without its details after a comma if it is too long."""
+    letters = (height - 1) * LETTERS_PER_INCH  # The title and the numbers below take an inch.
+    if len(name) < letters:
+        return name
+    return name.partition(",")[0]
 
 
 def _number_axes(axes: Axes, chart: Chart) -> None:
@@ -308,59 +336,66 @@ class _End(NamedTuple):
 
 
 def _curve_ends(axes: Axes, chart: Chart) -> list[_End]:
-    """Return the last drawn point of each curve, and its place in the panel."""
+    """Return the last drawn point of each curve, and its place in the panel.
+
+    The ends of the axes must have been set, because they decide the place.
+    """
+    # Reading the limits brings matplotlib's transforms up to date.
     axes.get_xlim()
-    axes.get_ylim()  # The transforms are out of date until the limits are read.
-    to_axes = axes.transScale + axes.transLimits
+    axes.get_ylim()
+    from_data_to_panel = axes.transScale + axes.transLimits
     ends = []
     for curve in chart.curves:
         last = np.flatnonzero(_is_drawn(chart, curve))[-1]
         point = float(curve.x[last]), float(curve.y[last])
-        share, height = to_axes.transform(point).tolist()
+        share, height = from_data_to_panel.transform(point).tolist()
         ends.append(_End(point, share, height))
     return ends
 
 
-def _without_overlaps(places: Floats, heights: Floats) -> Floats:
+def _without_overlaps(ends: Floats, heights: Floats) -> Floats:
     """Return places for the names of curves so that none lies on another.
 
-    Names keep their order and stay inside the panel, from 0 at the bottom to 1 at the top. Names at
-    0.5, 0.5 and 0.9 of height 0.1 move to 0.6, 0.5 and 0.9: of curves that end at the same height,
-    the first is named at the top.
+    Names keep their order and stay inside the panel, from 0 at the bottom to 1 at the top. If curves
+    end at 0.5, 0.5 and 0.9, and names are 0.1 high, the names move to 0.6, 0.5 and 0.9: of curves
+    that end at the same height, the first is named at the top.
 
     Args:
-        places: The heights at which the curves end.
+        ends: The heights at which the curves end.
         heights: The heights of their names.
     """
-    first_is_highest = -np.arange(len(places))
-    from_bottom = np.lexsort((first_is_highest, places.round(END_DIGITS)))  # by place, then by it
+    later_first = -np.arange(len(ends))
+    from_bottom = np.lexsort((later_first, ends.round(END_DIGITS)))  # The last key decides first.
+    ordered_ends = ends[from_bottom]
     ordered_heights = heights[from_bottom]
     # Stacked from the bottom without gaps, the example's names have their middles at 0.05, 0.15
     # and 0.25. They are moved up by 0.45, 0.45 and 0.65; none by less than the name below it.
-    without_gaps = np.cumsum(ordered_heights) - ordered_heights / 2
-    moves = np.maximum.accumulate(places[from_bottom] - without_gaps)
+    stacked = np.cumsum(ordered_heights) - ordered_heights / 2
+    moves = np.maximum.accumulate(ordered_ends - stacked)
     free_height = 1 - ordered_heights.sum()
-    moves_inside = np.clip(moves, 0, free_height)
-    result = np.empty_like(places)
-    result[from_bottom] = without_gaps + moves_inside
-    return result
+    places = np.empty_like(ends)
+    places[from_bottom] = stacked + np.clip(moves, 0, free_height)
+    return places
 
 
 def _add_legend(axes: Axes, names: Mapping[Artist, str], title: str, width: float) -> None:
-    """Add a legend above the curves, in as many columns as there is room for, under the title."""
-    letters = 0.95 * width * LETTERS_PER_INCH  # They are small.
+    """Add a legend above the curves, in as many columns as there is room for, under the title.
+
+    Args:
+        axes: The axes of the chart.
+        names: The name of each curve and band.
+        title: The title of the chart.
+        width: The width of the panel in inches of full-size letters.
+    """
+    letters = LEGEND_SHARE * width * LETTERS_PER_INCH
     labels: dict[Artist, str] = {}
     for artist, name in names.items():
-        if name:
-            labels[artist] = fitted_lines(name, letters - 5, LEGEND_LINES)
-    lines_of_all_labels = "\n".join(labels.values()).split("\n")
-    longest_line = max(map(len, lines_of_all_labels))
-    # A column also has the sample of its line and a gap, together as wide as 10 letters.
-    columns = max(1, min(len(labels), int(letters / (10 + longest_line))))
-    in_rows = _in_rows(list(labels), columns)
+        labels[artist] = fitted_lines(name, letters - LEGEND_MARGIN, LEGEND_LINES)
+    columns = _legend_columns(list(labels.values()), letters)
+    artists = _in_rows(list(labels), columns)
     axes.legend(
-        in_rows,
-        [labels[artist] for artist in in_rows],
+        artists,
+        [labels[artist] for artist in artists],
         ncols=columns,
         title=title or None,
         title_fontsize="medium",
@@ -370,6 +405,14 @@ def _add_legend(axes: Axes, names: Mapping[Artist, str], title: str, width: floa
         borderaxespad=0.2,
         borderpad=0,
     )
+
+
+def _legend_columns(labels: Sequence[str], letters: float) -> int:
+    """Return how many columns of labels fit into a line of so many letters, at least one."""
+    lines_of_all_labels = "\n".join(labels).split("\n")
+    column_letters = SAMPLE_LETTERS + max(map(len, lines_of_all_labels))
+    fitting = int(letters / column_letters)
+    return max(1, min(len(labels), fitting))
 
 
 def _in_rows(artists: Sequence[Artist], columns: int) -> list[Artist]:

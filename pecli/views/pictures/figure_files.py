@@ -48,11 +48,13 @@ def check_suffix(path: str, *, moving: bool = False, page: bool = False) -> str:
     """
     suffix = os.path.splitext(path)[1]
     format_name = suffix[1:].lower()
-    formats = (*SUFFIXES, "gif") if moving else SUFFIXES
+    formats = [*SUFFIXES]
+    if moving:
+        formats.append("gif")
     if format_name in formats:
         return format_name
     if page:
-        formats = (*formats, "html")
+        formats.append("html")
     names = ", ".join(f".{name}" for name in formats)
     rule = f"the suffix of a picture must be one of {names}"
     advice = "pecli plot rope --kind circle -o x.gif makes a .gif" if suffix == ".gif" else ""
@@ -70,11 +72,11 @@ def save(
         dpi: Dots per inch.
         about: The command and the specs that it was drawn from, for the metadata of the file.
     """
-    suffix = check_suffix(path, moving=True)
-    if suffix == "gif":
+    format_name = check_suffix(path, moving=True)
+    if format_name == "gif":
         data = _moving(figure, dpi, about)
     else:
-        data = encoded(figure, suffix, dpi, about)
+        data = encoded(figure, format_name, dpi, about)
     with open_output(path) as output:
         output.write(data)
 
@@ -98,23 +100,37 @@ _METADATA = {
 def encoded(
     figure: Figure, kind: str = "png", dpi: float = DEFAULT_DPI, about: NamedValues | None = None
 ) -> bytes:
-    """Return the bytes of a figure in that format, without a date."""
+    """Return the bytes of a figure in a format, without a date.
+
+    Args:
+        figure: The figure.
+        kind: One of SUFFIXES.
+        dpi: Dots per inch.
+        about: The command and the specs that it was drawn from, for the metadata.
+    """
     omitted, place = _METADATA[kind]
-    metadata: dict[str, str | None] = dict.fromkeys(omitted)
+    metadata: dict[str, str | None] = dict.fromkeys(omitted)  # matplotlib leaves out None.
     if about is not None:
         metadata[place] = json.dumps(about, sort_keys=True)
     data = BytesIO()
     with warnings.catch_warnings():
         # Characters that the font lacks are reported each time that a text is measured.
         warnings.simplefilter("ignore")
-        if kind == "png":  # savefig would draw it twice, the first time only for its layout.
-            canvas: Any = figure.canvas
-            figure.set_dpi(dpi)
-            with whole_pixels(figure):
-                canvas.print_png(data, metadata=metadata)
+        if kind == "png":
+            _print_png(figure, dpi, data, metadata)
         else:
             figure.savefig(data, format=kind, dpi=dpi, metadata=metadata)
     return data.getvalue()
+
+
+def _print_png(
+    figure: Figure, dpi: float, data: BytesIO, metadata: Mapping[str, str | None]
+) -> None:
+    """Write a .png; savefig would draw it twice, the first time only for its layout."""
+    canvas: Any = figure.canvas
+    figure.set_dpi(dpi)
+    with whole_pixels(figure):
+        canvas.print_png(data, metadata=metadata)
 
 
 class _Spiral(NamedTuple):
@@ -138,13 +154,14 @@ class _Animation:
     """
 
     def __init__(self, figure: Figure) -> None:
+        """Add a hand to each panel and a caption, and draw once what does not move."""
         self.figure = figure
         canvas: Any = figure.canvas
         self.canvas = canvas
         self.spirals = list(map(_spiral, figure.axes))
         self.caption = figure.text(0.99, 0.01, "", ha="right", va="bottom")
         for artist in self._moving_artists():
-            artist.set_animated(True)
+            artist.set_animated(True)  # Drawing the figure leaves these out.
         self.canvas.draw()
         self.paper: Any = self.canvas.copy_from_bbox(figure.bbox)  #: Everything that does not move.
 
@@ -155,7 +172,7 @@ class _Animation:
         return [*dots, *hands, self.caption]
 
     def frame(self, count: int) -> "RasterImage":
-        """Draw the first `count` positions."""
+        """Return an image of the first `count` positions; frames can be drawn in any order."""
         from PIL import Image
 
         self.canvas.restore_region(self.paper)
@@ -165,7 +182,8 @@ class _Animation:
             spiral.show(count)
         for artist in self._moving_artists():
             self.figure.draw_artist(artist)
-        return Image.fromarray(np.asarray(self.canvas.buffer_rgba())).convert("RGB")
+        pixels = np.asarray(self.canvas.buffer_rgba())
+        return Image.fromarray(pixels).convert("RGB")
 
 
 def _spiral(axes: "Axes") -> _Spiral:
@@ -182,17 +200,22 @@ def _moving(figure: Figure, dpi: float, about: NamedValues | None = None) -> byt
 
     All frames have the colours of the last one, so that each is stored as its difference from the
     frame before.
+
+    Args:
+        figure: The figure, whose panels are spirals of dots.
+        dpi: Dots per inch.
+        about: The command and the specs that it was drawn from, for the comment of the file.
     """
     from PIL import Image
 
     figure.set_dpi(dpi)
     animation = _Animation(figure)
-    counts = _frame_counts(len(animation.spirals[0].positions))
-    last_frame = animation.frame(counts[-1])
+    dot_counts = _frame_counts(len(animation.spirals[0].positions))
+    last_frame = animation.frame(dot_counts[-1])
     colours = last_frame.quantize(GIF_COLOURS, Image.Quantize.MAXCOVERAGE)
     frames = []
-    for count in counts:
-        frame = animation.frame(count)
+    for dot_count in dot_counts:
+        frame = animation.frame(dot_count)
         frames.append(frame.quantize(palette=colours, dither=Image.Dither.NONE))
     return _gif_bytes(frames, about)
 

@@ -44,8 +44,6 @@ def draw_heatmap(
 ) -> None:
     """Draw a heatmap with about one pixel per row and column of its values.
 
-    Rows are averaged here, because matplotlib's own filter would also mix columns.
-
     Args:
         axes: The axes to draw in.
         panel: The heatmap.
@@ -53,12 +51,7 @@ def draw_heatmap(
         height: The height of the panel in inches of full-size letters.
         cmap: The name of a colour map of matplotlib, None for the default.
     """
-    max_rows = max(1, round(AXES_SHARE * pixels.height))
-    max_columns = max(1, round(AXES_SHARE * pixels.width))
-    values = fitted_to(drawable(panel.values), max_rows, max_columns, panel.reduction)
-    if panel.log:
-        below_scale = panel.ends[0] / 2  # There is no colour below the scale.
-        values = np.where(values == 0, below_scale, values)
+    values = _values_in_pixels(panel, pixels)
     _draw_values(axes, panel, values, cmap)
     _draw_contour(axes, panel, values)
     _draw_ring(axes, panel)
@@ -67,10 +60,25 @@ def draw_heatmap(
         axes.set_box_aspect(rows / columns)
     row_name, column_name = panel.axis_names(*values.shape)
     if len(row_name) >= AXES_SHARE * height * LETTERS_PER_INCH:
-        row_name = panel.rows
+        row_name = panel.rows  # Without the note that rows are left out.
     axes.set(xlabel=column_name, ylabel=row_name)
     number_axis(axes.xaxis, whole=True)
     number_axis(axes.yaxis, whole=True)
+
+
+def _values_in_pixels(panel: HeatmapPanel, pixels: Pixels) -> Floats:
+    """Return the values of a heatmap, reduced to at most one per pixel.
+
+    They are reduced here, because matplotlib's own filter would also mix columns. On a logarithmic
+    scale, zero lies below the scale, where there is no colour.
+    """
+    max_rows = max(1, round(AXES_SHARE * pixels.height))
+    max_columns = max(1, round(AXES_SHARE * pixels.width))
+    values = fitted_to(drawable(panel.values), max_rows, max_columns, panel.reduction)
+    if not panel.log:
+        return values
+    below_scale = panel.ends[0] / 2
+    return np.where(values == 0, below_scale, values)
 
 
 def _draw_values(axes: Axes, panel: HeatmapPanel, values: Floats, cmap: str | None) -> None:
@@ -97,11 +105,10 @@ def _draw_contour(axes: Axes, panel: HeatmapPanel, values: Floats) -> None:
     middles of cells on the scale of the colours. Around a few cells there is none, because it would
     hide them.
     """
-    if panel.marked is None or not panel.log or min(values.shape) < 2:
+    has_neighbours = min(values.shape) > 1
+    if panel.marked is None or not panel.log or not has_neighbours:
         return
-    rows, columns = panel.shape
-    cells_down, cells_across = values.shape
-    cell_size = np.array([columns / cells_across, rows / cells_down])
+    cell_size = _cell_size(panel, values)
     for points in _contour_lines(panel, values, panel.marked.value):
         extent_in_cells = np.ptp(points, axis=0) / cell_size
         if extent_in_cells.max() >= MIN_CONTOUR_CELLS:
@@ -109,18 +116,36 @@ def _draw_contour(axes: Axes, panel: HeatmapPanel, values: Floats) -> None:
                 axes.plot(*points.T, color=colour, linewidth=width, linestyle="-")
 
 
+def _cell_size(panel: HeatmapPanel, values: Floats) -> Floats:
+    """Return the columns and rows of the table that one cell of the drawn values stands for.
+
+    A table of 400 rows and 64 columns in 100 × 64 cells: [1, 4].
+    """
+    rows, columns = panel.shape
+    cells_down, cells_across = values.shape
+    return np.array([columns / cells_across, rows / cells_down])
+
+
 def _contour_lines(panel: HeatmapPanel, values: Floats, level: float) -> Iterator[Floats]:
-    """Yield the lines on which values are equal to a level, as points (column, row) of the table."""
+    """Yield the lines on which values are equal to a level.
+
+    A line is an array of points (column, row) of the table, in shape (points, 2).
+    """
     from contourpy import contour_generator
 
     rows, columns = panel.shape
     cells_down, cells_across = values.shape
-    # The middles of the cells, in columns and rows of the table.
-    x = (np.arange(cells_across) + 0.5) * columns / cells_across - 0.5
-    y = (np.arange(cells_down) + 0.5) * rows / cells_down - 0.5 + panel.first_row
+    middle_columns = _middles(cells_across, columns)
+    middle_rows = _middles(cells_down, rows) + panel.first_row
     logarithms = np.log10(np.ma.masked_invalid(values))
-    for line in contour_generator(x, y, logarithms).lines(np.log10(level)):
+    contours = contour_generator(middle_columns, middle_rows, logarithms)
+    for line in contours.lines(np.log10(level)):
         yield np.asarray(line, np.float64)
+
+
+def _middles(cell_count: int, row_count: int) -> Floats:
+    """Return the middle of each cell in rows of the table: 1.5, 5.5, … if a cell stands for 4 rows."""
+    return (np.arange(cell_count) + 0.5) * row_count / cell_count - 0.5
 
 
 def _draw_ring(axes: Axes, panel: HeatmapPanel) -> None:
@@ -177,30 +202,41 @@ def _colour_scale(heatmap: DrawnHeatmap) -> tuple[object, ...]:
 def _add_colour_bar(figure: Figure, group: Sequence[DrawnHeatmap], letters: float) -> None:
     """Add a colour bar beside the panels of a group, as high as all its rows together.
 
-    Its aspect grows with the rows, so that it is no wider than the bar of a single row.
+    Its aspect, height over width, grows with the rows, so that it is no wider than the bar of a
+    single row.
+
+    Args:
+        figure: The figure.
+        group: Heatmaps with the same colours.
+        letters: Letters of a line of the label of a bar that is as high as one panel.
     """
-    first = group[0].panel
+    panel = group[0].panel
     group_axes = [heatmap.axes for heatmap in group]
-    row_spans = set()
-    column_spans = set()
-    for axes in group_axes:
-        place = axes.get_subplotspec()
-        assert place is not None, "every panel has a place in the grid"
-        row_spans.add(place.rowspan)
-        column_spans.add(place.colspan)
-    rows_per_column = len(row_spans) / len(column_spans)
+    row_count, column_count = _rows_and_columns(group_axes)
     bar = figure.colorbar(
         group_axes[0].images[0],
         ax=group_axes,
-        aspect=max(MIN_BAR_ASPECT, MIN_BAR_ASPECT * rows_per_column),
+        aspect=MIN_BAR_ASPECT * max(1, row_count / column_count),
         fraction=0.06,
         pad=0.015,
     )
     bar.outline.set_visible(False)
-    bar.set_label(fitted_lines(_bar_label(group), letters * len(row_spans), BAR_LABEL_LINES))
-    number_axis(bar.ax.yaxis, first.ends if first.log else None)
-    if first.marked is not None:
-        _mark(bar, first.marked.value)
+    bar.set_label(fitted_lines(_bar_label(group), letters * row_count, BAR_LABEL_LINES))
+    number_axis(bar.ax.yaxis, panel.ends if panel.log else None)
+    if panel.marked is not None:
+        _mark(bar, panel.marked.value)
+
+
+def _rows_and_columns(panels: Sequence[Axes]) -> tuple[int, int]:
+    """Return how many rows and columns of a figure's grid some panels stand in."""
+    rows = set()
+    columns = set()
+    for axes in panels:
+        place = axes.get_subplotspec()
+        assert place is not None, "every panel has a place in the grid"
+        rows.add(place.rowspan)
+        columns.add(place.colspan)
+    return len(rows), len(columns)
 
 
 def _bar_label(group: Sequence[DrawnHeatmap]) -> str:

@@ -21,17 +21,18 @@ COLOUR_BAR = "<colorbar>"  #: The label that matplotlib gives to the axes of a c
 
 @contextmanager
 def whole_pixels(figure: Figure) -> Iterator[None]:
-    """Let cells have whole pixels while a figure is drawn at its resolution.
+    """Give all cells of heatmaps whole pixels while a figure is drawn: a context manager.
 
-    Afterwards the layout engine arranges the figure again, so that it can still be changed.
+    The figure must have the resolution that it is drawn with. Afterwards the layout engine arranges
+    it again, so that it can still be changed.
     """
     heatmaps = [axes for axes in figure.axes if axes.images]
     if not heatmaps:
         yield
         return
-    figure.draw_without_rendering()  # This places the panels.
+    figure.draw_without_rendering()  # The layout engine places the panels.
     engine = figure.get_layout_engine()
-    figure.set_layout_engine("none")
+    figure.set_layout_engine("none")  # It would move them back when the figure is drawn.
     _move_to_whole_pixels(figure, heatmaps)
     try:
         yield
@@ -79,18 +80,34 @@ def _in_whole_pixels(axes: Axes) -> _Box:
     """
     box = _box(axes)
     rows, columns = axes.images[0].get_size()
-    cell_width = _pixels_per_cell(box.right - box.left, columns)  # 0 if there are too many cells.
-    cell_height = _pixels_per_cell(box.top - box.bottom, rows)
-    has_square_cells = axes.get_box_aspect() is not None
-    if has_square_cells and cell_width and cell_height:
-        side = min(cell_width, cell_height)
-        cell_width = side
-        cell_height = side
+    cell = _cell_in_pixels(axes, box, rows, columns)
     left = round(box.left)
     top = round(box.top)
-    right = left + cell_width * columns if cell_width else box.right
-    bottom = top - cell_height * rows if cell_height else box.bottom
+    right = box.right
+    bottom = box.bottom
+    if cell.width > 0:
+        right = left + cell.width * columns
+    if cell.height > 0:
+        bottom = top - cell.height * rows
     return _Box(left, bottom, right, top)
+
+
+class _Cell(NamedTuple):
+    """The size of a cell in whole pixels; 0 in a direction with too many cells."""
+
+    width: int
+    height: int
+
+
+def _cell_in_pixels(axes: Axes, box: _Box, rows: int, columns: int) -> _Cell:
+    """Return the pixels of each cell of a heatmap; cells stay square if they were."""
+    width = _pixels_per_cell(box.right - box.left, columns)
+    height = _pixels_per_cell(box.top - box.bottom, rows)
+    has_square_cells = axes.get_box_aspect() is not None
+    if has_square_cells and width > 0 and height > 0:
+        side = min(width, height)
+        return _Cell(side, side)
+    return _Cell(width, height)
 
 
 def _pixels_per_cell(pixels: float, cells: int) -> int:

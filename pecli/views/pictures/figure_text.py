@@ -42,18 +42,29 @@ def number_axis(
 
     Args:
         axis: The horizontal or vertical axis, or the one of a colour bar.
-        log_ends: The ends of a logarithmic axis.
+        log_ends: The ends of a logarithmic axis; None for a linear one.
         whole: True if only whole numbers have a meaning.
     """
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     if log_ends is not None:
-        low, high = log_ends
-        # Side by side, numbers need more room: only vertical axes have the finer ones.
-        is_fine = axis.axis_name == "y" and high < MAX_FINE_RATIO * low
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if is_fine else (1.0,)))
-        axis.set_minor_locator(NullLocator())
-    elif whole:
+        _number_powers_of_ten(axis, log_ends)
+        return
+    if whole:
         axis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
-    label = typeset if log_ends is None else log_label
-    axis.set_major_formatter(FuncFormatter(lambda value, place: label(value)))
+    axis.set_major_formatter(FuncFormatter(lambda value, place: typeset(value)))
+
+
+def _number_powers_of_ten(axis: XAxis | YAxis, ends: tuple[float, float]) -> None:
+    """Number a logarithmic axis at powers of ten, and a short vertical one at 2 and 5 times them.
+
+    Numbers of a horizontal axis stand side by side, and need more room.
+    """
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    low, high = ends
+    is_short = high < MAX_FINE_RATIO * low
+    multiples = (1.0, 2.0, 5.0) if is_short and axis.axis_name == "y" else (1.0,)
+    axis.set_major_locator(LogLocator(subs=multiples))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, place: log_label(value)))

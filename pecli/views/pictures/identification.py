@@ -24,13 +24,20 @@ def identified(source: PlotSource, kind: str | None) -> PlotSource:
     A scheme gives names to rows and columns («position», «pair»), and some kinds of pictures, such
     as wavelengths, need one. If the kind fits any table, only the names are needed, and the
     search is short. Otherwise the kind needs a scheme, and the scheme's own tables are drawn.
+
+    Args:
+        source: The tables to draw.
+        kind: The kind of picture; None for the default one, which fits any table.
     """
-    if source.is_known or source.grid:
+    has_scheme = source.is_known
+    if has_scheme or source.grid:
         return source
-    fits_any_table = kind is None or kind in source.picture_kinds
-    if not fits_any_table:
+    needs_scheme = kind is not None and kind not in source.picture_kinds
+    if needs_scheme:
         return _tables_of_scheme(source)
-    scheme = _search(source, MAX_SECONDS) if is_worth_a_search(source) else None
+    if not is_worth_a_search(source):
+        return source
+    scheme = _search(source, MAX_SECONDS)
     if scheme is None:
         return source
     return _with_scheme(source, scheme)
@@ -56,19 +63,24 @@ def _search(source: PlotSource, seconds: float) -> Scheme | None:
 
 
 def _with_scheme(source: PlotSource, scheme: Scheme) -> PlotSource:
-    """Return the file's own tables under the scheme's names, if they are all of its tables."""
+    """Return a file's own tables under the names of the scheme that made them.
+
+    `model.cos` and `model.sin` become `cos` and `sin` of a rope, and the rope's `inv_freq` is added.
+    If the file has other tables than the scheme, such as those of several layers, it stays as it is.
+    """
     scheme_tables = scheme.tensors()
     names = _names_in_scheme(source.tables, scheme_tables)
     renamed = []
     for table, name in zip(source.tables, names, strict=True):
         renamed.append(replace(table, name=name))
-    if _required(renamed) != _required(scheme_tables):
-        return source  # The file has the tables of several layers, for example.
-    derived = []
+    has_all_tables = _required(renamed) == _required(scheme_tables)
+    if not has_all_tables:
+        return source
+    added = []
     for table in scheme_tables:
         if table.name in DERIVED and table.name not in names:
-            derived.append(table)
-    return PlotSource(source.label, (*renamed, *derived), scheme)
+            added.append(table)
+    return PlotSource(source.label, (*renamed, *added), scheme)
 
 
 def _names_in_scheme(tables: Sequence[Table], scheme_tables: Sequence[Table]) -> list[str]:

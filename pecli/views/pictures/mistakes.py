@@ -49,9 +49,9 @@ def comparison_picture(checked: "Sequence[Verification | Difference | PecliError
     """
     errors = [outcome for outcome in checked if isinstance(outcome, PecliError)]
     results = [outcome for outcome in checked if not isinstance(outcome, PecliError)]
+    are_verifications = all(isinstance(result, Verification) for result in results)
+    sides = VERIFIED if are_verifications else COMPARED
     drawn = _drawn_tensors(results)
-    is_verified = all(isinstance(result, Verification) for result in results)
-    sides = VERIFIED if is_verified else COMPARED
     left_out = [printable(str(error)) for error in errors] + drawn.left_out
     return Picture(
         _title(results, sides),
@@ -69,14 +69,19 @@ class _DrawnTensors(NamedTuple):
 
 
 def _drawn_tensors(results: "Sequence[Verification | Difference]") -> _DrawnTensors:
-    """Return the maps of the worst tensors, as many as a picture has room for."""
+    """Return the maps of the worst tensors, as many as a picture has room for.
+
+    A tensor without errors has no map, and is left out like those for which there is no room.
+    """
     maps: list[ErrorMap] = []
     left_out = []
     for tensor in _worst_first(results):
-        has_room = len(maps) < MAX_TABLES
-        tensor_maps = _named_maps(tensor) if has_room else []
-        maps += tensor_maps
-        if not tensor_maps:
+        tensor_maps = []
+        if len(maps) < MAX_TABLES:
+            tensor_maps = _named_maps(tensor)
+        if tensor_maps:
+            maps += tensor_maps
+        else:
             left_out.append(_left_out(tensor))
     return _DrawnTensors(maps, left_out)
 
@@ -114,15 +119,17 @@ def _named_maps(tensor: _DrawnTensor) -> list[ErrorMap]:
 
 def _worst_first(results: "Sequence[Verification | Difference]") -> list[_DrawnTensor]:
     """Return the tensors of all results: those that failed, then by their largest error."""
-    has_several_files = len(results) > 1
     tensors = []
     for result in results:
-        prefix = ""
-        if has_several_files:
-            assert isinstance(result, Verification), "only verifications are of several files"
-            prefix = f"{printable(result.file)} "
+        prefix = _file_prefix(result) if len(results) > 1 else ""
         tensors += [_DrawnTensor(comparison, prefix) for comparison in result.tensors]
     return sorted(tensors, key=_rank)
+
+
+def _file_prefix(result: "Verification | Difference") -> str:
+    """Return the name of a file, to be put in front of its tensors' names."""
+    assert isinstance(result, Verification), "only verifications are of several files"
+    return f"{printable(result.file)} "
 
 
 def _rank(tensor: _DrawnTensor) -> tuple[bool, float]:
@@ -261,18 +268,18 @@ def difference_panel(title: str, errors: ErrorMap, sides: SideNames, scale: Colo
     Both are logarithmic, and mark the tolerance. Elements without an error are left blank.
     """
     values = np.where(np.isfinite(errors.errors), errors.errors, np.nan)
-    meaning = f"|{sides.expected} − {sides.found}|"
+    formula = f"|{sides.expected} − {sides.found}|"
     if errors.is_relative:
-        meaning += f" / |{sides.expected}|"
+        formula += f" / |{sides.expected}|"
     mixed_tolerance = _mixed_tolerance(errors, sides)
     if errors.is_vector:
-        return _difference_chart(title, errors, values[0], meaning + mixed_tolerance)
+        return _difference_chart(title, errors, values[0], formula + mixed_tolerance)
     panel = _error_heatmap(title, values, errors, Reduction.MAX)
     return replace(
         panel,
         limits=scale,
         log=True,
-        meaning=f"{meaning}, none: blank{mixed_tolerance}",
+        meaning=f"{formula}, none: blank{mixed_tolerance}",
         marked=Level("tolerance", errors.tolerance) if errors.tolerance else None,
     )
 
@@ -313,16 +320,18 @@ def error_picture(result: Comparison, rows: int, columns: int) -> Picture | None
 
 
 def show(tensors: Sequence[Comparison]) -> None:
-    """Print the differences of the worst tensor in the terminal."""
+    """Print a heatmap of the differences of the worst tensor in the terminal, if there is one."""
     worst = max(tensors, key=lambda tensor: tensor.largest_error, default=None)
     if worst is None:
         return
     room = terminal()._replace(lines=TERMINAL_LINES)
-    value_lines = TERMINAL_LINES - FRAME_LINES
-    rows = value_lines * 2 if room.colours else value_lines  # Half blocks show two rows per line.
+    rows = TERMINAL_LINES - FRAME_LINES
+    if room.colours:
+        rows *= 2  # Half blocks show two rows per line.
     picture = error_picture(worst, rows, room.columns)
     if picture is not None:
-        print("\n".join(["", *terminal_render.lines(picture, room)]))
+        print()
+        print("\n".join(terminal_render.lines(picture, room)))
 
 
 def save(

@@ -12,6 +12,7 @@ from pecli.views.pictures.downsample import Reduction
 
 WIDTH_INCHES = 8.0  #: A picture's width unless it compares expected with found values.
 COMPARISON_INCHES = 10.0  #: The width of three panels: expected, found, difference.
+TEXT_INCHES = 2.0  #: The height of a picture without panels.
 
 
 class Spread(NamedTuple):
@@ -235,13 +236,17 @@ def _with_note(name: str, note: str) -> str:
 
 
 def on_one_scale(panels: Sequence[HeatmapPanel]) -> list[HeatmapPanel]:
-    """Return the panels with colours that mean the same in all of them."""
+    """Return the panels with colours that mean the same in all of them.
+
+    Cosines from −1 to 1 and sines from −0.8 to 0.9 both get the limits −1 and 1.
+    """
     limits = [panel.scale.shared_limits(panel) for panel in panels if panel.has_colours]
     if not limits:
         return list(panels)
     low = min(low for low, _ in limits)
     high = max(high for _, high in limits)
-    if low < 0 < high:
+    has_both_signs = low < 0 < high
+    if has_both_signs:  # Zero is in the middle.
         # Means of sines hardly ever reach 1: three digits keep the labels of the colour bar short.
         high = float(f"{max(-low, high):.3g}")
         low = -high
@@ -316,15 +321,11 @@ class Picture:
         """
         rows = self.rows(self.across)
         if not rows:
-            return WIDTH_INCHES, 2.0
+            return WIDTH_INCHES, TEXT_INCHES
         if self._is_comparison():
-            heights = sum(map(row_share, rows))
-            return COMPARISON_INCHES, round(1.3 + 2.9 * heights, 1)
+            return COMPARISON_INCHES, _comparison_height(rows)
         if self._starts_with_square_matrices():
-            longest_row = max(map(len, rows))
-            side = (WIDTH_INCHES - 1.2) / max(longest_row, 1.2)
-            height = round(2 * (1.0 + len(rows) * (side + 0.2))) / 2
-            return WIDTH_INCHES, min(8.0, height)
+            return WIDTH_INCHES, _height_of_square_matrices(rows)
         if len(rows) == 1:
             return WIDTH_INCHES, 5.0
         return WIDTH_INCHES, 6.5
@@ -354,13 +355,38 @@ class Picture:
         charts_stand_alone = narrow or len(self.heatmaps) > 1
         rows: list[list[Panel]] = []
         for panel in self.panels:
-            if not rows or len(rows[-1]) >= across:
-                rows.append([panel])
-                continue
-            last_row = rows[-1]
-            would_join_chart = isinstance(panel, Chart) or isinstance(last_row[-1], Chart)
-            if charts_stand_alone and would_join_chart:
-                rows.append([panel])
+            if rows and _has_room_for(panel, rows[-1], across, charts_stand_alone):
+                rows[-1].append(panel)
             else:
-                last_row.append(panel)
+                rows.append([panel])
         return rows
+
+
+def _has_room_for(
+    panel: Panel, row: Sequence[Panel], across: int, charts_stand_alone: bool
+) -> bool:
+    """Return True if a row takes another panel: it is not full, and no chart has to be alone in it."""
+    if len(row) >= across:
+        return False
+    has_chart = isinstance(panel, Chart) or isinstance(row[-1], Chart)
+    return not (has_chart and charts_stand_alone)
+
+
+def _comparison_height(rows: Sequence[Sequence[Panel]]) -> float:
+    """Return the height of rows of expected values, found values and differences, with a title."""
+    title_inches = 1.3
+    inches_per_row = 2.9
+    return round(title_inches + inches_per_row * sum(map(row_share, rows)), 1)
+
+
+def _height_of_square_matrices(rows: Sequence[Sequence[Panel]]) -> float:
+    """Return the height at which square matrices fill the width, at most 8 inches.
+
+    Two matrices side by side are 3.4 inches wide each, beside 1.2 inches for numbers and the colour
+    bar. A row of them takes 3.6 inches, and the title 1: 4.6, which is rounded to halves, 4.5.
+    """
+    longest_row = max(map(len, rows))
+    side = (WIDTH_INCHES - 1.2) / max(longest_row, 1.2)
+    height = 1.0 + len(rows) * (side + 0.2)
+    in_halves = round(2 * height) / 2
+    return min(8.0, in_halves)

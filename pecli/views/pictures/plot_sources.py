@@ -116,21 +116,29 @@ class PlotRequest(NamedTuple):
     def choose(self, count: int, most: int, name: str = "channels") -> list[int]:
         """Return the requested channels; by default at most `most` of `count`, evenly spaced.
 
+        Raises:
+            ParameterError: A requested channel does not exist; the message has the `name` of all.
+
         >>> PlotRequest().choose(12, 4), PlotRequest().choose(3, 8)
         ([0, 4, 7, 11], [0, 1, 2])
         >>> PlotRequest(channels=(1,)).choose(2, 8)
         [1]
         """
         if self.channels is None:
-            chosen_count = min(count, most)
-            last = count - 1
-            spaces = max(1, chosen_count - 1)  # 4 channels have 3 spaces between them.
-            return [round(number * last / spaces) for number in range(chosen_count)]
+            return _evenly_spaced(count, most)
         for channel in self.channels:
             if channel >= count:
                 rule = f"there are {count} {name}, numbered from 0"
                 raise ParameterError("channels", channel, rule)
         return list(self.channels)
+
+
+def _evenly_spaced(count: int, most: int) -> list[int]:
+    """Return at most `most` indices below `count`, the first and the last included."""
+    chosen_count = min(count, most)
+    last = count - 1
+    spaces = max(1, chosen_count - 1)  # 4 channels have 3 spaces between them.
+    return [round(number * last / spaces) for number in range(chosen_count)]
 
 
 def of_scheme(
@@ -145,16 +153,16 @@ def of_scheme(
         window: The model's sliding window; only sliding layers have it, if a bundle names any.
     """
     by_layer_type = scheme.by_layer_type()
-    has_sliding_layers = any(_is_sliding(layer_type) for layer_type, _ in by_layer_type)
+    names_sliding_layers = any(_is_sliding(layer_type) for layer_type, _ in by_layer_type)
     sources = []
     for layer_type, layer_scheme in by_layer_type:
-        sees_window = _is_sliding(layer_type) or not has_sliding_layers
+        has_window = _is_sliding(layer_type) or not names_sliding_layers
         source = PlotSource(
             label=f"{label} {layer_type}".strip(),
             tables=layer_scheme.tensors(),
             scheme=layer_scheme,
             context=context,
-            window=window if sees_window else None,
+            window=window if has_window else None,
         )
         sources.append(source)
     return sources
@@ -195,10 +203,10 @@ def _rotary_sources(
     sources: list[PlotSource] = []
     for encoding in encodings:
         name = _encoding_label(label, encoding) if len(encodings) > 1 else label
-        is_of_tower = bool(encoding.part)
+        belongs_to_vision_tower = bool(encoding.part)
         if _is_drawn_on_grid(encoding, kind):
             sources += of_scheme(encoding.rope(grid=IMAGE_GRID), name)
-        elif is_of_tower:
+        elif belongs_to_vision_tower:
             sources += _sources_of_tower(encoding, name, seq_len)
         else:
             window = _window_of(encoding, model, encodings)
@@ -277,15 +285,15 @@ def of_file(text: str, file: LoadedFile, label: str = "") -> list[PlotSource]:
     Raises:
         FileError: The file carries a spec that is not valid.
     """
-    label = label or os.path.basename(text) or text
+    name = label or os.path.basename(text) or text
     is_whole_file = text in (file.path, "-")
     scheme = _carried_scheme(text, file) if is_whole_file else None
     if scheme is None:
-        return [_without_spec(label, file.tensors)]
-    tables = [table_of(name, array) for name, array in file.tensors.items()]
+        return [_without_spec(name, file.tensors)]
+    tables = [table_of(tensor_name, array) for tensor_name, array in file.tensors.items()]
     sources = []
     for layer_type, layer_scheme in scheme.by_layer_type():
-        sources.append(_layers_of_file(label, tables, layer_type, layer_scheme))
+        sources.append(_layers_of_file(name, tables, layer_type, layer_scheme))
     return sources
 
 
@@ -306,8 +314,12 @@ def _layers_of_file(
 ) -> PlotSource:
     """Return the tables of one type of layer of a file that holds several (`sliding.cos`, …).
 
-    The scheme belongs to them if all of its tables are in the file; otherwise they are drawn as
-    tables without a scheme.
+    Args:
+        label: The name of the file in the picture.
+        tables: All tables of the file. Those of this type lose its name: `cos`.
+        layer_type: The type, such as `sliding`; empty if all layers are alike.
+        scheme: The scheme of these layers. The tables are drawn without it if one of its own
+            tables is missing in the file, or has another shape.
     """
     prefix = f"{layer_type}." if layer_type else ""
     layer_tables = []
@@ -315,11 +327,11 @@ def _layers_of_file(
         if table.name.startswith(prefix):
             layer_tables.append(replace(table, name=table.name.removeprefix(prefix)))
     shapes = {table.name: table.shape for table in layer_tables}
-    is_complete = all(shapes.get(table.name) == table.shape for table in scheme.tensors())
+    has_all_tables = all(shapes.get(table.name) == table.shape for table in scheme.tensors())
     return PlotSource(
         label=f"{label} {layer_type}".strip(),
         tables=tuple(layer_tables),
-        scheme=scheme if is_complete else UNKNOWN,
+        scheme=scheme if has_all_tables else UNKNOWN,
     )
 
 
@@ -328,17 +340,18 @@ def _without_spec(label: str, tensors: Mapping[str, Array]) -> PlotSource:
 
     The label states how arrays were divided: «pe.npy (all cosines, then all sines)».
     """
-    tables: list[Table] = []
+    tables_by_name: dict[str, Table] = {}  # Of two tables of one name, the last is drawn.
     notes = []
     for name, array in tensors.items():
         divided = _divided(name, array)
-        tables += divided.tables
-        if divided.note:
-            notes.append(f"{name}: {divided.note}" if len(tensors) > 1 else divided.note)
+        tables_by_name |= {table.name: table for table in divided.tables}
+        if divided.note and len(tensors) == 1:
+            notes.append(divided.note)
+        elif divided.note:
+            notes.append(f"{name}: {divided.note}")
     if notes:
-        label += f" ({'; '.join(notes)})"
-    by_name = {table.name: table for table in tables}  # Of two tables of one name, the last.
-    return PlotSource(label, tuple(by_name.values()))
+        label = f"{label} ({'; '.join(notes)})"
+    return PlotSource(label, tuple(tables_by_name.values()))
 
 
 class _DividedArray(NamedTuple):
@@ -349,14 +362,16 @@ class _DividedArray(NamedTuple):
 
 
 def _divided(name: str, array: Array) -> _DividedArray:
-    """Return the tables in an array: one array [cos | sin] is two, as every check reads it.
+    """Return the tables in an array of a file: one array [cos | sin] is two, as every check reads it.
 
-    A complex array is its real and its imaginary part.
+    An array `rope` of cosines and sines is `rope.cos` and `rope.sin`. A complex array is its real
+    and its imaginary part.
     """
     from pecli.compare.waves import separate_tables
 
     arrays, note = separate_tables(name, array)
-    if len(arrays) == 1 and array.dtype.kind == "c":
+    is_undivided = len(arrays) == 1
+    if is_undivided and array.dtype.kind == "c":
         arrays = {"real": array.real, "imag": array.imag}
     tables = []
     for suffix, values in arrays.items():

@@ -19,6 +19,7 @@ from pecli.views.pictures.terminal_text import (
     fitted_text,
     framed,
     glyphs_of,
+    visible_length,
 )
 from pecli.views.screen import Terminal
 
@@ -54,13 +55,15 @@ def chart_lines(chart: Chart, terminal: Terminal, height: int) -> list[str]:
     legend = _legend_lines(chart, terminal, pens)
     line_count = max(2, height - AXIS_LINES - len(legend))
     row_labels = _row_labels(y_axis, line_count)
-    margin = max(map(len, row_labels.values()), default=0) + 2
+    longest_label = max(map(len, row_labels.values()), default=0)
+    margin = longest_label + 2  # A space and the line of the axis follow the label.
     column_count = max(2, terminal.columns - margin - 1)
+    most_column_labels = max(3, column_count // COLUMNS_PER_NUMBER)
     plane = _Plane(x_axis, y_axis, _Size(line_count, column_count))
     frame = framed(
         _plot_area(chart, plane, pens),
         row_labels,
-        x_axis.labels(column_count, most=max(3, column_count // COLUMNS_PER_NUMBER)),
+        x_axis.labels(column_count, most_column_labels),
         terminal,
         margin,
         column_count,
@@ -197,16 +200,24 @@ class _Pen(NamedTuple):
 
 
 def _pens_of_chart(chart: Chart, terminal: Terminal) -> list[_Pen]:
-    """Return a pen per curve, then one per level."""
+    """Return the look of each curve, then of each level: its colour, and its letter or its dots."""
     inks = _colour_sequences(chart, terminal)
     letters = _letters(chart, terminal)
-    samples = ["⠒ ⠒" if curve.reference else "⠒⠒" for curve in chart.curves]
-    samples += [_LEVELS[k % len(_LEVELS)].sample for k in range(len(chart.levels))]
+    samples = _samples_of_dots(chart)
     mark = glyphs_of(terminal).mark
     pens = []
     for ink, letter, sample in zip(inks, letters, samples, strict=True):
-        pens.append(_Pen(ink, letter, letter or sample, mark))
+        pens.append(_Pen(ink, letter, letter or sample, mark))  # Its letter is its own sample.
     return pens
+
+
+def _samples_of_dots(chart: Chart) -> list[str]:
+    """Return the sign in the legend of each curve, dashed for a reference, then of each level."""
+    samples = ["⠒ ⠒" if curve.reference else "⠒⠒" for curve in chart.curves]
+    for number in range(len(chart.levels)):
+        style = _LEVELS[number % len(_LEVELS)]
+        samples.append(style.sample)
+    return samples
 
 
 def _colour_sequences(chart: Chart, terminal: Terminal) -> list[str]:
@@ -255,43 +266,53 @@ def _legend_lines(chart: Chart, terminal: Terminal, pens: Sequence[_Pen]) -> lis
     """
     names = [curve.label for curve in chart.curves]
     names += [level.label for level in chart.levels]
-    room_for_name = terminal._replace(columns=terminal.columns - SAMPLE_COLUMNS)
     lines: list[str] = []
     free_columns = 0  # Columns that are left in the last line.
     for name, pen in zip(names, pens, strict=True):
         if not name:
             continue
-        text = "".join(fitted_text(name, room_for_name))
-        entry = f"{coloured([(pen.ink, pen.sample)])} {text}"
-        width = len(pen.sample) + 1 + len(text)  # Without the escape sequences of the colour.
-        width_in_line = len(LEGEND_GAP) + width
-        if width_in_line <= free_columns:
+        entry = _legend_entry(name, pen, terminal)
+        width = visible_length(entry)
+        width_beside_others = len(LEGEND_GAP) + width
+        if width_beside_others <= free_columns:
             lines[-1] += LEGEND_GAP + entry
-            free_columns -= width_in_line
+            free_columns -= width_beside_others
         else:
             lines.append(entry)
             free_columns = terminal.columns - width
     return lines
 
 
+def _legend_entry(name: str, pen: _Pen, terminal: Terminal) -> str:
+    """Return a sample in its colour and a name, shortened if it is wider than the terminal."""
+    room_for_name = terminal._replace(columns=terminal.columns - SAMPLE_COLUMNS)
+    text = "".join(fitted_text(name, room_for_name))
+    return f"{coloured([(pen.ink, pen.sample)])} {text}"
+
+
 def _plot_area(chart: Chart, plane: _Plane, pens: Sequence[_Pen]) -> list[str]:
     """Return a chart's curves and levels (horizontal lines) as lines of text, without the axes.
 
-    A character shows 2 × 4 dots (Braille) in the colour of one curve; without colours it is the
-    curve's letter. A pen is a colour and a letter. The curve that owns a character gives it its pen,
-    and the dots of all curves in it are shown.
+    A character shows 2 × 4 dots (Braille) of all curves in it, in the colour of one of them, which
+    owns it. Without colours it is the letter of that curve. A pen is a colour and a letter.
+
+    Args:
+        chart: The chart.
+        plane: The axes of the chart, and the characters between them.
+        pens: A pen per curve, then one per level.
     """
     has_letters = any(pen.letter for pen in pens)
     layers = _layers_of_letters(chart, plane) if has_letters else _layers_of_dots(chart, plane)
     owners = _owners_of_characters(layers, len(chart.curves))  # (lines, columns)
-    patterns = np.bitwise_or.reduce(np.array(layers), axis=0)
-    rows = []
+    patterns = np.bitwise_or.reduce(np.array(layers), axis=0)  # (lines, columns)
+    characters_by_line = []
     for line_owners, line_patterns in zip(owners.tolist(), patterns.tolist(), strict=True):
-        rows.append(_line_of_characters(line_owners, line_patterns, pens))
-    for curve, pen in zip(chart.curves, pens, strict=False):  # The other pens are those of levels.
+        characters_by_line.append(_line_of_characters(line_owners, line_patterns, pens))
+    pens_of_curves = pens[: len(chart.curves)]
+    for curve, pen in zip(chart.curves, pens_of_curves, strict=True):
         for line, column in _marked_characters(curve, plane):
-            rows[line][column] = (pen.ink, pen.mark)
-    return [coloured(cells).rstrip() for cells in rows]
+            characters_by_line[line][column] = (pen.ink, pen.mark)
+    return [coloured(characters).rstrip() for characters in characters_by_line]
 
 
 def _layers_of_letters(chart: Chart, plane: _Plane) -> list[Indices]:
@@ -399,29 +420,38 @@ def _owners_of_characters(layers: Sequence[Indices], curve_count: int) -> Indice
     """Return which curve or level each character of a chart belongs to, or `NOBODY`.
 
     A character has one colour, although several curves may have dots in it. Levels lie below all
-    curves, and each curve lies over those before it. A curve that has the same dots as the one
-    below alternates with it, so that both are seen: with two of them, every other pair of
-    characters is the second one's.
+    curves, and each curve lies over those before it. A curve that has the same dots as the curve
+    below takes turns with it, so that both are seen: 0 0 1 1 0 0 1 1 are the owners along a line
+    that curves 0 and 1 share.
 
     Args:
         layers: The dots of each curve, then of each level: (lines, columns), 0 if there are none.
         curve_count: The number of curves.
     """
-    shape = layers[0].shape
-    owners: Indices = np.full(shape, NOBODY, np.intp)
-    shown = np.zeros(shape, np.intp)
-    pair_of_characters = np.arange(shape[1])[None, :] // 2
-    level_numbers = range(curve_count, len(layers))
-    for number in (*level_numbers, *range(curve_count)):  # from the lowest to the topmost
+    _, column_count = layers[0].shape
+    owners: Indices = np.full(layers[0].shape, NOBODY, np.intp)
+    dots_of_owners = np.zeros(layers[0].shape, np.intp)
+    levels_then_curves = [*range(curve_count, len(layers)), *range(curve_count)]
+    for number in levels_then_curves:
         dots = layers[number]
         is_over_level = owners >= curve_count
-        differs_from_below = (dots != shown) | is_over_level
-        # Curve 1 takes every second pair of characters from curve 0, curve 2 every third of both.
-        is_next_in_turn = pair_of_characters % (number + 1) == number
-        is_owned = (dots > 0) & (differs_from_below | is_next_in_turn)
-        owners[is_owned] = number
-        shown[is_owned] = dots[is_owned]
+        would_hide_equal_curve = (dots == dots_of_owners) & ~is_over_level
+        may_own = ~would_hide_equal_curve | _columns_in_turn(number, column_count)
+        is_owned = (dots > 0) & may_own
+        owners = np.where(is_owned, number, owners)
+        dots_of_owners = np.where(is_owned, dots, dots_of_owners)
     return owners
+
+
+def _columns_in_turn(number: int, column_count: int) -> Flags:
+    """Return the columns in which a curve is seen instead of equal ones below it, two at a time.
+
+    Curve 1 takes every second pair of columns from curve 0: 2 3, 6 7, 10 11. Curve 2 takes every
+    third pair of both: 4 5, 10 11.
+    """
+    pair_of_column = np.arange(column_count) // 2
+    is_in_turn: Flags = pair_of_column % (number + 1) == number
+    return is_in_turn
 
 
 def _touched_dots(x: Floats, y: Floats, size: _Size, joined: bool) -> Flags:
@@ -436,20 +466,24 @@ def _touched_dots(x: Floats, y: Floats, size: _Size, joined: bool) -> Flags:
         size: Dots of the raster.
         joined: True for a line.
     """
-    row_count, column_count = size
-    x, y = envelope(x, y, PIECES_PER_COLUMN * column_count)
+    x, y = envelope(x, y, PIECES_PER_COLUMN * size.columns)
     # Zero lies infinitely far to the left on a logarithmic axis, and no line leads there.
-    across = np.where(np.isfinite(x), x, np.nan) * (column_count - 1)
+    across = np.where(np.isfinite(x), x, np.nan) * (size.columns - 1)
     # One row beyond the picture is far enough: a line to a point outside leaves at the edge.
-    down = np.clip((1 - y) * (row_count - 1), -1, row_count)
+    down = np.clip((1 - y) * (size.lines - 1), -1, size.lines)
     if joined and len(x) > 1:
         across, down = _joined_points(across, down)
-    is_in_columns = (across > -0.5) & (across < column_count - 0.5)
-    is_in_rows = (down > -0.5) & (down < row_count - 0.5)
+    return _dots_at(across, down, size)
+
+
+def _dots_at(across: Floats, down: Floats, size: _Size) -> Flags:
+    """Return True for the dots of a raster that are nearest to points; others lie outside of it."""
+    is_in_columns = (across > -0.5) & (across < size.columns - 0.5)
+    is_in_rows = (down > -0.5) & (down < size.lines - 0.5)
     is_inside = is_in_columns & is_in_rows
     rows = np.rint(down[is_inside]).astype(np.intp)
     columns = np.rint(across[is_inside]).astype(np.intp)
-    mask = np.zeros((row_count, column_count), bool)
+    mask = np.zeros((size.lines, size.columns), bool)
     mask[rows, columns] = True
     return mask
 
@@ -464,15 +498,15 @@ def _joined_points(across: Floats, down: Floats) -> tuple[Floats, Floats]:
         across: The coordinates of points in dots from the left.
         down: Their coordinates in dots from the top.
     """
-    segment_across = np.diff(across)
-    segment_down = np.diff(down)
-    longest = np.maximum(np.abs(segment_across), np.abs(segment_down))
+    width_of_segment = np.diff(across)
+    height_of_segment = np.diff(down)
+    longest = np.maximum(np.abs(width_of_segment), np.abs(height_of_segment))
     step_counts = np.nan_to_num(longest).astype(np.intp) + 1
     # With 2 and 3 steps, the added points belong to segments 0 0 1 1 1, and are steps 0 1 0 1 2.
     segments = np.repeat(np.arange(len(step_counts)), step_counts)
     first_point_of_segment = np.cumsum(step_counts) - step_counts
     steps = np.arange(len(segments)) - first_point_of_segment[segments]
-    parts_of_way = steps / step_counts[segments]
-    added_across = across[segments] + parts_of_way * segment_across[segments]
-    added_down = down[segments] + parts_of_way * segment_down[segments]
+    part_of_way = steps / step_counts[segments]
+    added_across = across[segments] + part_of_way * width_of_segment[segments]
+    added_down = down[segments] + part_of_way * height_of_segment[segments]
     return np.append(across, added_across), np.append(down, added_down)

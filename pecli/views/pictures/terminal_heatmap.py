@@ -52,9 +52,9 @@ def heatmap_lines(panel: HeatmapPanel, terminal: Terminal, height: int) -> list[
     """
     canvas = _canvas(panel, terminal, height)
     size = _cell_size(canvas, panel, terminal)
-    cells = canvas.values.repeat(size.down, axis=0).repeat(size.across, axis=1)
-    body = _rows_as_text(_levels_of_colour(cells, panel), panel, terminal)
-    width = cells.shape[1]
+    enlarged = canvas.values.repeat(size.down, axis=0).repeat(size.across, axis=1)
+    body = _rows_as_text(_levels_of_colour(enlarged, panel), panel, terminal)
+    width = enlarged.shape[1]
     return framed(
         body,
         _row_labels(panel, len(body)),
@@ -90,7 +90,7 @@ def _cell_size(canvas: _Canvas, panel: HeatmapPanel, terminal: Terminal) -> _Cel
     """Return how often each value is repeated down and across, so that cells are about square.
 
     A table of 4 × 4 would be a speck in a terminal of 80 × 24, so that its cells grow to several
-    characters.
+    characters: without colours, to 4 lines of 16 characters. A character is twice as high as wide.
 
     Args:
         canvas: The values that are drawn, and the room for them.
@@ -106,9 +106,10 @@ def _cell_size(canvas: _Canvas, panel: HeatmapPanel, terminal: Terminal) -> _Cel
         # One direction is full; in the other one, cells may grow to 2 lines or 4 characters.
         down = min(down, 2 * per_line)
         across = min(across, 4)
-    # A character is twice as high as wide; in colour, a value is half a character high. So a cell
-    # of 2 characters is as wide as 1 line is high; it may become twice as wide as high.
-    most_down = max(1, across * per_line // 2)
+    # 2 characters are as wide as 1 line is high: a cell is at most as high as it is wide, …
+    most_lines = across / 2
+    most_down = max(1, int(most_lines * per_line))
+    # … and at most twice as wide as it is high.
     most_across = max(1, 4 * down // per_line)
     return _CellSize(min(down, most_down), min(across, most_across))
 
@@ -176,13 +177,12 @@ class _HalfBlocks:
     def __init__(self, panel: HeatmapPanel, terminal: Terminal) -> None:
         """Prepare the escape sequences of all levels; the panel selects the palette."""
         colours = colours_of(terminal.colours)
-        codes = colours.scale(centred=panel.is_centred)
+        code_of_level = dict(enumerate(colours.scale(centred=panel.is_centred)))
+        code_of_level[UNKNOWN] = colours.grey
         self.has_blocks = terminal.unicode
-        self.ink = {level: escape(code) for level, code in enumerate(codes)}
-        self.ink[UNKNOWN] = escape(colours.grey)
+        self.ink = {level: escape(code) for level, code in code_of_level.items()}
+        self.paper = {level: escape(code, PAPER) for level, code in code_of_level.items()}
         self.ink[BLANK] = self.ink[LEVELS - 1]  # The ink of a blank is not seen.
-        self.paper = {level: escape(code, PAPER) for level, code in enumerate(codes)}
-        self.paper[UNKNOWN] = escape(colours.grey, PAPER)
         self.paper[BLANK] = DEFAULT_PAPER
 
     def character(self, above: int, below: int) -> tuple[str, str]:
@@ -252,9 +252,13 @@ def key_line(heatmaps: Sequence[HeatmapPanel], terminal: Terminal, shape: tuple[
     bar_width = min(MAX_BAR, room - len(names))
     if bar_width < LEAST_BAR:
         return f"{names}{low} to {high}"[: terminal.columns]
-    levels = np.rint(np.linspace(0, LEVELS - 1, bar_width)).astype(np.int16)
-    bar = _one_line(levels, panel, terminal)
-    return f"{names}{low} {bar} {high}{note}"
+    return f"{names}{low} {_colour_bar(panel, terminal, bar_width)} {high}{note}"
+
+
+def _colour_bar(panel: HeatmapPanel, terminal: Terminal, width: int) -> str:
+    """Return a line of the colours of a heatmap, from those of low values to those of high ones."""
+    levels = np.rint(np.linspace(0, LEVELS - 1, width)).astype(np.int16)
+    return _one_line(levels, panel, terminal)
 
 
 def _one_line(levels: AnyArray, panel: HeatmapPanel, terminal: Terminal) -> str:

@@ -32,22 +32,33 @@ def lines(picture: Picture, terminal: Terminal) -> list[str]:
 
     Heatmaps share their colours. The line below them states what the axes and colours mean.
     """
-    # Panels of a smaller share are details for which only figures have room.
-    main_panels = [panel for panel in picture.panels if panel.share == 1]
-    picture = replace(picture, panels=main_panels)
-    shown = _title_lines(picture, terminal)
-    heatmaps = picture.heatmaps
-    room = terminal.lines - 1 - len(shown)  # The shell's prompt takes one line.
-    if heatmaps:
+    main_picture = replace(picture, panels=_main_panels(picture))
+    text = _title_lines(main_picture, terminal)
+    has_heatmaps = bool(main_picture.heatmaps)
+    room = terminal.lines - len(text) - 1  # The shell's prompt takes one line.
+    if has_heatmaps:
         room -= 1  # The line that explains the colours.
-    rows = _rows_of_panels(picture, terminal, room)
+    rows = _rows_of_panels(main_picture, terminal, room)
     for row in rows:
-        shown += row.lines()
-    if heatmaps:
-        first = next(row for row in rows if heatmaps[0] in row.panels)
-        shape = drawn_shape(heatmaps[0], first.cell, first.panel_height)
-        shown.append(key_line(heatmaps, terminal, shape))
-    return list(map(glyphs_of(terminal).shown, shown))
+        text += row.lines()
+    if has_heatmaps:
+        text.append(_key_of_heatmaps(main_picture.heatmaps, rows, terminal))
+    return list(map(glyphs_of(terminal).shown, text))
+
+
+def _main_panels(picture: Picture) -> list[Panel]:
+    """Return the panels of full height; others are details for which only figures have room."""
+    return [panel for panel in picture.panels if panel.share == 1]
+
+
+def _key_of_heatmaps(
+    heatmaps: Sequence[HeatmapPanel], rows: Sequence["_Row"], terminal: Terminal
+) -> str:
+    """Return the line that explains the axes and colours of heatmaps, by the first of them."""
+    first = heatmaps[0]
+    row = next(row for row in rows if first in row.panels)
+    shape = drawn_shape(first, row.cell, row.panel_height)
+    return key_line(heatmaps, terminal, shape)
 
 
 def _rows_of_panels(picture: Picture, terminal: Terminal, room: int) -> list["_Row"]:
@@ -89,7 +100,7 @@ def _least_lines(picture: Picture) -> int:
 
 
 def _arranged_in_rows(picture: Picture, terminal: Terminal, room: int) -> list[list[Panel]]:
-    """Arrange the panels in rows that fit into `room` lines.
+    """Return the panels in rows that fit into `room` lines.
 
     Panels beside each other are narrow, so the picture's own number per row is tried first, and
     then more. If nothing fits, the arrangement with the fewest rows is the best. Six heatmaps that
@@ -101,7 +112,8 @@ def _arranged_in_rows(picture: Picture, terminal: Terminal, room: int) -> list[l
     for per_row in range(fewest_per_row, most_per_row + 1):
         is_narrow = terminal.columns // per_row < MIN_CHART_COLUMNS
         rows = picture.rows(per_row, narrow=is_narrow)
-        if len(rows) * _least_lines(picture) <= room:
+        needed_lines = len(rows) * _least_lines(picture)
+        if needed_lines <= room:
             return rows
         arrangements.append(rows)
     return min(arrangements, key=len)
@@ -119,7 +131,7 @@ class _Row:
     def __init__(
         self, panels: Sequence[Panel], terminal: Terminal, *, columns: int, height: int
     ) -> None:
-        """Give each panel its room.
+        """Divide the width of the terminal and the height of the row among titles and panels.
 
         Args:
             panels: The panels.

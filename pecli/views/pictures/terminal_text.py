@@ -85,17 +85,17 @@ def coloured(cells: Iterable[tuple[str, str]]) -> str:
     """Return characters in their colours.
 
     Args:
-        cells: Pairs of the sequence that begins a colour and a character. The sequence is written
-            only if it changes; a character with an empty one has the colour of the one before.
+        cells: Pairs of an escape sequence, which begins a colour, and a character. The sequence is
+            written only if it changes. A character without one has the colour of those before it.
     """
     line = []
-    current = ""
+    written_sequence = ""
     for sequence, character in cells:
-        if sequence and sequence != current:
+        if sequence and sequence != written_sequence:
             line.append(sequence)
-            current = sequence
+            written_sequence = sequence
         line.append(character)
-    if current:
+    if written_sequence:
         line.append(_RESET)
     return "".join(line)
 
@@ -108,24 +108,25 @@ def framed(
     margin: int,
     width: int,
 ) -> list[str]:
-    """Return the lines of a panel between its axes.
+    """Return the lines of a panel between its axes, such as «256 │▓▓▒▒░░» above «    └──────».
 
     Args:
         body: The lines of the panel.
         row_labels: Numbers on the left, by line.
         column_labels: Numbers below, by column. Those that would touch another are left out.
         terminal: The room of the panel.
-        margin: Columns for the numbers on the left and the axis.
+        margin: Columns for the numbers on the left, a space, and the line of the axis.
         width: Columns of the panel itself.
     """
     side, corner, rule = glyphs_of(terminal).frame
+    label_width = margin - 2
     lines = []
-    for number, line in enumerate(body):
+    for number, text in enumerate(body):
         label = row_labels.get(number, "")
-        lines.append(f"{label:>{margin - 2}} {side}{line}")
+        lines.append(f"{label:>{label_width}} {side}{text}")
     lines.append(" " * (margin - 1) + corner + rule * width)
-    below = _labels_below(column_labels, terminal.columns - margin)
-    lines.append((" " * margin + below).rstrip())
+    numbers_below = _labels_below(column_labels, terminal.columns - margin)
+    lines.append((" " * margin + numbers_below).rstrip())
     return lines
 
 

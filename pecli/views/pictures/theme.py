@@ -59,9 +59,14 @@ def theme(*, dark: bool) -> Theme:
 
 
 def blank_figure(size: tuple[float, float], scale: float, colours: Theme) -> Figure:
-    """Return a figure without panels, with letters of that scale.
+    """Return a figure without panels.
 
     matplotlib's settings are global and count when axes are made: one figure is drawn at a time.
+
+    Args:
+        size: Width and height in inches.
+        scale: The size of letters; 1 is 10 points.
+        colours: The colours of the paper.
     """
     # matplotlib warns of a configuration folder that it may not write to, for example.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
@@ -75,7 +80,7 @@ def blank_figure(size: tuple[float, float], scale: float, colours: Theme) -> Fig
     _apply_settings(scale, colours)
     layout = ConstrainedLayoutEngine(w_pad=PANEL_PADDING * scale)
     figure = Figure(figsize=size, dpi=100, layout=layout)
-    FigureCanvasAgg(figure)
+    FigureCanvasAgg(figure)  # It becomes the figure's canvas.
     return figure
 
 
@@ -97,9 +102,13 @@ def _apply_settings(scale: float, colours: Theme) -> None:
 
 
 def colour_map(name: str | None = None, *, centred: bool = False) -> Colormap:
-    """Return matplotlib's colour map of that name; by default, the palettes of the terminal.
+    """Return matplotlib's colour map of that name; by default, one of the terminal's palettes.
 
     Values that are not finite are grey, values below the scale have no colour.
+
+    Args:
+        name: The name of a colour map of matplotlib.
+        centred: True for the palette that has zero in its middle.
 
     Raises:
         ParameterError: matplotlib has no such colour map.
@@ -107,17 +116,17 @@ def colour_map(name: str | None = None, *, centred: bool = False) -> Colormap:
     import matplotlib
     from matplotlib.colors import ListedColormap
 
-    chosen: Colormap
+    colours: Colormap
     if name is None:
         palette = palettes.palette(centred=centred)
-        chosen = ListedColormap(palettes.steps(palette) / 255)
+        colours = ListedColormap(palettes.steps(palette) / 255)
     elif name in matplotlib.colormaps:
-        chosen = matplotlib.colormaps[name]
+        colours = matplotlib.colormaps[name]
     else:
         examples = "such as viridis, cividis, gray, RdBu, PuOr"
         rule = f"it must be one of matplotlib's colour maps, {examples}"
         raise ParameterError("cmap", quoted(name), rule, nearest(name, list(matplotlib.colormaps)))
-    return chosen.with_extremes(bad=rgb(palettes.UNKNOWN), under="none")
+    return colours.with_extremes(bad=rgb(palettes.UNKNOWN), under="none")
 
 
 def rgb(colour: palettes.Colour) -> tuple[float, float, float]:

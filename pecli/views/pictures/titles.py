@@ -34,20 +34,24 @@ def labelled(sources: Sequence[PlotSource], names: Sequence[str] = ()) -> list[P
 
 
 def _with_differences(sources: Sequence[PlotSource]) -> list[PlotSource]:
-    """Add the parameters in which sources of one label differ: «rope, base 500000»."""
+    """Return several sources with the parameters that distinguish them: «rope, base 500000».
+
+    A source without a label is named by its scheme. A single one needs no parameters.
+    """
     named = [source._replace(label=source.label or source.kind) for source in sources]
     if len(named) == 1:
         return named
     by_label = grouped(named, lambda source: source.label)
-    labelled_sources = []
+    distinguished = []
     for source in named:
-        alike = by_label[source.label]
-        if len(alike) == 1:
-            labelled_sources.append(_with_parameters(source))
+        sources_of_label = by_label[source.label]
+        if len(sources_of_label) == 1:
+            distinguished.append(_with_parameters(source))
         else:
-            label = ", ".join([source.label, *_differing_parameters(source, alike)])
-            labelled_sources.append(source._replace(label=label))
-    return labelled_sources
+            differences = _differing_parameters(source, sources_of_label)
+            label = ", ".join([source.label, *differences])
+            distinguished.append(source._replace(label=label))
+    return distinguished
 
 
 def _with_parameters(source: PlotSource) -> PlotSource:
@@ -81,11 +85,12 @@ def _numbered(sources: Sequence[PlotSource]) -> list[PlotSource]:
     labels = [source.label for source in sources]
     numbered = []
     for index, source in enumerate(sources):
-        count = labels.count(source.label)
+        label = source.label
+        count = labels.count(label)
         if count > 1:
-            sources_before = labels[:index].count(source.label)
-            source = source._replace(label=f"{source.label} ({sources_before + 1} of {count})")
-        numbered.append(source)
+            labels_before = labels[:index]
+            label = f"{label} ({labels_before.count(label) + 1} of {count})"
+        numbered.append(source._replace(label=label))
     return numbered
 
 

@@ -20,7 +20,10 @@ class ValueRange(NamedTuple):
 
 
 def parse_range(text: str | None) -> ValueRange | None:
-    """Parse `--range`, such as «-1:1». None if it was not given.
+    """Return the two ends that `--range` gives, such as «-1:1»; None without the option.
+
+    Raises:
+        ParameterError: The text is not two numbers, the smaller one first.
 
     >>> parse_range("-1:0.5")
     ValueRange(low=-1.0, high=0.5)

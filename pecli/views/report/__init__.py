@@ -133,17 +133,19 @@ class _Sources(NamedTuple):
 
 def _models_and_files(sources: Sequence[Model]) -> _Sources:
     """Sort sources into models and files: everything that is not a model is a file."""
-    named = _Sources([], [], [])
+    names: list[str] = []
+    models: list[NamedModel] = []
+    files: list[str] = []
     for source in sources:
         model = named_model(source)
         if model is not None:
-            name = model.name.rstrip("/")
-            named.models.append(model)
+            models.append(model)
+            names.append(model.name.rstrip("/"))
         else:
-            name = path_of("sources", source).rstrip("/")
-            named.files.append(name)
-        named.names.append(name)
-    return named
+            file = path_of("sources", source).rstrip("/")
+            files.append(file)
+            names.append(file)
+    return _Sources(names, models, files)
 
 
 class _ReportSettings(NamedTuple):
@@ -155,22 +157,31 @@ class _ReportSettings(NamedTuple):
 
 
 def _settings_as_options(settings: _ReportSettings) -> list[str]:
-    """Return the settings of a report as options, for the command that repeats it."""
-    tolerance = settings.tolerance
+    """Return the settings of a report as options, for the command that repeats it.
+
+    A tolerance of 1e-6 against vLLM's tables: `--atol 1e-06 --runtime vllm`.
+    """
     words: list[str] = []
     if settings.before is not None:
         words += ["--before", settings.before]
+    tolerance = settings.tolerance
     limits = {"--max-ulp": tolerance.max_ulp, "--atol": tolerance.atol, "--rtol": tolerance.rtol}
-    for name, value in limits.items():
-        if value:
-            words += [name, f"{value:g}"]
+    for option, limit in limits.items():
+        if limit:
+            words += [option, f"{limit:g}"]
     if settings.runtime != NO_RUNTIME:
         words += ["--runtime", settings.runtime]
     return words
 
 
 def _add_model(draft: Draft, model: NamedModel, *, with_sliders: bool) -> None:
-    """Add a model: its encodings, pictures of them, and the commands that make its tables."""
+    """Add a model to a page: its encodings, pictures of them, and the commands that make its tables.
+
+    Args:
+        draft: The page.
+        model: The model.
+        with_sliders: Also add sliders for the settings of its rotary encodings.
+    """
     option = f"{model.option} {shlex.quote(model.name)}"
     draft.heading(model.label)
     draft.view(lambda: encodings.show(model.encodings))
@@ -179,10 +190,10 @@ def _add_model(draft: Draft, model: NamedModel, *, with_sliders: bool) -> None:
     if ropes:
         _add_ropes(draft, model, ropes, option)
         commands.append(f"pecli plot rope {option} --kind wavelengths -o wavelengths.svg")
-        if with_sliders:
-            draft.sliders += slider_settings(of_model(model.encodings, model.label, "wavelengths"))
     else:
         _add_first_table(draft, model)
+    if ropes and with_sliders:
+        draft.sliders += slider_settings(of_model(model.encodings, model.label, "wavelengths"))
     _add_patches(draft, model)
     draft.subheading("Commands")
     draft.commands(*commands)
@@ -200,13 +211,14 @@ def _add_ropes(draft: Draft, model: NamedModel, ropes: Sequence[Encoding], optio
         ropes: Its rotary encodings.
         option: The option that names the model in commands, such as `--model llama-3.1-8b`.
     """
-    is_scaled = any(rope.parameters.get("scaling", "none") != "none" for rope in ropes)
+    scalings = {rope.parameters.get("scaling", "none") for rope in ropes}
+    is_scaled = scalings != {"none"}
     draft.subheading("Scaling explained" if is_scaled else "Wavelengths")
     rotary = replace(model.encodings, encodings=tuple(ropes))
     sources = of_model(rotary, model.label)
-    for sentences in dict.fromkeys(map(scaling_sentences, sources)):
-        if sentences:
-            draft.paragraph(sentences)
+    paragraphs = dict.fromkeys(map(scaling_sentences, sources))  # Layer types may have the same.
+    for sentences in filter(None, paragraphs):
+        draft.paragraph(sentences)
     draft.plot(sources, "wavelengths")
     draft.subheading("The table")
     draft.plot(of_scheme(ropes[0].rope(MAX_ROWS), model.label), "heatmap")
@@ -286,9 +298,10 @@ def _add_file(
     draft.heading(os.path.basename(name))
     draft.view(lambda: file_summary.show(file_summary.describe(file, name, file.tensors)))
     _add_first_matrix(draft, name, file)
+    carries_spec = KEY in file.metadata
     if models:
         _add_check_against_model(draft, name, models[0], settings)
-    elif KEY in file.metadata:
+    elif carries_spec:
         draft.subheading("Verified against the spec that it carries")
         command = ["pecli", "verify", name, *_settings_as_options(settings)]
         draft.check(lambda: verify(name, None, settings.tolerance), command)
@@ -302,7 +315,10 @@ def _add_file(
 def _add_check_against_model(
     draft: Draft, name: str, model: NamedModel, settings: _ReportSettings
 ) -> None:
-    """Add the verification of a file against a model, and the command that repeats it."""
+    """Add the verification of a file against a model, and the command that repeats it.
+
+    If it fails, the page also has the command that makes the model's first table.
+    """
     draft.subheading(f"Verified against {model.name}")
     command = ["pecli", "verify", name, model.option, model.name, *_settings_as_options(settings)]
     option = f"{model.option} {shlex.quote(model.name)}"
@@ -316,7 +332,7 @@ def _add_check_against_model(
             before=settings.before,
         ),
         command,
-        fix=table_commands[0] if table_commands else "",
+        fix=next(iter(table_commands), ""),
     )
 
 

@@ -97,25 +97,25 @@ class Draft:
         self.parts.append(self._figure_html(picture))
 
     def _figure_html(self, picture: Picture) -> Html:
-        """Return a picture: an SVG per panel, which wrap on a narrow screen, and a caption.
+        """Return a picture: an SVG per panel, which wrap on a narrow screen, and a caption."""
+        groups = _panel_groups(picture)
+        is_alone = len(groups) == 1
+        size = ALONE_INCHES if is_alone else BESIDE_INCHES
+        css_class = "alone" if is_alone else "beside"
+        drawings = [self._drawing(group, size) for group in groups]
+        caption = ". ".join(filter(None, [picture.title, picture.subtitle]))
+        panels = element("div", block(*drawings), class_=css_class, role="img", aria_label=caption)
+        return element("figure", block(element("figcaption", caption), panels))
+
+    def _drawing(self, group: Sequence[Panel], size: Inches) -> Html:
+        """Return panels below each other as an SVG; `size` is that of a panel of full height.
 
         The ids of an SVG begin with its number, so that no other SVG of the page has them.
         """
-        groups = _panel_groups(picture)
-        size = BESIDE_INCHES
-        css_class = "beside"
-        if len(groups) == 1:
-            size = ALONE_INCHES
-            css_class = "alone"
-        drawn: list[Html] = []
-        for group in groups:
-            self.drawing_count += 1
-            height = size.height * sum(panel.share for panel in group)
-            figure = render(Picture("", group), size=(size.width, height), dpi=DRAWN_DPI)
-            drawn.append(Html(svg(figure, f"f{self.drawing_count}-")))
-        caption = ". ".join(filter(None, [picture.title, picture.subtitle]))
-        panels = element("div", block(*drawn), class_=css_class, role="img", aria_label=caption)
-        return element("figure", block(element("figcaption", caption), panels))
+        self.drawing_count += 1
+        height = size.height * sum(panel.share for panel in group)
+        figure = render(Picture("", group), size=(size.width, height), dpi=DRAWN_DPI)
+        return Html(svg(figure, f"f{self.drawing_count}-"))
 
     def plot(self, sources: Sequence[PlotSource], kind: str | None) -> None:
         self.picture(picture_of(sources, kind))
@@ -127,6 +127,8 @@ class Draft:
         self, run: Callable[[], CheckResult], command: Sequence[str] = (), fix: str = ""
     ) -> None:
         """Run a check; add its verdict, its text and its command, and the evidence of a failure.
+
+        A check that cannot be made is added as an error.
 
         Args:
             run: The check.
@@ -141,10 +143,13 @@ class Draft:
         self.answers.append(bool(result))
         self._add_verdict_row(_verdict_of_check(result))
         self.view(lambda: show(result))
-        if command:
-            self.commands(shlex.join(command))
-        if not isinstance(result, Identification) and not result:
-            self._add_failure(result, shlex.join(command), fix)
+        command_line = shlex.join(command)
+        if command_line:
+            self.commands(command_line)
+        if isinstance(result, Identification):
+            return  # There are no expected values that could be drawn.
+        if not result:
+            self._add_failure(result, command_line, fix)
 
     def _add_failure(self, result: Verification | Difference, command: str, fix: str) -> None:
         """Add a failed check to the top of the page, below the table of verdicts.
@@ -189,14 +194,7 @@ class Draft:
             title: The title of the page.
             command: The command that writes it, which the page states.
         """
-        parts: list[Html] = []
-        if self.verdicts:
-            heading = element("h2", "Verdicts")
-            rows = table(("file", "verdict", "reason"), self.verdicts)
-            parts.append(element("section", block(heading, rows), class_="verdicts"))
-            parts += self.failures
-        parts.append(self._contents())
-        parts += self.parts
+        parts = [*self._verdicts_and_failures(), self._contents(), *self.parts]
         template = Template(package_text("pecli.views.report", "page.html"))
         sliders = slider_parts(self.sliders)
         page = Page(
@@ -213,6 +211,15 @@ class Draft:
         page.answers = self.answers
         return page
 
+    def _verdicts_and_failures(self) -> list[Html]:
+        """Return the table of verdicts, then what is wrong; nothing if the page has no checks."""
+        if not self.verdicts:
+            return []
+        rows = table(("file", "verdict", "reason"), self.verdicts)
+        heading = element("h2", "Verdicts")
+        section = element("section", block(heading, rows), class_="verdicts")
+        return [section, *self.failures]
+
     def _contents(self) -> Html:
         items: list[Html] = []
         for number, words in enumerate(self.headings, 1):
@@ -221,17 +228,20 @@ class Draft:
 
 
 def _verdict_of_check(result: CheckResult) -> _Verdict:
-    """Return the verdict of a check with the most important reason or weakness."""
-    weak: Sequence[str] = ()
+    """Return the verdict of a check with the most important reason or weakness.
+
+    An identification has sentences about the tensors that match no scheme instead.
+    """
     if isinstance(result, Identification):
-        findings = list(result.description)
+        sentences = list(result.description)
+        is_weak = False
     else:
-        weak = result.weak
-        findings = [*check_results.reasons(result), *weak]
-    reason = findings[0] if findings else ""
+        sentences = [*check_results.reasons(result), *result.weak]
+        is_weak = bool(result.weak)
+    reason = sentences[0] if sentences else ""
     if not result:
         return _Verdict("FAILED", "bad", reason)
-    if weak:
+    if is_weak:
         return _Verdict("weak", "warn", reason)
     return _Verdict("passed", "good", reason)
 

@@ -54,7 +54,7 @@ def picture(kind: str, sources: Sequence[PlotSource], request: PlotRequest) -> P
     """
     check(kind, sources)
     if request.channels is not None and not _takes_channels(kind, sources):
-        raise _takes_no_channels(kind, sources, request.channels)
+        raise _no_channels_error(kind, sources, request.channels)
     with np.errstate(all="ignore"):  # Files may hold infinite values; they are drawn as such.
         return KINDS[kind].make(sources, request)
 
@@ -64,16 +64,21 @@ def _takes_channels(kind: str, sources: Sequence[PlotSource]) -> bool:
     return any(map(KINDS[kind].takes_channels, sources))
 
 
-def _takes_no_channels(
+def _no_channels_error(
     kind: str, sources: Sequence[PlotSource], channels: Sequence[int]
 ) -> ParameterError:
-    """Return the error for channels of a kind that shows all; it names kinds that fit the sources."""
-    choosy = []
+    """Return the error for `--channels` with a kind that shows all channels.
+
+    Its advice names the kinds that fit all sources and show some channels only.
+    """
+    kinds_with_channels = []
     for name in KINDS:
         fits_all = all(name in source.picture_kinds for source in sources)
         if fits_all and _takes_channels(name, sources):
-            choosy.append(name)
-    advice = f"it belongs to {', '.join(choosy)}" if choosy else "leave it out"
+            kinds_with_channels.append(name)
+    advice = "leave it out"
+    if kinds_with_channels:
+        advice = f"it belongs to {', '.join(kinds_with_channels)}"
     return ParameterError("channels", spelled(channels), f"{kind} shows all of them", advice)
 
 
@@ -83,7 +88,14 @@ def titled(
     kind: str | None = None,
     title: str | None = None,
 ) -> Picture:
-    """Return a picture of that kind, or of the default kind, with its whole title."""
+    """Return a picture with its whole title, such as «llama-3.1-8b: wavelength of each rotary pair».
+
+    Args:
+        sources: What to draw.
+        request: The channels to draw, and the room for them.
+        kind: The kind of picture; by default the one that fits the sources.
+        title: A title that replaces the default one.
+    """
     drawn = picture(kind or default_kind(sources), sources, request)
     if title is None:
         title = title_of(sources, drawn.title)

@@ -25,17 +25,22 @@ def circle(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
     (source,) = sources
     frequencies = angular_frequencies(source)
     length = source.scheme.tensors()[0].rows
-    positions = source.first + np.linspace(0, length - 1, min(length, MAX_POSITIONS))
     pairs = _drawn_pairs(frequencies, length, request)
     check_panels(len(pairs))
     panels = []
     for pair in pairs:
         frequency = float(frequencies[pair])
-        spiral = Curve("", x=positions * frequency, y=positions)
         title = f"pair {pair}: {_turns(frequency, length)}"
-        panels.append(Chart(title, [spiral], "angle", "position", joined=False, polar=True))
-    title = f"pairs turning over {length:,} positions"
-    return Picture(title, panels, min(MAX_ACROSS, len(panels)), "Radius = position")
+        panels.append(_spiral(title, source.first, frequency, length))
+    picture_title = f"pairs turning over {length:,} positions"
+    return Picture(picture_title, panels, min(MAX_ACROSS, len(panels)), "Radius = position")
+
+
+def _spiral(title: str, first_position: int, frequency: float, length: int) -> Chart:
+    """Return the angle of a pair at each position, or at some of them if they are many."""
+    positions = first_position + np.linspace(0, length - 1, min(length, MAX_POSITIONS))
+    dots = Curve("", x=positions * frequency, y=positions)
+    return Chart(title, [dots], "angle", "position", joined=False, polar=True)
 
 
 def _drawn_pairs(frequencies: Floats, length: int, request: PlotRequest) -> list[int]:

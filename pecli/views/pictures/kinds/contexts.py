@@ -48,14 +48,14 @@ def _(scheme: Rope, model_context: int | None) -> list[NamedLength]:
     trained = trained_length(scheme)
     if trained is None:  # A rope without a scaling has neither.
         return [_only_context(scheme, model_context)]
-    contexts = [NamedLength(float(trained), "trained on")]
-    longest = model_context or scheme.max_position_embeddings or 0
-    if longest > trained:
-        contexts.append(NamedLength(float(longest), "extended to"))
-    elif scheme.factor is not None and scheme.factor > 1:
+    trained_context = NamedLength(float(trained), "trained on")
+    declared = model_context or scheme.max_position_embeddings or 0
+    if declared > trained:
+        return [trained_context, NamedLength(float(declared), "extended to")]
+    if scheme.factor is not None and scheme.factor > 1:
         label = f"{scheme.factor:g} times the original,"
-        contexts.append(NamedLength(float(trained * scheme.factor), label))
-    return contexts
+        return [trained_context, NamedLength(float(trained * scheme.factor), label)]
+    return [trained_context]
 
 
 def trained_length(rope: Rope) -> int | None:

@@ -111,20 +111,20 @@ def _chosen_channels(sources: Sequence[PlotSource], request: PlotRequest) -> Pic
     The curves of a table share a dash (solid, dashed, …), so that the same column of two tables can
     be seen although they coincide. Of rotary tables, only cosines are drawn.
     """
-    drawn: list[_DrawnTable] = []
+    tables: list[_DrawnTable] = []
     for source in sources:
-        drawn += _drawn_tables(source, has_neighbours=len(sources) > 1)
+        tables += _drawn_tables(source, is_one_of_several=len(sources) > 1)
     most_per_table = max(1, CHOSEN_CURVES // len(sources))
     curves: list[Curve] = []
     lengths = []
-    for number, table in enumerate(drawn):
+    for number, table in enumerate(tables):
         columns = _columns_to_draw(table, request, most_per_table)
-        values = _first_rows(table.table, columns)
+        values = _first_rows(table.table, columns)  # (positions, columns)
         lengths.append(len(values))
         dash = DASHES[number % len(DASHES)]
         curves += _column_curves(table, columns, values, dash)
     _check_curves(curves, request)
-    has_pairs = all(table.has_pairs for table in drawn)
+    has_pairs = all(table.has_pairs for table in tables)
     # A single curve has no legend, so that its name is the title of the chart.
     chart_title = curves[0].label if len(curves) == 1 else ""
     chart = Chart(chart_title, curves[:MAX_CURVES], y="cosine" if has_pairs else "value")
@@ -138,22 +138,24 @@ def _title_of_columns(lengths: Sequence[int], *, has_pairs: bool) -> str:
     return f"chosen {nouns} over {start}{count_positions(lengths)}"
 
 
-def _drawn_tables(source: PlotSource, *, has_neighbours: bool) -> list[_DrawnTable]:
+def _drawn_tables(source: PlotSource, *, is_one_of_several: bool) -> list[_DrawnTable]:
     """Return the tables of a source that are drawn, with the beginning of their curves' labels.
 
-    The label names what differs: the source if there are several, or the table of a file.
+    Args:
+        source: The source. Of its cosines and sines, only the cosines are drawn: sines would look
+            like them.
+        is_one_of_several: True if the picture has other sources, so that labels name this one.
+            Otherwise labels name the tables of a file that has several.
     """
     tables = source.matrices
     if source.applied_as == "rotation":
-        # The sines would look like the cosines.
         tables = [table for table in tables if not table.name.endswith("sin")]
-    names_tables = source.kind == "file" and len(tables) > 1
     drawn = []
     for table in tables:
         prefix = ""
-        if has_neighbours:
+        if is_one_of_several:
             prefix = f"{source.label}, "
-        elif names_tables:
+        elif source.kind == "file" and len(tables) > 1:
             prefix = f"{table.name} "
         has_pairs = source.axes_of(table).names[-1] == "pair"
         drawn.append(_DrawnTable(source, table, has_pairs, prefix))
@@ -161,19 +163,28 @@ def _drawn_tables(source: PlotSource, *, has_neighbours: bool) -> list[_DrawnTab
 
 
 def _columns_to_draw(drawn: _DrawnTable, request: PlotRequest, most: int) -> list[int]:
-    """Return the requested columns, or some whose curves are neither bands nor flat lines."""
+    """Return the requested columns; by default at most `most` that show how the table varies."""
     source = drawn.source
     table = drawn.table
     if request.channels:
         return request.choose(table.width, most, f"{drawn.noun}s")
-    if "wavelengths" in source.picture_kinds:
+    has_frequencies = "wavelengths" in source.picture_kinds
+    if has_frequencies:  # Their curves are neither flat lines nor bands.
         pairs = informative_pairs(angular_frequencies(source), table.rows, most, MAX_TURNS)
         columns_per_pair = source.axes_of(table).step  # 2 if sines and cosines are columns in turn
         return [columns_per_pair * pair for pair in pairs]
-    if table.width > most:
-        # Evenly spaced, without the first and the last column: 3 of 64 are 16, 32 and 48.
-        return [number * table.width // (most + 1) for number in range(1, most + 1)]
-    return list(range(table.width))
+    return _inner_columns(table.width, most)
+
+
+def _inner_columns(width: int, most: int) -> list[int]:
+    """Return columns that are evenly spaced, without the first and the last; all if they are few.
+
+    >>> _inner_columns(64, 3), _inner_columns(2, 3)
+    ([16, 32, 48], [0, 1])
+    """
+    if width <= most:
+        return list(range(width))
+    return [number * width // (most + 1) for number in range(1, most + 1)]
 
 
 def _first_rows(table: Table, columns: Sequence[int]) -> Floats:

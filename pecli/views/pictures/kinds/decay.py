@@ -50,7 +50,8 @@ def _alibi_weights(sources: Sequence[PlotSource], request: PlotRequest) -> Pictu
     """Return a curve per head: the weight of a key by its distance, if all keys have equal content."""
     curves = []
     for head in heads_of(sources, request):
-        distances = np.unique(np.rint(np.linspace(0, head.keys - 1, MAX_POINTS)))
+        all_distances = np.linspace(0, head.keys - 1, MAX_POINTS)
+        distances = np.unique(np.rint(all_distances))
         curves.append(Curve(head.label, distances, weights(head.slope, distances, head.keys)))
     chart = Chart(
         "",
@@ -58,7 +59,7 @@ def _alibi_weights(sources: Sequence[PlotSource], request: PlotRequest) -> Pictu
         x="distance",
         y="weight after softmax",
         log_y=True,
-        ordered=len(sources) == 1,
+        ordered=len(sources) == 1,  # Heads of one source have an order, by their slopes.
     )
     title = "attention weight by distance, content aside"
     return Picture(title, [chart], subtitle=heads_note(sources, request))
@@ -108,9 +109,9 @@ def _decay_curves(source: PlotSource, label: str) -> _DecayCurves:
     frequencies = angular_frequencies(source)
     last_distance = source.scheme.tensors()[0].rows - 1
     pieces = distance_pieces(last_distance, len(frequencies))
-    score, bound = scores(frequencies, pieces.distances, factor)
-    score_curve = _summary_curve(label, pieces, score)
-    bound_curve = _summary_curve(label, pieces, bound)
+    by_distance = scores(frequencies, pieces.distances, factor)
+    score_curve = _summary_curve(label, pieces, by_distance.score)
+    bound_curve = _summary_curve(label, pieces, by_distance.bound)
     return _DecayCurves(score_curve, bound_curve, factor)
 
 
@@ -146,24 +147,36 @@ def distance_pieces(last: int, pair_count: int) -> DistancePieces:
 
     A curve over 131,072 distances would have more points than pixels, so that it is drawn as the
     median, minimum and maximum of some hundred pieces. Up to `MAX_POINTS` distances are a piece
-    each. More are pieces of a geometric sequence, so that they are equally wide on a logarithmic
-    axis. All distances count, unless the sums over all pairs would have more than `MAX_TERMS`
-    terms: then every n-th of a long piece does.
+    each.
+
+    Args:
+        last: The largest distance; at least 2, so that there is a curve.
+        pair_count: The pairs over which scores are summed. All distances of a piece count, unless
+            all sums together would have more than `MAX_TERMS` terms: then every n-th does.
     """
     last = max(2, last)
     if last <= MAX_POINTS:
         distances = np.arange(1.0, last + 1)
         return DistancePieces(distances, starts=np.arange(last), ends=distances)
-    edges = np.unique(np.rint(np.geomspace(1, last + 1, MAX_PIECES + 1))).astype(np.int64)
+    edges = _piece_edges(last)
     most_per_piece = max(1, MAX_TERMS // pair_count // len(edges))
     pieces = []
     for start, stop in pairwise(edges.tolist()):
         step = stride(stop - start, most_per_piece)
         pieces.append(np.arange(start, stop, step, dtype=np.float64))
     lengths = np.array(list(map(len, pieces)))
-    starts = np.cumsum(lengths) - lengths
+    starts = np.cumsum(lengths) - lengths  # Lengths 1 1 2 4 have the starts 0 1 2 4.
     ends = (edges[1:] - 1).astype(np.float64)
     return DistancePieces(np.concatenate(pieces), starts, ends)
+
+
+def _piece_edges(last: int) -> Indices:
+    """Return the first distance of each piece, and `last` + 1: a geometric sequence from 1.
+
+    Its pieces are equally wide on a logarithmic axis: 1, 2, 4, 8, …, if it doubles.
+    """
+    sequence = np.geomspace(1, last + 1, MAX_PIECES + 1)
+    return np.unique(np.rint(sequence)).astype(np.int64)
 
 
 def _summary_curve(label: str, pieces: DistancePieces, values: Floats) -> Curve:
@@ -176,7 +189,14 @@ def _summary_curve(label: str, pieces: DistancePieces, values: Floats) -> Curve:
     return Curve(label, pieces.ends, np.array(medians), spread=Spread(low, high))
 
 
-def scores(frequencies: Floats, distances: Floats, factor: float = 1.0) -> tuple[Floats, Floats]:
+class ScoresByDistance(NamedTuple):
+    """The score of q = k and the bound of any score, one value per distance."""
+
+    score: Floats
+    bound: Floats
+
+
+def scores(frequencies: Floats, distances: Floats, factor: float = 1.0) -> ScoresByDistance:
     """Return the score of q = k and the bound of any score, by distance.
 
     The score of equal unit vectors at distance d is the mean of cos(d·θ_i) over the pairs i. Su et
@@ -191,14 +211,17 @@ def scores(frequencies: Floats, distances: Floats, factor: float = 1.0) -> tuple
     """
     pair_count = len(frequencies)
     block_count = 1 + len(distances) * pair_count // BLOCK_TERMS
-    scores = []
-    bounds = []
+    scores_of_blocks = []
+    bounds_of_blocks = []
     for block in np.array_split(distances, block_count):
-        phases = np.exp(1j * block[:, None] * frequencies)
-        scores.append(phases.real.mean(axis=1))
-        bounds.append(np.abs(np.cumsum(phases, axis=1)).mean(axis=1))
+        phases = np.exp(1j * block[:, None] * frequencies)  # (distances, pairs)
+        scores_of_blocks.append(phases.real.mean(axis=1))
+        partial_sums = np.cumsum(phases, axis=1)
+        bounds_of_blocks.append(np.abs(partial_sums).mean(axis=1))
+    score = factor**2 * np.concatenate(scores_of_blocks)
     largest_bound = (pair_count + 1) / 2
-    return factor**2 * np.concatenate(scores), factor**2 * np.concatenate(bounds) / largest_bound
+    bound = factor**2 * np.concatenate(bounds_of_blocks) / largest_bound
+    return ScoresByDistance(score, bound)
 
 
 def weights(slope: float, distances: Floats, length: int) -> Floats:

@@ -49,15 +49,17 @@ def informative_pairs(frequencies: Floats, length: int, most: int, turns: float)
         most: The number of pairs, at most.
         turns: The turns of the fastest pair.
     """
+    last_position = max(1, length - 1)
     with np.errstate(divide="ignore"):  # A pair that does not rotate lies at −inf.
-        log_turns = np.log(frequencies * max(1, length - 1) / (2 * math.pi))
-    wanted = np.linspace(math.log(turns), math.log(SLOWEST_TURNS), most)
-    chosen = _nearest_pairs(log_turns, wanted.tolist()[: len(frequencies)])
-    chosen.sort(key=lambda pair: (-frequencies[pair], pair))
-    fastest = math.log(TURNS_TOLERANCE * turns)
-    slow_enough = [pair for pair in chosen if log_turns[pair] < fastest]
-    two_slowest = chosen[-2:]
-    return slow_enough or two_slowest
+        log_turns = np.log(frequencies * last_position / (2 * math.pi))
+    wanted_log_turns = np.linspace(math.log(turns), math.log(SLOWEST_TURNS), most)
+    nearest = _nearest_pairs(log_turns, wanted_log_turns.tolist()[: len(frequencies)])
+    fastest_first = sorted(nearest, key=lambda pair: (-frequencies[pair], pair))
+    upper_limit = math.log(TURNS_TOLERANCE * turns)
+    slow_enough = [pair for pair in fastest_first if log_turns[pair] < upper_limit]
+    if slow_enough:
+        return slow_enough
+    return fastest_first[-2:]
 
 
 def _nearest_pairs(log_turns: Floats, wanted: Sequence[float]) -> list[int]:

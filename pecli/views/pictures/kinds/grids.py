@@ -31,12 +31,14 @@ def grid_rows(source: PlotSource) -> Indices:
     if height * width > MAX_POINTS:
         rule = f"a map has at most {MAX_POINTS:,} points"
         raise ParameterError("the picture", "too large", rule)
-    skipped, merge = _row_order(source, grid)
-    rows = np.arange(height * width)
-    # The axes are: block down, block across, patch down in its block, patch across in its block.
-    by_block = rows.reshape(height // merge, width // merge, merge, merge)
-    in_image = by_block.transpose(0, 2, 1, 3).reshape(height, width)
-    return skipped + in_image
+    order = _row_order(source, grid)
+    rows = order.skipped + np.arange(height * width)
+    side = order.merge
+    # (block down, block across, patch down in its block, patch across in its block)
+    by_block = rows.reshape(height // side, width // side, side, side)
+    # (block down, patch down, block across, patch across)
+    by_place = by_block.transpose(0, 2, 1, 3)
+    return by_place.reshape(height, width)
 
 
 def frame_note(source: PlotSource) -> str:

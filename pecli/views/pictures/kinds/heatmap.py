@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Floats, widened
+from pecli.engine.arrays import Floats, Indices, widened
 from pecli.engine.schemes.scheme import Axes
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError
@@ -41,21 +41,25 @@ def heatmap(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
     A tensor of several axes is several matrices, such as the heads of a bias; if there are many,
     some are chosen, which the caption states.
     """
-    # Biases of ALiBi fall by powers of two from head to head, so their colours are logarithmic.
-    is_bias = are_biases(sources)
-    panels: list[HeatmapPanel] = []
     matrices: list[_Matrix] = []
+    panels: list[HeatmapPanel] = []
     for source, name in zip(sources, names_of(sources), strict=True):
         for matrix in _matrices(source, request, len(sources)):
-            check_panels(len(panels) + 1)
-            panel = _panel_of_matrix(matrix, source, name, request)
-            panels.append(_as_magnitudes(panel) if is_bias else panel)
+            check_panels(len(panels) + 1)  # Before its values are read: a file may hold thousands.
             matrices.append(matrix)
+            panels.append(_panel_of_matrix(matrix, source, name, request))
     if not panels:
         raise _no_matrix(sources)
-    across = PANELS_ACROSS.get(len(panels), min(MAX_ACROSS, len(panels)))
+    if are_biases(sources):
+        # Biases of ALiBi fall by powers of two from head to head, so their colours are logarithmic.
+        panels = list(map(_as_magnitudes, panels))
     title = _picture_title(panels, [matrix.value for matrix in matrices])
-    return Picture(title, on_one_scale(panels), across, _choice_note(matrices))
+    return Picture(title, on_one_scale(panels), _panels_across(panels), _choice_note(matrices))
+
+
+def _panels_across(panels: Sequence[HeatmapPanel]) -> int:
+    """Return the number of panels per row, so that rows are filled: 4 are two rows of 2."""
+    return PANELS_ACROSS.get(len(panels), min(MAX_ACROSS, len(panels)))
 
 
 def _choice_note(matrices: Sequence[_Matrix]) -> str:
@@ -125,22 +129,21 @@ def _as_magnitudes(panel: HeatmapPanel) -> HeatmapPanel:
     return replace(panel, values=magnitudes, meaning=meaning, quantity=quantity, log=True)
 
 
-def _picture_title(panels: Sequence[HeatmapPanel], values: Sequence[str]) -> str:
+def _picture_title(panels: Sequence[HeatmapPanel], elements: Sequence[str]) -> str:
     """Return the title, such as «cosine and sine over 512 positions, by pair».
 
     Args:
         panels: The heatmaps, whose axes have the names of the first one's.
-        values: What the elements of each are, such as «cosine»; a title names at most two.
+        elements: The name of an element of each, such as «cosine»; a title names at most two.
     """
-    distinct = list(dict.fromkeys(values))
-    value = "value"
-    if len(distinct) < 3 and "value" not in distinct:
-        value = " and ".join(distinct)
+    distinct = list(dict.fromkeys(elements))
+    can_be_named = len(distinct) <= 2 and "value" not in distinct
+    subject = " and ".join(distinct) if can_be_named else "value"
     first = panels[0]
     if first.rows != "position":
-        return f"{value} by {first.rows} and {first.columns}"
+        return f"{subject} by {first.rows} and {first.columns}"
     extent = count_positions(panel.shape[0] for panel in panels)
-    return f"{value} over {extent}, by {first.columns}"
+    return f"{subject} over {extent}, by {first.columns}"
 
 
 def _matrices(source: PlotSource, request: PlotRequest, source_count: int) -> Iterator[_Matrix]:
@@ -166,20 +169,27 @@ def _maps_of_channels(
     A channel has one value per patch, which is drawn at the patch's row and column. The requested
     channels are drawn, or a few of those that vary most over the image.
     """
-    points = grid_rows(source)  # (rows, columns) of the image: the table's row of each patch
-    frame = frame_note(source)
+    patch_rows = grid_rows(source)  # (rows, columns) of the image: the table's row of each patch
     tables = source.matrices
-    most = max(1, MAX_MAPS // len(tables) // source_count)
+    most_per_table = max(1, MAX_MAPS // len(tables) // source_count)
     for table in tables:
-        axes = source.axes_of(table)
-        noun = axes.names[-1]  # channel, or pair
-        table_name = table.name if len(tables) > 1 else ""
-        values = widened(table.pick(points.reshape(-1)))
-        choice = _chosen_columns(values, noun, request, most)
-        for column in choice.columns:
-            channel = table_of(table.name, values[:, column].reshape(points.shape))
-            title = ", ".join(filter(None, [table_name, f"{noun} {column}", frame]))
-            yield _Matrix(channel, title, "row", "column", axes.value, choice.chosen_from)
+        yield from _maps_of_table(table, source, patch_rows, request, most_per_table)
+
+
+def _maps_of_table(
+    table: Table, source: PlotSource, patch_rows: Indices, request: PlotRequest, most: int
+) -> Iterator[_Matrix]:
+    """Yield a map per channel of one table, at most `most` if the user chose none."""
+    axes = source.axes_of(table)
+    noun = axes.names[-1]  # channel, or pair
+    table_name = table.name if len(source.matrices) > 1 else ""
+    values = widened(table.pick(patch_rows.reshape(-1)))  # (patches, channels)
+    choice = _chosen_columns(values, noun, request, most)
+    for column in choice.columns:
+        channel = values[:, column].reshape(patch_rows.shape)
+        title = ", ".join(filter(None, [table_name, f"{noun} {column}", frame_note(source)]))
+        image = table_of(table.name, channel)
+        yield _Matrix(image, title, "row", "column", axes.value, choice.chosen_from)
 
 
 class _ColumnChoice(NamedTuple):
@@ -224,9 +234,10 @@ def _matrices_of(
     """
     axes = source.axes_of(table)
     row_name, column_name = axes.names[-2:]
+    is_same_for_all_queries = table.shape[-2] == 1
     if len(table.shape) == 2:
         yield _Matrix(table, title, row_name, column_name, axes.value)
-    elif table.shape[-2] == 1:
+    elif is_same_for_all_queries:
         heads_by_keys = replace(table, shape=(table.rows, table.width))
         yield _Matrix(heads_by_keys, title, "head", column_name, axes.value)
     else:
@@ -234,7 +245,11 @@ def _matrices_of(
 
 
 def _matrices_of_stack(table: Table, axes: Axes, request: PlotRequest) -> Iterator[_Matrix]:
-    """Yield some matrices of a tensor of more than two axes, such as the heads of a bias."""
+    """Yield the requested matrices of a tensor of more than two axes, or a few evenly spaced ones.
+
+    A bias (32, 512, 512) is a stack of 32 matrices, one per head. If it is not the user who chose
+    some of them, they are marked as chosen from «32 heads».
+    """
     stack_name = axes.names[0]  # «head» for a bias; empty for an axis of a file
     row_name, column_name = axes.names[-2:]
     matrix_count = table.rows // table.shape[-2]

@@ -24,16 +24,21 @@ def section_bands(source: PlotSource) -> list[Band]:
 
 
 def section_note(source: PlotSource) -> str:
-    """Return the sections in words, such as «M-RoPE: time 0–15, height 16–39, width 40–63»."""
-    axes = _section_axes(source.scheme)
-    runs = _runs(axes)
-    if not runs:
+    """Return the sections in words, such as «M-RoPE: time 0–15, height 16–39, width 40–63».
+
+    If the axes take turns, so that no section is a range of pairs, they are counted: «M-RoPE, axes
+    take turns: 24 time, 20 height, 20 width pairs». Without sections, the note is empty.
+    """
+    axis_of_pair = _section_axes(source.scheme)
+    sections = _runs(axis_of_pair)
+    if not sections:
         return ""
-    if len(runs) <= len(AXIS_NAMES):
-        ranges = [f"{run.label} {run.start:.0f}–{run.stop:.0f}" for run in runs]
-        return f"M-RoPE: {', '.join(ranges)}"
-    counts = [f"{axes.count(axis)} {name}" for axis, name in enumerate(AXIS_NAMES)]
-    return f"M-RoPE, axes take turns: {', '.join(counts)} pairs"
+    axes_take_turns = len(sections) > len(AXIS_NAMES)
+    if axes_take_turns:
+        counts = [f"{axis_of_pair.count(axis)} {name}" for axis, name in enumerate(AXIS_NAMES)]
+        return f"M-RoPE, axes take turns: {', '.join(counts)} pairs"
+    ranges = [f"{band.label} {band.start:.0f}–{band.stop:.0f}" for band in sections]
+    return f"M-RoPE: {', '.join(ranges)}"
 
 
 @singledispatch
@@ -50,10 +55,14 @@ def _(scheme: Rope) -> list[int]:
     return []
 
 
-def _runs(axes: list[int]) -> list[Band]:
-    """Return the ranges of neighbouring pairs that turn with the same axis."""
+def _runs(axis_of_pair: list[int]) -> list[Band]:
+    """Return the ranges of neighbouring pairs that turn with the same axis.
+
+    Axes 0 0 1 1 1 2 are time (0–1), height (2–4) and width (5–5).
+    """
     bands = []
-    for axis, pairs in groupby(range(len(axes)), lambda pair: axes[pair]):
-        numbers = list(pairs)
-        bands.append(Band(AXIS_NAMES[axis], float(numbers[0]), float(numbers[-1])))
+    pair_numbers = range(len(axis_of_pair))
+    for axis, run in groupby(pair_numbers, lambda pair: axis_of_pair[pair]):
+        pairs = list(run)
+        bands.append(Band(AXIS_NAMES[axis], float(pairs[0]), float(pairs[-1])))
     return bands

@@ -11,7 +11,7 @@ from pecli.errors import ParameterError
 from pecli.views.pictures.downsample import Reduction, stride
 from pecli.views.pictures.kinds.grids import frame_note, grid_rows
 from pecli.views.pictures.kinds.kind import PictureKind, check_panels
-from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Picture
+from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Panel, Picture
 from pecli.views.pictures.plot_sources import PlotRequest, PlotSource
 from pecli.views.pictures.titles import count_positions, names_of
 
@@ -39,12 +39,19 @@ def similarity(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
             truncated_lengths.append(len(curve.x))
     chart_title = "mean by distance"
     longest_truncated = max(truncated_lengths, default=0)
-    if longest_truncated:
+    if longest_truncated > 0:
         chart_title += f", of the first {longest_truncated:,} positions"
     chart = Chart(chart_title, curves, x="distance", y="cosine similarity")
-    across = 2 if len(sources) in (1, 2, 4) else min(3, len(sources))
+    panels: list[Panel] = [*_on_cosine_scale(matrices), chart]
     extent = count_positions(matrix.shape[0] for matrix in matrices)
-    return Picture(f"cosine similarity of {extent}", [*_on_cosine_scale(matrices), chart], across)
+    return Picture(f"cosine similarity of {extent}", panels, _panels_across(len(matrices)))
+
+
+def _panels_across(matrix_count: int) -> int:
+    """Return the panels per row: two if that fills the rows of matrices, else at most three."""
+    if matrix_count in (1, 2, 4):
+        return 2
+    return min(3, matrix_count)
 
 
 def _mean_curve(tables: Sequence[Table], name: str) -> Curve:
@@ -65,18 +72,18 @@ def _similarity_panel(
 ) -> HeatmapPanel:
     """Return the matrix of similarities of a table's rows, of every n-th row if there is less room.
 
-    A row is scaled to length 1, so that the product of two rows is the cosine of their angle.
+    Rows are scaled to length 1, so that the product of two rows is the cosine of their angle.
     """
-    count = tables[0].rows
-    step = stride(count, min(request.rows, MAX_SAMPLES))
-    rows = directions(tables, np.arange(0, count, step))
+    row_count = tables[0].rows
+    step = stride(row_count, min(request.rows, MAX_SAMPLES))
+    unit_rows = directions(tables, np.arange(0, row_count, step))  # (positions, channels)
     return HeatmapPanel(
         title=name or "pairs of positions",
-        values=rows @ rows.T,
+        values=unit_rows @ unit_rows.T,
         rows="position",
         columns="position",
         first_row=source.first,
-        table_shape=(count, count),
+        table_shape=(row_count, row_count),
         reduction=Reduction.SAMPLE,
     )
 
@@ -95,7 +102,8 @@ def _on_cosine_scale(panels: Sequence[HeatmapPanel]) -> list[HeatmapPanel]:
 def _tables_of_rows(source: PlotSource) -> list[Table]:
     """Return the tables whose rows, side by side, stand for positions.
 
-    They are one table, or RoPE's cosines and sines.
+    They are RoPE's cosines and sines, or the only table of another source. Of several tables it is
+    not known which belong together, so that they are an error.
     """
     tables = source.matrices
     if source.applied_as == "rotation":
@@ -146,13 +154,19 @@ def patch(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
 
 
 def _patch_panel(source: PlotSource, *, is_alone: bool) -> HeatmapPanel:
-    """Return the similarity of all patches to the middle one; beside others, its title is the source."""
-    rows = grid_rows(source)  # (rows, columns) of the image: the table's row of each patch
-    row = rows.shape[0] // 2
-    column = rows.shape[1] // 2
-    (middle,) = directions(source.matrices, rows[row, column : column + 1])
+    """Return a map of an image: how similar the encoding of each patch is to the middle one's.
+
+    Args:
+        source: Tables on a grid.
+        is_alone: True if the picture has no other map; otherwise the title is the source's name.
+    """
+    table_rows = grid_rows(source)  # (rows, columns) of the image: the table's row of each patch
+    height, width = table_rows.shape
+    row = height // 2
+    column = width // 2
+    (middle,) = directions(source.matrices, table_rows[row, column : column + 1])
     # One row of patches at a time: all of them, as float64, would be several times the table.
-    similarities = [directions(source.matrices, patches) @ middle for patches in rows]
+    similarities = [directions(source.matrices, patches) @ middle for patches in table_rows]
     title = f"row {row}, column {column}" if is_alone else source.label
     return HeatmapPanel(
         title=", ".join(filter(None, [title, frame_note(source)])),

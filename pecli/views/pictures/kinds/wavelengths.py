@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Floats
+from pecli.engine.arrays import AnyArray, Floats
 from pecli.engine.scalings.llama3 import Llama3
 from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.scalings.yarn import Yarn
@@ -66,7 +66,11 @@ class _Charts(NamedTuple):
 
 
 def wavelengths(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
-    """Return a chart of wavelengths, and one of their stretch below it if any is scaled."""
+    """Return a chart of wavelengths, and one of their stretch below it if any is scaled.
+
+    A pair of channels turns once within its wavelength. A scaling stretches wavelengths so that a
+    model accepts a longer context.
+    """
     waves: list[Wave] = []
     for source in sources:
         waves += waves_of(source)
@@ -76,7 +80,8 @@ def wavelengths(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
         drawn = _charts_of_several(waves)
     is_rotary = all(source.applied_as == "rotation" for source in sources)
     pair = "rotary pair" if is_rotary else "sine and cosine pair"
-    caption = ". ".join(dict.fromkeys(filter(None, drawn.notes)))
+    distinct_notes = dict.fromkeys(filter(None, drawn.notes))
+    caption = ". ".join(distinct_notes)
     return Picture(f"wavelength of each {pair}", drawn.charts, across=1, subtitle=caption)
 
 
@@ -107,13 +112,18 @@ def _wave(source: PlotSource, read_at: str) -> Wave:
 
 
 def _lengths_that_matter(rope: Rope, context: int | None) -> dict[int, str]:
-    """Return lengths within and beyond the trained context, in words.
+    """Return the lengths of a context at which a scaling that depends on it is drawn, in words.
 
     A dynamic scaling changes with the length, so that both ends of its range are drawn: «up to
     4,096» and «at length 16,384».
+
+    Args:
+        rope: The rope, without a length.
+        context: The longest context that its model declares.
     """
     trained = trained_length(rope) or rope.effective_length
-    if rope.long_factor is not None:  # LongRoPE switches its factors one position beyond.
+    is_longrope = rope.long_factor is not None
+    if is_longrope:  # It switches its factors one position beyond.
         return {
             trained: f"short factors, up to {trained:,}",
             trained + 1: f"long factors, beyond {trained:,}",
@@ -142,15 +152,19 @@ def _charts_of_one(source: PlotSource, waves: Sequence[Wave]) -> _Charts:
     notes = [sentence(_scaling_note(wave.source)) for wave in waves]
     notes.append(section_note(source))
     levels = _context_levels(source)
-    if any(wave.is_scaled for wave in waves):
+    is_scaled = any(wave.is_scaled for wave in waves)
+    if is_scaled:
         ranges = scaled_ranges(waves)
-        limits = _turn_limits_of(source.scheme)
-        notes.append(sentence("; ".join(_range_note(limits, pairs) for pairs in ranges)))
+        notes.append(_ranges_note(source, ranges))
         return _Charts(_scaled_charts(waves, levels, ranges), notes)
-    curves = [_context_curve(wave, "") for wave in waves]
-    chart = _length_chart(curves, "pair")
-    chart = replace(chart, levels=levels, bands=section_bands(source))
-    return _Charts([chart], notes)
+    chart = _length_chart([_context_curve(wave, "") for wave in waves], "pair")
+    return _Charts([replace(chart, levels=levels, bands=section_bands(source))], notes)
+
+
+def _ranges_note(source: PlotSource, ranges: Sequence["PairRange"]) -> str:
+    """Return the pairs that a scaling treats alike: «Kept: pairs 0–17 (over 32 turns); blended: …»."""
+    limits = _turn_limits_of(source.scheme)
+    return sentence("; ".join(_range_note(limits, pairs) for pairs in ranges))
 
 
 def _scaled_charts(
@@ -220,14 +234,22 @@ def _charts_of_several(waves: Sequence[Wave]) -> _Charts:
     notes = [_labelled_note(wave.source) for wave in waves]
     if any(curve.marks for curve in curves):
         notes.append("Dots: contexts and windows")
-    scaled = [wave for wave in waves if wave.is_scaled]
-    bands: list[Band] = []
-    if axis.counts_pairs and len(scaled) == 1:  # Bands of several scalings would overlap.
-        bands = _range_bands(pair_ranges(scaled[0].stretch))
+    bands = _bands_of_several(waves, axis)
     charts = [replace(_length_chart(curves, axis.name), bands=bands)]
-    if scaled:
+    if any(wave.is_scaled for wave in waves):
         charts.append(replace(_stretch_chart(stretches, axis.name), bands=_unlabelled(bands)))
     return _Charts(charts, notes)
+
+
+def _bands_of_several(waves: Sequence[Wave], axis: "_PairAxis") -> list[Band]:
+    """Return the ranges of pairs that a scaling treats alike, if only one of the models has one.
+
+    Bands of several scalings would overlap, and an axis of shares has no pairs for them.
+    """
+    scaled = [wave for wave in waves if wave.is_scaled]
+    if len(scaled) != 1 or not axis.counts_pairs:
+        return []
+    return _range_bands(pair_ranges(scaled[0].stretch))
 
 
 class _PairAxis(NamedTuple):
@@ -322,13 +344,12 @@ def pair_ranges(stretch: Floats) -> list[PairRange]:
         stretch: The factor of each pair. YaRN by 4 has 1, 1, …, 1.3, 2.6, …, 4, 4.
     """
     largest = float(np.nanmax(stretch))
-    is_kept = np.isclose(stretch, 1, rtol=0, atol=REL_TOL)
-    is_stretched = np.isclose(stretch, largest, rtol=REL_TOL, atol=0)
-    if not is_kept.any() and is_stretched.sum() <= 1:
+    treatments = _treatments(stretch, largest)
+    is_kept = treatments == Treatment.KEPT
+    is_stretched = treatments == Treatment.STRETCHED
+    has_own_factors = not is_kept.any() and is_stretched.sum() <= 1
+    if has_own_factors:
         return []
-    treatments = np.full(len(stretch), Treatment.BLENDED)
-    treatments[is_stretched] = Treatment.STRETCHED
-    treatments[is_kept] = Treatment.KEPT
     changes = np.flatnonzero(treatments[1:] != treatments[:-1]) + 1
     edges = [0, *changes.tolist(), len(stretch)]
     ranges = []
@@ -337,6 +358,14 @@ def pair_ranges(stretch: Floats) -> list[PairRange]:
     if len(ranges) > MAX_RANGES:
         return []
     return ranges
+
+
+def _treatments(stretch: Floats, largest: float) -> AnyArray:
+    """Return the effect of a scaling on each pair, by its factor: 1, the largest, or between."""
+    treatments = np.full(len(stretch), Treatment.BLENDED)
+    treatments[np.isclose(stretch, largest, rtol=REL_TOL, atol=0)] = Treatment.STRETCHED
+    treatments[np.isclose(stretch, 1, rtol=0, atol=REL_TOL)] = Treatment.KEPT
+    return treatments
 
 
 _TURNS_OF_RANGE = {
