@@ -12,27 +12,30 @@ from pecli.views.pictures.figure_text import number_axis
 
 @pytest.mark.parametrize(
     ("high", "ends"),
-    [(1e-300, (-0.5, 0.5)), (1.1e-300, (0.0, 1.1e-300))],
+    [(1e-300, (0.0 - 0.5, 0.0 + 0.5)), (1.1e-300, (0.0, 1.1e-300))],
+    ids=["no extent", "an extent"],
 )
-def test_ends_are_moved_apart_if_hardly_any_number_lies_between(
-    high: float, ends: tuple[float, float]
-) -> None:
-    """An extent of at most 1e-300 is taken for none, and half a unit is added at both ends."""
+def test_an_axis_of_no_extent_is_one_unit_long(high: float, ends: tuple[float, float]) -> None:
+    """The axis goes from 0 to `high`. At most 1e-300 is taken for no extent, of which no scale can
+    be computed; the ends are moved half a unit apart then.
+    """
     assert apart(0.0, high) == ends
 
 
-def test_a_tick_just_beyond_the_end_is_drawn() -> None:
-    """Rounding must not lose the number at the end: 1 is drawn at 1.000000001."""
+def test_a_tick_next_to_the_end_of_the_axis_survives_rounding() -> None:
+    """The axis ends at 1.000000001; its tick is the round number 1."""
     assert ticks(0, 1.000000001, 1) == [0.0, 1.0]
 
 
-def test_an_axis_without_extent_has_its_two_ends() -> None:
-    """Both ends are 5."""
+def test_the_ticks_of_an_axis_without_extent_are_its_two_ends() -> None:
+    """The axis goes from 5 to 5 and has room for four numbers."""
     assert ticks(5.0, 5.0, 4) == [5.0, 5.0]
 
 
 def test_a_short_logarithmic_axis_has_finer_numbers_if_it_is_vertical() -> None:
-    """From 10 to 50, numbers 10, 20 and 50 have room one above the other, and only 10 side by side."""
+    """From 10 to 50, a vertical axis has room for the numbers 10, 20 and 50, one above the other; a
+    horizontal one shows only the power of ten.
+    """
     axes = Figure().subplots()
     axes.loglog([10.0, 50.0], [10.0, 50.0])
     places = {}

@@ -12,27 +12,28 @@ from pecli.views.pictures.plot_sources import PlotRequest, PlotSource, of_model,
 
 
 @pytest.mark.parametrize(
-    ("names", "windows"),
+    ("layer_types", "windows"),
     [
         (("global", "local"), [None, 7]),
         (("full", "sliding"), [None, 7]),
         (("a", "b"), [7, 7]),
     ],
+    ids=["global and local", "full and sliding", "other names"],
 )
-def test_the_window_belongs_to_sliding_layers_if_any_are_named_so(
-    names: tuple[str, ...], windows: list[int | None]
+def test_only_layers_that_are_named_local_or_sliding_have_the_window(
+    layer_types: tuple[str, ...], windows: list[int | None]
 ) -> None:
-    """The model has a window of 7; names such as «local» and «sliding» tell which layers have it,
-    other names do not.
-    """
-    bundle = Bundle(tuple((name, pecli.Rope(4, 8)) for name in names))
-    subjects = of_scheme(bundle, "", None, 7)
+    """The model has a window of 7 positions. If no type of layers has such a name, all have it."""
+    bundle = Bundle(tuple((name, pecli.Rope(seq_len=4, dim=8)) for name in layer_types))
+    subjects = of_scheme(bundle, label="", context=None, window=7)
 
     assert [subject.window for subject in subjects] == windows
 
 
 def test_each_type_of_layer_of_a_model_is_a_subject() -> None:
-    """512 is Gemma 3 1B's sliding window, 32768 its context, by the published config."""
+    """By the published config of Gemma 3 1B, its window is 512 and its context 32768. Tables have
+    512 rows by default.
+    """
     full, sliding = of_model(pecli.load_model("gemma-3-1b"), "g")
     assert full.label == "g full_attention"
     assert full.window is None
@@ -43,17 +44,20 @@ def test_each_type_of_layer_of_a_model_is_a_subject() -> None:
         assert subject.tables[0].rows == 512
 
 
-def test_the_only_encoding_of_a_model_has_its_window() -> None:
-    """Mistral 7B v0.1 has a sliding window of 4096 tokens; as it has one encoding, no layer type
-    follows the label «m».
-    """
+def test_the_only_encoding_of_a_model_is_labelled_without_a_layer_type() -> None:
+    """All layers of Mistral 7B v0.1 have one encoding and, by its config, a window of 4096 tokens."""
     (subject,) = of_model(pecli.load_model("mistral-7b-v0.1"), "m")
     assert subject.label == "m"
     assert subject.window == 4096
 
 
 @pytest.mark.parametrize(
-    ("name", "grid"), [("sd3-medium", (192, 192)), ("cogvideox-2b", (13, 30, 45))]
+    ("name", "grid"),
+    [
+        ("sd3-medium", (192, 192)),  # pos_embed_max_size
+        # (49 frames − 1) / 4 + 1, and 60 × 90 latents in patches of 2 × 2.
+        ("cogvideox-2b", (13, 30, 45)),
+    ],
 )
 def test_a_table_on_a_grid_has_the_size_that_its_model_declares(
     name: str, grid: tuple[int, ...]
@@ -71,7 +75,7 @@ def test_a_table_on_a_grid_has_the_size_that_its_model_declares(
 def test_the_last_axes_of_a_file_are_positions_and_channels(
     shape: tuple[int, ...], names: tuple[str, ...]
 ) -> None:
-    """Axes before them have no name."""
+    """Axes before the last two have no name. The file has no spec that would name its axes."""
     table = table_of("a", np.zeros(shape))
     assert PlotSource("x", ()).axes_of(table).names == names
 
@@ -83,5 +87,5 @@ def test_the_last_axes_of_a_file_are_positions_and_channels(
 def test_channels_are_chosen_evenly_from_the_first_to_the_last(
     most: int, channels: list[int]
 ) -> None:
-    """`most` channels of 5 are drawn."""
+    """At most `most` channels of 5 are drawn: the first only, the first and the last, or all."""
     assert PlotRequest().choose(5, most) == channels

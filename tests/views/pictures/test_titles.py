@@ -12,32 +12,36 @@ from pecli.views.pictures.titles import count_positions, labelled, title_of
     [
         (
             pecli.Rope(9, 8, scaling="linear", factor=2.0, dtype="float16"),
-            "rope, dim 8, scaling linear, factor 2, dtype float16: it",
+            "rope, dim 8, scaling linear, factor 2, dtype float16: similarity",
         ),
         (
             pecli.Rope(9, 16, scaling="linear", factor=2.0, dtype="float16"),
-            "rope, dim 16, scaling linear, factor 2: it",
+            "rope, dim 16, scaling linear, factor 2: similarity",
         ),
-        (pecli.Rope(9, 8, base=1e7), "rope, dim 8, base 1e7: it"),
-        (pecli.Alibi(1, slopes=True), "alibi, 1 head: it"),
-        (pecli.Alibi(8, slopes=True), "alibi, 8 heads: it"),
+        (pecli.Rope(9, 8, base=1e7), "rope, dim 8, base 1e7: similarity"),
+        (pecli.Alibi(1, slopes=True), "alibi, 1 head: similarity"),
+        (pecli.Alibi(8, slopes=True), "alibi, 8 heads: similarity"),
     ],
-    ids=["40 letters", "one letter too many", "a float", "one head", "heads"],
+    ids=["40 letters", "41 letters", "a float", "one head", "heads"],
 )
 def test_a_title_has_as_many_parameters_as_there_is_room_for(
     scheme: pecli.Scheme, title: str
 ) -> None:
-    """40 letters are the limit."""
-    assert title_of(labelled(of_scheme(scheme)), "it") == title
+    """At most 40 letters of parameters stand between the scheme and what is drawn.
+    `dim 8, scaling linear, factor 2, dtype float16` has 40 without commas and spaces between them;
+    with dim 16, the last parameter is left out.
+    """
+    assert title_of(labelled(of_scheme(scheme)), "similarity") == title
 
 
-def test_a_file_is_named_by_its_label() -> None:
-    """`title_of` names what is drawn («it») after the label of its source («file»)."""
-    assert title_of([PlotSource("file", ())], "it") == "file: it"
+def test_the_title_of_a_file_is_its_label_and_what_is_drawn() -> None:
+    """A file without a spec has no parameters to name."""
+    source = PlotSource(label="mine.npy", tables=())
+    assert title_of([source], "similarity") == "mine.npy: similarity"
 
 
-def test_labels_state_differences_and_equal_subjects_are_numbered() -> None:
-    """Bases 1, 2 and 2: the second and third are the same scheme."""
+def test_labels_state_what_differs_and_number_equal_schemes() -> None:
+    """Of the bases 1, 2 and 2, the second and third are the same scheme."""
     subjects = [
         subject for base in (1.0, 2.0, 2.0) for subject in of_scheme(pecli.Rope(4, 8, base=base))
     ]
@@ -46,8 +50,10 @@ def test_labels_state_differences_and_equal_subjects_are_numbered() -> None:
     assert labels == ["rope, base 1", "rope, base 2 (1 of 2)", "rope, base 2 (2 of 2)"]
 
 
-def test_a_scheme_beside_a_file_states_its_base_and_alone_only_its_name() -> None:
-    """The file has no spec that the scheme could be compared with."""
+def test_a_scheme_beside_a_file_states_its_parameters_and_alone_only_its_name() -> None:
+    """The file has no spec, so that it is not known in which parameters the scheme differs from it:
+    the label has the main ones.
+    """
     file = PlotSource("mine.npy", ())
     rope = of_scheme(pecli.Rope(4, 8))
     beside = [source.label for source in labelled([file, *rope])]
@@ -60,5 +66,5 @@ def test_a_scheme_beside_a_file_states_its_base_and_alone_only_its_name() -> Non
     ("counts", "words"), [([], "positions"), ([1, 1], "1 positions"), ([1, 2], "positions")]
 )
 def test_positions_are_counted_if_all_tables_have_as_many(counts: list[int], words: str) -> None:
-    """Two tables of one row each, and tables of one and two rows."""
+    """`counts` are the numbers of rows of the tables: none known, one each, and one and two."""
     assert count_positions(counts) == words
