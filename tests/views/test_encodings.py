@@ -29,7 +29,10 @@ CONFIGS: dict[str, tuple[dict[str, Any], dict[str, tuple[int, ...]]]] = {
 def test_printed_commands_make_tables_of_the_configs_sizes(
     run_pecli, tmp_path, monkeypatch, name: str
 ) -> None:
-    """CONFIGS has configurations, and the shapes of the files that the commands write."""
+    """CONFIGS has configurations, and the shapes that the files must have: positions or heads, and
+    channels, of the configuration, or 512 positions if it states none. Each command is run as it is
+    printed by `pecli config`.
+    """
     monkeypatch.chdir(tmp_path)
     config, shapes = CONFIGS[name]
     (tmp_path / "config.json").write_text(json.dumps(config))
@@ -39,22 +42,26 @@ def test_printed_commands_make_tables_of_the_configs_sizes(
     assert {file: np.load(file).shape for file in os.listdir() if file.endswith(".npy")} == shapes
 
 
-def test_rotary_layers_are_read_from_the_same_file(run_pecli, tmp_path) -> None:
-    """The printed command has the words that named the model, and as many rows as its context, but
-    at most 4,096: Phi-2 has 2,048 positions.
-    """
-    path = tmp_path / "my model.json"
-    path.write_text(
-        json.dumps({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4})
-    )
-
-    for given, length in (
-        (f"--config '{path}'", 4096),
+@pytest.mark.parametrize(
+    ("model", "length"),
+    [
+        ("--config 'my model.json'", 4096),
         ("--model gemma-3-1b", 4096),
-        ("--model phi-2", 2048),
-    ):
-        (line,) = _commands(run_pecli("config", *shlex.split(given)).out)
-        assert line == f"pecli rope {given} --seq-len {length} -o rope.safetensors"
+        ("--model phi-2", 2048),  # max_position_embeddings of Phi-2
+    ],
+)
+def test_the_command_for_rotary_tables_names_the_model_as_the_user_did(
+    run_pecli, tmp_path, monkeypatch, model: str, length: int
+) -> None:
+    """The printed command has the words that named the model, quotes included, and as many rows as
+    the context of the model, but at most 4,096.
+    """
+    monkeypatch.chdir(tmp_path)
+    config = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
+    (tmp_path / "my model.json").write_text(json.dumps(config))
+
+    (line,) = _commands(run_pecli("config", *shlex.split(model)).out)
+    assert line == f"pecli rope {model} --seq-len {length} -o rope.safetensors"
 
 
 def test_biases_are_made_in_the_form_of_the_model(run_pecli, tmp_path, monkeypatch) -> None:
@@ -87,8 +94,8 @@ def _commands(out: str) -> list[str]:
         ("x", "x"),
     ],
 )
-def test_values_in_a_table_are_shortened(value: Any, text: str) -> None:
-    """Lists of more than three numbers lose their middle."""
+def test_cells_of_the_table_of_encodings_are_short(value: Any, text: str) -> None:
+    """Constants are written as in JSON, and lists of more than three numbers lose their middle."""
     assert encodings.cell(value) == text
 
 
@@ -103,6 +110,7 @@ def test_values_in_a_table_are_shortened(value: Any, text: str) -> None:
     ],
 )
 def test_the_repr_of_a_model_names_its_encodings(name: str, text: str) -> None:
+    """Gemma 3 has two types of layers, each with a rope of its own; Llama has one for all layers."""
     assert repr(pecli.load_model(name)) == text
 
 

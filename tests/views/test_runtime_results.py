@@ -31,12 +31,22 @@ DEPARTING = replace(RESULT, departure=0.5, causes=("ignores it",))
         (replace(RESULT, lacks="it has no yarn scaling", no_scaling=True), "lacks it"),
         (replace(RESULT, lacks="its coefficients are learned"), "not computed"),
     ],
+    ids=[
+        "rounding only",
+        "rounding, short prompts differ",
+        "a departure",
+        "a departure of one pair",
+        "a departure of two pairs",
+        "no such scaling",
+        "cannot be computed",
+    ],
 )
 def test_the_line_of_a_runtime_has_its_verdict(
     result: RuntimeResult, verdict: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """RESULT is off by the rounding of float32 only, DEPARTING by 0.5; each row changes one field
-    of them.
+    """RESULT is vLLM 0.1, whose table is off by 1e-7, the rounding of float32, and nothing else.
+    DEPARTING has a departure of 0.5 beside it. `replace` sets what else was found: the first position
+    and the pairs of the departure, or why there is nothing to compare.
     """
     show_runtimes(RuntimeComparison("model", 4096, 1e-3, {"": (result,)}))
     assert capsys.readouterr().out.splitlines()[1] == f"vllm (0.1)  {verdict}"

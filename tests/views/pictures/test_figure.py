@@ -664,8 +664,8 @@ def test_no_contour_is_drawn_around_a_single_cell() -> None:
 
 
 def test_curves_that_end_early_are_in_a_legend() -> None:
-    """The softmax weights of ALiBi's head 0 halve with every few positions and are soon too small to
-    be drawn, so that its curve has no end on the right at which a name could stand.
+    """The slope of ALiBi's head 0 is 1/2, so that its softmax weights fall by e^(−1/2) per position
+    and are soon too small to be drawn: its curve has no end on the right for a name.
     """
     (axes,) = render(drawn_picture("decay", pecli.Alibi(heads=8, seq_len=1024))).axes
     assert [text.get_text() for text in axes.get_legend().get_texts()].count("head 0") == 1
