@@ -30,16 +30,21 @@ class Exchanged:
         return self.array.__dlpack_device__()
 
 
-@pytest.mark.parametrize(("times", "passed"), [(2, True), (3, False)])
-def test_inputs_plus_a_table_pass(times: int, passed: bool) -> None:
-    """Inputs and table are ones, so the sum is 2, and 3 is wrong."""
-    result = pecli.verify(times * INPUTS_OF_ONES, INPUTS_OF_ONES[0], before=INPUTS_OF_ONES)
+@pytest.mark.parametrize(("sum_in_dump", "passed"), [(2, True), (3, False)])
+def test_a_dump_of_inputs_plus_a_table_passes_only_if_it_is_their_sum(
+    sum_in_dump: int, passed: bool
+) -> None:
+    """Inputs and table are ones, so that the sum is 2."""
+    table = INPUTS_OF_ONES[0]
+    result = pecli.verify(sum_in_dump * INPUTS_OF_ONES, table, before=INPUTS_OF_ONES)
     assert result.passed == passed
     assert result.scheme == "learned table"
 
 
 def test_a_table_may_be_an_array_that_gives_its_values_by_dlpack_only() -> None:
-    """Arrays of other libraries do so (`Exchanged` has no other access). 1 + 1 is 2, and 3 wrong."""
+    """Arrays of other libraries do so (`Exchanged` has no other access). Inputs and table are ones, so
+    that the sum is 2, and 3 is wrong.
+    """
     table: Any = Exchanged(INPUTS_OF_ONES[0])
     assert pecli.verify(2 * INPUTS_OF_ONES, table, before=INPUTS_OF_ONES).passed
     assert not pecli.verify(3 * INPUTS_OF_ONES, table, before=INPUTS_OF_ONES, reasons=False).passed
@@ -53,15 +58,15 @@ def test_a_table_may_be_an_array_that_gives_its_values_by_dlpack_only() -> None:
     ],
     ids=["one too far", "reversed"],
 )
-def test_other_rows_are_named(rows: list[int], positions: str) -> None:
-    """Rows 1 to 5 of the table were added where 0 to 4 belong, or rows in reverse."""
-    diagnosis = pecli.verify(
-        INPUTS_OF_ONES[0] + LEARNED_TABLE[rows], LEARNED_TABLE, before=INPUTS_OF_ONES[0], atol=1e-6
-    ).diagnosis
+def test_rows_that_were_added_at_wrong_positions_are_named(rows: list[int], positions: str) -> None:
+    """To inputs of 5 tokens belong the rows 0 to 4 of a learned table; `rows` were added instead."""
+    inputs = INPUTS_OF_ONES[0]
+    dump = inputs + LEARNED_TABLE[rows]
+    diagnosis = pecli.verify(dump, LEARNED_TABLE, before=inputs, atol=1e-6).diagnosis
     assert diagnosis[0].startswith(f"after: positions are {positions};")
 
 
-def test_other_rows_are_named_by_sequence() -> None:
+def test_rows_that_were_added_at_wrong_positions_are_named_with_their_sequence() -> None:
     """To inputs of two sequences, a learned table was added: rows 0 to 4 to the first, as expected,
     but rows 1 to 5 to the second.
     """
@@ -72,7 +77,7 @@ def test_other_rows_are_named_by_sequence() -> None:
     assert diagnosis[0].startswith(reason)
 
 
-def test_other_rows_are_not_named_without_reasons() -> None:
+def test_wrong_rows_are_not_searched_for_without_reasons() -> None:
     """Rows 1 to 5 were added where 0 to 4 belong; with reasons=False no search for that is made."""
     dump = INPUTS_OF_ONES[0] + LEARNED_TABLE[1:6]
     result = pecli.verify(dump, LEARNED_TABLE, before=INPUTS_OF_ONES[0], atol=1e-6, reasons=False)
@@ -84,7 +89,7 @@ def test_other_rows_are_not_named_without_reasons() -> None:
 def test_added_rows_pass_only_from_the_offset_from_which_they_were_added(
     offset: int, passed: bool
 ) -> None:
-    """Rows 3 to 7 of a learned table were added to inputs of ones."""
+    """Rows 3 to 7 of a learned table were added to inputs of 5 tokens: their first position is 3."""
     dump = INPUTS_OF_ONES[0] + LEARNED_TABLE[3:8]
     result = pecli.verify(dump, LEARNED_TABLE, before=INPUTS_OF_ONES[0], offset=offset, atol=1e-6)
 
@@ -101,46 +106,53 @@ def test_added_rows_pass_only_from_the_offset_from_which_they_were_added(
     ids=["from 0 on", "positions", "a mask"],
 )
 def test_padding_is_not_compared(place: dict[str, Any], passed: bool) -> None:
-    """Two tokens of padding got row 4; the other three are at positions 0, 1, 2, which the
-    positions or a mask of the padding say.
+    """Two tokens of padding got row 4, and the three after them rows 0, 1, 2. That is right for the
+    positions 4, 4, 0, 1, 2, or if a mask marks the first two as padding.
     """
-    dump = INPUTS_OF_ONES[0] + LEARNED_TABLE[[4, 4, 0, 1, 2]]
-    assert (
-        pecli.verify(dump, LEARNED_TABLE, before=INPUTS_OF_ONES[0], atol=1e-6, **place).passed
-        == passed
+    inputs = INPUTS_OF_ONES[0]
+    dump = inputs + LEARNED_TABLE[[4, 4, 0, 1, 2]]
+    result = pecli.verify(dump, LEARNED_TABLE, before=inputs, atol=1e-6, **place)
+
+    assert result.passed == passed
+
+
+def test_with_a_mask_positions_are_counted_from_the_first_token_after_padding() -> None:
+    """After two tokens of padding, rows 0, 1, 2 belong to the other three, but 2, 3, 4 were added."""
+    inputs = INPUTS_OF_ONES[0]
+    dump = inputs + LEARNED_TABLE[:5]
+    result = pecli.verify(
+        dump,
+        LEARNED_TABLE,
+        before=inputs,
+        attention_mask=[0, 0, 1, 1, 1],
+        atol=1e-6,
+        reasons=False,
     )
 
-
-def test_a_mask_moves_the_first_position() -> None:
-    """After two tokens of padding, rows 0, 1, 2 belong to the rest, but 2, 3, 4 were added."""
-    dump = INPUTS_OF_ONES[0] + LEARNED_TABLE[:5]
-    mask = [0, 0, 1, 1, 1]
-
-    assert not pecli.verify(
-        dump, LEARNED_TABLE, before=INPUTS_OF_ONES[0], attention_mask=mask, atol=1e-6, reasons=False
-    ).passed
+    assert not result.passed
 
 
 def test_sums_that_are_not_finite_are_a_problem() -> None:
-    """The learned table is infinite: all 5 · 8 = 40 sums of tokens and channels are."""
+    """The learned table is infinite, and so are all 5 · 8 = 40 sums (5 tokens, 8 channels)."""
+    inputs = INPUTS_OF_ONES[0]
+    result = pecli.verify(inputs, LEARNED_TABLE * np.inf, before=inputs)
+
     problem = "array: 40 of the sums are no finite numbers, of which nothing can be told"
-    assert pecli.verify(
-        INPUTS_OF_ONES[0], LEARNED_TABLE * np.inf, before=INPUTS_OF_ONES[0]
-    ).problems == (problem,)
+    assert result.problems == (problem,)
 
 
-def test_infinite_values_fail() -> None:
-    """The sums of inputs and a learned table are infinite; neither the inputs nor the table are."""
-    assert not pecli.verify(
-        INPUTS_OF_ONES[0] + np.inf, LEARNED_TABLE, before=INPUTS_OF_ONES[0], reasons=False
-    ).passed
+def test_infinite_values_in_the_dump_fail() -> None:
+    """The dump is infinite, although neither the inputs nor the learned table are."""
+    inputs = INPUTS_OF_ONES[0]
+    result = pecli.verify(inputs + np.inf, LEARNED_TABLE, before=inputs, reasons=False)
+
+    assert not result.passed
 
 
 def test_inputs_without_a_sum_are_listed_as_unchecked() -> None:
-    """`before` has the inputs a and c, and the dump only the sum of a."""
-    dump = {"a": INPUTS_OF_ONES[0] + LEARNED_TABLE[:5]}
-    result = pecli.verify(
-        dump, LEARNED_TABLE, before={"a": INPUTS_OF_ONES[0], "c": INPUTS_OF_ONES}, atol=1e-6
-    )
+    """`before` has the inputs a and c, and the dump has only the sum of a with a learned table."""
+    inputs = {"a": INPUTS_OF_ONES[0], "c": INPUTS_OF_ONES}
+    dump = {"a": inputs["a"] + LEARNED_TABLE[:5]}
+    result = pecli.verify(dump, LEARNED_TABLE, before=inputs, atol=1e-6)
 
     assert result.unchecked == ("c",)

@@ -100,8 +100,9 @@ AXES_OF_HEADS: dict[str, tuple[np.ndarray, np.ndarray, str]] = {
 
 @pytest.mark.parametrize("case", AXES_OF_HEADS)
 def test_the_right_rotation_passes_with_a_note(case: str) -> None:
-    """Each case of AXES_OF_HEADS has queries before and after the rotation with axes in another
-    order, such as (…, heads · channels) with all heads in one row, and the words that note it.
+    """Each case of AXES_OF_HEADS has queries or keys before and after the rotation, whose axes lie
+    differently, and the words that note it. For example, 6 heads of 8 channels are folded into 48
+    columns, or 2 heads of keys are repeated 3 times. The rotation is the textbook formula in NumPy.
     """
     before, after, note = AXES_OF_HEADS[case]
     result = pecli.verify(after, LLAMA_CONFIG, before=before, atol=1e-9)
@@ -112,8 +113,9 @@ def test_the_right_rotation_passes_with_a_note(case: str) -> None:
 
 @pytest.mark.parametrize("case", [case for case in AXES_OF_HEADS if case != "a single row"])
 def test_a_wrong_element_has_its_own_index(case: str) -> None:
-    """Each case of AXES_OF_HEADS has the axes of queries in another order after the rotation, such
-    as channels first. The last element of the array as it was dumped is wrong.
+    """Each case of AXES_OF_HEADS has queries or keys whose axes lie differently after the rotation,
+    such as channels first. The last element is wrong, and its index is that in the array as it was
+    dumped, whatever axes it has.
     """
     before, after, _ = AXES_OF_HEADS[case]
     wrong = after.copy()
@@ -127,7 +129,9 @@ def test_a_wrong_element_has_its_own_index(case: str) -> None:
 
 @pytest.mark.parametrize("case", AXES_OF_HEADS)
 def test_rotated_queries_that_are_a_thousandth_too_large_fail(case: str) -> None:
-    """Queries with their axes in each order of AXES_OF_HEADS, times 1.001."""
+    """Each case of AXES_OF_HEADS has queries or keys whose axes lie differently after the rotation,
+    such as channels first; here they are multiplied by 1.001.
+    """
     before, after, _ = AXES_OF_HEADS[case]
     scaled = np.empty_like(after)
     scaled[...] = after * 1.001
@@ -135,9 +139,9 @@ def test_rotated_queries_that_are_a_thousandth_too_large_fail(case: str) -> None
     assert not pecli.verify(scaled, LLAMA_CONFIG, before=before, atol=1e-9, reasons=False).passed
 
 
-def test_a_mistake_of_all_folded_heads_is_named() -> None:
-    """All heads of a row in one vector of 48 channels, rotated as interleaved pairs instead of
-    halves.
+def test_a_mistake_in_folded_heads_is_named() -> None:
+    """6 heads of 8 channels are folded into rows of 48. They were rotated as interleaved pairs (0, 1),
+    (2, 3), …, although a Llama rotates halves: (0, 4), (1, 5), ….
     """
     interleaved = pecli.apply(QUERIES, LLAMA_CONFIG, layout="interleaved")
     result = pecli.verify(
@@ -151,8 +155,10 @@ def test_a_mistake_of_all_folded_heads_is_named() -> None:
     assert "interleaved" in result.diagnosis[0]
 
 
-def test_rows_of_folded_tensors_are_positions() -> None:
-    """Column 2 · 8 + 4 belongs to head 2, of heads of 8 channels."""
+def test_a_wrong_element_of_folded_heads_is_located_by_batch_head_and_position() -> None:
+    """6 heads of 8 channels are folded into rows of 48. The wrong element is in batch 1, position 3 and
+    column 2 · 8 + 4: channel 4 of head 2. Places are ranges from the first to the last.
+    """
     wrong = heads_folded_into_columns(rotated_by_formula(QUERIES))
     wrong[1, 3, 2 * DIM + 4] += 1
     (tensor,) = pecli.verify(
@@ -165,7 +171,9 @@ def test_rows_of_folded_tensors_are_positions() -> None:
 
 
 def test_repeated_heads_that_differ_are_a_problem() -> None:
-    """Keys of 2 heads are repeated 3 times for 6 query heads; one copy is changed."""
+    """Keys of 2 heads are repeated 3 times in a row for 6 query heads; in the last copy of the first
+    head, one position is changed.
+    """
     wrong = np.repeat(rotated_by_formula(KEYS), 3, axis=1)
     wrong[0, 2, 1] += 1
     result = pecli.verify(wrong, LLAMA_CONFIG, before=KEYS, atol=1e-9)
@@ -174,14 +182,16 @@ def test_repeated_heads_that_differ_are_a_problem() -> None:
 
 
 def test_positions_are_never_taken_for_copies() -> None:
-    """10 positions after the rotation, which are 5 twice, and 5 before it."""
+    """Before the rotation there are 5 positions, and after it 10: the same 5 twice. As copies along
+    an axis of heads they would be accepted.
+    """
     longer = np.concatenate([rotated_by_formula(KEYS)] * 2, axis=2)
     with pytest.raises(ParameterError, match="they must be alike"):
         pecli.verify(longer, LLAMA_CONFIG, before=KEYS)
 
 
 def test_columns_that_are_not_a_known_number_of_heads_are_not_unfolded() -> None:
-    """40 columns would be 5 heads of 8 channels; the model has 6 and 2."""
+    """40 columns would be 5 heads of 8 channels; the model has 6 heads of queries and 2 of keys."""
     before = RANDOM.normal(size=(LENGTH, 5 * DIM))
     with pytest.raises(ParameterError, match=r"a head of .* has 8 channels"):
         pecli.verify(before, LLAMA_CONFIG, before=before)
@@ -199,8 +209,9 @@ def test_columns_that_are_not_a_known_number_of_heads_are_not_unfolded() -> None
     ],
 )
 def test_a_number_of_heads_tells_where_positions_are(shape: tuple[int, ...], axis: int) -> None:
-    """An axis of 6, the model's heads, is taken for heads, and the one beside it for positions;
-    `axis` is where positions are. The rotation is the textbook formula along that axis.
+    """An axis of 6, which is the number of the model's heads, is taken for heads, and the one beside
+    it for positions. The dump is rotated by the textbook formula along `axis`, and passes if verify
+    takes the same axis for positions.
     """
     before = RANDOM.normal(size=shape)
     after = np.moveaxis(rotated_by_formula(np.moveaxis(before, axis, -2)), -2, axis)
@@ -208,8 +219,10 @@ def test_a_number_of_heads_tells_where_positions_are(shape: tuple[int, ...], axi
     assert pecli.verify(after, LLAMA_CONFIG, before=before, atol=1e-9).passed
 
 
-def test_the_number_of_positions_tells_which_axis_is_that_of_tokens() -> None:
-    """Six given positions belong to the axis of 6, though the model has 6 heads as well."""
+def test_an_axis_as_long_as_the_given_positions_is_that_of_tokens() -> None:
+    """The axes are 2, 12, 6 and 8 channels. Six positions are given, so that the axis of 6 has the
+    tokens, although the model has 6 heads as well.
+    """
     before = RANDOM.normal(size=(2, 12, HEADS, DIM))
     after = rotated_by_formula(before)
     positions = np.arange(HEADS)
@@ -218,7 +231,10 @@ def test_the_number_of_positions_tells_which_axis_is_that_of_tokens() -> None:
 
 
 def test_no_command_is_printed_for_folded_heads(tmp_path: Path) -> None:
-    """`pecli apply` would rotate the first head only."""
+    """A failure may end with «reproduce with», a command of `pecli apply` that makes the wrong file.
+    It would rotate the first 8 of 48 columns, which hold 6 heads of 8, and so is left out. The dump is
+    wrong, as its base is 500 instead of 10000.
+    """
     np.save(tmp_path / "before.npy", heads_folded_into_columns(QUERIES))
     np.save(
         tmp_path / "after.npy", heads_folded_into_columns(rotated_by_formula(QUERIES, base=500.0))
