@@ -17,11 +17,11 @@ from pecli.views.pictures.mistakes import comparison_picture
 from tests.pixels import decoded
 from tests.views.test_report import Page
 
-ROPE = pecli.Rope(64, 16)
+ROPE_64_BY_16 = pecli.Rope(64, 16)
 
 
 def failed_verification() -> Any:
-    return pecli.verify({"cos": pecli.Rope(64, 16, base=500.0).tables()["cos"]}, ROPE)
+    return pecli.verify({"cos": pecli.Rope(64, 16, base=500.0).tables()["cos"]}, ROPE_64_BY_16)
 
 
 def difference() -> Any:
@@ -29,19 +29,19 @@ def difference() -> Any:
 
 
 RESULTS_AND_WORDS: dict[str, tuple[Callable[[], Any], str]] = {
-    "scheme": (lambda: ROPE, "seq_len=64"),
+    "scheme": (lambda: ROPE_64_BY_16, "seq_len=64"),
     "slopes": (lambda: pecli.Alibi(8), "heads=8"),
     "long": (lambda: pecli.Sinusoidal(10_000_000, 8), "10000000 × 8"),
     "model": (lambda: pecli.load_model("llama-3.1-8b"), "rope_scaling.factor"),
     "model of slopes": (lambda: pecli.load_model("bloom-560m"), "alibi"),
     "model without rotary encodings": (lambda: pecli.load_model("gpt2"), "learned"),
     "verification": (failed_verification, "FAILED"),
-    "pass": (lambda: pecli.verify(ROPE.tables(), ROPE), "passed"),
+    "pass": (lambda: pecli.verify(ROPE_64_BY_16.tables(), ROPE_64_BY_16), "passed"),
     "difference": (difference, "DIFFERENT"),
-    "audit": (lambda: pecli.audit(ROPE, ["bfloat16-positions"]), "bfloat16-positions"),
+    "audit": (lambda: pecli.audit(ROPE_64_BY_16, ["bfloat16-positions"]), "bfloat16-positions"),
     "runtimes": (lambda: pecli.runtimes("gpt-oss-20b", 64), "rounds YaRN's limits to 8 and 18"),
     "identification": (
-        lambda: pecli.identify(ROPE.tables()["cos"]),
+        lambda: pecli.identify(ROPE_64_BY_16.tables()["cos"]),
         "pecli rope --seq-len 64 --dim 16",
     ),
 }
@@ -98,7 +98,7 @@ def test_a_notebook_shows_a_report_in_a_frame() -> None:
 
 def test_a_notebook_shows_a_figure_as_png() -> None:
     """Jupyter calls `_repr_png_` of a figure; its bytes must decode to pixels."""
-    assert decoded(pecli.plot(ROPE)._repr_png_()).size  # type: ignore[attr-defined]
+    assert decoded(pecli.plot(ROPE_64_BY_16)._repr_png_()).size  # type: ignore[attr-defined]
 
 
 def test_a_failure_shows_the_picture_of_its_errors_and_a_pass_shows_none() -> None:
@@ -144,7 +144,7 @@ def test_ipython_asks_a_figure_for_a_picture() -> None:
     a PNG among the forms of a figure.
     """
     formatters = pytest.importorskip("IPython.core.formatters")
-    shown_forms, _ = formatters.DisplayFormatter().format(pecli.plot(ROPE))
+    shown_forms, _ = formatters.DisplayFormatter().format(pecli.plot(ROPE_64_BY_16))
     assert "image/png" in shown_forms
 
 
@@ -183,7 +183,7 @@ def test_a_notebook_shows_html_or_a_picture_of_each_result() -> None:
 @pytest.mark.parametrize(
     ("what", "kind"),
     [
-        ([ROPE], None),
+        ([ROPE_64_BY_16], None),
         (["llama-3.1-8b", pecli.load_model("llama-3-8b")], "wavelengths"),
         ([{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}], "wavelengths"),
         ([np.eye(8)], "heatmap"),
@@ -253,13 +253,13 @@ def test_a_range_of_values_is_the_ends_of_colours() -> None:
     """pecli.plot draws a heatmap by default; the colours of its matplotlib image range from −0.5 to
     0.25, as given.
     """
-    figure = pecli.plot(ROPE, value_range=(-0.5, 0.25))
+    figure = pecli.plot(ROPE_64_BY_16, value_range=(-0.5, 0.25))
     assert figure.axes[0].images[0].get_clim() == (-0.5, 0.25)
 
 
 def test_a_range_of_values_is_the_ends_of_the_vertical_axis() -> None:
     """With kind="curves", value_range sets the limits of the vertical axis."""
-    figure = pecli.plot(ROPE, kind="curves", value_range=(-0.5, 0.25))
+    figure = pecli.plot(ROPE_64_BY_16, kind="curves", value_range=(-0.5, 0.25))
     assert figure.axes[0].get_ylim() == (-0.5, 0.25)
 
 

@@ -127,7 +127,9 @@ def test_a_scaling_by_a_list_of_factors_has_no_slider(
     assert page_data(tmp_path / "x.html")["sliders"] == []
 
 
-def drawn_by(run_pecli: Callable[..., Outcome], folder: Path, *options: str) -> dict[str, Any]:
+def data_of_plotted_page(
+    run_pecli: Callable[..., Outcome], folder: Path, *options: str
+) -> dict[str, Any]:
     """Return the JSON of the page that `pecli plot` makes with some options."""
     page = folder / "x.html"
     assert run_pecli("plot", *options, "-o", page).exit_code == SUCCESS
@@ -139,7 +141,7 @@ def test_a_circle_has_the_angle_of_each_position_in_degrees(
 ) -> None:
     """The first pair of a rotary table has the frequency 1: position p is at p radians."""
     options = "rope --seq-len 4 --dim 4 --kind circle"
-    panels = drawn_by(run_pecli, tmp_path, *options.split())["panels"]
+    panels = data_of_plotted_page(run_pecli, tmp_path, *options.split())["panels"]
     first_pair = panels[0]["data"][0]
 
     assert first_pair["type"] == "scatterpolar"
@@ -158,7 +160,9 @@ def test_the_area_of_a_spread_lies_between_two_lines_without_colour(
     line and the line before it.
     """
     options = "rope --seq-len 9000 --dim 8 --kind decay"
-    low, high, median = drawn_by(run_pecli, tmp_path, *options.split())["panels"][0]["data"][:3]
+    low, high, median = data_of_plotted_page(run_pecli, tmp_path, *options.split())["panels"][0][
+        "data"
+    ][:3]
 
     assert low["line"]["width"] == 0
     assert high["fill"] == "tonexty"
@@ -171,7 +175,7 @@ def test_contexts_of_models_are_dots_at_their_lengths(
 ) -> None:
     """Llama 3.1 was trained on 8,192 positions and serves 131,072; Llama 2 has 4,096."""
     options = "llama-3.1-8b llama-2-7b --kind wavelengths"
-    traces = drawn_by(run_pecli, tmp_path, *options.split())["panels"][0]["data"]
+    traces = data_of_plotted_page(run_pecli, tmp_path, *options.split())["panels"][0]["data"]
     dots = [trace["y"] for trace in traces if trace["mode"] == "markers"]
 
     assert dots == [[8192, 131072], [4096]]
@@ -185,7 +189,7 @@ def test_a_slider_starts_at_the_factor_of_the_table(
     have when it is opened.
     """
     options = f"rope --kind wavelengths --scaling {method} --factor 8"
-    (settings,) = drawn_by(run_pecli, tmp_path, *options.split())["sliders"]
+    (settings,) = data_of_plotted_page(run_pecli, tmp_path, *options.split())["sliders"]
 
     assert settings["method"] == method
     assert settings["factor"] == 8
@@ -202,7 +206,7 @@ def test_only_tables_of_different_frequencies_have_sliders(
     """A frequency is theta^(-2i/dim) for each pair i of channels. Two channels are one pair, and
     with theta 1 all frequencies are 1: a scaling has nothing to show.
     """
-    data = drawn_by(run_pecli, tmp_path, "rope", "--kind", "curves", *options.split())
+    data = data_of_plotted_page(run_pecli, tmp_path, "rope", "--kind", "curves", *options.split())
     assert len(data["sliders"]) == (1 if has_sliders else 0)
 
 
@@ -280,7 +284,7 @@ DRIVER = """
 
 
 @pytest.fixture(scope="module")
-def drawn(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def drawn_in_browser(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return what a browser has drawn after each move of the sliders of Llama 3.1."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
@@ -321,24 +325,28 @@ def rope_of(shown: dict[str, Any]) -> pecli.Rope:
 
 
 @pytest.mark.parametrize("move", MOVES_OF_SLIDERS)
-def test_the_browser_draws_the_wavelengths_of_pecli_rope(drawn: dict[str, Any], move: str) -> None:
+def test_the_browser_draws_the_wavelengths_of_pecli_rope(
+    drawn_in_browser: dict[str, Any], move: str
+) -> None:
     """After each move of the sliders, Chromium has run the page's JavaScript. `rope_of` is a
     pecli.Rope with the settings that the sliders show then; a wavelength is 2π / frequency.
     """
-    shown = drawn[move]
+    shown = drawn_in_browser[move]
     expected = 2 * math.pi / np.array(rope_of(shown).angular_frequencies())
 
     np.testing.assert_allclose(shown["wavelengths"]["y"], expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("move", MOVES_OF_SLIDERS)
-def test_the_browser_draws_the_scores_of_pecli_rope(drawn: dict[str, Any], move: str) -> None:
+def test_the_browser_draws_the_scores_of_pecli_rope(
+    drawn_in_browser: dict[str, Any], move: str
+) -> None:
     """The score at distance d is the mean of cos(d · frequency), times the square of the attention
     factor. `rope_of` is a pecli.Rope with the settings that the sliders show.
 
     Up to distance 40, a point of the curve is a single distance.
     """
-    shown = drawn[move]
+    shown = drawn_in_browser[move]
     rope = rope_of(shown)
     distances = np.array(shown["median"]["x"][:20], np.float64)
     phases = distances[:, None] * np.array(rope.angular_frequencies())
@@ -348,20 +356,22 @@ def test_the_browser_draws_the_scores_of_pecli_rope(drawn: dict[str, Any], move:
     np.testing.assert_allclose(shown["median"]["y"][:20], expected, atol=1e-9)
 
 
-def test_every_slider_changes_the_wavelengths(drawn: dict[str, Any]) -> None:
-    """`drawn` has the curves of the page in a browser, as opened and after moving each slider."""
-    opened = drawn["as-opened"]
+def test_every_slider_changes_the_wavelengths(drawn_in_browser: dict[str, Any]) -> None:
+    """`drawn_in_browser` has the curves of the page in a browser, as opened and after moving each slider."""
+    opened = drawn_in_browser["as-opened"]
     for move in ("theta", "factor", "original-length"):
-        assert drawn[move]["wavelengths"] != opened["wavelengths"]
+        assert drawn_in_browser[move]["wavelengths"] != opened["wavelengths"]
 
 
 @pytest.mark.parametrize("plot", ["panel", "sliders"])
-def test_hovering_shows_the_pair_and_its_wavelength(drawn: dict[str, Any], plot: str) -> None:
+def test_hovering_shows_the_pair_and_its_wavelength(
+    drawn_in_browser: dict[str, Any], plot: str
+) -> None:
     """The mouse was moved to pair 40 in the browser. The label has the number of the pair and, with
     six digits at least, its wavelength: 2π / frequency.
     """
-    frequency = rope_of(drawn["as-opened"]).angular_frequencies()[HOVERED_PAIR]
-    shown = drawn["hovers"][plot]
+    frequency = rope_of(drawn_in_browser["as-opened"]).angular_frequencies()[HOVERED_PAIR]
+    shown = drawn_in_browser["hovers"][plot]
     label = f"pair {HOVERED_PAIR}"
 
     assert label in shown

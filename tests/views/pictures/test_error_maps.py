@@ -37,7 +37,7 @@ def worst_by_loop(a: np.ndarray, b: np.ndarray, down: int, across: int) -> np.nd
     return cells
 
 
-def the_error_map(a: object, b: object, *, rows: int = 192, columns: int = 192) -> ErrorMap:
+def only_error_map(a: object, b: object, *, rows: int = 192, columns: int = 192) -> ErrorMap:
     """Return the map of the only tensor in which two inputs differ."""
     (tensor,) = pecli.diff(a, b, reasons=False).tensors
     (errors,) = error_maps(tensor, rows, columns)
@@ -57,7 +57,7 @@ def test_each_cell_of_a_map_is_the_worst_element_that_it_stands_for(shape: tuple
     """
     a = RNG.standard_normal(shape)
     b = a + RNG.standard_normal(shape) * (RNG.random(shape) < 0.5)
-    errors = the_error_map(a, b, rows=10, columns=7)
+    errors = only_error_map(a, b, rows=10, columns=7)
     size = min(10, shape[-2]), min(7, shape[-1])
     expected, found, worst = worst_by_loop(a, b, *size)
 
@@ -75,7 +75,7 @@ def test_each_cell_of_a_map_is_the_worst_element_that_it_stands_for(shape: tuple
 def test_a_map_counts_the_matrices_that_it_stands_for(shape: tuple[int, ...], layers: int) -> None:
     """A table of two axes is one matrix; of three axes, the first counts matrices."""
     a = RNG.standard_normal(shape)
-    assert the_error_map(a, a + 1.0).layers == layers
+    assert only_error_map(a, a + 1.0).layers == layers
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_columns_are_channels_in_layout_halves_and_pairs_in_inv_freq() -> None:
 def test_the_map_of_a_bias_has_queries_as_rows_and_keys_as_columns() -> None:
     """The bias has 4 heads, each of which is a matrix."""
     bias = pecli.Alibi(heads=4, seq_len=8).tables()["bias"]
-    errors = the_error_map({"bias": bias}, {"bias": bias / 2})
+    errors = only_error_map({"bias": bias}, {"bias": bias / 2})
     assert errors.rows == "query"
     assert errors.columns == "key"
     assert errors.layers == 4
@@ -212,7 +212,7 @@ def test_nan_and_infinity_are_infinitely_far_off() -> None:
     b = a.copy()
     b[1, 2] = np.nan
     b[3, 3] = np.inf
-    errors = the_error_map(a, b).errors
+    errors = only_error_map(a, b).errors
     assert np.argwhere(np.isinf(errors)).tolist() == [[1, 2], [3, 3]]
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
-POSITIONS = np.arange(50.0)
+POSITIONS_0_TO_49 = np.arange(50.0)
 
 
 @pytest.mark.parametrize("size", [None, (3.0, 2.0)], ids=["default size", "small"])
@@ -154,7 +154,9 @@ def test_long_names_in_a_legend_are_broken_into_lines_and_not_shortened() -> Non
 def chart_of_wavelengths() -> Figure:
     """A curve with a mark at (10, 62.8), two levels close to each other, and a band of pairs 0 to 20."""
     levels = [Level("trained on 8,192", 8192.0), Level("extended to 10,240", 10240.0)]
-    curve = Curve("rope", POSITIONS, 6.28 * 1e5 ** (POSITIONS / 50), marks=[(10.0, 62.8)])
+    curve = Curve(
+        "rope", POSITIONS_0_TO_49, 6.28 * 1e5 ** (POSITIONS_0_TO_49 / 50), marks=[(10.0, 62.8)]
+    )
     bands = [Band("kept", 0, 20)]
     chart = Chart("", [curve], "pair", "wavelength", log_y=True, levels=levels, bands=bands)
     return render(Picture("waves", [chart]))
@@ -191,9 +193,9 @@ def test_a_band_reaches_half_a_pair_beyond_its_ends(chart_of_wavelengths: Figure
 def test_the_second_of_equal_curves_is_dashed_so_that_both_are_seen() -> None:
     """A curve for reference, such as an unscaled law, is dotted."""
     curves = [
-        Curve("first", POSITIONS, POSITIONS**2),
-        Curve("same", POSITIONS, POSITIONS**2),
-        Curve("law", POSITIONS, 50 * POSITIONS, reference=True),
+        Curve("first", POSITIONS_0_TO_49, POSITIONS_0_TO_49**2),
+        Curve("same", POSITIONS_0_TO_49, POSITIONS_0_TO_49**2),
+        Curve("law", POSITIONS_0_TO_49, 50 * POSITIONS_0_TO_49, reference=True),
     ]
     lines = render(Picture("", [Chart("", curves)])).axes[0].lines
     assert [line.get_linestyle() for line in lines] == ["-", "--", ":"]
@@ -216,7 +218,9 @@ ENDS = {"low": 1.0, "high": 10.0, "next to high": 9.9, "gone": 5.0}
 
 
 def axes_with_names_at_ends(*, log: bool) -> Axes:
-    curves = [Curve(name, POSITIONS, np.linspace(5.0, end, 50)) for name, end in ENDS.items()]
+    curves = [
+        Curve(name, POSITIONS_0_TO_49, np.linspace(5.0, end, 50)) for name, end in ENDS.items()
+    ]
     curves[3].y[30:] = np.nan
     figure = render(Picture("", [Chart("", curves, log_y=log)]))
     assert_readable(figure)
@@ -281,7 +285,7 @@ def test_names_without_room_at_the_ends_are_in_a_legend(names: list[str]) -> Non
     The legend is read row by row, although matplotlib fills it column by column: of n columns, the
     first has every n-th name, from name 0 on.
     """
-    curves = [Curve(name, POSITIONS, POSITIONS * k) for k, name in enumerate(names)]
+    curves = [Curve(name, POSITIONS_0_TO_49, POSITIONS_0_TO_49 * k) for k, name in enumerate(names)]
     (axes,) = render(Picture("", [Chart("", curves)]), size=(8.0, 3.0)).axes
     legend = axes.get_legend()
     shown = [" ".join(text.get_text().split()) for text in legend.get_texts()]
@@ -298,7 +302,9 @@ def test_ten_curves_have_ten_colours(dark: bool, ordered: bool) -> None:
     distinguished; ordered ones, such as channels, run through a palette and are all solid.
     """
     chart = Chart(
-        "", [Curve(f"curve {k}", POSITIONS, POSITIONS * k) for k in range(10)], ordered=ordered
+        "",
+        [Curve(f"curve {k}", POSITIONS_0_TO_49, POSITIONS_0_TO_49 * k) for k in range(10)],
+        ordered=ordered,
     )
     lines = render(Picture("", [chart]), dark=dark).axes[0].lines
 
@@ -601,8 +607,8 @@ def test_charts_of_the_same_positions_have_the_same_ends_in_spite_of_gaps() -> N
     both sides.
     """
     curves = [
-        Curve("", POSITIONS, POSITIONS + 1),
-        Curve("", POSITIONS, np.where(POSITIONS > 9, POSITIONS, np.nan)),
+        Curve("", POSITIONS_0_TO_49, POSITIONS_0_TO_49 + 1),
+        Curve("", POSITIONS_0_TO_49, np.where(POSITIONS_0_TO_49 > 9, POSITIONS_0_TO_49, np.nan)),
     ]
     left, right = render(Picture("", [Chart("", [curve]) for curve in curves], 2)).axes
     assert left.get_xlim() == pytest.approx((0 - 0.49, 49 + 0.49))
@@ -678,8 +684,8 @@ def test_a_chart_that_continues_the_one_above_shares_its_horizontal_axis() -> No
         Picture(
             "",
             [
-                Chart("", [Curve("", POSITIONS, POSITIONS)]),
-                Chart("", [Curve("", POSITIONS, POSITIONS)], continues=True),
+                Chart("", [Curve("", POSITIONS_0_TO_49, POSITIONS_0_TO_49)]),
+                Chart("", [Curve("", POSITIONS_0_TO_49, POSITIONS_0_TO_49)], continues=True),
             ],
         )
     ).axes
@@ -710,7 +716,7 @@ def test_ordered_curves_contrast_with_the_paper(dark: bool, last: int) -> None:
     Light paper stops at 0.14 + 0.74 of it, which is step 224, because brighter curves would not
     be seen.
     """
-    curves = [Curve(f"curve {k}", POSITIONS, POSITIONS * k) for k in range(3)]
+    curves = [Curve(f"curve {k}", POSITIONS_0_TO_49, POSITIONS_0_TO_49 * k) for k in range(3)]
     lines = render(Picture("", [Chart("", curves, ordered=True)]), dark=dark).axes[0].lines
 
     brightest = palettes.steps(palettes.SEQUENTIAL)[last]

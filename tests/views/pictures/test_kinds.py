@@ -62,7 +62,7 @@ def test_two_schemes_are_named_by_the_parameter_in_which_they_differ(kind: str) 
     assert any("base 500" in word for word in words)
 
 
-ROPE = pecli.Rope(64, 8)
+ROPE_64_BY_8 = pecli.Rope(64, 8)
 CHANNEL_2 = PlotRequest(channels=(2,))
 
 
@@ -70,13 +70,13 @@ CHANNEL_2 = PlotRequest(channels=(2,))
 @pytest.mark.parametrize(
     ("schemes", "expected"),
     [
-        ([ROPE, pecli.Rope(128, 8)], ["seq_len 64", "seq_len 128"]),
+        ([ROPE_64_BY_8, pecli.Rope(128, 8)], ["seq_len 64", "seq_len 128"]),
         (
-            [ROPE, pecli.Rope(128, 8), ROPE],
+            [ROPE_64_BY_8, pecli.Rope(128, 8), ROPE_64_BY_8],
             ["seq_len 64 (1 of 2)", "seq_len 128", "seq_len 64 (2 of 2)"],
         ),
         (
-            [ROPE, pecli.Rope(64, 8, scaling="linear", factor=2.0)],
+            [ROPE_64_BY_8, pecli.Rope(64, 8, scaling="linear", factor=2.0)],
             ["unscaled", "scaling linear, factor 2"],
         ),
     ],
@@ -85,7 +85,7 @@ CHANNEL_2 = PlotRequest(channels=(2,))
 def test_names_state_what_differs_and_number_equal_schemes(
     schemes: list[pecli.Scheme], expected: list[str], label: str
 ) -> None:
-    """ROPE has 64 positions of 8 channels. A name is the label, or else the scheme «rope», and the
+    """ROPE_64_BY_8 has 64 positions of 8 channels. A name is the label, or else the scheme «rope», and the
     parameters in which the schemes differ.
     """
     sources: list[PlotSource] = []

@@ -17,8 +17,8 @@ from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Level, Pictu
 from pecli.views.screen import Terminal, terminal
 from tests.views.pictures.drawing import CASES, SCHEMES, TERMINALS, drawn_picture, without_colours
 
-TRUE_COLOURS, FEW_COLOURS, GREY_TERMINAL, ASCII_TERMINAL = TERMINALS.values()
-POSITIONS = np.arange(201.0)
+TERMINAL_OF_ALL_COLOURS, TERMINAL_OF_256_COLOURS, GREY_TERMINAL, ASCII_TERMINAL = TERMINALS.values()
+POSITIONS_0_TO_200 = np.arange(201.0)
 
 
 def heatmap_lines(values: np.ndarray, kind: Terminal, title: str = "", **how: Any) -> list[str]:
@@ -108,7 +108,10 @@ def test_four_similarities_and_their_chart_fit_a_terminal_of_24_lines() -> None:
     one of 24 lines, so 23 are left.
     """
     ropes = [pecli.Rope(300, 64, base=base) for base in (1e4, 1e5, 1e6, 1e7)]
-    assert len(terminal_render.lines(drawn_picture("similarity", *ropes), FEW_COLOURS)) <= 23
+    assert (
+        len(terminal_render.lines(drawn_picture("similarity", *ropes), TERMINAL_OF_256_COLOURS))
+        <= 23
+    )
 
 
 def test_twelve_maps_fit_a_terminal_of_24_lines() -> None:
@@ -117,14 +120,18 @@ def test_twelve_maps_fit_a_terminal_of_24_lines() -> None:
     for number in range(12):
         title = f"map {number}"
         maps.append(HeatmapPanel(title, np.eye(16), "row", "column", limits=(0.0, 1.0)))
-    assert len(terminal_render.lines(Picture("maps", maps, across=4), FEW_COLOURS)) <= 23
+    assert (
+        len(terminal_render.lines(Picture("maps", maps, across=4), TERMINAL_OF_256_COLOURS)) <= 23
+    )
 
 
 def test_zero_has_the_middle_colour_of_the_palette() -> None:
     """All cells of a heatmap from −1 to 1 are 0. The middle of the palette lies between two of its
     256 steps, so that a colour may be 1 of 255 off.
     """
-    lines = lines_inside_axes(heatmap_lines(np.zeros((64, 32)), TRUE_COLOURS, limits=(-1.0, 1.0)))
+    lines = lines_inside_axes(
+        heatmap_lines(np.zeros((64, 32)), TERMINAL_OF_ALL_COLOURS, limits=(-1.0, 1.0))
+    )
     middle = np.array(palettes.DIVERGING[len(palettes.DIVERGING) // 2])
     for line in lines:
         assert np.abs(np.array(colours_of_half_blocks(line)) - middle).max() <= 1
@@ -138,7 +145,7 @@ def test_colours_run_through_the_palette_from_the_lowest_to_the_highest_number()
     """GRADIENT goes from −3 to 3 over 60 columns, in equal rows; each character shows two cells, one
     above the other.
     """
-    for line in lines_inside_axes(heatmap_lines(GRADIENT, TRUE_COLOURS)):
+    for line in lines_inside_axes(heatmap_lines(GRADIENT, TERMINAL_OF_ALL_COLOURS)):
         pairs = colours_of_half_blocks(line)
         assert len(pairs) == 60
         assert pairs[0] == (palettes.DIVERGING[0], palettes.DIVERGING[0])
@@ -148,7 +155,7 @@ def test_colours_run_through_the_palette_from_the_lowest_to_the_highest_number()
 def test_a_gradient_uses_all_colours_of_the_palette_in_a_terminal_of_256_colours() -> None:
     """GRADIENT goes from −3 to 3 over 60 columns; the palette is a list of numbers of colours."""
     codes = set()
-    for line in lines_inside_axes(heatmap_lines(GRADIENT, FEW_COLOURS)):
+    for line in lines_inside_axes(heatmap_lines(GRADIENT, TERMINAL_OF_256_COLOURS)):
         for (upper,), (lower,) in colours_of_half_blocks(line):
             codes |= {upper, lower}
     assert codes == set(palettes.DIVERGING_256)
@@ -158,8 +165,8 @@ def test_ordered_curves_run_through_the_palette_in_a_terminal_of_256_colours() -
     """Three curves are steps of one quantity. The first two colours of the palette, 0 and 1, are too
     dark for curves, so that they are drawn in colours from 2 to the last.
     """
-    curves = [Curve("", POSITIONS, POSITIONS * step) for step in range(3)]
-    text = "".join(curve_lines(curves, FEW_COLOURS, ordered=True))
+    curves = [Curve("", POSITIONS_0_TO_200, POSITIONS_0_TO_200 * step) for step in range(3)]
+    text = "".join(curve_lines(curves, TERMINAL_OF_256_COLOURS, ordered=True))
     codes = {int(code) for code in re.findall(r"38;5;(\d+)", text)}
     assert palettes.SEQUENTIAL_256[2] in codes
     assert palettes.SEQUENTIAL_256[-1] in codes
@@ -170,7 +177,7 @@ def test_two_rows_of_a_heatmap_share_a_line_of_half_blocks() -> None:
     The 40 rows are 0 and 1 in turn, so that every line shows the lowest colour above the highest.
     """
     rows = np.array([[0.0] * 40, [1.0] * 40] * 20)
-    lines = lines_inside_axes(heatmap_lines(rows, TRUE_COLOURS))
+    lines = lines_inside_axes(heatmap_lines(rows, TERMINAL_OF_ALL_COLOURS))
 
     assert len(lines) == 20
     lowest_above_highest = (palettes.SEQUENTIAL[0], palettes.SEQUENTIAL[-1])
@@ -223,7 +230,7 @@ def test_cells_that_are_not_finite_are_grey_in_a_terminal_with_colours() -> None
     """
     values = np.zeros((16, 16))
     values[:2] = np.nan
-    first_line = lines_inside_axes(heatmap_lines(values, TRUE_COLOURS))[0]
+    first_line = lines_inside_axes(heatmap_lines(values, TERMINAL_OF_ALL_COLOURS))[0]
     assert colours_of_half_blocks(first_line)[0] == (palettes.UNKNOWN, palettes.UNKNOWN)
 
 
@@ -248,7 +255,7 @@ def test_a_rising_curve_rises_without_holes() -> None:
     """The line from (0, 0) to (200, 200) is read back as a grid of dots of Braille characters, row 0
     at the top: it begins at the lower left, ends at the top, and has a dot in each column.
     """
-    dots = braille_dots(curve_lines([Curve("", POSITIONS, POSITIONS)]))
+    dots = braille_dots(curve_lines([Curve("", POSITIONS_0_TO_200, POSITIONS_0_TO_200)]))
     highest_dots = [np.flatnonzero(column)[0] for column in dots.T if column.any()]
 
     assert dots[-1, 0]
@@ -276,8 +283,8 @@ def test_a_gap_of_a_curve_is_not_bridged() -> None:
     """Positions 81 to 119 of 0 to 200 are NaN, 40 % to 60 % of the axis: the columns of dots from 45 %
     to 55 % are empty.
     """
-    is_gap = (POSITIONS > 80) & (POSITIONS < 120)
-    dots = braille_dots(curve_lines([Curve("", POSITIONS, np.where(is_gap, np.nan, 1.0))]))
+    is_gap = (POSITIONS_0_TO_200 > 80) & (POSITIONS_0_TO_200 < 120)
+    dots = braille_dots(curve_lines([Curve("", POSITIONS_0_TO_200, np.where(is_gap, np.nan, 1.0))]))
     width = dots.shape[1]
     assert not dots[:, int(0.45 * width) : int(0.55 * width)].any()
 
@@ -286,8 +293,8 @@ def test_an_axis_ends_where_the_curve_ends() -> None:
     """The curve has values at positions 0 to 39, and NaN from 40 to 200. The numbers of the horizontal
     axis, in the last line but one, have 30 among them but not 100.
     """
-    y = np.where(POSITIONS < 40, 1.0 + POSITIONS, np.nan)
-    numbers = curve_lines([Curve("", POSITIONS, y)])[-2].split()
+    y = np.where(POSITIONS_0_TO_200 < 40, 1.0 + POSITIONS_0_TO_200, np.nan)
+    numbers = curve_lines([Curve("", POSITIONS_0_TO_200, y)])[-2].split()
     assert "30" in numbers
     assert "100" not in numbers
 
@@ -403,7 +410,7 @@ def test_the_key_states_one_in_n_even_if_the_names_of_axes_have_no_room(
     """
     shown = heatmap_lines(
         np.eye(100),
-        TRUE_COLOURS._replace(columns=columns, lines=60),
+        TERMINAL_OF_ALL_COLOURS._replace(columns=columns, lines=60),
         columns="position",
         reduction=Reduction.SAMPLE,
     )
@@ -411,7 +418,7 @@ def test_the_key_states_one_in_n_even_if_the_names_of_axes_have_no_room(
 
 
 @pytest.mark.parametrize(
-    "terminal", [GREY_TERMINAL, ASCII_TERMINAL, FEW_COLOURS, Terminal(60, 16, 1 << 24)]
+    "terminal", [GREY_TERMINAL, ASCII_TERMINAL, TERMINAL_OF_256_COLOURS, Terminal(60, 16, 1 << 24)]
 )
 @pytest.mark.parametrize("count", [1, 2, 9])
 def test_a_chart_fits_the_terminal_and_names_its_curves_and_levels_below(
@@ -420,7 +427,10 @@ def test_a_chart_fits_the_terminal_and_names_its_curves_and_levels_below(
     """The last three lines are the legend, with the curves and then the level «limit»; one line of
     the terminal is left for the prompt.
     """
-    lines = [Curve(f"curve {k}", POSITIONS, np.sin(POSITIONS / (k + 3))) for k in range(count)]
+    lines = [
+        Curve(f"curve {k}", POSITIONS_0_TO_200, np.sin(POSITIONS_0_TO_200 / (k + 3)))
+        for k in range(count)
+    ]
     shown = without_colours(curve_lines(lines, terminal, title="t", levels=[Level("limit", 0.5)]))
 
     assert len(shown) <= terminal.lines - 1
@@ -434,7 +444,7 @@ def test_the_number_in_the_middle_of_an_axis_is_on_the_middle_line() -> None:
     """The curve goes from 0 to 200, which are the numbers at the ends of the vertical axis; 100 is on
     the middle line, or one of the two middle lines. Numbers stand before «│».
     """
-    shown = curve_lines([Curve("", POSITIONS, POSITIONS)], Terminal(80, 25, 0))
+    shown = curve_lines([Curve("", POSITIONS_0_TO_200, POSITIONS_0_TO_200)], Terminal(80, 25, 0))
     labels = [line.split("│")[0].strip() for line in shown if "│" in line]
     middle = (len(labels) - 1) / 2
 
@@ -447,7 +457,9 @@ def test_a_logarithmic_axis_has_powers_of_ten() -> None:
     """The curve is 10^(x/40), which is a straight line on a logarithmic axis: neighbouring columns of
     its dots differ by one row at most. Numbers stand before «│».
     """
-    shown = curve_lines([Curve("", POSITIONS, 10 ** (POSITIONS / 40))], log_y=True)
+    shown = curve_lines(
+        [Curve("", POSITIONS_0_TO_200, 10 ** (POSITIONS_0_TO_200 / 40))], log_y=True
+    )
     labels = [
         float(line.split("│")[0]) for line in shown if "│" in line and line.split("│")[0].strip()
     ]
@@ -489,11 +501,16 @@ def test_numbers_of_rows_before_zero_have_a_minus() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "mark"), [(GREY_TERMINAL, "●"), (TRUE_COLOURS, "●"), (ASCII_TERMINAL, "O")]
+    ("kind", "mark"), [(GREY_TERMINAL, "●"), (TERMINAL_OF_ALL_COLOURS, "●"), (ASCII_TERMINAL, "O")]
 )
 def test_marked_points_lie_on_their_curve(kind: Terminal, mark: str) -> None:
     """A straight line from the bottom left to the top right has marks at both ends, and no others."""
-    line = Curve("", POSITIONS, POSITIONS, marks=[(0.0, 0.0), (POSITIONS[-1], POSITIONS[-1])])
+    line = Curve(
+        "",
+        POSITIONS_0_TO_200,
+        POSITIONS_0_TO_200,
+        marks=[(0.0, 0.0), (POSITIONS_0_TO_200[-1], POSITIONS_0_TO_200[-1])],
+    )
     drawn = lines_inside_axes(without_colours(curve_lines([line], kind)))
 
     top_right = drawn[0].strip()[-1]
@@ -507,9 +524,14 @@ def test_marked_points_beyond_the_range_are_not_drawn() -> None:
     """The marks «●» are at both ends of a line, and the vertical axis begins and ends one point
     further inside.
     """
-    line = Curve("", POSITIONS, POSITIONS, marks=[(0.0, 0.0), (POSITIONS[-1], POSITIONS[-1])])
+    line = Curve(
+        "",
+        POSITIONS_0_TO_200,
+        POSITIONS_0_TO_200,
+        marks=[(0.0, 0.0), (POSITIONS_0_TO_200[-1], POSITIONS_0_TO_200[-1])],
+    )
     assert "●" not in "".join(
-        curve_lines([line], GREY_TERMINAL, y_limits=(POSITIONS[1], POSITIONS[-2]))
+        curve_lines([line], GREY_TERMINAL, y_limits=(POSITIONS_0_TO_200[1], POSITIONS_0_TO_200[-2]))
     )
 
 
@@ -519,17 +541,23 @@ def test_a_chart_of_a_curve_without_extent_is_drawn(y: float, log: bool) -> None
     """A constant has no range for an axis, NaN has no place, and a logarithmic axis has no negative
     numbers. The chart still has its lines: 24 of the terminal, less those of axis and legend.
     """
-    curve = Curve("c", POSITIONS, np.full(len(POSITIONS), y))
+    curve = Curve("c", POSITIONS_0_TO_200, np.full(len(POSITIONS_0_TO_200), y))
     assert len(curve_lines([curve], log_y=log)) > 10
 
 
-@pytest.mark.parametrize("terminal", [GREY_TERMINAL, FEW_COLOURS._replace(unicode=False)])
+@pytest.mark.parametrize(
+    "terminal", [GREY_TERMINAL, TERMINAL_OF_256_COLOURS._replace(unicode=False)]
+)
 def test_curves_that_dots_cannot_distinguish_have_letters_and_a_legend(terminal: Terminal) -> None:
     """Without colours or without Braille dots, two curves are drawn with «*» and «o». In colours, a
     mark in the legend has the colour of its curve, which is on more than five lines of the chart.
     """
     shown = curve_lines(
-        [Curve("a", POSITIONS, POSITIONS), Curve("b", POSITIONS, -POSITIONS)], terminal
+        [
+            Curve("a", POSITIONS_0_TO_200, POSITIONS_0_TO_200),
+            Curve("b", POSITIONS_0_TO_200, -POSITIONS_0_TO_200),
+        ],
+        terminal,
     )
     assert set("".join(lines_inside_axes(without_colours(shown)))) == {" ", "*", "o"}
     assert without_colours(shown)[-1] == "* a   o b"
@@ -538,7 +566,7 @@ def test_curves_that_dots_cannot_distinguish_have_letters_and_a_legend(terminal:
         assert sum(f"{colour}{mark}" in line for line in shown[:-1]) > 5
 
 
-@pytest.mark.parametrize("terminal", [GREY_TERMINAL, FEW_COLOURS, ASCII_TERMINAL])
+@pytest.mark.parametrize("terminal", [GREY_TERMINAL, TERMINAL_OF_256_COLOURS, ASCII_TERMINAL])
 @pytest.mark.parametrize("count", [2, 3])
 def test_curves_on_each_other_are_all_seen(terminal: Terminal, count: int) -> None:
     """Equal curves take turns along their common line: each has its colour somewhere, or without
@@ -547,7 +575,11 @@ def test_curves_on_each_other_are_all_seen(terminal: Terminal, count: int) -> No
     inside = "".join(
         lines_inside_axes(
             curve_lines(
-                [Curve("abc"[k], POSITIONS, np.sqrt(POSITIONS)) for k in range(count)], terminal
+                [
+                    Curve("abc"[k], POSITIONS_0_TO_200, np.sqrt(POSITIONS_0_TO_200))
+                    for k in range(count)
+                ],
+                terminal,
             )
         )
     )
@@ -562,7 +594,7 @@ def test_a_long_name_of_a_curve_loses_its_middle(unicode: bool, name: str) -> No
     """A terminal of 13 columns has room for nine characters in the legend: of sixteen letters, the
     ends are shown around «…», or «...» in ASCII.
     """
-    chart = Chart("", [Curve("abcdefghijklmnop", POSITIONS, POSITIONS)])
+    chart = Chart("", [Curve("abcdefghijklmnop", POSITIONS_0_TO_200, POSITIONS_0_TO_200)])
     shown = terminal_render.lines(Picture("", [chart]), Terminal(13, unicode=unicode))
 
     assert shown[-1].endswith(f" {name}")
@@ -570,7 +602,9 @@ def test_a_long_name_of_a_curve_loses_its_middle(unicode: bool, name: str) -> No
 
 def test_the_name_of_a_curve_is_not_wider_than_the_terminal() -> None:
     """The name has 100 letters, the terminal 40 columns."""
-    shown = curve_lines([Curve("x" * 100, POSITIONS, POSITIONS)], Terminal(40, 16))
+    shown = curve_lines(
+        [Curve("x" * 100, POSITIONS_0_TO_200, POSITIONS_0_TO_200)], Terminal(40, 16)
+    )
     assert max(len(line) for line in shown) <= 40
 
 
@@ -649,8 +683,8 @@ def test_ordered_curves_go_from_dark_to_bright_in_true_colours() -> None:
     """Three ordered curves take steps of the sequential palette. The last has its last colour; the
     first has step 0 of 3 of its bright part, which can be seen on a dark terminal.
     """
-    curves = [Curve("", POSITIONS, POSITIONS * k) for k in range(3)]
-    shown = "".join(curve_lines(curves, TRUE_COLOURS, ordered=True))
+    curves = [Curve("", POSITIONS_0_TO_200, POSITIONS_0_TO_200 * k) for k in range(3)]
+    shown = "".join(curve_lines(curves, TERMINAL_OF_ALL_COLOURS, ordered=True))
     codes = re.findall(r"38;2;(\d+);(\d+);(\d+)", shown)
 
     colours = {tuple(map(int, code)) for code in codes}
