@@ -58,8 +58,8 @@ def with_errors(**at: float) -> np.ndarray:
 
 
 def test_the_map_of_a_difference_shows_one_error_and_missing_values_on_white() -> None:
-    """Of 512 rows, 100 to 199 are NaN, a fifth, and the element [300, 20] is off by 2. The only error
-    has the last colour of the palette; the other four fifths are white, and NaN is grey.
+    """Of 512 rows, 100 to 199 are NaN, a fifth, and the element [300, 20] is off by 2. The only
+    error has the last colour of the palette; the other four fifths are white, and NaN is grey.
     """
     b = with_errors(_300_20=2.0)
     b[100:200] = np.nan
@@ -177,8 +177,8 @@ def test_inputs_that_are_not_finite_prove_nothing() -> None:
 
 
 def test_a_learned_table_of_zeros_fails() -> None:
-    """The table has the shape of GPT-2's, 1024 positions of 768 channels. Its values are learned, so
-    that any are accepted, except a table of zeros: its weights were never loaded.
+    """The table has the shape of GPT-2's, 1024 positions of 768 channels. Its values are learned,
+    so that any are accepted, except a table of zeros: its weights were never loaded.
     """
     result = pecli.verify({"wpe.weight": np.zeros((1024, 768))}, "gpt2")
     assert str(result).endswith("all its values are 0")
@@ -213,8 +213,8 @@ def test_a_longer_line_about_a_tensor_is_broken_between_its_parts() -> None:
 
 
 def test_two_forms_of_a_model_are_compared_by_layers_not_by_tensors() -> None:
-    """`forms` states that two forms of one model were compared, such as a folder and a .gguf. Only the
-    number of layers and the reason are printed then, not a line about the tensor q.
+    """`forms` states that two forms of one model were compared, such as a folder and a .gguf. Only
+    the number of layers and the reason are printed then, not a line about the tensor q.
     """
     tensor = Comparison("q", (2,), 2, finding=Stated("p"))
     result = Difference("x", "y", (tensor,), ("q differs",), forms="of 2 layers")
@@ -337,8 +337,8 @@ def test_frequencies_are_drawn_as_curves_on_logarithmic_axes() -> None:
 
 
 def test_tensors_beyond_the_fourth_are_named_in_the_caption() -> None:
-    """Of the tensors t0 to t5, the first four are drawn, with three heatmaps each: expected, found and
-    difference. A bias of another shape cannot be drawn.
+    """Of the tensors t0 to t5, the first four are drawn, with three heatmaps each: expected, found
+    and difference. A bias of another shape cannot be drawn.
     """
     right = {f"t{k}": TABLE_512_BY_64[:9] for k in range(6)}
     wrong = {name: -array for name, array in right.items()}
@@ -357,8 +357,8 @@ def test_tensors_beyond_the_fourth_are_named_in_the_caption() -> None:
     ids=["arrays", "a file and an array", "two files"],
 )
 def test_a_picture_of_equal_tables_is_a_sentence(files: dict[str, str], title: str) -> None:
-    """A table is compared with itself: there is no error to draw. The title has the names of the files
-    A and B; arrays have none.
+    """A table is compared with itself: there is no error to draw. The title has the names of the
+    files A and B; arrays have none.
     """
     result = pecli.diff(TABLE_512_BY_64, TABLE_512_BY_64)
     picture = comparison_picture([replace(result, **files)])
@@ -390,9 +390,9 @@ def picture_of_heads() -> Picture:
 
 
 def test_of_several_heads_the_worst_element_is_drawn() -> None:
-    """`picture_of_heads` is of a bias with 2 heads, of which the second is −1 on its diagonal instead
-    of 0, and of queries q with 3 matrices. A cell shows the worst element over all heads: panel 1,
-    the bias that was found, is −1 on the diagonal and 0 elsewhere.
+    """`picture_of_heads` is of a bias with 2 heads, of which the second is −1 on its diagonal
+    instead of 0, and of queries q with 3 matrices. A cell shows the worst element over all heads:
+    panel 1, the bias that was found, is −1 on the diagonal and 0 elsewhere.
     """
     heatmaps = picture_of_heads().heatmaps
     titles = [panel.title for panel in heatmaps if "worst" in panel.title]
@@ -402,16 +402,16 @@ def test_of_several_heads_the_worst_element_is_drawn() -> None:
 
 
 def test_equal_tensors_are_named_in_the_caption() -> None:
-    """In `picture_of_heads`, the tensor «same» is equal in both files, and so has no heatmap. «near»
-    is off by less than the tolerance; it has one.
+    """In `picture_of_heads`, the tensor «same» is equal in both files, and so has no heatmap.
+    «near» is off by less than the tolerance; it has one.
     """
     caption = "Ring: the largest error of a table. Left out: same (no error)"
     assert picture_of_heads().subtitle == caption
 
 
 def test_numbers_of_a_drawn_title_have_a_minus_sign() -> None:
-    """`picture_of_heads` is of two tensors A and B that differ where B is −1. The text of a picture has
-    a hyphen before a number, from which the figure makes a minus.
+    """`picture_of_heads` is of two tensors A and B that differ where B is −1. The text of a picture
+    has a hyphen before a number, from which the figure makes a minus.
     """
     picture = picture_of_heads()
     assert "B -1" in picture.title

@@ -110,7 +110,9 @@ def test_cells_of_the_table_of_encodings_are_short(value: Any, text: str) -> Non
     ],
 )
 def test_the_repr_of_a_model_names_its_encodings(name: str, text: str) -> None:
-    """Gemma 3 has two types of layers, each with a rope of its own; Llama has one for all layers."""
+    """Gemma 3 has two types of layers, each with a rope of its own; Llama has one for all
+    layers.
+    """
     assert repr(pecli.load_model(name)) == text
 
 

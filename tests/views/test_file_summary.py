@@ -10,8 +10,8 @@ from pecli.views.file_summary import FileSummary, TensorSummary
 @pytest.mark.parametrize("rows", ["3", "-1", "0:8", "-4:", ":2", ":", "5:2", "9:"])
 @pytest.mark.parametrize("columns", ["0", "1:3", "-2:", ":"])
 def test_rows_and_columns_select_elements_as_slices_of_numpy_do(rows: str, columns: str) -> None:
-    """`pecli inspect --rows ROWS --cols COLUMNS` prints elements of a table, here of 7 × 5. A single
-    number k is the slice k:k+1, and −1 the last row.
+    """`pecli inspect --rows ROWS --cols COLUMNS` prints elements of a table, here of 7 × 5. A
+    single number k is the slice k:k+1, and −1 the last row.
     """
 
     def slice_of(text: str) -> slice:
@@ -41,8 +41,8 @@ def test_a_tensor_of_unknown_type_has_no_size_and_unlisted_tensors_are_counted(c
 
 
 def test_the_spec_in_metadata_is_printed_in_one_line_without_what_is_not_set(capsys) -> None:
-    """`a` is None and left out. The parameters of a spec stand beside its other keys; a mapping among
-    them is in brackets.
+    """`a` is None and left out. The parameters of a spec stand beside its other keys; a mapping
+    among them is in brackets.
     """
     metadata = {"pecli": {"a": None, "parameters": {"b": {"c": 1}}, "d": 2.0}}
     file_summary.show(FileSummary("x", "npz", 0, [], metadata))
@@ -60,8 +60,8 @@ def test_the_spec_in_metadata_is_printed_in_one_line_without_what_is_not_set(cap
     ids=["bool", "integer", "float"],
 )
 def test_printed_elements_are_written_by_their_dtype(array: np.ndarray, shown: str, capsys) -> None:
-    """The last line of the output is row 0 with its only element: a bool as in JSON, an integer with
-    commas between thousands.
+    """The last line of the output is row 0 with its only element: a bool as in JSON, an integer
+    with commas between thousands.
     """
     tensor = TensorSummary("a", str(array.dtype), [1], array.nbytes)
     tensor.numbers = file_summary.numbers(array, ":", ":")

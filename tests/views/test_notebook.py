@@ -66,9 +66,9 @@ WITHOUT_PICTURE = {"model without rotary encodings", "pass"}
 @pytest.mark.parametrize("name", RESULTS_AND_WORDS)
 @pytest.mark.sample("model without rotary encodings", "pass", "audit", "runtimes", "identification")
 def test_schemes_models_and_results_display_themselves_in_a_notebook(name: str) -> None:
-    """RESULTS_AND_WORDS has a scheme, a model or a result for each name, and words that the HTML of it
-    must show. It has one picture, except WITHOUT_PICTURE, which must not be blank: more than 1 % of
-    its pixels differ from the corner.
+    """RESULTS_AND_WORDS has a scheme, a model or a result for each name, and words that the HTML of
+    it must show. It has one picture, except WITHOUT_PICTURE, which must not be blank: more than 1 %
+    of its pixels differ from the corner.
     """
     _, words = RESULTS_AND_WORDS[name]
     page = Page(shown(name))
@@ -81,7 +81,9 @@ def test_schemes_models_and_results_display_themselves_in_a_notebook(name: str) 
 
 
 def test_the_verdict_of_a_failure_is_coloured() -> None:
-    """The HTML of a failed verification marks the verdict with a CSS class, and defines its colour."""
+    """The HTML of a failed verification marks the verdict with a CSS class, and defines its
+    colour.
+    """
     failed = shown("verification")
     assert '<span class="bad">FAILED</span>' in failed
     assert ".bad { color" in failed
@@ -102,8 +104,8 @@ def test_a_notebook_shows_a_figure_as_png() -> None:
 
 
 def test_a_failure_shows_the_picture_of_its_errors_and_a_pass_shows_none() -> None:
-    """Jupyter calls `_repr_png_` of a result. The picture of a failed check of «cos» has the tensor as
-    expected, as found, and the difference, at 200 pixels per inch.
+    """Jupyter calls `_repr_png_` of a result. The picture of a failed check of «cos» has the tensor
+    as expected, as found, and the difference, at 200 pixels per inch.
     """
     assert result("pass")._repr_png_() is None
 
@@ -140,8 +142,8 @@ def test_ipython_asks_a_result_for_html(name: str) -> None:
 
 
 def test_ipython_asks_a_figure_for_a_picture() -> None:
-    """`DisplayFormatter` is the part of IPython that chooses how a notebook shows an object; it finds
-    a PNG among the forms of a figure.
+    """`DisplayFormatter` is the part of IPython that chooses how a notebook shows an object; it
+    finds a PNG among the forms of a figure.
     """
     formatters = pytest.importorskip("IPython.core.formatters")
     shown_forms, _ = formatters.DisplayFormatter().format(pecli.plot(ROPE_64_BY_16))
@@ -149,8 +151,8 @@ def test_ipython_asks_a_figure_for_a_picture() -> None:
 
 
 def test_ipython_shows_a_layer_by_its_repr_only() -> None:
-    """`DisplayFormatter` is the part of IPython that chooses how a notebook shows an object; it finds
-    neither HTML nor a picture of a layer.
+    """`DisplayFormatter` is the part of IPython that chooses how a notebook shows an object; it
+    finds neither HTML nor a picture of a layer.
     """
     formatters = pytest.importorskip("IPython.core.formatters")
     shown_forms, _ = formatters.DisplayFormatter().format(pecli.AlibiBias(8))

@@ -38,16 +38,16 @@ OFF = Verification("b", "rope", (ONE_ELEMENT_IS_HALF_OFF,), reasons=("cos: match
 
 
 def test_checks_are_printed_as_a_table_with_the_reasons_of_failures(capsys) -> None:
-    """OUTCOMES are seven: two that passed, two that failed, and three errors. EXPECTED, the text of the
-    table, is written by hand.
+    """OUTCOMES are seven: two that passed, two that failed, and three errors. EXPECTED, the text of
+    the table, is written by hand.
     """
     show_outcomes(OUTCOMES)
     assert capsys.readouterr().out == EXPECTED
 
 
 def test_a_terminal_shows_the_same_table_of_checks_in_colour(turn_to_terminal) -> None:
-    """OUTCOMES are seven of every kind, and EXPECTED their table without colours. The escape sequence
-    1;31 is bold and red.
+    """OUTCOMES are seven of every kind, and EXPECTED their table without colours. The escape
+    sequence 1;31 is bold and red.
     """
     shown = turn_to_terminal(200)
     show_outcomes(OUTCOMES)
@@ -120,8 +120,8 @@ def outcomes_named(name: str) -> list[Outcome]:
 @pytest.mark.parametrize("name", ["plain.npy", *HOSTILE_TEXTS])
 def test_a_name_with_any_characters_makes_valid_xml(name: str, tmp_path) -> None:
     """Control characters and lone surrogates are not allowed in XML. `outcomes_named` are three
-    checks of a manifest m.toml, of 0.25 s each, whose file and tensor have the name: one passed, one
-    failed for «its shape», and one file does not exist.
+    checks of a manifest m.toml, of 0.25 s each, whose file and tensor have the name: one passed,
+    one failed for «its shape», and one file does not exist.
 
     The message of a failure is the first line of its text. Names of characters that can be printed
     are read back unchanged.
@@ -154,8 +154,8 @@ def test_a_name_with_any_characters_makes_valid_xml(name: str, tmp_path) -> None
 
 
 def test_files_without_a_manifest_have_a_suite_of_their_own(tmp_path) -> None:
-    """One check is of the file a.npy, which was named on the command line; `outcomes_named` are three
-    of the manifest m.toml.
+    """One check is of the file a.npy, which was named on the command line; `outcomes_named` are
+    three of the manifest m.toml.
     """
     plain = Outcome(
         Check("a.npy", lambda: PASSED_VERIFICATION), Verification("a.npy", "rope", ()), 0
@@ -173,9 +173,9 @@ def test_files_without_a_manifest_have_a_suite_of_their_own(tmp_path) -> None:
 
 @pytest.mark.parametrize("name", ["plain.npy", *HOSTILE_TEXTS])
 def test_a_name_with_any_characters_makes_one_annotation(name: str, monkeypatch) -> None:
-    """GitHub reads `::error file=…,title=…::message` from one line, with the escapes %25, %0D, %0A, and
-    in file and title also %3A and %2C. Read back, they are the name that was given. In the message,
-    line breaks of the name are spaces.
+    """GitHub reads `::error file=…,title=…::message` from one line, with the escapes %25, %0D, %0A,
+    and in file and title also %3A and %2C. Read back, they are the name that was given. In the
+    message, line breaks of the name are spaces.
 
     Of `outcomes_named`, the first passed, and has no annotation; the third is a missing file.
     """
@@ -233,8 +233,8 @@ def test_the_last_line_counts_checks_in_singular_or_plural(
 def test_a_file_without_tables_is_an_error_unless_it_was_named_together_with_others(
     capsys,
 ) -> None:
-    """`pecli verify *` names files of any kind, and those without tables are skipped: their checks have
-    a group, «the command line». «::error» is an annotation of GitHub, in which %3A is a colon.
+    """`pecli verify *` names files of any kind, and those without tables are skipped: their checks
+    have a group, «the command line». «::error» is an annotation of GitHub, in which %3A is a colon.
     """
     problem = NoTablesError("f", "has none")
     annotate([Outcome(Check("f", lambda: PASSED_VERIFICATION), problem, 0.0)])

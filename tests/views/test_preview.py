@@ -33,8 +33,8 @@ def test_a_preview_of_more_than_seven_rows_leaves_out_the_middle(rows: int) -> N
 @pytest.mark.parametrize("scheme", [pecli.Sinusoidal, pecli.Rope, pecli.Alibi, pecli.LearnedInit])
 def test_a_preview_fits_a_terminal_of_80_columns(turn_to_terminal, scheme, dtype) -> None:
     """The first two arguments of each scheme, 64 and 512, are rows and channels, or heads and rows:
-    not all columns fit. «…» stands for those left out, once per line; more than one would mean that a
-    number was cut.
+    not all columns fit. «…» stands for those left out, once per line; more than one would mean that
+    a number was cut.
     """
     shown = turn_to_terminal()
     preview.show(scheme(64, 512, dtype=dtype))
@@ -50,9 +50,9 @@ def test_a_preview_fits_a_terminal_of_80_columns(turn_to_terminal, scheme, dtype
 def test_a_narrow_terminal_shows_some_columns_at_a_time_and_cuts_no_number(
     turn_to_terminal, width: int
 ) -> None:
-    """A table of 200 positions and 64 channels is printed in blocks of some columns, and each block has
-    a line for the rows 1 and 199. By the paper's formula, channel 0 is sin(p), and the last channel is
-    cos(p / 10000^(62/64)).
+    """A table of 200 positions and 64 channels is printed in blocks of some columns, and each block
+    has a line for the rows 1 and 199. By the paper's formula, channel 0 is sin(p), and the last
+    channel is cos(p / 10000^(62/64)).
     """
     shown = turn_to_terminal(columns=width)
     preview.show(pecli.Sinusoidal(seq_len=200, dim=64))
@@ -78,9 +78,9 @@ def test_rows_of_a_tensor_of_three_axes_are_labelled_with_two_indices() -> None:
 
 @pytest.mark.parametrize(("row", "cell"), [("0,1", "-inf"), ("0,2", "0")])
 def test_infinities_and_zeros_are_dim(turn_to_terminal, row: str, cell: str) -> None:
-    """A causal bias of 3 queries and keys is −inf for keys after the query, such as the last key in row
-    1 of head 0, and 0 for the key at the query itself, such as the last in row 2. The escape sequence
-    2 is dim, and 0 ends it.
+    """A causal bias of 3 queries and keys is −inf for keys after the query, such as the last key in
+    row 1 of head 0, and 0 for the key at the query itself, such as the last in row 2. The escape
+    sequence 2 is dim, and 0 ends it.
     """
     shown = turn_to_terminal()
     preview.show(pecli.Alibi(heads=1, seq_len=3, form="causal"))
@@ -90,6 +90,8 @@ def test_infinities_and_zeros_are_dim(turn_to_terminal, row: str, cell: str) -> 
 
 
 def test_a_preview_of_a_huge_table_computes_only_the_rows_that_it_shows() -> None:
-    """The table has 2^40 rows, too many to compute; the preview ends with the last, number 2^40 − 1."""
+    """The table has 2^40 rows, too many to compute; the preview ends with the last, number 2^40 −
+    1.
+    """
     table = pecli.Rope(seq_len=2**40, dim=4).tensors()[0]
     assert preview.corner(table).rows[-1].label == str(2**40 - 1)

@@ -116,9 +116,9 @@ def words_of(html: str) -> str:
 
 
 def test_a_report_needs_no_network_and_is_well_formed_html(page: str) -> None:
-    """`page` is a report on a model and a wrong file. `Page` fails if a tag is not closed; links lead
-    into the page, images are in it, and nothing is loaded: 500 kB are enough. `default-src 'none'`
-    forbids browsers to load anything. No id is there twice.
+    """`page` is a report on a model and a wrong file. `Page` fails if a tag is not closed; links
+    lead into the page, images are in it, and nothing is loaded: 500 kB are enough. `default-src
+    'none'` forbids browsers to load anything. No id is there twice.
     """
     parsed = Page(page)
     assert len(page.encode()) < 500_000
@@ -148,8 +148,8 @@ def test_texts_of_pictures_have_colours_for_light_dark_and_print(page: str) -> N
 
 @pytest.mark.parametrize("block", range(3), ids=["light", "dark", "print"])
 def test_letters_of_a_report_have_contrast_with_their_paper(page: str, block: int) -> None:
-    """WCAG 2 (level AA) requires a contrast of 4.5 or more between text and background. The colours t0
-    to t9 are names of curves, which stand on «paper» only; all others stand on cards too.
+    """WCAG 2 (level AA) requires a contrast of 4.5 or more between text and background. The colours
+    t0 to t9 are names of curves, which stand on «paper» only; all others stand on cards too.
     """
     themes = re.findall(r":root \{(.*?)\}", page, re.S)
     colours = dict(re.findall(r"--(\w+): (#\w{6})", themes[block]))
@@ -163,8 +163,8 @@ def test_letters_of_a_report_have_contrast_with_their_paper(page: str, block: in
 
 
 def test_the_reason_the_fix_and_the_picture_are_below_the_verdict(page: str) -> None:
-    """`page` is a report on a file of cosines with base 10000 for a model with base 500000. Between the
-    verdicts and the navigation stand the reason, the command that makes the right file, and the
+    """`page` is a report on a file of cosines with base 10000 for a model with base 500000. Between
+    the verdicts and the navigation stand the reason, the command that makes the right file, and the
     picture, in this order.
     """
     evidence = page[page.index('class="verdicts"') : page.index("<nav")]
@@ -191,8 +191,8 @@ def test_a_scaling_is_explained_in_two_sentences(page: str) -> None:
     positions with the limits 1 and 4; its context is 16384.
 
     The wavelengths of its 8 pairs are 2π · 500000^(i/8): 856 for pair 3, which is kept, as it is
-    below 8192 / 4; 4443 for pair 4, which is blended; and 22910 for pair 5, which is stretched, as it
-    is above 8192.
+    below 8192 / 4; 4443 for pair 4, which is blended; and 22910 for pair 5, which is stretched, as
+    it is above 8192.
     """
     start = page.index("Scaling explained</h3>")
     (sentences,) = re.findall(r"<p>(.*?)</p>", page[start : page.index("<figure", start)])
@@ -206,7 +206,9 @@ def test_a_scaling_is_explained_in_two_sentences(page: str) -> None:
 
 
 def test_drift_is_measured_at_the_context_of_the_model(page: str) -> None:
-    """The config of `page` has a context of 16,384 positions; the report's audit uses that length."""
+    """The config of `page` has a context of 16,384 positions; the report's audit uses that
+    length.
+    """
     assert "within 0.001 to position" in page
     assert "pecli audit rope --config config.json --seq-len 16384" in page
     assert "served with a context of 16,384" in page
@@ -227,9 +229,9 @@ SECTIONS_OF_A_MODEL = {
 
 @pytest.mark.parametrize("section", SECTIONS_OF_A_MODEL)
 def test_a_report_has_all_sections_about_a_model(page: str, section: str) -> None:
-    """`page` is a report on a model with llama3 scaling and on a wrong file. SECTIONS_OF_A_MODEL has
-    words that it must contain, each by the section in which they stand: where a value comes from,
-    drift by recipe, runtimes, the command that makes the tables, ….
+    """`page` is a report on a model with llama3 scaling and on a wrong file. SECTIONS_OF_A_MODEL
+    has words that it must contain, each by the section in which they stand: where a value comes
+    from, drift by recipe, runtimes, the command that makes the tables, ….
     """
     assert SECTIONS_OF_A_MODEL[section] in words_of(page)
 
@@ -283,8 +285,8 @@ def page_of_three_files(report_of_three_files: ReportOfFiles) -> str:
 
 
 def test_verdicts_come_first(page_of_three_files: str) -> None:
-    """A report on three files has one title, then the verdicts, then the navigation, and then its first
-    part.
+    """A report on three files has one title, then the verdicts, then the navigation, and then its
+    first part.
     """
     marks = ("<h1>", '<section class="verdicts">', "<nav", '<h2 id="part1">')
     places = [page_of_three_files.index(mark) for mark in marks]
@@ -293,9 +295,9 @@ def test_verdicts_come_first(page_of_three_files: str) -> None:
 
 
 def test_each_file_has_a_verdict_that_links_to_its_section(page_of_three_files: str) -> None:
-    """right.npz has the cosines of the model, wrong.npz those of another base, and short.npz the first
-    three rows of right.npz. Three rows are too few to prove the scaling: they pass, but the check is
-    weak.
+    """right.npz has the cosines of the model, wrong.npz those of another base, and short.npz the
+    first three rows of right.npz. Three rows are too few to prove the scaling: they pass, but the
+    check is weak.
     """
     row = r'<th scope="row"><a href="#(\w+)">([^<]*)</a></th><td><span class="\w+">(\w+)</span>'
     verdicts = re.findall(row, page_of_three_files)
@@ -310,8 +312,8 @@ def test_each_file_has_a_verdict_that_links_to_its_section(page_of_three_files: 
 
 
 def test_failed_and_weak_verdicts_have_their_reasons(page_of_three_files: str) -> None:
-    """Of the three files, wrong.npz has base 10000 and fails; short.npz has 3 rows, which cannot rule
-    out that llama3 scaling is missing, and passes weakly.
+    """Of the three files, wrong.npz has base 10000 and fails; short.npz has 3 rows, which cannot
+    rule out that llama3 scaling is missing, and passes weakly.
     """
     start = page_of_three_files.index('<section class="verdicts">')
     verdicts = page_of_three_files[start : page_of_three_files.index("<nav")]
@@ -359,8 +361,8 @@ def test_a_model_with_a_learned_table_has_no_picture(pictures: list[Picture]) ->
 
 @pytest.mark.usefixtures("pictures")
 def test_two_tables_of_one_model_are_not_compared() -> None:
-    """Speech2Text has sinusoids in its encoder, 60 rows, and in its decoder, 10 rows. Only reports on
-    several models have a section «Comparison».
+    """Speech2Text has sinusoids in its encoder, 60 rows, and in its decoder, 10 rows. Only reports
+    on several models have a section «Comparison».
     """
     model = {
         "model_type": "speech_to_text",
@@ -388,7 +390,9 @@ def test_several_models_are_on_one_chart(pictures: list[Picture]) -> None:
 
 @pytest.mark.usefixtures("pictures")
 def test_a_table_without_a_model_is_identified() -> None:
-    """pe.npy has 64 sinusoidal rows of 16 channels; the report states the command that makes them."""
+    """pe.npy has 64 sinusoidal rows of 16 channels; the report states the command that
+    makes them.
+    """
     np.save("pe.npy", pecli.Sinusoidal(seq_len=64, dim=16).tables()["pe"])
     assert "pecli sinusoidal --seq-len 64 --dim 16" in report("pe.npy")
 
@@ -451,8 +455,8 @@ def test_a_file_that_cannot_be_checked_is_an_error(report_on) -> None:
 def test_report_takes_a_configuration_as_a_mapping_or_a_model(
     pictures: list[Picture], load: Callable[[dict[str, Any]], Any]
 ) -> None:
-    """LLAMA3_CONFIG has base 500000, and rope.npz is the table that it defines: the file passes. The
-    columns of its heatmaps are pairs of channels.
+    """LLAMA3_CONFIG has base 500000, and rope.npz is the table that it defines: the file passes.
+    The columns of its heatmaps are pairs of channels.
     """
     pecli.save("rope.npz", RIGHT_ROPE)
     words = words_of(report(load(LLAMA3_CONFIG), "rope.npz", atol=1e-3))
@@ -513,8 +517,8 @@ def test_a_model_without_frequencies_has_no_sliders() -> None:
 def test_the_first_matrix_of_an_unknown_file_is_drawn(
     tmp_path: Path, pictures: list[Picture]
 ) -> None:
-    """numbers.npz has a vector and a matrix x of 12 × 6 random numbers (float64), which are no table
-    of any scheme; the heatmap of the matrix is all that can be shown.
+    """numbers.npz has a vector and a matrix x of 12 × 6 random numbers (float64), which are no
+    table of any scheme; the heatmap of the matrix is all that can be shown.
     """
     numbers = np.random.default_rng(3).normal(size=(12, 6))
     pecli.save(tmp_path / "numbers.npz", {"vector": numbers[0], "x": numbers})

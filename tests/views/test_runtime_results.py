@@ -45,8 +45,8 @@ def test_the_line_of_a_runtime_has_its_verdict(
     result: RuntimeResult, verdict: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """RESULT is vLLM 0.1, whose table is off by 1e-7, the rounding of float32, and nothing else.
-    DEPARTING has a departure of 0.5 beside it. `replace` sets what else was found: the first position
-    and the pairs of the departure, or why there is nothing to compare.
+    DEPARTING has a departure of 0.5 beside it. `replace` sets what else was found: the first
+    position and the pairs of the departure, or why there is nothing to compare.
     """
     show_runtimes(RuntimeComparison("model", 4096, 1e-3, {"": (result,)}))
     assert capsys.readouterr().out.splitlines()[1] == f"vllm (0.1)  {verdict}"

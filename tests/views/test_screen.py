@@ -16,7 +16,9 @@ from pecli.views.screen import Styled
 
 
 def test_a_pipe_gets_no_styles_and_escape_sequences_of_a_text_are_escaped(capsys) -> None:
-    """ESC [2J in a text, such as the name of a tensor, would clear the screen of whoever prints it."""
+    """ESC [2J in a text, such as the name of a tensor, would clear the screen of whoever
+    prints it.
+    """
     screen.print_styled(Styled("FAILED", "bold red"), Styled("  a\x1b[2J"))
     assert capsys.readouterr().out == "FAILED  a\\x1b[2J\n"
 
@@ -24,8 +26,8 @@ def test_a_pipe_gets_no_styles_and_escape_sequences_of_a_text_are_escaped(capsys
 def test_a_terminal_gets_styles_and_escape_sequences_of_a_text_are_escaped(
     turn_to_terminal,
 ) -> None:
-    """ESC [1;31m is bold red, and ESC [0m ends it. ESC [2J in the text would clear the screen; a line
-    of it that is wider than the terminal is not broken.
+    """ESC [1;31m is bold red, and ESC [0m ends it. ESC [2J in the text would clear the screen; a
+    line of it that is wider than the terminal is not broken.
     """
     shown = turn_to_terminal()
     screen.print_styled(Styled("FAILED", "bold red"), Styled("  a\x1b[2J" * 30))
@@ -66,8 +68,8 @@ NARROW: dict[str, tuple[int, Callable[[], None]]] = {
 def test_a_narrow_terminal_shows_all_words_of_a_wide_one_and_none_is_broken(
     turn_to_terminal, name: str
 ) -> None:
-    """NARROW has results (models, differences, an audit), each with the width of a narrow terminal and
-    the function that prints it. At 400 columns nothing is broken; the set of words is the same.
+    """NARROW has results (models, differences, an audit), each with the width of a narrow terminal
+    and the function that prints it. At 400 columns nothing is broken; the set of words is the same.
     """
     columns, show = NARROW[name]
     wide = turn_to_terminal(columns=400)
@@ -117,8 +119,8 @@ def test_a_terminal_breaks_lines_between_words(turn_to_terminal, columns: int) -
     ],
 )
 def test_sizes_are_written_in_binary_units(count: int, text: str) -> None:
-    """A KiB has 1024 bytes, a MiB 2^20, a PiB, the largest unit, 2^50. A number has one decimal below
-    ten units, and none from ten on.
+    """A KiB has 1024 bytes, a MiB 2^20, a PiB, the largest unit, 2^50. A number has one decimal
+    below ten units, and none from ten on.
     """
     assert screen.size(count) == text
 
@@ -137,8 +139,8 @@ def test_characters_that_cannot_be_seen_are_escaped() -> None:
 
 
 def test_commands_of_ci_systems_are_escaped() -> None:
-    """Azure and GitHub run «##[…» and «##vso[…» if they read them in a log: one # is replaced by its
-    hexadecimal code, 23. «##a» is no command.
+    """Azure and GitHub run «##[…» and «##vso[…» if they read them in a log: one # is replaced by
+    its hexadecimal code, 23. «##a» is no command.
     """
     assert screen.printable("a ##[x ##vso[ ##a") == "a \\x23#[x \\x23#vso[ ##a"
 

@@ -42,8 +42,8 @@ def test_a_dump_of_inputs_plus_a_table_passes_only_if_it_is_their_sum(
 
 
 def test_a_table_may_be_an_array_that_gives_its_values_by_dlpack_only() -> None:
-    """Arrays of other libraries do so (`Exchanged` has no other access). Inputs and table are ones, so
-    that the sum is 2, and 3 is wrong.
+    """Arrays of other libraries do so (`Exchanged` has no other access). Inputs and table are ones,
+    so that the sum is 2, and 3 is wrong.
     """
     table: Any = Exchanged(INPUTS_OF_ONES[0])
     assert pecli.verify(2 * INPUTS_OF_ONES, table, before=INPUTS_OF_ONES).passed
@@ -59,7 +59,9 @@ def test_a_table_may_be_an_array_that_gives_its_values_by_dlpack_only() -> None:
     ids=["one too far", "reversed"],
 )
 def test_rows_that_were_added_at_wrong_positions_are_named(rows: list[int], positions: str) -> None:
-    """To inputs of 5 tokens belong the rows 0 to 4 of a learned table; `rows` were added instead."""
+    """To inputs of 5 tokens belong the rows 0 to 4 of a learned table; `rows` were added
+    instead.
+    """
     inputs = INPUTS_OF_ONES[0]
     dump = inputs + LEARNED_TABLE[rows]
     diagnosis = pecli.verify(dump, LEARNED_TABLE, before=inputs, atol=1e-6).diagnosis
@@ -89,7 +91,9 @@ def test_wrong_rows_are_not_searched_for_without_reasons() -> None:
 def test_added_rows_pass_only_from_the_offset_from_which_they_were_added(
     offset: int, passed: bool
 ) -> None:
-    """Rows 3 to 7 of a learned table were added to inputs of 5 tokens: their first position is 3."""
+    """Rows 3 to 7 of a learned table were added to inputs of 5 tokens: their first position
+    is 3.
+    """
     dump = INPUTS_OF_ONES[0] + LEARNED_TABLE[3:8]
     result = pecli.verify(dump, LEARNED_TABLE, before=INPUTS_OF_ONES[0], offset=offset, atol=1e-6)
 
@@ -117,7 +121,9 @@ def test_padding_is_not_compared(place: dict[str, Any], passed: bool) -> None:
 
 
 def test_with_a_mask_positions_are_counted_from_the_first_token_after_padding() -> None:
-    """After two tokens of padding, rows 0, 1, 2 belong to the other three, but 2, 3, 4 were added."""
+    """After two tokens of padding, rows 0, 1, 2 belong to the other three, but 2, 3, 4 were
+    added.
+    """
     inputs = INPUTS_OF_ONES[0]
     dump = inputs + LEARNED_TABLE[:5]
     result = pecli.verify(

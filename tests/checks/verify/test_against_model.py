@@ -50,29 +50,34 @@ def float32_tables(base: float = 5e5, first: int = 0) -> tuple[np.ndarray, np.nd
     return np.cos(angles), np.sin(angles)
 
 
-def verify_with_config(tensors, config=LLAMA_OF_BASE_500000, tolerance=WITHIN_2E_6, **options):
+def verify_with_config(tensors, config, tolerance=WITHIN_2E_6, **options):
     return pecli.verify(tensors, pecli.load_config(config), tolerance, **options)
 
 
-COS, SIN = float32_tables()
+def verify_with_llama(tensors, tolerance=WITHIN_2E_6, **options):
+    """Verify the tables of a Llama with base 500000 and heads of 16 channels."""
+    return verify_with_config(tensors, LLAMA_OF_BASE_500000, tolerance, **options)
+
+
+LLAMA_COS, LLAMA_SIN = float32_tables()
 ONE_COLUMN_PER_FREQUENCY = "one column per frequency"
 TWO_COLUMNS_AS_HALVES = "two columns per frequency (c0 c1 … c0 c1 …)"
 TWO_COLUMNS_AS_NEIGHBOURS = "c0 c0 c1 c1 …"
 FORMS = {
-    "cos": (COS, "cos", ONE_COLUMN_PER_FREQUENCY),
-    "sin": (SIN, "sin", ONE_COLUMN_PER_FREQUENCY),
-    "transformers": (doubled_as_halves(COS), "cos", TWO_COLUMNS_AS_HALVES),
-    "transformers, batch and head": (doubled_as_halves(SIN)[None, None], "sin", f"{TWO_COLUMNS_AS_HALVES}, axes of length 1 dropped"),
-    "interleaved": (doubled_as_neighbours(COS), "cos", f"two columns per frequency ({TWO_COLUMNS_AS_NEIGHBOURS})"),
-    "megatron": (doubled_as_halves(COS)[:, None, None], "cos", f"{TWO_COLUMNS_AS_HALVES}, axes of length 1 dropped"),
-    "vllm": (np.concatenate([COS, SIN], 1), "cos_sin", "all cosines, then all sines"),
-    "gptj": (np.concatenate([SIN, COS], 1), "cos_sin", "all sines, then all cosines"),
-    "in turn": (interleaved_columns(COS, SIN), "cos_sin", "cosines and sines interleaved"),
-    "stacked": (np.stack([COS, SIN]), "cos_sin", "the cosines, then the sines"),
-    "stacked, doubled": (doubled_as_neighbours(np.stack([COS, SIN])), "cos_sin",
+    "cos": (LLAMA_COS, "cos", ONE_COLUMN_PER_FREQUENCY),
+    "sin": (LLAMA_SIN, "sin", ONE_COLUMN_PER_FREQUENCY),
+    "transformers": (doubled_as_halves(LLAMA_COS), "cos", TWO_COLUMNS_AS_HALVES),
+    "transformers, batch and head": (doubled_as_halves(LLAMA_SIN)[None, None], "sin", f"{TWO_COLUMNS_AS_HALVES}, axes of length 1 dropped"),
+    "interleaved": (doubled_as_neighbours(LLAMA_COS), "cos", f"two columns per frequency ({TWO_COLUMNS_AS_NEIGHBOURS})"),
+    "megatron": (doubled_as_halves(LLAMA_COS)[:, None, None], "cos", f"{TWO_COLUMNS_AS_HALVES}, axes of length 1 dropped"),
+    "vllm": (np.concatenate([LLAMA_COS, LLAMA_SIN], 1), "cos_sin", "all cosines, then all sines"),
+    "gptj": (np.concatenate([LLAMA_SIN, LLAMA_COS], 1), "cos_sin", "all sines, then all cosines"),
+    "in turn": (interleaved_columns(LLAMA_COS, LLAMA_SIN), "cos_sin", "cosines and sines interleaved"),
+    "stacked": (np.stack([LLAMA_COS, LLAMA_SIN]), "cos_sin", "the cosines, then the sines"),
+    "stacked, doubled": (doubled_as_neighbours(np.stack([LLAMA_COS, LLAMA_SIN])), "cos_sin",
                          f"the cosines, then the sines, two columns per frequency ({TWO_COLUMNS_AS_NEIGHBOURS})"),
-    "torchtune": (np.stack([COS, SIN], -1), "cos_sin", "pairs of cosines and sines"),
-    "meta": ((COS + 1j * SIN).astype(np.complex64), "cos_sin", "complex numbers"),
+    "torchtune": (np.stack([LLAMA_COS, LLAMA_SIN], -1), "cos_sin", "pairs of cosines and sines"),
+    "meta": ((LLAMA_COS + 1j * LLAMA_SIN).astype(np.complex64), "cos_sin", "complex numbers"),
 }  # fmt: skip
 
 
@@ -85,7 +90,7 @@ def test_a_nameless_array_passes_in_any_layout(tmp_path, form) -> None:
     """
     array, name, words = FORMS[form]
     np.save(tmp_path / "dump.npy", array)
-    result = verify_with_config(
+    result = verify_with_llama(
         tmp_path / "dump.npy",
         **({"layout": "interleaved"} if TWO_COLUMNS_AS_NEIGHBOURS in words else {}),
     )
@@ -108,7 +113,7 @@ def test_another_first_position_is_named_in_any_layout(form) -> None:
     position 1 is expected in the first row, and the table begins at 0.
     """
     array, name, words = FORMS[form]
-    shifted = verify_with_config(array.copy(), offset=1)
+    shifted = verify_with_llama(array.copy(), offset=1)
 
     assert not shifted.passed
     assert shifted.readings == {name: words}
@@ -119,16 +124,16 @@ def test_another_first_position_is_named_in_any_layout(form) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.sample(4)
 def test_one_wrong_element_has_its_index_in_any_layout(monkeypatch, form) -> None:
-    """Each of FORMS is a table as one program keeps it, such as vLLM's [cos | sin]. The third element
-    from the end is off by 1; its index is that in the array as it was dumped. Blocks of a few rows are
-    compared at a time.
+    """Each of FORMS is a table as one program keeps it, such as vLLM's [cos | sin]. The third
+    element from the end is off by 1; its index is that in the array as it was dumped. Blocks of a
+    few rows are compared at a time.
     """
     array, name, words = FORMS[form]
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1 << 9)
     monkeypatch.setattr("pecli.compare.comparison.READ_BYTES", 1 << 7)
     spoilt = np.ascontiguousarray(array).copy()
     spoilt.reshape(-1)[-3] += 1
-    result = verify_with_config(spoilt, reasons=False)
+    result = verify_with_llama(spoilt, reasons=False)
     place = tuple(map(int, np.unravel_index(array.size - 3, array.shape)))
 
     assert result.readings == {name: words}
@@ -143,9 +148,9 @@ def test_inverse_frequencies_in_float32_pass_unless_they_are_off_by_a_thousandth
     by their shape.
     """
     values = inverse_frequencies(5e5, DIM).astype(np.float32).reshape(shape)
-    assert verify_with_config({"rotary_emb.inv_freq": values}, tolerance=Tolerance()).passed
+    assert verify_with_llama({"rotary_emb.inv_freq": values}, tolerance=Tolerance()).passed
 
-    result = verify_with_config(values * np.float32(1.001), reasons=False)
+    result = verify_with_llama(values * np.float32(1.001), reasons=False)
     assert not result.passed
     assert result.tensors[0].name == "inv_freq"
 
@@ -172,17 +177,17 @@ LONGROPE_LLAMA = {
 
 
 def test_an_offset_chooses_the_expected_rows() -> None:
-    """The dump has the rows of the 24 positions 7 to 30; it passes with offset=7, and fails without,
-    as position 0 is expected first.
+    """The dump has the rows of the 24 positions 7 to 30; it passes with offset=7, and fails
+    without, as position 0 is expected first.
     """
-    assert verify_with_config(float32_tables(first=7)[0], offset=7).passed
-    assert not verify_with_config(float32_tables(first=7)[0], reasons=False).passed
+    assert verify_with_llama(float32_tables(first=7)[0], offset=7).passed
+    assert not verify_with_llama(float32_tables(first=7)[0], reasons=False).passed
 
 
 def test_a_length_chooses_the_base_of_dynamic_scaling() -> None:
     """DYNAMIC_LLAMA has base 500000, heads of 16 channels, factor 2 and an original length of 8. At
-    length 32, dynamic NTK has the base 5e5 · (2 · 32 / 8 − 1)^(16/14). Without a length, that of the
-    table counts, which is 24.
+    length 32, dynamic NTK has the base 5e5 · (2 · 32 / 8 − 1)^(16/14). Without a length, that of
+    the table counts, which is 24.
     """
     grown = float32_tables(5e5 * ((2.0 * 32 / 8) - 1) ** (DIM / (DIM - 2)))[0]
 
@@ -196,8 +201,8 @@ def test_frequencies_beside_a_table_are_read_where_it_ends_or_before_any_call(co
     cosines of 24 rows, either passes. Both configs have an original length of 8.
 
     At length 24, dynamic scaling has the base 5e5 · (2 · 24 / 8 − 1)^(16/14), and LongRoPE divides
-    all frequencies by 4, its long factor. With length=8, or without a table, only those of the start
-    are right.
+    all frequencies by 4, its long factor. With length=8, or without a table, only those of the
+    start are right.
     """
     exact = Tolerance(rtol=1e-14)
     if config is DYNAMIC_LLAMA:
@@ -229,9 +234,9 @@ def test_frequencies_beside_a_table_are_read_where_it_ends_or_before_any_call(co
 def test_frequencies_of_ernie_pass_axis_by_axis_or_interleaved(
     order: list[int], words: str
 ) -> None:
-    """Ernie has 3 + 3 + 2 = 8 frequencies for rows, columns and time. Its module stores those of rows
-    (0, 2, 4), then of columns (1, 3, 5), then of time (6, 7); its tables have them in turn. Expected
-    are powers of the base 500000, in NumPy, in either order.
+    """Ernie has 3 + 3 + 2 = 8 frequencies for rows, columns and time. Its module stores those of
+    rows (0, 2, 4), then of columns (1, 3, 5), then of time (6, 7); its tables have them in turn.
+    Expected are powers of the base 500000, in NumPy, in either order.
     """
     config = {"model_type": "ernie4_5_vl_moe_text", "hidden_size": 64, "num_attention_heads": 4}
     config["rope_parameters"] = {"rope_theta": 5e5, "mrope_section": [3, 3, 2]}
@@ -246,8 +251,8 @@ def test_the_name_of_a_tensor_counts_more_than_its_content() -> None:
     """cos_cached holds sines, and sin_cached cosines: both fail, and the reason is that they are
     swapped.
     """
-    result = verify_with_config(
-        {"cos_cached": doubled_as_halves(SIN), "sin_cached": doubled_as_halves(COS)}
+    result = verify_with_llama(
+        {"cos_cached": doubled_as_halves(LLAMA_SIN), "sin_cached": doubled_as_halves(LLAMA_COS)}
     )
     assert [tensor.passed for tensor in result.tensors] == [False, False]
     assert {*result.readings.values()} == {TWO_COLUMNS_AS_HALVES}
@@ -258,15 +263,15 @@ def test_the_name_of_a_file_counts_if_the_array_has_none(tmp_path) -> None:
     """sin.npy holds cosines. An array without any name would pass as such, but the file's name
     promises sines.
     """
-    np.save(tmp_path / "sin.npy", COS)
-    assert not verify_with_config(tmp_path / "sin.npy", reasons=False).passed
+    np.save(tmp_path / "sin.npy", LLAMA_COS)
+    assert not verify_with_llama(tmp_path / "sin.npy", reasons=False).passed
 
 
 def test_tables_without_telling_names_are_found_by_their_content(tmp_path) -> None:
     """np.savez calls them arr_0, arr_1 and arr_2; the third is noise, which is left out."""
     noise = np.random.default_rng(0).normal(size=(LENGTH, DIM)).astype(np.float32)
-    np.savez(tmp_path / "all.npz", SIN, COS, noise)
-    result = verify_with_config(tmp_path / "all.npz")
+    np.savez(tmp_path / "all.npz", LLAMA_SIN, LLAMA_COS, noise)
+    result = verify_with_llama(tmp_path / "all.npz")
 
     assert result.passed
     assert result.readings == {
@@ -302,17 +307,20 @@ def test_tables_belong_to_a_layer_type_by_name_by_number_or_by_fit() -> None:
 
 
 def test_cosines_and_sines_in_two_layouts_do_not_pass() -> None:
-    """The cosines are in columns c0 c1 … c0 c1 …, and the sines in s0 s0 s1 s1 …; each would pass by
-    itself.
+    """The cosines are in columns c0 c1 … c0 c1 …, and the sines in s0 s0 s1 s1 …; each would pass
+    by itself.
     """
-    result = verify_with_config({"cos": doubled_as_halves(COS), "sin": doubled_as_neighbours(SIN)})
+    result = verify_with_llama(
+        {"cos": doubled_as_halves(LLAMA_COS), "sin": doubled_as_neighbours(LLAMA_SIN)}
+    )
     assert not result.passed
     assert result.problems[0] == "cos and sin are doubled in two ways: no rotation takes both"
 
 
 def test_tables_that_are_right_for_another_layer_type_are_named() -> None:
-    """In Gemma, full attention has base 1e6 and sliding attention 1e4. The dump has them the wrong way
-    round, under the names global (full) and local (sliding) that other projects give these layers.
+    """In Gemma, full attention has base 1e6 and sliding attention 1e4. The dump has them the wrong
+    way round, under the names global (full) and local (sliding) that other projects give these
+    layers.
     """
     swapped = verify_with_config(
         {"cos_local": float32_tables(1e6)[0], "cos_global": float32_tables(1e4)[0]}, GEMMA
@@ -326,8 +334,8 @@ def test_tables_that_are_right_for_another_layer_type_are_named() -> None:
 
 
 def test_each_layer_type_has_its_own_reason_and_command() -> None:
-    """In Gemma, full attention has base 1e6 and sliding attention 1e4. In the dump, full attention has
-    base 500000, and sliding attention begins at position 1.
+    """In Gemma, full attention has base 1e6 and sliding attention 1e4. In the dump, full attention
+    has base 500000, and sliding attention begins at position 1.
     """
     dumped = {
         "full_attention": float32_tables(5e5),
@@ -350,11 +358,11 @@ def test_each_layer_type_has_its_own_reason_and_command() -> None:
 
 
 def test_tables_of_a_vision_tower_that_the_configuration_does_not_have_are_left_out() -> None:
-    """The config is of a text model. «visual» is the name of a vision tower, whose frequencies it does
-    not define; they are wrong here, and are not compared.
+    """The config is of a text model. «visual» is the name of a vision tower, whose frequencies it
+    does not define; they are wrong here, and are not compared.
     """
-    result = verify_with_config(
-        {"visual.rotary_pos_emb.inv_freq": COS[3], "model.rotary_emb.cos_cached": COS}
+    result = verify_with_llama(
+        {"visual.rotary_pos_emb.inv_freq": LLAMA_COS[3], "model.rotary_emb.cos_cached": LLAMA_COS}
     )
     assert result.passed
     assert [tensor.name for tensor in result.tensors] == ["model.rotary_emb.cos_cached"]
@@ -368,8 +376,8 @@ CHECKPOINT = {
 
 def test_tables_among_the_weights_of_a_checkpoint_are_found_by_name() -> None:
     """CHECKPOINT has the weights of 20 layers; cos_cached and sin_cached are beside them."""
-    dump = {"model.rotary_emb.cos_cached": COS, "model.rotary_emb.sin_cached": SIN}
-    result = verify_with_config({**CHECKPOINT, **dump})
+    dump = {"model.rotary_emb.cos_cached": LLAMA_COS, "model.rotary_emb.sin_cached": LLAMA_SIN}
+    result = verify_with_llama({**CHECKPOINT, **dump})
 
     assert result.passed
     assert [tensor.name for tensor in result.tensors] == list(dump)
@@ -379,11 +387,11 @@ def test_a_table_in_a_checkpoint_without_a_telling_name_has_to_be_named(tmp_path
     """Cosines are under the name lm_head, among the weights of 20 layers (CHECKPOINT). The error
     states that a tensor is named after a colon, FILE:NAME.
     """
-    save_file({**CHECKPOINT, "lm_head": COS}, tmp_path / "model.safetensors")
+    save_file({**CHECKPOINT, "lm_head": LLAMA_COS}, tmp_path / "model.safetensors")
     with pytest.raises(FileError, match=r"no positional tables of rope \(21 tensors: .*FILE:NAME"):
-        verify_with_config(tmp_path / "model.safetensors")
+        verify_with_llama(tmp_path / "model.safetensors")
 
-    result = verify_with_config(f"{tmp_path / 'model.safetensors'}:lm_head")
+    result = verify_with_llama(f"{tmp_path / 'model.safetensors'}:lm_head")
     assert result.passed
     assert result.readings == {"lm_head": f"cos, {ONE_COLUMN_PER_FREQUENCY}"}
 
@@ -397,7 +405,7 @@ def test_an_array_whose_shape_no_table_has_fails_with_the_expected_shapes(array)
     """Heads of 16 channels have 8 frequencies, in one column or two columns each; the problem is in
     the JSON as well.
     """
-    result = verify_with_config(np.asarray(array))
+    result = verify_with_llama(np.asarray(array))
     assert not result.passed
     assert "(positions, 8) or (positions, 16)" in result.problems[0]
 
@@ -410,10 +418,10 @@ def test_an_array_whose_shape_no_table_has_fails_with_the_expected_shapes(array)
 def test_vectors_of_zeros_or_ones_do_not_pass_as_the_row_of_position_0(
     value: float, size: int
 ) -> None:
-    """The sines of position 0 are zeros, and its cosines ones. But memory that nobody has written is
-    zeros or ones as well, such as frequencies that were never computed.
+    """The sines of position 0 are zeros, and its cosines ones. But memory that nobody has written
+    is zeros or ones as well, such as frequencies that were never computed.
     """
-    assert not verify_with_config(np.full(size, value, np.float32), reasons=False).passed
+    assert not verify_with_llama(np.full(size, value, np.float32), reasons=False).passed
 
 
 @pytest.mark.parametrize("dim_of_file", [32, 64])
@@ -472,8 +480,8 @@ def sinusoids(rows: int) -> np.ndarray:
     ids=["t5", "swin"],
 )
 def test_biases_by_relative_position_are_checked_for_their_rows(config, name, shape) -> None:
-    """T5 has a row for each of 32 buckets, Swin for each of (2 · 7 − 1)² = 169 offsets in a window of
-    7; columns are heads. A missing row or a NaN fails.
+    """T5 has a row for each of 32 buckets, Swin for each of (2 · 7 − 1)² = 169 offsets in a window
+    of 7; columns are heads. A missing row or a NaN fails.
     """
     values = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     others = {"shared.weight": np.ones((4, 4), np.float32)}
@@ -577,8 +585,8 @@ ALIBI = {
 @pytest.mark.sample(3)
 def test_alibi_passes_in_the_form_of_every_program(case) -> None:
     """Each case of ALIBI is the slopes of 6 heads by the paper's rule, or a bias of 9 keys, as one
-    program keeps it: BLOOM as slope · key, for example, in one row. If the last row or everything is
-    halved, it fails.
+    program keeps it: BLOOM as slope · key, for example, in one row. If the last row or everything
+    is halved, it fails.
     """
     array, name, words = ALIBI[case]
     bloom = {"model_type": "bloom", "n_head": 6, "hidden_size": 48}
@@ -605,8 +613,8 @@ def test_float32_angles_far_from_position_0_pass_only_with_their_recipe() -> Non
     angles = np.arange(5000, 5000 + LENGTH, dtype=np.float32)[:, None] * inv_freq
     cos = np.cos(angles.astype(np.float64)).astype(np.float32)
 
-    assert not verify_with_config(cos, offset=5000, reasons=False).passed
-    assert verify_with_config(cos, offset=5000, recipe="float32").passed
+    assert not verify_with_llama(cos, offset=5000, reasons=False).passed
+    assert verify_with_llama(cos, offset=5000, recipe="float32").passed
 
 
 @pytest.mark.parametrize("function", ["cos", "sin"])
@@ -615,13 +623,13 @@ def test_a_table_of_fewer_channels_is_recognised_by_the_name_of_its_file(
     tmp_path, function
 ) -> None:
     """The model has heads of 16 channels and base 500000; the file, named cos_cached or sin_cached,
-    has 64 positions of 8 channels with base 10000. The reason has the 8 channels. In cosines without
-    sines, other parameters can make up for the base, so that these are allowed too.
+    has 64 positions of 8 channels with base 10000. The reason has the 8 channels. In cosines
+    without sines, other parameters can make up for the base, so that these are allowed too.
     """
     tables = cos_and_sin_tables(64, inverse_frequencies(10000.0, 8))
     file = tmp_path / f"{function}_cached.npy"
     np.save(file, tables[function])
-    mistakes = verify_with_config(file).explanations[0].mistakes
+    mistakes = verify_with_llama(file).explanations[0].mistakes
 
     names = {getattr(mistake, "name", "layout") for mistake in mistakes}
     assert Parameter("dim", expected=16, found=8) in mistakes
@@ -631,9 +639,9 @@ def test_a_table_of_fewer_channels_is_recognised_by_the_name_of_its_file(
 @pytest.mark.parametrize(
     ("lines", "config"),
     [
-        (np.concatenate([COS, SIN]), LLAMA_OF_BASE_500000),
-        (doubled_as_halves(np.concatenate([COS, SIN])), LLAMA_OF_BASE_500000),
-        (COS, LLAMA_OF_BASE_500000),
+        (np.concatenate([LLAMA_COS, LLAMA_SIN]), LLAMA_OF_BASE_500000),
+        (doubled_as_halves(np.concatenate([LLAMA_COS, LLAMA_SIN])), LLAMA_OF_BASE_500000),
+        (LLAMA_COS, LLAMA_OF_BASE_500000),
         (BIAS.reshape(6 * 9, 9), {"model_type": "bloom", "n_head": 6}),
     ],
     ids=["cosines above sines", "both doubled", "cosines", "head after head of a bias"],
@@ -641,8 +649,8 @@ def test_a_table_of_fewer_channels_is_recognised_by_the_name_of_its_file(
 def test_a_table_in_lines_of_text_passes(
     tmp_path: Path, lines: np.ndarray, config: dict[str, Any]
 ) -> None:
-    """A CSV file has two axes at most, and neither a dtype nor a name. COS and SIN are tables of the
-    model, BIAS is 6 heads of 9 × 9 by ALiBi's rule.
+    """A CSV file has two axes at most, and neither a dtype nor a name. LLAMA_COS and LLAMA_SIN are
+    tables of the Llama, BIAS is 6 heads of 9 × 9 by ALiBi's rule.
     """
     np.savetxt(tmp_path / "t.csv", lines, delimiter=",")
     found = verify_with_config(tmp_path / "t.csv", config)
@@ -684,8 +692,9 @@ PRODUCTS = "in the key form, slopes and products rounded to bfloat16"
 def test_slopes_and_biases_of_falcon_pass_as_transformers_computes_them(
     name: str, values: np.ndarray, words: str | None
 ) -> None:
-    """`build_alibi_tensor` of transformers' Falcon multiplies bfloat16 slopes and positions and rounds
-    the products, and its attention divides by √head_dim = √(768 / 12) = 8; exact ones pass too.
+    """`build_alibi_tensor` of transformers' Falcon multiplies bfloat16 slopes and positions and
+    rounds the products, and its attention divides by √head_dim = √(768 / 12) = 8; exact ones pass
+    too.
 
     By the paper, the slopes of 12 heads are those of 8, 2^−1 … 2^−8, and every other one of 16,
     2^−0.5, 2^−1.5, ….
@@ -755,8 +764,8 @@ def test_buckets_of_t5_pass_in_integers_of_any_width(dtype: str, spec: Any) -> N
 
 @pytest.mark.parametrize("dtype", ["int64", "int16", "uint8"])
 def test_one_bucket_of_t5_that_is_off_by_one_fails(dtype: str) -> None:
-    """`t5_index` has the bucket (an integer) of each of 40 queries and keys, by T5's formula in NumPy;
-    that of query 3 and key 5 is one too large.
+    """`t5_index` has the bucket (an integer) of each of 40 queries and keys, by T5's formula in
+    NumPy; that of query 3 and key 5 is one too large.
     """
     index = t5_index(dtype)
     index[3, 5] += 1
@@ -787,10 +796,12 @@ def verify_tables_by_axis(
     return pecli.verify(dump, "qwen2.5-vl-7b", positions=positions, atol=1e-12, reasons=reasons)
 
 
-batches = pytest.mark.parametrize("batch", [2, pytest.param(1, marks=pytest.mark.thorough)])
+in_batches_of_two_and_of_one = pytest.mark.parametrize(
+    "batch", [2, pytest.param(1, marks=pytest.mark.thorough)]
+)
 
 
-@batches
+@in_batches_of_two_and_of_one
 @pytest.mark.parametrize("has_batch_axis", [False, True], ids=["shared", "per sequence"])
 def test_a_table_for_each_axis_of_positions_passes_as_qwen2_vl_returns_it(
     batch: int, has_batch_axis: bool
@@ -808,7 +819,7 @@ def test_a_table_for_each_axis_of_positions_passes_as_qwen2_vl_returns_it(
     )
 
 
-@batches
+@in_batches_of_two_and_of_one
 def test_a_table_for_each_axis_fails_if_rows_and_columns_are_exchanged(batch: int) -> None:
     """PLACES are the positions of tokens by time, row and column, at which `verify_tables_by_axis`
     computes the tables. Those that are given to verify have the order time, column, row.
@@ -816,10 +827,10 @@ def test_a_table_for_each_axis_fails_if_rows_and_columns_are_exchanged(batch: in
     assert not verify_tables_by_axis(batch, PLACES[[0, 2, 1]], reasons=False).passed
 
 
-@batches
+@in_batches_of_two_and_of_one
 def test_another_base_of_a_table_for_each_axis_is_named(batch: int) -> None:
-    """`verify_tables_by_axis` verifies a table for each axis of positions (time, row, column), here of
-    base 100000; Qwen2.5-VL has base 1000000.
+    """`verify_tables_by_axis` verifies a table for each axis of positions (time, row, column), here
+    of base 100000; Qwen2.5-VL has base 1000000.
     """
     found = verify_tables_by_axis(batch, PLACES, base=1e5)
     assert found.diagnosis[0].startswith("cos, sin: base is 100000 (the spec says 1000000); ")

@@ -80,8 +80,8 @@ def test_an_array_wider_than_any_table_has_the_wrong_shape() -> None:
 
 
 def test_every_wrong_shape_is_a_problem() -> None:
-    """The scheme has tables of 6 positions and 8 / 2 = 4 pairs. Neither a vector of 5 nor SIN, a table
-    of 12 × 8, has this shape, and each is reported.
+    """The scheme has tables of 6 positions and 8 / 2 = 4 pairs. Neither a vector of 5 nor SIN, a
+    table of 12 × 8, has this shape, and each is reported.
     """
     dump = {"cos": np.ones(5), "sin": SIN}
     result = pecli.verify(dump, pecli.Rope(seq_len=6, dim=8), reasons=False)
@@ -141,8 +141,8 @@ def test_a_learned_table_of_varied_values_passes(table: Array) -> None:
     ],
 )
 def test_a_learned_table_of_one_value_fails(value: float, problem: str) -> None:
-    """GPT2 is a model with a learned table of 8 × 8. No training makes all its values the same; such a
-    table was never loaded. Values that are not finite are lost.
+    """GPT2 is a model with a learned table of 8 × 8. No training makes all its values the same;
+    such a table was never loaded. Values that are not finite are lost.
     """
     result = pecli.verify({"wpe.weight": np.full_like(LEARNED_TABLE, value)}, GPT2)
     assert not result.passed
@@ -161,8 +161,8 @@ def test_a_learned_table_with_a_row_that_is_not_finite_fails(value: float) -> No
 
 
 def test_columns_of_one_frequency_that_differ_are_compared_and_not_a_problem_of_shape() -> None:
-    """The scheme has 8 frequencies in 16 columns: column 11 has the frequency of column 11 − 8 = 3. In
-    the dump, column 11 holds 0.5, and the base is 500000 instead of 10000.
+    """The scheme has 8 frequencies in 16 columns: column 11 has the frequency of column 11 − 8 = 3.
+    In the dump, column 11 holds 0.5, and the base is 500000 instead of 10000.
 
     Wrong elements are counted by NumPy: those with |found − cos(position · 10000^(−i/8))| > 0.1.
     """
@@ -203,7 +203,7 @@ def test_a_spec_may_be_given_as_a_dictionary() -> None:
 def test_the_style_of_a_sinusoidal_table_is_noted(
     scheme: Any, config: dict[str, Any], reading: str
 ) -> None:
-    """A style is the formula of a project, which its models have. M2M-100 counts positions from 2 on,
-    after the rows 0 and 1, of which 1 is for padding.
+    """A style is the formula of a project, which its models have. M2M-100 counts positions from 2
+    on, after the rows 0 and 1, of which 1 is for padding.
     """
     assert pecli.verify(scheme.tables()["pe"], config).readings == {"pe": reading}

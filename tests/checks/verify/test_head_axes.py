@@ -140,8 +140,8 @@ def test_rotated_queries_that_are_a_thousandth_too_large_fail(case: str) -> None
 
 
 def test_a_mistake_in_folded_heads_is_named() -> None:
-    """6 heads of 8 channels are folded into rows of 48. They were rotated as interleaved pairs (0, 1),
-    (2, 3), …, although a Llama rotates halves: (0, 4), (1, 5), ….
+    """6 heads of 8 channels are folded into rows of 48. They were rotated as interleaved pairs (0,
+    1), (2, 3), …, although a Llama rotates halves: (0, 4), (1, 5), ….
     """
     interleaved = pecli.apply(QUERIES, LLAMA_CONFIG, layout="interleaved")
     result = pecli.verify(
@@ -156,8 +156,8 @@ def test_a_mistake_in_folded_heads_is_named() -> None:
 
 
 def test_a_wrong_element_of_folded_heads_is_located_by_batch_head_and_position() -> None:
-    """6 heads of 8 channels are folded into rows of 48. The wrong element is in batch 1, position 3 and
-    column 2 · 8 + 4: channel 4 of head 2. Places are ranges from the first to the last.
+    """6 heads of 8 channels are folded into rows of 48. The wrong element is in batch 1, position 3
+    and column 2 · 8 + 4: channel 4 of head 2. Places are ranges from the first to the last.
     """
     wrong = heads_folded_into_columns(rotated_by_formula(QUERIES))
     wrong[1, 3, 2 * DIM + 4] += 1
@@ -171,8 +171,8 @@ def test_a_wrong_element_of_folded_heads_is_located_by_batch_head_and_position()
 
 
 def test_repeated_heads_that_differ_are_a_problem() -> None:
-    """Keys of 2 heads are repeated 3 times in a row for 6 query heads; in the last copy of the first
-    head, one position is changed.
+    """Keys of 2 heads are repeated 3 times in a row for 6 query heads; in the last copy of the
+    first head, one position is changed.
     """
     wrong = np.repeat(rotated_by_formula(KEYS), 3, axis=1)
     wrong[0, 2, 1] += 1
@@ -209,9 +209,9 @@ def test_columns_that_are_not_a_known_number_of_heads_are_not_unfolded() -> None
     ],
 )
 def test_a_number_of_heads_tells_where_positions_are(shape: tuple[int, ...], axis: int) -> None:
-    """An axis of 6, which is the number of the model's heads, is taken for heads, and the one beside
-    it for positions. The dump is rotated by the textbook formula along `axis`, and passes if verify
-    takes the same axis for positions.
+    """An axis of 6, which is the number of the model's heads, is taken for heads, and the one
+    beside it for positions. The dump is rotated by the textbook formula along `axis`, and passes if
+    verify takes the same axis for positions.
     """
     before = RANDOM.normal(size=shape)
     after = np.moveaxis(rotated_by_formula(np.moveaxis(before, axis, -2)), -2, axis)
@@ -231,9 +231,9 @@ def test_an_axis_as_long_as_the_given_positions_is_that_of_tokens() -> None:
 
 
 def test_no_command_is_printed_for_folded_heads(tmp_path: Path) -> None:
-    """A failure may end with «reproduce with», a command of `pecli apply` that makes the wrong file.
-    It would rotate the first 8 of 48 columns, which hold 6 heads of 8, and so is left out. The dump is
-    wrong, as its base is 500 instead of 10000.
+    """A failure may end with «reproduce with», a command of `pecli apply` that makes the wrong
+    file. It would rotate the first 8 of 48 columns, which hold 6 heads of 8, and so is left out.
+    The dump is wrong, as its base is 500 instead of 10000.
     """
     np.save(tmp_path / "before.npy", heads_folded_into_columns(QUERIES))
     np.save(

@@ -23,8 +23,8 @@ LLAMA = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 2}
 
 @pytest.mark.parametrize("name", ["vision.cos", "pos_embed"])
 def test_tables_of_parts_that_the_model_does_not_have_are_listed_as_unchecked(name: str) -> None:
-    """CONFIG is a Llama, and COS its cosines. Beside them, the dump has a table of a vision tower, or
-    a learned one, neither of which a Llama has.
+    """CONFIG is a Llama, and COS its cosines. Beside them, the dump has a table of a vision tower,
+    or a learned one, neither of which a Llama has.
     """
     dump = {"cos": COS, name: np.ones((3, 5), "f4")}
     assert pecli.verify(dump, CONFIG, atol=1e-6).unchecked == (name,)
@@ -56,14 +56,16 @@ def test_a_file_without_tables_is_refused() -> None:
 
 
 def test_a_file_with_tables_of_no_layer_type_is_refused() -> None:
-    """Gemma 3 has two types of layers; the file is compared with each, and has tables of neither."""
+    """Gemma 3 has two types of layers; the file is compared with each, and has tables of
+    neither.
+    """
     with pytest.raises(pecli.PecliError, match=r"has no positional tables of rope \(2 tensors"):
         pecli.verify({"a": np.ones((3, 5), "f4"), "b": np.ones(7, "f4")}, "gemma-3-1b")
 
 
 def test_a_grid_for_a_model_without_one_needs_a_style() -> None:
-    """CONFIG is a Llama, which has no rule for channels on a grid of rows and columns; a style, such
-    as that of a vision model, would be one.
+    """CONFIG is a Llama, which has no rule for channels on a grid of rows and columns; a style,
+    such as that of a vision model, would be one.
     """
     with pytest.raises(pecli.ParameterError, match="the grid 4x4 needs a style"):
         pecli.verify({"cos": COS}, CONFIG, grid=(4, 4))
@@ -78,8 +80,8 @@ def test_a_table_without_a_name_is_found_by_its_values() -> None:
 
 
 def test_a_table_is_compared_with_the_layers_that_it_fits_best() -> None:
-    """TWO_LAYER_KINDS is a Gemma 3 whose sliding attention has base 100, and whose full attention has
-    base 500000, as these cosines and sines. Their names state neither.
+    """TWO_LAYER_KINDS is a Gemma 3 whose sliding attention has base 100, and whose full attention
+    has base 500000, as these cosines and sines. Their names state neither.
     """
     readings = pecli.verify(cosines_and_sines(np.copy), TWO_LAYER_KINDS, atol=1e-6).readings
     fit = "full_attention layers, which it fits best, one column per frequency"
@@ -109,9 +111,9 @@ def test_with_a_layer_type_tables_of_other_layers_are_not_checked() -> None:
 
 @pytest.mark.parametrize(("dtype", "passed"), [("f2", False), ("f4", True), ("f8", True)])
 def test_frequencies_in_half_precision_fail_within_any_tolerance(dtype: str, passed: bool) -> None:
-    """INV_FREQ is 500000^(−i/8), as CONFIG requires. In float16 it is off by 2^−11 = 5e-4 of itself: at
-    large positions the angles would be wrong by turns. The tolerance atol=1 is for tables, and does
-    not apply to frequencies.
+    """INV_FREQ is 500000^(−i/8), as CONFIG requires. In float16 it is off by 2^−11 = 5e-4 of
+    itself: at large positions the angles would be wrong by turns. The tolerance atol=1 is for
+    tables, and does not apply to frequencies.
     """
     dump = {"inv_freq": INV_FREQ.astype(dtype)}
     assert pecli.verify(dump, CONFIG, atol=1, reasons=False).passed == passed
@@ -159,17 +161,17 @@ def test_without_by_number_the_number_of_a_layer_states_no_type() -> None:
 def test_layers_are_those_of_a_key_or_else_of_the_family(
     changes: dict[str, Any], layers: list[str]
 ) -> None:
-    """TWO_LAYER_KINDS is a Gemma 3 with the key layer_types: sliding, then full attention. Without it,
-    sliding_window_pattern counts, and without that Gemma 3's default: full attention in every sixth
-    layer. Patterns that are not a positive number count as missing.
+    """TWO_LAYER_KINDS is a Gemma 3 with the key layer_types: sliding, then full attention. Without
+    it, sliding_window_pattern counts, and without that Gemma 3's default: full attention in every
+    sixth layer. Patterns that are not a positive number count as missing.
     """
     model = pecli.load_config({**TWO_LAYER_KINDS, **changes})
     assert [*model.layers[:6]] == layers
 
 
 def test_every_sixth_layer_of_gemma_3_has_full_attention() -> None:
-    """By the published config, five layers of sliding attention are followed by one of full attention:
-    layers 5, 11, … are full.
+    """By the published config, five layers of sliding attention are followed by one of full
+    attention: layers 5, 11, … are full.
     """
     layers = pecli.load_model("gemma-3-4b").layers
     assert layers[:7] == (
@@ -204,8 +206,9 @@ def test_every_sixth_layer_of_gemma_3_has_full_attention() -> None:
 def test_tables_are_compared_with_the_type_of_their_numbered_layer(
     kinds: tuple[str, ...], diagnosis: tuple[str, ...]
 ) -> None:
-    """In TWO_LAYER_KINDS, layer 0 has sliding attention with base 100, and layer 1 full attention with
-    base 500000. `kinds` are the types whose tables are dumped under the names of layers 0 and 1.
+    """In TWO_LAYER_KINDS, layer 0 has sliding attention with base 100, and layer 1 full attention
+    with base 500000. `kinds` are the types whose tables are dumped under the names of layers 0 and
+    1.
     """
     model = pecli.load_config(TWO_LAYER_KINDS)
     dump = {}
@@ -228,8 +231,8 @@ def test_tables_are_compared_with_the_type_of_their_numbered_layer(
 def test_queries_are_compared_with_the_type_of_their_numbered_layer(
     kinds: tuple[str, ...], verdicts: list[bool]
 ) -> None:
-    """In TWO_LAYER_KINDS, layer 0 has sliding attention with base 100, and layer 1 full attention with
-    base 500000. `kinds` are the types as which the queries of layers 0 and 1 were rotated.
+    """In TWO_LAYER_KINDS, layer 0 has sliding attention with base 100, and layer 1 full attention
+    with base 500000. `kinds` are the types as which the queries of layers 0 and 1 were rotated.
     """
     dump = {}
     for layer, kind in enumerate(kinds):
@@ -251,8 +254,8 @@ def tables_from(offsets: tuple[int, ...]) -> dict[str, Array]:
 
 
 def test_layers_with_the_same_mistake_share_a_sentence() -> None:
-    """`tables_from` has the tables of four layers, each from a position on. Layer 0 begins at 0, as it
-    should; layers 1 and 2 begin at position 2, and layer 3 at position 5.
+    """`tables_from` has the tables of four layers, each from a position on. Layer 0 begins at 0, as
+    it should; layers 1 and 2 begin at position 2, and layer 3 at position 5.
     """
     diagnosis = pecli.verify(tables_from((0, 2, 2, 5)), LLAMA, atol=1e-6).diagnosis
     reasons = [sentence.partition(";")[0] for sentence in diagnosis if "reproduce" not in sentence]
@@ -264,7 +267,9 @@ def test_layers_with_the_same_mistake_share_a_sentence() -> None:
 
 
 def test_the_only_layer_that_is_wrong_is_named() -> None:
-    """`tables_from` has the tables of two layers; those of layer 1 begin at position 2 instead of 0."""
+    """`tables_from` has the tables of two layers; those of layer 1 begin at position 2 instead of
+    0.
+    """
     diagnosis = pecli.verify(tables_from((0, 2)), LLAMA, atol=1e-6).diagnosis
     reason = "layer 1 cos, sin: positions start at 2 (the spec says 0);"
 
@@ -281,8 +286,9 @@ def test_a_table_of_one_row_is_taken_for_position_0(row: int, passed: bool) -> N
 
 
 def test_the_place_of_a_wrong_element_is_in_the_json_without_a_search_for_reasons() -> None:
-    """COS is repeated for 2 sequences, 4 heads, 12 positions and 16 columns, and one element is 2: that
-    of sequence 1, head 2, position 5 and column 3. Places are ranges from the first to the last.
+    """COS is repeated for 2 sequences, 4 heads, 12 positions and 16 columns, and one element is 2:
+    that of sequence 1, head 2, position 5 and column 3. Places are ranges from the first to the
+    last.
     """
     cos = np.tile(COS, (2, 4, 1, 2))
     cos[1, 2, 5, 3] = 2
@@ -301,8 +307,8 @@ def test_the_place_of_a_wrong_element_is_in_the_json_without_a_search_for_reason
 
 
 def test_the_place_of_wrong_elements_is_printed_without_a_reason() -> None:
-    """A table of 64 positions and 8 pairs has 512 elements. Columns 3 and 7 of row 5 hold 0.1, which
-    is not the cosine there.
+    """A table of 64 positions and 8 pairs has 512 elements. Columns 3 and 7 of row 5 hold 0.1,
+    which is not the cosine there.
     """
     scheme = pecli.Rope(seq_len=64, dim=16)
     cos = scheme.tables()["cos"].copy()

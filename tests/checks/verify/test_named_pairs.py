@@ -86,16 +86,16 @@ def test_names_of_queries_before_and_after_belong_together(before: str, after: s
     ],
 )
 def test_names_of_other_tensors_do_not_belong_together(names: list[str]) -> None:
-    """Inputs and outputs of other layers, and weights, are not rotated; queries before the rotation do
-    not belong to keys after it.
+    """Inputs and outputs of other layers, and weights, are not rotated; queries before the rotation
+    do not belong to keys after it.
     """
     assert find_pair_names(names) == {}
 
 
 @pytest.mark.parametrize("suffix", ["npz", "safetensors", "json"])
 def test_queries_and_keys_in_one_file_pass_in_every_format(tmp_path: Path, suffix: str) -> None:
-    """Queries have 4 heads, keys 2. `rotated_by_formula` rotates them by the formula of the RoFormer
-    paper, with the config's base 10000.
+    """Queries have 4 heads, keys 2. `rotated_by_formula` rotates them by the formula of the
+    RoFormer paper, with the config's base 10000.
     """
     tensors = {
         "q_pre": queries(),
@@ -111,8 +111,8 @@ def test_queries_and_keys_in_one_file_pass_in_every_format(tmp_path: Path, suffi
 
 
 def test_a_wrong_base_is_named_with_a_command_that_makes_it_again(tmp_path: Path) -> None:
-    """The queries are rotated with base 500000, and the config has 10000. The command that makes the
-    wrong ones reads the queries before the rotation from the file by name, FILE:NAME.
+    """The queries are rotated with base 500000, and the config has 10000. The command that makes
+    the wrong ones reads the queries before the rotation from the file by name, FILE:NAME.
     """
     tensors = {
         "q_pre": queries(),
@@ -143,8 +143,8 @@ def test_tables_in_the_same_file_are_checked_too(tmp_path: Path) -> None:
 
 
 def test_an_offset_applies_to_queries_in_one_file() -> None:
-    """q_rope has the queries of q, rotated by the textbook formula at the 12 positions 7 to 18; without
-    offset=7 they are expected at 0 to 11.
+    """q_rope has the queries of q, rotated by the textbook formula at the 12 positions 7 to 18;
+    without offset=7 they are expected at 0 to 11.
     """
     tensors = {
         "q": queries(),
@@ -177,9 +177,10 @@ def eval_callback_log_of(base: float, layout: str, edge: int, tokens: int = 40) 
 
 
 def test_a_log_of_llama_cpp_is_compared_at_the_printed_elements(tmp_path: Path) -> None:
-    """llama.cpp's eval-callback prints the first three and the last three elements of each axis. Of 4
-    heads, 40 tokens and 64 channels, these are 6 tokens of all heads, and 6 channels, of which only 4
-    are whole interleaved pairs, (0, 1) and (62, 63): 4 · 6 · 4 = 96 elements of 4 · 40 · 64 = 10,240.
+    """llama.cpp's eval-callback prints the first three and the last three elements of each axis. Of
+    4 heads, 40 tokens and 64 channels, these are 6 tokens of all heads, and 6 channels, of which
+    only 4 are whole interleaved pairs, (0, 1) and (62, 63): 4 · 6 · 4 = 96 elements of 4 · 40 · 64
+    = 10,240.
     """
     (tmp_path / "x.log").write_text(eval_callback_log_of(10000, "interleaved", edge=3))
     result = pecli.verify(tmp_path / "x.log", LLAMA_CONFIG, layout="interleaved")
@@ -193,8 +194,8 @@ def test_a_log_of_llama_cpp_is_compared_at_the_printed_elements(tmp_path: Path) 
 def test_a_log_is_compared_at_the_positions_that_are_given(
     tmp_path: Path, first: int, passed: bool
 ) -> None:
-    """The log has 40 tokens, which were rotated at the positions 0 to 39; given are those from `first`
-    on.
+    """The log has 40 tokens, which were rotated at the positions 0 to 39; given are those from
+    `first` on.
     """
     (tmp_path / "x.log").write_text(eval_callback_log_of(10000, "interleaved", edge=3))
     positions = first + np.arange(40)
@@ -214,8 +215,9 @@ def test_positions_of_another_number_of_tokens_than_a_log_has_are_refused(tmp_pa
 
 def test_a_wrong_base_in_a_log_fails_at_its_index(tmp_path: Path) -> None:
     """The log prints 4 heads, the first and last 3 of 40 tokens, and the first and last pair of 64
-    channels. The first pair turns by one radian per position whatever the base is, so that the worst
-    element is in the last pair, (62, 63), and at one of the last tokens, which have turned most.
+    channels. The first pair turns by one radian per position whatever the base is, so that the
+    worst element is in the last pair, (62, 63), and at one of the last tokens, which have turned
+    most.
     """
     (tmp_path / "x.log").write_text(eval_callback_log_of(500000, "interleaved", edge=3))
     result = pecli.verify(tmp_path / "x.log", LLAMA_CONFIG, layout="interleaved")
@@ -230,8 +232,8 @@ def test_a_wrong_base_in_a_log_fails_at_its_index(tmp_path: Path) -> None:
 
 
 def test_a_log_of_halves_is_refused_because_it_has_no_whole_pair(tmp_path: Path) -> None:
-    """The log prints the channels 0, 1, 2 and 61, 62, 63. In layout halves, the pair of channel 0 is
-    channel 32, which is not printed. The error states how all elements are printed.
+    """The log prints the channels 0, 1, 2 and 61, 62, 63. In layout halves, the pair of channel 0
+    is channel 32, which is not printed. The error states how all elements are printed.
     """
     (tmp_path / "x.log").write_text(eval_callback_log_of(10000, "halves", edge=3))
     with pytest.raises(FileError, match=r"both channels of its pair; print all .*debug\.cpp"):
@@ -265,8 +267,8 @@ def test_a_log_is_refused_as_the_file_before_the_rotation(tmp_path: Path) -> Non
 def test_tensors_of_two_files_are_paired_by_names_that_end_in_before_and_after(
     tmp_path: Path,
 ) -> None:
-    """b.npz has q_before and k_before, a.npz q_after and k_after. Keys are twice the queries, so that
-    exchanging them would fail.
+    """b.npz has q_before and k_before, a.npz q_after and k_after. Keys are twice the queries, so
+    that exchanging them would fail.
     """
     queries = np.random.default_rng(1).normal(size=(9, 64)).astype(np.float32)
     keys = 2 * queries

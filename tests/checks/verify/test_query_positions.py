@@ -17,7 +17,7 @@ from tests.checks.queries import BEFORE, TWO_LAYER_KINDS, YARN, rotated_queries
 from tests.checks.rope_dumps import CONFIG, COS, SIN, as_cos_sin_cache, cosines_and_sines
 from tests.checks.waves import Array
 
-X = np.ones((2, 5, 8), "f4")
+ONES_2_BY_5_BY_8 = np.ones((2, 5, 8), "f4")
 BERT = {
     "model_type": "bert",
     "hidden_size": 32,
@@ -38,7 +38,9 @@ def error_of_verify(*arguments: Any, **settings: Any) -> str:
 def test_queries_rotated_from_an_offset_pass_with_that_offset_only(
     offset: int, passed: bool
 ) -> None:
-    """BEFORE are queries, and `rotated_queries(offset=5)` these queries rotated from position 5 on."""
+    """BEFORE are queries, and `rotated_queries(offset=5)` these queries rotated from
+    position 5 on.
+    """
     rotated = rotated_queries(offset=5)
     result = pecli.verify(rotated, CONFIG, before=BEFORE, atol=1e-9, offset=offset)
     assert result.passed == passed
@@ -98,8 +100,8 @@ def test_the_axis_of_positions_is_noted() -> None:
 
 
 def test_a_rotation_along_the_axis_of_heads_gets_advice() -> None:
-    """BEFORE are queries of 3 heads, 12 positions and 16 channels. They were rotated as if the heads
-    were positions; if that is what the axes mean, --seq-axis 0 makes them pass.
+    """BEFORE are queries of 3 heads, 12 positions and 16 channels. They were rotated as if the
+    heads were positions; if that is what the axes mean, --seq-axis 0 makes them pass.
     """
     rotated = pecli.apply(BEFORE, CONFIG, seq_axis=0)
     diagnosis = pecli.verify(rotated, CONFIG, before=BEFORE, atol=1e-9).diagnosis
@@ -108,8 +110,8 @@ def test_a_rotation_along_the_axis_of_heads_gets_advice() -> None:
 
 
 def test_heads_whose_rows_follow_each_other_get_advice() -> None:
-    """A loop over 3 heads and 12 positions prints queries as 36 lines of 16 channels. They look like 36
-    positions, and fail; --shape states what they are.
+    """A loop over 3 heads and 12 positions prints queries as 36 lines of 16 channels. They look
+    like 36 positions, and fail; --shape states what they are.
     """
     rows = rotated_queries().reshape(36, 16)
     diagnosis = pecli.verify(rows, CONFIG, before=BEFORE.reshape(36, 16), atol=1e-9).diagnosis
@@ -119,8 +121,8 @@ def test_heads_whose_rows_follow_each_other_get_advice() -> None:
 
 
 def test_an_explanation_names_only_the_tensor_that_is_wrong() -> None:
-    """q is rotated as interleaved pairs, which is wrong for the Llama of CONFIG, and k as halves, which
-    is right.
+    """q is rotated as interleaved pairs, which is wrong for the Llama of CONFIG, and k as halves,
+    which is right.
     """
     dump = {"q": rotated_queries(layout="interleaved"), "k": rotated_queries()}
     before = {"q": BEFORE, "k": BEFORE}
@@ -163,7 +165,11 @@ def test_noisy_queries_are_compared_with_the_layers_that_they_fit_best() -> None
 
 def test_tensors_before_and_after_that_have_different_names_are_refused() -> None:
     """There are q and k after the rotation, and q and z before it."""
-    message = error_of_verify({"q": X, "k": X}, CONFIG, before={"q": X, "z": X})
+    message = error_of_verify(
+        {"q": ONES_2_BY_5_BY_8, "k": ONES_2_BY_5_BY_8},
+        CONFIG,
+        before={"q": ONES_2_BY_5_BY_8, "z": ONES_2_BY_5_BY_8},
+    )
     assert message == (
         "arrays: holds k, and those before q, z; the names must agree; "
         "or name one of each: FILE:NAME"
@@ -196,8 +202,8 @@ def test_options_of_queries_are_refused_for_tables(settings: dict[str, Any], mes
 
 
 def test_an_array_that_cannot_be_a_table_gets_advice_about_queries() -> None:
-    """Values up to 5 · 15 = 75 are neither cosines nor sines; an array of three axes and 16 channels
-    could be queries after the rotation.
+    """Values up to 5 · 15 = 75 are neither cosines nor sines; an array of three axes and 16
+    channels could be queries after the rotation.
     """
     dump = np.full((2, 2, 16), 5.0) * np.arange(16)
     assert pecli.verify(dump, CONFIG, reasons=False).diagnosis == (
@@ -218,8 +224,8 @@ def test_an_array_that_may_be_a_table_gets_no_advice_about_queries(table: Array)
 
 
 def test_right_tables_beside_queries_get_no_advice() -> None:
-    """The cosines and sines of CONFIG pass. «hidden» has the shape of queries and values of 9, which
-    would get advice by itself; it is left out.
+    """The cosines and sines of CONFIG pass. «hidden» has the shape of queries and values of 9,
+    which would get advice by itself; it is left out.
     """
     dump = {"cos": COS, "sin": SIN, "hidden": np.full((2, 4, 12, 16), 9.0)}
     result = pecli.verify(dump, CONFIG, atol=1e-6)
@@ -234,9 +240,9 @@ def test_right_tables_beside_queries_get_no_advice() -> None:
     ids=["three without a name", "two with a name"],
 )
 def test_a_table_for_each_sequence_of_a_batch_passes_with_a_mask(dump: Any, batch: int) -> None:
-    """Some models compute a table for each sequence: (batch, 12 positions, [cos | sin]). A mask of ones
-    means that all sequences count from 0. Two equal tables need a name (cos_sin_cache), because
-    without one they could be cosines and sines.
+    """Some models compute a table for each sequence: (batch, 12 positions, [cos | sin]). A mask of
+    ones means that all sequences count from 0. Two equal tables need a name (cos_sin_cache),
+    because without one they could be cosines and sines.
     """
     mask = np.ones((batch, 12), int)
     assert pecli.verify(dump, CONFIG, attention_mask=mask, atol=1e-6).passed
@@ -253,8 +259,9 @@ def test_a_table_of_a_batch_with_a_wrong_sequence_fails() -> None:
 
 
 def test_two_tables_without_a_name_are_taken_for_cosines_and_sines_and_not_for_a_batch() -> None:
-    """An array (2, 12, 16) may be two sequences of [cos | sin] with 12 positions, or cosines and sines
-    with 16 columns each. It is read as the latter, although there is a mask for two sequences.
+    """An array (2, 12, 16) may be two sequences of [cos | sin] with 12 positions, or cosines and
+    sines with 16 columns each. It is read as the latter, although there is a mask for two
+    sequences.
     """
     message = error_of_verify(
         np.stack([COS_BESIDE_SIN] * 2), CONFIG, attention_mask=np.ones((2, 12), int)
@@ -266,8 +273,8 @@ def test_two_tables_without_a_name_are_taken_for_cosines_and_sines_and_not_for_a
 
 
 def test_rows_of_padding_are_not_compared() -> None:
-    """There are tables for two sequences of 12 positions. The second has one row of padding in front,
-    which repeats row 0, and its mask hides it: 12 + 11 = 23 tokens are compared.
+    """There are tables for two sequences of 12 positions. The second has one row of padding in
+    front, which repeats row 0, and its mask hides it: 12 + 11 = 23 tokens are compared.
     """
     dump = cosines_and_sines(lambda table: np.stack([table, np.vstack([table[:1], table[:-1]])]))
     mask = [[1] * 12, [0] + [1] * 11]

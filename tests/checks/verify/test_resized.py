@@ -34,9 +34,9 @@ def others_of(interpolation: Interpolation, case: dict[str, Any]) -> list[np.nda
 @pytest.mark.parametrize("case", GROWN_OR_SHRUNK, ids=case_name)
 @pytest.mark.sample(24)
 def test_the_interpolation_of_torch_is_named(case: dict[str, Any], keep: int) -> None:
-    """Each case of GROWN_OR_SHRUNK has a small grid, and the table that torch's F.interpolate made of
-    it with some options (tests/tensors/data). `keep` rows before the grid stay as they are. Another
-    interpolation may be named as well if torch makes the same table with it.
+    """Each case of GROWN_OR_SHRUNK has a small grid, and the table that torch's F.interpolate made
+    of it with some options (tests/tensors/data). `keep` rows before the grid stay as they are.
+    Another interpolation may be named as well if torch makes the same table with it.
     """
     kept = np.random.default_rng(keep).standard_normal((keep, 2)).astype(np.float32)
     old = np.concatenate((kept, decoded(case["given"], case["old"]))).astype(np.float32)
@@ -145,8 +145,8 @@ def test_a_mistake_of_resizing_is_named(words: str) -> None:
 
 
 def test_a_table_that_was_not_resized_is_named() -> None:
-    """5 × 6 rows should have become 6 × 5, but are the old ones. Both have 30 rows, so that the shape
-    does not show it.
+    """5 × 6 rows should have become 6 × 5, but are the old ones. Both have 30 rows, so that the
+    shape does not show it.
     """
     result = pecli.verify(OLD_TABLE[1:], resized_from=OLD_TABLE[1:], grid=(5, 6), to=(6, 5))
     assert not result.passed
@@ -183,7 +183,9 @@ def test_a_grid_that_was_not_stated_is_proposed() -> None:
 
 
 def test_unrelated_numbers_are_not_explained() -> None:
-    """The new table is noise in the shape of a resized table: 1 + 9 · 8 = 73 rows of 12 channels."""
+    """The new table is noise in the shape of a resized table: 1 + 9 · 8 = 73 rows of 12
+    channels.
+    """
     noise = RNG.standard_normal((73, 12)).astype(np.float32)
     result = verify_against_old_table(noise)
 
@@ -201,8 +203,8 @@ def test_a_table_that_holds_nan_fails() -> None:
 
 
 def test_a_table_that_shows_no_interpolation_is_weak() -> None:
-    """The new table is the old one, which any interpolation to its own size makes; `weak` are remarks
-    on a pass that proves little.
+    """The new table is the old one, which any interpolation to its own size makes; `weak` are
+    remarks on a pass that proves little.
     """
     result = verify_against_old_table(OLD_TABLE)
     assert result.passed
@@ -232,8 +234,8 @@ def test_the_json_of_a_resized_table_has_the_options_that_reproduce_it() -> None
 def test_options_that_do_not_fit_the_tables_are_refused(
     options: dict[str, Any], words: str
 ) -> None:
-    """The old table has 1 + 5 · 6 = 31 rows, the new one 1 + 9 · 8 = 73. Each case has an option that
-    contradicts these numbers, or that means nothing here.
+    """The old table has 1 + 5 · 6 = 31 rows, the new one 1 + 9 · 8 = 73. Each case has an option
+    that contradicts these numbers, or that means nothing here.
     """
     given = {"grid": GRID, "keep": 1, **options}
     with pytest.raises(ParameterError, match=words):

@@ -28,8 +28,8 @@ NAIVE_SLOPES_OF_6_HEADS = 2.0 ** (-8 * np.arange(1, 7) / 6)
     ids=["right", "the last off by a fifth"],
 )
 def test_an_absolute_tolerance_does_not_apply_to_slopes(slopes: Array, passed: bool) -> None:
-    """By the paper, the slopes of 8 heads are 1/2, …, 1/256. The last is off by a fifth, 0.0008: less
-    than the tolerance of 1e-3, but a fifth of every bias of this head.
+    """By the paper, the slopes of 8 heads are 1/2, …, 1/256. The last is off by a fifth, 0.0008:
+    less than the tolerance of 1e-3, but a fifth of every bias of this head.
     """
     scheme = pecli.Alibi(heads=8, slopes=True)
     assert pecli.verify({"slopes": slopes}, scheme, atol=1e-3).passed == passed
@@ -61,9 +61,9 @@ def test_slopes_in_bfloat16_pass_only_if_the_scheme_has_that_dtype(
 def test_frequencies_off_by_a_millionth_pass_only_with_a_tolerance(
     units: int, passed: bool
 ) -> None:
-    """The frequencies of 8 channels are 1, 0.1, 0.01 and 0.001. 0.1 is off by 1e-6 of itself, by the
-    rounding of float32 arithmetic. Without a tolerance, max_ulp=0, frequencies must be exact; with
-    any, such as max_ulp=1, they may be off by 1e-5.
+    """The frequencies of 8 channels are 1, 0.1, 0.01 and 0.001. 0.1 is off by 1e-6 of itself, by
+    the rounding of float32 arithmetic. Without a tolerance, max_ulp=0, frequencies must be exact;
+    with any, such as max_ulp=1, they may be off by 1e-5.
     """
     dump = {"inv_freq": np.array([1.0, 0.1 * (1 + 1e-6), 0.01, 0.001])}
     scheme = pecli.Rope(seq_len=4, dim=8)
@@ -73,9 +73,9 @@ def test_frequencies_off_by_a_millionth_pass_only_with_a_tolerance(
 
 
 def test_a_pass_of_one_row_is_weak() -> None:
-    """The dump has the first row of the cosines and sines of CONFIG, whose base is 500000. At position
-    0 every base has cos 0 = 1 and sin 0 = 0, so that neither the default base, 10000, nor a missing
-    rotation would show.
+    """The dump has the first row of the cosines and sines of CONFIG, whose base is 500000. At
+    position 0 every base has cos 0 = 1 and sin 0 = 0, so that neither the default base, 10000, nor
+    a missing rotation would show.
     """
     weak = pecli.verify(cosines_and_sines(lambda table: table[:1]), CONFIG).weak
     assert weak[0] == "1 row cannot tell base 500000 from 10000: compare 2 or more"
@@ -83,8 +83,8 @@ def test_a_pass_of_one_row_is_weak() -> None:
 
 
 def test_a_pass_of_two_rows_is_not_weak() -> None:
-    """The dump has the first two rows of the cosines and sines of CONFIG. At position 1 they depend on
-    the base, and differ from those of no rotation: every known mistake would fail.
+    """The dump has the first two rows of the cosines and sines of CONFIG. At position 1 they depend
+    on the base, and differ from those of no rotation: every known mistake would fail.
     """
     assert pecli.verify(cosines_and_sines(lambda table: table[:2]), CONFIG, atol=1e-3).weak == ()
 
@@ -136,7 +136,7 @@ def test_waves_in_three_rows_at_least_look_like_a_table(array: Array) -> None:
     ],
 )  # fmt: skip
 def test_arrays_without_smooth_waves_do_not_look_like_a_table(array: Array) -> None:
-    """COS has 12 positions and 8 pairs. Values beyond ±2, integers, fewer than three rows, constants
-    and noise do not look like cosines, so that verify may advise that they are queries.
+    """COS has 12 positions and 8 pairs. Values beyond ±2, integers, fewer than three rows,
+    constants and noise do not look like cosines, so that verify may advise that they are queries.
     """
     assert not looks_like_table(array)

@@ -1,8 +1,8 @@
 """Tables in files and arrays, checked against a scheme or a model: which tensor is which, dtypes,
 arrays of other libraries.
 
-COS and SIN are NumPy's for 6 positions, 8 channels and base 10000 (`pecli.Rope(6, 8)`), the
-frequencies 1, 0.1, 0.01 and 0.001. Verdicts follow from these closed forms.
+NUMPY_COS and NUMPY_SIN are computed for 6 positions, 8 channels and base 10000, which are those of
+`pecli.Rope(6, 8)`: the frequencies 1, 0.1, 0.01 and 0.001. Verdicts follow from these closed forms.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from pecli.engine.schemes.bundle import Bundle
 from tests.checks.waves import cos_and_sin_tables, interleaved_columns, inverse_frequencies
 from tests.exit_codes import CHECK_FAILED, SUCCESS
 
-COS, SIN = cos_and_sin_tables(6, inverse_frequencies(10000.0, 8)).values()
+NUMPY_COS, NUMPY_SIN = cos_and_sin_tables(6, inverse_frequencies(10000.0, 8)).values()
 INV_FREQ = np.array([1.0, 0.1, 0.01, 0.001], np.float32)
 ROPE_6_BY_8 = pecli.Rope(6, 8)
-COS_AND_SIN = {"cos": COS, "sin": SIN}
+COS_AND_SIN = {"cos": NUMPY_COS, "sin": NUMPY_SIN}
 
 
 def test_a_problem_fails_a_verification_and_a_reason_does_not() -> None:
@@ -48,8 +48,8 @@ def test_an_empty_dump_fails_for_a_scheme() -> None:
 
 
 def test_an_empty_dump_is_refused_for_a_model() -> None:
-    """Checkpoints of models usually have no tables, so that a file without any is the wrong file, and
-    not a failed check.
+    """Checkpoints of models usually have no tables, so that a file without any is the wrong file,
+    and not a failed check.
     """
     with pytest.raises(pecli.PecliError, match=r"^arrays: has no positional tables of rope"):
         pecli.verify({}, "llama-2-7b")
@@ -64,17 +64,17 @@ def test_an_empty_dump_is_refused_for_a_model() -> None:
     ],
 )
 def test_tensors_are_recognised_by_the_names_of_other_programs(names) -> None:
-    """The names are those of cosines, sines and frequencies in some program, which hold the tables of
-    ROPE_6_BY_8 (6 positions, 8 channels). Cosines under the name of sines, and the other way round,
-    fail.
+    """The names are those of cosines, sines and frequencies in some program, which hold the tables
+    of ROPE_6_BY_8 (6 positions, 8 channels). Cosines under the name of sines, and the other way
+    round, fail.
     """
     name_of_cos, name_of_sin, name_of_frequencies = names
-    right = {name_of_cos: COS, name_of_sin: SIN, name_of_frequencies: INV_FREQ}
+    right = {name_of_cos: NUMPY_COS, name_of_sin: NUMPY_SIN, name_of_frequencies: INV_FREQ}
     result = pecli.verify(right, ROPE_6_BY_8)
     assert result.passed
     assert sorted(tensor.name for tensor in result.tensors) == sorted(names)
 
-    swapped = {name_of_cos: SIN, name_of_sin: COS, name_of_frequencies: INV_FREQ}
+    swapped = {name_of_cos: NUMPY_SIN, name_of_sin: NUMPY_COS, name_of_frequencies: INV_FREQ}
     result = pecli.verify(swapped, ROPE_6_BY_8)
     failed = sorted(tensor.name for tensor in result.tensors if not tensor.passed)
     assert failed == sorted([name_of_cos, name_of_sin])
@@ -118,7 +118,7 @@ def test_the_command_expects_the_dtype_of_the_file_unless_one_is_given(run_pecli
     """The file is a sinusoidal table of 6 positions and 8 channels in float16. It has an additional
     axis of length 1, which does not matter.
     """
-    np.save(tmp_path / "t.npy", interleaved_columns(SIN, COS)[None].astype(np.float16))
+    np.save(tmp_path / "t.npy", interleaved_columns(NUMPY_SIN, NUMPY_COS)[None].astype(np.float16))
     words = ["sinusoidal", "--seq-len", 6, "--dim", 8, "--verify", tmp_path / "t.npy"]
 
     assert run_pecli(*words).exit_code == SUCCESS
@@ -131,8 +131,8 @@ def test_the_command_expects_the_dtype_of_the_file_unless_one_is_given(run_pecli
 
 @pytest.mark.thorough
 def test_a_file_of_integers_fails(run_pecli, tmp_path) -> None:
-    """All elements of the file are 0, in int32; a sinusoidal table has neither these values nor this
-    dtype.
+    """All elements of the file are 0, in int32; a sinusoidal table has neither these values nor
+    this dtype.
     """
     np.save(tmp_path / "t.npy", np.zeros((6, 8), np.int32))
     words = ["sinusoidal", "--seq-len", 6, "--dim", 8, "--verify", tmp_path / "t.npy"]
@@ -141,8 +141,8 @@ def test_a_file_of_integers_fails(run_pecli, tmp_path) -> None:
 
 
 def test_tensors_of_a_bundle_are_compared_by_the_name_of_their_layers() -> None:
-    """A bundle is one scheme per type of layer, here with base 10000 for full attention and base 100
-    for sliding attention. The dump has tables of base 10000 under the names of both.
+    """A bundle is one scheme per type of layer, here with base 10000 for full attention and base
+    100 for sliding attention. The dump has tables of base 10000 under the names of both.
     """
     bundle = Bundle((("full", pecli.Rope(6, 8)), ("sliding", pecli.Rope(6, 8, base=100.0))))
     tensors = {
@@ -158,8 +158,8 @@ def test_tensors_of_a_bundle_are_compared_by_the_name_of_their_layers() -> None:
 
 
 def test_one_wrong_digit_in_a_text_file_is_found(tmp_path) -> None:
-    """A .json file of a scheme carries its spec. 0.5403023 is cos 1 in float32, an element of «cos»;
-    with one more in the last digit it is another number.
+    """A .json file of a scheme carries its spec. 0.5403023 is cos 1 in float32, an element of
+    «cos»; with one more in the last digit it is another number.
     """
     file = tmp_path / "t.json"
     pecli.save(file, pecli.Rope(seq_len=3, dim=4))
@@ -185,8 +185,8 @@ LINES += [pecli.Alibi(4, 6, form=form) for form in ("symmetric", "causal", "key"
 @pytest.mark.sample(4)
 def test_a_csv_file_passes_as_the_table_that_it_was_made_of(tmp_path, scheme) -> None:
     """LINES are schemes of several shapes. A .csv file has two axes: the rows of a table with three
-    axes follow each other. It passes as the scheme, and as equal to the .npy file, which has all axes,
-    both ways.
+    axes follow each other. It passes as the scheme, and as equal to the .npy file, which has all
+    axes, both ways.
     """
     csv, npy = tmp_path / "t.csv", tmp_path / "t.npy"
     pecli.save(csv, scheme)
@@ -269,11 +269,11 @@ class Exchanged:
     (lambda x: x.tolist(), "float64"),
 ], ids=["plain", "grad", "bfloat16", "negative bit", "dlpack", "lists"])  # fmt: skip
 def test_arrays_of_other_libraries_are_compared_and_saved(tmp_path, wrap, dtype) -> None:
-    """`wrap` makes a stand-in for a tensor of torch (with a gradient, in bfloat16, negated lazily), an
-    array with DLPack only, or lists. They hold the cosines and sines of ROPE_6_BY_8, which pass, and
-    fail if they are exchanged; saved, they are read back unchanged.
+    """`wrap` makes a stand-in for a tensor of torch (with a gradient, in bfloat16, negated lazily),
+    an array with DLPack only, or lists. They hold the cosines and sines of ROPE_6_BY_8, which pass,
+    and fail if they are exchanged; saved, they are read back unchanged.
     """
-    dump = {"cos": wrap(COS), "sin": wrap(SIN)}
+    dump = {"cos": wrap(NUMPY_COS), "sin": wrap(NUMPY_SIN)}
     result = pecli.verify(dump, ROPE_6_BY_8, atol=1e-7)
 
     assert result.passed
@@ -307,9 +307,9 @@ LLAMA = "llama-2-7b"
 @pytest.mark.parametrize("mask", ["infinite", "lowest", "near it"])
 @pytest.mark.sample("infinite-float16", "lowest-float16", "near it-float16")
 def test_a_mask_may_be_the_most_negative_number(mask: str, dtype: Any) -> None:
-    """The dump is ALiBi's causal bias, −slope · |i − j|, of BLOOM with 8 heads. Its hidden keys hold
-    −∞, the lowest number of the dtype, or one near it: it passes against a model, a scheme and a file
-    with −∞.
+    """The dump is ALiBi's causal bias, −slope · |i − j|, of BLOOM with 8 heads. Its hidden keys
+    hold −∞, the lowest number of the dtype, or one near it: it passes against a model, a scheme and
+    a file with −∞.
 
     Key 2 is visible to query 5: hidden there, it fails.
     """
@@ -330,8 +330,8 @@ def test_a_mask_may_be_the_most_negative_number(mask: str, dtype: Any) -> None:
 
 
 def test_a_tolerance_that_a_dtype_cannot_hold_names_the_one_that_fits() -> None:
-    """In a bfloat16 table of Llama 2's cosines, every 15th element is off by one unit in the last place.
-    Near 1 that is 2^−7 = 0.0078, more than the tolerance of 0.001.
+    """In a bfloat16 table of Llama 2's cosines, every 15th element is off by one unit in the last
+    place. Near 1 that is 2^−7 = 0.0078, more than the tolerance of 0.001.
     """
     table = cos_and_sin_tables(64, inverse_frequencies(10000.0, 128), ml_dtypes.bfloat16)["cos"]
     table.view(np.int16)[::3, ::5] += 1
@@ -345,7 +345,9 @@ def test_a_tolerance_that_a_dtype_cannot_hold_names_the_one_that_fits() -> None:
 
 
 def test_zeros_in_place_of_a_mask_are_named() -> None:
-    """A causal bias is −∞ for keys after the query; a port that leaves zeros there attends to them."""
+    """A causal bias is −∞ for keys after the query; a port that leaves zeros there attends
+    to them.
+    """
     scheme = pecli.Alibi(heads=4, seq_len=8, form="causal")
     bias = scheme.tables()["bias"]
     without_mask = np.where(np.isinf(bias), 0, bias)
@@ -355,8 +357,8 @@ def test_zeros_in_place_of_a_mask_are_named() -> None:
 
 
 def test_frequencies_that_were_printed_with_six_decimals_are_named() -> None:
-    """The dump has the frequencies of 32 channels, 10000^(−2i/32), rounded by NumPy to six decimals;
-    the first explanation is exactly that.
+    """The dump has the frequencies of 32 channels, 10000^(−2i/32), rounded by NumPy to six
+    decimals; the first explanation is exactly that.
     """
     frequencies = np.round(inverse_frequencies(base=10000.0, dim=32), decimals=6)
     scheme = pecli.Rope(seq_len=64, dim=32)
@@ -366,8 +368,8 @@ def test_frequencies_that_were_printed_with_six_decimals_are_named() -> None:
 
 
 def test_a_file_that_lacks_a_tensor_is_not_reported_as_changed_as_well(tmp_path: Path) -> None:
-    """The sha256 in a file's spec is that of all its tensors. It differs if one is missing, here the
-    sines, but then the missing tensor is the only reason.
+    """The sha256 in a file's spec is that of all its tensors. It differs if one is missing, here
+    the sines, but then the missing tensor is the only reason.
     """
     path = tmp_path / "rope.npz"
     pecli.save(path, pecli.Rope(6, 8))

@@ -357,7 +357,9 @@ def test_the_browser_draws_the_scores_of_pecli_rope(
 
 
 def test_every_slider_changes_the_wavelengths(drawn_in_browser: dict[str, Any]) -> None:
-    """`drawn_in_browser` has the curves of the page in a browser, as opened and after moving each slider."""
+    """`drawn_in_browser` has the curves of the page in a browser, as opened and after moving each
+    slider.
+    """
     opened = drawn_in_browser["as-opened"]
     for move in ("theta", "factor", "original-length"):
         assert drawn_in_browser[move]["wavelengths"] != opened["wavelengths"]

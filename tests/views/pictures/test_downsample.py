@@ -51,8 +51,8 @@ def test_nan_and_infinities_survive_averaging(monkeypatch) -> None:
 
 
 def test_an_array_has_the_same_means_as_a_table_that_is_read_in_blocks(monkeypatch) -> None:
-    """`fitted_to` averages an array in memory, `reduced` a table in blocks, here of 1,000 bytes. NaN
-    and infinities are among the numbers.
+    """`fitted_to` averages an array in memory, `reduced` a table in blocks, here of 1,000 bytes.
+    NaN and infinities are among the numbers.
     """
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1000)
     array = array_with_nan_and_infinities()
@@ -153,7 +153,9 @@ def test_a_piece_of_a_curve_is_its_lowest_and_its_highest_point() -> None:
 
 
 def test_a_short_curve_keeps_its_gap() -> None:
-    """NaN is a gap. Two pieces are drawn by two points each, so that all of four points are kept."""
+    """NaN is a gap. Two pieces are drawn by two points each, so that all of four points are
+    kept.
+    """
     y = np.array([np.nan, 1, 2, 3])
     np.testing.assert_array_equal(envelope(np.arange(4.0), y, 2)[1], y)
 
@@ -173,8 +175,8 @@ def test_means_are_of_equal_shares_of_rows_whatever_the_width(shape: tuple[int, 
 
 
 def test_means_of_a_table_that_is_too_large_to_be_read_whole_are_exact_for_a_constant() -> None:
-    """65,536 × 64 elements are more than are read for a picture, so that some rows are left out. All
-    are 0.25, and so are the 2 × 4 means, whichever rows were read.
+    """65,536 × 64 elements are more than are read for a picture, so that some rows are left out.
+    All are 0.25, and so are the 2 × 4 means, whichever rows were read.
     """
     table = table_of("t", np.full((65_536, 64), 0.25))
     assert reduced(table, rows=2, columns=4).tolist() == [[0.25] * 4] * 2

@@ -25,7 +25,9 @@ RNG = np.random.default_rng(0)
 
 
 def worst_by_loop(a: np.ndarray, b: np.ndarray, down: int, across: int) -> np.ndarray:
-    """(3, down, across): A, B and |A − B| of the worst element of each cell, over all leading axes."""
+    """(3, down, across): A, B and |A − B| of the worst element of each cell, over all
+    leading axes.
+    """
     height, width = a.shape[-2:]
     cells = np.full((3, down, across), -1.0)
     for index in np.ndindex(a.shape):
@@ -51,9 +53,9 @@ def maps_by_tensor(a: object, b: object, **tolerance: float) -> dict[str, ErrorM
 
 @pytest.mark.parametrize("shape", [(6, 4), (50, 30), (3, 17, 23)], ids=str)
 def test_each_cell_of_a_map_is_the_worst_element_that_it_stands_for(shape: tuple[int, ...]) -> None:
-    """A map has at most 10 × 7 cells. `worst_by_loop` finds the worst element of each cell, over all
-    matrices, by a plain loop. About half of the elements differ; a cell without any error has equal
-    values on both sides.
+    """A map has at most 10 × 7 cells. `worst_by_loop` finds the worst element of each cell, over
+    all matrices, by a plain loop. About half of the elements differ; a cell without any error has
+    equal values on both sides.
     """
     a = RNG.standard_normal(shape)
     b = a + RNG.standard_normal(shape) * (RNG.random(shape) < 0.5)
@@ -93,8 +95,9 @@ def test_a_map_counts_the_matrices_that_it_stands_for(shape: tuple[int, ...], la
 def test_a_map_marks_its_tolerance_only_if_that_is_a_single_limit(
     tolerance: dict[str, float], limit: float, is_relative: bool
 ) -> None:
-    """The limit is 0 if the tolerance is no single number for all elements: atol + rtol · |A|, ULPs,
-    or none at all. Only if rtol is given without another tolerance, errors are divided by |A|.
+    """The limit is 0 if the tolerance is no single number for all elements: atol + rtol · |A|,
+    ULPs, or none at all. Only if rtol is given without another tolerance, errors are divided by
+    |A|.
     """
     a = np.linspace(1.0, 4.0, 24).reshape(6, 4)
     b = np.linspace(1.0, 5.0, 24).reshape(6, 4)
@@ -187,9 +190,9 @@ def test_cosines_and_sines_in_one_array_are_two_maps() -> None:
 
 @pytest.mark.parametrize("packed_is_first", [True, False], ids=["packed first", "packed second"])
 def test_the_expected_side_is_the_first_file_whichever_was_divided(packed_is_first: bool) -> None:
-    """One file has the tables cos and sin, the other the array [cos | sin] / 2, which is divided to be
-    compared with them. In the maps of cos, «expected» is from the first file and «found» from the
-    second.
+    """One file has the tables cos and sin, the other the array [cos | sin] / 2, which is divided to
+    be compared with them. In the maps of cos, «expected» is from the first file and «found» from
+    the second.
     """
     tables = pecli.Rope(32, 16).tables()
     cos = tables["cos"]
@@ -323,8 +326,8 @@ def test_the_longest_label_of_a_colour_bar_is_broken_to_fit_beside_its_table() -
 
 
 def test_the_worst_element_lies_in_the_marked_cell() -> None:
-    """8192 rows are drawn in 192 cells of 8192 / 192 rows. The worst of two errors is at [3629, 31];
-    its ring is at the middle of its cell, at most half a cell from row 3629.
+    """8192 rows are drawn in 192 cells of 8192 / 192 rows. The worst of two errors is at [3629,
+    31]; its ring is at the middle of its cell, at most half a cell from row 3629.
     """
     expected = np.zeros((8192, 64), np.float32)
     found = expected.copy()

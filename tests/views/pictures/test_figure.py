@@ -47,8 +47,8 @@ POSITIONS_0_TO_49 = np.arange(50.0)
 def test_texts_of_a_figure_stay_on_the_paper_and_do_not_overlap(
     name: str, kind: str, beside: bool, size: tuple[float, float] | None
 ) -> None:
-    """CASES are all schemes with the kinds of pictures that they have, drawn by themselves or beside
-    a scheme with other parameters.
+    """CASES are all schemes with the kinds of pictures that they have, drawn by themselves or
+    beside a scheme with other parameters.
 
     `assert_readable` compares the boxes of all texts with the paper and with each other, and
     returns the texts: one begins with the name of the scheme, and one ends as the title does.
@@ -152,7 +152,9 @@ def test_long_names_in_a_legend_are_broken_into_lines_and_not_shortened() -> Non
 
 @pytest.fixture
 def chart_of_wavelengths() -> Figure:
-    """A curve with a mark at (10, 62.8), two levels close to each other, and a band of pairs 0 to 20."""
+    """A curve with a mark at (10, 62.8), two levels close to each other, and a band of pairs 0 to
+    20.
+    """
     levels = [Level("trained on 8,192", 8192.0), Level("extended to 10,240", 10240.0)]
     curve = Curve(
         "rope", POSITIONS_0_TO_49, 6.28 * 1e5 ** (POSITIONS_0_TO_49 / 50), marks=[(10.0, 62.8)]
@@ -184,7 +186,9 @@ def test_levels_and_marks_are_at_their_heights(chart_of_wavelengths: Figure) -> 
 
 
 def test_a_band_reaches_half_a_pair_beyond_its_ends(chart_of_wavelengths: Figure) -> None:
-    """`chart_of_wavelengths` has a band of the pairs 0 to 20: it begins at −0.5 and is 21 pairs wide."""
+    """`chart_of_wavelengths` has a band of the pairs 0 to 20: it begins at −0.5 and is 21 pairs
+    wide.
+    """
     (axes,) = chart_of_wavelengths.axes
     assert axes.patches[0].get_x() == -0.5
     assert axes.patches[0].get_width() == 21.0
@@ -202,8 +206,8 @@ def test_the_second_of_equal_curves_is_dashed_so_that_both_are_seen() -> None:
 
 
 def test_points_on_each_other_have_open_markers_so_that_both_are_seen() -> None:
-    """The slopes of ALiBi are points that no line joins. 12 heads have all slopes of 8 heads, so that
-    each of the two sources has a marker of its own, not filled.
+    """The slopes of ALiBi are points that no line joins. 12 heads have all slopes of 8 heads, so
+    that each of the two sources has a marker of its own, not filled.
     """
     figure = render(drawn_picture("slopes", pecli.Alibi(heads=12), pecli.Alibi(heads=8)))
     below, above = figure.axes[0].lines
@@ -242,8 +246,8 @@ def heights_of_names(axes: Axes) -> dict[str, float]:
 
 @pytest.mark.parametrize("log", [False, True], ids=["linear", "logarithmic"])
 def test_curves_are_named_where_they_end(log: bool) -> None:
-    """The curves end at the heights «low» 1, «gone» 5, «next to high» 9.9 and «high» 10. Names are in
-    this order from below; those with room around them, low and gone, are exactly at the ends.
+    """The curves end at the heights «low» 1, «gone» 5, «next to high» 9.9 and «high» 10. Names are
+    in this order from below; those with room around them, low and gone, are exactly at the ends.
     """
     axes = axes_with_names_at_ends(log=log)
     heights = heights_of_names(axes)
@@ -298,8 +302,8 @@ def test_names_without_room_at_the_ends_are_in_a_legend(names: list[str]) -> Non
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("ordered", [False, True], ids=["unordered", "ordered"])
 def test_ten_curves_have_ten_colours(dark: bool, ordered: bool) -> None:
-    """Unordered curves, such as models, also have two kinds of dashes, so that neighbours are easily
-    distinguished; ordered ones, such as channels, run through a palette and are all solid.
+    """Unordered curves, such as models, also have two kinds of dashes, so that neighbours are
+    easily distinguished; ordered ones, such as channels, run through a palette and are all solid.
     """
     chart = Chart(
         "",
@@ -327,8 +331,8 @@ def number_on_axis(label: str) -> float:
 def test_numbers_on_axes_are_their_places_and_the_data_lie_between_the_ends(
     name: str, kind: str
 ) -> None:
-    """CASES are all schemes with the kinds of pictures that they have. `number_on_axis` reads labels
-    such as «−0.5» and «10⁻⁷» as numbers; a minus is «−», not a hyphen.
+    """CASES are all schemes with the kinds of pictures that they have. `number_on_axis` reads
+    labels such as «−0.5» and «10⁻⁷» as numbers; a minus is «−», not a hyphen.
 
     Charts: all values lie within the vertical axis, which has more than three numbers. Heatmaps:
     the ends of the colours are the panel's, and each row reaches half a row beyond its number.
@@ -467,8 +471,8 @@ def test_a_logarithmic_scale_marks_the_tolerance() -> None:
 
 
 def test_a_heatmap_in_svg_has_one_pixel_per_cell() -> None:
-    """The PNG that is embedded for a heatmap of 3 × 4 numbers has 3 × 4 pixels; the browser enlarges
-    them without smoothing.
+    """The PNG that is embedded for a heatmap of 3 × 4 numbers has 3 × 4 pixels; the browser
+    enlarges them without smoothing.
     """
     values = np.arange(12.0).reshape(3, 4)
     text = svg(render(Picture("", [HeatmapPanel("", values)])), "f")
@@ -595,8 +599,8 @@ def test_hands_of_pairs_turn_by_their_frequency_in_a_gif(
 
 
 def test_titles_are_text_in_svg_and_pdf_and_not_formulas(tmp_path: Path) -> None:
-    """The title of `saved_figure` is «costs $5 and $6 位置 🙂», in which Matplotlib would read the text
-    between two «$» as a formula. The bytes are UTF-8 of 位置.
+    """The title of `saved_figure` is «costs $5 and $6 位置 🙂», in which Matplotlib would read the
+    text between two «$» as a formula. The bytes are UTF-8 of 位置.
     """
     assert b">costs $5 and $6 \xe4\xbd\x8d\xe7\xbd\xae" in saved_figure(tmp_path, "x.svg")
     assert b"/Type /Font" in saved_figure(tmp_path, "x.pdf")
@@ -616,8 +620,8 @@ def test_charts_of_the_same_positions_have_the_same_ends_in_spite_of_gaps() -> N
 
 
 def test_a_spiral_leaves_a_hole_in_the_middle() -> None:
-    """The radius is the position, from 0 to 9 for nine positions. It begins outside a hole of a third
-    of that, which matplotlib calls an origin of −3.
+    """The radius is the position, from 0 to 9 for nine positions. It begins outside a hole of a
+    third of that, which matplotlib calls an origin of −3.
     """
     axes = render(drawn_picture("circle", pecli.Rope(seq_len=9, dim=4))).axes[0]
     assert axes.get_rorigin() == -3.0
@@ -625,8 +629,8 @@ def test_a_spiral_leaves_a_hole_in_the_middle() -> None:
 
 
 def test_the_label_of_a_colour_bar_explains_blank_and_grey_cells() -> None:
-    """A causal bias is −∞ for later keys (grey) and 0 for the key at the query's own position, which
-    has no logarithm (blank).
+    """A causal bias is −∞ for later keys (grey) and 0 for the key at the query's own position,
+    which has no logarithm (blank).
     """
     causal = pecli.Alibi(heads=1, seq_len=4, form="causal")
     bar = render(drawn_picture("heatmap", causal)).axes[-1]
@@ -634,9 +638,9 @@ def test_the_label_of_a_colour_bar_explains_blank_and_grey_cells() -> None:
 
 
 def test_the_worst_error_has_a_ring_and_the_tolerance_is_a_contour() -> None:
-    """The error in row r is 2^−r, and the worst is at row 0, column 3. It equals the tolerance 0.01 =
-    2^−log2(100) at the height log2(100) = 6.6, between the rows. The ring and the contour are drawn
-    by two lines each, so that they are seen on dark and light cells.
+    """The error in row r is 2^−r, and the worst is at row 0, column 3. It equals the tolerance 0.01
+    = 2^−log2(100) at the height log2(100) = 6.6, between the rows. The ring and the contour are
+    drawn by two lines each, so that they are seen on dark and light cells.
     """
     errors = 2.0 ** -np.arange(16.0)[:, None] * np.ones((16, 8))
     panel = HeatmapPanel(

@@ -24,13 +24,17 @@ def test_a_file_of_up_to_four_tables_is_worth_a_search(count: int, is_worth_it: 
 
 @pytest.mark.parametrize(("rows", "is_worth_it"), [(64, True), (65, False)])
 def test_noise_is_worth_a_search_up_to_4096_elements(rows: int, is_worth_it: bool) -> None:
-    """64 rows of 64 columns are 4,096 elements, the most that are searched if they are not waves."""
+    """64 rows of 64 columns are 4,096 elements, the most that are searched if they are not
+    waves.
+    """
     noise = table_of("a", np.random.default_rng(0).normal(size=(rows, 64)))
     assert is_worth_a_search(PlotSource("x", (noise,))) is is_worth_it
 
 
 @pytest.mark.parametrize(("rows", "is_worth_it"), [(8192, True), (8193, False)])
 def test_waves_are_searched_up_to_half_a_million_elements(rows: int, is_worth_it: bool) -> None:
-    """8,192 rows of 64 channels are 2^19 elements, the most that are searched if columns are waves."""
+    """8,192 rows of 64 channels are 2^19 elements, the most that are searched if columns
+    are waves.
+    """
     waves = pecli.Sinusoidal(seq_len=rows, dim=64).tensors()
     assert is_worth_a_search(PlotSource("x", waves)) is is_worth_it

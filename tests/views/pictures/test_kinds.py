@@ -85,8 +85,8 @@ CHANNEL_2 = PlotRequest(channels=(2,))
 def test_names_state_what_differs_and_number_equal_schemes(
     schemes: list[pecli.Scheme], expected: list[str], label: str
 ) -> None:
-    """ROPE_64_BY_8 has 64 positions of 8 channels. A name is the label, or else the scheme «rope», and the
-    parameters in which the schemes differ.
+    """ROPE_64_BY_8 has 64 positions of 8 channels. A name is the label, or else the scheme «rope»,
+    and the parameters in which the schemes differ.
     """
     sources: list[PlotSource] = []
     for scheme in schemes:
@@ -125,9 +125,10 @@ def test_eight_evenly_spaced_heads_of_alibi_are_drawn() -> None:
 
 
 def test_heads_of_alibi_have_one_logarithmic_scale() -> None:
-    """|bias| is the slope times the distance, which is at most 7. The scale ends at the largest value
-    of the first head, which has the largest slope. It begins at a tenth of the largest value of the
-    last head, since the scale of each head spans a decade at least. Panels 0 and 1 are heads 0 and 2.
+    """|bias| is the slope times the distance, which is at most 7. The scale ends at the largest
+    value of the first head, which has the largest slope. It begins at a tenth of the largest value
+    of the last head, since the scale of each head spans a decade at least. Panels 0 and 1 are heads
+    0 and 2.
     """
     slopes = pecli.Alibi(16, 8).tables()["slopes"]
     panels = drawn_picture("heatmap", pecli.Alibi(16, 8)).panels
@@ -141,8 +142,8 @@ def test_heads_of_alibi_have_one_logarithmic_scale() -> None:
 
 
 def test_a_bias_with_one_query_has_a_row_per_head() -> None:
-    """In form «key», the bias is the slope times the number of the key. By the paper, the slopes of 4
-    heads are 2^−2, 2^−4, 2^−6 and 2^−8, which are the column of key 1.
+    """In form «key», the bias is the slope times the number of the key. By the paper, the slopes of
+    4 heads are 2^−2, 2^−4, 2^−6 and 2^−8, which are the column of key 1.
     """
     alibi = pecli.Alibi(heads=4, seq_len=8, form="key")
     (panel,) = drawn_picture("heatmap", alibi).panels
@@ -277,7 +278,9 @@ def test_curves_of_several_tables_have_dashes_of_their_own() -> None:
 
 
 def mean_cosines_by_distance(distances: np.ndarray) -> np.ndarray:
-    """Return the mean of cos(d · 10000^(−i/16)) over 16 frequencies: the similarity of rows d apart."""
+    """Return the mean of cos(d · 10000^(−i/16)) over 16 frequencies: the similarity of rows d
+    apart.
+    """
     return np.cos(distances[..., None] * 10000.0 ** (-np.arange(16) / 16)).mean(axis=-1)
 
 
@@ -285,8 +288,8 @@ def mean_cosines_by_distance(distances: np.ndarray) -> np.ndarray:
 def test_similarity_of_waves_depends_on_the_distance_alone(
     scheme_class: type[pecli.Scheme],
 ) -> None:
-    """Each pair of channels of a row is (cos, sin) of position · frequency, so that the cosine of the
-    angle between two rows is the mean of cos(distance · frequency) over the 16 frequencies.
+    """Each pair of channels of a row is (cos, sin) of position · frequency, so that the cosine of
+    the angle between two rows is the mean of cos(distance · frequency) over the 16 frequencies.
     """
     expected = mean_cosines_by_distance(np.arange(100))
     heat, chart = drawn_picture("similarity", scheme_class(100, 32, dtype="float64")).panels
@@ -371,8 +374,8 @@ def test_of_a_long_table_at_most_512_rows_at_equal_steps_are_compared(
 def test_similarities_of_patches_fall_with_the_distance_from_the_middle_patch(
     style: str, shape: tuple[int, int]
 ) -> None:
-    """A head of 4 channels has one pair for the row and one for the column, both of frequency 1. The
-    similarity of two patches is the mean of the cosines of their distances in rows and columns.
+    """A head of 4 channels has one pair for the row and one for the column, both of frequency 1.
+    The similarity of two patches is the mean of the cosines of their distances in rows and columns.
     """
     (panel,) = drawn_picture("patch", pecli.Rope(grid=shape, dim=4, style=style)).panels
     rows, columns = np.indices(shape)
@@ -418,8 +421,9 @@ def test_patches_of_a_video_are_those_of_its_first_frame() -> None:
 
 
 def test_tables_on_grids_are_maps_of_channels() -> None:
-    """MAE's table has 16 channels: 4 sines and 4 cosines of the column, then 8 of the row. Channel 2
-    has the frequency 10000^(−2/4) = 1/100. The first row is a class token (keep=1), and not drawn.
+    """MAE's table has 16 channels: 4 sines and 4 cosines of the column, then 8 of the row. Channel
+    2 has the frequency 10000^(−2/4) = 1/100. The first row is a class token (keep=1), and not
+    drawn.
     """
     mae = pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae", keep=1)
     (panel,) = drawn_picture("heatmap", mae, request=CHANNEL_2).panels
@@ -444,8 +448,8 @@ def vit_source() -> PlotSource:
 
 
 def test_a_file_on_a_grid_has_the_kinds_of_a_scheme_on_a_grid() -> None:
-    """`vit_source` is a learned table of a vision tower on a grid of 3 × 5, in a file without a spec;
-    it has the kinds of pictures of a rotary table on such a grid.
+    """`vit_source` is a learned table of a vision tower on a grid of 3 × 5, in a file without a
+    spec; it has the kinds of pictures of a rotary table on such a grid.
     """
     tower = pecli.Rope(grid=(3, 5), dim=16, style="eva")
     assert vit_source().picture_kinds == ("heatmap", "similarity", "patch")
@@ -459,8 +463,8 @@ def test_a_file_on_a_grid_is_maps_of_channels() -> None:
 
 
 def test_patches_of_a_file_are_compared_with_the_middle_one() -> None:
-    """VIT_TABLE has a class token, then 3 × 5 patches. Patch 7 = 5 · 1 + 2 is the middle one, in row 1
-    and column 2. Expected are the cosines between the rows of the table, by NumPy.
+    """VIT_TABLE has a class token, then 3 × 5 patches. Patch 7 = 5 · 1 + 2 is the middle one, in
+    row 1 and column 2. Expected are the cosines between the rows of the table, by NumPy.
     """
     (panel,) = kinds.picture("patch", [vit_source()], PlotRequest()).panels
     patches = VIT_TABLE[0, 1:]
@@ -493,8 +497,8 @@ def test_a_grid_that_does_not_have_all_rows_is_refused(plot_patches_of_vit) -> N
 
 def test_scores_and_their_bound_follow_the_definitions_of_the_paper() -> None:
     """The score at distance 3 is the mean of cos(3θ) over 8 frequencies θ. The bound of Su et al.
-    (RoFormer, 2021, section 3.4.3) is the mean of |partial sums of e^(3iθ)|, divided by 4.5, the mean
-    of 1 to 8, so that it is 1 at distance 0.
+    (RoFormer, 2021, section 3.4.3) is the mean of |partial sums of e^(3iθ)|, divided by 4.5, the
+    mean of 1 to 8, so that it is 1 at distance 0.
     """
     frequencies = 10000.0 ** (-np.arange(8) / 8)
     score, bound = decay.scores(frequencies, np.array([0.0, 3.0]))
@@ -530,8 +534,8 @@ def test_scores_grow_with_the_square_of_the_attention_factor() -> None:
 
 def test_scores_are_products_of_rotated_queries_and_keys() -> None:
     """q = k = (1, 0) in each of 16 pairs becomes, when rotated, the row of cosines and sines of its
-    position. The score at distance d is the product of rows d and 0, divided by |q|² = 16; the first
-    that is drawn is at distance 1.
+    position. The score at distance d is the product of rows d and 0, divided by |q|² = 16; the
+    first that is drawn is at distance 1.
     """
     rope = pecli.Rope(256, 32, **YARN_BY_4, attention_factor=1.5, dtype="float64")
     tables = rope.tables()
@@ -616,8 +620,8 @@ def test_weights_after_softmax_add_up_to_one(slope: float) -> None:
 def test_models_without_rope_are_drawn_with_the_encoding_that_they_have(
     run_pecli, label: str
 ) -> None:
-    """Whisper's encoder has a sinusoidal table, T5 buckets of distances, and MPT the biases of ALiBi.
-    The picture is labelled with the model, and the part of it that has the encoding.
+    """Whisper's encoder has a sinusoidal table, T5 buckets of distances, and MPT the biases of
+    ALiBi. The picture is labelled with the model, and the part of it that has the encoding.
     """
     assert label in run_pecli("plot", label.split()[0]).out
 
@@ -630,8 +634,8 @@ def test_a_model_of_which_no_table_follows_from_the_config_is_refused(run_pecli)
 
 
 def test_a_vision_tower_is_a_source_beside_the_text() -> None:
-    """By its published config, the vision tower of Qwen3-VL has heads of 1024 / 16 = 64 channels: 32
-    pairs, of which 16 turn with the row and 16 with the column, with base 10000.
+    """By its published config, the vision tower of Qwen3-VL has heads of 1024 / 16 = 64 channels:
+    32 pairs, of which 16 turn with the row and 16 with the column, with base 10000.
     """
     model = pecli.load_model("qwen3-vl-4b")
     text, vision = of_model(model, "qwen3-vl-4b", "wavelengths")
@@ -674,8 +678,8 @@ def test_a_model_is_named_in_the_title(run_pecli, words: str, title: str) -> Non
 
 
 def test_the_panels_of_a_vision_tower_are_named(run_pecli) -> None:
-    """Qwen3-VL has a rotary table for text and one for its vision tower. The frequencies of the tower
-    are the same for rows and columns, so that a panel shows one axis.
+    """Qwen3-VL has a rotary table for text and one for its vision tower. The frequencies of the
+    tower are the same for rows and columns, so that a panel shows one axis.
     """
     assert "qwen3-vl-4b vision, one axis, cos" in run_pecli("plot", "qwen3-vl-4b").out
 
@@ -707,9 +711,9 @@ FILES_AND_AXES = {
 
 @pytest.mark.parametrize("name", FILES_AND_AXES)
 def test_a_file_without_a_spec_has_the_axes_of_the_scheme_that_was_identified(name: str) -> None:
-    """FILES_AND_AXES has tables with the names of their axes and their first position: rotary tables
-    from position 7, a bias of ALiBi, sinusoids from position 3. Of several layers, or of noise, no
-    scheme is known: rows are positions from 0 on.
+    """FILES_AND_AXES has tables with the names of their axes and their first position: rotary
+    tables from position 7, a bias of ALiBi, sinusoids from position 3. Of several layers, or of
+    noise, no scheme is known: rows are positions from 0 on.
     """
     arrays, (rows, columns, first_row) = FILES_AND_AXES[name]
     _, file = opened(arrays)
@@ -724,8 +728,8 @@ def test_a_file_without_a_spec_has_the_axes_of_the_scheme_that_was_identified(na
 
 @pytest.mark.parametrize("form", ["symmetric", "causal"])
 def test_a_bias_in_a_file_without_slopes_is_identified_and_drawn_as_alibi(form: str) -> None:
-    """Heatmaps have a panel of |bias| per head. Curves are −slope · distance: by the paper, the slope
-    of head 0 of 4 is 1/4, and the largest of 32 distances is 31.
+    """Heatmaps have a panel of |bias| per head. Curves are −slope · distance: by the paper, the
+    slope of head 0 of 4 is 1/4, and the largest of 32 distances is 31.
     """
     bias = pecli.Alibi(4, 32, form=form).tables()["bias"]
     _, file = opened({"bias": bias})
@@ -744,8 +748,9 @@ def test_a_bias_in_a_file_without_slopes_is_identified_and_drawn_as_alibi(form: 
 
 @pytest.mark.parametrize(("rows", "points"), [(1, 2), (10, 9), (1201, 1200)])
 def test_decay_is_drawn_at_every_distance_of_a_short_table(rows: int, points: int) -> None:
-    """`rows` positions have the distances 1 to rows − 1, each of which is a point as long as they are
-    no more than 1200. A table of one row is drawn at distances 1 and 2, so that there is a curve.
+    """`rows` positions have the distances 1 to rows − 1, each of which is a point as long as they
+    are no more than 1200. A table of one row is drawn at distances 1 and 2, so that there is a
+    curve.
     """
     chart = drawn_picture("decay", pecli.Rope(seq_len=rows, dim=4)).panels[0]
     assert len(chart.curves[0].x) == points
@@ -762,8 +767,8 @@ def test_decay_of_a_long_table_ends_at_its_largest_distance() -> None:
 
 @pytest.mark.parametrize("kind", ["decay", "curves"])
 def test_fewer_heads_are_drawn_of_each_of_several_subjects(kind: str) -> None:
-    """Of a bias with 16 heads, 8 are drawn if it is the only one. Of two biases, 3 heads of each are
-    drawn, 6 curves in all. Only heads of one bias have an order, and colours that show it.
+    """Of a bias with 16 heads, 8 are drawn if it is the only one. Of two biases, 3 heads of each
+    are drawn, 6 curves in all. Only heads of one bias have an order, and colours that show it.
     """
     bias = pecli.Alibi(heads=16, seq_len=8)
     longer_bias = pecli.Alibi(heads=16, seq_len=9)
@@ -808,8 +813,8 @@ def test_the_title_of_a_heatmap_names_its_elements(
 
 
 def test_rows_that_are_kept_do_not_move_the_patches() -> None:
-    """keep=1 puts the row of a class token before the rows of the grid; the picture of patches shows
-    the same grid.
+    """keep=1 puts the row of a class token before the rows of the grid; the picture of patches
+    shows the same grid.
     """
     plain = drawn_picture("patch", pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae"))
     kept = drawn_picture("patch", pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae", keep=1))

@@ -117,9 +117,9 @@ ERROR_MAP_2_BY_3 = HeatmapPanel("", np.zeros((2, 3)), reduction=Reduction.MAX)
 def test_a_picture_is_as_large_as_its_panels_need(
     picture: Picture, inches: tuple[float, float]
 ) -> None:
-    """Width and height in inches; 3 panels stand in a row. Comparisons are 10 wide, and 1.3 high with
-    2.9 for each row of panels; other pictures are 8 wide, and 5 or 6.5 high for one or more rows. A
-    sentence without panels is 2 high.
+    """Width and height in inches; 3 panels stand in a row. Comparisons are 10 wide, and 1.3 high
+    with 2.9 for each row of panels; other pictures are 8 wide, and 5 or 6.5 high for one or more
+    rows. A sentence without panels is 2 high.
     """
     assert picture.inches == pytest.approx(inches)
 

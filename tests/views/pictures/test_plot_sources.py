@@ -45,7 +45,9 @@ def test_each_type_of_layer_of_a_model_is_a_subject() -> None:
 
 
 def test_the_only_encoding_of_a_model_is_labelled_without_a_layer_type() -> None:
-    """All layers of Mistral 7B v0.1 have one encoding and, by its config, a window of 4096 tokens."""
+    """All layers of Mistral 7B v0.1 have one encoding and, by its config, a window of 4096
+    tokens.
+    """
     (subject,) = of_model(pecli.load_model("mistral-7b-v0.1"), "m")
     assert subject.label == "m"
     assert subject.window == 4096

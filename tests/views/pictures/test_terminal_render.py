@@ -66,8 +66,8 @@ def braille_dots(lines: list[str]) -> np.ndarray:
 def test_every_kind_of_picture_fits_every_terminal_and_uses_its_colours_only(
     name: str, kind: str, terminal: Terminal
 ) -> None:
-    """CASES are all schemes with the kinds of pictures that they have. A picture has at most as many
-    columns as the terminal, and leaves one line for the prompt.
+    """CASES are all schemes with the kinds of pictures that they have. A picture has at most as
+    many columns as the terminal, and leaves one line for the prompt.
 
     «38;5;N» selects one of 256 colours, «38;2;R;G;B» any of 2^24; a terminal without colours gets
     no such sequence, and one without Unicode gets ASCII.
@@ -142,8 +142,8 @@ GRADIENT = np.tile(np.linspace(-3, 3, 60), (40, 1))
 
 
 def test_colours_run_through_the_palette_from_the_lowest_to_the_highest_number() -> None:
-    """GRADIENT goes from −3 to 3 over 60 columns, in equal rows; each character shows two cells, one
-    above the other.
+    """GRADIENT goes from −3 to 3 over 60 columns, in equal rows; each character shows two cells,
+    one above the other.
     """
     for line in lines_inside_axes(heatmap_lines(GRADIENT, TERMINAL_OF_ALL_COLOURS)):
         pairs = colours_of_half_blocks(line)
@@ -162,8 +162,8 @@ def test_a_gradient_uses_all_colours_of_the_palette_in_a_terminal_of_256_colours
 
 
 def test_ordered_curves_run_through_the_palette_in_a_terminal_of_256_colours() -> None:
-    """Three curves are steps of one quantity. The first two colours of the palette, 0 and 1, are too
-    dark for curves, so that they are drawn in colours from 2 to the last.
+    """Three curves are steps of one quantity. The first two colours of the palette, 0 and 1, are
+    too dark for curves, so that they are drawn in colours from 2 to the last.
     """
     curves = [Curve("", POSITIONS_0_TO_200, POSITIONS_0_TO_200 * step) for step in range(3)]
     text = "".join(curve_lines(curves, TERMINAL_OF_256_COLOURS, ordered=True))
@@ -173,8 +173,9 @@ def test_ordered_curves_run_through_the_palette_in_a_terminal_of_256_colours() -
 
 
 def test_two_rows_of_a_heatmap_share_a_line_of_half_blocks() -> None:
-    """A half block ▀ shows two rows: the upper one as its foreground, the lower one as its background.
-    The 40 rows are 0 and 1 in turn, so that every line shows the lowest colour above the highest.
+    """A half block ▀ shows two rows: the upper one as its foreground, the lower one as its
+    background. The 40 rows are 0 and 1 in turn, so that every line shows the lowest colour above
+    the highest.
     """
     rows = np.array([[0.0] * 40, [1.0] * 40] * 20)
     lines = lines_inside_axes(heatmap_lines(rows, TERMINAL_OF_ALL_COLOURS))
@@ -225,8 +226,8 @@ def test_cells_that_are_not_finite_have_a_mark_and_a_legend() -> None:
 
 
 def test_cells_that_are_not_finite_are_grey_in_a_terminal_with_colours() -> None:
-    """The first two of 16 rows are NaN; a character shows two cells, one above the other. UNKNOWN is
-    the grey that no palette has.
+    """The first two of 16 rows are NaN; a character shows two cells, one above the other. UNKNOWN
+    is the grey that no palette has.
     """
     values = np.zeros((16, 16))
     values[:2] = np.nan
@@ -235,8 +236,8 @@ def test_cells_that_are_not_finite_are_grey_in_a_terminal_with_colours() -> None
 
 
 def test_a_logarithmic_heatmap_has_equal_steps_between_powers_of_ten() -> None:
-    """The shades of ASCII are « .:-=+*#%@». 0 is blank; 1e-3, the lower end of the scale, 1e-2, 1e-1
-    and 1 are the shades 0, 3, 6 and 9 after that: «.» is the first that is not blank.
+    """The shades of ASCII are « .:-=+*#%@». 0 is blank; 1e-3, the lower end of the scale, 1e-2,
+    1e-1 and 1 are the shades 0, 3, 6 and 9 after that: «.» is the first that is not blank.
     """
     values = np.array([[0.0, 1e-3, 1e-2, 1e-1, 1.0]] * 20)
     lines = heatmap_lines(values, ASCII_TERMINAL, limits=(1e-3, 1.0), log=True)
@@ -252,8 +253,8 @@ def test_a_heatmap_of_the_largest_numbers_has_the_lightest_and_the_darkest_chara
 
 
 def test_a_rising_curve_rises_without_holes() -> None:
-    """The line from (0, 0) to (200, 200) is read back as a grid of dots of Braille characters, row 0
-    at the top: it begins at the lower left, ends at the top, and has a dot in each column.
+    """The line from (0, 0) to (200, 200) is read back as a grid of dots of Braille characters, row
+    0 at the top: it begins at the lower left, ends at the top, and has a dot in each column.
     """
     dots = braille_dots(curve_lines([Curve("", POSITIONS_0_TO_200, POSITIONS_0_TO_200)]))
     highest_dots = [np.flatnonzero(column)[0] for column in dots.T if column.any()]
@@ -280,8 +281,8 @@ def test_a_spike_of_a_long_curve_is_drawn_at_its_place() -> None:
 
 
 def test_a_gap_of_a_curve_is_not_bridged() -> None:
-    """Positions 81 to 119 of 0 to 200 are NaN, 40 % to 60 % of the axis: the columns of dots from 45 %
-    to 55 % are empty.
+    """Positions 81 to 119 of 0 to 200 are NaN, 40 % to 60 % of the axis: the columns of dots from
+    45 % to 55 % are empty.
     """
     is_gap = (POSITIONS_0_TO_200 > 80) & (POSITIONS_0_TO_200 < 120)
     dots = braille_dots(curve_lines([Curve("", POSITIONS_0_TO_200, np.where(is_gap, np.nan, 1.0))]))
@@ -290,8 +291,8 @@ def test_a_gap_of_a_curve_is_not_bridged() -> None:
 
 
 def test_an_axis_ends_where_the_curve_ends() -> None:
-    """The curve has values at positions 0 to 39, and NaN from 40 to 200. The numbers of the horizontal
-    axis, in the last line but one, have 30 among them but not 100.
+    """The curve has values at positions 0 to 39, and NaN from 40 to 200. The numbers of the
+    horizontal axis, in the last line but one, have 30 among them but not 100.
     """
     y = np.where(POSITIONS_0_TO_200 < 40, 1.0 + POSITIONS_0_TO_200, np.nan)
     numbers = curve_lines([Curve("", POSITIONS_0_TO_200, y)])[-2].split()
@@ -334,8 +335,8 @@ def test_axes_number_the_rows_and_columns_of_the_table_that_the_array_stands_for
 def test_colours_follow_from_the_environment_and_a_pipe_has_none_and_80_columns(
     monkeypatch, encoding: str, environment: dict[str, str], colours: int, has_unicode: bool
 ) -> None:
-    """TERM, COLORTERM and NO_COLOR state how many colours a terminal has, and the encoding of standard
-    output whether it shows Unicode. COLUMNS and LINES are 132 and 40, which pipes ignore.
+    """TERM, COLORTERM and NO_COLOR state how many colours a terminal has, and the encoding of
+    standard output whether it shows Unicode. COLUMNS and LINES are 132 and 40, which pipes ignore.
     """
     for name in ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
@@ -362,8 +363,8 @@ def key_of_colours(kind: Terminal, columns: int) -> str:
 
 @pytest.mark.parametrize("kind", TERMINALS.values(), ids=TERMINALS)
 def test_a_key_without_room_for_a_bar_of_4_cells_has_words_instead(kind: Terminal) -> None:
-    """The line below a heatmap is the key to its colours, here from −0.8656 (7 letters) to 0.8656 (6).
-    Both ends, two spaces and a bar of 4 cells need 7 + 6 + 2 + 4 = 19 columns.
+    """The line below a heatmap is the key to its colours, here from −0.8656 (7 letters) to 0.8656
+    (6). Both ends, two spaces and a bar of 4 cells need 7 + 6 + 2 + 4 = 19 columns.
     """
     assert key_of_colours(kind, columns=18) == "−0.8656 to 0.8656"
 
@@ -373,10 +374,10 @@ def test_a_key_without_room_for_a_bar_of_4_cells_has_words_instead(kind: Termina
 def test_a_key_without_room_for_the_names_of_axes_is_a_bar_between_its_ends(
     kind: Terminal, columns: int
 ) -> None:
-    """The key to the colours below a heatmap, from −0.8656 (7 letters) to 0.8656 (6), has a bar from
-    19 columns on. The names "position ↓  position →   " have 25 letters more, and need a bar of 6
-    cells beside them: the key has names from 25 + 7 + 6 + 2 + 6 = 46 columns on, and in ASCII, whose
-    names are longer, from more on.
+    """The key to the colours below a heatmap, from −0.8656 (7 letters) to 0.8656 (6), has a bar
+    from 19 columns on. The names "position ↓ position → " have 25 letters more, and need a bar of 6
+    cells beside them: the key has names from 25 + 7 + 6 + 2 + 6 = 46 columns on, and in ASCII,
+    whose names are longer, from more on.
     """
     line = key_of_colours(kind, columns)
     assert line.startswith("−0.8656 ")
@@ -387,8 +388,8 @@ def test_a_key_without_room_for_the_names_of_axes_is_a_bar_between_its_ends(
 
 @pytest.mark.parametrize("kind", TERMINALS.values(), ids=TERMINALS)
 def test_a_key_with_room_has_the_names_of_axes_before_the_bar(kind: Terminal) -> None:
-    """The line below a heatmap is the key to its colours, here from −0.8656 to 0.8656. It begins with
-    the names of the axes, rows and columns, which are positions.
+    """The line below a heatmap is the key to its colours, here from −0.8656 to 0.8656. It begins
+    with the names of the axes, rows and columns, which are positions.
     """
     line = key_of_colours(kind, columns=80)
     assert line.startswith("position ")
@@ -441,8 +442,8 @@ def test_a_chart_fits_the_terminal_and_names_its_curves_and_levels_below(
 
 
 def test_the_number_in_the_middle_of_an_axis_is_on_the_middle_line() -> None:
-    """The curve goes from 0 to 200, which are the numbers at the ends of the vertical axis; 100 is on
-    the middle line, or one of the two middle lines. Numbers stand before «│».
+    """The curve goes from 0 to 200, which are the numbers at the ends of the vertical axis; 100 is
+    on the middle line, or one of the two middle lines. Numbers stand before «│».
     """
     shown = curve_lines([Curve("", POSITIONS_0_TO_200, POSITIONS_0_TO_200)], Terminal(80, 25, 0))
     labels = [line.split("│")[0].strip() for line in shown if "│" in line]
@@ -454,8 +455,8 @@ def test_the_number_in_the_middle_of_an_axis_is_on_the_middle_line() -> None:
 
 
 def test_a_logarithmic_axis_has_powers_of_ten() -> None:
-    """The curve is 10^(x/40), which is a straight line on a logarithmic axis: neighbouring columns of
-    its dots differ by one row at most. Numbers stand before «│».
+    """The curve is 10^(x/40), which is a straight line on a logarithmic axis: neighbouring columns
+    of its dots differ by one row at most. Numbers stand before «│».
     """
     shown = curve_lines(
         [Curve("", POSITIONS_0_TO_200, 10 ** (POSITIONS_0_TO_200 / 40))], log_y=True
@@ -504,7 +505,9 @@ def test_numbers_of_rows_before_zero_have_a_minus() -> None:
     ("kind", "mark"), [(GREY_TERMINAL, "●"), (TERMINAL_OF_ALL_COLOURS, "●"), (ASCII_TERMINAL, "O")]
 )
 def test_marked_points_lie_on_their_curve(kind: Terminal, mark: str) -> None:
-    """A straight line from the bottom left to the top right has marks at both ends, and no others."""
+    """A straight line from the bottom left to the top right has marks at both ends, and no
+    others.
+    """
     line = Curve(
         "",
         POSITIONS_0_TO_200,
@@ -655,8 +658,8 @@ CHARTS = [case for case in CASES if case[1] in ("curves", "wavelengths", "decay"
 def test_a_chart_of_60_columns_and_24_lines_has_three_numbers_at_its_vertical_axis(
     name: str, kind: str
 ) -> None:
-    """CHARTS are all schemes with the pictures of curves that they have. The numbers of the vertical
-    axis stand before «│».
+    """CHARTS are all schemes with the pictures of curves that they have. The numbers of the
+    vertical axis stand before «│».
     """
     small = Terminal(columns=60, lines=24)
     drawn = without_colours(terminal_render.lines(drawn_picture(kind, SCHEMES[name]), small))

@@ -75,24 +75,24 @@ def test_a_terminal_states_of_how_many_rows_a_line_is_the_mean(terminal: Termina
 
 
 def test_a_narrow_terminal_states_means_without_the_names_of_the_axes() -> None:
-    """512 positions in 19 lines are means of 512 / 19 = 27. Of 64 channels, every second is drawn, as
-    40 columns have no room for all. The last line explains the axes.
+    """512 positions in 19 lines are means of 512 / 19 = 27. Of 64 channels, every second is drawn,
+    as 40 columns have no room for all. The last line explains the axes.
     """
     line = last_line("heatmap", pecli.Sinusoidal(seq_len=512, dim=64), Terminal(columns=40))
     assert line.startswith("means of 27, one in 2   ")
 
 
 def test_a_terminal_names_the_unit_of_its_colours() -> None:
-    """The scale of |bias| begins at the bias of the smallest of 8 slopes at distance 1, which is 2^−8 =
-    0.003906 by the paper. The last line is the legend of the heatmap.
+    """The scale of |bias| begins at the bias of the smallest of 8 slopes at distance 1, which is
+    2^−8 = 0.003906 by the paper. The last line is the legend of the heatmap.
     """
     line = last_line("heatmap", pecli.Alibi(heads=8, seq_len=64), Terminal(columns=120))
     assert " |bias| 0.003906 " in line
 
 
 def test_pairs_of_positions_are_not_called_all_if_some_are_left_out() -> None:
-    """A similarity is drawn by position and position, and 100 do not fit a terminal of 24 lines: the
-    legend states that every n-th is drawn.
+    """A similarity is drawn by position and position, and 100 do not fit a terminal of 24 lines:
+    the legend states that every n-th is drawn.
     """
     picture = drawn_picture("similarity", pecli.Rope(seq_len=100, dim=32))
     shown = without_colours(terminal_render.lines(picture, Terminal(columns=120)))
@@ -139,8 +139,8 @@ def exact_scores(distances: range) -> list[float]:
 
 
 def test_the_decay_of_a_long_table_shows_its_largest_and_smallest_scores() -> None:
-    """19,999 distances are drawn by at most 300 points, each of which stands for a range of them: the
-    last one for more than 100. It is the median of their scores, between minimum and maximum.
+    """19,999 distances are drawn by at most 300 points, each of which stands for a range of them:
+    the last one for more than 100. It is the median of their scores, between minimum and maximum.
 
     `exact_scores` is the mean of cos(distance · 500000^(−i/8)) over the 8 pairs of the table.
     """
@@ -166,8 +166,8 @@ def test_the_title_of_a_decay_states_that_points_stand_for_ranges() -> None:
 
 
 def test_a_figure_fills_the_range_around_a_curve() -> None:
-    """Of 20,000 positions, a point stands for several distances. The area that matplotlib fills goes
-    from their minimum to their maximum.
+    """Of 20,000 positions, a point stands for several distances. The area that matplotlib fills
+    goes from their minimum to their maximum.
     """
     picture = drawn_picture("decay", ROPE_20000_BY_16)
     (fill,) = render(picture).axes[0].collections
@@ -179,8 +179,8 @@ def test_a_figure_fills_the_range_around_a_curve() -> None:
 
 
 def test_a_terminal_fills_the_range_around_a_curve() -> None:
-    """The curve is 0.5 everywhere, and its range is 0 to 1, which is the whole vertical axis: the first
-    character of every line is filled. «│» is the axis, at the left of the chart.
+    """The curve is 0.5 everywhere, and its range is 0 to 1, which is the whole vertical axis: the
+    first character of every line is filled. «│» is the axis, at the left of the chart.
     """
     x = np.array([0.0, 1.0, 2.0])
     spread = Spread(np.zeros(3), np.ones(3))
@@ -218,8 +218,8 @@ def test_a_spiral_states_what_its_radius_is() -> None:
 
 
 def test_maps_of_a_grid_are_of_channels_that_vary() -> None:
-    """Channels that hardly change over the image would be blank maps. Eight of 64 channels are drawn;
-    each has about a quarter of the largest variance, by NumPy, or more.
+    """Channels that hardly change over the image would be blank maps. Eight of 64 channels are
+    drawn; each has about a quarter of the largest variance, by NumPy, or more.
     """
     image = pecli.Sinusoidal(grid=(14, 14), dim=64, style="mae")
     picture = drawn_picture("heatmap", image)

@@ -22,8 +22,8 @@ from tests.views.pictures.drawing import drawn_picture
 
 
 def test_wavelengths_run_from_2_pi_to_2_pi_times_the_base() -> None:
-    """A wavelength is 2π / frequency. With freq_shift 1, frequency i of 32 is 10000^(−i / (32 − 1)),
-    so that the first is 1 and the last is 1 / 10000 exactly.
+    """A wavelength is 2π / frequency. With freq_shift 1, frequency i of 32 is 10000^(−i / (32 −
+    1)), so that the first is 1 and the last is 1 / 10000 exactly.
     """
     sinusoidal = pecli.Sinusoidal(seq_len=512, dim=64, freq_shift=1.0)
     (chart,) = drawn_picture("wavelengths", sinusoidal).panels
@@ -53,8 +53,8 @@ LLAMA3 = pecli.Rope(64, 128, base=5e5, scaling="llama3", **GIVEN)
 
 
 def test_a_scaling_is_drawn_beside_the_unscaled_law() -> None:
-    """LLAMA3 is Llama 3.1's rope: base 500000, 64 pairs. UNSCALED_LLAMA3 is 2π · 500000^(i/64), whose
-    curve is marked as the reference, which is drawn dotted.
+    """LLAMA3 is Llama 3.1's rope: base 500000, 64 pairs. UNSCALED_LLAMA3 is 2π · 500000^(i/64),
+    whose curve is marked as the reference, which is drawn dotted.
     """
     scaled, unscaled = drawn_picture("wavelengths", LLAMA3).panels[0].curves
     assert scaled.label == "scaled"
@@ -74,7 +74,9 @@ def test_the_stretch_of_each_pair_by_a_scaling_is_drawn_below() -> None:
 
 
 def test_the_contexts_of_a_scaling_are_levels() -> None:
-    """LLAMA3 has llama3 scaling with factor 8 of an original length of 8,192; 8 · 8,192 is 65,536."""
+    """LLAMA3 has llama3 scaling with factor 8 of an original length of 8,192; 8 · 8,192 is
+    65,536.
+    """
     chart = drawn_picture("wavelengths", LLAMA3).panels[0]
     assert chart.levels == [("trained on 8,192", 8192.0), ("8 times the original, 65,536", 65536.0)]
 
@@ -126,8 +128,8 @@ NTK_BY_8 = 8.0 ** (np.arange(32) / 31)
 
 
 def test_the_stretch_of_ntk_grows_from_pair_to_pair() -> None:
-    """NTK with factor 8 replaces the base, which multiplies wavelength i of 32 by 8^(i/31). The second
-    panel of the picture draws this stretch.
+    """NTK with factor 8 replaces the base, which multiplies wavelength i of 32 by 8^(i/31). The
+    second panel of the picture draws this stretch.
     """
     ntk = pecli.Rope(seq_len=64, dim=64, scaling="ntk", factor=8.0)
     stretch = drawn_picture("wavelengths", ntk).panels[1].curves[0].y
@@ -135,9 +137,9 @@ def test_the_stretch_of_ntk_grows_from_pair_to_pair() -> None:
 
 
 def test_pairs_that_all_have_different_factors_are_no_bands() -> None:
-    """`pair_ranges` finds ranges of pairs that are stretched alike. NTK_BY_8 is 8^(i/31) for pair i of
-    32; without the first, which is kept, and the last, which has the whole factor 8, every pair has
-    a stretch of its own.
+    """`pair_ranges` finds ranges of pairs that are stretched alike. NTK_BY_8 is 8^(i/31) for pair i
+    of 32; without the first, which is kept, and the last, which has the whole factor 8, every pair
+    has a stretch of its own.
     """
     assert pair_ranges(NTK_BY_8[1:-1]) == []
 
@@ -171,8 +173,8 @@ def of_models(*names: str) -> Picture:
 
 
 def test_the_levels_of_a_model_are_its_contexts() -> None:
-    """The numbers are in the published configs: original_max_position_embeddings (trained on, or 8192
-    for Llama 3.1), max_position_embeddings (context, extended to), and sliding_window.
+    """The numbers are in the published configs: original_max_position_embeddings (trained on, or
+    8192 for Llama 3.1), max_position_embeddings (context, extended to), and sliding_window.
     """
     expected = {
         "llama-3.1-8b": [("trained on 8,192", 8192.0), ("extended to 131,072", 131072.0)],
@@ -218,8 +220,8 @@ def test_contexts_of_many_models_are_dots_on_their_curves() -> None:
 
 
 def test_dynamic_scaling_is_drawn_up_to_its_original_length_and_at_the_context() -> None:
-    """Up to the original length, 4096, nothing is scaled. Beyond, by the formula of dynamic NTK, the
-    base is multiplied by (factor · length / original − factor + 1)^(dim / (dim − 2)).
+    """Up to the original length, 4096, nothing is scaled. Beyond, by the formula of dynamic NTK,
+    the base is multiplied by (factor · length / original − factor + 1)^(dim / (dim − 2)).
     """
     dynamic = pecli.Rope(64, 64, scaling="dynamic", factor=2.0, max_position_embeddings=4096)
     within, beyond, law = (
@@ -270,8 +272,8 @@ def test_pairs_are_kept_blended_or_stretched_by_the_largest_factor() -> None:
     "stretch", [[1.0, 2.0, 1.0, 4.0], [2.0, 3.0, 4.0]], ids=["alternating", "all different"]
 )
 def test_ranges_that_alternate_or_share_no_factor_are_not_shaded(stretch: list[float]) -> None:
-    """`pair_ranges` finds ranges of pairs that are stretched alike, which are shaded. Here kept pairs
-    are not in one range, or no two pairs have a factor in common.
+    """`pair_ranges` finds ranges of pairs that are stretched alike, which are shaded. Here kept
+    pairs are not in one range, or no two pairs have a factor in common.
     """
     assert pair_ranges(np.array(stretch)) == []
 
@@ -288,8 +290,8 @@ def test_ranges_that_alternate_or_share_no_factor_are_not_shaded(stretch: list[f
 def test_dynamic_scaling_is_drawn_within_and_beyond_its_context_unless_a_length_is_set(
     length: int | None, context: int | None, words: list[str]
 ) -> None:
-    """Up to the original length, 32, the frequencies are unscaled; those beyond depend on the length,
-    which is the context of the model, unless the scheme has a length of its own.
+    """Up to the original length, 32, the frequencies are unscaled; those beyond depend on the
+    length, which is the context of the model, unless the scheme has a length of its own.
     """
     rope = pecli.Rope(
         4, 8, scaling="dynamic", factor=2.0, max_position_embeddings=32, length=length
@@ -346,8 +348,8 @@ YARN = pecli.Rope(
 def test_the_contexts_of_a_scheme_follow_from_its_model_or_its_scaling(
     rope: pecli.Rope, model_context: int | None, contexts: list[tuple[float, str]]
 ) -> None:
-    """DYNAMIC has an original length of 32 and factor 2, so that it is extended to 64 unless a model
-    states its context. YARN has an original length of 64 and a longest one of 128.
+    """DYNAMIC has an original length of 32 and factor 2, so that it is extended to 64 unless a
+    model states its context. YARN has an original length of 64 and a longest one of 128.
 
     Rope(4, 8) has 4 positions without a scaling: with offset 3, its length is 3 + 4 = 7.
     """
@@ -382,8 +384,8 @@ def test_sections_that_take_turns_are_counted() -> None:
 
 
 def test_bands_are_shaded_if_only_one_of_two_tables_is_scaled() -> None:
-    """`pecli extend` draws a model before and after its scaling: here Llama 3.1's base 500000 plain,
-    and LLAMA3 with a scaling by 8. The chart of the stretch below has the same bands.
+    """`pecli extend` draws a model before and after its scaling: here Llama 3.1's base 500000
+    plain, and LLAMA3 with a scaling by 8. The chart of the stretch below has the same bands.
     """
     lengths, stretch = drawn_picture("wavelengths", pecli.Rope(64, 128, base=5e5), LLAMA3).panels
     assert [band.label for band in lengths.bands] == ["kept", "blended", "stretched ×8"]
