@@ -52,13 +52,12 @@ class Target:
         """
         if self.problem is not None:
             raise self.problem
-        options = dict(self.options)
+        arguments = dict(self.options)
         for name, values in self.arrays.items():
             argument = "spec" if name == "table" else name
-            options[argument] = values
-            if isinstance(values, str):
-                options[argument] = read_numbers(name, values)
-        return verify(file, tolerance=tolerance, reasons=reasons, **options)
+            is_path = isinstance(values, str)
+            arguments[argument] = read_numbers(name, values) if is_path else values
+        return verify(file, tolerance=tolerance, reasons=reasons, **arguments)
 
 
 class FoundModel(NamedTuple):
@@ -146,14 +145,16 @@ def _read_scheme(keys: Keys) -> Scheme:
         ParameterError: The scheme or a parameter is unknown, or a required one is missing.
     """
     name = Choice(help="a scheme", options=(*SCHEMES,)).check("scheme", text_of(keys, "scheme"))
-    kind: type[Scheme] = scheme_named(name)
-    given = {key: value for key, value in keys.items() if key != "scheme"}
-    values = by_parameter_name(kind, given)
-    require_known(values, (*COMMON, "scheme", *kind.parameters()))
-    for key, parameter in kind.parameters().items():
-        if key not in values and default_of(kind, key) is MISSING:
+    scheme_class: type[Scheme] = scheme_named(name)
+    stated = {key: value for key, value in keys.items() if key != "scheme"}
+    values = by_parameter_name(scheme_class, stated)
+    parameters = scheme_class.parameters()
+    require_known(values, (*COMMON, "scheme", *parameters))
+    for key, parameter in parameters.items():
+        is_required = default_of(scheme_class, key) is MISSING
+        if is_required and key not in values:
             raise ParameterError(key, "missing", parameter.rule)
-    return kind(**values)
+    return scheme_class(**values)
 
 
 def _read_added_table(keys: Keys, folder: str) -> Target:
@@ -208,8 +209,6 @@ def _read_model_tables(keys: Keys, kind: str, models: Models) -> Target:
 def _read_arrays(keys: Keys, folder: str, *, has_before: bool) -> dict[str, Numbers]:
     """Return the keys of a check that are arrays: positions = [0, 1, 5], or positions = "ids.npy".
 
-    Files are not opened here; their paths start from the manifest's folder.
-
     Args:
         keys: The keys of the check.
         folder: The folder of the manifest.
@@ -219,19 +218,18 @@ def _read_arrays(keys: Keys, folder: str, *, has_before: bool) -> dict[str, Numb
     names = ["table", "attention_mask"]
     if has_before:
         names.append("positions")
-    arrays: dict[str, Numbers] = {}
-    for name in names:
-        if name not in keys:
-            continue
-        value = keys[name]
-        if isinstance(value, list):
-            arrays[name] = value
-        elif isinstance(value, str):
-            arrays[name] = os.path.join(folder, text_of(keys, name))
-        else:
-            rule = "it must be a list of numbers, or a file of them"
-            raise ParameterError(name, quoted(value), rule)
-    return arrays
+    return {name: _read_array(name, keys, folder) for name in names if name in keys}
+
+
+def _read_array(name: str, keys: Keys, folder: str) -> Numbers:
+    """Return a list of numbers, or the path of a file of them, which is not opened yet."""
+    value = keys[name]
+    if isinstance(value, list):
+        return value
+    if isinstance(value, str):
+        return os.path.join(folder, text_of(keys, name))
+    rule = "it must be a list of numbers, or a file of them"
+    raise ParameterError(name, quoted(value), rule)
 
 
 def _read_row_options(keys: Keys, arrays: Mapping[str, object]) -> dict[str, object]:
