@@ -110,11 +110,11 @@ def compare_reading(
         any_dtype: True if another dtype is not a finding.
     """
     if reading.is_learned:
-        return Comparison.learned(
-            label, reading.array.shape, _find_problem_of_learned(reading.array)
-        )
+        problem = _find_problem_of_learned(reading.array)
+        return Comparison.learned(label, reading.array.shape, problem)
     result = reading.compare(tolerance, name=label, any_dtype=any_dtype)
-    if not result.mismatched or result.finding is not None:
+    has_only_wrong_values = bool(result.mismatched) and result.finding is None
+    if not has_only_wrong_values:
         return result
     # Both columns of a frequency are explained together, so that they may differ.
     limit = max(tolerance.atol, MAX_COPY_ERROR)

@@ -55,8 +55,7 @@ class Target:
         arguments = dict(self.options)
         for name, values in self.arrays.items():
             argument = "spec" if name == "table" else name
-            is_path = isinstance(values, str)
-            arguments[argument] = read_numbers(name, values) if is_path else values
+            arguments[argument] = read_numbers(name, values) if isinstance(values, str) else values
         return verify(file, tolerance=tolerance, reasons=reasons, **arguments)
 
 

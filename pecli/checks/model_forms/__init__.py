@@ -123,13 +123,16 @@ def _summarise(compared: Sequence[ComparedPair], changed: int, models: BothModel
     """Return a line on the tensors that are equal, and on those that differ by rounding.
 
     «291 tensors, Hugging Face and GGUF: 65 equal, 226 within the rounding of Q8_0, bfloat16»
+
+    Args:
+        compared: The tensors that were compared.
+        changed: The number of those that differ by more than rounding.
+        models: Both models.
     """
-    equal = 0
     dtypes = set()
-    for pair, result in compared:
-        is_equal = not result.max_abs_error
-        equal += is_equal
+    for pair, _ in compared:
         dtypes |= {pair.reference.dtype, pair.checked.dtype}
+    equal = len([item for item in compared if not item.result.max_abs_error])
     rounded = len(compared) - equal - changed
     formats = f"{models.reference.format} and {models.checked.format}"
     counts = f"{equal} equal, {rounded} within the rounding of {', '.join(sorted(dtypes))}"

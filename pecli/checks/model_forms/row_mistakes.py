@@ -40,10 +40,10 @@ def find_row_mistakes(
     """
     rows = np.arange(len(pair.reference.rows))
     expected = rows if pair.order is None else pair.order
-    if len(rows) % 2 == 0:
-        yield ConverterRowMistake(
-            ConverterMistake.HALVES_EXCHANGED, np.roll(expected, len(rows) // 2)
-        )
+    half, odd_rows = divmod(len(rows), 2)
+    if not odd_rows:
+        halves_exchanged = np.roll(expected, half)
+        yield ConverterRowMistake(ConverterMistake.HALVES_EXCHANGED, halves_exchanged)
     named = projection(pair.name)
     if named is None or named.norm or reference.heads is None:
         return  # Only projections into heads are permuted.
@@ -113,10 +113,10 @@ def _find_fused_mistakes(
         heads: The numbers of query and key heads.
     """
     kv_heads = heads.key_heads
-    count = heads.heads + 2 * kv_heads
-    if len(rows) % count:
+    all_heads = heads.heads + 2 * kv_heads  # There are as many value heads as key heads.
+    head_dim, rest = divmod(len(rows), all_heads)
+    if rest:
         return
-    head_dim = len(rows) // count
     first_key = heads.heads * head_dim
     first_value = first_key + kv_heads * head_dim
     queries, keys, values = np.split(expected, [first_key, first_value])
@@ -142,10 +142,11 @@ def _find_permutations(
         is_expected: True if the rows should be permuted by the right number of heads.
     """
     right_count = _count_heads(heads, are_keys=are_keys)
-    powers_of_two = [2**k for k in range(MAX_HEADS.bit_length())]
+    powers_of_two = [2**exponent for exponent in range(MAX_HEADS.bit_length())]
     for count in dict.fromkeys([right_count, heads.heads, heads.key_heads, *powers_of_two]):
-        if len(rows) % (2 * count):
-            continue  # Rows do not divide into so many heads with pairs of channels.
+        divide_into_pairs = len(rows) % (2 * count) == 0  # Each head has pairs of channels.
+        if not divide_into_pairs:
+            continue
         if count != right_count:
             finding = PermutedInHeads(count, right_count, are_kv_heads=are_keys)
             yield ConverterRowMistake(finding, _permute(rows, count))

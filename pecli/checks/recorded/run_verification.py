@@ -133,17 +133,26 @@ def _write_headline(
         where += f", in call {first.call}"
     if first.layer is None:
         return f"wrong is {where}"
-    sentence = f"layer {first.layer} is the first that is wrong ({where})"
-    wrong = _list_layers(failed)
-    right_count = len(_list_layers(checks)) - len(wrong)
-    are_several_wrong = len(wrong) > 1
+    wrong_layers = _list_layers(failed)
+    right_count = len(_list_layers(checks)) - len(wrong_layers)
+    first_layer = f"layer {first.layer} is the first that is wrong ({where})"
+    return first_layer + _describe_other_layers(wrong_layers, right_count)
+
+
+def _describe_other_layers(wrong_layers: Sequence[int], right_count: int) -> str:
+    """Return the end of a headline: «; wrong are 2 layers: 2, 5; 3 layers right».
+
+    If several layers are wrong and none is right, it is «; so are all layers after it».
+    """
+    are_several_wrong = len(wrong_layers) > 1
+    words = ""
     if are_several_wrong and right_count:
-        sentence += f"; wrong are {counted(len(wrong), 'layer')}: {layer_list(wrong)}"
+        words = f"; wrong are {counted(len(wrong_layers), 'layer')}: {layer_list(wrong_layers)}"
     elif are_several_wrong:
-        sentence += "; so are all layers after it"
+        words = "; so are all layers after it"
     if right_count:
-        sentence += f"; {counted(right_count, 'layer')} right"
-    return sentence
+        words += f"; {counted(right_count, 'layer')} right"
+    return words
 
 
 def _name_wrong_tensors(first: ModuleCheck, failed: Sequence[ModuleCheck]) -> str:
