@@ -31,7 +31,7 @@ class CheckedTensor:
         tensor: Its name in the file.
         result: The comparison.
         scheme: The scheme that makes the expected tables; None if they are learned.
-        found: One copy of what was found, by the scheme's names.
+        found_tables: One copy of what was found, by the scheme's names.
         note: How it was read.
         layers: The layer type that it belongs to, if there are several.
         right_for: Another layer type whose table it is.
@@ -43,7 +43,7 @@ class CheckedTensor:
     tensor: str
     result: Comparison
     scheme: Scheme | None = None
-    found: Mapping[str, Array] = field(default_factory=dict)
+    found_tables: Mapping[str, Array] = field(default_factory=dict)
     note: str = ""
     layers: str = ""
     right_for: str = ""
@@ -76,7 +76,7 @@ class CheckedTensor:
             tensor=tensor,
             result=compare_reading(label, reading, tolerance, any_dtype=any_dtype),
             scheme=to_explain.scheme,
-            found=to_explain.tables,
+            found_tables=to_explain.tables,
             note=note_on(reading),
             doubt=_find_doubt_about_order(label, stated or label, reading),
         )
@@ -151,6 +151,6 @@ def tables_by_scheme(checked: Iterable[CheckedTensor]) -> Tables:
         if tensor.scheme is None:
             continue
         by_name = tables.setdefault(tensor.scheme, {})
-        for name, table in tensor.found.items():
+        for name, table in tensor.found_tables.items():
             by_name.setdefault(name, table)
     return tables

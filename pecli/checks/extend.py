@@ -398,14 +398,17 @@ def _read_model_lengths(
     if scaling == "proportional":
         rule = "no other scaling has its proportional frequencies, of which a part rotates"
         raise ParameterError("model", model.file, rule)
-    original = _read_original_length(model, encoding)
-    stretched = _compute_stretched_length(encoding, original)
+    by_config = _read_original_length(model, encoding)
+    stretched = _compute_stretched_length(encoding, by_config)
     longest = max(stretched, int(model.context or 0))
     if original_len is not None:
-        return Lengths(ORIGINAL_LEN.check("original_len", original_len), longest)
-    if chosen.original is not None and scaling == "none":
-        return Lengths(chosen.original, longest)
-    return Lengths(original, longest)
+        by_user = ORIGINAL_LEN.check("original_len", original_len)
+        return Lengths(original=by_user, longest=longest)
+    by_makers = chosen.original
+    # A config with a scaling was changed already, and states its own original length.
+    if by_makers is not None and scaling == "none":
+        return Lengths(original=by_makers, longest=longest)
+    return Lengths(original=by_config, longest=longest)
 
 
 def _compute_stretched_length(encoding: Encoding, original: int) -> int:

@@ -71,8 +71,8 @@ def _find_obvious_reason(tensors: Sequence[CheckedTensor]) -> str:
 
 def _is_no_bias(checked: CheckedTensor) -> bool:
     """Return True for slopes or a bias, as ALiBi has them, if all of it is zero."""
-    is_bias = bool(checked.found) and {"bias", "slopes"}.issuperset(checked.found)
-    return is_bias and not any(table.any() for table in checked.found.values())
+    is_bias = bool(checked.found_tables) and {"bias", "slopes"}.issuperset(checked.found_tables)
+    return is_bias and not any(table.any() for table in checked.found_tables.values())
 
 
 def _search_mistakes(tensors: Sequence[CheckedTensor], tolerance: Tolerance) -> "list[Explanation]":
@@ -195,6 +195,6 @@ def _collect_tables(layer: Iterable[CheckedTensor]) -> dict[tuple[Scheme | None,
     """Return the tables of a layer by the scheme that makes them and its name for them, such as `cos`."""
     tables = {}
     for tensor in layer:
-        for name, table in tensor.found.items():
+        for name, table in tensor.found_tables.items():
             tables[tensor.scheme, name] = table
     return tables

@@ -323,12 +323,11 @@ def _make_match(explanation: Explanation) -> Match:
     """
     assert explanation.scheme is not None  # Tables are recognised by the scheme that makes them.
     runtimes: tuple[str, ...] = ()
-    edits = []
     for edit in explanation.edits:
         if isinstance(edit, Runtime):
             runtimes = (edit.found, *edit.also)
-        elif not isinstance(edit, Recipe):
-            edits.append(edit)
+    reported_elsewhere = (Runtime, Recipe)
+    edits = [edit for edit in explanation.edits if not isinstance(edit, reported_elsewhere)]
     return Match(
         scheme=explanation.scheme,
         max_abs_error=explanation.residual,

@@ -68,15 +68,16 @@ def find_first_departure(
         compare: Compares the tables of two rotations; None if no reasons are searched for.
     """
     layers = _group_by_layer(tensors)
-    if len(layers) < 2 or not _has_both_sides(tensors):
+    are_dumps_of_runs = len(layers) > 1 and _has_both_sides(tensors)
+    if not are_dumps_of_runs:
         return LayerDeparture([])
-    layer = _find_first_departing(layers)
-    if layer is None:
+    first_layer = _find_first_departing(layers)
+    if first_layer is None:  # All layers agree.
         return LayerDeparture([])
     if compare is None:
-        return LayerDeparture([layer.sentence])
-    reasons = _explain_rotations(a, b, layer, compare)
-    return LayerDeparture([layer.sentence, *reasons], is_explained=bool(reasons))
+        return LayerDeparture([first_layer.sentence])
+    reasons = _explain_rotations(a, b, first_layer, compare)
+    return LayerDeparture([first_layer.sentence, *reasons], is_explained=bool(reasons))
 
 
 class _Layer(NamedTuple):

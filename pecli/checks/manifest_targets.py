@@ -188,21 +188,21 @@ def _read_model_tables(keys: Keys, kind: str, models: Models) -> Target:
     layer_type = text_of(keys, "layer_type") or None
     before = text_of(keys, "before")
     arrays = _read_arrays(keys, models.folder, has_before=bool(before))
-    options = _read_row_options(keys, arrays)
+    options = {**_read_row_options(keys, arrays), "layer_type": layer_type}
     try:
-        path, encodings = models.find(kind, name)
+        model = models.find(kind, name)
     except PecliError as problem:
         # A wrong name is an error of the manifest; a config.json that cannot be read fails its check.
         if kind == "model":
             raise
         return Target(problem=problem)
     if layer_type is not None:
-        encodings.one(layer_type)  # Raises ParameterError if the model has no such layers.
-    options |= {"spec": encodings, "layer_type": layer_type}
-    if before:
-        # From the path, `verify` reads the numbers of heads as well, which encodings do not have.
-        options |= {"spec": path, "before": os.path.join(models.folder, before)}
-    return Target(options, arrays)
+        model.encodings.one(layer_type)  # Raises ParameterError if the model has no such layers.
+    if not before:
+        return Target({**options, "spec": model.encodings}, arrays)
+    # From the path, `verify` reads the numbers of heads as well, which encodings do not have.
+    before_path = os.path.join(models.folder, before)
+    return Target({**options, "spec": model.path, "before": before_path}, arrays)
 
 
 def _read_arrays(keys: Keys, folder: str, *, has_before: bool) -> dict[str, Numbers]:

@@ -227,7 +227,7 @@ class Compared:
             self._expected[key] = expected
         return expected
 
-    def _measure_difference(self, name: str, expected: Floats, found: Floats) -> float:
+    def _measure_difference(self, name: str, right: Floats, wrong: Floats) -> float:
         """Return the difference of a right and a wrong table, as a multiple of one that does no harm.
 
         Harmless are relative errors of 1e-5 in frequencies, as float32 arithmetic makes them, and
@@ -236,12 +236,12 @@ class Compared:
         Returns:
             The multiple; infinity if the comparison would fail with the wrong table.
         """
-        if are_far_apart(expected, found, self.tolerance.for_tensor(name)):
+        if are_far_apart(right, wrong, self.tolerance.for_tensor(name)):
             return SHOWN
         dtype = self.scheme.dtype
-        right = round_to(expected, dtype)
-        wrong = round_to(found, dtype)
-        result = compare_arrays(right, wrong, self.tolerance, name=name)
+        result = compare_arrays(
+            round_to(right, dtype), round_to(wrong, dtype), self.tolerance, name=name
+        )
         if not result.passed:
             return SHOWN
         if is_relative(name):

@@ -61,15 +61,17 @@ def diff_models(
     source_b = find_source(b)
     if source_a is None or source_b is None:
         return None
-    if source_a.format == source_b.format != ModelFormat.GGUF:
+    have_same_format = source_a.format == source_b.format
+    if have_same_format and source_a.format != ModelFormat.GGUF:
         return None
     models = _read_both(source_a, source_b)
-    pairs, problems = match_tensors(*models)
-    compared = _compare_pairs(pairs, tolerance)
+    matched = match_tensors(models.reference, models.checked)
+    compared = _compare_pairs(matched.pairs, tolerance)
     changed = [item for item in compared if item.result.mismatched]
-    problems += _explain_changed_tensors(changed, models, tolerance)
+    reasons = _explain_changed_tensors(changed, models, tolerance)
+    problems = [*matched.problems, *reasons]
     diagnosis = [*_describe_settings(models), *describe_tensors(problems, models)]
-    if not pairs and not problems:
+    if not matched.pairs and not problems:
         diagnosis.append(NOTHING_COMPARED)
     return {
         "diagnosis": tuple(diagnosis),

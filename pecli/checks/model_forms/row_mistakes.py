@@ -74,7 +74,7 @@ def _find_wrong_permutations(
     yield ConverterRowMistake(ConverterMistake.NOT_PERMUTED, rows)
     yield ConverterRowMistake(ConverterMistake.PERMUTED_TWICE, expected[expected])
     yield ConverterRowMistake(ConverterMistake.PERMUTED_BACKWARDS, np.argsort(expected))
-    yield from _find_permutations(rows, heads, are_keys=are_keys, is_expected=True)
+    yield from _find_permutations_in_wrong_heads(rows, heads, are_keys=are_keys)
 
 
 def _find_needless_permutations(
@@ -92,11 +92,13 @@ def _find_needless_permutations(
         is_interleaved: True if the checked model pairs neighbouring rows.
     """
     count = _count_heads(heads, are_keys=are_keys)
-    can_be_permuted = len(rows) % (2 * count) == 0  # each head has pairs of channels
-    if is_interleaved and can_be_permuted:
-        order_before = np.argsort(_permute(rows, count))  # the inverse of the permutation
-        yield ConverterRowMistake(ConverterMistake.NOT_PERMUTED, order_before)
-    yield from _find_permutations(rows, heads, are_keys=are_keys, is_expected=False)
+    if _divide_into_pairs(rows, count):
+        permuted = _permute(rows, count)
+        if is_interleaved:
+            order_before = np.argsort(permuted)  # the inverse of the permutation
+            yield ConverterRowMistake(ConverterMistake.NOT_PERMUTED, order_before)
+        yield ConverterRowMistake(ConverterMistake.PERMUTED, permuted)
+    yield from _find_permutations_in_wrong_heads(rows, heads, are_keys=are_keys)
 
 
 def _find_fused_mistakes(
@@ -127,31 +129,29 @@ def _find_fused_mistakes(
     yield ConverterRowMistake(ConverterMistake.KEYS_AND_VALUES_EXCHANGED, np.concatenate(exchanged))
 
 
-def _find_permutations(
-    rows: Indices, heads: HeadDivision, *, are_keys: bool, is_expected: bool
+def _find_permutations_in_wrong_heads(
+    rows: Indices, heads: HeadDivision, *, are_keys: bool
 ) -> Iterator[ConverterRowMistake]:
-    """Yield permutations from halves to interleaved, by the right number of heads and by others.
+    """Yield permutations from halves to interleaved by a wrong number of heads.
 
-    Keys of Llama 2 70B were once permuted by the number of query heads (llama.cpp#3364). The right
-    number is a mistake only if no permutation is expected.
+    Keys of Llama 2 70B were once permuted by the number of query heads (llama.cpp#3364).
 
     Args:
         rows: All rows in the order of the reference: 0, 1, 2, …
         heads: The numbers of query and key heads.
         are_keys: True for keys, False for queries.
-        is_expected: True if the rows should be permuted by the right number of heads.
     """
     right_count = _count_heads(heads, are_keys=are_keys)
     powers_of_two = [2**exponent for exponent in range(MAX_HEADS.bit_length())]
-    for count in dict.fromkeys([right_count, heads.heads, heads.key_heads, *powers_of_two]):
-        divide_into_pairs = len(rows) % (2 * count) == 0  # Each head has pairs of channels.
-        if not divide_into_pairs:
-            continue
-        if count != right_count:
+    for count in dict.fromkeys([heads.heads, heads.key_heads, *powers_of_two]):
+        if count != right_count and _divide_into_pairs(rows, count):
             finding = PermutedInHeads(count, right_count, are_kv_heads=are_keys)
             yield ConverterRowMistake(finding, _permute(rows, count))
-        elif not is_expected:
-            yield ConverterRowMistake(ConverterMistake.PERMUTED, _permute(rows, count))
+
+
+def _divide_into_pairs(rows: Indices, heads: int) -> bool:
+    """Return True if rows divide into so many heads, each of which has pairs of channels."""
+    return len(rows) % (2 * heads) == 0
 
 
 def _count_heads(heads: HeadDivision, *, are_keys: bool) -> int:

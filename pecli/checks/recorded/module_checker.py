@@ -1,6 +1,6 @@
 """The modules of a recorded run, checked one after the other against a model's encodings."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import Enum, auto
 from typing import NamedTuple
@@ -51,12 +51,18 @@ class ModuleGroup(NamedTuple):
     tensors: dict[str, Array]
 
 
-class ModuleChecker:
-    """Checks the modules of a run against a model's encodings.
+class CheckedModules(NamedTuple):
+    """The checks of a run's modules, and the tensors that nothing can be compared with.
 
-    Attributes:
-        unchecked: Tensors that nothing can be compared with, such as those of image patches.
+    The latter are those of image patches, for example.
     """
+
+    checks: list[ModuleCheck]
+    unchecked: list[str]
+
+
+class ModuleChecker:
+    """Checks the modules of a run against a model's encodings."""
 
     def __init__(
         self,
@@ -77,22 +83,21 @@ class ModuleChecker:
         self.tokens = tokens
         self.encodings = encodings
         self.tolerance = tolerance
-        self.unchecked: list[str] = []
+
         self._answers: dict[object, Verification] = {}
 
-    def checks(self) -> Iterator[ModuleCheck]:
-        """Yield the checks of all modules in all calls, in the order in which they were recorded.
-
-        Tensors that nothing can be compared with, such as those of a vision tower, are added to
-        `unchecked` instead.
-        """
+    def check_all(self) -> "CheckedModules":
+        """Check all modules in all calls, in the order in which they were recorded."""
+        checks: list[ModuleCheck] = []
+        unchecked: list[str] = []
         for call_number, call in enumerate(self.run.calls):
             for module, tensors in call.places().items():
                 for group in group_tensors(tensors):
                     try:
-                        yield self._check(call_number, module, group)
+                        checks.append(self._check(call_number, module, group))
                     except PecliError:  # A vision tower, for example, has other positions.
-                        self.unchecked += [f"{module}.{name}" for name in group.tensors]
+                        unchecked += [f"{module}.{name}" for name in group.tensors]
+        return CheckedModules(checks, unchecked)
 
     def _check(self, call: int, module: str, group: ModuleGroup) -> ModuleCheck:
         """Compare a group of tensors with what the model requires of that kind.

@@ -146,6 +146,7 @@ def _fits_batch(ids_shape: tuple[int, ...], batch: int, length: int) -> bool:
 
     One sequence may stand for all: (L,) is read as (1, 1, L), a batch of 1.
     """
-    *_, ids_batch, ids_length = (1, 1, *ids_shape)
+    with_all_axes = (1, 1, *ids_shape)
+    *_, ids_batch, ids_length = with_all_axes
     has_batch = ids_batch in (1, batch) and len(ids_shape) <= 3
     return has_batch and ids_length == length

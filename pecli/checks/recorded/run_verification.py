@@ -51,10 +51,10 @@ def verify_run(
     scheme_names = [*dict.fromkeys(encoding.scheme for encoding in encodings)]
     tokens = [CallTokens(call, encodings.position_axes) for call in run.calls]
     checker = ModuleChecker(run=run, tokens=tokens, encodings=encodings, tolerance=tolerance)
-    checks = [*checker.checks()]  # It collects what it cannot check in `unchecked`.
+    checks, unchecked = checker.check_all()
     problems = [*_find_problems(run, tokens, encodings)]
     if not checks and not problems:
-        raise _make_error_for_nothing(label, scheme_names, checker.unchecked)
+        raise _make_error_for_nothing(label, scheme_names, unchecked)
     failed = [check for check in checks if not check.passed]
     results = tuple(chain.from_iterable(check.results for check in checks))
     answer = RunVerification(
@@ -62,7 +62,7 @@ def verify_run(
         scheme=", ".join(scheme_names),
         tensors=results,
         problems=(*map(str, problems), *problems_of(results)),
-        unchecked=tuple(checker.unchecked),
+        unchecked=tuple(unchecked),
         wrong_layers=_list_layers(failed),
     )
     # Reasons explain wrong values; doubts are about what a pass does not prove.

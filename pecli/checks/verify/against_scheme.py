@@ -244,7 +244,7 @@ class _SchemeCheck:
             tensor=name,
             result=Comparison.of_shape(label or likeliest.name, array.shape, expected_shape),
             scheme=self.scheme,
-            found={likeliest.name: array},
+            found_tables={likeliest.name: array},
         )
 
     def _find_likely(self, dtype: str, tables: Collection[str]) -> Sequence[CandidateTable]:
@@ -274,7 +274,7 @@ class _SchemeCheck:
         """
         present = set(self.scheme.derived_tensors)
         for tensor in checked:
-            present.update(tensor.found)
+            present.update(tensor.found_tables)
         held = [*self.file.tensors]
         return [
             MissingTable(name, held) for name in tensors_by_name(self.scheme) if name not in present

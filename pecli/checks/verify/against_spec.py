@@ -61,7 +61,7 @@ def _check_tensors(file: LoadedFile, scheme: Scheme, tolerance: Tolerance) -> li
         if name in expected:
             result = compare_arrays(expected[name], array, tolerance, name=name)
             checked.append(
-                CheckedTensor(tensor=name, result=result, scheme=scheme, found={name: array})
+                CheckedTensor(tensor=name, result=result, scheme=scheme, found_tables={name: array})
             )
     return checked
 

@@ -191,10 +191,11 @@ def solve_positions(
     if queries is None:
         return None
     options: MutableValues = {"layer_type": encoding.layer_type or None, "seq_axis": -2}
-    if rows.is_token is None:  # The user gave no attention mask.
-        options["positions"] = rows.ids
-    else:
+    has_mask = rows.is_token is not None
+    if has_mask:
         options["attention_mask"] = rows.is_token
+    else:
+        options["positions"] = rows.ids
     try:
         result = verify_rotated(
             queries.after, queries.before, model, tolerance, reasons=True, options=options

@@ -189,14 +189,21 @@ def _find_new_grids(
     """Yield the new grid that is stated, or else all that have as many cells as there are rows.
 
     Those with nearly the proportions of the old grid come first: 576 cells of 14x14 are 24x24.
+
+    Args:
+        after: The resized table.
+        old: The grid of the old rows.
+        to: The new grid, or the number of rows, as the user states it; None if nothing is stated.
+        keep: The rows before the grid.
+        is_on_grid: False if rows are along one axis.
     """
     if not is_on_grid:
         yield _check_line_of_rows(after, to, keep)
     elif to is not None:
         yield _check_stated_grid(after, to, keep)
     else:
-        grids = _find_grids(len(after.rows) - keep)
-        yield from sorted(grids, key=lambda grid: _stretch(grid, old))
+        possible_grids = _find_grids(len(after.rows) - keep)
+        yield from sorted(possible_grids, key=lambda grid: _stretch(grid, old))
 
 
 def _check_line_of_rows(after: LearnedTable, to: object, keep: int) -> TableGrid:
