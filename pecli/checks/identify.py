@@ -229,7 +229,10 @@ def _identify_group(
         matches = _find_first_matches(group, schedules)
         if matches:
             return _IdentifiedGroup(matches, [])
-        return _identify_one_by_one(group, schedules)
+        if len(group) > 1:
+            return _identify_one_by_one(group, schedules)
+        ((name, array),) = group.items()
+        return _IdentifiedGroup([], [*describe(name, array)])
 
 
 def _identify_one_by_one(
@@ -241,13 +244,10 @@ def _identify_one_by_one(
     """
     matches: list[Match] = []
     description: list[str] = []
-    is_only_tensor = len(group) == 1  # Then it was tried already, as the whole group.
     for name, array in group.items():
-        single_matches: list[Match] = []
-        if not is_only_tensor:
-            single_matches = _find_first_matches({name: array}, schedules)
-        matches += single_matches
-        if not single_matches:
+        matches_of_tensor = _find_first_matches({name: array}, schedules)
+        matches += matches_of_tensor
+        if not matches_of_tensor:
             description += describe(name, array)
     return _IdentifiedGroup(matches, description)
 

@@ -102,6 +102,7 @@ def _read_checks_of_entry(
     name = text_of(keys, "name")
     files = find_files(models.folder, pattern)
     is_pattern = files != [pattern]
+    # If none of the files that a pattern matches has tables, one error states it.
     group = f"{path}: {pattern}" if is_pattern else ""
     for file in files:
         label = _choose_label(name, file, is_pattern=is_pattern)

@@ -188,8 +188,9 @@ def _find_possible_swaps(trial: Trial) -> Iterator[_PossibleSwap]:
         if is_same_layer == has_same_name:
             continue  # The tensor itself, or one that has nothing in common with it.
         stored = tensor.with_shape(shape)
+        if stored.shape != shape:
+            continue
         finding: Finding = SwappedTensor(candidate.short)
         if has_same_name:
             finding = SwappedLayer(candidate.layer)
-        if stored.shape == shape:
-            yield _PossibleSwap(name=name, stored=stored, finding=finding)
+        yield _PossibleSwap(name=name, stored=stored, finding=finding)

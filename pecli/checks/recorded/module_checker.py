@@ -1,6 +1,6 @@
 """The modules of a recorded run, checked one after the other against a model's encodings."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum, auto
 from typing import NamedTuple
@@ -86,18 +86,23 @@ class ModuleChecker:
 
         self._answers: dict[object, Verification] = {}
 
-    def check_all(self) -> "CheckedModules":
+    def check_all(self) -> CheckedModules:
         """Check all modules in all calls, in the order in which they were recorded."""
         checks: list[ModuleCheck] = []
         unchecked: list[str] = []
+        for call, module, group in self._list_groups():
+            try:
+                checks.append(self._check(call, module, group))
+            except PecliError:  # A vision tower, for example, has other positions.
+                unchecked += [f"{module}.{name}" for name in group.tensors]
+        return CheckedModules(checks, unchecked)
+
+    def _list_groups(self) -> Iterator[tuple[int, str, ModuleGroup]]:
+        """Yield the tensors that belong together, with the number of their call and their module."""
         for call_number, call in enumerate(self.run.calls):
             for module, tensors in call.places().items():
                 for group in group_tensors(tensors):
-                    try:
-                        checks.append(self._check(call_number, module, group))
-                    except PecliError:  # A vision tower, for example, has other positions.
-                        unchecked += [f"{module}.{name}" for name in group.tensors]
-        return CheckedModules(checks, unchecked)
+                    yield call_number, module, group
 
     def _check(self, call: int, module: str, group: ModuleGroup) -> ModuleCheck:
         """Compare a group of tensors with what the model requires of that kind.

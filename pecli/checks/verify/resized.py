@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -182,7 +183,8 @@ def _find_mistake_in_likeliest(
         resizings: Both tables with each grid that the new one may have; none fits without a mistake.
         samples: The same with a few columns only.
     """
-    for resizing, sample in [*zip(resizings, samples, strict=True)][:GRIDS_WITH_MISTAKES]:
+    likeliest = islice(zip(resizings, samples, strict=True), GRIDS_WITH_MISTAKES)
+    for resizing, sample in likeliest:
         mistake = find_mistake(sample)
         if mistake:
             nearest = find_nearest_way(sample)
