@@ -83,13 +83,17 @@ def _measure_departure(
         tolerance: The largest absolute error that a position may have.
     """
     pairs_beyond = np.flatnonzero(drift.by_frequency > tolerance).tolist()
-    first_and_last = (pairs_beyond[0], pairs_beyond[-1]) if pairs_beyond else None
+    first_and_last_pair = (pairs_beyond[0], pairs_beyond[-1]) if pairs_beyond else None
     first_position = drift.first_beyond
     if first_position is not None:
-        read = as_read(rope)
-        first_position = _find_first_beyond(first_position, defined, read, count, tolerance)
+        # Positions before it may have been skipped.
+        first_position = _find_first_beyond(
+            first_position, defined, as_read(rope), count, tolerance
+        )
     return Departure(
-        max_abs_error=drift.max_abs_error, first_beyond=first_position, pairs=first_and_last
+        max_abs_error=drift.max_abs_error,
+        first_beyond=first_position,
+        pairs=first_and_last_pair,
     )
 
 
