@@ -144,3 +144,33 @@ def test_inputs_without_a_sum_are_listed_as_unchecked() -> None:
     )
 
     assert result.unchecked == ("c",)
+
+
+SINUSOIDAL = pecli.Sinusoidal(5, 8)
+
+
+@pytest.mark.parametrize("as_spec", [False, True], ids=["scheme", "spec"])
+def test_rows_of_a_scheme_may_be_added(as_spec: bool) -> None:
+    """Rows of the sinusoidal table were added to both sequences, one after the other."""
+    dump = INPUTS_OF_ONES + SINUSOIDAL.tables()["pe"]
+    scheme: Any = SINUSOIDAL.spec() if as_spec else SINUSOIDAL
+    result = pecli.verify(dump, scheme, before=INPUTS_OF_ONES, atol=1e-6)
+
+    assert result.passed
+    assert result.scheme == "sinusoidal"
+    assert not pecli.verify(2 * INPUTS_OF_ONES, scheme, before=INPUTS_OF_ONES, reasons=False).passed
+
+
+def test_a_table_of_another_base_that_was_added_is_named() -> None:
+    """Rows of base 500 were added instead of base 10000. No command makes sums."""
+    dump = INPUTS_OF_ONES + pecli.Sinusoidal(5, 8, base=500.0).tables()["pe"]
+    result = pecli.verify(dump, SINUSOIDAL, before=INPUTS_OF_ONES, atol=1e-6)
+
+    (sentence,) = result.diagnosis
+    assert sentence.startswith("sequence 0, sequence 1: base is 500 (the spec says 10000); ")
+
+
+def test_a_scheme_that_is_not_added_takes_no_inputs() -> None:
+    """Rope rotates: its tables are not added to inputs."""
+    with pytest.raises(pecli.PecliError, match="before is given; it belongs to a model"):
+        pecli.verify(INPUTS_OF_ONES, pecli.Rope(5, 8), before=INPUTS_OF_ONES)

@@ -226,3 +226,69 @@ def test_no_command_is_printed_for_folded_heads(tmp_path: Path) -> None:
     answer = pecli.verify(tmp_path / "after.npy", LLAMA_CONFIG, before=tmp_path / "before.npy")
 
     assert not [line for line in answer.diagnosis if line.startswith("reproduce with")]
+
+
+def test_a_line_of_all_positions_per_head_is_unfolded() -> None:
+    """6 heads of 5 positions of 8 channels, dumped as (6, 40): no model of 6 heads has 5 of 8."""
+    rows = QUERIES[0].reshape(HEADS, -1)
+    after = rotated_by_formula(QUERIES[0]).reshape(HEADS, -1)
+    result = pecli.verify(after, LLAMA_CONFIG, before=rows, atol=1e-9)
+
+    assert result.passed
+    assert result.tensors[0].shape == (HEADS, LENGTH, DIM)
+    assert not pecli.verify(rows, LLAMA_CONFIG, before=rows, atol=1e-9, reasons=False).passed
+
+
+@pytest.mark.parametrize("shape", [(HEADS * LENGTH * DIM,), (1, HEADS * LENGTH * DIM)])
+def test_a_list_of_the_numbers_of_several_heads_needs_a_shape(shape: tuple[int, ...]) -> None:
+    """240 numbers are 6 heads of 5 positions of 8 channels, or 5 positions of 6 heads."""
+    flat = QUERIES[0].reshape(shape)
+    with pytest.raises(ParameterError, match="does not state the axes of heads") as error:
+        pecli.verify(flat, LLAMA_CONFIG, before=flat)
+
+    advice = "--shape 6,5,8 for (heads, positions, D), or --shape 5,6,8 for (positions, heads, D)"
+    assert advice in str(error.value)
+
+
+def test_mistakes_of_the_sequences_of_a_batch_are_named_one_by_one() -> None:
+    """The second of 3 sequences was rotated from position 2 on."""
+    late = pecli.apply(QUERIES[1], LLAMA_CONFIG, offset=2)
+    after = np.stack([rotated_by_formula(QUERIES[0]), late, rotated_by_formula(QUERIES[2])])
+    sentence, *_ = pecli.verify(after, LLAMA_CONFIG, before=QUERIES, atol=1e-9).diagnosis
+
+    assert sentence.startswith("sequence 1: positions are 2 … 6; expected 0 … 4: all 2 too far")
+
+
+def test_a_pass_has_no_reasons() -> None:
+    """A base of 10001 instead of 10000 is within the tolerance."""
+    other_base = rotated_by_formula(QUERIES, base=10001.0)
+    result = pecli.verify(other_base, LLAMA_CONFIG, before=QUERIES, atol=1e-2)
+
+    assert result.passed
+    assert result.explanations == ()
+
+
+def test_a_single_row_at_position_0_is_weak_for_one_reason() -> None:
+    """Nothing is rotated at position 0, so that no other mistake shows either."""
+    row = QUERIES[:, :, :1]
+    result = pecli.verify(row, LLAMA_CONFIG, before=row, atol=1e-9)
+
+    assert result.weak == ("1 row cannot detect a missing rotation",)
+
+
+def test_weak_passes_of_several_tensors_have_their_names() -> None:
+    row = QUERIES[:, :, :1]
+    result = pecli.verify({"q": row, "k": row}, LLAMA_CONFIG, before={"q": row, "k": row})
+
+    assert result.weak == (
+        "q: 1 row cannot detect a missing rotation",
+        "k: 1 row cannot detect a missing rotation",
+    )
+
+
+def test_a_shift_by_0_is_no_weak_pass() -> None:
+    """Keys that moved by no position are right as they were."""
+    result = pecli.verify(QUERIES, LLAMA_CONFIG, before=QUERIES, shift=0, atol=1e-9)
+
+    assert result.passed
+    assert result.weak == ()

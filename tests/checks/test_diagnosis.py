@@ -1,0 +1,108 @@
+"""Advice on tolerances: errors of a few ULPs, and quantised tables that are off by a step.
+
+Two numbers are compared in a dtype, whose ULPs near 1 follow from its bits: 2^-7 in bfloat16, 2^-23
+in float32. Expected sentences are written by hand.
+"""
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import pecli
+from pecli.checks.diagnosis import Line, diagnose, explanations_as_json
+from pecli.compare.comparison import Comparison, compare_arrays
+
+BFLOAT16 = ml_dtypes.bfloat16
+ULP_OF_BFLOAT16 = 2.0**-7
+ULP_OF_FLOAT32 = 2.0**-23
+CANNOT_HOLD = "bfloat16 cannot hold 0.001: near 1 its steps are 0.0078"
+LAST_PLACE = "the last place differs, as sines and powers of other libraries do"
+
+
+def advice_on(
+    expected: list[float], found: list[float], dtype: Any = BFLOAT16, atol: float = 0.0
+) -> list[str]:
+    tolerance = pecli.Tolerance(atol=atol)
+    result = compare_arrays(np.array(expected, dtype), np.array(found, dtype), tolerance, name="x")
+    return [line.text for line in diagnose([], [result], tolerance)]
+
+
+@pytest.mark.parametrize("ulps", [1, 4])
+def test_a_tolerance_that_bfloat16_cannot_hold_is_named(ulps: int) -> None:
+    advice = advice_on([1, 0.5], [1 + ulps * ULP_OF_BFLOAT16, 0.5], atol=1e-3)
+    assert advice == [f"{CANNOT_HOLD}; allow --max-ulp {ulps}"]
+
+
+def test_more_than_four_ulps_are_no_rounding() -> None:
+    assert advice_on([1, 0.5], [1 + 5 * ULP_OF_BFLOAT16, 0.5], atol=1e-3) == []
+    assert advice_on([1, 0.5], [1 + 5 * ULP_OF_FLOAT32, 0.5], np.float32) == []
+
+
+def test_small_values_may_be_off_by_many_ulps_within_an_absolute_tolerance() -> None:
+    """1e-5 instead of 2e-5 is off by 128 ULPs of bfloat16, and by 0.00001."""
+    advice = advice_on([1, 1e-5], [1 + ULP_OF_BFLOAT16, 2e-5], atol=1e-3)
+    assert advice == [f"{CANNOT_HOLD}; allow --max-ulp 1"]
+
+
+@pytest.mark.parametrize("atol", [0.0, 1e-3])
+def test_values_that_would_still_fail_are_no_rounding(atol: float) -> None:
+    """0.01 instead of 0.015 is off by 0.005, beyond the tolerance and 64 ULPs."""
+    assert advice_on([1, 0.01], [1 + ULP_OF_BFLOAT16, 0.015], atol=atol) == []
+
+
+@pytest.mark.parametrize(
+    ("dtype", "ulp"), [(np.float32, ULP_OF_FLOAT32), (np.float64, 2.0**-52), (np.float16, 2.0**-10)]
+)
+def test_four_ulps_of_an_exact_comparison_are_rounding(dtype: Any, ulp: float) -> None:
+    advice = advice_on([1, 0.5], [1 + 4 * ulp, 0.5], dtype)
+    assert advice == [f"{LAST_PLACE}; allow --max-ulp 4"]
+
+
+def test_any_dtype_may_be_coarser_than_a_tolerance() -> None:
+    in_float32 = advice_on([1, 0.5], [1 + 4 * ULP_OF_FLOAT32, 0.5], np.float32, atol=1e-9)
+    in_float8 = advice_on([1, 0.5], [1.125, 0.5], ml_dtypes.float8_e4m3fn, atol=0.1)
+
+    steps = "near 1 its steps are 1.2e-07"
+    assert in_float32 == [f"float32 cannot hold 1e-09: {steps}; allow --max-ulp 4"]
+    steps = "near 1 its steps are 0.12"
+    assert in_float8 == [f"float8_e4m3fn cannot hold 0.1: {steps}; allow --max-ulp 1"]
+
+
+def test_a_tensor_of_another_shape_leaves_no_advice_on_rounding() -> None:
+    one = np.array([1], BFLOAT16)
+    next_number = np.array([1 + ULP_OF_BFLOAT16], BFLOAT16)
+    off_by_one_ulp = compare_arrays(one, next_number, pecli.Tolerance(), name="x")
+    other_shape = Comparison.of_shape("y", (3,), "(2,)")
+
+    assert diagnose([], [off_by_one_ulp], pecli.Tolerance())
+    assert diagnose([], [off_by_one_ulp, other_shape], pecli.Tolerance()) == []
+
+
+def test_what_passes_gets_no_advice() -> None:
+    assert advice_on([1, 0.5], [1, 0.5]) == []
+    assert diagnose([], [], pecli.Tolerance()) == []
+
+
+@pytest.mark.parametrize(
+    ("is_advice", "text"), [(True, "layers 3, 4: allow more"), (False, "layers 3, 4 allow more")]
+)
+def test_a_line_names_the_layers_that_it_is_about(is_advice: bool, text: str) -> None:
+    line = Line("allow more", is_advice=is_advice)
+    assert line.about("layers 3, 4") == text
+    assert line.about("") == "allow more"
+
+
+def test_without_explanations_there_are_none_in_json() -> None:
+    assert explanations_as_json([]) == []
+
+
+def test_explanations_in_json_name_the_file_or_the_spec() -> None:
+    table = pecli.Rope(8, 8, theta=500.0).tables()
+    explanations = pecli.verify(table, pecli.Rope(8, 8)).explanations
+    (by_spec,) = explanations_as_json(explanations)
+    (by_file,) = explanations_as_json(explanations, between_files=True)
+
+    assert "base is 500 (the spec says 10000)" in str(by_spec)
+    assert "base is 500 (in A 10000)" in str(by_file)
