@@ -292,3 +292,52 @@ def test_a_shift_by_0_is_no_weak_pass() -> None:
 
     assert result.passed
     assert result.weak == ()
+
+
+def test_wrong_copies_that_agree_are_no_problem_of_their_own() -> None:
+    """Keys of 2 heads are repeated 3 times, and all of them are 1 too large."""
+    wrong = np.repeat(rotated_by_formula(KEYS), 3, axis=1) + 1
+    result = pecli.verify(wrong, LLAMA_CONFIG, before=KEYS, atol=1e-9, reasons=False)
+
+    assert not result.passed
+    assert result.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("after", "before", "options", "words"),
+    [
+        (QUERIES, QUERIES, {"grid": (2, 3)}, r"grid is \(2, 3\); with `before`, tokens have"),
+        (np.float64(3), np.float64(3), {}, r"of shape \(\); before it is of shape \(\)"),
+        (QUERIES[:, :, :0], QUERIES[:, :, :0], {}, "it holds no numbers; give some to compare"),
+        (QUERIES + 0j, QUERIES, {}, "complex128; queries and keys are real; give two channels"),
+        (QUERIES, QUERIES + 0j, {}, "complex128; queries and keys are real; give two channels"),
+    ],
+    ids=["a grid", "a number", "empty", "complex", "complex before"],
+)
+def test_what_nothing_rotates_is_refused(
+    after: Any, before: Any, options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ParameterError, match=words):
+        pecli.verify(after, LLAMA_CONFIG, before=before, **options)
+
+
+GPTJ_CONFIG = {"model_type": "gptj", "n_embd": HEADS * DIM, "n_head": HEADS, "rotary_dim": DIM}
+
+
+@pytest.mark.parametrize(
+    ("model", "option"), [(LLAMA_CONFIG, ""), (GPTJ_CONFIG, " --layout interleaved")]
+)
+def test_a_command_states_another_base_and_a_layout_that_is_not_the_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: dict[str, Any], option: str
+) -> None:
+    """`pecli apply rope` rotates halves, as Llama does, unless another layout is given."""
+    monkeypatch.chdir(tmp_path)
+    q = QUERIES[0, 0].astype(np.float32)
+    np.savez("before.npz", q=q, k=q)
+    layout = "interleaved" if option else "halves"
+    wrong = pecli.apply(q, {**LLAMA_CONFIG, "rope_theta": 500.0}, layout=layout)
+    np.savez("after.npz", q=wrong, k=pecli.apply(q, model))
+    result = pecli.verify("after.npz", model, before="before.npz", max_ulp=2)
+
+    command = "pecli apply rope before.npz:q --dim 8 --theta 500"
+    assert result.diagnosis[-1] == f"reproduce with {command}{option} -o again.npy"
