@@ -201,3 +201,8 @@ def test_rows_without_elements_are_compared_by_shape(columns: int) -> None:
     result = pecli.diff({"cos": empty, "sin": empty}, {"cos": rotated, "sin": rotated})
 
     assert result.passed == (columns == 0)
+
+
+def test_a_bias_of_no_heads_differs_from_one_of_two() -> None:
+    difference = pecli.diff({"bias": np.zeros((0, 4, 4))}, {"bias": np.ones((2, 4, 4))})
+    assert difference.tensors[0].problem == "its shape is (2, 4, 4) where (0, 4, 4) is expected"
