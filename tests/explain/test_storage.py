@@ -15,6 +15,7 @@ from pecli.explain.storage import (
     UNROUNDED,
     FloatStorage,
     StepStorage,
+    Storage,
     TruncatedStorage,
     TwiceRounded,
     decimals,
@@ -167,7 +168,7 @@ def test_seven_decimals_are_as_many_as_float32_has() -> None:
     assert coarser_storages(np.round(RANDOM, 7)) == []
 
 
-@pytest.mark.parametrize("levels", [127, 255])
+@pytest.mark.parametrize("levels", [127, 255, 2**15 - 1])
 def test_integers_with_a_usual_scale_are_found(levels: int) -> None:
     values = np.rint(RANDOM * levels) / levels
     assert coarser_storages(values) == [FixedPoint(1 / levels)]
@@ -204,3 +205,12 @@ def test_a_step_must_be_small_beside_the_largest_value() -> None:
     """One decimal of numbers up to 0.3 has steps of a third, which hold anything."""
     assert coarser_storages([0.1, 0.2, 0.3, 0.0]) != [Decimals(1)]
     assert coarser_storages([0.1, 0.2, 0.3, 1.0]) == [Decimals(1)]
+
+
+@pytest.mark.parametrize("storage", [FloatStorage("float16"), decimals(2), TwiceRounded()])
+def test_a_number_that_was_rounded_to_nearest_is_the_middle_of_those_stored_as_it(
+    storage: Storage,
+) -> None:
+    """A grid of its own is coarser than the dtype of the file."""
+    assert storage.middle(RANDOM) is RANDOM
+    assert np.array_equal(storage.stored(RANDOM, "float64"), storage.rounded(RANDOM))

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import pecli
+from pecli.engine.edits import RowsWrong
 from pecli.errors import ParameterError
 
 HEADS, KEY_HEADS, DIM, LENGTH, BATCH = 6, 2, 8, 5, 3
@@ -341,3 +342,31 @@ def test_a_command_states_another_base_and_a_layout_that_is_not_the_default(
 
     command = "pecli apply rope before.npz:q --dim 8 --theta 500"
     assert result.diagnosis[-1] == f"reproduce with {command}{option} -o again.npy"
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_rotated_queries_without_a_finite_number_have_no_reason(value: float) -> None:
+    after = np.full_like(QUERIES, value)
+    result = pecli.verify(after, LLAMA_CONFIG, before=QUERIES, atol=1e-9)
+
+    assert not result.passed
+    assert result.explanations == ()
+
+
+def test_the_other_rows_are_explained_beside_those_that_are_not_finite() -> None:
+    """All rows are rotated from position 2 on, and row 3 holds NaN in one head."""
+    after = pecli.apply(QUERIES[:1], LLAMA_CONFIG, offset=2)
+    after[0, 1, 3] = np.nan
+    sentence, *_ = pecli.verify(after, LLAMA_CONFIG, before=QUERIES[:1], atol=1e-9).diagnosis
+
+    assert sentence.startswith("after: positions start at 2 (the spec says 0)")
+    assert "only row 3 differs" in sentence
+
+
+def test_a_row_that_is_not_finite_is_the_only_reason_if_the_rest_is_right() -> None:
+    after = rotated_by_formula(QUERIES)
+    after[:, :, 3] = np.nan
+    (reason,) = pecli.verify(after, LLAMA_CONFIG, before=QUERIES, atol=1e-9).explanations
+
+    assert reason.edits[-1] == RowsWrong((3,))
+    assert len(reason.mistakes) == 1
