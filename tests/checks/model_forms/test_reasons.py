@@ -47,6 +47,7 @@ def two_forms(
     architecture: str = "llama",
     heads: HeadDivision | None = None,
     kind: ModelFormat = ModelFormat.HUGGING_FACE,
+    layouts: tuple[str, str] = ("halves", "interleaved"),
 ) -> tuple[ModelFiles, ModelFiles]:
     """Return a form whose weights are in halves, and one in GGUF, where they are interleaved."""
 
@@ -55,7 +56,8 @@ def two_forms(
         encodings = ModelEncodings("", "", ())
         return ModelFiles(label, kind, architecture, encodings, layout, heads, tensors=stored)
 
-    return form("A", kind, "halves", tensors), form("B", ModelFormat.GGUF, "interleaved", checked)
+    first, second = layouts
+    return form("A", kind, first, tensors), form("B", ModelFormat.GGUF, second, checked)
 
 
 def match_tensors_of(tensors: Arrays, checked: Arrays, **about: Any) -> Matched:
@@ -301,3 +303,77 @@ def test_keys_have_as_many_heads_as_queries_unless_stated(
         reason_of_difference(RANDOM_QUERIES, RANDOM_QUERIES[rows], "attn_k.weight", heads=heads)
         == expected
     )
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (np.arange(16), None),
+        (permutation(2), ConverterMistake.PERMUTED),
+        (permutation(1), PermutedInHeads(1, 2, are_kv_heads=False)),
+        (np.array([5, *range(5), *range(6, 16)]), BeyondRounding("float64")),
+    ],
+)
+def test_rows_of_a_model_that_keeps_halves_are_not_to_be_permuted(
+    rows: Any, expected: Finding | None
+) -> None:
+    """Qwen2 keeps its halves in GGUF; the last order is that of no number of heads."""
+    found = reason_of_difference(
+        RANDOM_QUERIES,
+        RANDOM_QUERIES[rows],
+        "attn_q.weight",
+        heads=TWO_HEADS,
+        layouts=("halves", "halves"),
+    )
+    assert found == expected
+
+
+def test_rows_of_two_interleaved_files_may_lack_the_permutation_of_one() -> None:
+    """A is permuted by 2 heads, and B has the order before."""
+    rows = np.argsort(permutation(2))
+    found = reason_of_difference(
+        RANDOM_QUERIES,
+        RANDOM_QUERIES[rows],
+        "attn_q.weight",
+        heads=TWO_HEADS,
+        kind=ModelFormat.GGUF,
+        layouts=("interleaved", "interleaved"),
+    )
+    assert found == ConverterMistake.NOT_PERMUTED
+
+
+BY_PART = np.array(
+    [0, 1, 2, 3, 12, 13, 14, 15, 4, 5, 6, 7, 16, 17, 18, 19, 8, 9, 10, 11, 20, 21, 22, 23]
+)
+"""Rows of q, k, v, q, k, v, 4 channels each, in the order q q k k v v."""
+FUSED_ROWS = RANDOM.normal(size=(24, 3))
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (BY_PART, None),
+        (np.arange(24), ConverterMistake.FUSED_ORDER_KEPT),
+        (
+            np.concatenate([BY_PART[:8], BY_PART[16:], BY_PART[8:16]]),
+            ConverterMistake.KEYS_AND_VALUES_EXCHANGED,
+        ),
+        (np.roll(BY_PART, 12), ConverterMistake.HALVES_EXCHANGED),
+        (
+            np.concatenate(
+                [BY_PART[:8][permutation(2, 8)], BY_PART[8:16][permutation(2, 8)], BY_PART[16:]]
+            ),
+            ConverterMistake.QUERIES_AND_KEYS_PERMUTED,
+        ),
+    ],
+)
+def test_a_wrong_order_of_a_fused_projection_is_named(rows: Any, expected: Finding | None) -> None:
+    """GPT-NeoX has q, k and v of each of 2 heads of 4 channels, GGUF all q, all k and all v."""
+    found = reason_of_difference(
+        FUSED_ROWS,
+        FUSED_ROWS[rows],
+        "attn_qkv.weight",
+        heads=HeadDivision(2, head_dim=4, fused="groups"),
+        layouts=("halves", "halves"),
+    )
+    assert found == expected
