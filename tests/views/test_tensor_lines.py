@@ -10,6 +10,8 @@ import pytest
 
 from pecli.checks.verification import Verification
 from pecli.compare.comparison import Comparison
+from pecli.engine.edits import ColumnsWrong, Edit, Parameter, RowsWrong
+from pecli.explain.explanation import Explanation
 from pecli.views.tensor_lines import (
     COMPARED,
     VERIFIED,
@@ -158,3 +160,29 @@ def test_five_names_are_too_many_for_a_line() -> None:
 def test_an_error_has_its_ulps_if_they_are_few(error: float, ulp: int | None, words: str) -> None:
     assert error_in_words(error, ulp) == words
     assert units(0) == "0 ulp"
+
+
+@pytest.mark.parametrize(
+    ("mistakes", "has_ranges"),
+    [
+        ((), True),
+        ((RowsWrong((1,)), ColumnsWrong((3,))), True),
+        ((Parameter("base", 1.0, 2.0),), False),
+        ((RowsWrong((1,)), Parameter("base", 1.0, 2.0)), False),
+    ],
+    ids=["nothing", "parts", "a parameter", "a parameter in a part"],
+)
+def test_places_of_errors_are_the_best_clue_unless_the_mistake_is_known(
+    mistakes: tuple[Edit, ...], has_ranges: bool
+) -> None:
+    wrong = replace(WRONG, where={"rows": [(1, 1)]})
+    explanations = (Explanation(mistakes, None, ("cos",)),) if mistakes else ()
+    result = Verification("f", "rope", (wrong,), explanations=explanations)
+    ((_, mismatches, _),) = failed_tensor_lines(result.tensors, result, VERIFIED)
+
+    assert (", all in row 1" in mismatches) == has_ranges
+
+
+def test_values_that_are_no_floats_are_shown_as_python_shows_them() -> None:
+    line = line_parts(replace(WRONG, expected=1 + 2j, found=3), VERIFIED)[-1]
+    assert line.endswith("expected (1+2j), found 3")

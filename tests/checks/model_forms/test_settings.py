@@ -5,6 +5,7 @@ A defines what is right, B is checked. Both are small Llamas (4 heads of 16 chan
 whose settings are given here; findings are written by hand.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from pecli.checks.model_forms.findings import (
 from pecli.checks.model_forms.model_files import NO_COUNTS, Counts, ModelFiles, ModelFormat
 from pecli.checks.model_forms.settings import compare_settings
 from pecli.checks.model_forms.stored import StoredTensor
+from pecli.models.keys import origin_at
 from pecli.tensors.head_layout import HeadDivision
 
 LLAMA: dict[str, Any] = {
@@ -274,3 +276,15 @@ def test_other_sections_of_m_rope_are_named() -> None:
 
     problems = changes(with_sections(2, 3, 3), with_sections(4, 2, 2))
     assert problems == [SectionsChanged((2, 3, 3), (4, 2, 2))]
+
+
+def test_a_rotary_dimension_that_a_file_states_is_not_a_default() -> None:
+    """A .gguf file has the architecture before its key: phi.rope.dimension_count."""
+    half = {**LLAMA, "partial_rotary_factor": 0.5, "model_type": "phi"}
+    whole = pecli.load_config(LLAMA)
+    origins = {"dim": origin_at("phi.rope.dimension_count")}
+    stated = replace(whole, encodings=(replace(whole.one(), origins=origins),))
+    checked = ModelFiles("B", GGUF, "phi", stated, "halves")
+    (change,) = compare_settings(reference(half), checked)
+
+    assert change == ValueChanged("rotary dimension", 8, 16, "rope.dimension_count", False)

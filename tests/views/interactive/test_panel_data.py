@@ -182,5 +182,8 @@ def test_bands_reach_half_a_pair_beyond_their_ends() -> None:
     assert first["x1"] == 2.5
     assert second["x0"] == 2.5
     assert first["opacity"] != second["opacity"]
+    assert first["fillcolor"].startswith("#")
+    dark = plotly_panel(chart, dark=True)["layout"]["shapes"][0]
+    assert dark["fillcolor"] != first["fillcolor"]
     assert name["text"] == "kept"
     assert name["x"] == 1
