@@ -4,6 +4,7 @@ Two numbers are compared in a dtype, whose ULPs near 1 follow from its bits: 2^-
 in float32. Expected sentences are written by hand.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -13,6 +14,8 @@ import pytest
 import pecli
 from pecli.checks.diagnosis import Line, diagnose, explanations_as_json
 from pecli.compare.comparison import Comparison, compare_arrays
+from pecli.engine.edits import Negated, Recipe, Runtime
+from pecli.explain.explanation import Explanation
 
 BFLOAT16 = ml_dtypes.bfloat16
 ULP_OF_BFLOAT16 = 2.0**-7
@@ -40,10 +43,17 @@ def test_more_than_four_ulps_are_no_rounding() -> None:
     assert advice_on([1, 0.5], [1 + 5 * ULP_OF_FLOAT32, 0.5], np.float32) == []
 
 
-def test_small_values_may_be_off_by_many_ulps_within_an_absolute_tolerance() -> None:
+@pytest.mark.parametrize(("ulps", "advice"), [(1, [1]), (4, [4]), (5, [])])
+def test_small_values_may_be_off_by_many_ulps_within_an_absolute_tolerance(
+    ulps: int, advice: list[int]
+) -> None:
     """1e-5 instead of 2e-5 is off by 128 ULPs of bfloat16, and by 0.00001."""
-    advice = advice_on([1, 1e-5], [1 + ULP_OF_BFLOAT16, 2e-5], atol=1e-3)
-    assert advice == [f"{CANNOT_HOLD}; allow --max-ulp 1"]
+    lines = advice_on([1, 1e-5], [1 + ulps * ULP_OF_BFLOAT16, 2e-5], atol=1e-3)
+    assert lines == [f"{CANNOT_HOLD}; allow --max-ulp {count}" for count in advice]
+
+
+def test_errors_of_integers_are_no_rounding() -> None:
+    assert advice_on([1, 2], [1, 3], np.int32) == []
 
 
 @pytest.mark.parametrize("atol", [0.0, 1e-3])
@@ -83,6 +93,47 @@ def test_a_tensor_of_another_shape_leaves_no_advice_on_rounding() -> None:
 def test_what_passes_gets_no_advice() -> None:
     assert advice_on([1, 0.5], [1, 0.5]) == []
     assert diagnose([], [], pecli.Tolerance()) == []
+
+
+IN_FLOAT32 = Explanation((Recipe("float32"),), pecli.Rope(4, 8), ("cos",), recipe_residual=3e-5)
+WITH_RECIPE = "verify with --recipe float32"
+
+
+@pytest.mark.parametrize(
+    ("changes", "atol", "advice"),
+    [
+        ({}, 0.0, [f"{WITH_RECIPE} --atol 1e-4"]),
+        ({"recipe_residual": 1e-2}, 0.0, [f"{WITH_RECIPE} --atol 1e-2"]),
+        ({"recipe_residual": 0.0}, 0.0, [WITH_RECIPE]),
+        ({}, 1e-4, [WITH_RECIPE]),
+        ({}, 3e-5, [WITH_RECIPE]),
+        ({"recipe_residual": 0.02}, 0.0, []),
+        ({"edits": (Runtime("vllm"), Recipe("float32"))}, 1e-4, [WITH_RECIPE]),
+        ({"edits": (Negated("sin"), Recipe("float32"))}, 1e-4, []),
+        ({"edits": (Recipe("float32"), Recipe("bfloat16-inv-freq"))}, 1e-4, []),
+        ({"edits": ()}, 1e-4, []),
+    ],
+    ids=str,
+)
+def test_a_table_that_was_computed_by_a_recipe_may_be_verified_with_it(
+    changes: dict[str, Any], atol: float, advice: list[str]
+) -> None:
+    """The tolerance is the next power of ten above what the recipe leaves, 0.01 at most; a table
+    with another mistake would not pass.
+    """
+    explanation = replace(IN_FLOAT32, **changes)
+    lines = diagnose([explanation], [], pecli.Tolerance(atol=atol))
+    assert [line.text for line in lines if "verify with" in line.text] == advice
+
+
+def test_rounding_is_no_advice_beside_a_reason() -> None:
+    numbers = np.array([1.0, 1 + ULP_OF_FLOAT32], np.float32)
+    off_by_one_ulp = compare_arrays(numbers[:1], numbers[1:], pecli.Tolerance(), name="x")
+    reason, *_ = lines = diagnose([IN_FLOAT32], [off_by_one_ulp], pecli.Tolerance())
+
+    assert reason.text.startswith("cos: computed by the recipe float32")
+    assert not reason.is_advice
+    assert not any("ulp" in line.text for line in lines)
 
 
 @pytest.mark.parametrize(
