@@ -148,3 +148,11 @@ def test_float32_numbers_in_float64_are_taken_for_float32() -> None:
     assert as_float32(np.array([0.100000001])).dtype == np.float32
     for other in (np.array([0.1]), np.array(0.5), numbers, np.arange(3)):
         assert as_float32(other) is other
+
+
+def test_an_explanation_is_exact_and_free_unless_stated() -> None:
+    explanation = Explanation((), None, ("x",))
+    assert explanation.cost == 0
+    assert explanation.residual == 0
+    assert explanation.recipe_residual == 0
+    assert explanation.noise == 0

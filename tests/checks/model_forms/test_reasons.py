@@ -377,3 +377,36 @@ def test_a_wrong_order_of_a_fused_projection_is_named(rows: Any, expected: Findi
         layouts=("halves", "halves"),
     )
     assert found == expected
+
+
+def order_of(name: str, array: np.ndarray[Any, Any], **about: Any) -> list[int] | None:
+    """Return the rows of A that B should have; None for all in order."""
+    (pair,) = match_tensors_of({name: array}, {name: array}, **about).pairs
+    return None if pair.order is None else pair.order.tolist()
+
+
+OF_GROUPS = HeadDivision(2, head_dim=4, fused="groups")
+SAME_LAYOUT = ("halves", "halves")
+
+
+def test_only_fused_projections_are_collected_and_only_for_gguf() -> None:
+    """Between two .gguf files, and in a query projection, rows stay in order."""
+    assert order_of("attn_qkv.weight", FUSED_ROWS, heads=OF_GROUPS, layouts=SAME_LAYOUT) == [
+        *BY_PART
+    ]
+    between_gguf = order_of(
+        "attn_qkv.weight", FUSED_ROWS, heads=OF_GROUPS, layouts=SAME_LAYOUT, kind=ModelFormat.GGUF
+    )
+    assert between_gguf is None
+    assert order_of("attn_q.weight", RANDOM_QUERIES, heads=OF_GROUPS, layouts=SAME_LAYOUT) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"), [("attn_qkv.weight", 25), ("attn_q.weight", 15), ("attn_kv_a_mqa.weight", 16)]
+)
+def test_rows_that_do_not_divide_into_heads_or_are_latent_stay_in_order(
+    name: str, rows: int
+) -> None:
+    array = RANDOM.normal(size=(rows, 3))
+    layouts = SAME_LAYOUT if "qkv" in name else ("halves", "interleaved")
+    assert order_of(name, array, heads=OF_GROUPS, layouts=layouts) is None
