@@ -7,6 +7,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import pecli
+from pecli.checks.identify import Match
 from pecli.checks.statistics import profile
 from pecli.errors import ParameterError
 from pecli.files.contents import LoadedFile
@@ -199,3 +201,35 @@ def test_the_spec_of_a_file_is_metadata_unless_it_cannot_be_read() -> None:
 def test_metadata_of_any_type_takes_a_line() -> None:
     summary = FileSummary("f", "npz", 0, [], {"a": "text", "b": 3, "pecli": {"parameters": None}})
     assert said(file_summary.show, summary).splitlines()[1:] == ["a  text", "b  3", "pecli"]
+
+
+def test_complex_elements_are_shown_as_python_writes_them() -> None:
+    tensor = TensorSummary("z", "complex128", [1], 16)
+    tensor.numbers = file_summary.numbers(np.array([1 + 2j]), ":", ":")
+    lines = said(file_summary.show, FileSummary("f", "npz", 1, [tensor], {})).splitlines()
+    assert lines[-1].split() == ["0", "(1+2j)"]
+
+
+LONG_FACTORS = tuple(1.0 + k / 7 for k in range(64))
+LONGROPE = pecli.Rope(
+    4,
+    128,
+    scaling="longrope",
+    short_factor=LONG_FACTORS,
+    long_factor=LONG_FACTORS,
+    original_max_position_embeddings=2,
+    attention_factor=1.0,
+)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "command"),
+    [(pecli.Rope(4, 8), "pecli rope --seq-len 4 --dim 8"), (LONGROPE, "pecli rope …")],
+    ids=["short", "too long to be read"],
+)
+def test_tensors_are_listed_with_the_command_that_makes_them(
+    scheme: pecli.Scheme, command: str
+) -> None:
+    match = Match(scheme, 0.0, ("cos", "sin"))
+    summary = FileSummary("f", "npz", 0, [], {}, matches=[match])
+    assert said(file_summary.show, summary).splitlines()[1:] == [f"cos, sin: as made by {command}"]
