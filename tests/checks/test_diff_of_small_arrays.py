@@ -80,6 +80,11 @@ CHANGES = {
         DRAWN + np.where(ROW_NUMBERS < 3, np.float32(4), 0),
         "a constant is added to each row, which softmax ignores",
     ),
+    "a constant in rows of three": Change(
+        DRAWN[:, :3],
+        DRAWN[:, :3] + np.where(ROW_NUMBERS < 3, np.float32(4), 0),
+        "a constant is added to each row, which softmax ignores",
+    ),
     "a causal mask": Change(
         CAUSAL, np.where(np.tri(6), CAUSAL, np.float32(-65504)), "mask differs: -6.6e+04"
     ),
@@ -143,6 +148,7 @@ def test_a_part_is_wrong_beside_numbers_within_the_tolerance() -> None:
 
 
 NOT_NAMED = {
+    "integers that became floats": (INTEGERS, INTEGERS + np.arange(3.0)[:, None]),
     "seven numbers": (np.arange(1.0, 8), 2 * np.arange(1.0, 8)),
     "one constant for all rows": (DRAWN, DRAWN + np.float32(3)),
     "constants in rows of two numbers": (DRAWN[:, :2], DRAWN[:, :2] + ROW_NUMBERS),

@@ -251,3 +251,31 @@ def test_padding_that_became_nan_is_a_problem_unless_it_was_nan_before() -> None
     wrong = pecli.verify(spoilt, LEARNED_TABLE, before=RANDOM_INPUTS, **options)
     assert wrong.problems == ()
     assert not wrong.passed
+
+
+def test_other_rows_of_a_scheme_are_named_before_another_table() -> None:
+    """Rows 1 to 5 of 8 were added, which is also a table that begins at position 1."""
+    scheme = pecli.Sinusoidal(8, 8)
+    dump = RANDOM_INPUTS[0] + scheme.tables()["pe"][1:6]
+    (sentence,) = pecli.verify(dump, scheme, before=RANDOM_INPUTS[0], atol=1e-6).diagnosis
+
+    assert sentence.startswith("after: positions are 1 … 5; expected 0 … 4: all 1 too far")
+
+
+def test_another_table_is_searched_for_in_consecutive_rows_only() -> None:
+    """Rows of base 500 were added at positions 0, 2, 1, 3, 4."""
+    places = [0, 2, 1, 3, 4]
+    dump = RANDOM_INPUTS[0] + pecli.Sinusoidal(5, 8, base=500.0).tables()["pe"][places]
+    result = pecli.verify(dump, SINUSOIDAL, before=RANDOM_INPUTS[0], positions=places, atol=1e-6)
+
+    assert not result.passed
+    assert result.explanations == ()
+
+
+def test_rows_of_a_learned_table_have_no_parameters_to_search() -> None:
+    scheme = pecli.LearnedInit(5, 8)
+    result = pecli.verify(
+        RANDOM_INPUTS[0] + LEARNED_TABLE[:5], scheme, before=RANDOM_INPUTS[0], atol=1e-6
+    )
+    assert not result.passed
+    assert result.explanations == ()

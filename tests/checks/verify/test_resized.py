@@ -269,7 +269,7 @@ def test_the_table_of_which_there_are_several_is_named() -> None:
 
 def test_the_only_learned_table_of_several_tensors_is_taken() -> None:
     """`pos_embed` is the name of a learned table, and `head` of none."""
-    tensors = {"head": OLD_TABLE[:3], "pos_embed": OLD_TABLE[:20]}
+    tensors = {"head": np.ones((3, 5), np.float32), "pos_embed": OLD_TABLE[:20]}
     assert pecli.verify(tensors, resized_from=OLD_TABLE).passed
 
     both = {"pos_embed": OLD_TABLE, "wpe": OLD_TABLE}
@@ -304,3 +304,11 @@ def test_sizes_are_noted_for_grids_only() -> None:
     reading = pecli.verify(new, resized_from=OLD_TABLE).readings["array"]
     assert "→" not in reading
     assert "31x1" not in reading
+
+
+@pytest.mark.parametrize("to", [(11, 1), (1, 11)])
+def test_a_grid_may_become_a_line(to: tuple[int, int]) -> None:
+    """11 rows are one column or one line, which the values tell."""
+    result = verify_against_old_table(resized_old_table(to))
+    assert result.passed
+    assert f"5x6 → {to[0]}x{to[1]}" in result.readings["array"]
