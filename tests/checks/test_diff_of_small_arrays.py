@@ -148,6 +148,7 @@ def test_a_part_is_wrong_beside_numbers_within_the_tolerance() -> None:
 
 
 NOT_NAMED = {
+    "a vector in another order": (DRAWN.ravel(), np.roll(DRAWN.ravel()[::-1], 5)),
     "integers that became floats": (INTEGERS, INTEGERS + np.arange(3.0)[:, None]),
     "seven numbers": (np.arange(1.0, 8), 2 * np.arange(1.0, 8)),
     "one constant for all rows": (DRAWN, DRAWN + np.float32(3)),

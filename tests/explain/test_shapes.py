@@ -39,6 +39,7 @@ def other_dim(dim: int) -> list[tuple[Edit, ...]]:
         ((9, 8), [(LONGER,), (TRANSPOSED, Parameter("seq_len", 6, 8), *other_dim(18)[0]),
                   (TRANSPOSED, Parameter("seq_len", 6, 8), *other_dim(18)[1])]),
         ((1, 6, 8), [()]),
+        ((2, 6, 8), [(Repeated(axis=0, times=2),)]),
         ((3, 6, 8), [(Repeated(axis=0, times=3),)]),
         ((3, 9, 8), [(Repeated(axis=0, times=3), LONGER)]),
         ((2, 3, 6, 8), []),
@@ -113,3 +114,11 @@ def test_a_sinusoidal_table_has_another_dim_but_no_other_layout() -> None:
 
 def test_tensors_of_other_names_are_no_tables_of_a_scheme() -> None:
     assert edits_of(COMPACT, (6, 8), "pe") == []
+
+
+def test_all_columns_of_a_wider_table_rotate() -> None:
+    """Half of each head of 16 channels rotates in the spec: 4 pairs. 6 pairs are a dim of 12."""
+    half = pecli.Rope(6, 16, partial_rotary_factor=0.5)
+    schemes = [tables.scheme for tables in shaped(half, {"cos": np.zeros((6, 6))})]
+
+    assert pecli.Rope(6, 12) in schemes
