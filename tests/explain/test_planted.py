@@ -159,8 +159,6 @@ def assert_commands_are_short(answer: Verification) -> None:
 
 
 KINDS = [*catalogue.every_kind()]
-MOST_ALIKE = 2
-"""Mistakes of one kind that are planted in a scheme: sixth digits of π are as good as fifth ones."""
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=slug)
@@ -171,7 +169,8 @@ def test_a_planted_mistake_is_proposed_by_its_kind(kind: type[Mistake]) -> None:
     is_storage = kind.stage in (Stage.STORAGE, Stage.ARITHMETIC)
     not_found = []
     for scheme in SCHEMES:
-        for mistake in islice(planted(scheme, [kind], tensor_names(scheme)), MOST_ALIKE):
+        # One of each kind will do: a sixth digit of π is as good as a fifth one.
+        for mistake in islice(planted(scheme, [kind], tensor_names(scheme)), 1):
             store = np.asarray if is_storage else STORAGES["float32"]
             stored = {name: store(array) for name, array in mistake.tensors.items()}
             explanations = explanations_by_kind(kind, scheme, stored)

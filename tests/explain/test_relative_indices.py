@@ -105,9 +105,9 @@ def test_a_short_index_leaves_the_last_distance_open() -> None:
     ("found", "expected", "words"),
     [
         (
-            pecli.Relative("t5", 160, max_distance=129),
-            pecli.Relative("t5", 160),
-            "max_distance is 129 (the spec says 128)",
+            pecli.Relative("t5", 80, max_distance=65),
+            pecli.Relative("t5", 80, max_distance=64),
+            "max_distance is 65 (the spec says 64)",
         ),
         (
             pecli.Relative("t5", 24, causal=True),
