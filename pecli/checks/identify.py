@@ -88,8 +88,11 @@ class Match:
 
     @property
     def has_length(self) -> bool:
-        """True if the tensors state a number of rows, as `inv_freq` does not."""
-        return bool(self.scheme.value_of("seq_len", 0))
+        """True if the tensors state a number of rows.
+
+        Vectors do not: `inv_freq` is identified as a table of one row, and `slopes` as one of none.
+        """
+        return int(self.scheme.value_of("seq_len", 0)) > 1
 
     @property
     def lacking(self) -> tuple[Edit, ...]:
