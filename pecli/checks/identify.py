@@ -90,9 +90,9 @@ class Match:
     def has_length(self) -> bool:
         """True if the tensors state a number of rows.
 
-        Vectors do not: `inv_freq` is identified as a table of one row, and `slopes` as one of none.
+        Vectors do not: `inv_freq` is identified as a table of one row, and `slopes` without a length.
         """
-        return int(self.scheme.value_of("seq_len", 0)) > 1
+        return self.scheme.value_of("seq_len") not in (None, 1)
 
     @property
     def lacking(self) -> tuple[Edit, ...]:
