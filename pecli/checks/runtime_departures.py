@@ -163,10 +163,10 @@ def _make_rows(rope: Rope, positions: Positions) -> ByPosition:
     """
     frequencies = list(rope.angular_frequencies())
     groups = np.tile(np.arange(len(frequencies)), 2)
+    tables = rope.tables_at(positions)
 
     def read(start: int, stop: int) -> Array:
-        tables = rope.at(positions[start:stop])
-        return np.concatenate([tables["cos"], tables["sin"]], axis=1)
+        return np.concatenate([table.read(start, stop) for table in tables], axis=1)
 
     return ByPosition(
         first=0,

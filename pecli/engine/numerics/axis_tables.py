@@ -131,7 +131,7 @@ class AxisFiller:
             return self._shared_table(function, axis, dtype)[value_indices]
         distinct, inverse = np.unique(value_indices, return_inverse=True)
         table = self.table(function, [values[index] for index in distinct], waves, dtype)
-        return table[inverse.reshape(-1)]
+        return table[_as_slice(inverse.reshape(-1))]
 
     def _whole_table(self, function: str, axis: int, dtype: str) -> Array:
         """Return "cos" or "sin" of the waves of an axis, one row per different position on it."""
@@ -188,7 +188,7 @@ class AxisFiller:
         range_table = np.empty((count, all_waves), numpy_dtype(dtype))
         self._range_filler.fill(function, low, range_table, dtype)
         rows = np.array(positions, np.int64) - low
-        return range_table[rows][:, waves]
+        return range_table[_as_slice(rows)][:, _as_slice(waves)]
 
     def _rows_of_multiples(
         self, function: str, unit: Fraction, multiples: list[int], waves: Indices, dtype: str

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pecli.engine.application import rotated
-from pecli.engine.arrays import Array, ArrayLike, Complex, Indices, numpy_dtype
+from pecli.engine.arrays import Array, ArrayLike, Complex, Indices
 from pecli.engine.named_values import MutableValues
 from pecli.engine.numerics import Frequencies
 from pecli.engine.numerics.axis_tables import Coordinates, listed_coordinates
@@ -208,6 +208,14 @@ class Rope(RotaryParameters):
         >>> Rope(seq_len=1, dim=2, dtype="float64").at([0, 1])["cos"].round(4).tolist()
         [[1.0], [0.5403]]
         """
+        return {table.name: table.read(0, table.rows) for table in self.tables_at(position_ids)}
+
+    def tables_at(self, position_ids: ArrayLike) -> list[Table]:
+        """Return the tables of cos and sin at some positions, computed when their rows are read.
+
+        Args:
+            position_ids: whole numbers (L,), or (axes, L) if positions have several axes.
+        """
         ids = np.atleast_2d(whole_positions("position_ids", position_ids))
         axes = self.position_axes
         if ids.ndim != 2 or len(ids) not in (1, axes):
@@ -215,11 +223,11 @@ class Rope(RotaryParameters):
             raise ParameterError("position_ids", f"of shape {ids.shape}", rule)
         coordinates = listed_coordinates(ids.tolist())
         filler = self._filler(self._recipe, rows=0, coordinates=coordinates)
-        tables = {}
+        shape = (coordinates.rows, self.rotary_dim // 2)
+        tables = []
         for function in self._functions:
-            table = np.empty((coordinates.rows, self.rotary_dim // 2), numpy_dtype(self.dtype))
-            self._fill(filler, function, offset=0, start=0, out=table)
-            tables[function] = table
+            fill = partial(self._fill, filler, function, 0)  # rows are counted from 0
+            tables.append(Table(function, self.dtype, shape, fill))
         return tables
 
     def inverse_frequencies(self) -> list[float]:
