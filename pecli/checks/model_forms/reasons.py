@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from pecli.checks.model_forms.row_mistakes import find_row_mistakes
 from pecli.checks.model_forms.stored import StoredTensor
 from pecli.checks.model_forms.tensor_names import TensorName
 from pecli.compare.tolerance import Tolerance
-from pecli.engine.arrays import Indices
+from pecli.engine.arrays import AnyArray, Indices
 
 FEW_ROWS = 16  #: rows that are compared before all rows are
 FACTOR_SLACK = 1e-3
@@ -35,6 +36,13 @@ class ValueMistake(NamedTuple):
     finding: Finding
     factor: float
     offset: float
+
+
+class CheckedRows(NamedTuple):
+    """Numbers of some rows of the checked tensor, and the first columns of these rows."""
+
+    rows: Indices
+    values: AnyArray
 
 
 @dataclass(frozen=True)
@@ -75,16 +83,26 @@ class Trial:
             offset: The offset.
             tolerance: The errors that pass.
         """
-        count = len(self.pair.checked.rows)
-        few_rows = np.arange(0, count, 1 + count // FEW_ROWS)
-        all_rows = np.arange(count)
-        for checked_rows in (few_rows, all_rows):
-            rows = checked_rows if order is None else order[checked_rows]
+
+        def fits(sample: CheckedRows) -> bool:
+            rows = sample.rows if order is None else order[sample.rows]
             expected = stored.sample(rows) * np.float32(factor) + np.float32(offset)
-            values = self.pair.checked.sample(checked_rows)
-            if self.pair.judge_rows(expected, values, tolerance).is_bad.any():
-                return False
-        return True
+            return not self.pair.judge_rows(expected, sample.values, tolerance).is_bad.any()
+
+        return fits(self._few_rows) and fits(self._all_rows)
+
+    @cached_property
+    def _few_rows(self) -> CheckedRows:
+        """About 16 rows, which are read once for all mistakes that are tried: often a hundred."""
+        count = len(self.pair.checked.rows)
+        return self._read_checked(np.arange(0, count, 1 + count // FEW_ROWS))
+
+    @property
+    def _all_rows(self) -> CheckedRows:
+        return self._read_checked(np.arange(len(self.pair.checked.rows)))
+
+    def _read_checked(self, rows: Indices) -> CheckedRows:
+        return CheckedRows(rows, self.pair.checked.sample(rows))
 
 
 @np.errstate(all="ignore")

@@ -1,6 +1,7 @@
 """Names of tensors in GGUF, taken apart: `blk.3.ffn_up_exps.7.weight`."""
 
 import re
+from functools import cache
 from typing import NamedTuple
 
 from pecli.checks.model_forms.stored import EXPERT
@@ -24,6 +25,7 @@ class TensorName(NamedTuple):
     expert: int | None
 
     @classmethod
+    @cache
     def parse(cls, name: str) -> "TensorName":
         """Take a name apart.
 
