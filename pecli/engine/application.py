@@ -55,8 +55,11 @@ LAYOUTS = {
 }
 """Layouts by name. DeepSeek-V3 reads interleaved pairs and writes them as halves."""
 
+_SHARE_NUMBERS = 1 << 16
+"""Numbers whose factors are made at once. Larger pieces of work cost fewer calls, in each of which
+threads wait for the interpreter."""
 _BLOCK_NUMBERS = 1 << 14
-"""Numbers whose factors are made at once, with their cosines and sines for whole rows."""
+"""Numbers that are computed in several steps, whose cosines and sines stay in the cache."""
 _BLOCK_BYTES = 1 << 17
 """Bytes rotated at once: few enough for the second-level cache, many enough for threads."""
 _MIN_THREADED_BYTES = 1 << 22
@@ -142,10 +145,11 @@ class _Share(NamedTuple):
 class _RotationJob:
     """The rotation of an array (batches, positions, heads, channels), cut into shares.
 
-    A share has as many positions as fit _BLOCK_NUMBERS with their channels: 128 of 128 channels.
-    It is rotated block by block. A block has all heads, and so fewer positions if there are
-    several: 64 with 2 heads. And it has as many batches as fit _BLOCK_BYTES: one in float64, two in
-    float32.
+    A share has as many positions as fit _SHARE_NUMBERS with their channels: 512 of 128 channels.
+    It is rotated at once by a compiled loop or a complex product, and block by block otherwise. A
+    block has at most _BLOCK_NUMBERS: 128 positions of 128 channels. It has all heads, and so fewer
+    positions if there are several: 64 with 2 heads. And it has as many batches as fit _BLOCK_BYTES:
+    one in float64, two in float32.
     """
 
     source: AnyArray
@@ -158,7 +162,7 @@ class _RotationJob:
     @property
     def _positions_per_share(self) -> int:
         _, length, _, channels = self.source.shape
-        positions: int = min(length, max(1, _BLOCK_NUMBERS // channels))
+        positions: int = min(length, max(1, _SHARE_NUMBERS // channels))
         return positions
 
     @property
@@ -177,8 +181,8 @@ class _RotationJob:
         """Divide the rows into shares, the pieces of work that threads take one after the other.
 
         There are at least two per thread, if there are as many batches, so that no thread waits
-        long for the last one. With 4 threads, 16 batches and 3 · 128 positions, 8 shares are
-        needed: the batches of every 128 positions are divided among ⌈8 / 3⌉ = 3 shares, of 6, 6 and
+        long for the last one. With 4 threads, 16 batches and 3 · 512 positions, 8 shares are
+        needed: the batches of every 512 positions are divided among ⌈8 / 3⌉ = 3 shares, of 6, 6 and
         4 batches.
         """
         batches, length, _, _ = self.source.shape
