@@ -208,27 +208,7 @@ class Rope(RotaryParameters):
         >>> Rope(seq_len=1, dim=2, dtype="float64").at([0, 1])["cos"].round(4).tolist()
         [[1.0], [0.5403]]
         """
-        return {table.name: table.read(0, table.rows) for table in self.tables_at(position_ids)}
-
-    def tables_at(self, position_ids: ArrayLike) -> list[Table]:
-        """Return the tables of cos and sin at some positions, computed when their rows are read.
-
-        Args:
-            position_ids: whole numbers (L,), or (axes, L) if positions have several axes.
-        """
-        ids = np.atleast_2d(whole_positions("position_ids", position_ids))
-        axes = self.position_axes
-        if ids.ndim != 2 or len(ids) not in (1, axes):
-            rule = f"they must be of shape (L,) or ({axes}, L)"
-            raise ParameterError("position_ids", f"of shape {ids.shape}", rule)
-        coordinates = listed_coordinates(ids.tolist())
-        filler = self._filler(self._recipe, rows=0, coordinates=coordinates)
-        shape = (coordinates.rows, self.rotary_dim // 2)
-        tables = []
-        for function in self._functions:
-            fill = partial(self._fill, filler, function, 0)  # rows are counted from 0
-            tables.append(Table(function, self.dtype, shape, fill))
-        return tables
+        return {table.name: table.read(0, table.rows) for table in tables_at(self, position_ids)}
 
     def inverse_frequencies(self) -> list[float]:
         """Return radians per position of every pair, rounded if a recipe or runtime rounds them."""
@@ -361,6 +341,27 @@ class Rope(RotaryParameters):
         """Return x (…, seq_len, D) rotated; compact tables rotate the pairs (i, i + d/2)."""
         factors = self.factors(range(self.offset, self.offset + self.seq_len))
         return rotated(x, factors, self._columns.rotates)
+
+
+def tables_at(rope: Rope, position_ids: ArrayLike) -> list[Table]:
+    """Return the tables of cos and sin at some positions, computed when their rows are read.
+
+    Args:
+        position_ids: whole numbers (L,), or (axes, L) if positions have several axes.
+    """
+    ids = np.atleast_2d(whole_positions("position_ids", position_ids))
+    axes = rope.position_axes
+    if ids.ndim != 2 or len(ids) not in (1, axes):
+        rule = f"they must be of shape (L,) or ({axes}, L)"
+        raise ParameterError("position_ids", f"of shape {ids.shape}", rule)
+    coordinates = listed_coordinates(ids.tolist())
+    filler = rope._filler(rope._recipe, rows=0, coordinates=coordinates)
+    shape = (coordinates.rows, rope.rotary_dim // 2)
+    tables = []
+    for function in rope._functions:
+        fill = partial(rope._fill, filler, function, 0)  # rows are counted from 0
+        tables.append(Table(function, rope.dtype, shape, fill))
+    return tables
 
 
 def as_read(rope: Rope) -> Rope:
