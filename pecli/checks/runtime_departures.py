@@ -12,7 +12,7 @@ import numpy as np
 
 from pecli.checks.position_errors import Drift, Drifts, ErrorCurve, measure_drifts
 from pecli.engine.arrays import Array, Positions, widened
-from pecli.engine.schemes.rope import Rope, as_read
+from pecli.engine.schemes.rope import Rope, as_read, tables_at
 from pecli.engine.table import ByPosition
 
 DENSE_POSITIONS = 8192  #: positions that are all compared, from the first on
@@ -167,10 +167,10 @@ def _make_rows(rope: Rope, positions: Positions) -> ByPosition:
     """
     frequencies = list(rope.angular_frequencies())
     groups = np.tile(np.arange(len(frequencies)), 2)
+    tables = tables_at(rope, positions)
 
     def read(start: int, stop: int) -> Array:
-        tables = rope.at(positions[start:stop])
-        return np.concatenate([tables["cos"], tables["sin"]], axis=1)
+        return np.concatenate([table.read(start, stop) for table in tables], axis=1)
 
     return ByPosition(
         first=0,
