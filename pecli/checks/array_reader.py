@@ -13,7 +13,6 @@ from pecli.compare.forms import DOUBLED_LAYOUTS, halved
 from pecli.compare.reading import Reading
 from pecli.compare.waves import find_wave_readings
 from pecli.engine.arrays import FLOAT8, SIGNIFICAND_BITS, AnyArray, Array, dtype_name
-from pecli.engine.named_values import NamedValues
 from pecli.files.tensor_roles import role_of
 
 LARGEST_MASK = -6e4
@@ -117,18 +116,26 @@ class ArrayReader:
         so: a transposed bias exchanges queries and keys, which is a mistake to report, and frequencies
         and slopes have one axis.
         """
-        expected = side.expected
-        found = np.asarray(side.found, order="C")
-        masked = self.rules.masks_alike and _is_masked(expected) and _is_masked(found)
-        straight = Reading.straight(self.name, expected, found, masked=masked)
-        may_be_transposed = role_of(self.name) in PLURALS and expected.ndim > 1
-        if not may_be_transposed or straight.is_near:  # Only arrays with axes can be near.
-            return straight
-        # The shapes agree, so that no other order of axes or columns is accepted than a transposed one.
+        element_by_element = self._read_element_by_element(side)
+        is_table_of_waves = role_of(self.name) in PLURALS and side.expected.ndim > 1
+        # Only arrays with axes can be near, so that the axes are looked at first.
+        if not is_table_of_waves or element_by_element.is_near:
+            return element_by_element
         best = self.read_as_table(side)
+        # The shapes agree, so that no other order of axes or columns is accepted than a transposed one.
         if best is not None and best.transposed and best.is_near:
             return best
-        return straight
+        return element_by_element
+
+    def _read_element_by_element(self, side: Side) -> Reading:
+        """Read an array as another of the same shape, each element as the one at the same place.
+
+        Two biases with a causal mask are equal even if one hides keys by −∞, and the other by −65504.
+        """
+        found = np.asarray(side.found, order="C")
+        both_are_masked = _is_masked(side.expected) and _is_masked(found)
+        masks_agree = self.rules.masks_alike and both_are_masked
+        return Reading.straight(self.name, side.expected, found, masked=masks_agree)
 
     def read_as_cos_sin(self, side: Side) -> Reading | None:
         """Read an array as the cosines and sines that another array holds in a different order.
@@ -137,10 +144,10 @@ class ArrayReader:
         pairs. Nothing states the order of either. So the expected array is separated first, in every
         way in which cos² + sin² is constant; then the other array is read as these two tables.
         """
-        for cos_sin in find_wave_readings(side.expected):
-            if not cos_sin.has_equal_copies():
+        for separation in find_wave_readings(side.expected):
+            if not separation.has_equal_copies():
                 continue
-            tables = cos_sin.take_first_copies()
+            tables = separation.take_first_copies()
             candidates = find_both_functions(Waves(tables["cos"], tables["sin"]))
             reading = find_best_reading(side.found, candidates, is_text=self.rules.is_text)
             if reading is not None and reading.is_near:
@@ -154,29 +161,30 @@ class ArrayReader:
         the same two as (4096, 128) and (4096, 64): the other file may have dropped axes of length 1, or
         have each frequency once.
         """
-        options: NamedValues = {
-            "quantised": self.has_frequencies,
-            "masked": self.rules.masks_alike and _is_masked(expected),
-            "transposable": self.may_be_transposed and not self.rules.upright,
-        }
+        masks_agree = self.rules.masks_alike and _is_masked(expected)
         for shape in _find_shapes_without_ones(expected.shape, is_text=self.rules.is_text):
             table = expected.reshape(shape)
             has_columns = self.has_frequencies and table.ndim > 1
-            tables = _find_single_columns(table) if has_columns else {"": table}
-            for doubled, single in tables.items():
+            tables_by_doubling = _find_single_columns(table) if has_columns else {"": table}
+            for doubling, single_columns in tables_by_doubling.items():
                 yield candidate_of(
-                    {self.name: single}, has_frequencies=has_columns, layout=doubled, **options
+                    {self.name: single_columns},
+                    has_frequencies=has_columns,
+                    layout=doubling,
+                    quantised=self.has_frequencies,
+                    masked=masks_agree,
+                    transposable=self.may_be_transposed and not self.rules.upright,
                 )
 
 
 def find_both_functions(waves: Waves) -> Iterator[CandidateTable]:
     """Yield cosines and sines in one array, with columns as they are, and once if they are doubled."""
-    cos = _find_single_columns(waves.cos)
-    sin = _find_single_columns(waves.sin)
-    for doubled in cos:
-        if doubled in sin:
-            both = {"cos": cos[doubled], "sin": sin[doubled]}
-            yield candidate_of(both, has_frequencies=True, layout=doubled, quantised=True)
+    cos_by_doubling = _find_single_columns(waves.cos)
+    sin_by_doubling = _find_single_columns(waves.sin)
+    for doubling, cos in cos_by_doubling.items():
+        if doubling in sin_by_doubling:
+            both = {"cos": cos, "sin": sin_by_doubling[doubling]}
+            yield candidate_of(both, has_frequencies=True, layout=doubling, quantised=True)
 
 
 def _find_single_columns(array: AnyArray) -> dict[str, AnyArray]:

@@ -31,7 +31,7 @@ class CheckedTensor:
         tensor: Its name in the file.
         result: The comparison.
         scheme: The scheme that makes the expected tables; None if they are learned.
-        found: One copy of what was found, by the scheme's names.
+        found_tables: One copy of what was found, by the scheme's names.
         note: How it was read.
         layers: The layer type that it belongs to, if there are several.
         right_for: Another layer type whose table it is.
@@ -43,7 +43,7 @@ class CheckedTensor:
     tensor: str
     result: Comparison
     scheme: Scheme | None = None
-    found: Mapping[str, Array] = field(default_factory=dict)
+    found_tables: Mapping[str, Array] = field(default_factory=dict)
     note: str = ""
     layers: str = ""
     right_for: str = ""
@@ -76,7 +76,7 @@ class CheckedTensor:
             tensor=tensor,
             result=compare_reading(label, reading, tolerance, any_dtype=any_dtype),
             scheme=to_explain.scheme,
-            found=to_explain.tables,
+            found_tables=to_explain.tables,
             note=note_on(reading),
             doubt=_find_doubt_about_order(label, stated or label, reading),
         )
@@ -110,11 +110,11 @@ def compare_reading(
         any_dtype: True if another dtype is not a finding.
     """
     if reading.is_learned:
-        return Comparison.learned(
-            label, reading.array.shape, _find_problem_of_learned(reading.array)
-        )
+        problem = _find_problem_of_learned(reading.array)
+        return Comparison.learned(label, reading.array.shape, problem)
     result = reading.compare(tolerance, name=label, any_dtype=any_dtype)
-    if not result.mismatched or result.finding is not None:
+    has_only_wrong_values = bool(result.mismatched) and result.finding is None
+    if not has_only_wrong_values:
         return result
     # Both columns of a frequency are explained together, so that they may differ.
     limit = max(tolerance.atol, MAX_COPY_ERROR)
@@ -151,6 +151,6 @@ def tables_by_scheme(checked: Iterable[CheckedTensor]) -> Tables:
         if tensor.scheme is None:
             continue
         by_name = tables.setdefault(tensor.scheme, {})
-        for name, table in tensor.found.items():
+        for name, table in tensor.found_tables.items():
             by_name.setdefault(name, table)
     return tables

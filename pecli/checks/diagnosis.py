@@ -120,30 +120,38 @@ def _add_advice_on_rounding(
 ) -> list[Line]:
     """Return the lines of a report, with advice on `--max-ulp` if all errors are a few ULPs.
 
-    An absolute tolerance may be finer than the dtype: with `--atol 1e-4`, bfloat16 cannot pass, as
-    its steps near 1 are 0.0078. That is stated first, whatever else was found. Otherwise rounding is
-    a reason only if there is no other.
+    That a dtype is coarser than the tolerance is stated first, whatever else was found. Otherwise
+    rounding is a reason only if there is no other.
 
     Args:
         lines: The lines so far.
         failed: The comparisons of the tensors that did not pass.
         tolerance: The errors that pass.
     """
+    if _have_findings(failed):
+        return lines
     coarse_dtypes = [
         result.dtype for result in failed if _step_at_one(result.dtype) > tolerance.atol > 0
     ]
     ulps = _find_rounding_ulps(failed, is_coarse=bool(coarse_dtypes))
-    if not ulps or _have_findings(failed):
+    if not ulps:
         return lines
-    advice = f"allow --max-ulp {ulps}"
     if coarse_dtypes:
-        dtype = coarse_dtypes[0]
-        step = f"near 1 its steps are {_step_at_one(dtype):.2g}"
-        return [Line(f"{dtype} cannot hold {tolerance.atol:g}: {step}; {advice}"), *lines]
-    if lines:
+        return [_describe_coarse_dtype(coarse_dtypes[0], tolerance, ulps), *lines]
+    has_other_reason = bool(lines)
+    if has_other_reason:
         return lines
     cause = "the last place differs, as sines and powers of other libraries do"
-    return [Line(f"{cause}; {advice}", is_advice=True)]
+    return [Line(f"{cause}; allow --max-ulp {ulps}", is_advice=True)]
+
+
+def _describe_coarse_dtype(dtype: str, tolerance: Tolerance, ulps: int) -> Line:
+    """Return the line for a dtype that is coarser than the absolute tolerance.
+
+    With `--atol 1e-4`, bfloat16 cannot pass: its steps near 1 are 0.0078.
+    """
+    step = f"near 1 its steps are {_step_at_one(dtype):.2g}"
+    return Line(f"{dtype} cannot hold {tolerance.atol:g}: {step}; allow --max-ulp {ulps}")
 
 
 def _have_findings(results: Sequence[Comparison]) -> bool:
@@ -157,13 +165,17 @@ def _advise_on_quantised_tables(failed: Sequence[Comparison]) -> Iterator[Line]:
     In int8 with a scale of 1/128, the largest number is 127/128, so that a cosine of 1 is off by a
     step of 0.0078; programs that truncate instead of rounding are off by up to a step everywhere.
     """
+    # A comparison of other shapes has no parts, as no values were compared.
     measured = [result for result in failed if result.parts]
-    steps = {result.parts[0].step for result in measured}  # 0 for numbers that are not integers
+    steps = {result.parts[0].step for result in measured}
     if len(steps) != 1 or _have_findings(measured):
         return
     (step,) = steps
-    largest = max(result.largest_error for result in measured)
-    if step and 0 < largest <= step * (1 + STEP_SLACK) + FLOAT32_ROUNDING:
+    if not step:  # The step is 0 for numbers that are not integers.
+        return
+    largest_error = max(result.largest_error for result in measured)
+    allowed = step * (1 + STEP_SLACK) + FLOAT32_ROUNDING
+    if 0 < largest_error <= allowed:
         scale = f"integers with a scale of 1/{round(1 / step)} have steps of {step:.2g}"
         yield Line(f"{scale}; allow --atol {_round_up(step)}", is_advice=True)
 
@@ -207,8 +219,6 @@ def _step_at_one(dtype: str) -> float:
 
 
 def _passes_within(result: Comparison, ulps: int) -> bool:
-    """Return True if a tensor would pass with so many ULPs; one without values is not held back."""
-    if not result.parts:
-        return True
+    """Return True if a tensor would pass with so many ULPs."""
     tolerance = replace(result.allowed, max_ulp=ulps)
     return compare_parts(result.parts, tolerance, name=result.name, any_dtype=True).passed

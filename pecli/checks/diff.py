@@ -194,15 +194,23 @@ def _open_both(a: Given, b: Given) -> _Both:
     A user who misspelt two names learns of both at once.
     """
     try:
-        first = opened(a)
+        file_a = opened(a)
     except FileError as problem_of_a:
-        try:
-            opened(b)
-        except FileError as problem_of_b:
-            both = f"{problem_of_a.problem}; {problem_of_b}"
-            raise FileError(problem_of_a.path, both) from None
-        raise
-    return _Both(first, opened(b))
+        problem_of_b = _find_problem_of_file(b)
+        if problem_of_b is None:
+            raise
+        both = f"{problem_of_a.problem}; {problem_of_b}"
+        raise FileError(problem_of_a.path, both) from None
+    return _Both(file_a, opened(b))
+
+
+def _find_problem_of_file(given: Given) -> FileError | None:
+    """Return the error that opening a file raises; None if it can be read."""
+    try:
+        opened(given)
+    except FileError as problem:
+        return problem
+    return None
 
 
 def _diff_as_models(a: Given, b: Given, allowed: Tolerance) -> Difference | None:
@@ -249,11 +257,11 @@ def _find_missing_tensors(
     for scheme in schemes:
         if scheme is not None:
             derived |= scheme.derived_tensors
-    matched_in_a = derived.union(*(match.names_in_a for match in matches))
-    matched_in_b = derived.union(*(match.names_in_b for match in matches))
-    for name in _find_unmatched(a, matched_in_a, matches):
+    not_missed_in_a = derived.union(*(match.names_in_a for match in matches))
+    not_missed_in_b = derived.union(*(match.names_in_b for match in matches))
+    for name in _find_unmatched(a, not_missed_in_a, matches):
         yield OnlyInOneFile(name=name, owner="A", other="B")
-    for name in _find_unmatched(b, matched_in_b, matches):
+    for name in _find_unmatched(b, not_missed_in_b, matches):
         yield OnlyInOneFile(name=name, owner="B", other="A")
 
 

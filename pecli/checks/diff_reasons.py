@@ -81,18 +81,19 @@ def _explain_tensors(
         scheme: The scheme that A carries; None if it carries none.
         tolerance: The errors that pass.
     """
-    explanations: list[Explanation] = []
-    to_search: list[TablePair] = []
+    by_rounding: list[Explanation] = []
+    unexplained: list[TablePair] = []
     for match, result in zip(matches, tensors, strict=True):
         if result.passed or _differs_in_dtype_only(result):
             continue
         rounding = _explain_rounding(match, result)
         if rounding is not None:
-            explanations.append(rounding)
-        elif result.finding is not None or not _is_noise(result):
-            to_search += match.pairs()
+            by_rounding.append(rounding)
+        elif not _is_noise(result):
+            unexplained += match.pairs()
     with time_limit.time_limit():
-        return explanations + _explain_tables(to_search[:MAX_EXPLAINED_TABLES], scheme, tolerance)
+        by_search = _explain_tables(unexplained[:MAX_EXPLAINED_TABLES], scheme, tolerance)
+    return [*by_rounding, *by_search]
 
 
 def _differs_in_dtype_only(result: Comparison) -> bool:
@@ -101,10 +102,12 @@ def _differs_in_dtype_only(result: Comparison) -> bool:
 
 
 def _is_noise(result: Comparison) -> bool:
-    """Return True if an error is only a few ULPs.
+    """Return True if a tensor differs by a few ULPs only, which no mistake would leave.
 
     The most negative number is one ULP from −∞, but a mask that is written differently is no noise.
     """
+    if result.finding is not None:  # Another shape, for example, is no matter of ULPs.
+        return False
     ulps = result.max_ulp_error
     if ulps is None or ulps > MAX_NOISE_ULP:
         return False
@@ -120,13 +123,12 @@ def _explain_rounding(match: TensorMatch, result: Comparison) -> Explanation | N
     """
     if not isinstance(result.finding, OtherDtype):
         return None
-    explanations = []
-    for pair in match.pairs():
-        explanation = array_transforms.explain_rounding(result.name, pair.a, pair.b)
-        if explanation is None:
-            return None
-        explanations.append(explanation)
-    return explanations[0]
+    explanations = [
+        array_transforms.explain_rounding(result.name, pair.a, pair.b) for pair in match.pairs()
+    ]
+    all_are_rounded = all(explanation is not None for explanation in explanations)
+    # The explanations of all tables of the tensor are the same: the dtype of B.
+    return explanations[0] if all_are_rounded else None
 
 
 def _explain_tables(
@@ -138,19 +140,19 @@ def _explain_tables(
     than other parameters of a scheme. If the transform may also be a parameter, as a factor of 1.1
     may be YaRN's attention factor, it is returned only if no parameters explain the table.
     """
-    by_name = {pair.name: (pair.a, pair.b) for pair in pairs}
-    by_swapping = array_transforms.explain_swapped(by_name, tolerance.atol)
-    not_swapped = _without_explained(pairs, by_swapping)
+    arrays_by_name = {pair.name: (pair.a, pair.b) for pair in pairs}
+    swapped = array_transforms.explain_swapped(arrays_by_name, tolerance.atol)
+    not_swapped = _without_explained(pairs, swapped)
     transforms = [*_find_transforms(not_swapped, tolerance.atol)]
     certain = [transform for transform in transforms if not _may_be_parameter(transform)]
     uncertain = [transform for transform in transforms if _may_be_parameter(transform)]
     not_transformed = _without_explained(not_swapped, certain)
-    by_parameters = _explain_by_parameters(not_transformed, scheme, tolerance)
-    names_explained = _collect_explained_names(by_parameters)
+    parameters = _explain_by_parameters(not_transformed, scheme, tolerance)
+    names_with_parameters = _collect_explained_names(parameters)
     without_parameters = [
-        transform for transform in uncertain if names_explained.isdisjoint(transform.tensors)
+        transform for transform in uncertain if names_with_parameters.isdisjoint(transform.tensors)
     ]
-    return [*by_swapping, *certain, *by_parameters, *without_parameters]
+    return [*swapped, *certain, *parameters, *without_parameters]
 
 
 def _find_transforms(pairs: Iterable[TablePair], atol: float) -> Iterator[Explanation]:
@@ -193,9 +195,10 @@ def _explain_by_parameters(
     A file of pecli carries its scheme. For other files, `scheme` is None, and the scheme that makes
     A's tables is recognised by their values.
     """
-    large = [pair for pair in pairs if min(pair.a.size, pair.b.size) >= MIN_ELEMENTS]
-    in_a = {pair.name: pair.a for pair in large}
-    in_b = {pair.name: pair.b for pair in large}
+    # Any scheme could make a table of a few numbers.
+    large_pairs = [pair for pair in pairs if min(pair.a.size, pair.b.size) >= MIN_ELEMENTS]
+    in_a = {pair.name: pair.a for pair in large_pairs}
+    in_b = {pair.name: pair.b for pair in large_pairs}
     explanations: list[Explanation] = []
     for tables_of_a in _recognise_all(in_a, scheme):
         explanations += _find_other_parameters(tables_of_a, in_b, tolerance)
@@ -231,12 +234,25 @@ def _find_other_parameters(
     # The search has the scheme's names of the tables, `cos`; the files may have `cos_cached`.
     file_names = tables_of_a.names()
     tables_of_b = {name: in_b[file_name] for name, file_name in file_names.items()}
-    for explanation in search.explain(scheme, tables_of_b, tolerance.atol):
-        if not has_longrope_for_amplitude(scheme):
-            yield explanation.renamed(file_names[name] for name in explanation.tensors)
-        elif not explanation.has_edit(Runtime):  # A has no LongRoPE that a runtime could ignore.
-            with_factor = _with_attention_factor(explanation, scheme)
-            yield with_factor.renamed(file_names[name] for name in with_factor.tensors)
+    for explanation in _search_parameters(scheme, tables_of_b, tolerance.atol):
+        yield explanation.renamed(file_names[name] for name in explanation.tensors)
+
+
+def _search_parameters(
+    scheme: Scheme, tables: Mapping[str, AnyArray], atol: float
+) -> Iterator[Explanation]:
+    """Yield the parameters that change a scheme so that it makes certain tables.
+
+    A table of amplitude 1.1386 is recognised as LongRoPE, although its file states none. So reasons
+    that suppose a LongRoPE, such as a runtime that ignores it, are left out or put differently.
+    """
+    explanations = search.explain(scheme, tables, atol)
+    if not has_longrope_for_amplitude(scheme):
+        yield from explanations
+        return
+    for explanation in explanations:
+        if not explanation.has_edit(Runtime):
+            yield _with_attention_factor(explanation, scheme)
 
 
 def _with_attention_factor(explanation: Explanation, scheme: Scheme) -> Explanation:

@@ -277,14 +277,14 @@ def _explain_method(
     «with the given factor; otherwise Qwen2.5's model card: yarn, …»: the makers recommend YaRN, but
     not this factor.
     """
-    given = []
+    given_numbers = []
     if factor is not None:
-        given.append("factor")
+        given_numbers.append("factor")
     if original_len is not None:
-        given.append("original length")
-    if not given or not chosen.reason:
+        given_numbers.append("original length")
+    if not given_numbers or not chosen.reason:
         return chosen.reason
-    return f"with the given {' and '.join(given)}; otherwise {chosen.reason}"
+    return f"with the given {' and '.join(given_numbers)}; otherwise {chosen.reason}"
 
 
 def _choose_length(to: int | str | None, factor: float | None, original: int) -> int:
@@ -347,15 +347,17 @@ def _choose_method(model: ModelEncodings, method: str | None) -> ChosenMethod:
     """
     recommended = RECOMMENDED.get(model.model_type, DEFAULT)
     quote = recommended.quote(model.context)
-    original = recommended.original if recommended.fits(model.context) else None
+    # The makers' original length goes with their own method, and with no other.
+    makers_original = recommended.original if recommended.fits(model.context) else None
     if method is None:
-        return ChosenMethod(method=recommended.method, reason=quote, original=original)
-    chosen = METHOD.check("method", method)
-    if chosen == recommended.method:
-        return ChosenMethod(method=chosen, reason="", original=original)
-    if not recommended.owner:
-        return ChosenMethod(chosen, "")
-    return ChosenMethod(chosen, f"as asked; the makers use {recommended.method} ({quote})")
+        return ChosenMethod(method=recommended.method, reason=quote, original=makers_original)
+    users_method = METHOD.check("method", method)
+    if users_method == recommended.method:
+        return ChosenMethod(method=users_method, reason="", original=makers_original)
+    if not recommended.owner:  # The makers recommend none.
+        return ChosenMethod(users_method, "")
+    reason = f"as asked; the makers use {recommended.method} ({quote})"
+    return ChosenMethod(users_method, reason)
 
 
 def _require_in_config(model_type: str | None, method: str) -> None:
@@ -396,14 +398,17 @@ def _read_model_lengths(
     if scaling == "proportional":
         rule = "no other scaling has its proportional frequencies, of which a part rotates"
         raise ParameterError("model", model.file, rule)
-    original = _read_original_length(model, encoding)
-    stretched = _compute_stretched_length(encoding, original)
+    by_config = _read_original_length(model, encoding)
+    stretched = _compute_stretched_length(encoding, by_config)
     longest = max(stretched, int(model.context or 0))
     if original_len is not None:
-        return Lengths(ORIGINAL_LEN.check("original_len", original_len), longest)
-    if chosen.original is not None and scaling == "none":
-        return Lengths(chosen.original, longest)
-    return Lengths(original, longest)
+        by_user = ORIGINAL_LEN.check("original_len", original_len)
+        return Lengths(original=by_user, longest=longest)
+    by_makers = chosen.original
+    # A config with a scaling was changed already, and states its own original length.
+    if by_makers is not None and scaling == "none":
+        return Lengths(original=by_makers, longest=longest)
+    return Lengths(original=by_config, longest=longest)
 
 
 def _compute_stretched_length(encoding: Encoding, original: int) -> int:

@@ -248,9 +248,10 @@ class Extension(Printed):
         if self.is_as_it_is:
             return server
         flags = self._method.llama_cpp_flags(self.theta, self.factor, self.original)
-        if not flags:
+        if not flags:  # llama.cpp does not have the method.
             return ""
-        if self.before.parameters["scaling"] in FACTOR_TENSORS:
+        keeps_old_factors = self.before.parameters["scaling"] in FACTOR_TENSORS
+        if keeps_old_factors:
             return f"convert_hf_to_gguf.py FOLDER --outfile MODEL.gguf && {server}"
         return f"{server} {flags}"
 

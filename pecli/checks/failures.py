@@ -40,17 +40,23 @@ def find_reasons(
     """
     lines: list[str] = []
     explanations: list[Explanation] = []
-    for layers, tensors in _find_failures(checked):
-        results = [tensor.result for tensor in tensors]
-        obvious_reason = _find_obvious_reason(tensors)
-        if obvious_reason:
-            names = listed([result.name for result in results], MAX_LISTED)
-            lines.append(f"{names}: {obvious_reason}")
-            continue
-        found = _search_mistakes(tensors, tolerance) if search else []
-        explanations += found
-        lines += [line.about(layers) for line in diagnose(found, results, tolerance)]
+    for failure in _find_failures(checked):
+        reasons = _explain_failure(failure, tolerance, search=search)
+        lines += reasons.lines
+        explanations += reasons.explanations
     return Reasons(lines, explanations)
+
+
+def _explain_failure(failure: _Failure, tolerance: Tolerance, *, search: bool) -> Reasons:
+    """Return the reasons for one failure: the obvious one, or those that a search finds."""
+    results = [tensor.result for tensor in failure.tensors]
+    obvious_reason = _find_obvious_reason(failure.tensors)
+    if obvious_reason:
+        names = listed([result.name for result in results], MAX_LISTED)
+        return Reasons([f"{names}: {obvious_reason}"])
+    explanations = _search_mistakes(failure.tensors, tolerance) if search else []
+    diagnosis = diagnose(explanations, results, tolerance)
+    return Reasons([line.about(failure.layers) for line in diagnosis], explanations)
 
 
 def _find_obvious_reason(tensors: Sequence[CheckedTensor]) -> str:
@@ -65,8 +71,8 @@ def _find_obvious_reason(tensors: Sequence[CheckedTensor]) -> str:
 
 def _is_no_bias(checked: CheckedTensor) -> bool:
     """Return True for slopes or a bias, as ALiBi has them, if all of it is zero."""
-    is_bias = bool(checked.found) and {"bias", "slopes"}.issuperset(checked.found)
-    return is_bias and not any(table.any() for table in checked.found.values())
+    is_bias = bool(checked.found_tables) and {"bias", "slopes"}.issuperset(checked.found_tables)
+    return is_bias and not any(table.any() for table in checked.found_tables.values())
 
 
 def _search_mistakes(tensors: Sequence[CheckedTensor], tolerance: Tolerance) -> "list[Explanation]":
@@ -78,14 +84,15 @@ def _search_mistakes(tensors: Sequence[CheckedTensor], tolerance: Tolerance) -> 
     from pecli.explain.search import explain
     from pecli.explain.time_limit import time_limit
 
-    explanations: list[Explanation] = []
+    by_scheme: list[Explanation] = []
     with time_limit():
-        for scheme, found in tables_by_scheme(tensors).items():
-            explanations += explain(scheme, found, tolerance.atol)
-        explanations = merged(explanations)
-    if all(tensor.has_length for tensor in tensors):
+        for scheme, found_tables in tables_by_scheme(tensors).items():
+            by_scheme += explain(scheme, found_tables, tolerance.atol)
+        explanations = merged(by_scheme)
+    all_have_stated_length = all(tensor.has_length for tensor in tensors)
+    if all_have_stated_length:
         return explanations
-    return [reason.without_parameter("seq_len") for reason in explanations]
+    return [explanation.without_parameter("seq_len") for explanation in explanations]
 
 
 # Tensors that failed for the same reason
@@ -107,11 +114,24 @@ def _find_failures(checked: Sequence[CheckedTensor]) -> Iterator[_Failure]:
     for (layer_type, right_for), tensors in by_reason.items():
         if right_for:  # That is the reason, whatever the numbers of the layers are.
             yield _Failure(layer_type, tensors)
-            continue
-        layers = grouped(tensors, _read_layer)
-        for alike_layers in _group_alike(layers)[:MAX_EXPLAINED_GROUPS]:
-            words = _describe_layers(layer_type, alike_layers, checked)
-            yield _Failure(words, [*chain(*alike_layers.values())])
+        else:
+            yield from _split_by_table(layer_type, tensors, checked)
+
+
+def _split_by_table(
+    layer_type: str, failed: Sequence[CheckedTensor], checked: Sequence[CheckedTensor]
+) -> Iterator[_Failure]:
+    """Yield a failure for the layers of a type that have the same wrong tables.
+
+    Args:
+        layer_type: The layer type; empty if the model has one only.
+        failed: The tensors of these layers that failed.
+        checked: All tensors that were compared.
+    """
+    layers = grouped(failed, _read_layer)
+    for alike_layers in _group_alike(layers)[:MAX_EXPLAINED_GROUPS]:
+        words = _describe_layers(layer_type, alike_layers, checked)
+        yield _Failure(words, [*chain(*alike_layers.values())])
 
 
 def _describe_layers(layer_type: str, failed: Layers, checked: Sequence[CheckedTensor]) -> str:
@@ -175,6 +195,6 @@ def _collect_tables(layer: Iterable[CheckedTensor]) -> dict[tuple[Scheme | None,
     """Return the tables of a layer by the scheme that makes them and its name for them, such as `cos`."""
     tables = {}
     for tensor in layer:
-        for name, table in tensor.found.items():
+        for name, table in tensor.found_tables.items():
             tables[tensor.scheme, name] = table
     return tables

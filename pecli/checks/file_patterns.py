@@ -19,8 +19,8 @@ def find_files(folder: str, name: str) -> list[str]:
         folder: The folder that the pattern starts from.
         name: The pattern, or the name of one file.
     """
-    is_name = not glob.has_magic(name) or os.path.lexists(os.path.join(folder, name))
-    if is_name:
+    is_existing_file = os.path.lexists(os.path.join(folder, name))
+    if is_existing_file or not glob.has_magic(name):
         return [name]
     # The colon of the drive C: does not name a tensor.
     drive, name_without_drive = os.path.splitdrive(name)
@@ -28,8 +28,13 @@ def find_files(folder: str, name: str) -> list[str]:
     pattern = drive + path_pattern
     if pattern.count("/") > MAX_FOLDERS:
         return [name]
-    files = []
-    for path in sorted(glob.glob(pattern, root_dir=folder or None, recursive=True)):
-        if pattern.endswith("/") or not os.path.isdir(os.path.join(folder, path)):
-            files.append(f"{path}{colon}{tensor}")
+    files = [f"{path}{colon}{tensor}" for path in _match_paths(folder, pattern)]
     return files or [name]
+
+
+def _match_paths(folder: str, pattern: str) -> list[str]:
+    """Return the paths that a pattern matches, sorted; folders only if it ends with a slash."""
+    paths = sorted(glob.glob(pattern, root_dir=folder or None, recursive=True))
+    if pattern.endswith("/"):
+        return paths
+    return [path for path in paths if not os.path.isdir(os.path.join(folder, path))]

@@ -88,8 +88,11 @@ class Match:
 
     @property
     def has_length(self) -> bool:
-        """True if the tensors state a number of rows, as `inv_freq` does not."""
-        return bool(self.scheme.value_of("seq_len", 0))
+        """True if the tensors state a number of rows.
+
+        Vectors do not: `inv_freq` is identified as a table of one row, and `slopes` without a length.
+        """
+        return self.scheme.value_of("seq_len") not in (None, 1)
 
     @property
     def lacking(self) -> tuple[Edit, ...]:
@@ -196,16 +199,17 @@ def _identify_groups(groups_of_file: Sequence[Mapping[str, Array]]) -> list[_Ide
     Their numbers are sharper than those that tables show: `inv_freq` in float64 has 15 digits of a
     base, of which cosines in bfloat16 show four.
     """
-    known: list[SchedulePrior] = []
+    tables = [number for number, group in enumerate(groups_of_file) if _is_table(group)]
+    vectors = [number for number, group in enumerate(groups_of_file) if not _is_table(group)]
     identified: dict[int, _IdentifiedGroup] = {}
-    # False comes before True: groups that are no tables are the vectors.
-    vectors_first = sorted(enumerate(groups_of_file), key=lambda item: _is_table(item[1]))
-    for number, group in vectors_first:
-        identified[number] = _identify_group(group, known)
-        if not _is_table(group):
-            for match in identified[number].matches:
-                known += priors_of(match.scheme, match.undetermined)
-    return [identified[number] for number in range(len(identified))]
+    schedules: list[SchedulePrior] = []
+    for number in vectors:
+        identified[number] = _identify_group(groups_of_file[number], schedules)
+        for match in identified[number].matches:
+            schedules += priors_of(match.scheme, match.undetermined)
+    for number in tables:
+        identified[number] = _identify_group(groups_of_file[number], schedules)
+    return [identified[number] for number in range(len(groups_of_file))]
 
 
 def _is_table(group: Mapping[str, Array]) -> bool:
@@ -213,39 +217,59 @@ def _is_table(group: Mapping[str, Array]) -> bool:
     return not all(map(is_vector, group.values()))
 
 
-def _identify_group(group: Mapping[str, Array], known: Sequence[SchedulePrior]) -> _IdentifiedGroup:
+def _identify_group(
+    group: Mapping[str, Array], schedules: Sequence[SchedulePrior]
+) -> _IdentifiedGroup:
     """Find the scheme of tensors that belong together, such as `cos` and `sin` of one module.
 
-    If no scheme makes them together, each is identified by itself. A tensor that no scheme makes is
-    described: «pe: 64 × 8, float64, from -1 to 1, std 0.71». All of this shares one time limit.
+    If no scheme makes them together, each is identified by itself. All of this shares one time limit.
+
+    Args:
+        group: The tensors, by name.
+        schedules: The schedules of frequencies in vectors of the same file.
     """
     with time_limit():
-        together = _find_first_matches(group, known)
-        if together:
-            return _IdentifiedGroup(together, [])
-        matches: list[Match] = []
-        description: list[str] = []
-        for name, array in group.items():
-            alone = _find_first_matches({name: array}, known) if len(group) > 1 else []
-            matches += alone
-            if not alone:
-                description += describe(name, array)
-        return _IdentifiedGroup(matches, description)
+        matches = _find_first_matches(group, schedules)
+        if matches:
+            return _IdentifiedGroup(matches, [])
+        if len(group) > 1:
+            return _identify_one_by_one(group, schedules)
+        ((name, array),) = group.items()
+        return _IdentifiedGroup([], [*describe(name, array)])
 
 
-def _find_first_matches(group: Mapping[str, Array], known: Sequence[SchedulePrior]) -> list[Match]:
+def _identify_one_by_one(
+    group: Mapping[str, Array], schedules: Sequence[SchedulePrior]
+) -> _IdentifiedGroup:
+    """Find the scheme of each tensor of a group that no scheme makes as a whole.
+
+    A tensor that no scheme makes is described: «pe: 64 × 8, float64, from -1 to 1, std 0.71».
+    """
+    matches: list[Match] = []
+    description: list[str] = []
+    for name, array in group.items():
+        matches_of_tensor = _find_first_matches({name: array}, schedules)
+        matches += matches_of_tensor
+        if not matches_of_tensor:
+            description += describe(name, array)
+    return _IdentifiedGroup(matches, description)
+
+
+def _find_first_matches(
+    group: Mapping[str, Array], schedules: Sequence[SchedulePrior]
+) -> list[Match]:
     """Return the matches of the first way to read tensors that has any; none for empty tensors.
 
     A vector of 8192 numbers has none as it is, and one as 128 rows of 64 cosines.
 
     Args:
         group: The tensors, by name.
-        known: The schedules of vectors in the same file.
+        schedules: The schedules of frequencies in vectors of the same file.
     """
     if not all(array.size for array in group.values()):
         return []
     for tensors in _find_ways_to_read(group):
-        matches = _find_matching_schemes(tensors, known)
+        matches = _find_matching_schemes(tensors, schedules)
         if matches:
             return matches
     return []
@@ -269,26 +293,28 @@ def _find_ways_to_read(group: Mapping[str, Array]) -> Iterator[Mapping[str, Arra
 
 
 def _find_matching_schemes(
-    group: Mapping[str, Array], known: Sequence[SchedulePrior]
+    group: Mapping[str, Array], schedules: Sequence[SchedulePrior]
 ) -> list[Match]:
     """Return the schemes that make some tensors; those that runtimes compute, if there are any.
 
     `freqs_cis` may hold a sinusoidal table by its values, but the name means a rotation.
     """
-    matches = _recognise_schemes(group, known)
+    matches = _recognise_schemes(group, schedules)
     if any(role_of(name) == "both" for name in group):
         matches.sort(key=lambda match: match.scheme.applied_as != "rotation")
     by_runtime = [match for match in matches if match.runtimes]
     return by_runtime or matches
 
 
-def _recognise_schemes(group: Mapping[str, Array], known: Sequence[SchedulePrior]) -> list[Match]:
+def _recognise_schemes(
+    group: Mapping[str, Array], schedules: Sequence[SchedulePrior]
+) -> list[Match]:
     """Return the schemes that make some tensors, or the functions of their angles."""
-    matches = [_make_match(explanation) for explanation in recognise(group, known)]
+    matches = [_make_match(explanation) for explanation in recognise(group, schedules)]
     if matches or len(group) > 1:
         return matches
     ((name, array),) = group.items()
-    return _match_angles(name, array, known)
+    return _match_angles(name, array, schedules)
 
 
 def _make_match(explanation: Explanation) -> Match:
@@ -300,12 +326,11 @@ def _make_match(explanation: Explanation) -> Match:
     """
     assert explanation.scheme is not None  # Tables are recognised by the scheme that makes them.
     runtimes: tuple[str, ...] = ()
-    edits = []
     for edit in explanation.edits:
         if isinstance(edit, Runtime):
             runtimes = (edit.found, *edit.also)
-        elif not isinstance(edit, Recipe):
-            edits.append(edit)
+    reported_elsewhere = (Runtime, Recipe)
+    edits = [edit for edit in explanation.edits if not isinstance(edit, reported_elsewhere)]
     return Match(
         scheme=explanation.scheme,
         max_abs_error=explanation.residual,
@@ -316,23 +341,24 @@ def _make_match(explanation: Explanation) -> Match:
     )
 
 
-def _match_angles(name: str, array: Array, known: Sequence[SchedulePrior]) -> list[Match]:
+def _match_angles(name: str, array: Array, schedules: Sequence[SchedulePrior]) -> list[Match]:
     """Return the schemes of a table that holds angles (position × frequency), not their cosines.
 
     Some programs store `freqs` (L, d/2) and take cosines and sines of it later. So both are
     computed here and identified, and the match states that the file has angles.
     """
-    if array.dtype.kind != "f" or array.ndim != 2 or array.size > MAX_FULL_READ:
+    is_table_of_floats = array.dtype.kind == "f" and array.ndim == 2
+    if not is_table_of_floats or array.size > MAX_FULL_READ:
         return []
     angles = widened(array)
     if not are_angles(angles):
         return []
-    functions = {
+    cos_sin = {
         "cos": np.cos(angles).astype(array.dtype),
         "sin": np.sin(angles).astype(array.dtype),
     }
     matches = []
-    for match in _find_matching_schemes(functions, known):
+    for match in _find_matching_schemes(cos_sin, schedules):
         edits = (Incomplete("angles"), *match.edits)
         matches.append(replace(match, tensors=(name,), edits=edits))
     return matches
@@ -347,10 +373,10 @@ def _merge_matches(matches: Iterable[Match]) -> list[Match]:
     """
     merged: list[Match] = []
     for match in matches:
-        for number, earlier in enumerate(merged):
-            if _are_parts(earlier, match):
-                merged[number] = _join_matches(earlier, match)
-                break
+        same_table = [number for number, earlier in enumerate(merged) if _are_parts(earlier, match)]
+        if same_table:
+            number = same_table[0]
+            merged[number] = _join_matches(merged[number], match)
         else:
             merged.append(match)
     return merged
@@ -395,12 +421,12 @@ def _join_matches(first: Match, second: Match) -> Match:
     one match has the cosines only and the other the sines, the result has both.
     """
     # Of two that state a length, or do not, the one with more tensors is preferred.
-    main = max(first, second, key=lambda match: (match.has_length, len(match.tensors)))
-    edits = main.edits
+    preferred = max(first, second, key=lambda match: (match.has_length, len(match.tensors)))
+    edits = preferred.edits
     if _hold_one_function_each(first, second):
         edits = tuple(edit for edit in edits if edit not in ONE_FUNCTION)
     return replace(
-        main,
+        preferred,
         tensors=(*first.tensors, *second.tensors),
         max_abs_error=max(first.max_abs_error, second.max_abs_error),
         edits=edits,

@@ -11,6 +11,7 @@ import numpy as np
 from pecli.compare.comparison import Comparison
 from pecli.compare.forms import DOUBLED_LAYOUTS
 from pecli.engine.arrays import Array, widened
+from pecli.engine.grouping import grouped
 from pecli.errors import listed
 from pecli.explain.explanation import Explanation
 from pecli.explain.rotated_heads import ConvertedHeads, RotaryChannels, RotatedHeads
@@ -67,15 +68,16 @@ def find_first_departure(
         compare: Compares the tables of two rotations; None if no reasons are searched for.
     """
     layers = _group_by_layer(tensors)
-    if len(layers) < 2 or not _has_both_sides(tensors):
+    are_dumps_of_runs = len(layers) > 1 and _has_both_sides(tensors)
+    if not are_dumps_of_runs:
         return LayerDeparture([])
-    layer = _find_first_departing(layers)
-    if layer is None:
+    first_layer = _find_first_departing(layers)
+    if first_layer is None:  # All layers agree.
         return LayerDeparture([])
     if compare is None:
-        return LayerDeparture([layer.sentence])
-    reasons = _explain_rotations(a, b, layer, compare)
-    return LayerDeparture([layer.sentence, *reasons], is_explained=bool(reasons))
+        return LayerDeparture([first_layer.sentence])
+    reasons = _explain_rotations(a, b, first_layer, compare)
+    return LayerDeparture([first_layer.sentence, *reasons], is_explained=bool(reasons))
 
 
 class _Layer(NamedTuple):
@@ -138,28 +140,27 @@ def _explain_rotations(a: Dump, b: Dump, layer: _Layer, compare: Compare) -> lis
         layer: The layer, with the tensors of it that differ and those that agree.
         compare: Compares two sets of tables.
     """
-    reasons: dict[object, _RotationReason] = {}
+    differences: list[_RotationDifference] = []
     for before, after in _find_rotated_pairs(layer.wrong, layer.right):
         difference = _compare_rotations(a, b, before, after, compare)
         if difference is not None:
-            cause = _find_cause(difference)
-            first_sentence = difference.diagnosis[0]
-            reason = reasons.setdefault(cause, _RotationReason(first_sentence, rotated=[]))
-            reason.rotated.append(after)
-    return [reason.about_tensors for reason in reasons.values()]
+            differences.append(_RotationDifference(after, difference))
+    by_cause = grouped(differences, lambda rotation: _find_cause(rotation.difference))
+    return [_describe_rotations(alike) for alike in by_cause.values()]
 
 
-class _RotationReason(NamedTuple):
-    """The sentence for a reason, and the tensors that are rotated differently for it."""
+class _RotationDifference(NamedTuple):
+    """A tensor that two runs rotate differently, and the difference of the tables that rotate it."""
 
-    sentence: str
-    rotated: list[str]
+    tensor: str
+    difference: Explained
 
-    @property
-    def about_tensors(self) -> str:
-        return (
-            f"the rotation of {listed(self.rotated, MAX_TENSORS_NAMED)}, as tables: {self.sentence}"
-        )
+
+def _describe_rotations(alike: Sequence[_RotationDifference]) -> str:
+    """Return the sentence about tensors that are rotated differently for the same reason."""
+    names = listed([rotation.tensor for rotation in alike], MAX_TENSORS_NAMED)
+    sentence = alike[0].difference.diagnosis[0]
+    return f"the rotation of {names}, as tables: {sentence}"
 
 
 def _find_rotated_pairs(wrong: Sequence[str], right: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -203,12 +204,12 @@ def _compare_rotations(
     Returns:
         The difference; None if the runs do not rotate the tensor, or rotate it alike.
     """
-    for layout in DOUBLED_LAYOUTS:  # A single row fits either.
-        table_a = compute_rotation_tables(a[before], a[after], layout)
-        table_b = compute_rotation_tables(b[before], b[after], layout)
-        if table_a is None or table_b is None:
+    for pair_layout in DOUBLED_LAYOUTS:  # A single row fits either.
+        tables_a = compute_rotation_tables(a[before], a[after], pair_layout)
+        tables_b = compute_rotation_tables(b[before], b[after], pair_layout)
+        if tables_a is None or tables_b is None:
             continue
-        difference = compare(table_a, table_b, atol=TABLE_ATOL)
+        difference = compare(tables_a, tables_b, atol=TABLE_ATOL)
         if difference.diagnosis:
             return difference
     return None
@@ -232,19 +233,20 @@ def compute_rotation_tables(before: Array, after: Array, layout: str) -> dict[st
     if not _may_be_rotated(before, after):
         return None
     *_, positions, width = before.shape
-    rows = np.arange(positions)
+    shape = (1, -1, positions, width)  # (batch, heads, positions, channels)
     channels = RotaryChannels(first=0, pairs=width // 2, layout_before=layout, layout_after=layout)
-    by_head = (1, -1, positions, width)  # (batch, heads, positions, channels)
-    heads = RotatedHeads(ConvertedHeads(before.reshape(by_head)), channels)
-    rotated = ConvertedHeads(after.reshape(by_head)).matrix(rows)
-    phasors = heads.phasors(rotated, rows)  # (positions, pairs), by least squares over all heads
-    if phasors is None:
+    heads_before = RotatedHeads(ConvertedHeads(before.reshape(shape)), channels)
+    rows = np.arange(positions)
+    matrix_after = ConvertedHeads(after.reshape(shape)).matrix(rows)
+    # The quotients are (positions, pairs), by least squares over all heads.
+    quotients = heads_before.phasors(matrix_after, rows)
+    if quotients is None:
         return None
-    residual = np.linalg.norm(rotated - heads.matrix_of(phasors, rows))
-    is_rotation = residual <= MAX_RESIDUAL * np.linalg.norm(rotated)
+    residual = np.linalg.norm(matrix_after - heads_before.matrix_of(quotients, rows))
+    is_rotation = residual <= MAX_RESIDUAL * np.linalg.norm(matrix_after)
     if not is_rotation:
         return None
-    return {"cos": phasors.real.astype("f4"), "sin": phasors.imag.astype("f4")}
+    return {"cos": quotients.real.astype("f4"), "sin": quotients.imag.astype("f4")}
 
 
 def _may_be_rotated(before: Array, after: Array) -> bool:

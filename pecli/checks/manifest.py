@@ -53,14 +53,20 @@ def read_manifest(
         common = _read_common_tolerances(defaults, tolerances or {})
         for number, entry in enumerate(entries, 1):
             keys: Keys = require_kind("check", entry, dict, "it must be a table: [[check]]")
-            with located(f"check {number}"):
-                name = text_of(keys, "name")
-            with located(f"check {quoted(name) if name else number}"):
+            with located(_name_entry(number, keys)):
                 checks += _read_checks_of_entry(path, {**common, **keys}, models, reasons=reasons)
     if not checks:
         advice = "write [[check]] and file = … below it"
         raise ParameterError(path, "empty", "a manifest has checks", advice)
     return checks
+
+
+def _name_entry(number: int, keys: Keys) -> str:
+    """Return what errors call a [[check]] table: «check 'cosines'», or «check 3» without a name."""
+    by_number = f"check {number}"
+    with located(by_number):
+        name = text_of(keys, "name")
+    return f"check {quoted(name)}" if name else by_number
 
 
 def _read_common_tolerances(defaults: Keys, tolerances: Keys) -> Keys:
@@ -90,17 +96,19 @@ def _read_checks_of_entry(
     tolerance = Tolerance(**{key: keys[key] for key in TOLERANCES if key in keys})
     _require_files(keys, models.folder)
     layout = _read_raw_layout(keys)
+    target_keys = {key: keys[key] for key in keys if key not in COMMON}
     with raw_files(layout):
-        target = read_target({key: keys[key] for key in keys if key not in COMMON}, models)
+        target = read_target(target_keys, models)
     name = text_of(keys, "name")
     files = find_files(models.folder, pattern)
     is_pattern = files != [pattern]
+    # If none of the files that a pattern matches has tables, one error states it.
     group = f"{path}: {pattern}" if is_pattern else ""
     for file in files:
         label = _choose_label(name, file, is_pattern=is_pattern)
         full_path = os.path.join(models.folder, file)
-        run = partial(_run, target, layout, full_path, tolerance, reasons=reasons)
-        yield Check(file=full_path, run=run, name=label, manifest=path, group=group)
+        verify_later = partial(_run, target, layout, full_path, tolerance, reasons=reasons)
+        yield Check(file=full_path, run=verify_later, name=label, manifest=path, group=group)
 
 
 def _choose_label(name: str, file: str, *, is_pattern: bool) -> str:

@@ -52,13 +52,11 @@ class Target:
         """
         if self.problem is not None:
             raise self.problem
-        options = dict(self.options)
+        arguments = dict(self.options)
         for name, values in self.arrays.items():
             argument = "spec" if name == "table" else name
-            options[argument] = values
-            if isinstance(values, str):
-                options[argument] = read_numbers(name, values)
-        return verify(file, tolerance=tolerance, reasons=reasons, **options)
+            arguments[argument] = read_numbers(name, values) if isinstance(values, str) else values
+        return verify(file, tolerance=tolerance, reasons=reasons, **arguments)
 
 
 class FoundModel(NamedTuple):
@@ -146,14 +144,16 @@ def _read_scheme(keys: Keys) -> Scheme:
         ParameterError: The scheme or a parameter is unknown, or a required one is missing.
     """
     name = Choice(help="a scheme", options=(*SCHEMES,)).check("scheme", text_of(keys, "scheme"))
-    kind: type[Scheme] = scheme_named(name)
-    given = {key: value for key, value in keys.items() if key != "scheme"}
-    values = by_parameter_name(kind, given)
-    require_known(values, (*COMMON, "scheme", *kind.parameters()))
-    for key, parameter in kind.parameters().items():
-        if key not in values and default_of(kind, key) is MISSING:
+    scheme_class: type[Scheme] = scheme_named(name)
+    stated = {key: value for key, value in keys.items() if key != "scheme"}
+    values = by_parameter_name(scheme_class, stated)
+    parameters = scheme_class.parameters()
+    require_known(values, (*COMMON, "scheme", *parameters))
+    for key, parameter in parameters.items():
+        is_required = default_of(scheme_class, key) is MISSING
+        if is_required and key not in values:
             raise ParameterError(key, "missing", parameter.rule)
-    return kind(**values)
+    return scheme_class(**values)
 
 
 def _read_added_table(keys: Keys, folder: str) -> Target:
@@ -188,27 +188,25 @@ def _read_model_tables(keys: Keys, kind: str, models: Models) -> Target:
     layer_type = text_of(keys, "layer_type") or None
     before = text_of(keys, "before")
     arrays = _read_arrays(keys, models.folder, has_before=bool(before))
-    options = _read_row_options(keys, arrays)
+    options = {**_read_row_options(keys, arrays), "layer_type": layer_type}
     try:
-        path, encodings = models.find(kind, name)
+        model = models.find(kind, name)
     except PecliError as problem:
         # A wrong name is an error of the manifest; a config.json that cannot be read fails its check.
         if kind == "model":
             raise
         return Target(problem=problem)
     if layer_type is not None:
-        encodings.one(layer_type)  # Raises ParameterError if the model has no such layers.
-    options |= {"spec": encodings, "layer_type": layer_type}
-    if before:
-        # From the path, `verify` reads the numbers of heads as well, which encodings do not have.
-        options |= {"spec": path, "before": os.path.join(models.folder, before)}
-    return Target(options, arrays)
+        model.encodings.one(layer_type)  # Raises ParameterError if the model has no such layers.
+    if not before:
+        return Target({**options, "spec": model.encodings}, arrays)
+    # From the path, `verify` reads the numbers of heads as well, which encodings do not have.
+    before_path = os.path.join(models.folder, before)
+    return Target({**options, "spec": model.path, "before": before_path}, arrays)
 
 
 def _read_arrays(keys: Keys, folder: str, *, has_before: bool) -> dict[str, Numbers]:
     """Return the keys of a check that are arrays: positions = [0, 1, 5], or positions = "ids.npy".
-
-    Files are not opened here; their paths start from the manifest's folder.
 
     Args:
         keys: The keys of the check.
@@ -219,19 +217,18 @@ def _read_arrays(keys: Keys, folder: str, *, has_before: bool) -> dict[str, Numb
     names = ["table", "attention_mask"]
     if has_before:
         names.append("positions")
-    arrays: dict[str, Numbers] = {}
-    for name in names:
-        if name not in keys:
-            continue
-        value = keys[name]
-        if isinstance(value, list):
-            arrays[name] = value
-        elif isinstance(value, str):
-            arrays[name] = os.path.join(folder, text_of(keys, name))
-        else:
-            rule = "it must be a list of numbers, or a file of them"
-            raise ParameterError(name, quoted(value), rule)
-    return arrays
+    return {name: _read_array(name, keys, folder) for name in names if name in keys}
+
+
+def _read_array(name: str, keys: Keys, folder: str) -> Numbers:
+    """Return a list of numbers, or the path of a file of them, which is not opened yet."""
+    value = keys[name]
+    if isinstance(value, list):
+        return value
+    if isinstance(value, str):
+        return os.path.join(folder, text_of(keys, name))
+    rule = "it must be a list of numbers, or a file of them"
+    raise ParameterError(name, quoted(value), rule)
 
 
 def _read_row_options(keys: Keys, arrays: Mapping[str, object]) -> dict[str, object]:

@@ -27,24 +27,25 @@ def read_toml(path: str) -> dict[str, object]:
     """
     data = read_contents(path).data
     if len(data) > MAX_BYTES:
-        raise ParameterError(
-            path,
-            f"larger than {MAX_BYTES >> 10} KB",
-            "a manifest has thousands of checks at most",
-            "split it: verify takes several",
-        )
+        size = f"larger than {MAX_BYTES >> 10} KB"
+        rule = "a manifest has thousands of checks at most"
+        raise ParameterError(path, size, rule, "split it: verify takes several")
     try:
         text = bytes(data).decode()
     except UnicodeDecodeError:
         raise FileError(path, "is not UTF-8", "a manifest is TOML, in UTF-8") from None
-    nested = _NESTED.search(text)
-    if nested is not None:
-        line = text.count("\n", 0, nested.start()) + 1
-        raise ParameterError(
-            path, f"nested too deep in line {line}", "a manifest has [defaults] and [[check]]"
-        )
+    _refuse_nested_keys(path, text)
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as problem:
         message = " ".join(str(problem).split())
         raise FileError(path, f"is not TOML: {message}") from None
+
+
+def _refuse_nested_keys(path: str, text: str) -> None:
+    """Raise ParameterError for a key of more parts than any key of a manifest has: `a.a.a = 1`."""
+    nested = _NESTED.search(text)
+    if nested is not None:
+        line = text.count("\n", 0, nested.start()) + 1
+        rule = "a manifest has [defaults] and [[check]]"
+        raise ParameterError(path, f"nested too deep in line {line}", rule)

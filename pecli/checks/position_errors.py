@@ -98,19 +98,21 @@ def measure_drifts(
         positions = row_positions
     edges = _find_edges(exact.first, int(positions[-1]) + 1)
     drifts = Drifts(edges, [_make_no_errors(name, edges, exact) for name in tables])
-    step = max(2, DRIFT_BLOCK_ELEMENTS // max(1, len(exact.groups)))
-    starts = range(0, exact.count, step)
+    rows_at_once = max(2, DRIFT_BLOCK_ELEMENTS // max(1, len(exact.groups)))
+    starts = range(0, exact.count, rows_at_once)
 
-    def errors_of_block(start: int) -> list[BlockErrors]:
-        stop = min(start + step, exact.count)
+    def measure_block(start: int) -> list[BlockErrors]:
+        stop = min(start + rows_at_once, exact.count)
         return _measure_block(exact, tables.values(), start, stop)
 
-    for start, block in zip(starts, results_in_order(errors_of_block, starts), strict=True):
-        rows = np.asarray(positions[start : start + step])
-        for drift, errors in zip(drifts.tables, block, strict=True):
-            _add_block(drift, errors, rows, edges, exact.groups, tolerance)
+    # Blocks are measured in several threads, and added in their order.
+    errors_of_blocks = results_in_order(measure_block, starts)
+    for start, errors_by_table in zip(starts, errors_of_blocks, strict=True):
+        block_positions = np.asarray(positions[start : start + rows_at_once])
+        for drift, errors in zip(drifts.tables, errors_by_table, strict=True):
+            _add_block(drift, errors, block_positions, edges, exact.groups, tolerance)
         if on_block is not None:
-            on_block(len(rows))
+            on_block(len(block_positions))
     return drifts
 
 
@@ -168,17 +170,17 @@ def _measure_rows(table: Array, exact: Array, skipped: int) -> BlockErrors:
         exact: The exact rows.
         skipped: The number of rows before those that count: 1, or 0 at the beginning of a table.
     """
-    first_equal = _find_first_equal_row(table, exact)
-    if first_equal is not None:
-        first_equal -= skipped
-    error = _measure_absolute_errors(table[skipped:], exact[skipped:])
+    error = _measure_absolute_errors(table[skipped:], exact[skipped:])  # (rows, columns)
     by_row = error.max(axis=1).astype(np.float64)
     if np.isnan(by_row).any():  # An element that is not a number is farther off than any other.
         error[np.isnan(error)] = np.inf
         by_row = error.max(axis=1).astype(np.float64)
-    sums = error.sum(axis=1, dtype=np.float64)
+    equal_row = _find_first_equal_row(table, exact)  # counted from the row before
     return BlockErrors(
-        by_row=by_row, sums=sums, by_column=error.max(axis=0), first_equal=first_equal
+        by_row=by_row,
+        sums=error.sum(axis=1, dtype=np.float64),
+        by_column=error.max(axis=0),
+        first_equal=None if equal_row is None else equal_row - skipped,
     )
 
 

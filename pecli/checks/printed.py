@@ -21,16 +21,23 @@ def widen_for_printed(label: str, tolerance: Tolerance, rounding: float) -> Tole
         tolerance: The tolerance that was given.
         rounding: The largest error that printing made; 0 if the numbers have all their digits.
     """
-    if 0 < tolerance.atol < rounding and not tolerance.rtol and not tolerance.max_ulp:
-        decimals = decimals_for(tolerance.atol)
-        problem = f"printing rounded numbers by up to {rounding:.1g}, more than --atol"
-        note(f"{label}: {problem}; print {decimals} decimals (%.{decimals}f), or leave --atol out")
+    has_only_atol = not tolerance.rtol and not tolerance.max_ulp
+    is_finer_than_digits = 0 < tolerance.atol < rounding
+    if has_only_atol and is_finer_than_digits:
+        _advise_on_decimals(label, tolerance.atol, rounding)
     allowed = tolerance.for_printed(rounding)
     if allowed != tolerance:
         bound = f"compared within {allowed.atol:.2g}, as exactly as they were printed"
         advice = MORE_DIGITS if allowed.atol > COARSE_ATOL else "--atol states another tolerance"
         note(f"{label}: numbers are {bound}; {advice}")
     return allowed
+
+
+def _advise_on_decimals(label: str, atol: float, rounding: float) -> None:
+    """Print the note that a tolerance is finer than printed numbers, and the decimals that it takes."""
+    decimals = decimals_for(atol)
+    problem = f"printing rounded numbers by up to {rounding:.1g}, more than --atol"
+    note(f"{label}: {problem}; print {decimals} decimals (%.{decimals}f), or leave --atol out")
 
 
 def decimals_for(atol: float) -> int:

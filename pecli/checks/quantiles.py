@@ -53,17 +53,18 @@ def quantiles(rows: Array, slices: Iterable[Array]) -> dict[str, float] | None:
     brackets = _find_brackets(_sample(rows, dtype), dtype)
     pieces = [*slices]
 
-    def ranks_of(piece: Array) -> SliceRanks:
+    def rank_piece(piece: Array) -> SliceRanks:
         return _rank_slice(_take_finite(piece, dtype), brackets)
 
-    ranked = [*results_in_order(ranks_of, pieces)]
+    ranked = [*results_in_order(rank_piece, pieces)]
     count = sum(piece.size for piece in ranked)
     if not count:
         return None
     by_share = {}
     for number, share in enumerate(SHARES):
         rank = int(share * (count - 1))
-        quantile = _find_element_of_rank(rank, [piece.brackets[number] for piece in ranked])
+        elements_by_piece = [piece.brackets[number] for piece in ranked]
+        quantile = _find_element_of_rank(rank, elements_by_piece)
         if quantile is None:  # The sample was not a fair one.
             quantile = _find_element_by_sorting(rank, pieces, dtype)
         by_share[f"{share:g}"] = quantile
@@ -127,13 +128,14 @@ def _find_brackets(sample: AnyArray, dtype: str) -> list[Bracket]:
     """
     count = len(sample)
     margin = int(MARGIN * math.sqrt(count))
-    limits = np.concatenate([[-np.inf], sample, [np.inf]]).astype(dtype)
+    # Nothing is known of numbers beyond the sample: −∞ is element −1, and ∞ is element `count`.
+    with_infinities = np.concatenate([[-np.inf], sample, [np.inf]]).astype(dtype)
     brackets = []
     for share in SHARES:
         middle = int(share * count)
-        low = limits[max(0, middle - margin)]
-        high = limits[min(count, middle + margin) + 1]
-        brackets.append(Bracket(low, high))
+        lowest = max(-1, middle - margin - 1)
+        highest = min(count, middle + margin)
+        brackets.append(Bracket(with_infinities[lowest + 1], with_infinities[highest + 1]))
     return brackets
 
 

@@ -4,13 +4,13 @@ A check that raises does not stop the others.
 """
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
 from enum import StrEnum
 
 from pecli.checks.verification import Verification
+from pecli.engine.grouping import grouped
 from pecli.engine.named_values import JsonObject
 from pecli.engine.table import thread_count
 from pecli.engine.thread_pool import ThreadPool
@@ -114,16 +114,13 @@ def without_tables(outcomes: Sequence[Outcome]) -> list[FileError]:
     One file of several may be skipped since it has no positional tables. If all are, nothing was
     checked, which must not look like a pass.
     """
-    files = Counter(outcome.check.group for outcome in outcomes)
-    skipped = Counter(
-        outcome.check.group for outcome in outcomes if outcome.status == Status.SKIPPED
-    )
+    outcomes_by_pattern = grouped(outcomes, lambda outcome: outcome.check.group)
     errors = []
-    for group, count in files.items():
-        if skipped[group] == count:
-            problem = f"none of {count} files has positional tables"
+    for pattern, of_pattern in outcomes_by_pattern.items():
+        if all(outcome.status == Status.SKIPPED for outcome in of_pattern):
+            problem = f"none of {len(of_pattern)} files has positional tables"
             advice = "modern checkpoints compute them: use a dump"
-            errors.append(FileError(group, problem, advice))
+            errors.append(FileError(pattern, problem, advice))
     return errors
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from pecli.checks.position_errors import Drift, Drifts, ErrorCurve, measure_drifts
 from pecli.engine.arrays import Array, Positions, widened
-from pecli.engine.schemes.rope import Rope, as_read
+from pecli.engine.schemes.rope import Rope, as_read, tables_at
 from pecli.engine.table import ByPosition
 
 DENSE_POSITIONS = 8192  #: positions that are all compared, from the first on
@@ -83,13 +83,17 @@ def _measure_departure(
         tolerance: The largest absolute error that a position may have.
     """
     pairs_beyond = np.flatnonzero(drift.by_frequency > tolerance).tolist()
-    first_and_last = (pairs_beyond[0], pairs_beyond[-1]) if pairs_beyond else None
+    first_and_last_pair = (pairs_beyond[0], pairs_beyond[-1]) if pairs_beyond else None
     first_position = drift.first_beyond
     if first_position is not None:
-        read = as_read(rope)
-        first_position = _find_first_beyond(first_position, defined, read, count, tolerance)
+        # Positions before it may have been skipped.
+        first_position = _find_first_beyond(
+            first_position, defined, as_read(rope), count, tolerance
+        )
     return Departure(
-        max_abs_error=drift.max_abs_error, first_beyond=first_position, pairs=first_and_last
+        max_abs_error=drift.max_abs_error,
+        first_beyond=first_position,
+        pairs=first_and_last_pair,
     )
 
 
@@ -163,10 +167,10 @@ def _make_rows(rope: Rope, positions: Positions) -> ByPosition:
     """
     frequencies = list(rope.angular_frequencies())
     groups = np.tile(np.arange(len(frequencies)), 2)
+    tables = tables_at(rope, positions)
 
     def read(start: int, stop: int) -> Array:
-        tables = rope.at(positions[start:stop])
-        return np.concatenate([tables["cos"], tables["sin"]], axis=1)
+        return np.concatenate([table.read(start, stop) for table in tables], axis=1)
 
     return ByPosition(
         first=0,

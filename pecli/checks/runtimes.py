@@ -295,9 +295,11 @@ def _find_problem_of_short_prompts(
     parameters = encoding.parameters
     original = parameters.get("original_max_position_embeddings") or length
     is_long = rope.scaling == "longrope" and length > original
-    if not runtime.ignores_prompt or not is_long:
+    all_get_long_factors = runtime.ignores_prompt and is_long
+    if not all_get_long_factors:
         return rope.runtime_reading.short_prompts
-    if parameters["short_factor"] == parameters["long_factor"]:
+    makes_no_difference = parameters["short_factor"] == parameters["long_factor"]
+    if makes_no_difference:
         return ""
     return (
         f"prompts of up to {original:,} tokens get the long factors, too; "

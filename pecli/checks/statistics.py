@@ -249,21 +249,23 @@ def _measure_long_row(row: Array) -> Iterator[SliceStatistics]:
     It is cut into parts. Whether the row is constant, and its Euclidean norm, are known only after
     all parts were read; the first part carries them, and the others count as no row.
     """
-    parts = []
-    squared_norm = 0.0
-    is_constant = True
-    for start in range(0, row.shape[1], SLICE_ELEMENTS):
-        elements = row[:, start : start + SLICE_ELEMENTS]
-        part = _measure_slice(elements)  # Its only row is these elements.
-        has_finite_norm = part.norms.rows == 1
-        squared_norm += part.norms.sum**2 if has_finite_norm else math.inf
-        has_value_of_row = bool(elements[0, 0] == row[0, 0])
-        is_constant = is_constant and part.constant == 1 and has_value_of_row
-        parts.append(replace(part, norms=NO_NORMS, constant=0))
-    first, *others = parts
-    norm_of_row = Norms.of(np.sqrt([squared_norm]))
-    yield replace(first, norms=norm_of_row, constant=int(is_constant))
+    starts = range(0, row.shape[1], SLICE_ELEMENTS)
+    slices = [row[:, start : start + SLICE_ELEMENTS] for start in starts]
+    parts = [_measure_slice(elements) for elements in slices]
+    are_constant = all(part.constant == 1 for part in parts)
+    have_one_value = all(elements[0, 0] == row[0, 0] for elements in slices)
+    norm_of_row = np.sqrt([sum(map(_square_norm, parts))])
+    not_counted = [replace(part, norms=NO_NORMS, constant=0) for part in parts]
+    first, *others = not_counted
+    is_constant = are_constant and have_one_value
+    yield replace(first, norms=Norms.of(norm_of_row), constant=int(is_constant))
     yield from others
+
+
+def _square_norm(part: SliceStatistics) -> float:
+    """Return the square of the norm of a slice of one row; infinity if its norm is not finite."""
+    has_finite_norm = part.norms.rows == 1
+    return part.norms.sum**2 if has_finite_norm else math.inf
 
 
 def _measure_slice(rows: Array) -> SliceStatistics:
@@ -282,12 +284,18 @@ def _measure_slice(rows: Array) -> SliceStatistics:
         infinite = int(np.count_nonzero(np.isinf(values)))
     zeros = int(np.count_nonzero(values == 0))
     # The moments are computed last, because they overwrite the values.
-    moments = (
-        Moments(mean=math.nan, squares=math.nan, norms=NO_NORMS)
-        if is_complex
-        else _measure_moments(values)
+    moments = NO_MOMENTS if is_complex else _measure_moments(values)
+    return SliceStatistics(
+        extent=extent,
+        size=rows.size,
+        zeros=zeros,
+        nan=nan,
+        inf=infinite,
+        constant=_count_constant(rows),
+        mean=moments.mean,
+        squares=moments.squares,
+        norms=moments.norms,
     )
-    return SliceStatistics(extent, rows.size, zeros, nan, infinite, _count_constant(rows), *moments)
 
 
 def _count_constant(rows: Array) -> int:
@@ -302,6 +310,10 @@ class Moments(NamedTuple):
     mean: float
     squares: float
     norms: Norms
+
+
+NO_MOMENTS = Moments(mean=math.nan, squares=math.nan, norms=NO_NORMS)
+"""The moments of complex numbers, which are not measured."""
 
 
 def _measure_moments(values: AnyArray) -> Moments:

@@ -171,23 +171,33 @@ def match_tensors(a: LoadedFile, b: LoadedFile, tolerance: Tolerance) -> list[Te
         masks_alike=tolerance != EXACT,
         by_ulps=tolerance.max_ulp > 0,
     )
-    # Either file may have cosines and sines joined in one array.
-    for joined, apart in ((in_b, in_a), (in_a, in_b)):
-        cos_sin = _match_cos_sin(joined, apart, rules, reads_a=joined is in_a)
-        if cos_sin is not None:
-            return [cos_sin]
-    names = _match_names(in_a, in_b)
+    cos_sin = _match_cos_sin(in_a, in_b, rules)
+    if cos_sin is not None:
+        return [cos_sin]
     matches = {}
-    for name, name_in_b in names.items():
+    for name, name_in_b in _match_names(in_a, in_b).items():
         matches[name] = _match_two(name, name_in_b, in_a[name], in_b[name_in_b], rules)
-    # A table that only matches transposed, unlike the table beside it, is wrong: it is compared as it stands.
+    return [*_without_lone_transposes(matches, rules).values()]
+
+
+def _without_lone_transposes(
+    matches: Mapping[str, TensorMatch], rules: ReadingRules
+) -> dict[str, TensorMatch]:
+    """Return matches in which no table is read transposed unless the table beside it is.
+
+    Sines (64, 64) that fit only transposed, beside cosines that fit as they stand, are wrong: they
+    are compared as they stand.
+    """
     readings = {
         name: match.reading for name, match in matches.items() if isinstance(match, ReadMatch)
     }
+    upright_rules = rules._replace(upright=True)
+    corrected = dict(matches)
     for name in find_lone_transposes(readings):
-        upright = rules._replace(upright=True)
-        matches[name] = _match_two(name, names[name], *matches[name].arrays, upright)
-    return [*matches.values()]
+        match = matches[name]
+        (name_in_b,) = match.names_in_b
+        corrected[name] = _match_two(name, name_in_b, *match.arrays, upright_rules)
+    return corrected
 
 
 def _find_float_dtype(file: LoadedFile) -> str:
@@ -229,44 +239,50 @@ def _find_names_by_role(names: Iterable[str], matched: Container[str]) -> dict[s
     return {role: members[0] for role, members in by_role.items() if len(members) == 1}
 
 
-def _match_cos_sin(
-    joined: Tensors, apart: Tensors, rules: ReadingRules, *, reads_a: bool
-) -> TensorMatch | None:
+def _match_cos_sin(in_a: Tensors, in_b: Tensors, rules: ReadingRules) -> TensorMatch | None:
     """Match one array that holds cosines and sines with two arrays of the other file.
 
     vLLM, for example, has `cos_sin_cache` (L, D) where transformers has `cos` and `sin`. The result
     is None unless one file has a single array, and the other one table of cosines and one of sines.
-
-    Args:
-        joined: The tensors of the file with one array.
-        apart: The tensors of the file with `cos` and `sin`.
-        rules: The rules of the comparison.
-        reads_a: True if A is the file with one array.
     """
-    waves = cos_and_sin(apart)
-    if len(joined) != 1 or waves is None:
-        return None
-    (array,) = joined.values()
-    reading = find_best_reading(array, find_both_functions(waves), is_text=rules.is_text)
+    joined = in_b
+    reading = _read_joined(in_b, in_a, rules)
+    if reading is None:
+        joined = in_a
+        reading = _read_joined(in_a, in_b, rules)
     if reading is None:
         return None
-    in_a, in_b = (joined, apart) if reads_a else (apart, joined)
+    (array,) = joined.values()
     return ReadMatch(
         name="cos_sin",
         names_in_a=[*in_a],
         names_in_b=[*in_b],
         arrays=(array, array),
         reading=reading,
-        reads_a=reads_a,
+        reads_a=joined is in_a,
     )
+
+
+def _read_joined(joined: Tensors, apart: Tensors, rules: ReadingRules) -> Reading | None:
+    """Read the single array of one file as both cosines and sines of the other; None if it is not.
+
+    Args:
+        joined: The tensors of the file that may have one array, such as `cos_sin_cache`.
+        apart: The tensors of the file that may have `cos` and `sin`.
+        rules: The rules of the comparison.
+    """
+    waves = cos_and_sin(apart)
+    if len(joined) != 1 or waves is None:
+        return None
+    (array,) = joined.values()
+    return find_best_reading(array, find_both_functions(waves), is_text=rules.is_text)
 
 
 def _match_two(name: str, name_in_b: str, a: Array, b: Array, rules: ReadingRules) -> TensorMatch:
     """Find how one of two tensors is read as the other: (2, 64, 128) as two copies of (64, 128).
 
-    Either may have the copies. Which of the two is read does not depend on their order, so that
-    `diff A B` and `diff B A` count the same errors. If neither can be read as the other, they are
-    returned as they are, and differ in their shape.
+    Either may have the copies. If neither can be read as the other, they are returned as they are,
+    and differ in their shape.
 
     Args:
         name: The name in A.
@@ -275,26 +291,36 @@ def _match_two(name: str, name_in_b: str, a: Array, b: Array, rules: ReadingRule
         b: The tensor of B.
         rules: The rules of the comparison.
     """
-    match = TensorMatch(name=name, names_in_a=[name], names_in_b=[name_in_b], arrays=(a, b))
-    has_frequencies = role_of(name) in FREQUENCY_ROLES and role_of(name_in_b) in FREQUENCY_ROLES
-    is_quantised = _holds_integers(a) != _holds_integers(b)
-    reader = ArrayReader(
-        name,
-        has_frequencies=has_frequencies,
-        may_be_transposed=has_frequencies and role_of(name) in MATCHED_ROLES,
-        rules=rules,
-    )
-    b_as_a = Side(expected=a, found=b, reads_a=False)
-    a_as_b = Side(expected=b, found=a, reads_a=True)
-    # The side with fewer doubts about its reading is read, whichever file it is in.
-    sides = sorted((b_as_a, a_as_b), key=lambda side: side.find_doubts(by_ulps=rules.by_ulps))
+    unread = TensorMatch(name=name, names_in_a=[name], names_in_b=[name_in_b], arrays=(a, b))
+    reader = _choose_reader(name, name_in_b, rules)
+    sides = _order_sides(a, b, rules)
     # Integers of the same shape still need their scale: 127 stands for 1.0.
-    if a.shape == b.shape and not (has_frequencies and is_quantised):
-        return match.read_from(sides, reader.read_in_same_shape)
-    as_table = match.read_from(sides, reader.read_as_table)
-    if as_table.is_near or not has_frequencies:
+    has_quantised_waves = reader.has_frequencies and _holds_integers(a) != _holds_integers(b)
+    if a.shape == b.shape and not has_quantised_waves:
+        return unread.read_from(sides, reader.read_in_same_shape)
+    as_table = unread.read_from(sides, reader.read_as_table)
+    if as_table.is_near or not reader.has_frequencies:
         return as_table
     return as_table.read_from(sides, reader.read_as_cos_sin)
+
+
+def _choose_reader(name: str, name_in_b: str, rules: ReadingRules) -> ArrayReader:
+    """Return the reader of a table that has these names in both files, by what the names state."""
+    has_frequencies = role_of(name) in FREQUENCY_ROLES and role_of(name_in_b) in FREQUENCY_ROLES
+    may_be_transposed = has_frequencies and role_of(name) in MATCHED_ROLES
+    return ArrayReader(
+        name, has_frequencies=has_frequencies, may_be_transposed=may_be_transposed, rules=rules
+    )
+
+
+def _order_sides(a: Array, b: Array, rules: ReadingRules) -> list[Side]:
+    """Return A to be read as B, and B as A, the one with fewer doubts about its reading first.
+
+    The order of the files does not matter, so that `diff A B` and `diff B A` count the same errors.
+    """
+    b_as_a = Side(expected=a, found=b, reads_a=False)
+    a_as_b = Side(expected=b, found=a, reads_a=True)
+    return sorted((b_as_a, a_as_b), key=lambda side: side.find_doubts(by_ulps=rules.by_ulps))
 
 
 def _holds_integers(array: Array) -> bool:

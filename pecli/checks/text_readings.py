@@ -28,14 +28,21 @@ def find_readings_of_text(file: LoadedFile) -> Iterator[Mapping[str, Array]]:
     """
     if file.printed is None:
         return
-    if file.has_rows_only and len(file.tensors) == 1:
+    if _holds_only_lines(file):
         ((name, lines),) = file.tensors.items()
-        if lines.ndim == 2:
-            for array in _read_lines(lines):
-                yield {name: array}
-            return
+        for array in _read_lines(lines):
+            yield {name: array}
+        return
     for dtype in NARROW_DTYPES:
         yield file.read_as(dtype).tensors
+
+
+def _holds_only_lines(file: LoadedFile) -> bool:
+    """Return True if a text holds one table of lines and columns, and states no other axes."""
+    if not file.has_rows_only or len(file.tensors) != 1:
+        return False
+    (lines,) = file.tensors.values()
+    return lines.ndim == 2
 
 
 def _read_lines(lines: Array) -> Iterator[Array]:

@@ -89,8 +89,7 @@ def find_undetected_mistakes(
 
     Two rows look nearly the same with llama3 scaling and without it: that they passed does not prove
     that the scaling is right. Every known mistake is planted in the expected tables, and these are
-    compared with the right ones. A mistake that makes no difference in longer tables either does no
-    harm, and is left out.
+    compared with the right ones.
 
     The answer depends on no file. It is remembered, since the files that one process checks are often
     of the same model.
@@ -103,17 +102,11 @@ def find_undetected_mistakes(
     compared = Compared(scheme=scheme, names=names, tolerance=tolerance)
     if not compared.tensors:
         return ()
-    undetected: list[Undetected] = []
     kinds = [kind for kind in catalogue.MISTAKES if kind.stage in STAGES]
+    undetected: list[Undetected] = []
     # Wrong parameters come first: the base, then the scaling and its numbers.
     for kind in sorted(kinds, key=lambda kind: (kind.stage, kind.rank)):
-        for number, mistake in enumerate(compared.examples(kind)):
-            if compared.shows(mistake):
-                continue
-            longer = compared.search_longer_tables(kind, number, mistake)
-            if longer.error > HARMLESS:
-                edits = compared.tensors[0].edits(mistake)
-                undetected.append(Undetected(edits, longer.length))
+        undetected += compared.find_undetected(kind)
     return tuple(undetected)
 
 
@@ -148,6 +141,19 @@ class Compared:
         main = self.tensors[0]
         return list(kind.examples(main.computation, main.scheme))
 
+    def find_undetected(self, kind: type[Mistake]) -> Iterator[Undetected]:
+        """Yield the mistakes of a kind, such as a wrong base, that the comparison would not have noticed.
+
+        A mistake that makes no difference in longer tables either does no harm, and is left out.
+        """
+        for number, mistake in enumerate(self.examples(kind)):
+            if self.shows(mistake):
+                continue
+            longer = self.search_longer_tables(kind, number, mistake)
+            if longer.error > HARMLESS:
+                edits = self.tensors[0].edits(mistake)
+                yield Undetected(edits, longer.length)
+
     def shows(self, mistake: Mistake) -> bool:
         """Return True if the comparison would have failed with a mistake."""
         if self.measure_largest_error(mistake, Probe.LAST) == SHOWN:
@@ -167,15 +173,16 @@ class Compared:
                 own, in the same order: a table of 4,000 rows may be shifted by more rows than one of 2.
             mistake: The mistake.
         """
-        error = self.measure_largest_error(mistake, Probe.MANY)
+        largest_error = self.measure_largest_error(mistake, Probe.MANY)
         for length, longer in self._make_longer_tables():
             examples = longer.examples(kind)
             if number >= len(examples):
                 break  # Longer tables cannot have this mistake.
-            error = max(error, longer.measure_largest_error(examples[number], Probe.LAST))
-            if error == SHOWN:
-                return LongerTables(length, error)
-        return LongerTables(None, error)
+            error = longer.measure_largest_error(examples[number], Probe.LAST)
+            largest_error = max(largest_error, error)
+            if largest_error == SHOWN:
+                return LongerTables(length, SHOWN)
+        return LongerTables(None, largest_error)
 
     def measure_largest_error(self, mistake: Mistake, probe: Probe) -> float:
         """Return the largest error that a mistake causes, as a multiple of one that does no harm.
@@ -194,8 +201,10 @@ class Compared:
             except TypeError:  # Frequencies have no columns that could be exchanged.
                 continue
             right = self._make_expected_rows(number, probe)
-            for name, wrong in wrong_tensors.rows(right.rows).items():
-                largest = max(largest, self._measure_difference(name, right.values[name], wrong))
+            wrong_values = wrong_tensors.rows(right.rows)
+            for name, wrong in wrong_values.items():
+                error = self._measure_difference(name, right.values[name], wrong)
+                largest = max(largest, error)
         return largest
 
     def _make_expected_rows(self, number: int, probe: Probe) -> ExpectedRows:
@@ -213,11 +222,12 @@ class Compared:
         tensors = self.tensors[number]
         rows = _choose_rows_of_all_heads(tensors, probe)
         expected = ExpectedRows(rows, tensors.rows(rows))
-        if sum(values.size for values in expected.values.values()) <= MAX_KEPT:
+        element_count = sum(values.size for values in expected.values.values())
+        if element_count <= MAX_KEPT:
             self._expected[key] = expected
         return expected
 
-    def _measure_difference(self, name: str, expected: Floats, found: Floats) -> float:
+    def _measure_difference(self, name: str, right: Floats, wrong: Floats) -> float:
         """Return the difference of a right and a wrong table, as a multiple of one that does no harm.
 
         Harmless are relative errors of 1e-5 in frequencies, as float32 arithmetic makes them, and
@@ -226,12 +236,12 @@ class Compared:
         Returns:
             The multiple; infinity if the comparison would fail with the wrong table.
         """
-        if are_far_apart(expected, found, self.tolerance.for_tensor(name)):
+        if are_far_apart(right, wrong, self.tolerance.for_tensor(name)):
             return SHOWN
         dtype = self.scheme.dtype
-        right = round_to(expected, dtype)
-        wrong = round_to(found, dtype)
-        result = compare_arrays(right, wrong, self.tolerance, name=name)
+        result = compare_arrays(
+            round_to(right, dtype), round_to(wrong, dtype), self.tolerance, name=name
+        )
         if not result.passed:
             return SHOWN
         if is_relative(name):
@@ -255,12 +265,16 @@ class Compared:
             return
         while 2 * length <= MAX_ROWS:
             length *= 2
-            if length not in self._made:
-                self._made[length] = self._make_longer_table(scheme, length)
-            longer = self._made[length]
+            longer = self._find_longer_table(scheme, length)
             if longer is None:
                 return
             yield length, longer
+
+    def _find_longer_table(self, scheme: Scheme, length: int) -> "Compared | None":
+        """Return the tables of a scheme with so many rows, which are made for the first mistake only."""
+        if length not in self._made:
+            self._made[length] = self._make_longer_table(scheme, length)
+        return self._made[length]
 
     def _make_longer_table(self, scheme: Scheme, length: int) -> "Compared | None":
         """Return the tables of a scheme with so many rows; None if they are too large or impossible."""

@@ -198,19 +198,19 @@ def _with_mistakes(
         found: The ids that were given.
         expected: The ids of the model.
     """
-    reasons = tuple(_find_known_mistakes(case, found, expected))
+    known_mistakes = tuple(_find_known_mistakes(case, found, expected))
     if found.shape != expected.shape:
         shapes = f"they have the shape {found.shape}, and the model's {expected.shape}"
-        return replace(check, mismatched=None, reasons=reasons or (shapes,))
-    wrong = np.argwhere(found != expected)
-    first = tuple(map(int, wrong[0]))
+        return replace(check, mismatched=None, reasons=known_mistakes or (shapes,))
+    wrong_indices = np.argwhere(found != expected)
+    first = tuple(map(int, wrong_indices[0]))
     return replace(
         check,
-        mismatched=len(wrong),
+        mismatched=len(wrong_indices),
         first=first,
         expected=int(expected[first]),
         found=int(found[first]),
-        reasons=reasons or tuple(_find_first_wrong_segment(case, found, expected)),
+        reasons=known_mistakes or tuple(_find_first_wrong_segment(case, found, expected)),
     )
 
 
@@ -258,16 +258,17 @@ def _list_orders(rules: IdRules, expected: Indices) -> Iterator[_WrongNumbering]
     M-RoPE's ids are (3, L), with an axis each for time, rows and columns; those of diffusion models
     such as Flux, which have a style, are (L, 3). Ids of other models, (L,), have one axis only.
     """
-    axis = -1 if rules.style else 0
-    names = ("time", "rows", "columns", "text") if rules.style else AXES
-    count = expected.shape[axis]
+    is_diffusion_model = bool(rules.style)
+    names = ("time", "rows", "columns", "text") if is_diffusion_model else AXES
+    numbers_axis = -1 if is_diffusion_model else 0  # the axis of length 3
+    count = expected.shape[numbers_axis]
     if expected.ndim < 2 or count > MAX_PERMUTED:
         return
-    _, *others = permutations(range(count))  # The first one is the right order.
-    for order in others:
+    _, *wrong_orders = permutations(range(count))  # The first one is the right order: 0, 1, 2.
+    for order in wrong_orders:
         words = ", ".join(names[index] for index in order)
         sentence = f"the axes are in another order: {words}"
-        yield _WrongNumbering(sentence, partial(np.take, expected, order, axis))
+        yield _WrongNumbering(sentence, partial(np.take, expected, order, numbers_axis))
 
 
 def _list_mistakes(case: _Case, expected: Indices) -> Iterator[_WrongNumbering]:
@@ -277,15 +278,16 @@ def _list_mistakes(case: _Case, expected: Indices) -> Iterator[_WrongNumbering]:
     rules with one mistake each, such as numbering patches instead of tokens. Only ids of a batch,
     or with a mask, can count padding like text.
     """
-    if case.rules.mrope is not None:
-        for sentence, wrong_rules in _make_wrong_rules(case.rules.mrope):
-            yield _WrongNumbering(
-                sentence, partial(case.ids, replace(case.rules, mrope=wrong_rules))
-            )
-    if case.rules.style:
+    mrope = case.rules.mrope
+    if mrope is not None:
+        for sentence, wrong_mrope in _make_wrong_rules(mrope):
+            wrong_rules = replace(case.rules, mrope=wrong_mrope)
+            yield _WrongNumbering(sentence, partial(case.ids, wrong_rules))
+    is_diffusion_model = bool(case.rules.style)
+    if is_diffusion_model:
         yield from _list_ids_before_packing(case, expected)
-    is_padded = case.attention_mask is not None or len(case.prompts) > 1
-    if is_padded:
+    may_be_padded = case.attention_mask is not None or len(case.prompts) > 1
+    if may_be_padded:
         sentence = "padding is counted: the attention mask is ignored"
         yield _WrongNumbering(sentence, partial(case.ids_counting_padding, expected.shape))
 
@@ -351,17 +353,19 @@ def _find_first_wrong_segment(case: _Case, found: Indices, expected: Indices) ->
     If no known mistake explains all ids, this is where a user has to look: «segment 1
     (image:1x16x22) begins at 0, not at 12».
     """
-    if len(case.prompts) > 1 or case.rules.style or expected.ndim != 2:
-        return  # Segments are located in one prompt of text and images, whose ids are (axes, L).
-    start = 0
+    # Segments are located in one prompt of text and images, whose ids are (axes, L).
+    is_one_prompt = len(case.prompts) <= 1 and expected.ndim == 2
+    if not is_one_prompt or case.rules.style:
+        return
+    first_token = 0
     for number, segment in enumerate(case.prompts[0]):
         length = case.rules.row((segment,)).shape[-1]
-        tokens = slice(start, start + length)
-        start += length
+        tokens = slice(first_token, first_token + length)
         mistake = _describe_segment_mistake(found[:, tokens], expected[:, tokens])
         if mistake:
             yield f"segment {number} ({segment}) {mistake}"
             return
+        first_token += length
 
 
 def _describe_segment_mistake(found: Indices, expected: Indices) -> str:

@@ -70,17 +70,18 @@ def _find_mistakes_without_trace(
         all_compared: The tables of all schemes that were compared.
     """
     has_cosines = any(name in WAVES for name in compared)
+    is_rotation = has_cosines and scheme.applied_as == "rotation"
     # At position 0 all angles are 0, so that any rotation looks like none.
-    if has_cosines and scheme.applied_as == "rotation" and _is_only_position_0(scheme):
+    if is_rotation and _is_only_position_0(scheme):
         yield OnlyPosition0()
     has_only_frequencies = {*all_compared} == {"inv_freq"}
-    if has_only_frequencies:
-        # YaRN's attention factor multiplies cosines and sines, not frequencies.
-        if scheme.attention_factor_value() != 1:
-            yield AttentionFactorUnseen()
-    elif _has_unused_sections(scheme):
+    if not has_only_frequencies:
         # M-RoPE's sections choose among time, row and column, which are the same for text.
-        yield SectionsUnseen()
+        if _has_unused_sections(scheme):
+            yield SectionsUnseen()
+    elif scheme.attention_factor_value() != 1:
+        # YaRN's attention factor multiplies cosines and sines, not frequencies.
+        yield AttentionFactorUnseen()
 
 
 def _is_only_position_0(scheme: Scheme) -> bool:
@@ -119,19 +120,21 @@ def _find_undetected_mistakes(
     compared = tuple(name for name in names if name in tables)
     subject = _describe_subject(tables, compared)
     is_at_given_positions = scheme.value_of("positions") is not None
-    # A scaling that is applied twice is an example of two mistakes of the catalogue.
-    doubts: dict[Doubt, None] = {}
-    for edits, length in find_undetected_mistakes(scheme, compared, tolerance):
-        doubt = UndetectedMistake(
+    doubts = [
+        UndetectedMistake(
             subject=subject,
             edits=edits,
             length=length,
             is_at_given_positions=is_at_given_positions,
         )
-        doubts[doubt] = None
-    yield from [*doubts][:MAX_DOUBTS]
-    if len(doubts) > MAX_DOUBTS:
-        yield MoreMistakes(subject, len(doubts) - MAX_DOUBTS)
+        for edits, length in find_undetected_mistakes(scheme, compared, tolerance)
+    ]
+    # A scaling that is applied twice is an example of two mistakes of the catalogue.
+    different_doubts = [*dict.fromkeys(doubts)]
+    yield from different_doubts[:MAX_DOUBTS]
+    unnamed_count = len(different_doubts) - MAX_DOUBTS
+    if unnamed_count > 0:
+        yield MoreMistakes(subject, unnamed_count)
 
 
 def _describe_subject(tables: Mapping[str, Table], compared: Sequence[str]) -> str:
@@ -150,7 +153,8 @@ def looks_like_table(array: Array) -> bool:
     Weights of a layer, which most tensors of a file are, fail one of these at once.
     """
     has_rows = array.ndim > 1 and array.size > 0
-    if not has_rows or array.dtype.kind not in INEXACT_KINDS or array.shape[-1] > MAX_WIDTH:
+    may_hold_waves = array.dtype.kind in INEXACT_KINDS
+    if not has_rows or not may_hold_waves or array.shape[-1] > MAX_WIDTH:
         return False
     real_parts = array.real  # the cosines, if complex numbers are cos + i·sin
     first_table = first_along(real_parts, array.ndim - 2)  # of a batch, or of heads

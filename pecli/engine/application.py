@@ -55,8 +55,11 @@ LAYOUTS = {
 }
 """Layouts by name. DeepSeek-V3 reads interleaved pairs and writes them as halves."""
 
+_SHARE_NUMBERS = 1 << 16
+"""Numbers whose factors are made at once. Larger pieces of work cost fewer calls, in each of which
+threads wait for the interpreter."""
 _BLOCK_NUMBERS = 1 << 14
-"""Numbers whose factors are made at once, with their cosines and sines for whole rows."""
+"""Numbers that are computed in several steps, whose cosines and sines stay in the cache."""
 _BLOCK_BYTES = 1 << 17
 """Bytes rotated at once: few enough for the second-level cache, many enough for threads."""
 _MIN_THREADED_BYTES = 1 << 22
@@ -142,10 +145,11 @@ class _Share(NamedTuple):
 class _RotationJob:
     """The rotation of an array (batches, positions, heads, channels), cut into shares.
 
-    A share has as many positions as fit _BLOCK_NUMBERS with their channels: 128 of 128 channels.
-    It is rotated block by block. A block has all heads, and so fewer positions if there are
-    several: 64 with 2 heads. And it has as many batches as fit _BLOCK_BYTES: one in float64, two in
-    float32.
+    A share has as many positions as fit _SHARE_NUMBERS with their channels: 512 of 128 channels.
+    It is rotated at once by a compiled loop or a complex product, and block by block otherwise. A
+    block has at most _BLOCK_NUMBERS: 128 positions of 128 channels. It has all heads, and so fewer
+    positions if there are several: 64 with 2 heads. And it has as many batches as fit _BLOCK_BYTES:
+    one in float64, two in float32.
     """
 
     source: AnyArray
@@ -158,7 +162,7 @@ class _RotationJob:
     @property
     def _positions_per_share(self) -> int:
         _, length, _, channels = self.source.shape
-        positions: int = min(length, max(1, _BLOCK_NUMBERS // channels))
+        positions: int = min(length, max(1, _SHARE_NUMBERS // channels))
         return positions
 
     @property
@@ -176,7 +180,7 @@ class _RotationJob:
     def shares(self) -> list[_Share]:
         """Divide the rows into shares, the pieces of work that threads take one after the other.
 
-        With 4 batches of 256 positions, and shares of 128 positions of 2 batches, there are 4
+        With 4 batches of 1,024 positions, and shares of 512 positions of 2 batches, there are 4
         shares.
         """
         batches, length, _, _ = self.source.shape

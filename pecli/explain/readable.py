@@ -13,6 +13,7 @@ from pecli.explain.catalogue.rotation_mistakes import (
 )
 from pecli.explain.hypothesis import Case, Mistake
 from pecli.explain.rotated_computation import RotatedComputation, rotation_fit
+from pecli.explain.time_limit import check_time
 from pecli.explain.wave_measurement import MIN_RUN
 
 MIN_KEYS = 5
@@ -75,6 +76,7 @@ def _readings_of_heads(case: Case) -> list[Case]:
 def _rotates_alike(case: Case, heads: Floats, rows: Indices) -> bool:
     """Return True if one rotation per row explains all heads, if channels are paired as in a case."""
     assert isinstance(case.computation, RotatedComputation)
+    check_time()
     return rotation_fit(case.computation, heads, rows).shows_rotation
 
 
@@ -115,6 +117,7 @@ def _shows_waves_after(kind: type[Mistake], case: Case) -> bool:
 
 def _has_waves(case: Case) -> bool:
     """Return True if frequencies could be measured, and nothing shows that the columns are not waves."""
+    check_time()  # Measuring takes most of the time that is spent on arrays of no scheme.
     return case.measured_frequencies is not None and case.measured_frequencies.are_of_waves
 
 

@@ -245,7 +245,7 @@ def _check_other_lists(
             continue
         stored = _read_list(contents, spelled, list_name, list(numbers.shape))
         problem = f"has {list_name} numbers that are not its {name} numbers"
-        contents.refuse_if(not _is_rounded(stored, numbers), problem)
+        contents.require(_is_rounded(stored, numbers), problem)
 
 
 def _read_list(
@@ -309,11 +309,11 @@ def _read_array(
     Raises:
         FileError: If one is not a number, the dtype cannot hold it, or they do not fill the shape.
     """
-    contents.refuse_if(not all(map(_is_number, values)), "holds something that is not a number")
+    contents.require(all(map(_is_number, values)), "holds something that is not a number")
     shape = tuple(side for side in sides if type(side) is int and side > 0)
     is_valid_shape = len(shape) == len(sides)
     fills_shape = is_valid_shape and math.prod(shape) == len(values)
-    contents.refuse_if(not fills_shape, f"has {len(values)} numbers, which is not its shape")
+    contents.require(fills_shape, f"has {len(values)} numbers, which is not its shape")
     contents.data_bytes(shape, np.dtype(dtype).itemsize)  # It refuses impossible shapes.
     try:
         return np.array(values, dtype).reshape(shape)

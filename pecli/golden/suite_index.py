@@ -147,7 +147,7 @@ def read_index(folder: str) -> dict[str, Entry]:
         entry = _read_entry(folder, contents, row)
         contents.refuse_if(entry.name in entries, f"lists {quoted(entry.name)} twice")
         entries[entry.name] = entry
-    contents.refuse_if(not entries, "lists no cases", ADVICE)
+    contents.require(entries, "lists no cases", ADVICE)
     return entries
 
 
@@ -216,7 +216,7 @@ def _read_reasons(about: Contents, row: NamedValues) -> tuple[str, ...]:
     {"edit": "swapped"}. A table without a mistake has none.
     """
     edits = row.get("edits", [])
-    about.refuse_if(not isinstance(edits, list), "has no list of edits")
+    about.require(isinstance(edits, list), "has no list of edits")
     return tuple(_reason_of_edit(about, edit) for edit in edits)
 
 
@@ -270,7 +270,7 @@ def _read_shapes(about: Contents, row: NamedValues) -> dict[str, tuple[int, ...]
     """Return the shapes of the tensors by name: {"cos": (12, 64), …}."""
     problem = "has no shapes of tensors by name"
     shapes = _read_object(about, row, "tensors", problem, _is_shape)
-    about.refuse_if(not shapes, problem)
+    about.require(shapes, problem)
     return {name: tuple(shape) for name, shape in shapes.items()}
 
 
@@ -288,9 +288,9 @@ def _read_files(about: Contents, row: NamedValues) -> dict[str, str]:
     """
     problem = "has no sha256 of files by name"
     files = _read_object(about, row, "files", problem)
-    about.refuse_if(not files, problem)
+    about.require(files, problem)
     for file, digest in files.items():
-        about.refuse_if(not isinstance(digest, str), f"has no sha256 of {quoted(file)}")
+        about.require(isinstance(digest, str), f"has no sha256 of {quoted(file)}")
         is_name = file not in ("", ".", "..") and not {"/", "\\", "\0"} & {*file}
-        about.refuse_if(not is_name, f"names {quoted(file)}, which is no file in its own folder")
+        about.require(is_name, f"names {quoted(file)}, which is no file in its own folder")
     return files

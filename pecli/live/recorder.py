@@ -234,13 +234,17 @@ class ModelRecorder:
         if self._is_of_interest(name):
             for role, tensor in frequencies_of(module).items():
                 self._call.add(_joined(name, role), tensor)
-        has_rotated = bool(rotated_vectors(rotation.before, output))
-        if not has_rotated:
-            self._call.add_used_ids(rotation.arguments)
-            path = _joined(name, rotation.arguments.layer_type())
-            self._call.add_tables(path, _tables_in(output))
-        elif self._is_recording():
+        has_rotated_vectors = bool(rotated_vectors(rotation.before, output))
+        if not has_rotated_vectors:
+            self._record_tables(name, rotation, output)
+        elif self._is_recording():  # Vectors are large, and only those of some layers are wanted.
             self._call.add_rotation(self._stack, rotation, output)
+
+    def _record_tables(self, name: str, rotation: RunningRotation, output: object) -> None:
+        """Record the tables that a rotary module returned, and the ids that it was called with."""
+        self._call.add_used_ids(rotation.arguments)
+        path = _joined(name, rotation.arguments.layer_type())
+        self._call.add_tables(path, _tables_in(output))
 
     def _end_call(self) -> None:
         """Add the call that has ended to the run, unless nothing of it was recorded.

@@ -207,3 +207,34 @@ def test_a_vector_in_text_equals_copies_of_it_only(
     np.savetxt(copies, COS[[*rows]], delimiter=",", fmt="%s")
 
     assert pecli.diff(str(vector), str(copies)).passed == passed
+
+
+@pytest.mark.parametrize("name", ["x", "wpe", "bias"])
+def test_only_cosines_and_sines_are_read_transposed(name: str) -> None:
+    """Of other tables nothing tells that rows are frequencies: (8, 12) is not (12, 8)."""
+    difference = pecli.diff({name: COS}, {name: COS.T})
+
+    assert difference.tensors[0].problem == "its shape is (8, 12) where (12, 8) is expected"
+    assert pecli.diff({"cos": COS}, {"cos": COS.T}).passed
+
+
+def test_columns_doubled_in_another_way_differ() -> None:
+    """c0 c1 … c0 c1 … in A and c0 c0 c1 c1 … in B have the same shape, and rotate other pairs."""
+    in_halves = cosines_and_sines(doubled_as_halves)
+    interleaved = cosines_and_sines(doubled_as_neighbours)
+    difference = pecli.diff(in_halves, interleaved)
+
+    assert difference.diagnosis == tuple(
+        f"{name}: in B, layout is interleaved (in A halves); exact" for name in ("cos", "sin")
+    )
+
+
+def test_another_base_is_named_beside_an_attention_factor() -> None:
+    """Both tables are multiplied by 1.1386, as LongRoPE's are."""
+    factor = np.float32(1.1386)
+    other_base = pecli.Rope(12, 16, theta=10000.0).tables()
+    a = {"cos": COS * factor, "sin": SIN * factor}
+    b = {"cos": other_base["cos"] * factor, "sin": other_base["sin"] * factor}
+    sentence, *_ = pecli.diff(a, b).diagnosis
+
+    assert sentence.startswith("cos, sin: in B, base is 10000 (in A 500000); ")

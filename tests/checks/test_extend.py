@@ -825,3 +825,81 @@ def test_only_the_layers_that_see_the_whole_context_are_stretched() -> None:
         FULL_ATTENTION: {"rope_theta": 500000.0, "rope_type": "linear", "factor": 4.0},
         SLIDING_ATTENTION: {"rope_theta": 100.0, "rope_type": "default"},
     }
+
+
+@pytest.mark.parametrize(
+    ("scaling", "original", "longest"),
+    [
+        (None, 4096, 4096),
+        ({"rope_type": "dynamic", "factor": 4.0}, 4096, 4096),
+        ({"rope_type": "linear", "factor": 4.0}, 1024, 4096),
+        (
+            {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 2048},
+            2048,
+            8192,
+        ),
+        (
+            {"rope_type": "yarn", "factor": 1.0, "original_max_position_embeddings": 4096},
+            4096,
+            4096,
+        ),
+        ({**LLAMA3, "rope_type": "llama3", "original_max_position_embeddings": 1024}, 1024, 8192),
+    ],
+    ids=["none", "dynamic", "linear", "yarn", "yarn by 1", "llama3"],
+)
+@pytest.mark.usefixtures("without_runtimes")
+def test_a_model_has_an_original_and_a_longest_length(
+    scaling: dict[str, Any] | None, original: int, longest: int
+) -> None:
+    """The config states 4096 positions, which linear scaling has stretched already. The longest
+    length is the original one times the factor; dynamic scaling changes with the prompt.
+    """
+    config = {**CONFIG, "max_position_embeddings": 4096, "rope_scaling": scaling}
+    found = pecli.extend(config, 16384)
+
+    assert found.original == original
+    assert found.longest == longest
+
+
+@pytest.mark.usefixtures("without_runtimes")
+def test_a_model_that_is_served_as_it_is_changes_no_settings() -> None:
+    """Its own YaRN reaches 8192 positions, and its reason states it."""
+    yarn = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 4096}
+    config = {**CONFIG, "max_position_embeddings": 8192, "rope_scaling": yarn}
+    found = pecli.extend(config, 8192)
+
+    assert found.config == {}
+    assert found.newer_config == {}
+    assert found.reason == (
+        "it has 8,192 positions as it is, with its own yarn scaling: nothing needs to change"
+    )
+    assert pecli.extend(config, 8193).config != {}
+
+
+@pytest.mark.usefixtures("without_runtimes")
+def test_a_length_must_not_be_shorter_than_the_original_one() -> None:
+    config = {**CONFIG, "max_position_embeddings": 4096}
+    assert pecli.extend(config, 4096, "yarn").factor == 1
+    with pytest.raises(ParameterError, match="nothing to stretch from 4,096 positions"):
+        pecli.extend(config, 4095, "yarn")
+
+
+@pytest.mark.usefixtures("without_runtimes")
+def test_a_factor_that_reaches_the_length_is_not_noted() -> None:
+    config = {**CONFIG, "max_position_embeddings": 4096}
+    exact = pecli.extend(config, 8192, "linear", factor=2.0)
+    short = pecli.extend(config, 8193, "linear", factor=2.0)
+    note = "factor 2 of 4,096 positions reaches 8,192, fewer than 8,193"
+
+    assert note not in exact.notes
+    assert note in short.notes
+
+
+@pytest.mark.usefixtures("without_runtimes")
+def test_a_model_without_a_length_or_with_proportional_frequencies_is_refused() -> None:
+    with pytest.raises(ParameterError, match="does not say for how many positions"):
+        pecli.extend(CONFIG, 8192)
+    proportional = {**CONFIG, "max_position_embeddings": 4096, "head_dim": 16}
+    proportional["rope_scaling"] = {"rope_type": "proportional", "partial_rotary_factor": 0.5}
+    with pytest.raises(ParameterError, match="no other scaling has its proportional frequencies"):
+        pecli.extend(proportional, 8192)

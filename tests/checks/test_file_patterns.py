@@ -58,3 +58,14 @@ def test_a_pattern_of_a_thousand_folders_matches_nothing() -> None:
     """
     pattern = f"{'*/' * 1000}*"
     assert find_files("", pattern) == [pattern]
+
+
+def test_a_pattern_may_have_a_hundred_folders() -> None:
+    """Of 101 folders, it is a name that matches no file."""
+    hundred = "d/" * 100
+    Path(hundred, "d").mkdir(parents=True)
+    for name in (f"{hundred}a.npz", f"{hundred}d/a.npz"):
+        Path(name).write_text("x")
+
+    assert find_files("", f"{hundred}*.npz") == [f"{hundred}a.npz"]
+    assert find_files("", f"{hundred}d/*.npz") == [f"{hundred}d/*.npz"]

@@ -55,3 +55,27 @@ def test_help_of_a_subcommand_that_does_not_exist_is_a_usage_error(
 @pytest.mark.parametrize("words", [("verify",), ("apply", "rope"), ("audit", "alibi"), ()])
 def test_help_may_be_a_command(run_pecli: Any, words: tuple[str, ...]) -> None:
     assert run_pecli("help", *words).exit_code == SUCCESS
+
+
+@pytest.mark.parametrize(
+    ("option", "advice"),
+    [
+        ("--foo", "see pecli verify --help"),
+        ("--theta", "parameters go with a scheme: pecli rope … --verify FILE"),
+    ],
+)
+def test_verify_has_advice_on_options_that_are_parameters(
+    run_pecli: Any, table: Path, option: str, advice: str
+) -> None:
+    """A base is not stated beside a file, but by a model or a scheme."""
+    result = run_pecli("verify", table, option, "3")
+    assert result.exit_code == USAGE_ERROR
+    assert result.err == f"pecli: error: no such option: {option}; {advice}\n"
+
+
+def test_the_help_of_a_group_of_schemes_lists_no_options(run_pecli: Any) -> None:
+    """Its only option is --help, in a panel that would say little."""
+    printed = run_pecli("audit", "--help").out
+    assert "rope" in printed
+    assert "Options" not in printed
+    assert "Options" in run_pecli("audit", "rope", "--help").out

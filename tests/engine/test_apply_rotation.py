@@ -90,13 +90,14 @@ def test_positions_may_be_on_any_axis(axis):
 @pytest.mark.parametrize("shape", [(3, 5, 700, 32), (1, 9, 32), (40, 1, 64), (2, 3, 2)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_the_number_of_threads_changes_no_bit(layout, shape, dtype, monkeypatch):
-    """Three threads on blocks of 1000 numbers, against one thread on the whole array."""
+    """Three threads on shares and blocks of 1000 numbers, against one thread on the whole array."""
     rng = np.random.default_rng(2)
     x = rng.uniform(-2, 2, shape).astype(dtype)
     factors = np.exp(1j * rng.uniform(0, 6, (shape[-2], shape[-1] // 2))).astype(np.complex64)
     whole = rotate(x, lambda start, stop: factors[start:stop], layout, layout)
     monkeypatch.setenv("PECLI_THREADS", "3")
     monkeypatch.setattr(application, "_MIN_THREADED_BYTES", 0)
+    monkeypatch.setattr(application, "_SHARE_NUMBERS", 1000)
     monkeypatch.setattr(application, "_BLOCK_NUMBERS", 1000)
     room = np.empty_like(x)
     found = rotate(x, lambda start, stop: factors[start:stop], layout, layout, out=room)

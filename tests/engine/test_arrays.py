@@ -13,7 +13,15 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.engine.arrays import CACHE_LINE, aligned_buffer, floating, indices, like, numbers
+from pecli.engine.arrays import (
+    CACHE_LINE,
+    aligned_buffer,
+    floating,
+    indices,
+    like,
+    numbers,
+    round_in_blocks,
+)
 from pecli.errors import KindError, ParameterError
 
 
@@ -196,3 +204,10 @@ def test_rows_that_do_not_exist_are_refused(text: str) -> None:
     """There are 10 rows: 0 to 9, or −10 to −1 from the end."""
     with pytest.raises(ParameterError, match=r"^rows is "):
         indices("rows", text, 10)
+
+
+@pytest.mark.parametrize("values", [np.array(1.1), np.array([1.1, 2.2]), np.full((2, 3, 4), 1.1)])
+def test_values_of_any_number_of_axes_are_rounded_in_blocks(values: np.ndarray[Any, Any]) -> None:
+    """A single number has no rows that could be blocks."""
+    assert np.array_equal(round_in_blocks(values, "float16"), values.astype(np.float16))
+    assert round_in_blocks(values, "float16").shape == values.shape

@@ -72,3 +72,31 @@ def test_no_rank_is_mentioned_if_it_is_full_or_cannot_be_told(values: Any) -> No
 def test_a_rank_is_counted_above_the_rounding_of_coarse_dtypes() -> None:
     """1e-5 of the largest singular value counts as zero, 1e-4 does not (the test above)."""
     assert description_of([[1.0, 0.0], [0.0, 1e-5]])[1:] == ["of rank 1, not 2"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        ((4, 2), "from 0 to 1, std 0.5"),
+        ((10, 2), "of which 4 rows were looked at, from 0 to 1, std 0.5"),
+        ((5, 4), "of which 2 rows were looked at, from 0 to 3, std 1.118"),
+        ((1, 17), "of which 8 elements were looked at, from 0 to 7, std 2.291"),
+        ((17,), "of which 6 elements were looked at, from 0 to 15, std 5.123"),
+    ],
+)
+def test_some_rows_or_elements_of_a_large_tensor_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], words: str
+) -> None:
+    """Every row is 0, 1, 2, …; at most 8 elements are looked at, or 16 in whole rows. Every third
+    of 10 rows of 2 is one of 4, and every third of 17 numbers one of 6: 0, 3, …, 15.
+    """
+    monkeypatch.setattr("pecli.explain.description.MAX_FULL_READ", 8)
+    (sentence, *_) = description_of(np.broadcast_to(np.arange(shape[-1]), shape))
+
+    assert sentence == f"x: {' × '.join(map(str, shape))}, int64, {words}"
+
+
+def test_the_rank_of_a_large_matrix_is_that_of_its_corner() -> None:
+    """Of 300 columns, the first 256 of 256 rows are looked at; all rows are alike."""
+    table = np.broadcast_to(np.arange(300.0), (300, 300))
+    assert description_of(table)[1] == "256 × 256 of its elements are of rank 1, not 256"

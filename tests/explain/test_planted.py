@@ -5,7 +5,8 @@ spec) that must be found; tables of independent formulas are in test_reasons.py.
 mistake, a scheme and a storage, such as four decimals.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -18,8 +19,10 @@ from pecli.engine.schemes.scheme import Scheme, named_tensors
 from pecli.explain import catalogue
 from pecli.explain.catalogue.used_rows import PaddedRows
 from pecli.explain.explanation import Explanation
-from pecli.explain.hypothesis import Stage
+from pecli.explain.hypotheses import explain_by_kind
+from pecli.explain.hypothesis import Mistake, Stage
 from pecli.explain.planting import Planted, planted
+from pecli.explain.tables import cases_of
 from pecli.explain.words import MAX_COMMAND
 from pecli.golden.mistake_cases import SCHEMES, slug
 from tests.checks.waves import Array
@@ -153,6 +156,39 @@ def assert_mistake_is_first(answer: Verification, mistake: Planted) -> None:
 
 def assert_commands_are_short(answer: Verification) -> None:
     assert all(len(command) <= MAX_COMMAND for command in commands(answer.diagnosis))
+
+
+KINDS = [*catalogue.every_kind()]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=slug)
+def test_a_planted_mistake_is_proposed_by_its_kind(kind: type[Mistake]) -> None:
+    """Of the tables alone, a kind of mistake proposes those that may be in them, and one of these is
+    accepted: the planted one. No other kind is tried, so that all can be, in all schemes.
+    """
+    is_storage = kind.stage in (Stage.STORAGE, Stage.ARITHMETIC)
+    not_found = []
+    for scheme in SCHEMES:
+        # One of each kind will do: a sixth digit of π is as good as a fifth one.
+        for mistake in islice(planted(scheme, [kind], tensor_names(scheme)), 1):
+            store = np.asarray if is_storage else STORAGES["float32"]
+            stored = {name: store(array) for name, array in mistake.tensors.items()}
+            explanations = explanations_by_kind(kind, scheme, stored)
+            if is_storage:
+                is_found = any(mistake.edits[0] in each.edits for each in explanations)
+            else:
+                is_found = any(is_named(each, mistake) for each in explanations)
+            if not is_found:
+                not_found.append((scheme, mistake.edits))
+
+    assert not_found == []
+
+
+def explanations_by_kind(
+    kind: type[Mistake], scheme: Scheme, tensors: Mapping[str, Array]
+) -> Iterator[Explanation]:
+    for case in cases_of(scheme, tensors):
+        yield from explain_by_kind(case, kind)
 
 
 @pytest.mark.parametrize(("padding_idx", "count"), [(None, 2), (1, 0)])

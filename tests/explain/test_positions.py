@@ -225,3 +225,12 @@ def test_axes_with_equal_positions_are_written_once() -> None:
     )
     assert edit.expected == "0 … 23; 5 × 24"
     assert edit.found == "0 … 23"
+
+
+@pytest.mark.parametrize(
+    ("used", "rows"), [([0, 1, 2, 0, 1, 2], 3), ([0, 1, 0, 1, 0, 1], 2), ([0, 1, 2, 0, 1], 0)]
+)
+def test_positions_that_restart_have_the_rows_of_each_run(used: list[int], rows: int) -> None:
+    """0 if runs differ: then they are no heads of one length."""
+    mistake = find_position_mistake(np.arange(len(used)), np.array(used))
+    assert mistake == PositionMistake(Misplacement.RESTARTED, by=rows)

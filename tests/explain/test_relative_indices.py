@@ -99,3 +99,36 @@ def test_a_short_index_leaves_the_last_distance_open() -> None:
 
     assert match.scheme == pecli.Relative(style="t5", seq_len=8, buckets=32, max_distance=128)
     assert any(doubt.startswith("max_distance may also be 256") for doubt in match.undetermined)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "words"),
+    [
+        (
+            pecli.Relative("t5", 80, max_distance=65),
+            pecli.Relative("t5", 80, max_distance=64),
+            "max_distance is 65 (the spec says 64)",
+        ),
+        (
+            pecli.Relative("t5", 24, causal=True),
+            pecli.Relative("t5", 24),
+            "causal is true (the spec says false)",
+        ),
+        (
+            pecli.Relative("t5", 24, buckets=16),
+            pecli.Relative("t5", 24),
+            "buckets is 16 (the spec says 32)",
+        ),
+        (
+            pecli.Relative("swin", grid=(4, 3)),
+            pecli.Relative("swin", grid=(3, 4)),
+            "grid is 4x3 (the spec says 3x4)",
+        ),
+    ],
+    ids=["one off", "a flag", "half", "exchanged"],
+)
+def test_another_value_of_a_parameter_is_named(
+    found: pecli.Relative, expected: pecli.Relative, words: str
+) -> None:
+    (sentence, _) = pecli.verify(found.tables(), expected).diagnosis
+    assert sentence == f"index: {words}; exact"

@@ -17,6 +17,7 @@ from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
+from pecli.explain.frequency_schedule import table_at_consecutive_positions
 from pecli.explain.wave_tables import WaveTable, scheme_of_waves, wave_edit, wave_table
 
 YARN = Rope(64, 32, 500000.0, scaling="yarn", factor=8.0, original_max_position_embeddings=16)
@@ -172,3 +173,13 @@ def test_waves_have_the_attention_factor_that_a_scheme_was_given() -> None:
     assert waves_of(LONG).amplitude == 1.25
     computed = math.sqrt(1 + math.log(4) / math.log(16))
     assert waves_of(plain).amplitude == pytest.approx(computed, rel=1e-12)
+
+
+def test_a_scheme_at_listed_positions_has_the_waves_of_consecutive_ones() -> None:
+    """Its frequencies do not depend on the positions; a grid has none along one axis."""
+    listed = Rope(positions=(3, 1, 2), dim=8, base=500.0)
+    assert wave_table(listed) is None
+    assert table_at_consecutive_positions(listed) == wave_table(Rope(1, 8, base=500.0))
+    assert table_at_consecutive_positions(YARN) == wave_table(YARN)
+    assert table_at_consecutive_positions(Rope(grid=(2, 2), dim=16, style="eva")) is None
+    assert table_at_consecutive_positions(Alibi(4, 4)) is None

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from pecli.engine.table import table_of
 from pecli.errors import FileError
 from pecli.files import save_tables
+from pecli.files.contents import does_not_fit
 from pecli.files.gguf_file import header_of
 from pecli.files.load import load, load_file
 from tests.conftest import Outcome
@@ -404,3 +405,22 @@ def test_a_file_of_which_the_beginning_was_read_is_copied_to_the_last_byte(
 
     assert outcome.exit_code == SUCCESS
     assert Path("copy.safetensors").read_bytes() == Path("t.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        (
+            "",
+            "x.npy: its 1,024 MiB do not fit into the address space of this process; "
+            "raise the limit (ulimit -v)",
+        ),
+        (
+            "cos",
+            "x.npy: cos: its 1,024 MiB do not fit into the address space of this process; "
+            "read fewer or smaller tensors (FILE:NAME), or raise the limit (ulimit -v)",
+        ),
+    ],
+)
+def test_a_file_or_a_part_that_does_not_fit_is_named(part: str, words: str) -> None:
+    assert str(does_not_fit("x.npy", 1 << 30, part)) == words

@@ -140,3 +140,23 @@ def test_a_shape_beyond_the_printed_elements_is_refused_without_taking_memory(
 
     with pytest.raises(FileError, match="are not those of its shape"):
         load_file(write_log(tmp_path / "x.log", hostile))
+
+
+def test_operations_on_several_batches_are_left_out(tmp_path: Path) -> None:
+    """Elements are printed of the first batch only."""
+    queries = random_queries(5, 4, 64)
+    log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
+    of_two = log.replace("{64, 4, 5, 1}", "{64, 4, 5, 2}")
+
+    with pytest.raises(FileError, match="the elements of their inputs are not printed"):
+        load_file(write_log(tmp_path / "x.log", of_two))
+
+
+def test_lines_of_other_programs_among_the_elements_are_ignored(tmp_path: Path) -> None:
+    queries = random_queries(2, 4, 16)
+    log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries}, edge=4096)
+    interrupted = log.replace("],\n", "],\nload_tensors: 1.5 MiB\n")
+    file = load_file(write_log(tmp_path / "x.log", interrupted))
+
+    assert not file.parts
+    assert np.allclose(file.tensors["Qcur-0"].swapaxes(0, 1), queries, atol=5.1e-5)

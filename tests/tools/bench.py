@@ -58,6 +58,8 @@ PECLI = (sys.executable, "-m", "pecli")
 NUMPY_ONLY = "NumPy only"
 KERNELS = "PECLI_KERNELS"
 ROWS, DIM = 65_536, 1_024
+LAYERS = 16
+"""Layers of a quantised model, which are compared in threads."""
 SUMMARY = """
 65,536 × 1,024 float32 in memory, exact | pecli, every element correctly rounded | torch, float32, 2 threads
 the same without numba | pecli, every element correctly rounded, NumPy only | torch, float32, 2 threads
@@ -299,6 +301,42 @@ def compared(folder: Path, size: int) -> Iterator[Works]:
         path.unlink()
 
 
+def write_quantised(path: Path, weights: AnyArray) -> None:
+    """Write a Llama in Q8_0, with a matrix per layer."""
+    from gguf import GGMLQuantizationType, GGUFWriter
+    from gguf.quants import quantize
+
+    writer = GGUFWriter(str(path), "llama")
+    writer.add_context_length(4096)
+    writer.add_embedding_length(weights.shape[1])
+    writer.add_block_count(LAYERS)
+    writer.add_head_count(8)
+    writer.add_rope_freq_base(10000.0)
+    kind = GGMLQuantizationType.Q8_0
+    for layer, matrix in enumerate(np.array_split(weights, LAYERS)):
+        writer.add_tensor(f"blk.{layer}.ffn_up.weight", quantize(matrix, kind), raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def compared_models(folder: Path, size: int) -> Iterator[Works]:
+    """Compare models in Q8_0 with a whole command; all elements differ."""
+    random = np.random.default_rng(0)
+    weights = random.standard_normal((size // 1088, 1024), dtype=np.float32)  # 34 bytes for 32
+    paths = (folder / "a.gguf", folder / "b.gguf")
+    write_quantised(paths[0], weights)
+    write_quantised(paths[1], weights * np.float32(1.001))
+    words = ("diff", "-q", *paths)
+    yield {
+        "cat of models > /dev/null": run("cat", *paths),
+        **both_ways("pecli diff, Q8_0", run(*PECLI, *words, check=False)),
+    }
+    for path in paths:
+        path.unlink()
+
+
 def start_up(folder: Path) -> Iterator[Works]:
     python = sys.executable
     table = ("sinusoidal", "--seq-len", "512", "--dim", "64")
@@ -350,6 +388,7 @@ def sections(folder: Path, clock: Clock, *, quick: bool) -> dict[str, list[Row]]
         "to disk, 268 MB": to_disk(folder),
         "2 M numbers as text": text_files(folder),
         f"comparing two files of {compared_size}": compared(folder, compared_bytes),
+        f"comparing two models in Q8_0 of {compared_size}": compared_models(folder, compared_bytes),
         "start-up and pictures": start_up(folder),
     }
     figures: dict[str, list[Row]] = {}

@@ -16,8 +16,10 @@ import pytest
 
 import pecli
 from pecli.checks.diff import Difference
+from pecli.checks.identify import Identification, Match
 from pecli.checks.verification import Verification
 from pecli.compare.comparison import Comparison
+from pecli.engine.edits import Layout, Transposed
 from pecli.views import check_results, tensor_lines
 from pecli.views.pictures import palettes, terminal_render
 from pecli.views.pictures.downsample import Reduction
@@ -416,3 +418,119 @@ def test_numbers_of_a_drawn_title_have_a_minus_sign() -> None:
     picture = picture_of_heads()
     assert "B -1" in picture.title
     assert "B −1" in render(picture).get_suptitle()
+
+
+MATCH = Match(pecli.Rope(4, 8), 1.5e-8, ("cos", "sin"))
+MATCH_LINES = [
+    "  cos, sin: rope, recipe exact, max error 1.5e-8",
+    "  seq_len=4  dim=8  base=10000  offset=0  layout=compact  scaling=none  dtype=float32",
+]
+COMMAND = "pecli rope --seq-len 4 --dim 8 -o again.safetensors"
+
+
+@pytest.mark.parametrize(
+    ("changes", "lines"),
+    [
+        ({}, []),
+        ({"runtimes": ("vllm",)}, ["  as vllm computes it"]),
+        ({"runtimes": ("vllm", "sglang")}, ["  as vllm and sglang compute it"]),
+        (
+            {"edits": (Transposed((1, 0)),)},
+            ["  in the file: the table is transposed; the command makes the table without that"],
+        ),
+        ({"edits": (Layout("compact", "stacked"),)}, ["  in the file: layout is stacked"]),
+        (
+            {"undetermined": ("base may also be 2", "dim is open")},
+            ["  not determined: base may also be 2", "  not determined: dim is open"],
+        ),
+    ],
+    ids=["plain", "a runtime", "two runtimes", "not made", "made", "open"],
+)
+def test_a_match_is_printed_with_its_command(changes: dict[str, Any], lines: list[str]) -> None:
+    """The command stands alone in its line, so that it can be copied."""
+    result = Identification("f", (replace(MATCH, **changes),))
+    printed = printed_lines(check_results.show_identification, result)
+    assert printed == ["identified  f", *MATCH_LINES, *lines, COMMAND]
+
+
+def test_the_recipe_of_a_match_is_beside_its_error() -> None:
+    match = replace(MATCH, scheme=pecli.Rope(4, 8, recipe="float32"))
+    _, first, parameters, *_ = printed_lines(
+        check_results.show_identification, Identification("f", (match,))
+    )
+    assert first == "  cos, sin: rope, recipe float32, max error 1.5e-8"
+    assert "recipe" not in parameters
+
+
+def test_a_command_that_is_too_long_is_not_printed() -> None:
+    """A list of 64 factors makes more than 200 letters."""
+    factors = tuple(1.0 + k / 7 for k in range(64))
+    scheme = pecli.Rope(
+        4,
+        128,
+        scaling="longrope",
+        short_factor=factors,
+        long_factor=factors,
+        original_max_position_embeddings=2,
+        attention_factor=1.0,
+    )
+    match = replace(MATCH, scheme=scheme)
+    last = printed_lines(check_results.show_identification, Identification("f", (match,)))[-1]
+
+    assert last == f"  its command has {len(match.command):,} letters: --json prints it"
+
+
+@pytest.mark.parametrize(
+    ("matches", "description", "lines"),
+    [
+        ((), ("x: 2 × 2",), ["not identified  f", "  x: 2 × 2"]),
+        (
+            (MATCH,),
+            ("y: 3",),
+            ["partly identified  f", *MATCH_LINES, COMMAND, "  y: 3"],
+        ),
+    ],
+    ids=["nothing", "some tensors"],
+)
+def test_tensors_that_are_not_identified_are_described(
+    matches: tuple[Match, ...], description: tuple[str, ...], lines: list[str]
+) -> None:
+    result = Identification("f", matches, description)
+    assert printed_lines(check_results.show_identification, result) == lines
+
+
+EQUAL = Comparison("x", (2,), 2)
+NEAR = replace(EQUAL, max_abs_error=1e-9, worst_index=(1,), expected=0.0, found=1e-9)
+NO_TRANSFORM = "  no known transform maps A to B; pecli identify may say what each of them is"
+
+
+@pytest.mark.parametrize(
+    ("tensors", "fields", "verdict", "last"),
+    [
+        ((EQUAL,), {}, "equal", "  x  2  every element is equal"),
+        ((EQUAL, NEAR), {}, "within tolerance", None),
+        ((EQUAL,), {"forms": "of 2 layers"}, "same model", "  of 2 layers"),
+        ((EQUAL,), {"diagnosis": ("y is missing",)}, "DIFFERENT", "  x  2  every element is equal"),
+        ((off_by_half(7),), {}, "DIFFERENT", NO_TRANSFORM),
+    ],
+    ids=["equal", "near", "forms", "a problem", "unexplained"],
+)
+def test_a_difference_begins_with_its_verdict(
+    tensors: tuple[Comparison, ...], fields: dict[str, Any], verdict: str, last: str | None
+) -> None:
+    lines = printed_lines(check_results.show_difference, Difference("a", "", tensors, **fields))
+    assert lines[0] == f"{verdict}  A: a  B: arrays"
+    if last is not None:
+        assert lines[-1] == last
+
+
+def test_weaknesses_and_unchecked_tensors_are_listed() -> None:
+    result = Verification("", "rope", (EQUAL,), weak=("2 rows",), unchecked=("y", "z"))
+    assert printed_lines(check_results.show_verification, result) == [
+        "passed  arrays  rope",
+        "  weak: 2 rows",
+        "  x  2, exact",
+        "  not checked: y, z",
+    ]
+    status, *_ = printed_lines(check_results.show_verification, result, "weak")
+    assert status == "WEAK  arrays  rope"

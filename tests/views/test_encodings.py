@@ -5,7 +5,9 @@ Expected shapes are the numbers of heads, channels and positions in the configur
 
 import json
 import os
+import re
 import shlex
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import pytest
 import pecli
 from pecli.views import encodings
 from tests.exit_codes import SUCCESS
+from tests.views.conftest import said
 
 CONFIGS: dict[str, tuple[dict[str, Any], dict[str, tuple[int, ...]]]] = {
     "gpt2": ({"model_type": "gpt2", "n_positions": 64, "n_embd": 32, "n_head": 4}, {"learned-init.npy": (64, 32)}),
@@ -122,3 +125,87 @@ def test_the_str_of_a_model_is_its_table(capsys) -> None:
     encodings.show(model)
 
     assert capsys.readouterr().out == f"{model}\n"
+
+
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "rope_theta": 10000.0,
+    "max_position_embeddings": 4096,
+}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024}
+
+
+def shown_lines(*arguments: Any, **options: Any) -> list[list[str]]:
+    """Return the words of each line that `encodings.show` prints; columns are 2 blanks apart."""
+    lines = said(partial(encodings.show, *arguments, **options)).splitlines()
+    return [re.split(r"  +", line.strip()) for line in lines]
+
+
+def test_a_model_is_a_table_of_values_with_their_sources() -> None:
+    """The last frequency of 8 pairs is 10000^(−7/8) = 3.16e-4."""
+    lines = shown_lines(pecli.load_config(LLAMA))
+    assert lines == [
+        ["config", "llama", "1 encoding"],
+        ["all layers: rope", "value", "source"],
+        ["dim", "16", "hidden_size // num_attention_heads"],
+        ["base", "10000", "rope_theta"],
+        ["scaling", "none", "default: no scaling is asked for"],
+        ["head_dim", "16", "hidden_size // num_attention_heads"],
+        ["rotary_dim", "16"],
+        ["layout", "halves", "family default (llama)"],
+        ["attention_factor", "1", "multiplies cos and sin"],
+        ["inv_freq", "1 0.316228 … 3.16228e-4", "8 values"],
+    ]
+
+
+def test_values_that_depend_on_a_length_state_it() -> None:
+    """YaRN's factor of 4 has the attention factor 0.1 ln 4 + 1."""
+    *_, factor, frequencies, note = shown_lines(
+        pecli.load_config({**LLAMA, "rope_scaling": YARN}), 8192
+    )
+    assert factor == ["attention_factor", "1.138629436", "at length 8192"]
+    assert frequencies[2] == "at length 8192"
+    assert note[0] == "note"
+
+
+def test_a_further_model_is_separated_by_a_blank_line() -> None:
+    assert shown_lines(pecli.load_config(LLAMA), first=False)[0] == [""]
+
+
+def test_a_model_without_encodings_has_a_warning() -> None:
+    heading, warning = shown_lines(pecli.load_config({"model_type": "mamba"}))
+    assert heading == ["config", "mamba", "no encodings"]
+    assert warning[0] == "warning"
+
+
+def differences(seq_len: int | None, *configs: dict[str, Any]) -> list[str]:
+    models = [pecli.load_config(config) for config in configs]
+    return said(encodings.show_differences, models, seq_len).strip().splitlines()
+
+
+def test_models_that_agree_have_no_differences() -> None:
+    assert differences(None, LLAMA, {**LLAMA, "model_type": "mistral"}) == ["no differences"]
+
+
+def test_values_that_differ_stand_side_by_side() -> None:
+    title, heads, scaling, *_, last = differences(None, LLAMA, {**LLAMA, "rope_scaling": YARN})
+    assert title == "differences"
+    assert heads.split() == ["config", "config"]
+    assert scaling.split() == ["scaling", "none", "yarn"]
+    assert last.split() == ["truncate", "–", "true"]
+
+
+@pytest.mark.parametrize(
+    ("seq_len", "title"),
+    [
+        (None, "differences"),
+        (1000, "differences; frequencies and attention factors are the same"),
+    ],
+)
+def test_dynamic_scaling_rotates_alike_up_to_its_context_only(
+    seq_len: int | None, title: str
+) -> None:
+    dynamic = {**LLAMA, "rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}
+    assert differences(seq_len, LLAMA, dynamic)[0] == title

@@ -1,10 +1,20 @@
 """Contents of files as text, as `pecli inspect` prints them. Expected elements are NumPy's slices."""
 
+import json
+from hashlib import sha256
+
+import ml_dtypes
 import numpy as np
 import pytest
 
+import pecli
+from pecli.checks.identify import Match
+from pecli.checks.statistics import profile
+from pecli.errors import ParameterError
+from pecli.files.contents import LoadedFile
 from pecli.views import file_summary
 from pecli.views.file_summary import FileSummary, TensorSummary
+from tests.views.conftest import said
 
 
 @pytest.mark.parametrize("rows", ["3", "-1", "0:8", "-4:", ":2", ":", "5:2", "9:"])
@@ -68,3 +78,166 @@ def test_printed_elements_are_written_by_their_dtype(array: np.ndarray, shown: s
     file_summary.show(FileSummary("x", "npy", 1, [tensor], {}))
 
     assert capsys.readouterr().out.splitlines()[-1].split() == ["0", shown]
+
+
+def shown_statistics(array: np.ndarray) -> list[str]:
+    """Return the lines of a tensor x below the table of tensors, without its SHA-256."""
+    tensor = TensorSummary("x", str(array.dtype), [*array.shape], array.nbytes, profile(array))
+    text = said(file_summary.show, FileSummary("f", "npz", 1, [tensor], {}))
+    lines = text.split("\nx\n", 1)[1].splitlines()
+    assert lines.pop().split() == ["sha256", sha256(array.tobytes()).hexdigest()]
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("array", "lines"),
+    [
+        (
+            np.array([[3.0, 4.0], [0.0, 0.0]]),
+            [
+                "  quantiles   1% 0   25% 0   50% 0   75% 3   99% 3",
+                "  zeros 2   NaN 0   inf 0",
+                "  norm of a row   0 … 5, mean 2.5",
+                "  constant rows 1",
+            ],
+        ),
+        (np.array([1 + 1j, 2]), ["  zeros 0   NaN 0   inf 0"]),
+        (
+            np.array([[np.nan, 1.0], [np.nan, np.inf]]),
+            [
+                "  quantiles   1% 1   25% 1   50% 1   75% 1   99% 1",
+                "  zeros 0   NaN 2   inf 1",
+                "  constant rows 0",
+            ],
+        ),
+        (
+            np.arange(3),
+            ["  quantiles   1% 0   25% 0   50% 1   75% 1   99% 1", "  zeros 1   NaN 0   inf 0"],
+        ),
+        (np.zeros((0, 2)), ["  zeros 0   NaN 0   inf 0", "  constant rows 0"]),
+    ],
+    ids=["rows", "complex", "no finite norm", "a vector", "no elements"],
+)
+def test_statistics_are_printed_that_a_tensor_has(array: np.ndarray, lines: list[str]) -> None:
+    """Complex numbers have no order, so no quantiles; rows with NaN or infinity have no norm."""
+    assert shown_statistics(array) == lines
+
+
+def test_statistics_have_columns_in_the_table_of_tensors() -> None:
+    """Of two tensors, one has statistics: min 0, max 4, mean 1.75."""
+    array = np.array([[3.0, 4.0], [0.0, 0.0]])
+    with_statistics = TensorSummary("x", "float64", [2, 2], 32, profile(array))
+    without = TensorSummary("y", "float64", [2], 16)
+    lines = said(file_summary.show, FileSummary("f", "npz", 2, [with_statistics, without], {}))
+    _, heading, x, y, *_ = lines.splitlines()
+
+    assert heading.split() == ["name", "dtype", "shape", "bytes", "min", "max", "mean", "std"]
+    assert x.split() == ["x", "float64", "2", "×", "2", "32", "0", "4", "1.75", "1.785357"]
+    assert y.split() == ["y", "float64", "2", "16"]
+
+
+@pytest.mark.parametrize(
+    ("holds", "line"),
+    [
+        (True, "stored SHA-256 matches"),
+        (False, "stored SHA-256 does NOT match: the data changed"),
+        (None, "f  npz  0 tensors  0 bytes"),
+    ],
+)
+def test_the_stored_hash_is_judged_if_it_was_computed(holds: bool | None, line: str) -> None:
+    summary = FileSummary("f", "npz", 0, [], {}, sha256_holds=holds)
+    assert said(file_summary.show, summary).splitlines()[-1] == line
+    assert summary.as_json().get("sha256_holds") is holds
+
+
+def test_the_json_of_a_file_has_only_what_was_computed() -> None:
+    tensor = TensorSummary("x", "float32", [2], 8)
+    plain = FileSummary("f", "npz", 3, [tensor], {"a": 1}).as_json()
+    assert plain == {
+        "file": "f",
+        "format": "npz",
+        "tensor_count": 3,
+        "tensors": [{"name": "x", "dtype": "float32", "shape": [2], "bytes": 8}],
+        "metadata": {"a": 1},
+    }
+
+    tensor.numbers = file_summary.numbers(np.array([1.0, 2.0]), "1", ":")
+    asked = FileSummary("f", "npz", 3, [tensor], {}, matches=[]).as_json()
+    assert asked["matches"] == []
+    (entry,) = asked["tensors"]
+    assert entry["numbers"] == {"rows": [1], "columns": [0], "values": [[2.0]]}
+
+
+@pytest.mark.parametrize("shape", [(1000, 100), (100_000, 0)])
+def test_at_most_a_hundred_thousand_elements_are_shown(shape: tuple[int, ...]) -> None:
+    """A row without columns takes a line."""
+    shown = file_summary.numbers(np.zeros(shape, np.float16), ":", ":")
+    assert len(shown.rows) == shape[0]
+
+    longer = np.zeros((shape[0] + 1, *shape[1:]), np.float16)
+    with pytest.raises(ParameterError, match="at most 100,000 elements are shown at once"):
+        file_summary.numbers(longer, ":", ":")
+
+
+@pytest.mark.parametrize(
+    ("array", "values"),
+    [
+        (np.array([[1, 2]], np.uint8), [[1, 2]]),
+        (np.array([[True, False]]), [[True, False]]),
+        (np.array([[1 + 2j]]), [["(1+2j)"]]),
+        (np.array([[1.5]], ml_dtypes.bfloat16), [[1.5]]),
+        (np.arange(8).reshape(2, 2, 2), [[0, 1], [2, 3], [4, 5], [6, 7]]),
+        (np.float32(3), [[3.0]]),
+    ],
+    ids=["integers", "bool", "complex", "bfloat16", "three axes", "a scalar"],
+)
+def test_elements_are_numbers_that_json_has(array: np.ndarray, values: list[object]) -> None:
+    shown = file_summary.numbers(np.asarray(array), ":", ":").values
+    assert shown == values
+    assert json.loads(json.dumps(shown)) == values
+
+
+def test_the_spec_of_a_file_is_metadata_unless_it_cannot_be_read() -> None:
+    def metadata_of(spec: str) -> object:
+        file = LoadedFile("f", "npz", {}, {"pecli": spec, "other": "1"})
+        return file_summary.describe(file, "f", {}).metadata
+
+    assert metadata_of('{"scheme": "rope"}') == {"pecli": {"scheme": "rope"}, "other": "1"}
+    assert metadata_of("no spec") == {"pecli": "no spec", "other": "1"}
+
+
+def test_metadata_of_any_type_takes_a_line() -> None:
+    summary = FileSummary("f", "npz", 0, [], {"a": "text", "b": 3, "pecli": {"parameters": None}})
+    assert said(file_summary.show, summary).splitlines()[1:] == ["a  text", "b  3", "pecli"]
+
+
+def test_complex_elements_are_shown_as_python_writes_them() -> None:
+    tensor = TensorSummary("z", "complex128", [1], 16)
+    tensor.numbers = file_summary.numbers(np.array([1 + 2j]), ":", ":")
+    lines = said(file_summary.show, FileSummary("f", "npz", 1, [tensor], {})).splitlines()
+    assert lines[-1].split() == ["0", "(1+2j)"]
+
+
+LONG_FACTORS = tuple(1.0 + k / 7 for k in range(64))
+LONGROPE = pecli.Rope(
+    4,
+    128,
+    scaling="longrope",
+    short_factor=LONG_FACTORS,
+    long_factor=LONG_FACTORS,
+    original_max_position_embeddings=2,
+    attention_factor=1.0,
+)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "command"),
+    [(pecli.Rope(4, 8), "pecli rope --seq-len 4 --dim 8"), (LONGROPE, "pecli rope …")],
+    ids=["short", "too long to be read"],
+)
+def test_tensors_are_listed_with_the_command_that_makes_them(
+    scheme: pecli.Scheme, command: str
+) -> None:
+    match = Match(scheme, 0.0, ("cos", "sin"))
+    summary = FileSummary("f", "npz", 0, [], {}, matches=[match])
+    assert said(file_summary.show, summary).splitlines()[1:] == [f"cos, sin: as made by {command}"]

@@ -8,7 +8,9 @@ import math
 import pytest
 
 import pecli
+from pecli.engine.schemes.bundle import Bundle
 from pecli.views import preview
+from tests.views.conftest import said
 
 
 @pytest.mark.parametrize("rows", [1, 6, 7, 8, 500])
@@ -95,3 +97,31 @@ def test_a_preview_of_a_huge_table_computes_only_the_rows_that_it_shows() -> Non
     """
     table = pecli.Rope(seq_len=2**40, dim=4).tensors()[0]
     assert preview.corner(table).rows[-1].label == str(2**40 - 1)
+
+
+def test_layers_have_their_names_and_a_blank_line_between_them() -> None:
+    full = pecli.Rope(2, 4)
+    lines = said(preview.show, Bundle((("full", full), ("sliding", pecli.Rope(2, 4, base=100.0)))))
+    first, second = lines.split("\n\nsliding\n")
+
+    assert first.startswith("full\nrope seq_len=2 dim=4 base=10000 ")
+    assert second.startswith("rope seq_len=2 dim=4 base=100 ")
+    assert said(preview.show, full) == first.removeprefix("full\n") + "\n"
+
+
+def test_slopes_are_printed_one_per_line_in_a_pipe() -> None:
+    """Three heads have the slopes of four, of which every second one comes last."""
+    assert (
+        said(preview.show_slopes, pecli.Alibi(4, slopes=True))
+        == "0.25\n0.0625\n0.015625\n0.00390625\n"
+    )
+    in_bfloat16 = pecli.Alibi(3, slopes=True, dtype="bfloat16")
+    assert said(preview.show_slopes, in_bfloat16) == "0.0625\n0.00390625\n0.25\n"
+
+
+def test_slopes_are_a_table_on_a_terminal(turn_to_terminal) -> None:
+    shown = turn_to_terminal()
+    preview.show_slopes(pecli.Alibi(2, slopes=True))
+    lines = [line.split() for line in shown.plain()]
+
+    assert lines == [["head", "slope"], ["0", "0.0625"], ["1", "0.00390625"]]

@@ -61,15 +61,17 @@ def diff_models(
     source_b = find_source(b)
     if source_a is None or source_b is None:
         return None
-    if source_a.format == source_b.format != ModelFormat.GGUF:
+    have_same_format = source_a.format == source_b.format
+    if have_same_format and source_a.format != ModelFormat.GGUF:
         return None
     models = _read_both(source_a, source_b)
-    pairs, problems = match_tensors(*models)
-    compared = _compare_pairs(pairs, tolerance)
+    matched = match_tensors(models.reference, models.checked)
+    compared = _compare_pairs(matched.pairs, tolerance)
     changed = [item for item in compared if item.result.mismatched]
-    problems += _explain_changed_tensors(changed, models, tolerance)
+    reasons = _explain_changed_tensors(changed, models, tolerance)
+    problems = [*matched.problems, *reasons]
     diagnosis = [*_describe_settings(models), *describe_tensors(problems, models)]
-    if not pairs and not problems:
+    if not matched.pairs and not problems:
         diagnosis.append(NOTHING_COMPARED)
     return {
         "diagnosis": tuple(diagnosis),
@@ -123,13 +125,16 @@ def _summarise(compared: Sequence[ComparedPair], changed: int, models: BothModel
     """Return a line on the tensors that are equal, and on those that differ by rounding.
 
     «291 tensors, Hugging Face and GGUF: 65 equal, 226 within the rounding of Q8_0, bfloat16»
+
+    Args:
+        compared: The tensors that were compared.
+        changed: The number of those that differ by more than rounding.
+        models: Both models.
     """
-    equal = 0
     dtypes = set()
-    for pair, result in compared:
-        is_equal = not result.max_abs_error
-        equal += is_equal
+    for pair, _ in compared:
         dtypes |= {pair.reference.dtype, pair.checked.dtype}
+    equal = len([item for item in compared if not item.result.max_abs_error])
     rounded = len(compared) - equal - changed
     formats = f"{models.reference.format} and {models.checked.format}"
     counts = f"{equal} equal, {rounded} within the rounding of {', '.join(sorted(dtypes))}"

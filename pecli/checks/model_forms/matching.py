@@ -37,20 +37,19 @@ def match_tensors(reference: ModelFiles, checked: ModelFiles) -> Matched:
     found = _with_tied_output(checked.tensors)
     expected = _split_latent_projections(_with_tied_output(reference.tensors), found)
     found = _split_latent_projections(found, expected)
-    names = dict.fromkeys([*reference.tensors, *checked.tensors])
     pairs: list[Pair] = []
     problems: list[TensorDifference] = []
-    for name in names:
+    for name in dict.fromkeys([*reference.tensors, *checked.tensors]):
         if name in expected and name in found:
             match = _match(name, expected[name], found[name])
             if isinstance(match, TensorDifference):
                 problems.append(match)
-            elif 0 not in match.reference.shape:
+            elif not match.is_empty:
                 pairs.append(_with_conversion(match, reference, checked))
         elif name in expected:
-            problems += _find_missing(name, checked)
+            problems += _find_missing(name, lacking=checked)
         elif name in found:
-            problems += _find_missing(name, reference)
+            problems += _find_missing(name, lacking=reference)
     return Matched(pairs, problems)
 
 
@@ -95,7 +94,7 @@ def _with_tied_output(tensors: Mapping[str, StoredTensor]) -> dict[str, StoredTe
 
 
 def _split_latent_projections(
-    tensors: Mapping[str, StoredTensor], other: Mapping[str, StoredTensor]
+    tensors: Mapping[str, StoredTensor], other_model: Mapping[str, StoredTensor]
 ) -> dict[str, StoredTensor]:
     """Return tensors with DeepSeek's kv_b projections split if the other model has keys and values apart.
 
@@ -103,23 +102,31 @@ def _split_latent_projections(
     k_b, transposed, and v_b. With 2 heads, keys of 3, values of 4 and a latent vector of 5
     channels, kv_b is (2 · (3 + 4), 5), k_b is (2, 5, 3) and v_b is (2, 4, 5).
     """
-    complete = dict(tensors)
-    for keys_name in _find_latent_keys(other):
+    split_tensors = dict(tensors)
+    for keys_name in _find_latent_keys(other_model):
         values_name = keys_name.replace("k_b", "v_b")
         fused_name = keys_name.replace("k_b", "kv_b")
-        if values_name not in other or fused_name not in complete:
+        if values_name not in other_model or fused_name not in tensors:
             continue
-        fused = complete[fused_name]
-        split = _split_keys_and_values(fused, other[keys_name].shape, other[values_name].shape)
+        keys_shape = other_model[keys_name].shape
+        values_shape = other_model[values_name].shape
+        split = _split_keys_and_values(tensors[fused_name], keys_shape, values_shape)
         if split is not None:
-            del complete[fused_name]
-            complete[keys_name], complete[values_name] = split
-    return complete
+            del split_tensors[fused_name]
+            split_tensors |= {keys_name: split.keys, values_name: split.values}
+    return split_tensors
+
+
+class _KeysAndValues(NamedTuple):
+    """The two projections that one of DeepSeek's kv_b tensors holds."""
+
+    keys: StoredTensor
+    values: StoredTensor
 
 
 def _split_keys_and_values(
     fused: StoredTensor, keys_shape: Shape, values_shape: Shape
-) -> tuple[StoredTensor, StoredTensor] | None:
+) -> _KeysAndValues | None:
     """Return the keys and the values of a kv_b projection; None if its shape is not that of both.
 
     Args:
@@ -135,9 +142,9 @@ def _split_keys_and_values(
     if fused.dtype not in ROUNDING or fused.shape != fused_shape:
         return None
     by_head = fused.values.reshape(heads, -1, latent_channels)
-    keys = by_head[:, :key_channels].swapaxes(1, 2)
+    keys = by_head[:, :key_channels].swapaxes(1, 2)  # GGUF has them transposed.
     values = by_head[:, key_channels:]
-    return StoredTensor.of(keys), StoredTensor.of(values)
+    return _KeysAndValues(keys=StoredTensor.of(keys), values=StoredTensor.of(values))
 
 
 def _find_latent_keys(tensors: Mapping[str, StoredTensor]) -> list[str]:
@@ -170,14 +177,20 @@ def find_expected_order(
         return None
     rows = np.arange(len(stored.rows))
     order = rows
-    converts_to_gguf = reference.format != ModelFormat.GGUF and checked.format == ModelFormat.GGUF
-    if named.kind == "qkv" and heads.fused and converts_to_gguf:
+    is_fused_by_head = named.kind == "qkv" and heads.fused
+    if is_fused_by_head and _is_converted_to_gguf(reference, checked):
         order = _find_order_by_part(stored, heads)
-    if reference.layout != checked.layout and named.kind != "latent":
+    has_pairs = named.kind != "latent"  # Latent vectors are compressed, and do not rotate.
+    if has_pairs and reference.layout != checked.layout:
         order = order[_find_order_in_layout(name, stored, heads, reference.layout, checked.layout)]
     if (order == rows).all():
         return None
     return order
+
+
+def _is_converted_to_gguf(reference: ModelFiles, checked: ModelFiles) -> bool:
+    """Return True if the checked model is a .gguf file that was made from the reference."""
+    return reference.format != ModelFormat.GGUF and checked.format == ModelFormat.GGUF
 
 
 def _find_order_in_layout(

@@ -111,21 +111,26 @@ def find_source(given: str | os.PathLike[str]) -> Source | None:
     configuration. `llama/config.json` stands for the tensors of the folder `llama`;
     `llama/model.safetensors` stands for its own, which `llama/config.json` describes.
     """
-    given_path = os.fspath(given)
-    if not os.path.exists(given_path):
+    path = os.fspath(given)
+    if not os.path.exists(path):
         return None
-    folder = os.path.dirname(given_path) or os.curdir
-    is_weight_file = os.path.isfile(given_path) and given_path.endswith(WEIGHT_FILES)
-    is_config_file = os.path.basename(given_path) in CONFIG_FILES
-    config = config_files.config_file(folder if is_weight_file else given_path)
-    model_format = CONFIG_FILES.get(os.path.basename(config))
-    if config.endswith(".gguf"):
-        model_format = ModelFormat.GGUF
+    folder = os.path.dirname(path) or os.curdir
+    is_weight_file = os.path.isfile(path) and path.endswith(WEIGHT_FILES)
+    # Weights are beside their configuration.
+    config = config_files.config_file(folder if is_weight_file else path)
+    model_format = _find_format(config)
     if model_format is None:
         return None
-    # Weights are beside their configuration.
-    path = folder if is_config_file else given_path
-    return Source(format=model_format, path=path, config=config)
+    is_config_file = os.path.basename(path) in CONFIG_FILES
+    weights = folder if is_config_file else path
+    return Source(format=model_format, path=weights, config=config)
+
+
+def _find_format(config: str) -> ModelFormat | None:
+    """Return the format of a model by its configuration; None if no format has such a file."""
+    if config.endswith(".gguf"):
+        return ModelFormat.GGUF
+    return CONFIG_FILES.get(os.path.basename(config))
 
 
 def read_model(label: str, source: Source) -> ModelFiles:
@@ -167,18 +172,19 @@ def _read_counts(source: Source, context: int | None) -> Counts:
 
     A multimodal model has them in `text_config`, which has precedence.
     """
-    values = find.describe(source.config).values
-    parts: list[Settings] = []
+    config = find.describe(source.config).values
+    text_configs: list[Settings] = []
     for name in key_names.TEXTS:
-        part = values.get(name)
-        if isinstance(part, Mapping):
-            parts.append(part)
-    parts.append(values)
-    layers = _find_first_value(parts, LAYER_COUNTS)
+        text_config = config.get(name)
+        if isinstance(text_config, Mapping):
+            text_configs.append(text_config)
+    by_precedence = [*text_configs, config]
+    layers = _find_first_value(by_precedence, LAYER_COUNTS)
     if source.format == ModelFormat.GGUF and isinstance(layers, int):
         # GGUF counts the layers that predict further tokens (DeepSeek's MTP) as blocks.
-        layers -= values.get("nextn_predict_layers") or 0
-    return Counts(context=context, layers=layers, heads=_find_first_value(parts, HEAD_COUNTS))
+        layers -= config.get("nextn_predict_layers") or 0
+    heads = _find_first_value(by_precedence, HEAD_COUNTS)
+    return Counts(context=context, layers=layers, heads=heads)
 
 
 def _find_first_value(parts: Iterable[Settings], keys: Sequence[str]) -> object:
@@ -203,15 +209,16 @@ def _read_tensors(source: Source, model_type: str | None) -> FormTensors:
 
     The latter are those that GGUF has no name for, and those of a packed or unknown type.
     """
-    tensors = FormTensors({}, {})
+    readable: dict[str, StoredTensor] = {}
+    unread: dict[str, str] = {}
     for name, gguf_name, stored in _open_named_tensors(source, model_type):
         if not gguf_name:
-            tensors.unread.setdefault(name, name)
+            unread.setdefault(name, name)
         elif stored.is_read and not PACKED.search(name):
-            tensors.read.update(stored.by_expert(gguf_name))
+            readable.update(stored.by_expert(gguf_name))
         else:
-            tensors.unread.setdefault(gguf_name, f"{name} ({stored.dtype})")
-    return tensors
+            unread.setdefault(gguf_name, f"{name} ({stored.dtype})")
+    return FormTensors(readable, unread)
 
 
 def _open_named_tensors(source: Source, model_type: str | None) -> Iterator[NamedTensor]:

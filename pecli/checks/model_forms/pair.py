@@ -48,6 +48,11 @@ class Pair(NamedTuple):
     added: int
 
     @property
+    def is_empty(self) -> bool:
+        """True if the tensor has no elements to compare."""
+        return 0 in self.reference.shape
+
+    @property
     def is_quantised(self) -> bool:
         return self.reference.is_quantised or self.checked.is_quantised
 
@@ -59,35 +64,44 @@ class Pair(NamedTuple):
     @np.errstate(all="ignore")
     def compare(self, tolerance: Tolerance) -> Comparison:
         """Compare all elements, a piece of some rows at a time; the weights may exceed memory."""
-        shape = self.checked.shape
-        size = math.prod(shape)
-        reference_rows = self.reference.rows
-        checked_rows = self.checked.rows
-        width = size // len(checked_rows)  # elements of a row, which may be stored as fewer bytes
-        rows_at_once = max(1, PIECE_ELEMENTS // width)
-        dtypes = (self.reference.dtype, self.checked.dtype)
-        compared_dtype = np.float64 if "float64" in dtypes else np.float32
-        # Memory for the floats of both sides, which all pieces use one after the other.
-        buffers = np.empty((2, min(rows_at_once, len(checked_rows)), width), compared_dtype)
         mismatched = 0
         largest_error = 0.0
+        for errors in self._compare_pieces(tolerance):
+            mismatched += int(errors.is_bad.sum()) * self._width
+            largest_error = max(largest_error, _find_largest(errors.errors))
+        shape = self.checked.shape
+        return Comparison(
+            name=self.name,
+            shape=shape,
+            size=math.prod(shape),
+            expected_dtype=self.reference.dtype,
+            dtype=self.checked.dtype,
+            mismatched=mismatched,
+            max_abs_error=largest_error,
+        )
+
+    @property
+    def _width(self) -> int:
+        """The elements of a row, which may be stored as fewer bytes."""
+        return math.prod(self.checked.shape) // len(self.checked.rows)
+
+    def _compare_pieces(self, tolerance: Tolerance) -> Iterator[RowErrors]:
+        """Yield the errors of some rows at a time, except those that have the same bytes in both files."""
+        reference_rows = self.reference.rows
+        checked_rows = self.checked.rows
+        rows_at_once = max(1, PIECE_ELEMENTS // self._width)
+        dtypes = (self.reference.dtype, self.checked.dtype)
+        compared_dtype = np.float64 if "float64" in dtypes else np.float32
+        # Memory for the floats of both files, which all pieces use one after the other.
+        rows_in_memory = min(rows_at_once, len(checked_rows))
+        buffers = np.empty((2, rows_in_memory, self._width), compared_dtype)
         for start in range(0, len(checked_rows), rows_at_once):
             piece = slice(start, start + rows_at_once)
             expected_rows = piece if self.order is None else self.order[piece]
             expected = reference_rows[expected_rows]
             errors = self._compare_stored_rows(expected, checked_rows[piece], buffers, tolerance)
             if errors is not None:
-                mismatched += int(errors.is_bad.sum()) * width
-                largest_error = max(largest_error, _find_largest(errors.errors))
-        return Comparison(
-            name=self.name,
-            shape=shape,
-            size=size,
-            expected_dtype=self.reference.dtype,
-            dtype=self.checked.dtype,
-            mismatched=mismatched,
-            max_abs_error=largest_error,
-        )
+                yield errors
 
     def _compare_stored_rows(
         self, expected: Array, stored_rows: Array, buffers: AnyArray, tolerance: Tolerance
@@ -127,12 +141,13 @@ class Pair(NamedTuple):
             stored_rows: The bytes of these rows as they are stored, if all columns are there.
         """
         slack = _find_slack(expected, tolerance)
-        error = np.subtract(expected, values, out=expected)
+        error = np.subtract(expected, values, out=expected)  # Another array would take more memory.
         if self.is_quantised:
             limits = self._find_limits(values, slack, stored_rows)
             return _judge_quantised_rows(error, limits)
         errors = _find_largest_errors(error)
-        if (errors <= self._smallest_step).all():
+        all_pass = (errors <= self._smallest_step).all()
+        if all_pass:
             return RowErrors(np.zeros(len(error), bool), errors)
         limits = self._find_limits(values, slack, stored_rows)
         is_within = np.abs(error) <= reduce(np.maximum, limits)
@@ -210,24 +225,35 @@ def _judge_quantised_rows(error: AnyArray, limits: list[AnyArray]) -> RowErrors:
     A step is the distance between two numbers that the quantised form can hold. The largest element
     of a block is at most the root of its sum of squares. If that is within the limit everywhere,
     which is the common case, single elements need not be looked at.
+
+    Args:
+        error: The differences, (rows, columns).
+        limits: The step of each element in every format that is quantised, (rows, blocks).
     """
-    width = error.shape[1]
-    # A limit has one column per block of elements: of 32 elements, each of its squares counts 32 times.
-    squares_by_limit = [
-        sum_of_squares(limit) * np.float32(width / limit.shape[1]) for limit in limits
-    ]
-    allowed_squares = reduce(np.maximum, squares_by_limit)
+    allowed_sums = _sum_allowed_squares(limits, error.shape[1])
     largest_step = reduce(np.maximum, [limit.max(axis=1) for limit in limits])
-    squares = sum_of_squares(error.reshape(-1, BLOCK)).reshape(len(error), -1)  # (rows, blocks)
-    is_within = squares.sum(axis=1) <= allowed_squares
-    upper_bounds = np.sqrt(squares.max(axis=1))
-    is_bounded = np.isfinite(upper_bounds) & (upper_bounds <= MAX_STEPS * largest_step)
-    if (is_within & is_bounded).all():
+    allowed_error = MAX_STEPS * largest_step  # of one element, (rows,)
+    block_sums = sum_of_squares(error.reshape(-1, BLOCK)).reshape(len(error), -1)  # (rows, blocks)
+    has_small_sum = block_sums.sum(axis=1) <= allowed_sums
+    upper_bounds = np.sqrt(block_sums.max(axis=1))
+    has_small_errors = np.isfinite(upper_bounds) & (upper_bounds <= allowed_error)
+    if (has_small_sum & has_small_errors).all():
+        # The largest of 32 errors is smallest, for a sum of squares, if all are equal.
         lower_bounds = upper_bounds / np.float32(math.sqrt(BLOCK))
-        return RowErrors(~is_within, lower_bounds)
+        return RowErrors(~has_small_sum, lower_bounds)
     errors = _find_largest_errors(error)
-    is_good = is_within & (errors <= MAX_STEPS * largest_step) & np.isfinite(errors)
+    is_good = has_small_sum & (errors <= allowed_error) & np.isfinite(errors)
     return RowErrors(~is_good, errors)
+
+
+def _sum_allowed_squares(limits: list[AnyArray], width: int) -> AnyArray:
+    """Return the sum of squares that rows may have if each error is as large as its limit.
+
+    A limit has one column per block: of a block of 32 elements, its square counts 32 times. Of
+    several formats, the one that allows most decides.
+    """
+    sums = [sum_of_squares(limit) * np.float32(width / limit.shape[1]) for limit in limits]
+    return np.asarray(reduce(np.maximum, sums))
 
 
 def _find_largest_errors(error: AnyArray) -> AnyArray:

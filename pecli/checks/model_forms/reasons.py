@@ -75,14 +75,15 @@ class Trial:
             offset: The offset.
             tolerance: The errors that pass.
         """
-        count = len(self.pair.checked.rows)
-        few_rows = np.arange(0, count, 1 + count // FEW_ROWS)
-        all_rows = np.arange(count)
+        row_count = len(self.pair.checked.rows)
+        few_rows = np.arange(0, row_count, 1 + row_count // FEW_ROWS)
+        all_rows = np.arange(row_count)
         for checked_rows in (few_rows, all_rows):
-            rows = checked_rows if order is None else order[checked_rows]
-            expected = stored.sample(rows) * np.float32(factor) + np.float32(offset)
+            stored_rows = checked_rows if order is None else order[checked_rows]
+            expected = stored.sample(stored_rows) * np.float32(factor) + np.float32(offset)
             values = self.pair.checked.sample(checked_rows)
-            if self.pair.judge_rows(expected, values, tolerance).is_bad.any():
+            errors = self.pair.judge_rows(expected, values, tolerance)
+            if errors.is_bad.any():
                 return False
         return True
 
@@ -156,7 +157,24 @@ def _is_transposed(trial: Trial) -> bool:
 
 
 def _find_swap(trial: Trial) -> Finding | None:
-    """Return the tensor that was stored instead; None if there is none.
+    """Return the tensor that was stored instead; None if there is none."""
+    for swap in _find_possible_swaps(trial):
+        order = find_expected_order(swap.name, swap.stored, trial.reference, trial.checked)
+        if trial.explains(swap.stored, order):
+            return swap.finding
+    return None
+
+
+class _PossibleSwap(NamedTuple):
+    """A tensor of the reference that may have been stored under the name of another."""
+
+    name: str
+    stored: StoredTensor
+    finding: Finding
+
+
+def _find_possible_swaps(trial: Trial) -> Iterator[_PossibleSwap]:
+    """Yield tensors of the same shape that may have been stored instead of the one that differs.
 
     Two kinds of mistakes happen: `blk.3.attn_k` has the values of `blk.3.attn_v`, or those of
     `blk.4.attn_k`. Tensors that share neither the layer nor the name are not tried.
@@ -172,9 +190,7 @@ def _find_swap(trial: Trial) -> Finding | None:
         stored = tensor.with_shape(shape)
         if stored.shape != shape:
             continue
-        order = find_expected_order(name, stored, trial.reference, trial.checked)
-        if trial.explains(stored, order):
-            if has_same_name:
-                return SwappedLayer(candidate.layer)
-            return SwappedTensor(candidate.short)
-    return None
+        finding: Finding = SwappedTensor(candidate.short)
+        if has_same_name:
+            finding = SwappedLayer(candidate.layer)
+        yield _PossibleSwap(name=name, stored=stored, finding=finding)

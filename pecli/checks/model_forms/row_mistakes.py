@@ -40,10 +40,10 @@ def find_row_mistakes(
     """
     rows = np.arange(len(pair.reference.rows))
     expected = rows if pair.order is None else pair.order
-    if len(rows) % 2 == 0:
-        yield ConverterRowMistake(
-            ConverterMistake.HALVES_EXCHANGED, np.roll(expected, len(rows) // 2)
-        )
+    half, odd_rows = divmod(len(rows), 2)
+    if not odd_rows:
+        halves_exchanged = np.roll(expected, half)
+        yield ConverterRowMistake(ConverterMistake.HALVES_EXCHANGED, halves_exchanged)
     named = projection(pair.name)
     if named is None or named.norm or reference.heads is None:
         return  # Only projections into heads are permuted.
@@ -74,7 +74,7 @@ def _find_wrong_permutations(
     yield ConverterRowMistake(ConverterMistake.NOT_PERMUTED, rows)
     yield ConverterRowMistake(ConverterMistake.PERMUTED_TWICE, expected[expected])
     yield ConverterRowMistake(ConverterMistake.PERMUTED_BACKWARDS, np.argsort(expected))
-    yield from _find_permutations(rows, heads, are_keys=are_keys, is_expected=True)
+    yield from _find_permutations_in_wrong_heads(rows, heads, are_keys=are_keys)
 
 
 def _find_needless_permutations(
@@ -92,11 +92,13 @@ def _find_needless_permutations(
         is_interleaved: True if the checked model pairs neighbouring rows.
     """
     count = _count_heads(heads, are_keys=are_keys)
-    can_be_permuted = len(rows) % (2 * count) == 0  # each head has pairs of channels
-    if is_interleaved and can_be_permuted:
-        order_before = np.argsort(_permute(rows, count))  # the inverse of the permutation
-        yield ConverterRowMistake(ConverterMistake.NOT_PERMUTED, order_before)
-    yield from _find_permutations(rows, heads, are_keys=are_keys, is_expected=False)
+    if _divide_into_pairs(rows, count):
+        permuted = _permute(rows, count)
+        if is_interleaved:
+            order_before = np.argsort(permuted)  # the inverse of the permutation
+            yield ConverterRowMistake(ConverterMistake.NOT_PERMUTED, order_before)
+        yield ConverterRowMistake(ConverterMistake.PERMUTED, permuted)
+    yield from _find_permutations_in_wrong_heads(rows, heads, are_keys=are_keys)
 
 
 def _find_fused_mistakes(
@@ -113,10 +115,10 @@ def _find_fused_mistakes(
         heads: The numbers of query and key heads.
     """
     kv_heads = heads.key_heads
-    count = heads.heads + 2 * kv_heads
-    if len(rows) % count:
+    all_heads = heads.heads + 2 * kv_heads  # There are as many value heads as key heads.
+    head_dim, rest = divmod(len(rows), all_heads)
+    if rest:
         return
-    head_dim = len(rows) // count
     first_key = heads.heads * head_dim
     first_value = first_key + kv_heads * head_dim
     queries, keys, values = np.split(expected, [first_key, first_value])
@@ -127,30 +129,29 @@ def _find_fused_mistakes(
     yield ConverterRowMistake(ConverterMistake.KEYS_AND_VALUES_EXCHANGED, np.concatenate(exchanged))
 
 
-def _find_permutations(
-    rows: Indices, heads: HeadDivision, *, are_keys: bool, is_expected: bool
+def _find_permutations_in_wrong_heads(
+    rows: Indices, heads: HeadDivision, *, are_keys: bool
 ) -> Iterator[ConverterRowMistake]:
-    """Yield permutations from halves to interleaved, by the right number of heads and by others.
+    """Yield permutations from halves to interleaved by a wrong number of heads.
 
-    Keys of Llama 2 70B were once permuted by the number of query heads (llama.cpp#3364). The right
-    number is a mistake only if no permutation is expected.
+    Keys of Llama 2 70B were once permuted by the number of query heads (llama.cpp#3364).
 
     Args:
         rows: All rows in the order of the reference: 0, 1, 2, …
         heads: The numbers of query and key heads.
         are_keys: True for keys, False for queries.
-        is_expected: True if the rows should be permuted by the right number of heads.
     """
     right_count = _count_heads(heads, are_keys=are_keys)
-    powers_of_two = [2**k for k in range(MAX_HEADS.bit_length())]
-    for count in dict.fromkeys([right_count, heads.heads, heads.key_heads, *powers_of_two]):
-        if len(rows) % (2 * count):
-            continue  # Rows do not divide into so many heads with pairs of channels.
-        if count != right_count:
+    powers_of_two = [2**exponent for exponent in range(MAX_HEADS.bit_length())]
+    for count in dict.fromkeys([heads.heads, heads.key_heads, *powers_of_two]):
+        if count != right_count and _divide_into_pairs(rows, count):
             finding = PermutedInHeads(count, right_count, are_kv_heads=are_keys)
             yield ConverterRowMistake(finding, _permute(rows, count))
-        elif not is_expected:
-            yield ConverterRowMistake(ConverterMistake.PERMUTED, _permute(rows, count))
+
+
+def _divide_into_pairs(rows: Indices, heads: int) -> bool:
+    """Return True if rows divide into so many heads, each of which has pairs of channels."""
+    return len(rows) % (2 * heads) == 0
 
 
 def _count_heads(heads: HeadDivision, *, are_keys: bool) -> int:

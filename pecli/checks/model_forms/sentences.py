@@ -147,13 +147,13 @@ def describe_tensors(problems: Iterable[TensorDifference], models: BothModels) -
     «B: q and k of layers 0–31 are not permuted; llama in GGUF form is», for example.
     """
     lines = []
-    for group, subjects in _group_problems(problems).items():
-        subjects.sort(key=lambda subject: subject.rank)
+    for group, unsorted_subjects in _group_problems(problems).items():
+        subjects = sorted(unsorted_subjects, key=lambda subject: subject.rank)
         names = _join_layers([subject.text for subject in subjects])
         verbs = SINGULAR if len(subjects) == 1 else PLURAL
-        error = max(subject.affected.max_abs_error for subject in subjects)
-        words = _describe_finding(group.finding, models, verbs, error)
-        lines.append(f"{models.checked.label}: {names}{_in_layers(group.layers)} {words}")
+        largest_error = max(subject.affected.max_abs_error for subject in subjects)
+        predicate = _describe_finding(group.finding, models, verbs, largest_error)
+        lines.append(f"{models.checked.label}: {names}{_in_layers(group.layers)} {predicate}")
     if len(lines) > MAX_LINES:
         return [*lines[:MAX_LINES], f"and {len(lines) - MAX_LINES} more such lines"]
     return lines

@@ -167,12 +167,13 @@ def _find_encoding_changes(
     if expected.rotary_dim != found.rotary_dim:
         yield _find_rotary_dim_change(expected, found, model_format)
         return
-    changes = [*_find_parameter_changes(expected, found, model_format)]
-    yield from changes
-    is_scaled = expected.parameters["scaling"] != "none"
-    if is_scaled and found.parameters["scaling"] == "none":
+    parameter_changes = [*_find_parameter_changes(expected, found, model_format)]
+    yield from parameter_changes
+    has_scaling = found.parameters["scaling"] != "none"
+    is_scaling_lost = expected.parameters["scaling"] != "none" and not has_scaling
+    if is_scaling_lost:
         yield find_lost_scaling(expected, model_format)
-    elif not changes:
+    elif not parameter_changes:
         yield from _find_frequency_changes(expected, found, length)
 
 
@@ -236,18 +237,33 @@ def _find_frequency_changes(
     scalings have others.
     """
     for context in (None, length):
-        frequencies = np.array(expected.inverse_frequencies(context))
-        found_frequencies = np.array(found.inverse_frequencies(context))
-        is_close = np.isclose(frequencies, found_frequencies, rtol=SAME_FREQUENCY, atol=0)
-        different = np.flatnonzero(~is_close)
-        if different.size:
-            yield FrequenciesDiffer(tuple(different.tolist()), context)
+        change = _find_frequency_change_at(context, expected, found)
+        if change is not None:
+            yield change
             return
-        factor = expected.attention_factor(context) or 1.0
-        found_factor = found.attention_factor(context) or 1.0
-        if not math.isclose(factor, found_factor, rel_tol=SAME_FREQUENCY):
-            yield AttentionFactorChanged(expected=factor, factor=found_factor, length=context)
-            return
+
+
+def _find_frequency_change_at(
+    length: int | None, expected: Encoding, found: Encoding
+) -> FrequenciesDiffer | AttentionFactorChanged | None:
+    """Return the difference of frequencies, or else of attention factors, for prompts of a length.
+
+    Args:
+        length: The length; None for short prompts.
+        expected: The encoding of the reference.
+        found: That of the same layers in the checked model.
+    """
+    frequencies = np.array(expected.inverse_frequencies(length))
+    found_frequencies = np.array(found.inverse_frequencies(length))
+    is_close = np.isclose(frequencies, found_frequencies, rtol=SAME_FREQUENCY, atol=0)
+    different_pairs = np.flatnonzero(~is_close)
+    if different_pairs.size:
+        return FrequenciesDiffer(tuple(different_pairs.tolist()), length)
+    factor = expected.attention_factor(length) or 1.0
+    found_factor = found.attention_factor(length) or 1.0
+    if math.isclose(factor, found_factor, rel_tol=SAME_FREQUENCY):
+        return None
+    return AttentionFactorChanged(expected=factor, factor=found_factor, length=length)
 
 
 def find_lost_scaling(encoding: Encoding, model_format: ModelFormat) -> ScalingLost:

@@ -199,11 +199,8 @@ class StoredTensor(NamedTuple):
             relative = np.abs(values) * np.float32(rounding.relative)
             return np.asarray(relative + np.float32(rounding.absolute))
         if self.dtype == Q8_0 and rows is not None:
-            scales = q8_0_blocks(rows)["scale"].astype(np.float32)
-            steps = np.abs(scales).reshape(len(rows), -1)
-            smallest_sum = MIN_SCALED_STEPS**2 * sum_of_squares(steps)
-            scales_belong_to_values = (sum_of_squares(values) >= smallest_sum).all()
-            if scales_belong_to_values:
+            steps = _read_q8_0_steps(rows)
+            if _may_be_steps_of(values, steps):
                 return steps
         return self._find_steps_of_largest(values)
 
@@ -216,12 +213,14 @@ class StoredTensor(NamedTuple):
         """
         bits, elements_per_scale = QUANTISED[self.dtype]
         blocks = values.reshape(len(values), -1, elements_per_scale)
-        largest = np.maximum(blocks.max(axis=-1), -blocks.min(axis=-1))
+        largest = np.maximum(blocks.max(axis=-1), -blocks.min(axis=-1))  # (rows, blocks)
         steps = np.asarray(largest * np.float32(2 / (2**bits - 1)))
-        if self.dtype.endswith("K"):
-            scales = SUPER_BLOCK // elements_per_scale
-            largest_scale = largest.reshape(len(values), -1, scales).max(axis=-1)
-            steps += np.repeat(largest_scale * np.float32(SCALE_SHARE), scales, axis=-1)
+        is_k_quant = self.dtype.endswith("K")
+        if is_k_quant:
+            blocks_per_super_block = SUPER_BLOCK // elements_per_scale
+            by_super_block = largest.reshape(len(values), -1, blocks_per_super_block)
+            scale_error = by_super_block.max(axis=-1) * np.float32(SCALE_SHARE)
+            steps += np.repeat(scale_error, blocks_per_super_block, axis=-1)
         return steps
 
 
@@ -231,18 +230,33 @@ def q8_0_blocks(rows: Array) -> AnyArray:
     return np.ascontiguousarray(rows).reshape(-1).view(block)
 
 
+def _read_q8_0_steps(rows: Array) -> AnyArray:
+    """Return the step of each block of rows in Q8_0, (rows, blocks): the size of its scale."""
+    scales = q8_0_blocks(rows)["scale"].astype(np.float32)
+    return np.asarray(np.abs(scales).reshape(len(rows), -1))
+
+
+def _may_be_steps_of(values: AnyArray, steps: AnyArray) -> bool:
+    """Return True if values are large enough to have been stored with these steps, in all rows."""
+    smallest_sum = MIN_SCALED_STEPS**2 * sum_of_squares(steps)
+    return bool((sum_of_squares(values) >= smallest_sum).all())
+
+
 def _dequantise_q8_0(rows: Array, out: AnyArray) -> None:
-    """Write rows of Q8_0 as floats, twice as fast as the gguf package, which is not imported."""
+    """Write rows of Q8_0 as floats, twice as fast as the gguf package, which is not imported.
+
+    A block is a scale and 32 signed bytes: 0.5 and 1, −2, 3, … become 0.5, −1, 1.5, …
+    """
     loops = compiled_loops(out.size)
     if loops is not None and out.dtype == np.float32:
         stored = np.ascontiguousarray(rows).reshape(-1).view(np.int8)
-        scales = np.require(stored.view(np.int16), requirements=["C", "A"])
-        loops.dequantise_q8_0(stored, scales, out.reshape(-1))
+        stored_as_int16 = np.require(stored.view(np.int16), requirements=["C", "A"])
+        loops.dequantise_q8_0(stored, stored_as_int16, out.reshape(-1))
         return
     blocks = q8_0_blocks(rows)
     out.reshape(-1)[...] = blocks["elements"].copy().view(np.int8)
-    elements = out.reshape(-1, 32)
-    elements *= blocks["scale"].astype(np.float32)[:, None]
+    out_by_block = out.reshape(-1, 32)
+    out_by_block *= blocks["scale"].astype(np.float32)[:, None]
 
 
 def _widen_halves(rows: Array, out: AnyArray) -> None:

@@ -31,20 +31,22 @@ class CallTokens:
             axes: The axes of a position in the model's encoding.
         """
         assert call.positions is not None  # Runs without positions are refused before.
-        right_ids = _arrange_by_axis(call.positions, axes)
-        used_ids = right_ids[:1]
+        stated_ids = _arrange_by_axis(call.positions, axes)  # (axes or 1, batch, L)
+        recorded_ids = stated_ids[:1]
         if call.position_ids is not None:
-            used_ids = _arrange_by_axis(call.position_ids, axes)
+            recorded_ids = _arrange_by_axis(call.position_ids, axes)
+        # Only tokens of images have a row and a column that differ from their time. Nothing but the
+        # recorded ids states the sizes of the images.
+        has_images = not _are_axes_equal(recorded_ids)
+        right_ids = recorded_ids if has_images else stated_ids
         self.axes = axes
-        # Only tokens of images have a row and a column that differ from their time.
-        has_images = not _are_axes_equal(used_ids)
         self.are_as_recorded = has_images
-        if has_images:
-            right_ids = used_ids  # Nothing else states the sizes of the images.
         self.by_axis: Indices = right_ids[:1] if _are_axes_equal(right_ids) else right_ids
-        self.used_ids: Indices = self.by_axis if call.position_ids is None else used_ids[:1]
+        self.used_ids: Indices = recorded_ids[:1]
+        if call.position_ids is None:
+            self.used_ids = self.by_axis
         self.is_token: Flags = np.ones(self.positions.shape, bool)
-        if call.attention_mask is not None and not self.are_as_recorded:
+        if call.attention_mask is not None and not has_images:
             self.is_token = np.asarray(call.attention_mask != 0)
 
     @property

@@ -23,6 +23,7 @@ from pecli.checks.verification import Verification
 from pecli.checks.verify.tensor_pairs import pair_tensors
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array, Floats, widened
+from pecli.engine.grouping import grouped
 from pecli.errors import ParameterError, PecliError, number
 from pecli.files.tensor_roles import role_of
 from pecli.models.encoding import ModelEncodings
@@ -50,12 +51,18 @@ class ModuleGroup(NamedTuple):
     tensors: dict[str, Array]
 
 
-class ModuleChecker:
-    """Checks the modules of a run against a model's encodings.
+class CheckedModules(NamedTuple):
+    """The checks of a run's modules, and the tensors that nothing can be compared with.
 
-    Attributes:
-        unchecked: Tensors that nothing can be compared with, such as those of image patches.
+    The latter are those of image patches, for example.
     """
+
+    checks: list[ModuleCheck]
+    unchecked: list[str]
+
+
+class ModuleChecker:
+    """Checks the modules of a run against a model's encodings."""
 
     def __init__(
         self,
@@ -76,22 +83,26 @@ class ModuleChecker:
         self.tokens = tokens
         self.encodings = encodings
         self.tolerance = tolerance
-        self.unchecked: list[str] = []
+
         self._answers: dict[object, Verification] = {}
 
-    def checks(self) -> Iterator[ModuleCheck]:
-        """Yield the checks of all modules in all calls, in the order in which they were recorded.
+    def check_all(self) -> CheckedModules:
+        """Check all modules in all calls, in the order in which they were recorded."""
+        checks: list[ModuleCheck] = []
+        unchecked: list[str] = []
+        for call, module, group in self._list_groups():
+            try:
+                checks.append(self._check(call, module, group))
+            except PecliError:  # A vision tower, for example, has other positions.
+                unchecked += [f"{module}.{name}" for name in group.tensors]
+        return CheckedModules(checks, unchecked)
 
-        Tensors that nothing can be compared with, such as those of a vision tower, are added to
-        `unchecked` instead.
-        """
+    def _list_groups(self) -> Iterator[tuple[int, str, ModuleGroup]]:
+        """Yield the tensors that belong together, with the number of their call and their module."""
         for call_number, call in enumerate(self.run.calls):
             for module, tensors in call.places().items():
                 for group in group_tensors(tensors):
-                    try:
-                        yield self._check(call_number, module, group)
-                    except PecliError:  # A vision tower, for example, has other positions.
-                        self.unchecked += [f"{module}.{name}" for name in group.tensors]
+                    yield call_number, module, group
 
     def _check(self, call: int, module: str, group: ModuleGroup) -> ModuleCheck:
         """Compare a group of tensors with what the model requires of that kind.
@@ -148,9 +159,8 @@ class ModuleChecker:
         self._require_rope(module)
         ((name, frequencies),) = tensors.items()
         layer_type = self._find_layer_type(f"{module}.{name}")
-        length = None
-        if any(rope.follows_length for rope in self.encodings.ropes()):
-            length = self.tokens[call].last + 1
+        follow_length = any(rope.follows_length for rope in self.encodings.ropes())
+        length = self.tokens[call].last + 1 if follow_length else None
         options = {"layer_type": layer_type, "length": length}
         tables = RecordedTables(
             tensors=tensors, encodings=self.encodings, tolerance=self.tolerance, options=options
@@ -176,11 +186,13 @@ class ModuleChecker:
         self._refuse_other_parts(module)
         layer_type = self._find_layer_type(module)
         tokens = self.tokens[call]
-        allowed = self.tolerance.or_absolute(bound_table_noise(tensors.values(), tokens.last))
-        options = tokens.options(next(iter(tensors.values())))
-        options["layer_type"] = layer_type
+        arithmetic_noise = bound_table_noise(tensors.values(), tokens.last)
+        first_table = next(iter(tensors.values()))  # Cosines and sines have the same shape.
         tables = RecordedTables(
-            tensors=tensors, encodings=self.encodings, tolerance=allowed, options=options
+            tensors=tensors,
+            encodings=self.encodings,
+            tolerance=self.tolerance.or_absolute(arithmetic_noise),
+            options={**tokens.options(first_table), "layer_type": layer_type},
         )
         return self._check_tables_once(call, module, layer_type, tables, shared_by=call)
 
@@ -261,15 +273,16 @@ class ModuleChecker:
         weight = self.run.weights[module]
         if rows.shape[-2] != tokens.length:
             raise ParameterError(module, f"of shape {rows.shape}", "it has other positions")
-        first_row = max((encoding.offset or 0 for encoding in self.encodings), default=0)
+        row_of_position_0 = max((encoding.offset or 0 for encoding in self.encodings), default=0)
         last_row = len(weight) - 1
-        row_numbers = np.minimum(tokens.positions + first_row, last_row)  # (batch, L)
+        row_numbers = np.minimum(tokens.positions + row_of_position_0, last_row)  # (batch, L)
         # Rows that all sequences share must be right for each of them.
-        rows = np.broadcast_to(rows, (*row_numbers.shape, rows.shape[-1]))
+        rows_per_sequence = np.broadcast_to(rows, (*row_numbers.shape, rows.shape[-1]))
         if tokens.has_padding:  # Padding may have any row.
-            rows = np.where(tokens.is_token[..., None], rows, weight[row_numbers])
+            is_token = tokens.is_token[..., None]
+            rows_per_sequence = np.where(is_token, rows_per_sequence, weight[row_numbers])
         recorded = RecordedRows(
-            rows=rows, weight=weight, row_numbers=row_numbers, tolerance=self.tolerance
+            rows=rows_per_sequence, weight=weight, row_numbers=row_numbers, tolerance=self.tolerance
         )
         return _make_table_check(call, module, None, recorded, recorded.verify(reasons=False))
 
@@ -306,17 +319,25 @@ def group_tensors(tensors: Mapping[str, Array]) -> list[ModuleGroup]:
 
     {"cos": …, "sin": …, "q_before": …, "q_after": …, "inv_freq": …} makes three groups.
     """
-    groups: dict[tuple[Kind, str], ModuleGroup] = {}
-    for name, array in tensors.items():
-        kind = _find_kind(name)
-        group_name = name
-        if kind is Kind.TABLES:
-            group_name = "cos and sin"
-        elif kind is Kind.VECTORS:
-            group_name = _name_vector(name)
-        group = groups.setdefault((kind, group_name), ModuleGroup(kind, {}))
-        group.tensors[name] = array
-    return [*groups.values()]
+    groups = grouped(tensors, _find_group)
+    return [
+        ModuleGroup(kind, {name: tensors[name] for name in names})
+        for (kind, _), names in groups.items()
+    ]
+
+
+def _find_group(name: str) -> tuple[Kind, str]:
+    """Return the kind of a tensor, and the name of the group that it belongs to.
+
+    `cos` and `sin` are the group «cos and sin», `q_before` and `q_after` the group `q`; any other
+    tensor is alone.
+    """
+    kind = _find_kind(name)
+    if kind is Kind.TABLES:
+        return kind, "cos and sin"
+    if kind is Kind.VECTORS:
+        return kind, _name_vector(name)
+    return kind, name
 
 
 def _find_kind(name: str) -> Kind:

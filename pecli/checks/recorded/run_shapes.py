@@ -104,12 +104,8 @@ class _CallRules(NamedTuple):
             self._tensor(MASK, mask).require(mask.shape == (batch, length), rule)
         ids = self.call.position_ids
         if ids is not None:
-            # Ids are (L,), (batch, L) or (axes, batch, L); one sequence may stand for all. With
-            # two axes of length 1 before them, those of (L,) are (1, 1, L): a batch of 1.
-            ids_shape = (1, 1, *ids.shape)
-            *_, ids_batch, ids_length = ids_shape
-            has_batch = ids_batch in (1, batch) and ids.ndim <= 3
-            self._tensor(USED_IDS, ids).require_positions(has_batch and ids_length == length, rule)
+            fits = _fits_batch(ids.shape, batch, length)
+            self._tensor(USED_IDS, ids).require_positions(fits, rule)
 
     def _check_role(self, name: str, array: Array, batch: int) -> None:
         """Raise FileError if a tensor does not have the shape that its role requires.
@@ -143,3 +139,14 @@ class _CallRules(NamedTuple):
         is_alike = rows.shape[:-2] in ((), (1,), (batch,)) and rows.shape[-1] == width
         has_rows = rows.ndim > 1
         self._tensor(name, rows).require(is_alike and has_rows, f"({batch}, L, {width})")
+
+
+def _fits_batch(ids_shape: tuple[int, ...], batch: int, length: int) -> bool:
+    """Return True for the shape of ids (L,), (batch, L) or (axes, batch, L) of a batch.
+
+    One sequence may stand for all: (L,) is read as (1, 1, L), a batch of 1.
+    """
+    with_all_axes = (1, 1, *ids_shape)
+    *_, ids_batch, ids_length = with_all_axes
+    has_batch = ids_batch in (1, batch) and len(ids_shape) <= 3
+    return has_batch and ids_length == length

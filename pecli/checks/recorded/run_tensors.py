@@ -106,15 +106,17 @@ class RecordedRun:
         `calls.0.positions` is the tensor `positions` of the first call, and `transformer.wpe.weight`
         the learned table of the module `transformer.wpe`. Other names are ignored.
         """
-        by_call: dict[int, dict[str, Array]] = {}
+        tensors_by_call: dict[int, dict[str, Array]] = {}
         weights: dict[str, Array] = {}
         for name, array in tensors.items():
-            match = _CALL.fullmatch(name)
-            if match is not None:
-                by_call.setdefault(int(match["number"]), {})[match["name"]] = array
+            in_call = _CALL.fullmatch(name)
+            if in_call is not None:
+                tensors_of_call = tensors_by_call.setdefault(int(in_call["number"]), {})
+                tensors_of_call[in_call["name"]] = array
             elif name.endswith(".weight"):
-                weights[name.removesuffix(".weight")] = array
-        calls = [_call_of(by_call[number]) for number in sorted(by_call)]
+                module = name.removesuffix(".weight")
+                weights[module] = array
+        calls = [_call_of(tensors_by_call[number]) for number in sorted(tensors_by_call)]
         return cls(calls, weights)
 
 

@@ -51,10 +51,10 @@ def verify_run(
     scheme_names = [*dict.fromkeys(encoding.scheme for encoding in encodings)]
     tokens = [CallTokens(call, encodings.position_axes) for call in run.calls]
     checker = ModuleChecker(run=run, tokens=tokens, encodings=encodings, tolerance=tolerance)
-    checks = [*checker.checks()]  # It collects what it cannot check in `unchecked`.
+    checks, unchecked = checker.check_all()
     problems = [*_find_problems(run, tokens, encodings)]
     if not checks and not problems:
-        raise _make_error_for_nothing(label, scheme_names, checker.unchecked)
+        raise _make_error_for_nothing(label, scheme_names, unchecked)
     failed = [check for check in checks if not check.passed]
     results = tuple(chain.from_iterable(check.results for check in checks))
     answer = RunVerification(
@@ -62,7 +62,7 @@ def verify_run(
         scheme=", ".join(scheme_names),
         tensors=results,
         problems=(*map(str, problems), *problems_of(results)),
-        unchecked=tuple(checker.unchecked),
+        unchecked=tuple(unchecked),
         wrong_layers=_list_layers(failed),
     )
     # Reasons explain wrong values; doubts are about what a pass does not prove.
@@ -133,17 +133,26 @@ def _write_headline(
         where += f", in call {first.call}"
     if first.layer is None:
         return f"wrong is {where}"
-    sentence = f"layer {first.layer} is the first that is wrong ({where})"
-    wrong = _list_layers(failed)
-    right_count = len(_list_layers(checks)) - len(wrong)
-    are_several_wrong = len(wrong) > 1
+    wrong_layers = _list_layers(failed)
+    right_count = len(_list_layers(checks)) - len(wrong_layers)
+    first_layer = f"layer {first.layer} is the first that is wrong ({where})"
+    return first_layer + _describe_other_layers(wrong_layers, right_count)
+
+
+def _describe_other_layers(wrong_layers: Sequence[int], right_count: int) -> str:
+    """Return the end of a headline: «; wrong are 2 layers: 2, 5; 3 layers right».
+
+    If several layers are wrong and none is right, it is «; so are all layers after it».
+    """
+    are_several_wrong = len(wrong_layers) > 1
+    words = ""
     if are_several_wrong and right_count:
-        sentence += f"; wrong are {counted(len(wrong), 'layer')}: {layer_list(wrong)}"
+        words = f"; wrong are {counted(len(wrong_layers), 'layer')}: {layer_list(wrong_layers)}"
     elif are_several_wrong:
-        sentence += "; so are all layers after it"
+        words = "; so are all layers after it"
     if right_count:
-        sentence += f"; {counted(right_count, 'layer')} right"
-    return sentence
+        words += f"; {counted(right_count, 'layer')} right"
+    return words
 
 
 def _name_wrong_tensors(first: ModuleCheck, failed: Sequence[ModuleCheck]) -> str:

@@ -111,14 +111,17 @@ def _verify_by_kind(
     The kinds are: a resized table; a file against its own spec or configuration; inputs with rows
     added; the tables of a scheme; and a model's tables, rotated vectors or recorded runs.
     """
-    if options.get("resized_from") is not None:
+    is_resized = options.get("resized_from") is not None
+    if is_resized:
         return _verify_resized(given, spec, allowed, options)
     if spec is None:
         return _verify_without_spec(given, allowed, reasons, options)
     target = spec
+    # A scheme may be given as the JSON that a file carries.
     if isinstance(spec, Mapping) and {"scheme", "parameters"} <= spec.keys():
         target = Scheme.from_spec(spec)
-    if options.get("before") is not None and _is_added(target):
+    has_inputs_before = options.get("before") is not None
+    if has_inputs_before and _has_rows_to_add(target):
         from pecli.checks.verify.added import verify_added  # It imports all searches.
 
         return verify_added(given, target, allowed, reasons, **options)
@@ -228,7 +231,7 @@ def _verify_by_config(
     return result
 
 
-def _is_added(spec: object) -> "TypeGuard[Scheme | Array]":
+def _has_rows_to_add(spec: object) -> "TypeGuard[Scheme | Array]":
     """Return True if rows of a scheme, or of a learned table, are added to inputs."""
     if isinstance(spec, Scheme):
         return spec.applied_as == "rows"
@@ -243,19 +246,19 @@ def _verify_model(
     Names decide what a file holds: `calls.0.positions` a recorded run, `q_before` and `q_after`
     vectors. Anything else is compared with the model's tables.
     """
-    before = options.get("before")
-    options = {name: value for name, value in options.items() if name != "before"}
-    if before is not None:
+    vectors_before = options.get("before")
+    other_options = {name: value for name, value in options.items() if name != "before"}
+    if vectors_before is not None:
         from pecli.checks.verify.rotated import verify_rotated
 
-        return verify_rotated(given, before, model, tolerance, reasons, options)
+        return verify_rotated(given, vectors_before, model, tolerance, reasons, other_options)
     source = opened(given)
     if is_recorded_run(source.file.tensors):
-        return _verify_recorded(source, model, tolerance, reasons, options)
+        return _verify_recorded(source, model, tolerance, reasons, other_options)
     vectors = split_by_names(source.file)
-    if vectors is not None and _rotates(model):
-        return _verify_vectors(source.label, vectors, model, tolerance, reasons, options)
-    return _verify_tables(source, model, tolerance, reasons, options)
+    if vectors is not None and _has_rotary_encoding(model):
+        return _verify_vectors(source.label, vectors, model, tolerance, reasons, other_options)
+    return _verify_tables(source, model, tolerance, reasons, other_options)
 
 
 def _verify_tables(
@@ -294,7 +297,7 @@ def _verify_recorded(
     return verify_run(run, model, tolerance, reasons, source.label or "arrays")
 
 
-def _rotates(model: "Model") -> bool:
+def _has_rotary_encoding(model: "Model") -> bool:
     from pecli.models.find import load_model
 
     return bool(load_model(model).ropes())

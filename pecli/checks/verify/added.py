@@ -236,14 +236,20 @@ def _make_expected_sums(pair: TensorPair, weight: Floats, rows: RowPositions) ->
     if not pair.has_equal_shapes or pair.after.ndim < 2:
         raise pair.make_shape_error()
     _check_shapes(weight, pair)
+    # Rows of a table have one axis of positions, so that there is one set of ids: (1, batch, L).
     (row_numbers,), is_token = rows.positions_of(Input(pair.after, pair.label), SEQ_AXIS)
+    _require_rows(weight, row_numbers)
+    sums = widened(pair.before) + weight[row_numbers]  # (batch, L, D)
+    expected = np.where(is_token[..., None], sums, pair.after)
+    return _Sums(pair=pair, row_numbers=row_numbers, is_token=is_token, expected=expected)
+
+
+def _require_rows(weight: Floats, row_numbers: Indices) -> None:
+    """Raise ParameterError if a table (rows, D) is too short for some of the row numbers."""
     last = int(row_numbers.max(initial=0))
     if last >= len(weight):
         given = f"of {len(weight):,} rows"
         raise ParameterError("table", given, f"row {last:,} is needed", "give a longer one")
-    sums = widened(pair.before) + weight[row_numbers]
-    expected = np.where(is_token[..., None], sums, pair.after)
-    return _Sums(pair=pair, row_numbers=row_numbers, is_token=is_token, expected=expected)
 
 
 def _count_not_finite(sums: _Sums) -> int:
@@ -331,12 +337,12 @@ def _explain_sequence(
     """
     observed = ArrayObservations({sequence.name: as_dtype(sequence.after, dtype)})
     for addition in _find_wrong_additions(sequence, weight):
-        sums = sequence.with_rows_added(addition.rows)
+        wrong_sums = sequence.with_rows_added(addition.rows)
         # Computed numbers may be off by a rounding of float32; copied ones would have to be equal.
-        computation = ArrayComputation((sums,), is_computed=True)
-        case = array_case(computation, observed, addition.edits)
+        computation = ArrayComputation((wrong_sums,), is_computed=True)
+        hypothesis = array_case(computation, observed, addition.edits)
         # The addition is itself the mistake: no further one is supposed.
-        explanations = explain_cases([case], atol, most_mistakes=0)
+        explanations = explain_cases([hypothesis], atol, most_mistakes=0)
         if explanations:
             return [explanations[0].renamed(addition.tensors)]
     return []
@@ -362,14 +368,16 @@ def _find_wrong_additions(sequence: _Sequence, weight: Floats) -> Iterator[_Wron
     A factor is √D, for example: token embeddings are to be multiplied by it, and rows of the table
     are not. What was added is after − before, which a factor or other rows are fitted to.
     """
+    added = sequence.added  # (L, D), 0 in padding, and so is what should have been added
     expected = np.where(sequence.is_token[:, None], weight[sequence.row_numbers], 0.0)
-    added = sequence.added
-    if not added.any() and expected.any():
+    nothing_was_added = expected.any() and not added.any()
+    if nothing_was_added:
         yield _WrongAddition(edits=(Rotation("none added"),), rows=added, tensors=(sequence.name,))
         return
     factor = plain_factor(Sides(expected, added))
     if factor is not None:
-        tensors = ("table",) if sequence.name == "after" else ("table", sequence.name)
+        is_whole_tensor = sequence.name == "after"
+        tensors = ("table",) if is_whole_tensor else ("table", sequence.name)
         yield _WrongAddition(edits=factor_edits(factor), rows=factor * expected, tensors=tensors)
     yield from _find_other_rows_added(sequence, weight)
 
@@ -388,8 +396,7 @@ def _find_other_rows_added(sequence: _Sequence, weight: Floats) -> Iterator[_Wro
     added_rows = np.where(sequence.is_token, nearest_rows, expected_rows)
     if np.array_equal(added_rows, expected_rows):
         return
-    first_token = int(sequence.is_token.argmax())
-    left_padding = first_token  # as many rows of padding are before it
+    left_padding = int(sequence.is_token.argmax())  # The mask 0 0 1 1 has 2 rows before a token.
     mistake = find_position_mistake(expected_rows, added_rows, left_padding, rotated=False)
     edit = positions_edit(expected_rows, added_rows, mistake)
     yield _WrongAddition(edits=(edit,), rows=weight[added_rows], tensors=(sequence.name,))
@@ -423,10 +430,11 @@ def _explain_by_tables(scheme: Scheme, sums: _Sums, atol: float) -> Iterator[Exp
         return
     limit = max(atol, _bound_rounding_of_sums(sums.pair))
     for sequence in _split_into_sequences(sums):
-        table = sequence.after - sequence.before  # (L, D)
-        expected = _make_scheme_of_rows(scheme, int(sequence.row_numbers[0]), len(table))
+        added_table = sequence.after - sequence.before  # (L, D)
+        first_row = int(sequence.row_numbers[0])
+        expected = _make_scheme_of_rows(scheme, first_row, len(added_table))
         table_name = expected.single_array().name
-        for reason in search.explain(expected, {table_name: table}, limit):
+        for reason in search.explain(expected, {table_name: added_table}, limit):
             if reason.mistakes:
                 # No command is printed: it would make a table, and the file holds sums.
                 yield reason.made_by(None).renamed([sequence.name])

@@ -151,9 +151,9 @@ def _verify_sequence(job: _Job, options: NamedValues) -> _Attempt:
     Cosines (batch, L, D) that fail may be of a batch whose padding the user has not stated.
     """
     file = job.source.file
-    others = dict(options)
-    others.pop("attention_mask", None)  # It is None: a mask states positions per sequence.
-    settings = TableSettings.of(others)
+    # A mask states positions per sequence, so that there is none here.
+    table_options = {name: value for name, value in options.items() if name != "attention_mask"}
+    settings = TableSettings.of(table_options)
     answer = job.answer(file, settings, notes={})
     has_stated_positions = bool(settings.offset) or bool(settings.stated_rows)
     rows = None
@@ -171,17 +171,19 @@ def _verify_batch(job: _Job, options: NamedValues) -> _Attempt:
     from pecli.tensors.row_positions import row_positions
 
     label, file = job.source
-    others = dict(options)
-    batch = row_positions(others.pop("positions", None), others.pop("attention_mask", None))
+    table_options = dict(options)
+    ids = table_options.pop("positions", None)
+    attention_mask = table_options.pop("attention_mask", None)
+    batch = row_positions(ids, attention_mask)
     tables = {name: arrange_per_batch(array) for name, array in file.tensors.items()}
     tokens = take_rows_of_tokens(label, tables, batch, job.encodings.position_axes)
-    settings = replace(TableSettings.of(others), stated_rows={"positions": tokens.positions})
-    answer = job.answer(
-        LoadedFile(path=NO_FILE, format="arrays", tensors=tokens.tables), settings, tokens.notes
-    )
-    rows = batch if tokens.notes else None
+    stated_rows = {"positions": tokens.positions}
+    settings = replace(TableSettings.of(table_options), stated_rows=stated_rows)
+    file_of_tokens = LoadedFile(path=NO_FILE, format="arrays", tensors=tokens.tables)
+    answer = job.answer(file_of_tokens, settings, tokens.notes)
     answer = replace(answer, problems=(*answer.problems, *map(str, tokens.problems)))
-    return _Attempt(answer=answer, tables=tables, rows=rows)
+    has_tables_per_batch = bool(tokens.notes)  # Each of them has a note.
+    return _Attempt(answer=answer, tables=tables, rows=batch if has_tables_per_batch else None)
 
 
 class _Misfit(NamedTuple):
@@ -211,18 +213,15 @@ class _Misfit(NamedTuple):
         """
         # `mismatched` is a number of elements; None if shapes differ, so that none was compared.
         failed = [tensor for tensor in answer.tensors if tensor.mismatched != 0]
-        wrong_elements = sum(tensor.mismatched or 0 for tensor in failed)
-        mistakes = len(answer.problems)
         explained_names: set[str] = set()
         for explanation in answer.explanations:
-            mistakes += len(explanation.mistakes)
             explained_names.update(explanation.tensors)
-        unexplained = max(0, len(failed) - len(explained_names))
+        known_mistakes = sum(len(explanation.mistakes) for explanation in answer.explanations)
         return cls(
-            unexplained=unexplained,
-            mistakes=mistakes,
+            unexplained=max(0, len(failed) - len(explained_names)),
+            mistakes=len(answer.problems) + known_mistakes,
             failed=len(failed),
-            wrong_elements=wrong_elements,
+            wrong_elements=sum(tensor.mismatched or 0 for tensor in failed),
         )
 
 
@@ -240,8 +239,8 @@ def _find_best_answer(
         with suppress(NoTablesError):  # There may be tables of the other layers only.
             answers.append(check.verify(tolerance, search_reasons=False))
             checks_with_tables.append(check)
-    has_pass = any(answers)  # An answer is true if it passed.
-    if search_reasons and not has_pass:
+    one_passes = any(answer.passed for answer in answers)
+    if search_reasons and not one_passes:
         with time_limit.time_limit():
             answers = [check.verify(tolerance, search_reasons=True) for check in checks_with_tables]
     return min(answers, key=_Misfit.measure, default=None)

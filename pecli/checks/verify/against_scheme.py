@@ -1,8 +1,9 @@
 """A file, or arrays, compared with the tables of a scheme."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from pecli.checks.checked_tensor import CheckedTensor
 from pecli.checks.conclusion import conclude, examine_pass
@@ -58,21 +59,28 @@ def verify_scheme(
         reasons: True if reasons for failures are searched for.
     """
     check = _SchemeCheck(file=file, scheme=scheme, tolerance=tolerance, any_dtype=any_dtype)
-    tensors = file.tensors
     tables_by_tensor = check.find_named_tables()
     # Frequencies and slopes are often saved alone: then the tables beside them are not missing.
-    may_be_alone = is_one_tensor or all(map(is_relative, tensors))
-    if len(tensors) == 1 and (may_be_alone or not tables_by_tensor):
-        (name,) = tensors
-        possible_tables = check.find_tables_named(name, present=())
-        checked = check.check_all({name: possible_tables}, by_name=False)
-        problems: list[FileProblem | str] = []
+    may_be_alone = is_one_tensor or all(map(is_relative, file.tensors))
+    is_alone = len(file.tensors) == 1 and (may_be_alone or not tables_by_tensor)
+    problems: list[FileProblem | str] = []
+    if is_alone:
+        checked = check.check_only_tensor()
     else:
-        checked = check.check_all(tables_by_tensor, by_name=True)
-        problems = [*check.find_missing_tables(checked)]
-    problems += find_doubling_problems(check.doublings)
-    answer = conclude(path, scheme.name, checked, tolerance, problems, search_reasons=reasons)
-    return examine_pass(answer, checked, tensors, tolerance)
+        checked = check.check_named_tensors(tables_by_tensor)
+        problems += check.find_missing_tables(checked.tensors)
+    problems += find_doubling_problems(checked.doublings)
+    answer = conclude(
+        path, scheme.name, checked.tensors, tolerance, problems, search_reasons=reasons
+    )
+    return examine_pass(answer, checked.tensors, file.tensors, tolerance)
+
+
+class _CheckedTables(NamedTuple):
+    """Tensors that were compared with tables, and how those that could be read double their columns."""
+
+    tensors: list[CheckedTensor]
+    doublings: list[Doubling]
 
 
 @dataclass(eq=False)
@@ -84,14 +92,13 @@ class _SchemeCheck:
         scheme: The scheme.
         tolerance: The errors that pass.
         any_dtype: True if tables are made in the dtype that was found.
-        doublings: How the tensors that were checked so far double their columns.
     """
 
     file: LoadedFile
     scheme: Scheme
     tolerance: Tolerance
     any_dtype: bool
-    doublings: list[Doubling] = field(default_factory=list)
+
     _candidates_by_dtype: dict[str, Sequence[CandidateTable]] = field(default_factory=dict)
 
     @cached_property
@@ -134,26 +141,45 @@ class _SchemeCheck:
                 named[name] = tables
         return named
 
-    def check_all(
-        self, named: Mapping[str, Collection[str]], *, by_name: bool
-    ) -> list[CheckedTensor]:
-        """Compare each tensor with the tables that it may be, or with all if none is named.
+    def check_only_tensor(self) -> _CheckedTables:
+        """Compare the only tensor of the file with the nearest table, by whose name the result goes."""
+        (name,) = self.file.tensors
+        tables = self.find_tables_named(name, present=())
+        readings = self._find_readings({name: tables})
+        checked = self._check(name, readings[name], tables, label="")
+        return _CheckedTables([checked], _list_doublings(readings.values()))
+
+    def check_named_tensors(
+        self, tables_by_tensor: Mapping[str, Collection[str]]
+    ) -> _CheckedTables:
+        """Compare each tensor with the nearest of the tables that it may be, by the tensor's own name.
+
+        Args:
+            tables_by_tensor: By tensor, the names of the tables that it may be.
+        """
+        readings = self._find_readings(tables_by_tensor)
+        checked = []
+        for name, tables in tables_by_tensor.items():
+            checked.append(self._check(name, readings[name], tables, label=name))
+        return _CheckedTables(checked, _list_doublings(readings.values()))
+
+    def _find_readings(
+        self, tables_by_tensor: Mapping[str, Collection[str]]
+    ) -> dict[str, Reading | None]:
+        """Return the best way to read each tensor; None for one that has the shape of no table.
 
         Square tables may be read transposed. If one only fits so, and those beside it stand upright
         (a row per position), it is read upright, and fails.
 
         Args:
-            named: By tensor, the names of the tables that it may be.
-            by_name: True if the result has the tensor's name, False for the table's.
+            tables_by_tensor: By tensor, the names of the tables that it may be; all if there are none.
         """
-        readings = {name: self._find_reading(name, tables) for name, tables in named.items()}
+        readings = {
+            name: self._find_reading(name, tables) for name, tables in tables_by_tensor.items()
+        }
         for name in find_lone_transposes(readings):
-            readings[name] = self._find_reading(name, named[name], upright=True)
-        checked = []
-        for name, tables in named.items():
-            label = name if by_name else ""
-            checked.append(self._check(name, readings[name], tables, label))
-        return checked
+            readings[name] = self._find_reading(name, tables_by_tensor[name], upright=True)
+        return readings
 
     def _find_reading(
         self, name: str, tables: Collection[str], *, upright: bool = False
@@ -170,11 +196,9 @@ class _SchemeCheck:
         is_alibi = bool({"bias", "slopes"}.intersection(self.table_names))
         if is_alibi:
             candidates += find_alibi_parts(self.scheme, array)
-        order = self._find_order_of_functions(name, tables)
-        candidates = [candidate for candidate in candidates if has_order(candidate, order)]
-        return find_best_reading(
-            array, candidates, is_text=self.file.has_rows_only, upright=upright
-        )
+        function_order = self._find_order_of_functions(name, tables)
+        in_order = [candidate for candidate in candidates if has_order(candidate, function_order)]
+        return find_best_reading(array, in_order, is_text=self.file.has_rows_only, upright=upright)
 
     def _find_order_of_functions(
         self, name: str, tables: Collection[str]
@@ -196,8 +220,6 @@ class _SchemeCheck:
         """
         if reading is None:
             return self._check_unreadable(name, tables, label)
-        part = reading.name.rpartition(".")[0]
-        self.doublings.append(Doubling(layers=part, reading=reading, doubled=reading.form.doubled))
         return CheckedTensor.from_reading(
             name,
             label or reading.name,
@@ -222,7 +244,7 @@ class _SchemeCheck:
             tensor=name,
             result=Comparison.of_shape(label or likeliest.name, array.shape, expected_shape),
             scheme=self.scheme,
-            found={likeliest.name: array},
+            found_tables={likeliest.name: array},
         )
 
     def _find_likely(self, dtype: str, tables: Collection[str]) -> Sequence[CandidateTable]:
@@ -252,7 +274,7 @@ class _SchemeCheck:
         """
         present = set(self.scheme.derived_tensors)
         for tensor in checked:
-            present.update(tensor.found)
+            present.update(tensor.found_tables)
         held = [*self.file.tensors]
         return [
             MissingTable(name, held) for name in tensors_by_name(self.scheme) if name not in present
@@ -267,6 +289,19 @@ def _may_mean(tensor: str, table: str) -> bool:
     layers, _, table_in_layers = table.rpartition(".")
     table_role = role_of(table_in_layers) or table_in_layers
     return layers in tensor and role_of(tensor) == table_role
+
+
+def _list_doublings(readings: Iterable[Reading | None]) -> list[Doubling]:
+    """Return how each tensor that could be read doubles its columns, with the layers of its table.
+
+    `sliding.cos` of a bundle is a table of the layers `sliding`; `cos` has no layers in its name.
+    """
+    doublings = []
+    for reading in readings:
+        if reading is not None:
+            layers = reading.name.rpartition(".")[0]
+            doublings.append(Doubling(layers, reading, doubled=reading.form.doubled))
+    return doublings
 
 
 def _make_candidates_in_dtype(scheme: Scheme, dtype: str) -> Sequence[CandidateTable]:

@@ -44,24 +44,39 @@ def verify_carried(
     """
     spec = _read_carried_spec(path, file)
     scheme = _read_scheme(path, spec)
-    expected = tensors_by_name(scheme)
-    problems: list[FileProblem] = []
-    checked = []
-    for name, array in file.tensors.items():
-        if name not in expected:
-            problems.append(UnexpectedTensor(name, scheme.name))
-            continue
-        result = compare_arrays(expected[name], array, tolerance, name=name)
-        checked.append(
-            CheckedTensor(tensor=name, result=result, scheme=scheme, found={name: array})
-        )
-    if is_complete:
-        problems += [MissingTensor(name) for name in expected if name not in file.tensors]
+    checked = _check_tensors(file, scheme, tolerance)
+    problems = _find_other_tensors(file, scheme, is_complete=is_complete)
     # Of a tensor that is missing, or of another shape, the hash differs as well.
     is_comparable = not problems and not any(tensor.result.finding for tensor in checked)
     if is_complete and is_comparable and not _has_stored_hash(spec, file):
         problems.append(ChangedAfterWriting())
     return conclude(path, scheme.name, checked, tolerance, problems, search_reasons=reasons)
+
+
+def _check_tensors(file: LoadedFile, scheme: Scheme, tolerance: Tolerance) -> list[CheckedTensor]:
+    """Compare the tensors of a file that have the name of a table of a scheme with that table."""
+    expected = tensors_by_name(scheme)
+    checked = []
+    for name, array in file.tensors.items():
+        if name in expected:
+            result = compare_arrays(expected[name], array, tolerance, name=name)
+            checked.append(
+                CheckedTensor(tensor=name, result=result, scheme=scheme, found_tables={name: array})
+            )
+    return checked
+
+
+def _find_other_tensors(
+    file: LoadedFile, scheme: Scheme, *, is_complete: bool
+) -> list[FileProblem]:
+    """Return a problem for each tensor that only the file or, if it is complete, only the scheme has."""
+    expected = tensors_by_name(scheme)
+    problems: list[FileProblem] = [
+        UnexpectedTensor(name, scheme.name) for name in file.tensors if name not in expected
+    ]
+    if is_complete:
+        problems += [MissingTensor(name) for name in expected if name not in file.tensors]
+    return problems
 
 
 def _has_stored_hash(spec: Mapping[str, object], file: LoadedFile) -> bool:

@@ -99,9 +99,10 @@ def _compute_biases(encoding: Encoding, scheme: Alibi) -> list[_ComputedBias]:
     bias = scheme.single_array()  # (heads, 1, keys)
     rounded: list[_ComputedBias] = []
     if encoding.slope_dtype:
-        slopes = _make_slope_scheme(encoding, encoding.slope_dtype).single_array().array()
-        keys = bias.shape[-1]
-        rounded.append(_compute_rounded_bias(slopes, keys, encoding.slope_dtype))
+        slope_scheme = _make_slope_scheme(encoding, encoding.slope_dtype)
+        slopes = slope_scheme.single_array().array()  # (heads,)
+        key_count = bias.shape[-1]
+        rounded.append(_compute_rounded_bias(slopes, key_count, encoding.slope_dtype))
     if not encoding.bias_divisor:
         return rounded
     divisor = float(np.float32(encoding.bias_divisor))

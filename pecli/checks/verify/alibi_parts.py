@@ -90,20 +90,21 @@ def _find_parts_of_heads(all_heads: AlibiPart, array: AnyArray) -> Iterator[Alib
 
     Of 8 heads, 4 are those of one of two shards; 12 are all of them and 4 heads without a bias.
     """
-    table, words = all_heads
-    all_count = len(table)
+    table = all_heads.values  # (heads, …)
     count = len(array)
+    all_count = len(table)
     if count == all_count:
         yield all_heads
     elif all_count % count == 0:  # The heads of a model are divided evenly into shards.
         for first in range(0, all_count, count):
             heads = f"heads {first}–{first + count - 1} of {all_count}"
-            yield AlibiPart(table[first : first + count], _join_words(heads, words))
+            shard = table[first : first + count]
+            yield AlibiPart(shard, _join_words(heads, all_heads.words))
     elif count > all_count and not array[all_count:].any():
         added_count = count - all_count
         zeros = np.zeros((added_count, *table.shape[1:]))
         heads = f"zeros for {counted(added_count, 'more head')}"
-        yield AlibiPart(np.concatenate([table, zeros]), _join_words(heads, words))
+        yield AlibiPart(np.concatenate([table, zeros]), _join_words(heads, all_heads.words))
 
 
 def _join_words(*words: str) -> str:
@@ -117,17 +118,20 @@ def _find_part_of_queries(scheme: Scheme, shape: tuple[int, ...]) -> AlibiPart |
     last queries, and only these are made. None if no part of the table has the shape.
     """
     table = scheme.single_array()
-    if table.shape[1:] == shape[1:]:
+    if table.shape[1:] == shape[1:]:  # All queries and keys, or slopes, which have none of either.
         return AlibiPart(widened(table.array()), "")
     queries, *keys = shape[1:]
     table_queries, *table_keys = table.shape[1:]
     if keys != table_keys:
         return None
     if table_queries == 1:
-        row = widened(table.array())
-        return AlibiPart(np.broadcast_to(row, (len(row), *shape[1:])), "repeated for every query")
-    if not 1 < queries < table_queries:
-        return None  # The last query of the symmetric form is the form key-last.
+        row = widened(table.array())  # (heads, 1, keys)
+        for_every_query = np.broadcast_to(row, (len(row), queries, *keys))
+        return AlibiPart(for_every_query, "repeated for every query")
+    # A single last query would be the form key-last, which is tried as a form of its own.
+    may_be_last_queries = 1 < queries < table_queries
+    if not may_be_last_queries:
+        return None
     last: NamedValues = {"queries": queries}
     values = widened(replace(scheme, **last).single_array().array())
     return AlibiPart(values, f"the last {queries} queries")

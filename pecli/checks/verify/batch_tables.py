@@ -74,15 +74,11 @@ def take_rows_of_tokens(label: str, tables: Tables, rows: "RowPositions", axes: 
         ParameterError: If a mask is given, and no table is per batch.
     """
     ids = rows.arranged(axes)  # (axes, batch, L)
-    assert ids is not None
+    assert ids is not None  # Positions or a mask are given: that is how a batch is recognised.
     batch_shape = ids.shape[1:]
     batched = [name for name, table in tables.items() if _is_per_batch(name, table, batch_shape)]
     if not batched:
-        has_mask = rows.is_token is not None
-        if has_mask:
-            raise _make_error_for_no_batch(label, rows.name, batch_shape)
-        positions = _check_positions(rows.ids)
-        return TokenTables(tables=dict(tables), positions=positions, notes={}, problems=())
+        return _keep_tables_without_batch(label, tables, rows, batch_shape)
     is_token = rows.tokens_of(batch_shape)  # False for padding
     ids_of_tokens = ids[:, is_token]  # (axes, tokens)
     has_several_axes = len(ids) > 1
@@ -96,6 +92,17 @@ def take_rows_of_tokens(label: str, tables: Tables, rows: "RowPositions", axes: 
         notes=dict.fromkeys(batched, note),
         problems=tuple(_find_strange_padding(padding)),
     )
+
+
+def _keep_tables_without_batch(
+    label: str, tables: Tables, rows: "RowPositions", batch_shape: tuple[int, ...]
+) -> TokenTables:
+    """Return tables as they are if none is per batch; raise ParameterError if a mask requires one."""
+    has_mask = rows.is_token is not None
+    if has_mask:
+        raise _make_error_for_no_batch(label, rows.name, batch_shape)
+    positions = _check_positions(rows.ids)
+    return TokenTables(tables=dict(tables), positions=positions, notes={}, problems=())
 
 
 def _find_strange_padding(padding: Tables) -> Iterator[TensorProblem]:
@@ -184,10 +191,11 @@ def solve_positions(
     if queries is None:
         return None
     options: MutableValues = {"layer_type": encoding.layer_type or None, "seq_axis": -2}
-    if rows.is_token is None:  # The user gave no attention mask.
-        options["positions"] = rows.ids
-    else:
+    has_mask = rows.is_token is not None
+    if has_mask:
         options["attention_mask"] = rows.is_token
+    else:
+        options["positions"] = rows.ids
     try:
         result = verify_rotated(
             queries.after, queries.before, model, tolerance, reasons=True, options=options
@@ -214,8 +222,9 @@ def _make_queries_like_tables(tables: Tables, encoding: Encoding) -> _Queries | 
     if waves is None:
         return None
     # Columns that are doubled in halves (c0 c1 c0 c1) hold each cosine twice: the first half is enough.
-    pair_count = min(waves.cos.shape[-1], encoding.rope(1).rotary_dim // 2)
-    cos = waves.cos[..., :pair_count]
+    rotated_pairs = encoding.rope(1).rotary_dim // 2
+    pair_count = min(waves.cos.shape[-1], rotated_pairs)
+    cos = waves.cos[..., :pair_count]  # (batch, L, pairs)
     sin = waves.sin[..., :pair_count]
     # DeepSeek takes interleaved pairs and gives halves; others give the layout that they take.
     layouts = LAYOUTS[encoding.layout or "halves"]

@@ -59,16 +59,20 @@ def _find_scheme_waves(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[Ca
     A file may hold each column twice, as halves (c0 c1 c0 c1) or interleaved (c0 c0 c1 c1). Reading
     the file finds out which, so that tables are made without doubled columns here, and the layout
     that the scheme requires is only noted.
+
+    Args:
+        scheme: The scheme, which may be a bundle.
+        part: The scheme itself, or the part of a bundle that makes these tables.
+        prefix: The layers before the names of a bundle's tables, such as `sliding.`.
     """
     layout: str = part.value_of("layout", "")
-    compact = part
-    required_layout = ""
-    if layout in DOUBLED_LAYOUTS:
-        changes: NamedValues = {"layout": "compact"}
-        compact = replace(part, **changes)
-        required_layout = layout
+    is_doubled = layout in DOUBLED_LAYOUTS
+    single_columns: NamedValues = {"layout": "compact"}
+    compact = replace(part, **single_columns) if is_doubled else part
     tables = {prefix + name: table for name, table in make_cosines_and_sines(compact).items()}
-    maker = scheme if prefix else compact
+    is_of_bundle = bool(prefix)
+    maker = scheme if is_of_bundle else compact
+    required_layout = layout if is_doubled else ""
     yield from find_wave_candidates(
         candidate_of(tables, maker, layout=required_layout, grid=grid_of(part))
     )

@@ -107,22 +107,29 @@ def unfold_positions(pair: TensorPair, heads: HeadSizes) -> TensorPair:
     With 4 heads of 64 channels, (4, 768) becomes (4, 12, 64): it cannot be (L, heads · D), as the
     model has no 12 heads. Tensors of any other shape are returned as they are.
     """
+    if not _has_row_per_head(pair, heads):
+        return pair
+    *outer_shape, row_length = pair.before.shape
+    fitting_widths = [width for width in heads.widths if row_length % width == 0]
+    if not fitting_widths:
+        return pair
+    width = fitting_widths[0]
+    positions = row_length // width
+    note(f"{pair.label}: a row per head, of {counted(positions, 'position')} of {width}")
+    unfolded = (*outer_shape, positions, width)
+    return pair._replace(
+        before=pair.before.reshape(unfolded),
+        after=pair.after.reshape(unfolded),
+        source="",  # `pecli apply` rotates arrays as they are in the file.
+    )
+
+
+def _has_row_per_head(pair: TensorPair, heads: HeadSizes) -> bool:
+    """Return True for tensors (…, heads, numbers) whose numbers are not the channels of heads."""
     shape = pair.before.shape
-    if len(shape) < 2 or shape[-2] not in heads.counts or not pair.has_equal_shapes:
-        return pair
-    if heads.are_columns(shape):
-        return pair
-    for width in heads.widths:
-        if shape[-1] % width == 0:
-            positions = shape[-1] // width
-            note(f"{pair.label}: a row per head, of {counted(positions, 'position')} of {width}")
-            unfolded = (*shape[:-1], positions, width)
-            return pair._replace(
-                before=pair.before.reshape(unfolded),
-                after=pair.after.reshape(unfolded),
-                source="",  # `pecli apply` rotates arrays as they are in the file.
-            )
-    return pair
+    if len(shape) < 2 or not pair.has_equal_shapes:
+        return False
+    return shape[-2] in heads.counts and not heads.are_columns(shape)
 
 
 def refuse_flat(pair: TensorPair, heads: HeadSizes) -> None:
@@ -138,14 +145,19 @@ def refuse_flat(pair: TensorPair, heads: HeadSizes) -> None:
         return
     for width, count in product(heads.widths, heads.counts):
         positions, rest = divmod(size, width * count)
-        can_be_unfolded = rest == 0
-        if can_be_unfolded:
-            advice = (
-                f"state it: --shape {count},{positions},{width} for (heads, positions, D), "
-                f"or --shape {positions},{count},{width} for (positions, heads, D)"
-            )
-            rule = "a list of numbers does not state the axes of heads and positions"
-            raise ParameterError(pair.label, f"of shape {shape}", rule, advice)
+        if rest == 0:
+            raise _make_flat_error(pair, (count, positions, width))
+
+
+def _make_flat_error(pair: TensorPair, shape: tuple[int, int, int]) -> ParameterError:
+    """Return the error for a list of numbers that may be of a shape (heads, positions, D)."""
+    heads, positions, width = shape
+    advice = (
+        f"state it: --shape {heads},{positions},{width} for (heads, positions, D), "
+        f"or --shape {positions},{heads},{width} for (positions, heads, D)"
+    )
+    rule = "a list of numbers does not state the axes of heads and positions"
+    return ParameterError(pair.label, f"of shape {pair.before.shape}", rule, advice)
 
 
 def arrange_heads(pair: TensorPair, heads: HeadSizes, axis: int) -> HeadTensor:
@@ -162,24 +174,25 @@ def arrange_heads(pair: TensorPair, heads: HeadSizes, axis: int) -> HeadTensor:
     Raises:
         ParameterError: If the tensor after cannot have the axes of the one before.
     """
-    assumptions = []  # in words, for the note on the result
     is_single_row = pair.before.ndim == pair.after.ndim == 1
-    if is_single_row:
-        assumptions.append("a single row")
+    if is_single_row:  # (D,) becomes (1, D).
         pair = pair._replace(before=pair.before[None], after=pair.after[None])
     before = pair.before.reshape(heads.unfolded(pair.before.shape))
     after_shape = heads.unfolded(pair.after.shape)
     position_axis = _axis_from_the_end(axis, pair.before.ndim, before.ndim)
-    axes = find_head_axes(pair.after, before, after_shape, position_axis)
-    if axes is None:
+    head_axes = find_head_axes(pair.after, before, after_shape, position_axis)
+    if head_axes is None:
         raise pair.make_shape_error()
-    assumptions.append(heads.describe_folding(pair.before.shape))
-    assumptions.append(heads.describe_folding(pair.after.shape))
-    assumptions.append(axes.note)
+    assumptions = (
+        "a single row" if is_single_row else "",
+        heads.describe_folding(pair.before.shape),
+        heads.describe_folding(pair.after.shape),
+        head_axes.note,
+    )
     return HeadTensor(
         pair=pair,
         before=before,
-        view=axes.view(pair.after),
+        view=head_axes.view(pair.after),
         axis=position_axis,
         note=", ".join(dict.fromkeys(filter(None, assumptions))),
     )

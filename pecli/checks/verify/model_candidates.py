@@ -52,13 +52,13 @@ def _find_relative_candidates(
     T5 has 32 such numbers (buckets of distances), and a learned bias for each of them and each
     head, (32, heads). Only the shape of biases can be checked; the numbers are those of the scheme.
     """
-    keys = tensor.array.shape[-1]
+    column_count = tensor.array.shape[-1]  # heads of biases, keys of numbers
     parameters = dict(encoding.parameters)
-    parameters["seq_len"] = None if "grid" in parameters else keys
+    parameters["seq_len"] = None if "grid" in parameters else column_count
     scheme = Relative(**parameters)
     if tensor.role == "bias_rows":
-        heads = keys  # of the biases, (buckets, heads)
-        yield _make_learned_table(tensor.role, tensor.array.dtype, (scheme.numbers, heads))
+        shape = (scheme.numbers, column_count)
+        yield _make_learned_table(tensor.role, tensor.array.dtype, shape)
     else:
         yield candidate_of({"index": scheme.single_array()}, scheme, words=f"as in {scheme.style}")
 

@@ -103,14 +103,14 @@ class ModelCheck:
         label = reading.name if name == ARRAY_NAME else name
         layer_type = reading.origin.layer_type if self.tensors.has_several_layer_types else ""
         stated = self.tensors.stated_name(name)
-        checked = CheckedTensor.from_reading(name, label, reading, tolerance, stated=stated)
+        compared = CheckedTensor.from_reading(name, label, reading, tolerance, stated=stated)
         note = ", ".join(filter(None, self._write_notes(name, label, layer_type, reading)))
-        checked = replace(checked, note=note, layers=layer_type)
+        checked = replace(compared, note=note, layers=layer_type)
         if not layer_type:
             return checked
         if checked.result.passed:
-            doubt = self._find_doubt_about_layers(name, label, reading)
-            return replace(checked, doubt=checked.doubt or doubt)
+            doubt_about_layers = self._find_doubt_about_layers(name, label, reading)
+            return replace(checked, doubt=checked.doubt or doubt_about_layers)
         other_layers = self._find_layers_it_fits(name, layer_type, reading, tolerance)
         return replace(checked, right_for=other_layers)
 

@@ -139,9 +139,7 @@ class ModelTensors:
         ]
         return replace(self.settings, length=max(contexts) + 1)
 
-    def find_reading(
-        self, name: str, role: str | None, *, transposed: bool = False, upright: bool = False
-    ) -> Reading | None:
+    def find_reading(self, name: str, role: str | None, *, upright: bool = False) -> Reading | None:
         """Return the way to read a tensor (an order of axes and columns) that is nearest to a table.
 
         (2, 64, 10), for example, may be cosines and sines, transposed. The encodings whose tables
@@ -150,16 +148,24 @@ class ModelTensors:
         Args:
             name: The tensor.
             role: What its name states that it holds; None if it may be any table.
-            transposed: Read the transposed tensor.
             upright: Rows must be positions, not frequencies.
         """
         array = np.atleast_1d(self.tensors[name])
-        if transposed:
-            array = array.T
         candidates = self._find_candidates(name, array, role, self.find_likely_encodings(name))
         return find_best_reading(
             array, candidates, is_text=self.file.has_rows_only, upright=upright
         )
+
+    def find_reading_of_transpose(self, name: str, role: str | None) -> Reading | None:
+        """Return the way to read a tensor whose axes were exchanged first: (heads, 64) as (64, heads).
+
+        Args:
+            name: The tensor.
+            role: What its name states that it holds; None if it may be any table.
+        """
+        array = np.atleast_1d(self.tensors[name]).T
+        candidates = self._find_candidates(name, array, role, self.find_likely_encodings(name))
+        return find_best_reading(array, candidates, is_text=self.file.has_rows_only)
 
     def find_reading_as(self, name: str, role: str | None, encoding: Encoding) -> Reading | None:
         """Return the way to read a tensor that is nearest to a table of one encoding; None if none makes sense.
@@ -204,16 +210,25 @@ class ModelTensors:
         do_names_state_layers = any(self.layer_named(name) for name in self.tensors)
         if len(rotary) < 2 or do_names_state_layers:
             return []
-        others = [encoding for encoding in self.encodings if encoding not in rotary]
         modules = group_by_module(self.tensors)
-        assignments = []
-        for encodings in permutations(rotary, len(modules)):  # an encoding for each module
-            assigned: dict[str, Encoding] = {}
-            for names, encoding in zip(modules, encodings, strict=True):
-                assigned |= dict.fromkeys(names, encoding)
-            tried = (*encodings, *others)
-            assignments.append(replace(self, encodings=tried, assigned=assigned))
-        return assignments
+        encodings_by_module = permutations(rotary, len(modules))
+        return [self._assign(modules, encodings) for encodings in encodings_by_module]
+
+    def _assign(
+        self, modules: Sequence[Sequence[str]], encodings: Sequence[Encoding]
+    ) -> "ModelTensors":
+        """Return these tensors with one rotary encoding for the tensors of each module.
+
+        Args:
+            modules: The names of the tensors of each module.
+            encodings: A rotary encoding for each of them.
+        """
+        assigned: dict[str, Encoding] = {}
+        for names, encoding in zip(modules, encodings, strict=True):
+            assigned |= dict.fromkeys(names, encoding)
+        rotary = self.rotary_encodings
+        not_rotary = [encoding for encoding in self.encodings if encoding not in rotary]
+        return replace(self, encodings=(*encodings, *not_rotary), assigned=assigned)
 
 
 def _choose_encodings(

@@ -80,19 +80,14 @@ def find_pair_names(names: list[str]) -> dict[str, PairNames]:
     >>> find_pair_names(["layers.0.q_pre", "layers.0.q_post", "k", "k_rope", "cos"])
     {'layers.0.q': PairNames(before='layers.0.q_pre', after='layers.0.q_post'), 'k': PairNames(before='k', after='k_rope')}
     """
-    before: dict[str, str] = {}
-    after: dict[str, str] = {}
-    plain: dict[str, str] = {}
-    for name in names:  # The first of several names that have the same stem counts.
-        if _BEFORE.search(name):
-            before.setdefault(_BEFORE.sub("", name), name)
-        elif _AFTER.search(name):
-            after.setdefault(_AFTER.sub("", name), name)
-        else:
-            plain[name] = name
+    before = _find_names_by_stem(names, _BEFORE)
+    # A name with both endings, `q_rope_in`, is that of a tensor before.
+    other_names = [name for name in names if not _BEFORE.search(name)]
+    after = _find_names_by_stem(other_names, _AFTER)
+    without_ending = {name: name for name in other_names if not _AFTER.search(name)}
     # A name without an ending is the other side: `q` and `q_rope`, `q_before` and `q`.
-    names_before = {**plain, **before}
-    names_after = {**plain, **after}
+    names_before = {**without_ending, **before}
+    names_after = {**without_ending, **after}
     pairs = {}
     for stem in (*before, *after):
         if stem in names_before and stem in names_after and _may_be_query(stem):
@@ -100,6 +95,18 @@ def find_pair_names(names: list[str]) -> dict[str, PairNames]:
             # Of tensors `before` and `after`, nothing is left as a stem.
             pairs[stem or pair.after] = pair
     return pairs
+
+
+def _find_names_by_stem(names: list[str], ending: re.Pattern[str]) -> dict[str, str]:
+    """Return the names with an ending, by what is left without it: {"q": "q_before"}.
+
+    The first of several names that have the same stem counts.
+    """
+    names_by_stem: dict[str, str] = {}
+    for name in names:
+        if ending.search(name):
+            names_by_stem.setdefault(ending.sub("", name), name)
+    return names_by_stem
 
 
 def _may_be_query(stem: str) -> bool:

@@ -6,6 +6,7 @@ channels, 0 belongs to 64, which is not. What cannot be computed is left out and
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -63,35 +64,54 @@ def verify_printed(
     Raises:
         FileError: If no element can be computed from those that were printed.
     """
+    # A rotation adds up to √2 times the error of the tensor before it.
     rounding = after.rounding + math.sqrt(2) * before.rounding
     allowed = widen_for_printed(label, tolerance, rounding)
     job = RotationJob.of(model, allowed, False, options)
-    results = []
-    notes = {}
-    doubts = []
-    for name, values in after.read_as("float32").tensors.items():
-        part = after.parts[name]
-        pair = PrintedPair(
-            name=name, before=before.read_as("float32").tensors[name], after=values, part=part
-        )
-        compared = _find_nearest_comparison(label, pair, job)
-        results.append(compared.result)
-        notes[name] = f"{compared.elements:,} of {part.size:,} elements compared"
-        doubts.append(
-            FewElements(tensor=name, compared=compared.elements, total=part.size, advice=PRINT_ALL)
-        )
-    problems = problems_of(results)
+    compared = [_find_nearest_comparison(label, pair, job) for pair in _pair_printed(before, after)]
+    results = tuple(tensor.result for tensor in compared)
     answer = Verification(
-        file=label, scheme="rope", tensors=tuple(results), problems=problems, readings=notes
+        file=label,
+        scheme="rope",
+        tensors=results,
+        problems=problems_of(results),
+        readings={tensor.result.name: tensor.note for tensor in compared},
     )
-    return answer.with_doubts(doubts[:1])
+    return answer.with_doubts([tensor.doubt for tensor in compared[:1]])
+
+
+def _pair_printed(before: LoadedFile, after: LoadedFile) -> Iterator[PrintedPair]:
+    """Yield the tensors of two files that have the same names, before and after a rotation."""
+    tensors_before = before.read_as("float32").tensors
+    for name, values in after.read_as("float32").tensors.items():
+        yield PrintedPair(
+            name=name, before=tensors_before[name], after=values, part=after.parts[name]
+        )
 
 
 class _Compared(NamedTuple):
-    """A comparison of some elements of a tensor, and the number of these."""
+    """A comparison of some elements of a tensor.
+
+    Attributes:
+        result: The comparison.
+        elements: The number of elements that were compared.
+        total: The number of elements that the whole tensor has.
+    """
 
     result: Comparison
-    elements: int  #: elements that were compared
+    elements: int
+    total: int
+
+    @property
+    def note(self) -> str:
+        return f"{self.elements:,} of {self.total:,} elements compared"
+
+    @property
+    def doubt(self) -> FewElements:
+        """The doubt that a pass of so few elements leaves about the tensor."""
+        return FewElements(
+            tensor=self.result.name, compared=self.elements, total=self.total, advice=PRINT_ALL
+        )
 
 
 def _find_nearest_comparison(label: str, pair: PrintedPair, job: RotationJob) -> _Compared:
@@ -137,18 +157,19 @@ def _compare_with(
     channels of its pair are known. Such elements are set to 0 on both sides, and not counted.
     """
     inputs = Input(widened(pair.before), pair.name)
-    rows = RowPositions(0, _find_positions(pair.part, job))
+    rows = RowPositions(ids=_find_positions(pair.part, job))
     rotation = job.rotation(inputs, encoding, rows, seq_axis=SEQ_AXIS, layout=layout)
     expected = widened(rotation.apply(inputs))  # (heads, tokens, D)
     is_computed = np.isfinite(expected)
     is_printed = np.zeros(pair.after.shape, bool)
     is_printed[..., pair.part.channels] = True
     is_compared = is_computed & is_printed
-    rounded = as_dtype(np.where(is_compared, expected, 0.0), "float32")
-    found = np.where(is_compared, pair.after, 0.0).astype(np.float32)
-    result = compare_arrays(rounded, found, job.tolerance, name=pair.name)
+    expected_or_zero = as_dtype(np.where(is_compared, expected, 0.0), "float32")
+    found_or_zero = np.where(is_compared, pair.after, 0.0).astype(np.float32)
+    result = compare_arrays(expected_or_zero, found_or_zero, job.tolerance, name=pair.name)
     count = int(np.count_nonzero(is_compared))
-    return _Compared(_translate_indices(result, pair.part, count), count)
+    in_whole_tensor = _translate_indices(result, pair.part, count)
+    return _Compared(in_whole_tensor, elements=count, total=pair.part.size)
 
 
 def _find_positions(part: PrintedPart, job: RotationJob) -> Indices:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -161,17 +162,29 @@ class _Finding(NamedTuple):
 def _find_interpolation(resizings: Sequence[Resizing]) -> _Finding:
     """Return the interpolations that make the new table; if there are none, the mistake that does.
 
-    Each resizing supposes another new grid. A few columns decide: a table has hundreds, and the
-    same interpolation made all of them.
+    Each resizing supposes another new grid, the likeliest first. A few columns decide: a table has
+    hundreds, and the same interpolation made all of them.
     """
     columns = _find_varying_columns(resizings[0].old)
     samples = [resizing.on_columns(columns) for resizing in resizings]
-    with_samples = [*zip(resizings, samples, strict=True)]  # the likeliest grid first
-    for resizing, sample in with_samples:
+    for resizing, sample in zip(resizings, samples, strict=True):
         ways = find_fitting_ways(sample)
         if ways:
             return _Finding(resizing=resizing, ways=ways, mistake="", nearest=ways[0])
-    for resizing, sample in with_samples[:GRIDS_WITH_MISTAKES]:
+    return _find_mistake_in_likeliest(resizings, samples)
+
+
+def _find_mistake_in_likeliest(
+    resizings: Sequence[Resizing], samples: Sequence[Resizing]
+) -> _Finding:
+    """Return the mistake with which some interpolation makes the new table, for the likeliest grids.
+
+    Args:
+        resizings: Both tables with each grid that the new one may have; none fits without a mistake.
+        samples: The same with a few columns only.
+    """
+    likeliest = islice(zip(resizings, samples, strict=True), GRIDS_WITH_MISTAKES)
+    for resizing, sample in likeliest:
         mistake = find_mistake(sample)
         if mistake:
             nearest = find_nearest_way(sample)

@@ -1,7 +1,7 @@
 """A learned table before and after it was resized, with the grids that its rows may be."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -41,19 +41,22 @@ def read_learned_table(given: Given, label: str) -> LearnedTable:
     path, file = opened(given)
     source = path or label
     tensors = file.read_as("float32").tensors
-    if len(tensors) > 1:
-        learned = {name: array for name, array in tensors.items() if role_of(name) == "rows"}
-        if len(learned) != 1:
-            names = listed(list(tensors), MAX_LISTED)
-            problem = f"has {len(tensors)} tensors: {names}"
-            raise FileError(source, problem, "name one: FILE:NAME")
-        tensors = learned
-    name, values = next(iter(tensors.items()))
-    array = floating(label, values)
+    name = _find_name_of_learned(source, tensors)
+    array = floating(label, tensors[name])
     check_table(source, array)
-    return LearnedTable(
-        label=source, name=name, rows=array.reshape(array.shape[-2:]), rounding=file.rounding
-    )
+    rows = array.reshape(array.shape[-2:])  # (rows, dim), also of (1, rows, dim)
+    return LearnedTable(label=source, name=name, rows=rows, rounding=file.rounding)
+
+
+def _find_name_of_learned(source: str, tensors: Mapping[str, Array]) -> str:
+    """Return the name of the learned table among tensors; raise FileError if it is not clear."""
+    candidates = [*tensors]
+    if len(tensors) > 1:
+        candidates = [name for name in tensors if role_of(name) == "rows"]
+    if len(candidates) != 1:
+        problem = f"has {len(tensors)} tensors: {listed([*tensors], MAX_LISTED)}"
+        raise FileError(source, problem, "name one: FILE:NAME")
+    return candidates[0]
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,22 @@ def find_resizings(
     Raises:
         ParameterError: If the tables do not have as many rows as the grids have cells.
     """
+    _check_sizes(before, after, keep)
+    old_grid = _check_old_grid(before, grid, keep)
+    old = widened(before.rows)
+    new = widened(after.rows)
+    dtype = dtype_name(after.rows.dtype)
+    # Interpolations add up to twice the error that printing made in the old table.
+    printing_error = after.rounding + 2 * before.rounding
+    limit = _bound_rounding(old, max(old_grid), dtype) + printing_error
+    for new_grid in _find_new_grids(after, old_grid, to, keep, is_on_grid=grid is not None):
+        yield Resizing(
+            old=old, new=new, grid=old_grid, to=new_grid, keep=keep, limit=limit, dtype=dtype
+        )
+
+
+def _check_sizes(before: LearnedTable, after: LearnedTable, keep: int) -> None:
+    """Raise ParameterError unless tables have as many columns, and more rows than those to keep."""
     rows, dim = before.rows.shape
     new_rows, new_dim = after.rows.shape
     if dim != new_dim:
@@ -147,17 +166,21 @@ def find_resizings(
     if keep >= min(rows, new_rows):
         rule = f"the tables have {rows} and {new_rows} rows, and one must be left"
         raise ParameterError("keep", keep, rule)
+
+
+def _check_old_grid(before: LearnedTable, grid: object, keep: int) -> TableGrid:
+    """Return the grid of the old rows, whose cells are the rows after those to keep.
+
+    Args:
+        before: The old table.
+        grid: The grid as the user states it; None if the rows are along one axis.
+        keep: The rows before the grid.
+    """
+    rows = len(before.rows)
     old_grid = TableGrid(rows - keep, 1) if grid is None else checked_grid("grid", grid)
     if rows != keep + old_grid.cells:
         raise wrong_rows(before.label, before.rows.shape, old_grid, keep)
-    old = widened(before.rows)
-    new = widened(after.rows)
-    dtype = dtype_name(after.rows.dtype)
-    limit = _bound_rounding(old, max(old_grid), dtype) + after.rounding + 2 * before.rounding
-    for new_grid in _find_new_grids(after, old_grid, to, keep, is_on_grid=grid is not None):
-        yield Resizing(
-            old=old, new=new, grid=old_grid, to=new_grid, keep=keep, limit=limit, dtype=dtype
-        )
+    return old_grid
 
 
 def _find_new_grids(
@@ -166,14 +189,21 @@ def _find_new_grids(
     """Yield the new grid that is stated, or else all that have as many cells as there are rows.
 
     Those with nearly the proportions of the old grid come first: 576 cells of 14x14 are 24x24.
+
+    Args:
+        after: The resized table.
+        old: The grid of the old rows.
+        to: The new grid, or the number of rows, as the user states it; None if nothing is stated.
+        keep: The rows before the grid.
+        is_on_grid: False if rows are along one axis.
     """
     if not is_on_grid:
         yield _check_line_of_rows(after, to, keep)
     elif to is not None:
         yield _check_stated_grid(after, to, keep)
     else:
-        grids = _find_grids(len(after.rows) - keep)
-        yield from sorted(grids, key=lambda grid: _stretch(grid, old))
+        possible_grids = _find_grids(len(after.rows) - keep)
+        yield from sorted(possible_grids, key=lambda grid: _stretch(grid, old))
 
 
 def _check_line_of_rows(after: LearnedTable, to: object, keep: int) -> TableGrid:

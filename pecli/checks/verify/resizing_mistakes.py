@@ -62,27 +62,26 @@ def _make_known_mistakes(resizing: Resizing) -> Iterator[_Mistake]:
     They are Pillow's cubic kernel, swapped axes, rows resized as a line instead of a grid, and rows
     of other tokens (CLS, registers) that are resized with the patches, or lost.
     """
-    reason = f"the cubic kernel has the coefficient {ANTIALIASED_CUBIC}, not torch's {CUBIC}"
-    yield _Mistake(reason=reason, resizing=resizing, coefficient=ANTIALIASED_CUBIC)
-    new_rows = len(resizing.new)
+    kernel = f"the cubic kernel has the coefficient {ANTIALIASED_CUBIC}, not torch's {CUBIC}"
+    yield _Mistake(reason=kernel, resizing=resizing, coefficient=ANTIALIASED_CUBIC)
     if resizing.is_on_grid:
         yield from _make_swapped_axes(resizing)
         line = TableGrid(resizing.grid.cells, 1)
-        new_line = TableGrid(new_rows - resizing.keep, 1)
+        new_line = TableGrid(len(resizing.new) - resizing.keep, 1)
         yield _Mistake(
             "rows are resized along one axis, as if they were no grid",
             replace(resizing, grid=line, to=new_line),
         )
     # Without other tokens, these are the resizing itself and the line, neither of which fits.
-    every_row = TableGrid(len(resizing.old), 1)
+    other_tokens = _describe_other_tokens(resizing)
+    line_of_all = TableGrid(len(resizing.old), 1)
+    new_line_of_all = TableGrid(len(resizing.new), 1)
     yield _Mistake(
-        f"{_describe_other_tokens(resizing)} are resized as well, along one axis with the others",
-        replace(resizing, grid=every_row, to=TableGrid(new_rows, 1), keep=0),
+        f"{other_tokens} are resized as well, along one axis with the others",
+        replace(resizing, grid=line_of_all, to=new_line_of_all, keep=0),
     )
-    yield _Mistake(
-        f"{_describe_other_tokens(resizing)} are missing",
-        replace(resizing, old=resizing.old[resizing.keep :], keep=0),
-    )
+    patches_only = resizing.old[resizing.keep :]
+    yield _Mistake(f"{other_tokens} are missing", replace(resizing, old=patches_only, keep=0))
 
 
 def _describe_other_tokens(resizing: Resizing) -> str:
@@ -96,24 +95,25 @@ def _make_swapped_axes(resizing: Resizing) -> Iterator[_Mistake]:
     written column by column. Of a square grid, some of these are no mistake; but then they were
     tried before, and do not fit.
     """
-    old_swapped = TableGrid(resizing.grid.width, resizing.grid.height)
-    new_swapped = TableGrid(resizing.to.width, resizing.to.height)
     swapped = "rows and columns are swapped"
-    if len(resizing.new) == resizing.keep + resizing.to.cells:
+    has_all_rows = len(resizing.new) == resizing.keep + resizing.to.cells
+    if has_all_rows:
         row_by_row = _with_columns_as_rows(resizing.new, resizing.to, resizing.keep)
         yield _Mistake(
             f"{swapped}: the new rows come column by column", replace(resizing, new=row_by_row)
         )
+    old_swapped = TableGrid(resizing.grid.width, resizing.grid.height)  # 3x2 for 2x3
+    new_swapped = TableGrid(resizing.to.width, resizing.to.height)
+    old_size = size_in_words(old_swapped)
+    new_size = size_in_words(new_swapped)
     yield _Mistake(
-        f"{swapped}: the old rows are taken for {size_in_words(old_swapped)}",
-        replace(resizing, grid=old_swapped),
+        f"{swapped}: the old rows are taken for {old_size}", replace(resizing, grid=old_swapped)
     )
     yield _Mistake(
-        f"{swapped}: the new rows are made for {size_in_words(new_swapped)}",
-        replace(resizing, to=new_swapped),
+        f"{swapped}: the new rows are made for {new_size}", replace(resizing, to=new_swapped)
     )
     yield _Mistake(
-        f"{swapped}: {size_in_words(old_swapped)} becomes {size_in_words(new_swapped)}",
+        f"{swapped}: {old_size} becomes {new_size}",
         replace(resizing, grid=old_swapped, to=new_swapped),
     )
 

@@ -50,20 +50,20 @@ def _find_cosines_and_sines(
         dtype: The dtype of the tables.
         settings: The positions of rows: consecutive from an offset, stated one by one, or on a grid.
     """
-    layout = settings.layout or _read_doubling(encoding)
-    # Several arrangements of the same file need tables with the same number of rows.
+    doubling = settings.layout or _read_doubling(encoding)
+    # Several readings of the same file need tables with the same number of rows.
     make_tables = cache(partial(_make_cosines_and_sines, encoding, dtype, settings))
     # Tables at stated positions have a row for each, whatever number of rows is requested.
     stated_count, width = make_tables(1).tables["cos"].shape
-    shape = (stated_count if settings.stated_rows else None, width)  # None: as many as the tensor
+    row_count = stated_count if settings.stated_rows else None  # None: as many as the tensor has
     grid = tuple(settings.stated_rows.get("grid") or ())
-    both = CandidateTable(
-        names=(*PLURALS,), shape=shape, make=make_tables, layout=layout, grid=grid
+    both_functions = CandidateTable(
+        names=(*PLURALS,), shape=(row_count, width), make=make_tables, layout=doubling, grid=grid
     )
-    yield from find_wave_candidates(both)
-    is_multi_axis_text = len(settings.position_axes) > 1 and not encoding.grid.axes  # M-RoPE
-    if is_multi_axis_text:
-        yield from _find_tables_per_axis(encoding, settings, dtype, layout)
+    yield from find_wave_candidates(both_functions)
+    is_mrope_text = len(settings.position_axes) > 1 and not encoding.grid.axes
+    if is_mrope_text:
+        yield from _find_tables_per_axis(encoding, settings, dtype, doubling)
 
 
 def _make_cosines_and_sines(
@@ -117,16 +117,19 @@ def _find_tables_per_axis(
     Qwen2-VL's module returns tables for time, row and column. Only attention takes a section of the
     columns from each, so that a dump of the module's output shows nothing of the sections.
     """
-    axes = settings.position_axes
-    # One table of all positions, axis after axis, has the rows of all three.
-    positions = PositionList(chain.from_iterable(axes))
-    at_all_axes = replace(settings, stated_rows={"positions": positions})
-    rope = at_all_axes.rope(encoding, len(positions), dtype=dtype)
-    rope = replace(rope, mrope_section=None, mrope_interleaved=None)
+    positions_by_axis = settings.position_axes  # (axes, L)
+    # One table of all positions, axis after axis, has the rows of all three: (axes · L, D/2).
+    all_positions = PositionList(chain.from_iterable(positions_by_axis))
+    at_all_positions = replace(settings, stated_rows={"positions": all_positions})
+    rope = at_all_positions.rope(encoding, len(all_positions), dtype=dtype)
+    without_sections = replace(rope, mrope_section=None, mrope_interleaved=None)
     words = "one table per axis of positions: sections do not show"
-    for name, table in make_cosines_and_sines(rope).items():
-        by_axis = replace(table, shape=(len(axes), len(axes[0]), table.width))
-        yield candidate_of({name: by_axis}, rope, has_frequencies=True, layout=layout, words=words)
+    for name, table in make_cosines_and_sines(without_sections).items():
+        shape = (len(positions_by_axis), len(positions_by_axis[0]), table.width)
+        by_axis = replace(table, shape=shape)
+        yield candidate_of(
+            {name: by_axis}, without_sections, has_frequencies=True, layout=layout, words=words
+        )
 
 
 def _find_frequencies(

@@ -106,23 +106,24 @@ def check_pair(pair: TensorPair, job: RotationJob) -> RotatedCheck:
     layer. The first check that passes is returned, or else the one that needs the fewest mistakes.
     A layer without rope (NoPE) has to leave the tensor as it is.
     """
-    tensor = _arrange(pair, job.find_encodings_named(pair.title), job)
-    encodings = job.find_encodings_for(pair.title, tensor.before.shape[-1])
+    tensor = _identify_axes(pair, job.find_encodings_named(pair.title), job)
+    head_width = tensor.before.shape[-1]
+    encodings = job.find_encodings_for(pair.title, head_width)
     if job.is_unrotated(pair.title):
         return UnrotatedCheck(tensor=tensor, encoding=encodings[0], job=job)
     checks = [RotatedCheck(tensor=tensor, encoding=encoding, job=job) for encoding in encodings]
     for check in checks:
         if check.result.passed:
-            check.rivals = checks
+            check.rivals = checks  # A pass is doubtful if another layer type does not pass.
             return check
     return min(checks, key=RotatedCheck.misfit)
 
 
-def _arrange(pair: TensorPair, encodings: Sequence[Encoding], job: RotationJob) -> HeadTensor:
+def _identify_axes(pair: TensorPair, encodings: Sequence[Encoding], job: RotationJob) -> HeadTensor:
     """Return a tensor before and after the rotation with its axes of heads and positions identified.
 
     Ports dump (heads, L, D), (L, heads, D), or (L, heads · D); the model's head counts and the
-    widths of its heads tell which.
+    widths of its heads distinguish them.
 
     Args:
         pair: The tensor before and after, as it was dumped.
@@ -130,10 +131,10 @@ def _arrange(pair: TensorPair, encodings: Sequence[Encoding], job: RotationJob) 
         job: The model, and the options of the user.
     """
     head_dims = [encoding.head_dim for encoding in encodings]
-    rotary_dims = [encoding.rotary_dim for encoding in encodings]
     # DeepSeek rotates 64 of the 192 channels of a head, and dumps often hold only these.
-    possible_widths = [*dict.fromkeys(filter(None, (*head_dims, *rotary_dims)))]
-    heads = HeadSizes(possible_widths, job.head_counts)
+    rotary_dims = [encoding.rotary_dim for encoding in encodings]
+    stated_widths = filter(None, (*head_dims, *rotary_dims))
+    heads = HeadSizes([*dict.fromkeys(stated_widths)], job.head_counts)
     refuse_flat(pair, heads)
     unfolded = unfold_positions(pair, heads)
     position_axis = _choose_position_axis(unfolded, heads, job)

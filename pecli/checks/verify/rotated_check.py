@@ -99,12 +99,13 @@ class RotatedCheck:
         settings = self.job.settings
         after = Input(self.tensor.after, self.tensor.pair.label)
         after.check_sequence(self.tensor.axis)
+        pair_layout = "interleaved" if self._reason_for_neighbours else settings.layout
         return self.job.rotation(
             after,
             self.encoding,
             self.rows,
             seq_axis=self.tensor.axis,
-            layout="interleaved" if self._reason_for_neighbours else settings.layout,
+            layout=pair_layout,
             offset=settings.first_position,
         )
 
@@ -156,9 +157,9 @@ class RotatedCheck:
         """
         rope = self.rotation.rope
         layouts = LAYOUTS[self.rotation.layout]
-        is_shift = self.job.tokens.shift is not None
-        if is_shift:
-            layouts = PairLayouts(layouts.after, layouts.after)
+        is_second_rotation = self.job.tokens.shift is not None
+        if is_second_rotation:
+            layouts = PairLayouts(before=layouts.after, after=layouts.after)
             if rope.attention_factor_value() != 1:
                 rope = replace(rope, attention_factor=1.0)
         return HeadRotation(
@@ -241,17 +242,27 @@ class RotatedCheck:
     @property
     def note(self) -> str:
         """The assumptions about the tensor, in words: its layers, its axes, the layout of its pairs."""
-        notes = []
-        if self.encoding.layer_type:
-            notes.append(f"of {self.encoding.layer_type} layers")
-        notes.append(self.tensor.note)
-        notes.append(self._reason_for_neighbours)
-        if self.tensor.axis != SEQ_AXIS and not self.tensor.is_unfolded:
-            notes.append(f"positions along axis {self.tensor.axis + self.tensor.before.ndim}")
-        padded = np.count_nonzero(~self.is_token)
-        if padded:
-            notes.append(f"{padded:,} rows of padding not compared")
+        layer_type = self.encoding.layer_type
+        notes = (
+            f"of {layer_type} layers" if layer_type else "",
+            self.tensor.note,
+            self._reason_for_neighbours,
+            self._note_on_position_axis,
+            self._note_on_padding,
+        )
         return ", ".join(filter(None, notes))
+
+    @property
+    def _note_on_position_axis(self) -> str:
+        """The axis of positions, «positions along axis 1»; empty if it is the usual one, or was unfolded."""
+        if self.tensor.axis == SEQ_AXIS or self.tensor.is_unfolded:
+            return ""
+        return f"positions along axis {self.tensor.axis + self.tensor.before.ndim}"
+
+    @property
+    def _note_on_padding(self) -> str:
+        row_count = np.count_nonzero(~self.is_token)
+        return f"{row_count:,} rows of padding not compared" if row_count else ""
 
     @cached_property
     def reasons(self) -> list[Explanation]:

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple, cast
 
 from pecli.checks.verify.head_tensors import HeadTensor
@@ -67,38 +67,39 @@ class _UsedRotation(NamedTuple):
     axis: int
 
 
-@dataclass
-class _FoundArrangement:
+class _TensorAsFound(NamedTuple):
     """The axes and the pairs that a tensor seems to have instead of the expected ones.
 
     Attributes:
-        axis: The axis of positions, as a negative number; None if it is the expected one.
-        layout: The channels that make a pair, as `pecli apply` names them; empty if they are the
-            expected ones.
-        rows_of_each_run: The rows between two restarts of positions: 6 if 24 rows count 0 … 5 four
+        position_axis: The axis of positions, as a negative number; None if it is the expected one.
+        pair_layout: The channels that make a pair, as `pecli apply` names them; empty if they are
+            the expected ones.
+        rows_per_restart: The rows between two restarts of positions: 6 if 24 rows count 0 … 5 four
             times; 0 if positions do not restart.
     """
 
-    axis: int | None = None
-    layout: str = ""
-    rows_of_each_run: int = 0
+    position_axis: int | None
+    pair_layout: str
+    rows_per_restart: int
 
     @classmethod
-    def of(cls, reason: Explanation) -> "_FoundArrangement":
-        """Return the arrangement that the edits of a reason state.
+    def of(cls, reason: Explanation) -> "_TensorAsFound":
+        """Return the axes and the pairs that the edits of a reason state.
 
         The edits «position_axis is −3» and «layout is interleaved» give the axis −3 and that layout.
         """
-        arrangement = cls()
+        position_axis: int | None = None
+        pair_layout = ""
+        rows_per_restart = 0
         for edit in reason.edits:
             match edit:
                 case Parameter(name="position_axis", found=axis):
-                    arrangement.axis = int(axis)
+                    position_axis = int(axis)
                 case Layout(found=layout):
-                    arrangement.layout = "deepseek" if layout == DEEPSEEK else layout
+                    pair_layout = "deepseek" if layout == DEEPSEEK else layout
                 case Positions(mistake=PositionMistake(kind=Misplacement.RESTARTED, by=rows)):
-                    arrangement.rows_of_each_run = rows
-        return arrangement
+                    rows_per_restart = rows
+        return cls(position_axis, pair_layout, rows_per_restart)
 
 
 def find_advice(wrong: WrongRotation, reasons: Sequence[Explanation]) -> Iterator[str]:
@@ -109,22 +110,23 @@ def find_advice(wrong: WrongRotation, reasons: Sequence[Explanation]) -> Iterato
     """
     if len(reasons) == 1:
         (reason,) = reasons
-        arrangement = _FoundArrangement.of(reason)
-        yield from _advise_on_position_axis(wrong, arrangement)
-        yield from _advise_on_heads_below_each_other(wrong, arrangement)
-        yield from _write_command(wrong, reason, arrangement)
+        as_found = _TensorAsFound.of(reason)
+        yield from _advise_on_position_axis(wrong, as_found)
+        yield from _advise_on_heads_below_each_other(wrong, as_found)
+        yield from _advise_on_command(wrong, reason, as_found)
 
 
-def _advise_on_position_axis(wrong: WrongRotation, arrangement: _FoundArrangement) -> Iterator[str]:
+def _advise_on_position_axis(wrong: WrongRotation, as_found: _TensorAsFound) -> Iterator[str]:
     """Yield the option that names the axis of positions, if the reason found another one."""
-    if arrangement.axis is not None:
-        number = arrangement.axis + wrong.tensor.before.ndim
+    if as_found.position_axis is not None:
+        # Of (batch, L, heads, D), axis −3 is number −3 + 4 = 1.
+        number = as_found.position_axis + wrong.tensor.before.ndim
         shape = bracketed(wrong.tensor.pair.after.shape)
         yield f"if positions are along axis {number} of {shape}, verify with --seq-axis {number}"
 
 
 def _advise_on_heads_below_each_other(
-    wrong: WrongRotation, arrangement: _FoundArrangement
+    wrong: WrongRotation, as_found: _TensorAsFound
 ) -> Iterator[str]:
     """Yield the shape of a table whose positions restart, if each run of rows may be a head.
 
@@ -132,24 +134,27 @@ def _advise_on_heads_below_each_other(
     are 0 … 5 four times. These are (4, 6, 64).
     """
     shape = wrong.tensor.pair.after.shape
-    positions = arrangement.rows_of_each_run
-    if positions and len(shape) == 2:
-        heads = shape[0] // positions
-        sides = f"{heads},{positions},{shape[1]}"
-        yield f"if these are {heads} heads of {positions} positions, --shape {sides} states it in text and raw files"
+    positions = as_found.rows_per_restart
+    if not positions or len(shape) != 2:
+        return
+    rows, width = shape
+    heads = rows // positions
+    advice = f"--shape {heads},{positions},{width} states it in text and raw files"
+    yield f"if these are {heads} heads of {positions} positions, {advice}"
 
 
-def _write_command(
-    wrong: WrongRotation, reason: Explanation, arrangement: _FoundArrangement
+def _advise_on_command(
+    wrong: WrongRotation, reason: Explanation, as_found: _TensorAsFound
 ) -> Iterator[str]:
     """Yield the `pecli apply` command that makes the wrong tensor, if there is one.
 
-    The command rotates arrays as they are in a file, and has no option for folded heads.
+    «reproduce with pecli apply rope q.npy --model llama-3-8b --offset 1 -o again.npy»
     """
-    used = _find_used_rotation(wrong, reason, arrangement)
     pair = wrong.tensor.pair
-    has_axes_of_file = wrong.tensor.before.shape == pair.before.shape
-    if used is None or not pair.source or not has_axes_of_file:
+    # The command rotates arrays as they are in a file, and has no option for folded heads.
+    is_array_of_file = bool(pair.source) and wrong.tensor.before.shape == pair.before.shape
+    used = _find_used_rotation(wrong, reason, as_found)
+    if used is None or not is_array_of_file:
         return
     command = shlex.join(_make_command(wrong, used))
     if is_readable(command):
@@ -157,23 +162,28 @@ def _write_command(
 
 
 def _find_used_rotation(
-    wrong: WrongRotation, reason: Explanation, arrangement: _FoundArrangement
+    wrong: WrongRotation, reason: Explanation, as_found: _TensorAsFound
 ) -> _UsedRotation | None:
     """Return the rotation that an explanation describes; None if `pecli apply` cannot make it.
 
     The command has options for parameters of the scheme and for layouts of pairs, and none for
     recipes, exchanged heads or wrong rows.
     """
-    layout = arrangement.layout or wrong.layout
-    has_options = all(isinstance(edit, (Layout, Parameter)) for edit in reason.mistakes)
     rope = cast("Rope | None", reason.scheme)
-    if rope is None or rope.recipe != "exact" or layout not in LAYOUTS or not has_options:
+    if rope is None or rope.recipe != "exact":
         return None
-    axis = wrong.tensor.axis if arrangement.axis is None else arrangement.axis
+    layout = as_found.pair_layout or wrong.layout
+    has_option_for_all = all(isinstance(edit, (Layout, Parameter)) for edit in reason.mistakes)
+    if layout not in LAYOUTS or not has_option_for_all:
+        return None
+    axis = as_found.position_axis
+    if axis is None:
+        axis = wrong.tensor.axis
     return _UsedRotation(rope=rope, layout=layout, axis=axis)
 
 
 def _make_command(wrong: WrongRotation, used: _UsedRotation) -> list[str]:
+    """Return the words of a command: `pecli apply rope q.npy --base 500000 -o again.npy`."""
     pair = wrong.tensor.pair
     words = _list_scheme_options(wrong, used)
     if used.axis != SEQ_AXIS:
@@ -210,15 +220,17 @@ def _list_parameter_options(wrong: WrongRotation, used: _UsedRotation) -> list[s
     What belongs to a table, and not to a rotation, is set to its default, so that no option states
     it: queries have a length and a dtype of their own.
     """
-    defaults: NamedValues = {
+    table_defaults: NamedValues = {
         "seq_len": 1,
         "layout": "compact",
         "dtype": "float32",
         "recipe": "exact",
     }
-    words = [*options(replace(used.rope, **defaults), without=("seq_len",))]
+    rotation_only = replace(used.rope, **table_defaults)
+    words = [*options(rotation_only, without=("seq_len",))]
     if used.layout != DEFAULT_LAYOUT:
         words += ["--layout", used.layout]
-    if wrong.plan.trailing:  # The last channels of a head rotate, not the first.
+    last_channels_rotate = wrong.plan.trailing  # The first ones do by default.
+    if last_channels_rotate:
         words.append("--trailing")
     return words

@@ -90,21 +90,18 @@ class RotationJob:
         Raises:
             ParameterError: If an option does not go with tensors before a rotation.
         """
-        others = dict(options)
-        layer_type = others.pop("layer_type", None)
-        seq_axis = others.pop("seq_axis", None)
-        tokens = Tokens(**{name: others.pop(name, None) for name in Tokens._fields})
-        settings = TableSettings.of(others)
+        job_options = ("layer_type", "seq_axis", *Tokens._fields)
+        table_options = {name: value for name, value in options.items() if name not in job_options}
+        settings = TableSettings.of(table_options)
         for name in settings.stated_rows:
             rule = "with `before`, tokens have positions"
             raise ParameterError(name, quoted(options[name]), rule, "give `positions`")
-        encodings = load_model(model)
         return cls(
             model=model,
-            encodings=encodings,
-            layer_type=layer_type,
-            seq_axis=seq_axis,
-            tokens=tokens,
+            encodings=load_model(model),
+            layer_type=options.get("layer_type"),
+            seq_axis=options.get("seq_axis"),
+            tokens=Tokens(**{name: options.get(name) for name in Tokens._fields}),
             settings=settings,
             tolerance=tolerance,
             reasons=reasons,

@@ -46,9 +46,10 @@ def _find_on_grid(
     words = f"as in {parameters['style']}"
     yield _make_candidate_on_grid(parameters, settings, words)
     # If only the user states the grid, the model has no sides to count, and both are yielded.
-    sides = len(parameters.get("grid", ()))
-    has_axis_per_side = tensor.array.ndim > sides
-    if parameters.get("keep") and has_axis_per_side:
+    side_count = len(parameters.get("grid", ()))
+    has_axis_per_side = tensor.array.ndim > side_count
+    has_row_for_other_tokens = bool(parameters.get("keep"))
+    if has_row_for_other_tokens and has_axis_per_side:
         without_other_tokens = {**parameters, "keep": 0}
         yield _make_candidate_on_grid(
             without_other_tokens, settings, f"{words}, without rows for other tokens"
@@ -68,13 +69,15 @@ def _find_from_offsets(
     possible_offsets = [model_offset, 0]
     if settings.offset is not None:
         possible_offsets = [settings.offset]
+    shape = (None, parameters["dim"])  # None: as many rows as the tensor has
     for offset in dict.fromkeys(possible_offsets):
         words = f"as in {parameters['style']}"
         if offset or model_offset:
             words = f"{words}, from position {offset}"
-        make = cache(partial(_make_rows, parameters, offset))
+        # Several readings of the same file need tables with the same number of rows.
+        make_rows = cache(partial(_make_rows, parameters, offset))
         yield CandidateTable(
-            names=("pe",), shape=(None, parameters["dim"]), make=make, words=words, quantised=True
+            names=("pe",), shape=shape, make=make_rows, words=words, quantised=True
         )
 
 

@@ -64,14 +64,14 @@ class TableSettings:
             KindError: If an option does not belong to tables of a model.
             ParameterError: If an option breaks its rule, or does not go with the others.
         """
-        stated_rows: MutableValues = {}
-        others: MutableValues = {}
+        checked: MutableValues = {}
         for name, value in options.items():
             if name not in TABLE_PARAMETERS:
                 raise KindError(name, "given", "a model has no such option", "leave it out")
             if value is not None:
-                fields = stated_rows if name in ROW_OPTIONS else others
-                fields[name] = TABLE_PARAMETERS[name].check(name, value)
+                checked[name] = TABLE_PARAMETERS[name].check(name, value)
+        stated_rows = {name: value for name, value in checked.items() if name in ROW_OPTIONS}
+        others = {name: value for name, value in checked.items() if name not in ROW_OPTIONS}
         if stated_rows and "offset" in others:
             rule = "positions are given otherwise"
             raise ParameterError("offset", others["offset"], rule, "leave it out")

@@ -84,17 +84,20 @@ def pair_tensors(after: Given, before: Given) -> TensorPairs:
             raise _make_name_error(name, label, source)
         name_before = names_before[name]
         pair = _make_pair(name, _make_label(name, label), tensors_before[name_before], array)
-        pair = pair._replace(
+        named_pair = pair._replace(
             source=_name_source(name_before, source),
             is_one_of_several=len(tensors) > 1,
             title=_choose_title(name, label),
         )
-        pairs.append(pair)
-    matched = names_before.values()
-    unmatched = tuple(name for name in tensors_before if name not in matched)
-    # A rotation adds up to √2 times the error of the tensor before it.
-    rounding = file.rounding + math.sqrt(2) * source.file.rounding
-    return TensorPairs(label=label, pairs=pairs, unmatched=unmatched, rounding=rounding)
+        pairs.append(named_pair)
+    unmatched = {*tensors_before} - {*names_before.values()}
+    return TensorPairs(
+        label=label,
+        pairs=pairs,
+        unmatched=tuple(name for name in tensors_before if name in unmatched),
+        # A rotation adds up to √2 times the error of the tensor before it.
+        rounding=file.rounding + math.sqrt(2) * source.file.rounding,
+    )
 
 
 def _match_names(names: list[str], names_before: list[str]) -> Mapping[str, str]:
@@ -168,11 +171,11 @@ def _make_pair(name: str, label: str, before: Array, after: Array) -> TensorPair
     dtype = dtype_name(after.dtype)
     if dtype not in FLOAT_DTYPES:
         dtype = "float32"  # Integers are compared with rotated numbers.
-    exact = before if dtype_name(before.dtype) == dtype else widened(before)
-    pair = TensorPair(
-        name=name, label=label, dtype=dtype, before=exact, after=as_dtype(after, dtype)
-    )
-    if min(before.ndim, after.ndim) == 0:  # A single number has no channels to rotate.
+    exact_before = before if dtype_name(before.dtype) == dtype else widened(before)
+    rounded_after = as_dtype(after, dtype)
+    pair = TensorPair(name=name, label=label, dtype=dtype, before=exact_before, after=rounded_after)
+    is_single_number = min(before.ndim, after.ndim) == 0
+    if is_single_number:  # It has no channels to rotate.
         raise pair.make_shape_error()
     if pair.has_equal_shapes and not after.size:
         given = f"of shape {after.shape}"

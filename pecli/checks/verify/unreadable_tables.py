@@ -24,7 +24,7 @@ def check_unreadable(tensors: ModelTensors, name: str) -> CheckedTensor:
     shape = tensors.tensors[name].shape
     encodings = tensors.find_likely_encodings(name)
     possible_shapes = dict.fromkeys(map(_describe_possible_shapes, encodings))
-    transposed = tensors.find_reading(name, tensors.role(name), transposed=True)
+    transposed = tensors.find_reading_of_transpose(name, tensors.role(name))
     # A learned table has no expected values, so that its shape is enough.
     fits_transposed = transposed is not None and (transposed.is_learned or transposed.is_near)
     problem = OtherShape(shape, " or ".join(possible_shapes), fits_transposed)
@@ -33,7 +33,7 @@ def check_unreadable(tensors: ModelTensors, name: str) -> CheckedTensor:
         tensor=name,
         result=Comparison.impossible(name, shape, problem),
         scheme=to_explain.scheme,
-        found=to_explain.tables,
+        found_tables=to_explain.tables,
         has_length=False,
     )
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pecli.engine.application import rotated
-from pecli.engine.arrays import Array, ArrayLike, Complex, Indices, numpy_dtype
+from pecli.engine.arrays import Array, ArrayLike, Complex, Indices
 from pecli.engine.named_values import MutableValues
 from pecli.engine.numerics import Frequencies
 from pecli.engine.numerics.axis_tables import Coordinates, listed_coordinates
@@ -211,16 +211,7 @@ class Rope(RotaryParameters):
         >>> Rope(seq_len=1, dim=2, dtype="float64").at([0, 1])["cos"].round(4).tolist()
         [[1.0], [0.5403]]
         """
-        ids_by_axis = self._checked_ids(position_ids)
-        coordinates = listed_coordinates(ids_by_axis.tolist())
-        filler = self._filler(self._recipe, rows=0, coordinates=coordinates)
-        shape = (coordinates.rows, self.rotary_dim // 2)
-        tables = {}
-        for function in self._functions:
-            table = np.empty(shape, numpy_dtype(self.dtype))
-            self._fill(filler, function, offset=0, start=0, out=table)
-            tables[function] = table
-        return tables
+        return {table.name: table.read(0, table.rows) for table in tables_at(self, position_ids)}
 
     def _checked_ids(self, position_ids: ArrayLike) -> Indices:
         """Return position ids as an array (axes, L), or (1, L) if all axes have the same."""
@@ -376,6 +367,22 @@ class Rope(RotaryParameters):
         """Return x (…, seq_len, D) rotated; compact tables rotate the pairs (i, i + d/2)."""
         factors = self.factors(range(self.offset, self.offset + self.seq_len))
         return rotated(x, factors, self._columns.rotates)
+
+
+def tables_at(rope: Rope, position_ids: ArrayLike) -> list[Table]:
+    """Return the tables of cos and sin at some positions, computed when their rows are read.
+
+    Args:
+        position_ids: whole numbers (L,), or (axes, L) if positions have several axes.
+    """
+    coordinates = listed_coordinates(rope._checked_ids(position_ids).tolist())
+    filler = rope._filler(rope._recipe, rows=0, coordinates=coordinates)
+    shape = (coordinates.rows, rope.rotary_dim // 2)
+    tables = []
+    for function in rope._functions:
+        fill = partial(rope._fill, filler, function, 0)  # rows are counted from 0
+        tables.append(Table(function, rope.dtype, shape, fill))
+    return tables
 
 
 def as_read(rope: Rope) -> Rope:

@@ -244,6 +244,9 @@ class RotaryParameters(Positioned):
 
     def _check_axes(self) -> None:
         """Raise ParameterError for axes of positions that contradict other parameters."""
+        if self.axes == ():
+            rule = "it has a number of channels for each axis"
+            raise ParameterError("axes", "empty", rule, "leave it out")
         if self.axis_blocks:
             self._check_shared_frequencies()
         is_without_positions = self.axes and self.is_range

@@ -21,22 +21,26 @@ DERIVED = ("inv_freq", "slopes")  #: Tensors of a scheme that a file need not ha
 def identified(source: PlotSource, kind: str | None) -> PlotSource:
     """Return the tables of a file without a spec with the scheme that made them, if it is found.
 
-    A scheme gives names to rows and columns («position», «pair»), and some kinds of pictures, such
-    as wavelengths, need one. If the kind fits any table, only the names are needed, and the
-    search is short. Otherwise the kind needs a scheme, and the scheme's own tables are drawn.
+    A scheme gives names to rows and columns («position», «pair»). A heatmap can do without names, so
+    that the search for them is short. Wavelengths can only be drawn of a scheme: the search takes as
+    long as it needs, and the scheme's own tables are drawn.
 
     Args:
         source: The tables to draw.
         kind: The kind of picture; None for the default one, which fits any table.
     """
-    has_scheme = source.is_known
-    if has_scheme or source.grid:
+    if source.is_known or source.grid:
         return source
-    needs_scheme = kind is not None and kind not in source.picture_kinds
-    if needs_scheme:
+    fits_any_table = kind is None or kind in source.picture_kinds
+    if not fits_any_table:
         return _tables_of_scheme(source)
-    if not is_worth_a_search(source):
-        return source
+    if is_worth_a_search(source):
+        return _named_by_scheme(source)
+    return source
+
+
+def _named_by_scheme(source: PlotSource) -> PlotSource:
+    """Return a file's tables with the scheme that made them, if a short search finds it."""
     scheme = _search(source, MAX_SECONDS)
     if scheme is None:
         return source

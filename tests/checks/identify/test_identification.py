@@ -110,6 +110,19 @@ def test_tables_that_leave_little_to_measure_are_identified(name: str) -> None:
     )
 
 
+@pytest.mark.parametrize("names", [("cos", "inv_freq"), ("inv_freq", "cos")])
+def test_the_length_is_that_of_the_cosines_whatever_the_order_in_the_file(
+    names: tuple[str, str],
+) -> None:
+    """`inv_freq` alone states no number of rows, and the cosines beside it have 64."""
+    tables = pecli.Rope(seq_len=64, dim=32).tables()
+
+    (match,) = pecli.identify({name: tables[name] for name in names}).matches
+
+    assert match.scheme == pecli.Rope(seq_len=64, dim=32)
+    assert match.tensors == names
+
+
 FREQUENCIES_OF_NO_LAW = np.exp(-np.sort(np.random.default_rng(8).uniform(0, 6, 16)))
 """Random frequencies, in falling order."""
 FREQUENCIES_OF_FEW_ROWS = {

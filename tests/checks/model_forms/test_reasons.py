@@ -47,6 +47,7 @@ def two_forms(
     architecture: str = "llama",
     heads: HeadDivision | None = None,
     kind: ModelFormat = ModelFormat.HUGGING_FACE,
+    layouts: tuple[str, str] = ("halves", "interleaved"),
 ) -> tuple[ModelFiles, ModelFiles]:
     """Return a form whose weights are in halves, and one in GGUF, where they are interleaved."""
 
@@ -55,7 +56,8 @@ def two_forms(
         encodings = ModelEncodings("", "", ())
         return ModelFiles(label, kind, architecture, encodings, layout, heads, tensors=stored)
 
-    return form("A", kind, "halves", tensors), form("B", ModelFormat.GGUF, "interleaved", checked)
+    first, second = layouts
+    return form("A", kind, first, tensors), form("B", ModelFormat.GGUF, second, checked)
 
 
 def match_tensors_of(tensors: Arrays, checked: Arrays, **about: Any) -> Matched:
@@ -301,3 +303,110 @@ def test_keys_have_as_many_heads_as_queries_unless_stated(
         reason_of_difference(RANDOM_QUERIES, RANDOM_QUERIES[rows], "attn_k.weight", heads=heads)
         == expected
     )
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (np.arange(16), None),
+        (permutation(2), ConverterMistake.PERMUTED),
+        (permutation(1), PermutedInHeads(1, 2, are_kv_heads=False)),
+        (np.array([5, *range(5), *range(6, 16)]), BeyondRounding("float64")),
+    ],
+)
+def test_rows_of_a_model_that_keeps_halves_are_not_to_be_permuted(
+    rows: Any, expected: Finding | None
+) -> None:
+    """Qwen2 keeps its halves in GGUF; the last order is that of no number of heads."""
+    found = reason_of_difference(
+        RANDOM_QUERIES,
+        RANDOM_QUERIES[rows],
+        "attn_q.weight",
+        heads=TWO_HEADS,
+        layouts=("halves", "halves"),
+    )
+    assert found == expected
+
+
+def test_rows_of_two_interleaved_files_may_lack_the_permutation_of_one() -> None:
+    """A is permuted by 2 heads, and B has the order before."""
+    rows = np.argsort(permutation(2))
+    found = reason_of_difference(
+        RANDOM_QUERIES,
+        RANDOM_QUERIES[rows],
+        "attn_q.weight",
+        heads=TWO_HEADS,
+        kind=ModelFormat.GGUF,
+        layouts=("interleaved", "interleaved"),
+    )
+    assert found == ConverterMistake.NOT_PERMUTED
+
+
+BY_PART = np.array(
+    [0, 1, 2, 3, 12, 13, 14, 15, 4, 5, 6, 7, 16, 17, 18, 19, 8, 9, 10, 11, 20, 21, 22, 23]
+)
+"""Rows of q, k, v, q, k, v, 4 channels each, in the order q q k k v v."""
+FUSED_ROWS = RANDOM.normal(size=(24, 3))
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (BY_PART, None),
+        (np.arange(24), ConverterMistake.FUSED_ORDER_KEPT),
+        (
+            np.concatenate([BY_PART[:8], BY_PART[16:], BY_PART[8:16]]),
+            ConverterMistake.KEYS_AND_VALUES_EXCHANGED,
+        ),
+        (np.roll(BY_PART, 12), ConverterMistake.HALVES_EXCHANGED),
+        (
+            np.concatenate(
+                [BY_PART[:8][permutation(2, 8)], BY_PART[8:16][permutation(2, 8)], BY_PART[16:]]
+            ),
+            ConverterMistake.QUERIES_AND_KEYS_PERMUTED,
+        ),
+    ],
+)
+def test_a_wrong_order_of_a_fused_projection_is_named(rows: Any, expected: Finding | None) -> None:
+    """GPT-NeoX has q, k and v of each of 2 heads of 4 channels, GGUF all q, all k and all v."""
+    found = reason_of_difference(
+        FUSED_ROWS,
+        FUSED_ROWS[rows],
+        "attn_qkv.weight",
+        heads=HeadDivision(2, head_dim=4, fused="groups"),
+        layouts=("halves", "halves"),
+    )
+    assert found == expected
+
+
+def order_of(name: str, array: np.ndarray[Any, Any], **about: Any) -> list[int] | None:
+    """Return the rows of A that B should have; None for all in order."""
+    (pair,) = match_tensors_of({name: array}, {name: array}, **about).pairs
+    return None if pair.order is None else pair.order.tolist()
+
+
+OF_GROUPS = HeadDivision(2, head_dim=4, fused="groups")
+SAME_LAYOUT = ("halves", "halves")
+
+
+def test_only_fused_projections_are_collected_and_only_for_gguf() -> None:
+    """Between two .gguf files, and in a query projection, rows stay in order."""
+    assert order_of("attn_qkv.weight", FUSED_ROWS, heads=OF_GROUPS, layouts=SAME_LAYOUT) == [
+        *BY_PART
+    ]
+    between_gguf = order_of(
+        "attn_qkv.weight", FUSED_ROWS, heads=OF_GROUPS, layouts=SAME_LAYOUT, kind=ModelFormat.GGUF
+    )
+    assert between_gguf is None
+    assert order_of("attn_q.weight", RANDOM_QUERIES, heads=OF_GROUPS, layouts=SAME_LAYOUT) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"), [("attn_qkv.weight", 25), ("attn_q.weight", 15), ("attn_kv_a_mqa.weight", 16)]
+)
+def test_rows_that_do_not_divide_into_heads_or_are_latent_stay_in_order(
+    name: str, rows: int
+) -> None:
+    array = RANDOM.normal(size=(rows, 3))
+    layouts = SAME_LAYOUT if "qkv" in name else ("halves", "interleaved")
+    assert order_of(name, array, heads=OF_GROUPS, layouts=layouts) is None

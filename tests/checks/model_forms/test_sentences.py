@@ -8,13 +8,25 @@ q of layer 3). Expected sentences are written by hand.
 import pytest
 
 from pecli.checks.model_forms.findings import (
+    AttentionFactorChanged,
     BeyondRounding,
     ConverterMistake,
+    DifferentShape,
     Finding,
     FrequenciesDiffer,
+    MissingKey,
+    Multiplied,
+    NormOffset,
+    NoRotaryEncoding,
+    PermutedInHeads,
+    ScalingLost,
+    SectionsChanged,
+    SettingsProblem,
     SwappedLayer,
+    SwappedTensor,
     TensorDifference,
     UnmatchedTensor,
+    ValueChanged,
 )
 from pecli.checks.model_forms.model_files import ModelFiles, ModelFormat
 from pecli.checks.model_forms.sentences import (
@@ -136,3 +148,92 @@ def test_more_than_twelve_lines_are_counted_and_not_printed() -> None:
     problems = [TensorDifference("x", SwappedLayer(str(layer))) for layer in range(14)]
     assert describe_tensors(problems[:12], HUGGING_FACE_AND_GGUF)[-1] == "B: x is layer 11 of A"
     assert describe_tensors(problems, HUGGING_FACE_AND_GGUF)[-1] == "and 2 more such lines"
+
+
+@pytest.mark.parametrize(
+    ("problem", "sentence"),
+    [
+        (NoRotaryEncoding("A"), "A: no rotary encoding"),
+        (MissingKey("block_count"), "B: block_count is missing"),
+        (
+            ValueChanged("base", 500000, 10000, "rope.freq_base", is_key_missing=False),
+            "B: base 500000 → 10000 (rope.freq_base)",
+        ),
+        (
+            ValueChanged("base", 500000, 10000, "rope.freq_base", True, "full_attention"),
+            "B: base 500000 → 10000: rope.freq_base is missing (full_attention)",
+        ),
+        (SectionsChanged((2, 3, 3), (4, 2, 2)), "B: M-RoPE sections (2, 3, 3) → (4, 2, 2)"),
+        (
+            ScalingLost("llama3", "rope_freqs.weight"),
+            "B: rope_freqs.weight is missing: the llama3 scaling is lost",
+        ),
+        (AttentionFactorChanged(1.190239, 1.0), "B: attention factor 1.19024 → 1"),
+        (
+            AttentionFactorChanged(1.0, 1.190239, 8192),
+            "B: attention factor 1 → 1.19024 at 8,192 positions",
+        ),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_setting_that_differs_is_a_sentence(problem: SettingsProblem, sentence: str) -> None:
+    assert describe_settings_problem(problem, "B") == sentence
+
+
+@pytest.mark.parametrize(
+    ("finding", "words"),
+    [
+        (UnmatchedTensor("B"), "is missing in B"),
+        (DifferentShape((4, 3), (3, 4)), "is transposed: (4, 3), not (3, 4)"),
+        (DifferentShape((4, 3), (3, 5)), "is (4, 3), not (3, 5)"),
+        (
+            PermutedInHeads(8, 2, are_kv_heads=True),
+            "is permuted in 8 heads; the model has 2 kv heads (llama.cpp#3364)",
+        ),
+        (
+            PermutedInHeads(2, 8, are_kv_heads=False),
+            "is permuted in 2 heads; the model has 8 heads (llama.cpp#3364)",
+        ),
+        (
+            NormOffset(-1, is_one_added=True),
+            "is 1 too small: GGUF keeps norms of llama with 1 added",
+        ),
+        (
+            NormOffset(1, is_one_added=False),
+            "is 1 too large: GGUF keeps norms of llama without 1 added",
+        ),
+        (Multiplied(0.5), "is multiplied by 0.5"),
+        (SwappedLayer("3"), "is layer 3 of A"),
+        (SwappedTensor("attn_v"), "is attn_v of A"),
+        (BeyondRounding("Q8_0"), "is off by up to 0, beyond the rounding of Q8_0"),
+        (ConverterMistake.PERMUTED, "is permuted; llama in GGUF form is not"),
+        (ConverterMistake.NOT_PERMUTED, "is not permuted; llama in GGUF form is"),
+        (ConverterMistake.PERMUTED_TWICE, "is permuted twice"),
+        (
+            ConverterMistake.PERMUTED_BACKWARDS,
+            "is permuted the wrong way, from interleaved to halves",
+        ),
+        (ConverterMistake.TRANSPOSED, "is transposed"),
+        (ConverterMistake.KEYS_AND_VALUES_EXCHANGED, "has its k and v exchanged"),
+        (
+            ConverterMistake.QUERIES_AND_KEYS_PERMUTED,
+            "is permuted in q and k; llama in GGUF form is not",
+        ),
+    ],
+    ids=str,
+)
+def test_a_tensor_that_differs_is_a_sentence(finding: Finding, words: str) -> None:
+    assert sentences_about("output.weight", finding=finding) == [f"B: output {words}"]
+
+
+def test_names_of_many_tensors_are_counted() -> None:
+    """A line names six tensors; weights come before biases, and queries before keys."""
+    parts = ["g", "f", "e", "attn_v", "attn_k", "attn_q"]
+    names = [f"blk.0.{part}.bias" for part in parts] + ["blk.0.h.weight"]
+    (line,) = sentences_about(*names)
+
+    assert line.startswith("B: h, ")
+    assert line.endswith(" of layer 0 are all zeros")
+    assert "1 more" in line
+    assert line.index("q bias") < line.index("k bias")
+    assert "v bias" not in line

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import pecli
+from pecli.engine.edits import Rotation
 from tests.checks.waves import Array
 
 INPUTS_OF_ONES = np.ones((2, 5, 8), "f4")  # sequences, tokens, channels
@@ -162,3 +163,137 @@ def test_inputs_without_a_sum_are_listed_as_unchecked() -> None:
     result = pecli.verify(dump, LEARNED_TABLE, before=inputs, atol=1e-6)
 
     assert result.unchecked == ("c",)
+
+
+SINUSOIDAL = pecli.Sinusoidal(5, 8)
+
+
+@pytest.mark.parametrize("as_spec", [False, True], ids=["scheme", "spec"])
+def test_rows_of_a_scheme_may_be_added(as_spec: bool) -> None:
+    """Rows of the sinusoidal table were added to both sequences, one after the other."""
+    dump = INPUTS_OF_ONES + SINUSOIDAL.tables()["pe"]
+    scheme: Any = SINUSOIDAL.spec() if as_spec else SINUSOIDAL
+    result = pecli.verify(dump, scheme, before=INPUTS_OF_ONES, atol=1e-6)
+
+    assert result.passed
+    assert result.scheme == "sinusoidal"
+    assert not pecli.verify(2 * INPUTS_OF_ONES, scheme, before=INPUTS_OF_ONES, reasons=False).passed
+
+
+def test_a_table_of_another_base_that_was_added_is_named() -> None:
+    """Rows of base 500 were added instead of base 10000. No command makes sums."""
+    dump = INPUTS_OF_ONES + pecli.Sinusoidal(5, 8, base=500.0).tables()["pe"]
+    result = pecli.verify(dump, SINUSOIDAL, before=INPUTS_OF_ONES, atol=1e-6)
+
+    (sentence,) = result.diagnosis
+    assert sentence.startswith("sequence 0, sequence 1: base is 500 (the spec says 10000); ")
+
+
+def test_a_scheme_that_is_not_added_takes_no_inputs() -> None:
+    """Rope rotates: its tables are not added to inputs."""
+    with pytest.raises(pecli.PecliError, match="before is given; it belongs to a model"):
+        pecli.verify(INPUTS_OF_ONES, pecli.Rope(5, 8), before=INPUTS_OF_ONES)
+
+
+RANDOM_INPUTS: Array = np.random.default_rng(1).normal(size=(2, 5, 8))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "table", "words"),
+    [
+        (INPUTS_OF_ONES, LEARNED_TABLE[:, :4], r"table is of shape \(8, 4\); .* \(2, 5, 8\); they"),
+        (INPUTS_OF_ONES, LEARNED_TABLE[0], r"table is of shape \(8\)"),
+        (INPUTS_OF_ONES, LEARNED_TABLE[None], r"table is of shape \(1, 8, 8\)"),
+        (INPUTS_OF_ONES[None], LEARNED_TABLE, r"the array is of shape \(1, 2, 5, 8\)"),
+        (INPUTS_OF_ONES[0, 0], LEARNED_TABLE, r"of shape \(8,\); .* alike, \(…, L, D\)"),
+        (INPUTS_OF_ONES, LEARNED_TABLE[:4], "of 4 rows; row 4 is needed; give a longer one"),
+        (INPUTS_OF_ONES, LEARNED_TABLE + 0j, "of dtype complex128; rows that are added are real"),
+    ],
+    ids=["width", "a vector", "three axes", "four axes", "one token", "too short", "complex"],
+)
+def test_shapes_that_do_not_belong_together_are_refused(
+    inputs: Array, table: Array, words: str
+) -> None:
+    """Inputs are (L, D) or (batch, L, D), and the table has a row of D numbers for each token."""
+    with pytest.raises(pecli.PecliError, match=words):
+        pecli.verify(inputs, table, before=inputs)
+
+
+def test_inputs_of_another_shape_before_are_refused() -> None:
+    with pytest.raises(pecli.PecliError, match="they must be alike"):
+        pecli.verify(INPUTS_OF_ONES, LEARNED_TABLE, before=INPUTS_OF_ONES[:1])
+
+
+def test_a_shift_of_added_rows_is_refused() -> None:
+    with pytest.raises(pecli.PecliError, match="shift is given; inputs have positions"):
+        pecli.verify(INPUTS_OF_ONES, LEARNED_TABLE, before=INPUTS_OF_ONES, shift=3)
+
+
+def test_a_table_that_was_multiplied_is_named() -> None:
+    """Rows of twice the table were added to one sequence, or to the second of two."""
+    before, other = RANDOM_INPUTS
+    twice = before + 2 * LEARNED_TABLE[:5]
+    right = other + LEARNED_TABLE[:5]
+    (one,) = pecli.verify(twice, LEARNED_TABLE, before=before, atol=1e-6).explanations
+    of_two = pecli.verify(
+        np.stack([right, twice]), LEARNED_TABLE, before=np.stack([other, before]), atol=1e-6
+    )
+
+    assert one.tensors == ("table",)
+    assert of_two.diagnosis == ("table, sequence 1: values are scaled by 2; exact",)
+
+
+def test_rows_that_were_not_added_are_named() -> None:
+    """A table of zeros need not be added."""
+    result = pecli.verify(RANDOM_INPUTS[0], LEARNED_TABLE, before=RANDOM_INPUTS[0], atol=1e-6)
+    assert [each.edits for each in result.explanations] == [(Rotation("none added"),)]
+    assert pecli.verify(RANDOM_INPUTS[0], 0 * LEARNED_TABLE, before=RANDOM_INPUTS[0]).passed
+
+
+def test_padding_that_became_nan_is_a_problem_unless_it_was_nan_before() -> None:
+    """The first token of the first sequence is padding, and its 8 sums are NaN."""
+    mask = [[0, 1, 1, 1, 1], [1] * 5]
+    spoilt = RANDOM_INPUTS + np.stack(
+        [np.vstack([LEARNED_TABLE[7:], LEARNED_TABLE[:4]]), LEARNED_TABLE[:5]]
+    )
+    spoilt[0, 0] = np.nan
+    nan_before = RANDOM_INPUTS.copy()
+    nan_before[0, 0] = np.nan
+    options: dict[str, Any] = {"attention_mask": mask, "atol": 1e-6, "reasons": False}
+
+    result = pecli.verify(spoilt, LEARNED_TABLE, before=RANDOM_INPUTS, **options)
+    assert result.problems == ("array: 8 of its values in padding are infinite or not numbers",)
+    assert pecli.verify(spoilt, LEARNED_TABLE, before=nan_before, **options).passed
+
+    spoilt[1, 1] += 1
+    wrong = pecli.verify(spoilt, LEARNED_TABLE, before=RANDOM_INPUTS, **options)
+    assert wrong.problems == ()
+    assert not wrong.passed
+
+
+def test_other_rows_of_a_scheme_are_named_before_another_table() -> None:
+    """Rows 1 to 5 of 8 were added, which is also a table that begins at position 1."""
+    scheme = pecli.Sinusoidal(8, 8)
+    dump = RANDOM_INPUTS[0] + scheme.tables()["pe"][1:6]
+    (sentence,) = pecli.verify(dump, scheme, before=RANDOM_INPUTS[0], atol=1e-6).diagnosis
+
+    assert sentence.startswith("after: positions are 1 … 5; expected 0 … 4: all 1 too far")
+
+
+def test_another_table_is_searched_for_in_consecutive_rows_only() -> None:
+    """Rows of base 500 were added at positions 0, 2, 1, 3, 4."""
+    places = [0, 2, 1, 3, 4]
+    dump = RANDOM_INPUTS[0] + pecli.Sinusoidal(5, 8, base=500.0).tables()["pe"][places]
+    result = pecli.verify(dump, SINUSOIDAL, before=RANDOM_INPUTS[0], positions=places, atol=1e-6)
+
+    assert not result.passed
+    assert result.explanations == ()
+
+
+def test_rows_of_a_learned_table_have_no_parameters_to_search() -> None:
+    scheme = pecli.LearnedInit(5, 8)
+    result = pecli.verify(
+        RANDOM_INPUTS[0] + LEARNED_TABLE[:5], scheme, before=RANDOM_INPUTS[0], atol=1e-6
+    )
+    assert not result.passed
+    assert result.explanations == ()

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import pecli
+from pecli.engine.edits import RowsWrong
 from pecli.errors import ParameterError
 
 HEADS, KEY_HEADS, DIM, LENGTH, BATCH = 6, 2, 8, 5, 3
@@ -242,3 +243,146 @@ def test_no_command_is_printed_for_folded_heads(tmp_path: Path) -> None:
     answer = pecli.verify(tmp_path / "after.npy", LLAMA_CONFIG, before=tmp_path / "before.npy")
 
     assert not [line for line in answer.diagnosis if line.startswith("reproduce with")]
+
+
+def test_a_line_of_all_positions_per_head_is_unfolded() -> None:
+    """6 heads of 5 positions of 8 channels, dumped as (6, 40): no model of 6 heads has 5 of 8."""
+    rows = QUERIES[0].reshape(HEADS, -1)
+    after = rotated_by_formula(QUERIES[0]).reshape(HEADS, -1)
+    result = pecli.verify(after, LLAMA_CONFIG, before=rows, atol=1e-9)
+
+    assert result.passed
+    assert result.tensors[0].shape == (HEADS, LENGTH, DIM)
+    assert not pecli.verify(rows, LLAMA_CONFIG, before=rows, atol=1e-9, reasons=False).passed
+
+
+@pytest.mark.parametrize("shape", [(HEADS * LENGTH * DIM,), (1, HEADS * LENGTH * DIM)])
+def test_a_list_of_the_numbers_of_several_heads_needs_a_shape(shape: tuple[int, ...]) -> None:
+    """240 numbers are 6 heads of 5 positions of 8 channels, or 5 positions of 6 heads."""
+    flat = QUERIES[0].reshape(shape)
+    with pytest.raises(ParameterError, match="does not state the axes of heads") as error:
+        pecli.verify(flat, LLAMA_CONFIG, before=flat)
+
+    advice = "--shape 6,5,8 for (heads, positions, D), or --shape 5,6,8 for (positions, heads, D)"
+    assert advice in str(error.value)
+
+
+def test_mistakes_of_the_sequences_of_a_batch_are_named_one_by_one() -> None:
+    """The second of 3 sequences was rotated from position 2 on."""
+    late = pecli.apply(QUERIES[1], LLAMA_CONFIG, offset=2)
+    after = np.stack([rotated_by_formula(QUERIES[0]), late, rotated_by_formula(QUERIES[2])])
+    sentence, *_ = pecli.verify(after, LLAMA_CONFIG, before=QUERIES, atol=1e-9).diagnosis
+
+    assert sentence.startswith("sequence 1: positions are 2 … 6; expected 0 … 4: all 2 too far")
+
+
+def test_a_pass_has_no_reasons() -> None:
+    """A base of 10001 instead of 10000 is within the tolerance."""
+    other_base = rotated_by_formula(QUERIES, base=10001.0)
+    result = pecli.verify(other_base, LLAMA_CONFIG, before=QUERIES, atol=1e-2)
+
+    assert result.passed
+    assert result.explanations == ()
+
+
+def test_a_single_row_at_position_0_is_weak_for_one_reason() -> None:
+    """Nothing is rotated at position 0, so that no other mistake shows either."""
+    row = QUERIES[:, :, :1]
+    result = pecli.verify(row, LLAMA_CONFIG, before=row, atol=1e-9)
+
+    assert result.weak == ("1 row cannot detect a missing rotation",)
+
+
+def test_weak_passes_of_several_tensors_have_their_names() -> None:
+    row = QUERIES[:, :, :1]
+    result = pecli.verify({"q": row, "k": row}, LLAMA_CONFIG, before={"q": row, "k": row})
+
+    assert result.weak == (
+        "q: 1 row cannot detect a missing rotation",
+        "k: 1 row cannot detect a missing rotation",
+    )
+
+
+def test_a_shift_by_0_is_no_weak_pass() -> None:
+    """Keys that moved by no position are right as they were."""
+    result = pecli.verify(QUERIES, LLAMA_CONFIG, before=QUERIES, shift=0, atol=1e-9)
+
+    assert result.passed
+    assert result.weak == ()
+
+
+def test_wrong_copies_that_agree_are_no_problem_of_their_own() -> None:
+    """Keys of 2 heads are repeated 3 times, and all of them are 1 too large."""
+    wrong = np.repeat(rotated_by_formula(KEYS), 3, axis=1) + 1
+    result = pecli.verify(wrong, LLAMA_CONFIG, before=KEYS, atol=1e-9, reasons=False)
+
+    assert not result.passed
+    assert result.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("after", "before", "options", "words"),
+    [
+        (QUERIES, QUERIES, {"grid": (2, 3)}, r"grid is \(2, 3\); with `before`, tokens have"),
+        (np.float64(3), np.float64(3), {}, r"of shape \(\); before it is of shape \(\)"),
+        (QUERIES[:, :, :0], QUERIES[:, :, :0], {}, "it holds no numbers; give some to compare"),
+        (QUERIES + 0j, QUERIES, {}, "complex128; queries and keys are real; give two channels"),
+        (QUERIES, QUERIES + 0j, {}, "complex128; queries and keys are real; give two channels"),
+    ],
+    ids=["a grid", "a number", "empty", "complex", "complex before"],
+)
+def test_what_nothing_rotates_is_refused(
+    after: Any, before: Any, options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ParameterError, match=words):
+        pecli.verify(after, LLAMA_CONFIG, before=before, **options)
+
+
+GPTJ_CONFIG = {"model_type": "gptj", "n_embd": HEADS * DIM, "n_head": HEADS, "rotary_dim": DIM}
+
+
+@pytest.mark.parametrize(
+    ("model", "option"), [(LLAMA_CONFIG, ""), (GPTJ_CONFIG, " --layout interleaved")]
+)
+def test_a_command_states_another_base_and_a_layout_that_is_not_the_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: dict[str, Any], option: str
+) -> None:
+    """`pecli apply rope` rotates halves, as Llama does, unless another layout is given."""
+    monkeypatch.chdir(tmp_path)
+    q = QUERIES[0, 0].astype(np.float32)
+    np.savez("before.npz", q=q, k=q)
+    layout = "interleaved" if option else "halves"
+    wrong = pecli.apply(q, {**LLAMA_CONFIG, "rope_theta": 500.0}, layout=layout)
+    np.savez("after.npz", q=wrong, k=pecli.apply(q, model))
+    result = pecli.verify("after.npz", model, before="before.npz", max_ulp=2)
+
+    command = "pecli apply rope before.npz:q --dim 8 --theta 500"
+    assert result.diagnosis[-1] == f"reproduce with {command}{option} -o again.npy"
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_rotated_queries_without_a_finite_number_have_no_reason(value: float) -> None:
+    after = np.full_like(QUERIES, value)
+    result = pecli.verify(after, LLAMA_CONFIG, before=QUERIES, atol=1e-9)
+
+    assert not result.passed
+    assert result.explanations == ()
+
+
+def test_the_other_rows_are_explained_beside_those_that_are_not_finite() -> None:
+    """All rows are rotated from position 2 on, and row 3 holds NaN in one head."""
+    after = pecli.apply(QUERIES[:1], LLAMA_CONFIG, offset=2)
+    after[0, 1, 3] = np.nan
+    sentence, *_ = pecli.verify(after, LLAMA_CONFIG, before=QUERIES[:1], atol=1e-9).diagnosis
+
+    assert sentence.startswith("after: positions start at 2 (the spec says 0)")
+    assert "only row 3 differs" in sentence
+
+
+def test_a_row_that_is_not_finite_is_the_only_reason_if_the_rest_is_right() -> None:
+    after = rotated_by_formula(QUERIES)
+    after[:, :, 3] = np.nan
+    (reason,) = pecli.verify(after, LLAMA_CONFIG, before=QUERIES, atol=1e-9).explanations
+
+    assert reason.edits[-1] == RowsWrong((3,))
+    assert len(reason.mistakes) == 1

@@ -252,3 +252,66 @@ def test_a_model_is_refused_beside_a_resized_table() -> None:
     """The expected rows come from the old table (`resized_from`), so a model has no meaning."""
     with pytest.raises(ParameterError, match="leave it out"):
         pecli.verify(OLD_TABLE, "gpt2", resized_from=OLD_TABLE)
+
+
+def test_a_required_interpolation_is_not_weak_if_others_make_the_same_table() -> None:
+    """The size stays the same, so that any interpolation makes the table."""
+    result = verify_against_old_table(OLD_TABLE, method="cubic")
+    assert result.passed
+    assert result.weak == ()
+
+
+def test_the_table_of_which_there_are_several_is_named() -> None:
+    """An array has no file that an error could name."""
+    several = {"a": OLD_TABLE, "b": OLD_TABLE}
+    with pytest.raises(FileError, match=r"^the new table: has 2 tensors: a, b; name one"):
+        pecli.verify(several, resized_from=OLD_TABLE)
+    with pytest.raises(FileError, match=r"^the old table: has 2 tensors: a, b; name one"):
+        pecli.verify(OLD_TABLE, resized_from=several)
+
+
+def test_the_only_learned_table_of_several_tensors_is_taken() -> None:
+    """`pos_embed` is the name of a learned table, and `head` of none."""
+    tensors = {"head": np.ones((3, 5), np.float32), "pos_embed": OLD_TABLE[:20]}
+    assert pecli.verify(tensors, resized_from=OLD_TABLE).passed
+
+    both = {"pos_embed": OLD_TABLE, "wpe": OLD_TABLE}
+    with pytest.raises(FileError, match="name one"):
+        pecli.verify(both, resized_from=OLD_TABLE)
+
+
+def test_tables_of_different_widths_are_refused() -> None:
+    with pytest.raises(ParameterError, match="of 6 columns; the old one's are 12"):
+        pecli.verify(OLD_TABLE[:, :6], resized_from=OLD_TABLE)
+
+
+@pytest.mark.parametrize("keep", [30, 31])
+def test_one_row_must_be_left_on_the_grid(keep: int) -> None:
+    """Of the 31 rows, 30 may be kept and 31 not."""
+    if keep == 30:
+        assert pecli.verify(OLD_TABLE, resized_from=OLD_TABLE, keep=keep).passed
+    else:
+        with pytest.raises(ParameterError, match="31 and 31 rows, and one must be left"):
+            pecli.verify(OLD_TABLE, resized_from=OLD_TABLE, keep=keep)
+
+
+def test_a_number_of_rows_may_be_stated_without_a_grid() -> None:
+    new = pecli.resize(OLD_TABLE, 20)
+    assert pecli.verify(new, resized_from=OLD_TABLE, to=20).passed
+    with pytest.raises(ParameterError, match="has 20 rows; a grid needs --grid, too"):
+        pecli.verify(new, resized_from=OLD_TABLE, to="4x5")
+
+
+def test_sizes_are_noted_for_grids_only() -> None:
+    new = pecli.resize(OLD_TABLE, 20)
+    reading = pecli.verify(new, resized_from=OLD_TABLE).readings["array"]
+    assert "→" not in reading
+    assert "31x1" not in reading
+
+
+@pytest.mark.parametrize("to", [(11, 1), (1, 11)])
+def test_a_grid_may_become_a_line(to: tuple[int, int]) -> None:
+    """11 rows are one column or one line, which the values tell."""
+    result = verify_against_old_table(resized_old_table(to))
+    assert result.passed
+    assert f"5x6 → {to[0]}x{to[1]}" in result.readings["array"]

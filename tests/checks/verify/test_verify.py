@@ -7,6 +7,7 @@ NUMPY_COS and NUMPY_SIN are computed for 6 positions, 8 channels and base 10000,
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -380,3 +381,16 @@ def test_a_file_that_lacks_a_tensor_is_not_reported_as_changed_as_well(tmp_path:
 
     assert any("sin" in line for line in diagnosis)
     assert not any("sha256" in line or "changed" in line for line in diagnosis)
+
+
+@pytest.mark.parametrize("stated", ["0" * 64, ""])
+def test_a_sha256_that_a_text_file_states_is_compared(tmp_path: Path, stated: str) -> None:
+    """Files of JSON need no sha256: a changed number shows in the text. One that is there counts."""
+    path = tmp_path / "t.json"
+    pecli.save(path, pecli.Rope(3, 4))
+    document = json.loads(path.read_text())
+    if stated:
+        document["pecli"]["sha256"] = stated
+    path.write_text(json.dumps(document))
+
+    assert pecli.verify(path).passed == (not stated)

@@ -387,3 +387,32 @@ def test_channels_beyond_the_dim_are_cut() -> None:
     cut, whole = (Sinusoidal(dim=dim, **common).tables()["pe"] for dim in (31, 36))
 
     np.testing.assert_array_equal(cut, whole[:, :31])
+
+
+@pytest.mark.parametrize(
+    ("coordinate", "axis", "positions"),
+    [
+        ("index", "h", [0, 1, 2, 3]),
+        ("from one", "h", [1, 2, 3, 4]),
+        ("centred", "h", [-2, -1, 0, 1]),
+        ("centred", "t", [0, 1, 2, 3]),
+        ("video latents", "t", [1 / 16, 5 / 8, 13 / 8, 21 / 8]),
+        ("video latents", "w", [0.5, 1.5, 2.5, 3.5]),
+        ("edge to edge", "h", [-1 / 2, -1 / 6, 1 / 6, 1 / 2]),
+        ("-1 to 1", "h", [-3 / 4, -1 / 4, 1 / 4, 3 / 4]),
+        ("share", "h", [0.25, 0.5, 0.75, 1]),
+    ],
+)
+def test_four_points_of_an_axis_have_these_positions(
+    coordinate: str, axis: str, positions: list[float]
+) -> None:
+    """LTX-2's latents hold 8 frames each, the first only one; DETR adds 1e-6 to the divisor."""
+    place = grid_styles.COORDINATES[coordinate]
+    found = [float(place(point, 4, axis)) for point in range(4)]
+
+    assert found == pytest.approx(positions, abs=1e-6)
+
+
+def test_the_only_point_of_an_axis_has_a_position() -> None:
+    assert grid_styles.COORDINATES["edge to edge"](0, 1, "h") == -0.5
+    assert grid_styles.COORDINATES["centred"](0, 1, "h") == -1

@@ -6,7 +6,7 @@ Expected numbers follow from the rules in the docstrings of `apart` and `ticks`.
 import pytest
 from matplotlib.figure import Figure
 
-from pecli.views.pictures.axis_labels import apart, ticks
+from pecli.views.pictures.axis_labels import apart, fit_text, log_label, ticks, typeset
 from pecli.views.pictures.figure_text import number_axis
 
 
@@ -44,3 +44,88 @@ def test_a_short_logarithmic_axis_has_finer_numbers_if_it_is_vertical() -> None:
         places[axis.axis_name] = [x for x in axis.get_majorticklocs() if 10 <= x <= 50]
 
     assert places == {"x": [10.0], "y": [10.0, 20.0, 50.0]}
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "most", "numbers"),
+    [
+        (0, 10, 5, [0, 2, 4, 6, 8, 10]),
+        (-1, 1, 4, [-1, -0.5, 0, 0.5, 1]),
+        (0, 1, 1, [0, 1]),
+        (0, 3, 2, [0, 2]),
+        (1, 3, 3, [1, 2, 3]),
+        (7, 9, 100, [7 + k / 50 for k in range(101)]),
+        (0, float("inf"), 4, [0, float("inf")]),
+    ],
+)
+def test_ticks_are_multiples_of_1_2_and_5(
+    low: float, high: float, most: int, numbers: list[float]
+) -> None:
+    assert ticks(low, high, most) == pytest.approx(numbers)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "most", "numbers"),
+    [
+        (1, 1e6, 3, [1, 100, 1e4, 1e6]),
+        (1, 1e6, 6, [10.0**k for k in range(7)]),
+        (1, 10, 2, [1, 10]),
+        (1, 10, 3, [1, 2, 5, 10]),
+        (0.02, 30, 8, [0.1, 1, 10]),
+        (3, 9, 3, [4, 6, 8]),
+    ],
+)
+def test_logarithmic_ticks_are_powers_of_ten_if_there_are_several(
+    low: float, high: float, most: int, numbers: list[float]
+) -> None:
+    assert ticks(low, high, most, log=True) == pytest.approx(numbers)
+
+
+@pytest.mark.parametrize(
+    ("value", "label"),
+    [
+        (1000.0, "1000"), (0.001, "0.001"), (1e4, "10⁴"), (1e-4, "10⁻⁴"), (1.0, "1"),
+        (2e4, "20000"), (0.0, "0"),
+    ],
+)  # fmt: skip
+def test_large_powers_of_ten_are_written_as_powers(value: float, label: str) -> None:
+    assert log_label(value) == label
+
+
+@pytest.mark.parametrize(
+    ("text", "set_as"),
+    [
+        (-1e-5, "−1e−5"),
+        (float("-inf"), "−inf"),
+        ("llama-3-8b", "llama-3-8b"),
+        ("v-1.5x -2", "v-1.5x −2"),
+        ("from -3 to -1e-7", "from −3 to −1e−7"),
+    ],
+)
+def test_numbers_have_minus_signs_and_names_hyphens(text: str | float, set_as: str) -> None:
+    assert typeset(text) == set_as
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "lines", "fitted"),
+    [
+        ("short", 10, 1, ["short"]),
+        ("exactly ten", 11, 1, ["exactly ten"]),
+        ("one two three", 7, 2, ["one two", "three"]),
+        ("one two three four", 7, 1, ["one…our"]),
+        ("abcdefgh", 2, 1, ["ab…h"]),
+        ("", 5, 1, []),
+    ],
+)
+def test_a_text_that_is_too_long_loses_its_middle(
+    text: str, width: float, lines: int, fitted: list[str]
+) -> None:
+    """A line has at least three letters beside the mark."""
+    assert fit_text(text, width, lines) == fitted
+
+
+def test_ends_beyond_all_numbers_are_cut() -> None:
+    assert apart(-1e200, 1e200) == (-1e150, 1e150)
+    assert apart(5.0, 5.0 + 1e-13) == (4.5, 5.5 + 1e-13)
+    low, high = apart(1e12, 1e12)
+    assert high - low == pytest.approx(2000)

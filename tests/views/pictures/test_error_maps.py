@@ -341,3 +341,85 @@ def test_the_worst_element_lies_in_the_marked_cell() -> None:
 
     *_, difference = comparison_picture([result]).heatmaps
     assert difference.worst == errors.worst
+
+
+def axes_of(name: str, expected: np.ndarray, found: np.ndarray) -> tuple[str, str]:
+    (tensor,) = pecli.diff({name: expected}, {name: found}, reasons=False).tensors
+    (errors,) = error_maps(tensor)
+    return errors.rows, errors.columns
+
+
+WIDE = RNG.standard_normal((6, 4))
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "axes"),
+    [
+        ("x", WIDE, ("position", "channel")),
+        ("cos", WIDE, ("position", "pair")),
+        ("sin", np.tile(WIDE, 2), ("position", "channel")),
+        ("cos", np.repeat(WIDE, 2, axis=1), ("position", "channel")),
+        ("cos", WIDE[:, :3], ("position", "pair")),
+        ("x", np.stack([WIDE, WIDE + 1]), ("position", "channel")),
+        ("x", RNG.standard_normal((2, 4, 4)), ("query", "key")),
+        ("bias", np.stack([WIDE, WIDE + 1]), ("query", "key")),
+        ("bias", WIDE, ("position", "channel")),
+        ("inv_freq", WIDE[0], ("", "pair")),
+        ("slopes", WIDE[0], ("", "head")),
+        ("x", WIDE[0], ("", "element")),
+    ],
+)
+def test_axes_are_named_by_the_table_and_its_columns(
+    name: str, table: np.ndarray, axes: tuple[str, str]
+) -> None:
+    """Columns of cosines are pairs unless each is there twice, in halves or side by side."""
+    assert axes_of(name, table, table * 1.5) == axes
+
+
+def test_a_cell_is_the_worst_over_all_heads() -> None:
+    heads = RNG.standard_normal((3, 2, 6, 4))
+    assert the_error_map(heads, heads + 1).layers == 6
+    assert the_error_map(WIDE, WIDE + 1).layers == 1
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "shown"),
+    [
+        ({"atol": 1e-3}, 1e-3),
+        ({"rtol": 1e-4}, 1e-4),
+        ({"atol": 1e-3, "rtol": 1e-4}, 0),
+        ({"atol": 1e-3, "max_ulp": 1}, 0),
+        ({}, 0),
+    ],
+    ids=str,
+)
+def test_a_tolerance_is_drawn_if_it_is_the_same_for_all_elements(
+    tolerance: dict[str, float], shown: float
+) -> None:
+    assert maps_by_tensor(WIDE, WIDE + 1, **tolerance)["array"].tolerance == shown
+
+
+def test_a_relative_tolerance_has_relative_errors() -> None:
+    """Errors are divided by the expected magnitudes; zeros that agree have none."""
+    expected = np.array([[2.0, 0.0], [-4.0, 1.0]])
+    found = np.array([[3.0, 0.0], [-5.0, 1.0]])
+    relative = maps_by_tensor(expected, found, rtol=1e-6)["array"]
+    both = maps_by_tensor(expected, found, rtol=1e-6, atol=1e-6)["array"]
+
+    assert relative.is_relative
+    assert relative.errors.tolist() == [[0.5, 0], [0.25, 0]]
+    assert not both.is_relative
+    assert both.errors.tolist() == [[1, 0], [1, 0]]
+
+
+def test_the_worst_place_is_the_middle_of_its_cell() -> None:
+    """Of 8 rows in 2 cells, the second stands for rows 4 to 7; NaN is worse than any error."""
+    expected = np.zeros((8, 4))
+    found = expected.copy()
+    found[5, 2] = 3
+    place = the_error_map(expected, found, rows=2, columns=4).worst
+    assert place.row == 5.5
+    assert place.column == 2
+
+    found[0, 0] = np.nan
+    assert the_error_map(expected, found, rows=2, columns=4).worst.row == 1.5

@@ -725,3 +725,12 @@ def test_ordered_curves_contrast_with_the_paper(dark: bool, last: int) -> None:
 
     brightest = palettes.steps(palettes.SEQUENTIAL)[last]
     np.testing.assert_allclose(to_rgb(lines[-1].get_color()), brightest / 255, atol=1e-6)
+
+
+def test_a_logarithmic_axis_without_points_reaches_a_decade_around_its_level() -> None:
+    """Zero has no logarithm, so that no curve has a point."""
+    zeros = Curve("a", np.arange(3.0), np.zeros(3))
+    chart = Chart("", (zeros,), log_y=True, levels=(Level("context", 100.0),))
+    axes, *_ = render(Picture("x", (chart,))).axes
+
+    assert axes.get_ylim() == pytest.approx((10, 1000))

@@ -2,13 +2,22 @@
 are drawn.
 """
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import pecli
 from pecli.engine.schemes.bundle import Bundle
 from pecli.engine.table import table_of
-from pecli.views.pictures.plot_sources import PlotRequest, PlotSource, of_model, of_scheme
+from pecli.files.load import opened
+from pecli.views.pictures.plot_sources import (
+    PlotRequest,
+    PlotSource,
+    of_file,
+    of_model,
+    of_scheme,
+)
 
 
 @pytest.mark.parametrize(
@@ -91,3 +100,52 @@ def test_channels_are_chosen_evenly_from_the_first_to_the_last(
 ) -> None:
     """At most `most` channels of 5 are drawn: the first only, the first and the last, or all."""
     assert PlotRequest().choose(5, most) == channels
+
+
+VALUES = np.random.default_rng(0).normal(size=(4, 6))
+WAVES = np.exp(1j * np.outer(np.arange(12), 10.0 ** -np.arange(4)))
+
+
+@pytest.mark.parametrize(
+    ("tensors", "label", "tables"),
+    [
+        ({"x": VALUES}, "t.npz", {"x": (4, 6)}),
+        ({"z": VALUES + 1j}, "t.npz", {"z.real": (4, 6), "z.imag": (4, 6)}),
+        (
+            {"z": WAVES},
+            "t.npz (complex numbers)",
+            {"z.cos": (12, 4), "z.sin": (12, 4)},
+        ),
+        (
+            {"x": VALUES, "z": WAVES},
+            "t.npz (z: complex numbers)",
+            {"x": (4, 6), "z.cos": (12, 4), "z.sin": (12, 4)},
+        ),
+        ({"cos": VALUES[None, :, None]}, "t.npz", {"cos": (4, 6)}),
+        ({"x": VALUES[None, None]}, "t.npz", {"x": (4, 6)}),
+        ({"x": VALUES[None, :, None]}, "t.npz", {"x": (4, 1, 6)}),
+    ],
+    ids=[
+        "values", "complex values", "complex waves", "two tensors", "axes of cosines",
+        "leading axes", "axes between",
+    ],
+)  # fmt: skip
+def test_arrays_of_a_file_are_divided_into_tables(
+    tensors: dict[str, np.ndarray], label: str, tables: dict[str, tuple[int, ...]]
+) -> None:
+    """The label states how an array was divided, and which one if there are several."""
+    (source,) = of_file("t.npz", opened(tensors).file)
+
+    assert source.label == label
+    assert {table.name: table.shape for table in source.tables} == tables
+
+
+def test_a_file_with_a_spec_has_a_scheme_if_its_tables_are_complete(tmp_path: Path) -> None:
+    path = tmp_path / "rope.npz"
+    pecli.save(path, pecli.Rope(4, 8))
+    (complete,) = of_file(*opened(path))
+    assert complete.label == "rope.npz"
+    assert complete.scheme == pecli.Rope(4, 8)
+
+    (one_tensor,) = of_file(*opened(f"{path}:cos"))
+    assert not one_tensor.is_known

@@ -3,8 +3,9 @@
 import pytest
 
 import pecli
+from pecli.errors import ParameterError
 from pecli.views.pictures.plot_sources import PlotSource, of_scheme
-from pecli.views.pictures.titles import count_positions, labelled, title_of
+from pecli.views.pictures.titles import count_positions, labelled, names_of, title_of
 
 
 @pytest.mark.parametrize(
@@ -68,3 +69,45 @@ def test_a_scheme_beside_a_file_states_its_parameters_and_alone_only_its_name() 
 def test_positions_are_counted_if_all_tables_have_as_many(counts: list[int], words: str) -> None:
     """`counts` are the numbers of rows of the tables: none known, one each, and one and two."""
     assert count_positions(counts) == words
+
+
+def labels_of(*sources: PlotSource, names: tuple[str, ...] = ()) -> list[str]:
+    return [source.label for source in labelled(sources, names)]
+
+
+def test_labels_may_be_given_for_each_source() -> None:
+    file = PlotSource("file", ())
+    assert labels_of(file, file, names=("a", "b")) == ["a", "b"]
+    with pytest.raises(ParameterError, match="label is 1 name; there are 2 sources; name each"):
+        labelled([file, file], ("a",))
+
+
+def test_a_source_is_named_by_a_parameter_that_it_lacks() -> None:
+    """Only one of two sinusoidal tables has a row of padding."""
+    with_padding = of_scheme(pecli.Sinusoidal(4, 8, padding_idx=1))
+    assert labels_of(*of_scheme(pecli.Sinusoidal(4, 8)), *with_padding) == [
+        "sinusoidal, no padding_idx",
+        "sinusoidal, padding_idx 1",
+    ]
+
+
+def test_an_unscaled_scheme_is_called_so_beside_a_scaled_one() -> None:
+    scaled = of_scheme(pecli.Rope(4, 8, scaling="linear", factor=2.0))
+    assert labels_of(*of_scheme(pecli.Rope(4, 8)), *scaled) == [
+        "rope, unscaled",
+        "rope, scaling linear, factor 2",
+    ]
+
+
+def test_schemes_of_different_kinds_are_told_apart_by_base_and_heads() -> None:
+    assert labels_of(*of_scheme(pecli.Rope(4, 8)), *of_scheme(pecli.Alibi(2, 4))) == [
+        "rope, dim 8, base 10000",
+        "alibi, 2 heads",
+    ]
+
+
+def test_several_sources_are_named_where_they_are_drawn_and_one_in_the_title() -> None:
+    first, second = PlotSource("a", ()), PlotSource("b", ())
+    assert title_of([first, second], "angles by pair") == "Angles by pair"
+    assert names_of([first, second]) == ["a", "b"]
+    assert names_of([first]) == [""]

@@ -183,12 +183,11 @@ def _maps_of_table(
     axes = source.axes_of(table)
     noun = axes.names[-1]  # channel, or pair
     table_name = table.name if len(source.matrices) > 1 else ""
-    values = widened(table.pick(patch_rows.reshape(-1)))  # (patches, channels)
-    choice = _chosen_columns(values, noun, request, most)
-    for column in choice.columns:
-        channel = values[:, column].reshape(patch_rows.shape)
+    choice = _chosen_columns(table, patch_rows, noun, request, most)
+    maps = _columns_over_grid(table, patch_rows, choice.columns)  # (rows, columns, channels)
+    for channel, column in enumerate(choice.columns):
         title = ", ".join(filter(None, [table_name, f"{noun} {column}", frame_note(source)]))
-        image = table_of(table.name, channel)
+        image = table_of(table.name, maps[:, :, channel])
         yield _Matrix(image, title, "row", "column", axes.value, choice.chosen_from)
 
 
@@ -199,28 +198,50 @@ class _ColumnChoice(NamedTuple):
     chosen_from: str = ""  #: See `_Matrix.chosen_from`.
 
 
-def _chosen_columns(values: Floats, noun: str, request: PlotRequest, most: int) -> _ColumnChoice:
+def _chosen_columns(
+    table: Table, points: Indices, noun: str, request: PlotRequest, most: int
+) -> _ColumnChoice:
     """Return the requested columns, or at most `most` of those that vary."""
-    width = values.shape[1]
     if request.channels is not None:
-        return _ColumnChoice(request.choose(width, most, f"{noun}s"))
-    columns = varied_columns(values, most)
-    if len(columns) == width:
+        return _ColumnChoice(request.choose(table.width, most, f"{noun}s"))
+    columns = _varied_columns(table, points, most)
+    if len(columns) == table.width:
         return _ColumnChoice(columns)
-    return _ColumnChoice(columns, f"{width} {noun}s, by their variance")
+    return _ColumnChoice(columns, f"{table.width} {noun}s, by their variance")
 
 
-def varied_columns(values: Floats, most: int) -> list[int]:
+def _varied_columns(table: Table, points: Indices, most: int) -> list[int]:
     """Return at most `most` columns that vary over the grid, evenly spaced among those that do.
 
     The slow half of a table's channels is nearly constant over an image of 14 × 14 patches. A
     column varies if its variance is at least a quarter of the largest.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        variances = np.nan_to_num(values.var(axis=0))
+        variances = np.nan_to_num(_variances_over_grid(table, points))
     varied = np.flatnonzero(variances >= VARIED_SHARE * variances.max())
     chosen = PlotRequest().choose(len(varied), most)
     return [int(varied[index]) for index in chosen]
+
+
+def _variances_over_grid(table: Table, points: Indices) -> Floats:
+    """Return the variance of each column over the points (H, W) of a grid.
+
+    One line of points is read at a time, because all of them in float64 may be gigabytes. Lines
+    have the same length, so that the variance over all points is the mean of the variances within
+    lines plus the variance of their means.
+    """
+    means = []
+    variances = []
+    for line in points:
+        values = widened(table.pick(line))
+        means.append(values.mean(axis=0))
+        variances.append(values.var(axis=0))
+    return np.asarray(np.mean(variances, axis=0) + np.var(means, axis=0))
+
+
+def _columns_over_grid(table: Table, points: Indices, columns: list[int]) -> Floats:
+    """Return some columns of a table at the points (H, W) of a grid: (H, W, columns)."""
+    return widened(np.stack([table.pick(line)[:, columns] for line in points]))
 
 
 def _matrices_of(

@@ -1,0 +1,165 @@
+"""identify finds ALiBi in biases and slopes, and the scheme of an index of relative positions.
+
+Biases are −slope · distance, with the slopes of 4 heads 1/4, 1/16, 1/64 and 1/256 by ALiBi's paper,
+made here by NumPy; rounded slopes, masks and signs are planted. Indices are those of
+`pecli.Relative`, which tests/engine/schemes holds against the projects' own.
+"""
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import pecli
+from pecli.checks.identify import Match
+
+HEADS, KEYS = 4, 8
+SLOPES = 2.0 ** -np.arange(2.0, 9, 2)
+DISTANCES = np.arange(KEYS)[:, None] - np.arange(KEYS)
+SYMMETRIC = (-SLOPES[:, None, None] * np.abs(DISTANCES)).astype(np.float32)
+CAUSAL = np.where(DISTANCES < 0, -np.inf, SYMMETRIC).astype(np.float32)
+IS_MASKED = np.isinf(CAUSAL)
+BY_KEY = (SLOPES[:, None] * np.arange(KEYS)).astype(np.float32)
+"""The slope times the number of the key, as BLOOM has it: for one query."""
+SYMMETRIC_SCHEME = pecli.Alibi(HEADS, KEYS, form="symmetric")
+CAUSAL_SCHEME = pecli.Alibi(HEADS, KEYS, form="causal")
+
+
+def matches(array: Any) -> tuple[Match, ...]:
+    return tuple(pecli.identify(array).matches)
+
+
+BIASES: dict[str, tuple[Any, pecli.Alibi, str]] = {
+    "causal": (CAUSAL, CAUSAL_SCHEME, ""),
+    "symmetric": (SYMMETRIC, SYMMETRIC_SCHEME, ""),
+    "negated": (-SYMMETRIC, SYMMETRIC_SCHEME, "the sign is flipped"),
+    "a finite mask": (
+        np.where(IS_MASKED, np.float32(-1e9), CAUSAL), CAUSAL_SCHEME, "mask differs: -1e+09"
+    ),
+    "negated with a finite mask": (
+        np.where(IS_MASKED, np.float32(-1e9), -CAUSAL),
+        CAUSAL_SCHEME,
+        "the sign is flipped, mask differs: -1e+09",
+    ),
+    "zeros for a mask": (np.where(IS_MASKED, 0, CAUSAL), CAUSAL_SCHEME, "mask differs: 0"),
+    "heads last": (SYMMETRIC.transpose(1, 2, 0), SYMMETRIC_SCHEME, "the table is transposed"),
+    "keys before queries": (
+        CAUSAL.transpose(0, 2, 1), CAUSAL_SCHEME, "the table is transposed"
+    ),
+    "three copies": (np.concatenate([SYMMETRIC] * 3), SYMMETRIC_SCHEME, "repeated 3× along axis 0"),
+    "two copies": (np.concatenate([SYMMETRIC] * 2), SYMMETRIC_SCHEME, "repeated 2× along axis 0"),
+    "a batch": (np.stack([SYMMETRIC] * 2), SYMMETRIC_SCHEME, "repeated 2× along axis 0"),
+    "one query": (BY_KEY, pecli.Alibi(HEADS, KEYS, form="key"), ""),
+    "one query, heads last": (
+        BY_KEY.T, pecli.Alibi(HEADS, KEYS, form="key"), "the table is transposed"
+    ),
+    "one query, from the last key on": (
+        BY_KEY - BY_KEY[:, -1:], pecli.Alibi(HEADS, KEYS, form="key-last"), ""
+    ),
+    "in float16": (
+        SYMMETRIC.astype(np.float16), pecli.Alibi(HEADS, KEYS, form="symmetric", dtype="float16"), ""
+    ),
+    "slopes": (SLOPES.astype(np.float32), pecli.Alibi(HEADS, slopes=True, dtype="float32"), ""),
+    "three slopes": (
+        np.float32([1 / 16, 1 / 256, 1 / 4]), pecli.Alibi(3, slopes=True, dtype="float32"), ""
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BIASES)
+def test_a_bias_is_identified_however_it_lies(name: str) -> None:
+    array, scheme, form = BIASES[name]
+    (match,) = matches(array)
+
+    assert match.scheme == scheme
+    assert match.form == form
+
+
+@pytest.mark.parametrize("max_bias", [1.0, 4.0, 12.5, 16.0])
+def test_another_max_bias_is_measured(max_bias: float) -> None:
+    """Slopes of 8 heads are powers of 2^(−max_bias/8)."""
+    slopes = 2.0 ** (-max_bias * np.arange(1, 9) / 8)
+    bias = -slopes[:, None, None] * np.abs(DISTANCES)
+    for array in (bias, slopes):
+        (match,) = matches(array)
+        assert match.scheme.value_of("max_bias") == max_bias
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_slopes_that_were_rounded_before_the_product_are_named(dtype: str) -> None:
+    """By the naive rule, slopes of 12 heads are powers of 2^(−8/12), which 16 bits cannot hold."""
+    slopes = 2.0 ** (-8 * np.arange(1, 13) / 12)
+    kind = {"bfloat16": ml_dtypes.bfloat16, "float16": np.float16}[dtype]
+    rounded = slopes.astype(kind).astype(np.float32)
+    distances = np.abs(np.arange(64)[:, None] - np.arange(64)).astype(np.float32)
+    (match,) = matches(-rounded[:, None, None] * distances)
+
+    assert match.form == f"slopes are rounded to {dtype} before they are multiplied"
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        SYMMETRIC[:2],
+        CAUSAL[:, 1:],
+        0 * SYMMETRIC,
+        SYMMETRIC + 0j,
+        SYMMETRIC * np.float32(1.01),
+        SYMMETRIC**2,
+        -(2.0 ** (-0.5 * np.arange(1, 9) / 8))[:, None, None] * np.abs(DISTANCES),
+        np.float32([1 / 16, 1 / 256]),
+    ],
+    ids=[
+        "two heads", "a query is missing", "zeros", "complex", "a factor", "squares",
+        "a max_bias below 1", "two slopes",
+    ],
+)  # fmt: skip
+def test_numbers_that_are_no_bias_of_alibi_are_not_identified(array: Any) -> None:
+    """Of two slopes, any law may be the reason."""
+    assert matches(array) == ()
+
+
+INDICES: dict[str, tuple[pecli.Relative, str]] = {
+    "T5": (
+        pecli.Relative("t5", 12),
+        "max_distance may also be 256, 512, 1024, 800: no key is so far away",
+    ),
+    "T5, 160 keys": (pecli.Relative("t5", 160), ""),
+    "T5, causal": (
+        pecli.Relative("t5", 12, causal=True),
+        "max_distance may also be 256, 64, 512, 1024, 32, 40, 800: no key is so far away",
+    ),
+    "T5, up to 64": (pecli.Relative("t5", 12, max_distance=64), ""),
+    "DeBERTa": (
+        pecli.Relative("deberta", 12),
+        "max_distance may also be 256, 1024: no key is so far away",
+    ),
+    "Swin": (pecli.Relative("swin", grid=(6, 2)), ""),
+    "four keys": (
+        pecli.Relative("t5", 4),
+        "max_distance may also be 256, 64, 512, 1024, 32, 40, 800: no key is so far away",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_an_index_is_identified_with_what_it_leaves_open(name: str) -> None:
+    """Few keys do not show the distance at which the last bucket begins."""
+    scheme, doubt = INDICES[name]
+    (match,) = matches(scheme.tables()["index"][None])
+
+    assert match.scheme == scheme
+    assert match.undetermined == tuple(filter(None, [doubt]))
+
+
+T5_INDEX = pecli.Relative("t5", 12).tables()["index"]
+
+
+@pytest.mark.parametrize(
+    "index",
+    [T5_INDEX[:3, :3], T5_INDEX[:6], T5_INDEX.T, np.where(T5_INDEX == 3, 4, T5_INDEX)],
+    ids=["three keys", "not square", "transposed", "a wrong bucket"],
+)
+def test_integers_that_are_no_index_are_not_identified(index: Any) -> None:
+    assert matches(index) == ()

@@ -1,0 +1,290 @@
+"""The settings of a model in two formats: head counts, layers, bases, scalings, by the frequencies
+that they mean.
+
+A defines what is right, B is checked. Both are small Llamas (4 heads of 16 channels, base 10000)
+whose settings are given here; findings are written by hand.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.checks.model_forms.findings import (
+    AttentionFactorChanged,
+    FrequenciesDiffer,
+    MissingKey,
+    NoRotaryEncoding,
+    ScalingLost,
+    SectionsChanged,
+    SettingsProblem,
+    ValueChanged,
+)
+from pecli.checks.model_forms.model_files import NO_COUNTS, Counts, ModelFiles, ModelFormat
+from pecli.checks.model_forms.settings import compare_settings
+from pecli.checks.model_forms.stored import StoredTensor
+from pecli.models.keys import origin_at
+from pecli.tensors.head_layout import HeadDivision
+
+LLAMA: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "rope_theta": 10000.0,
+    "max_position_embeddings": 4096,
+}
+BERT = {"model_type": "bert", "hidden_size": 64, "num_attention_heads": 4}
+SLIDING_AND_FULL: dict[str, Any] = {
+    **LLAMA,
+    "model_type": "gemma3_text",
+    "head_dim": 16,
+    "layer_types": ["sliding_attention", "full_attention"],
+    "rope_local_base_freq": 100.0,
+}
+GGUF = ModelFormat.GGUF
+ALL_PAIRS = tuple(range(8))
+"""The rotary pairs of a head of 16 channels."""
+LATENT_KEYS = {"blk.0.attn_k_b.weight": StoredTensor.of(np.zeros((2, 2)))}
+
+
+def model(config: dict[str, Any], kind: ModelFormat = GGUF, **fields: Any) -> ModelFiles:
+    return ModelFiles("B", kind, "llama", pecli.load_config(config), "halves", **fields)
+
+
+def reference(config: dict[str, Any], **fields: Any) -> ModelFiles:
+    encodings = pecli.load_config(config)
+    return ModelFiles("A", ModelFormat.HUGGING_FACE, "llama", encodings, "halves", **fields)
+
+
+def changes(
+    config: dict[str, Any], checked: dict[str, Any], kind: ModelFormat = GGUF
+) -> list[SettingsProblem]:
+    """Return what differs between a model with one configuration and with another."""
+    return [*compare_settings(reference(config), model(checked, kind))]
+
+
+def scaled(kind: str, **numbers: Any) -> dict[str, Any]:
+    return {**LLAMA, "rope_scaling": {"rope_type": kind, **numbers}}
+
+
+@pytest.mark.parametrize("config", [LLAMA, BERT, SLIDING_AND_FULL], ids=["llama", "bert", "gemma3"])
+def test_a_model_has_the_settings_of_itself(config: dict[str, Any]) -> None:
+    assert changes(config, config) == []
+
+
+def test_the_model_without_a_rotary_encoding_is_named() -> None:
+    assert changes(LLAMA, BERT) == [NoRotaryEncoding("B")]
+    assert changes(BERT, LLAMA) == [NoRotaryEncoding("A")]
+
+
+def test_other_numbers_of_heads_are_named_with_their_keys() -> None:
+    """2 key heads of A became 4 in B, and 8 query heads 16."""
+    problems = compare_settings(
+        reference(LLAMA, heads=HeadDivision(8, 2)), model(LLAMA, heads=HeadDivision(16, 4))
+    )
+    assert [*problems] == [
+        ValueChanged("heads", 8, 16, "attention.head_count", False),
+        ValueChanged("kv heads", 2, 4, "attention.head_count_kv", False),
+    ]
+
+
+@pytest.mark.parametrize("heads", [HeadDivision(8, 2), None])
+def test_heads_that_one_model_does_not_state_are_not_compared(heads: HeadDivision | None) -> None:
+    assert [*compare_settings(reference(LLAMA, heads=heads), model(LLAMA))] == []
+    assert [*compare_settings(reference(LLAMA), model(LLAMA, heads=heads))] == []
+
+
+@pytest.mark.parametrize("side", ["A", "B"])
+def test_heads_are_not_compared_if_either_model_has_latent_keys(side: str) -> None:
+    """GGUF states 1 kv head for the latent vector of DeepSeek, which has 4 key heads."""
+    a = reference(LLAMA, heads=HeadDivision(4, 4), tensors=LATENT_KEYS if side == "A" else {})
+    b = model(LLAMA, heads=HeadDivision(4, 1), tensors=LATENT_KEYS if side == "B" else {})
+    assert [*compare_settings(a, b)] == []
+
+
+@pytest.mark.parametrize(
+    ("counts", "problems"),
+    [
+        (Counts(4096, 2, 4), []),
+        (Counts(8192, 2, 4), []),
+        (Counts(4096, 2, 8), []),
+        (Counts(4096, "2", 4), []),
+        (Counts(4096, 3, 4), [ValueChanged("layers", 2, 3, "block_count", False)]),
+        (Counts(None, 2, 4), [MissingKey("context_length")]),
+        (Counts(4096, None, 4), [MissingKey("block_count")]),
+        (Counts(4096, 2, None), [MissingKey("attention.head_count")]),
+    ],
+    ids=str,
+)
+def test_counts_that_a_gguf_file_lacks_and_another_number_of_layers_are_named(
+    counts: Counts, problems: list[SettingsProblem]
+) -> None:
+    """A has 4096 positions, 2 layers and 4 heads. Other contexts are usual, and heads are compared
+    as those of the attention layers.
+    """
+    a = reference(LLAMA, counts=Counts(4096, 2, 4))
+    assert [*compare_settings(a, model(LLAMA, counts=counts))] == problems
+
+
+def test_counts_are_not_required_of_formats_that_have_no_key_for_them() -> None:
+    a = reference(LLAMA, counts=Counts(4096, 2, 4))
+    meta = model(LLAMA, ModelFormat.META, counts=NO_COUNTS)
+    assert [*compare_settings(a, meta)] == []
+
+
+def test_counts_that_the_reference_does_not_state_are_not_missing() -> None:
+    b = model(LLAMA, counts=NO_COUNTS)
+    assert [*compare_settings(reference(LLAMA, counts=NO_COUNTS), b)] == []
+
+
+@pytest.mark.parametrize(
+    ("base", "is_changed"), [(10000.05, False), (10000.2, True), (9999.8, True), (500.0, True)]
+)
+def test_bases_are_equal_within_a_hundred_thousandth(base: float, is_changed: bool) -> None:
+    """GGUF keeps them in float32: 10000.05 is off by 5e-6, 10000.2 by 2e-5."""
+    key = {"gguf": "rope.freq_base", "meta": "rope_theta"}
+    checked = {**LLAMA, "rope_theta": base}
+    expected = [ValueChanged("base", 10000, base, key["gguf"], False)]
+    assert changes(LLAMA, checked) == (expected if is_changed else [])
+
+    in_meta = [ValueChanged("base", 10000, base, key["meta"], False)]
+    assert changes(LLAMA, checked, ModelFormat.META) == (in_meta if is_changed else [])
+
+
+def test_a_base_that_is_not_stated_is_a_default() -> None:
+    """A Llama without `rope_theta` has base 10000."""
+    unstated = {key: value for key, value in LLAMA.items() if key != "rope_theta"}
+    (change,) = changes({**LLAMA, "rope_theta": 500000.0}, unstated)
+    assert change == ValueChanged("base", 500000, 10000, "rope.freq_base", True)
+
+
+def test_a_changed_layer_type_is_compared_with_the_layers_of_its_name() -> None:
+    """The sliding layers of B have base 200 instead of 100; the full layers agree."""
+    (change,) = changes(SLIDING_AND_FULL, {**SLIDING_AND_FULL, "rope_local_base_freq": 200.0})
+    expected = ValueChanged("base", 100, 200, "rope.freq_base", False, "sliding_attention")
+    assert change == expected
+
+
+def test_layers_without_a_counterpart_are_compared_with_the_first_encoding() -> None:
+    """All layers of B have base 10000, and the sliding layers of A have 100."""
+    (change,) = changes(SLIDING_AND_FULL, {**LLAMA, "head_dim": 16})
+    assert isinstance(change, ValueChanged)
+    assert change.layer_type == "sliding_attention"
+    assert change.expected == 100
+    assert change.value == 10000
+
+
+def test_another_rotary_dimension_is_the_only_change_that_is_named() -> None:
+    """Half of each head of 16 channels rotates in A. In B all do, for want of a key, and the base
+    differs as well.
+    """
+    half = {**LLAMA, "partial_rotary_factor": 0.5, "model_type": "phi"}
+    whole = {**LLAMA, "rope_theta": 500.0}
+    (change,) = changes(half, whole)
+    assert change == ValueChanged("rotary dimension", 8, 16, "rope.dimension_count", True)
+
+
+def test_formats_without_a_key_of_the_rotary_dimension_lack_none() -> None:
+    half = {**LLAMA, "partial_rotary_factor": 0.5, "model_type": "phi"}
+    (change,) = changes(half, LLAMA, ModelFormat.META)
+    assert change == ValueChanged("rotary dimension", 8, 16, "its key", False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "key"),
+    [
+        (GGUF, "rope.scaling.type"),
+        (ModelFormat.META, "rope_scaling"),
+        (ModelFormat.HUGGING_FACE, "rope_scaling"),
+    ],
+)
+def test_a_scaling_that_is_lost_is_named_with_the_key_of_its_format(
+    kind: ModelFormat, key: str
+) -> None:
+    assert changes(scaled("linear", factor=2.0), LLAMA, kind) == [ScalingLost("linear", key)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "key"), [(GGUF, "rope_freqs.weight"), (ModelFormat.META, "use_scaled_rope")]
+)
+def test_factors_of_llama_3_are_lost_with_a_tensor_or_a_key_of_their_own(
+    kind: ModelFormat, key: str
+) -> None:
+    numbers = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    llama3 = scaled("llama3", original_max_position_embeddings=1024, **numbers)
+    assert changes(llama3, LLAMA, kind) == [ScalingLost("llama3", key)]
+
+
+def test_a_lost_scaling_is_named_beside_another_base() -> None:
+    problems = changes(scaled("linear", factor=2.0), {**LLAMA, "rope_theta": 500.0})
+    assert problems == [
+        ValueChanged("base", 10000, 500, "rope.freq_base", False),
+        ScalingLost("linear", "rope.scaling.type"),
+    ]
+
+
+def test_another_factor_of_a_linear_scaling_changes_all_frequencies() -> None:
+    problems = changes(scaled("linear", factor=2.0), scaled("linear", factor=4.0))
+    assert problems == [FrequenciesDiffer(ALL_PAIRS)]
+
+
+def test_a_scaling_that_the_reference_does_not_have_changes_frequencies() -> None:
+    assert changes(LLAMA, scaled("linear", factor=4.0)) == [FrequenciesDiffer(ALL_PAIRS)]
+
+
+def test_frequencies_that_differ_with_another_base_are_not_named_as_well() -> None:
+    problems = changes(LLAMA, {**scaled("linear", factor=4.0), "rope_theta": 500.0})
+    assert problems == [ValueChanged("base", 10000, 500, "rope.freq_base", False)]
+
+
+def test_dynamic_scalings_are_compared_at_the_longer_context() -> None:
+    """Dynamic scaling changes nothing up to `max_position_embeddings`, which is 4096 in one model
+    and 8192 in the other, and nothing ever in pair 0, whose frequency is 1 for any base.
+    """
+    a = scaled("dynamic", factor=2.0)
+    b = {**a, "max_position_embeddings": 8192}
+    assert changes(a, b) == [FrequenciesDiffer(ALL_PAIRS[1:], 8192)]
+    assert changes(b, a) == [FrequenciesDiffer(ALL_PAIRS[1:], 8192)]
+    assert changes(a, scaled("dynamic", factor=8.0)) == []
+
+
+@pytest.mark.parametrize(("factor", "is_changed"), [(1.25, True), (1.0, False)])
+def test_another_attention_factor_is_named(factor: float, is_changed: bool) -> None:
+    """YaRN by 4 states its factor of cosines and sines; 1.0 is that of A."""
+    yarn = {"factor": 4.0, "original_max_position_embeddings": 1024}
+    a = scaled("yarn", attention_factor=1.0, **yarn)
+    b = scaled("yarn", attention_factor=factor, **yarn)
+    expected = [AttentionFactorChanged(expected=1.0, factor=1.25)] if is_changed else []
+    assert changes(a, b) == expected
+
+
+def test_a_gguf_file_need_not_state_that_yarn_does_not_truncate() -> None:
+    """gpt-oss has `truncate: false`, for which GGUF has no key. Other formats state it."""
+    yarn = {"factor": 4.0, "original_max_position_embeddings": 64, "rope_theta": 150000.0}
+    a = scaled("yarn", truncate=False, **yarn)
+    b = scaled("yarn", **yarn)
+    assert changes(a, b) == []
+    assert any(isinstance(each, FrequenciesDiffer) for each in changes(a, b, ModelFormat.META))
+
+
+def test_other_sections_of_m_rope_are_named() -> None:
+    def with_sections(*sections: int) -> dict[str, Any]:
+        scaling = {"rope_type": "default", "mrope_section": list(sections)}
+        return {**LLAMA, "model_type": "qwen2_vl", "rope_scaling": scaling}
+
+    problems = changes(with_sections(2, 3, 3), with_sections(4, 2, 2))
+    assert problems == [SectionsChanged((2, 3, 3), (4, 2, 2))]
+
+
+def test_a_rotary_dimension_that_a_file_states_is_not_a_default() -> None:
+    """A .gguf file has the architecture before its key: phi.rope.dimension_count."""
+    half = {**LLAMA, "partial_rotary_factor": 0.5, "model_type": "phi"}
+    whole = pecli.load_config(LLAMA)
+    origins = {"dim": origin_at("phi.rope.dimension_count")}
+    stated = replace(whole, encodings=(replace(whole.one(), origins=origins),))
+    checked = ModelFiles("B", GGUF, "phi", stated, "halves")
+    (change,) = compare_settings(reference(half), checked)
+
+    assert change == ValueChanged("rotary dimension", 8, 16, "rope.dimension_count", False)

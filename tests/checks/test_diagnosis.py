@@ -1,0 +1,158 @@
+"""Advice on tolerances: errors of a few ULPs, and quantised tables that are off by a step.
+
+Two numbers are compared in a dtype, whose ULPs near 1 follow from its bits: 2^-7 in bfloat16, 2^-23
+in float32. Expected sentences are written by hand.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import pecli
+from pecli.checks.diagnosis import Line, diagnose, explanations_as_json
+from pecli.compare.comparison import Comparison, compare_arrays
+from pecli.engine.edits import Negated, Parameter, Recipe, Runtime
+from pecli.explain.explanation import Explanation
+
+BFLOAT16 = ml_dtypes.bfloat16
+ULP_OF_BFLOAT16 = 2.0**-7
+ULP_OF_FLOAT32 = 2.0**-23
+CANNOT_HOLD = "bfloat16 cannot hold 0.001: near 1 its steps are 0.0078"
+LAST_PLACE = "the last place differs, as sines and powers of other libraries do"
+
+
+def advice_on(
+    expected: list[float], found: list[float], dtype: Any = BFLOAT16, atol: float = 0.0
+) -> list[str]:
+    tolerance = pecli.Tolerance(atol=atol)
+    result = compare_arrays(np.array(expected, dtype), np.array(found, dtype), tolerance, name="x")
+    return [line.text for line in diagnose([], [result], tolerance)]
+
+
+@pytest.mark.parametrize("ulps", [1, 4])
+def test_a_tolerance_that_bfloat16_cannot_hold_is_named(ulps: int) -> None:
+    advice = advice_on([1, 0.5], [1 + ulps * ULP_OF_BFLOAT16, 0.5], atol=1e-3)
+    assert advice == [f"{CANNOT_HOLD}; allow --max-ulp {ulps}"]
+
+
+def test_more_than_four_ulps_are_no_rounding() -> None:
+    assert advice_on([1, 0.5], [1 + 5 * ULP_OF_BFLOAT16, 0.5], atol=1e-3) == []
+    assert advice_on([1, 0.5], [1 + 5 * ULP_OF_FLOAT32, 0.5], np.float32) == []
+
+
+@pytest.mark.parametrize(("ulps", "advice"), [(1, [1]), (4, [4]), (5, [])])
+def test_small_values_may_be_off_by_many_ulps_within_an_absolute_tolerance(
+    ulps: int, advice: list[int]
+) -> None:
+    """1e-5 instead of 2e-5 is off by 128 ULPs of bfloat16, and by 0.00001."""
+    lines = advice_on([1, 1e-5], [1 + ulps * ULP_OF_BFLOAT16, 2e-5], atol=1e-3)
+    assert lines == [f"{CANNOT_HOLD}; allow --max-ulp {count}" for count in advice]
+
+
+def test_errors_of_integers_are_no_rounding() -> None:
+    assert advice_on([1, 2], [1, 3], np.int32) == []
+
+
+@pytest.mark.parametrize("atol", [0.0, 1e-3])
+def test_values_that_would_still_fail_are_no_rounding(atol: float) -> None:
+    """0.01 instead of 0.015 is off by 0.005, beyond the tolerance and 64 ULPs."""
+    assert advice_on([1, 0.01], [1 + ULP_OF_BFLOAT16, 0.015], atol=atol) == []
+
+
+@pytest.mark.parametrize(
+    ("dtype", "ulp"), [(np.float32, ULP_OF_FLOAT32), (np.float64, 2.0**-52), (np.float16, 2.0**-10)]
+)
+def test_four_ulps_of_an_exact_comparison_are_rounding(dtype: Any, ulp: float) -> None:
+    advice = advice_on([1, 0.5], [1 + 4 * ulp, 0.5], dtype)
+    assert advice == [f"{LAST_PLACE}; allow --max-ulp 4"]
+
+
+def test_any_dtype_may_be_coarser_than_a_tolerance() -> None:
+    in_float32 = advice_on([1, 0.5], [1 + 4 * ULP_OF_FLOAT32, 0.5], np.float32, atol=1e-9)
+    in_float8 = advice_on([1, 0.5], [1.125, 0.5], ml_dtypes.float8_e4m3fn, atol=0.1)
+
+    steps = "near 1 its steps are 1.2e-07"
+    assert in_float32 == [f"float32 cannot hold 1e-09: {steps}; allow --max-ulp 4"]
+    steps = "near 1 its steps are 0.12"
+    assert in_float8 == [f"float8_e4m3fn cannot hold 0.1: {steps}; allow --max-ulp 1"]
+
+
+def test_a_tensor_of_another_shape_leaves_no_advice_on_rounding() -> None:
+    one = np.array([1], BFLOAT16)
+    next_number = np.array([1 + ULP_OF_BFLOAT16], BFLOAT16)
+    off_by_one_ulp = compare_arrays(one, next_number, pecli.Tolerance(), name="x")
+    other_shape = Comparison.of_shape("y", (3,), "(2,)")
+
+    assert diagnose([], [off_by_one_ulp], pecli.Tolerance())
+    assert diagnose([], [off_by_one_ulp, other_shape], pecli.Tolerance()) == []
+
+
+def test_what_passes_gets_no_advice() -> None:
+    assert advice_on([1, 0.5], [1, 0.5]) == []
+    assert diagnose([], [], pecli.Tolerance()) == []
+
+
+IN_FLOAT32 = Explanation((Recipe("float32"),), pecli.Rope(4, 8), ("cos",), recipe_residual=3e-5)
+WITH_RECIPE = "verify with --recipe float32"
+
+
+@pytest.mark.parametrize(
+    ("changes", "atol", "advice"),
+    [
+        ({}, 0.0, [f"{WITH_RECIPE} --atol 1e-4"]),
+        ({"recipe_residual": 1e-2}, 0.0, [f"{WITH_RECIPE} --atol 1e-2"]),
+        ({"recipe_residual": 0.0}, 0.0, [WITH_RECIPE]),
+        ({}, 1e-4, [WITH_RECIPE]),
+        ({}, 3e-5, [WITH_RECIPE]),
+        ({"recipe_residual": 0.02}, 0.0, []),
+        ({"edits": (Runtime("vllm"), Recipe("float32"))}, 1e-4, [WITH_RECIPE]),
+        ({"edits": (Negated("sin"), Recipe("float32"))}, 1e-4, []),
+        ({"edits": (Recipe("float32"), Recipe("bfloat16-inv-freq"))}, 1e-4, []),
+        ({"edits": ()}, 1e-4, []),
+    ],
+    ids=str,
+)
+def test_a_table_that_was_computed_by_a_recipe_may_be_verified_with_it(
+    changes: dict[str, Any], atol: float, advice: list[str]
+) -> None:
+    """The tolerance is the next power of ten above what the recipe leaves, 0.01 at most; a table
+    with another mistake would not pass.
+    """
+    explanation = replace(IN_FLOAT32, **changes)
+    lines = diagnose([explanation], [], pecli.Tolerance(atol=atol))
+    assert [line.text for line in lines if "verify with" in line.text] == advice
+
+
+def test_rounding_is_no_advice_beside_a_reason() -> None:
+    numbers = np.array([1.0, 1 + ULP_OF_FLOAT32], np.float32)
+    off_by_one_ulp = compare_arrays(numbers[:1], numbers[1:], pecli.Tolerance(), name="x")
+    reason, *_ = lines = diagnose([IN_FLOAT32], [off_by_one_ulp], pecli.Tolerance())
+
+    assert reason.text.startswith("cos: computed by the recipe float32")
+    assert not reason.is_advice
+    assert not any("ulp" in line.text for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("is_advice", "text"), [(True, "layers 3, 4: allow more"), (False, "layers 3, 4 allow more")]
+)
+def test_a_line_names_the_layers_that_it_is_about(is_advice: bool, text: str) -> None:
+    line = Line("allow more", is_advice=is_advice)
+    assert line.about("layers 3, 4") == text
+    assert line.about("") == "allow more"
+
+
+def test_without_explanations_there_are_none_in_json() -> None:
+    assert explanations_as_json([]) == []
+
+
+def test_explanations_in_json_name_the_file_or_the_spec() -> None:
+    other_base = replace(IN_FLOAT32, edits=(Parameter("base", 10000.0, 500.0),))
+    (by_spec,) = explanations_as_json([other_base])
+    (by_file,) = explanations_as_json([other_base], between_files=True)
+
+    assert "base is 500 (the spec says 10000)" in str(by_spec)
+    assert "base is 500 (in A 10000)" in str(by_file)

@@ -1,0 +1,126 @@
+"""Doubts about a pass: the sentence for each, which names what the data would not have shown."""
+
+import pytest
+
+from pecli.checks.doubts import (
+    AnyInterpolation,
+    AsManyHeads,
+    AttentionFactorUnseen,
+    Doubt,
+    FactorsOfHeader,
+    FewElements,
+    ImagesAsRecorded,
+    LayersNotNamed,
+    LikelyPadding,
+    MayLackRope,
+    MissingRotation,
+    MoreMistakes,
+    OnlyPosition0,
+    OnlyTables,
+    SectionsUnseen,
+    SinesFirst,
+    StrangePadding,
+    UndetectedMistake,
+    UndetectedRotation,
+    UnequalLengths,
+    UnnamedTable,
+)
+from pecli.engine.edits import Layout, Parameter, Rotation
+
+OTHER_BASE = Parameter("base", 10000.0, 500000.0)
+NO_SCALING = Parameter("scaling", "llama3", "none")
+NOTHING_ROTATED = Rotation("none")
+SENTENCES: list[tuple[Doubt, str]] = [
+    (SinesFirst("x"), "x: no name says that sines come before cosines"),
+    (
+        LayersNotNamed("q", "sliding_attention"),
+        "q: it fits sliding_attention layers, and no name states that it belongs to them",
+    ),
+    (MayLackRope("q"), "q: no name states its layer, and some layers have no rope"),
+    (UnnamedTable("x"), "x looks like a table, and no name says of what"),
+    (
+        StrangePadding("q"),
+        "q: padding holds infinities or NaN, before the rotation and after it",
+    ),
+    (
+        LikelyPadding(1200, None),
+        "it begins with 1200 equal rows, which look like padding; "
+        "positions of padding were not checked: give --attention-mask",
+    ),
+    (
+        LikelyPadding(9, 0),
+        "sequence 0 begins with 9 equal rows, which look like padding; "
+        "positions of padding were not checked: give --attention-mask",
+    ),
+    (
+        FewElements("q", 2304, 163840, "print more"),
+        "q: only 2,304 of 163,840 elements could be compared; print more",
+    ),
+    (OnlyTables(), "queries and keys were not seen: only tables were checked"),
+    (
+        FactorsOfHeader(),
+        "the header cannot tell these factors from others: compare with --config MODEL",
+    ),
+    (
+        ImagesAsRecorded(),
+        "position ids of images were taken as recorded; check them with pecli positions",
+    ),
+    (AsManyHeads(8), "8 tokens and as many heads: either may be rotated; use more tokens"),
+    (MissingRotation("1 row"), "1 row cannot detect a missing rotation"),
+    (OnlyPosition0(), "position 0 alone cannot detect a missing rotation: compare others"),
+    (
+        AttentionFactorUnseen(),
+        "inv_freq cannot tell the attention factor from none: compare cos or sin, too",
+    ),
+    (
+        SectionsUnseen(),
+        "positions that are the same on all axes cannot tell M-RoPE sections: "
+        "compare some of an image",
+    ),
+    (UnequalLengths(4096, 2048), "cos has 4,096 rows, and sin has 2,048"),
+    (
+        AnyInterpolation(),
+        "most interpolations make this table: it does not show which was used",
+    ),
+    (MoreMistakes("2 rows", 1), "2 rows cannot tell 1 more known mistake from a right table"),
+    (MoreMistakes("2 rows", 3), "2 rows cannot tell 3 more known mistakes from a right table"),
+    (
+        UndetectedMistake("2 rows", (OTHER_BASE,), 4000),
+        "2 rows cannot tell base 10000 from 500000: compare 4,000 or more",
+    ),
+    (
+        UndetectedMistake("2 rows", (OTHER_BASE,), 4000, is_at_given_positions=True),
+        "2 rows cannot tell base 10000 from 500000: compare positions up to 4,000",
+    ),
+    (
+        UndetectedMistake("2 rows", (OTHER_BASE, NO_SCALING), None),
+        "2 rows cannot tell base 10000 from 500000 and llama3 scaling from none "
+        "within this tolerance, and no number of rows would",
+    ),
+    (
+        UndetectedMistake("1 row", (Layout("halves", "interleaved"),), 2),
+        "1 row cannot tell layout halves from interleaved: compare 2 or more",
+    ),
+]
+
+
+@pytest.mark.parametrize(("doubt", "sentence"), SENTENCES, ids=lambda value: type(value).__name__)
+def test_a_doubt_is_a_sentence(doubt: Doubt, sentence: str) -> None:
+    assert str(doubt) == sentence
+
+
+def test_a_mistake_without_a_contrast_is_named_whole() -> None:
+    """Of a mistake that is no other parameter, the data cannot tell whether it was made."""
+    rotation = UndetectedRotation("q: 2 rows", (OTHER_BASE, NOTHING_ROTATED))
+    table = UndetectedMistake("2 rows", (NOTHING_ROTATED,), 3)
+
+    assert str(rotation).startswith("q: 2 rows cannot tell whether base is 500000")
+    assert " and nothing is rotated" in str(rotation)
+    assert str(rotation).endswith("; compare more positions")
+    assert str(table).startswith("2 rows cannot tell whether nothing is rotated")
+    assert str(table).endswith(": compare 3 or more")
+
+
+def test_every_doubt_has_a_sentence_here() -> None:
+    shown = {type(doubt) for doubt, _ in SENTENCES} | {UndetectedRotation}
+    assert shown == set(Doubt.__subclasses__())

@@ -1,0 +1,79 @@
+"""Failures of several layers: layers with the same mistake share a reason, which names them.
+
+The tables of layer k are `layers.k.cos` and `layers.k.sin`, NumPy's for 12 positions and 16
+channels, with another base where a mistake is planted.
+"""
+
+import pytest
+
+import pecli
+from tests.checks.rope_dumps import BASE, CONFIG, LENGTH
+from tests.checks.small_models import TWO_LAYER_TYPES
+from tests.checks.waves import Array, cos_and_sin_tables, inverse_frequencies
+
+FOUR_LAYERS = {
+    **TWO_LAYER_TYPES,
+    "layer_types": ["sliding_attention", "full_attention"] * 2,
+}
+"""A Gemma 3 whose layers 0 and 2 slide, with base 100."""
+SLIDING_BASE = 100.0
+
+
+def tables_of(*bases: float) -> dict[str, Array]:
+    """Return the tables of several layers, each with a base."""
+    tables = {}
+    for layer, base in enumerate(bases):
+        for name, table in cos_and_sin_tables(LENGTH, inverse_frequencies(base, 16)).items():
+            tables[f"layers.{layer}.{name}"] = table
+    return tables
+
+
+def test_the_layers_that_fail_are_named() -> None:
+    """Of layers 0, 1 and 2, the last two have base 10000."""
+    sentence, command = pecli.verify(tables_of(BASE, 10000.0, 10000.0), CONFIG).diagnosis
+
+    assert sentence == "layers 1, 2 cos, sin: base is 10000 (the spec says 500000); exact"
+    assert command == "layers 1, 2: reproduce with pecli rope --seq-len 12 --dim 16"
+
+
+@pytest.mark.parametrize(
+    ("bases", "layers"),
+    [
+        ((77.0, BASE, SLIDING_BASE, BASE), "sliding_attention layer 0"),
+        ((77.0, BASE, 77.0, BASE), "sliding_attention"),
+    ],
+)
+def test_layers_of_one_type_are_named_unless_all_of_that_type_fail(
+    bases: tuple[float, ...], layers: str
+) -> None:
+    """Layer 0, or both sliding layers, have base 77."""
+    sentence, _ = pecli.verify(tables_of(*bases), FOUR_LAYERS).diagnosis
+    assert sentence == f"{layers} cos, sin: base is 77 (the spec says 100); exact"
+
+
+def test_groups_of_layers_are_explained_one_by_one_up_to_a_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A search takes long, so that only some groups have a reason: here one of three."""
+    monkeypatch.setattr("pecli.checks.failures.MAX_EXPLAINED_GROUPS", 1)
+    sentence, _ = pecli.verify(tables_of(50.0, 70.0, 90.0), CONFIG).diagnosis
+
+    assert sentence == "layer 0 cos, sin: base is 50 (the spec says 500000); exact"
+
+
+def test_tables_of_the_other_layer_type_need_no_search() -> None:
+    result = pecli.verify(tables_of(BASE, BASE, SLIDING_BASE, BASE), FOUR_LAYERS, reasons=False)
+    assert result.diagnosis == ("layers.0.cos, layers.0.sin: right for full_attention layers",)
+
+
+def test_a_bias_of_zeros_needs_no_search() -> None:
+    """Slopes that are zero, too, are no bias; a single number that is not zero is a wrong one."""
+    scheme = pecli.Alibi(4, 8)
+    tables = scheme.tables()
+    zeros = {name: 0 * table for name, table in tables.items() if name != "slopes"}
+    almost = {name: table.copy() for name, table in zeros.items()}
+    next(iter(almost.values())).flat[-1] = 1
+
+    diagnosis = pecli.verify(zeros, scheme, reasons=False).diagnosis
+    assert diagnosis == ("bias: all values are 0: there is no bias",)
+    assert pecli.verify(almost, scheme, reasons=False).diagnosis == ()

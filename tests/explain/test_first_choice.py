@@ -1,0 +1,76 @@
+"""The first candidate that explains the data is the answer, except for schedules with fitted numbers.
+
+A schedule is a rule for all frequencies, which the functions that explain a table here ignore: they
+return explanations made by hand.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+import pecli
+from pecli.explain.explanation import Explanation
+from pecli.explain.first_choice import explain_by_first, explain_by_priors
+from pecli.explain.frequency_schedule import schedule_of
+from pecli.explain.schedule_priors import SchedulePrior
+from pecli.explain.wave_tables import wave_table
+
+WAVES = wave_table(pecli.Rope(4, 8))
+assert WAVES is not None
+PLAIN = SchedulePrior(schedule_of(WAVES), cost=0.39, doubts=("plain",))
+FITTED = replace(PLAIN, cost=0.4, doubts=("fitted",))
+EXACTLY_FITTED = replace(PLAIN, cost=1.0, doubts=("exactly fitted",))
+UNRELATED = replace(PLAIN, cost=0.0, doubts=("unrelated",))
+BY_SCHEDULE = Explanation((), None, ("cos",), cost=0.5)
+LIMIT = 1e-9
+
+
+def explain(prior: SchedulePrior) -> Iterator[Explanation]:
+    """Yield a good and a worse explanation by a schedule; none by UNRELATED."""
+    if prior == UNRELATED:
+        return
+    residual = LIMIT if prior == EXACTLY_FITTED else 1e-3
+    yield replace(BY_SCHEDULE, residual=residual)
+    yield replace(BY_SCHEDULE, residual=1.0)
+
+
+@pytest.mark.parametrize(
+    ("priors", "doubt"),
+    [
+        ((PLAIN, EXACTLY_FITTED), "plain"),
+        ((UNRELATED, PLAIN), "plain"),
+        ((FITTED, EXACTLY_FITTED, PLAIN), "exactly fitted"),
+        ((FITTED, PLAIN), "plain"),
+        ((FITTED, FITTED), "fitted"),
+    ],
+    ids=["plain", "the first that explains", "exact", "plain after fitted", "only fitted"],
+)
+def test_the_first_plain_or_exact_schedule_is_the_answer(
+    priors: tuple[SchedulePrior, ...], doubt: str
+) -> None:
+    """Otherwise it is the first of all; its cost and its doubts are added."""
+    (explanation,) = explain_by_priors(priors, explain, exact=LIMIT)
+
+    assert explanation.open == (doubt,)
+    assert explanation.residual < 1
+    assert explanation.cost == pytest.approx(0.5 + {"plain": 0.39, "fitted": 0.4}.get(doubt, 1.0))
+
+
+def test_schedules_that_do_not_make_the_table_explain_nothing() -> None:
+    assert explain_by_priors((UNRELATED,), explain, exact=LIMIT) == []
+
+
+def test_candidates_after_the_first_that_explains_are_not_looked_at() -> None:
+    looked_at = []
+
+    def explain_some(candidate: int) -> Iterator[Explanation]:
+        looked_at.append(candidate)
+        for number in range(candidate):
+            yield replace(BY_SCHEDULE, cost=float(number))
+
+    explanations = explain_by_first((0, 3, 5), explain_some)
+    assert [explanation.cost for explanation in explanations] == [0, 1, 2]
+    assert looked_at == [0, 3]
+    assert len(explain_by_first((0, 3), explain_some, most=1)) == 1
+    assert explain_by_first((0,), explain_some) == []

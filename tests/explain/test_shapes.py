@@ -1,0 +1,124 @@
+"""Tables whose shape is not the expected one: the schemes that have it, with the edits that lead there.
+
+Rope(8, 16) has cosines of (8, 8), one column per pair; edits are written by hand. No values are
+compared here, so that arrays of zeros will do.
+"""
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.engine.edits import Edit, Layout, Parameter, Repeated, Transposed
+from pecli.engine.schemes.positions import Positioned
+from pecli.explain.shapes import shaped
+
+COMPACT = pecli.Rope(6, 16)
+HALVES = pecli.Rope(6, 16, layout="halves")
+LONGER = Parameter("seq_len", 6, 9)
+TO_COMPACT = Layout("halves", "compact")
+SAME_EXPONENTS = Parameter("exponent_dim", 16, "same")
+TRANSPOSED = Transposed((1, 0))
+
+
+def edits_of(
+    scheme: Positioned, shape: tuple[int, ...], name: str = "cos"
+) -> list[tuple[Edit, ...]]:
+    return [tables.edits for tables in shaped(scheme, {name: np.zeros(shape)})]
+
+
+def other_dim(dim: int) -> list[tuple[Edit, ...]]:
+    """Return the two ways in which frequencies may follow from another dim."""
+    edit = Parameter("dim", 16, dim)
+    return [(edit,), (edit, SAME_EXPONENTS)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "edits"),
+    [
+        ((6, 8), [()]),
+        ((9, 8), [(LONGER,), (TRANSPOSED, Parameter("seq_len", 6, 8), *other_dim(18)[0]),
+                  (TRANSPOSED, Parameter("seq_len", 6, 8), *other_dim(18)[1])]),
+        ((1, 6, 8), [()]),
+        ((2, 6, 8), [(Repeated(axis=0, times=2),)]),
+        ((3, 6, 8), [(Repeated(axis=0, times=3),)]),
+        ((3, 9, 8), [(Repeated(axis=0, times=3), LONGER)]),
+        ((2, 3, 6, 8), []),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_rows_and_copies_may_be_others(
+    shape: tuple[int, ...], edits: list[tuple[Edit, ...]]
+) -> None:
+    assert edits_of(COMPACT, shape) == edits
+
+
+def test_a_table_of_the_expected_shape_is_transposed_only_if_it_is_square() -> None:
+    of_square = edits_of(pecli.Rope(8, 16), (8, 8))
+    only_transposed = (TRANSPOSED,)
+    assert of_square == [(), only_transposed]
+    assert only_transposed in edits_of(COMPACT, (8, 6))
+    assert only_transposed not in edits_of(COMPACT, (6, 8))
+
+
+def test_copies_that_differ_are_none() -> None:
+    array = np.zeros((2, 6, 8))
+    array[1, 3, 2] = 1
+    assert [*shaped(COMPACT, {"cos": array})] == []
+    array[0, 3, 2] = 1
+    assert len([*shaped(COMPACT, {"cos": array})]) == 1
+    array[:, 0, 0] = np.nan
+    assert len([*shaped(COMPACT, {"cos": array})]) == 1
+
+
+@pytest.mark.parametrize(
+    ("scheme", "width", "edits"),
+    [
+        (COMPACT, 16, [(Layout("compact", "halves"),), (Layout("compact", "interleaved"),),
+                       *other_dim(32)]),
+        (HALVES, 8, [(TO_COMPACT,), *other_dim(8), *other_dim(16)]),
+        (HALVES, 12, [*other_dim(12), *other_dim(24)]),
+    ],
+    ids=["doubled", "compact", "another dim"],
+)  # fmt: skip
+def test_columns_are_those_of_another_layout_or_dim(
+    scheme: Positioned, width: int, edits: list[tuple[Edit, ...]]
+) -> None:
+    """16 columns of cosines are 8 pairs twice, or 16 pairs of a dim of 32; 8 columns of halves are 8
+    pairs of a dim of 16, or 4 pairs twice.
+    """
+    found = [each for each in edits_of(scheme, (6, width)) if TRANSPOSED not in each]
+    assert found == edits
+
+
+def test_frequencies_are_a_row_whose_dim_is_twice_its_width() -> None:
+    """A vector has no layout and no length."""
+    assert edits_of(COMPACT, (8,), "inv_freq") == [()]
+    assert edits_of(HALVES, (4,), "inv_freq") == other_dim(8)
+    (first, _) = shaped(HALVES, {"inv_freq": np.zeros(4)})
+    assert first.scheme.dim == 8
+    assert first.exponent_dim is None
+    assert first.rows == 1
+    assert first.columns == 4
+
+
+def test_the_exponents_may_be_those_of_the_expected_dim() -> None:
+    _, same_exponents, *_ = shaped(COMPACT, {"cos": np.zeros((6, 4))})
+    assert same_exponents.exponent_dim == 16
+
+
+def test_a_sinusoidal_table_has_another_dim_but_no_other_layout() -> None:
+    scheme = pecli.Sinusoidal(6, 16)
+    found = [each for each in edits_of(scheme, (6, 12), "pe") if TRANSPOSED not in each]
+    assert found == other_dim(12)
+
+
+def test_tensors_of_other_names_are_no_tables_of_a_scheme() -> None:
+    assert edits_of(COMPACT, (6, 8), "pe") == []
+
+
+def test_all_columns_of_a_wider_table_rotate() -> None:
+    """Half of each head of 16 channels rotates in the spec: 4 pairs. 6 pairs are a dim of 12."""
+    half = pecli.Rope(6, 16, partial_rotary_factor=0.5)
+    schemes = [tables.scheme for tables in shaped(half, {"cos": np.zeros((6, 6))})]
+
+    assert pecli.Rope(6, 12) in schemes

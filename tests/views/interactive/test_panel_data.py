@@ -1,0 +1,189 @@
+"""Panels as plotly takes them: traces and layouts of small heatmaps and charts.
+
+Names are those of plotly's own schema; expected numbers follow from the panels.
+"""
+
+from base64 import b64decode
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pecli.views.interactive.panel_data import plotly_panel
+from pecli.views.pictures.panels import Band, Chart, Curve, HeatmapPanel, Level, Spread
+
+VALUES = np.array([[1.0, -1.0, 0.5], [np.inf, np.nan, -np.inf]])
+HEATMAP = HeatmapPanel("cos", VALUES, table_shape=(8, 6), first_row=5, meaning="value")
+
+
+def unpacked(packed: dict[str, Any]) -> np.ndarray[Any, Any]:
+    assert packed["dtype"] == "f4"
+    rows, columns = map(int, packed["shape"].split(","))
+    return np.frombuffer(b64decode(packed["bdata"]), "<f4").reshape(rows, columns)
+
+
+def test_a_heatmap_has_gaps_for_what_is_not_finite() -> None:
+    panel = plotly_panel(HEATMAP, dark=False)
+    (trace,) = panel["data"]
+
+    assert panel["title"] == "cos: value"
+    assert np.array_equal(unpacked(trace["z"]), [[1, -1, 0.5], [np.nan] * 3], equal_nan=True)
+    assert trace["zmin"] == -1
+    assert trace["zmax"] == 1
+
+
+def test_the_axes_of_a_heatmap_count_the_rows_of_its_table() -> None:
+    """Two drawn rows stand for 8 from row 5 on, and three columns for 6."""
+    panel = plotly_panel(HEATMAP, dark=False)
+    (trace,) = panel["data"]
+
+    assert trace["x0"] == 0
+    assert trace["dx"] == 2
+    assert trace["y0"] == 5
+    assert trace["dy"] == 4
+    assert panel["layout"]["xaxis"]["title"]["text"] == "channel (one in 2)"
+    assert panel["layout"]["yaxis"]["title"]["text"] == "position (means of 4)"
+    assert panel["layout"]["yaxis"]["autorange"] == "reversed"
+    assert "position %{y}<br>channel %{x}<br>%{z:.7g}" in trace["hovertemplate"]
+
+
+def test_colours_are_centred_if_the_scale_is() -> None:
+    """The middle of a centred palette is pale, the ends of any palette are not alike."""
+    (centred,) = plotly_panel(HEATMAP, dark=False)["data"]
+    above_zero = replace(HEATMAP, values=np.abs(VALUES))
+    (one_sided,) = plotly_panel(above_zero, dark=False)["data"]
+
+    scale = centred["colorscale"]
+    assert scale[0][0] == 0
+    assert scale[-1][0] == 1
+    assert scale != one_sided["colorscale"]
+    middle = scale[len(scale) // 2][1].removeprefix("rgb(").removesuffix(")")
+    assert min(map(int, middle.split(","))) > 200
+
+
+def test_cells_are_squares_only_if_both_axes_are_alike() -> None:
+    square = replace(HEATMAP, table_shape=None, values=np.eye(2), rows="key", columns="key")
+    layout = plotly_panel(square, dark=False)["layout"]
+
+    assert layout["yaxis"]["scaleanchor"] == "x"
+    assert layout["xaxis"]["constrain"] == "domain"
+    assert "scaleanchor" not in plotly_panel(HEATMAP, dark=False)["layout"]["yaxis"]
+
+
+def test_a_logarithmic_scale_has_logarithms_as_colours_and_values_under_the_mouse() -> None:
+    """Zero and infinity have no logarithm with a colour."""
+    values = np.array([[100.0, 0.1], [0.0, np.inf]])
+    (trace,) = plotly_panel(HeatmapPanel("x", values, log=True), dark=False)["data"]
+
+    assert np.allclose(unpacked(trace["z"])[0], [2, -1])
+    assert np.isnan(unpacked(trace["z"])[1]).all()
+    assert np.allclose(unpacked(trace["customdata"])[:, 0], [100, 0])
+    assert trace["zmin"] == pytest.approx(-1)
+    assert trace["zmax"] == pytest.approx(2)
+    assert trace["colorbar"]["tickprefix"] == "10^"
+    assert "%{customdata:.7g}" in trace["hovertemplate"]
+
+
+X = np.array([0.0, 1.0, 2.0])
+CURVE = Curve("a", X, np.array([1.0, np.inf, 3.0]))
+CHART = Chart("angles", (CURVE,), x="pair", y="angle")
+
+
+def test_a_curve_has_gaps_and_names_of_its_axes() -> None:
+    panel = plotly_panel(CHART, dark=False)
+    (trace,) = panel["data"]
+    layout = panel["layout"]
+
+    assert panel["title"] == "angles"
+    assert trace["mode"] == "lines"
+    assert trace["x"] == [0, 1, 2]
+    assert trace["y"] == [1, None, 3]
+    assert trace["line"]["dash"] == "solid"
+    assert "pair %{x}<br>angle %{y:.7g}<extra>a</extra>" in trace["hovertemplate"]
+    assert layout["xaxis"] == {"title": {"text": "pair"}, "type": "linear"}
+    assert layout["yaxis"] == {"title": {"text": "angle"}, "type": "linear"}
+    assert layout["showlegend"] is False
+    assert plotly_panel(replace(CHART, joined=False), dark=False)["data"][0]["mode"] == "markers"
+
+
+def test_several_curves_have_a_legend_and_colours_of_their_own() -> None:
+    reference = CURVE._replace(label="b", reference=True)
+    panel = plotly_panel(replace(CHART, curves=(CURVE, CURVE, reference)), dark=False)
+    first, second, third = (trace["line"] for trace in panel["data"])
+
+    assert panel["layout"]["showlegend"] is True
+    assert len({first["color"], second["color"], third["color"]}) == 3
+    assert third["dash"] == "dot"
+
+
+def test_ordered_curves_have_colours_that_are_steps() -> None:
+    curves = (CURVE,) * 3
+    in_order = plotly_panel(replace(CHART, curves=curves, ordered=True), dark=False)["data"]
+    apart = plotly_panel(replace(CHART, curves=curves), dark=False)["data"]
+
+    assert [trace["line"]["color"] for trace in in_order] != [
+        trace["line"]["color"] for trace in apart
+    ]
+
+
+def test_a_spread_is_filled_between_two_lines_and_marks_are_dots() -> None:
+    spread = Spread(X - 1, X + 1)
+    curve = CURVE._replace(spread=spread, marks=((1.0, 7.0), (2.0, 8.0)))
+    low, high, line, marks = plotly_panel(replace(CHART, curves=(curve,)), dark=False)["data"]
+
+    assert low["y"] == [-1, 0, 1]
+    assert high["y"] == [1, 2, 3]
+    assert high["fill"] == "tonexty"
+    assert "fill" not in low
+    assert high["fillcolor"].startswith(line["line"]["color"])
+    assert marks["mode"] == "markers"
+    assert marks["x"] == [1, 2]
+    assert marks["y"] == [7, 8]
+    assert marks["showlegend"] is False
+
+
+def test_angles_around_a_circle_are_degrees() -> None:
+    polar = Chart("turns", (Curve("a", np.array([0.0, np.pi / 2]), np.ones(2)),), polar=True)
+    (trace,) = plotly_panel(polar, dark=False)["data"]
+
+    assert trace["type"] == "scatterpolar"
+    assert trace["theta"] == [0, 90]
+    assert trace["r"] == [1, 1]
+
+
+@pytest.mark.parametrize(("log", "ends", "place"), [(False, [1, 100], 10), (True, [0, 2], 1)])
+def test_ends_and_names_lie_at_logarithms_and_lines_at_values(
+    log: bool, ends: list[float], place: float
+) -> None:
+    """plotly takes ends of a logarithmic axis, and annotations on it, as powers of ten."""
+    chart = replace(CHART, log_y=log, y_limits=(1.0, 100.0), levels=(Level("ten", 10.0),))
+    layout = plotly_panel(chart, dark=False)["layout"]
+
+    assert layout["yaxis"]["range"] == pytest.approx(ends)
+    (line,) = layout["shapes"]
+    (name,) = layout["annotations"]
+    assert line["y0"] == 10
+    assert line["y1"] == 10
+    assert line["x0"] == 0
+    assert line["x1"] == 1
+    assert name["text"] == "ten"
+    assert name["y"] == pytest.approx(place)
+    assert "range" not in plotly_panel(CHART, dark=False)["layout"]["yaxis"]
+
+
+def test_bands_reach_half_a_pair_beyond_their_ends() -> None:
+    chart = replace(CHART, bands=(Band("kept", 0, 2), Band("", 3, 5)))
+    layout = plotly_panel(chart, dark=False)["layout"]
+    first, second = layout["shapes"]
+    (name,) = layout["annotations"]
+
+    assert first["x0"] == -0.5
+    assert first["x1"] == 2.5
+    assert second["x0"] == 2.5
+    assert first["opacity"] != second["opacity"]
+    assert first["fillcolor"].startswith("#")
+    dark = plotly_panel(chart, dark=True)["layout"]["shapes"][0]
+    assert dark["fillcolor"] != first["fillcolor"]
+    assert name["text"] == "kept"
+    assert name["x"] == 1

@@ -1,0 +1,84 @@
+"""The effect of a model's scaling in two sentences of a report.
+
+The models have 8 rotary pairs and base 10000: pair i turns with 10000^(−i/8) per position, so that
+within 4096 positions pairs 0 to 2 turn over 32 times, and pairs 6 and 7 less than once.
+"""
+
+from typing import Any
+
+import pytest
+
+import pecli
+from pecli.views.pictures.plot_sources import of_model
+from pecli.views.report.scaling_prose import scaling_sentences
+
+CONFIG = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "rope_theta": 10000.0,
+    "max_position_embeddings": 16384,
+}
+SLOWS_DOWN = "scaling slows down rotations that would leave the angles of the training."
+ANY_LENGTHS = "The model serves longer prompts than it was trained on"
+TRAINED = "Trained on 4,096 positions, the model serves 16,384"
+DOUBLED = [2.0] * 8
+STRETCHED = [1.0 + pair for pair in range(8)]
+
+
+def sentences_about(scaling: dict[str, Any] | None) -> str:
+    (source,) = of_model(pecli.load_config({**CONFIG, "rope_scaling": scaling}), "x")
+    return scaling_sentences(source)
+
+
+def test_a_model_without_a_scaling_has_no_sentences() -> None:
+    assert sentences_about(None) == ""
+
+
+SENTENCES: list[tuple[dict[str, Any], str]] = [
+    (
+        {"rope_type": "linear", "factor": 4.0},
+        f"{ANY_LENGTHS}: its linear {SLOWS_DOWN} Pairs 0–7 are stretched ×4.",
+    ),
+    (
+        {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096},
+        f"{TRAINED}: its yarn {SLOWS_DOWN} Pairs 0–2 are kept, as they turn over 32 times within "
+        "the training; pairs 3–5 are blended; pairs 6–7 are stretched ×4, as they turn less than "
+        "once.",
+    ),
+    (
+        {
+            "rope_type": "yarn",
+            "factor": 4.0,
+            "original_max_position_embeddings": 4096,
+            "beta_fast": 16.0,
+            "beta_slow": 2.0,
+        },
+        f"{TRAINED}: its yarn {SLOWS_DOWN} Pairs 0–3 are kept, as they turn over 16 times within "
+        "the training; pairs 4–5 are blended; pairs 6–7 are stretched ×4, as they turn under 2 "
+        "times.",
+    ),
+    (
+        {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16384},
+        f"Trained on 16,384 positions, the model serves 65,536: its yarn {SLOWS_DOWN} Pairs 0–3 "
+        "are kept, as they turn over 32 times within the training; pairs 4–6 are blended; pair 7 "
+        "is stretched ×4, as they turn less than once.",
+    ),
+    (
+        {
+            "rope_type": "longrope",
+            "short_factor": DOUBLED,
+            "long_factor": STRETCHED,
+            "original_max_position_embeddings": 4096,
+        },
+        f"{TRAINED}: its longrope {SLOWS_DOWN} Every pair is stretched by a factor of its own, "
+        "which the lower chart shows.",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("scaling", "sentences"), SENTENCES, ids=["linear", "yarn", "betas", "one pair", "longrope"]
+)
+def test_a_scaling_is_explained(scaling: dict[str, Any], sentences: str) -> None:
+    assert sentences_about(scaling) == sentences

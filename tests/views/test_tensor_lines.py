@@ -1,0 +1,188 @@
+"""Lines about tensors: how many elements are wrong and where, and tensors that passed alike.
+
+Comparisons are made by hand; expected lines are written by hand.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pecli.checks.verification import Verification
+from pecli.compare.comparison import Comparison
+from pecli.engine.edits import ColumnsWrong, Edit, Parameter, RowsWrong
+from pecli.explain.explanation import Explanation
+from pecli.views.tensor_lines import (
+    COMPARED,
+    VERIFIED,
+    error_in_words,
+    failed_tensor_lines,
+    line_parts,
+    passed_tensor_lines,
+    units,
+)
+from tests.views.problems import Stated
+
+EXACT = Comparison("cos", (8, 4), 32)
+WRONG = Comparison(
+    "cos",
+    (8, 4),
+    32,
+    mismatched=3,
+    max_abs_error=0.25,
+    max_ulp_error=3,
+    worst_ulp=3,
+    worst_index=(1, 3),
+    first_index=(0, 3),
+    expected=0.5,
+    found=0.75,
+)
+WORST = "max error 0.25 (3 ulp) at [1, 3]: expected 0.5, found 0.75"
+OUT = "3 of 32 out of tolerance"
+FIRST = ", the first at [0, 3]"
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({}, [f"{OUT}{FIRST}", WORST]),
+        ({"first_index": (1, 3)}, [OUT, WORST]),
+        ({"max_ulp_error": 9}, [f"{OUT}{FIRST}", f"{WORST}  (elsewhere up to 9 ulp)"]),
+        ({"max_ulp_error": 2**31}, [f"{OUT}{FIRST}", WORST]),
+        ({"strange_found": 1200}, [f"{OUT}{FIRST}", WORST, "1,200 not finite (found)"]),
+        ({"strange_expected": 2}, [f"{OUT}{FIRST}", WORST, "2 not finite (expected)"]),
+        ({"finding": Stated("its copies differ")}, ["its copies differ", f"{OUT}{FIRST}", WORST]),
+        ({"worst_index": None}, [f"{OUT}{FIRST}"]),
+    ],
+    ids=str,
+)
+def test_a_wrong_tensor_has_its_errors(changes: dict[str, Any], parts: list[str]) -> None:
+    assert line_parts(replace(WRONG, **changes), VERIFIED) == ["cos  8 × 4", *parts]
+
+
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        ({"columns": [(3, 3)], "rows": [(0, 2)]}, ", all in rows 0–2, column 3"),
+        ({"columns": [(0, 1)]}, ", all in columns 0–1"),
+        ({"columns": [(0, 2)], "rows": [(0, 4)]}, ""),
+        ({"rows": [(0, 0), (2, 2), (7, 7)]}, ", all in rows 0, 2, 7"),
+        ({}, ""),
+    ],
+    ids=str,
+)
+def test_places_of_errors_are_named_if_they_are_at_most_half_of_an_axis(
+    where: dict[str, Any], words: str
+) -> None:
+    _, mismatches, _ = line_parts(replace(WRONG, where=where), VERIFIED, with_ranges=True)
+    assert mismatches == f"{OUT}{words}{FIRST}"
+
+    _, without_ranges, _ = line_parts(replace(WRONG, where=where), VERIFIED)
+    assert without_ranges == f"{OUT}{FIRST}"
+
+
+@pytest.mark.parametrize(
+    ("tensor", "parts"),
+    [
+        (EXACT, ["every element is exact"]),
+        (
+            replace(EXACT, finding=Stated("its dtype")),
+            ["its dtype", "the values themselves are equal"],
+        ),
+        (replace(EXACT, max_abs_error=None), []),
+        (replace(EXACT, mismatched=None, finding=Stated("its shape")), ["its shape"]),
+    ],
+    ids=["exact", "another dtype", "a learned table", "another shape"],
+)
+def test_a_tensor_without_errors_has_a_sentence_if_its_values_were_compared(
+    tensor: Comparison, parts: list[str]
+) -> None:
+    assert line_parts(tensor, VERIFIED) == ["cos  8 × 4", *parts]
+
+
+def test_sides_of_a_difference_are_a_and_b() -> None:
+    assert line_parts(EXACT, COMPARED)[-1] == "every element is equal"
+    assert line_parts(WRONG, COMPARED)[-1].endswith("at [1, 3]: A 0.5, B 0.75")
+
+
+def test_a_reading_is_stated_once() -> None:
+    """Cosines and sines are usually read alike."""
+    sin = replace(WRONG, name="sin")
+    readings = {"cos": "transposed", "sin": "transposed", "x": "flat"}
+    x = replace(WRONG, name="x")
+    result = Verification("f", "rope", (WRONG, sin, x), readings=readings)
+    heads = [head for head, *_ in failed_tensor_lines(result.tensors, result, VERIFIED)]
+
+    assert heads == ["cos  8 × 4, transposed", "sin  8 × 4", "x  8 × 4, flat"]
+
+
+def test_tensors_that_passed_alike_share_a_line() -> None:
+    """inv_freq of 3 layers, and both tables; one of two learned tables has another shape."""
+    layers = [
+        replace(EXACT, name=f"model.layers.{layer}.rotary_emb.inv_freq", shape=(4,))
+        for layer in range(3)
+    ]
+    tables = [EXACT, replace(EXACT, name="sin")]
+    near = replace(EXACT, name="near", max_abs_error=1.5e-7, worst_index=(0, 0))
+    learned = replace(EXACT, name="wpe.weight", max_abs_error=None)
+    read = replace(EXACT, name="read")
+    tensors = (*layers, *tables, near, learned, read, WRONG)
+    result = Verification("f", "rope", tensors, readings={"read": "transposed"})
+
+    assert passed_tensor_lines(result) == [
+        "3 layers: inv_freq, exact",
+        "cos, sin  8 × 4, exact",
+        "near  8 × 4, max error 1.5e-7",
+        "wpe.weight  8 × 4",
+        "read  8 × 4, transposed, exact",
+    ]
+
+
+def test_weights_of_layers_are_named_without_their_suffix() -> None:
+    tensors = tuple(
+        replace(EXACT, name=f"h.{layer}.attn.bias.weight", max_abs_error=None) for layer in (0, 1)
+    )
+    assert passed_tensor_lines(Verification("f", "learned", tensors)) == ["2 layers: bias"]
+
+
+def test_five_names_are_too_many_for_a_line() -> None:
+    tensors = tuple(replace(EXACT, name=name) for name in "abcde")
+    (line,) = passed_tensor_lines(Verification("f", "rope", tensors))
+
+    assert line.startswith("a, b, c, ")
+    assert "e" not in line.partition("  8 × 4")[0].split(", ")
+
+
+@pytest.mark.parametrize(
+    ("error", "ulp", "words"),
+    [(0.5, 7, "0.5 (7 ulp)"), (0.5, None, "0.5"), (1e-7, 2**31, "1e-7"), (0.25, 0, "0.25 (0 ulp)")],
+)
+def test_an_error_has_its_ulps_if_they_are_few(error: float, ulp: int | None, words: str) -> None:
+    assert error_in_words(error, ulp) == words
+    assert units(0) == "0 ulp"
+
+
+@pytest.mark.parametrize(
+    ("mistakes", "has_ranges"),
+    [
+        ((), True),
+        ((RowsWrong((1,)), ColumnsWrong((3,))), True),
+        ((Parameter("base", 1.0, 2.0),), False),
+        ((RowsWrong((1,)), Parameter("base", 1.0, 2.0)), False),
+    ],
+    ids=["nothing", "parts", "a parameter", "a parameter in a part"],
+)
+def test_places_of_errors_are_the_best_clue_unless_the_mistake_is_known(
+    mistakes: tuple[Edit, ...], has_ranges: bool
+) -> None:
+    wrong = replace(WRONG, where={"rows": [(1, 1)]})
+    explanations = (Explanation(mistakes, None, ("cos",)),) if mistakes else ()
+    result = Verification("f", "rope", (wrong,), explanations=explanations)
+    ((_, mismatches, _),) = failed_tensor_lines(result.tensors, result, VERIFIED)
+
+    assert (", all in row 1" in mismatches) == has_ranges
+
+
+def test_values_that_are_no_floats_are_shown_as_python_shows_them() -> None:
+    line = line_parts(replace(WRONG, expected=1 + 2j, found=3), VERIFIED)[-1]
+    assert line.endswith("expected (1+2j), found 3")
