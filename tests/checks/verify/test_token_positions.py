@@ -691,19 +691,19 @@ def test_the_command_apply_takes_positions_from_an_attention_mask(run_pecli, tmp
 
 def test_tables_repeated_for_heads_are_not_of_a_batch() -> None:
     """(24 positions, 30 heads, 32 frequencies): each row is the same for all heads."""
-    tables = {name: table[:, :32] for name, table in tables_at(ROW_NUMBERS + 7).items()}
+    tables = {name: table[:, :32] for name, table in tables_at(POSITIONS_0_TO_23 + 7).items()}
     dump = {name: np.repeat(table[:, None], 30, axis=1) for name, table in tables.items()}
-    sentence, *_ = pecli.verify(dump, llama_config(), atol=1e-6).diagnosis
+    sentence, *_ = pecli.verify(dump, llama_of_base_10000(), atol=1e-6).diagnosis
 
     assert sentence == "cos, sin: positions start at 7 (the spec says 0); exact"
 
 
 def test_tables_of_a_batch_are_found_beside_other_tensors() -> None:
     """Hidden states of another length are no cosines, whose positions are wrong."""
-    places = np.stack([ROW_NUMBERS, ROW_NUMBERS + 7])
+    places = np.stack([POSITIONS_0_TO_23, POSITIONS_0_TO_23 + 7])
     hidden = np.random.default_rng(0).normal(size=(3, 5, 16))
     sentence, *_ = pecli.verify(
-        {"hidden": hidden, **tables_at(places)}, llama_config(), atol=1e-6
+        {"hidden": hidden, **tables_at(places)}, llama_of_base_10000(), atol=1e-6
     ).diagnosis
 
     assert sentence.startswith("sequence 1: positions are 7 … 30; expected 0 … 23")

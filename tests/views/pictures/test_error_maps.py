@@ -378,8 +378,8 @@ def test_axes_are_named_by_the_table_and_its_columns(
 
 def test_a_cell_is_the_worst_over_all_heads() -> None:
     heads = RNG.standard_normal((3, 2, 6, 4))
-    assert the_error_map(heads, heads + 1).layers == 6
-    assert the_error_map(WIDE, WIDE + 1).layers == 1
+    assert only_error_map(heads, heads + 1).layers == 6
+    assert only_error_map(WIDE, WIDE + 1).layers == 1
 
 
 @pytest.mark.parametrize(
@@ -417,9 +417,9 @@ def test_the_worst_place_is_the_middle_of_its_cell() -> None:
     expected = np.zeros((8, 4))
     found = expected.copy()
     found[5, 2] = 3
-    place = the_error_map(expected, found, rows=2, columns=4).worst
+    place = only_error_map(expected, found, rows=2, columns=4).worst
     assert place.row == 5.5
     assert place.column == 2
 
     found[0, 0] = np.nan
-    assert the_error_map(expected, found, rows=2, columns=4).worst.row == 1.5
+    assert only_error_map(expected, found, rows=2, columns=4).worst.row == 1.5
