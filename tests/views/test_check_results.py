@@ -447,13 +447,20 @@ COMMAND = "pecli rope --seq-len 4 --dim 8 -o again.safetensors"
     ids=["plain", "a runtime", "two runtimes", "not made", "made", "open"],
 )
 def test_a_match_is_printed_with_its_command(changes: dict[str, Any], lines: list[str]) -> None:
-    """The command stands alone in its line, so that it can be copied."""
+    """MATCH is a rope of 4 positions and 8 channels, and MATCH_LINES the two lines about it. After
+    them is what `changes` adds: the runtimes that make such tables, how the file differs from what
+    the command makes, and what the numbers leave open. The command is the whole last line, so that
+    it can be copied.
+    """
     result = Identification("f", (replace(MATCH, **changes),))
     printed = printed_lines(check_results.show_identification, result)
     assert printed == ["identified  f", *MATCH_LINES, *lines, COMMAND]
 
 
 def test_the_recipe_of_a_match_is_beside_its_error() -> None:
+    """MATCH has a largest error of 1.5e-8. The recipe, here float32, is not repeated among the
+    parameters of the scheme.
+    """
     match = replace(MATCH, scheme=pecli.Rope(4, 8, recipe="float32"))
     _, first, parameters, *_ = printed_lines(
         check_results.show_identification, Identification("f", (match,))
@@ -463,7 +470,7 @@ def test_the_recipe_of_a_match_is_beside_its_error() -> None:
 
 
 def test_a_command_that_is_too_long_is_not_printed() -> None:
-    """A list of 64 factors makes more than 200 letters."""
+    """This longrope has two lists of 64 factors, most of them with 16 digits."""
     factors = tuple(1.0 + k / 7 for k in range(64))
     scheme = pecli.Rope(
         4,
@@ -495,6 +502,9 @@ def test_a_command_that_is_too_long_is_not_printed() -> None:
 def test_tensors_that_are_not_identified_are_described(
     matches: tuple[Match, ...], description: tuple[str, ...], lines: list[str]
 ) -> None:
+    """A file of which nothing was identified, and one of which the tensor y was not: its shape, 3,
+    is printed. MATCH, MATCH_LINES and COMMAND are what was identified.
+    """
     result = Identification("f", matches, description)
     assert printed_lines(check_results.show_identification, result) == lines
 
@@ -518,6 +528,10 @@ NO_TRANSFORM = "  no known transform maps A to B; pecli identify may say what ea
 def test_a_difference_begins_with_its_verdict(
     tensors: tuple[Comparison, ...], fields: dict[str, Any], verdict: str, last: str | None
 ) -> None:
+    """The file a is compared with arrays. EQUAL is a tensor without errors, NEAR one with an error
+    within the tolerance, and `off_by_half` one that is 0.5 instead of 0. `forms` states that two
+    forms of one model were compared.
+    """
     lines = printed_lines(check_results.show_difference, Difference("a", "", tensors, **fields))
     assert lines[0] == f"{verdict}  A: a  B: arrays"
     if last is not None:
@@ -525,6 +539,9 @@ def test_a_difference_begins_with_its_verdict(
 
 
 def test_weaknesses_and_unchecked_tensors_are_listed() -> None:
+    """A verification of arrays passed by 2 rows only, which is weak, and left y and z out. A strict
+    check calls it WEAK.
+    """
     result = Verification("", "rope", (EQUAL,), weak=("2 rows",), unchecked=("y", "z"))
     assert printed_lines(check_results.show_verification, result) == [
         "passed  arrays  rope",

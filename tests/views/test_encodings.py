@@ -144,7 +144,10 @@ def shown_lines(*arguments: Any, **options: Any) -> list[list[str]]:
 
 
 def test_a_model_is_a_table_of_values_with_their_sources() -> None:
-    """The last frequency of 8 pairs is 10000^(−7/8) = 3.16e-4."""
+    """LLAMA has 64 / 4 = 16 channels per head, and so 8 pairs, whose frequencies are 1,
+    10000^(−1/8) = 0.316, …, 10000^(−7/8) = 3.16e-4. A line has a value and the key of the config
+    from which it is.
+    """
     lines = shown_lines(pecli.load_config(LLAMA))
     assert lines == [
         ["config", "llama", "1 encoding"],
@@ -161,20 +164,23 @@ def test_a_model_is_a_table_of_values_with_their_sources() -> None:
 
 
 def test_values_that_depend_on_a_length_state_it() -> None:
-    """YaRN's factor of 4 has the attention factor 0.1 ln 4 + 1."""
-    *_, factor, frequencies, note = shown_lines(
-        pecli.load_config({**LLAMA, "rope_scaling": YARN}), 8192
-    )
+    """YARN scales by 4, and so has the attention factor 0.1 · ln 4 + 1 = 1.138629436. The length
+    8192 is given, and stated beside what may depend on it.
+    """
+    model = pecli.load_config({**LLAMA, "rope_scaling": YARN})
+    *_, factor, frequencies, note = shown_lines(model, 8192)
     assert factor == ["attention_factor", "1.138629436", "at length 8192"]
     assert frequencies[2] == "at length 8192"
     assert note[0] == "note"
 
 
 def test_a_further_model_is_separated_by_a_blank_line() -> None:
+    """`shown_lines` are the words of each printed line; the first model has no line before it."""
     assert shown_lines(pecli.load_config(LLAMA), first=False)[0] == [""]
 
 
 def test_a_model_without_encodings_has_a_warning() -> None:
+    """Mamba has no positional encodings: there is nothing that pecli could make or check."""
     heading, warning = shown_lines(pecli.load_config({"model_type": "mamba"}))
     assert heading == ["config", "mamba", "no encodings"]
     assert warning[0] == "warning"
@@ -186,10 +192,14 @@ def differences(seq_len: int | None, *configs: dict[str, Any]) -> list[str]:
 
 
 def test_models_that_agree_have_no_differences() -> None:
+    """LLAMA and the same config as a Mistral differ in the name of their family only."""
     assert differences(None, LLAMA, {**LLAMA, "model_type": "mistral"}) == ["no differences"]
 
 
 def test_values_that_differ_stand_side_by_side() -> None:
+    """LLAMA has no scaling; with YARN, it has parameters such as truncate, which LLAMA lacks («–»).
+    Values that agree, such as the base, are left out.
+    """
     title, heads, scaling, *_, last = differences(None, LLAMA, {**LLAMA, "rope_scaling": YARN})
     assert title == "differences"
     assert heads.split() == ["config", "config"]
@@ -207,5 +217,8 @@ def test_values_that_differ_stand_side_by_side() -> None:
 def test_dynamic_scaling_rotates_alike_up_to_its_context_only(
     seq_len: int | None, title: str
 ) -> None:
+    """LLAMA has a context of 4096, up to which dynamic scaling changes nothing: at length 1000 both
+    rotate alike, although their parameters differ.
+    """
     dynamic = {**LLAMA, "rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}
     assert differences(seq_len, LLAMA, dynamic)[0] == title

@@ -119,12 +119,17 @@ def shown_statistics(array: np.ndarray) -> list[str]:
     ids=["rows", "complex", "no finite norm", "a vector", "no elements"],
 )
 def test_statistics_are_printed_that_a_tensor_has(array: np.ndarray, lines: list[str]) -> None:
-    """Complex numbers have no order, so no quantiles; rows with NaN or infinity have no norm."""
+    """`shown_statistics` are the lines about a tensor below its name. The rows (3, 4) and (0, 0)
+    have the norms 5 and 0. Complex numbers have no order, and so no quantiles; rows with NaN or
+    infinity have no norm, and a vector has no rows.
+    """
     assert shown_statistics(array) == lines
 
 
 def test_statistics_have_columns_in_the_table_of_tensors() -> None:
-    """Of two tensors, one has statistics: min 0, max 4, mean 1.75."""
+    """Of two tensors, x has statistics: the numbers 3, 4, 0, 0 have min 0, max 4, mean 1.75 and the
+    standard deviation √((1.25² + 2.25² + 2 · 1.75²) / 4) = 1.785357.
+    """
     array = np.array([[3.0, 4.0], [0.0, 0.0]])
     with_statistics = TensorSummary("x", "float64", [2, 2], 32, profile(array))
     without = TensorSummary("y", "float64", [2], 16)
@@ -145,12 +150,18 @@ def test_statistics_have_columns_in_the_table_of_tensors() -> None:
     ],
 )
 def test_the_stored_hash_is_judged_if_it_was_computed(holds: bool | None, line: str) -> None:
+    """A file may carry the SHA-256 of its data. The last line states whether it holds; if it was
+    not computed, None, the only line is that about the file.
+    """
     summary = FileSummary("f", "npz", 0, [], {}, sha256_holds=holds)
     assert said(file_summary.show, summary).splitlines()[-1] == line
     assert summary.as_json().get("sha256_holds") is holds
 
 
 def test_the_json_of_a_file_has_only_what_was_computed() -> None:
+    """One of 3 tensors is listed. Matches, and numbers of row 1 of the vector (1, 2), are in the
+    JSON only if they were computed.
+    """
     tensor = TensorSummary("x", "float32", [2], 8)
     plain = FileSummary("f", "npz", 3, [tensor], {"a": 1}).as_json()
     assert plain == {
@@ -170,7 +181,9 @@ def test_the_json_of_a_file_has_only_what_was_computed() -> None:
 
 @pytest.mark.parametrize("shape", [(1000, 100), (100_000, 0)])
 def test_at_most_a_hundred_thousand_elements_are_shown(shape: tuple[int, ...]) -> None:
-    """A row without columns takes a line."""
+    """1000 · 100 elements are shown, and one row more is refused. A row without columns counts as
+    an element, as it takes a line.
+    """
     shown = file_summary.numbers(np.zeros(shape, np.float16), ":", ":")
     assert len(shown.rows) == shape[0]
 
@@ -192,12 +205,17 @@ def test_at_most_a_hundred_thousand_elements_are_shown(shape: tuple[int, ...]) -
     ids=["integers", "bool", "complex", "bfloat16", "three axes", "a scalar"],
 )
 def test_elements_are_numbers_that_json_has(array: np.ndarray, values: list[object]) -> None:
+    """Elements of any dtype are shown as numbers of Python, and complex ones as text. An array of
+    three axes has the rows of its matrices one after the other.
+    """
     shown = file_summary.numbers(np.asarray(array), ":", ":").values
     assert shown == values
     assert json.loads(json.dumps(shown)) == values
 
 
-def test_the_spec_of_a_file_is_metadata_unless_it_cannot_be_read() -> None:
+def test_the_spec_of_a_file_is_decoded_metadata_unless_it_is_not_json() -> None:
+    """A spec is JSON under the key «pecli»; other metadata is text."""
+
     def metadata_of(spec: str) -> object:
         file = LoadedFile("f", "npz", {}, {"pecli": spec, "other": "1"})
         return file_summary.describe(file, "f", {}).metadata
@@ -207,11 +225,13 @@ def test_the_spec_of_a_file_is_metadata_unless_it_cannot_be_read() -> None:
 
 
 def test_metadata_of_any_type_takes_a_line() -> None:
+    """Metadata is a text, a number, and a spec whose only key is not set."""
     summary = FileSummary("f", "npz", 0, [], {"a": "text", "b": 3, "pecli": {"parameters": None}})
     assert said(file_summary.show, summary).splitlines()[1:] == ["a  text", "b  3", "pecli"]
 
 
 def test_complex_elements_are_shown_as_python_writes_them() -> None:
+    """The last line is row 0 with its only element, 1 + 2i."""
     tensor = TensorSummary("z", "complex128", [1], 16)
     tensor.numbers = file_summary.numbers(np.array([1 + 2j]), ":", ":")
     lines = said(file_summary.show, FileSummary("f", "npz", 1, [tensor], {})).splitlines()
@@ -238,6 +258,9 @@ LONGROPE = pecli.Rope(
 def test_tensors_are_listed_with_the_command_that_makes_them(
     scheme: pecli.Scheme, command: str
 ) -> None:
+    """The tables cos and sin of a file were made by a scheme. The command of a longrope with lists
+    of 64 factors is too long to be read.
+    """
     match = Match(scheme, 0.0, ("cos", "sin"))
     summary = FileSummary("f", "npz", 0, [], {}, matches=[match])
     assert said(file_summary.show, summary).splitlines()[1:] == [f"cos, sin: as made by {command}"]

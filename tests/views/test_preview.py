@@ -99,7 +99,10 @@ def test_a_preview_of_a_huge_table_computes_only_the_rows_that_it_shows() -> Non
     assert preview.corner(table).rows[-1].label == str(2**40 - 1)
 
 
-def test_layers_have_their_names_and_a_blank_line_between_them() -> None:
+def test_previews_of_layer_types_have_their_names_and_a_blank_line_between_them() -> None:
+    """A bundle is one scheme per type of layer: full attention with base 10000, and sliding
+    attention with base 100. Below its name, a scheme has the preview that it has by itself.
+    """
     full = pecli.Rope(2, 4)
     lines = said(preview.show, Bundle((("full", full), ("sliding", pecli.Rope(2, 4, base=100.0)))))
     first, second = lines.split("\n\nsliding\n")
@@ -110,16 +113,18 @@ def test_layers_have_their_names_and_a_blank_line_between_them() -> None:
 
 
 def test_slopes_are_printed_one_per_line_in_a_pipe() -> None:
-    """Three heads have the slopes of four, of which every second one comes last."""
-    assert (
-        said(preview.show_slopes, pecli.Alibi(4, slopes=True))
-        == "0.25\n0.0625\n0.015625\n0.00390625\n"
-    )
+    """By ALiBi's paper, 4 heads have the slopes 2^−2, 2^−4, 2^−6 and 2^−8. 3 heads have those of 2,
+    2^−4 and 2^−8, and then the first of 4, 2^−2.
+    """
+    of_4_heads = said(preview.show_slopes, pecli.Alibi(4, slopes=True))
+    assert of_4_heads == "0.25\n0.0625\n0.015625\n0.00390625\n"
+
     in_bfloat16 = pecli.Alibi(3, slopes=True, dtype="bfloat16")
     assert said(preview.show_slopes, in_bfloat16) == "0.0625\n0.00390625\n0.25\n"
 
 
 def test_slopes_are_a_table_on_a_terminal(turn_to_terminal) -> None:
+    """By ALiBi's paper, the slopes of 2 heads are 2^−4 = 0.0625 and 2^−8 = 0.00390625."""
     shown = turn_to_terminal()
     preview.show_slopes(pecli.Alibi(2, slopes=True))
     lines = [line.split() for line in shown.plain()]

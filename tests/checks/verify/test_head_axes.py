@@ -246,7 +246,9 @@ def test_no_command_is_printed_for_folded_heads(tmp_path: Path) -> None:
 
 
 def test_a_line_of_all_positions_per_head_is_unfolded() -> None:
-    """6 heads of 5 positions of 8 channels, dumped as (6, 40): no model of 6 heads has 5 of 8."""
+    """Queries of 6 heads, 5 positions and 8 channels are dumped as (6, 5 · 8), a line for each
+    head. 40 columns are no number of heads that the model has. Lines that are not rotated fail.
+    """
     rows = QUERIES[0].reshape(HEADS, -1)
     after = rotated_by_formula(QUERIES[0]).reshape(HEADS, -1)
     result = pecli.verify(after, LLAMA_CONFIG, before=rows, atol=1e-9)
@@ -258,7 +260,9 @@ def test_a_line_of_all_positions_per_head_is_unfolded() -> None:
 
 @pytest.mark.parametrize("shape", [(HEADS * LENGTH * DIM,), (1, HEADS * LENGTH * DIM)])
 def test_a_list_of_the_numbers_of_several_heads_needs_a_shape(shape: tuple[int, ...]) -> None:
-    """240 numbers are 6 heads of 5 positions of 8 channels, or 5 positions of 6 heads."""
+    """240 numbers are 6 heads of 5 positions of 8 channels, or 5 positions of 6 heads; the error
+    has the --shape of both.
+    """
     flat = QUERIES[0].reshape(shape)
     with pytest.raises(ParameterError, match="does not state the axes of heads") as error:
         pecli.verify(flat, LLAMA_CONFIG, before=flat)
@@ -268,7 +272,7 @@ def test_a_list_of_the_numbers_of_several_heads_needs_a_shape(shape: tuple[int, 
 
 
 def test_mistakes_of_the_sequences_of_a_batch_are_named_one_by_one() -> None:
-    """The second of 3 sequences was rotated from position 2 on."""
+    """The second of 3 sequences was rotated from position 2 on, and the others from 0."""
     late = pecli.apply(QUERIES[1], LLAMA_CONFIG, offset=2)
     after = np.stack([rotated_by_formula(QUERIES[0]), late, rotated_by_formula(QUERIES[2])])
     sentence, *_ = pecli.verify(after, LLAMA_CONFIG, before=QUERIES, atol=1e-9).diagnosis
@@ -276,8 +280,8 @@ def test_mistakes_of_the_sequences_of_a_batch_are_named_one_by_one() -> None:
     assert sentence.startswith("sequence 1: positions are 2 … 6; expected 0 … 4: all 2 too far")
 
 
-def test_a_pass_has_no_reasons() -> None:
-    """A base of 10001 instead of 10000 is within the tolerance."""
+def test_rotated_queries_that_pass_within_a_tolerance_have_no_reasons() -> None:
+    """They were rotated with base 10001 instead of 10000, which is within 1e-2."""
     other_base = rotated_by_formula(QUERIES, base=10001.0)
     result = pecli.verify(other_base, LLAMA_CONFIG, before=QUERIES, atol=1e-2)
 
@@ -286,7 +290,9 @@ def test_a_pass_has_no_reasons() -> None:
 
 
 def test_a_single_row_at_position_0_is_weak_for_one_reason() -> None:
-    """Nothing is rotated at position 0, so that no other mistake shows either."""
+    """At position 0 nothing is rotated, so that no mistake would show; the strongest is named only,
+    that the rotation may be missing. `weak` are remarks on a pass that proves little.
+    """
     row = QUERIES[:, :, :1]
     result = pecli.verify(row, LLAMA_CONFIG, before=row, atol=1e-9)
 
@@ -294,6 +300,7 @@ def test_a_single_row_at_position_0_is_weak_for_one_reason() -> None:
 
 
 def test_weak_passes_of_several_tensors_have_their_names() -> None:
+    """q and k are single rows at position 0, which nothing rotates."""
     row = QUERIES[:, :, :1]
     result = pecli.verify({"q": row, "k": row}, LLAMA_CONFIG, before={"q": row, "k": row})
 
@@ -303,16 +310,18 @@ def test_weak_passes_of_several_tensors_have_their_names() -> None:
     )
 
 
-def test_a_shift_by_0_is_no_weak_pass() -> None:
-    """Keys that moved by no position are right as they were."""
+def test_a_cache_that_was_moved_by_0_is_not_a_weak_pass() -> None:
+    """With shift=0, keys of a cache have to stay as they were: that they are not rotated is
+    right.
+    """
     result = pecli.verify(QUERIES, LLAMA_CONFIG, before=QUERIES, shift=0, atol=1e-9)
 
     assert result.passed
     assert result.weak == ()
 
 
-def test_wrong_copies_that_agree_are_no_problem_of_their_own() -> None:
-    """Keys of 2 heads are repeated 3 times, and all of them are 1 too large."""
+def test_copies_that_are_all_wrong_alike_are_not_reported_as_different_copies() -> None:
+    """Keys of 2 heads are repeated 3 times for 6 query heads, and all of them are 1 too large."""
     wrong = np.repeat(rotated_by_formula(KEYS), 3, axis=1) + 1
     result = pecli.verify(wrong, LLAMA_CONFIG, before=KEYS, atol=1e-9, reasons=False)
 
@@ -331,9 +340,10 @@ def test_wrong_copies_that_agree_are_no_problem_of_their_own() -> None:
     ],
     ids=["a grid", "a number", "empty", "complex", "complex before"],
 )
-def test_what_nothing_rotates_is_refused(
+def test_arrays_that_cannot_be_queries_are_refused(
     after: Any, before: Any, options: dict[str, Any], words: str
 ) -> None:
+    """Queries are real, have axes, and hold numbers; their positions are not on a grid."""
     with pytest.raises(ParameterError, match=words):
         pecli.verify(after, LLAMA_CONFIG, before=before, **options)
 
@@ -347,7 +357,9 @@ GPTJ_CONFIG = {"model_type": "gptj", "n_embd": HEADS * DIM, "n_head": HEADS, "ro
 def test_a_command_states_another_base_and_a_layout_that_is_not_the_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: dict[str, Any], option: str
 ) -> None:
-    """`pecli apply rope` rotates halves, as Llama does, unless another layout is given."""
+    """q was rotated with base 500 instead of 10000, and k is right. `pecli apply rope` rotates
+    halves, as a Llama does, unless another layout is given; GPT-J rotates interleaved pairs.
+    """
     monkeypatch.chdir(tmp_path)
     q = QUERIES[0, 0].astype(np.float32)
     np.savez("before.npz", q=q, k=q)
@@ -362,6 +374,7 @@ def test_a_command_states_another_base_and_a_layout_that_is_not_the_default(
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_rotated_queries_without_a_finite_number_have_no_reason(value: float) -> None:
+    """No mistake of a rotation makes all elements NaN or infinite."""
     after = np.full_like(QUERIES, value)
     result = pecli.verify(after, LLAMA_CONFIG, before=QUERIES, atol=1e-9)
 
@@ -369,7 +382,7 @@ def test_rotated_queries_without_a_finite_number_have_no_reason(value: float) ->
     assert result.explanations == ()
 
 
-def test_the_other_rows_are_explained_beside_those_that_are_not_finite() -> None:
+def test_a_mistake_of_all_rows_is_named_beside_a_row_that_is_not_finite() -> None:
     """All rows are rotated from position 2 on, and row 3 holds NaN in one head."""
     after = pecli.apply(QUERIES[:1], LLAMA_CONFIG, offset=2)
     after[0, 1, 3] = np.nan
@@ -380,6 +393,7 @@ def test_the_other_rows_are_explained_beside_those_that_are_not_finite() -> None
 
 
 def test_a_row_that_is_not_finite_is_the_only_reason_if_the_rest_is_right() -> None:
+    """Row 3 of all heads is NaN; the others are rotated by the textbook formula."""
     after = rotated_by_formula(QUERIES)
     after[:, :, 3] = np.nan
     (reason,) = pecli.verify(after, LLAMA_CONFIG, before=QUERIES, atol=1e-9).explanations

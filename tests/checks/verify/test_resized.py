@@ -255,14 +255,18 @@ def test_a_model_is_refused_beside_a_resized_table() -> None:
 
 
 def test_a_required_interpolation_is_not_weak_if_others_make_the_same_table() -> None:
-    """The size stays the same, so that any interpolation makes the table."""
+    """The new table is the old one, which any interpolation to its own size makes. As cubic is
+    required, that is all that can be asked; `weak` are remarks on a pass that proves little.
+    """
     result = verify_against_old_table(OLD_TABLE, method="cubic")
     assert result.passed
     assert result.weak == ()
 
 
 def test_the_table_of_which_there_are_several_is_named() -> None:
-    """An array has no file that an error could name."""
+    """There are two tensors where one table is needed. Arrays have no file, so that the error names
+    «the new table» or «the old table».
+    """
     several = {"a": OLD_TABLE, "b": OLD_TABLE}
     with pytest.raises(FileError, match=r"^the new table: has 2 tensors: a, b; name one"):
         pecli.verify(several, resized_from=OLD_TABLE)
@@ -271,7 +275,9 @@ def test_the_table_of_which_there_are_several_is_named() -> None:
 
 
 def test_the_only_learned_table_of_several_tensors_is_taken() -> None:
-    """`pos_embed` is the name of a learned table, and `head` of none."""
+    """`pos_embed` is the name of a learned table, here the first 20 rows of the old one; `head` is
+    not. With two learned tables, one has to be named.
+    """
     tensors = {"head": np.ones((3, 5), np.float32), "pos_embed": OLD_TABLE[:20]}
     assert pecli.verify(tensors, resized_from=OLD_TABLE).passed
 
@@ -280,22 +286,27 @@ def test_the_only_learned_table_of_several_tensors_is_taken() -> None:
         pecli.verify(both, resized_from=OLD_TABLE)
 
 
-def test_tables_of_different_widths_are_refused() -> None:
+def test_resized_tables_of_different_widths_are_refused() -> None:
+    """Resizing changes rows, and not the 12 columns of the old table."""
     with pytest.raises(ParameterError, match="of 6 columns; the old one's are 12"):
         pecli.verify(OLD_TABLE[:, :6], resized_from=OLD_TABLE)
 
 
-@pytest.mark.parametrize("keep", [30, 31])
-def test_one_row_must_be_left_on_the_grid(keep: int) -> None:
-    """Of the 31 rows, 30 may be kept and 31 not."""
-    if keep == 30:
-        assert pecli.verify(OLD_TABLE, resized_from=OLD_TABLE, keep=keep).passed
-    else:
-        with pytest.raises(ParameterError, match="31 and 31 rows, and one must be left"):
-            pecli.verify(OLD_TABLE, resized_from=OLD_TABLE, keep=keep)
+def test_all_rows_but_one_may_be_kept() -> None:
+    """Both tables have 31 rows; kept rows are not resized."""
+    assert pecli.verify(OLD_TABLE, resized_from=OLD_TABLE, keep=30).passed
+
+
+def test_keeping_all_rows_is_refused() -> None:
+    """Both tables have 31 rows; if all are kept, none is left to be resized."""
+    with pytest.raises(ParameterError, match="31 and 31 rows, and one must be left"):
+        pecli.verify(OLD_TABLE, resized_from=OLD_TABLE, keep=31)
 
 
 def test_a_number_of_rows_may_be_stated_without_a_grid() -> None:
+    """31 positions in a line were resized to 20. That they became a grid of 4 × 5 cannot be checked
+    without the old grid.
+    """
     new = pecli.resize(OLD_TABLE, 20)
     assert pecli.verify(new, resized_from=OLD_TABLE, to=20).passed
     with pytest.raises(ParameterError, match="has 20 rows; a grid needs --grid, too"):
@@ -303,6 +314,9 @@ def test_a_number_of_rows_may_be_stated_without_a_grid() -> None:
 
 
 def test_sizes_are_noted_for_grids_only() -> None:
+    """31 positions in a line became 20, which the shapes show; a grid would be noted as 5x6
+    → 9x8.
+    """
     new = pecli.resize(OLD_TABLE, 20)
     reading = pecli.verify(new, resized_from=OLD_TABLE).readings["array"]
     assert "→" not in reading
@@ -311,7 +325,9 @@ def test_sizes_are_noted_for_grids_only() -> None:
 
 @pytest.mark.parametrize("to", [(11, 1), (1, 11)])
 def test_a_grid_may_become_a_line(to: tuple[int, int]) -> None:
-    """11 rows are one column or one line, which the values tell."""
+    """A grid of 5 × 6 was resized to 11 rows of one patch, or to one row of 11. Both have 11 rows
+    in the table, and the right one is found from the values.
+    """
     result = verify_against_old_table(resized_old_table(to))
     assert result.passed
     assert f"5x6 → {to[0]}x{to[1]}" in result.readings["array"]

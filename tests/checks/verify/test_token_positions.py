@@ -690,7 +690,9 @@ def test_the_command_apply_takes_positions_from_an_attention_mask(run_pecli, tmp
 
 
 def test_tables_repeated_for_heads_are_not_of_a_batch() -> None:
-    """(24 positions, 30 heads, 32 frequencies): each row is the same for all heads."""
+    """The axes are (24 positions, 30 heads, 32 frequencies), and each row is the same for all
+    heads. The tables begin at position 7 instead of 0.
+    """
     tables = {name: table[:, :32] for name, table in tables_at(POSITIONS_0_TO_23 + 7).items()}
     dump = {name: np.repeat(table[:, None], 30, axis=1) for name, table in tables.items()}
     sentence, *_ = pecli.verify(dump, llama_of_base_10000(), atol=1e-6).diagnosis
@@ -699,7 +701,9 @@ def test_tables_repeated_for_heads_are_not_of_a_batch() -> None:
 
 
 def test_tables_of_a_batch_are_found_beside_other_tensors() -> None:
-    """Hidden states of another length are no cosines, whose positions are wrong."""
+    """`tables_at` has tables of two sequences, of which the second begins at position 7. «hidden»
+    are activations of another length beside them.
+    """
     places = np.stack([POSITIONS_0_TO_23, POSITIONS_0_TO_23 + 7])
     hidden = np.random.default_rng(0).normal(size=(3, 5, 16))
     sentence, *_ = pecli.verify(

@@ -383,9 +383,11 @@ def test_a_file_that_lacks_a_tensor_is_not_reported_as_changed_as_well(tmp_path:
     assert not any("sha256" in line or "changed" in line for line in diagnosis)
 
 
-@pytest.mark.parametrize("stated", ["0" * 64, ""])
+@pytest.mark.parametrize("stated", ["0" * 64, ""], ids=["a wrong sha256", "no sha256"])
 def test_a_sha256_that_a_text_file_states_is_compared(tmp_path: Path, stated: str) -> None:
-    """Files of JSON need no sha256: a changed number shows in the text. One that is there counts."""
+    """JSON files of pecli have no sha256. One that was added to the spec counts: 64 zeros are not
+    that of the data.
+    """
     path = tmp_path / "t.json"
     pecli.save(path, pecli.Rope(3, 4))
     document = json.loads(path.read_text())

@@ -61,6 +61,9 @@ def test_a_short_logarithmic_axis_has_finer_numbers_if_it_is_vertical() -> None:
 def test_ticks_are_multiples_of_1_2_and_5(
     low: float, high: float, most: int, numbers: list[float]
 ) -> None:
+    """An axis from `low` to `high` has about `most` numbers; their distance is 1, 2 or 5 times a
+    power of ten. One that is infinitely long has its two ends only.
+    """
     assert ticks(low, high, most) == pytest.approx(numbers)
 
 
@@ -78,6 +81,9 @@ def test_ticks_are_multiples_of_1_2_and_5(
 def test_logarithmic_ticks_are_powers_of_ten_if_there_are_several(
     low: float, high: float, most: int, numbers: list[float]
 ) -> None:
+    """If many powers of ten lie on the axis, every n-th is shown; if only two do, and there is
+    room, 2 and 5 times these are as well. Without any, the numbers are equally spaced.
+    """
     assert ticks(low, high, most, log=True) == pytest.approx(numbers)
 
 
@@ -89,6 +95,9 @@ def test_logarithmic_ticks_are_powers_of_ten_if_there_are_several(
     ],
 )  # fmt: skip
 def test_large_powers_of_ten_are_written_as_powers(value: float, label: str) -> None:
+    """Powers of ten from 10⁴ on, and up to 10⁻⁴, are written as powers; other numbers as
+    they are.
+    """
     assert log_label(value) == label
 
 
@@ -103,6 +112,7 @@ def test_large_powers_of_ten_are_written_as_powers(value: float, label: str) -> 
     ],
 )
 def test_numbers_have_minus_signs_and_names_hyphens(text: str | float, set_as: str) -> None:
+    """A hyphen before a number is a minus, also in an exponent; one within a word stays."""
     assert typeset(text) == set_as
 
 
@@ -120,11 +130,16 @@ def test_numbers_have_minus_signs_and_names_hyphens(text: str | float, set_as: s
 def test_a_text_that_is_too_long_loses_its_middle(
     text: str, width: float, lines: int, fitted: list[str]
 ) -> None:
-    """A line has at least three letters beside the mark."""
+    """A text is broken into at most `lines` lines of `width` letters; what has no room loses its
+    middle, for which «…» stands. A line has at least three letters beside it.
+    """
     assert fit_text(text, width, lines) == fitted
 
 
-def test_ends_beyond_all_numbers_are_cut() -> None:
+def test_ends_of_an_axis_are_limited_and_moved_apart_if_they_are_equal() -> None:
+    """Ends are cut at ±1e150, whose squares float64 can hold. Ends that differ by rounding, 1e-13,
+    are moved half a unit apart, and those at 1e12 by 1e-9 of themselves at both sides: 2000 in all.
+    """
     assert apart(-1e200, 1e200) == (-1e150, 1e150)
     assert apart(5.0, 5.0 + 1e-13) == (4.5, 5.5 + 1e-13)
     low, high = apart(1e12, 1e12)

@@ -372,11 +372,15 @@ WIDE = RNG.standard_normal((6, 4))
 def test_axes_are_named_by_the_table_and_its_columns(
     name: str, table: np.ndarray, axes: tuple[str, str]
 ) -> None:
-    """Columns of cosines are pairs unless each is there twice, in halves or side by side."""
+    """WIDE is a matrix of 6 × 4 random numbers. Columns of cosines are pairs unless each is there
+    twice, in halves or side by side; of two matrices, those of a bias are query by key, and so are
+    square ones. A vector has no rows.
+    """
     assert axes_of(name, table, table * 1.5) == axes
 
 
-def test_a_cell_is_the_worst_over_all_heads() -> None:
+def test_a_map_of_several_axes_counts_the_matrices_of_all() -> None:
+    """An array of 3 × 2 matrices has 6, over which a cell of the map is the worst; WIDE is one."""
     heads = RNG.standard_normal((3, 2, 6, 4))
     assert only_error_map(heads, heads + 1).layers == 6
     assert only_error_map(WIDE, WIDE + 1).layers == 1
@@ -396,11 +400,16 @@ def test_a_cell_is_the_worst_over_all_heads() -> None:
 def test_a_tolerance_is_drawn_if_it_is_the_same_for_all_elements(
     tolerance: dict[str, float], shown: float
 ) -> None:
+    """Two tables differ by 1. 0 stands for a tolerance that no contour can show: the sum of an
+    absolute and a relative one, or ULPs, depends on the element.
+    """
     assert maps_by_tensor(WIDE, WIDE + 1, **tolerance)["array"].tolerance == shown
 
 
 def test_a_relative_tolerance_has_relative_errors() -> None:
-    """Errors are divided by the expected magnitudes; zeros that agree have none."""
+    """With rtol only, errors are divided by the expected magnitudes: (3 − 2) / 2 and (5 − 4) / 4.
+    Zeros that agree have none. With atol as well, errors are absolute.
+    """
     expected = np.array([[2.0, 0.0], [-4.0, 1.0]])
     found = np.array([[3.0, 0.0], [-5.0, 1.0]])
     relative = maps_by_tensor(expected, found, rtol=1e-6)["array"]
@@ -413,7 +422,10 @@ def test_a_relative_tolerance_has_relative_errors() -> None:
 
 
 def test_the_worst_place_is_the_middle_of_its_cell() -> None:
-    """Of 8 rows in 2 cells, the second stands for rows 4 to 7; NaN is worse than any error."""
+    """Of 8 rows in 2 cells, the first stands for rows 0 to 3, whose middle is 1.5, and the second
+    for rows 4 to 7, whose middle is 5.5. The worst is at row 5, until row 0 holds NaN, which is
+    worse than any error.
+    """
     expected = np.zeros((8, 4))
     found = expected.copy()
     found[5, 2] = 3

@@ -728,7 +728,9 @@ def test_ordered_curves_contrast_with_the_paper(dark: bool, last: int) -> None:
 
 
 def test_a_logarithmic_axis_without_points_reaches_a_decade_around_its_level() -> None:
-    """Zero has no logarithm, so that no curve has a point."""
+    """All points of the curve are 0, which has no logarithm. A level is at 100, so that the axis
+    goes from 100 / 10 to 100 · 10.
+    """
     zeros = Curve("a", np.arange(3.0), np.zeros(3))
     chart = Chart("", (zeros,), log_y=True, levels=(Level("context", 100.0),))
     axes, *_ = render(Picture("x", (chart,))).axes

@@ -133,7 +133,12 @@ WAVES = np.exp(1j * np.outer(np.arange(12), 10.0 ** -np.arange(4)))
 def test_arrays_of_a_file_are_divided_into_tables(
     tensors: dict[str, np.ndarray], label: str, tables: dict[str, tuple[int, ...]]
 ) -> None:
-    """The label states how an array was divided, and which one if there are several."""
+    """VALUES are 4 × 6 random numbers, and WAVES 12 × 4 complex numbers of magnitude 1. These are
+    divided into cosines and sines, other complex numbers into real and imaginary parts. Axes of
+    length 1 are dropped in front, and from tables that are called cos or sin.
+
+    The label states what was divided.
+    """
     (source,) = of_file("t.npz", opened(tensors).file)
 
     assert source.label == label
@@ -141,6 +146,7 @@ def test_arrays_of_a_file_are_divided_into_tables(
 
 
 def test_a_file_with_a_spec_has_a_scheme_if_its_tables_are_complete(tmp_path: Path) -> None:
+    """The file is written from a scheme, which is its spec. FILE:cos is one tensor of it."""
     path = tmp_path / "rope.npz"
     pecli.save(path, pecli.Rope(4, 8))
     (complete,) = of_file(*opened(path))

@@ -76,6 +76,7 @@ def labels_of(*sources: PlotSource, names: tuple[str, ...] = ()) -> list[str]:
 
 
 def test_labels_may_be_given_for_each_source() -> None:
+    """Two sources need two names, in their order."""
     file = PlotSource("file", ())
     assert labels_of(file, file, names=("a", "b")) == ["a", "b"]
     with pytest.raises(ParameterError, match="label is 1 name; there are 2 sources; name each"):
@@ -83,7 +84,9 @@ def test_labels_may_be_given_for_each_source() -> None:
 
 
 def test_a_source_is_named_by_a_parameter_that_it_lacks() -> None:
-    """Only one of two sinusoidal tables has a row of padding."""
+    """Only one of two sinusoidal tables has a row of padding: that it lacks this parameter is the
+    name of the other.
+    """
     with_padding = of_scheme(pecli.Sinusoidal(4, 8, padding_idx=1))
     assert labels_of(*of_scheme(pecli.Sinusoidal(4, 8)), *with_padding) == [
         "sinusoidal, no padding_idx",
@@ -91,7 +94,8 @@ def test_a_source_is_named_by_a_parameter_that_it_lacks() -> None:
     ]
 
 
-def test_an_unscaled_scheme_is_called_so_beside_a_scaled_one() -> None:
+def test_a_scheme_without_a_scaling_is_called_unscaled_beside_a_scaled_one() -> None:
+    """Labels have the parameters in which two ropes differ: the scaling and its factor."""
     scaled = of_scheme(pecli.Rope(4, 8, scaling="linear", factor=2.0))
     assert labels_of(*of_scheme(pecli.Rope(4, 8)), *scaled) == [
         "rope, unscaled",
@@ -99,7 +103,10 @@ def test_an_unscaled_scheme_is_called_so_beside_a_scaled_one() -> None:
     ]
 
 
-def test_schemes_of_different_kinds_are_told_apart_by_base_and_heads() -> None:
+def test_labels_of_different_schemes_have_their_main_parameters() -> None:
+    """Rope and ALiBi have no parameters in common that could differ; base and heads
+    describe them.
+    """
     assert labels_of(*of_scheme(pecli.Rope(4, 8)), *of_scheme(pecli.Alibi(2, 4))) == [
         "rope, dim 8, base 10000",
         "alibi, 2 heads",
@@ -107,6 +114,9 @@ def test_schemes_of_different_kinds_are_told_apart_by_base_and_heads() -> None:
 
 
 def test_several_sources_are_named_where_they_are_drawn_and_one_in_the_title() -> None:
+    """`names_of` are the names beside the curves or panels of each source, which are empty if there
+    is one source, as the title has its name.
+    """
     first, second = PlotSource("a", ()), PlotSource("b", ())
     assert title_of([first, second], "angles by pair") == "Angles by pair"
     assert names_of([first, second]) == ["a", "b"]
