@@ -412,8 +412,8 @@ def test_equal_tensors_are_named_in_the_caption() -> None:
 
 
 def test_numbers_of_a_drawn_title_have_a_minus_sign() -> None:
-    """`picture_of_heads` is of two tensors A and B that differ where B is −1. The text of a picture
-    has a hyphen before a number, from which the figure makes a minus.
+    """`picture_of_heads` is of two tensors A and B that differ where B is −1. In the text of a
+    picture, this is «-1» with a hyphen; the figure draws a minus.
     """
     picture = picture_of_heads()
     assert "B -1" in picture.title

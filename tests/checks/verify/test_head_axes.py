@@ -281,7 +281,9 @@ def test_mistakes_of_the_sequences_of_a_batch_are_named_one_by_one() -> None:
 
 
 def test_rotated_queries_that_pass_within_a_tolerance_have_no_reasons() -> None:
-    """They were rotated with base 10001 instead of 10000, which is within 1e-2."""
+    """The queries were rotated with base 10001 instead of 10000, which changes them by less than
+    the tolerance of 1e-2: no reason is searched for.
+    """
     other_base = rotated_by_formula(QUERIES, base=10001.0)
     result = pecli.verify(other_base, LLAMA_CONFIG, before=QUERIES, atol=1e-2)
 

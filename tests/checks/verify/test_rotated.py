@@ -90,7 +90,9 @@ def test_the_first_channels_of_deepseek_rotated_by_mistake_are_named() -> None:
     [(LLAMA_3_1_8B, (1, 2, 8, 128)), ("gpt-oss-20b", (8, 64)), ("deepseek-v3", (64, 192))],
 )
 def test_no_rotation_at_all_is_named(model: str, shape: tuple[int, ...]) -> None:
-    """The queries after the rotation are those before it, in the shape of the model's heads."""
+    """The queries after the rotation are those before it. Heads of Llama 3.1 have 128 channels, of
+    gpt-oss 64, and of DeepSeek-V3 192.
+    """
     q = random_queries(*shape)
     found = pecli.verify(q, model, before=q, atol=1e-3)
 

@@ -39,18 +39,18 @@ def test_only_layers_that_are_named_local_or_sliding_have_the_window(
     assert [subject.window for subject in subjects] == windows
 
 
-def test_each_type_of_layer_of_a_model_is_a_subject() -> None:
-    """By the published config of Gemma 3 1B, its window is 512 and its context 32768. Tables have
-    512 rows by default.
+def test_each_type_of_layer_of_a_model_is_drawn_under_its_own_label() -> None:
+    """Gemma 3 1B has full and sliding attention. By its published config, its window is 512, which
+    only sliding layers have, and its context 32768. Tables have 512 rows by default.
     """
     full, sliding = of_model(pecli.load_model("gemma-3-1b"), "g")
     assert full.label == "g full_attention"
     assert full.window is None
     assert sliding.label == "g sliding_attention"
     assert sliding.window == 512
-    for subject in (full, sliding):
-        assert subject.context == 32768
-        assert subject.tables[0].rows == 512
+    for source in (full, sliding):
+        assert source.context == 32768
+        assert source.tables[0].rows == 512
 
 
 def test_the_only_encoding_of_a_model_is_labelled_without_a_layer_type() -> None:

@@ -153,7 +153,9 @@ def test_colours_run_through_the_palette_from_the_lowest_to_the_highest_number()
 
 
 def test_a_gradient_uses_all_colours_of_the_palette_in_a_terminal_of_256_colours() -> None:
-    """GRADIENT goes from −3 to 3 over 60 columns; the palette is a list of numbers of colours."""
+    """GRADIENT goes from −3 to 3 over 60 columns. DIVERGING_256 is the palette of numbers with both
+    signs, as numbers of the terminal's 256 colours.
+    """
     codes = set()
     for line in lines_inside_axes(heatmap_lines(GRADIENT, TERMINAL_OF_256_COLOURS)):
         for (upper,), (lower,) in colours_of_half_blocks(line):
@@ -236,8 +238,8 @@ def test_cells_that_are_not_finite_are_grey_in_a_terminal_with_colours() -> None
 
 
 def test_a_logarithmic_heatmap_has_equal_steps_between_powers_of_ten() -> None:
-    """The shades of ASCII are « .:-=+*#%@». 0 is blank; 1e-3, the lower end of the scale, 1e-2,
-    1e-1 and 1 are the shades 0, 3, 6 and 9 after that: «.» is the first that is not blank.
+    """The shades of ASCII are « .:-=+*#%@», numbered 0 to 9. On a scale from 1e-3 to 1, the numbers
+    1e-2, 1e-1 and 1 are the shades 3, 6 and 9. The lower end is shade 1, as only 0 is blank.
     """
     values = np.array([[0.0, 1e-3, 1e-2, 1e-1, 1.0]] * 20)
     lines = heatmap_lines(values, ASCII_TERMINAL, limits=(1e-3, 1.0), log=True)

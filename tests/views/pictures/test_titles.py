@@ -84,8 +84,8 @@ def test_labels_may_be_given_for_each_source() -> None:
 
 
 def test_a_source_is_named_by_a_parameter_that_it_lacks() -> None:
-    """Only one of two sinusoidal tables has a row of padding: that it lacks this parameter is the
-    name of the other.
+    """Only one of two sinusoidal tables has a row of padding. The label of the other states that it
+    has none.
     """
     with_padding = of_scheme(pecli.Sinusoidal(4, 8, padding_idx=1))
     assert labels_of(*of_scheme(pecli.Sinusoidal(4, 8)), *with_padding) == [
