@@ -182,6 +182,117 @@ def test_the_transformers_loader_takes_alpha_for_the_factor_of_dynamic_scaling()
     assert encoding.parameters["base"] == 1e4
 
 
+WITHOUT_CONTEXT = {
+    "model_type": "llama",
+    "hidden_size": 256,
+    "num_attention_heads": 4,
+    "rope_theta": 1e4,
+}
+
+
+@pytest.mark.parametrize(
+    ("flags", "name"),
+    [
+        ("server.py --loader transformers --alpha_value 2", "max_position_embeddings"),
+        ("exllamav2 -ry 4", "original_max_position_embeddings"),
+    ],
+)
+def test_exllama_assumes_2048_positions_for_a_model_that_states_none(flags: str, name: str) -> None:
+    """The default of max_seq_len in exllamav2's config.py."""
+    encoding = pecli.load_model(WITHOUT_CONTEXT, flags).one()
+    assert encoding.parameters[name] == 2048
+
+
+@pytest.mark.parametrize(
+    ("metadata", "name", "value"),
+    [
+        ("rope.freq_base=float:20000", "base", 2e4),
+        ("rope.scaling.factor=float:2", "factor", 2.0),
+        ("rope.scale_linear=float:2", "factor", 2.0),
+    ],
+)
+def test_overridden_metadata_have_the_meaning_of_flags(
+    metadata: str, name: str, value: float
+) -> None:
+    """The keys are those of llama.cpp's gguf-py, with the architecture before them."""
+    encoding = rope_of(f"llama-server --override-kv llama.{metadata}")
+
+    assert encoding.parameters[name] == value
+    assert encoding.sources[name] == f"--override-kv llama.{metadata.partition('=')[0]}"
+
+
+def test_overridden_metadata_may_make_the_scaling_yarn() -> None:
+    """The type, the factor and the original context, in one flag with commas."""
+    keys = "scaling.type=str:yarn scaling.factor=float:4 scaling.original_context_length=int:1024"
+    metadata = ",".join(f"llama.rope.{key}" for key in keys.split())
+    parameters = rope_of(f"llama-server --override-kv {metadata}").parameters
+
+    assert parameters["scaling"] == "yarn"
+    assert parameters["factor"] == 4
+    assert parameters["original_max_position_embeddings"] == 1024
+
+
+def test_a_flag_counts_more_than_overridden_metadata() -> None:
+    """llama.cpp's own parameters override the model's, which metadata are."""
+    flags = "llama-server --rope-freq-base 30000 --override-kv llama.rope.freq_base=float:20000"
+    assert rope_of(flags).parameters["base"] == 3e4
+
+
+@pytest.mark.parametrize(
+    ("base", "notes"),
+    [
+        (10000, ()),
+        # (20000 / 10000)^(126/128) = 1.9785
+        (
+            20000,
+            ("base 20000 (--rope-freq-base) is alpha 1.978 for heads of 128 with base 10000",),
+        ),
+    ],
+)
+def test_a_base_that_is_not_the_models_own_is_noted_with_its_alpha(
+    base: int, notes: tuple[str, ...]
+) -> None:
+    """Other servers have a flag for alpha, which is base = 10000 · alpha^(128/126)."""
+    report = pecli.load_model("llama-2-7b", f"llama-server --rope-freq-base {base}").flags
+    assert report is not None
+    assert report.notes == notes
+
+
+def test_the_sources_of_a_replaced_scaling_are_gone() -> None:
+    """YaRN's beta_fast is no parameter of linear scaling; the base keeps its source."""
+    yarn = {"rope_type": "yarn", "factor": 4.0, "beta_fast": 16.0}
+    config = {**WITHOUT_CONTEXT, "max_position_embeddings": 4096, "rope_scaling": yarn}
+    flags = "llama-server --rope-scaling linear --rope-scale 2"
+    encoding = pecli.load_model(config, flags).one()
+
+    assert "beta_fast" not in encoding.sources
+    assert encoding.sources["base"] == "rope_theta"
+
+
+def test_koboldcpp_raises_no_base_beside_a_yarn_of_the_model() -> None:
+    """The context is stretched already; without a scaling the base would be above 500000."""
+    yarn = {"rope_type": "yarn", "factor": 4.0}
+    config = {**WITHOUT_CONTEXT, "max_position_embeddings": 4096, "rope_scaling": yarn}
+    encoding = pecli.load_model(config, "koboldcpp --contextsize 65536").one()
+
+    assert encoding.parameters["base"] == 1e4
+
+
+def test_the_ramp_of_yarn_ends_at_the_last_channel() -> None:
+    """ggml limits it to d − 1 = 127, from ggml_rope_yarn_corr_dims. With 2^40 original positions
+    and a beta_fast of 1e9 the ramp begins at pair floor(128 ln(2^40 / (2π · 1e9)) / (2 ln 10000)),
+    which is 35, so that the last pair, 63, is (63 − 35) / (127 − 35) of the way from its own
+    frequency to a quarter of it. An ext factor of one half halves the part of its own frequency.
+    """
+    flags = "--rope-scaling yarn --rope-scale 4 --yarn-ext-factor 0.5 --yarn-beta-fast 1e9"
+    frequencies = rope_of(f"llama-server {flags} --yarn-orig-ctx {2**40}").inverse_frequencies()
+    assert frequencies is not None
+
+    mix = 0.5 * (1 - (63 - 35) / (127 - 35))
+    expected = 1e4 ** (-(DIM - 2) / DIM) * (mix + (1 - mix) / 4)
+    assert frequencies[-1] == pytest.approx(expected, rel=1e-12)
+
+
 @pytest.mark.parametrize("flags", ["llama-server --rope-scale 2", "exllamav2 -rs 2"])
 def test_a_factor_comes_on_top_of_longrope(flags: str) -> None:
     """A .gguf has longrope's factors in a tensor, and exllama divides positions besides."""
