@@ -86,12 +86,12 @@ def test_settings_of_each_layer_type_keep_their_own_bases() -> None:
     full = {**LINEAR_2, "rope_theta": 1e6}
     sliding = {"rope_type": "default", "rope_theta": 1e4}
     settings = {"full_attention": full, "sliding_attention": sliding}
-    flags = overrides(text_config={"rope_parameters": settings})
+    flags = overrides(rope_parameters=settings)
     model = pecli.load_model("gemma-3-4b", f"vllm serve m {flags}")
 
     assert model.one("full_attention").parameters["base"] == 1e6
     assert model.one("sliding_attention").parameters["base"] == 1e4
-    assert problems_of(model) == []
+    assert FlagProblem.BASE_LOST not in problems_of(model)
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,27 @@ def test_settings_may_be_removed() -> None:
 
 def test_an_object_that_the_model_does_not_have_is_added_as_a_whole() -> None:
     """vLLM adds it to the configuration, where nothing reads it."""
-    model = served(overrides(other={"rope_theta": 5.0}))
+    model = served(overrides(other={"factor": 5.0}))
+
     assert model.one().parameters["base"] == 1e4
+    assert problems_of(model) == []
+
+
+def test_other_keys_beside_a_replaced_one_stay() -> None:
+    """A model of text and images has the settings of its text in an object of their own."""
+    text = {
+        "model_type": "qwen3_vl_text",
+        "hidden_size": 256,
+        "num_attention_heads": 2,
+        "head_dim": 64,
+        "rope_theta": 5e6,
+    }
+    config = {"model_type": "qwen3_vl", "text_config": text}
+    flags = overrides(text_config={"rope_theta": 2e4})
+    parameters = pecli.load_model(config, f"vllm serve m {flags}").ropes()[0].parameters
+
+    assert parameters["base"] == 2e4
+    assert parameters["dim"] == 64
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,14 @@ factor of the base, in exllama's way: base · alpha^(128/126).
 """
 
 import math
+import re
 from typing import NamedTuple
 
 import pytest
 
 import pecli
 from pecli.models.encoding import Encoding
+from pecli.models.flag_report import ParameterChange
 
 DIM = 128
 YARN_ATTENTION = 1 + 0.1 * math.log(4)
@@ -163,7 +165,7 @@ def test_a_flag_that_is_not_what_it_seems_is_warned_of(flags: str, warning: str)
         "llama-server --rope-scaling yarn --rope-scale 4 --yarn-attn-factor -1",
         "llama-server --rope-freq-scale 1",
         "exllamav2 -rs 1",
-        "exllamav2 -rs 2",
+        "exllamav2 -rs 1.5",
     ],
 )
 def test_values_that_change_nothing_are_not_warned_of(flags: str) -> None:
@@ -256,6 +258,112 @@ def test_a_base_that_is_not_the_models_own_is_noted_with_its_alpha(
     report = pecli.load_model("llama-2-7b", f"llama-server --rope-freq-base {base}").flags
     assert report is not None
     assert report.notes == notes
+
+
+def test_an_automatic_alpha_needs_the_context_of_the_model() -> None:
+    """TabbyAPI computes it from the stretch of the context; without one it is 1."""
+    flags = "tabbyAPI --rope-alpha auto --max-seq-len 8192"
+    assert pecli.load_model(WITHOUT_CONTEXT, flags).one().parameters["base"] == 1e4
+
+
+OWN_YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024}
+
+
+@pytest.mark.parametrize(
+    ("flags", "is_replaced"),
+    [
+        ("--rope-scaling yarn --rope-scale 4", False),
+        ("--rope-scaling yarn --rope-scale 8", True),
+        ("--rope-scaling linear --rope-scale 4", True),
+        ("--rope-scale 8", True),
+        ("--rope-freq-base 20000", False),
+    ],
+)
+def test_another_scaling_or_factor_replaces_the_models_own(flags: str, is_replaced: bool) -> None:
+    """The model was trained with YaRN by 4."""
+    config = {**WITHOUT_CONTEXT, "max_position_embeddings": 4096, "rope_scaling": OWN_YARN}
+    report = pecli.load_model(config, f"llama-server {flags}").flags
+    assert report is not None
+
+    sentences = [warning.text for warning in report.warnings]
+    replaced = [text for text in sentences if "the model's own scaling (yarn, factor 4)" in text]
+    assert len(replaced) == is_replaced
+
+
+def test_the_original_context_of_a_models_own_yarn_stays() -> None:
+    """The .gguf holds it, 1,024; the trained context is 4,096."""
+    config = {**WITHOUT_CONTEXT, "max_position_embeddings": 4096, "rope_scaling": OWN_YARN}
+    encoding = pecli.load_model(config, "llama-server --rope-scale 8").one()
+
+    assert encoding.parameters["scaling"] == "yarn"
+    assert encoding.parameters["original_max_position_embeddings"] == 1024
+
+
+@pytest.mark.parametrize(
+    ("flags", "source"),
+    [
+        ("--rope-scaling linear --rope-scale 2", "--rope-scaling"),
+        ("--rope-scale 2", "--rope-scale"),
+        ("--yarn-ext-factor 1 --rope-scale 2", "--yarn-ext-factor"),
+    ],
+)
+def test_the_source_of_a_scaling_is_the_flag_that_makes_it(flags: str, source: str) -> None:
+    """llama.cpp scales linearly if only a factor is given, and by YaRN if only its mix is."""
+    assert rope_of(f"llama-server {flags}").sources["scaling"] == source
+
+
+@pytest.mark.parametrize(("context", "is_beyond"), [(32768, False), (32769, True)])
+def test_yarn_reaches_its_factor_times_the_original_context(context: int, is_beyond: bool) -> None:
+    """4 · 8192 = 32,768, which a flag states; the model's own context is 4,096."""
+    flags = "--rope-scaling yarn --rope-scale 4 --yarn-orig-ctx 8192"
+    warnings = pecli.load_model("llama-2-7b", f"llama-server {flags} -c {context}").warnings
+
+    assert any("is longer than the 32,768 positions" in line for line in warnings) == is_beyond
+
+
+@pytest.mark.parametrize(
+    ("flags", "effect"),
+    [
+        ("--rope-scaling linear", "--rope-scaling leaves the model's own llama3 frequencies as"),
+        ("--rope-scale 2", "--rope-scale scales the model's own llama3 frequencies once more"),
+    ],
+)
+def test_a_scaling_in_a_tensor_is_not_replaced(flags: str, effect: str) -> None:
+    """A .gguf of Llama 3.1 has a factor per frequency in the tensor rope_freqs.weight."""
+    (warning,) = pecli.load_model("llama-3.1-8b", f"llama-server {flags}").warnings
+    assert warning.startswith(effect)
+
+
+def test_the_report_lists_the_parameters_that_flags_change() -> None:
+    """Before, after, and the flag; all other parameters of Llama 2 stay."""
+    report = pecli.load_model("llama-2-7b", "llama-server --rope-freq-base 20000").flags
+    assert report is not None
+    assert report.changes == (ParameterChange("", "base", 1e4, 2e4, "--rope-freq-base"),)
+
+
+@pytest.mark.parametrize(
+    ("flags", "advice"),
+    [
+        (
+            "ollama --rope-wibble 3",
+            "it has --num-ctx, --context-length, --rope-frequency-base, --rope-frequency-scale",
+        ),
+        ("llama-server --ctx-sice 8192", "did you mean --ctx-size?"),
+    ],
+)
+def test_an_unknown_flag_is_answered_with_those_of_the_server(flags: str, advice: str) -> None:
+    """Names are spelled as on a command line; variables of the environment are no flags."""
+    with pytest.raises(pecli.ParameterError, match=re.escape(advice)):
+        pecli.load_model("llama-2-7b", flags)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    ["PARAMETER num_ctx 8192", "num_ctx: 8192", "OLLAMA_CONTEXT_LENGTH=8192 ollama serve"],
+)
+def test_settings_of_ollama_need_no_dashes(flags: str) -> None:
+    """A Modelfile, YAML, and a variable of the environment."""
+    assert pecli.load_model("llama-2-7b", flags).context == 8192
 
 
 def test_the_sources_of_a_replaced_scaling_are_gone() -> None:
