@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import pecli
+from pecli.engine.arguments import items_of
 from pecli.errors import ResourceError
 
 
@@ -21,6 +22,14 @@ def test_a_list_of_more_than_a_million_items_is_refused(axes: object) -> None:
     """The limit is 2^20 = 1,048,576 items, so that an endless iterator is not read for ever."""
     with pytest.raises(ResourceError, match="axes has more than 1,048,576 items"):
         pecli.Rope(4, 8, axes=axes)
+
+
+def test_as_many_items_as_the_limit_are_listed() -> None:
+    """A generator has no length: its items are counted as they come."""
+    assert items_of("x", iter("abc"), "it must be a list", max_items=3) == ["a", "b", "c"]
+
+    with pytest.raises(ResourceError, match="x has more than 2 items"):
+        items_of("x", iter("abc"), "it must be a list", max_items=2)
 
 
 def test_an_array_without_dimensions_is_refused_as_a_list() -> None:
