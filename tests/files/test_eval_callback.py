@@ -37,6 +37,7 @@ def test_the_example_in_the_readme_of_llama_cpp_is_read() -> None:
 
     part = file.parts["Qcur-0"]
     assert part.shape == (32, 1, 80)
+    assert part.size == 32 * 80
     assert part.heads.tolist() == [0, 1, 2]
     assert part.tokens.tolist() == [0]
     assert part.channels.tolist() == [0, 1, 2]
