@@ -6,8 +6,11 @@ ResourceError about the machine; a DefectError is a bug of pecli. Numbers of err
 errno.
 """
 
+from pathlib import Path
+
 import pytest
 
+import pecli
 from pecli import errors
 from pecli.cli.messages import option_name
 
@@ -285,3 +288,51 @@ def test_a_value_is_never_taken_for_a_parameter() -> None:
     """The user's value contains backquotes, too, and must stay as it is."""
     error = errors.ParameterError("name", "'`heads`'", "it is unknown")
     assert error.spelled(option_name) == "--name is '`heads`'; it is unknown"
+
+
+class _WithoutText:
+    """An object whose text fails, as that of a lazy array whose file is gone."""
+
+    def __repr__(self) -> str:
+        raise OSError("the file is gone")
+
+
+def test_an_object_whose_text_fails_is_shown_by_its_type() -> None:
+    assert errors.quoted(_WithoutText()) == "of type _WithoutText"
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "numbers", "pairs"), [(4, 7, "4–7", "pairs 4–7"), (4, 4, "4", "pair 4")]
+)
+def test_a_span_of_one_number_is_this_number(
+    first: int, last: int, numbers: str, pairs: str
+) -> None:
+    assert errors.span(first, last) == numbers
+    assert errors.spanned("pair", first, last) == pairs
+
+
+@pytest.mark.parametrize("path", ["a/b", Path("a/b")])
+def test_a_path_is_a_text_or_an_object_that_has_one(path: str | Path) -> None:
+    assert errors.path_of("path", path) == "a/b"
+
+
+@pytest.mark.parametrize("path", [b"a", 5, None])
+def test_other_values_are_no_paths(path: object) -> None:
+    with pytest.raises(errors.KindError, match=r"path is .*; it must be a path"):
+        errors.path_of("path", path)
+
+
+def test_a_notebook_shows_the_call_of_the_user_and_the_message() -> None:
+    """IPython calls `_render_traceback_`; frames within the package are left out."""
+    with pytest.raises(errors.ParameterError) as caught:
+        pecli.Rope(seq_len=0, dim=8)
+    place, message = caught.value._render_traceback_()
+
+    assert place.startswith("line ")
+    assert place.endswith(": pecli.Rope(seq_len=0, dim=8)")
+    assert message == "ParameterError: seq_len is 0; it must be a whole number from 1 to 2^40"
+
+
+def test_a_notebook_shows_the_message_of_an_error_that_was_not_raised() -> None:
+    problem = errors.ParameterError("dim", 7, "it must be even")
+    assert problem._render_traceback_() == ["ParameterError: dim is 7; it must be even"]

@@ -163,9 +163,12 @@ def row_blocks(shape: Sequence[int]) -> Iterator[slice]:
 
 
 def round_in_blocks(values: Array, dtype: str) -> Array:
-    """Return numbers in a dtype, each rounded once, without a float64 copy of all of them."""
-    if values.ndim == 0:
-        return round_to(widened(values), dtype)
+    """Return numbers in a dtype, each rounded once, without a float64 copy of all of them.
+
+    Args:
+        values: The numbers of a text, with one axis or more.
+        dtype: The dtype.
+    """
     rounded = np.empty(values.shape, numpy_dtype(dtype))
     for rows in row_blocks(values.shape):
         rounded[rows] = round_to(widened(values[rows]), dtype)

@@ -36,6 +36,14 @@ def test_every_command_is_listed_in_its_panel(run_pecli) -> None:
             assert f"│ {command} " in panel
 
 
+def test_help_of_a_command_with_subcommands_lists_only_these(run_pecli) -> None:
+    """A panel with `--help` and nothing else in it would say little."""
+    out = run_pecli("audit", "--help").out
+
+    assert "│ sinusoidal " in out
+    assert "--help" not in out
+
+
 def test_exit_codes_are_in_the_help_of_commands_that_check() -> None:
     """The texts are the recorded output of `pecli --help` and `pecli verify --help`; only the
     latter lists its exit codes.

@@ -91,3 +91,23 @@ def test_one_tensor_of_a_file_is_written_without_the_spec_of_the_file(
     assert list(tensors) == ["sin"]
     assert np.array_equal(tensors["sin"], pecli.Rope(9, 8).tables()["sin"])
     assert run_pecli("verify", f"sin.{suffix}").exit_code == FILE_ERROR
+
+
+@pytest.mark.parametrize(
+    ("options", "count", "is_lost"),
+    [
+        ((), "3 tensors, ", False),
+        (("--dtype", "float16"), "3 tensors (3 cast to float16), ", True),
+    ],
+    ids=["copied", "cast"],
+)
+def test_a_conversion_states_what_changed_and_that_the_spec_is_lost(
+    run_pecli, options: tuple[object, ...], count: str, is_lost: bool
+) -> None:
+    """The spec of rope.safetensors describes float32 tables: it stays with a copy."""
+    pecli.save("rope.safetensors", pecli.Rope(9, 8))
+    outcome = run_pecli("convert", "rope.safetensors", *options, "-o", "new.safetensors")
+
+    assert outcome.exit_code == SUCCESS
+    assert outcome.out.startswith(f"new.safetensors: {count}")
+    assert ("the spec of the file no longer holds" in outcome.out) == is_lost

@@ -99,6 +99,18 @@ def test_a_quiet_diff_has_only_an_exit_code(run_pecli) -> None:
     assert outcome.out == ""
 
 
+def test_the_picture_of_a_quiet_diff_has_the_reasons(
+    run_pecli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are not looked for if nobody sees them; the caption of a picture shows them."""
+    drawn: list[pecli.Difference] = []
+    save = "pecli.views.pictures.mistakes.save"
+    monkeypatch.setattr(save, lambda path, checked, about: drawn.extend(checked))
+    run_pecli("diff", "a.npy", "b.npy", "-q", "-o", "x.svg")
+
+    assert drawn[0].diagnosis == ("array: in B, sin and cos are swapped; exact",)
+
+
 def test_plot_draws_the_errors_below_the_text(run_pecli) -> None:
     """20 rows have room for 10 lines of a terminal, each of which shows the larger error of two."""
     outcome = run_pecli("diff", "a.npy", "b.npy", "--plot")

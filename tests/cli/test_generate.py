@@ -255,3 +255,18 @@ def test_positions_of_queries_may_stand_one_per_line(run_pecli, suffix: str) -> 
     assert run_pecli("apply", *words).exit_code == SUCCESS
     expected = pecli.apply(x, pecli.Rope(3, 4), positions=[0, 5, 7])
     assert np.array_equal(np.load("y.npy"), expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [((), SUCCESS), (("--dtype", "float16"), SUCCESS), (("--dtype", "float32"), CHECK_FAILED)],
+    ids=["any", "the same", "another"],
+)
+def test_the_dtype_of_a_file_is_checked_if_it_is_given(
+    run_pecli, options: tuple[str, ...], code: int
+) -> None:
+    """The table was rounded correctly to float16, which is no mistake if nobody expects another."""
+    size = ("sinusoidal", "--seq-len", 4, "--dim", 4)
+    run_pecli(*size, "--dtype", "float16", "-o", "half.npy")
+
+    assert run_pecli(*size, *options, "--verify", "half.npy").exit_code == code

@@ -302,6 +302,17 @@ def test_a_folder_with_only_a_config_is_a_model(run_pecli) -> None:
     assert run_pecli("plot", "folder", "--kind", "decay").exit_code == SUCCESS
 
 
+def test_a_folder_with_weights_beside_its_config_is_drawn_as_tensors(run_pecli) -> None:
+    """Its table has another picture than the encoding that the configuration describes."""
+    Path("folder").mkdir()
+    Path("folder/config.json").write_text(json.dumps(LLAMA))
+    pecli.save("folder/model.safetensors", {"wpe.weight": np.eye(8, dtype=np.float32)})
+    outcome = run_pecli("plot", "folder")
+
+    assert outcome.exit_code == SUCCESS
+    assert outcome.out.startswith("folder: value over 8 positions, by channel")
+
+
 def test_a_model_takes_the_options_of_rope(run_pecli) -> None:
     """The name of a model alone stands for `rope --model` with that name."""
     expected = run_pecli("plot", "rope", "--model", "llama-2-7b", "--seq-len", "16").out

@@ -110,6 +110,12 @@ def test_biases_are_read_with_their_batch_or_flattened(
     assert notes_on_readings(shape, candidate_of({"bias": BIAS}), is_text) == expected
 
 
+def test_a_bias_of_any_number_of_heads_takes_the_axis_of_heads_as_it_is() -> None:
+    """8 may be all heads: nothing states that they lie with a batch."""
+    any_heads = CandidateTable(("bias",), (None, 6, 6), no_tables)
+    assert notes_on_readings((8, 6, 6), any_heads) == [""]
+
+
 def axes_of_copies(shape: tuple[int, ...], candidate: CandidateTable) -> list[tuple[int, ...]]:
     found = find_arrangements(shape, candidate, Form("alone"))
     return [arrangement.copy_axes for arrangement in found]

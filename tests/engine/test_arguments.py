@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import pecli
+from pecli.engine.arguments import items_of
 from pecli.errors import ResourceError
 
 
@@ -23,10 +24,38 @@ def test_a_list_of_more_than_a_million_items_is_refused(axes: object) -> None:
         pecli.Rope(4, 8, axes=axes)
 
 
+def test_as_many_items_as_the_limit_are_listed() -> None:
+    """A generator has no length: its items are counted as they come."""
+    assert items_of("x", iter("abc"), "it must be a list", max_items=3) == ["a", "b", "c"]
+
+    with pytest.raises(ResourceError, match="x has more than 2 items"):
+        items_of("x", iter("abc"), "it must be a list", max_items=2)
+
+
 def test_an_array_without_dimensions_is_refused_as_a_list() -> None:
     """The parameter takes numbers; np.array(3) cannot be iterated."""
     with pytest.raises(pecli.KindError, match=r"axes is array\(3\)"):
         pecli.Rope(4, 8, axes=np.array(3))
+
+
+MROPE_IDS = np.array([[0, 1, 1, 2], [0, 1, 2, 3], [0, 1, 1, 3]])
+"""Positions of four tokens on the three axes of M-RoPE."""
+
+
+def test_positions_of_a_batch_are_those_of_its_sequences_if_they_are_the_same() -> None:
+    """Position ids of transformers are (axes, batch, L)."""
+    sections = {"dim": 16, "mrope_section": (2, 3, 3)}
+    batch = np.stack([MROPE_IDS, MROPE_IDS], axis=1)
+    found = pecli.Rope(**sections, positions=batch)
+
+    assert found == pecli.Rope(**sections, positions=MROPE_IDS)
+
+
+def test_positions_of_different_sequences_are_refused() -> None:
+    """A table has the positions of a single sequence; the second one is a token further."""
+    batch = np.stack([MROPE_IDS, MROPE_IDS + 1], axis=1)
+    with pytest.raises(pecli.ParameterError, match=r"positions is of shape \(3, 2, 4\)"):
+        pecli.Rope(dim=16, mrope_section=(2, 3, 3), positions=batch)
 
 
 class _TooLarge:

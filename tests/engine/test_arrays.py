@@ -17,12 +17,13 @@ from pecli.engine.arrays import (
     CACHE_LINE,
     aligned_buffer,
     floating,
+    holds,
     indices,
     like,
     numbers,
     round_in_blocks,
 )
-from pecli.errors import KindError, ParameterError
+from pecli.errors import KindError, ParameterError, ResourceError
 
 
 def error_about_dtype(name: str, dtype: type) -> str:
@@ -206,8 +207,96 @@ def test_rows_that_do_not_exist_are_refused(text: str) -> None:
         indices("rows", text, 10)
 
 
-@pytest.mark.parametrize("values", [np.array(1.1), np.array([1.1, 2.2]), np.full((2, 3, 4), 1.1)])
-def test_values_of_any_number_of_axes_are_rounded_in_blocks(values: np.ndarray[Any, Any]) -> None:
-    """A single number has no rows that could be blocks."""
-    assert np.array_equal(round_in_blocks(values, "float16"), values.astype(np.float16))
-    assert round_in_blocks(values, "float16").shape == values.shape
+@pytest.fixture
+def limit_of_64_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pecli.engine.arrays.MAX_REPEATED_BYTES", 64)
+
+
+@pytest.mark.usefixtures("limit_of_64_bytes")
+@pytest.mark.parametrize(
+    "array", [np.zeros(9), np.broadcast_to(0.0, 8)], ids=["not repeated", "at the limit"]
+)
+def test_arrays_that_are_in_memory_have_no_limit(array: np.ndarray) -> None:
+    """The limit of 64 bytes is for views that repeat elements; eight numbers have 64 bytes."""
+    assert floating("x", array) is array
+
+
+@pytest.mark.usefixtures("limit_of_64_bytes")
+def test_a_view_that_repeats_elements_beyond_memory_is_refused() -> None:
+    """A copy of nine numbers would take 72 bytes, of which the view takes 8."""
+    with pytest.raises(ResourceError, match=r"x repeats its elements to \(9\), 0 GiB"):
+        floating("x", np.broadcast_to(0.0, 9))
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.zeros(2, [("a", "f4")]),
+        np.zeros(2, "V4"),
+        np.array(["a"]),
+        np.array([None]),
+        np.zeros(2, "M8[s]"),
+    ],
+    ids=lambda array: array.dtype.str,
+)
+def test_elements_that_are_no_numbers_are_refused(array: np.ndarray) -> None:
+    """Records, bytes, texts, objects and dates."""
+    with pytest.raises(KindError, match="a table holds numbers"):
+        numbers("x", array)
+
+
+def test_bfloat16_is_a_number_although_its_kind_is_that_of_records() -> None:
+    array = np.zeros(2, ml_dtypes.bfloat16)
+    assert array.dtype.kind == "V"
+    assert numbers("x", array) is array
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0", range(1)),
+        ("9", range(9, 10)),
+        ("-1", range(9, 10)),
+        ("-10", range(1)),
+        (":", range(10)),
+        ("8:20", range(8, 10)),
+    ],
+)
+def test_a_number_or_a_range_chooses_rows_of_ten(text: str, expected: range) -> None:
+    """They are Python's index and slice."""
+    assert indices("rows", text, 10) == expected
+
+
+@pytest.mark.parametrize("text", ["10", "-11"])
+def test_a_row_beyond_ten_is_refused(text: str) -> None:
+    with pytest.raises(ParameterError, match="there are 10"):
+        indices("rows", text, 10)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number", "is_held"),
+    [
+        ("bfloat16", 1 + 2**-7, True),  # 8 bits of significand
+        ("bfloat16", 1 + 2**-8, False),
+        ("float16", 1 + 2**-10, True),  # 11 bits
+        ("float16", 1 + 2**-11, False),
+        ("float16", 2.0**17, False),  # beyond 65504
+        ("float32", 1 + 2**-23, True),  # 24 bits
+        ("float32", 1 + 2**-24, False),
+    ],
+)
+def test_a_dtype_holds_numbers_of_as_many_bits_as_its_significand(
+    dtype: str, number: float, is_held: bool
+) -> None:
+    assert holds(dtype, np.array([1.5, number])) == is_held
+
+
+def test_numbers_of_a_text_are_rounded_once_in_all_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1 + 2^-11 + 2^-30 is above the middle of two float16 numbers, and rounds up; in float32 it is
+    the middle, which would round to even, 1.
+    """
+    monkeypatch.setattr("pecli.engine.arrays.BLOCK_ELEMENTS", 4)
+    rounded = round_in_blocks(np.full((5, 2), 1 + 2.0**-11 + 2.0**-30), "float16")
+
+    assert rounded.dtype == np.float16
+    assert rounded.tolist() == [[1 + 2.0**-10] * 2] * 5

@@ -9,6 +9,7 @@ import gc
 import itertools
 import os
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from dataclasses import replace
@@ -244,6 +245,34 @@ def test_without_affinity_the_cores_count_up_to_four(
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
 
     assert thread_count() == threads
+
+
+def test_work_is_shared_by_as_many_threads_as_the_setting_states(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each of three items waits for the two others, which takes three threads."""
+    monkeypatch.setenv("PECLI_THREADS", "3")
+    together = threading.Barrier(3, timeout=10)
+    work_through(lambda item: together.wait(), range(3))
+
+    assert not together.broken
+
+
+@pytest.mark.parametrize(("most", "expected"), [(1, 1), (2, 2)])
+def test_work_is_shared_by_at_most_as_many_threads_as_the_caller_allows(
+    monkeypatch: pytest.MonkeyPatch, most: int, expected: int
+) -> None:
+    """The setting allows three. Items that wait a little make all threads take some of them."""
+    monkeypatch.setenv("PECLI_THREADS", "3")
+    threads: set[int] = set()
+
+    def work(item: int) -> None:
+        threads.add(threading.get_ident())
+        time.sleep(0.001)
+
+    work_through(work, range(12), max_threads=most)
+
+    assert len(threads) == expected
 
 
 @pytest.mark.parametrize("threads", ["1", "3"])

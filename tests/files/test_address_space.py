@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -372,6 +373,22 @@ def test_a_format_that_does_not_begin_with_a_header_is_refused_if_it_cannot_be_m
 
     with pytest.raises(FileError, match=r"^arrays\.npz: its 0 MiB do not fit"):
         load_file("arrays.npz")
+
+
+@pytest.mark.usefixtures("working_folder")
+def test_a_tensor_that_cannot_be_mapped_even_alone_is_named_with_advice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The header was read, and a mapping of the tensor's own bytes fails as well."""
+    save_tables("t.safetensors", [table_of("a", np.arange(9.0)), table_of("b", SMALL)], None)
+    map_only_parts(monkeypatch)
+    file = load_file("t.safetensors")
+    no_memory = OSError(errno.ENOMEM, "no memory")
+    monkeypatch.setattr("pecli.files.contents.mmap.mmap", Mock(side_effect=no_memory))
+
+    message = r"^t.safetensors: tensor 'a': its 0 MiB do not fit .*; read fewer or smaller tensors"
+    with pytest.raises(FileError, match=message):
+        file.tensors["a"]
 
 
 @pytest.mark.usefixtures("working_folder")

@@ -37,6 +37,7 @@ def test_the_example_in_the_readme_of_llama_cpp_is_read() -> None:
 
     part = file.parts["Qcur-0"]
     assert part.shape == (32, 1, 80)
+    assert part.size == 32 * 80
     assert part.heads.tolist() == [0, 1, 2]
     assert part.tokens.tolist() == [0]
     assert part.channels.tolist() == [0, 1, 2]
@@ -114,6 +115,73 @@ def test_a_log_without_the_inputs_of_the_rotation_is_refused(tmp_path: Path) -> 
 
     with pytest.raises(FileError, match="the elements of their inputs are not printed"):
         load_file(write_log(tmp_path / "x.log", filtered))
+
+
+def test_a_rotation_of_several_batches_is_left_out(tmp_path: Path) -> None:
+    """The last side is the batch. Elements of a batch of two are printed in one more list, which
+    is not read; the rotation of keys beside it is.
+    """
+    queries = random_queries(5, 4, 64)
+    one_batch = eval_callback_log({"Kcur-0": queries}, {"Kcur-0": queries})
+    two_batches = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
+    two_batches = two_batches.replace("{64, 4, 5, 1}", "{64, 4, 5, 2}")
+    file = load_file(write_log(tmp_path / "x.log", one_batch + two_batches))
+
+    assert [*file.tensors] == ["Kcur-0_before", "Kcur-0"]
+
+
+def test_a_rotation_of_another_shape_than_its_input_is_left_out(tmp_path: Path) -> None:
+    """The input of the only ROPE has 32 channels, its result 64: nothing can be compared."""
+    queries = random_queries(5, 4, 64)
+    log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
+    reshaped = log.replace(" (reshaped) = (f32)    RESHAPE", "").replace(
+        "} = {64, 4, 5, 1}", "} = {32, 4, 5, 1}", 1
+    )
+
+    with pytest.raises(FileError, match="the elements of their inputs are not printed"):
+        load_file(write_log(tmp_path / "x.log", reshaped))
+
+
+@pytest.mark.parametrize("line", ["main: 3 tokens decoded", "0.5, 0.25"])
+def test_lines_of_other_programs_among_the_elements_are_ignored(tmp_path: Path, line: str) -> None:
+    """A server's log mixes with the elements; a row of these begins with a bracket."""
+    queries = random_queries(2, 2, 6)
+    log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
+    row_start = " " * 39 + "["
+    mixed = log.replace(row_start, f"{line}\n{row_start}")
+    file = load_file(write_log(tmp_path / "x.log", mixed))
+
+    np.testing.assert_allclose(file.tensors["Qcur-0"].swapaxes(0, 1), queries, atol=5.1e-5)
+
+
+def test_a_line_in_brackets_between_tokens_is_ignored(tmp_path: Path) -> None:
+    """Rows of numbers stand within the list of a token only."""
+    queries = random_queries(2, 2, 6)
+    log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
+    token_start = " " * 38 + "[\n"
+    mixed = log.replace(token_start, f"[INFO] next token\n{token_start}")
+    file = load_file(write_log(tmp_path / "x.log", mixed))
+
+    np.testing.assert_allclose(file.tensors["Qcur-0"].swapaxes(0, 1), queries, atol=5.1e-5)
+
+
+def test_lists_after_the_elements_of_an_operation_are_ignored(tmp_path: Path) -> None:
+    """The closing bracket of the tensor ends it: a program may print a list of its own below."""
+    queries = random_queries(2, 2, 6)
+    log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
+    own_list = "[\n[\n[1.0, 2.0],\n]\n]\n"
+    file = load_file(write_log(tmp_path / "x.log", log + own_list))
+
+    np.testing.assert_allclose(file.tensors["Qcur-0"].swapaxes(0, 1), queries, atol=5.1e-5)
+
+
+def test_dots_for_no_channel_are_refused(tmp_path: Path) -> None:
+    """Rows have three channels, dots and three channels: more than the six of the stated shape."""
+    queries = random_queries(2, 2, 7)
+    log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
+
+    with pytest.raises(FileError, match="are not those of its shape"):
+        load_file(write_log(tmp_path / "x.log", log.replace("{7, ", "{6, ")))
 
 
 @pytest.mark.parametrize("size", [-250, -400, -900])

@@ -16,6 +16,7 @@ import pytest
 import pecli
 from pecli.errors import FileError
 from pecli.files.load import load_file
+from pecli.files.text_labels import split_indexed_row, split_label
 from pecli.notes import passed_to
 from tests.exit_codes import SUCCESS
 
@@ -77,6 +78,8 @@ def test_one_table_is_read_from_every_printed_form(text: str) -> None:
         ("let cos: [[Float]] = [[1.5, 0.5], [-2.0, 0.25]]", "cos"),
         ("const cos = new Float32Array([1.5, 0.5, -2, 0.25]);", "cos"),
         ("q[0][0] = 1.5\nq[0][1] = 0.5\nq[1][0] = -2\nq[1][1] = 0.25\n", "q"),
+        ("12:03:11.5 q: 1.5 0.5\n12:03:11.6 q: -2 0.25\n", "q"),
+        ("12:03:11 q:\n1.5 0.5\n-2 0.25\n", "q"),
     ],
 )
 def test_a_label_names_the_tensor(text: str, name: str) -> None:
@@ -300,6 +303,7 @@ def test_an_error_in_printed_text_names_line_and_column(text: str, problem: str)
         ("q[0] = 1, 2, ...\n", "line 1, column 14: the numbers are cut short"),
         ("q[0] = 1 2\n...\nq[9] = 3 4\n", "line 2, column 1: the numbers are cut short"),
         ("[[1, 2],\n …\n]", "line 2, column 2: the numbers are cut short by «…»"),
+        ("[[1, 2],\n and so on ...\n]", "line 2, column 12: the numbers are cut short"),
         (
             "Float32Array(100) [\n 1, 2,\n ... 98 more items\n]",
             r"JSON\.stringify\(Array\.from\(x\)\)",
@@ -364,6 +368,10 @@ def test_a_plain_table_needs_no_note() -> None:
         ("0.50 1.25 " * 32, 2),
         ("0.5 0.25 " * 32, 0),
         ("1 2 3", 0),
+        ("0.125 0.5", 3),  # Half of the numbers have three decimals, which is enough,
+        ("0.125 0.5 0.25", 0),  # and a third is not.
+        ("0.123456 0.5 1.0", 6),  # No number happens to have six digits,
+        ("0.12345 0.5 1.0", 0),  # but five may be all that it has.
     ],
 )
 def test_the_number_of_printed_decimals_is_found(text: str, decimals: int) -> None:
@@ -373,6 +381,32 @@ def test_the_number_of_printed_decimals_is_found(text: str, decimals: int) -> No
 
     assert printed is not None
     assert printed.decimals == decimals
+
+
+@pytest.mark.parametrize(("text", "rounding"), [("0.1250 0.5000", 5e-5), ("1 2 3", 0.0)])
+def test_the_rounding_of_printed_numbers_is_half_a_unit_of_the_last_decimal(
+    text: str, rounding: float
+) -> None:
+    """0.12503 and 0.12497 are both printed as 0.1250; numbers with all their digits are exact."""
+    Path("x.txt").write_text(text)
+    printed = load_file("x.txt").printed
+
+    assert printed is not None
+    assert printed.rounding == pytest.approx(rounding, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    "line", [b"cos[3] = 0.5 0.25", b"q[2][7]: -1.5e-3, 0.5", b"sin[0]=1", b"f32[1] = 2.5"]
+)
+def test_the_fast_reader_of_indexed_rows_finds_the_same_label(line: bytes) -> None:
+    """`split_indexed_row` is there for speed only."""
+    assert split_indexed_row(line) == split_label(line)
+
+
+@pytest.mark.parametrize("line", [b"inf[3] = 0.5", b"cos = 0.5", b"cos[3] = x", b"0.5 0.25"])
+def test_the_fast_reader_of_indexed_rows_leaves_other_lines_alone(line: bytes) -> None:
+    """A number with an index, no index, a word among the numbers, and no label."""
+    assert split_indexed_row(line) is None
 
 
 @pytest.mark.parametrize(

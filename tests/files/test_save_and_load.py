@@ -336,3 +336,23 @@ def test_a_folder_called_dash_does_not_hide_standard_input(working_folder: Path)
     with open("x.npy", "rb") as file:
         done = subprocess.run(command, stdin=file, capture_output=True, text=True, env=ENVIRONMENT)
     assert done.stdout == "[0, 1, 2]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{", "its pecli metadata is not JSON: Expecting property name"),
+        ("[1]", "its pecli metadata are not a JSON object"),
+        ('{"parameters": [1]}', "the parameters in its pecli metadata are not a JSON object"),
+        ('{"base": NaN}', "its pecli metadata holds 'NaN', a number out of range"),
+    ],
+)
+def test_broken_metadata_are_named_when_they_are_needed(
+    working_folder: Path, text: str, problem: str
+) -> None:
+    """The arrays can be loaded all the same; verify needs the spec."""
+    np.savez("t.npz", cos=np.ones((2, 4)), pecli=np.array(text))
+    assert list(pecli.load("t.npz")) == ["cos"]
+
+    with pytest.raises(FileError, match=re.escape(f"t.npz: {problem}")):
+        pecli.verify("t.npz")

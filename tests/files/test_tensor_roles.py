@@ -14,7 +14,7 @@ import pecli
 from pecli.engine.schemes import SCHEMES
 from pecli.files.checkpoint_names import checkpoint_names
 from pecli.files.load import opened
-from pecli.files.tensor_roles import ANYTHING, layer_named, role_of, roles, schemes_of
+from pecli.files.tensor_roles import ANYTHING, layer_named, module_of, role_of, roles, schemes_of
 
 NAMES_BY_ROLE = {
     "cos": "cos params/rope/cos freqs_cos cos_local model.layers.31.self_attn.rotary_emb.cos_cached",
@@ -93,6 +93,22 @@ def test_the_layer_type_of_a_table_follows_from_its_name(layers: str | None) -> 
             layer_named(name, ["", "attention", "full_attention", "sliding_attention"]) == layers
         ), name
         assert layer_named(name, ["vision", ""]) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [
+        ("layers.0.rotary_emb.cos_cached", "layers.0.rotary_emb._cached"),
+        ("layers.0.rotary_emb.sin_cached", "layers.0.rotary_emb._cached"),
+        ("layers.1.rotary_emb.sin_cached", "layers.1.rotary_emb._cached"),
+        ("q_proj.weight", None),
+    ],
+)
+def test_tables_of_one_module_differ_in_the_word_for_their_function(
+    name: str, module: str | None
+) -> None:
+    """Cosines and sines of layer 0 belong together; those of layer 1 are another module's."""
+    assert module_of(name) == module
 
 
 class Module:

@@ -169,6 +169,35 @@ def test_a_header_states_shape_values_and_parameters(
     assert json.loads(comment) == {**spec, "scheme": "sinusoidal"}
 
 
+@pytest.mark.parametrize(
+    ("array", "declaration"),
+    [
+        (np.array([[1, -2]], np.float16), "uint16_t a_x[1][2] =\n{{0x3c00,0xc000}};"),
+        (np.array([1, -2], ml_dtypes.bfloat16), "uint16_t a_x[2] =\n{0x3f80,0xc000};"),
+        (np.array([1, -2], ml_dtypes.float8_e4m3fn), "uint8_t a_x[2] =\n{0x38,0xc0};"),
+        (np.array([1, -2], ml_dtypes.float8_e5m2), "uint8_t a_x[2] =\n{0x3c,0xc0};"),
+        (np.array([True, False]), "uint8_t a_x[2] =\n{0x01,0x00};"),
+        (np.array([-1, 2], np.int16), "int16_t a_x[2] =\n{-1,2};"),
+        (np.array([1.5, -np.inf, np.nan]), "double a_x[3] =\n{1.5,-INFINITY,NAN};"),
+        (np.array([1.5, np.inf], np.float32), "float a_x[2] =\n{1.5f,INFINITY};"),
+        (np.array(2.5), "double a_x =\n2.5;"),
+    ],
+    ids=lambda value: value.dtype.name if isinstance(value, np.ndarray) else "",
+)
+def test_an_element_of_a_header_has_the_c_type_of_its_dtype(
+    working_folder: Path, array: np.ndarray, declaration: str
+) -> None:
+    """C99 has no small floats, which are bit patterns. 1 is 0x3c00 in float16 (5 bits of exponent,
+    bias 15), 0x3f80 in bfloat16 (the upper half of float32), and −2 has the sign and one more in
+    the exponent. Infinities are macros, which take no suffix.
+    """
+    save_tables("a.h", [table_of("x", array)], None)
+    text = Path("a.h").read_text()
+
+    assert text.startswith("#ifndef PECLI_A_H\n#define PECLI_A_H\n")
+    assert f"static const {declaration}\n" in text
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".json", ".h"])
 @pytest.mark.parametrize(
     ("dtype", "other"),

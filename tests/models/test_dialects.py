@@ -190,7 +190,7 @@ def test_yaml_is_read_without_running_anything(
     assert load_model(path).one().parameters["dim"] == 128
 
     for text, said in (
-        ("a: [", "YAML"),
+        ("a: [", "YAML that can be read: while parsing a flow node"),
         ("- 1\n", "an object"),
         ("a: !!python/object/apply:os.system [x]\n", "YAML"),
     ):

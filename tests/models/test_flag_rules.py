@@ -7,12 +7,14 @@ factor of the base, in exllama's way: base · alpha^(128/126).
 """
 
 import math
+import re
 from typing import NamedTuple
 
 import pytest
 
 import pecli
 from pecli.models.encoding import Encoding
+from pecli.models.flag_report import ParameterChange
 
 DIM = 128
 YARN_ATTENTION = 1 + 0.1 * math.log(4)
@@ -163,7 +165,7 @@ def test_a_flag_that_is_not_what_it_seems_is_warned_of(flags: str, warning: str)
         "llama-server --rope-scaling yarn --rope-scale 4 --yarn-attn-factor -1",
         "llama-server --rope-freq-scale 1",
         "exllamav2 -rs 1",
-        "exllamav2 -rs 2",
+        "exllamav2 -rs 1.5",
     ],
 )
 def test_values_that_change_nothing_are_not_warned_of(flags: str) -> None:
@@ -180,6 +182,223 @@ def test_the_transformers_loader_takes_alpha_for_the_factor_of_dynamic_scaling()
     assert encoding.parameters["factor"] == 2
     assert encoding.parameters["max_position_embeddings"] == 4096
     assert encoding.parameters["base"] == 1e4
+
+
+WITHOUT_CONTEXT = {
+    "model_type": "llama",
+    "hidden_size": 256,
+    "num_attention_heads": 4,
+    "rope_theta": 1e4,
+}
+
+
+@pytest.mark.parametrize(
+    ("flags", "name"),
+    [
+        ("server.py --loader transformers --alpha_value 2", "max_position_embeddings"),
+        ("exllamav2 -ry 4", "original_max_position_embeddings"),
+    ],
+)
+def test_exllama_assumes_2048_positions_for_a_model_that_states_none(flags: str, name: str) -> None:
+    """The default of max_seq_len in exllamav2's config.py."""
+    encoding = pecli.load_model(WITHOUT_CONTEXT, flags).one()
+    assert encoding.parameters[name] == 2048
+
+
+@pytest.mark.parametrize(
+    ("metadata", "name", "value"),
+    [
+        ("rope.freq_base=float:20000", "base", 2e4),
+        ("rope.scaling.factor=float:2", "factor", 2.0),
+        ("rope.scale_linear=float:2", "factor", 2.0),
+    ],
+)
+def test_overridden_metadata_have_the_meaning_of_flags(
+    metadata: str, name: str, value: float
+) -> None:
+    """The keys are those of llama.cpp's gguf-py, with the architecture before them."""
+    encoding = rope_of(f"llama-server --override-kv llama.{metadata}")
+
+    assert encoding.parameters[name] == value
+    assert encoding.sources[name] == f"--override-kv llama.{metadata.partition('=')[0]}"
+
+
+def test_overridden_metadata_may_make_the_scaling_yarn() -> None:
+    """The type, the factor and the original context, in one flag with commas."""
+    keys = "scaling.type=str:yarn scaling.factor=float:4 scaling.original_context_length=int:1024"
+    metadata = ",".join(f"llama.rope.{key}" for key in keys.split())
+    parameters = rope_of(f"llama-server --override-kv {metadata}").parameters
+
+    assert parameters["scaling"] == "yarn"
+    assert parameters["factor"] == 4
+    assert parameters["original_max_position_embeddings"] == 1024
+
+
+def test_a_flag_counts_more_than_overridden_metadata() -> None:
+    """llama.cpp's own parameters override the model's, which metadata are."""
+    flags = "llama-server --rope-freq-base 30000 --override-kv llama.rope.freq_base=float:20000"
+    assert rope_of(flags).parameters["base"] == 3e4
+
+
+@pytest.mark.parametrize(
+    ("base", "notes"),
+    [
+        (10000, ()),
+        # (20000 / 10000)^(126/128) = 1.9785
+        (
+            20000,
+            ("base 20000 (--rope-freq-base) is alpha 1.978 for heads of 128 with base 10000",),
+        ),
+    ],
+)
+def test_a_base_that_is_not_the_models_own_is_noted_with_its_alpha(
+    base: int, notes: tuple[str, ...]
+) -> None:
+    """Other servers have a flag for alpha, which is base = 10000 · alpha^(128/126)."""
+    report = pecli.load_model("llama-2-7b", f"llama-server --rope-freq-base {base}").flags
+    assert report is not None
+    assert report.notes == notes
+
+
+def test_an_automatic_alpha_needs_the_context_of_the_model() -> None:
+    """TabbyAPI computes it from the stretch of the context; without one it is 1."""
+    flags = "tabbyAPI --rope-alpha auto --max-seq-len 8192"
+    assert pecli.load_model(WITHOUT_CONTEXT, flags).one().parameters["base"] == 1e4
+
+
+OWN_YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024}
+
+
+@pytest.mark.parametrize(
+    ("flags", "is_replaced"),
+    [
+        ("--rope-scaling yarn --rope-scale 4", False),
+        ("--rope-scaling yarn --rope-scale 8", True),
+        ("--rope-scaling linear --rope-scale 4", True),
+        ("--rope-scale 8", True),
+        ("--rope-freq-base 20000", False),
+    ],
+)
+def test_another_scaling_or_factor_replaces_the_models_own(flags: str, is_replaced: bool) -> None:
+    """The model was trained with YaRN by 4."""
+    config = {**WITHOUT_CONTEXT, "max_position_embeddings": 4096, "rope_scaling": OWN_YARN}
+    report = pecli.load_model(config, f"llama-server {flags}").flags
+    assert report is not None
+
+    sentences = [warning.text for warning in report.warnings]
+    replaced = [text for text in sentences if "the model's own scaling (yarn, factor 4)" in text]
+    assert len(replaced) == is_replaced
+
+
+def test_the_original_context_of_a_models_own_yarn_stays() -> None:
+    """The .gguf holds it, 1,024; the trained context is 4,096."""
+    config = {**WITHOUT_CONTEXT, "max_position_embeddings": 4096, "rope_scaling": OWN_YARN}
+    encoding = pecli.load_model(config, "llama-server --rope-scale 8").one()
+
+    assert encoding.parameters["scaling"] == "yarn"
+    assert encoding.parameters["original_max_position_embeddings"] == 1024
+
+
+@pytest.mark.parametrize(
+    ("flags", "source"),
+    [
+        ("--rope-scaling linear --rope-scale 2", "--rope-scaling"),
+        ("--rope-scale 2", "--rope-scale"),
+        ("--yarn-ext-factor 1 --rope-scale 2", "--yarn-ext-factor"),
+    ],
+)
+def test_the_source_of_a_scaling_is_the_flag_that_makes_it(flags: str, source: str) -> None:
+    """llama.cpp scales linearly if only a factor is given, and by YaRN if only its mix is."""
+    assert rope_of(f"llama-server {flags}").sources["scaling"] == source
+
+
+@pytest.mark.parametrize(("context", "is_beyond"), [(32768, False), (32769, True)])
+def test_yarn_reaches_its_factor_times_the_original_context(context: int, is_beyond: bool) -> None:
+    """4 · 8192 = 32,768, which a flag states; the model's own context is 4,096."""
+    flags = "--rope-scaling yarn --rope-scale 4 --yarn-orig-ctx 8192"
+    warnings = pecli.load_model("llama-2-7b", f"llama-server {flags} -c {context}").warnings
+
+    assert any("is longer than the 32,768 positions" in line for line in warnings) == is_beyond
+
+
+@pytest.mark.parametrize(
+    ("flags", "effect"),
+    [
+        ("--rope-scaling linear", "--rope-scaling leaves the model's own llama3 frequencies as"),
+        ("--rope-scale 2", "--rope-scale scales the model's own llama3 frequencies once more"),
+    ],
+)
+def test_a_scaling_in_a_tensor_is_not_replaced(flags: str, effect: str) -> None:
+    """A .gguf of Llama 3.1 has a factor per frequency in the tensor rope_freqs.weight."""
+    (warning,) = pecli.load_model("llama-3.1-8b", f"llama-server {flags}").warnings
+    assert warning.startswith(effect)
+
+
+def test_the_report_lists_the_parameters_that_flags_change() -> None:
+    """Before, after, and the flag; all other parameters of Llama 2 stay."""
+    report = pecli.load_model("llama-2-7b", "llama-server --rope-freq-base 20000").flags
+    assert report is not None
+    assert report.changes == (ParameterChange("", "base", 1e4, 2e4, "--rope-freq-base"),)
+
+
+@pytest.mark.parametrize(
+    ("flags", "advice"),
+    [
+        (
+            "ollama --rope-wibble 3",
+            "it has --num-ctx, --context-length, --rope-frequency-base, --rope-frequency-scale",
+        ),
+        ("llama-server --ctx-sice 8192", "did you mean --ctx-size?"),
+    ],
+)
+def test_an_unknown_flag_is_answered_with_those_of_the_server(flags: str, advice: str) -> None:
+    """Names are spelled as on a command line; variables of the environment are no flags."""
+    with pytest.raises(pecli.ParameterError, match=re.escape(advice)):
+        pecli.load_model("llama-2-7b", flags)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    ["PARAMETER num_ctx 8192", "num_ctx: 8192", "OLLAMA_CONTEXT_LENGTH=8192 ollama serve"],
+)
+def test_settings_of_ollama_need_no_dashes(flags: str) -> None:
+    """A Modelfile, YAML, and a variable of the environment."""
+    assert pecli.load_model("llama-2-7b", flags).context == 8192
+
+
+def test_the_sources_of_a_replaced_scaling_are_gone() -> None:
+    """YaRN's beta_fast is no parameter of linear scaling; the base keeps its source."""
+    yarn = {"rope_type": "yarn", "factor": 4.0, "beta_fast": 16.0}
+    config = {**WITHOUT_CONTEXT, "max_position_embeddings": 4096, "rope_scaling": yarn}
+    flags = "llama-server --rope-scaling linear --rope-scale 2"
+    encoding = pecli.load_model(config, flags).one()
+
+    assert "beta_fast" not in encoding.sources
+    assert encoding.sources["base"] == "rope_theta"
+
+
+def test_koboldcpp_raises_no_base_beside_a_yarn_of_the_model() -> None:
+    """The context is stretched already; without a scaling the base would be above 500000."""
+    yarn = {"rope_type": "yarn", "factor": 4.0}
+    config = {**WITHOUT_CONTEXT, "max_position_embeddings": 4096, "rope_scaling": yarn}
+    encoding = pecli.load_model(config, "koboldcpp --contextsize 65536").one()
+
+    assert encoding.parameters["base"] == 1e4
+
+
+def test_the_ramp_of_yarn_ends_at_the_last_channel() -> None:
+    """ggml limits it to d − 1 = 127, from ggml_rope_yarn_corr_dims. With 2^40 original positions
+    and a beta_fast of 1e9 the ramp begins at pair floor(128 ln(2^40 / (2π · 1e9)) / (2 ln 10000)),
+    which is 35, so that the last pair, 63, is (63 − 35) / (127 − 35) of the way from its own
+    frequency to a quarter of it. An ext factor of one half halves the part of its own frequency.
+    """
+    flags = "--rope-scaling yarn --rope-scale 4 --yarn-ext-factor 0.5 --yarn-beta-fast 1e9"
+    frequencies = rope_of(f"llama-server {flags} --yarn-orig-ctx {2**40}").inverse_frequencies()
+    assert frequencies is not None
+
+    mix = 0.5 * (1 - (63 - 35) / (127 - 35))
+    expected = 1e4 ** (-(DIM - 2) / DIM) * (mix + (1 - mix) / 4)
+    assert frequencies[-1] == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("flags", ["llama-server --rope-scale 2", "exllamav2 -rs 2"])

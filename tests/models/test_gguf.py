@@ -207,6 +207,45 @@ def test_layers_of_an_architecture_are_those_of_llama_cpp(tmp_path: Path, name: 
     }
 
 
+SLIDING_PATTERN = "attention.sliding_window_pattern"
+
+
+@pytest.mark.parametrize(
+    ("architecture", "values", "unrotated"),
+    [
+        ("llama4", {}, [3, 7]),
+        ("llama4", {"attention.sliding_window": 0}, []),
+        ("smollm3", {}, [3, 7]),
+        ("smollm3", {"nextn_predict_layers": 1}, [3]),
+        ("cohere2", {}, [3, 7]),
+        ("cohere2", {SLIDING_PATTERN: 2}, [1, 3, 5, 7]),
+        ("cohere2", {SLIDING_PATTERN: 0}, [3, 7]),
+        ("cohere2", {SLIDING_PATTERN: [True, False] * 4}, [1, 3, 5, 7]),
+        ("cohere2", {SLIDING_PATTERN: [True, False]}, [3, 7]),
+        ("cohere2moe", {}, [0, 4]),
+        ("cohere2moe", {"leading_dense_block_count": 2}, [4]),
+        ("smallthinker", {}, []),
+        ("smallthinker", {"attention.sliding_window": 64}, [0, 4]),
+        ("exaone-moe", {}, [3, 7]),
+        ("exaone4", {}, []),
+        ("exaone4", {"block_count": 64}, [3, 7]),
+        ("llama", {}, []),
+    ],
+)
+def test_layers_without_rotation_follow_from_the_architecture(
+    tmp_path: Path, architecture: str, values: dict[str, Any], unrotated: list[int]
+) -> None:
+    """The patterns are `set_swa_pattern` and `n_no_rope_layer_step` in llama.cpp's source: every
+    fourth layer, or those with full attention, of which a period or a flag per layer is stored.
+    A pattern of 0, or shorter than the 8 layers, is none; the last layers may predict further
+    tokens. Of EXAONE 4.0, only the model of 64 layers has a window.
+    """
+    header = {**SIZES, "block_count": 8, **values}
+    model = load_model(write_gguf(tmp_path / "m.gguf", architecture, header))
+
+    assert [k for k in range(8) if model.is_unrotated(f"layers.{k}.q")] == unrotated
+
+
 @pytest.mark.parametrize(
     ("arch", "mixed"), [("qwen2vl", False), ("qwen3vl", True), ("glm4", False)]
 )

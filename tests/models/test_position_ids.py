@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 
 import pecli
+from pecli.models.position_ids.mrope import Continues, MropeRules
+from pecli.models.position_ids.segments import parse_prompt
 
 DATA = Path(__file__).parent / "data"
 CASES = json.loads((DATA / "position_ids.json").read_text())
@@ -105,6 +107,7 @@ def test_styles_without_text_have_the_points_of_a_grid() -> None:
         ("qwen2.5-vl-7b", "image:2x4x4", "an image has a single frame"),
         ("qwen2.5-vl-7b", "image:4x4@2", "an image has a single frame, and no seconds"),
         ("dinov3-vits16", "image:2x2", "positions of the style dinov3 are not whole numbers"),
+        ({"_class_name": "CogView4Transformer2DModel"}, "image:2x2", "or are resampled"),
         ("qwen2.5-vl-7b", "image:0x4", "no size may be 0"),
         ("qwen2.5-vl-7b", "text:99999999", "at most"),
         ("qwen2.5-vl-7b", "video:1x2x2@1.2.3", "seconds must be a number"),
@@ -197,3 +200,67 @@ def test_a_sound_is_no_image_of_a_model_with_one_text_and_one_image() -> None:
     """Z-Image has no positions for sound: 5 tokens of it are not an image of one patch."""
     with pytest.raises(pecli.ParameterError, match="one text and one image"):
         pecli.positions({"_class_name": CLASSES["z-image"]}, "text:3,audio:5")
+
+
+@pytest.mark.parametrize(
+    ("rules", "first_id_after"),
+    [
+        (MropeRules(), 4 + 3),
+        (MropeRules(continues=Continues.LARGEST), 4 + 5),
+        (MropeRules(continues=Continues.TOKENS), 4 + 5 * 2 * 3),
+        (MropeRules(continues=Continues.FIRST), 4 + 1),
+        (MropeRules(merge=1), 4 + 6),
+        (MropeRules(first=1), 5 + 3),
+        (MropeRules(is_flat=True), 4 + 5 * 2 * 3),
+    ],
+    ids=["rows and columns", "largest id", "tokens", "first id", "merge", "first", "flat"],
+)
+def test_text_after_a_video_continues_by_the_rule(rules: MropeRules, first_id_after: int) -> None:
+    """After 4 tokens of text, 5 frames of 4 × 6 patches are 2 × 3 tokens each, and have the time
+    ids 0 to 4, the rows 0 and 1, and the columns 0 to 2, from 4 on.
+    """
+    ids = rules.ids(parse_prompt("text:4,video:5x4x6,text:1"))
+    assert ids[:, -1].tolist() == [first_id_after] * 3
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        (MropeRules(), [[1, 1, 1, 1], [1, 1, 2, 2], [1, 2, 1, 2]]),
+        (MropeRules(columns_first=True), [[1, 1, 1, 1], [1, 2, 1, 2], [1, 1, 2, 2]]),
+        (MropeRules(begins_at_zero=True), [[0, 0, 0, 0], [0, 0, 1, 1], [0, 1, 0, 1]]),
+        (MropeRules(is_flat=True), [[1, 2, 3, 4]] * 3),
+    ],
+    ids=["row by row", "column by column", "from 0", "flat"],
+)
+def test_tokens_of_an_image_have_time_row_and_column(
+    rules: MropeRules, expected: list[list[int]]
+) -> None:
+    """An image of 2 × 2 tokens after a token of text."""
+    assert rules.ids(parse_prompt("text:1,image:4x4"))[:, 1:].tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("rules", "times"),
+    [
+        (MropeRules(), [0, 1, 2]),
+        (MropeRules(rate=4.0), [0, 6, 12]),
+        (MropeRules(rate=0.5), [0, 0, 1]),
+    ],
+    ids=["frames", "4 per second", "1 per 2 seconds"],
+)
+def test_frames_are_numbered_by_their_seconds(rules: MropeRules, times: list[int]) -> None:
+    """Three frames at 1.5 seconds; numbers are rounded down."""
+    assert rules.ids(parse_prompt("video:3x2x2@1.5"))[0].tolist() == times
+
+
+@pytest.mark.parametrize(
+    ("rules", "sixth"), [(MropeRules(rate=25.0), 5), (MropeRules(rate=25.0, seconds_first=True), 4)]
+)
+def test_the_order_of_products_decides_how_float32_rounds_ids(
+    rules: MropeRules, sixth: int
+) -> None:
+    """In float32, 25 · 0.04 is 1, and so 5 · 1 is 5; but 5 · 0.04 is 0.19999999, and 25 times that
+    is rounded down to 4.
+    """
+    assert rules.ids(parse_prompt("video:6x2x2@0.04"))[0, -1] == sixth

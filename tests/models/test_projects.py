@@ -64,6 +64,20 @@ def test_yarn_of_maxtext_interleaves_as_deepseek_does(interleave: bool | None, l
     assert load_config(config).one().layout == layout
 
 
+@pytest.mark.parametrize(
+    ("use", "expected"),
+    [(True, {"mrope_section": [16, 24, 24], "mrope_interleaved": True}), (False, {})],
+)
+def test_sections_of_maxtext_count_only_if_they_are_used(
+    use: bool, expected: dict[str, object]
+) -> None:
+    """base.yml has both keys, and use_mrope is false there. MaxText interleaves the sections."""
+    config = {**MAXTEXT_CONFIG, "use_mrope": use, "mrope_section": [16, 24, 24]}
+    described = load_config(config).one().described()
+
+    assert {name: value for name, value in described.items() if "mrope" in name} == expected
+
+
 @pytest.mark.parametrize(("word", "rows"), [("learned", 2050), ("sinusoidal", None)])
 def test_only_a_learned_table_of_gpt_neox_has_opts_offset(word: str, rows: int | None) -> None:
     """OPT's offset of 2 makes 2048 + 2 rows."""

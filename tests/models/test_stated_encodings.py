@@ -94,11 +94,12 @@ def test_keys_name_the_encoding_of_a_class_without_a_choice(config: Config, sche
     [
         {"d_model": 64, "n_heads": 4, "attn_config": {"rope": False}},
         {"model_type": "bert", "position_embedding_type": "relative"},
+        {**SMALL_CONFIG, "position_embedding_type": "relative_key_query"},
     ],
 )
 def test_a_model_without_an_encoding_that_pecli_makes_has_none(config: Config) -> None:
-    """MPT without rope and alibi has none; BERT's «relative» adds learned embeddings of distances,
-    which no scheme is.
+    """MPT without rope and alibi has none; «relative», in BERT and in files with a rope_theta that
+    is left over, adds learned embeddings of distances, which no scheme is.
     """
     assert schemes_of(config) == []
 

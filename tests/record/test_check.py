@@ -262,3 +262,59 @@ def test_the_library_of_a_function_is_found_by_a_module_that_it_uses(
         return jnp.cos(positions)  # type: ignore[name-defined] # noqa: F821
 
     assert library_of(turned).name == "jax"
+
+
+def _users_of(jnp: ModuleType) -> dict[str, Callable[..., Any]]:
+    """Return callables whose code uses a module, each in another way."""
+
+    def turned(x: Any) -> Any:
+        return jnp.cos(x)
+
+    @functools.wraps(rope)
+    def wrapped(x: Any) -> Any:
+        return np.cos(x)
+
+    wrapped.__wrapped__ = turned  # type: ignore[attr-defined]
+
+    class TorchModule:
+        """Calling a module of torch runs its `forward`."""
+
+        def forward(self, x: Any) -> Any:
+            return jnp.cos(x)
+
+        def __call__(self, x: Any) -> Any:
+            raise NotImplementedError
+
+    class CallableObject:
+        def __call__(self, x: Any) -> Any:
+            return jnp.cos(x)
+
+        def method(self, x: Any) -> Any:
+            return jnp.cos(x)
+
+    def imports_it(x: Any) -> Any:
+        import jax
+
+        return jax.cos(x)
+
+    return {
+        "a variable": turned,
+        "a function that is called": lambda x: turned(x),
+        "what a decorator wraps": wrapped,
+        "forward of a module": TorchModule(),
+        "an object": CallableObject(),
+        "a method": CallableObject().method,
+        "a partial call": functools.partial(turned),
+        "an import in the body": imports_it,
+    }
+
+
+@pytest.mark.parametrize("use", _users_of(ModuleType("jax.numpy")))
+def test_the_library_of_a_callable_is_found_in_the_code_that_it_runs(
+    use: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`jax` stands for a library that somebody has imported."""
+    monkeypatch.setitem(sys.modules, "jax", ModuleType("jax"))
+    function = _users_of(ModuleType("jax.numpy"))[use]
+
+    assert library_of(function).name == "jax"

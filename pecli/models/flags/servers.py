@@ -211,7 +211,7 @@ def bare_names() -> frozenset[str]:
     for server in servers():
         if server.spelling != "dashed":
             names |= {name for name in server.flags if len(name) > 1 and not name.startswith("-")}
-    # «length» and «alpha» are ordinary words in a path or a model's name.
+    # «length» and «loader» are ordinary words in a path or a model's name.
     return frozenset(names - {"length", "loader"})
 
 
