@@ -134,14 +134,16 @@ pecli.AlibiBias(8)"""
 
 
 @pytest.mark.parametrize("name", ["scheme", "model", "verification", "runtimes"])
-def test_ipython_asks_a_result_for_html(name: str) -> None:
-    """`DisplayFormatter` is the part of IPython that chooses how a notebook shows an object."""
+def test_ipython_shows_schemes_models_and_results_as_html(name: str) -> None:
+    """`DisplayFormatter` is the part of IPython that chooses how a notebook shows an object; it
+    finds HTML among the forms of each.
+    """
     formatters = pytest.importorskip("IPython.core.formatters")
     shown_forms, _ = formatters.DisplayFormatter().format(result(name))
     assert "text/html" in shown_forms
 
 
-def test_ipython_asks_a_figure_for_a_picture() -> None:
+def test_ipython_shows_a_figure_as_a_picture() -> None:
     """`DisplayFormatter` is the part of IPython that chooses how a notebook shows an object; it
     finds a PNG among the forms of a figure.
     """

@@ -113,7 +113,7 @@ def test_the_right_rotation_passes_with_a_note(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in AXES_OF_HEADS if case != "a single row"])
-def test_a_wrong_element_has_its_own_index(case: str) -> None:
+def test_a_wrong_element_has_its_index_in_the_array_as_it_was_dumped(case: str) -> None:
     """Each case of AXES_OF_HEADS has queries or keys whose axes lie differently after the rotation,
     such as channels first. The last element is wrong, and its index is that in the array as it was
     dumped, whatever axes it has.
@@ -209,7 +209,7 @@ def test_columns_that_are_not_a_known_number_of_heads_are_not_unfolded() -> None
         pytest.param((2, 12, 3, DIM), 2, id="12 folded heads, 3 positions: no axis of 6"),
     ],
 )
-def test_a_number_of_heads_tells_where_positions_are(shape: tuple[int, ...], axis: int) -> None:
+def test_positions_are_on_the_axis_beside_the_models_number_of_heads(shape: tuple[int, ...], axis: int) -> None:
     """An axis of 6, which is the number of the model's heads, is taken for heads, and the one
     beside it for positions. The dump is rotated by the textbook formula along `axis`, and passes if
     verify takes the same axis for positions.
