@@ -209,7 +209,9 @@ def test_columns_that_are_not_a_known_number_of_heads_are_not_unfolded() -> None
         pytest.param((2, 12, 3, DIM), 2, id="12 folded heads, 3 positions: no axis of 6"),
     ],
 )
-def test_positions_are_on_the_axis_beside_the_models_number_of_heads(shape: tuple[int, ...], axis: int) -> None:
+def test_positions_are_on_the_axis_beside_the_models_number_of_heads(
+    shape: tuple[int, ...], axis: int
+) -> None:
     """An axis of 6, which is the number of the model's heads, is taken for heads, and the one
     beside it for positions. The dump is rotated by the textbook formula along `axis`, and passes if
     verify takes the same axis for positions.
