@@ -104,7 +104,7 @@ def test_random_timesteps_and_those_nearest_to_ties_are_correctly_rounded(count:
 
 
 @pytest.mark.parametrize("amplitude", [1.0, 0.3])
-def test_decimals_are_those_that_were_typed(amplitude: float) -> None:
+def test_positions_that_were_typed_as_decimals_are_exact_fractions(amplitude: float) -> None:
     """0.1 as a text is the fraction 1/10, and not the float64 number nearest to it; the expected
     bits are Arb's, at the fractions.
     """
