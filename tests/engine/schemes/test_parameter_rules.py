@@ -63,7 +63,7 @@ def test_the_rule_of_a_parameter_is_stated_in_words(parameter: ParameterRule, ru
 
 
 def test_the_placeholder_of_a_list_shows_the_kind_of_its_items() -> None:
-    """The help of the command line shows it behind the option."""
+    """A placeholder (metavar) is what the help of the command line shows behind an option."""
     assert ListOf("", each=Whole("")).metavar == "INTEGER,…"
 
 
@@ -97,8 +97,8 @@ def test_a_grid_of_more_than_two_to_the_20_points_along_an_axis_is_refused() -> 
         GridParameter("").check("grid", (2, 2**20 + 1))
 
 
-def test_a_grid_may_be_given_as_a_text() -> None:
-    """2 × 2 points."""
+def test_the_grid_of_a_scheme_may_be_given_as_a_text() -> None:
+    """ "2x2", as on the command line, means 2 × 2 points."""
     assert Sinusoidal(grid="2x2", dim=8, style="mae").grid == (2, 2)
 
 
@@ -144,5 +144,7 @@ def test_a_misspelled_word_is_answered_with_the_nearest_one(word: str, advice: s
 def test_the_options_of_a_scheme_are_those_that_differ_from_defaults(
     scheme: Scheme, expected: str
 ) -> None:
-    """--theta is the parameter base."""
+    """`options` returns the command line's options of a scheme; --theta is the parameter base, 500
+    here instead of 10000.
+    """
     assert [*options(scheme)] == expected.split()

@@ -163,7 +163,9 @@ def test_every_parameter_of_a_scheme_refuses_values_of_a_wrong_type(kind):
 
 @pytest.mark.parametrize("kind", USUAL)
 def test_every_choice_of_a_scheme_refuses_a_word_that_is_none_of_its_options(kind):
-    """The word is zzz; each scheme has a choice, its dtype, at least."""
+    """A choice is a parameter with a list of words. Each in turn is given the word zzz; each scheme has
+    at least one choice, its dtype.
+    """
     choices = [
         name for name, parameter in kind.parameters().items() if isinstance(parameter, Choice)
     ]
@@ -181,7 +183,7 @@ class DtypeOfTorch:
 
 
 @pytest.mark.parametrize(
-    ("parameter", "said", "meant"),
+    ("parameter", "word", "meaning"),
     [
         *(
             ("dtype", word, "float16")
@@ -197,8 +199,10 @@ class DtypeOfTorch:
         ("scaling", "default", "none"),
     ],
 )
-def test_other_words_for_a_value_mean_the_same(parameter: str, said: Any, meant: str) -> None:
+def test_words_of_other_projects_for_a_value_are_understood(
+    parameter: str, word: Any, meaning: str
+) -> None:
     """fp16, half and F16 are written for float16, for example; "half" as a layout is rotate_half,
     whose pairs are halves apart. Names are those of NumPy, torch and other projects.
     """
-    assert getattr(Rope(4, 8, **{parameter: said}), parameter) == meant
+    assert getattr(Rope(4, 8, **{parameter: word}), parameter) == meaning

@@ -72,9 +72,9 @@ def test_frequencies_of_the_recurrence_in_float32_are_close_to_the_formula(scali
     assert rope.inverse_frequencies() == pytest.approx(expected, rel=1e-5)
 
 
-def test_longrope_has_no_frequencies_of_another_dim() -> None:
-    """LongRoPE divides frequencies by two lists of fixed length: two here, so that three
-    frequencies have no divisors and are NaN.
+def test_longrope_cannot_scale_another_number_of_frequencies_than_its_factors() -> None:
+    """LongRoPE divides frequencies by two lists of factors: two numbers here for 4 channels. Three
+    frequencies, as the search of parameters may try, have no divisors, and become NaN.
     """
     rope = Rope(
         8,
