@@ -138,8 +138,8 @@ def test_verify_names_the_parameter_that_makes_a_shard_wrong(made: Alibi, words:
     assert words in result.diagnosis[0]
 
 
-def test_another_shard_of_a_learned_bias_is_named() -> None:
-    """T5's bias has 8 heads in two shards: the table has heads 0 to 3, the spec heads 4 to 7."""
+def test_verify_names_the_heads_of_another_shard_of_a_learned_bias() -> None:
+    """The table has heads 0 to 3 of T5's bias (12 heads in all), and the spec heads 4 to 7."""
     bias = Relative(**T5_10_POSITIONS, head_range=(0, 4)).tables()
     result = pecli.verify(bias, Relative(**T5_10_POSITIONS, head_range=(4, 8)), atol=1e-6)
 
@@ -160,8 +160,12 @@ def test_another_shard_of_a_learned_bias_is_named() -> None:
     ],
     ids=["beyond", "empty", "a dash", "queries", "slopes", "index", "weights", "rows"],
 )
-def test_ranges_that_do_not_fit_are_refused(make: Any, words: str) -> None:
-    """There are 12 heads and 10 queries; slopes alone have no queries, and an index has no heads."""
+def test_a_range_of_heads_or_queries_that_does_not_fit_the_bias_is_refused(
+    make: Any, words: str
+) -> None:
+    """ALIBI_12_HEADS and T5_10_POSITIONS have 12 heads and 10 queries; slopes alone have no queries,
+    and an index has no heads.
+    """
     with pytest.raises(ParameterError, match=words):
         make()
 
