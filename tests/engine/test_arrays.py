@@ -140,7 +140,9 @@ def test_jax_gets_an_array_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_mlx_gets_bfloat16_by_way_of_float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    """MLX takes no bfloat16 of NumPy; the stand-in requires float32."""
+    """MLX takes no bfloat16 of NumPy: two ones of bfloat16 must be widened to float32, which the
+    stand-in for mlx.core requires, and then be made bfloat16 of MLX.
+    """
 
     def array(values: np.ndarray) -> np.ndarray:
         assert values.dtype == np.float32

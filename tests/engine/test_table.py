@@ -105,15 +105,15 @@ def test_an_error_is_raised_even_if_no_thread_could_be_started(
 
 
 @given(strategies.schemes(), st.integers(1, 70), st.sampled_from(["1", "8"]), st.data())
-def test_any_split_in_any_order_with_any_threads_gives_the_same_bytes(
+def test_blocks_ranges_of_rows_and_threads_change_no_byte_of_any_table(
     monkeypatch: pytest.MonkeyPatch,
     scheme: Scheme,
     rows: int,
     threads: str,
     data: st.DataObject,
 ) -> None:
-    """Random schemes; blocks of random sizes, and rows read in ranges from the last to the first,
-    by one or 8 threads.
+    """Tables of random schemes are made at once, in blocks of random sizes, and in ranges of rows from
+    the last to the first, by one or 8 threads: the bytes must be the same.
     """
     for table in (*scheme.tensors(), scheme.single_array()):
         whole = table.array().tobytes()

@@ -115,7 +115,7 @@ def test_a_repository_is_found_in_the_cache_by_its_name_and_revision(
 )
 @pytest.mark.usefixtures("cache")
 def test_a_name_that_would_lead_out_of_the_cache_is_refused(name: str) -> None:
-    """The parts of a name become folders of the cache."""
+    """The parts of a name become folders of the cache, so «..» or a path could reach any file."""
     with pytest.raises(PecliError):
         load_model(name)
 
@@ -179,7 +179,9 @@ def test_a_repository_without_a_readable_ref_is_its_only_snapshot(cache: Path) -
 
 
 def test_a_snapshot_without_a_config_is_refused_with_the_command_to_get_it(cache: Path) -> None:
-    """`hf download` is the command of huggingface_hub."""
+    """The cache may hold a repository of which only the weights were downloaded; `hf download` is the
+    command of huggingface_hub that gets the file.
+    """
     (cache / "models--some-lab--Tiny-1B" / "snapshots" / ("a" * 40) / "config.json").unlink()
     with pytest.raises(
         FileError, match=r"holds no config.json; get it with hf download some-lab/Tiny-1B"

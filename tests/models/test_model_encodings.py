@@ -185,7 +185,7 @@ def test_a_config_that_requests_fourier_position_embeddings_is_marked(
 
 
 def test_a_learned_table_requests_no_fourier_position_embeddings() -> None:
-    """FoPE is a variant of RoPE."""
+    """FoPE (Fourier position embeddings) is a variant of RoPE, and GPT-2 has a learned table."""
     assert load_model("gpt2").one().use_fope is False
 
 

@@ -178,7 +178,9 @@ def test_patches_are_merged_two_by_two_unless_the_model_says_otherwise(
 
 
 def test_a_mask_of_one_axis_gives_the_ids_of_a_single_prompt() -> None:
-    """The first place is padding, and has id 0, as in transformers."""
+    """The prompt has two tokens, 0 and 1. The first of three places is padding, and has id 0, as in
+    transformers.
+    """
     ids = pecli.positions("llama-3.1-8b", "text:2", attention_mask=[0, 1, 1])
     assert ids.tolist() == [0, 0, 1]
 
@@ -192,8 +194,10 @@ def test_a_mask_of_one_axis_gives_the_ids_of_a_single_prompt() -> None:
     ],
     ids=["more tokens", "more rows", "three axes"],
 )
-def test_a_mask_that_does_not_fit_is_refused(mask: list[Any], problem: str) -> None:
-    """The prompt is one row of two tokens."""
+def test_an_attention_mask_that_does_not_fit_the_prompt_is_refused(
+    mask: list[Any], problem: str
+) -> None:
+    """The prompt is one row of two tokens, so a mask must have one row with two ones."""
     with pytest.raises(pecli.ParameterError, match=problem):
         pecli.positions("llama-3.1-8b", "text:2", attention_mask=mask)
 

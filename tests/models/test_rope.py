@@ -183,7 +183,9 @@ def test_the_betas_of_yarn_are_32_and_1_and_limits_are_rounded_by_default() -> N
 
 
 def test_betas_and_truncate_of_a_config_replace_the_defaults_of_yarn() -> None:
-    """beta_slow is left out here, and stays 1."""
+    """YaRN's paper has beta_fast 32, beta_slow 1 and rounded limits (truncate). The config states 16
+    and no rounding; beta_slow, which it leaves out, stays 1.
+    """
     settings = {"type": "yarn", "factor": 4.0, ORIGINAL: 1024, "beta_fast": 16, "truncate": False}
     encoding = llama_encoding_scaled_by(settings)
 

@@ -146,8 +146,8 @@ def test_a_warning_states_why_no_encoding_was_found(config: Config, reason: str)
     assert load_config(config).warnings == (f"no positional encoding was found: {reason}",)
 
 
-def test_nothing_is_found_in_an_unknown_key() -> None:
-    """rope_wibble sounds like an encoding, but no project has it."""
+def test_an_unknown_key_about_rope_is_no_encoding() -> None:
+    """No project has rope_wibble, so that nothing is known of its meaning."""
     expected = "no positional encoding was found: no key that is read here names one"
     assert load_config({"rope_wibble": 3}).warnings[0] == expected
 

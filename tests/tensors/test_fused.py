@@ -427,7 +427,9 @@ def test_a_check_says_that_no_model_confirms_the_heads_of_the_command_line(
     assert proved in outcome.out
 
 
-def test_a_check_without_a_model_names_none_in_json(run_pecli, write_model) -> None:
+def test_the_json_of_a_check_has_no_model_if_only_options_state_the_heads(
+    run_pecli, write_model
+) -> None:
     """The number of heads is from the command line (--heads 8), and config.json is not given."""
     write_model(FAMILIES["llama"])
     answer = run_pecli(*CONVERT_TO_INTERLEAVED, "--check", "--heads", 8, "--json").json

@@ -69,5 +69,5 @@ def test_convert_and_resize_keep_the_dtype_of_a_tensor(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["float64", "float32", "float16", "bfloat16"])
 def test_a_scheme_accepts_a_dtype_of_torch(name: str) -> None:
-    """torch.float16, for example, means «float16»."""
+    """torch.float16, for example, means «float16», the name of the dtype that the scheme keeps."""
     assert pecli.Rope(6, 16, dtype=getattr(torch, name)).dtype == name

@@ -142,7 +142,9 @@ def test_a_base_or_scale_that_reaches_the_limit_of_frequencies_is_refused(base, 
 
 
 def test_a_base_whose_frequencies_stay_just_below_the_limit_is_accepted():
-    """1 / 2^-63.5 is below 2^64."""
+    """Frequencies must be below 2^64 radians per position, by the fixed-point format; the fastest of a
+    base below 1 is 1 / base, here 2^63.5.
+    """
     numerics.check_base(2.0**-63.5, 1.0)
 
 
@@ -169,7 +171,9 @@ def test_division_by_a_power_of_two_rounds_to_nearest_even(value, bits, expected
 
 @pytest.mark.parametrize(("fraction", "expected"), [(Fraction(1, 3), 5), (Fraction(-1, 3), -5)])
 def test_a_fraction_is_rounded_to_fixed_point(fraction, expected):
-    """With 4 binary places a third is 16/3 = 5.33 sixteenths."""
+    """`fixed` returns an integer over 2^places. With 4 places a third is 16/3 = 5.33 sixteenths, which
+    rounds to 5.
+    """
     assert numerics.fixed(fraction, 4) == expected
 
 

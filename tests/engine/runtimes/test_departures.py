@@ -172,7 +172,7 @@ def test_runtimes_have_the_bytes_of_transformers_without_scaling_and_with_linear
 
 
 def test_dynamic_ntk_is_refused_for_exllamav3() -> None:
-    """exllamav3 itself raises an error for it."""
+    """exllamav3 itself raises an error for dynamic scaling, so no table can be what it computes."""
     with pytest.raises(UnsupportedError, match="it raises an error"):
         Rope(
             1, DIM, scaling="dynamic", factor=2.0, max_position_embeddings=4096, runtime="exllamav3"

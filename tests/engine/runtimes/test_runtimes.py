@@ -302,8 +302,8 @@ def test_a_table_of_a_gpu_is_that_of_one_recipe_only(
     recipe of each way makes the same: exactly if it ends in bfloat16, within 3e-7 (a GPU's own
     sine) or 1e-5 (its phases) in float32. All other recipes differ by more than 1e-3.
     """
-    found, computed_there = on_gpu(model, way, recipe)
-    np.testing.assert_allclose(found, computed_there, rtol=0, atol=atol)
+    by_recipe, by_gpu = on_gpu(model, way, recipe)
+    np.testing.assert_allclose(by_recipe, by_gpu, rtol=0, atol=atol)
 
     others = {
         "float32",
@@ -314,5 +314,5 @@ def test_a_table_of_a_gpu_is_that_of_one_recipe_only(
     } - {recipe}
 
     for other in others:
-        found, computed_there = on_gpu(model, way, other)
-        assert np.abs(found - computed_there).max() > 1e-3
+        by_other_recipe, by_gpu = on_gpu(model, way, other)
+        assert np.abs(by_other_recipe - by_gpu).max() > 1e-3

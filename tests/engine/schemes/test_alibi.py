@@ -38,9 +38,9 @@ def slopes(heads: int, **options) -> np.ndarray:
 )
 @pytest.mark.sample("some")
 def test_slopes_of_every_head_count_are_correctly_rounded(counts):
-    """`get_slopes` returns the exponents of 2 by the code of ALiBi's paper; the naive rule gives head h
-    of n the exponent −8(h + 1)/n for every n. `assert_slopes_are` computes the powers in Arb's
-    arbitrary precision, rounded once.
+    """`get_slopes` returns the exponents e of the slopes 2^−e by the code of ALiBi's paper; by the naive
+    rule e is 8(h + 1)/n for head h of n. `assert_slopes_are` computes the powers in Arb's arbitrary
+    precision, rounded once.
     """
     for heads in counts:
         assert_slopes_are(heads, get_slopes(heads))
@@ -57,7 +57,7 @@ def test_slopes_of_another_maximum_are_powers_of_that(heads, max_bias):
 
 
 def test_slopes_of_8_heads_are_the_published_powers_of_a_half():
-    """The paper: 1/2, 1/4, …, 1/256."""
+    """ALiBi's paper: the slopes of 8 heads are 1/2, 1/4, …, 1/256."""
     assert slopes(8, dtype="float64").tolist() == [2.0**-k for k in range(1, 9)]
 
 

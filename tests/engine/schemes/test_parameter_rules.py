@@ -92,13 +92,15 @@ def test_a_grid_may_have_two_to_the_20_points_along_an_axis() -> None:
 
 
 def test_a_grid_of_more_than_two_to_the_20_points_along_an_axis_is_refused() -> None:
-    """The error begins with the parameter's name and its value."""
+    """GridParameter's limit is 2^20 points along an axis. The error begins with the parameter's name
+    and its value.
+    """
     with pytest.raises(ParameterError, match=r"^grid is "):
         GridParameter("").check("grid", (2, 2**20 + 1))
 
 
 def test_the_grid_of_a_scheme_may_be_given_as_a_text() -> None:
-    """ "2x2", as on the command line, means 2 × 2 points."""
+    """The text 2x2, as on the command line, means 2 × 2 points."""
     assert Sinusoidal(grid="2x2", dim=8, style="mae").grid == (2, 2)
 
 

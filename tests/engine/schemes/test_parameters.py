@@ -76,20 +76,25 @@ def shown(value: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("parameter", "given", "value"),
+    ("parameter", "argument", "value"),
     [
-        (parameter, given, value)
+        (parameter, argument, value)
         for parameter, cases in VALUES_AND_WHAT_THEY_MEAN.items()
-        for given, value in cases
+        for argument, value in cases
     ],
     ids=shown,
 )
-def test_a_value_or_text_that_is_accepted_becomes_a_plain_python_value(parameter, given, value):
-    """The text "1_000" and the number np.uint8(7) become ints, np.float32(0.5) a float."""
-    found = parameter.parse("x", given) if isinstance(given, str) else parameter.check("x", given)
+def test_a_value_or_text_that_is_accepted_becomes_a_plain_python_value(parameter, argument, value):
+    """A parameter parses texts of the command line, and checks values of Python. The text "1_000" and
+    the number np.uint8(7) become ints, for example, and np.float32(0.5) a float.
+    """
+    if isinstance(argument, str):
+        accepted = parameter.parse("x", argument)
+    else:
+        accepted = parameter.check("x", argument)
 
-    assert found == value
-    assert type(found) is type(value)
+    assert accepted == value
+    assert type(accepted) is type(value)
 
 
 @pytest.mark.parametrize(
