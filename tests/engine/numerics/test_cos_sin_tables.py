@@ -249,16 +249,29 @@ def test_elements_that_floats_leave_in_doubt_are_correctly_rounded_by_integers(
 
 
 def test_an_element_that_no_number_of_bits_decides_is_an_error():
-    """The amplitude 1 + 2^-8, a tie of bfloat16, is known with an error of 4 units only: it lies
-    above or below the tie, and no more digits of the cosine help.
+    """At position 0 the element is the amplitude, 1 + 2^-8, a tie of bfloat16, which is known with an
+    error of 4 units of 2^-200 only: it lies above or below the tie, and more digits of the cosine do
+    not help.
     """
-    one = phases.ExactWaves((1 << 190,), 192, (1 << 200) + (1 << 192), 200, 4)
-    places = np.zeros(1, np.uint64), np.zeros(1, np.intp), np.zeros(1, bool)
+    waves = phases.ExactWaves(
+        turns=(1 << 190,),  # a quarter of a turn per position
+        bits=192,
+        amplitude=(1 << 200) + (1 << 192),
+        amplitude_bits=200,
+        amplitude_error=4,
+    )
 
     with pytest.raises(
         ArithmeticError, match="more bits do not decide how position 0 of wave 0 rounds"
     ):
-        correct_rounding.round_waves(one, lambda: one, *places, "bfloat16")
+        correct_rounding.round_waves(
+            waves,
+            lambda: waves,
+            positions=np.zeros(1, np.uint64),
+            wave_indices=np.zeros(1, np.intp),
+            is_sine=np.zeros(1, bool),
+            dtype="bfloat16",
+        )
 
 
 @pytest.mark.parametrize("dtype", NARROW_DTYPES)

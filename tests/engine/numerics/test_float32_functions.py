@@ -276,15 +276,22 @@ def test_a_cosine_next_to_a_tie_of_float32_goes_to_the_nearer_number():
     """The cosine of this float32 angle lies 2^-49 (of itself) from the middle between two float32
     numbers, nearer to the one of smaller magnitude, as computed by Arb.
     """
-    angle = np.array([2.5878591537475586], np.float32)
-    assert waves_of(angle, ["cos"])[0].tolist() == [-0.850567102432251]
+    angle = 2.5878591537475586
+    (cosines,) = waves_of(np.array([angle], np.float32), ["cos"])
+
+    np.testing.assert_array_equal(bits(cosines), rounded(lambda: [arb(angle).cos()], "float32"))
+    assert cosines.tolist() == [-0.850567102432251]
 
 
 def test_a_power_next_to_a_tie_of_float32_goes_to_the_nearer_number():
     """10000^0.8086… lies 2^-49 (of itself) from the middle between two float32 numbers, nearer to
     the larger one, as computed by Arb.
     """
-    assert power(10000.0, 0.8086530566215515) == 1716.375244140625
+    exponent = 0.8086530566215515
+    expected = rounded(lambda: [arb(10000) ** arb(exponent)], "float32")
+
+    np.testing.assert_array_equal(bits(np.array([power(10000.0, exponent)], np.float32)), expected)
+    assert power(10000.0, exponent) == 1716.375244140625
 
 
 @pytest.mark.parametrize("name", POWERS_BY_TORCH.files)

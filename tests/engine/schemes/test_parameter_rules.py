@@ -87,7 +87,9 @@ def test_a_text_is_parsed_to_the_value_that_it_stands_for(
 
 
 def test_a_grid_may_have_two_to_the_20_points_along_an_axis() -> None:
-    """GridParameter's own limit; the first argument of check is the parameter's name."""
+    """2^20 is GridParameter's own limit. `check` returns an accepted value; its first argument is the
+    parameter's name, for errors.
+    """
     assert GridParameter("").check("grid", (2**20, 2**20)) == (2**20, 2**20)
 
 

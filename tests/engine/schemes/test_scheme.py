@@ -162,6 +162,8 @@ def test_a_saved_bundle_is_verified(tmp_path) -> None:
 
 
 def test_a_bundle_is_not_saved_in_a_file_of_one_array(tmp_path) -> None:
-    """A .npy file holds one array; the error lists the layer types."""
+    """LAYERS is a bundle with a rope for the layer types full and sliding, which have a table each. A
+    .npy file holds one array; the error lists the layer types.
+    """
     with pytest.raises(ParameterError, match="full, sliding"):
         pecli.save(tmp_path / "t.npy", LAYERS)

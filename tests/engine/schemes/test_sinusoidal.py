@@ -202,7 +202,9 @@ def test_an_option_wins_over_the_style_which_sets_the_others(style, option, set_
 
 
 def test_a_style_is_a_name_for_its_options():
-    """Whisper: all sines before all cosines, and exponents i / (dim/2 − 1)."""
+    """OpenAI's Whisper has all sines before all cosines (layout halves), and exponents i / (dim/2 − 1)
+    (freq_shift 1): the style «whisper» makes the same scheme as these options.
+    """
     styled = Sinusoidal(4, 8, style="whisper")
     spelled = Sinusoidal(4, 8, layout="halves", freq_shift=1)
 
