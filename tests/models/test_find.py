@@ -234,7 +234,7 @@ def test_paths_dictionaries_and_objects_with_to_dict_all_describe_a_model(
         assert not pecli.verify(halved, description, reasons=False).passed
 
 
-def test_a_folder_with_one_gguf_file_is_that_model() -> None:
+def test_a_folder_with_one_gguf_file_is_read_as_the_model_of_that_file() -> None:
     """tests/files/data holds one .gguf file, a header of Llama 3, whose base is 500000."""
     folder = Path(__file__).parents[1] / "files" / "data"
     assert load_model(folder).one().parameters["base"] == 500000.0

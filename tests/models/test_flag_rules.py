@@ -218,7 +218,7 @@ def test_flags_scale_the_language_model_and_not_the_tower_for_images(flags: str)
 
 
 @pytest.mark.parametrize("flags", ["exllamav2 -rs 2", "koboldcpp --contextsize 8192"])
-def test_a_learned_table_is_left_as_it_is(flags: str) -> None:
+def test_flags_of_servers_leave_a_learned_table_as_it_is(flags: str) -> None:
     """BERT has 512 learned rows and no frequencies that a flag could scale."""
     (encoding,) = pecli.load_model("bert-base-uncased", flags)
     assert encoding.scheme == "learned"

@@ -45,7 +45,9 @@ def test_stored_ids_are_of_at_least_twelve_models_with_four_prompts() -> None:
 
 
 @pytest.mark.parametrize(("model", "number"), ROWS, ids=[f"{m}-{n}" for m, n in ROWS])
-def test_ids_are_those_of_the_models_own_code(model: str, number: int) -> None:
+def test_position_ids_of_a_prompt_are_those_of_transformers_and_diffusers(
+    model: str, number: int
+) -> None:
     """position_ids.json has prompts such as «text:12,image:1x16x22», and position_ids.npz the ids
     that get_rope_index of transformers 5.23.0, or a pipeline of diffusers 0.42.1, made of them. A
     case with several prompts is a batch.

@@ -30,7 +30,7 @@ KNOWN = stored("tables.json")["attention"]
 
 
 @pytest.mark.parametrize(("config", "counts", "order"), KNOWN, ids=lambda value: str(value)[:40])
-def test_heads_are_those_of_the_published_model(
+def test_counts_of_heads_and_the_order_of_fused_rows_are_those_of_published_models(
     config: dict[str, Any], counts: tuple[int, ...], order: str
 ) -> None:
     """tables.json has published configs, and what was written by hand from the models' code: the

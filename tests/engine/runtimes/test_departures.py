@@ -145,7 +145,7 @@ def test_a_runtime_that_departs_has_the_attention_factor_of_its_source(name: str
 
 
 @pytest.mark.parametrize("name", DEPARTURES_OF_RUNTIMES)
-def test_a_runtime_that_departs_states_how_it_reads_the_scaling(name: str) -> None:
+def test_the_departure_of_a_runtime_is_reported_with_its_reading_of_the_scaling(name: str) -> None:
     """Each row of DEPARTURES_OF_RUNTIMES has a scheme with a runtime that departs from transformers,
     and a part of the sentence that reports it, written by hand: «ramp is inverted» for litgpt, for
     example.

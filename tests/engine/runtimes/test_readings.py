@@ -109,7 +109,7 @@ def test_llama_cpp_reports_an_attention_factor_that_it_ignores() -> None:
         ("onnxruntime-genai", {"beta_fast": 32.0, "mscale": 0.0}, YARN_FACTOR_OF_4),
     ],
 )
-def test_each_runtime_has_its_own_attention_factor(
+def test_attention_factors_of_mlx_lm_and_onnx_runtime_follow_their_source(
     runtime: str, parameters: dict[str, float], expected: float
 ) -> None:
     """Formulas of the runtimes' source, (1 + 0.1 m ln 4) / (1 + 0.1 a ln 4) with m = mscale and a =

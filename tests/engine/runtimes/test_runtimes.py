@@ -82,7 +82,9 @@ def test_llama_cpp_refuses_dynamic_scaling(case: str) -> None:
 
 
 @pytest.mark.parametrize(("runtime", "case"), CASES_THAT_A_RUNTIME_COMPUTES)
-def test_tables_are_those_that_the_runtime_computed(runtime: str, case: str) -> None:
+def test_cosines_and_sines_of_a_runtime_are_those_that_its_own_code_computed(
+    runtime: str, case: str
+) -> None:
     """Each case is one of ten models, whose cosines and sines the runtime's own code computed at some
     positions (data/README.md has the scripts). Sine functions may differ by one ULP of float32 at 1,
     2^-23.

@@ -49,7 +49,9 @@ SCALED = {
 
 
 @pytest.mark.parametrize("scaling", SCALED)
-def test_frequencies_in_float32_are_those_of_the_formula_rounded(scaling: str) -> None:
+def test_scaled_frequencies_of_the_recipe_float32_are_float32_numbers_near_the_formula(
+    scaling: str,
+) -> None:
     """ntk-fixed by 4 is (4 · 10000)^(-i/16) / 4^(2/32), and llama3 here divides wavelengths beyond
     32 positions by 8, in NumPy. The recipe float32 computes in float32: 1e-6 near the formula, and
     each frequency is a float32 number.

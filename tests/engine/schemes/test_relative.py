@@ -61,7 +61,9 @@ def deberta(r: int, buckets: int, limit: int) -> int:
 @pytest.mark.parametrize(
     ("buckets", "limit"), [(32, 128), (32, 129), (64, 100), (10, 1000), (12, 81)]
 )
-def test_buckets_are_those_of_t5(buckets: int, limit: int, causal: bool) -> None:
+def test_buckets_of_relative_distances_are_those_of_t5s_formula(
+    buckets: int, limit: int, causal: bool
+) -> None:
     """T5 maps the distance r = key − query to one of `buckets` numbers, up to the distance `limit`.
     `t5` is its formula in Arb's arbitrary precision, for which the first row (r = j) and column
     (r = −i) are compared; all other elements must depend on r only.
@@ -74,7 +76,9 @@ def test_buckets_are_those_of_t5(buckets: int, limit: int, causal: bool) -> None
 
 
 @pytest.mark.parametrize(("buckets", "limit"), [(32, 64), (256, 512), (16, 65), (6, 1000)])
-def test_buckets_are_those_of_deberta(buckets: int, limit: int) -> None:
+def test_buckets_of_relative_distances_are_those_of_debertas_formula(
+    buckets: int, limit: int
+) -> None:
     """DeBERTa maps the distance r = query − key to one of `buckets` numbers, up to the distance
     `limit`. `deberta` is its formula in Arb's arbitrary precision, with which the first column
     (r = i) and row (r = −j) are compared.
