@@ -130,7 +130,7 @@ def test_commands_make_and_verify_tables_of_other_projects(
 
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.sample(2)
-def test_identify_finds_the_scheme_of_a_table_of_another_project(name: str, tmp_path: Path) -> None:
+def test_tables_of_other_projects_are_identified(name: str, tmp_path: Path) -> None:
     """identify gets the other library's table only; the scheme that it finds makes the table of the
     command, within 4e-6 (two schemes may differ in the last bits of float32).
     """
