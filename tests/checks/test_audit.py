@@ -42,12 +42,12 @@ def cos_and_sin(rope: Rope, recipe: str) -> Array:
     "recipe", ["float32", "bfloat16-positions", "bfloat16-phases", "bfloat16-table"]
 )
 @pytest.mark.sample(6)
-def test_errors_measured_in_blocks_are_those_of_whole_tables(
+def test_errors_measured_in_blocks_equal_those_of_whole_tables(
     monkeypatch: pytest.MonkeyPatch, recipe: str, offset: int, elements: int
 ) -> None:
-    """Expected errors are computed from whole tables at once, by NumPy; the audit reads blocks of a
-    few or many elements. `first_beyond` is the first position off by more than the tolerance,
-    `first_equal` the first whose row equals the one before.
+    """An audit reads 700 positions in blocks of so many `elements`. Expected errors are |recipe −
+    exact| of the whole tables at once, by NumPy. `first_beyond` is the first position off by more
+    than the tolerance (1e-4), `first_equal` the first whose row equals the one before.
     """
     monkeypatch.setattr(position_errors, "DRIFT_BLOCK_ELEMENTS", elements)
     rope = Rope(ROWS, 16, offset=offset)
@@ -97,7 +97,9 @@ def test_decades_are_cut_at_both_ends(offset: int, decades: list[tuple[int, int]
 
 @pytest.mark.parametrize(("offset", "kept"), [(0, 257), (250, 7), (256, 1)])
 def test_positions_in_bfloat16_are_whole_up_to_256(offset: int, kept: int) -> None:
-    """bfloat16 has 8 bits: 257 is rounded to 256, so that its row equals that of 256."""
+    """bfloat16 has 8 bits: 257 is rounded to 256, so that its row equals that of 256. The positions
+    that are kept are those from `offset` to 256: 257, 7 or 1 of them.
+    """
     found = audit(Rope(300, 8, offset=offset), "bfloat16-positions")
     drift = drift_of(found)
 
@@ -106,9 +108,24 @@ def test_positions_in_bfloat16_are_whole_up_to_256(offset: int, kept: int) -> No
     assert found.kept_positions(drift) == kept
 
 
-def test_all_recipes_are_audited_by_default() -> None:
-    """There are 14 ways to compute a table: exactly, in float32, in bfloat16 at several stages, …"""
-    assert len(audit(Rope(8, 8)).drifts) == 14
+def test_all_recipes_but_the_exact_one_are_audited_by_default() -> None:
+    """A recipe is a way in which some project computes its tables; the exact one has no drift."""
+    assert {drift.recipe for drift in audit(Rope(8, 8)).drifts} == {
+        "float32",
+        "float32-recurrence",
+        "float32-bfloat16-table",
+        "float16-inv-freq",
+        "float16-positions",
+        "float16-phases",
+        "float16-all",
+        "float16-table",
+        "bfloat16-inv-freq",
+        "bfloat16-positions",
+        "bfloat16-phases",
+        "bfloat16-autocast",
+        "bfloat16-module",
+        "bfloat16-table",
+    }
 
 
 @pytest.mark.parametrize(
@@ -140,12 +157,16 @@ def test_a_recurrence_in_float32_drifts_further_than_phases_in_float32() -> None
 
 
 def test_rows_that_are_equal_in_the_exact_table_are_not_counted() -> None:
-    """Position 5 is listed twice, so that two equal rows are right."""
+    """Position 5 is listed twice, so that two equal rows are right: `first_equal`, the first row
+    that a recipe wrongly makes equal to the one before, is None.
+    """
     assert drift_of(audit(Rope(dim=16, positions=(5, 5, 6)), ["float32"])).first_equal is None
 
 
-def test_the_first_position_beyond_a_tolerance_is_that_of_phases_in_float32() -> None:
-    """transformers' phases in NumPy's float32: the first position that is off by more than 1e-4."""
+def test_the_first_position_beyond_a_tolerance_follows_from_phases_in_float32() -> None:
+    """Expected are transformers' phases, position · (1 / base^(2i / 64)), in NumPy's float32: the
+    first position whose cosine or sine is off by more than 1e-4.
+    """
     powers = np.array([10000.0 ** (2 * i / 64) for i in range(32)])
     rounded_frequencies = np.float32(1) / powers.astype(np.float32)
     positions = np.arange(4000)
@@ -200,7 +221,7 @@ def test_alibi_is_audited_by_distance_and_head() -> None:
 
 
 @pytest.mark.parametrize(("dtype", "error"), [("float32", 0), ("bfloat16", 2**-9), ("float64", 0)])
-def test_an_exact_table_drifts_only_by_its_rounding(dtype: str, error: float) -> None:
+def test_the_recipe_exact_drifts_only_by_rounding_to_the_dtype(dtype: str, error: float) -> None:
     """The recipe «exact» rounds true values once to the dtype. Cosines below 1 are off by half a
     unit in the last place at most: 2^-9 in bfloat16, which has 8 bits.
     """
@@ -208,8 +229,10 @@ def test_an_exact_table_drifts_only_by_its_rounding(dtype: str, error: float) ->
     assert drift.max_abs_error == pytest.approx(error, rel=0.01)
 
 
-def test_float64_tables_are_compared_with_float64() -> None:
-    """float32 phases up to 400 are off by up to 400 · 2^-24 = 2e-5."""
+def test_a_table_in_float64_of_phases_in_float32_drifts_by_their_rounding() -> None:
+    """The recipe «float32» has phases up to 400 in float32, off by up to 400 · 2^-24 = 2e-5; the
+    largest error is of that order, also if the table is float64.
+    """
     drift = drift_of(audit(Rope(400, 32, dtype="float64"), ["float32"]))
     assert 1e-6 < drift.max_abs_error < 1e-4
 
@@ -220,9 +243,9 @@ def test_a_scheme_of_a_runtime_is_audited_as_that_runtime() -> None:
     assert drift.recipe == "vllm"
 
 
-def test_the_curve_begins_at_position_1() -> None:
-    """The curve of an audit is drawn on logarithmic axes, which have no place for position 0. The
-    errors of the recipe «exact» are 0, which has none either: NaN.
+def test_the_curve_of_an_audit_leaves_out_position_0_and_errors_of_0() -> None:
+    """The curve is drawn on logarithmic axes, which have no place for position 0: it begins at 1.
+    The errors of the recipe «exact» are 0, which has no place either, and become NaN.
     """
     found = audit(Rope(5, 8), "exact")
     curve = found.curve(drift_of(found))
@@ -256,7 +279,7 @@ def test_the_json_of_an_audit_has_the_scheme_and_its_positions() -> None:
     assert fields["frequencies"] == [1.0, 0.01]
 
 
-def test_json_has_no_infinities() -> None:
+def test_an_infinite_error_is_null_in_the_json_of_an_audit() -> None:
     """The largest bias, slope 2^-0.3 times 2^18, is beyond float16, which ends at 65504; JSON has
     null for infinity.
     """
@@ -270,8 +293,10 @@ def test_json_has_no_infinities() -> None:
     assert recipe["first_beyond_tolerance"] == drift.first_beyond
 
 
-def test_progress_adds_up_to_all_positions() -> None:
-    """Two recipes are computed block by block; each position counts once."""
+def test_the_progress_of_an_audit_adds_up_to_all_positions() -> None:
+    """`on_block` is called with the number of positions of each block. Two recipes are computed for
+    20000 positions, of which each counts once.
+    """
     counts: list[int] = []
     recipes = ["bfloat16-positions", "float16-table"]
     audit(Rope(20000, 64, dtype="float16"), recipes, on_block=counts.append)
