@@ -39,22 +39,24 @@ def test_llama_cpp_rotates_halves_of_models_whose_weights_stay(model: str) -> No
 
 @pytest.mark.parametrize("model", MODELS_PERMUTED_BY_LLAMA_CPP)
 @pytest.mark.parametrize("runtime", ["none", "vllm"])
-def test_other_runtimes_rotate_halves(model: str, runtime: str) -> None:
+def test_vllm_and_transformers_rotate_halves_of_models_that_llama_cpp_permutes(
+    model: str, runtime: str
+) -> None:
     """llama.cpp permutes the weights of these models and rotates neighbours; vLLM and the model's
-    own code keep the weights, and rotate halves.
+    own code (runtime «none») keep the weights, and rotate halves.
     """
     assert passes_if_rotated_as(model, "halves", runtime=runtime)
 
 
 @pytest.mark.parametrize("layout", ["halves", "interleaved"])
-def test_a_given_layout_takes_precedence(layout: str) -> None:
-    """llama.cpp rotates Llama 3.1 as neighbours; the option `layout` is required whatever the
-    runtime does.
+def test_a_layout_that_is_given_takes_precedence_over_that_of_the_runtime(layout: str) -> None:
+    """llama.cpp rotates Llama 3.1 as neighbours. With the option `layout`, queries that are rotated
+    in that layout pass, whatever the runtime does.
     """
     assert passes_if_rotated_as("llama-3.1-8b", layout, runtime="llama.cpp", layout=layout)
 
 
-def test_the_reason_for_the_layout_is_noted() -> None:
+def test_a_reading_notes_why_llama_cpp_rotates_neighbours() -> None:
     """Llama 2's queries, rotated as neighbours: right for llama.cpp, whose converter permutes the
     weights.
     """
