@@ -56,9 +56,7 @@ def test_a_layer_that_is_rotated_although_it_has_no_rope_fails(model: str, name:
 
 
 @pytest.mark.parametrize(("model", "name"), LAYERS_WITH_ROPE)
-def test_queries_of_layers_with_rope_pass_rotated_and_fail_unrotated(
-    model: str, name: str
-) -> None:
+def test_queries_of_layers_with_rope_pass_rotated_and_fail_unrotated(model: str, name: str) -> None:
     """SmolLM3, Llama 4 and EXAONE 4 leave some layers unrotated; by transformers' classes, layers
     4, 0 and 5 of them are rotated.
     """

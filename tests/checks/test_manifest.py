@@ -261,7 +261,9 @@ MALFORMED_MANIFESTS = json.loads(
 
 
 @pytest.mark.parametrize("text", MALFORMED_MANIFESTS, ids=lambda text: text[:60])
-def test_a_malformed_manifest_is_reported_in_one_line(write_manifest: Write, run_pecli: Any, text: str) -> None:
+def test_a_malformed_manifest_is_reported_in_one_line(
+    write_manifest: Write, run_pecli: Any, text: str
+) -> None:
     """Each case of MALFORMED_MANIFESTS is a text with a mistake and the part of the error that
     names it: a manifest of 3 MiB is «larger than 512 KB», for example. Broken TOML is a file error,
     everything else a usage error.
