@@ -112,7 +112,7 @@ def test_a_mistake_of_position_ids_is_named(
 
 def test_ids_of_a_video_that_ignore_seconds_are_named() -> None:
     """Qwen2.5-VL spaces the frames of a video by seconds, Qwen2-VL counts them: its ids of a video
-    with 2 frames per second are wrong for Qwen2.5-VL.
+    with 2 seconds per frame are wrong for Qwen2.5-VL.
     """
     segments = "text:2,video:4x4x4@2,text:3"
     ids = pecli.positions(
