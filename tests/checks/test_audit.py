@@ -55,28 +55,31 @@ def test_errors_measured_in_blocks_equal_those_of_whole_tables(
     drift = drift_of(found)
     rows = cos_and_sin(rope, recipe)
     error = np.abs(rows - cos_and_sin(rope, "exact"))
-    by_frequency = np.maximum(error[:, :8], error[:, 8:]).max(axis=0)
+    by_frequency = np.maximum(error[:, :8], error[:, 8:]).max(axis=0)  # cosine or sine
 
     assert drift.max_abs_error == pytest.approx(error.max(), rel=1e-6)
     assert found.mean(drift) == pytest.approx(error.mean(), rel=1e-5)
     assert drift.by_frequency == pytest.approx(by_frequency, rel=1e-6)
 
-    beyond = first_true((error > TOLERANCE).any(axis=1))
-    assert drift.first_beyond == (None if beyond is None else offset + beyond)
-    assert found.kept_positions(drift) == (ROWS if beyond is None else beyond)
+    is_beyond = (error > TOLERANCE).any(axis=1)
+    if is_beyond.any():
+        assert drift.first_beyond == offset + is_beyond.argmax()
+        assert found.kept_positions(drift) == is_beyond.argmax()
+    else:
+        assert drift.first_beyond is None
+        assert found.kept_positions(drift) == ROWS
 
-    equal = first_true((rows[1:] == rows[:-1]).all(axis=1))
-    assert drift.first_equal == (None if equal is None else offset + equal + 1)
+    equals_row_before = (rows[1:] == rows[:-1]).all(axis=1)
+    if equals_row_before.any():
+        assert drift.first_equal == offset + 1 + equals_row_before.argmax()
+    else:
+        assert drift.first_equal is None
+
     for decade in found.decades():
         inside = error[decade.first - offset : decade.last + 1 - offset]
         in_decade = found.in_decade(drift, decade)
         assert in_decade.max_abs_error == pytest.approx(inside.max(), rel=1e-5)
         assert in_decade.mean_abs_error == pytest.approx(inside.mean(), rel=1e-5)
-
-
-def first_true(flags: Array) -> int | None:
-    places = np.flatnonzero(flags)
-    return int(places[0]) if places.size else None
 
 
 @pytest.mark.parametrize(
@@ -178,15 +181,18 @@ def test_the_first_position_beyond_a_tolerance_follows_from_phases_in_float32() 
     error = np.maximum(cos_error, sin_error).max(axis=1)
     found = audit(Rope(4000, 64), ["float32"], 1e-4)
 
-    assert drift_of(found).first_beyond == first_true(error > 1e-4)
+    is_beyond = error > 1e-4
+    assert is_beyond.any()
+    assert drift_of(found).first_beyond == is_beyond.argmax()
 
 
 @pytest.mark.parametrize(
     ("layout", "dim"), [("interleaved", 33), ("halves", 33), ("interleaved", 1)]
 )
 def test_sinusoidal_columns_belong_to_their_frequencies(layout: str, dim: int) -> None:
-    """Each column is 2 · cos or 2 · sin of position times its frequency, and row 4, of padding, is
-    0.
+    """An audit reads a table by rows: `groups` is, by column, the number of its frequency, and
+    `values` are the frequencies. Each column must be 2 · cos or 2 · sin of position times its
+    frequency, and row 4, of padding, 0. An odd dim of 33 has 17 cosines and 16 sines interleaved.
     """
     scheme = Sinusoidal(300, dim, layout=layout, cos_first=True, padding_idx=4, amplitude=2.0)
     numbers = scheme.in_dtype("float64").by_position()
@@ -204,8 +210,9 @@ def test_sinusoidal_columns_belong_to_their_frequencies(layout: str, dim: int) -
 
 
 def test_alibi_is_audited_by_distance_and_head() -> None:
-    """A bias depends only on the distance, so errors are measured on one row per head: |bfloat16 −
-    float32| of the form by key.
+    """ALiBi's bias is slope · distance. It depends only on the distance, so errors are measured on
+    one row per head, which the form «key» has: |bfloat16 − float32| for the recipe of bfloat16. The
+    slopes stand in the place of frequencies.
     """
     scheme = Alibi(12, 600, form="causal")
     found = audit(scheme, ["bfloat16-table", "float32"])
@@ -238,7 +245,7 @@ def test_a_table_in_float64_of_phases_in_float32_drifts_by_their_rounding() -> N
 
 
 def test_a_scheme_of_a_runtime_is_audited_as_that_runtime() -> None:
-    """The runtime computes in its own dtypes, so no recipe is tried."""
+    """vLLM computes the table in its own dtypes, so no recipe is tried: the only drift is vLLM's."""
     drift = drift_of(audit(Rope(8, 8, runtime="vllm", length=8)))
     assert drift.recipe == "vllm"
 
@@ -255,7 +262,9 @@ def test_the_curve_of_an_audit_leaves_out_position_0_and_errors_of_0() -> None:
 
 
 def test_the_json_of_a_recipe_has_its_errors_by_decade_and_frequency() -> None:
-    """The exact recipe is off by nothing at any of 8 positions; 4 channels have two frequencies."""
+    """The recipe «exact» is off by 0 at each of 8 positions, all of which are kept; 4 channels have
+    two frequencies. Positions 0 to 7 are in one decade.
+    """
     (recipe,) = pecli.audit(Rope(8, 4), "exact").as_json()["recipes"]
     assert recipe == {
         "recipe": "exact",
@@ -270,7 +279,9 @@ def test_the_json_of_a_recipe_has_its_errors_by_decade_and_frequency() -> None:
 
 
 def test_the_json_of_an_audit_has_the_scheme_and_its_positions() -> None:
-    """Positions 3 to 10; 4 channels have the frequencies 1 and 10000^(-1/2) = 0.01."""
+    """The table has the 8 positions from 3 on; its 4 channels have the frequencies 1 and
+    10000^(-1/2) = 0.01. The tolerance is the default, 0.001.
+    """
     fields = pecli.audit(Rope(8, 4, offset=3), "float32").as_json()
     assert fields["scheme"] == "rope"
     assert fields["tolerance"] == 0.001
@@ -319,5 +330,6 @@ def test_an_audit_of_a_name_instead_of_a_scheme_is_refused() -> None:
 
 
 def test_a_number_is_refused_as_the_name_of_a_recipe() -> None:
+    """`audit` takes the name of a recipe, or a list of names, beside the scheme."""
     with pytest.raises(TypeError, match="it must be the name of a recipe, or several"):
         audit(Rope(8, 8), 3)  # type: ignore[arg-type]

@@ -237,8 +237,8 @@ def test_the_rounding_of_values_is_named(edit: edits.Edit, table: np.ndarray) ->
     assert found.residual <= 1e-7
 
 
-def test_exchanged_tensors_are_named() -> None:
-    """B's tensor «cos» holds the sines, and «sin» the cosines."""
+def test_tensors_of_cosines_and_sines_that_are_exchanged_are_named() -> None:
+    """The tensor «cos» of B holds the sines, and «sin» the cosines."""
     result = diff_of({"cos": COS, "sin": SIN}, {"cos": SIN, "sin": COS})
     (found,) = result.explanations
 
@@ -305,8 +305,6 @@ def test_a_layout_that_leaves_more_than_rounding_is_no_reason_without_a_toleranc
 
 
 OTHER_COS, OTHER_SIN = cos_and_sin_tables(LENGTH, inverse_frequencies(500000.0, DIM)).values()
-OTHER_BASE = edits.Parameter("base", 10000.0, 500000.0)
-"""A has base 10000 and B base 500000; neither file states it."""
 
 
 def test_another_base_of_a_sinusoidal_table_is_named_without_a_spec() -> None:
@@ -332,32 +330,33 @@ def test_another_base_of_one_function_is_named_without_a_spec(a: Any, b: Any) ->
     """A has base 10000 and B base 500000; cosines or sines only, once or with columns doubled as
     halves.
     """
-    assert diff_of(a, b, atol=1e-3).explanations[0].edits == (OTHER_BASE,)
+    explanation, *_ = diff_of(a, b, atol=1e-3).explanations
+    assert explanation.edits == (edits.Parameter("base", 10000.0, 500000.0),)
 
 
 def test_another_base_of_several_tables_is_one_reason() -> None:
-    """Three tensors of A hold the first 32 or 64 rows of one table; those of B are made with
-    another base.
+    """Three tensors of A hold the first 32 or 64 rows of one table of base 10000; those of B have
+    base 500000. One explanation is given for all three.
     """
     rows = {"a": 32, "b": 64, "c": 32}
-    other = interleaved_columns(OTHER_SIN, OTHER_COS)
+    table_of_base_500000 = interleaved_columns(OTHER_SIN, OTHER_COS)
     a = {name: INTERLEAVED_TABLE[:count] for name, count in rows.items()}
-    b = {name: other[:count] for name, count in rows.items()}
+    b = {name: table_of_base_500000[:count] for name, count in rows.items()}
     (found,) = diff_of(a, b).explanations
 
-    assert found.edits == (OTHER_BASE,)
+    assert found.edits == (edits.Parameter("base", 10000.0, 500000.0),)
     assert found.tensors == ("a", "b", "c")
 
 
-def test_another_base_is_the_reason_of_the_tables_that_differ_only() -> None:
-    """x.cos and x.sin of B have another base; the tensor y is equal in both files, so the
-    explanation must not mention it.
+def test_another_base_is_named_only_for_the_tables_that_differ() -> None:
+    """x.cos and x.sin have base 10000 in A and 500000 in B; the tensor y is equal in both files, so
+    the explanation must not mention it.
     """
     a = {"x.cos": COS, "x.sin": SIN, "y": COS[:9]}
     b = {"x.cos": OTHER_COS, "x.sin": OTHER_SIN, "y": COS[:9]}
     (found,) = diff_of(a, b).explanations
 
-    assert found.edits == (OTHER_BASE,)
+    assert found.edits == (edits.Parameter("base", 10000.0, 500000.0),)
     assert found.tensors == ("x.cos", "x.sin")
 
 
@@ -378,7 +377,9 @@ def test_channels_that_occur_twice_are_no_permutation() -> None:
 
 
 def test_tensors_that_one_file_lacks_fail_a_diff() -> None:
-    """The common tensor is equal, but a diff that leaves tensors out must not pass."""
+    """A has cos and sin, B has cos and extra. The common tensor is equal, but a diff that leaves
+    tensors out must not pass.
+    """
     result = diff_of({"cos": COS, "sin": SIN}, {"cos": COS, "extra": SIN})
     assert [tensor.name for tensor in result.tensors] == ["cos"]
     assert result.diagnosis == (
@@ -389,7 +390,7 @@ def test_tensors_that_one_file_lacks_fail_a_diff() -> None:
 
 
 def test_the_only_tensors_of_two_files_are_compared_whatever_their_names() -> None:
-    """«pe» in A and «weight» in B are the only tensors."""
+    """A has one tensor, «pe», and B one, «weight», with the same numbers: they must be meant."""
     assert diff_of({"pe": INTERLEAVED_TABLE}, {"weight": INTERLEAVED_TABLE}).passed
 
 
@@ -555,7 +556,8 @@ def test_a_dump_may_lack_inv_freq_but_not_sines(tmp_path: Path) -> None:
 
 def test_a_pass_of_two_rows_that_cannot_show_a_scaling_is_weak(tmp_path: Path) -> None:
     """Llama 3's scaling divides low frequencies only: in rows 0 and 1, it changes no element by
-    more than 1e-3, the tolerance, so that a table without it passes. Bit for bit, it would not.
+    more than 1e-3, the tolerance, so that a table without it passes. The file against itself is
+    equal bit for bit, which is not weak.
     """
     file = tmp_path / "a.safetensors"
     pecli.save(file, pecli.Rope(2, 128, base=500000.0, scaling="llama3", **LLAMA3))

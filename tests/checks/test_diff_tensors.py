@@ -61,7 +61,9 @@ def test_tensors_without_a_partner_are_named(
 
 
 def test_cos_in_one_file_and_cos_cached_in_the_other_are_compared() -> None:
-    """Both files have COS and SIN; exchanged, they differ."""
+    """A has the tensors «cos» and «sin», B «cos_cached» and «sin_cached»: with the same numbers they
+    pass; with cosines and sines exchanged in B, they differ.
+    """
     tables = cosines_and_sines(np.copy)
     exchanged = {"cos_cached": SIN, "sin_cached": COS}
 
@@ -180,7 +182,9 @@ def test_cosines_and_sines_that_are_doubled_in_two_ways_are_named() -> None:
 
 
 def test_an_empty_table_is_not_equal_to_numbers() -> None:
-    """A has 0 · 3 · 4 = 0 elements, B has 12."""
+    """A has the shape (0, 3, 4), so no elements, and B 12 ones: no element of A differs, but the
+    files do.
+    """
     assert not pecli.diff(np.zeros((0, 3, 4)), np.ones(12), reasons=False).passed
 
 

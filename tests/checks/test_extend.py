@@ -83,9 +83,12 @@ def test_the_printed_config_has_the_frequencies_of_transformers(name: str, metho
     # The numbers were made with the context of config.json, not with the one of Qwen3's card.
     original = 40960 if name == "qwen3-8b" and method == "yarn" else None
     found = pecli.extend(name, LENGTH, method, original_len=original)
-    plain = {key: value for key, value in presets()[name].config.items() if key != "rope_scaling"}
+    model = presets()[name].config
+    unscaled_model = {key: value for key, value in model.items() if key != "rope_scaling"}
+    older_config = {**model, **found.config}
+    newer_config = {**unscaled_model, **found.newer_config}
 
-    for config in ({**presets()[name].config, **found.config}, {**plain, **found.newer_config}):
+    for config in (older_config, newer_config):
         read = pecli.load_config(config).one()
         expected = EXTENDED_BY_TRANSFORMERS[f"{name} {method} inv_freq"]
         np.testing.assert_allclose(read.inverse_frequencies(LENGTH), expected, rtol=1e-6)
@@ -120,7 +123,9 @@ def test_a_config_of_litgpt_gets_keys_of_hugging_face() -> None:
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_a_gguf_file_gets_keys_of_hugging_face() -> None:
-    """The .gguf file of a model has no config.json. The settings are printed for one all the same."""
+    """The .gguf file of a model has no config.json. The settings are printed for one all the same:
+    linear scaling is the key rope_scaling.
+    """
     path = Path(__file__).parents[1] / "files" / "data" / "tiny.gguf"
     assert pecli.extend(str(path), LENGTH, "linear").config.keys() == {"rope_scaling"}
 
@@ -440,8 +445,8 @@ def test_each_method_changes_these_keys_of_config_json(method: str, config: dict
 
 
 def test_the_config_of_transformers_5_has_the_base_in_rope_parameters() -> None:
-    """Transformers 5 moved `rope_theta` and `rope_scaling` into one key. 256 / 64 positions is a
-    factor of 4.
+    """Transformers 5 moved `rope_theta` and `rope_scaling` into one key. A Llama of 64 positions and
+    base 10000 goes to 256: a factor of 4.
     """
     assert extended_to_256_by("linear").newer_config == {
         "rope_parameters": {"rope_theta": 10000.0, "rope_type": "linear", "factor": 4.0}
@@ -472,7 +477,9 @@ def test_the_config_of_transformers_5_has_the_base_in_rope_parameters() -> None:
     ],
 )
 def test_each_method_changes_these_keys_of_gguf(method: str, keys: dict[str, Any]) -> None:
-    """64 positions are extended to 256, by a factor of 4; llama.cpp has no dynamic scaling."""
+    """A Llama of 64 positions is extended to 256, by a factor of 4. The keys are those of a .gguf
+    file; llama.cpp has no dynamic scaling.
+    """
     assert extended_to_256_by(method).gguf == keys
 
 
@@ -508,7 +515,9 @@ def test_dynamic_scaling_has_a_command_for_vllm_but_none_for_llama_cpp() -> None
 
 
 def test_dynamic_scaling_leaves_short_prompts_alone() -> None:
-    """The model has 64 positions; dynamic NTK changes the base only beyond them."""
+    """The model has 64 positions, and is extended to 256. Dynamic NTK changes the base only beyond
+    64, and the note states it.
+    """
     note = "prompts up to 64 positions are encoded as before; longer ones as their length asks for"
     assert extended_to_256_by("dynamic").notes == (note,)
 
@@ -629,7 +638,9 @@ def test_a_length_that_is_left_out_follows_from_the_factor() -> None:
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_a_factor_that_is_too_small_is_noted() -> None:
-    """Qwen3 counts from 32,768 positions, and 2 · 32,768 = 65,536."""
+    """Qwen3's card counts from 32,768 positions: a factor of 2 reaches 2 · 32,768 = 65,536, fewer
+    than the 131,072 that are requested.
+    """
     notes = pecli.extend("qwen3-8b", 131072, factor=2).notes
     assert notes[-1] == "factor 2 of 32,768 positions reaches 65,536, fewer than 131,072"
 
@@ -724,11 +735,10 @@ def test_an_extension_names_the_runtimes_that_do_not_honour_its_method(
 
 def test_sglang_takes_one_base_for_prompts_of_all_lengths() -> None:
     """SGLang's dynamic NTK has one base, that of the longest prompt; the method's base follows each
-    prompt.
+    prompt. `short_prompts` states how a runtime departs for these.
     """
-    (sglang,) = (
-        result for result in extended_to_256_by("dynamic").runtimes if result.runtime == "sglang"
-    )
+    runtimes = extended_to_256_by("dynamic").runtimes
+    (sglang,) = (result for result in runtimes if result.runtime == "sglang")
     expected = "shorter prompts get the same base; the model's base follows their length"
 
     assert sglang.short_prompts == expected
@@ -795,7 +805,9 @@ def test_stated_parameters_of_a_models_own_yarn_are_kept() -> None:
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_a_models_own_scaling_is_replaced() -> None:
-    """The configuration has YaRN already, by 4 from 16 positions; scalings do not add up."""
+    """The configuration has YaRN already, by 4 from 16 to 64 positions. It is extended to 256 by new
+    settings in its place, as scalings do not add up; the first note states it.
+    """
     note = "this replaces the model's own yarn scaling, which starts at 16 positions"
     assert pecli.extend(SMALL_YARN, 256).notes[0] == note
 

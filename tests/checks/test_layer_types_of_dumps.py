@@ -39,8 +39,9 @@ def verify_queries_rotated_by(name: str, rotated_by: str) -> Verification:
     "name", ["Qcur-11", "q11", "q_11", "q.11", "layers[11].q", "q_L11", "blk.11.q", "h.11.k"]
 )
 def test_queries_are_checked_by_the_layer_number_in_their_name(name: str) -> None:
-    """Names as several programs write them. Layer 11 of Gemma 3 (counted from 0) has full
-    attention, with base 1e6 instead of 1e4.
+    """The names are as several programs write them for layer 11. In Gemma 3, it has full attention
+    (as every sixth, counted from 0: 5, 11, …), with base 1e6: queries rotated by it pass, and those
+    by 1e4, the base of sliding attention, fail.
     """
     right = verify_queries_rotated_by(name, FULL_ATTENTION)
     assert right.passed

@@ -24,7 +24,6 @@ LAYERS_WITHOUT_ROPE = [
     ("exaone-4.0-32b", "q.15"),
 ]
 """Layers of models that have no rope there, by transformers' classes."""
-LAYERS_WITH_ROPE = [("smollm3-3b", "q_4"), ("llama-4-scout", "blk.0.q"), ("exaone-4.0-32b", "q5")]
 
 
 def verify_queries(model: Any, name: str, *, rotated: bool, **options: Any) -> Verification:
@@ -36,8 +35,9 @@ def verify_queries(model: Any, name: str, *, rotated: bool, **options: Any) -> V
 
 @pytest.mark.parametrize(("model", "name"), LAYERS_WITHOUT_ROPE)
 def test_queries_of_a_layer_without_rope_pass_unrotated(model: str, name: str) -> None:
-    """transformers' classes of these models leave RoPE out of every fourth layer or of full
-    attention, to which the named layers belong: their queries must be as they were before.
+    """LAYERS_WITHOUT_ROPE are models and names of tensors, such as layer 7 of SmolLM3 or «k_3».
+    transformers' classes of these models leave RoPE out of every fourth layer or of full attention,
+    to which the named layers belong: queries and keys must be as they were before.
     """
     result = verify_queries(model, name, rotated=False)
     assert result.passed
@@ -47,15 +47,19 @@ def test_queries_of_a_layer_without_rope_pass_unrotated(model: str, name: str) -
 
 @pytest.mark.parametrize(("model", "name"), LAYERS_WITHOUT_ROPE)
 def test_a_layer_that_is_rotated_although_it_has_no_rope_fails(model: str, name: str) -> None:
-    """transformers' classes of these models leave RoPE out of the named layer, but its queries are
-    rotated by the model's frequencies.
+    """LAYERS_WITHOUT_ROPE are models and names of tensors, such as layer 7 of SmolLM3 or «k_3»,
+    which transformers' classes leave without RoPE. Here they are rotated by the model's
+    frequencies.
     """
     result = verify_queries(model, name, rotated=True)
     assert not result.passed
     assert any("but it is rotated" in line for line in result.diagnosis)
 
 
-@pytest.mark.parametrize(("model", "name"), LAYERS_WITH_ROPE)
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [("smollm3-3b", "q_4"), ("llama-4-scout", "blk.0.q"), ("exaone-4.0-32b", "q5")],
+)
 def test_queries_of_layers_with_rope_pass_rotated_and_fail_unrotated(model: str, name: str) -> None:
     """SmolLM3, Llama 4 and EXAONE 4 leave some layers unrotated; by transformers' classes, layers
     4, 0 and 5 of them are rotated.

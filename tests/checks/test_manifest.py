@@ -98,7 +98,9 @@ def test_a_config_that_is_missing_is_a_file_error_of_its_check_only(write_manife
 def test_checks_have_the_paths_and_names_of_the_manifest(
     write_manifest: Write, folder: Path
 ) -> None:
-    """The name or else the file is the label of a check; files are relative to the manifest."""
+    """The first check is named «cosines» and is of cos.npy, the second has no name. The name or else
+    the file is the label of a check; files are relative to the manifest.
+    """
     path = write_manifest(
         check_lines(name="cosines", **FROM_CONFIG), check_lines("own.safetensors")
     )
@@ -110,7 +112,9 @@ def test_checks_have_the_paths_and_names_of_the_manifest(
 
 
 def test_files_of_a_pattern_are_labelled_and_grouped(write_manifest: Write, folder: Path) -> None:
-    """b* matches both.npz, and o* own.safetensors; cos.npy is no pattern."""
+    """In the folder, b* matches both.npz, and o* own.safetensors; cos.npy is no pattern, so that its
+    check is in no group.
+    """
     path = write_manifest(check_lines("b*", name="n"), check_lines("o*"), check_lines("cos.npy"))
     checks = read_manifest(path)
 
@@ -279,7 +283,7 @@ def test_a_malformed_manifest_is_reported_in_one_line(
 
 
 def test_a_manifest_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
-    """0xFF begins no character in UTF-8."""
+    """The manifest begins with the byte 0xFF, which begins no character in UTF-8."""
     (tmp_path / "x.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(FileError, match="UTF-8"):
         read_manifest(str(tmp_path / "x.toml"))

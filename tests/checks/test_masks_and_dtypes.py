@@ -64,10 +64,12 @@ def test_another_number_for_a_mask_passes_within_a_tolerance(mask: str) -> None:
 
 @pytest.mark.parametrize("mask", VALUES_OF_MASKS)
 def test_the_same_mask_is_not_noted(mask: str) -> None:
-    """A and B have the same number for hidden elements, so there is nothing to note."""
-    result = diff_in_both_orders(
-        masked(VALUES_OF_MASKS[mask]), masked(VALUES_OF_MASKS[mask]), atol=1e-6
-    )
+    """A and B have the same number for hidden keys, −∞, −3.4e38 or −3.2e38, so there is nothing to
+    note. (If B had another one, a reading would state that it stands for −∞.)
+    """
+    bias = masked(VALUES_OF_MASKS[mask])
+    result = diff_in_both_orders(bias, bias.copy(), atol=1e-6)
+
     assert result.passed
     assert not result.readings
 
@@ -124,8 +126,9 @@ STEP_FROM_1_TO_2 = {ml_dtypes.float8_e4m3fn: 1 / 8, ml_dtypes.float8_e5m2: 1 / 4
 
 @pytest.mark.parametrize("dtype", FLOAT8_DTYPES)
 def test_tables_in_float8_pass_if_they_are_rounded_once(dtype: Any) -> None:
-    """Between 1 and 2 the step of float8 is 1/8 (e4m3) or 1/4 (e5m2); below 1 it is half of that,
-    and rounding errs by half a step: a quarter in all.
+    """Cosines and sines of 64 positions are rounded to float8, whose step between 1 and 2 is 1/8
+    (e4m3) or 1/4 (e5m2). Below 1 it is half of that, and rounding errs by half a step, a quarter in
+    all: they pass within that tolerance, and as rounded tables without one.
     """
     small = {name: table.astype(dtype) for name, table in ROPE_TABLES.items()}
     assert pecli.verify(small, ROPE_64_BY_64).passed
@@ -134,17 +137,14 @@ def test_tables_in_float8_pass_if_they_are_rounded_once(dtype: Any) -> None:
 
 @pytest.mark.parametrize("dtype", FLOAT8_DTYPES)
 def test_a_wrong_table_in_float8_fails(dtype: Any) -> None:
-    """Base 500 instead of 10000; the tolerance is a quarter of 1/8 (e4m3) or 1/4 (e5m2), the
-    rounding of a right table.
+    """The tables have base 500 instead of 10000; the tolerance is a quarter of 1/8 (e4m3) or 1/4
+    (e5m2), the rounding of a right table.
     """
-    wrong = {
-        name: table.astype(dtype)
-        for name, table in pecli.Rope(64, 64, base=500.0).tables().items()
-        if name != "inv_freq"
-    }
-    assert not pecli.verify(
-        wrong, ROPE_64_BY_64, atol=STEP_FROM_1_TO_2[dtype] / 4, reasons=False
-    ).passed
+    tables = pecli.Rope(64, 64, base=500.0).tables()
+    wrong = {name: tables[name].astype(dtype) for name in ("cos", "sin")}
+    rounding = STEP_FROM_1_TO_2[dtype] / 4
+
+    assert not pecli.verify(wrong, ROPE_64_BY_64, atol=rounding, reasons=False).passed
 
 
 @pytest.mark.parametrize("dtype", FLOAT8_DTYPES)

@@ -134,7 +134,9 @@ def test_three_runtimes_depart_from_phi_3_for_short_prompts_in_a_long_context() 
 
 
 def test_llama_cpp_departs_from_phi_4_minis_longrope_at_its_full_context() -> None:
-    """llama.cpp's frequencies in float32 are off beyond the tolerance at 131,072 positions."""
+    """llama.cpp computes frequencies in float32, whose rounding times 131,072 positions exceeds the
+    tolerance of 1e-3. transformers, which defines the model, does not depart.
+    """
     names = ["transformers", "llama.cpp"]
     found = pecli.runtimes("phi-4-mini", 131072, names=names).layers[""]
 
@@ -142,7 +144,9 @@ def test_llama_cpp_departs_from_phi_4_minis_longrope_at_its_full_context() -> No
 
 
 def test_mlx_lm_is_as_defined_for_the_text_of_an_m_rope_model() -> None:
-    """Text has the same position on all three axes of M-RoPE, which mlx-lm does not have."""
+    """Qwen2.5-VL has M-RoPE, with three axes of positions, which mlx-lm does not implement. Text has
+    the same position on all three, so that its tables are right; the note restricts that to text.
+    """
     found = result_of("qwen2.5-vl-7b", 64, "mlx-lm")
     assert not found.departs
     assert found.notes == ("as defined for text; no M-RoPE for images",)
@@ -177,9 +181,10 @@ def test_dynamic_scaling_is_constant_in_vllm_and_absent_in_llama_cpp() -> None:
 
 def test_dynamic_scaling_changes_nothing_up_to_the_original_length() -> None:
     """The model was trained with 4096 positions, and dynamic NTK changes only longer sequences: at
-    4096, vLLM computes as the config means.
+    4096, vLLM, which departs at 8192, computes as the config means.
     """
-    assert results_of_runtimes("dynamic-2, context 8192", 4096)["vllm"].causes == ()
+    found = results_of_runtimes("dynamic-2, context 8192", length=4096)
+    assert found["vllm"].causes == ()
 
 
 def test_only_sglang_computes_the_rope_type_ntk() -> None:
@@ -298,28 +303,37 @@ def test_a_cause_or_an_error_without_a_position_beyond_the_tolerance_is_no_depar
     fields: dict[str, Any],
 ) -> None:
     """A result with its fields set by hand: a departure needs a first position beyond the tolerance
-    (first_beyond), missing rows, or something that the runtime lacks.
+    (first_beyond), missing rows, or something that the runtime lacks. A cause, or an error without
+    such a position, is none.
     """
-    assert not RuntimeResult("x", "1", **fields).departs
+    assert not RuntimeResult(runtime="x", version="1", **fields).departs
 
 
 @pytest.mark.parametrize(
-    "fields", [{"lacks": "l"}, {"short_prompts": "s"}, {"rows": 0}, {"first_beyond": 0}], ids=str
+    "fields",
+    [
+        {"lacks": "dynamic scaling"},
+        {"short_prompts": "they get another base"},
+        {"rows": 0},
+        {"first_beyond": 0},
+    ],
+    ids=str,
 )
-def test_a_runtime_that_lacks_a_scaling_rows_or_short_prompts_departs(
+def test_a_runtime_that_lacks_a_scaling_or_rows_or_is_off_somewhere_departs(
     fields: dict[str, Any],
 ) -> None:
-    """A result with one field set by hand; rows are the positions that it has, first_beyond the
-    first position beyond the tolerance.
+    """A result with one field set by hand: what it lacks, how it treats short prompts differently,
+    after how many rows its table ends, or the first position beyond the tolerance, of which 0 is
+    one.
     """
-    assert RuntimeResult("x", "1", **fields).departs
+    assert RuntimeResult(runtime="x", version="1", **fields).departs
 
 
 def test_the_json_of_a_result_has_every_field() -> None:
     """A result of the runtime «x» in version «1», with nothing else: the other fields have the
     defaults of the class.
     """
-    assert RuntimeResult("x", "1").as_json() == {
+    assert RuntimeResult(runtime="x", version="1").as_json() == {
         "runtime": "x",
         "version": "1",
         "departs": False,
@@ -338,7 +352,8 @@ def test_the_json_of_a_runtime_that_lacks_a_scaling_has_no_error() -> None:
     """A runtime that lacks the scaling of a model computes no table that could be compared, so its
     error is null, and not 0.
     """
-    assert RuntimeResult("x", "1", lacks="l").as_json()["max_abs_error"] is None
+    result = RuntimeResult(runtime="x", version="1", lacks="dynamic scaling")
+    assert result.as_json()["max_abs_error"] is None
 
 
 @pytest.mark.parametrize(
@@ -352,12 +367,14 @@ def test_256_positions_are_compared_per_doubling_beyond_8192(count: int, compare
 
 
 def test_the_first_8192_positions_and_the_last_are_compared() -> None:
-    """Beyond 8192 the positions are 8192 · 2^(k/256), rounded down, and the last one."""
-    places = compared_positions(16384)
-    assert places[:8192].tolist() == list(range(8192))
-    assert places[8192] == int(8192 * 2 ** (1 / 256))
-    assert places[-2] == int(8192 * 2 ** (255 / 256))
-    assert places[-1] == 16383
+    """Of 16384 positions, those up to 8191 are compared, then 8192 · 2^(k/256), rounded down, for k
+    from 1 to 255, and the last one.
+    """
+    positions = compared_positions(16384)
+    assert positions[:8192].tolist() == list(range(8192))
+    assert positions[8192] == int(8192 * 2 ** (1 / 256))
+    assert positions[-2] == int(8192 * 2 ** (255 / 256))
+    assert positions[-1] == 16383
 
 
 def test_a_departure_after_thousands_of_positions_is_found_to_the_position() -> None:

@@ -52,7 +52,9 @@ def test_sines_with_a_folded_sign_pass_with_a_note(layout: str, shape: tuple[int
 
 
 def test_sines_with_a_folded_sign_pass_against_a_model() -> None:
-    """[cos | cos] and [−sin | sin] for a Llama, which rotates halves with base 10000."""
+    """Some programs store [cos | cos] and [−sin | sin], with the sign of the rotation in the sines.
+    The model is a Llama, which rotates halves with base 10000.
+    """
     tables = {"cos": in_halves(COS, COS), "sin": in_halves(-SIN, SIN)}
     result = pecli.verify(tables, LLAMA, atol=1e-6)
 
@@ -98,7 +100,9 @@ def test_another_base_is_named_in_sines_with_a_folded_sign(layout: str) -> None:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_cosines_with_a_sign_fail(layout: str) -> None:
-    """Sines may be stored as [−sin | sin]; cosines as [−cos | cos] make no rotation."""
+    """Sines may be stored as [−sin | sin], with the sign of the rotation. Cosines have no sign:
+    [−cos | cos] make no rotation.
+    """
     double = LAYOUTS[layout]
     tables = {"cos": double(-COS, COS), "sin": double(SIN, SIN)}
 

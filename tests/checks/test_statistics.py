@@ -157,11 +157,11 @@ def test_infinite_values_of_a_vector_are_counted(value: float, count: int) -> No
     ],
     ids=str,
 )
-def test_standard_deviations_that_are_not_finite_are_none(
+def test_the_standard_deviation_is_none_if_it_is_not_a_finite_number(
     values: Any, deviation: float | None
 ) -> None:
-    """Of no numbers, complex numbers, NaN, and −1e308, whose squares overflow; a single number has
-    the deviation 0.
+    """No numbers, complex numbers and NaN have no deviation, and the squares of −1e308 overflow. A
+    single number has the deviation 0.
     """
     assert profile(np.array(values))["std"] == deviation
 

@@ -184,7 +184,9 @@ def test_a_missing_row_is_no_copy_but_a_batch_of_one_row_is(
 
 
 def test_a_second_row_is_no_copy_of_a_table_of_one_row() -> None:
-    """Two equal rows of zeros, where a table of one row of zeros is expected."""
+    """A learned table of one row of zeros is expected, and the dump has two: the second could be
+    taken for a copy of the first, but is a row too many.
+    """
     scheme = pecli.LearnedInit(max_len=1, dim=32, init="zeros")
     assert not pecli.verify(np.zeros((2, 32)), scheme, reasons=False).passed
 

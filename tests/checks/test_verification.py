@@ -241,7 +241,9 @@ def test_layers_with_identical_frequencies_share_a_line(run_pecli, tmp_path: Pat
 
 
 def test_frequencies_that_do_not_show_the_attention_factor_are_weak() -> None:
-    """YaRN's factor of 32 multiplies cos and sin by 0.1 ln 32 + 1, and frequencies by nothing."""
+    """YaRN's factor of 32 multiplies cos and sin of gpt-oss-20b by 0.1 ln 32 + 1, and frequencies by
+    nothing: right frequencies pass weakly, and with cos and sin beside them nothing is in doubt.
+    """
     rope = pecli.load_model("gpt-oss-20b").one().rope(64)
     tables = rope.tables()
     (line,) = pecli.verify({"inv_freq": tables["inv_freq"]}, "gpt-oss-20b").weak
@@ -404,8 +406,8 @@ def test_raise_if_failed_raises_nothing_if_the_check_passed() -> None:
     pecli.verify(TABLES_BASE_10000, ROPE_BASE_10000).raise_if_failed()
 
 
-def test_raise_if_failed_of_a_verification_has_the_reason() -> None:
-    """The tables have base 10000, and the scheme base 500000."""
+def test_raise_if_failed_of_a_verification_has_the_reason_in_its_message() -> None:
+    """The tables have base 10000, and the scheme, which is the spec, base 500000."""
     with pytest.raises(
         pecli.CheckFailedError, match=r"FAILED(.|\n)*base is 10000 \(the spec says 500000\)"
     ):

@@ -85,8 +85,8 @@ def test_the_repr_of_an_identification_has_the_command_or_else_the_description(
 
 
 def test_angles_are_distinguished_from_their_cosines_and_sines() -> None:
-    """The array has the angles position · 500000^(-2i/16) themselves; `identify` finds the rotary
-    table with base 500000, and states that the values are angles.
+    """The array has the angles of 64 positions, position · 500000^(-2i/16), themselves; `identify`
+    finds the rotary table with base 500000, and states that the values are angles.
     """
     match = pecli.identify(np.outer(np.arange(64), INV_FREQ)).matches[0]
     rope = "pecli rope --seq-len 64 --dim 16 --theta 500000 --dtype float64"
@@ -147,8 +147,8 @@ def test_a_table_on_a_grid_is_identified_with_axes_of_length_1() -> None:
 
 
 def test_a_table_of_int8_with_a_scale_of_127_is_identified() -> None:
-    """Sinusoids times 127, rounded to int8: `identify` must find their parameters, and the command
-    that makes them.
+    """A sinusoidal table of 64 positions and 8 channels is stored as 127 times its numbers, rounded to
+    int8: `identify` must find its parameters, and the command that makes it.
     """
     dump = fixed_point(pecli.Sinusoidal(64, 8).tables()["pe"], 127, "int8")
     command = "pecli sinusoidal --seq-len 64 --dim 8 -o again.npy"
@@ -193,7 +193,7 @@ def test_more_than_eight_tensors_are_searched_only_if_their_names_speak_of_posit
     ids=["nothing", "nine tensors", "a long vector of zeros"],
 )
 def test_a_file_that_is_not_identified_is_described(arrays: Array, description: str) -> None:
-    """No tensor at all; nine, of which none is searched since their names are «x0» to «x8»; and
-    zeros, which no scheme has.
+    """A file has no tensor at all; nine, of which none is searched since their names are «x0» to
+    «x8»; or zeros, which no scheme has. The description states why nothing is identified.
     """
     assert pecli.identify(arrays).description == (description,)

@@ -319,12 +319,15 @@ def test_an_offset_whose_float32_phases_may_be_anywhere_is_not_claimed() -> None
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_a_bias_that_lacks_a_query_is_described_and_not_identified(dtype: str) -> None:
-    """ALiBi's bias of 64 keys has 64 queries, and a mask in the upper triangle; this has 63."""
-    bias = pecli.Alibi(6, seq_len=64).tables()["bias"]
-
-    result = pecli.identify(bias[:, 1:].astype(dtype))
+    """ALiBi's bias of 6 heads and 64 positions is (6, 64, 64); without its first query it is (6, 63,
+    64).
+    """
+    bias = pecli.Alibi(heads=6, seq_len=64).tables()["bias"]
+    without_first_query = bias[:, 1:].astype(dtype)
+    result = pecli.identify(without_first_query)
 
     assert not result.identified
+    assert result.description
 
 
 TORCH_ROPE_CASES = json.loads(

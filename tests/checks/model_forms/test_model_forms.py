@@ -290,8 +290,8 @@ def test_two_gguf_files_of_one_model_pass_within_their_rounding(tmp_path: Path) 
 
 
 def test_a_gguf_file_that_is_not_permuted_is_named_beside_a_right_one(tmp_path: Path) -> None:
-    """Two mistakes in the second file: rows of q and k in Hugging Face's order, and no factors of
-    Llama 3.1's frequencies.
+    """Two .gguf files of a Llama with 3 layers. The second has two mistakes: rows of q and k are in
+    Hugging Face's order, and the factors of Llama 3.1's frequencies are left out.
     """
     right = write_converted(tmp_path / "right.gguf", "llama", "Q8_0")
     mistakes = edit_tensors("attn_[qk]", unpermute_own_heads), leave_out("rope_freqs.weight")
@@ -560,7 +560,9 @@ def test_the_command_diff_reports_a_wrong_pair_in_json(
 
 
 def test_tensors_with_unknown_names_are_listed_as_not_compared(tmp_path: Path) -> None:
-    """The folder has an adapter, for which GGUF has no name; the rest passes."""
+    """The Hugging Face folder has an adapter, for which GGUF has no name: it is listed as not
+    compared, and the rest passes.
+    """
     path = write_converted(tmp_path / "model.gguf", "llama", "Q4_0")
     adapter = {"model.layers.0.adapter.weight": np.ones((2, 2), np.float32)}
     write_hugging_face(tmp_path / "hf", config_of("llama"), weights_of("llama") | adapter)

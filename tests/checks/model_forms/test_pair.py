@@ -120,11 +120,10 @@ def test_the_same_bytes_are_equal_unless_something_is_added() -> None:
 @pytest.mark.parametrize(
     ("width", "dtype"), [(3, np.float16), (1, np.uint8), (4, np.float64), (5, np.float32)]
 )
-def test_rows_of_any_width_are_equal_if_their_bytes_are_and_else_counted(
-    width: int, dtype: Any
-) -> None:
-    """`compare_pair` compares bytes first. Rows of 1 to 48 bytes hold ones: compared with ones
-    nothing differs, with twos every element does.
+def test_rows_of_equal_bytes_are_equal_whatever_their_width(width: int, dtype: Any) -> None:
+    """`compare_pair` compares bytes first, in words of several bytes where the width of a row
+    allows it. Two rows of 1 to 32 bytes hold ones: compared with ones nothing differs, with twos
+    every element does.
     """
     ones = StoredTensor("float32", (2, width), np.ones((2, width), dtype))
     twos = StoredTensor("float32", (2, width), np.full((2, width), 2, dtype))

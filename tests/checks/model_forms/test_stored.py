@@ -92,7 +92,9 @@ def test_stacked_experts_of_shards_are_joined_one_by_one() -> None:
 def test_q8_0_and_float16_are_read_and_iq4_xs_and_int8_are_not(
     kind: str, array: Any, is_read: bool
 ) -> None:
-    """IQ4_XS is not decoded, int8 has no scale, and the last case has no array."""
+    """`is_read` is True if a tensor can be decoded: IQ4_XS is not decoded, int8 has no scale, and the
+    last case has no array.
+    """
     assert StoredTensor(kind, (2, 2), array).is_read == is_read
 
 
