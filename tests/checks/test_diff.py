@@ -212,10 +212,9 @@ def test_the_residual_of_a_reason_is_the_noise_that_it_leaves() -> None:
     """B has another layout and, added to it, a ripple of up to 1e-4, within the tolerance of 1e-3:
     the layout is named, and leaves 1e-4.
     """
-    noise = 1e-4 * np.sin(np.arange(INTERLEAVED_TABLE.size, dtype=np.float32)).reshape(
-        INTERLEAVED_TABLE.shape
-    )
-    (found,) = diff_of(INTERLEAVED_TABLE, joined(SIN, COS) + noise, atol=1e-3).explanations
+    count = np.arange(INTERLEAVED_TABLE.size, dtype=np.float32)
+    ripple = 1e-4 * np.sin(count).reshape(INTERLEAVED_TABLE.shape)
+    (found,) = diff_of(INTERLEAVED_TABLE, joined(SIN, COS) + ripple, atol=1e-3).explanations
 
     assert found.edits == (edits.Layout("interleaved", "halves"),)
     assert found.residual == pytest.approx(1e-4, rel=1e-2)
@@ -298,10 +297,10 @@ def test_a_layout_that_leaves_more_than_rounding_is_no_reason_without_a_toleranc
     """Another layout explains B except for a ripple of 1e-4, far more than float32 rounds: the
     files differ by something else as well, so that «another layout» would be wrong.
     """
-    noise = 1e-4 * np.sin(np.arange(INTERLEAVED_TABLE.size, dtype=np.float32)).reshape(
-        INTERLEAVED_TABLE.shape
-    )
-    assert diff_of(INTERLEAVED_TABLE, joined(SIN, COS) + noise).explanations == ()
+    count = np.arange(INTERLEAVED_TABLE.size, dtype=np.float32)
+    ripple = 1e-4 * np.sin(count).reshape(INTERLEAVED_TABLE.shape)
+
+    assert diff_of(INTERLEAVED_TABLE, joined(SIN, COS) + ripple).explanations == ()
 
 
 OTHER_COS, OTHER_SIN = cos_and_sin_tables(LENGTH, inverse_frequencies(500000.0, DIM)).values()

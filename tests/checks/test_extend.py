@@ -276,9 +276,9 @@ def pasted(config: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
 def test_settings_are_printed_in_the_part_of_the_config_that_has_its_own(
     name: str, method: str
 ) -> None:
-    """Configurations of vision models have the rotary settings in a part such as `text_config`.
-    Pasted there and read again, the printed settings give the frequencies of the extension to 2^23
-    positions, and keep the sections of M-RoPE.
+    """Configurations of vision models have the rotary settings in a part such as `text_config`; the
+    «bare» one has such a part without any. Pasted there and read again, the printed settings give
+    the frequencies of the extension to 2^23 positions, and keep the sections of M-RoPE.
     """
     config = MODEL_WITHOUT_ROPE_KEYS if name == "bare" else presets()[name].config
     found = pecli.extend(config, 2**23, method)

@@ -165,14 +165,15 @@ def test_float8_and_float32_are_equal_within_the_rounding_of_float8(dtype: Any) 
 
 @pytest.mark.parametrize("dtype", FLOAT8_DTYPES)
 def test_rotated_queries_in_float8_pass_within_one_unit(dtype: Any) -> None:
-    """Expected queries are rotated in float64 by the tables of the same base, and rounded to float8
-    once; unrotated ones must fail.
+    """Queries of a Llama in float8 are rotated in float64 by the tables of its base, 10000, and
+    rounded to float8 once: they pass within one unit in the last place. Unrotated ones must fail.
     """
     config = {"model_type": "llama", "hidden_size": 128, "num_attention_heads": 2}
     before = np.random.default_rng(0).normal(size=(2, 16, 64)).astype(dtype)
-    wide = pecli.apply(before.astype("f8"), pecli.Rope(16, 64), layout="halves")
+    rotated = pecli.apply(before.astype(np.float64), pecli.Rope(16, 64), layout="halves")
+    after = rotated.astype(dtype)
 
-    assert pecli.verify(wide.astype(dtype), config, before=before, max_ulp=1).passed
+    assert pecli.verify(after, config, before=before, max_ulp=1).passed
     assert not pecli.verify(before, config, before=before, max_ulp=1, reasons=False).passed
 
 

@@ -102,7 +102,9 @@ def test_complex_numbers_have_cosines_first_under_any_name() -> None:
 def test_the_order_of_functions_is_read_from_whole_words_of_a_name(
     name: str, order: tuple[str, str] | None
 ) -> None:
-    """«basin_cos» contains «sin» only inside a word, and «sin.cos» is a path."""
+    """«sin_and_cos» and «cosines_sines» state an order. «basin_cos» contains «sin» only inside a
+    word, and «sin.cos» is a path, a tensor «cos» of «sin»: both state none.
+    """
     assert function_order(name) == order
 
 

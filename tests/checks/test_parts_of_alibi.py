@@ -130,8 +130,8 @@ def test_frequencies_are_verified_without_their_tables(name: str) -> None:
     """The frequencies of 32 channels and base 500, 500^(-2i/32), in float32 pass within 1e-6; twice
     the frequencies fail. No cosines or sines are beside them.
     """
-    rope = pecli.Rope(8, 32, base=500.0)
-    frequencies = rope.tables()["inv_freq"].astype("f4")
+    rope = pecli.Rope(seq_len=8, dim=32, base=500.0)
+    frequencies = (500.0 ** (-np.arange(0, 32, 2) / 32)).astype(np.float32)
 
     assert pecli.verify({name: frequencies}, rope, rtol=1e-6).passed
     assert not pecli.verify({name: frequencies * 2}, rope, rtol=1e-6, reasons=False).passed

@@ -423,7 +423,9 @@ def test_raise_if_failed_of_a_difference_is_an_assertion_error() -> None:
 
 
 def test_the_repr_of_a_failed_verification_has_the_reason() -> None:
-    """The tables have base 10000, and the scheme base 500000."""
+    """The tables have base 10000, and the scheme base 500000. The repr has the sentence about the
+    base, and no field that is None.
+    """
     failed = repr(pecli.verify(TABLES_BASE_10000, ROPE_BASE_500000))
 
     assert failed.startswith("<Verification failed: rope; ")

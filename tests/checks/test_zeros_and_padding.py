@@ -88,10 +88,9 @@ def test_padding_of_queries_that_is_not_finite_fails(value: float) -> None:
     """The second of two sequences begins with five tokens of padding, which `MASK` hides. After the
     rotation they may hold anything finite, such as 7; NaN there spreads through softmax.
     """
+    positions_after_padding = np.maximum(np.arange(33) - 5, 0)
     after = ROTATED_QUERIES.copy()
-    after[1] = pecli.apply(
-        RANDOM_QUERIES[1], LLAMA_2_7B, positions=np.maximum(np.arange(33) - 5, 0)
-    )
+    after[1] = pecli.apply(RANDOM_QUERIES[1], LLAMA_2_7B, positions=positions_after_padding)
     options: dict[str, Any] = {"before": RANDOM_QUERIES, "attention_mask": MASK, "atol": 1e-5}
     after[1, :, :5] = 7
 

@@ -267,9 +267,10 @@ def test_keys_of_a_gguf_file_that_differ_from_the_config_are_named(
 
     def plant(tensors: Arrays, keys: dict[str, Any]) -> None:
         for key, value in changes.items():
-            keys[key] = value
             if value is None:
                 del keys[key]
+            else:
+                keys[key] = value
 
     path = write_converted(tmp_path / "model.gguf", "qwen2", "F16", plant)
 
