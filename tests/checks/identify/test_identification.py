@@ -19,6 +19,7 @@ import pytest
 
 import pecli
 from pecli.checks import identify as identification
+from pecli.checks.identify import Match
 from pecli.engine.edits import Mask, Negated, Repeated, Rows, RowsWrong
 from pecli.engine.table import table_of
 from pecli.files import save_tables
@@ -367,87 +368,178 @@ def sinusoids(rows: int, dim: int) -> np.ndarray:
     return interleaved_columns(tables["sin"], tables["cos"])
 
 
-def whisper() -> np.ndarray:
-    """Return Whisper's table in float32 throughout, so that late rows are off by a thousand units
-    of the last place.
+def assert_identified(
+    tables: np.ndarray | dict[str, np.ndarray], scheme: Any, *, recipe_may_differ: bool = True
+) -> Match:
+    """Assert that all tensors are one table of the scheme, and return the match.
+
+    In float32 the recipe by which the table was computed may be recognised as well.
+    """
+    matches = pecli.identify(tables).matches
+    match = next(match for match in matches if match.scheme.name == scheme.name)
+    expected = scheme.computed_as(match.recipe) if recipe_may_differ else scheme
+    names = tuple(tables) if isinstance(tables, dict) else ("array",)
+
+    assert match.scheme == expected
+    assert match.tensors == names
+    assert match.max_abs_error < np.inf
+    return match
+
+
+COS, SIN = cos_and_sin_tables(200, inverse_frequencies(500000.0, 64)).values()
+ROPE_200_BY_64 = pecli.Rope(200, 64, base=500000.0)
+
+
+@pytest.mark.parametrize(
+    ("tables", "scheme"),
+    [
+        pytest.param((COS + 1j * SIN).astype(np.complex64), ROPE_200_BY_64, id="Meta's complex"),
+        pytest.param(np.stack([COS, SIN], axis=-1), ROPE_200_BY_64, id="torchtune's pairs"),
+        pytest.param(np.concatenate([COS, SIN], axis=1), ROPE_200_BY_64, id="vLLM's halves"),
+        pytest.param(
+            doubled_as_halves(COS)[None, None],
+            replace(ROPE_200_BY_64, layout="halves"),
+            id="one function alone",
+        ),
+        pytest.param(sinusoids(20, 10_000), pecli.Sinusoidal(20, 10_000), id="wide"),
+        pytest.param(sinusoids(500, 3_000), pecli.Sinusoidal(500, 3_000), id="wide and long"),
+        *[
+            pytest.param(
+                sinusoids(100, 20) * np.float32(size),
+                pecli.Sinusoidal(100, 20, amplitude=size),
+                id=f"times {size:g}",
+            )
+            for size in (1e-12, 100.0, 1e15)
+        ],
+    ],
+)
+@pytest.mark.sample("Meta's complex", "vLLM's halves", "times 100")
+def test_waves_as_other_programs_write_them_are_identified(tables: np.ndarray, scheme: Any) -> None:
+    """COS and SIN are NumPy's of 200 positions, 64 channels and base 500000, in the forms in which
+    other programs keep them; `sinusoids` are the paper's s0 c0 s1 c1 … of base 10000, in NumPy's
+    float32. `identify` must find the scheme with these parameters.
+    """
+    assert_identified(tables, scheme)
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        pecli.Rope(128, 64, base=500000.0, offset=7, layout="halves", dtype="bfloat16"),
+        pecli.Alibi(12, 64, dtype="bfloat16"),
+    ],
+    ids=["cosines, sines and frequencies", "a bias and its slopes"],
+)
+@pytest.mark.sample(1)
+def test_all_tensors_that_a_scheme_makes_are_identified_as_one_table(scheme: Any) -> None:
+    """A file holds cosines, sines and frequencies of a rotary scheme, or a bias and its slopes."""
+    assert_identified(scheme.tables(), scheme)
+
+
+def test_the_table_of_whisper_is_identified_although_late_rows_are_inexact() -> None:
+    """Whisper computes 1500 rows of 384 channels in float32 throughout, as is done here: sines and
+    then cosines of frequencies from 1 down to 1/10000. Late rows are off by a thousand units of the
+    last place, but by less than 3e-4.
     """
     step = np.float32(np.log(10000) / (384 // 2 - 1))
-    angles = np.arange(1500, dtype=np.float32)[:, None] * np.exp(
-        -step * np.arange(192, dtype=np.float32)
-    )
-    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+    frequencies = np.exp(-step * np.arange(192, dtype=np.float32))
+    angles = np.arange(1500, dtype=np.float32)[:, None] * frequencies
+    table = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+
+    match = assert_identified(table, pecli.Sinusoidal(1500, 384, style="whisper"))
+    assert match.max_abs_error < 3e-4
 
 
-def doubles(scheme: Any) -> dict[str, np.ndarray]:
-    """Return the first table as a .csv file gives it back, without its dtype."""
-    name, table = next(iter(scheme.tables().items()))
-    return {name: table.astype(np.float64)}
-
-
-WITH_FREQUENCIES = pecli.Rope(128, 64, base=500000.0, offset=7, layout="halves", dtype="bfloat16")
-COS, SIN = cos_and_sin_tables(200, inverse_frequencies(500000.0, 64)).values()
-LAID_OUT = pecli.Rope(200, 64, base=500000.0)
-FLOAT32 = pecli.Rope(300, 32, layout="halves", recipe="float32")
-SLOPES = np.array([0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125])[:, None, None]
-PLACES = np.arange(20)
-BIAS = -SLOPES * np.abs(PLACES[:, None] - PLACES)
-LINEAR = SLOPES * (PLACES - PLACES[:, None])
-CAUSAL = pecli.Alibi(6, 20, form="causal")
-SIXTEENTHS = 2.0 ** -(np.arange(1, 33) * 16 / 32)
-MPT = np.concatenate([SIXTEENTHS[1::2], SIXTEENTHS[::2]])[None, :24, None, None] * np.arange(
-    1 - 50, 1
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        pecli.Sinusoidal(300, 32),
+        pecli.Rope(300, 32, base=5e5),
+        pecli.Rope(300, 32, layout="halves", recipe="float32"),
+    ],
+    ids=repr,
 )
+@pytest.mark.sample(1)
+def test_a_table_in_float32_is_identified_by_numbers_that_are_stored_in_float64(
+    scheme: Any,
+) -> None:
+    """A .csv file gives numbers back in float64, without their dtype. `identify` gets the first
+    tensor of the scheme, the table or the cosines, and must find its dtype and recipe as well.
+    """
+    name, table = next(iter(scheme.tables().items()))
+    numbers = {name: table.astype(np.float64)}
+
+    assert_identified(numbers, scheme, recipe_may_differ=False)
+
+
+SLOPES_OF_6_HEADS = np.array([0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125])[:, None, None]
+POSITIONS = np.arange(20)
+BIAS_OF_6_HEADS = -SLOPES_OF_6_HEADS * np.abs(POSITIONS[:, None] - POSITIONS)
+CAUSAL_BIAS = pecli.Alibi(6, 20, form="causal")
+LOWEST = float(np.finfo(np.float32).min)
 
 
 def masked(mask: float) -> np.ndarray:
-    return np.where(np.triu(np.ones((20, 20), bool), 1), mask, BIAS).astype(np.float32)
+    """Return the bias of 6 heads with a number where the key is after the query."""
+    is_hidden = np.triu(np.ones((20, 20), bool), 1)
+    return np.where(is_hidden, mask, BIAS_OF_6_HEADS).astype(np.float32)
 
 
-TABLES_OF_OTHER_PROGRAMS: dict[str, tuple[Any, ...]] = {
-    "wide": (sinusoids(20, 10_000), pecli.Sinusoidal(20, 10_000)),
-    "wide and long": (sinusoids(500, 3_000), pecli.Sinusoidal(500, 3_000)),
-    "with frequencies": (WITH_FREQUENCIES.tables(), WITH_FREQUENCIES),
-    "whisper": (whisper(), pecli.Sinusoidal(1500, 384, style="whisper")),
-    "Meta's complex numbers": ((COS + 1j * SIN).astype(np.complex64), LAID_OUT),
-    "torchtune's pairs": (np.stack([COS, SIN], axis=-1), LAID_OUT),
-    "vLLM's halves": (np.concatenate([COS, SIN], axis=1), LAID_OUT),
-    "one function alone": (doubled_as_halves(COS)[None, None], replace(LAID_OUT, layout="halves")),
-    **{f"times {size:g}": (sinusoids(100, 20) * np.float32(size), pecli.Sinusoidal(100, 20, amplitude=size))
-       for size in (1e-12, 100.0, 1e15)},
-    **{f"float64, {scheme!r}": (doubles(scheme), scheme)
-       for scheme in (pecli.Sinusoidal(300, 32), pecli.Rope(300, 32, base=5e5), FLOAT32)},
-    "a mask": (masked(-np.inf), CAUSAL, ()),
-    **{f"a mask of {mask:.2g}": (masked(mask), CAUSAL, (Mask(f"{mask:.2g}"),))
-       for mask in (-1e9, float(np.finfo(np.float32).min), 0.0, np.inf)},
-    "another sign of all, the mask included": (-masked(-np.inf), CAUSAL, (Negated("all"),)),
-    "another sign of all, but of the mask": (-masked(np.inf), CAUSAL, (Negated("all"), Mask("-inf"))),
-    "another sign": ((-BIAS[None]).astype(np.float32), pecli.Alibi(6, 20), (Negated("all"),)),
-    "no mask": (LINEAR.astype(np.float32), CAUSAL, (Mask("m·(j−i) above the diagonal"),)),
-    "MPT's keys, with other bounds than 8": (MPT, pecli.Alibi(24, 50, form="key-last", max_bias=16.0, dtype="float64")),
-    "a bias and its slopes": (pecli.Alibi(12, 64, dtype="bfloat16").tables(), pecli.Alibi(12, 64, dtype="bfloat16")),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", TABLES_OF_OTHER_PROGRAMS)
-@pytest.mark.sample(6)
-def test_tables_as_other_programs_write_them_are_identified(name: str) -> None:
-    """Each case of TABLES_OF_OTHER_PROGRAMS has a table, built by the formula and in the form of
-    another program, and the scheme that it must be identified as: for example cos + i·sin, as
-    Meta's code keeps it. A third value are the edits, differences that are reported, such as
-    another mask. Whisper's own float32 is off by up to 3e-4.
+@pytest.mark.parametrize(
+    ("bias", "scheme", "edits"),
+    [
+        pytest.param(masked(-np.inf), CAUSAL_BIAS, (), id="a mask"),
+        *[
+            pytest.param(masked(mask), CAUSAL_BIAS, (Mask(f"{mask:.2g}"),), id=f"mask {mask:.2g}")
+            for mask in (-1e9, LOWEST, 0.0, np.inf)
+        ],
+        pytest.param(
+            -masked(-np.inf),
+            CAUSAL_BIAS,
+            (Negated("all"),),
+            id="another sign of all, the mask included",
+        ),
+        pytest.param(
+            -masked(np.inf),
+            CAUSAL_BIAS,
+            (Negated("all"), Mask("-inf")),
+            id="another sign of all, but of the mask",
+        ),
+        pytest.param(
+            (-BIAS_OF_6_HEADS[None]).astype(np.float32),
+            pecli.Alibi(6, 20),
+            (Negated("all"),),
+            id="another sign",
+        ),
+        pytest.param(
+            (SLOPES_OF_6_HEADS * (POSITIONS - POSITIONS[:, None])).astype(np.float32),
+            CAUSAL_BIAS,
+            (Mask("m·(j−i) above the diagonal"),),
+            id="no mask",
+        ),
+    ],
+)
+@pytest.mark.sample(2)
+def test_a_bias_of_alibi_with_another_mask_or_sign_is_identified_with_these_edits(
+    bias: np.ndarray, scheme: Any, edits: tuple[Any, ...]
+) -> None:
+    """The bias is −slope · |query − key| for 6 heads and 20 positions, where the right mask is −∞
+    above the diagonal. `edits` are the differences from the scheme that must be reported.
     """
-    tables, scheme, *expected_edits = TABLES_OF_OTHER_PROGRAMS[name]
-    matches = pecli.identify(tables).matches
-    match = next(match for match in matches if match.scheme.name == scheme.name)
-    # In float32 the recipe by which the table was computed may be recognised as well.
-    expected = scheme if name.startswith("float64") else scheme.computed_as(match.recipe)
-    largest_errors = {"whisper": 3e-4}
+    assert assert_identified(bias, scheme).edits == edits
 
-    assert match.scheme == expected
-    assert match.tensors == tuple(tables if isinstance(tables, dict) else ["array"])
-    assert match.max_abs_error < largest_errors.get(name, np.inf)
-    if expected_edits:
-        assert match.edits == expected_edits[0]
+
+@pytest.mark.thorough
+def test_the_bias_of_keys_as_mpt_computes_it_is_identified() -> None:
+    """MPT has slopes 2^(−16 h / 32) of 32 heads, every other one first, of which the first 24 are
+    used, times 1 − 50 … 0 for 50 keys; its bound, `max_bias`, is 16 instead of 8.
+    """
+    slopes_of_32_heads = 2.0 ** -(np.arange(1, 33) * 16 / 32)
+    slopes = np.concatenate([slopes_of_32_heads[1::2], slopes_of_32_heads[::2]])[:24]
+    bias = slopes[None, :, None, None] * np.arange(1 - 50, 1)
+
+    scheme = pecli.Alibi(24, 50, form="key-last", max_bias=16.0, dtype="float64")
+    assert_identified(bias, scheme)
 
 
 def test_a_wrong_row_beyond_the_first_ones_is_reported() -> None:
