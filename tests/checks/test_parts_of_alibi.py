@@ -45,8 +45,9 @@ PARTS_OF_A_BIAS = {
 @pytest.mark.parametrize("name", PARTS_OF_A_BIAS)
 @pytest.mark.sample(5)
 def test_a_part_of_a_bias_passes_with_a_note(name: str) -> None:
-    """Each case of PARTS_OF_A_BIAS is a right part of BLOOM's bias and the words that note it:
-    heads 8 to 15, for example, are «heads 8–15 of 16».
+    """Each case of PARTS_OF_A_BIAS is a right part of the bias of a BLOOM with 16 heads, cut from
+    the whole by NumPy, and the words that note it: heads 8 to 15, as the second of two devices has
+    them, are «heads 8–15 of 16», for example.
     """
     dump, words = PARTS_OF_A_BIAS[name]
     result = pecli.verify(dump, BLOOM_OF_16_HEADS, atol=1e-5)

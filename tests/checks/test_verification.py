@@ -110,7 +110,7 @@ def weak_lines(run_pecli: Any, words: tuple[str, ...]) -> list[str]:
 
 
 def test_two_rows_of_llama_pass_with_the_mistakes_that_they_cannot_show(
-    run_pecli, tmp_path: Path
+    run_pecli: Any, tmp_path: Path
 ) -> None:
     """`pecli verify` of the first two rows of Llama 3.1's tables. All pairs that its scaling
     touches turn by less than the tolerance, 0.001, from row to row, so the rows pass without ruling
@@ -134,7 +134,7 @@ def test_two_rows_of_llama_pass_with_the_mistakes_that_they_cannot_show(
 
 
 def test_a_strict_check_of_two_rows_fails_with_the_same_remarks_in_json(
-    run_pecli, tmp_path: Path
+    run_pecli: Any, tmp_path: Path
 ) -> None:
     """Two rows of Llama 3.1, which would pass without its scaling as well: without --strict this
     is a remark, with it a failure.
@@ -146,7 +146,7 @@ def test_a_strict_check_of_two_rows_fails_with_the_same_remarks_in_json(
     assert in_json == weak_lines(run_pecli, words)
 
 
-def test_as_many_rows_as_the_remarks_recommend_are_enough(run_pecli, tmp_path: Path) -> None:
+def test_as_many_rows_as_the_remarks_recommend_are_enough(run_pecli: Any, tmp_path: Path) -> None:
     """Two rows of Llama 3.1 pass with remarks, each of which but the last ends in «compare N or
     more». With the largest N rows nothing is in doubt: a strict check passes.
     """
@@ -214,7 +214,7 @@ def test_weak_remarks_of_a_runtime_need_fewer_than_500_fills_of_a_table(
     assert len(calls) < 500
 
 
-def test_layers_with_identical_frequencies_share_a_line(run_pecli, tmp_path: Path) -> None:
+def test_layers_with_identical_frequencies_share_a_line(run_pecli: Any, tmp_path: Path) -> None:
     """Each of 80 layers of an old checkpoint has its own frequencies, computed in float32 as PyTorch
     would. Layer 7 is off by 4e-6, within what verify allows for frequencies, and is listed by
     itself; the other 79 share a line. If layer 3 is doubled, it fails, and 78 share a line.
@@ -311,7 +311,9 @@ def verify_scheme_words(folder: Path) -> tuple[Any, ...]:
     return (*scheme, "--verify", folder / "t.npz", "--atol", 1e-6)
 
 
-def test_the_command_lists_unchecked_tensors_in_its_last_line(run_pecli, tmp_path: Path) -> None:
+def test_the_command_lists_unchecked_tensors_in_its_last_line(
+    run_pecli: Any, tmp_path: Path
+) -> None:
     """A file t.npz has right cosines and sines, and a tensor «junk» of three zeros, which is checked
     against nothing.
     """
@@ -328,7 +330,7 @@ def strict_exit_code(run_pecli: Any, folder: Path) -> int:
     return code
 
 
-def test_a_strict_check_passes_beside_weights(run_pecli, tmp_path: Path) -> None:
+def test_a_strict_check_passes_beside_weights(run_pecli: Any, tmp_path: Path) -> None:
     """A file has right cosines and sines, and a tensor «w» of random weights, one channel of which
     is all zeros, as if it had died. It looks like no table, so that a strict check may ignore it.
     """
@@ -340,7 +342,7 @@ def test_a_strict_check_passes_beside_weights(run_pecli, tmp_path: Path) -> None
 
 
 def test_a_strict_check_fails_beside_a_tensor_that_looks_like_a_table(
-    run_pecli, tmp_path: Path
+    run_pecli: Any, tmp_path: Path
 ) -> None:
     """Beside right tables, the file has half a table of sines under the name «foo», which nothing
     checks: a remark without --strict, and a failure with it.

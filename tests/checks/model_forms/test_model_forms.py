@@ -80,98 +80,6 @@ def exchange_keys_and_values(array: Array) -> Array:
     return np.concatenate([queries, values, keys])
 
 
-MISTAKES_OF_CONVERTERS: dict[str, list[tuple[Plant, str]]] = {
-    "llama": [
-        (
-            edit_tensors("attn_k", permute_keys_as_queries),
-            r"B: k of layers 0–2 is permuted in 8 heads; the model has 2 kv heads \(llama.cpp#3364\)",
-        ),
-        (
-            edit_tensors("attn_[qk]", unpermute_own_heads),
-            "B: q and k of layers 0–2 are not permuted; llama in GGUF form is",
-        ),
-        (
-            edit_tensors("blk.1.attn_q", lambda array: permute(array, HEADS)),
-            "B: q of layer 1 is permuted twice",
-        ),
-        (leave_out("rope.freq_base"), "B: base 500000 → 10000: rope.freq_base is missing"),
-        (
-            leave_out("rope_freqs.weight"),
-            "B: rope_freqs.weight is missing: the llama3 scaling is lost",
-        ),
-    ],
-    "qwen2": [
-        (
-            edit_tensors("attn_q.weight", lambda array: permute(array, HEADS)),
-            "B: q of layers 0–2 is permuted; qwen2 in GGUF form is not",
-        ),
-        (
-            edit_tensors("attn_k.bias", lambda array: permute(array, KV_HEADS)),
-            "B: k bias of layers 0–2 is permuted; qwen2 in GGUF form is not",
-        ),
-        (
-            edit_tensors("attn_k.weight", lambda array: permute(array, HEADS)),
-            "B: k of .* is permuted in 8 heads; .* 2 kv heads",
-        ),
-        (leave_out("rope.freq_base"), "B: base 1e[+]06 → 10000: rope.freq_base is missing"),
-        (exchange_tensors("ffn_gate", "ffn_up"), "B: ffn_up of layers 0–2 is ffn_gate of A"),
-    ],
-    "gemma2": [
-        (
-            edit_tensors("norm.weight", lambda array: array - 1),
-            "too small: GGUF keeps norms of gemma2 with 1 added",
-        ),
-        (
-            edit_tensors("attn_[qk]", permute_own_heads),
-            "q and k of layers 0–2 are permuted; gemma2",
-        ),
-        (leave_out("rope.freq_base"), "base 20000 → 10000"),
-        (
-            exchange_tensors("blk.0.", "blk.2."),
-            "attn_norm, .* and 5 more of layer 0 are layer 2 of A",
-        ),
-        (edit_tensors("ffn_down", np.zeros_like), "B: ffn_down of layers 0–2 is all zeros"),
-    ],
-    "phi3": [
-        (
-            edit_tensors("attn_qkv", permute_queries_and_keys),
-            "B: qkv of layers 0–2 is permuted in q and k; phi3 in GGUF form is not",
-        ),
-        (
-            edit_tensors("blk.[01].ffn_up", exchange_halves),
-            "B: ffn_up of layers 0–1 has its halves exchanged",
-        ),
-        (
-            leave_out("rope_factors_long.weight", "rope_factors_short.weight"),
-            "rope_factors_long.weight is missing",
-        ),
-        (leave_out("rope.scaling.attn_factor"), "attention factor 1.19024 → 1"),
-        (edit_tensors("token_embd", lambda array: array * 2), "token_embd is multiplied by 2"),
-    ],
-    "gpt_neox": [
-        (
-            edit_tensors("attn_qkv", ungroup),
-            "qkv and qkv bias of layers 0–2 are in the order of A; "
-            "gptneox .* rows q of all heads, then k, then v",
-        ),
-        (
-            edit_tensors("attn_qkv.weight", permute_queries_and_keys),
-            "qkv of layers 0–2 is permuted in q and k",
-        ),
-        (
-            leave_out("rope.dimension_count"),
-            "rotary dimension 8 → 32: rope.dimension_count is missing",
-        ),
-        (
-            edit_tensors("attn_qkv.bias", exchange_keys_and_values),
-            "qkv bias .* has its k and v exchanged",
-        ),
-        (leave_out("blk.2.ffn_down.bias"), "ffn_down bias of layer 2 is missing in B"),
-    ],
-}
-"""Five mistakes with each model, and a pattern of the sentence that names them."""
-
-
 @pytest.fixture(scope="module")
 def hugging_face(tmp_path_factory: pytest.TempPathFactory) -> HuggingFace:
     """Return a function that writes the Hugging Face folder of a model, once."""
@@ -216,18 +124,130 @@ def test_a_converted_model_passes_in_every_quantisation(
 
 
 @pytest.mark.parametrize("kind", ["F16", "Q8_0", "Q4_K", "Q6_K"])
-@pytest.mark.parametrize("number", range(5))
-@pytest.mark.parametrize("model", MISTAKES_OF_CONVERTERS)
+@pytest.mark.parametrize(
+    ("model", "mistake", "sentence"),
+    [
+        (
+            "llama",
+            edit_tensors("attn_k", permute_keys_as_queries),
+            r"B: k of layers 0–2 is permuted in 8 heads; the model has 2 kv heads \(llama.cpp#3364\)",
+        ),
+        (
+            "llama",
+            edit_tensors("attn_[qk]", unpermute_own_heads),
+            "B: q and k of layers 0–2 are not permuted; llama in GGUF form is",
+        ),
+        (
+            "llama",
+            edit_tensors("blk.1.attn_q", lambda array: permute(array, HEADS)),
+            "B: q of layer 1 is permuted twice",
+        ),
+        ("llama", leave_out("rope.freq_base"), "B: base 500000 → 10000: rope.freq_base is missing"),
+        (
+            "llama",
+            leave_out("rope_freqs.weight"),
+            "B: rope_freqs.weight is missing: the llama3 scaling is lost",
+        ),
+        (
+            "qwen2",
+            edit_tensors("attn_q.weight", lambda array: permute(array, HEADS)),
+            "B: q of layers 0–2 is permuted; qwen2 in GGUF form is not",
+        ),
+        (
+            "qwen2",
+            edit_tensors("attn_k.bias", lambda array: permute(array, KV_HEADS)),
+            "B: k bias of layers 0–2 is permuted; qwen2 in GGUF form is not",
+        ),
+        (
+            "qwen2",
+            edit_tensors("attn_k.weight", lambda array: permute(array, HEADS)),
+            "B: k of .* is permuted in 8 heads; .* 2 kv heads",
+        ),
+        (
+            "qwen2",
+            leave_out("rope.freq_base"),
+            "B: base 1e[+]06 → 10000: rope.freq_base is missing",
+        ),
+        (
+            "qwen2",
+            exchange_tensors("ffn_gate", "ffn_up"),
+            "B: ffn_up of layers 0–2 is ffn_gate of A",
+        ),
+        (
+            "gemma2",
+            edit_tensors("norm.weight", lambda array: array - 1),
+            "too small: GGUF keeps norms of gemma2 with 1 added",
+        ),
+        (
+            "gemma2",
+            edit_tensors("attn_[qk]", permute_own_heads),
+            "q and k of layers 0–2 are permuted; gemma2",
+        ),
+        ("gemma2", leave_out("rope.freq_base"), "base 20000 → 10000"),
+        (
+            "gemma2",
+            exchange_tensors("blk.0.", "blk.2."),
+            "attn_norm, .* and 5 more of layer 0 are layer 2 of A",
+        ),
+        (
+            "gemma2",
+            edit_tensors("ffn_down", np.zeros_like),
+            "B: ffn_down of layers 0–2 is all zeros",
+        ),
+        (
+            "phi3",
+            edit_tensors("attn_qkv", permute_queries_and_keys),
+            "B: qkv of layers 0–2 is permuted in q and k; phi3 in GGUF form is not",
+        ),
+        (
+            "phi3",
+            edit_tensors("blk.[01].ffn_up", exchange_halves),
+            "B: ffn_up of layers 0–1 has its halves exchanged",
+        ),
+        (
+            "phi3",
+            leave_out("rope_factors_long.weight", "rope_factors_short.weight"),
+            "rope_factors_long.weight is missing",
+        ),
+        ("phi3", leave_out("rope.scaling.attn_factor"), "attention factor 1.19024 → 1"),
+        (
+            "phi3",
+            edit_tensors("token_embd", lambda array: array * 2),
+            "token_embd is multiplied by 2",
+        ),
+        (
+            "gpt_neox",
+            edit_tensors("attn_qkv", ungroup),
+            "qkv and qkv bias of layers 0–2 are in the order of A; "
+            "gptneox .* rows q of all heads, then k, then v",
+        ),
+        (
+            "gpt_neox",
+            edit_tensors("attn_qkv.weight", permute_queries_and_keys),
+            "qkv of layers 0–2 is permuted in q and k",
+        ),
+        (
+            "gpt_neox",
+            leave_out("rope.dimension_count"),
+            "rotary dimension 8 → 32: rope.dimension_count is missing",
+        ),
+        (
+            "gpt_neox",
+            edit_tensors("attn_qkv.bias", exchange_keys_and_values),
+            "qkv bias .* has its k and v exchanged",
+        ),
+        ("gpt_neox", leave_out("blk.2.ffn_down.bias"), "ffn_down bias of layer 2 is missing in B"),
+    ],
+)
 @pytest.mark.sample(6)
 def test_a_mistake_of_a_converter_is_named(
-    hugging_face: HuggingFace, tmp_path: Path, model: str, number: int, kind: str
+    hugging_face: HuggingFace, tmp_path: Path, model: str, mistake: Plant, sentence: str, kind: str
 ) -> None:
-    """MISTAKES_OF_CONVERTERS has five mistakes for each model, as real converters made them, and a
-    pattern of the sentence that must name them: for example, keys of Llama permuted by the 8 query
-    heads instead of the 2 key heads (llama.cpp#3364). Mistake `number` is planted in a .gguf file
-    of this quantisation. The whole report has fewer than 24 lines.
+    """A mistake, as real converters made them, is planted in the tensors or keys of a .gguf file of
+    this quantisation, and `sentence` is a pattern of the sentence that must name it: for example,
+    keys of Llama are permuted by the 8 query heads instead of the 2 key heads (llama.cpp#3364). The
+    whole report has fewer than 24 lines.
     """
-    mistake, sentence = MISTAKES_OF_CONVERTERS[model][number]
     path = write_converted(tmp_path / "model.gguf", model, kind, mistake)
     found = pecli.diff(hugging_face(model), path)
 
