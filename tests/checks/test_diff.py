@@ -246,8 +246,9 @@ def test_tensors_of_cosines_and_sines_that_are_exchanged_are_named() -> None:
 
 
 def test_a_row_shift_a_mask_and_a_sign_of_a_bias_are_named() -> None:
-    """ALiBi's bias of 4 heads and 40 positions. A constant per row and the number that stands for
-    −∞ change no attention, and are named as such; a sign, which does, as well.
+    """ALiBi's bias of 4 heads and 40 positions, changed by a constant per row (slope · 39), by
+    another number for −∞, or by its sign. The first two change no attention, and the last does:
+    each is named, and explains every element.
     """
     slopes = 2.0 ** -np.arange(1, 5, dtype=np.float32)[:, None, None]
     query, key = np.mgrid[:40, :40].astype(np.float32)

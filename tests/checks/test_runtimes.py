@@ -162,7 +162,9 @@ def test_every_layer_type_has_results_of_its_own() -> None:
 
 
 def test_the_option_layer_type_leaves_the_results_of_one_layer_type() -> None:
-    """The config is a Gemma 3 with sliding and full attention, of which full is chosen."""
+    """The config is a Gemma 3 with layers of sliding and of full attention. With layer_type, only
+    the results for full attention are left.
+    """
     found = pecli.runtimes(TWO_LAYER_TYPES, 16, names=["vllm"], layer_type="full_attention")
     assert list(found.layers) == ["full_attention"]
 

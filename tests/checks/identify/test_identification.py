@@ -432,7 +432,9 @@ def test_waves_as_other_programs_write_them_are_identified(tables: np.ndarray, s
 )
 @pytest.mark.sample(1)
 def test_all_tensors_that_a_scheme_makes_are_identified_as_one_table(scheme: Any) -> None:
-    """A file holds cosines, sines and frequencies of a rotary scheme, or a bias and its slopes."""
+    """A file holds cosines, sines and frequencies of a rotary scheme, or a bias and its slopes. The
+    scheme must be found from the numbers, in one match with all of the tensors.
+    """
     assert_identified(scheme.tables(), scheme)
 
 
