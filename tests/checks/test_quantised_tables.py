@@ -65,7 +65,7 @@ def test_a_table_that_fails_by_less_than_a_step_is_advised_to_allow_a_step(
     assert pecli.verify(tables, ROPE_64_BY_64, atol=float(atol)).passed
 
 
-def test_errors_of_integers_are_not_counted_in_ulps() -> None:
+def test_errors_of_tables_in_int8_are_not_counted_in_ulps() -> None:
     """Cosines and sines are stored as int8, 127 for 1, with errors of up to 0.9 steps. A ULP, the
     distance to the next float, has no meaning for integers: None for both tensors.
     """

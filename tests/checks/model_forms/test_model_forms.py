@@ -643,7 +643,7 @@ def test_a_weight_that_overflows_in_the_type_of_the_file_is_found(
 
 
 @pytest.mark.parametrize(("steps", "passes"), [(3.5, True), (4.5, False), (np.inf, False)])
-def test_an_element_of_q8_0_may_be_off_by_four_steps(
+def test_a_weight_in_a_q8_0_file_may_be_off_by_four_steps(
     tmp_path: Path, steps: float, passes: bool
 ) -> None:
     """Q8_0 stores 32 elements in steps of their largest magnitude / 127. In row 7, the element of the

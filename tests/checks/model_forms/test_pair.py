@@ -152,7 +152,9 @@ def test_a_row_of_q8_0_may_be_off_by_one_step_per_element(off: float, mismatched
 
 
 @pytest.mark.parametrize(("off", "mismatched"), [(2.0, 0), (2.01, 32)])
-def test_an_element_of_q8_0_may_be_off_by_four_steps(off: float, mismatched: int) -> None:
+def test_an_element_of_a_block_of_32_in_q8_0_may_be_off_by_four_steps(
+    off: float, mismatched: int
+) -> None:
     """The row is one block of 32 elements in steps of 0.5. Element 3 may be off by four steps, 4 ·
     0.5 = 2; beyond them the whole block of 32 counts as wrong.
     """
