@@ -513,7 +513,7 @@ def test_mutated_files_are_read_or_refused_in_one_line(kind: str, step: int) -> 
     name = "mutated.csv" if kind == "csv" else "mutated"
     others = {0, 0x20, 0x2C, 0x39, 0xFF}
     refused = count_refused_mutations(
-        good, name, step, others=lambda byte: {*others, byte ^ 1, byte ^ 0x80} - {byte}
+        good, name, step, replacements=lambda byte: {*others, byte ^ 1, byte ^ 0x80} - {byte}
     )
 
     assert refused > len(good) // step // 4

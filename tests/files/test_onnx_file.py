@@ -176,7 +176,9 @@ def test_truncated_or_changed_files_are_refused_in_one_line(
     of these files must be refused; the others have other names or numbers.
     """
     good = onnx_model(onnx, onnx_tensor(onnx), onnx_tensor(onnx, "b"))
-    refused = count_refused_mutations(good, "x.onnx", 2, others=lambda byte: [byte ^ 1, byte ^ 128])
+    refused = count_refused_mutations(
+        good, "x.onnx", 2, replacements=lambda byte: [byte ^ 1, byte ^ 128]
+    )
     for length in range(0, len(good), 2):
         Path("x.onnx").write_bytes(good[:length])
         refused += not is_read("x.onnx")

@@ -397,7 +397,7 @@ def test_long_names_are_refused_and_changed_bytes_read_or_refused(working_folder
     small = torch_archive(pickled_tensor(), **FOUR_FLOATS)
     large = (DATA / "torch_views.pt").read_bytes()
     refused = count_refused_mutations(
-        small, "x.pt", 5, others=lambda byte: [byte ^ flip for flip in (1, 0x80, 0xFF)]
+        small, "x.pt", 5, replacements=lambda byte: [byte ^ flip for flip in (1, 0x80, 0xFF)]
     )
 
     assert refused > len(small) // 20
