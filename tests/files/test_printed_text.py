@@ -92,7 +92,7 @@ def test_one_table_is_read_from_every_printed_form(text: str) -> None:
 )
 def test_the_label_before_printed_numbers_names_the_tensor(text: str, name: str) -> None:
     """Each text prints the rows (1.5, 0.5) and (−2, 0.25) as some language or logger does, and is
-    read back as that table, under the name that stands before it (a title of more than a few words
+    read back as that table, under the name that stands before it (a title of more than four words
     is no name). Some forms print a flat list.
     """
     Path("x.log").write_text(text)
