@@ -254,7 +254,7 @@ def nested() -> dict[str, bytes]:
             opened_and_closed = b"\x80\x04" + opens * count + inside + closes * count
             rows = {
                 f"{opcode} nested {count} times, {place}": PLACES[place].replace(
-                    b"%b", deeply_nested_lists
+                    b"%b", opened_and_closed
                 )
                 for place in places
             }
