@@ -1,4 +1,4 @@
-"""The list of commands and their help, and other projects' words for commands, options and other_words_for_values.
+"""The list of commands and their help, and other projects' words for commands, options and values.
 
 The words are those of transformers, vLLM, llama.cpp, MLX, ExLlama and text-generation-webui, in
 words.txt and pecli/cli/synonyms.toml.
