@@ -150,7 +150,7 @@ def write_gguf(path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def outcomes_within_900_mib(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
-    """The outcomes_within_900_mib of all commands in one process that may not map the files."""
+    """The outcomes of all commands in one process that may not map the files."""
     if sys.platform != "linux":
         pytest.skip("only Linux limits the address space")
     folder = tmp_path_factory.mktemp("big")

@@ -80,7 +80,7 @@ def test_a_column_of_csv_is_not_named_nan(working_folder: Path) -> None:
     ids=["float16", "bfloat16"],
 )
 def test_sixteen_bits_are_written_in_few_digits(dtype: type, most_digits: int) -> None:
-    """5 significant_digits digits distinguish all float16 numbers (11 bits), 4 all of bfloat16 (8 bits).
+    """5 significant digits distinguish all float16 numbers (11 bits), 4 all of bfloat16 (8 bits).
     500 random patterns of bits, and three near the largest number, are written and read back.
     """
     random_bits = np.random.default_rng(0).integers(0, 2**16, 500, np.uint16)
