@@ -425,7 +425,7 @@ def apply_to_q(run_pecli):
     return call
 
 
-def test_json_has_the_scheme_the_parameters_and_the_tensors(apply_to_q):
+def test_apply_as_json_has_the_scheme_the_parameters_and_the_tensors(apply_to_q):
     """q has 2 heads, 4 positions and 8 channels; base and layout are those of the command line and
     the default.
     """

@@ -40,7 +40,7 @@ def write_config(name: str = "config.json", **changes: Any) -> str:
     return name
 
 
-def test_json_has_the_fields_of_the_contract(run_pecli) -> None:
+def test_config_as_json_has_the_fields_that_scripts_rely_on(run_pecli) -> None:
     """Scripts rely on the fields of `pecli config --json` and of its encodings that the reference
     lists: none may be missing or new.
     """
@@ -54,7 +54,7 @@ def test_json_has_the_fields_of_the_contract(run_pecli) -> None:
     assert set(encoding) == FIELDS_OF_AN_ENCODING
 
 
-def test_json_describes_a_rotary_encoding(run_pecli) -> None:
+def test_config_as_json_describes_a_rotary_encoding(run_pecli) -> None:
     """The configuration has 512 / 8 = 64 channels per head, so 32 frequencies; its base is the key
     rope_theta.
     """
@@ -69,7 +69,7 @@ def test_json_describes_a_rotary_encoding(run_pecli) -> None:
     assert encoding["layout"] == "halves"
 
 
-def test_json_of_alibi_has_no_frequencies(run_pecli) -> None:
+def test_config_as_json_has_no_frequencies_for_alibi(run_pecli) -> None:
     """`pecli config --json` of a BLOOM, whose encoding is ALiBi."""
     path = write_config(model_type="bloom", n_head=8, rope_theta=None)
     (encoding,) = run_pecli("config", path, "--json").json["encodings"]

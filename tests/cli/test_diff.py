@@ -54,7 +54,7 @@ def test_files_that_differ_have_exit_code_1_and_a_reason(run_pecli) -> None:
     assert worst.startswith("      max error ")
 
 
-def test_json_has_the_fields_of_a_difference(run_pecli) -> None:
+def test_diff_as_json_has_the_fields_that_scripts_rely_on(run_pecli) -> None:
     """Scripts rely on the fields of `pecli diff --json`, in this order; each tensor has at least
     those of `fields_of_tensor`.
     """
@@ -69,7 +69,7 @@ def test_json_has_the_fields_of_a_difference(run_pecli) -> None:
     assert {*fields_of_tensor.split()} <= set(tensor)
 
 
-def test_json_explains_a_difference(run_pecli) -> None:
+def test_diff_as_json_explains_a_difference(run_pecli) -> None:
     """In b.npy the halves of a.npy are swapped, bit by bit: the residual is 0."""
     outcome = run_pecli("diff", "a.npy", "b.npy", "--json")
     assert outcome.exit_code == CHECK_FAILED

@@ -22,7 +22,7 @@ def test_config_prints_what_the_flags_of_a_server_change(run_pecli) -> None:
     assert "pecli rope --seq-len 4096 --dim 128 --scaling linear --factor 2" in outcome.out
 
 
-def test_config_reports_flags_as_json(run_pecli) -> None:
+def test_config_as_json_reports_what_the_flags_of_a_server_change(run_pecli) -> None:
     """SERVER_COMMAND is `llama-server -c 8192 --rope-scale 2`; Llama 2 has no scaling of its own.
     The first change is the scaling, the second its factor.
     """

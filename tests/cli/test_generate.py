@@ -67,7 +67,7 @@ def test_a_npy_file_holds_one_array_of_the_scheme(run_pecli, scheme: str) -> Non
 
 
 @pytest.mark.parametrize("scheme", SMALL_OPTIONS)
-def test_json_has_the_scheme_and_the_shapes_of_its_tensors(run_pecli, scheme: str) -> None:
+def test_a_scheme_as_json_has_the_shapes_of_its_tensors(run_pecli, scheme: str) -> None:
     """The tables have 6 positions and 4 channels, or 5 positions and 3 heads (ALiBi), as
     SMALL_OPTIONS state: cosines of a rope are 6 × 2, for example.
     """
@@ -81,7 +81,9 @@ def test_json_has_the_scheme_and_the_shapes_of_its_tensors(run_pecli, scheme: st
 
 
 @pytest.mark.parametrize("scheme", SMALL_OPTIONS)
-def test_json_of_a_written_file_adds_only_its_name(run_pecli, scheme: str) -> None:
+def test_the_json_of_a_scheme_that_is_written_adds_only_the_name_of_the_file(
+    run_pecli, scheme: str
+) -> None:
     """A command that makes tables, such as `pecli rope --json`, prints the same JSON with and
     without -o, except for the field «output».
     """

@@ -49,7 +49,7 @@ def test_the_output_of_a_command_is_that_of_the_golden_file(
 
 
 @pytest.mark.parametrize("line", help_lines())
-def test_help_fits_80_columns(line: str) -> None:
+def test_the_help_of_every_command_fits_80_columns(line: str) -> None:
     """The recorded help of each command, before its examples, has lines of at most 80 characters;
     examples may be longer, as they must be copied whole.
     """

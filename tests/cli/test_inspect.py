@@ -16,7 +16,7 @@ import pecli
 from tests.exit_codes import FILE_ERROR, SUCCESS, USAGE_ERROR
 
 
-def test_json_names_tensors_and_spec(run_pecli) -> None:
+def test_inspect_as_json_lists_the_tensors_and_the_stored_spec(run_pecli) -> None:
     """Cosines of 8 positions and 3 pairs in bfloat16 are 8 · 3 · 2 = 48 bytes; 3 float64 are 24."""
     pecli.save("t.safetensors", pecli.Rope(8, 6, dtype="bfloat16"))
     summary = run_pecli("inspect", "t.safetensors", "--json").json

@@ -16,7 +16,7 @@ def test_an_error_of_1000_characters_is_whole(capsys) -> None:
     assert capsys.readouterr().err == f"pecli: error: {'x' * 1000}\n"
 
 
-def test_a_longer_error_loses_its_middle(capsys) -> None:
+def test_an_error_of_1001_characters_loses_its_middle(capsys) -> None:
     """1,001 characters are one more than the limit: the first and the last 500 are kept."""
     print_error("x" * 500 + "y" + "z" * 500)
     assert capsys.readouterr().err == f"pecli: error: {'x' * 500} … {'z' * 500}\n"

@@ -132,7 +132,7 @@ def test_a_folder_with_several_indices_is_refused(working_folder: Path) -> None:
         load(".")
 
 
-def test_links_to_files_are_followed(working_folder: Path) -> None:
+def test_links_in_a_snapshot_of_a_cache_are_followed(working_folder: Path) -> None:
     """In a snapshot of a Hugging Face cache, model.safetensors is a link to a file in blobs/."""
     Path("blobs").mkdir()
     save_file({"a.weight": np.ones(3, np.float32)}, "blobs/0123")
@@ -204,7 +204,7 @@ def test_an_index_that_names_no_plain_file_is_refused_in_one_line(
         ),
     ],
 )
-def test_broken_indices_are_refused(working_folder: Path, text: str) -> None:
+def test_broken_indices_of_shards_are_refused(working_folder: Path, text: str) -> None:
     """a.safetensors has the tensor a.weight, and b.safetensors b.weight. `is_read` also checks that
     the refusal is a FileError of one line.
     """

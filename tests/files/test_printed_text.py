@@ -226,13 +226,13 @@ def test_dots_after_a_sentence_do_not_mean_missing_numbers(sentence: str) -> Non
     assert pecli.load("x.log")["q"].tolist() == TWO_ROWS
 
 
-def test_a_single_list_is_a_vector() -> None:
+def test_a_printed_list_of_numbers_is_a_vector() -> None:
     """The text is what Node.js prints of a Float32Array."""
     Path("x.txt").write_text("Float32Array(3) [\n  1, 0.5,\n  0.25\n]\n")
     assert pecli.load("x.txt")["array"].tolist() == [1, 0.5, 0.25]
 
 
-def test_whole_numbers_are_integers() -> None:
+def test_printed_whole_numbers_are_loaded_as_integers() -> None:
     """Position ids and bucket indices are integers, and float64 would hide it."""
     Path("x.txt").write_text("[[0, 1, 2], [3, 4, 5]]")
     array = pecli.load("x.txt")["array"]
@@ -357,7 +357,7 @@ def test_a_note_states_an_assumption_about_labels_or_lines(text: str, note: str)
     assert note in only_note
 
 
-def test_a_plain_table_needs_no_note() -> None:
+def test_a_printed_table_without_labels_needs_no_note() -> None:
     """Rows without labels start at position 0, as in every other format."""
     Path("x.txt").write_text("1 2\n3 4\n")
     assert notes_of("x.txt") == []

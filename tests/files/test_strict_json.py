@@ -30,7 +30,7 @@ def test_lists_are_read_up_to_the_given_depth_and_refused_beyond() -> None:
         parsed_json(nested_lists(33), file_error, max_depth=32)
 
 
-def test_a_repeated_key_is_refused() -> None:
+def test_json_with_a_repeated_key_is_refused() -> None:
     """Parsers differ in which of the two values of «a», 2 or 3, they take."""
     with pytest.raises(FileError, match="names 'a' twice"):
         parsed_json('{"b": 1, "a": 2, "a": 3}', file_error)
@@ -61,6 +61,6 @@ def test_text_that_is_no_json_is_refused(data: bytes, problem: str) -> None:
         parsed_json(data, file_error)
 
 
-def test_a_byte_order_mark_is_skipped() -> None:
+def test_a_byte_order_mark_before_json_is_skipped() -> None:
     """Editors of Windows put EF BB BF before UTF-8 text."""
     assert parsed_json(b"\xef\xbb\xbf[1]", file_error) == [1]

@@ -183,7 +183,7 @@ def raises_an_error(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
         pytest.param(returns_nothing, "a batch", "a table holds numbers", id="nothing"),
     ],
 )
-def test_a_mistake_is_named_with_its_case(
+def test_a_mistake_is_named_with_the_first_case_that_shows_it(
     implementation: Callable[..., Any], first_failed_case: str, reason: str
 ) -> None:
     """A Llama's rotation with one mistake. One that counts positions from 0, for example, is right

@@ -79,7 +79,7 @@ def diagnosis_of(result: Any) -> str:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_right_model_passes(family: str) -> None:
+def test_a_right_model_of_transformers_passes(family: str) -> None:
     """A random model of transformers with its own configuration is recorded in a call, and
     verified: every layer and table passes.
     """
@@ -160,7 +160,9 @@ def uninitialised(values: Any) -> Any:
         ),
     ],
 )
-def test_wrong_frequencies_are_named(family: str, change: Any, reason: str) -> None:
+def test_wrong_frequencies_in_a_model_of_transformers_are_named(
+    family: str, change: Any, reason: str
+) -> None:
     """A random model of transformers: its buffer of inverse frequencies is rounded to bfloat16, set
     to zeros, or holds 1.7e30 and 3.2e-41, as memory that was never written may.
     """
@@ -174,7 +176,7 @@ def test_wrong_frequencies_are_named(family: str, change: Any, reason: str) -> N
 
 
 @pytest.mark.parametrize("family", SHARING_TABLES)
-def test_a_shifted_layer_is_named(family: str) -> None:
+def test_a_shifted_layer_of_a_model_of_transformers_is_named(family: str) -> None:
     """A random model of transformers, of which layer 2 of 4 rotates by the tables of the next
     position.
     """
@@ -188,7 +190,9 @@ def test_a_shifted_layer_is_named(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen3", "phi3", "olmo2", "gpt_neox", "falcon"])
-def test_a_wrong_layout_is_named(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_layout_in_a_model_of_transformers_is_named(
+    family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The function of the family is replaced by one that rotates channels (0, 1), (2, 3), … instead
     of halves.
     """
@@ -243,7 +247,7 @@ def test_a_wrong_table_of_one_layer_of_gpt_j_is_named() -> None:
 @pytest.mark.parametrize(
     "family", ["llama", "qwen3", "gemma3_text", "gptj", "qwen2_vl", "gpt2", "bert"]
 )
-def test_ignored_left_padding_is_named(family: str) -> None:
+def test_left_padding_that_a_model_of_transformers_ignores_is_named(family: str) -> None:
     """Without position ids, these families of transformers count padding as tokens: recorded with a
     mask that has padding on the left, the call fails for that reason.
     """
@@ -278,7 +282,7 @@ def test_a_layer_that_does_not_rotate_is_named() -> None:
     assert "layer 1 is the first that does not rotate" in diagnosis_of(result)
 
 
-def test_a_layer_that_rotates_though_it_should_not_is_named() -> None:
+def test_a_layer_of_smollm3_that_rotates_though_it_should_not_is_named() -> None:
     """SmolLM3 does not rotate in layer 3; the flag of the module is switched on."""
     model = hugging_face_model("smollm3")
     attention_of(model, 3).use_rope = True
@@ -331,7 +335,7 @@ def test_models_are_verified_in_every_gradient_mode(context: Any) -> None:
 
 
 @pytest.mark.parametrize("frequency", [1.0, 0.5], ids=["right", "wrong"])
-def test_compiled_models_are_verified(frequency: float) -> None:
+def test_compiled_models_are_recorded_as_they_were_written(frequency: float) -> None:
     """Compiled kernels call no Python functions that could be recorded; inside the block, the model
     runs as it was written. With all frequencies halved it fails.
     """
@@ -347,7 +351,7 @@ def test_compiled_models_are_verified(frequency: float) -> None:
         assert "layer 0 is the first that is wrong (model.layers.0: q, k)" in str(result)
 
 
-def test_training_is_not_disturbed() -> None:
+def test_recording_does_not_change_the_gradients_of_training() -> None:
     """The gradient of a projection is the same with and without a recording."""
     model = hugging_face_model("llama")
     model(input_ids=token_ids()).logits.sum().backward()
@@ -512,7 +516,7 @@ def qwen3_rotation(q: Any, k: Any, positions: Any, base: float = 1000000.0) -> t
     return q * cos + half(q) * sin, k * cos + half(k) * sin
 
 
-def test_a_right_implementation_passes() -> None:
+def test_a_right_implementation_in_torch_passes() -> None:
     """`qwen3_rotation` is Qwen3's rotation in torch: halves of 128 channels, base 1e6. The last
     case in which `pecli.check` calls it is in bfloat16.
     """
