@@ -218,8 +218,8 @@ def test_padding_is_exactly_zero_without_noise(last: float, is_padding: bool) ->
     [(1e-3, True), (1.01e-3, False), (-1e-3, True), (-2e-3, False), (np.nan, False)],
 )
 def test_padding_is_nearly_zero_with_noise(last: float, is_padding: bool) -> None:
-    """The last column is padding if it is zero up to 0.02 of the noise: with a noise of 0.05, up to
-    0.02 · 0.05 = 1e-3.
+    """Cosines, sines and a last column. If noise is allowed, the last one is padding up to 1e-3 of the
+    largest value, which is cos 0 = 1; NaN is none.
     """
     parts = Form("halves", padded=True).split(cosines_sines_and_a_last_column(last), noise=0.05)
     assert (parts is not None) == is_padding
