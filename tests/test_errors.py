@@ -25,7 +25,9 @@ def test_a_string_of_61_letters_is_cut_to_60_with_dots() -> None:
 
 
 def test_a_list_whose_text_has_60_characters_is_quoted_whole() -> None:
-    """20 ones with 19 separators ", " and two brackets: 20 + 38 + 2 = 60."""
+    """60 characters of a value are the limit of messages. 20 ones with 19 separators ", " and two
+    brackets have 20 + 38 + 2 = 60.
+    """
     text = errors.quoted([1] * 20)
     assert text == f"[{'1, ' * 19}1]"
     assert len(text) == 60
@@ -128,7 +130,7 @@ def test_zero_is_counted_in_the_plural() -> None:
 
 
 def test_an_empty_shape_is_empty_brackets() -> None:
-    """The shape of a single number, as Python writes it."""
+    """`errors.bracketed` writes a shape for messages; that of a single number has no lengths."""
     assert errors.bracketed(()) == "()"
 
 
@@ -292,8 +294,9 @@ def test_a_message_has_what_was_given_the_rule_and_advice(
 
 
 def test_parameters_are_spelled_as_options_on_the_command_line() -> None:
-    """Names of parameters stand between backquotes; the command line shows options instead
-    (kv_heads: --kv-heads).
+    """In a message, the names of parameters stand between backquotes. For users of the command line,
+    `spelled` writes them as options instead, and the parameter in question as well: kv_heads is
+    --kv-heads.
     """
     error = errors.ParameterError(
         "kv_heads", 3, "4 `heads` are no multiple of 3", "check `heads` and `kv_heads`"

@@ -716,14 +716,18 @@ def one_answer(tmp_path: Path) -> Path:
 def test_cases_without_an_answer_fail_only_a_strict_check(
     run_pecli, suite: Path, one_answer: Path, options: list[str], code: int
 ) -> None:
-    """A port answers one case of the golden suite only; --strict requires an answer to each."""
+    """A port answers one case of the golden suite rightly, and no other. --strict requires an answer
+    to each.
+    """
     assert run_pecli("verify", "--golden", suite, one_answer, *options).exit_code == code
 
 
 def test_golden_answers_to_an_unknown_case_are_refused(
     run_pecli, suite: Path, tmp_path: Path
 ) -> None:
-    """The error shows the form of names, CASE.TENSOR, and the cases that there are."""
+    """A port answers «no-such-case», which the suite does not have. The error shows the form of names,
+    CASE.TENSOR, and the cases that there are.
+    """
     np.savez(tmp_path / "other.npz", **{"no-such-case.cos": np.ones(4)})
     outcome = run_pecli("verify", "--golden", suite, tmp_path / "other.npz")
 
@@ -744,7 +748,7 @@ def test_golden_answers_beside_another_index_json_are_refused(
 
 
 def test_a_model_beside_a_golden_suite_is_refused(run_pecli, suite: Path, one_answer: Path) -> None:
-    """The suite states what is right, so that --model would have no effect."""
+    """--golden names a suite, which states what is right, so that --model would have no effect."""
     words = ("verify", "--golden", suite, one_answer, "--model", "llama-2-7b")
     assert run_pecli(*words).exit_code == USAGE_ERROR
 

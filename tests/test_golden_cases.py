@@ -323,7 +323,9 @@ def test_a_file_that_was_changed_fails_its_case(suite: str) -> None:
 
 
 def test_another_file_called_index_json_is_refused_with_advice(suite: str) -> None:
-    """Many programs write a file of that name; a list is no index of a suite."""
+    """The index.json of a suite is replaced by that of some other program, a list. The error names the
+    file, and the command that writes a suite.
+    """
     index = Path(suite) / "index.json"
     index.write_text("[]")
 

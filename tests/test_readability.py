@@ -180,12 +180,13 @@ def test_branch_points_in_expressions_are_counted() -> None:
 
 def test_a_class_name_has_one_meaning() -> None:
     """Two classes of one name, in different modules of the package, would have to be distinguished
-    by the module that they come from.
+    by the module that they come from. A failure lists them with their modules.
     """
-    places: dict[str, list[str]] = {}
+    modules_of_class: dict[str, list[str]] = {}
     for folder in FOLDERS:
         for module, tree in trees(folder).items():
             for node in nodes_of(tree, ast.ClassDef):
-                places.setdefault(node.name, []).append(module)
+                modules_of_class.setdefault(node.name, []).append(module)
+    ambiguous = {name: modules for name, modules in modules_of_class.items() if len(modules) > 1}
 
-    assert {name: modules for name, modules in places.items() if len(modules) > 1} == {}
+    assert ambiguous == {}

@@ -132,8 +132,8 @@ def test_a_refusal_names_its_parameter(call: str, parameter: str, message: str, 
 
 @pytest.mark.parametrize("call", ACCEPTED)
 def test_a_value_just_within_the_rule_is_accepted(call: str) -> None:
-    """Rows of refusals.txt without an error are calls whose value is at the limit of a rule, such
-    as the largest size: they must not raise.
+    """Rows of refusals.txt without an error are calls whose value is just within a rule, such as the
+    largest size that is allowed. The call must not raise; its result is not compared.
     """
     result_of(call, NAMES)
 
@@ -156,7 +156,9 @@ def test_errors_are_those_that_python_users_catch(error: type, base: type) -> No
 
 
 def test_an_error_of_a_file_is_no_error_of_a_value() -> None:
-    """Were FileError a ValueError, a user's `except ValueError` would hide a missing file."""
+    """ParameterError is a ValueError. Were FileError one too, a user's `except ValueError` around a
+    call would hide a missing file.
+    """
     assert not issubclass(FileError, ValueError)
 
 

@@ -179,23 +179,25 @@ def test_an_integer_that_differs_is_counted() -> None:
 
 
 def test_the_largest_difference_of_int64_does_not_overflow() -> None:
-    """2^63 − 1 − (−2^63) is 2^64 − 1, beyond int64; as a float it is 2^64."""
-    far = comparison_of(np.array([-(2**63), 0, 1]), np.array([2**63 - 1, 0, 1]))
+    """The smallest int64 is expected and the largest found: 2^63 − 1 − (−2^63) is 2^64 − 1, beyond
+    int64; as a float it is 2^64.
+    """
+    result = comparison_of(np.array([-(2**63), 0, 1]), np.array([2**63 - 1, 0, 1]))
 
-    assert far.max_abs_error == 2.0**64
-    assert far.max_ulp_error is None
-    assert far.worst_index == (0,)
-    assert far.expected == -(2**63)
-    assert far.found == 2**63 - 1
+    assert result.max_abs_error == 2.0**64
+    assert result.max_ulp_error is None
+    assert result.worst_index == (0,)
+    assert result.expected == -(2**63)
+    assert result.found == 2**63 - 1
 
 
 def test_a_flag_that_differs_is_an_error_of_1() -> None:
-    """Masks may be booleans, which NumPy does not subtract."""
-    flags = comparison_of(np.array([True, False]), np.array([True, True]))
+    """Masks may be booleans, which NumPy does not subtract. True is found where False is expected."""
+    result = comparison_of(np.array([True, False]), np.array([True, True]))
 
-    assert flags.mismatched == 1
-    assert flags.max_abs_error == 1.0
-    assert flags.first_index == (1,)
+    assert result.mismatched == 1
+    assert result.max_abs_error == 1.0
+    assert result.first_index == (1,)
 
 
 def test_complex_numbers_are_compared_by_their_distance() -> None:
@@ -562,9 +564,15 @@ def test_the_json_of_a_comparison_has_every_field() -> None:
 
 
 def test_values_that_json_lacks_are_null_or_pairs() -> None:
-    """JSON has no infinity, no NaN and no complex numbers: 2 − i becomes [2, −1]."""
-    assert plain([1.5, np.inf, {"a": (np.nan, 2 - 1j)}]) == [1.5, None, {"a": [None, [2.0, -1.0]]}]
-    assert plain([Comparison("t", (2,), 2)])[0]["shape"] == [2]
+    """`plain` returns what JSON can hold, which has no infinity, no NaN and no complex numbers: 2 − i
+    becomes [2, −1]. Results within it become objects, by their `as_json`.
+    """
+    values = [1.5, np.inf, {"a": (np.nan, 2 - 1j)}]
+    assert plain(values) == [1.5, None, {"a": [None, [2.0, -1.0]]}]
+
+    result = Comparison("t", (2,), 2)
+    assert plain([result]) == [result.as_json()]
+    assert plain([result])[0]["shape"] == [2]
 
 
 def test_errors_of_integers_are_not_counted_in_ulps() -> None:
@@ -729,10 +737,13 @@ def test_a_single_number_is_one_column() -> None:
 
 
 def test_an_array_without_rows_equals_only_another_without_rows() -> None:
-    """An empty table must not pass as one whose elements are all right."""
-    assert comparison_of(np.zeros((0, 3)), np.zeros((0, 3))).passed
+    """A table of 0 rows and 3 columns passes if that is expected. Where one row is expected, it must
+    not pass as one whose elements are all right.
+    """
+    empty = np.zeros((0, 3))
+    assert comparison_of(expected=empty, found=empty).passed
 
-    problem = comparison_of(np.zeros((1, 3)), np.zeros((0, 3))).problem
+    problem = comparison_of(expected=np.zeros((1, 3)), found=empty).problem
     assert problem == "its shape is (0, 3) where (1, 3) is expected"
 
 
@@ -794,7 +805,9 @@ def test_elements_beyond_an_allowed_number_of_ulps_are_counted_in_all_pieces() -
 def test_neighbouring_numbers_form_ranges(
     numbers: list[int], expected: list[tuple[int, int]]
 ) -> None:
-    """Wrong rows 0, 1, 2, 4, 7, 8 are reported as 0–2, 4 and 7–8."""
+    """`ranges` returns (first, last) of each run of numbers: wrong rows 0, 1, 2, 4, 7, 8 are reported
+    as 0–2, 4 and 7–8.
+    """
     assert ranges(np.array(numbers)) == expected
 
 

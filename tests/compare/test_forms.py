@@ -113,8 +113,8 @@ def test_a_form_is_named_in_reports_by_its_arrangement_and_doubling(form: Form, 
     ],
 )
 def test_a_form_of_3_frequencies_has_these_last_axes(form: Form, axes: tuple[int, ...]) -> None:
-    """3 frequencies: pairs (cos, sin) take 2 numbers each, rotation matrices 2 × 2, and doubled
-    columns twice as many columns.
+    """A form is a way of storing cosines and sines in an array. Of 3 frequencies, pairs (cos, sin) take
+    2 numbers each, rotation matrices 2 × 2, and «halves», which has each column twice, 6 columns.
     """
     assert form.axes(3) == axes
 
@@ -160,7 +160,7 @@ def test_an_odd_number_of_rows_does_not_hold_two_functions(
     arrangement: str, shape: tuple[int, ...]
 ) -> None:
     """«rows» has cosines above sines, and «stacked» an axis of 2 for them. Neither 5 nor 3 rows can
-    be halved.
+    be halved, so that `function_views`, the views of both functions, is None.
     """
     assert Form(arrangement).function_views(np.ones(shape)) is None
 
@@ -227,13 +227,18 @@ def test_padding_is_nearly_zero_with_noise(last: float, is_padding: bool) -> Non
 
 @pytest.mark.parametrize("shape", [(4, 6), (2, 3, 5)])
 def test_only_an_odd_number_of_columns_is_padded(shape: tuple[int, ...]) -> None:
-    """An even number of columns holds two functions without any padding."""
+    """A padded form has a last column of zeros beside two functions. An even number of columns holds
+    two functions without any padding, and three axes are no table: `split` returns None.
+    """
     assert Form("halves", padded=True).split(np.zeros(shape)) is None
 
 
 def test_a_last_column_of_ones_is_not_padding() -> None:
-    """A padded form has columns of zeros at the end; `split` returns None for ones."""
-    assert Form("alone", padded=True).split(np.ones((4, 3))) is None
+    """A padded form has a column of zeros at the end; `split`, which would take it off, returns None
+    for an array of ones.
+    """
+    ones = np.ones((4, 3))
+    assert Form("alone", padded=True).split(ones) is None
 
 
 @pytest.mark.parametrize(("noise", "is_doubled"), [(0.0, False), (0.05, True)])

@@ -54,8 +54,11 @@ def test_halves_are_tried_first_if_either_doubling_will_do() -> None:
 
 
 def test_a_table_without_frequencies_has_one_form() -> None:
-    """A bias has no columns that belong to a frequency, so none can be doubled."""
-    assert CandidateTable(("bias",), (3, 4), no_tables).forms() == [Form("alone")]
+    """Columns of cosines may stand twice in an array. A bias has no columns that belong to a frequency,
+    so that none can be doubled: it is alone and as it is.
+    """
+    bias = CandidateTable(("bias",), (3, 4), no_tables)
+    assert bias.forms() == [Form("alone")]
 
 
 def test_cosines_and_sines_in_one_array_may_have_any_form_of_two_functions() -> None:

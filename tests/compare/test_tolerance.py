@@ -133,7 +133,9 @@ NUMBERS_OF_NO_SCHEME = [
 def test_numbers_that_no_scheme_can_have_are_not_identified(
     run_pecli: Any, tmp_path: Path, values
 ) -> None:
-    """Huge, tiny and infinite numbers: identify answers no, without an error."""
+    """`values` are vectors as short as frequencies may be, of huge, tiny and infinite numbers. identify
+    answers no, without an error.
+    """
     np.save(tmp_path / "t.npy", values)
     outcome = run_pecli("identify", tmp_path / "t.npy")
 
@@ -145,7 +147,9 @@ def test_numbers_that_no_scheme_can_have_are_not_identified(
 def test_numbers_that_no_scheme_can_have_are_inspected(
     run_pecli: Any, tmp_path: Path, values
 ) -> None:
-    """Huge, tiny and infinite numbers: inspect prints their statistics, without an error."""
+    """`values` are vectors as short as frequencies may be, of huge, tiny and infinite numbers. inspect
+    prints their statistics, without an error or a warning.
+    """
     np.save(tmp_path / "t.npy", values)
     outcome = run_pecli("inspect", "--stats", tmp_path / "t.npy")
 

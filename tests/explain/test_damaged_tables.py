@@ -68,9 +68,10 @@ def test_rows_of_random_angles_are_named_unless_they_are_most(
 
 
 def test_positions_that_wrap_in_a_long_table_are_named() -> None:
-    """Row 5000 of 16,384 is again row 0, as if a buffer of 5000 positions had been reused."""
-    scheme = pecli.Sinusoidal(1 << 14, 36)
-    wrapped = scheme.tables()["pe"][np.arange(1 << 14) % 5000]
+    """Row r of 16,384 holds position r modulo 5000, as if a buffer of 5000 rows had been reused."""
+    rows = 16_384
+    scheme = pecli.Sinusoidal(seq_len=rows, dim=36)
+    wrapped = scheme.tables()["pe"][np.arange(rows) % 5000]
 
     assert first_reason(wrapped, scheme) == "pe: positions wrap at row 5,000"
 
@@ -155,8 +156,8 @@ def test_another_base_from_some_row_on_is_named(cut: int) -> None:
 
 
 def test_a_dynamic_table_whose_first_rows_are_unscaled_is_named() -> None:
-    """A cache that grew with the prompt keeps the rows that were computed before dynamic scaling
-    began, at 32 positions.
+    """Dynamic scaling begins when a prompt is longer than the trained 32 positions. A cache that grew
+    with the prompt keeps the 32 rows that were computed before; the other 32 are scaled.
     """
     growing = pecli.Rope(64, 32, scaling="dynamic", factor=2.0, max_position_embeddings=32)
     found = rows_of_two_schemes(pecli.Rope(64, 32), growing, 32)
@@ -248,8 +249,8 @@ def test_noise_is_not_explained_as_a_table_of_small_amplitude() -> None:
 
 
 def test_equal_slopes_have_no_reason() -> None:
-    """Both heads have the slope 0.5. ALiBi's slopes of two heads differ by any rule, so no mistake
-    makes these.
+    """Both heads have the slope 0.5. ALiBi's slopes of two heads are different by any rule, so that no
+    known mistake makes these.
     """
     slopes = {"slopes": np.full(2, 0.5, np.float32)}
     assert pecli.verify(slopes, pecli.Alibi(2, slopes=True)).explanations == ()

@@ -167,10 +167,11 @@ def test_an_edit_is_stated_in_these_words(edit: edits.Edit, words: str) -> None:
 
 @pytest.mark.parametrize("edit", [edit for edit, _ in EDITS_AND_THEIR_WORDS], ids=str)
 def test_the_json_of_an_edit_names_its_kind(edit: edits.Edit) -> None:
-    """An edit is a change that explains a difference, such as Swapped or Scaled; its JSON must be
-    plain JSON, and states the kind.
+    """An edit is a change that explains a difference, such as Swapped or Scaled. Its `as_json` can be
+    written as JSON, and states the kind of the edit under «edit».
     """
-    assert json.loads(json.dumps(edit.as_json()))["edit"] == edit.kind
+    written = json.dumps(edit.as_json())
+    assert json.loads(written)["edit"] == edit.kind
 
 
 def test_every_kind_of_edit_has_words() -> None:

@@ -81,8 +81,8 @@ def test_known_mistakes_of_a_sinusoidal_grid_begin_with_the_parameters_of_its_fr
 
 
 def test_known_mistakes_of_mrope_are_its_sections_and_axes() -> None:
-    """M-RoPE gives sections of the pairs to time, row and column; they may be interleaved, of other
-    sizes, or follow other axes.
+    """M-RoPE gives sections of the pairs, here 1, 2 and 1, to time, row and column. Someone may
+    interleave them, give them other sizes, or let them follow other axes of the positions.
     """
     rope = Rope(positions=((0, 1), (0, 2), (0, 3)), dim=8, mrope_section=(1, 2, 1))
     assert {*wrong_parameters(rope)} == {"mrope_interleaved", "mrope_section", "axes of positions"}

@@ -358,16 +358,18 @@ def test_an_int8_table_is_explained_as_cosines_in_steps_of_1_127() -> None:
 
 @pytest.mark.thorough
 def test_waves_that_turn_often_are_searched_for_offsets_that_are_near() -> None:
-    """sin(0.3 · n) as a stack of 33 × 16 elements, checked as a rotary table. Of its turns up to
-    the largest offset, 2^40, there are too many to list; the search stays below 64 MiB.
+    """sin(0.3 · n) as a stack of 33 × 16 elements, checked as a rotary table. Each whole turn up to
+    the largest offset, 2^40, may be one; there are too many to list, and the search for them must
+    stay below 64 MiB.
     """
-    waves = np.sin(np.arange(528) * 0.3).reshape(1, 33, 16)
+    waves = np.sin(np.arange(33 * 16) * 0.3).reshape(1, 33, 16)
     tracemalloc.start()
-
-    assert not pecli.verify(waves, pecli.Rope(4, 8), reasons=False).passed
-    assert tracemalloc.get_traced_memory()[1] < 2**26
-
+    result = pecli.verify(waves, pecli.Rope(4, 8), reasons=False)
+    _, peak_in_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
+
+    assert not result.passed
+    assert peak_in_bytes < 64 * 2**20
 
 
 @pytest.mark.parametrize("rows", [256 - 12, 256 + 12])
@@ -437,21 +439,21 @@ def test_columns_that_are_zero_instead_of_doubled_are_named(
 
 @pytest.mark.parametrize("rows", [SHORT_LENGTH, pytest.param(70000, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize(
-    ("base", "second"),
+    ("base_of_spec", "second_mistake"),
     [(10000.0, ""), (500000.0, ", and base is 10000 (the spec says 500000)")],
     ids=["the base of the spec", "another base"],
 )
 def test_angles_in_the_place_of_cosines_and_sines_are_named(
-    base: float, second: str, rows: int
+    base_of_spec: float, second_mistake: str, rows: int
 ) -> None:
-    """The table holds position · 10000^(-2i/64) under the names cos and sin; if the spec has another
-    base, both mistakes are named.
+    """The tables hold the angles position · 10000^(-2i/64) themselves, under the names cos and sin. If
+    the spec has another base, both mistakes are named.
     """
     angles = np.outer(np.arange(rows), INV_FREQ)
     words = "cos, sin: values are the angles, position × inv_freq, and not their cosines or sines"
-    result = pecli.verify({"cos": angles, "sin": angles}, pecli.Rope(rows, DIM, base))
+    result = pecli.verify({"cos": angles, "sin": angles}, pecli.Rope(rows, DIM, base_of_spec))
 
-    assert result.diagnosis[0].startswith(f"{words}{second}; ")
+    assert result.diagnosis[0].startswith(f"{words}{second_mistake}; ")
 
 
 def test_a_sinusoidal_table_of_odd_width_raises_no_error_in_the_search(
@@ -471,8 +473,8 @@ def test_a_sinusoidal_table_of_odd_width_raises_no_error_in_the_search(
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", ["bias", "slopes"])
 def test_complex_numbers_where_real_ones_are_expected_fail_without_a_warning(name: str) -> None:
-    """A right bias or right slopes as complex numbers: a failed check, without a warning of NumPy
-    that it drops imaginary parts.
+    """ALiBi's right bias, or its right slopes, are stored as complex numbers. The check fails, without
+    NumPy's warning that it drops imaginary parts.
     """
     alibi = pecli.Alibi(4, 16)
     as_complex = alibi.tables()[name].astype(np.complex64)

@@ -79,8 +79,8 @@ def test_verify_names_the_runtime(case: str, runtime: str) -> None:
 
 
 def test_identify_names_the_runtime() -> None:
-    """The table is gpt-oss-20b's as this package emulates llama.cpp, and identify sees only the
-    table.
+    """The table is gpt-oss-20b's as pecli emulates llama.cpp (other tests compare that with llama.cpp
+    itself), and `identify` sees nothing but the table.
 
     llama.cpp does not read gpt-oss's key `truncate: false`, so the scheme that makes the table has
     no value for it (None).

@@ -140,8 +140,8 @@ def test_one_mistake_in_a_rotation_is_named(edit: Edit, after: Array, dtype: typ
 
 
 def test_doubled_queries_of_which_half_the_channels_rotate_are_named() -> None:
-    """Phi rotates the first half of a head; the other channels are doubled as well, which no
-    attention factor would do.
+    """Phi rotates the first half of a head's channels. After a right rotation all channels are doubled,
+    also those of the second half, on which an attention factor would have no effect.
     """
     phi = {**CONFIG, "model_type": "phi", "partial_rotary_factor": 0.5}
     angles = np.multiply.outer(ROW_NUMBERS, frequencies(DIM // 2))
@@ -484,5 +484,7 @@ def test_fewer_rotated_channels_are_named_at_either_end_of_a_head(
 )
 @pytest.mark.sample(2)
 def test_values_that_are_no_rotation_have_no_reason(after: Array) -> None:
-    """tanh and squares of the queries, and rows or heads in reverse order without a rotation."""
+    """The queries are not rotated; instead, their tanh or squares are taken, or their rows or heads
+    reversed. No edit describes that.
+    """
     assert edits_found_in(np.ascontiguousarray(after)) == []

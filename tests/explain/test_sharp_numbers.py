@@ -109,8 +109,9 @@ def test_the_normalisation_of_an_odd_width_is_recognised() -> None:
     `identify` must find this amplitude exactly although the table is in float32.
     """
     angles = np.multiply.outer(np.arange(100), 1000.0 ** (-np.arange(9) / 9))
-    halves = np.hstack([np.sin(angles), np.cos(angles), np.zeros((100, 1))])  # the odd channel is 0
-    pe = (math.sqrt(2 / 19) * halves).astype(np.float32)
+    odd_channel = np.zeros((100, 1))
+    waves_of_amplitude_1 = np.hstack([np.sin(angles), np.cos(angles), odd_channel])
+    pe = (math.sqrt(2 / 19) * waves_of_amplitude_1).astype(np.float32)
     match = pecli.identify({"pe": pe}).matches[0]
     assert match.scheme.value_of("amplitude") == math.sqrt(2 / 19)
 

@@ -134,8 +134,8 @@ def test_diff_names_the_rounding_of_a_file(change: Callable[[Array], Array], edi
     ],
 )
 def test_how_integers_were_rounded_is_named(change: Callable[[Array], Array], words: str) -> None:
-    """A sinusoidal table times 127 was made integer by a cast, which rounds toward zero, or a
-    shift, which rounds down.
+    """A sinusoidal table times 127 is made integer by a cast, which rounds toward zero (trunc), a shift,
+    which rounds down (floor), or rounding to nearest (rint), and divided by 127 again.
     """
     scheme = pecli.Sinusoidal(256, 64)
     stored = (change(127 * scheme.tables()["pe"]) / 127).astype(np.float32)

@@ -204,8 +204,9 @@ def test_a_command_lacks_nothing_for_its_own_layout_and_parts_of_it(layout: str)
     ],
 )
 def test_an_edit_without_an_option_is_lacking_in_a_command(edit: Edit, scheme: Any) -> None:
-    """`lacking` returns the edits that no option of a command makes: swapped functions of a rotary
-    table, negative offsets, and so on.
+    """A reason prints a command, «pecli rope …», that makes the wrong table; `lacking` returns the
+    edits that none of its options makes. Here these are swapped functions of a rotary table, another
+    layout than Rope(4, 8) has, an attention factor without a scaling, a negative offset, and so on.
     """
     assert lacking([edit], scheme) == (edit,)
 
@@ -223,15 +224,16 @@ def test_an_edit_without_an_option_is_lacking_in_a_command(edit: Edit, scheme: A
     ],
 )
 def test_an_edit_with_an_option_is_not_lacking_in_a_command(edit: Edit, scheme: Any) -> None:
-    """`lacking` returns the edits that no option of a command makes: none here. Swapped functions
-    of a sinusoidal table are --cos-first, and 1.1 is YaRN's attention factor.
+    """A reason prints a command, «pecli rope …», that makes the wrong table; `lacking` returns the
+    edits that none of its options makes, here none. Swapped functions of a sinusoidal table are
+    --cos-first, and YARN has the attention factor 1.1, by which the values are scaled.
     """
     assert lacking([edit], scheme) == ()
 
 
 def test_a_recipe_that_a_runtime_implies_is_not_lacking_in_a_command() -> None:
-    """`lacking` returns the edits that no option of a command makes; --runtime vllm computes in
-    float32.
+    """A reason prints a command that makes the wrong table; `lacking` returns the edits that none of
+    its options makes. Without a runtime, the recipe float32 is one; --runtime vllm implies it.
     """
     assert lacking([Recipe("float32"), Runtime("vllm")], ROPE_4_BY_8) == ()
 
