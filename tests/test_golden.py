@@ -400,23 +400,14 @@ def test_golden_rotations_are_those_of_arb_all_of_them(suite: Path) -> None:
         assert_equal_to_balls(partial(rotated, before, entry), after)
 
 
-def test_golden_suite_is_small_complete_and_the_same_every_time(
+def test_golden_suite_has_the_same_bytes_every_time_and_their_checksums(
     suite: Path, tmp_path: Path
 ) -> None:
-    """The suite has at least 150 cases in at most 3.5 MB; writing it again gives the same bytes, and
-    the index has their SHA-256. Frequencies have no positions, so that arithmetic adds nothing to
-    their tolerance. T5's first query has bucket 0 for itself, and 17, 18, … for the keys after it.
+    """`suite` was written before, and is written again here. Every file has the same bytes, and the
+    index the SHA-256 of each file of a case.
     """
     entries = write(str(tmp_path))
-    tolerances = {entry["name"]: entry["tolerances"] for entry in entries}
-    of_frequencies = tolerances["frequencies-default"]
-    buckets_of_t5 = tensors_of_case(suite, "t5-encoder")["index"]["int"]
 
-    assert len(tolerances) == len(entries)
-    assert len(entries) >= 150
-    assert sum(path.stat().st_size for path in suite.iterdir()) <= 3_500_000
-    assert of_frequencies["float32_arithmetic"] == of_frequencies["float32"]
-    assert buckets_of_t5[:8] == [0, 17, 18, 19, 20, 21, 22, 23]
     for path in suite.iterdir():
         assert path.read_bytes() == (tmp_path / path.name).read_bytes(), path.name
     for entry in entries:
@@ -424,29 +415,75 @@ def test_golden_suite_is_small_complete_and_the_same_every_time(
             assert hashlib.sha256((suite / file).read_bytes()).hexdigest() == digest
 
 
-def test_the_command_writes_suites_and_refuses_unknown_models(run_pecli, tmp_path: Path) -> None:
-    """A suite of one model has two cases; a second suite in the same folder reports the files that
-    are not its own. Nothing is written for an unknown name.
+def test_golden_suite_has_150_different_cases_in_3_5_megabytes(suite: Path) -> None:
+    """The limit of the size is one that the project has set itself; cases may be added within it."""
+    cases = json.loads((suite / "index.json").read_text())["cases"]
+    names = {case["name"] for case in cases}
+
+    assert len(names) == len(cases)
+    assert len(cases) >= 150
+    assert sum(path.stat().st_size for path in suite.iterdir()) <= 3_500_000
+
+
+def test_golden_frequencies_have_no_tolerance_for_angles(suite: Path) -> None:
+    """A tolerance «float32_arithmetic» is for angles that a port computes in float32. Frequencies have
+    no positions and so no angles: theirs is that of float32.
+    """
+    tolerances = entries_of_index(suite)["frequencies-default"]["tolerances"]
+    assert tolerances["float32_arithmetic"] == tolerances["float32"]
+
+
+def test_golden_buckets_of_t5_begin_with_those_of_the_first_query(suite: Path) -> None:
+    """T5's encoder has 32 buckets: 0 for the same position, and from 16 + 1 on one for each distance to
+    a later key, up to 7. The table begins with the first query, which is the first key.
+    """
+    buckets = tensors_of_case(suite, "t5-encoder")["index"]["int"]
+    assert buckets[:8] == [0, 17, 18, 19, 20, 21, 22, 23]
+
+
+def test_a_golden_suite_of_one_model_has_two_cases_in_every_format(
+    run_pecli, tmp_path: Path
+) -> None:
+    """`pecli golden llama-3.1-8b --format all`: the model's frequencies, and its tables at 3 positions
+    of 64 pairs.
     """
     folder = tmp_path / "suite"
     outcome = run_pecli("golden", "llama-3.1-8b", "-o", folder, "--format", "all", "--json")
     cases = outcome.json["cases"] + outcome.json["others"]
     header = (folder / "model-llama-3.1-8b.h").read_text()
+
     assert cases == ["frequencies-llama-3.1-8b", "model-llama-3.1-8b"]
     assert {path.suffix for path in folder.iterdir()} == {".json", ".safetensors", ".h"}
     assert "static const float model_llama_3_1_8b_cos[3][64] =" in header
 
-    # The first suite had two cases in three formats.
+
+def test_a_second_golden_suite_in_a_folder_reports_the_files_of_the_first(
+    run_pecli, tmp_path: Path
+) -> None:
+    """The first suite has two cases in three formats, so that six files in the folder are of no case
+    of the second.
+    """
+    run_pecli("golden", "llama-3.1-8b", "-o", tmp_path, "--format", "all")
+    outcome = run_pecli("golden", "qwen2.5-7b", "-o", tmp_path)
+
     words = "2 cases and index.json; beside them 6 files of no case: frequencies-llama-3.1-8b.h, "
-    assert words in run_pecli("golden", "qwen2.5-7b", "-o", folder).out
+    assert words in outcome.out
 
-    not_written = tmp_path / "not-written"
-    assert run_pecli("golden", "no-such-model", "-o", not_written).exit_code == USAGE_ERROR
-    assert not not_written.exists()
 
-    without_json = ("-o", tmp_path / "without-json", "--format", "safetensors")
-    assert run_pecli("golden", "llama-3.1-8b", *without_json).exit_code == SUCCESS
-    assert run_pecli("verify", tmp_path / "without-json").exit_code == SUCCESS
+def test_no_golden_suite_is_written_for_an_unknown_model(run_pecli, tmp_path: Path) -> None:
+    """`pecli golden no-such-model -o FOLDER` is a wrong command line, and makes no folder."""
+    folder = tmp_path / "suite"
+
+    assert run_pecli("golden", "no-such-model", "-o", folder).exit_code == USAGE_ERROR
+    assert not folder.exists()
+
+
+def test_a_golden_suite_without_json_is_verified(run_pecli, tmp_path: Path) -> None:
+    """A suite is written in safetensors only; `pecli verify` computes its cases again."""
+    options = ("-o", tmp_path, "--format", "safetensors")
+
+    assert run_pecli("golden", "llama-3.1-8b", *options).exit_code == SUCCESS
+    assert run_pecli("verify", tmp_path).exit_code == SUCCESS
 
 
 RUNNERS = Path(__file__).parents[1] / "samples" / "golden"
