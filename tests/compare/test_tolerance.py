@@ -173,24 +173,25 @@ def test_frequencies_are_judged_by_their_own_relative_tolerance_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "rtol"), [({}, 0), ({"max_ulp": 1}, 1e-5), ({"atol": 1}, 1e-5), ({"rtol": 0.5}, 0.5)]
+    ("tolerance", "rtol"),
+    [({}, 0), ({"max_ulp": 1}, 1e-5), ({"atol": 1}, 1e-5), ({"rtol": 0.5}, 0.5)],
 )
-def test_any_tolerance_allows_float32_slopes(given: dict[str, Any], rtol: float) -> None:
+def test_any_tolerance_allows_float32_slopes(tolerance: dict[str, Any], rtol: float) -> None:
     """ALiBi's slopes are judged relatively. If any tolerance is given, 1e-5 is allowed, the error of
     a float32 computation, also if the one that is given is smaller or absolute. A relative one that
     is given replaces it; without any, 0 is.
     """
-    assert pecli.Tolerance(**given).for_tensor("slopes").rtol == rtol
+    assert pecli.Tolerance(**tolerance).for_tensor("slopes").rtol == rtol
 
 
 @pytest.mark.parametrize(
-    ("given", "freq_rtol"), [({}, 1e-5), ({"rtol": 0.5}, 0.5), ({"freq_rtol": 0}, 0)]
+    ("tolerance", "freq_rtol"), [({}, 1e-5), ({"rtol": 0.5}, 0.5), ({"freq_rtol": 0}, 0)]
 )
-def test_a_model_allows_float32_frequencies(given: dict[str, Any], freq_rtol: float) -> None:
+def test_a_model_allows_float32_frequencies(tolerance: dict[str, Any], freq_rtol: float) -> None:
     """Against a model, frequencies may be off by 1e-5 of their value, which covers a float32
     computation of theta^(-2i/d), also if no tolerance is given. rtol or freq_rtol replaces it.
     """
-    assert pecli.Tolerance(**given).against_model().freq_rtol == freq_rtol
+    assert pecli.Tolerance(**tolerance).against_model().freq_rtol == freq_rtol
 
 
 @pytest.mark.parametrize(

@@ -311,36 +311,60 @@ def multimodal(sections: tuple[int, ...], positions: np.ndarray) -> Tables:
     return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
 
 
-def test_positions_and_sections_of_an_image_in_a_text_are_named() -> None:
-    """Ten tokens of text, an image of 4 x 6, and ten more tokens, at (t, h, w) by Qwen2-VL's rule: t
-    is constant in the image, h its row and w its column, and text after it begins at the largest
-    position plus one, 10 + 6 = 16. The tables are NumPy's, with channels of each axis by sections.
+def positions_of_an_image_in_a_text() -> np.ndarray:
+    """Return (t, h, w) of ten tokens of text, an image of 4 × 6, and ten more tokens.
+
+    This is Qwen2-VL's rule: t is constant in the image, h its row and w its column, and the text after
+    it begins at the largest position plus one, 10 + 6 = 16.
     """
     text = np.tile(np.arange(10), (3, 1))
-    after = np.tile(np.arange(16, 26), (3, 1))
     image = np.stack([np.full(24, 10), 10 + np.arange(24) // 6, 10 + np.arange(24) % 6])
-    positions = np.concatenate([text, image, after], axis=1)
-    count = positions.shape[1]
-    sections = (16, 24, 24)
-    in_text = pecli.Rope(count, 128, base=1e6, mrope_section=sections)
-    in_image = pecli.Rope(dim=128, base=1e6, mrope_section=sections, positions=positions.tolist())
-    in_order = np.tile(np.arange(count), (3, 1))
+    text_after = np.tile(np.arange(16, 26), (3, 1))
+    return np.concatenate([text, image, text_after], axis=1)
 
-    def reason(tables: Tables, spec: pecli.Rope) -> str:
-        return " ".join(pecli.verify(tables, spec, atol=1e-3).diagnosis)
 
-    # The spec counts 44 positions, and the table is at those of the image.
-    found = reason(multimodal(sections, positions), in_text)
-    assert "positions are 0 … 10, then 10 × 23, then 16 … 25; " in found
-    assert "; expected 0 … 43; exact" in found
+SECTIONS = (16, 24, 24)
+"""Pairs of channels that follow time, row and column in Qwen2-VL."""
+IN_IMAGE = pecli.Rope(
+    dim=128,
+    base=1e6,
+    mrope_section=SECTIONS,
+    positions=positions_of_an_image_in_a_text().tolist(),
+)
 
-    # The spec has those of the image, and the table counts.
-    found = reason(multimodal(sections, in_order), in_image)
-    assert "positions are 0, 1, 2, …, not those given" in found
 
-    # The positions are right, and the sections are not.
-    found = reason(multimodal((24, 20, 20), positions), in_image)
-    assert "mrope_section is 24,20,20 (the spec says 16,24,24); exact" in found
+def test_positions_of_an_image_are_named_if_counted_ones_are_expected() -> None:
+    """NumPy's table is at the positions (t, h, w) of ten tokens of text, an image of 4 × 6, and ten
+    more tokens, by Qwen2-VL's rule. The spec counts from 0 to 43. Time is 10 in all of the image
+    and in its first token, so that «10 × 23» (23 times 10) follow the run 0 … 10.
+    """
+    tables = multimodal(SECTIONS, positions_of_an_image_in_a_text())
+    spec = pecli.Rope(44, 128, base=1e6, mrope_section=SECTIONS)
+    reason = pecli.verify(tables, spec, atol=1e-3).diagnosis[0]
+
+    assert "positions are 0 … 10, then 10 × 23, then 16 … 25; " in reason
+    assert "; expected 0 … 43; exact" in reason
+
+
+def test_counted_positions_are_named_if_those_of_an_image_are_expected() -> None:
+    """The spec is at the positions (t, h, w) of ten tokens of text, an image of 4 × 6, and ten more
+    tokens. NumPy's table counts from 0 to 43 along all three axes, as if all were text.
+    """
+    counted = np.tile(np.arange(44), (3, 1))
+    reason = pecli.verify(multimodal(SECTIONS, counted), IN_IMAGE, atol=1e-3).diagnosis[0]
+
+    assert "positions are 0, 1, 2, …, not those given" in reason
+
+
+def test_other_sections_are_named_at_the_positions_of_an_image() -> None:
+    """The spec and NumPy's table are at the positions (t, h, w) of ten tokens of text, an image of
+    4 × 6, and ten more tokens. Of the 64 pairs, 24, 20 and 20 follow time, row and column in the
+    table, and 16, 24 and 24 in the spec.
+    """
+    tables = multimodal((24, 20, 20), positions_of_an_image_in_a_text())
+    reason = pecli.verify(tables, IN_IMAGE, atol=1e-3).diagnosis[0]
+
+    assert "mrope_section is 24,20,20 (the spec says 16,24,24); exact" in reason
 
 
 def test_an_int8_table_is_explained_as_cosines_in_steps_of_1_127() -> None:
@@ -348,9 +372,9 @@ def test_an_int8_table_is_explained_as_cosines_in_steps_of_1_127() -> None:
     `explain` names the steps as the only difference; `identify` names them in the table's form.
     """
     table = np.rint(127 * np.cos(np.outer(np.arange(SHORT_LENGTH), INV_FREQ))).astype(np.int8)
-    (why,) = explain(SHORT_ROPE, {"cos": table}, 1e-3)
+    (explanation,) = explain(SHORT_ROPE, {"cos": table}, 1e-3)
 
-    assert "cos: rounded to steps of 1/127; explains" in sentence(why)
+    assert "cos: rounded to steps of 1/127; explains" in sentence(explanation)
 
     (match, *_) = pecli.identify(table).matches
     assert "rounded to steps of 1/127" in match.form
