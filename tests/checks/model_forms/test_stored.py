@@ -1,8 +1,8 @@
 """A tensor as a form of a model stores it: its dtype or block type, shards that belong together,
 and stacked experts.
 
-`with_shape` brings it to the shape that the other form has; `rounding_steps` are the distances between
-neighbouring values of the type. Expected values follow from small arrays of known numbers.
+`with_shape` brings it to the shape that the other form has; `rounding_of_dtype` and `quantisation_steps`
+are the distances between neighbouring values of the type. Expected values follow from small arrays of known numbers.
 """
 
 from typing import Any
@@ -122,7 +122,7 @@ def test_rounding_grows_with_the_value(dtype: Any, step: float) -> None:
     """The step is relative: float32 has 2^-23 at 1, of which two count, and bfloat16 2^-7; twice as
     large at −2 as at 1.
     """
-    steps = StoredTensor.of(FLOAT32_4_BY_2.astype(dtype)).rounding_steps(
+    steps = StoredTensor.of(FLOAT32_4_BY_2.astype(dtype)).rounding_of_dtype(
         np.array([[1.0, -2.0]], np.float32)
     )
     assert steps.tolist() == [[step, 2 * step]]
@@ -139,7 +139,7 @@ def test_a_block_of_q4_0_has_15_steps_from_end_to_end() -> None:
     from −15 to 15 have steps of 30 / 15 = 2.
     """
     values = np.linspace(-15, 15, 32, dtype=np.float32)[None]
-    steps = StoredTensor("Q4_0", (1, 32), np.zeros((1, 18), np.uint8)).rounding_steps(values)
+    steps = StoredTensor("Q4_0", (1, 32), np.zeros((1, 18), np.uint8)).quantisation_steps(values)
 
     assert steps.tolist() == [[2.0]]
 
