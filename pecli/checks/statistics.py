@@ -247,19 +247,27 @@ def _measure_long_row(row: Array) -> Iterator[SliceStatistics]:
     """Yield the statistics of a row (1, elements) that is too long to be processed at once.
 
     It is cut into parts. Whether the row is constant, and its Euclidean norm, are known only after
-    all parts were read; the first part carries them, and the others count as no row.
+    all parts were read; the first part carries them, and the others count as no row. The parts
+    (3, 0) and (0, 4) carry the norm √(3² + 4²) = 5 and none.
     """
     starts = range(0, row.shape[1], SLICE_ELEMENTS)
     slices = [row[:, start : start + SLICE_ELEMENTS] for start in starts]
     parts = [_measure_slice(elements) for elements in slices]
-    are_constant = all(part.constant == 1 for part in parts)
-    have_one_value = all(elements[0, 0] == row[0, 0] for elements in slices)
     norm_of_row = np.sqrt([sum(map(_square_norm, parts))])
-    not_counted = [replace(part, norms=NO_NORMS, constant=0) for part in parts]
-    first, *others = not_counted
-    is_constant = are_constant and have_one_value
+    is_constant = _are_constant(parts) and _begin_alike(slices)
+    first, *others = [replace(part, norms=NO_NORMS, constant=0) for part in parts]
     yield replace(first, norms=Norms.of(norm_of_row), constant=int(is_constant))
     yield from others
+
+
+def _are_constant(parts: Iterable[SliceStatistics]) -> bool:
+    """Return True if each part of a row holds one value only."""
+    return all(part.constant == 1 for part in parts)
+
+
+def _begin_alike(slices: Sequence[Array]) -> bool:
+    """Return True if all slices (1, elements) of a row begin with the same value."""
+    return all(elements[0, 0] == slices[0][0, 0] for elements in slices)
 
 
 def _square_norm(part: SliceStatistics) -> float:
