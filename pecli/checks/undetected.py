@@ -260,8 +260,7 @@ class Compared:
         if scheme.value_of("positions") is not None:
             scheme = _place_consecutively(scheme)
         length = scheme.value_of("seq_len") or 0
-        has_rows = any(tensors.computation.rows > 1 or length == 1 for tensors in self.tensors)
-        if not length or not has_rows:
+        if not length or not self._have_rows(length):
             return
         while 2 * length <= MAX_ROWS:
             length *= 2
@@ -269,6 +268,13 @@ class Compared:
             if longer is None:
                 return
             yield length, longer
+
+    def _have_rows(self, length: int) -> bool:
+        """Return True if some table has a row per position, unlike `inv_freq` (64,), which has one.
+
+        A single row is one of a table if the scheme has the length 1.
+        """
+        return length == 1 or any(tensors.computation.rows > 1 for tensors in self.tensors)
 
     def _find_longer_table(self, scheme: Scheme, length: int) -> "Compared | None":
         """Return the tables of a scheme with so many rows, which are made for the first mistake only."""
