@@ -177,7 +177,7 @@ def arrange_heads(pair: TensorPair, heads: HeadSizes, axis: int) -> HeadTensor:
     is_single_row = pair.before.ndim == pair.after.ndim == 1
     if is_single_row:  # (D,) becomes (1, D).
         pair = pair._replace(before=pair.before[None], after=pair.after[None])
-    before = pair.before.reshape(heads.unfolded(pair.before.shape))
+    before = pair.before.reshape(heads.unfolded(pair.before.shape))  # (L, 4, 64) for (L, 256)
     after_shape = heads.unfolded(pair.after.shape)
     position_axis = _axis_from_the_end(axis, pair.before.ndim, before.ndim)
     head_axes = find_head_axes(pair.after, before, after_shape, position_axis)
