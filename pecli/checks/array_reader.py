@@ -116,16 +116,23 @@ class ArrayReader:
         so: a transposed bias exchanges queries and keys, which is a mistake to report, and frequencies
         and slopes have one axis.
         """
-        element_by_element = self._read_element_by_element(side)
+        as_it_stands = self._read_element_by_element(side)
         is_table_of_waves = role_of(self.name) in PLURALS and side.expected.ndim > 1
         # Only arrays with axes can be near, so that the axes are looked at first.
-        if not is_table_of_waves or element_by_element.is_near:
-            return element_by_element
+        if not is_table_of_waves or as_it_stands.is_near:
+            return as_it_stands
+        transposed = self._read_transposed(side)
+        return as_it_stands if transposed is None else transposed
+
+    def _read_transposed(self, side: Side) -> Reading | None:
+        """Read an array as another one, transposed; None if the values are not near then.
+
+        No further order of axes or columns is accepted: an array of the same shape has that order only
+        by chance.
+        """
         best = self.read_as_table(side)
-        # The shapes agree, so that no other order of axes or columns is accepted than a transposed one.
-        if best is not None and best.transposed and best.is_near:
-            return best
-        return element_by_element
+        is_transposed = best is not None and best.transposed and best.is_near
+        return best if is_transposed else None
 
     def _read_element_by_element(self, side: Side) -> Reading:
         """Read an array as another of the same shape, each element as the one at the same place.

@@ -373,13 +373,20 @@ def _merge_matches(matches: Iterable[Match]) -> list[Match]:
     """
     merged: list[Match] = []
     for match in matches:
-        same_table = [number for number, earlier in enumerate(merged) if _are_parts(earlier, match)]
-        if same_table:
-            number = same_table[0]
-            merged[number] = _join_matches(merged[number], match)
-        else:
+        number = _find_same_table(merged, match)
+        if number is None:
             merged.append(match)
+        else:
+            merged[number] = _join_matches(merged[number], match)
     return merged
+
+
+def _find_same_table(earlier: Sequence[Match], match: Match) -> int | None:
+    """Return the index of the first earlier match of the same table; None if there is none."""
+    for number, earlier_match in enumerate(earlier):
+        if _are_parts(earlier_match, match):
+            return number
+    return None
 
 
 def _are_parts(first: Match, second: Match) -> bool:
