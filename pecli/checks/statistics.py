@@ -166,10 +166,33 @@ def _sum_exactly(values: Iterable[float]) -> float:
 
 
 def profile(array: Array) -> JsonObject:
-    """Return everything that `pecli inspect --stats` reports of one tensor.
+    """Return everything that `pecli inspect --stats` reports of one tensor."""
+    measured = _measure_array(array)
+    statistics: JsonObject = {
+        "shape": list(array.shape),
+        "dtype": dtype_name(array.dtype),
+        **_make_value_statistics(measured.slices, array.size),
+        "quantiles": measured.quantiles,
+        **_make_counts(measured.slices),
+    }
+    if array.ndim > 1 and _is_ordered(array):
+        statistics["rows"] = _make_row_statistics(measured.slices)
+    statistics["sha256"] = measured.sha256
+    return statistics
 
-    Quantiles, statistics and the hash each read all of the tensor, so they are computed in three
-    threads. Those of a small tensor take less time than starting a thread does, and checkpoints have
+
+class _MeasuredArray(NamedTuple):
+    """Results that each need all of an array: quantiles, statistics of its slices, and its hash."""
+
+    quantiles: dict[str, float] | None
+    slices: list[SliceStatistics]
+    sha256: str
+
+
+def _measure_array(array: Array) -> _MeasuredArray:
+    """Measure an array in three threads, since each result reads all of it.
+
+    The results of a small array take less time than starting a thread does, and checkpoints have
     thousands of them.
     """
     rows = _as_rows(array)
@@ -177,22 +200,11 @@ def profile(array: Array) -> JsonObject:
         # Quantiles take as long as the others together, so they begin first.
         lambda: _find_quantiles(rows),
         lambda: [*_measure_slices(rows)],
-        lambda: sha256(raw_bytes(rows)),
+        lambda: sha256(raw_bytes(rows)).hexdigest(),
     ]
     is_small = array.nbytes < MIN_THREADED_BYTES
     results = map(call, jobs) if is_small else results_in_order(call, jobs)
-    quantiles_by_share, slices, digest = results
-    statistics: JsonObject = {
-        "shape": list(array.shape),
-        "dtype": dtype_name(array.dtype),
-        **_make_value_statistics(slices, array.size),
-        "quantiles": quantiles_by_share,
-        **_make_counts(slices),
-    }
-    if array.ndim > 1 and _is_ordered(array):
-        statistics["rows"] = _make_row_statistics(slices)
-    statistics["sha256"] = digest.hexdigest()
-    return statistics
+    return _MeasuredArray(*results)
 
 
 def _is_ordered(array: Array) -> bool:
