@@ -166,11 +166,9 @@ class ModuleChecker:
             tensors=tensors, encodings=self.encodings, tolerance=self.tolerance, options=options
         )
         check = self._check_tables_once(call, module, layer_type, tables, shared_by=length)
-        if not _is_uninitialised(widened(frequencies)):
-            return check
-        values = ", ".join(number(float(value), 3) for value in frequencies.ravel()[:3])
-        reason = f"{name} was never initialised: it holds {values}, …"
-        return replace(check, known_reason=reason)
+        if _is_uninitialised(widened(frequencies)):
+            return replace(check, known_reason=_describe_uninitialised(name, frequencies))
+        return check
 
     def _check_tables(self, call: int, module: str, tensors: Mapping[str, Array]) -> TableCheck:
         """Compare cosines and sines with those at the positions of the call's tokens.
@@ -291,6 +289,12 @@ class ModuleChecker:
         """
         row_of_position_0 = max((encoding.offset or 0 for encoding in self.encodings), default=0)
         return np.minimum(tokens.positions + row_of_position_0, row_count - 1)
+
+
+def _describe_uninitialised(name: str, frequencies: Array) -> str:
+    """Return the reason for frequencies that are memory which was never written, with the first three."""
+    values = ", ".join(number(float(value), 3) for value in frequencies.ravel()[:3])
+    return f"{name} was never initialised: it holds {values}, …"
 
 
 def _make_table_check(
