@@ -164,6 +164,12 @@ def _describe_subject(tables: Mapping[str, Table], compared: Sequence[str]) -> s
     return ", ".join(compared)
 
 
+def _may_be_table(array: Array) -> bool:
+    """Return True if an array has rows of inexact numbers, no longer than those of positional tables."""
+    has_rows = array.ndim > 1 and array.size > 0
+    return has_rows and array.dtype.kind in INEXACT_KINDS and array.shape[-1] <= MAX_WIDTH
+
+
 def looks_like_table(array: Array) -> bool:
     """Return True if an array without a telling name may be a table of cosines or sines.
 
@@ -171,9 +177,7 @@ def looks_like_table(array: Array) -> bool:
     columns are waves over its rows, and no value is larger than a cosine times an attention factor.
     Weights of a layer, which most tensors of a file are, fail one of these at once.
     """
-    has_rows = array.ndim > 1 and array.size > 0
-    may_hold_waves = array.dtype.kind in INEXACT_KINDS
-    if not has_rows or not may_hold_waves or array.shape[-1] > MAX_WIDTH:
+    if not _may_be_table(array):
         return False
     real_parts = array.real  # the cosines, if complex numbers are cos + i·sin
     first_table = first_along(real_parts, array.ndim - 2)  # of a batch, or of heads
