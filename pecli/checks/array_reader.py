@@ -170,18 +170,26 @@ class ArrayReader:
         """
         masks_agree = self.rules.masks_alike and _is_masked(expected)
         for shape in _find_shapes_without_ones(expected.shape, is_text=self.rules.is_text):
-            table = expected.reshape(shape)
-            has_columns = self.has_frequencies and table.ndim > 1
-            tables_by_doubling = _find_single_columns(table) if has_columns else {"": table}
-            for doubling, single_columns in tables_by_doubling.items():
-                yield candidate_of(
-                    {self.name: single_columns},
-                    has_frequencies=has_columns,
-                    layout=doubling,
-                    quantised=self.has_frequencies,
-                    masked=masks_agree,
-                    transposable=self.may_be_transposed and not self.rules.upright,
-                )
+            yield from self._find_column_forms(expected.reshape(shape), masked=masks_agree)
+
+    def _find_column_forms(self, table: AnyArray, *, masked: bool) -> Iterator[CandidateTable]:
+        """Yield a table as it is, and with one column per frequency if its columns are doubled.
+
+        Args:
+            table: The table, in one of the shapes that the other file may have.
+            masked: True if both files may hide keys by different numbers.
+        """
+        has_columns = self.has_frequencies and table.ndim > 1
+        tables_by_doubling = _find_single_columns(table) if has_columns else {"": table}
+        for doubling, single_columns in tables_by_doubling.items():
+            yield candidate_of(
+                {self.name: single_columns},
+                has_frequencies=has_columns,
+                layout=doubling,
+                quantised=self.has_frequencies,
+                masked=masked,
+                transposable=self.may_be_transposed and not self.rules.upright,
+            )
 
 
 def find_both_functions(waves: Waves) -> Iterator[CandidateTable]:

@@ -68,6 +68,16 @@ class ExpectedRows(NamedTuple):
     rows: Indices
     values: Mapping[str, Floats]
 
+    @classmethod
+    def compute(cls, tensors: Tensors, probe: Probe) -> "ExpectedRows":
+        """Return the rows of tables that a probe looks at."""
+        rows = _choose_rows_of_all_heads(tensors, probe)
+        return cls(rows, tensors.rows(rows))
+
+    @property
+    def element_count(self) -> int:
+        return sum(values.size for values in self.values.values())
+
 
 class Undetected(NamedTuple):
     """A known mistake that compared tables do not show.
@@ -219,11 +229,8 @@ class Compared:
         key = (probe, number)
         if key in self._expected:
             return self._expected[key]
-        tensors = self.tensors[number]
-        rows = _choose_rows_of_all_heads(tensors, probe)
-        expected = ExpectedRows(rows, tensors.rows(rows))
-        element_count = sum(values.size for values in expected.values.values())
-        if element_count <= MAX_KEPT:
+        expected = ExpectedRows.compute(self.tensors[number], probe)
+        if expected.element_count <= MAX_KEPT:
             self._expected[key] = expected
         return expected
 

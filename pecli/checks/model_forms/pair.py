@@ -95,11 +95,8 @@ class Pair(NamedTuple):
         reference_rows = self.reference.rows
         checked_rows = self.checked.rows
         rows_at_once = max(1, PIECE_ELEMENTS // self._width)
-        dtypes = (self.reference.dtype, self.checked.dtype)
-        compared_dtype = np.float64 if "float64" in dtypes else np.float32
-        # Memory for the floats of both files, which all pieces use one after the other.
-        rows_in_memory = min(rows_at_once, len(checked_rows))
-        buffers = np.empty((2, rows_in_memory, self._width), compared_dtype)
+        # Memory that all pieces use, one after the other.
+        buffers = self._make_buffers(min(rows_at_once, len(checked_rows)))
         for start in range(0, len(checked_rows), rows_at_once):
             piece = slice(start, start + rows_at_once)
             expected_rows = piece if self.order is None else self.order[piece]
@@ -107,6 +104,12 @@ class Pair(NamedTuple):
             errors = self._compare_stored_rows(expected, checked_rows[piece], buffers, tolerance)
             if errors is not None:
                 yield errors
+
+    def _make_buffers(self, rows: int) -> AnyArray:
+        """Return memory for the floats of some rows of both files, (2, rows, elements of a row)."""
+        dtypes = (self.reference.dtype, self.checked.dtype)
+        compared_dtype = np.float64 if "float64" in dtypes else np.float32
+        return np.empty((2, rows, self._width), compared_dtype)
 
     def _compare_stored_rows(
         self, expected: Array, stored_rows: Array, buffers: AnyArray, tolerance: Tolerance
