@@ -1,8 +1,8 @@
 """A tensor as a form of a model stores it: its dtype or block type, shards that belong together,
 and stacked experts.
 
-`with_shape` brings it to the shape that the other form has; `rounding_steps` are the distances between
-neighbouring values of the type. Expected values follow from small arrays of known numbers.
+`with_shape` brings it to the shape that the other form has; `rounding_of_dtype` and `quantisation_steps`
+are the distances between neighbouring values of the type. Expected values follow from small arrays of known numbers.
 """
 
 from typing import Any
@@ -133,7 +133,7 @@ def test_the_rounding_step_grows_with_the_value(dtype: Any, step: float) -> None
     of which two count. It is twice as large at −2 as at 1.
     """
     stored = StoredTensor.of(FLOAT32_4_BY_2.astype(dtype))
-    steps = stored.rounding_steps(np.array([[1.0, -2.0]], np.float32))
+    steps = stored.rounding_of_dtype(np.array([[1.0, -2.0]], np.float32))
 
     assert steps.tolist() == [[step, 2 * step]]
 
@@ -149,7 +149,7 @@ def test_a_block_of_q4_0_has_15_steps_from_end_to_end() -> None:
     from −15 to 15 have steps of 30 / 15 = 2.
     """
     values = np.linspace(-15, 15, 32, dtype=np.float32)[None]
-    steps = StoredTensor("Q4_0", (1, 32), np.zeros((1, 18), np.uint8)).rounding_steps(values)
+    steps = StoredTensor("Q4_0", (1, 32), np.zeros((1, 18), np.uint8)).quantisation_steps(values)
 
     assert steps.tolist() == [[2.0]]
 
