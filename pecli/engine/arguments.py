@@ -84,9 +84,9 @@ def _is_known_to_be_longer(value: object, length: int) -> bool:
         return False
     try:
         return len(value) > length
-    except (OverflowError, TypeError):
-        # range(10**30) has a length beyond 63 bits, an array without axes has none. The caller
-        # counts the items of both.
+    except OverflowError:  # The length of range(10**30) has more than 63 bits.
+        return True
+    except TypeError:  # An array without axes has no length.
         return False
 
 
