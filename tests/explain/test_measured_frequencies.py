@@ -75,3 +75,8 @@ def test_a_base_that_is_whole_stays_a_real_number() -> None:
     500.
     """
     assert type(SCHEDULE.having("base", 500.0).value("base")) is float
+
+
+def test_a_parameter_of_another_scaling_changes_nothing() -> None:
+    """YaRN's `beta_fast` is none of llama3's numbers; two mistakes may exclude each other."""
+    assert SCHEDULE.having("beta_fast", 16.0) == SCHEDULE
