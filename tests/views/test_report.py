@@ -498,7 +498,7 @@ def test_a_report_is_only_written_as_html(run_pecli) -> None:
 
 def test_vectors_before_a_rotation_need_a_model() -> None:
     """Nothing else says how they are rotated; the files need not exist."""
-    with pytest.raises(ParameterError, match="before is q.npy; a model rotates them"):
+    with pytest.raises(ParameterError, match=r"before is q\.npy; a model rotates them"):
         pecli.report("missing.npy", before="q.npy")
 
 
