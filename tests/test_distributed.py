@@ -31,8 +31,9 @@ SCHEMES = [
 def test_lazy_arrays_of_dask_hold_the_tables(
     scheme: pecli.Scheme, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Blocks are made small, so that some array has more than one; the whole and its last two rows
-    are computed by different schedulers.
+    """`pecli.dask` returns arrays whose blocks are computed when they are needed; their bytes must be
+    those of `scheme.tables()`, of the whole and of the last two rows, whichever scheduler computes
+    them. Blocks are limited to 2^14 bytes, so that some array has more than one.
     """
     monkeypatch.setattr(table_module, "BLOCK_BYTES", 1 << 14)
     lazy = pecli.dask(scheme)
@@ -42,26 +43,30 @@ def test_lazy_arrays_of_dask_hold_the_tables(
         assert lazy[name].dtype == array.dtype
         assert lazy[name].compute(scheduler="threads").tobytes() == array.tobytes()
         assert lazy[name][-2:].compute(scheduler="synchronous").tobytes() == array[-2:].tobytes()
-    assert max(each.npartitions for each in lazy.values()) > 1
+    assert max(array.npartitions for array in lazy.values()) > 1
 
 
 def test_two_workers_write_the_same_store_as_one_process(tmp_path: Path) -> None:
-    """Two processes of Dask must write the same bytes as one."""
+    """A Zarr store that two processes of Dask write together passes, and has every file of the one
+    that `pecli.save` writes, with the same bytes.
+    """
     import dask
 
     from pecli import distributed
 
     scheme = pecli.Rope(20_000, 64, dtype="float64")
+    by_workers = tmp_path / "workers.zarr"
     with dask.config.set(scheduler="processes", num_workers=2):
-        distributed.save(str(tmp_path / "t.zarr"), scheme)
+        distributed.save(str(by_workers), scheme)
 
-    assert pecli.verify(tmp_path / "t.zarr").passed
+    assert pecli.verify(by_workers).passed
 
-    pecli.save(tmp_path / "one.zarr", scheme)
-    for path in (tmp_path / "one.zarr").rglob("*"):
-        if path.is_file():
-            same = tmp_path / "t.zarr" / path.relative_to(tmp_path / "one.zarr")
-            assert same.read_bytes() == path.read_bytes()
+    by_one_process = tmp_path / "one.zarr"
+    pecli.save(by_one_process, scheme)
+    files = [path for path in by_one_process.rglob("*") if path.is_file()]
+    for path in files:
+        same_file = by_workers / path.relative_to(by_one_process)
+        assert same_file.read_bytes() == path.read_bytes()
 
 
 MISSING = """
@@ -79,8 +84,9 @@ raise SystemExit(run(["sinusoidal", "--seq-len", "4", "--dim", "4", "-o", "pe.za
 
 
 def test_a_line_says_which_package_is_missing_and_pecli_needs_none(tmp_path: Path) -> None:
-    """None in sys.modules makes these imports fail. Reading and writing a store need zarr; neither
-    it nor dask is among the dependencies of pyproject.toml.
+    """The script MISSING puts None for dask and zarr into sys.modules, so that imports of them fail;
+    then it calls pecli.dask, inspects a store, and writes one. Each is an error of one line with
+    the command that installs the package. Neither is among the dependencies of pyproject.toml.
     """
     (tmp_path / "there.zarr").mkdir()
     done = subprocess.run(

@@ -16,33 +16,37 @@ from pecli.cli.messages import option_name
 
 
 def test_a_string_of_60_letters_is_quoted_whole() -> None:
-    """60 is the limit of pecli's messages, which have to be one line."""
+    """60 characters of a value are the limit of pecli's messages, which have to be one line."""
     assert errors.quoted("x" * 60) == f"'{'x' * 60}'"
 
 
-def test_a_longer_string_keeps_60_letters_to_which_dots_and_quotes_are_added() -> None:
-    """61 letters are one too many."""
+def test_a_string_of_61_letters_is_cut_to_60_with_dots() -> None:
+    """Of a string, 60 letters are the limit of pecli's messages; the dots and quotes come on top."""
     text = errors.quoted("x" * 61)
     assert text == f"'{'x' * 60}…'"
     assert len(text) == 60 + len("…") + len("''")
 
 
 def test_a_list_whose_text_has_60_characters_is_quoted_whole() -> None:
-    """20 ones with 19 separators ", " and two brackets: 20 + 38 + 2 = 60."""
+    """60 characters of a value are the limit of messages. 20 ones with 19 separators ", " and two
+    brackets have 20 + 38 + 2 = 60.
+    """
     text = errors.quoted([1] * 20)
     assert text == f"[{'1, ' * 19}1]"
     assert len(text) == 60
 
 
-def test_a_longer_list_is_cut_to_60_characters_with_the_dots() -> None:
-    """The text of 21 ones has 63 characters. The 59 that remain are a bracket, 19 "1, ", and a 1."""
+def test_a_list_whose_text_has_63_characters_is_cut_to_60_with_dots() -> None:
+    """The text of 21 ones is 3 characters longer than that of 20, which has 60. What remains is a
+    bracket, 19 times "1, ", a 1, and the dots: 1 + 57 + 1 + 1 = 60.
+    """
     text = errors.quoted([1] * 21)
     assert text == f"[{'1, ' * 19}1…"
     assert len(text) == 60
 
 
 def test_a_number_that_python_does_not_format_is_described() -> None:
-    """By default, Python refuses to print integers of more than 4,300 digits."""
+    """By default, Python refuses to print integers of more than 4,300 digits; 10^5000 has 5,001."""
     assert errors.quoted([10**5000]) == "a number of thousands of digits"
 
 
@@ -72,12 +76,14 @@ def test_a_number_that_was_given_is_shown_with_all_digits(value: float, text: st
 def test_a_measured_number_has_an_exponent_below_a_thousandth_and_from_a_million(
     value: float, text: str
 ) -> None:
-    """Errors and sizes are shown in few digits; minus zero is shown as 0."""
+    """`errors.number` writes a measured error or size in few digits: 0.00099 is 9.9e-4, and 0.001 as
+    it is; 999999.4 has no exponent, and 10^6 has one. Minus zero is shown as 0.
+    """
     assert errors.number(value) == text
 
 
-def test_a_measured_number_may_have_one_digit() -> None:
-    """The second argument is the number of digits."""
+def test_a_measured_number_with_one_digit_has_no_point_in_it() -> None:
+    """`errors.number` writes a measured error; the second argument is the number of digits."""
     assert errors.number(3e-9, 1) == "3e-9"
 
 
@@ -101,29 +107,33 @@ def test_whole_numbers_are_spelled_without_a_point_while_they_are_exact(
     ("count", "text"), [(64, ",".join("1" * 64)), (65, "1,1,1,…,1 (65 numbers)")]
 )
 def test_more_than_64_numbers_are_shortened(count: int, text: str) -> None:
-    """A list of factors has one number per pair, 64 for heads of 128 channels."""
+    """`errors.brief` writes a list of numbers, here ones. A list of factors has one number per pair,
+    64 for heads of 128 channels, which is written whole.
+    """
     assert errors.brief([1] * count) == text
 
 
 @pytest.mark.parametrize(("name", "advice"), [("abc", "did you mean 'abcdefghijkl'?"), ("ab", "")])
 def test_three_letters_of_a_beginning_are_enough_for_advice(name: str, advice: str) -> None:
-    """Two letters begin too many words."""
+    """`errors.nearest` suggests the one of several names that the user may have meant. Two letters
+    begin too many words.
+    """
     assert errors.nearest(name, ["abcdefghijkl"]) == advice
 
 
 @pytest.mark.parametrize(("names", "text"), [("ab", "a, b"), ("abc", "a, b and 1 more")])
 def test_names_beyond_the_limit_are_counted(names: str, text: str) -> None:
-    """The limit is two names here."""
+    """`errors.listed` writes at most two names here, and how many are left out."""
     assert errors.listed(names, 2) == text
 
 
 def test_zero_is_counted_in_the_plural() -> None:
-    """As English has it."""
+    """`errors.counted` writes a number with its noun; English says «1 row», but «0 rows»."""
     assert errors.counted(0, "row") == "0 rows"
 
 
 def test_an_empty_shape_is_empty_brackets() -> None:
-    """The shape of a single number, as Python writes it."""
+    """`errors.bracketed` writes a shape for messages; that of a single number has no lengths."""
     assert errors.bracketed(()) == "()"
 
 
@@ -146,12 +156,14 @@ def test_an_empty_shape_is_empty_brackets() -> None:
 def test_an_error_of_the_system_about_a_file_is_put_in_plain_words(
     name: str, cause: OSError, problem: str
 ) -> None:
-    """2 is ENOENT, 13 EACCES, 5 EIO."""
+    """Opening the file `name` fails with `cause`: 2 is ENOENT, 13 EACCES, 5 EIO. A name with *, ? or
+    [ ] is a pattern, which «matches no file» if there is none.
+    """
     assert errors.failure(name, cause).problem == problem
 
 
 def test_a_folder_in_place_of_a_file_is_named_with_advice() -> None:
-    """21 is EISDIR."""
+    """21 is EISDIR, the system's error if a folder is opened as a file."""
     failure = errors.failure("a", IsADirectoryError(21, ""))
     assert str(failure) == "a: is a folder; name a file in it"
 
@@ -182,21 +194,27 @@ def test_a_folder_in_place_of_a_file_is_named_with_advice() -> None:
 def test_an_unexpected_error_is_one_of_the_machine_or_a_defect(
     cause: Exception, kind: type[errors.PecliError]
 ) -> None:
-    """23 is ENFILE, 24 EMFILE: the machine is at its limit. Errors about Python files are no errors
-    about the user's files, and a missing module of pecli or of what it needs is a defect.
+    """`errors.translated` makes an error of pecli of any exception. 23 is ENFILE and 24 EMFILE: the
+    machine is at its limit. A bug of pecli is a DefectError: errors about Python files, which are
+    not the user's, other exceptions, and missing modules of pecli or of what it needs. (That
+    matplotlib is not installed is no defect, and has a test of its own.)
     """
     assert type(errors.translated(cause)) is kind
 
 
 def test_an_error_with_an_ordinary_cause_is_a_defect() -> None:
-    """Only an interrupt among the causes is passed on; see the next test."""
+    """A RuntimeError was raised from a ValueError. Only an interrupt among the causes would be passed
+    on as such (next test); this is a bug of pecli.
+    """
     problem = RuntimeError("a class could not be made")
     problem.__cause__ = ValueError("of its fields")
     assert type(errors.translated(problem)) is errors.DefectError
 
 
 def test_an_interrupt_while_a_class_is_made_stays_an_interrupt() -> None:
-    """Python before 3.12 wraps it in a RuntimeError."""
+    """If the user interrupts while a class is made, Python before 3.12 wraps the KeyboardInterrupt in
+    a RuntimeError; it must stop the program all the same.
+    """
     problem = RuntimeError("a class could not be made")
     problem.__cause__ = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
@@ -204,14 +222,14 @@ def test_an_interrupt_while_a_class_is_made_stays_an_interrupt() -> None:
 
 
 def test_a_file_that_is_gone_while_pecli_runs_is_a_file_error() -> None:
-    """2 is ENOENT, for a file of the user."""
+    """2 is ENOENT. The file a.npy is the user's, so that this is no bug of pecli."""
     error = errors.translated(OSError(2, "", "a.npy"))
     assert isinstance(error, errors.FileError)
     assert error.problem == "does not exist"
 
 
 def test_a_path_in_bytes_is_shown_as_text() -> None:
-    """The system's functions also take paths as bytes."""
+    """The system's functions also take paths as bytes; the message shows b"b" as b."""
     error = errors.translated(OSError(2, "", b"b"))
     assert isinstance(error, errors.FileError)
     assert error.path == "b"
@@ -228,15 +246,19 @@ def test_a_path_in_bytes_is_shown_as_text() -> None:
 )
 def test_an_unexpected_error_comes_with_advice(cause: Exception, advice: str) -> None:
     """The messages of ImportError and RuntimeError are those of the dynamic loader and of Python's
-    threading.
+    threading, if memory or threads are at their limit; the user can do something about it.
     """
     assert advice in str(errors.translated(cause))
 
 
 def test_no_memory_for_a_lock_is_reported_as_no_memory() -> None:
-    """Python raises RuntimeError for it, with this message."""
-    lock = errors.translated(RuntimeError("can't allocate lock"))
-    assert str(errors.translated(MemoryError())) == str(lock)
+    """Without memory for a lock, Python raises RuntimeError with this message, not MemoryError; the
+    user gets the same text for both.
+    """
+    no_lock = errors.translated(RuntimeError("can't allocate lock"))
+    no_memory = errors.translated(MemoryError())
+
+    assert str(no_lock) == str(no_memory)
 
 
 def test_a_defect_names_the_exception() -> None:
@@ -268,13 +290,16 @@ def test_a_defect_names_the_exception() -> None:
 def test_a_message_has_what_was_given_the_rule_and_advice(
     error: errors.PecliError, message: str
 ) -> None:
-    """Parts are separated by semicolons, and missing ones left out."""
+    """A FileError has a path, a problem and advice; a ParameterError a name, a value, the rule and
+    advice. The message has these parts with semicolons between them, and leaves out missing ones.
+    """
     assert str(error) == message
 
 
 def test_parameters_are_spelled_as_options_on_the_command_line() -> None:
-    """Names of parameters stand between backquotes; the command line shows options instead
-    (kv_heads: --kv-heads).
+    """In a message, the names of parameters stand between backquotes. For users of the command line,
+    `spelled` writes them as options instead, and the parameter in question as well: kv_heads is
+    --kv-heads.
     """
     error = errors.ParameterError(
         "kv_heads", 3, "4 `heads` are no multiple of 3", "check `heads` and `kv_heads`"
@@ -285,7 +310,9 @@ def test_parameters_are_spelled_as_options_on_the_command_line() -> None:
 
 
 def test_a_value_is_never_taken_for_a_parameter() -> None:
-    """The user's value contains backquotes, too, and must stay as it is."""
+    """Backquotes mark the names of parameters in a message, which are spelled as options. The user's
+    value '`heads`' contains backquotes as well, and must stay as it is.
+    """
     error = errors.ParameterError("name", "'`heads`'", "it is unknown")
     assert error.spelled(option_name) == "--name is '`heads`'; it is unknown"
 

@@ -13,12 +13,16 @@ from tests.field_guide import GUIDE, guide
 ADVICE = "run `python -m tests.field_guide`"
 
 
-def test_the_page_follows_from_the_catalogue() -> None:
-    """A change to the catalogue must be followed by writing the page again."""
+def test_the_field_guide_is_written_from_the_catalogue() -> None:
+    """The field guide is a page of the documentation that describes every mistake. `guide` returns
+    the page that follows from the catalogue's classes; whoever changes one must write it again.
+    """
     assert GUIDE.read_text(encoding="utf-8") == guide(), ADVICE
 
 
 @pytest.mark.parametrize("kind", catalogue.every_kind(), ids=slug)
 def test_every_mistake_has_a_summary(kind: type[catalogue.Mistake]) -> None:
-    """The page and reports begin with it."""
+    """The field guide and reports describe a mistake by the summary of its class, which may not be
+    empty.
+    """
     assert kind.summary

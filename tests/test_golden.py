@@ -15,8 +15,10 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -88,38 +90,50 @@ def plain(entry: Mapping[str, Any]) -> bool:
 def test_golden_rotary_numbers_are_those_of_arb(
     suite: Path, is_of_a_model: bool, least: int
 ) -> None:
-    """All spellings of every number are compared with Arb's balls, correctly rounded."""
+    """Every rotary case over one axis: frequencies, attention factor, and amplitude · cos(position ·
+    frequency), are computed again in Arb's balls (intervals of arbitrary precision). All spellings
+    of a number in the suite must be the ball's value, correctly rounded to their dtype. At least so
+    many cosines and sines are compared.
+    """
     compared = 0
     for name, entry in entries_of_index(suite).items():
         if ("model" in entry or name.startswith("model-")) != is_of_a_model:
             continue
         if not plain(entry) or "edits" in entry or "settings" in entry:
             continue
-        given = entry["parameters"]
-        spelled = tensors_of_case(suite, name)
-        if "inv_freq" in spelled:
-            assert_equal_to_balls(lambda given=given: frequencies(given)[0], spelled["inv_freq"])
-        if "attention_factor" in spelled:
+        parameters = entry["parameters"]
+        numbers = tensors_of_case(suite, name)
+        if "inv_freq" in numbers:
+            assert_equal_to_balls(partial(inverse_frequencies_of, parameters), numbers["inv_freq"])
+        if "attention_factor" in numbers:
             assert_equal_to_balls(
-                lambda given=given: [frequencies(given)[1]], spelled["attention_factor"]
+                partial(attention_factor_of, parameters), numbers["attention_factor"]
             )
-        if given["layout"] != "compact":
-            continue
-        for part in {"cos", "sin"} & spelled.keys():
-
-            def values(part: str = part, given: Mapping[str, Any] = given) -> list[arb]:
-                inverse, amplitude = frequencies(given)
-                angles = [
-                    rational(place) * value for place in given["positions"] for value in inverse
-                ]
-                return [
-                    amplitude * (angle.cos() if part == "cos" else angle.sin()) for angle in angles
-                ]
-
-            assert_equal_to_balls(values, spelled[part])
-            compared += len(spelled[part]["decimal"])
+        if parameters["layout"] == "compact":
+            for part in {"cos", "sin"} & numbers.keys():
+                assert_equal_to_balls(partial(waves_of_table, parameters, part), numbers[part])
+                compared += len(numbers[part]["decimal"])
 
     assert compared > least
+
+
+def inverse_frequencies_of(parameters: Mapping[str, Any]) -> list[arb]:
+    return frequencies(parameters)[0]
+
+
+def attention_factor_of(parameters: Mapping[str, Any]) -> list[arb]:
+    return [frequencies(parameters)[1]]
+
+
+def waves_of_table(parameters: Mapping[str, Any], part: str) -> list[arb]:
+    """Return the cosines or sines of all positions, row by row, times the attention factor."""
+    inverse_frequencies, amplitude = frequencies(parameters)
+    values = []
+    for position in parameters["positions"]:
+        for frequency in inverse_frequencies:
+            angle = rational(position) * frequency
+            values.append(amplitude * (angle.cos() if part == "cos" else angle.sin()))
+    return values
 
 
 class HalfTurns(NamedTuple):
@@ -242,66 +256,26 @@ def slopes(heads: int) -> list[arb]:
 
 
 def test_golden_tables_of_other_schemes_are_those_of_arb_all_of_them(suite: Path) -> None:
-    """The formulas of each project are written again in Arb's balls; `compared` counts the tensors,
-    so that none is skipped.
+    """The formulas of each project (`tensors_by_arb`) are written again in Arb's balls, intervals of
+    arbitrary precision, and every spelling of a number in the suite must be the ball's value,
+    correctly rounded. `compared` counts the tensors by kind of case, so that none is skipped.
     """
-    compared = {"grid-rope": 0, "grid-sinusoidal": 0, "sinusoidal": 0, "alibi": 0, "table": 0}
+    compared: Counter[str] = Counter()
     for name, entry in entries_of_index(suite).items():
-        given = {**entry.get("parameters", {}), "scheme": entry.get("scheme")}
-        spelled = tensors_of_case(suite, name)
-        kind, style = (
-            next((kind for kind in compared if name.startswith(kind)), ""),
-            given.get("style"),
-        )
-        checks: dict[str, Callable[[], list[arb]]] = {}
-        if kind == "grid-rope":
-            checks["inv_freq"] = lambda style=style, given=given: grid_frequencies(style, given)
-            checks["cos"] = lambda style=style, given=given: [
-                a.cos() for row in grid_angles(style, given) for a in row
-            ]
-            checks["sin"] = lambda style=style, given=given: [
-                a.sin() for row in grid_angles(style, given) for a in row
-            ]
-        elif kind == "grid-sinusoidal":
-            checks["pe"] = lambda style=style, given=given: [
-                value for row in grid_angles(style, given) for value in waves(row, ORDERS[style])
-            ]
-        elif kind == "sinusoidal":
-            checks["pe"] = lambda given=given: sinusoidal_rows(given)
-        elif kind == "alibi":
-            checks["slopes"] = lambda given=given: slopes(given["heads"])
-            if "bias" in spelled:
-                seen = [value.is_finite() for value in biases(given)]
-                for texts in (
-                    texts for key, texts in spelled["bias"].items() if key not in ("shape", "hex")
-                ):
-                    assert [value != "-inf" for value in texts] == seen
-                bias = {
-                    key: [*itertools.compress(texts, seen)]
-                    for key, texts in spelled["bias"].items()
-                }
-                assert_equal_to_balls(
-                    lambda given=given: [value for value in biases(given) if value.is_finite()],
-                    bias,
-                )
-        elif kind == "table" and given.get("layout") in ("halves", "interleaved"):
-            for part, key in itertools.product(
-                ("cos", "sin"), ("decimal", "float32", "float16", "bfloat16")
-            ):
-                rows = np.array(spelled[part][key]).reshape(spelled[part]["shape"])
-                compact = np.array(tensors_of_case(suite, "table-default")[part][key]).reshape(
-                    len(rows), -1
-                )
-                doubled = (
-                    [compact, compact]
-                    if given["layout"] == "halves"
-                    else [np.repeat(compact, 2, axis=1)]
-                )
-                np.testing.assert_array_equal(rows, np.concatenate(doubled, axis=1))
+        parameters = {**entry.get("parameters", {}), "scheme": entry.get("scheme")}
+        numbers = tensors_of_case(suite, name)
+        kind = next((kind for kind in KINDS_OF_CASES if name.startswith(kind)), "")
+        for tensor, values in tensors_by_arb(kind, parameters).items():
+            assert_equal_to_balls(values, numbers[tensor])
             compared[kind] += 1
-        for tensor, make in checks.items():
-            assert_equal_to_balls(make, spelled[tensor])
+        if kind == "alibi" and "bias" in numbers:
+            assert_biases_equal_to_balls(parameters, numbers["bias"])
+        if kind == "table" and parameters.get("layout") in ("halves", "interleaved"):
+            assert_columns_are_doubled(
+                numbers, tensors_of_case(suite, "table-default"), parameters["layout"]
+            )
             compared[kind] += 1
+
     assert compared == {
         "grid-rope": 12,
         "grid-sinusoidal": 4,
@@ -309,6 +283,67 @@ def test_golden_tables_of_other_schemes_are_those_of_arb_all_of_them(suite: Path
         "alibi": 20,
         "table": 2,
     }
+
+
+KINDS_OF_CASES = ("grid-rope", "grid-sinusoidal", "sinusoidal", "alibi", "table")
+"""The beginnings of the names of cases that are computed here."""
+
+
+def tensors_by_arb(kind: str, parameters: Mapping[str, Any]) -> dict[str, Callable[[], list[arb]]]:
+    """Return functions that compute the tensors of a case in balls, row by row."""
+    style = parameters.get("style", "")
+    match kind:
+        case "grid-rope":
+            return {
+                "inv_freq": lambda: grid_frequencies(style, parameters),
+                "cos": lambda: [a.cos() for row in grid_angles(style, parameters) for a in row],
+                "sin": lambda: [a.sin() for row in grid_angles(style, parameters) for a in row],
+            }
+        case "grid-sinusoidal":
+            return {"pe": lambda: grid_waves(style, parameters)}
+        case "sinusoidal":
+            return {"pe": lambda: sinusoidal_rows(parameters)}
+        case "alibi":
+            return {"slopes": lambda: slopes(parameters["heads"])}
+    return {}
+
+
+def grid_waves(style: str, parameters: Mapping[str, Any]) -> list[arb]:
+    rows = grid_angles(style, parameters)
+    return [value for row in rows for value in waves(row, ORDERS[style])]
+
+
+def assert_biases_equal_to_balls(
+    parameters: Mapping[str, Any], numbers: Mapping[str, list[Any]]
+) -> None:
+    """Assert that hidden elements are -inf in every spelling, and all others the balls' values."""
+    is_visible = [value.is_finite() for value in biases(parameters)]
+    for spelling, texts in numbers.items():
+        if spelling not in ("shape", "hex"):
+            assert [text != "-inf" for text in texts] == is_visible
+
+    visible = {
+        spelling: [*itertools.compress(texts, is_visible)] for spelling, texts in numbers.items()
+    }
+    assert_equal_to_balls(
+        lambda: [value for value in biases(parameters) if value.is_finite()], visible
+    )
+
+
+def assert_columns_are_doubled(
+    numbers: Mapping[str, Any], compact_numbers: Mapping[str, Any], layout: str
+) -> None:
+    """Assert that cosines and sines are those of a compact case, with each column twice."""
+    for part, spelling in itertools.product(
+        ("cos", "sin"), ("decimal", "float32", "float16", "bfloat16")
+    ):
+        rows = np.array(numbers[part][spelling]).reshape(numbers[part]["shape"])
+        compact = np.array(compact_numbers[part][spelling]).reshape(len(rows), -1)
+        if layout == "halves":
+            expected = np.concatenate([compact, compact], axis=1)
+        else:
+            expected = np.repeat(compact, 2, axis=1)
+        np.testing.assert_array_equal(rows, expected)
 
 
 def rotated(before: np.ndarray, entry: Mapping[str, Any]) -> list[arb]:
@@ -350,81 +385,105 @@ def rotated(before: np.ndarray, entry: Mapping[str, Any]) -> list[arb]:
 
 
 def test_golden_rotations_are_those_of_arb_all_of_them(suite: Path) -> None:
-    """Queries before and after a rotation, given in float32: Arb rotates what is before, by the
-    case's own settings (layout, offset, axes), and rounds once.
+    """A case «rotate-…» has queries before and after a rotation. Arb, which computes with intervals
+    of arbitrary precision, rotates those before by the case's own settings (layout, offset, axes);
+    those after must be the result, rounded once. Those before are the same numbers in any dtype.
     """
     for name, entry in entries_of_index(suite).items():
         if not name.startswith("rotate-"):
             continue
-        spelled = tensors_of_case(suite, name)
-        assert "decimal" not in spelled["after"]
-        assert spelled["before"]["bfloat16"] == spelled["before"]["float32"]
-        before = np.array(spelled["before"]["float32"]).reshape(spelled["before"]["shape"])
-        after = {key: values for key, values in spelled["after"].items() if key != "shape"}
-        assert_equal_to_balls(lambda before=before, entry=entry: rotated(before, entry), after)
+        numbers = tensors_of_case(suite, name)
+        assert "decimal" not in numbers["after"]
+        assert numbers["before"]["bfloat16"] == numbers["before"]["float32"]
+        before = np.array(numbers["before"]["float32"]).reshape(numbers["before"]["shape"])
+        after = {key: values for key, values in numbers["after"].items() if key != "shape"}
+        assert_equal_to_balls(partial(rotated, before, entry), after)
 
 
-def test_golden_suite_is_small_complete_and_the_same_every_time(
+def test_golden_suite_has_the_same_bytes_every_time_and_their_checksums(
     suite: Path, tmp_path: Path
 ) -> None:
-    """At least 150 cases in at most 3.5 MB; writing again gives the same bytes, and the index their
-    SHA-256.
+    """`suite` was written before, and is written again here. Every file has the same bytes, and the
+    index the SHA-256 of each file of a case.
     """
-    again = write(str(tmp_path))
-    tolerances = {entry["name"]: entry["tolerances"] for entry in again}
+    entries = write(str(tmp_path))
 
-    assert len(tolerances) == len(again) >= 150
-    assert (
-        tolerances["frequencies-default"]["float32_arithmetic"]
-        == tolerances["frequencies-default"]["float32"]
-    )
-    assert sum(path.stat().st_size for path in suite.iterdir()) <= 3_500_000
-    assert tensors_of_case(suite, "t5-encoder")["index"]["int"][:8] == [
-        0,
-        *range(17, 24),
-    ]  # T5's: later keys, each its own
     for path in suite.iterdir():
         assert path.read_bytes() == (tmp_path / path.name).read_bytes(), path.name
-    for entry in again:
+    for entry in entries:
         for file, digest in entry["files"].items():
             assert hashlib.sha256((suite / file).read_bytes()).hexdigest() == digest
 
 
-def test_the_command_writes_suites_and_refuses_unknown_models(run_pecli, tmp_path: Path) -> None:
-    """A suite of one model has two cases; a second suite in the same folder reports the files that
-    are not its own. Nothing is written for an unknown name.
-    """
-    outcome = run_pecli(
-        "golden", "llama-3.1-8b", "-o", tmp_path / "suite", "--format", "all", "--json"
-    )
-    assert outcome.json["cases"] + outcome.json["others"] == [
-        "frequencies-llama-3.1-8b",
-        "model-llama-3.1-8b",
-    ]
-    assert {path.suffix for path in (tmp_path / "suite").iterdir()} == {
-        ".json",
-        ".safetensors",
-        ".h",
-    }
+def test_golden_suite_has_150_different_cases_in_3_5_megabytes(suite: Path) -> None:
+    """The limit of the size is one that the project has set itself; cases may be added within it."""
+    cases = json.loads((suite / "index.json").read_text())["cases"]
+    names = {case["name"] for case in cases}
 
-    again = run_pecli("golden", "qwen2.5-7b", "-o", tmp_path / "suite").out
-    assert (
-        "2 cases and index.json; beside them 6 files of no case: frequencies-llama-3.1-8b.h, "
-        in again
-    )
-    assert (
-        "static const float model_llama_3_1_8b_cos[3][64] ="
-        in (tmp_path / "suite" / "model-llama-3.1-8b.h").read_text()
-    )
-    assert run_pecli("golden", "no-such-model", "-o", tmp_path / "y").exit_code == USAGE_ERROR
-    assert not (tmp_path / "y").exists()
-    assert (
-        run_pecli(
-            "golden", "llama-3.1-8b", "-o", tmp_path / "z", "--format", "safetensors"
-        ).exit_code
-        == SUCCESS
-    )
-    assert run_pecli("verify", tmp_path / "z").exit_code == SUCCESS
+    assert len(names) == len(cases)
+    assert len(cases) >= 150
+    assert sum(path.stat().st_size for path in suite.iterdir()) <= 3_500_000
+
+
+def test_golden_frequencies_have_no_tolerance_for_angles(suite: Path) -> None:
+    """A tolerance «float32_arithmetic» is for angles that a port computes in float32. Frequencies have
+    no positions and so no angles: theirs is that of float32.
+    """
+    tolerances = entries_of_index(suite)["frequencies-default"]["tolerances"]
+    assert tolerances["float32_arithmetic"] == tolerances["float32"]
+
+
+def test_golden_buckets_of_t5_begin_with_those_of_the_first_query(suite: Path) -> None:
+    """T5's encoder has 32 buckets: 0 for the same position, and from 16 + 1 on one for each distance to
+    a later key, up to 7. The table begins with the first query, which is the first key.
+    """
+    buckets = tensors_of_case(suite, "t5-encoder")["index"]["int"]
+    assert buckets[:8] == [0, 17, 18, 19, 20, 21, 22, 23]
+
+
+def test_a_golden_suite_of_one_model_has_two_cases_in_every_format(
+    run_pecli, tmp_path: Path
+) -> None:
+    """`pecli golden llama-3.1-8b --format all`: the model's frequencies, and its tables at 3 positions
+    of 64 pairs.
+    """
+    folder = tmp_path / "suite"
+    outcome = run_pecli("golden", "llama-3.1-8b", "-o", folder, "--format", "all", "--json")
+    cases = outcome.json["cases"] + outcome.json["others"]
+    header = (folder / "model-llama-3.1-8b.h").read_text()
+
+    assert cases == ["frequencies-llama-3.1-8b", "model-llama-3.1-8b"]
+    assert {path.suffix for path in folder.iterdir()} == {".json", ".safetensors", ".h"}
+    assert "static const float model_llama_3_1_8b_cos[3][64] =" in header
+
+
+def test_a_second_golden_suite_in_a_folder_reports_the_files_of_the_first(
+    run_pecli, tmp_path: Path
+) -> None:
+    """The first suite has two cases in three formats, so that six files in the folder are of no case
+    of the second.
+    """
+    run_pecli("golden", "llama-3.1-8b", "-o", tmp_path, "--format", "all")
+    outcome = run_pecli("golden", "qwen2.5-7b", "-o", tmp_path)
+
+    words = "2 cases and index.json; beside them 6 files of no case: frequencies-llama-3.1-8b.h, "
+    assert words in outcome.out
+
+
+def test_no_golden_suite_is_written_for_an_unknown_model(run_pecli, tmp_path: Path) -> None:
+    """`pecli golden no-such-model -o FOLDER` is a wrong command line, and makes no folder."""
+    folder = tmp_path / "suite"
+
+    assert run_pecli("golden", "no-such-model", "-o", folder).exit_code == USAGE_ERROR
+    assert not folder.exists()
+
+
+def test_a_golden_suite_without_json_is_verified(run_pecli, tmp_path: Path) -> None:
+    """A suite is written in safetensors only; `pecli verify` computes its cases again."""
+    options = ("-o", tmp_path, "--format", "safetensors")
+
+    assert run_pecli("golden", "llama-3.1-8b", *options).exit_code == SUCCESS
+    assert run_pecli("verify", tmp_path).exit_code == SUCCESS
 
 
 RUNNERS = Path(__file__).parents[1] / "samples" / "golden"
@@ -443,7 +502,10 @@ def path_of_program(program: str) -> str:
 
 
 def test_golden_runner_in_javascript_fails_where_float32_does(suite: Path) -> None:
-    """The runner computes in float32; with --mistake it takes base 10000 for every case."""
+    """The sample runner is a port in float32, which checks itself against the suite. It passes 4
+    cases, and of each failure it states that float32 explains it. With --mistake it takes base
+    10000 for every case: failures that float32 does not explain are all of another base.
+    """
     node = path_of_program("node")
     *lines, summary = lines_printed_by(node, RUNNERS / "runner.js", suite)
 
@@ -458,19 +520,22 @@ def test_golden_runner_in_javascript_fails_where_float32_does(suite: Path) -> No
         for line in lines_printed_by(node, RUNNERS / "runner.js", suite, "--mistake")
         if line.startswith("FAILED")
     ]
-    named = {line.split()[1] for line in wrong if not line.endswith("explains it)")}
+    unexplained = {line.split()[1] for line in wrong if not line.endswith("explains it)")}
     bases = {
         name: entry["parameters"].get("base")
         for name, entry in entries_of_index(suite).items()
         if "parameters" in entry
     }
 
-    assert {"table-theta-500000", "frequencies-theta-500000", "model-llama-3-8b"} <= named
-    assert all(bases[name] != 10000.0 for name in named)
+    assert {"table-theta-500000", "frequencies-theta-500000", "model-llama-3-8b"} <= unexplained
+    assert all(bases[name] != 10000.0 for name in unexplained)
 
 
 def test_golden_runner_in_rust_fails_where_float32_does(suite: Path, tmp_path: Path) -> None:
-    """The runner computes in float32; with --mistake it fails everywhere."""
+    """The sample runner is a port in float32, which checks itself against six cases of the suite. It
+    passes the one of a single frequency, 1, and fails where float32 does; with --mistake it makes a
+    mistake in each of them, and fails everywhere.
+    """
     subprocess.run(
         [path_of_program("rustc"), "-o", tmp_path / "runner", RUNNERS / "runner.rs"],
         check=True,
@@ -484,35 +549,41 @@ def test_golden_runner_in_rust_fails_where_float32_does(suite: Path, tmp_path: P
 
 
 def test_golden_runner_in_c_fails_where_float32_does(tmp_path: Path) -> None:
-    """The runner computes in float32; the fifth word from the end of a line is its error at small
-    positions.
+    """The sample runner is a port in float32, which checks itself against the suite's C headers. It
+    passes one case and fails where float32 does: at small positions its errors, the fifth word from
+    the end of each line, are below 1e-6.
     """
     path_of_program("cc")
     write(str(tmp_path), formats=("h",))
     lines = lines_printed_by("sh", RUNNERS / "run_c.sh", tmp_path)
-    near = [float(line.split()[-5]) for line in lines]
+    verdicts = [line.split()[0] for line in lines]
+    errors_at_small_positions = [float(line.split()[-5]) for line in lines]
 
-    assert [line.split()[0] for line in lines].count("passed") == 1
-    assert max(near) < 1e-6
+    assert verdicts.count("passed") == 1
+    assert max(errors_at_small_positions) < 1e-6
 
 
 @pytest.mark.thorough
 def test_golden_runner_in_c_fails_everywhere_with_a_mistake(tmp_path: Path) -> None:
-    """-DMISTAKE compiles a port that exchanges sines and cosines: errors at small positions exceed
-    0.1, which rounding cannot explain.
+    """-DMISTAKE compiles a port that exchanges sines and cosines: its errors at small positions, the
+    fifth word from the end of each line, exceed 0.1, which rounding cannot explain.
     """
     path_of_program("cc")
     write(str(tmp_path), formats=("h",))
-    wrong = lines_printed_by("sh", RUNNERS / "run_c.sh", tmp_path, "-DMISTAKE")
+    lines = lines_printed_by("sh", RUNNERS / "run_c.sh", tmp_path, "-DMISTAKE")
+    verdicts = {line.split()[0] for line in lines}
+    errors_at_small_positions = [float(line.split()[-5]) for line in lines]
 
-    assert {line.split()[0] for line in wrong} == {"FAILED"}
-    assert min(float(line.split()[-5]) for line in wrong) > 0.1
+    assert verdicts == {"FAILED"}
+    assert min(errors_at_small_positions) > 0.1
 
 
 @pytest.mark.thorough
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no sh")
 def test_golden_runner_in_shell_names_its_mistake(suite: Path, tmp_path: Path) -> None:
-    """The port takes the base 10000 for all cases; `table-dim-2` has a single frequency, 1."""
+    """The sample port in shell is run with --mistake: it takes the base 10000 for all cases, and
+    pecli verifies its tables. `table-dim-2` has a single frequency, 1, whatever the base.
+    """
     few = copy_with_cases(suite, tmp_path, "table-dim-2", "table-theta-500000")
     done = subprocess.run(
         ["sh", str(RUNNERS / "run_verify.sh"), str(few), "--mistake"],
@@ -531,8 +602,9 @@ def test_golden_runner_in_shell_names_its_mistake(suite: Path, tmp_path: Path) -
 @pytest.mark.thorough
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no sh")
 def test_golden_runner_in_shell_fails_where_seven_digits_do(suite: Path, tmp_path: Path) -> None:
-    """The port computes with awk's seven digits; only a case with a single frequency, 1, passes.
-    With --mistake its base is 10000 for all.
+    """The sample port in shell computes with awk's seven digits, and pecli verifies its tables: only
+    the case with a single frequency, 1, passes, and seven digits explain the other. With --mistake
+    its base is 10000 for all cases, which changes the one of base 500000.
     """
     few = copy_with_cases(suite, tmp_path, "table-dim-2", "table-theta-500000")
 
@@ -543,19 +615,23 @@ def test_golden_runner_in_shell_fails_where_seven_digits_do(suite: Path, tmp_pat
         )
         return {line.split()[1].rstrip(":"): line for line in done.stdout.splitlines()}
 
-    naive, wrong = lines(), lines("--mistake")
+    in_seven_digits = lines()
+    passed = [name for name, line in in_seven_digits.items() if line.startswith("passed")]
+    failures = [line for line in in_seven_digits.values() if line.startswith("FAILED")]
+    assert passed == ["table-dim-2"]
+    assert all(line.endswith("explains it)") for line in failures)
 
-    assert [name for name, line in naive.items() if line.startswith("passed")] == ["table-dim-2"]
-    assert all(
-        line.endswith("explains it)") for line in naive.values() if line.startswith("FAILED")
-    )
-    assert [name for name in naive if wrong[name] != naive[name]] == ["table-theta-500000"]
-    assert "base is 10000 (the spec says 500000)" in wrong["table-theta-500000"]
+    with_mistake = lines("--mistake")
+    changed = [name for name, line in in_seven_digits.items() if with_mistake[name] != line]
+    assert changed == ["table-theta-500000"]
+    assert "base is 10000 (the spec says 500000)" in with_mistake["table-theta-500000"]
 
 
 @pytest.mark.thorough
 def test_golden_runner_in_torch_fails_where_float32_does(suite: Path) -> None:
-    """Every failure of the float32 port is explained by float32; with --mistake a rotation fails."""
+    """The sample port in torch computes in float32 and checks itself against the suite: of each
+    failure it states that float32 explains it. With --mistake a rotation fails as well.
+    """
     pytest.importorskip("torch", reason="torch is not installed")
     lines = lines_printed_by(sys.executable, RUNNERS / "runner_torch.py", suite)
 
@@ -571,29 +647,36 @@ def test_golden_runner_in_torch_fails_where_float32_does(suite: Path) -> None:
 def test_golden_suite_verifies_and_every_mistake_is_named(
     run_pecli, suite: Path, tmp_path: Path, cases: str, least: int
 ) -> None:
-    """`verify` passes a case with a mistake if it finds the mistake's reason; all of them do, and
-    there are at least as many as now.
+    """A case «mistake-…» is a wrong table, and passes if `verify` finds the reason that it states.
+    All cases whose name begins with `cases` pass, and at least as many mistakes as now are among
+    them.
     """
     outcome = run_pecli("verify", copy_with_cases(suite, tmp_path, cases), "--json")
     results = {result["file"]: result for result in map(json.loads, outcome.out.splitlines())}
-
-    assert outcome.exit_code == SUCCESS, {
+    failures = {
         name: result["diagnosis"] for name, result in results.items() if not result["passed"]
     }
-    assert len([name for name in results if name.startswith("mistake-")]) >= least
+    mistakes = [name for name in results if name.startswith("mistake-")]
+
+    assert outcome.exit_code == SUCCESS, failures
+    assert len(mistakes) >= least
 
 
 def test_golden_suite_that_was_changed_fails(run_pecli, suite: Path, tmp_path: Path) -> None:
-    """Changed: a number, a missing file, a right table that claims a mistake, another reason,
-    another factor.
+    """Of eight cases, five are changed: a number, a missing file, a right table that claims to be a
+    mistake, a mistake that states another reason, and a factor that is not the table's. Exactly
+    these fail.
     """
+    unchanged = ("table-dim-2", "rotate-interleaved", "mistake-reversed-rows")
     copy = shutil.copytree(suite, tmp_path / "suite")
-    index = json.loads((copy / "index.json").read_text())
-    (copy / "table-default.json").write_text(
-        (copy / "table-default.json").read_text().replace("0.5", "0.6", 1)
-    )
-    by_name = {entry["name"]: entry for entry in index["cases"]}
+    entries = entries_of_index(copy)
+
+    with_another_number = copy / "table-default.json"
+    with_another_number.write_text(with_another_number.read_text().replace("0.5", "0.6", 1))
     (copy / "table-ntk.json").unlink()
+    entries["table-linear"]["edits"] = entries["mistake-reversed-rows"]["edits"]
+    entries["mistake-swapped-functions"]["edits"] = [{"edit": "negated", "which": "cos"}]
+    entries["table-yarn"]["parameters"]["factor"] = 8.0
     changed = (
         "table-default",
         "table-ntk",
@@ -601,73 +684,60 @@ def test_golden_suite_that_was_changed_fails(run_pecli, suite: Path, tmp_path: P
         "mistake-swapped-functions",
         "table-yarn",
     )
-    index["cases"] = [
-        by_name[name]
-        for name in ("table-dim-2", "rotate-interleaved", "mistake-reversed-rows", *changed)
-    ]
-    by_name["mistake-swapped-functions"]["edits"] = [
-        {"edit": "negated", "which": "cos"}
-    ]  # a reason that is not the right one
-    by_name["table-linear"]["edits"] = by_name["mistake-reversed-rows"][
-        "edits"
-    ]  # of a table that is right
-    by_name["table-yarn"]["parameters"]["factor"] = 8.0
+
+    index = json.loads((copy / "index.json").read_text())
+    index["cases"] = [entries[name] for name in (*unchanged, *changed)]
     (copy / "index.json").write_text(json.dumps(index))
     outcome = run_pecli("verify", copy, "--json")
-    failed = {
-        row["file"]: row["diagnosis"]
-        for row in map(json.loads, outcome.out.splitlines())
-        if not row["passed"]
-    }
+    results = [json.loads(line) for line in outcome.out.splitlines()]
+    failures = {result["file"]: result["diagnosis"] for result in results if not result["passed"]}
 
     assert outcome.exit_code == CHECK_FAILED
-    assert failed.keys() == {*changed}
-    assert failed["table-linear"] == ["a known mistake passes"]
+    assert failures.keys() == {*changed}
+    assert failures["table-linear"] == ["a known mistake passes"]
 
 
 def test_golden_answers_of_a_port_get_verdicts_with_reasons(
     run_pecli, suite: Path, tmp_path: Path
 ) -> None:
-    """The port's tables are computed by NumPy: those of four cases, of which one is wrong, because
-    its sines for theta 500000 have base 10000.
+    """A port answers four cases with tables that NumPy (and for the rotation Arb) computes here. One
+    is wrong: the sines of the case of theta 500000 have base 10000. It fails with this reason, the
+    others pass, and the suite counts the cases without an answer; mistakes need none.
     """
-    places = np.array(json.loads((suite / "index.json").read_text())["positions"], np.float64)
-    angles = places[:, None] * 10000.0 ** (-np.arange(16) / 16)
-    spelled = tensors_of_case(suite, "rotate-interleaved")["before"]
-    before = np.array(spelled["float32"]).reshape(spelled["shape"])
-    after = [
-        float(value) for value in rotated(before, entries_of_index(suite)["rotate-interleaved"])
-    ]
+    index = json.loads((suite / "index.json").read_text())
+    positions = np.array(index["positions"], np.float64)
+    frequencies_of_10000 = 10000.0 ** (-np.arange(16) / 16)
+    frequencies_of_500000 = 500000.0 ** (-np.arange(16) / 16)
+    angles_of_10000 = np.outer(positions, frequencies_of_10000)
+    angles_of_500000 = np.outer(positions, frequencies_of_500000)
+    queries = tensors_of_case(suite, "rotate-interleaved")["before"]
+    before = np.array(queries["float32"]).reshape(queries["shape"])
+    after = rotated(before, entries_of_index(suite)["rotate-interleaved"])
     answers = {
-        "rotate-interleaved": np.array(after).reshape(before.shape),
-        "table-default.cos": np.cos(angles).astype(np.float32),
-        "table-default.sin": np.sin(angles).astype(np.float32),
-        "table-theta-500000/cos": np.cos(
-            places[:, None] * 500000.0 ** (-np.arange(16) / 16)
-        ),  # and sines as before
-        "table-theta-500000/sin": np.sin(angles),
-        "frequencies-default": 10000.0 ** (-np.arange(16) / 16),
+        "rotate-interleaved": np.array([*map(float, after)]).reshape(before.shape),
+        "table-default.cos": np.cos(angles_of_10000).astype(np.float32),
+        "table-default.sin": np.sin(angles_of_10000).astype(np.float32),
+        "table-theta-500000/cos": np.cos(angles_of_500000),
+        "table-theta-500000/sin": np.sin(angles_of_10000),
+        "frequencies-default": frequencies_of_10000,
     }
-    np.savez(tmp_path / "answers.npz", **answers)
-    outcome = run_pecli("verify", "--golden", suite, tmp_path / "answers.npz", "--json")
-    results = {result["file"]: result for result in map(json.loads, outcome.out.splitlines())}
-    (unanswered,) = results.pop(str(suite))["weak"]  # but for mistakes, which are no questions
-    asked = [
-        case
-        for case in json.loads((suite / "index.json").read_text())["cases"]
-        if "edits" not in case
-    ]
-
-    assert unanswered.startswith(f"{len(asked) - 4} of {len(asked)} cases have no answer: ")
-    assert results.keys() == {
+    answered = {
         "table-default",
         "table-theta-500000",
         "frequencies-default",
         "rotate-interleaved",
     }
-    assert [name for name, result in results.items() if not result["passed"]] == [
-        "table-theta-500000"
-    ]
+    np.savez(tmp_path / "answers.npz", **answers)
+
+    outcome = run_pecli("verify", "--golden", suite, tmp_path / "answers.npz", "--json")
+    results = {result["file"]: result for result in map(json.loads, outcome.out.splitlines())}
+    (remark_on_suite,) = results.pop(str(suite))["weak"]
+    failed = [name for name, result in results.items() if not result["passed"]]
+    cases = [case for case in index["cases"] if "edits" not in case]
+
+    assert remark_on_suite.startswith(f"{len(cases) - 4} of {len(cases)} cases have no answer: ")
+    assert results.keys() == answered
+    assert failed == ["table-theta-500000"]
     assert results["table-theta-500000"]["explanations"][0]["edits"][0]["name"] == "base"
 
 
@@ -683,14 +753,18 @@ def one_answer(tmp_path: Path) -> Path:
 def test_cases_without_an_answer_fail_only_a_strict_check(
     run_pecli, suite: Path, one_answer: Path, options: list[str], code: int
 ) -> None:
-    """A port answers one case of the golden suite only; --strict requires an answer to each."""
+    """A port answers one case of the golden suite rightly, and no other. --strict requires an answer
+    to each.
+    """
     assert run_pecli("verify", "--golden", suite, one_answer, *options).exit_code == code
 
 
 def test_golden_answers_to_an_unknown_case_are_refused(
     run_pecli, suite: Path, tmp_path: Path
 ) -> None:
-    """The error shows the form of names, CASE.TENSOR, and the cases that there are."""
+    """A port answers «no-such-case», which the suite does not have. The error shows the form of names,
+    CASE.TENSOR, and the cases that there are.
+    """
     np.savez(tmp_path / "other.npz", **{"no-such-case.cos": np.ones(4)})
     outcome = run_pecli("verify", "--golden", suite, tmp_path / "other.npz")
 
@@ -701,7 +775,9 @@ def test_golden_answers_to_an_unknown_case_are_refused(
 def test_golden_answers_beside_another_index_json_are_refused(
     run_pecli, tmp_path: Path, one_answer: Path
 ) -> None:
-    """Many programs write a file of that name; an empty object is no index of a suite."""
+    """--golden names a folder with an index.json, as many programs write, which is an empty object
+    and no index of a suite.
+    """
     (tmp_path / "index.json").write_text("{}")
     outcome = run_pecli("verify", "--golden", tmp_path, one_answer)
 
@@ -709,7 +785,7 @@ def test_golden_answers_beside_another_index_json_are_refused(
 
 
 def test_a_model_beside_a_golden_suite_is_refused(run_pecli, suite: Path, one_answer: Path) -> None:
-    """The suite states what is right, so that --model would have no effect."""
+    """--golden names a suite, which states what is right, so that --model would have no effect."""
     words = ("verify", "--golden", suite, one_answer, "--model", "llama-2-7b")
     assert run_pecli(*words).exit_code == USAGE_ERROR
 
@@ -724,33 +800,33 @@ def test_golden_models_agree_with_transformers_within_the_stated_tolerance(suite
 
     index = entries_of_index(suite)
     for name, parts in theirs.items():
-        spelled = tensors_of_case(suite, f"model-{name}")
+        ours = tensors_of_case(suite, f"model-{name}")
+        tolerances = index[f"model-{name}"]["tolerances"]
         for part, values in parts.items():
-            found = np.array(spelled[part]["decimal"]).reshape(spelled[part]["shape"])
-            error = np.abs(found - np.array(values).reshape(found.shape)).max(axis=1)
-            near, far = error[0], error.max()
-            limits = index[f"model-{name}"]["tolerances"]
-            assert near <= 2 * limits["float32"], name
-            assert far <= limits["float32_arithmetic"], name
-            assert far > limits["float32"], name  # float32 arithmetic shows
+            table = np.array(ours[part]["decimal"]).reshape(ours[part]["shape"])
+            error_of_row = np.abs(table - np.array(values).reshape(table.shape)).max(axis=1)
+            assert error_of_row[0] <= 2 * tolerances["float32"], name
+            assert error_of_row.max() <= tolerances["float32_arithmetic"], name
+            # The larger tolerance is needed: float32 arithmetic shows.
+            assert error_of_row.max() > tolerances["float32"], name
 
 
 def test_a_plain_float64_port_keeps_the_float64_tolerance(suite: Path) -> None:
-    """NumPy's power and cosine in float64 up to position 10^6: off by more than 1e-13, because
-    angles are rounded, but within the case's tolerance.
+    """A port computes NumPy's power and cosine in float64 up to position 10^6. It is off by more than
+    1e-13, because angles are rounded, but within the float64 tolerance that the case states, which
+    is below 1e-9.
     """
     positions = np.array(
         [0, 1, 2, 255, 256, 257, 4095, 4096, 4097, 32767, 131071, 1_000_000], np.float64
     )
     name = "table-theta-500000"
-    spelled = tensors_of_case(suite, name)["cos"]
-    exact = np.array(spelled["decimal"]).reshape(spelled["shape"])
+    numbers = tensors_of_case(suite, name)["cos"]
+    exact = np.array(numbers["decimal"]).reshape(numbers["shape"])
     pairs = exact.shape[1]
     found = np.cos(np.outer(positions, 500000.0 ** -(np.arange(pairs) / pairs)))
+    error = np.abs(found - exact).max()
+    tolerance = entries_of_index(suite)[name]["tolerances"]["float64"]
 
-    assert (
-        1e-13
-        < np.abs(found - exact).max()
-        <= entries_of_index(suite)[name]["tolerances"]["float64"]
-        < 1e-9
-    )
+    assert error > 1e-13
+    assert error <= tolerance
+    assert tolerance < 1e-9

@@ -32,21 +32,22 @@ def tolerances_of(values: list[float], largest_position: float = 0.0) -> dict[st
 
 
 def test_tolerances_grow_with_the_largest_value_and_position() -> None:
-    """The rules of the suite: 1e-6 of the largest value for float32, and 2^-51 of value times
-    position more for float64.
+    """The largest finite value is 3, and the largest position 10. The rules of the suite are a share
+    of the value by dtype. The rounding of angles adds 2^-51 of value times position in float64, and
+    1.2e-7 (2^-23) of the position if a port computes angles in float32.
     """
     assert tolerances_of([3.0, -np.inf], largest_position=10) == {
-        "float64": 3e-14 + 2**-51 * 30,
-        "float32": 3e-6,
-        "float16": 3e-3,
-        "bfloat16": 24e-3,
-        "float32_arithmetic": 3e-6 + 1.2e-6,
+        "float64": 1e-14 * 3 + 2**-51 * 10 * 3,
+        "float32": 1e-6 * 3,
+        "float16": 1e-3 * 3,
+        "bfloat16": 8e-3 * 3,
+        "float32_arithmetic": 1e-6 * 3 + 1.2e-7 * 10,
     }
 
 
 def test_tolerances_of_small_values_are_those_of_1() -> None:
-    """A tolerance relative to 0.5 would be smaller than cosines and sines, which reach 1, are
-    rounded to.
+    """The largest value is 0.5. Cosines and sines reach 1 and are rounded accordingly, so that the
+    tolerances are not halved: they are the suite's shares by dtype, of 1.
     """
     assert tolerances_of([0.5]) == {
         "float64": 1e-14,
@@ -58,35 +59,41 @@ def test_tolerances_of_small_values_are_those_of_1() -> None:
 
 
 def test_a_case_is_listed_in_the_index_with_its_shapes_and_files() -> None:
-    """The index has shapes, checksums of files, and only parameters that were given (no None)."""
-    case = GoldenCase("n", "t", {"a": np.zeros((2, 3))}, ROPE)
-    entry = entry_json(case, {"f": "s"})
+    """A case has a name, what it tests, tensors, and a scheme. Its entry in index.json has the shapes
+    of the tensors, the checksums of its files as they are, and only parameters that were given.
+    """
+    case = GoldenCase("a-case", "what it tests", {"cos": np.zeros((2, 3))}, ROPE)
+    entry = entry_json(case, {"a-case.json": "its sha256"})
     keys = {"name", "tests", "scheme", "parameters", "tolerances", "tensors", "files"}
 
     assert entry.keys() == keys
-    assert entry["tensors"] == {"a": [2, 3]}
-    assert entry["files"] == {"f": "s"}
+    assert entry["tensors"] == {"cos": [2, 3]}
+    assert entry["files"] == {"a-case.json": "its sha256"}
     assert entry["scheme"] == "rope"
     assert None not in entry["parameters"].values()
 
 
 def test_settings_and_edits_of_a_case_are_in_the_index() -> None:
-    """Settings are those of a rotation, edits describe a known mistake."""
-    tensors = {"a": np.zeros((2, 3))}
-    case = GoldenCase("n", "t", tensors, ROPE, {"layout": "halves"}, ({"edit": "swapped"},))
-    entry = entry_json(case, {})
+    """Settings are those of a rotation, such as the layout of channels; edits describe a known
+    mistake, such as exchanged cosines and sines. Both are in the entry as they are.
+    """
+    tensors = {"cos": np.zeros((2, 3))}
+    settings = {"layout": "halves"}
+    edits = ({"edit": "swapped"},)
+    entry = entry_json(GoldenCase("a-case", "what it tests", tensors, ROPE, settings, edits), {})
 
     assert entry["settings"] == {"layout": "halves"}
     assert entry["edits"] == ({"edit": "swapped"},)
 
 
 def test_a_model_has_cases_for_each_kind_of_layer() -> None:
-    """Gemma 3 has full and sliding layers; each has its frequencies, then its table."""
-    names = [case.name for case in cases(["gemma-3-1b"])]
-    assert names[1:3] == [
-        "model-gemma-3-1b-full_attention",
-        "frequencies-gemma-3-1b-sliding_attention",
-    ]
+    """Gemma 3 has full and sliding layers; each has its frequencies, then its table. The second and
+    third case are the table of one kind and the frequencies of the other.
+    """
+    _, second, third, *_ = [case.name for case in cases(["gemma-3-1b"])]
+
+    assert second == "model-gemma-3-1b-full_attention"
+    assert third == "frequencies-gemma-3-1b-sliding_attention"
 
 
 @pytest.mark.parametrize(
@@ -99,7 +106,9 @@ def test_a_model_has_cases_for_each_kind_of_layer() -> None:
 def test_a_model_has_a_case_of_frequencies_and_one_of_tables(
     name: str, position: float, tensors: list[str]
 ) -> None:
-    """Frequencies belong to no position; the table goes to 131071. Numbers are exact, in float64."""
+    """The suite of a model has these two cases. Frequencies belong to no position; the table is at
+    positions up to 131071, 2^17 − 1. Numbers are in float64.
+    """
     (case,) = (case for case in cases(["llama-2-7b"]) if case.name == name)
     assert case.largest_position == position
     assert sorted(case.tensors) == tensors
@@ -123,8 +132,8 @@ def reasons() -> dict[str, tuple[Edit, ...]]:
 def test_a_case_of_a_known_mistake_states_its_reason(
     name: str, edit: Edit, reasons: dict[str, tuple[Edit, ...]]
 ) -> None:
-    """Edits are what would have to be done to the right table; a mistake's case states them as its
-    reason.
+    """The suite has tables with known mistakes. `reasons` are the edits that each of these cases
+    states: what was done to the right table, such as reversing its rows.
     """
     assert reasons[f"mistake-{name}"] == (edit,)
 
@@ -152,7 +161,9 @@ def table_answers(error: float = 0.0) -> dict[str, Array]:
 
 
 def test_a_suite_that_was_just_written_passes(suite: str) -> None:
-    """The suite has two cases, each in two formats, and an index."""
+    """The suite of Llama 2 has two cases, each in two formats, and an index; both cases pass when
+    pecli computes them again.
+    """
     assert [check.run().passed for check in golden.suite_checks(suite)] == [True, True]
     assert sorted(path.name for path in Path(suite).iterdir()) == [
         "frequencies-llama-2-7b.json",
@@ -180,7 +191,9 @@ def numbers_in_json(tmp_path: Path, array: Array, **settings: Any) -> dict[str, 
 
 
 def test_a_case_spells_numbers_in_decimals_hexadecimals_and_narrower_dtypes(tmp_path: Path) -> None:
-    """Ports read the spelling that they can; JSON has no infinity, so it is a text."""
+    """The file of a case has each number, here 1 and ∞, in several spellings, of which ports read the
+    one that they can. JSON has no infinity, so it is a text.
+    """
     assert numbers_in_json(tmp_path, np.array([[1.0, np.inf]])) == {
         "shape": [1, 2],
         "decimal": [1.0, "inf"],
@@ -192,33 +205,36 @@ def test_a_case_spells_numbers_in_decimals_hexadecimals_and_narrower_dtypes(tmp_
 
 
 def test_integers_have_no_other_dtypes(tmp_path: Path) -> None:
-    """Buckets and ids are exact as they are."""
+    """Buckets and ids are exact as they are: the file of a case has them once, as «int»."""
     assert numbers_in_json(tmp_path, np.array([3])) == {"shape": [1], "int": [3]}
 
 
 def test_the_numbers_of_a_mistake_are_the_shortest_decimals_of_float32(tmp_path: Path) -> None:
-    """A wrong table needs no exact digits."""
+    """A case with edits is a table with a known mistake, which needs no exact digits: the float32
+    number next to 0.1 is written as 0.1, the shortest decimals that mean it.
+    """
     numbers = numbers_in_json(tmp_path, np.array([0.1]), edits=({"edit": "swapped"},))
     assert numbers == {"shape": [1], "float32": [0.1]}
 
 
 def test_answers_are_found_by_the_names_of_cases(suite: str, tmp_path: Path) -> None:
-    """A dot or a slash separates case and tensor. A case without an answer is reported as a
-    weakness, and fails nothing.
+    """A port answers with tensors model-llama-2-7b.cos and model-llama-2-7b/sin, computed by NumPy: a
+    dot or a slash separates case and tensor. There is a check of this case, and one of the suite,
+    which reports the case without an answer as a weakness, and does not fail.
     """
     file = write_answers(tmp_path, table_answers())
-    table, incomplete = golden.answer_checks(suite, [file], None)
+    check_of_table, check_of_suite = golden.answer_checks(suite, [file], None)
 
-    assert table.file == "model-llama-2-7b"
-    assert table.group == file
-    assert table.run().passed
-    assert table.run().weak == ()
-    assert incomplete.file == suite
-    assert incomplete.group == ""
-    assert incomplete.run().passed
+    assert check_of_table.file == "model-llama-2-7b"
+    assert check_of_table.group == file
+    assert check_of_table.run().passed
+    assert check_of_table.run().weak == ()
 
+    assert check_of_suite.file == suite
+    assert check_of_suite.group == ""
+    assert check_of_suite.run().passed
     missing = "1 of 2 cases have no answer: frequencies-llama-2-7b"
-    assert incomplete.run().weak == (missing,)
+    assert check_of_suite.run().weak == (missing,)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +246,9 @@ def test_answers_are_found_by_the_names_of_cases(suite: str, tmp_path: Path) -> 
 def test_answers_pass_within_a_larger_tolerance(
     suite: str, tmp_path: Path, tolerance: pecli.Tolerance | None, passed: bool
 ) -> None:
-    """One row of cosines is 1e-5 off: too much for the case's own tolerance, but not for 1e-4."""
+    """A port's cosines are NumPy's, except that one row is 1e-5 off: too much for the tolerance that
+    the case states, but not for 1e-4.
+    """
     answers = table_answers()
     answers["model-llama-2-7b.cos"][0] += 1e-5
     file = write_answers(tmp_path, answers)
@@ -247,19 +265,23 @@ def test_an_answer_named_by_its_case_alone_is_compared_with_the_largest_tensor(
     """
     frequencies = factor * 1e4 ** (-np.arange(64) / 64)
     file = write_answers(tmp_path, {"frequencies-llama-2-7b": frequencies})
+    check, _ = golden.answer_checks(suite, [file], None)
 
-    assert golden.answer_checks(suite, [file], None)[0].run().passed == passed
+    assert check.run().passed == passed
 
 
 @pytest.mark.parametrize(("factor", "passed"), [(1.0, True), (1.1, False)])
 def test_an_attention_factor_is_compared(
     suite: str, tmp_path: Path, factor: float, passed: bool
 ) -> None:
-    """Llama 2 has none, so that it is 1."""
+    """The cosines of Llama 2 are not multiplied by anything, so that its attention factor is 1; a
+    port that answers 1.1 fails.
+    """
     answers = {"frequencies-llama-2-7b.attention_factor": np.array(factor)}
     file = write_answers(tmp_path, answers)
+    check, _ = golden.answer_checks(suite, [file], None)
 
-    assert golden.answer_checks(suite, [file], None)[0].run().passed == passed
+    assert check.run().passed == passed
 
 
 @pytest.mark.parametrize(
@@ -275,7 +297,9 @@ def test_an_attention_factor_is_compared(
     ids=["nearly", "nothing like it", "no tensor after the point"],
 )
 def test_answers_to_no_case_are_refused(suite: str, tmp_path: Path, name: str, advice: str) -> None:
-    """A name that is nearly one gets a hint, any other the list of cases."""
+    """A port's file has a tensor `name`, which is no case of the suite. If it is nearly one, the error
+    names that; otherwise it lists the cases.
+    """
     file = write_answers(tmp_path, {name: np.ones(3)})
     with pytest.raises(pecli.PecliError) as caught:
         golden.answer_checks(suite, [file], None)
@@ -285,7 +309,9 @@ def test_answers_to_no_case_are_refused(suite: str, tmp_path: Path, name: str, a
 
 
 def test_a_file_that_was_changed_fails_its_case(suite: str) -> None:
-    """The index has the SHA-256 of every file; the other case still passes."""
+    """The index has the SHA-256 of every file. The file of the table is replaced by «{}»: its case
+    fails, and the case of frequencies still passes.
+    """
     (Path(suite) / "model-llama-2-7b.json").write_text("{}")
     frequencies, table = (check.run() for check in golden.suite_checks(suite))
 
@@ -297,7 +323,9 @@ def test_a_file_that_was_changed_fails_its_case(suite: str) -> None:
 
 
 def test_another_file_called_index_json_is_refused_with_advice(suite: str) -> None:
-    """Many programs write a file of that name; a list is no index of a suite."""
+    """The index.json of a suite is replaced by that of some other program, a list. The error names the
+    file, and the command that writes a suite.
+    """
     index = Path(suite) / "index.json"
     index.write_text("[]")
 

@@ -96,8 +96,8 @@ WRONG_FIELDS = [
 def test_a_wrong_entry_of_the_index_is_refused_in_one_line(
     run_pecli: Callable, suite: Suite, folder: Path, field: str, value: Any, problem: str
 ) -> None:
-    """A golden suite is a folder of test cases with an index.json. One field of one case is
-    damaged.
+    """A golden suite is a folder of test cases with an index.json, whose entries have the fields name,
+    scheme, parameters, files and so on. Here it has one entry, the right one with one wrong field.
     """
     write_index(folder, {**case_of(suite, SMALL_CASE), field: value})
     outcome = run_pecli("verify", folder)
@@ -120,7 +120,9 @@ def test_a_wrong_entry_of_the_index_is_refused_in_one_line(
 def test_an_entry_of_the_index_without_one_of_its_fields_is_refused(
     run_pecli: Callable, suite: Suite, folder: Path, missing: str, problem: str
 ) -> None:
-    """The error names the case and the field that is missing."""
+    """index.json of a golden suite has one entry, in which a field is missing. The error names the
+    case and the field.
+    """
     entry = case_of(suite, SMALL_CASE)
     del entry[missing]
     write_index(folder, entry)
@@ -145,7 +147,9 @@ def test_an_entry_of_the_index_without_one_of_its_fields_is_refused(
 def test_a_file_that_is_no_index_is_refused_in_one_line(
     run_pecli: Callable, folder: Path, text: bytes, problem: str
 ) -> None:
-    """index.json lists the cases of a golden suite. Each text is damaged in another way."""
+    """index.json lists the cases of a golden suite, {"cases": [{…}, …]}. Each text is wrong in another
+    way; «|» stands between two messages of which either will do.
+    """
     (folder / INDEX).write_bytes(text)
     outcome = run_pecli("verify", "--golden", folder, "answers.npz")
 
@@ -157,7 +161,9 @@ def test_a_file_that_is_no_index_is_refused_in_one_line(
 def test_a_case_that_is_listed_twice_is_refused(
     run_pecli: Callable, suite: Suite, folder: Path
 ) -> None:
-    """Answers of a port could not be assigned to one of the two."""
+    """index.json has the same entry twice, so that a port's answers could not be assigned to one of
+    the two cases.
+    """
     entry = case_of(suite, SMALL_CASE)
     write_index(folder, entry, entry)
     outcome = run_pecli("verify", folder)
@@ -167,7 +173,7 @@ def test_a_case_that_is_listed_twice_is_refused(
 
 
 def test_an_index_that_is_a_pipe_is_not_waited_for(run_pecli: Callable, folder: Path) -> None:
-    """Opening a pipe that nobody writes to would hang."""
+    """index.json is a named pipe. To open a pipe that nobody writes to would hang."""
     os.mkfifo(folder / INDEX)
     outcome = run_pecli("verify", "--golden", folder, "answers.npz")
 
@@ -178,7 +184,9 @@ def test_an_index_that_is_a_pipe_is_not_waited_for(run_pecli: Callable, folder: 
 def test_a_case_that_is_a_pipe_is_not_waited_for(
     run_pecli: Callable, suite: Suite, folder: Path
 ) -> None:
-    """Opening a pipe that nobody writes to would hang; it counts as a file with a wrong checksum."""
+    """The file of a case is a named pipe. To open a pipe that nobody writes to would hang; it counts
+    as a file with a wrong checksum.
+    """
     write_index(folder, case_of(suite, SMALL_CASE))
     os.mkfifo(folder / f"{SMALL_CASE}.json")
     outcome = run_pecli("verify", folder)
@@ -213,8 +221,8 @@ WRONG_TENSORS = [
 def test_a_case_with_impossible_numbers_is_refused(
     run_pecli: Callable, suite: Suite, folder: Path, tensors: Any, problem: str
 ) -> None:
-    """The file of the case is damaged, and its checksum in the index is right, as if its author
-    erred.
+    """The file of the case has wrong `tensors`, and the index the right checksum of it, as if the
+    suite's author had erred: the file is refused, and not said to be changed.
     """
     data = json.dumps({"name": SMALL_CASE, "tensors": tensors}).encode()
     entry = case_of(suite, SMALL_CASE)
@@ -227,15 +235,16 @@ def test_a_case_with_impossible_numbers_is_refused(
     assert problem in outcome.err
 
 
-def test_an_attention_factor_is_no_table_to_verify(
+def test_a_case_with_nothing_but_an_attention_factor_is_refused(
     run_pecli: Callable, suite: Suite, folder: Path
 ) -> None:
-    """A factor belongs to tables. A case that has nothing else specifies nothing."""
+    """A factor belongs to tables. A case that has no other tensor specifies nothing."""
     damaged = only_case(suite, SMALL_CASE)
     factor = {"shape": [], "decimal": [1.0]}
     damaged.cases[f"{SMALL_CASE}.json"]["tensors"] = {"attention_factor": factor}
     damaged.save(folder, digests=True)
     outcome = run_pecli("verify", folder)
+
     assert outcome.exit_code == FILE_ERROR
     assert f"case '{SMALL_CASE}' has no tensors" in outcome.err
 
@@ -243,11 +252,14 @@ def test_an_attention_factor_is_no_table_to_verify(
 def test_a_rotation_without_the_tensor_before_it_is_refused(
     run_pecli: Callable, suite: Suite, folder: Path
 ) -> None:
-    """A case of a rotation is the pair of a tensor before and after it."""
+    """A case of a rotation is the pair of a tensor before and after it; here the one before is
+    deleted.
+    """
     damaged = only_case(suite, "rotate-interleaved")
     del damaged.cases["rotate-interleaved.json"]["tensors"]["before"]
     damaged.save(folder, digests=True)
     outcome = run_pecli("verify", folder)
+
     assert outcome.exit_code == FILE_ERROR
     assert "case 'rotate-interleaved' has no tensor 'before'" in outcome.err
 
@@ -267,35 +279,40 @@ def verdicts_at_a_limit(
 def test_an_index_beyond_its_limit_is_refused(
     run_pecli: Callable, suite: Suite, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The limit is set to the size of the index, and then to one byte less."""
+    """`pecli verify` runs twice: with a limit MAX_INDEX of the size of index.json, and of one byte
+    less. The second limit is some hundred bytes, which are «0 MB».
+    """
     only_case(suite, SMALL_CASE).save(folder, digests=True)
-    at, beyond = verdicts_at_a_limit(run_pecli, folder, INDEX, "MAX_INDEX", monkeypatch)
-    assert at.exit_code == SUCCESS
-    assert beyond.exit_code == FILE_ERROR
-    assert "has more than 0 MB" in beyond.err
+    at_limit, beyond_limit = verdicts_at_a_limit(run_pecli, folder, INDEX, "MAX_INDEX", monkeypatch)
+
+    assert at_limit.exit_code == SUCCESS
+    assert beyond_limit.exit_code == FILE_ERROR
+    assert "has more than 0 MB" in beyond_limit.err
 
 
 def test_a_case_beyond_its_limit_fails_without_being_read(
     run_pecli: Callable, suite: Suite, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The limit is set to the size of the case's file, and then to one byte less. A file that is
-    not read has no checksum that could be right.
+    """`pecli verify` runs twice: with a limit MAX_CASE of the size of the case's file, and of one byte
+    less. A file that is not read has no checksum that could be right.
     """
     only_case(suite, SMALL_CASE).save(folder, digests=True)
-    at, beyond = verdicts_at_a_limit(
+    at_limit, beyond_limit = verdicts_at_a_limit(
         run_pecli, folder, f"{SMALL_CASE}.json", "MAX_CASE", monkeypatch
     )
-    assert at.exit_code == SUCCESS
-    assert beyond.exit_code == CHECK_FAILED
-    assert "its sha256 is not that of the index" in beyond.out
+
+    assert at_limit.exit_code == SUCCESS
+    assert beyond_limit.exit_code == CHECK_FAILED
+    assert "its sha256 is not that of the index" in beyond_limit.out
 
 
 def test_a_folder_without_an_index_is_no_suite(
     run_pecli: Callable, folder: Path, tmp_path: Path
 ) -> None:
-    """--golden names an empty folder."""
+    """--golden names an empty folder, so that a port's answers have nothing to be compared with."""
     np.savez(tmp_path / "answers.npz", x=np.zeros(3))
     outcome = run_pecli("verify", "--golden", folder, tmp_path / "answers.npz")
+
     assert outcome.exit_code == FILE_ERROR
     assert "index.json: does not exist" in outcome.err
 
@@ -303,12 +320,13 @@ def test_a_folder_without_an_index_is_no_suite(
 def test_a_wrong_rotation_of_a_port_fails_with_its_reason(
     run_pecli: Callable, suite: Suite, folder: Path, tmp_path: Path
 ) -> None:
-    """A port's answers are twice those of the suite."""
+    """A port rotates the queries of the case rotate-interleaved; its answer is twice the right one."""
     only_case(suite, "rotate-interleaved").save(folder, digests=True)
     after = suite.cases["rotate-interleaved.json"]["tensors"]["after"]
     doubled = 2 * np.array(after["float32"]).reshape(after["shape"])
     np.savez(tmp_path / "answers.npz", **{"rotate-interleaved": doubled})
     outcome = run_pecli("verify", "--golden", folder, tmp_path / "answers.npz")
+
     assert outcome.exit_code == CHECK_FAILED
     assert "after: values are scaled by 2" in outcome.out
 
@@ -325,20 +343,23 @@ WRONG_LISTS = [
 ]
 
 
-@pytest.mark.parametrize(("case", "tensor", "numbers", "value", "problem"), WRONG_LISTS)
-def test_every_list_of_numbers_is_checked(
+@pytest.mark.parametrize(("case", "tensor", "spelling", "value", "problem"), WRONG_LISTS)
+def test_a_wrong_number_in_any_spelling_of_a_tensor_is_refused(
     run_pecli: Callable,
     suite: Suite,
     folder: Path,
     case: str,
     tensor: str,
-    numbers: str,
+    spelling: str,
     value: object,
     problem: str,
 ) -> None:
-    """A port reads one of the lists: the others must hold the same numbers."""
+    """A case spells a tensor in several lists: decimals, hexadecimals, and narrower dtypes. A port
+    reads one of them, so all must hold the same numbers; here the first number of one list is
+    replaced by `value`.
+    """
     damaged = only_case(suite, case)
-    damaged.cases[f"{case}.json"]["tensors"][tensor][numbers][0] = value
+    damaged.cases[f"{case}.json"]["tensors"][tensor][spelling][0] = value
     damaged.save(folder, digests=True)
     outcome = run_pecli("verify", folder)
 
@@ -347,8 +368,9 @@ def test_every_list_of_numbers_is_checked(
 
 
 def test_a_suite_is_not_written_to_standard_output(run_pecli: Callable) -> None:
-    """«-» is standard output, which is one stream; a suite is many files."""
+    """«-o -» is standard output, which is one stream; a suite is many files."""
     outcome = run_pecli("golden", "phi-2", "-o", "-")
+
     assert outcome.exit_code == USAGE_ERROR
     assert "--output is -; the suite is a folder of files" in outcome.err
     assert outcome.err.count("\n") == 1
@@ -357,7 +379,9 @@ def test_a_suite_is_not_written_to_standard_output(run_pecli: Callable) -> None:
 def test_settings_that_do_not_fit_are_an_error_of_the_file(
     run_pecli: Callable, suite: Suite, folder: Path
 ) -> None:
-    """«sideways» is no layout of channels. The user did not type it, so that it is no usage error."""
+    """The settings of a rotation, in index.json, have the layout «sideways», which there is not. The
+    user did not type it, so that it is an error of the file, and no usage error.
+    """
     suite.save(folder, digests=True)
     entry = case_of(suite, "rotate-interleaved")
     data = (folder / "rotate-interleaved.json").read_bytes()
@@ -373,19 +397,20 @@ def test_settings_that_do_not_fit_are_an_error_of_the_file(
 def test_answers_to_a_damaged_case_get_no_verdict(
     run_pecli: Callable, suite: Suite, folder: Path, tmp_path: Path
 ) -> None:
-    """A right answer must not fail, nor a wrong one pass, because the case is damaged."""
+    """A port's answer passes. Then the file of the case is damaged, so that its checksum is wrong: a
+    right answer must not fail, nor a wrong one pass, because of that; it is an error of the file.
+    """
     suite.save(folder, digests=True)
     file = folder / "rotate-interleaved.json"
-    spelled = json.loads(file.read_text())
-    answer = np.array(spelled["tensors"]["after"]["float32"])
-    answer = answer.reshape(spelled["tensors"]["after"]["shape"])
-    np.savez(tmp_path / "answers.npz", **{"rotate-interleaved": answer})
+    case = json.loads(file.read_text())
+    after = case["tensors"]["after"]
+    right_answer = np.array(after["float32"]).reshape(after["shape"])
+    np.savez(tmp_path / "answers.npz", **{"rotate-interleaved": right_answer})
     words = ("verify", "--golden", folder, tmp_path / "answers.npz")
-
     assert run_pecli(*words).exit_code == SUCCESS
 
-    spelled["tensors"]["after"]["float32"][0] += 0.5
-    file.write_text(json.dumps(spelled))
+    after["float32"][0] += 0.5
+    file.write_text(json.dumps(case))
     outcome = run_pecli(*words)
 
     assert outcome.exit_code == FILE_ERROR
@@ -395,20 +420,25 @@ def test_answers_to_a_damaged_case_get_no_verdict(
 @pytest.mark.parametrize("count", [1500])
 @pytest.mark.thorough
 def test_random_damage_gives_a_verdict_or_an_error_of_one_line(count: int) -> None:
-    """Each attempt flips, cuts or replaces something in a suite at random."""
+    """`attempt` flips, cuts or replaces something in a golden suite at random, and runs `pecli verify`
+    on it; `problems` has whatever is neither a verdict nor an error of one line.
+    """
     for result in attempt(range(count), seed=2):
         assert result.problems == []
 
 
 def test_the_damaged_suites_have_a_case_of_every_kind(suite: Suite) -> None:
-    """The sweep of random damage starts from `suite`: it must have all cases of CASES, one of each
-    kind.
+    """The sweep of random damage starts from `suite`, a small golden suite. CASES names one case of
+    each kind (tables, rotations, mistakes, …), and the suite must have exactly these.
     """
-    assert {entry["name"] for entry in suite.index["cases"]} == {*CASES}
+    names = {entry["name"] for entry in suite.index["cases"]}
+    assert names == {*CASES}
 
 
 def test_a_pipe_of_a_case_name_is_not_written_to(run_pecli: Callable, folder: Path) -> None:
-    """Replacing a pipe by a file would break the program that reads it."""
+    """The folder has a named pipe where the file of a case is to be written. To replace it by a file
+    would break the program that reads it; nothing is written.
+    """
     os.mkfifo(folder / "model-phi-2.json")
     outcome = run_pecli("golden", "phi-2", "-o", folder)
 
@@ -418,17 +448,21 @@ def test_a_pipe_of_a_case_name_is_not_written_to(run_pecli: Callable, folder: Pa
 
 
 def test_hard_links_to_old_cases_keep_their_contents(folder: Path, tmp_path: Path) -> None:
-    """Files are replaced, not written over, so that a copy by hard links stays as it was."""
-    (folder / "model-phi-2.json").write_text("old")
-    os.link(folder / "model-phi-2.json", tmp_path / "link.json")
+    """A suite is written where a file of an older one is. The file is replaced, not written over, so
+    that a copy of it by a hard link stays as it was.
+    """
+    file = folder / "model-phi-2.json"
+    file.write_text("old")
+    link = tmp_path / "link.json"
+    os.link(file, link)
     write(str(folder), ["phi-2"])
 
-    assert (tmp_path / "link.json").read_text() == "old"
-    assert (folder / "model-phi-2.json").read_text() != "old"
+    assert link.read_text() == "old"
+    assert file.read_text() != "old"
 
 
 def test_a_folder_that_cannot_be_made_is_named(run_pecli: Callable, tmp_path: Path) -> None:
-    """The path leads through a file."""
+    """The path of the suite, file/suite, leads through a file."""
     (tmp_path / "file").write_text("")
     outcome = run_pecli("golden", "phi-2", "-o", tmp_path / "file" / "suite")
 

@@ -143,35 +143,46 @@ def part_of(name: str) -> str:
 
 
 def test_every_folder_has_a_floor() -> None:
-    """FLOORS lists the folders of the package from the ground up."""
-    assert {part_of(name) for name in MODULES} == {"__init__", *MAY_IMPORT}
+    """FLOORS lists the folders of the package from the ground up, and a folder may import those on
+    lower floors (MAY_IMPORT). A new folder must be given a floor, and one that is gone taken out.
+    """
+    folders = {part_of(name) for name in MODULES}
+    assert folders == {"__init__", *MAY_IMPORT}
 
 
 @pytest.mark.parametrize("name", sorted({*MODULES} - {FRONT}))
 def test_a_module_imports_only_its_own_part_and_lower_floors(name: str) -> None:
-    """A part is a folder of pecli, or a module beside the folders; the front is exempt, because it
-    imports what it offers.
+    """A part is a folder of pecli, or a module beside the folders, and MAY_IMPORT has those on lower
+    floors. Imports by statements count, and those by `import_module`. The front, pecli itself, is
+    exempt, because it imports what it offers.
     """
     part = part_of(name)
-    parts = {part_of(other) for other in imported(name) | loaded_by_name(name)}
+    imported_parts = {part_of(module) for module in imported(name) | loaded_by_name(name)}
 
-    assert parts <= {part, *MAY_IMPORT[part]}
+    assert imported_parts <= {part, *MAY_IMPORT[part]}
 
 
 def test_parts_of_the_engine_import_only_those_that_they_may() -> None:
-    """Schemes may import everything else of the engine, and nothing else may import schemes."""
-    inside = {name: name.split(".")[2] for name in MODULES if name.startswith("pecli.engine.")}
-    for name, part in inside.items():
-        others = {inside[each] for each in imported(name) if each in inside}
-        usual = {*inside.values()} - (set() if part == "schemes" else {"schemes"})
-        assert others <= WITHIN_ENGINE.get(part, usual), name
+    """Schemes may import everything else of the engine, and nothing else may import schemes.
+    WITHIN_ENGINE lists parts that may import less, such as scalings.
+    """
+    part_of_module = {
+        name: name.split(".")[2] for name in MODULES if name.startswith("pecli.engine.")
+    }
+    parts = {*part_of_module.values()}
+    for module, part in part_of_module.items():
+        imported_parts = {part_of_module[name] for name in imported(module) & {*part_of_module}}
+        allowed = parts if part == "schemes" else parts - {"schemes"}
+        assert imported_parts <= WITHIN_ENGINE.get(part, allowed), module
 
 
 @pytest.mark.parametrize("name", sorted({*MODULES} - {FRONT}))
 def test_a_registry_loads_only_modules_of_its_own_folder(name: str) -> None:
-    """`import_module` is for registries, whose rows import the registry."""
+    """`import_module` is for registries, tables of modules that are loaded when they are needed. The
+    modules that a file loads so must lie in its folder: any others are to be imported by statements.
+    """
     folder = name if MODULES[name].stem == "__init__" else name.rpartition(".")[0]
-    assert all(other.startswith(f"{folder}.") for other in loaded_by_name(name))
+    assert all(module.startswith(f"{folder}.") for module in loaded_by_name(name))
 
 
 def test_no_file_imports_itself_by_way_of_others() -> None:
@@ -179,12 +190,13 @@ def test_no_file_imports_itself_by_way_of_others() -> None:
     modules without imports again and again leaves none. The front imports whatever it offers, and
     nothing imports it.
     """
-    left = {name: imported(name) for name in MODULES}
-    assert not [name for name, needs in left.items() if FRONT in needs]
+    imports = {name: imported(name) for name in MODULES}
+    assert not [name for name, needed in imports.items() if FRONT in needed]
 
-    while free := {name for name, needs in left.items() if not needs}:
-        left = {name: needs - free for name, needs in left.items() if name not in free}
-    assert not left
+    while free := {name for name, needed in imports.items() if not needed}:
+        imports = {name: needed - free for name, needed in imports.items() if name not in free}
+    in_a_cycle = {*imports}
+    assert in_a_cycle == set()
 
 
 def words(*parts: ast.AST | None) -> set[str]:
@@ -253,27 +265,31 @@ def is_comparison_with_a_scheme(node: ast.Compare) -> bool:
     ],
 )
 def test_a_branch_on_the_scheme_is_seen(code: str) -> None:
-    """Each line asks for the class or the name of a scheme; the rule would be of no use if it
-    overlooked one.
+    """Code outside of the schemes may not branch on the class or the name of a scheme, and
+    `is_question` finds such branches in syntax trees. Each line is one in another shape.
     """
-    assert any(map(is_question, ast.walk(ast.parse(code))))
+    tree = ast.parse(code)
+    assert any(is_question(node) for node in ast.walk(tree))
 
 
 @pytest.mark.parametrize(
     "code", ["isinstance(x, Scheme)", "word == 'alibi'", "{'rope': ('rotary', 'yarn')}"]
 )
 def test_other_branches_are_not_taken_for_branches_on_the_scheme(code: str) -> None:
-    """`is_question` finds code that branches on the kind of a scheme, which the house forbids. A
-    base class, a word of other meaning and a table of names are none.
+    """`is_question` finds code that branches on the class or the name of a scheme, which the house
+    forbids. A base class, a word of other meaning and a table of names are no such branch.
     """
-    assert not any(map(is_question, ast.walk(ast.parse(code))))
+    tree = ast.parse(code)
+    assert not any(is_question(node) for node in ast.walk(tree))
 
 
 @pytest.mark.parametrize(
     "name", sorted(name for name in MODULES if not name.startswith("pecli.engine.schemes"))
 )
 def test_nobody_branches_on_the_scheme(name: str) -> None:
-    """Code outside of the schemes calls their methods; QUESTIONS_LEFT lists the exceptions."""
+    """Code outside of the schemes calls their methods instead of branching on their class or name.
+    QUESTIONS_LEFT has the number of branches that are left in a file; files without one have none.
+    """
     questions = sum(map(is_question, nodes(name, *QUESTION_KINDS)))
     assert questions <= QUESTIONS_LEFT.get(place(name), 0)
 
@@ -283,16 +299,18 @@ MAX_MEMBERS = 40
 
 
 def test_rope_has_few_members_beside_its_parameters() -> None:
-    """A scheme is mathematics: what other floors need of it lives with them. At most 40 members are
-    left, a number that may only fall.
+    """A scheme is mathematics: what pictures, files or commands need of it lives with them. MAX_MEMBERS
+    is the number of public members that are left, and may only fall.
     """
     members = {name for name in dir(pecli.Rope) if not name.startswith("_")}
-    assert len(members - {*pecli.Rope.parameters()}) <= MAX_MEMBERS
+    members_beside_parameters = members - {*pecli.Rope.parameters()}
+
+    assert len(members_beside_parameters) <= MAX_MEMBERS
 
 
 @pytest.mark.parametrize("scheme", sorted(SCHEMES))
 def test_help_of_a_scheme_explains_every_parameter(scheme: str) -> None:
-    """The docstring's Args list each parameter as «name: …»."""
+    """`help` shows the docstring, whose Args must list each parameter as «name: …»."""
     kind = scheme_named(scheme)
     explained = {line.split(":")[0].strip() for line in (kind.__doc__ or "").splitlines()}
 
@@ -300,41 +318,51 @@ def test_help_of_a_scheme_explains_every_parameter(scheme: str) -> None:
 
 
 def test_a_file_name_stands_for_one_thing() -> None:
-    """SAME_THING lists names that several folders share on purpose."""
-    names = Counter(path.stem for path in MODULES.values() if path.stem != "__init__")
-    assert {name for name, count in names.items() if count > 1} <= {*SAME_THING.split()}
+    """If modules of two folders have one name, readers take them for the same thing. SAME_THING lists
+    the names that folders share on purpose, such as a command and its view.
+    """
+    uses = Counter(path.stem for path in MODULES.values() if path.stem != "__init__")
+    shared_names = {name for name, count in uses.items() if count > 1}
+
+    assert shared_names <= {*SAME_THING.split()}
 
 
 def test_public_names_are_sorted_and_listed() -> None:
-    """`dir` is what users and editors see."""
+    """`dir(pecli)` is what users and editors see: the names of __all__, which is in order."""
     assert sorted(pecli.__all__) == pecli.__all__
     assert dir(pecli) == pecli.__all__
 
 
 @pytest.mark.parametrize("name", sorted({*pecli.__all__} - {"__version__"}))
 def test_a_public_name_has_a_docstring(name: str) -> None:
-    """`help` shows it."""
+    """`help(pecli.NAME)` shows it; names are those of __all__ except for the version, a text."""
     assert getattr(pecli, name).__doc__
 
 
 def test_the_stub_has_the_same_names_from_the_same_modules() -> None:
-    """__init__.pyi is for type checkers, the table _MODULE_OF for running programs."""
+    """A public name is imported when it is needed, from the module in the table _MODULE_OF. The stub
+    __init__.pyi has the same for type checkers, as «from MODULE import NAME as NAME»; without the
+    second NAME they take an import for a private one.
+    """
     stub = ast.parse((ROOT / "__init__.pyi").read_text(encoding="utf-8"))
-    modules = {}
-
+    module_in_stub = {}
     for statement in stub.body:
         assert isinstance(statement, ast.ImportFrom)
         for alias in statement.names:
-            assert alias.asname == alias.name  # else type checkers take it for a private import
-            modules[alias.name] = statement.module
-    assert modules == pecli._MODULE_OF
+            assert alias.asname == alias.name
+            module_in_stub[alias.name] = statement.module
+
+    assert module_in_stub == pecli._MODULE_OF
 
 
 DATA_FILES = ("*.json", "*.toml", "*.html", "*.css", "*.js")
 
 
 def test_the_package_is_imported_from_a_zip_archive(tmp_path: Path) -> None:
-    """As zipapps and frozen programs have it: compiled modules and data, no stub."""
+    """Zipapps and frozen programs have a package in a zip archive: compiled modules and data files, no
+    stub and no folders. A table is computed there (cos 0 = 1), a model, a golden case and texts are
+    read.
+    """
     data = [path for kind in DATA_FILES for path in ROOT.rglob(kind)]
     with PyZipFile(tmp_path / "pecli.zip", "w") as archive:
         archive.writepy(str(ROOT))
@@ -386,8 +414,12 @@ NOT_IMPORTED = {
 
 
 @pytest.mark.parametrize("code", NOT_IMPORTED)
-def test_nothing_slow_is_imported(tmp_path: Path, code: str) -> None:
-    """Start-up is a feature: NumPy alone takes longer than `pecli --version`."""
+def test_code_does_not_import_the_slow_modules_that_it_can_do_without(
+    tmp_path: Path, code: str
+) -> None:
+    """Start-up is a feature: NumPy alone takes longer to import than `pecli --version`. NOT_IMPORTED
+    has the modules that may not be in sys.modules after each piece of code.
+    """
     script = f"import sys\n{code}\nprint(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True

@@ -131,8 +131,9 @@ main()
     ids=["formats", "the tour of the README"],
 )
 def test_commands_need_nothing_of_posix(code: str, tmp_path: Path) -> None:
-    """The process lacks the modules and functions that Windows lacks; 0.0625 and 0.00390625 are the
-    slopes of two heads.
+    """The code runs in a process in which the modules and functions that Windows lacks are removed,
+    and files behave as there; its assertions must hold. Then `pecli alibi --heads 2` prints the two
+    slopes 2^-4 and 2^-8, so that the end was reached.
     """
     done = run_without_posix(code + WAY_OUT, tmp_path)
     assert done.returncode == SUCCESS, done.stderr[-3000:]
@@ -152,10 +153,13 @@ WINDOWS_PATHS = {
 
 
 def test_a_drive_is_no_file_before_a_tensor_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drives are parts of paths, and there are files of these names, and one that is called C."""
-    there = {path for path, _ in WINDOWS_PATHS.values()} | {"C"}
+    r"""A tensor of a file is FILE:NAME, and a path of Windows begins with a drive, C:\dumps\a.npz.
+    WINDOWS_PATHS has texts with the file and the name that are meant; drives are split as Windows
+    does, all these files exist, and even one that is called C.
+    """
+    existing_files = {path for path, _ in WINDOWS_PATHS.values()} | {"C"}
     monkeypatch.setattr(os.path, "splitdrive", ntpath.splitdrive)
-    monkeypatch.setattr(os.path, "exists", there.__contains__)
+    monkeypatch.setattr(os.path, "exists", existing_files.__contains__)
 
     assert {text: load.split_name(text) for text in WINDOWS_PATHS} == WINDOWS_PATHS
     with pytest.raises(FileError, match=r"C:\\missing\.npz:cos: does not exist"):
@@ -167,12 +171,17 @@ def test_a_drive_is_no_file_before_a_tensor_name(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_drive_in_a_pattern_is_not_taken_for_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tensor's name is added again to each file that the pattern matches."""
-    asked: list[str] = []
+    """The pattern C:/dumps/*.npz is that of files, and :cos the name of a tensor, which is added again
+    to each file. `glob` is replaced by a function that finds one file, as on Windows.
+    """
+    patterns: list[str] = []
+
+    def found_on_windows(pattern: str, **_: object) -> list[str]:
+        patterns.append(pattern)
+        return ["C:/dumps/a.npz"]
+
     monkeypatch.setattr(os.path, "splitdrive", ntpath.splitdrive)
-    monkeypatch.setattr(
-        glob, "glob", lambda pattern, **_: asked.append(pattern) or ["C:/dumps/a.npz"]
-    )
+    monkeypatch.setattr(glob, "glob", found_on_windows)
 
     assert find_files("", "C:/dumps/*.npz:cos") == ["C:/dumps/a.npz:cos"]
-    assert asked == ["C:/dumps/*.npz"]
+    assert patterns == ["C:/dumps/*.npz"]

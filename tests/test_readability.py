@@ -130,7 +130,10 @@ CEILINGS_BY_FOLDER: dict[Rule, dict[str, int]] = {
 @pytest.mark.parametrize("folder", FOLDERS)
 @pytest.mark.parametrize("rule", CEILINGS_BY_FOLDER, ids=lambda rule: rule.__name__)
 def test_no_folder_breaks_a_rule_of_style_more_often_than_before(rule: Rule, folder: str) -> None:
-    """CEILINGS_BY_FOLDER has the number of places that are left per rule and folder."""
+    """A rule of style, such as «no nested ternaries», yields the places in a syntax tree that break
+    it. CEILINGS_BY_FOLDER has the number that is left per rule and folder of the package, 0 if none
+    is stated; a failure lists the places as PATH:LINE.
+    """
     places = [
         f"{path}:{getattr(node, 'lineno', 1)}"
         for path, tree in trees(folder).items()
@@ -159,9 +162,14 @@ for x in items:
 
 @pytest.mark.parametrize("rule", FORBIDDEN_EXAMPLES, ids=lambda rule: rule.__name__)
 def test_a_rule_of_style_sees_its_example_and_nothing_in_harmless_code(rule: Rule) -> None:
-    """Each rule finds its one example, and nothing in code that is allowed."""
-    assert len([*rule(ast.parse(FORBIDDEN_EXAMPLES[rule]))]) == 1
-    assert not [*rule(ast.parse(HARMLESS_CODE))]
+    """A rule of style yields the nodes of a syntax tree that break it: one in its line of
+    FORBIDDEN_EXAMPLES, and none in HARMLESS_CODE, which has what is nearly forbidden.
+    """
+    example = ast.parse(FORBIDDEN_EXAMPLES[rule])
+    harmless = ast.parse(HARMLESS_CODE)
+
+    assert len([*rule(example)]) == 1
+    assert [*rule(harmless)] == []
 
 
 def test_branch_points_in_expressions_are_counted() -> None:
@@ -172,12 +180,13 @@ def test_branch_points_in_expressions_are_counted() -> None:
 
 def test_a_class_name_has_one_meaning() -> None:
     """Two classes of one name, in different modules of the package, would have to be distinguished
-    by the module that they come from.
+    by the module that they come from. A failure lists them with their modules.
     """
-    places: dict[str, list[str]] = {}
+    modules_of_class: dict[str, list[str]] = {}
     for folder in FOLDERS:
         for module, tree in trees(folder).items():
             for node in nodes_of(tree, ast.ClassDef):
-                places.setdefault(node.name, []).append(module)
+                modules_of_class.setdefault(node.name, []).append(module)
+    ambiguous = {name: modules for name, modules in modules_of_class.items() if len(modules) > 1}
 
-    assert {name: modules for name, modules in places.items() if len(modules) > 1} == {}
+    assert ambiguous == {}

@@ -37,39 +37,46 @@ README_TEXT = README.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("document", [README, REFERENCE], ids=lambda path: path.name)
-def test_the_generated_parts_are_up_to_date(document: Path) -> None:
-    """Output of commands and tables of options come from the program."""
+def test_the_generated_parts_of_the_documents_are_up_to_date(document: Path) -> None:
+    """In the README and the reference, the output of commands and the tables of options come from the
+    program. `written` returns the document with these parts written again; nothing may change.
+    """
     assert written(document) == document.read_text(encoding="utf-8"), "run python -m tests.readme"
 
 
 def test_readme_is_short_and_links_lead_somewhere() -> None:
-    """180 lines are the limit that the project has set itself; links to files are relative to their
-    page.
+    """180 lines are the limit that the project has set itself. Links to files, [text](PATH) and
+    src="PATH", are relative to their page.
     """
+    link = r"\]\((?!https?:)([^)#]+)\)"
+    picture = r"src=\"([^\"]+)\""
+
     assert len(README_TEXT.splitlines()) <= 180
     for document in (README, REFERENCE, *(ROOT / ".github").glob("*.md")):
-        for target in re.findall(
-            r"\]\((?!https?:)([^)#]+)\)|src=\"([^\"]+)\"", document.read_text(encoding="utf-8")
-        ):
-            assert (document.parent / "".join(target)).exists(), target
+        text = document.read_text(encoding="utf-8")
+        for target in re.findall(link, text) + re.findall(picture, text):
+            assert (document.parent / target).exists(), target
 
 
 def test_continuous_integration_runs_the_test_command_of_the_readme() -> None:
-    """The script prints the second ```sh block of the README before it runs it."""
+    """The second ```sh block of the README is the test command. The script .ci/run takes it from
+    there and prints it after «+», before it runs it with «bash -ec»; only the part before that runs
+    here.
+    """
     script = ROOT / ".ci" / "run"
-    start = script.read_text(encoding="utf-8").partition("bash -ec")[0]
+    start, _, _ = script.read_text(encoding="utf-8").partition("bash -ec")
     result = subprocess.run(
         ["bash", "-c", start, str(script)], capture_output=True, text=True, timeout=60
     )
-    _, block = re.findall(r"^```sh\n(.*?)^```", README_TEXT, re.S | re.M)[:2]
+    _, test_command, *_ = re.findall(r"^```sh\n(.*?)^```", README_TEXT, re.S | re.M)
 
     assert result.returncode == SUCCESS
-    assert result.stdout == f"+ {block}"
+    assert result.stdout == f"+ {test_command}"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_in_the_readme(command: str) -> None:
-    """The reference has each one, too."""
+    """«pecli COMMAND» is in the README and in the reference."""
     assert f"pecli {command}" in README_TEXT
     assert f"pecli {command}" in REFERENCE.read_text(encoding="utf-8")
 
@@ -83,7 +90,7 @@ def reference_section(words: str) -> str:
 
 @pytest.mark.parametrize("words", all_commands())
 def test_every_option_of_a_command_is_in_its_section_of_the_reference(words: str) -> None:
-    """Names of options are those of the program's own parser."""
+    """The names of options, such as `--seq-len`, are those that the program's own parser accepts."""
     section = reference_section(words)
     for name in option_names(all_commands()[words]):
         assert f"`{name}`" in section
@@ -92,7 +99,7 @@ def test_every_option_of_a_command_is_in_its_section_of_the_reference(words: str
 def test_the_python_example_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Its assertions hold, and it prints nothing."""
+    """The README has one ```python block: it runs, its assertions hold, and it prints no warnings."""
     (code,) = re.findall(r"^```python\n(.*?)^```", README_TEXT, re.S | re.M)
     example = tmp_path / "example.py"
     example.write_text(code, encoding="utf-8")
@@ -117,7 +124,9 @@ DOCUMENTED = [
 def test_examples_in_docstrings_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Modules with «>>>» in them; Python's doctest compares what the examples print."""
+    """The modules are those of the package that have «>>>» in them. Python's doctest runs the examples
+    and compares what they print with the next line.
+    """
     monkeypatch.chdir(tmp_path)
     result = doctest.testmod(importlib.import_module(name))
 
@@ -177,10 +186,14 @@ def test_pictures_and_commands_go_together_in_the_gallery_and_the_readme() -> No
         assert f"`{command}`" in text
 
 
-def test_nothing_else_is_in_the_script_of_the_gallery() -> None:
-    """So that every line of it is tested here."""
+def test_the_script_of_the_gallery_has_only_the_commands_that_are_tested() -> None:
+    """gallery.sh draws the pictures of the documents. Its plot commands, and the dump and the failed
+    check of the README, are run by the tests here; two lines are left, which draw nothing.
+    """
     lines = {line for line in SCRIPT.splitlines() if not line.startswith("#")}
-    assert lines - {*PLOT_COMMANDS_OF_THE_GALLERY, DUMP, FAILURE} == {"set -e", "rm dump.npz"}
+    tested = {*PLOT_COMMANDS_OF_THE_GALLERY, DUMP, FAILURE}
+
+    assert lines - tested == {"set -e", "rm dump.npz"}
 
 
 @pytest.mark.parametrize("command", PLOT_COMMANDS_OF_THE_GALLERY, ids=picture_of)
@@ -188,37 +201,43 @@ def test_nothing_else_is_in_the_script_of_the_gallery() -> None:
 def test_commands_of_the_gallery_draw_its_pictures(
     command: str, run_pecli, tmp_path: Path, monkeypatch
 ) -> None:
-    """Pictures are compared by the mean colour of squares, as fonts differ between versions."""
+    """A command ends with the name of its picture, «-o NAME.png». The picture that it draws and the
+    one in the gallery are compared by the mean colour of squares, as fonts differ between versions.
+    """
     monkeypatch.chdir(tmp_path)
     _, *words = shlex.split(command)
+    name = words[-1]
 
     assert run_pecli(*words).exit_code == SUCCESS
-    assert_alike((tmp_path / words[-1]).read_bytes(), (GALLERY / words[-1]).read_bytes())
+    assert_alike((tmp_path / name).read_bytes(), (GALLERY / name).read_bytes())
 
 
 @pytest.mark.thorough
 def test_the_failure_of_the_readme_draws_its_picture(
     run_pecli, tmp_path: Path, monkeypatch
 ) -> None:
-    """`verify` of a wrong dump draws failure.png and exits with 1."""
+    """Two commands of gallery.sh: DUMP writes a wrong dump, and FAILURE verifies it, draws
+    failure.png and exits with 1. The picture must be like the one in the gallery.
+    """
     monkeypatch.chdir(tmp_path)
-    _, *words = shlex.split(DUMP)
+    _, *words_of_dump = shlex.split(DUMP)
+    assert run_pecli(*words_of_dump).exit_code == SUCCESS
 
-    assert run_pecli(*words).exit_code == SUCCESS
-
-    _, *words = shlex.split(FAILURE.removesuffix(" || test $? = 1"))
-    assert run_pecli(*words).exit_code == CHECK_FAILED
+    _, *words_of_failure = shlex.split(FAILURE.removesuffix(" || test $? = 1"))
+    assert run_pecli(*words_of_failure).exit_code == CHECK_FAILED
 
     drawn = (tmp_path / "failure.png").read_bytes()
     assert_alike(drawn, (GALLERY / "failure.png").read_bytes())
 
 
-def test_pictures_are_small_and_told_apart() -> None:
-    """The comparison must fail for two different pictures."""
+def test_pictures_of_the_gallery_are_small_and_differ_from_each_other() -> None:
+    """A picture has less than 250 kB. `assert_alike`, with which the tests here compare pictures, must
+    fail for two different ones: the first and second, and the second and third.
+    """
     assert all(len(picture.read_bytes()) < 250_000 for picture in PICTURES)
-    for one, other in pairwise(PICTURES[:3]):
+    for picture, next_picture in pairwise(PICTURES[:3]):
         with pytest.raises(AssertionError):
-            assert_alike(one.read_bytes(), other.read_bytes())
+            assert_alike(picture.read_bytes(), next_picture.read_bytes())
 
 
 SHOWN_WIDTH = 350  #: Pixels of a picture in the gallery on GitHub.
@@ -227,17 +246,17 @@ MIN_LETTERS = 8.0  #: Height of letters, in pixels, that can be read.
 
 @pytest.mark.parametrize("command", PLOT_COMMANDS_OF_THE_GALLERY, ids=picture_of)
 def test_pictures_of_the_gallery_can_be_read_at_their_size(command: str) -> None:
-    """GitHub shows them 350 pixels wide; letters must keep 8 pixels. PNG files have width and
-    height at bytes 16 to 24, and pecli draws 200 pixels per inch.
+    """GitHub shows them 350 pixels wide (SHOWN_WIDTH); letters must keep 8 pixels (MIN_LETTERS). PNG
+    files have width and height at bytes 16 to 24, and pecli draws 200 pixels per inch.
     """
     words = shlex.split(command)
-    width, height = map(float, words[words.index("--size") + 1].split("x"))
-    header = (GALLERY / picture_of(command)).read_bytes()[16:24]
-
-    assert struct.unpack(">II", header) == (round(200 * width), round(200 * height))
-
+    width, height = map(float, words[words.index("--size") + 1].split("x"))  # in inches
+    width_and_height = (GALLERY / picture_of(command)).read_bytes()[16:24]
     points_per_inch = 72
-    assert FONT_POINTS / points_per_inch * SHOWN_WIDTH / width >= MIN_LETTERS
+    letters_in_inches = FONT_POINTS / points_per_inch
+
+    assert struct.unpack(">II", width_and_height) == (round(200 * width), round(200 * height))
+    assert letters_in_inches * SHOWN_WIDTH / width >= MIN_LETTERS
 
 
 HOOKS = {hook["id"]: hook for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
@@ -261,31 +280,36 @@ def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_pre_commit_hooks_run_on_a_project(
     checked: Path, run_pecli: Callable[..., Any], name: str
 ) -> None:
-    """The project has a manifest pecli.toml, a right table and a config.json; the hook's pattern of
-    files matches them.
+    """A hook of .pre-commit-hooks.yaml is a command of pecli that users run before a commit, and a
+    pattern of the files that it is for: the manifest pecli.toml, or config.json. It must succeed in
+    `checked`, a folder with both and a right table.
     """
     hook = HOOKS[name]
     files = [] if hook.get("pass_filenames") is False else ["config.json"]
+    file_of_the_hook = "sub/pecli.toml" if "verify" in name else "sub/config.json"
     command, *words = shlex.split(hook["entry"])
 
     assert command == "pecli"
     assert run_pecli(*words, *hook["args"], *files).exit_code == SUCCESS
-    assert re.search(hook["files"], "sub/pecli.toml" if "verify" in name else "sub/config.json")
+    assert re.search(hook["files"], file_of_the_hook)
 
 
-def test_the_sample_names_hooks_that_there_are_and_templates_ask_for_something() -> None:
-    """The sample of a user's configuration lists all hooks; three templates of issues have a
-    required field each.
+def test_the_sample_of_a_configuration_lists_all_hooks() -> None:
+    """samples/ci/pre-commit-config.yaml shows users how to run the hooks of .pre-commit-hooks.yaml
+    before a commit.
     """
     sample = (ROOT / "samples" / "ci" / "pre-commit-config.yaml").read_text()
     assert re.findall(r"- id: (\S+)", sample) == list(HOOKS)
 
+
+def test_each_of_three_templates_of_issues_has_a_required_field() -> None:
+    """Templates are the forms in .github/ISSUE_TEMPLATE; config.yml there is none of them."""
     templates = [*(ROOT / ".github" / "ISSUE_TEMPLATE").glob("[!c]*.yml")]
     forms = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in templates]
+
     assert len(forms) == 3
-    assert all(
-        any(part.get("validations", {}).get("required") for part in form["body"]) for form in forms
-    )
+    for form in forms:
+        assert any(part.get("validations", {}).get("required") for part in form["body"])
 
 
 def workflow_commands(job: str) -> list[str]:
@@ -296,17 +320,15 @@ def workflow_commands(job: str) -> list[str]:
 
 
 def test_the_projects_own_workflow_runs_what_the_readme_says() -> None:
-    """The second ```sh block of the README is the test command; on Windows, Python is called
-    otherwise.
+    """The second ```sh block of the README is the test command. The workflow runs it on macOS; on
+    Linux by the script .ci/run, and on Windows with the names that Python's files have there.
     """
-    _, block = re.findall(
-        r"^```sh\n(.*?)\n```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S | re.M
-    )[:2]
+    _, test_command, *_ = re.findall(r"^```sh\n(.*?)\n```", README_TEXT, re.S | re.M)
     assert workflow_commands("linux") == [".ci/run"]
-    assert workflow_commands("macos") == [block]
+    assert workflow_commands("macos") == [test_command]
 
-    spelled = block.replace(".venv/bin", ".venv/Scripts").replace("python3", "python")
-    assert workflow_commands("windows") == [spelled]
+    on_windows = test_command.replace(".venv/bin", ".venv/Scripts").replace("python3", "python")
+    assert workflow_commands("windows") == [on_windows]
 
 
 WORKFLOW = yaml.safe_load(
@@ -361,7 +383,10 @@ INSTALL, CHECK = (step["run"] for step in WORKFLOW["jobs"]["pecli"]["steps"] if 
 def test_the_check_of_the_workflow_passes_and_writes_its_report(
     checked: Path, run_pecli: Callable[..., Any]
 ) -> None:
-    """pecli.xml is the report in JUnit's format that the sample workflow uploads."""
+    """CHECK is the command of the sample workflow, a `pecli verify`; it passes in `checked`, a folder
+    with a manifest and a right table, and writes pecli.xml, the report in JUnit's format that the
+    workflow uploads.
+    """
     _, *words = shlex.split(CHECK)
     assert run_pecli(*words).exit_code == SUCCESS
     assert (checked / "pecli.xml").exists()
@@ -370,7 +395,10 @@ def test_the_check_of_the_workflow_passes_and_writes_its_report(
 def test_the_check_of_the_workflow_annotates_a_wrong_file(
     checked: Path, run_pecli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """GitHub shows lines «::error file=…» beside the file; cosines that are all 1 are wrong."""
+    """CHECK is the command of the sample workflow, a `pecli verify`, and `checked` a folder with a
+    manifest, in which the cosines are replaced by ones. GitHub shows lines «::error file=…» beside
+    the file.
+    """
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     np.save("cos.npy", np.ones((4, 4)))
     _, *words = shlex.split(CHECK)
@@ -383,7 +411,9 @@ def test_the_check_of_the_workflow_annotates_a_wrong_file(
 @pytest.mark.thorough
 @pytest.mark.skipif(os.name == "nt", reason="the sample is for Linux")
 def test_workflow_steps_run(machine: dict[str, str], tmp_path: Path) -> None:
-    """The steps of samples/ci/github-workflow.yml: cosines of base 10000 pass, and ones fail."""
+    """The steps of samples/ci/github-workflow.yml, INSTALL and CHECK, in an environment without pecli
+    (`machine`). By the manifest, NumPy's cosines of base 10000 pass; cosines that are all 1 fail.
+    """
     assert "PECLI" in WORKFLOW["env"]
 
     installed = shell(INSTALL, tmp_path, **machine)

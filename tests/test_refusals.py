@@ -113,23 +113,27 @@ REFUSALS = [Refusal(*row) for row in rows() if len(row) > 1]
 ACCEPTED = [row[0] for row in rows() if len(row) == 1]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.call)
-def test_a_refusal_names_its_parameter(refusal: Refusal) -> None:
-    """Each row of refusals.txt has a call, the parameter that the error must name, and a part of
-    the message.
+@pytest.mark.parametrize(
+    ("call", "parameter", "message", "kind"), REFUSALS, ids=[refusal.call for refusal in REFUSALS]
+)
+def test_a_refusal_names_its_parameter(call: str, parameter: str, message: str, kind: str) -> None:
+    """Each row of refusals.txt is a call with a wrong argument, such as `pecli.Rope(4, 7)`, the
+    parameter that the error must name, a part of its message, and maybe «kind», if the argument is
+    of a wrong type (KindError). The message is one line.
     """
-    error = KindError if refusal.kind else ParameterError
+    error = KindError if kind else ParameterError
     with pytest.raises(error) as caught:
-        result_of(refusal.call, NAMES)
-    assert caught.value.name == refusal.name
-    assert refusal.message in str(caught.value)
+        result_of(call, NAMES)
+
+    assert caught.value.name == parameter
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("call", ACCEPTED)
 def test_a_value_just_within_the_rule_is_accepted(call: str) -> None:
-    """Rows of refusals.txt without an error are calls whose value is at the limit of a rule, such
-    as the largest size: they must not raise.
+    """Rows of refusals.txt without an error are calls whose value is just within a rule, such as the
+    largest size that is allowed. The call must not raise; its result is not compared.
     """
     result_of(call, NAMES)
 
@@ -145,12 +149,16 @@ def test_a_value_just_within_the_rule_is_accepted(call: str) -> None:
     ],
 )
 def test_errors_are_those_that_python_users_catch(error: type, base: type) -> None:
-    """ValueError and TypeError are what Python's own functions raise for wrong values and kinds."""
+    """ParameterError is about a wrong value, and KindError about one of a wrong type. Users who know
+    Python's own functions catch ValueError and TypeError for these, and PecliError for any.
+    """
     assert issubclass(error, base)
 
 
 def test_an_error_of_a_file_is_no_error_of_a_value() -> None:
-    """Were FileError a ValueError, a user's `except ValueError` would hide a missing file."""
+    """ParameterError is a ValueError. Were FileError one too, a user's `except ValueError` around a
+    call would hide a missing file.
+    """
     assert not issubclass(FileError, ValueError)
 
 
@@ -158,6 +166,8 @@ def test_an_error_of_a_file_is_no_error_of_a_value() -> None:
     ("key", "rule"), [("model_type", "must be a text"), ("rope_scaling", "must be an object")]
 )
 def test_a_configuration_of_arrays_is_refused(key: str, rule: str) -> None:
-    """Comparing an array with a text gives an array, which would fail with a message of NumPy."""
+    """In a configuration, «model_type» is a text and «rope_scaling» an object; here they are arrays. To
+    compare an array with a text gives an array, which would fail with a message of NumPy.
+    """
     with pytest.raises(PecliError, match=rule):
         pecli.load_config({"model_type": "llama", key: np.arange(3)})

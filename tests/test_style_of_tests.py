@@ -102,7 +102,9 @@ def places() -> dict[Rule, list[str]]:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_no_test_module_breaks_a_rule_for_tests(places: dict[Rule, list[str]], rule: Rule) -> None:
-    """All modules below tests/ but the tools; the failure lists the places as MODULE:LINE."""
+    """A rule, such as «no eval», yields the places in a syntax tree that break it. `places` has those
+    of all modules below tests/ except the tools, as MODULE:LINE.
+    """
     assert places[rule] == []
 
 
@@ -125,8 +127,11 @@ model.eval()
 
 @pytest.mark.parametrize("code", FORBIDDEN_EXAMPLES)
 def test_a_rule_for_tests_sees_what_it_forbids(code: str) -> None:
-    """Each example is a line of code, beside the rule that must find one offence in it."""
-    assert len([*FORBIDDEN_EXAMPLES[code]([*ast.walk(ast.parse(code))])]) == 1
+    """FORBIDDEN_EXAMPLES has a rule for each line of code, which must find one offence in it."""
+    rule = FORBIDDEN_EXAMPLES[code]
+    nodes = [*ast.walk(ast.parse(code))]
+
+    assert len([*rule(nodes)]) == 1
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
@@ -134,23 +139,26 @@ def test_a_rule_for_tests_allows_ordinary_assertions(rule: Rule) -> None:
     """HARMLESS_CODE has shapes and names as tuples, which are one fact, and PyTorch's
     `model.eval()`.
     """
-    assert [*rule([*ast.walk(ast.parse(HARMLESS_CODE))])] == []
+    nodes = [*ast.walk(ast.parse(HARMLESS_CODE))]
+    assert [*rule(nodes)] == []
 
 
 def test_rows_of_tests_are_not_hidden_in_text_files() -> None:
-    """Neither the formatter nor the type checker would see tests that are rows of text, such as
-    answers.txt.
+    """The project once had its expected results in files answers.txt, in rows that tests evaluated.
+    Neither the formatter nor the type checker saw them, so no folder of tests may have one.
     """
     assert [*TESTS.rglob("answers.txt")] == []
 
 
 @pytest.mark.parametrize("module", FIXTURES)
 def test_fixtures_change_nothing_of_the_program(module: str) -> None:
-    """Tests run the program that users run: no limit of pecli is patched for all of them."""
+    """Tests run the program that users run: no conftest.py may patch a limit of pecli for all of them
+    (a call of `monkeypatch.setattr` with «pecli» in its first argument).
+    """
     patched = []
     for node in nodes_of(MODULES[module]):
         match node:
-            case ast.Call(func=ast.Attribute(attr="setattr"), args=[first, *_]):
-                patched.append(ast.unparse(first))
+            case ast.Call(func=ast.Attribute(attr="setattr"), args=[target, *_]):
+                patched.append(ast.unparse(target))
 
     assert not [target for target in patched if "pecli" in target]

@@ -56,31 +56,39 @@ def tables_at_squares(rows: int) -> dict[str, np.ndarray]:
 
 
 def test_verify_names_a_mistake_that_was_added_to_the_catalogue() -> None:
-    """This module adds the mistake «positions are squared» to the catalogue; the tables have such
-    positions, and are made by NumPy.
+    """This module adds the mistake «positions are squared» to the catalogue. The tables are NumPy's at
+    the positions 0, 1, 4, 9, …, and the mistake's edit is the first explanation.
     """
     answer = pecli.verify(tables_at_squares(64), pecli.Rope(64, 16), atol=1e-6)
-    assert answer.explanations[0].edits == (EDIT,)
+    assert answer.explanations[0].edits == (Parameter("power of positions", 1, 2),)
 
 
 def test_a_pass_that_does_not_exclude_an_added_mistake_is_weak() -> None:
-    """At positions 0 and 1, squares change nothing; 4 or more rows would tell."""
+    """This module adds the mistake «positions are squared» to the catalogue. At positions 0 and 1,
+    squares change nothing, so that a dump of two rows passes, but cannot exclude it: the pass is
+    weak, and the remark states how many rows would be enough.
+    """
     answer = pecli.verify(tables_at_squares(2), pecli.Rope(2, 16), atol=1e-6)
+
     assert answer.passed
     assert "2 rows cannot tell power of positions 1 from 2: compare 4 or more" in answer.weak
 
 
 def test_the_golden_suite_has_an_added_mistake() -> None:
-    """The golden suite has a table for each mistake; this one has 36 positions, 16 channels and
-    base 500000.
+    """This module adds the mistake «positions are squared» to the catalogue. The golden suite has a
+    table for each mistake; this one has 36 positions, 16 channels and base 500000, and its cosines
+    are NumPy's at squared positions.
     """
-    (table,) = (table for table in mistakes() if table.name == "mistake-squared-positions")
+    (case,) = [case for case in mistakes() if case.name == "mistake-squared-positions"]
     angles = np.outer(np.arange(36) ** 2, 500000.0 ** (-np.arange(8) / 8))
 
-    np.testing.assert_allclose(table.tensors["cos"], np.cos(angles), atol=1e-12)
-    assert table.edits == (EDIT,)
+    np.testing.assert_allclose(case.tensors["cos"], np.cos(angles), atol=1e-12)
+    assert case.edits == (Parameter("power of positions", 1, 2),)
 
 
 def test_the_field_guide_has_an_added_mistake() -> None:
-    """The heading is the name of the class, the text its summary."""
+    """This module adds the class SquaredPositions to the catalogue of mistakes, with the summary
+    «positions are squared». The field guide, a page about all mistakes, has a section on it: the
+    heading is the name of the class, and the text the summary.
+    """
     assert "### Squared positions\n\nPositions are squared.\n" in guide()

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.exit_codes import CHECK_FAILED, SUCCESS
 from tests.toy_process import Run, process_with
 
 TOY = """
@@ -64,11 +65,14 @@ def run() -> Iterator[Run]:
 
 
 def test_rope_makes_the_tables_of_an_added_runtime(run: Run, folder: Path) -> None:
-    """The toy takes half of the factor 8; the dump is computed by NumPy in float32."""
+    """The toy is a runtime that takes half of a linear factor, here of 8; it is registered in the
+    process that `run` uses. dump.npz has what it must make: NumPy's tables in float32, with
+    frequencies divided by 4.
+    """
     code, output = run(
         folder, "rope --config config.json --seq-len 256 --runtime toy -o made.npz -q"
     )
-    assert code == 0
+    assert code == SUCCESS
     assert output == ""
 
     with np.load(folder / "made.npz") as made, np.load(folder / "dump.npz") as expected:
@@ -77,17 +81,21 @@ def test_rope_makes_the_tables_of_an_added_runtime(run: Run, folder: Path) -> No
 
 
 def test_verify_accepts_the_tables_of_an_added_runtime(run: Run, folder: Path) -> None:
-    """The dump is the toy's, and may be off by one unit in the last place."""
+    """The toy is a runtime that takes half of a linear factor. The config has the factor 8, and the
+    dump NumPy's tables with frequencies divided by 4: with --runtime toy they pass, within one unit
+    in the last place.
+    """
     code, output = run(folder, "verify dump.npz --config config.json --runtime toy --max-ulp 1")
-    assert code == 0, output
+    assert code == SUCCESS, output
 
 
 def test_verify_explains_the_tables_of_an_added_runtime(run: Run, folder: Path) -> None:
-    """Without --runtime the dump is wrong (factor 4, not 8), and the toy's own cause is the
-    explanation.
+    """The toy is a runtime that takes half of a linear factor. Without --runtime the dump is wrong: its
+    frequencies are divided by 4, and the config says 8. The explanation is the toy, with the cause
+    that its registration states.
     """
     code, output = run(folder, "verify dump.npz --config config.json --atol 1e-4")
-    assert code == 1
+    assert code == CHECK_FAILED
     assert "as toy computes it" in output
     assert "takes half of a linear factor" in output
 
@@ -95,9 +103,11 @@ def test_verify_explains_the_tables_of_an_added_runtime(run: Run, folder: Path) 
 def test_runtimes_lists_an_added_runtime_with_the_cause_of_its_departure(
     run: Run, folder: Path
 ) -> None:
-    """A runtime departs if it computes something else than the configuration says."""
+    """A runtime departs if it computes something else than the configuration says: the toy takes half
+    of the factor 8. Its version and the cause are those that it was registered with.
+    """
     code, output = run(folder, "runtimes config.json --json")
-    assert code == 0
+    assert code == SUCCESS
 
     runtimes = json.loads(output)["layers"][0]["runtimes"]
     (toy,) = [runtime for runtime in runtimes if runtime["runtime"] == "toy"]
@@ -107,15 +117,17 @@ def test_runtimes_lists_an_added_runtime_with_the_cause_of_its_departure(
 
 
 def test_a_departure_fails_a_strict_comparison(run: Run, folder: Path) -> None:
-    """The toy departs from the factor 8; --strict makes that exit code 1."""
+    """The toy, a runtime, takes half of the config's factor 8; --strict makes that a failed check."""
     code, _ = run(folder, "runtimes config.json --runtime toy --strict -q")
-    assert code == 1
+    assert code == CHECK_FAILED
 
 
 def test_a_scaling_that_an_added_runtime_lacks_is_refused(run: Run, folder: Path) -> None:
-    """The toy knows no scaling but «none» and «linear»."""
+    """The toy is a runtime that was registered with the scalings «none» and «linear»; it cannot make a
+    table with YaRN.
+    """
     yarn = "rope --seq-len 4 --dim 8 --scaling yarn --factor 2 --original-len 64"
     code, output = run(folder, f"{yarn} --runtime toy")
 
-    assert code == 1
+    assert code == CHECK_FAILED
     assert "--runtime is toy; it has no yarn scaling" in output

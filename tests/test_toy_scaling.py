@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.exit_codes import CHECK_FAILED, SUCCESS, USAGE_ERROR
 from tests.toy_process import Run, process_with
 
 TOY = """
@@ -72,41 +73,51 @@ def run() -> Iterator[Run]:
 
 
 def test_a_table_is_made_with_the_parameter_of_an_added_scaling(run: Run, folder: Path) -> None:
-    """The toy divides frequency i by 1 + 2 i / 4; the dump is computed by NumPy."""
+    """The toy is a scaling that divides frequency i by 1 + sharpness · i / factor; it is registered in
+    the process that `run` uses. TOY_COMMAND is «rope … --scaling toy --factor 4», and dump.npz has
+    NumPy's cosines with divisors 1 + 2 i / 4.
+    """
     code, output = run(folder, f"{TOY_COMMAND} --sharpness 2 -o made.npz -q")
-    assert code == 0, output
+    assert code == SUCCESS, output
 
     with np.load(folder / "made.npz") as made, np.load(folder / "dump.npz") as expected:
         np.testing.assert_allclose(made["cos"], expected["cos"], rtol=0, atol=1e-7)
 
 
 def test_the_parameter_of_an_added_scaling_has_its_rule(run: Run, folder: Path) -> None:
-    """NewParameter states that it must be above 0, as for all of its kind."""
+    """The toy, a scaling, has the parameter sharpness, which is declared with NewParameter; such a
+    number must be above 0. TOY_COMMAND is «rope … --scaling toy --factor 4».
+    """
     code, output = run(folder, f"{TOY_COMMAND} --sharpness 0")
-    assert code == 2
+    assert code == USAGE_ERROR
     assert "--sharpness is 0; it must be a finite number above 0" in output
 
 
 def test_other_scalings_do_not_have_the_parameter_of_an_added_one(run: Run, folder: Path) -> None:
-    """Without --scaling toy, sharpness has no meaning."""
+    """The toy is a scaling with the parameter sharpness. Without --scaling toy, --sharpness has no
+    meaning, and is refused.
+    """
     code, output = run(folder, "rope --seq-len 4 --dim 8 --sharpness 2")
-    assert code == 2
+    assert code == USAGE_ERROR
     assert "only toy scaling uses it" in output
 
 
 def test_a_config_states_the_parameter_of_an_added_scaling(run: Run, folder: Path) -> None:
-    """`rope_scaling` of the config.json has sharpness 2, which the dump has; one unit in the last
-    place is allowed.
+    """The toy is a scaling with the parameter sharpness. `rope_scaling` of config.json has the type
+    «toy» and sharpness 2, and dump.npz NumPy's tables with this: they pass, within one unit in the
+    last place.
     """
     code, output = run(folder, "verify dump.npz --config config.json --max-ulp 1")
-    assert code == 0, output
+    assert code == SUCCESS, output
 
 
 def test_verify_names_a_wrong_parameter_of_an_added_scaling(run: Run, folder: Path) -> None:
-    """The dump has sharpness 2, the config 3."""
+    """The toy is a scaling with the parameter sharpness. dump.npz has NumPy's tables with sharpness 2,
+    and config.json is written with 3.
+    """
     scaling: dict[str, Any] = {**CONFIG["rope_scaling"], "sharpness": 3.0}
     (folder / "config.json").write_text(json.dumps({**CONFIG, "rope_scaling": scaling}))
     code, output = run(folder, "verify dump.npz --config config.json")
 
-    assert code == 1
+    assert code == CHECK_FAILED
     assert "sharpness is 2 " in output

@@ -44,7 +44,11 @@ class Triangle(Scheme):
         return (Table("pe", self.dtype, (self.seq_len, self.dim), fill),)
 
 
-TRIANGLE_COMMAND = ("triangle", "--seq-len", "64", "--dim", "8", "--period", "12")
+def triangle_command(period: str) -> tuple[str, ...]:
+    return ("triangle", "--seq-len", "64", "--dim", "8", "--period", period)
+
+
+TRIANGLE_COMMAND = triangle_command("12")
 TRIANGLE_BY_HAND = np.array(
     [[abs((p + c) % 12 / 12 - 0.5) * 4 - 1 for c in range(8)] for p in range(64)]
 )
@@ -57,23 +61,27 @@ def _known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_added_scheme_is_generated_and_compared(run_pecli) -> None:
-    """The same period gives equal files, and 13 another one; 12 is the period of TRIANGLE_BY_HAND."""
-    assert "triangle seq_len=64 dim=8 period=12" in run_pecli(*TRIANGLE_COMMAND).out
-    assert (
-        run_pecli(*TRIANGLE_COMMAND, "--json").json["tensors"]["pe"]["max"]
-        == TRIANGLE_BY_HAND.max()
-    )
+    """This module registers a scheme, a triangle wave. TRIANGLE_COMMAND is «triangle --seq-len 64 --dim
+    8 --period 12», and TRIANGLE_BY_HAND this table, computed element by element. `diff` passes two
+    files of period 12, and fails one of period 13.
+    """
     assert "--period" in run_pecli("triangle", "--help").out
+    assert "triangle seq_len=64 dim=8 period=12" in run_pecli(*TRIANGLE_COMMAND).out
+
+    as_json = run_pecli(*TRIANGLE_COMMAND, "--json").json
+    assert as_json["tensors"]["pe"]["max"] == TRIANGLE_BY_HAND.max()
+
     for name, period in (("a", "12"), ("b", "12"), ("c", "13")):
-        assert run_pecli(*TRIANGLE_COMMAND[:-1], period, "-o", f"{name}.npz").exit_code == SUCCESS
+        assert run_pecli(*triangle_command(period), "-o", f"{name}.npz").exit_code == SUCCESS
     assert run_pecli("diff", "a.npz", "b.npz").exit_code == SUCCESS
     assert run_pecli("diff", "a.npz", "c.npz").exit_code == CHECK_FAILED
 
 
 @pytest.mark.parametrize("suffix", ["npy", "npz", "safetensors", "csv", "json"])
 def test_an_added_scheme_is_written_and_verified_in_every_format(run_pecli, suffix: str) -> None:
-    """float64 must come back exactly as TRIANGLE_BY_HAND; period 13 must fail. .npz and
-    .safetensors carry the spec, the note of what they hold.
+    """This module registers a scheme, a triangle wave of 64 × 8 with period 12 (TRIANGLE_COMMAND).
+    Written in float64, it must come back exactly as TRIANGLE_BY_HAND, computed element by element;
+    against period 13 it must fail. .npz and .safetensors files also state which scheme they hold.
     """
     path = f"t.{suffix}"
     assert run_pecli(*TRIANGLE_COMMAND, "--dtype", "float64", "-o", path).exit_code == SUCCESS
@@ -82,56 +90,65 @@ def test_an_added_scheme_is_written_and_verified_in_every_format(run_pecli, suff
     assert np.array_equal(found, TRIANGLE_BY_HAND)
     assert run_pecli("inspect", path).exit_code == SUCCESS
     assert run_pecli(*TRIANGLE_COMMAND, "--verify", path).exit_code == SUCCESS
-    assert run_pecli(*TRIANGLE_COMMAND[:-1], "13", "--verify", path).exit_code == CHECK_FAILED
+    assert run_pecli(*triangle_command("13"), "--verify", path).exit_code == CHECK_FAILED
     if suffix in ("npz", "safetensors"):
-        assert run_pecli("verify", path).exit_code == SUCCESS  # by the spec that it carries
+        assert run_pecli("verify", path).exit_code == SUCCESS
 
 
 @pytest.mark.parametrize("period", ["16", "13", "6", "24"])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.sample(5)
 def test_a_wrong_parameter_of_an_added_scheme_is_named(run_pecli, period: str, dtype: str) -> None:
-    """The table has another period than 12, among them half, double, and a neighbour."""
-    assert (
-        run_pecli(*TRIANGLE_COMMAND[:-1], period, "--dtype", dtype, "-o", "t.npy").exit_code
-        == SUCCESS
-    )
+    """This module registers a scheme, a triangle wave of period 12 (TRIANGLE_COMMAND). The table has
+    another period, among them half, double, and a neighbour.
+    """
+    words = (*triangle_command(period), "--dtype", dtype, "-o", "t.npy")
+    assert run_pecli(*words).exit_code == SUCCESS
 
     out = run_pecli(*TRIANGLE_COMMAND, "--verify", "t.npy", "--atol", "1e-5").out
     assert f"period is {period} (the spec says 12)" in out
 
 
 def test_a_wrong_shape_of_an_added_scheme_is_named_and_noise_has_no_reason(run_pecli) -> None:
-    """Six channels instead of eight are found; random numbers fail without an explanation."""
-    narrow = ("triangle", "--seq-len", "64", "--dim", "6", "--period", "12")
-    assert run_pecli(*narrow, "-o", "t.npy").exit_code == SUCCESS
-    assert "dim is 6 (the spec says 8)" in run_pecli(*TRIANGLE_COMMAND, "--verify", "t.npy").out
+    """This module registers a scheme, a triangle wave of 64 × 8 (TRIANGLE_COMMAND). A table of six
+    channels instead of eight is explained; random numbers fail without an explanation. The help
+    lists the scheme with the first line of its docstring.
+    """
     assert "triangle Triangle waves." in " ".join(run_pecli("--help").out.split())
 
-    np.save("t.npy", np.random.default_rng(5).uniform(-1, 1, (64, 8)))
-    outcome = run_pecli(*TRIANGLE_COMMAND, "--verify", "t.npy")
+    narrow = ("triangle", "--seq-len", "64", "--dim", "6", "--period", "12")
+    assert run_pecli(*narrow, "-o", "narrow.npy").exit_code == SUCCESS
+    outcome = run_pecli(*TRIANGLE_COMMAND, "--verify", "narrow.npy")
+    assert "dim is 6 (the spec says 8)" in outcome.out
+
+    np.save("noise.npy", np.random.default_rng(5).uniform(-1, 1, (64, 8)))
+    outcome = run_pecli(*TRIANGLE_COMMAND, "--verify", "noise.npy")
     assert outcome.exit_code == CHECK_FAILED
     assert "the spec says" not in outcome.out
 
 
 def test_an_added_scheme_is_audited_for_rounding(run_pecli) -> None:
-    """`audit` computes the errors of narrower dtypes; that of float16 is computed here by NumPy."""
-    found = {
-        row["recipe"]: row["max_abs_error"]
-        for row in run_pecli("audit", *TRIANGLE_COMMAND, "--json").json["recipes"]
-    }
-    exact = TRIANGLE_BY_HAND.astype(np.float32).astype(np.float64)
-    drift = float(np.abs(TRIANGLE_BY_HAND.astype(np.float16).astype(np.float64) - exact).max())
+    """This module registers a scheme, a triangle wave (TRIANGLE_COMMAND). `audit` computes the largest
+    error of a table in narrower dtypes; that of float16 is computed here by NumPy, from the wave by
+    hand.
+    """
+    rows = run_pecli("audit", *TRIANGLE_COMMAND, "--json").json["recipes"]
+    errors = {row["recipe"]: row["max_abs_error"] for row in rows}
+    in_float32 = TRIANGLE_BY_HAND.astype(np.float32).astype(np.float64)
+    in_float16 = TRIANGLE_BY_HAND.astype(np.float16).astype(np.float64)
+    error_of_float16 = float(np.abs(in_float16 - in_float32).max())
 
-    assert set(found) == {"float16-table", "bfloat16-table"}
-    assert found["float16-table"] == pytest.approx(drift, rel=1e-6)
+    assert set(errors) == {"float16-table", "bfloat16-table"}
+    assert errors["float16-table"] == pytest.approx(error_of_float16, rel=1e-6)
     assert "largest error, by column" in run_pecli("audit", *TRIANGLE_COMMAND, "--details").out
 
 
 @pytest.mark.parametrize("kind", ["heatmap", "curves", "similarity"])
 @pytest.mark.sample(2)
-def test_a_new_scheme_has_the_pictures_of_tables(run_pecli, kind: str) -> None:
-    """Any table has these three kinds; wavelengths belong to frequencies."""
+def test_an_added_scheme_has_the_pictures_of_tables(run_pecli, kind: str) -> None:
+    """This module registers a scheme, a triangle wave (TRIANGLE_COMMAND). Any table can be drawn in
+    these three kinds, in the terminal and to a file; wavelengths are of schemes with frequencies.
+    """
     assert run_pecli("plot", *TRIANGLE_COMMAND, "--kind", kind).exit_code == SUCCESS
     assert run_pecli("plot", *TRIANGLE_COMMAND, "--kind", kind, "-o", "t.svg").exit_code == SUCCESS
 
@@ -141,15 +158,15 @@ def test_a_new_scheme_has_the_pictures_of_tables(run_pecli, kind: str) -> None:
 
 
 def test_an_added_scheme_is_applied_to_an_input(run_pecli) -> None:
-    """It is added to an input of 5 positions, in float64, and rounded once."""
+    """This module registers a scheme, a triangle wave of 64 × 8 with period 12. Its first rows are added
+    to an input of 5 positions, in float64, and the sum is rounded once; by the method and by the
+    command `apply`.
+    """
     x = np.ones((2, 5, 8), np.float32)
-    assert np.array_equal(
-        Triangle(64, 8, 12.0).applied_to(x), (x + TRIANGLE_BY_HAND[:5]).astype(np.float32)
-    )
+    expected = (x + TRIANGLE_BY_HAND[:5]).astype(np.float32)
+    np.testing.assert_array_equal(Triangle(64, 8, 12.0).applied_to(x), expected)
 
     np.save("x.npy", x)
-    assert (
-        run_pecli("apply", "triangle", "x.npy", "--period", "12", "-o", "y.npy").exit_code
-        == SUCCESS
-    )
-    assert np.array_equal(np.load("y.npy"), (x + TRIANGLE_BY_HAND[:5]).astype(np.float32))
+    words = ("apply", "triangle", "x.npy", "--period", "12", "-o", "y.npy")
+    assert run_pecli(*words).exit_code == SUCCESS
+    np.testing.assert_array_equal(np.load("y.npy"), expected)

@@ -72,7 +72,10 @@ WRONG_CALLS = [
     ("call", "message"), WRONG_CALLS, ids=[message for _, message in WRONG_CALLS]
 )
 def test_a_wrong_argument_is_an_error_of_one_line(call: Callable[[], Any], message: str) -> None:
-    """The message states what was given and the rule; values in it are shortened."""
+    """`call` gives a public function a wrong argument, for example pecli.plot(ROPE, size=5), and
+    `message` is a part of the error: what was given, and the rule. It is one line, and values in it
+    are shortened, so that it has at most 1,100 letters.
+    """
     with pytest.raises(pecli.PecliError) as caught:
         call()
 
@@ -84,7 +87,9 @@ def test_a_wrong_argument_is_an_error_of_one_line(call: Callable[[], Any], messa
 
 @pytest.mark.parametrize("function", [pecli.identify, pecli.plot, pecli.load_config])
 def test_a_list_that_is_nested_deeply_is_an_error_of_pecli(function: Callable[[Any], Any]) -> None:
-    """Python's own functions would raise RecursionError."""
+    """DEEP is a list that is nested thousands of levels deep; Python's own functions raise
+    RecursionError for it.
+    """
     with pytest.raises(pecli.PecliError):
         function(DEEP)
 
@@ -102,7 +107,9 @@ def test_a_list_that_is_nested_deeply_is_an_error_of_pecli(function: Callable[[A
     ],
 )
 def test_a_view_that_is_larger_than_memory_is_refused(call: Callable[[Any], Any]) -> None:
-    """np.broadcast_to makes an array of 4 TB without memory; a copy would not fit."""
+    """np.broadcast_to makes an array of 10^12 elements, 4 TB, without memory; a copy of it would not
+    fit. Each `call` is a public function that would have to copy it.
+    """
     table = np.broadcast_to(np.float32(1), (10**6, 10**6))
     with pytest.raises(ResourceError, match="repeats its elements to"):
         call(table)
@@ -123,7 +130,9 @@ def test_a_view_that_is_larger_than_memory_is_refused(call: Callable[[Any], Any]
 def test_a_list_of_numbers_that_is_larger_than_memory_is_refused(
     make: Callable[..., object], name: str
 ) -> None:
-    """10^12 numbers; 2^20 are the limit of a parameter."""
+    """A parameter that is a list of numbers is given 10^12 of them; 2^20 = 1,048,576 are the limit.
+    np.broadcast_to makes such an array without memory.
+    """
     values = {name: np.broadcast_to(1.0, 10**12)}
     with pytest.raises(ResourceError, match=f"{name} has more than 1,048,576 items"):
         make(**values)
@@ -131,14 +140,14 @@ def test_a_list_of_numbers_that_is_larger_than_memory_is_refused(
 
 @pytest.mark.parametrize("count", [10**12, 10**30])
 def test_a_range_of_positions_that_is_larger_than_memory_is_refused(count: int) -> None:
-    """A range of Python takes no memory; 2^26 positions are the limit."""
+    """A range of Python takes no memory, but its positions would; 2^26 = 67,108,864 are the limit."""
     with pytest.raises(ResourceError, match="positions has more than 67,108,864 items"):
         pecli.Sinusoidal(positions=range(count), dim=8)
 
 
-def test_every_public_name_is_called_wrongly() -> None:
-    """CALLS of the campaign in tests/tools has random calls of each name; NOT_CALLED lists names
-    that are not functions.
+def test_the_campaign_of_wrong_calls_has_every_public_name() -> None:
+    """The campaign in tests/tools makes random wrong calls. CALLS has a maker of calls for each public
+    function, and NOT_CALLED the public names that are not functions: a new name must be in one.
     """
     assert {*CALLS} | NOT_CALLED == {*pecli.__all__}
 

@@ -116,16 +116,23 @@ class ArrayReader:
         so: a transposed bias exchanges queries and keys, which is a mistake to report, and frequencies
         and slopes have one axis.
         """
-        element_by_element = self._read_element_by_element(side)
+        as_it_stands = self._read_element_by_element(side)
         is_table_of_waves = role_of(self.name) in PLURALS and side.expected.ndim > 1
         # Only arrays with axes can be near, so that the axes are looked at first.
-        if not is_table_of_waves or element_by_element.is_near:
-            return element_by_element
+        if not is_table_of_waves or as_it_stands.is_near:
+            return as_it_stands
+        transposed = self._read_transposed(side)
+        return as_it_stands if transposed is None else transposed
+
+    def _read_transposed(self, side: Side) -> Reading | None:
+        """Read an array as another one, transposed; None if the values are not near then.
+
+        No further order of axes or columns is accepted: an array of the same shape has that order only
+        by chance.
+        """
         best = self.read_as_table(side)
-        # The shapes agree, so that no other order of axes or columns is accepted than a transposed one.
-        if best is not None and best.transposed and best.is_near:
-            return best
-        return element_by_element
+        is_transposed = best is not None and best.transposed and best.is_near
+        return best if is_transposed else None
 
     def _read_element_by_element(self, side: Side) -> Reading:
         """Read an array as another of the same shape, each element as the one at the same place.
@@ -163,18 +170,26 @@ class ArrayReader:
         """
         masks_agree = self.rules.masks_alike and _is_masked(expected)
         for shape in _find_shapes_without_ones(expected.shape, is_text=self.rules.is_text):
-            table = expected.reshape(shape)
-            has_columns = self.has_frequencies and table.ndim > 1
-            tables_by_doubling = _find_single_columns(table) if has_columns else {"": table}
-            for doubling, single_columns in tables_by_doubling.items():
-                yield candidate_of(
-                    {self.name: single_columns},
-                    has_frequencies=has_columns,
-                    layout=doubling,
-                    quantised=self.has_frequencies,
-                    masked=masks_agree,
-                    transposable=self.may_be_transposed and not self.rules.upright,
-                )
+            yield from self._find_column_forms(expected.reshape(shape), masked=masks_agree)
+
+    def _find_column_forms(self, table: AnyArray, *, masked: bool) -> Iterator[CandidateTable]:
+        """Yield a table as it is, and with one column per frequency if its columns are doubled.
+
+        Args:
+            table: The table, in one of the shapes that the other file may have.
+            masked: True if both files may hide keys by different numbers.
+        """
+        has_columns = self.has_frequencies and table.ndim > 1
+        tables_by_doubling = _find_single_columns(table) if has_columns else {"": table}
+        for doubling, single_columns in tables_by_doubling.items():
+            yield candidate_of(
+                {self.name: single_columns},
+                has_frequencies=has_columns,
+                layout=doubling,
+                quantised=self.has_frequencies,
+                masked=masked,
+                transposable=self.may_be_transposed and not self.rules.upright,
+            )
 
 
 def find_both_functions(waves: Waves) -> Iterator[CandidateTable]:

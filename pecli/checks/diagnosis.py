@@ -167,17 +167,20 @@ def _advise_on_quantised_tables(failed: Sequence[Comparison]) -> Iterator[Line]:
     """
     # A comparison of other shapes has no parts, as no values were compared.
     measured = [result for result in failed if result.parts]
-    steps = {result.parts[0].step for result in measured}
-    if len(steps) != 1 or _have_findings(measured):
-        return
-    (step,) = steps
-    if not step:  # The step is 0 for numbers that are not integers.
+    step = _find_common_step(measured)
+    if not step or _have_findings(measured):
         return
     largest_error = max(result.largest_error for result in measured)
     allowed = step * (1 + STEP_SLACK) + FLOAT32_ROUNDING
     if 0 < largest_error <= allowed:
         scale = f"integers with a scale of 1/{round(1 / step)} have steps of {step:.2g}"
         yield Line(f"{scale}; allow --atol {_round_up(step)}", is_advice=True)
+
+
+def _find_common_step(measured: Sequence[Comparison]) -> float:
+    """Return the step that all quantised tensors have; 0 if they differ, or are not of integers."""
+    steps = {result.parts[0].step for result in measured}
+    return steps.pop() if len(steps) == 1 else 0.0
 
 
 def _round_up(number: float) -> str:

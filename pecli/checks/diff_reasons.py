@@ -145,14 +145,16 @@ def _explain_tables(
     not_swapped = _without_explained(pairs, swapped)
     transforms = [*_find_transforms(not_swapped, tolerance.atol)]
     certain = [transform for transform in transforms if not _may_be_parameter(transform)]
-    uncertain = [transform for transform in transforms if _may_be_parameter(transform)]
     not_transformed = _without_explained(not_swapped, certain)
     parameters = _explain_by_parameters(not_transformed, scheme, tolerance)
-    names_with_parameters = _collect_explained_names(parameters)
-    without_parameters = [
-        transform for transform in uncertain if names_with_parameters.isdisjoint(transform.tensors)
-    ]
-    return [*swapped, *certain, *parameters, *without_parameters]
+    uncertain = [transform for transform in transforms if _may_be_parameter(transform)]
+    last_resort = _without_names(uncertain, _collect_explained_names(parameters))
+    return [*swapped, *certain, *parameters, *last_resort]
+
+
+def _without_names(transforms: Iterable[Explanation], names: set[str]) -> list[Explanation]:
+    """Return the transforms that are about none of the tensors with these names."""
+    return [transform for transform in transforms if names.isdisjoint(transform.tensors)]
 
 
 def _find_transforms(pairs: Iterable[TablePair], atol: float) -> Iterator[Explanation]:

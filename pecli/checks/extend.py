@@ -402,13 +402,11 @@ def _read_model_lengths(
     stretched = _compute_stretched_length(encoding, by_config)
     longest = max(stretched, int(model.context or 0))
     if original_len is not None:
-        by_user = ORIGINAL_LEN.check("original_len", original_len)
+        by_user: int = ORIGINAL_LEN.check("original_len", original_len)
         return Lengths(original=by_user, longest=longest)
-    by_makers = chosen.original
     # A config with a scaling was changed already, and states its own original length.
-    if by_makers is not None and scaling == "none":
-        return Lengths(original=by_makers, longest=longest)
-    return Lengths(original=by_config, longest=longest)
+    by_makers = chosen.original if scaling == "none" else None
+    return Lengths(original=by_makers or by_config, longest=longest)
 
 
 def _compute_stretched_length(encoding: Encoding, original: int) -> int:

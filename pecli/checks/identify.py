@@ -199,17 +199,21 @@ def _identify_groups(groups_of_file: Sequence[Mapping[str, Array]]) -> list[_Ide
     Their numbers are sharper than those that tables show: `inv_freq` in float64 has 15 digits of a
     base, of which cosines in bfloat16 show four.
     """
-    tables = [number for number, group in enumerate(groups_of_file) if _is_table(group)]
     vectors = [number for number, group in enumerate(groups_of_file) if not _is_table(group)]
+    tables = [number for number, group in enumerate(groups_of_file) if _is_table(group)]
     identified: dict[int, _IdentifiedGroup] = {}
     schedules: list[SchedulePrior] = []
-    for number in vectors:
+    for number in (*vectors, *tables):
         identified[number] = _identify_group(groups_of_file[number], schedules)
-        for match in identified[number].matches:
-            schedules += priors_of(match.scheme, match.undetermined)
-    for number in tables:
-        identified[number] = _identify_group(groups_of_file[number], schedules)
+        if number in vectors:
+            schedules += _find_schedules(identified[number])
     return [identified[number] for number in range(len(groups_of_file))]
+
+
+def _find_schedules(vectors: _IdentifiedGroup) -> Iterator[SchedulePrior]:
+    """Yield the schedules of identified frequencies, which tables of the same file may have as well."""
+    for match in vectors.matches:
+        yield from priors_of(match.scheme, match.undetermined)
 
 
 def _is_table(group: Mapping[str, Array]) -> bool:
@@ -373,13 +377,20 @@ def _merge_matches(matches: Iterable[Match]) -> list[Match]:
     """
     merged: list[Match] = []
     for match in matches:
-        same_table = [number for number, earlier in enumerate(merged) if _are_parts(earlier, match)]
-        if same_table:
-            number = same_table[0]
-            merged[number] = _join_matches(merged[number], match)
-        else:
+        number = _find_same_table(merged, match)
+        if number is None:
             merged.append(match)
+        else:
+            merged[number] = _join_matches(merged[number], match)
     return merged
+
+
+def _find_same_table(earlier: Sequence[Match], match: Match) -> int | None:
+    """Return the index of the first earlier match of the same table; None if there is none."""
+    for number, earlier_match in enumerate(earlier):
+        if _are_parts(earlier_match, match):
+            return number
+    return None
 
 
 def _are_parts(first: Match, second: Match) -> bool:

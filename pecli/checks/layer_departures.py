@@ -218,9 +218,9 @@ def _compare_rotations(
 def compute_rotation_tables(before: Array, after: Array, layout: str) -> dict[str, Array] | None:
     """Return the cosines and sines by which a run rotated queries or keys.
 
-    A pair of channels (a, b) is the complex number a + ib, and a rotation multiplies it: the quotient
-    of the pairs after and before is cos + i·sin of its angle. (3, 4) that became (−4, 3) was
-    multiplied by i, which is a turn by 90°.
+    A pair of channels (a, b) is the complex number a + ib, and a rotation by θ multiplies it by the
+    phasor cos θ + i·sin θ. So the phasor is the quotient of the pairs after and before: (3, 4) that
+    became (−4, 3) was multiplied by i, which is a turn by 90°.
 
     Args:
         before: Queries or keys (…, positions, channels) before the rotation.
@@ -233,20 +233,23 @@ def compute_rotation_tables(before: Array, after: Array, layout: str) -> dict[st
     if not _may_be_rotated(before, after):
         return None
     *_, positions, width = before.shape
-    shape = (1, -1, positions, width)  # (batch, heads, positions, channels)
-    channels = RotaryChannels(first=0, pairs=width // 2, layout_before=layout, layout_after=layout)
-    heads_before = RotatedHeads(ConvertedHeads(before.reshape(shape)), channels)
     rows = np.arange(positions)
-    matrix_after = ConvertedHeads(after.reshape(shape)).matrix(rows)
-    # The quotients are (positions, pairs), by least squares over all heads.
-    quotients = heads_before.phasors(matrix_after, rows)
-    if quotients is None:
+    channels = RotaryChannels(first=0, pairs=width // 2, layout_before=layout, layout_after=layout)
+    heads_before = RotatedHeads(_convert_heads(before), channels)
+    matrix_after = _convert_heads(after).matrix(rows)
+    phasors = heads_before.phasors(matrix_after, rows)  # (positions, pairs), by least squares
+    if phasors is None:
         return None
-    residual = np.linalg.norm(matrix_after - heads_before.matrix_of(quotients, rows))
-    is_rotation = residual <= MAX_RESIDUAL * np.linalg.norm(matrix_after)
+    residual = matrix_after - heads_before.matrix_of(phasors, rows)
+    is_rotation = np.linalg.norm(residual) <= MAX_RESIDUAL * np.linalg.norm(matrix_after)
     if not is_rotation:
         return None
-    return {"cos": quotients.real.astype("f4"), "sin": quotients.imag.astype("f4")}
+    return {"cos": phasors.real.astype("f4"), "sin": phasors.imag.astype("f4")}
+
+
+def _convert_heads(tensor: Array) -> ConvertedHeads:
+    """Return a tensor (…, positions, channels) as (1, heads, positions, channels), in one batch."""
+    return ConvertedHeads(tensor.reshape((1, -1, *tensor.shape[-2:])))
 
 
 def _may_be_rotated(before: Array, after: Array) -> bool:

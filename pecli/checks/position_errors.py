@@ -1,6 +1,6 @@
 """Errors of tables against an exact one, by position and by frequency, in constant memory."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -38,6 +38,32 @@ class Drift:
     @property
     def max_abs_error(self) -> float:
         return float(self.largest.max())
+
+    def add_errors(self, errors: "BlockErrors", stretches: Indices, groups: Indices) -> None:
+        """Add the errors of a block of rows to those of the stretches and frequencies.
+
+        Args:
+            errors: The errors of the block.
+            stretches: The stretch of positions to which each row belongs: 0, 0, 1, 2, 2, 2.
+            groups: The frequency to which each column belongs.
+        """
+        # `at` adds up all rows of a stretch; `self.sums[stretches] += …` would keep one of them.
+        np.maximum.at(self.largest, stretches, errors.by_row)
+        np.add.at(self.sums, stretches, errors.sums)
+        np.maximum.at(self.by_frequency, groups, errors.by_column)
+
+    def note_first_positions(
+        self, errors: "BlockErrors", positions: Positions, tolerance: float
+    ) -> None:
+        """Keep the first positions beyond the tolerance, and with a row like the one before.
+
+        Blocks come in the order of positions, so that what an earlier block has found stays.
+        """
+        beyond = np.flatnonzero(errors.by_row > tolerance)
+        if self.first_beyond is None and beyond.size:
+            self.first_beyond = int(positions[beyond[0]])
+        if self.first_equal is None and errors.first_equal is not None:
+            self.first_equal = int(positions[errors.first_equal])
 
 
 class ErrorCurve(NamedTuple):
@@ -98,19 +124,13 @@ def measure_drifts(
         positions = row_positions
     edges = _find_edges(exact.first, int(positions[-1]) + 1)
     drifts = Drifts(edges, [_make_no_errors(name, edges, exact) for name in tables])
-    rows_at_once = max(2, DRIFT_BLOCK_ELEMENTS // max(1, len(exact.groups)))
-    starts = range(0, exact.count, rows_at_once)
-
-    def measure_block(start: int) -> list[BlockErrors]:
-        stop = min(start + rows_at_once, exact.count)
-        return _measure_block(exact, tables.values(), start, stop)
-
-    # Blocks are measured in several threads, and added in their order.
-    errors_of_blocks = results_in_order(measure_block, starts)
-    for start, errors_by_table in zip(starts, errors_of_blocks, strict=True):
-        block_positions = np.asarray(positions[start : start + rows_at_once])
-        for drift, errors in zip(drifts.tables, errors_by_table, strict=True):
-            _add_block(drift, errors, block_positions, edges, exact.groups, tolerance)
+    for block in _measure_blocks(exact, tables.values()):
+        block_positions = np.asarray(positions[block.rows])
+        # With the edges 0, 1, 10, 100, position 42 is in stretch 2.
+        stretches = np.searchsorted(edges, block_positions, side="right") - 1
+        for drift, errors in zip(drifts.tables, block.errors, strict=True):
+            drift.add_errors(errors, stretches, exact.groups)
+            drift.note_first_positions(errors, block_positions, tolerance)
         if on_block is not None:
             on_block(len(block_positions))
     return drifts
@@ -150,6 +170,27 @@ class BlockErrors(NamedTuple):
     sums: Floats
     by_column: Floats
     first_equal: int | None
+
+
+class _MeasuredBlock(NamedTuple):
+    """Some rows, and the errors that each table has there."""
+
+    rows: slice
+    errors: list[BlockErrors]
+
+
+def _measure_blocks(exact: ByPosition, tables: Collection[ByPosition]) -> Iterator[_MeasuredBlock]:
+    """Yield the errors of tables for a block of rows at a time, in the order of rows.
+
+    Blocks are measured in several threads. A block of 128 columns has 2^19 / 128 = 4,096 rows.
+    """
+    rows_at_once = max(2, DRIFT_BLOCK_ELEMENTS // max(1, len(exact.groups)))
+
+    def measure(start: int) -> _MeasuredBlock:
+        stop = min(start + rows_at_once, exact.count)
+        return _MeasuredBlock(slice(start, stop), _measure_block(exact, tables, start, stop))
+
+    yield from results_in_order(measure, range(0, exact.count, rows_at_once))
 
 
 def _measure_block(
@@ -206,34 +247,3 @@ def _find_first_equal_row(table: Array, exact: Array) -> int | None:
     if not rows.size:
         return None
     return int(rows[0]) + 1
-
-
-def _add_block(
-    drift: Drift,
-    errors: BlockErrors,
-    positions: Positions,
-    edges: Indices,
-    groups: Indices,
-    tolerance: float,
-) -> None:
-    """Add the errors of a block of rows to those of the whole table.
-
-    Args:
-        drift: The errors of the table so far, which are changed.
-        errors: The errors of the block.
-        positions: The positions of its rows.
-        edges: The first position of each stretch, whose largest errors and sums are kept; then the end of the last.
-        groups: The frequency of each column.
-        tolerance: The error that `first_beyond` looks for.
-    """
-    # With the edges 0, 1, 10, 100, position 42 is in stretch 2.
-    stretches = np.searchsorted(edges, positions, side="right") - 1
-    # `at` adds up all rows of a stretch; `drift.sums[stretches] += …` would keep one of them.
-    np.maximum.at(drift.largest, stretches, errors.by_row)
-    np.add.at(drift.sums, stretches, errors.sums)
-    np.maximum.at(drift.by_frequency, groups, errors.by_column)
-    beyond = np.flatnonzero(errors.by_row > tolerance)
-    if drift.first_beyond is None and beyond.size:
-        drift.first_beyond = int(positions[beyond[0]])
-    if drift.first_equal is None and errors.first_equal is not None:
-        drift.first_equal = int(positions[errors.first_equal])

@@ -21,16 +21,28 @@ def widen_for_printed(label: str, tolerance: Tolerance, rounding: float) -> Tole
         tolerance: The tolerance that was given.
         rounding: The largest error that printing made; 0 if the numbers have all their digits.
     """
-    has_only_atol = not tolerance.rtol and not tolerance.max_ulp
-    is_finer_than_digits = 0 < tolerance.atol < rounding
-    if has_only_atol and is_finer_than_digits:
+    if _is_finer_than_digits(tolerance, rounding):
         _advise_on_decimals(label, tolerance.atol, rounding)
     allowed = tolerance.for_printed(rounding)
     if allowed != tolerance:
-        bound = f"compared within {allowed.atol:.2g}, as exactly as they were printed"
-        advice = MORE_DIGITS if allowed.atol > COARSE_ATOL else "--atol states another tolerance"
-        note(f"{label}: numbers are {bound}; {advice}")
+        _note_wider_tolerance(label, allowed.atol)
     return allowed
+
+
+def _is_finer_than_digits(tolerance: Tolerance, rounding: float) -> bool:
+    """Return True if a tolerance allows smaller errors than printing made: 1e-6 for 0.5403.
+
+    An error relative to the value, or in ULPs, may be larger than `atol`, so that nothing is known.
+    """
+    has_only_atol = not tolerance.rtol and not tolerance.max_ulp
+    return has_only_atol and 0 < tolerance.atol < rounding
+
+
+def _note_wider_tolerance(label: str, atol: float) -> None:
+    """Print the note that printed numbers are compared within an absolute error that was not given."""
+    bound = f"compared within {atol:.2g}, as exactly as they were printed"
+    advice = MORE_DIGITS if atol > COARSE_ATOL else "--atol states another tolerance"
+    note(f"{label}: numbers are {bound}; {advice}")
 
 
 def _advise_on_decimals(label: str, atol: float, rounding: float) -> None:

@@ -50,13 +50,8 @@ def quantiles(rows: Array, slices: Iterable[Array]) -> dict[str, float] | None:
         slices: The same table in slices, which are processed one by one in several threads.
     """
     dtype = "f8" if dtype_name(rows.dtype) in DOUBLE else "f4"
-    brackets = _find_brackets(_sample(rows, dtype), dtype)
     pieces = [*slices]
-
-    def rank_piece(piece: Array) -> SliceRanks:
-        return _rank_slice(_take_finite(piece, dtype), brackets)
-
-    ranked = [*results_in_order(rank_piece, pieces)]
+    ranked = _rank_slices(pieces, _find_brackets(_sample(rows, dtype)), dtype)
     count = sum(piece.size for piece in ranked)
     if not count:
         return None
@@ -69,6 +64,17 @@ def quantiles(rows: Array, slices: Iterable[Array]) -> dict[str, float] | None:
             quantile = _find_element_by_sorting(rank, pieces, dtype)
         by_share[f"{share:g}"] = quantile
     return by_share
+
+
+def _rank_slices(
+    slices: Sequence[Array], brackets: Sequence[Bracket], dtype: str
+) -> list[SliceRanks]:
+    """Return the elements of each slice by bracket; slices are processed in several threads."""
+
+    def rank(piece: Array) -> SliceRanks:
+        return _rank_slice(_take_finite(piece, dtype), brackets)
+
+    return [*results_in_order(rank, slices)]
 
 
 def _find_element_by_sorting(rank: int, pieces: Sequence[Array], dtype: str) -> float:
@@ -115,27 +121,27 @@ def _sample(rows: Array, dtype: str) -> AnyArray:
     return np.sort(_take_finite(rows.reshape(-1)[::step], dtype))
 
 
-def _find_brackets(sample: AnyArray, dtype: str) -> list[Bracket]:
+def _find_brackets(sample: AnyArray) -> list[Bracket]:
     """Return, for each quantile of a table, two numbers between which it lies almost certainly.
 
     Of n random elements, about share · n are below a quantile, give or take √n / 2 at most. The
     margin is 4 · √n on both sides: of 65,536 elements, the median lies between the sorted elements
-    32,768 − 1,024 and 32,768 + 1,024.
+    32,768 − 1,024 and 32,768 + 1,024. Nothing is known of numbers beyond the sample: a bracket that
+    would end there has no limit.
 
     Args:
         sample: Some elements of the table, sorted.
-        dtype: The dtype in which the table is compared with these numbers.
     """
     count = len(sample)
     margin = int(MARGIN * math.sqrt(count))
-    # Nothing is known of numbers beyond the sample: −∞ is element −1, and ∞ is element `count`.
-    with_infinities = np.concatenate([[-np.inf], sample, [np.inf]]).astype(dtype)
     brackets = []
     for share in SHARES:
         middle = int(share * count)
-        lowest = max(-1, middle - margin - 1)
-        highest = min(count, middle + margin)
-        brackets.append(Bracket(with_infinities[lowest + 1], with_infinities[highest + 1]))
+        lowest = middle - margin - 1
+        highest = middle + margin
+        low = sample[lowest] if lowest >= 0 else -math.inf
+        high = sample[highest] if highest < count else math.inf
+        brackets.append(Bracket(low, high))
     return brackets
 
 

@@ -84,17 +84,12 @@ def _measure_departure(
     """
     pairs_beyond = np.flatnonzero(drift.by_frequency > tolerance).tolist()
     first_and_last_pair = (pairs_beyond[0], pairs_beyond[-1]) if pairs_beyond else None
-    first_position = drift.first_beyond
-    if first_position is not None:
-        # Positions before it may have been skipped.
-        first_position = _find_first_beyond(
-            first_position, defined, as_read(rope), count, tolerance
-        )
-    return Departure(
-        max_abs_error=drift.max_abs_error,
-        first_beyond=first_position,
-        pairs=first_and_last_pair,
-    )
+    departure = Departure(max_abs_error=drift.max_abs_error, pairs=first_and_last_pair)
+    if drift.first_beyond is None:
+        return departure
+    # Positions before it may have been skipped.
+    first = _find_first_beyond(drift.first_beyond, defined, as_read(rope), count, tolerance)
+    return departure._replace(first_beyond=first)
 
 
 def _find_first_beyond(first: int, defined: Rope, read: Rope, count: int, tolerance: float) -> int:

@@ -9,7 +9,7 @@ from pecli.checks.position_errors import ErrorCurve
 from pecli.checks.runtime_departures import measure_runtime
 from pecli.compare.tolerance import DRIFT, ERROR
 from pecli.engine.arguments import texts_of, within_limits
-from pecli.engine.named_values import JsonObject
+from pecli.engine.named_values import JsonObject, NamedValues
 from pecli.engine.runtimes import EMULATED, RUNTIMES, runtime_named
 from pecli.engine.runtimes.runtime import RuntimeProfile
 from pecli.engine.schemes.given_positions import LAST_POSITION
@@ -282,9 +282,8 @@ def _find_problem_of_short_prompts(
 ) -> str:
     """Return a sentence on what is wrong for short prompts; empty if nothing is.
 
-    Longrope (Phi-3) has short factors for prompts up to the original context of 4,096 positions,
-    and long ones beyond. A runtime that builds one table for the served context, before it has seen
-    a prompt, uses the long factors for all prompts.
+    The sentence is the one of the runtime's reading, or, for longrope, that short prompts get the
+    long factors.
 
     Args:
         encoding: The encoding that the model defines.
@@ -294,12 +293,20 @@ def _find_problem_of_short_prompts(
     """
     parameters = encoding.parameters
     original = parameters.get("original_max_position_embeddings") or length
-    is_long = rope.scaling == "longrope" and length > original
-    all_get_long_factors = runtime.ignores_prompt and is_long
-    if not all_get_long_factors:
-        return rope.runtime_reading.short_prompts
-    makes_no_difference = parameters["short_factor"] == parameters["long_factor"]
-    if makes_no_difference:
+    has_long_factors = rope.scaling == "longrope" and length > original
+    if runtime.ignores_prompt and has_long_factors:
+        return _describe_long_factors(parameters, original)
+    return rope.runtime_reading.short_prompts
+
+
+def _describe_long_factors(parameters: NamedValues, original: int) -> str:
+    """Return the sentence that short prompts get the long factors; empty if both factors are equal.
+
+    Longrope (Phi-3) has short factors for prompts up to the original context of 4,096 positions,
+    and long ones beyond. A runtime that builds one table for the served context, before it has seen
+    a prompt, uses the long factors for all prompts.
+    """
+    if parameters["short_factor"] == parameters["long_factor"]:
         return ""
     return (
         f"prompts of up to {original:,} tokens get the long factors, too; "

@@ -166,10 +166,33 @@ def _sum_exactly(values: Iterable[float]) -> float:
 
 
 def profile(array: Array) -> JsonObject:
-    """Return everything that `pecli inspect --stats` reports of one tensor.
+    """Return everything that `pecli inspect --stats` reports of one tensor."""
+    measured = _measure_array(array)
+    statistics: JsonObject = {
+        "shape": list(array.shape),
+        "dtype": dtype_name(array.dtype),
+        **_make_value_statistics(measured.slices, array.size),
+        "quantiles": measured.quantiles,
+        **_make_counts(measured.slices),
+    }
+    if array.ndim > 1 and _is_ordered(array):
+        statistics["rows"] = _make_row_statistics(measured.slices)
+    statistics["sha256"] = measured.sha256
+    return statistics
 
-    Quantiles, statistics and the hash each read all of the tensor, so they are computed in three
-    threads. Those of a small tensor take less time than starting a thread does, and checkpoints have
+
+class _MeasuredArray(NamedTuple):
+    """Results that each need all of an array: quantiles, statistics of its slices, and its hash."""
+
+    quantiles: dict[str, float] | None
+    slices: list[SliceStatistics]
+    sha256: str
+
+
+def _measure_array(array: Array) -> _MeasuredArray:
+    """Measure an array in three threads, since each result reads all of it.
+
+    The results of a small array take less time than starting a thread does, and checkpoints have
     thousands of them.
     """
     rows = _as_rows(array)
@@ -177,22 +200,11 @@ def profile(array: Array) -> JsonObject:
         # Quantiles take as long as the others together, so they begin first.
         lambda: _find_quantiles(rows),
         lambda: [*_measure_slices(rows)],
-        lambda: sha256(raw_bytes(rows)),
+        lambda: sha256(raw_bytes(rows)).hexdigest(),
     ]
     is_small = array.nbytes < MIN_THREADED_BYTES
     results = map(call, jobs) if is_small else results_in_order(call, jobs)
-    quantiles_by_share, slices, digest = results
-    statistics: JsonObject = {
-        "shape": list(array.shape),
-        "dtype": dtype_name(array.dtype),
-        **_make_value_statistics(slices, array.size),
-        "quantiles": quantiles_by_share,
-        **_make_counts(slices),
-    }
-    if array.ndim > 1 and _is_ordered(array):
-        statistics["rows"] = _make_row_statistics(slices)
-    statistics["sha256"] = digest.hexdigest()
-    return statistics
+    return _MeasuredArray(*results)
 
 
 def _is_ordered(array: Array) -> bool:
@@ -247,19 +259,27 @@ def _measure_long_row(row: Array) -> Iterator[SliceStatistics]:
     """Yield the statistics of a row (1, elements) that is too long to be processed at once.
 
     It is cut into parts. Whether the row is constant, and its Euclidean norm, are known only after
-    all parts were read; the first part carries them, and the others count as no row.
+    all parts were read; the first part carries them, and the others count as no row. The parts
+    (3, 0) and (0, 4) carry the norm √(3² + 4²) = 5 and none.
     """
     starts = range(0, row.shape[1], SLICE_ELEMENTS)
     slices = [row[:, start : start + SLICE_ELEMENTS] for start in starts]
     parts = [_measure_slice(elements) for elements in slices]
-    are_constant = all(part.constant == 1 for part in parts)
-    have_one_value = all(elements[0, 0] == row[0, 0] for elements in slices)
     norm_of_row = np.sqrt([sum(map(_square_norm, parts))])
-    not_counted = [replace(part, norms=NO_NORMS, constant=0) for part in parts]
-    first, *others = not_counted
-    is_constant = are_constant and have_one_value
+    is_constant = _are_constant(parts) and _begin_alike(slices)
+    first, *others = [replace(part, norms=NO_NORMS, constant=0) for part in parts]
     yield replace(first, norms=Norms.of(norm_of_row), constant=int(is_constant))
     yield from others
+
+
+def _are_constant(parts: Iterable[SliceStatistics]) -> bool:
+    """Return True if each part of a row holds one value only."""
+    return all(part.constant == 1 for part in parts)
+
+
+def _begin_alike(slices: Sequence[Array]) -> bool:
+    """Return True if all slices (1, elements) of a row begin with the same value."""
+    return all(elements[0, 0] == slices[0][0, 0] for elements in slices)
 
 
 def _square_norm(part: SliceStatistics) -> float:

@@ -245,21 +245,34 @@ def _match_cos_sin(in_a: Tensors, in_b: Tensors, rules: ReadingRules) -> TensorM
     vLLM, for example, has `cos_sin_cache` (L, D) where transformers has `cos` and `sin`. The result
     is None unless one file has a single array, and the other one table of cosines and one of sines.
     """
-    joined = in_b
-    reading = _read_joined(in_b, in_a, rules)
-    if reading is None:
-        joined = in_a
-        reading = _read_joined(in_a, in_b, rules)
-    if reading is None:
-        return None
-    (array,) = joined.values()
+    b_as_a = _read_joined(in_b, in_a, rules)
+    if b_as_a is not None:
+        return _make_joined_match(in_a, in_b, b_as_a, reads_a=False)
+    a_as_b = _read_joined(in_a, in_b, rules)
+    if a_as_b is not None:
+        return _make_joined_match(in_a, in_b, a_as_b, reads_a=True)
+    return None
+
+
+def _make_joined_match(
+    in_a: Tensors, in_b: Tensors, reading: Reading, *, reads_a: bool
+) -> ReadMatch:
+    """Return the match of all tensors of two files, of which one holds a single array.
+
+    Args:
+        in_a: The tensors of A.
+        in_b: The tensors of B.
+        reading: How the single array is read as cosines and sines.
+        reads_a: True if A holds the single array.
+    """
+    (array,) = in_a.values() if reads_a else in_b.values()
     return ReadMatch(
         name="cos_sin",
         names_in_a=[*in_a],
         names_in_b=[*in_b],
         arrays=(array, array),
         reading=reading,
-        reads_a=joined is in_a,
+        reads_a=reads_a,
     )
 
 

@@ -68,6 +68,16 @@ class ExpectedRows(NamedTuple):
     rows: Indices
     values: Mapping[str, Floats]
 
+    @classmethod
+    def compute(cls, tensors: Tensors, probe: Probe) -> "ExpectedRows":
+        """Return the rows of tables that a probe looks at."""
+        rows = _choose_rows_of_all_heads(tensors, probe)
+        return cls(rows, tensors.rows(rows))
+
+    @property
+    def element_count(self) -> int:
+        return sum(values.size for values in self.values.values())
+
 
 class Undetected(NamedTuple):
     """A known mistake that compared tables do not show.
@@ -219,11 +229,8 @@ class Compared:
         key = (probe, number)
         if key in self._expected:
             return self._expected[key]
-        tensors = self.tensors[number]
-        rows = _choose_rows_of_all_heads(tensors, probe)
-        expected = ExpectedRows(rows, tensors.rows(rows))
-        element_count = sum(values.size for values in expected.values.values())
-        if element_count <= MAX_KEPT:
+        expected = ExpectedRows.compute(self.tensors[number], probe)
+        if expected.element_count <= MAX_KEPT:
             self._expected[key] = expected
         return expected
 
@@ -260,8 +267,7 @@ class Compared:
         if scheme.value_of("positions") is not None:
             scheme = _place_consecutively(scheme)
         length = scheme.value_of("seq_len") or 0
-        has_rows = any(tensors.computation.rows > 1 or length == 1 for tensors in self.tensors)
-        if not length or not has_rows:
+        if not length or not self._have_rows(length):
             return
         while 2 * length <= MAX_ROWS:
             length *= 2
@@ -269,6 +275,13 @@ class Compared:
             if longer is None:
                 return
             yield length, longer
+
+    def _have_rows(self, length: int) -> bool:
+        """Return True if some table has a row per position, unlike `inv_freq` (64,), which has one.
+
+        A single row is one of a table if the scheme has the length 1.
+        """
+        return length == 1 or any(tensors.computation.rows > 1 for tensors in self.tensors)
 
     def _find_longer_table(self, scheme: Scheme, length: int) -> "Compared | None":
         """Return the tables of a scheme with so many rows, which are made for the first mistake only."""

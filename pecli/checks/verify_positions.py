@@ -259,16 +259,32 @@ def _list_orders(rules: IdRules, expected: Indices) -> Iterator[_WrongNumbering]
     such as Flux, which have a style, are (L, 3). Ids of other models, (L,), have one axis only.
     """
     is_diffusion_model = bool(rules.style)
-    names = ("time", "rows", "columns", "text") if is_diffusion_model else AXES
-    numbers_axis = -1 if is_diffusion_model else 0  # the axis of length 3
-    count = expected.shape[numbers_axis]
-    if expected.ndim < 2 or count > MAX_PERMUTED:
+    if expected.ndim < 2:
+        return
+    if is_diffusion_model:
+        yield from _permute_numbers(expected, -1, ("time", "rows", "columns", "text"))
+    else:
+        yield from _permute_numbers(expected, 0, AXES)
+
+
+def _permute_numbers(
+    expected: Indices, axis: int, names: Sequence[str]
+) -> Iterator[_WrongNumbering]:
+    """Yield the wrong orders of the numbers of a position: of 3 numbers, 5 orders.
+
+    Args:
+        expected: The ids of the model.
+        axis: The axis of the ids along which a position has its numbers, 0 for (3, L).
+        names: The names of these numbers.
+    """
+    count = expected.shape[axis]
+    if count > MAX_PERMUTED:
         return
     _, *wrong_orders = permutations(range(count))  # The first one is the right order: 0, 1, 2.
     for order in wrong_orders:
         words = ", ".join(names[index] for index in order)
         sentence = f"the axes are in another order: {words}"
-        yield _WrongNumbering(sentence, partial(np.take, expected, order, numbers_axis))
+        yield _WrongNumbering(sentence, partial(np.take, expected, order, axis))
 
 
 def _list_mistakes(case: _Case, expected: Indices) -> Iterator[_WrongNumbering]:
@@ -357,14 +373,20 @@ def _find_first_wrong_segment(case: _Case, found: Indices, expected: Indices) ->
     is_one_prompt = len(case.prompts) <= 1 and expected.ndim == 2
     if not is_one_prompt or case.rules.style:
         return
-    first_token = 0
-    for number, segment in enumerate(case.prompts[0]):
-        length = case.rules.row((segment,)).shape[-1]
-        tokens = slice(first_token, first_token + length)
+    segments = case.prompts[0]
+    for number, tokens in enumerate(_locate_segments(case.rules, segments)):
         mistake = _describe_segment_mistake(found[:, tokens], expected[:, tokens])
         if mistake:
-            yield f"segment {number} ({segment}) {mistake}"
+            yield f"segment {number} ({segments[number]}) {mistake}"
             return
+
+
+def _locate_segments(rules: IdRules, segments: Sequence[Segment]) -> Iterator[slice]:
+    """Yield the tokens of each segment of a prompt: 0–2 and 3–6 for 3 tokens of text and 4 of an image."""
+    first_token = 0
+    for segment in segments:
+        length = rules.row((segment,)).shape[-1]
+        yield slice(first_token, first_token + length)
         first_token += length
 
 

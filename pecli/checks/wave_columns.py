@@ -24,8 +24,8 @@ def has_waves(values: AnyArray) -> bool:
     if len(values) < 3:
         return False
     columns = values[:, :: max(1, values.shape[1] // MAX_PROBED_COLUMNS)]
-    middle = columns[1:-1]
-    neighbours = columns[:-2] + columns[2:]
+    middle = columns[1:-1]  # x[n], (rows − 2, columns)
+    neighbours = columns[:-2] + columns[2:]  # x[n + 1] + x[n − 1]
     with np.errstate(all="ignore"):
         multiples = (neighbours * middle).sum(axis=0) / (middle * middle).sum(axis=0)
         residual = np.median(np.abs(neighbours - multiples * middle), axis=0)

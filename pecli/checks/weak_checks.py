@@ -62,26 +62,30 @@ def _find_unequal_lengths(tables: Tables) -> Iterator[Doubt]:
 def _find_mistakes_without_trace(
     scheme: Scheme, compared: Iterable[str], all_compared: Collection[str]
 ) -> Iterator[Doubt]:
-    """Yield a doubt for each mistake that leaves no trace in such tables, however many rows they have.
+    """Yield a doubt for each mistake that would not change any number of the compared tables.
+
+    A wrong base does not change the row of position 0, and a wrong attention factor does not change
+    frequencies.
 
     Args:
         scheme: The expected scheme.
         compared: Its tables that were compared: `inv_freq`, `cos`.
         all_compared: The tables of all schemes that were compared.
     """
+    if _are_unrotated_cosines(scheme, compared):
+        yield OnlyPosition0()
+    are_frequencies = {*all_compared} == {"inv_freq"}
+    if are_frequencies and _has_attention_factor(scheme):
+        yield AttentionFactorUnseen()
+    if not are_frequencies and _has_unused_sections(scheme):
+        yield SectionsUnseen()
+
+
+def _are_unrotated_cosines(scheme: Scheme, compared: Iterable[str]) -> bool:
+    """Return True if compared cosines are those of position 0 only, where all angles are 0."""
     has_cosines = any(name in WAVES for name in compared)
     is_rotation = has_cosines and scheme.applied_as == "rotation"
-    # At position 0 all angles are 0, so that any rotation looks like none.
-    if is_rotation and _is_only_position_0(scheme):
-        yield OnlyPosition0()
-    has_only_frequencies = {*all_compared} == {"inv_freq"}
-    if not has_only_frequencies:
-        # M-RoPE's sections choose among time, row and column, which are the same for text.
-        if _has_unused_sections(scheme):
-            yield SectionsUnseen()
-    elif scheme.attention_factor_value() != 1:
-        # YaRN's attention factor multiplies cosines and sines, not frequencies.
-        yield AttentionFactorUnseen()
+    return is_rotation and _is_only_position_0(scheme)
 
 
 def _is_only_position_0(scheme: Scheme) -> bool:
@@ -92,8 +96,16 @@ def _is_only_position_0(scheme: Scheme) -> bool:
     return scheme.value_of("seq_len") == 1 and scheme.first_position == 0
 
 
+def _has_attention_factor(scheme: Scheme) -> bool:
+    """Return True if a scheme, such as YaRN, multiplies cosines and sines by a factor other than 1."""
+    return scheme.attention_factor_value() != 1
+
+
 def _has_unused_sections(scheme: Scheme) -> bool:
-    """Return True if a scheme has M-RoPE sections, and one position for all of them."""
+    """Return True if a scheme has M-RoPE sections, and one position for all of them.
+
+    Sections choose among the time, the row and the column of a token, which are equal in text.
+    """
     if scheme.value_of("mrope_section") is None or scheme.value_of("grid") is not None:
         return False
     positions = scheme.value_of("positions")
@@ -112,29 +124,36 @@ def _find_undetected_mistakes(
         names: The tables that passed, by the scheme's names.
         tolerance: The errors that passed.
     """
-    from pecli.checks.undetected import find_undetected_mistakes
-
     if holds_several(scheme):
         return  # Mistakes are planted in one scheme, not in a bundle of them.
     tables = named_tensors(scheme)
     compared = tuple(name for name in names if name in tables)
     subject = _describe_subject(tables, compared)
-    is_at_given_positions = scheme.value_of("positions") is not None
-    doubts = [
-        UndetectedMistake(
-            subject=subject,
-            edits=edits,
-            length=length,
-            is_at_given_positions=is_at_given_positions,
-        )
-        for edits, length in find_undetected_mistakes(scheme, compared, tolerance)
-    ]
-    # A scaling that is applied twice is an example of two mistakes of the catalogue.
-    different_doubts = [*dict.fromkeys(doubts)]
-    yield from different_doubts[:MAX_DOUBTS]
-    unnamed_count = len(different_doubts) - MAX_DOUBTS
+    doubts = _make_doubts(subject, scheme, compared, tolerance)
+    yield from doubts[:MAX_DOUBTS]
+    unnamed_count = len(doubts) - MAX_DOUBTS
     if unnamed_count > 0:
         yield MoreMistakes(subject, unnamed_count)
+
+
+def _make_doubts(
+    subject: str, scheme: Scheme, compared: tuple[str, ...], tolerance: Tolerance
+) -> list[UndetectedMistake]:
+    """Return a doubt about a subject, such as «2 rows», for each different undetected mistake."""
+    from pecli.checks.undetected import find_undetected_mistakes
+
+    is_at_given_positions = scheme.value_of("positions") is not None
+    doubts = []
+    for mistake in find_undetected_mistakes(scheme, compared, tolerance):
+        doubt = UndetectedMistake(
+            subject=subject,
+            edits=mistake.edits,
+            length=mistake.length,
+            is_at_given_positions=is_at_given_positions,
+        )
+        doubts.append(doubt)
+    # A scaling that is applied twice is an example of two mistakes of the catalogue.
+    return [*dict.fromkeys(doubts)]
 
 
 def _describe_subject(tables: Mapping[str, Table], compared: Sequence[str]) -> str:
@@ -145,6 +164,12 @@ def _describe_subject(tables: Mapping[str, Table], compared: Sequence[str]) -> s
     return ", ".join(compared)
 
 
+def _may_be_table(array: Array) -> bool:
+    """Return True if an array has rows of inexact numbers, no longer than those of positional tables."""
+    has_rows = array.ndim > 1 and array.size > 0
+    return has_rows and array.dtype.kind in INEXACT_KINDS and array.shape[-1] <= MAX_WIDTH
+
+
 def looks_like_table(array: Array) -> bool:
     """Return True if an array without a telling name may be a table of cosines or sines.
 
@@ -152,9 +177,7 @@ def looks_like_table(array: Array) -> bool:
     columns are waves over its rows, and no value is larger than a cosine times an attention factor.
     Weights of a layer, which most tensors of a file are, fail one of these at once.
     """
-    has_rows = array.ndim > 1 and array.size > 0
-    may_hold_waves = array.dtype.kind in INEXACT_KINDS
-    if not has_rows or not may_hold_waves or array.shape[-1] > MAX_WIDTH:
+    if not _may_be_table(array):
         return False
     real_parts = array.real  # the cosines, if complex numbers are cos + i·sin
     first_table = first_along(real_parts, array.ndim - 2)  # of a batch, or of heads

@@ -148,18 +148,18 @@ def _with_dropped_axes(factors: Sequence[Factor], row_lengths: TableShape) -> Se
     before columns is `row 64`, which becomes `row 1, row 64`.
 
     Args:
-        factors: The factors before those of columns.
+        factors: The factors before those of columns; those of rows are the last ones.
         row_lengths: The lengths of the axes that count rows of the table; None for any length.
     """
     row_axes = sum(factor.axis == Axis.ROW for factor in factors)
-    axes_of_length_1 = [axis for axis, length in enumerate(row_lengths) if length == 1]
-    are_all_dropped = row_axes + len(axes_of_length_1) == len(row_lengths)
+    are_all_dropped = row_axes + row_lengths.count(1) == len(row_lengths)
     if not are_all_dropped:
         return factors
-    complete = [*factors]
     first_row_axis = len(factors) - row_axes
-    for axis in axes_of_length_1:
-        complete.insert(first_row_axis + axis, Factor(Axis.ROW, 1))
+    complete = [*factors]
+    for axis, length in enumerate(row_lengths):
+        if length == 1:
+            complete.insert(first_row_axis + axis, Factor(Axis.ROW, 1))
     return complete
 
 
@@ -250,10 +250,8 @@ def _flat_vector(unread: _Unread) -> Iterator[Folding]:
     if not unread.is_vector or not unread.candidate.row_lengths:
         return
     # Only the axis of rows may be of unknown length, which follows from the size.
-    *outer_lengths, expected_rows = unread.candidate.row_lengths
-    outer_axes = tuple(filter(None, outer_lengths))  # the heads of a bias (heads, L, L)
-    if unread.form.arrangement == "stacked":
-        outer_axes = (2, *outer_axes)  # cosines, then sines
+    *_, expected_rows = unread.candidate.row_lengths
+    outer_axes = _axes_before_rows(unread)
     (size,) = unread.long_axes
     elements_per_row = math.prod(unread.last_axes)
     rows = size // elements_per_row // math.prod(outer_axes)
@@ -262,6 +260,18 @@ def _flat_vector(unread: _Unread) -> Iterator[Folding]:
     has_expected_rows = expected_rows in (None, rows)
     if uses_all_elements and has_expected_rows and rows > 1:
         yield Folding(shape, f"read as {bracketed(shape)}")
+
+
+def _axes_before_rows(unread: _Unread) -> Shape:
+    """Return the lengths of a table's axes before that of rows: (heads,) of a bias (heads, L, L).
+
+    In the form «stacked», an axis of 2 for cosines and sines comes before them.
+    """
+    *outer_lengths, _ = unread.candidate.row_lengths
+    outer_axes = tuple(filter(None, outer_lengths))
+    if unread.form.arrangement == "stacked":
+        return (2, *outer_axes)
+    return outer_axes
 
 
 def _heads_in_batch(unread: _Unread) -> Iterator[Folding]:
@@ -332,18 +342,17 @@ def _axes_of_grid(unread: _Unread) -> Iterator[Folding]:
     """
     if len(unread.candidate.row_lengths) != 1:
         return
+    (rows,) = unread.candidate.row_lengths
     first_column_axis = len(unread.long_axes) - len(unread.last_axes)
     axes_before_columns = unread.long_axes[:first_column_axis]
     columns = unread.long_axes[first_column_axis:]
-    (rows,) = unread.candidate.row_lengths
     for first_side in range(len(axes_before_columns) - 1):  # A grid has two sides, or more.
         copies = axes_before_columns[:first_side]
-        grid = axes_before_columns[first_side:]
-        if math.prod(grid) == rows:
-            shape = (*copies, rows, *columns)
-            note = f"a grid of {' × '.join(map(str, grid))}, row by row"
-            is_stated = sorted(grid) == sorted(unread.candidate.grid)
-            yield Folding(shape, note, is_guess=not is_stated)
+        sides = axes_before_columns[first_side:]
+        if math.prod(sides) == rows:
+            note = f"a grid of {' × '.join(map(str, sides))}, row by row"
+            is_stated = sorted(sides) == sorted(unread.candidate.grid)
+            yield Folding((*copies, rows, *columns), note, is_guess=not is_stated)
 
 
 def _single_row(unread: _Unread) -> Iterator[Folding]:

@@ -60,10 +60,18 @@ def find_best_reading(
             if is_equal:
                 return reading
             unequal.append(reading)
-        nearest = min(unequal, key=lambda reading: reading.distance, default=None)
-        if nearest is not None and nearest.distance < MAX_SAME_DISTANCE:
-            return nearest
+        nearly_equal = _find_nearly_equal(unequal)
+        if nearly_equal is not None:
+            return nearly_equal
     return _find_least_doubtful(unequal, stands_for_one(array))
+
+
+def _find_nearly_equal(readings: Iterable[Reading]) -> Reading | None:
+    """Return the reading whose values are nearest to its table; None if they are too far to be the same."""
+    nearest = min(readings, key=lambda reading: reading.distance, default=None)
+    if nearest is None or not nearest.distance < MAX_SAME_DISTANCE:
+        return None
+    return nearest
 
 
 def find_readings(array: AnyArray, candidate: CandidateTable) -> Iterator[Reading]:
@@ -281,13 +289,8 @@ def _may_be_written_so(reading: Reading) -> bool:
     """Return True if a program may have written the table in this way, although its values are wrong.
 
     Shapes allow many ways to read a tensor that no program meant: (64, 64) may be a table, its
-    transpose, or 64 copies of a vector. A report on wrong values needs the likely one:
-
-    - a transposed table has all frequencies alike in its first column, at position 0;
-    - a vector (64,) of frequencies or slopes is not repeated: (12, 64) is a table rather than 12 of them;
-    - a vector that is a table has 8 rows or more: 128 numbers are no 2 rows of 64;
-    - any other way is likely if the name states that the tensor is a table of a model. Otherwise one
-      table has to stand there once, or its copies have to be alike.
+    transpose, or 64 copies of a vector. A report on wrong values needs the likely one. A transposed
+    table, for example, has all frequencies alike in its first column, at position 0.
     """
     if reading.is_learned:
         return True  # There are no expected values that could contradict.
@@ -296,12 +299,18 @@ def _may_be_written_so(reading: Reading) -> bool:
     table_shape = reading.parts[0].expected.shape
     is_vector_in_table = len(table_shape) < 2 and reading.array.ndim > 1
     if is_vector_in_table:
+        # Frequencies (64,) are not repeated: (12, 64) is a table rather than 12 of them.
         return reading.copy_count == 1
     is_table_in_vector = len(table_shape) > 1 and reading.array.ndim < 2
     if is_table_in_vector:
+        # 128 numbers are no 2 rows of 64.
         return table_shape[-2] >= MIN_FLAT_ROWS
-    if reading.candidate.origin is not None:
+    is_table_by_name = (
+        reading.candidate.origin is not None
+    )  # as the name of a model's tensor states
+    if is_table_by_name:
         return True
+    # One table has to stand there once, or its copies have to be alike.
     return _is_plain(reading) or reading.is_plausible
 
 

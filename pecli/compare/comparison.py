@@ -24,7 +24,9 @@ from pecli.engine.arrays import (
     SIGNIFICAND_BITS,
     AnyArray,
     Array,
+    Flags,
     Floats,
+    Indices,
     dtype_name,
     round_to,
     widened,
@@ -425,6 +427,7 @@ def _measure_slab(
         storable_rows = expected_rows
         if part.step:  # Integers can only hold the nearest of their steps.
             storable_rows = part.in_steps(expected_rows, found_rows)
+        # Row 5 of copy 2 of a table (64, 128) begins at the place (2 · 64 + 5) · 128 of the part.
         rows_before = copy_number * errors.row_count + slab.start
         errors.measure(storable_rows, found_rows, first_place + rows_before * errors.width)
 
@@ -441,7 +444,7 @@ def _with_places(result: Comparison, parts: Sequence[Part], errors: ElementError
         return result
     first_places = errors.first_places.values()  # of each copy that is wrong
     first_indices = [_find_index_in_tensor(parts, place) for place in first_places]
-    where = _find_wrong_places(result.shape, parts, errors)
+    where = _find_wrong_places(parts, errors)
     wrong_copies = _find_wrong_copies(parts[0].copy_axes, first_indices, axes_of_table=where)
     return replace(result, first_index=min(first_indices), where={**where, **wrong_copies})
 
@@ -488,13 +491,11 @@ def _find_wrong_copies(
     return wrong_by_axis
 
 
-def _find_wrong_places(
-    shape: Shape, parts: Sequence[Part], errors: ElementErrors
-) -> dict[str, Ranges]:
+def _find_wrong_places(parts: Sequence[Part], errors: ElementErrors) -> dict[str, Ranges]:
     """Return the rows, columns, heads and sequences that have elements out of tolerance."""
     places = _find_wrong_rows(errors)
     if len(errors.shape) > 1:
-        places["columns"] = _find_wrong_columns(shape, parts, errors)
+        places["columns"] = _find_wrong_columns(parts, errors)
     return places
 
 
@@ -518,23 +519,41 @@ def _find_wrong_rows(errors: ElementErrors) -> dict[str, Ranges]:
     return where
 
 
-def _find_wrong_columns(shape: Shape, parts: Sequence[Part], errors: ElementErrors) -> Ranges:
-    """Return the columns that have elements out of tolerance.
+def _find_wrong_columns(parts: Sequence[Part], errors: ElementErrors) -> Ranges:
+    """Return the columns that have elements out of tolerance, numbered as in the file.
 
-    They are numbered as in the file: frequency 3 of a table (L, 64) with interleaved columns,
-    [c0 c0 c1 c1 …], is wrong in columns 6 and 7. If frequencies have an axis of their own, as in
-    (L, d/2, 2), they are numbered along it.
+    A table that was found twice in [c0 c0 c1 c1 …] has two copies. If frequency 3 is wrong in both, its
+    columns are 6 in the first copy and 7 in the second one.
     """
-    step = parts[0].view.steps[-1]  # elements of the file from one frequency to the next
-    are_in_last_axis = len(shape) > 1 and step < shape[-1]
+    columns_of_copies = [
+        _find_columns_of_copy(parts, copy, is_wrong, errors)
+        for copy, is_wrong in errors.columns.items()
+    ]
+    return ranges(np.unique(np.concatenate(columns_of_copies)))
+
+
+def _find_columns_of_copy(
+    parts: Sequence[Part], copy: int, is_wrong: Flags, errors: ElementErrors
+) -> Indices:
+    """Return the columns of the file that hold the wrong frequencies of one copy of a table.
+
+    In [c0 c0 c1 c1 …], the second copy begins in column 1, and a step from one frequency to the next
+    is 2 columns: frequency 3 is in column 1 + 3 · 2 = 7. If frequencies have an axis of their own
+    before the last, as in (L, d/2, 2), they are numbered along that one.
+
+    Args:
+        parts: The parts of the tensor, all of one shape.
+        copy: The number of the copy, counting those of all parts.
+        is_wrong: True for the frequencies with wrong elements, (frequencies,).
+        errors: The errors of all elements.
+    """
+    wrong_frequencies = np.flatnonzero(is_wrong)
+    view = parts[0].view
+    step = view.steps[-1]  # elements of the file from one frequency to the next
+    are_in_last_axis = len(view.array_shape) > 1 and step < view.array_shape[-1]
+    if not are_in_last_axis:
+        return wrong_frequencies
     elements_per_copy = errors.row_count * errors.width
-    columns_by_copy = []
-    for copy, is_wrong in errors.columns.items():
-        wrong_frequencies = np.flatnonzero(is_wrong)
-        if not are_in_last_axis:
-            columns_by_copy.append(wrong_frequencies)
-            continue
-        first_index = _find_index_in_tensor(parts, copy * elements_per_copy)
-        first_column = first_index[-1]  # 1 for the second columns of [c0 c0 c1 c1 …]
-        columns_by_copy.append(first_column + wrong_frequencies * step)
-    return ranges(np.unique(np.concatenate(columns_by_copy)))
+    first_index = _find_index_in_tensor(parts, copy * elements_per_copy)
+    first_column = first_index[-1]
+    return first_column + wrong_frequencies * step

@@ -157,10 +157,8 @@ class ElementErrors:
         if not np.isfinite(error.max()):
             return _measure_all(expected, found)
         size = np.abs(wide_expected)
-        tolerance = self.tolerance
-        allowed = tolerance.atol + tolerance.rtol * tolerance.sizes(size, wide_found)
-        is_wrong = error > allowed
-        may_pass_by_ulps = tolerance.max_ulp > 0 or expected.dtype != found.dtype
+        is_wrong = error > self._allowed_errors(size, wide_found)
+        may_pass_by_ulps = self.tolerance.max_ulp > 0 or expected.dtype != found.dtype
         if may_pass_by_ulps and is_wrong.any():
             return _measure_all(expected, found)
         relative_error = error / size
@@ -170,6 +168,11 @@ class ElementErrors:
             is_wrong=np.asarray(is_wrong),
             to_measure=np.asarray(may_be_largest_ratio | may_be_worst),
         )
+
+    def _allowed_errors(self, size: AnyArray, found: AnyArray) -> AnyArray:
+        """Return the absolute errors that pass, atol + rtol·size, for the absolute values of what is expected."""
+        sizes = self.tolerance.sizes(size, found)
+        return np.asarray(self.tolerance.atol + self.tolerance.rtol * sizes)
 
     def _find_largest_known_ratio(self, expected: Array, found: Array) -> float:
         """Return the relative error above which an element may have the largest relative error, or most ULPs.
@@ -218,16 +221,13 @@ class ElementErrors:
         return ~self._passes(wide_expected, wide_found, errors)
 
     def _passes(self, expected: AnyArray, found: AnyArray, errors: "_Errors") -> Flags:
-        """Return which elements are within atol + rtol·|expected|, or within `max_ulp` ULPs.
-
-        A NaN and a number may be few ULPs apart by their bits; they never pass.
-        """
-        tolerance = self.tolerance
-        allowed = tolerance.atol + tolerance.rtol * tolerance.sizes(np.abs(expected), found)
+        """Return which elements are within atol + rtol·|expected|, or within `max_ulp` ULPs."""
+        allowed = self._allowed_errors(np.abs(expected), found)
         is_within = np.isfinite(errors.absolute) & (errors.absolute <= allowed)
         passes: Flags = errors.alike | is_within
         if errors.ulps is not None:
-            max_ulp = min(tolerance.max_ulp, int(np.iinfo(errors.ulps.dtype).max))
+            max_ulp = min(self.tolerance.max_ulp, int(np.iinfo(errors.ulps.dtype).max))
+            # A NaN and a number may be few ULPs apart by their bits.
             is_nan = np.isnan(expected) | np.isnan(found)
             passes |= (errors.ulps <= max_ulp) & ~is_nan
         return passes

@@ -75,6 +75,20 @@ class View(NamedTuple):
             element += int(coordinate) * step
         return tuple(map(int, np.unravel_index(element, self.array_shape)))
 
+    def at(self, index: Index) -> "View":
+        """Return the part of a view at an index of its first axes: all sines, if (1,) selects them.
+
+        >>> view_whole(np.zeros((2, 12, 8))).at((1,)).start  # the sines begin after 12 · 8 cosines
+        96
+        """
+        indexed_axes = len(index)
+        return View(
+            values=self.values[index],
+            array_shape=self.array_shape,
+            start=self.start + sum(map(operator.mul, index, self.steps)),
+            steps=self.steps[indexed_axes:],
+        )
+
     def with_axis_moved(self, source: int, destination: int) -> "View":
         """Return the view with one of its axes at another place, as `np.moveaxis` does.
 
@@ -178,19 +192,14 @@ def view_functions(array: AnyArray, factors: Sequence[Factor]) -> list[FunctionV
     sizes = [factor.size for factor in factors]
     steps = find_steps(sizes)  # by axis, the elements from one index to the next
     order = sorted(range(len(factors)), key=lambda index: factors[index].axis)
-    values = array.reshape(sizes).transpose(order)  # (functions, …, rows, frequencies)
-    steps_in_order = tuple(steps[index] for index in order)
+    whole = View(
+        values=array.reshape(sizes).transpose(order),  # (functions, …, rows, frequencies)
+        array_shape=array.shape,
+        start=0,
+        steps=tuple(steps[index] for index in order),
+    )
     first_axis = factors[order[0]].axis
-    views = []
-    for place in _PLACES_BY_FIRST_AXIS.get(first_axis, _ALONE):
-        # `place.at` is (0,) for cosines and (1,) for sines: these begin one step of that axis later.
-        indexed_axes = len(place.at)
-        first_element = sum(map(operator.mul, place.at, steps_in_order))
-        view = View(
-            values=values[place.at],
-            array_shape=array.shape,
-            start=first_element,
-            steps=steps_in_order[indexed_axes:],
-        )
-        views.append(FunctionView(function=place.function, negated=place.negated, view=view))
-    return views
+    return [
+        FunctionView(place.function, place.negated, whole.at(place.at))
+        for place in _PLACES_BY_FIRST_AXIS.get(first_axis, _ALONE)
+    ]

@@ -249,13 +249,15 @@ class Form:
             return None
         tables = []
         for function in functions:
-            table: Array | None = function.view.values
-            if self.doubled:
-                table = take_one_column(function.view.values, noise)
+            table = self._one_column_per_frequency(function.view.values, noise)
             if table is None or not table.size:
                 return None
             tables.append(table)
         return tuple(tables)
+
+    def _one_column_per_frequency(self, values: Array, noise: float) -> Array | None:
+        """Return one of both columns per frequency if this form doubles them; None if they differ."""
+        return take_one_column(values, noise) if self.doubled else values
 
     def join(self, *parts: Array) -> Array:
         """Return the array that holds some parts in this form, the inverse of `split`."""

@@ -57,8 +57,7 @@ def find_head_axes(
 
     Programs dump (batch, heads, L, D) before the rotation and (batch, L, heads, D) after it, say. If
     several orders of axes have the right shape, as with 8 heads and 8 positions, the lengths of the
-    vectors decide: a rotation does not change them, so that the order is right whose lengths are
-    nearest to those before.
+    vectors decide.
 
     Args:
         after: The array after the rotation.
@@ -74,6 +73,13 @@ def find_head_axes(
         return None
     if len(candidates) == 1:
         return candidates[0]
+    return _find_order_by_lengths(candidates, after, before)
+
+
+def _find_order_by_lengths(
+    candidates: Sequence[HeadAxes], after: AnyArray, before: AnyArray
+) -> HeadAxes:
+    """Return the order of axes in which vectors are as long as before: a rotation changes no length."""
     lengths_before = _measure_vector_lengths(before)
     distances = []
     for candidate in candidates:
@@ -95,19 +101,27 @@ def _find_orders_of_axes(after: Shape, before: Shape, position_axis: int) -> Ite
     channel_axis = len(before) - 1
     never_repeated = (position_axis % len(before), channel_axis)
     for order in permutations(unchanged):
-        reordered = tuple(before[axis] for axis in order)
         note = "" if order == unchanged else f"axes {bracketed(order)} of before"
+        reordered = tuple(before[axis] for axis in order)
         axes_of_other_length = [axis for axis in unchanged if after[axis] != reordered[axis]]
         if not axes_of_other_length:
             inverse_order = tuple(np.argsort(order).tolist())
             yield HeadAxes(shape=after, order=inverse_order, note=note)
-            continue
-        heads_axis, *further_axes = axes_of_other_length
-        if further_axes or order[heads_axis] in never_repeated:
-            continue  # Only heads are repeated.
-        heads = reordered[heads_axis]
-        for repetition in _find_repetitions(heads, after[heads_axis], heads_axis):
-            yield _make_repeated_axes(after, order, repetition, note)
+        elif len(axes_of_other_length) == 1:
+            (heads_axis,) = axes_of_other_length
+            are_heads = order[heads_axis] not in never_repeated
+            if are_heads:
+                yield from _find_repeated_axes(
+                    after, order, heads_axis, reordered[heads_axis], note
+                )
+
+
+def _find_repeated_axes(
+    after: Shape, order: Sequence[int], heads_axis: int, heads_before: int, note: str
+) -> Iterator[HeadAxes]:
+    """Yield the axes of an array whose heads are repeated, for each way to repeat them."""
+    for repetition in _find_repetitions(heads_before, after[heads_axis], heads_axis):
+        yield _make_repeated_axes(after, order, repetition, note)
 
 
 class _Repetition(NamedTuple):

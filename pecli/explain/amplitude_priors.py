@@ -30,9 +30,9 @@ def possible_amplitudes(
 ) -> Iterator[float]:
     """Yield the amplitudes that a table may have, given the measured one, the likeliest first.
 
-    Measured 1.00003, it is the usual 1. Measured 1.0741720, it is √(1 + ln 4 / ln 8192), the attention
-    factor of LongRoPE that stretches 8,192 positions 4 times. Any other one is a plain number: measured
-    0.30001, it may be 0.3, or 0.30001 if it is known to so many digits.
+    Measured 1.00003, it is the usual 1, and nothing else. Measured 1.0741720, it is √(1 + ln 4 / ln 8192),
+    the attention factor of LongRoPE that stretches 8,192 positions 4 times. Then come plain numbers that
+    somebody may have written: 0.3 for 0.30001.
 
     Args:
         measured: The amplitude of the table, and the noise of its columns.
@@ -40,20 +40,25 @@ def possible_amplitudes(
         usual: Amplitudes that such a table usually has.
     """
     amplitude = measured.amplitude
-    rough_error = ROUGH_AMPLITUDE * amplitude
-    usual_nearby = numbers_near(dict.fromkeys(usual), amplitude, rough_error)
+    usual_nearby = numbers_near(dict.fromkeys(usual), amplitude, ROUGH_AMPLITUDE * amplitude)
     if usual_nearby:
         yield from usual_nearby
         return
-    sharp_error = SHARP_AMPLITUDE * amplitude
     error_of_mean = amplitude * _error_of_mean(measured.noise, measured_values)
     computed = numbers_near(attention_factors(), amplitude, error_of_mean)
-    # It is not known how many digits somebody wrote, so that every precision is tried.
-    written = [
-        plainest_number(amplitude, error) for error in (rough_error, sharp_error, error_of_mean)
-    ]
+    written = _written_amplitudes(amplitude, error_of_mean)
     without_duplicates = dict.fromkeys((*computed, *written))
     yield from without_duplicates
+
+
+def _written_amplitudes(amplitude: float, error_of_mean: float) -> Iterator[float]:
+    """Yield the plainest number near an amplitude, at each precision to which it may be known.
+
+    It is not known how many digits somebody wrote. Measured 0.30001, it is 0.3 if the numbers are coarse
+    (within 0.1 %), and 0.30001 if they are in float32 (within 1e-6), or if their mean is as sharp.
+    """
+    for error in (ROUGH_AMPLITUDE * amplitude, SHARP_AMPLITUDE * amplitude, error_of_mean):
+        yield plainest_number(amplitude, error)
 
 
 def _error_of_mean(noise: float, count: int) -> float:

@@ -72,24 +72,29 @@ def scaled(candidate: Candidate, found: Array) -> Iterator[Candidate]:
 def plain_factor(sides: Sides) -> float | None:
     """Return the factor that may make the found array of the expected one, such as −1 or 0.5.
 
-    The factor of least squares is 0.50000003 if values were rounded: the plainest number within
-    its error is returned. None is returned if that is 1, or if no factor of a usual size fits.
+    The factor of least squares, Σ expected·found / Σ expected², is 0.50000003 if values were rounded:
+    the plainest number within its error is returned. None is returned if that is 1, or if no factor of
+    a usual size fits.
     """
     expected = np.where(sides.is_finite, sides.expected, 0.0)
     found = np.where(sides.is_finite, sides.found, 0.0)
-    # The factor of least squares is Σ expected·found / Σ expected².
     power = float((expected**2).sum())
     factor = float((expected * found).sum()) / max(power, TINY)
     size = abs(factor)
     is_usual_size = FACTOR_ERROR < size < 1 / FACTOR_ERROR
     if not is_usual_size:
         return None
-    residual_power = float(((found - factor * expected) ** 2).sum())
-    standard_error = math.sqrt(residual_power / power / expected.size)
-    error = FACTOR_ERROR * size + FACTOR_SIGMAS * standard_error
+    error = FACTOR_ERROR * size + FACTOR_SIGMAS * _standard_error(factor, expected, found)
     plain = math.copysign(plainest_number(size, error), factor)
     is_unchanged = math.isclose(plain, 1, rel_tol=FACTOR_ERROR)
     return None if is_unchanged else plain
+
+
+def _standard_error(factor: float, expected: Floats, found: Floats) -> float:
+    """Return the standard error of a factor of least squares: √(Σ residual² / Σ expected² / n) for n elements."""
+    residual_power = float(((found - factor * expected) ** 2).sum())
+    power = float((expected**2).sum())
+    return math.sqrt(residual_power / power / expected.size)
 
 
 def factor_edits(factor: float) -> tuple[Edit, ...]:

@@ -186,17 +186,14 @@ def _possible_forms(values: Array) -> Iterator[str]:
     heads, queries, keys = values.shape
     starts = range(0, heads, HEADS_AT_ONCE)
     blocks_of_heads = [values[start : start + HEADS_AT_ONCE, -1] for start in starts]
-    largest = max(_largest(_biases(last_queries)) for last_queries in blocks_of_heads)
+    largest = max(_largest(_biases(block)) for block in blocks_of_heads)
     if keys < 2 or not largest:
         return  # Any form agrees with one key, and with zeros.
     limit = MAX_RESIDUAL * largest
     forms = FORMS_OF_MATRICES if queries > 1 else FORMS_OF_ROWS
     for form in forms:
         distances = multiples_of(form, queries=1, keys=keys).values[0]
-        residuals = (
-            _largest_residual(_biases(last_queries), distances) for last_queries in blocks_of_heads
-        )
-        if all(residual <= limit for residual in residuals):
+        if all(_largest_residual(_biases(block), distances) <= limit for block in blocks_of_heads):
             yield form
 
 

@@ -492,7 +492,8 @@ class WaveComputation(Computation):
         """
         of_all_rows = self._frequencies_in(sample, rows)
         is_noisy = of_all_rows is None or of_all_rows.noise > MAX_TABLE_NOISE
-        if not is_noisy or len(sample) < 2 * MIN_RUN:
+        has_long_halves = len(sample) >= 2 * MIN_RUN
+        if not is_noisy or not has_long_halves:
             return of_all_rows
         middle = len(sample) // 2
         for half in (slice(None, middle), slice(middle, None)):
@@ -502,10 +503,7 @@ class WaveComputation(Computation):
         return of_all_rows
 
     def _frequencies_in(self, sample: Floats, rows: Indices) -> MeasuredFrequencies | None:
-        """Measure the frequencies of some rows; None if they cannot be measured.
-
-        A table of only cosines or only sines is measured as well, unless its pairs follow several axes of
-        a grid: there, angles are needed, for which both functions have to be in the table.
+        """Measure the frequencies of some rows of a table; None if they cannot be measured.
 
         Args:
             sample: Some rows of the table, (rows, columns).
@@ -513,20 +511,41 @@ class WaveComputation(Computation):
         """
         if not np.isfinite(sample).all():
             return None
-        phasors = self.form.phasors(sample, rows)  # cos + i·sin, (rows, pairs)
-        positions = self._computed_positions[:, rows]  # (axes, rows)
+        if self._has_one_axis:
+            return self._frequencies_on_line(sample, rows)
+        return self._frequencies_on_grid(sample, rows)
+
+    @property
+    def _has_one_axis(self) -> bool:
+        """True if all axes have the same positions, as those of a table for text: 0 1 2 … on each."""
         first_axis, *_ = self._computed_positions
-        has_one_axis = (self._computed_positions == first_axis).all()
-        if not has_one_axis:
-            if phasors is None:
-                return None
-            return measure.frequencies_on_grid(phasors, positions, self.axes, self._rounding)
-        if phasors is not None:
-            return measure.frequencies_of(phasors, positions[0], self._rounding)
-        cosines_or_sines = self.form.one_function(sample)
-        if cosines_or_sines is None:
+        return bool((self._computed_positions == first_axis).all())
+
+    def _frequencies_on_line(self, sample: Floats, rows: Indices) -> MeasuredFrequencies | None:
+        """Measure the frequencies of all pairs along the same positions.
+
+        They are measured from cos + i·sin, or from one of the two if a table holds no more. None is
+        returned if some pair has neither, or if the columns are no waves.
+        """
+        positions, *_ = self._computed_positions[:, rows]  # (rows,) on each axis
+        columns: Complex | Floats | None = self.form.phasors(sample, rows)
+        if columns is None:
+            columns = self.form.one_function(sample)
+        if columns is None:
             return None
-        return measure.frequencies_of(cosines_or_sines, positions[0], self._rounding)
+        return measure.frequencies_of(columns, positions, self._rounding)
+
+    def _frequencies_on_grid(self, sample: Floats, rows: Indices) -> MeasuredFrequencies | None:
+        """Measure the frequency of each pair along its own axis of a grid, such as height or width.
+
+        None is returned if only cosines or only sines are there: places on a grid show in angles, for
+        which both are needed.
+        """
+        phasors = self.form.phasors(sample, rows)  # cos + i·sin, (rows, pairs)
+        if phasors is None:
+            return None
+        positions = self._computed_positions[:, rows]  # (axes, rows)
+        return measure.frequencies_on_grid(phasors, positions, self.axes, self._rounding)
 
     @property
     def _rounding(self) -> float:
@@ -588,9 +607,18 @@ def _positions_on_axis(phasors: Complex, frequencies: Floats, expected: Floats) 
         cosines_and_sines = np.hstack([phasors.real, phasors.imag])
         render = partial(_cos_and_sin, frequencies)
         return measure.match_positions(cosines_and_sines, render, expected)
+    return _positions_near_expected_or_0(phasors, frequencies, expected)
+
+
+def _positions_near_expected_or_0(
+    phasors: Complex, frequencies: Floats, expected: Floats
+) -> Floats:
+    """Return the position of each row, looked for near the expected one, and else near 0; NaN if at neither.
+
+    Far out, even the slowest pair has turned several times, so that it shows a position only near a
+    guess. Rows that are not where they should be are often near 0, as those of a counter that began again.
+    """
     positions = measure.solve_positions(phasors, frequencies, expected)
-    # Far out, the slowest pair has turned several times, and rows are looked for near their expected
-    # positions. Rows that are not there may be near 0, as those of a counter that began again.
     is_lost = np.isnan(positions)
     near_zero = np.zeros(np.count_nonzero(is_lost))
     positions[is_lost] = measure.solve_positions(phasors[is_lost], frequencies, near_zero)

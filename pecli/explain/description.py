@@ -102,12 +102,7 @@ def _rank_of(glance: Glance) -> Iterator[str]:
     a large matrix only the first rows and columns are looked at, since a decomposition is slow.
     """
     values = glance.values
-    is_matrix = values.ndim > 1 and min(values.shape[-2:]) > 1
-    if not is_matrix or np.iscomplexobj(values):
-        return
-    overflows = not np.isfinite(values.std())  # So would the decomposition.
-    is_constant = bool((values == values.flat[0]).all())  # Its rank of 1 says no more.
-    if overflows or is_constant:
+    if not _has_telling_rank(values):
         return
     corner = values.reshape(-1, values.shape[-1])[:MAX_SIDE, :MAX_SIDE]
     singular_values = np.linalg.svd(corner, compute_uv=False)
@@ -119,3 +114,17 @@ def _rank_of(glance: Glance) -> Iterator[str]:
     if corner.size < glance.array.size:
         part = f"{len(corner)} × {corner.shape[1]} of its elements are "
     yield f"{part}of rank {rank}, not {full_rank}"
+
+
+def _has_telling_rank(values: AnyArray) -> bool:
+    """Return True for matrices of real numbers, unless they overflow or are constant.
+
+    If the standard deviation overflows, so would the decomposition; a constant has rank 1, which says
+    no more than that it is constant.
+    """
+    is_matrix = values.ndim > 1 and min(values.shape[-2:]) > 1
+    if not is_matrix or np.iscomplexobj(values):
+        return False
+    overflows = not np.isfinite(values.std())
+    is_constant = bool((values == values.flat[0]).all())
+    return not (overflows or is_constant)

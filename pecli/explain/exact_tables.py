@@ -34,19 +34,25 @@ def exact_tensors(tensors: Tensors, mistake: Mistake) -> dict[str, Floats] | Non
         mistake: The mistake, such as another base.
     """
     computation = mistake.plant(tensors.computation)
-    rows = np.arange(computation.rows)
     is_made_by_scheme = isinstance(computation, (BiasComputation, SchemeComputation))
     if is_made_by_scheme:
-        return tensors.with_mistake(mistake).rows(rows)
+        every_row = np.arange(computation.rows)
+        return tensors.with_mistake(mistake).rows(every_row)
     is_vector_of_frequencies = isinstance(computation, FrequencyComputation)
     if is_vector_of_frequencies or not isinstance(computation, WaveComputation):
         return None
     phasors = _exact_phasors(computation)
     if phasors is None:
         return _of_scheme(tensors, mistake)
-    values = computation.form.matrix_of(phasors, rows)
+    return tensors.split(_stored_matrix(computation, phasors))
+
+
+def _stored_matrix(computation: WaveComputation, phasors: Complex) -> Floats:
+    """Return all rows of a table as a file holds them, from cos + i·sin of each row and pair."""
+    every_row = np.arange(computation.rows)
+    values = computation.form.matrix_of(phasors, every_row)
     values[computation.is_row_empty] = 0.0
-    return tensors.split(computation.as_stored(values, rows))
+    return computation.as_stored(values, every_row)
 
 
 def _exact_phasors(computation: WaveComputation) -> Complex | None:

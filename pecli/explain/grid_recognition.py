@@ -76,6 +76,13 @@ class GridPrior(NamedTuple):
     blocks: Sequence[AxisBlock]
     phasors: Complex
 
+    @property
+    def axis_of_pair(self) -> Indices:
+        """The axis that each pair follows: 0 0 1 1 for two blocks of two pairs."""
+        axes_of_blocks = [np.full(block.pairs, block.axis) for block in self.blocks]
+        pair_count = self.phasors.shape[1]  # An odd width lacks the last pair.
+        return np.concatenate(axes_of_blocks)[:pair_count]
+
 
 def recognise_grid(tensors: Mapping[str, Array]) -> list[Explanation]:
     """Return the first scheme on a grid of image patches or video that makes the tables.
@@ -258,9 +265,15 @@ def _styles_of_width(reading: WaveReading) -> Iterator[GridPrior]:
         if reading.is_added:
             phasors = _phasors_of_added(values, style, blocks)
         else:
-            phasors = np.asarray(reading.waves.form.phasors(values, np.arange(len(values))))
+            phasors = _phasors_of_rotary(values, reading)
         if np.isfinite(phasors).all():
             yield GridPrior(style, channels, blocks, phasors)
+
+
+def _phasors_of_rotary(values: Floats, reading: WaveReading) -> Complex:
+    """Return cos + i·sin of all rows of `cos` and `sin`, (rows, pairs): their columns state the pairs."""
+    every_row = np.arange(len(values))
+    return np.asarray(reading.waves.form.phasors(values, every_row))
 
 
 def _phasors_of_added(values: Floats, style: GridStyle, blocks: Sequence[AxisBlock]) -> Complex:
@@ -299,17 +312,23 @@ def _possible_keeps(prior: GridPrior, limit: float) -> list[int]:
         limit: How much cos + i·sin may differ from 1 if the angle is 0.
     """
     usual = prior.style.keep
+    most = _most_rows_beside_grid(prior, limit)
+    all_but_first_point = max(0, most - 1)
+    others = sorted({most, all_but_first_point} - {usual})
+    return [usual, *others]
+
+
+def _most_rows_beside_grid(prior: GridPrior, limit: float) -> int:
+    """Return how many rows in sequence have no angle or are zeros: from the first one on, or from the last."""
     phasors = prior.phasors
     if prior.style.keep_last:
         phasors = phasors[::-1]  # Rows beside the grid come first now.
     has_no_angle = np.abs(phasors - 1).max(axis=1) <= limit
-    is_zero = ~phasors.any(axis=1)
-    may_be_beside = has_no_angle | is_zero
-    grid_rows = np.flatnonzero(~may_be_beside)
-    most = int(grid_rows[0]) if len(grid_rows) else len(phasors)
-    all_but_first_point = max(0, most - 1)
-    others = sorted({most, all_but_first_point} - {usual})
-    return [usual, *others]
+    has_angle = ~has_no_angle & phasors.any(axis=1)
+    rows_with_angle = np.flatnonzero(has_angle)
+    if not len(rows_with_angle):
+        return len(phasors)
+    return int(rows_with_angle[0])
 
 
 def _phasors_of_points(prior: GridPrior, keep: int) -> Complex:
@@ -344,14 +363,11 @@ def _has_equal_places(prior: GridPrior, grid: tuple[int, ...], keep: int, limit:
     first_point = 0 if prior.style.keep_last else keep
     coordinates = prior.style.coordinates(grid, keep, None, None)
     places_by_axis = coordinates.index(first_point, first_point + len(phasors))  # (axes, points)
-    axes_of_blocks = [np.full(block.pairs, block.axis) for block in prior.blocks]
-    pair_count = phasors.shape[1]  # An odd width lacks the last pair.
-    axis_of_pair = np.concatenate(axes_of_blocks)[:pair_count]
-    for axis, places in enumerate(places_by_axis):
-        phasors_of_axis = phasors[:, axis_of_pair == axis]
-        if not _is_equal_by_place(phasors_of_axis, places, limit):
-            return False
-    return True
+    axis_of_pair = prior.axis_of_pair
+    return all(
+        _is_equal_by_place(phasors[:, axis_of_pair == axis], places, limit)
+        for axis, places in enumerate(places_by_axis)
+    )
 
 
 def _is_equal_by_place(phasors: Complex, places: Indices, limit: float) -> bool:

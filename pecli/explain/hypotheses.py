@@ -295,24 +295,26 @@ def _explain_by_runtime(
 ) -> list[Explanation]:
     """Return the runtimes that compute a table, if it is explained by float32 arithmetic.
 
-    «As vLLM computes it» says more than «computed in float32». Nothing is returned if the shortest
-    explanation does not begin with float32 arithmetic.
+    «As vLLM computes it» says more than «computed in float32».
 
     Args:
         cases: The file's numbers, in each way to read their shape.
         explanations: The explanations without a mistake.
     """
+    by_runtime: list[Explanation] = []
+    if _are_by_float32(explanations):
+        for case in cases:
+            by_runtime += explain_by_kind(case, ComputedByRuntime)
+    return by_runtime
+
+
+def _are_by_float32(explanations: Sequence[Explanation]) -> bool:
+    """Return True if the shortest explanation begins with «computed in float32»."""
     if not explanations:
-        return []
+        return False
     shortest = ranked(explanations)[0]
     first_edit = shortest.edits[:1]  # empty if the table is right as it is
-    is_by_float32 = first_edit == (Recipe("float32"),)
-    if not is_by_float32:
-        return []
-    by_runtime: list[Explanation] = []
-    for case in cases:
-        by_runtime += explain_by_kind(case, ComputedByRuntime)
-    return by_runtime
+    return first_edit == (Recipe("float32"),)
 
 
 def ranked(explanations: Iterable[Explanation]) -> list[Explanation]:

@@ -10,9 +10,10 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from pecli.engine.arrays import Complex, Flags, Floats, Indices, widened
+from pecli.engine.arrays import Array, Complex, Flags, Floats, Indices, widened
 from pecli.engine.edits import Dtype, Edit, Recipe
 from pecli.engine.schemes.scheme import Scheme, named_tensors
+from pecli.engine.table import Table
 from pecli.explain.changed_schemes import permitted, with_parameters
 from pecli.explain.computation import EXACT, FLOAT32, FLOAT32_FUNCTION, Computation, WaveComputation
 from pecli.explain.explanation import ARRANGED_COST, ComparedRows, Explanation
@@ -541,16 +542,21 @@ class Case:
             The sizes, (rows, columns): 0 for an element that rounding or damage explains.
         """
         data = self.observations.matrix(rows)
-        computations = [self.computation]
-        uses_float32 = self.computation.arithmetic != self.computation.arithmetic.without_float32()
-        if uses_float32:
-            computations.append(self.computation.exactly())
         with np.errstate(all="ignore"):
-            predictions = [computation.rendered(rows) for computation in computations]
+            predictions = [computation.rendered(rows) for computation in self._possible_precisions]
             remainders = [
                 self._unexplained_differences(data, predicted, rows) for predicted in predictions
             ]
         return min(remainders, key=lambda sizes: float(np.nansum(sizes)))
+
+    @property
+    def _possible_precisions(self) -> tuple[Computation, ...]:
+        """The computation as it is supposed, and the exact one if some step is supposed in float32."""
+        arithmetic = self.computation.arithmetic
+        uses_float32 = arithmetic != arithmetic.without_float32()
+        if uses_float32:
+            return (self.computation, self.computation.exactly())
+        return (self.computation,)
 
     def _unexplained_differences(self, data: Floats, predicted: Floats, rows: Indices) -> Floats:
         """Return how far observed numbers are from the predicted ones, and 0 where that is explained.
@@ -644,19 +650,11 @@ class Errors(NamedTuple):
 def accept(case: Case) -> Explanation | None:
     """Return the explanation if the mistakes of a case make its data, every element of them.
 
-    A case is the numbers of a file, and the mistakes that are supposed in them. The table with
-    these mistakes is computed and compared with the data. The case is also rejected if the data are
-    too few to show the numbers of its mistakes, or do not show one of them.
-
-    Returns:
-        The explanation; None if the case is rejected.
+    A case is the numbers of a file, and the mistakes that are supposed in them. None is returned if it
+    is rejected.
     """
-    if _is_refuted_soon(case):
-        return None
-    remainder = _compare_all_rows(case)
+    remainder = _remainder_of_accepted(case)
     if remainder is None:
-        return None  # An element is wrong.
-    if not _has_evidence(case) or _has_superfluous_mistake(case):
         return None
     statement = _statement(case)
     residual = remainder.largest
@@ -675,6 +673,22 @@ def accept(case: Case) -> Explanation | None:
         noise=remainder.noise,
         compared=_compared_rows(case, remainder),
     )
+
+
+def _remainder_of_accepted(case: Case) -> "Remainder | None":
+    """Return what the mistakes of a case leave of its data; None if the case is rejected.
+
+    The table with the mistakes is computed and compared with the data, a few rows first. A case is
+    also rejected if the data are too few to show the numbers of its mistakes, or do not show one of them.
+    """
+    if _is_refuted_soon(case):
+        return None
+    remainder = _compare_all_rows(case)
+    if remainder is None:
+        return None  # An element is wrong.
+    if not _has_evidence(case) or _has_superfluous_mistake(case):
+        return None
+    return remainder
 
 
 def _is_refuted_soon(case: Case) -> bool:
@@ -807,17 +821,21 @@ def _largest_difference_from_recipe(case: Case, edits: tuple[Edit, ...]) -> floa
     if recipe is None or not isinstance(case.computation, WaveComputation):
         return math.inf
     dtype = case.observations.held_dtype
-    scheme_with_recipe = with_parameters(case.scheme, recipe=recipe, dtype=dtype)
-    tables = named_tensors(scheme_with_recipe)
-    largest = 0.0
-    for name, array in case.observations.tensors.items():
-        if name not in tables or tables[name].shape != array.shape:
-            return math.inf
-        every_row = np.arange(len(array))
-        expected = tables[name].pick(every_row)
-        differences = np.abs(widened(array) - widened(expected))
-        largest = max(largest, float(differences.max(initial=0.0)))
-    return largest
+    tables = named_tensors(with_parameters(case.scheme, recipe=recipe, dtype=dtype))
+    differences = [
+        _largest_difference(tables.get(name), array)
+        for name, array in case.observations.tensors.items()
+    ]
+    return max(0.0, *differences)  # NaN is not larger than 0.
+
+
+def _largest_difference(table: Table | None, array: Array) -> float:
+    """Return the largest difference of an array from a table; infinity if there is none of its shape."""
+    if table is None or table.shape != array.shape:
+        return math.inf
+    every_row = np.arange(len(array))
+    differences = np.abs(widened(array) - widened(table.pick(every_row)))
+    return float(differences.max(initial=0.0))
 
 
 class Remainder(NamedTuple):
@@ -861,20 +879,23 @@ def _has_evidence(case: Case) -> bool:
     """Return True if the data have enough different values for the numbers that were fitted.
 
     With a base and an offset, more than 16 different values are required: four would fit by chance.
-    Damaged elements do not count. A mistake such as «all rows at one position» leaves few different
-    values, and is accepted with them.
+    A mistake such as «all rows at one position» leaves few different values, and is accepted with them.
     """
     mistakes = case.mistakes_beside_storage
     if len(mistakes) == 1 and mistakes[0].shows_in_few_values:
         return True
+    fitted_numbers = sum(len(mistake.numbers) for mistake in mistakes)
+    required_values = max(MIN_VALUES, VALUES_PER_NUMBER * fitted_numbers)
+    return len(_different_values(case)) > required_values
+
+
+def _different_values(case: Case) -> Floats:
+    """Return each value once that the sampled rows have outside of damage."""
     sample = case.observations.sample
     damaged = case.computation.damage_in(case.observations.sampled_rows)
     # Of rotated queries, the sample has only the columns of the first few heads.
     is_damaged = np.broadcast_to(damaged[:, : sample.shape[1]], sample.shape)
-    different_values = np.unique(sample[~is_damaged])
-    fitted_numbers = sum(len(mistake.numbers) for mistake in mistakes)
-    required_values = max(MIN_VALUES, VALUES_PER_NUMBER * fitted_numbers)
-    return len(different_values) > required_values
+    return np.unique(sample[~is_damaged])
 
 
 def _has_superfluous_mistake(case: Case) -> bool:

@@ -59,6 +59,9 @@ LARGEST_CANDIDATE = 2048
 MATCHED_AT_ONCE = 1 << 22
 """Rows times candidates that are compared at once: 32 MiB. All rows of a long table would take gigabytes."""
 
+MANY_SCATTERED = 2 * MIN_RUN
+"""Different positions of scattered rows that are not measured: the rows of a table with so many have a run."""
+
 ALIKE = 0.98
 """Correlation of a row with the position that it is taken for, at least."""
 
@@ -215,9 +218,8 @@ def _frequencies_of_few(
 ) -> MeasuredFrequencies | None:
     """Measure frequencies from the angles of a few rows, which are too few for a fit of waves.
 
-    The row nearest to position 0 gives a frequency roughly, and each farther row more sharply: an
-    angle of 0.302 at position 1 and of −0.26 at position 20, where the pair has turned once, is a
-    frequency of (2π − 0.26) / 20 = 0.3012.
+    Rows at consecutive positions, 5 6 7, are compared with each other; others, at 1 3 20, with
+    position 0, where all angles are 0.
 
     Args:
         phasors: cos + i·sin of the rows, (rows, pairs), or real numbers if one of both is missing.
@@ -225,26 +227,63 @@ def _frequencies_of_few(
         rounding: Error of an angle, in radians.
 
     Returns:
-        The frequencies; None if only cosines or only sines are there, if there are many rows, or if
-        all are so far from 0 that fast pairs may have turned several times.
+        The frequencies; None if only cosines or only sines are there, which show no angle, or if
+        scattered rows do not show the frequencies.
     """
     if not np.iscomplexobj(phasors):
         return None
+    phasors = np.asarray(phasors, np.complex128)
     # A tensor in float16 is rounded more than the supposed storage, which may be none, tells.
-    rounding = max(rounding, _roughness(np.asarray(phasors, np.complex128)))
-    are_neighbours = len(positions) > 1 and (np.diff(positions) == 1).all()
-    if are_neighbours:
-        return _frequencies_of_neighbours(np.asarray(phasors, np.complex128), rounding)
-    _, first_rows = np.unique(positions, return_index=True)  # of rows at one position, the first
-    are_many = len(first_rows) >= 2 * MIN_RUN
-    rows = first_rows[positions[first_rows] != 0]  # At position 0, all angles are 0.
-    nearest_first = rows[np.argsort(np.abs(positions[rows]))]
-    are_all_far = np.abs(positions[rows]).min(initial=np.inf) > 1
-    if are_many or are_all_far:
+    error_of_angle = max(rounding, _roughness(phasors))
+    are_consecutive = len(positions) > 1 and (np.diff(positions) == 1).all()
+    if are_consecutive:
+        return _frequencies_of_neighbours(phasors, error_of_angle)
+    return _frequencies_of_scattered(phasors, positions, error_of_angle)
+
+
+def _frequencies_of_scattered(
+    phasors: Complex, positions: Floats, error_of_angle: float
+) -> MeasuredFrequencies | None:
+    """Measure frequencies from the angles of a few rows at any positions, the nearest to 0 first.
+
+    The row nearest to position 0 gives a frequency roughly, and each farther row more sharply: an
+    angle of 0.302 at position 1 and of −0.26 at position 20, where the pair has turned once, is a
+    frequency of (2π − 0.26) / 20 = 0.3012.
+
+    Args:
+        phasors: cos + i·sin of the rows, (rows, pairs).
+        positions: The position of each row.
+        error_of_angle: Error of an angle, in radians.
+
+    Returns:
+        The frequencies; None if there are many rows, or if all are so far from 0 that fast pairs
+        may have turned several times.
+    """
+    rows = _nearest_to_0(positions)
+    distances = np.abs(positions[rows])  # ascending, one per position
+    are_few = len(np.unique(positions)) < MANY_SCATTERED
+    starts_near_0 = (distances <= 1).any()
+    if not are_few or not starts_near_0:
         return None
-    frequencies = _sharpen_by_rows(phasors[nearest_first], positions[nearest_first])
-    farthest = np.abs(positions[nearest_first[-1]])
-    error = rounding / farthest + FLOAT32_DRIFT * np.abs(frequencies)
+    frequencies = _sharpen_by_rows(phasors[rows], positions[rows])
+    return _with_errors_of_angles(frequencies, phasors, error_of_angle, distances[-1])
+
+
+def _nearest_to_0(positions: Floats) -> Indices:
+    """Return one row per position other than 0, the nearest to 0 first: 3 1 0 for rows at 20 3 3 1."""
+    _, first_rows = np.unique(positions, return_index=True)
+    rows = first_rows[positions[first_rows] != 0]  # At position 0, all angles are 0.
+    return np.asarray(rows[np.argsort(np.abs(positions[rows]))])
+
+
+def _with_errors_of_angles(
+    frequencies: Floats, phasors: Complex, error_of_angle: float, distance: float
+) -> MeasuredFrequencies:
+    """Return frequencies that follow from angles turned over a distance, with their errors.
+
+    An angle that is off by 0.01 after 20 rows leaves an error of 0.01 / 20 per row.
+    """
+    error = error_of_angle / distance + FLOAT32_DRIFT * np.abs(frequencies)
     amplitude = float(np.median(np.abs(phasors)))
     return MeasuredFrequencies(frequencies, error, amplitude, is_folded=False)
 
@@ -261,16 +300,18 @@ def _sharpen_by_rows(phasors: Complex | Floats, positions: Floats) -> Floats:
     return frequencies
 
 
-def _frequencies_of_neighbours(phasors: Complex, rounding: float) -> MeasuredFrequencies:
-    """Read frequencies off the angles between consecutive rows, wherever the first one is: neighbours first.
+def _frequencies_of_neighbours(phasors: Complex, error_of_angle: float) -> MeasuredFrequencies:
+    """Measure frequencies from the angles between consecutive rows, wherever the first one is.
 
-    Rows that are 1 apart turn by 0.30 ± 0.01, and rows that are 4 apart by 1.21 ± 0.01: that is 0.3025 a row.
+    Rows that are 1 apart turn by 0.30 ± 0.01, and rows that are 4 apart by 1.21 ± 0.01: that is 0.3025
+    a row. Each distance, 1, 2, 4, …, corrects the frequency by the angle that it misses.
 
     Args:
-        phasors: cos + i·sin of consecutive rows, (rows, pairs).
-        rounding: Error of an angle, in radians.
+        phasors: cos + i·sin of two or more consecutive rows, (rows, pairs).
+        error_of_angle: Error of an angle, in radians.
     """
     frequencies = np.zeros(phasors.shape[1])
+    longest_distance = 1
     distance = 1
     while distance < len(phasors):
         later_rows = phasors[distance:]
@@ -278,12 +319,10 @@ def _frequencies_of_neighbours(phasors: Complex, rounding: float) -> MeasuredFre
         angles = np.angle((later_rows * earlier_rows.conj()).sum(axis=0))
         angles_missed = wrap(angles - distance * frequencies)
         frequencies = frequencies + angles_missed / distance
+        longest_distance = distance
         distance *= 2
-    longest_distance = distance / 2  # The loop doubles it once more.
-    error_of_angles = 2 * rounding  # Both rows are rounded.
-    error = error_of_angles / longest_distance + FLOAT32_DRIFT * np.abs(frequencies)
-    amplitude = float(np.median(np.abs(phasors)))
-    return MeasuredFrequencies(frequencies, error, amplitude, is_folded=False)
+    error_between_rows = 2 * error_of_angle  # Both rows are rounded.
+    return _with_errors_of_angles(frequencies, phasors, error_between_rows, longest_distance)
 
 
 def frequencies_on_grid(
@@ -335,16 +374,27 @@ def _frequencies_along_axis(
     table = np.stack([phasors[positions == place][:, pairs].mean(axis=0) for place in places])
     step = places[1] - places[0]
     is_even = np.allclose(np.diff(places), step)
-    if not is_even:
-        # Text around an image is at 0, 1, 2, 8, 9, …: each place counts as it is.
-        return frequencies_of(table, places, max(rounding, _roughness(table)))
-    if len(places) < MIN_RUN and _roughness(table) > COARSE:
+    if is_even:
+        return _frequencies_at_even_places(table, step, rounding)
+    # Text around an image is at 0, 1, 2, 8, 9, …: each place counts as it is.
+    return frequencies_of(table, places, max(rounding, _roughness(table)))
+
+
+def _frequencies_at_even_places(
+    table: Complex, step: float, rounding: float
+) -> MeasuredFrequencies | None:
+    """Measure the frequencies of a table whose rows are at 0, step, 2·step, …, such as 0, 0.5, 1.
+
+    It is measured as if its rows were at 0, 1, 2: an angle of 0.2 per row is 0.4 per position.
+    None is returned if few rows are stored coarsely, or if the columns are not waves.
+    """
+    row_count = len(table)
+    if row_count < MIN_RUN and _roughness(table) > COARSE:
         return None
-    # Places of a stretched grid may be 0, 0.5, 1, …: they are measured as 0, 1, 2, … steps.
-    per_step = frequencies_of(table, np.arange(len(places), dtype=np.float64), rounding)
-    if per_step is None:
+    per_row = frequencies_of(table, np.arange(row_count, dtype=np.float64), rounding)
+    if per_row is None:
         return None
-    return per_step._replace(values=per_step.values / step, errors=per_step.errors / step)
+    return per_row._replace(values=per_row.values / step, errors=per_row.errors / step)
 
 
 def _roughness(phasors: Complex) -> float:
@@ -359,6 +409,17 @@ class Fit(NamedTuple):
 
     value: float
     error: float
+
+
+class NormalEquation(NamedTuple):
+    """The equation curvature · move = gradient of the best move of one number.
+
+    Each frequency i misses the measured one by a residual rᵢ, changes with the number by a slope dᵢ, and
+    has a weight wᵢ. The sum Σ wᵢ·(rᵢ − dᵢ·move)² is smallest if Σ wᵢ·dᵢ² · move = Σ wᵢ·dᵢ·rᵢ.
+    """
+
+    curvature: float
+    gradient: float
 
 
 class _NumberFit(NamedTuple):
@@ -381,6 +442,17 @@ class _NumberFit(NamedTuple):
         """Return the logarithms of the known frequencies for a number."""
         frequencies = np.maximum(self.schedule(math.exp(log)), TINY)
         return np.asarray(np.log(frequencies)[self.is_known])
+
+    def normal_equation(self, log: float) -> "NormalEquation":
+        """Return the equation of the move that leads from a number nearest to the measured frequencies."""
+        predicted = self.predicted(log)
+        slopes = (self.predicted(log + SOLVER_STEP) - predicted) / SOLVER_STEP
+        weighted_slopes = self.weights * slopes
+        residuals = self.logs - predicted
+        return NormalEquation(
+            curvature=float(weighted_slopes @ slopes),
+            gradient=float(weighted_slopes @ residuals),
+        )
 
     def may_explain(self, predictions: Floats) -> bool:
         """Return True unless a pair is wrong that the number does not change.
@@ -430,43 +502,53 @@ def fit_number(
         logs=np.log(measured.values[is_known]),
         errors=measured.errors[is_known] / measured.values[is_known],
     )
+    log_starts = [math.log(start) for start in starts if start > 0]
     with np.errstate(all="ignore"):
-        log_starts = [math.log(start) for start in starts if start > 0]
-        predictions = np.array([fit.predicted(log) for log in log_starts])  # (starts, known pairs)
-        if not fit.may_explain(predictions):
-            return None
-        misses = [fit.weighted_squares(predicted) for predicted in predictions]
-        nearest_start = log_starts[int(np.argmin(misses))]
-        return _fit_by_gauss_newton(fit, nearest_start)
+        return _fit_from_nearest(fit, log_starts)
+
+
+def _fit_from_nearest(fit: _NumberFit, log_starts: Sequence[float]) -> Fit | None:
+    """Return the number that is found from the best of several first guesses, given as logarithms."""
+    predictions = np.array([fit.predicted(log) for log in log_starts])  # (starts, known pairs)
+    if not fit.may_explain(predictions):
+        return None
+    misses = [fit.weighted_squares(predicted) for predicted in predictions]
+    nearest_start = log_starts[int(np.argmin(misses))]
+    return _fit_by_gauss_newton(fit, nearest_start)
 
 
 def _fit_by_gauss_newton(fit: _NumberFit, log_start: float) -> Fit | None:
-    """Return the number whose frequencies come nearest, from the logarithm of a first guess on.
+    """Return the number whose frequencies come nearest to the measured ones, from a first guess on.
 
-    Each step follows the slopes of the logarithms of all frequencies to where they meet the measured
-    ones: move = Σ weight·slope·residual / Σ weight·slope². If a small change of the number moves no
-    frequency, many numbers are tried instead: rounded limits, as YaRN's, jump from one pair to the next.
+    Each step supposes that the logarithms of all frequencies change along straight lines, and moves to
+    the number at which these come nearest. If a small change of the number moves no frequency, many
+    numbers are tried instead: rounded limits, as YaRN's, jump from one pair to the next.
+
+    Args:
+        fit: The schedule and the measured frequencies.
+        log_start: The logarithm of the first guess.
+
+    Returns:
+        The number and its error; None if the steps lead ever farther away.
     """
     log_number = log_start
     curvature = 0.0  # the inverse of the variance of log_number
     for _ in range(SOLVER_STEPS):
         check_time()
-        predicted = fit.predicted(log_number)
-        slopes = (fit.predicted(log_number + SOLVER_STEP) - predicted) / SOLVER_STEP
-        curvature = float((fit.weights * slopes) @ slopes)
+        equation = fit.normal_equation(log_number)
+        curvature = equation.curvature
         if curvature <= 0:
             return _fit_by_scanning(fit, log_number)
-        residuals = fit.logs - predicted
-        move = float((fit.weights * slopes) @ residuals) / curvature
+        move = equation.gradient / curvature
         log_number += min(max(move, -MAX_MOVE), MAX_MOVE)
         if abs(move) < CONVERGED:
             break
-    ran_away = not abs(log_number) <= LARGEST_LOG  # True of NaN as well.
-    if ran_away:
+    is_possible = abs(log_number) <= LARGEST_LOG  # False of NaN as well.
+    if not is_possible:
         return None
-    value = math.exp(log_number)
+    number = math.exp(log_number)
     # The error of a number is that of its logarithm, times the number.
-    return Fit(value, SIGMAS * value / math.sqrt(curvature))
+    return Fit(number, SIGMAS * number / math.sqrt(curvature))
 
 
 def _mostly_ascend(frequencies: Floats) -> bool:

@@ -37,12 +37,19 @@ def is_readable(case: Case) -> bool:
         return True
     if is_as_supposed(case):
         return False  # What is wrong is noise.
-    if not isinstance(waves, RotatedComputation):
-        return _shows_waves(case) or _has_positions(case)
-    if not _shows_rotation(case, waves):
+    if isinstance(waves, RotatedComputation):
+        return _are_heads_readable(case, waves)
+    return _shows_waves(case) or _has_positions(case)
+
+
+def _are_heads_readable(case: Case, rotated: RotatedComputation) -> bool:
+    """Return True if all heads are rotated alike; a single one has to show waves or positions as well.
+
+    One head can be taken for rotated by whatever rotations lead to it.
+    """
+    if not _shows_rotation(case, rotated):
         return False
-    # One head can be rotated by whatever rotations it takes, so that it has to show waves as well.
-    has_several_heads = waves.heads.before.count > 1
+    has_several_heads = rotated.heads.before.count > 1
     return has_several_heads or _shows_waves(case) or _has_positions(case)
 
 

@@ -127,10 +127,6 @@ class RotatedComputation(WaveComputation):
     def measured_positions(self, matrix: Floats, rows: Indices) -> Floats | None:
         """Return the positions (axes, rows) by which some rows of heads were rotated; NaN for a row at none.
 
-        Axes are solved one after the other, that with the slowest pairs first. Fast pairs show a position
-        only up to whole turns, so it is looked for where the axis before suggests: if rows are 9 too
-        far along the time axis, they are probably 9 too far along height and width as well.
-
         Args:
             matrix: Some rows of rotated heads, (rows, heads · channels).
             rows: The indices of these rows.
@@ -143,8 +139,21 @@ class RotatedComputation(WaveComputation):
         if are_axes_alike:
             positions = measure.solve_positions(phasors, self.frequencies, expected[0])
             return np.tile(positions, (len(expected), 1))
-        solved = np.array(expected)  # An axis that no pair follows keeps its expected positions.
-        shift_of_axis_before = np.zeros(len(rows))
+        return self._positions_by_axis(phasors, expected)
+
+    def _positions_by_axis(self, phasors: Complex, expected: Floats) -> Floats:
+        """Return the positions (axes, rows) of rows that have different ones on each axis.
+
+        Axes are solved one after the other, that with the slowest pairs first. Fast pairs show a position
+        only up to whole turns, so it is looked for where the axis before suggests: if rows are 9 too
+        far along the time axis, they are probably 9 too far along height and width as well.
+
+        Args:
+            phasors: The rotation of each row and pair, cos + i·sin.
+            expected: The expected positions, (axes, rows). An axis that no pair follows keeps them.
+        """
+        solved = np.array(expected)
+        shift_of_axis_before: Floats = np.zeros(expected.shape[1])
         for axis in self._axes_with_slowest_first():
             pairs = self.axes == axis
             guess = expected[axis] + shift_of_axis_before

@@ -289,26 +289,25 @@ class RotatedHeads(PhasorForm):
         return matrix if self.scale == 1 else self.scale * matrix
 
     def _with_rotated_channels(self, heads: Floats, phasors: Complex) -> Floats:
-        """Return heads (rows, heads, channels) whose rotary channels are rotated; others stay.
+        """Return heads (rows, heads, channels) with their rotary channels rotated, and all others as they are.
 
-        A pair may lie elsewhere after the rotation. DeepSeek reads the channels a0 b0 a1 b1
-        (interleaved) and writes a0 a1 b0 b1 (halves).
+        Channels a and b of a pair become a·cos − b·sin and b·cos + a·sin. They may lie elsewhere after
+        the rotation: DeepSeek reads a0 b0 a1 b1 (interleaved) and writes a0 a1 b0 b1 (halves).
 
         Args:
             heads: Queries or keys before the rotation.
             phasors: cos + i·sin of the angle by which each pair rotates, (rows, pairs).
         """
         channels = self.channels
-        # The first channels of all pairs, and the second ones: (rows, heads, pairs) each.
-        pair = channels.pair(heads, channels.layout_before)
+        pair = channels.pair(heads, channels.layout_before)  # two of (rows, heads, pairs)
         # Both channels of pair i have phasor i, unless columns of cos and sin are wrongly doubled.
         phasor_of_first, phasor_of_second = channels.phasors_of_channels
         rotated = self.formula.applied(
             pair, phasors[:, phasor_of_first], phasors[:, phasor_of_second]
         )
-        result = heads.copy()
-        result[..., channels.rotary] = joined(rotated, channels.layout_after)
-        return result
+        with_rotated = heads.copy()
+        with_rotated[..., channels.rotary] = joined(rotated, channels.layout_after)
+        return with_rotated
 
     def phasors(self, matrix: Floats, rows: Indices) -> Complex | None:
         """Return the cos + i·sin (rows, pairs) that rotate the heads before into those of a matrix."""

@@ -157,6 +157,8 @@ class RotatedTensor:
         whose position cannot be solved has the expected one.
         """
         is_padding = ~self.is_token[0]
+        before = ConvertedHeads(self.before[:, :, is_padding])
+        after = ConvertedHeads(self.after[:, :, is_padding])
         # Rows of padding are taken for tokens here, so that their positions are solved.
         as_tokens = TokenRows(
             expected=expected,
@@ -164,17 +166,10 @@ class RotatedTensor:
             padding=expected,
             are_stated=True,
         )
-        computation = rotated_computation(
-            self.plan,
-            ConvertedHeads(self.before[:, :, is_padding]),
-            as_tokens,
-            self.dtype,
-            self.head_shape,
-        )
+        computation = rotated_computation(self.plan, before, as_tokens, self.dtype, self.head_shape)
         rows = np.arange(computation.rows)
-        after = ConvertedHeads(self.after[:, :, is_padding]).few.matrix(rows)
         with np.errstate(all="ignore"):  # Padding may hold anything.
-            measured = computation.measured_positions(after, rows)
+            measured = computation.measured_positions(after.few.matrix(rows), rows)
         if measured is None:
             return expected
         return np.where(np.isnan(measured), expected, measured)
@@ -209,10 +204,7 @@ class RotatedTensor:
         if self.are_stated or not has_heads or min(self.heads, self.rows) < 2:
             return None
         case = self._with_heads_and_rows_exchanged().case
-        assert isinstance(case.computation, RotatedComputation)
-        few_rows = case.observations.tested_rows
-        fit = rotation_fit(case.computation, case.observations.measured(few_rows), few_rows)
-        if not fit.shows_rotation:
+        if not _are_heads_rotated_alike(case):
             return None
         # The last axis holds channels; heads and positions are the two before it, in either order.
         expected_axis = self.plan.axis
@@ -237,6 +229,15 @@ class RotatedTensor:
         )
 
 
+def _are_heads_rotated_alike(case: Case) -> bool:
+    """Return True if, in a few rows, all heads of a row are rotated by the same angles."""
+    computation = case.computation
+    assert isinstance(computation, RotatedComputation)
+    few_rows = case.observations.tested_rows
+    fit = rotation_fit(computation, case.observations.measured(few_rows), few_rows)
+    return fit.shows_rotation
+
+
 class SomeHeads(NamedTuple):
     """Some heads of one sequence of a batch."""
 
@@ -258,42 +259,48 @@ def explain_rotated(tensor: RotatedTensor, tolerance: float) -> list[Explanation
         if tensor.is_finite:
             explanations.extend(_explain_finite(tensor, tolerance))
         elif tensor.has_common_positions and np.isfinite(tensor.after).any():
-            explanations.extend(_explain_beside_nan(tensor, tolerance))
+            explanations.extend(_explain_partly_finite(tensor, tolerance))
     return explanations
 
 
-def _explain_beside_nan(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
-    """Return why a tensor that holds infinities or NaN is wrong.
+def _explain_partly_finite(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
+    """Return why a tensor is wrong of which some rows hold infinities or NaN.
 
-    If all other rows are right, the rows with such values are the explanation. Otherwise the other rows
-    are explained by themselves, and these are named beside («only rows 5, 6 differ»): nothing can be
-    measured in them.
+    If rows 5 and 6 hold NaN and all others are right, «only rows 5, 6 differ» is the explanation, as of
+    any other damage to a small part. Otherwise the finite rows have a mistake of their own.
     """
     damage = explain_by_small_damage([tensor.case.within(tolerance)])
     if damage:
         return ranked(damage)[:1]
+    return _explain_finite_rows(tensor, tolerance)
+
+
+def _explain_finite_rows(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
+    """Return the explanations of the finite rows, each with the other rows named beside it.
+
+    Rows of padding are taken along, since they may hold anything. Nothing is returned if no token has
+    a finite row.
+    """
     is_token = tensor.is_token[0]  # (rows,)
-    is_finite_row = np.isfinite(tensor.after).all(axis=(0, 1, 3))
-    is_used = is_finite_row | ~is_token  # Padding may hold anything.
-    if not (is_used & is_token).any():
+    is_finite = np.isfinite(tensor.after).all(axis=(0, 1, 3))  # in all sequences and heads
+    is_damaged = is_token & ~is_finite
+    is_measurable = is_token & is_finite
+    if not is_measurable.any():
         return []
-    explanations = _explain_finite(tensor.at_rows(is_used), tolerance)
-    rows_left_out = RowsWrong(tuple(np.flatnonzero(~is_used).tolist()))
-    return [explanation.beside(rows_left_out) for explanation in explanations]
+    explanations = _explain_finite(tensor.at_rows(~is_damaged), tolerance)
+    damaged_rows = RowsWrong(tuple(np.flatnonzero(is_damaged).tolist()))
+    return [explanation.beside(damaged_rows) for explanation in explanations]
 
 
 def _explain_finite(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
-    """Return the explanation of some heads, of the whole batch, or of each sequence: the first that there is.
+    """Return the explanations of some heads, of the whole batch, or of each sequence: the first that there are.
 
     If some heads are right, the mistake is in the others (a kernel that skips a head, say). Otherwise
     one mistake in all sequences is likelier than several.
     """
-    wrong_heads_by_sequence = [*_find_wrong_heads(tensor, tolerance)]
-    if wrong_heads_by_sequence:
-        explanations = [*_explain_heads(tensor, wrong_heads_by_sequence, tolerance)]
-        are_all_explained = len(explanations) == len(wrong_heads_by_sequence)
-        if are_all_explained:
-            return explanations
+    of_wrong_heads = _explain_wrong_heads(tensor, tolerance)
+    if of_wrong_heads:
+        return of_wrong_heads
     is_one_sequence = tensor.sequences == 1
     if tensor.has_common_positions:
         most_mistakes = MAX_MISTAKES if is_one_sequence else BATCH_MISTAKES
@@ -303,6 +310,20 @@ def _explain_finite(tensor: RotatedTensor, tolerance: float) -> list[Explanation
     if is_one_sequence:
         return []
     return _explain_each_sequence(tensor, tolerance)
+
+
+def _explain_wrong_heads(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
+    """Return the explanation of the wrong heads of each sequence that has any, beside right ones.
+
+    Nothing is returned unless all of them are explained: with one sequence unexplained, a mistake of the
+    whole tensor is likelier.
+    """
+    wrong_heads_by_sequence = [*_find_wrong_heads(tensor, tolerance)]
+    if not wrong_heads_by_sequence:
+        return []
+    explanations = [*_explain_heads(tensor, wrong_heads_by_sequence, tolerance)]
+    are_all_explained = len(explanations) == len(wrong_heads_by_sequence)
+    return explanations if are_all_explained else []
 
 
 def _shortest_explanation(

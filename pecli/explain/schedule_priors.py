@@ -237,6 +237,13 @@ class LogLine(NamedTuple):
         (slope, level), covariance = np.polyfit(index, logs, 1, w=weights, cov="unscaled")
         return cls(-float(slope), float(level), math.sqrt(covariance[1, 1]))
 
+    @property
+    def scale(self) -> Fit:
+        """The frequency of pair 0 on the line, exp(level). Its relative error is that of the level."""
+        scale = math.exp(min(self.level, LARGEST_LOG))
+        relative_error = SIGMAS * self.level_error + FLOAT64_ERROR
+        return Fit(scale, relative_error * scale)
+
     def holds(self, index: Indices, logs: Floats, errors: Floats) -> Flags:
         """Return which logarithms of frequencies lie on the line."""
         distances = np.abs(logs - self.level + self.step * index)
@@ -258,11 +265,8 @@ def fit_line(measured: MeasuredFrequencies) -> FittedLine | None:
     pairs_on_line = known_pairs[line.holds(known_pairs, logs, errors)]
     values_on_line = np.zeros_like(measured.values)
     values_on_line[pairs_on_line] = measured.values[pairs_on_line]
-    scale = math.exp(min(line.level, LARGEST_LOG))
-    relative_error = SIGMAS * line.level_error + FLOAT64_ERROR
-    scale_error = relative_error * scale
     return FittedLine(
-        level=Fit(scale, scale_error),
+        level=line.scale,
         step=line.step,
         measured=measured._replace(values=values_on_line),
     )
@@ -446,21 +450,32 @@ def _ntk_schedules(schedule: FrequencySchedule, base: Fit) -> Iterator[ScheduleP
         schedule: The schedule without scaling; its `denominator` is d/2.
         base: The measured base, and its error.
     """
-    inverse_exponent = 1 - 1 / schedule.denominator  # (d − 2)/d
     doubt = f"base {base.value:.6g} without scaling is the same table, and so is dynamic scaling with that factor"
     for usual_base in USUAL_BASES:
-        stretch = base.value / usual_base
-        if stretch <= MIN_STRETCH:
+        if base.value / usual_base <= MIN_STRETCH:
             continue
-        factor = stretch**inverse_exponent
-        factor_error = factor * inverse_exponent * base.error / base.value + FLOAT64_ERROR
-        plain_factor = _plainest(Fit(factor, factor_error))
-        if digits(plain_factor) <= MAX_NTK_DIGITS:
+        factor = _plainest(_ntk_factor(base, usual_base, schedule.denominator))
+        if digits(factor) <= MAX_NTK_DIGITS:
             yield SchedulePrior(
-                schedule=replace(schedule, base=usual_base, scaling=Ntk(plain_factor)),
-                cost=NTK_COST + COST_PER_DIGIT * digits(plain_factor),
+                schedule=replace(schedule, base=usual_base, scaling=Ntk(factor)),
+                cost=NTK_COST + COST_PER_DIGIT * digits(factor),
                 doubts=(doubt,),
             )
+
+
+def _ntk_factor(base: Fit, usual_base: float, half_dim: float) -> Fit:
+    """Return the factor s by which NTK scaling stretches a usual base b to a measured one, b · s^(d/(d − 2)).
+
+    It is s = (measured / b)^e with e = (d − 2)/d. A relative error of the base is e times as large in s.
+
+    Args:
+        base: The measured base, and its error.
+        usual_base: The base b.
+        half_dim: d/2.
+    """
+    exponent = 1 - 1 / half_dim  # (d − 2)/d
+    factor = (base.value / usual_base) ** exponent
+    return Fit(factor, factor * exponent * base.error / base.value + FLOAT64_ERROR)
 
 
 @dataclass(frozen=True)
@@ -650,19 +665,25 @@ def _longrope_schedules(
         unscaled = FrequencySchedule(len(measured.values), denominator, base)
         divisors = _divisors(unscaled, measured)
         if divisors is not None:
-            # Which of the two lists was used depends on the original length, which nothing shows.
-            scaling = LongRope(
-                original_max_position_embeddings=4096,
-                short_factor=divisors,
-                long_factor=divisors,
-                attention_factor=1.0,
-            )
             yield SchedulePrior(
-                schedule=replace(unscaled, scaling=scaling),
+                schedule=replace(unscaled, scaling=_longrope_of(divisors)),
                 cost=LONGROPE_COST,
                 doubts=SAME_DIVISORS,
             )
             return
+
+
+def _longrope_of(divisors: tuple[float, ...]) -> LongRope:
+    """Return LongRoPE with the same divisors for short and for long prompts.
+
+    Which of its two lists was used depends on the original length, which nothing in a table shows.
+    """
+    return LongRope(
+        original_max_position_embeddings=4096,
+        short_factor=divisors,
+        long_factor=divisors,
+        attention_factor=1.0,
+    )
 
 
 def _divisors(
@@ -680,8 +701,15 @@ def _divisors(
         return None
     if not _are_different_decimals(divisors[is_sharp], errors[is_sharp]):
         return None
-    # Divisors that are known well get the plainest number nearby, and others the nearest one of two
-    # decimals. Those of pairs that hardly turn change nothing, so that any number nearby is as good.
+    return _written_divisors(divisors, errors, is_sharp)
+
+
+def _written_divisors(divisors: Floats, errors: Floats, is_sharp: Flags) -> tuple[float, ...]:
+    """Return the plainest number near each divisor: 1.08 for 1.0803 ± 0.0001.
+
+    Divisors that are known well get the plainest number within four errors, and others the nearest one
+    of two decimals. Those of pairs that hardly turn change nothing, so that any number nearby is as good.
+    """
     allowed_errors_of_others = np.maximum(errors / 16, HALF_HUNDREDTH)
     allowed_errors = np.where(is_sharp, 4 * errors, allowed_errors_of_others)
     fits = map(Fit, divisors.tolist(), allowed_errors.tolist())

@@ -1,6 +1,6 @@
 """Reasons for tensors that differ from those of a scheme: the best explanation of each group of tensors."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -137,9 +137,6 @@ def _transformed(scheme: Scheme, name: str, array: Array, atol: float) -> Explan
 def _explain_cos_and_sin(scheme: Scheme, waves: Tensors, atol: float) -> list[Explanation]:
     """Return the explanations of `cos` and `sin`: one for both, or else one for each.
 
-    If one of the two is right, a cheap mistake such as negated sines is one of both tables; any other
-    is a mistake of the wrong table only.
-
     Args:
         scheme: What should have made the tables.
         waves: The tables `cos` and `sin`, of one shape.
@@ -148,10 +145,28 @@ def _explain_cos_and_sin(scheme: Scheme, waves: Tensors, atol: float) -> list[Ex
     # An explanation without a mistake is found only for a table that is right.
     is_one_right = any(_explain_each(scheme, waves, atol, most_mistakes=0))
     if is_one_right:
-        in_both = _best_explanation(scheme, waves, atol, most_mistakes=1)
-        if in_both is not None and in_both.cost <= CHEAP:
-            return [in_both]
-        return [*_explain_each(scheme, waves, atol, MAX_MISTAKES)]
+        return _explain_beside_right(scheme, waves, atol)
+    return _explain_both_wrong(scheme, waves, atol)
+
+
+def _explain_beside_right(scheme: Scheme, waves: Tensors, atol: float) -> list[Explanation]:
+    """Return the explanations of `cos` and `sin` if one of the two is right.
+
+    A cheap mistake, such as «sin is negated», is first looked for in both together: it leaves the
+    cosines right. Any other mistake is one of the wrong table only.
+    """
+    in_both = _best_explanation(scheme, waves, atol, most_mistakes=1)
+    if in_both is not None and in_both.cost <= CHEAP:
+        return [in_both]
+    return [*_explain_each(scheme, waves, atol, MAX_MISTAKES)]
+
+
+def _explain_both_wrong(scheme: Scheme, waves: Tensors, atol: float) -> list[Explanation]:
+    """Return the explanations of `cos` and `sin` if both are wrong.
+
+    Another base, say, is wrong in both together. If nothing explains both, each has one mistake of its
+    own: more are not looked for, since several would explain nearly any table.
+    """
     in_both = _best_explanation(scheme, waves, atol, MAX_MISTAKES)
     if in_both is not None:
         return [in_both]
@@ -164,8 +179,7 @@ def _best_explanation(
     """Return the shortest explanation of tensors that belong together; it may state that they are right.
 
     The numbers of a file can be read in several ways (see `_ways_to_read`): uint16 numbers may be the
-    bits of bfloat16. The first way in which anything explains them is the answer. An explanation that
-    names a difference is preferred to one that names none.
+    bits of bfloat16. The first way in which anything explains them is the answer.
     """
     sinusoidal = _as_sinusoidal(scheme, tensors, atol)
     if sinusoidal is not None:
@@ -179,15 +193,19 @@ def _best_explanation(
             way.edits,
             min(most_mistakes, way.most_mistakes),
         )
-        if not explanations:
-            continue
-        naming_a_difference = (
-            explanation for explanation in explanations if _names_a_difference(explanation, scheme)
-        )
-        shortest = next(naming_a_difference, explanations[0])
-        are_cos_and_sin_stacked = "cos_sin" in tensors  # They were explained as two tensors.
-        return shortest.renamed(tensors) if are_cos_and_sin_stacked else shortest
+        if explanations:
+            shortest = _first_with_a_difference(explanations, scheme)
+            are_cos_and_sin_stacked = "cos_sin" in tensors  # They were explained as two tensors.
+            return shortest.renamed(tensors) if are_cos_and_sin_stacked else shortest
     return None
+
+
+def _first_with_a_difference(explanations: Sequence[Explanation], scheme: Scheme) -> Explanation:
+    """Return the first explanation that names a difference from the scheme; the very first if none does."""
+    for explanation in explanations:
+        if _names_a_difference(explanation, scheme):
+            return explanation
+    return explanations[0]
 
 
 def _as_sinusoidal(scheme: Scheme, tensors: Tensors, atol: float) -> Explanation | None:

@@ -233,32 +233,40 @@ def storages_of(values: Floats, dtype: str) -> Iterator[Storage]:
 
     The float32 numbers 0.25, 0.5 and 0.75 are also float8 numbers, numbers of two decimals, and multiples
     of 1/128. Such a set of numbers is called a grid: of each of the three kinds of grids, the first on
-    which all values lie is yielded. Integers with a scale of their own (0.0023) are the last resort.
-    Nothing is yielded for whole numbers, which lie on nearly every grid.
+    which all values lie is yielded. If they lie on none, they may be integers with a scale of their own
+    (0.0023).
 
     Args:
         values: The numbers of a table.
         dtype: The dtype in which the file holds them.
     """
-    finite = values[np.isfinite(values)]
-    stride = max(1, finite.size // SAMPLED)
-    sample = finite[::stride]
-    largest = float(np.abs(sample).max(initial=0.0))
+    sample = _sample_of_finite(values)
     are_whole = bool((sample == np.rint(sample)).all())
-    if not largest or are_whole:
-        return
-    largest_step = MAX_STEP * largest
+    if are_whole:
+        return  # Whole numbers, also zeros only, lie on nearly every grid.
+    largest_step = MAX_STEP * float(np.abs(sample).max())
     is_on_grid = False
     for grids in _kinds_of_grids(dtype):
         coarsest = _coarsest(grids, sample, largest_step)
         if coarsest is not None:
             is_on_grid = True
             yield coarsest
-    if is_on_grid:
-        return
-    steps_of_integers = _coarsest(_scaled_integers(sample), sample, largest_step)
-    if steps_of_integers is not None:
-        yield steps_of_integers
+    if not is_on_grid:
+        yield from _as_scaled_integers(sample, largest_step)
+
+
+def _sample_of_finite(values: Floats) -> Floats:
+    """Return the finite values, or evenly spaced ones of them if there are many."""
+    finite = values[np.isfinite(values)]
+    stride = max(1, finite.size // SAMPLED)
+    return np.asarray(finite[::stride])
+
+
+def _as_scaled_integers(values: Floats, largest_step: float) -> Iterator[Storage]:
+    """Yield the storage of integers times a scale, if values are multiples of a step that is not too large."""
+    steps = _coarsest(_scaled_integers(values), values, largest_step)
+    if steps is not None:
+        yield steps
 
 
 def _kinds_of_grids(dtype: str) -> Iterator[Sequence[Storage]]:

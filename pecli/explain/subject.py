@@ -206,15 +206,14 @@ def _scheme_of_table(
     """
     # Consecutive positions are the same on every axis of a scheme, so the first axis tells all.
     positions = computation.positions[0]
-    is_rotary = specification.applied_as == "rotation"
+    # These are rotary tables, `cos` and `sin`, as the specification may have them.
     waves = waves_of_schedule(schedule, columns.dim, rows=len(positions))._replace(
-        amplitude=computation.amplitude,
-        offset=_offset_of(positions),
-        layout=columns.layout,
-        # Rotary cosines and sines are two tensors, which have no order: True stands for that.
-        cos_first=True if is_rotary else columns.cos_first,
-        separate=is_rotary,
+        amplitude=computation.amplitude, offset=_offset_of(positions), layout=columns.layout
     )
+    is_added = specification.applied_as != "rotation"
+    if is_added:
+        # A sinusoidal table has both functions in one tensor, in either order.
+        waves = waves._replace(separate=False, cos_first=columns.cos_first)
     return scheme_of_waves(waves, dtype=specification.dtype)
 
 

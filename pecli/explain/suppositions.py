@@ -140,16 +140,17 @@ def _first_suppositions(incomplete: OpenCase, *, changes_reading: bool) -> Itera
     case = incomplete.case
     excluded_stages = _excluded_stages(case)
     for kind in _possible_kinds(incomplete):
-        if kind.stage in excluded_stages or kind.changes_reading != changes_reading:
-            continue
-        would_make_frequencies_wrong = case.frequencies_are_confirmed and issubclass(
-            kind, ScheduleMistake
-        )
-        if would_make_frequencies_wrong:
+        is_excluded = kind.stage in excluded_stages or _would_make_frequencies_wrong(kind, case)
+        if is_excluded or kind.changes_reading != changes_reading:
             continue
         for mistake in kind.suppositions(case):
             check_time()
             yield Supposition(case, mistake)
+
+
+def _would_make_frequencies_wrong(kind: type[Mistake], case: Case) -> bool:
+    """Return True for a mistake of the schedule if the supposed frequencies are the measured ones."""
+    return issubclass(kind, ScheduleMistake) and case.frequencies_are_confirmed
 
 
 def _excluded_stages(case: Case) -> set[Stage]:

@@ -172,10 +172,7 @@ def bias_cases(scheme: Alibi, name: str, array: Array) -> Iterator[Case]:
     If the array has other sizes than expected, the scheme gets as many heads and keys as it has.
     """
     if name == "slopes":
-        slopes = array.reshape(-1, 1)
-        resized = permitted(scheme, **_sizes_of_heads(scheme, len(slopes)))
-        if resized is not None:
-            yield _case_of_alibi(scheme, resized, name, slopes, ())
+        yield from _slopes_cases(scheme, array)
         return
     for bias in _as_heads(scheme, array):
         heads, queries, keys = bias.values.shape
@@ -186,6 +183,14 @@ def bias_cases(scheme: Alibi, name: str, array: Array) -> Iterator[Case]:
         if has_as_many_queries:
             matrix = bias.values.reshape(-1, keys)  # (heads · queries, keys)
             yield _case_of_alibi(scheme, resized, name, matrix, bias.transposed)
+
+
+def _slopes_cases(scheme: Alibi, array: Array) -> Iterator[Case]:
+    """Yield the case of a vector of slopes, one per head, if ALiBi can have so many heads."""
+    slopes = array.reshape(-1, 1)
+    resized = permitted(scheme, **_sizes_of_heads(scheme, len(slopes)))
+    if resized is not None:
+        yield _case_of_alibi(scheme, resized, "slopes", slopes, ())
 
 
 def _case_of_alibi(

@@ -4,7 +4,7 @@ Neighbouring rows give a rough frequency, longer lags sharpen it, and least squa
 last fit leaves is the noise, against which everything later is judged.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -106,6 +106,10 @@ class WaveFit(NamedTuple):
     rows_from_0: Floats  # rows, counted from the first
     centre: float
 
+    def phase_at(self, row: float) -> Floats:
+        """Return the phase at another row than the centre: 0.3 there is 0.4 one row later, if f = 0.1."""
+        return self.phase + self.frequency * (row - self.centre)
+
     @property
     def common_noise(self) -> Floats:
         """The noise of each channel, at least that of most channels."""
@@ -126,22 +130,26 @@ def measure(values: Complex | Floats, rows: Floats) -> MeasuredWaves | None:
         rows: Positions in ascending order, of which the first half or so are consecutive.
 
     Returns:
-        The waves; None if there are too few rows, or if none of some columns is a wave.
+        The waves; None if none of some columns of a wide table is a wave.
     """
-    run_length = _count_consecutive(rows)
-    fit: Callable[..., MeasuredWaves] = _measure_one_function
-    if np.iscomplexobj(values):
-        fit = _measure_cos_and_sin
     channels = values.shape[1]
     with np.errstate(all="ignore"):
         if channels > 4 * TRIED_CHANNELS:
             # Most wide tables that are tried hold no waves: a few columns show it much sooner.
             some = np.random.default_rng(0).choice(channels, TRIED_CHANNELS, replace=False)
-            tried = fit(values[:, some], rows, run_length)
+            tried = _fit_waves(values[:, some], rows)
             has_only_noise = tried.noise.min() > MAX_NOISE * tried.amplitude.max()
             if has_only_noise:
                 return None
-        return fit(values, rows, run_length)
+        return _fit_waves(values, rows)
+
+
+def _fit_waves(values: Complex | Floats, rows: Floats) -> MeasuredWaves:
+    """Fit a wave to each column of cos + i·sin, or to each column of only cosines or only sines."""
+    run_length = _count_consecutive(rows)
+    if np.iscomplexobj(values):
+        return _measure_cos_and_sin(np.asarray(values, np.complex128), rows, run_length)
+    return _measure_one_function(np.asarray(values, np.float64), rows, run_length)
 
 
 def _count_consecutive(rows: Floats) -> int:
@@ -252,18 +260,17 @@ def _frequency_by_lags(phasors: Complex) -> Floats:
 
 
 def _with_errors(fit: WaveFit, *, has_both_functions: bool) -> MeasuredWaves:
-    """Return waves with the standard errors of frequency and phase that follow from their noise.
+    """Return waves with the errors that follow from their noise, and with their phases at a whole row.
 
-    The phase is moved from the centre of the rows, such as 31.5, to the nearest whole row.
+    A wave that turns by f per row and one that turns by f + 2π have the same values in all rows 0, 1, 2, …
+    At row 31.5, where the fit is centred, their phases would differ by half a turn; at row 32 they are equal.
     """
     errors = _errors_of_noise(fit)
-    # Frequencies are known up to whole turns per row, which change no phase at a whole row.
     middle_row = float(round(fit.centre))
-    phase = fit.phase + fit.frequency * (middle_row - fit.centre)
     return MeasuredWaves(
         frequency=fit.frequency,
         error=errors.frequency,
-        phase=wrap(phase),
+        phase=wrap(fit.phase_at(middle_row)),
         phase_error=errors.phase,
         amplitude=fit.amplitude,
         noise=fit.noise,
@@ -340,6 +347,14 @@ class CosineWaves(NamedTuple):
     phase: Floats
     amplitude: Floats
 
+    def with_some(self, is_replaced: Flags, replacements: "CosineWaves") -> "CosineWaves":
+        """Return the waves with those of some channels replaced."""
+        waves = CosineWaves(self.frequency.copy(), self.phase.copy(), self.amplitude.copy())
+        waves.frequency[is_replaced] = replacements.frequency
+        waves.phase[is_replaced] = replacements.phase
+        waves.amplitude[is_replaced] = replacements.amplitude
+        return waves
+
 
 def _measure_one_function(data: Floats, rows: Floats, run_length: int) -> MeasuredWaves:
     """Fit a wave to each column of only cosines or only sines (rows, channels).
@@ -352,17 +367,26 @@ def _measure_one_function(data: Floats, rows: Floats, run_length: int) -> Measur
     for count in _growing_row_counts(rows, run_length):
         frequency = _refined_frequency(data[:count], rows_from_0[:count], frequency)
     waves = _nearest_cosines(data, rows_from_0, frequency)
-    # Columns that turn at least once show their amplitude. If there are none, the fastest one has to.
-    turned = np.abs(waves.frequency) * (rows_from_0[-1] + 1)
+    turned = np.abs(waves.frequency) * (rows_from_0[-1] + 1)  # radians, over all rows
     is_slow = turned < 2 * np.pi
-    amplitude_error = 0.0
     if is_slow.all():
-        fastest = [int(np.abs(waves.frequency).argmax())]
-        is_slow[fastest] = False
-        offsets = rows_from_0 - rows_from_0.mean()
-        amplitude_error = _amplitude_error(data[:, fastest], offsets, waves.frequency[fastest])
-    if is_slow.any():
-        waves = _with_shared_amplitude(waves, is_slow, data, rows_from_0)
+        return _measure_slow_cosines(waves, data, rows_from_0)
+    # Columns that turn at least once show the amplitude of all.
+    waves = _with_shared_amplitude(waves, is_slow, data, rows_from_0)
+    return _waves_of_cosines(waves, data, rows_from_0, amplitude_error=0.0)
+
+
+def _measure_slow_cosines(waves: CosineWaves, data: Floats, rows_from_0: Floats) -> MeasuredWaves:
+    """Return waves of less than one turn each, with the amplitude that the fastest of them shows.
+
+    Their errors include that of the amplitude, since it is known from less than one turn.
+    """
+    fastest = [int(np.abs(waves.frequency).argmax())]
+    is_slower = np.ones(len(waves.frequency), bool)
+    is_slower[fastest] = False
+    offsets = rows_from_0 - rows_from_0.mean()
+    amplitude_error = _amplitude_error(data[:, fastest], offsets, waves.frequency[fastest])
+    waves = _with_shared_amplitude(waves, is_slower, data, rows_from_0)
     return _waves_of_cosines(waves, data, rows_from_0, amplitude_error)
 
 
@@ -386,25 +410,49 @@ def _waves_of_cosines(
 ) -> MeasuredWaves:
     """Return fitted waves with their noise and errors, and with positive frequencies.
 
-    Since cos(−f·p + phase) = cos(f·p − phase), a negative frequency changes the sign of its phase.
+    An error is the larger one of two estimates: one from the noise only, and one from how much the
+    values of the column depend on the fitted number.
+
+    Args:
+        waves: The waves that were fitted to the columns.
+        data: Columns of only cosines or only sines, (rows, channels).
+        rows_from_0: The rows, counted from the first.
+        amplitude_error: The relative error of the amplitude.
     """
-    frequency, phase, amplitude = waves
-    centre = float(rows_from_0.mean())
-    cos, sin = _cos_sin(rows_from_0 - centre, frequency, phase)
-    residual = data - amplitude * cos
-    noise = np.sqrt((residual**2).mean(axis=0))
-    fit = WaveFit(frequency, phase, amplitude, noise, rows_from_0, centre)
+    fit = _fit_with_noise(waves, data, rows_from_0)
     measured = _with_errors(fit, has_both_functions=False)
-    errors = _errors_of_one_function(data, fit, sin)
-    # A slow wave is nearly a line, whose slope is amplitude times frequency.
-    frequency_error = np.hypot(errors.frequency, np.abs(frequency) * amplitude_error)
-    return replace(
+    errors = _errors_of_one_function(data, fit)
+    frequency_error = _error_with_amplitude(errors.frequency, fit.frequency, amplitude_error)
+    with_larger_errors = replace(
         measured,
-        frequency=np.abs(frequency),
         error=np.maximum(measured.error, frequency_error),
-        phase=wrap(np.where(frequency < 0, -measured.phase, measured.phase)),
         phase_error=np.maximum(measured.phase_error, errors.phase),
     )
+    return _turning_forwards(with_larger_errors)
+
+
+def _fit_with_noise(waves: CosineWaves, data: Floats, rows_from_0: Floats) -> WaveFit:
+    """Return fitted waves with their noise: the root mean square of what they leave of the data."""
+    centre = float(rows_from_0.mean())
+    cos = np.cos(_angles(rows_from_0 - centre, waves.frequency, waves.phase))
+    residual = data - waves.amplitude * cos
+    noise = np.sqrt((residual**2).mean(axis=0))
+    return WaveFit(waves.frequency, waves.phase, waves.amplitude, noise, rows_from_0, centre)
+
+
+def _error_with_amplitude(error: Floats, frequency: Floats, amplitude_error: float) -> Floats:
+    """Return the error of frequencies, given also the relative error of an amplitude that slow waves share.
+
+    A slow wave a·sin(f·p) is nearly the line a·f·p, of which rows show the slope a·f. If a is taken 1 %
+    too large, f is 1 % too small. Both errors are independent, so that their squares add up.
+    """
+    return np.hypot(error, np.abs(frequency) * amplitude_error)
+
+
+def _turning_forwards(waves: MeasuredWaves) -> MeasuredWaves:
+    """Return waves of one function with positive frequencies: cos(−f·p + phase) is cos(f·p − phase)."""
+    phase = np.where(waves.frequency < 0, -waves.phase, waves.phase)
+    return replace(waves, frequency=np.abs(waves.frequency), phase=wrap(phase))
 
 
 class Sinusoid(NamedTuple):
@@ -487,6 +535,8 @@ def _with_shared_amplitude(
     A table has one amplitude, which a column of less than one turn does not show: over 20 rows,
     sin(0.01·p) and 2·sin(0.005·p) differ by 0.001 at most.
     """
+    if not is_slow.any():
+        return waves
     shared_amplitude = float(np.median(waves.amplitude[~is_slow]))
     guess = CosineWaves(
         frequency=waves.frequency[is_slow],
@@ -494,15 +544,7 @@ def _with_shared_amplitude(
         amplitude=np.full(np.count_nonzero(is_slow), shared_amplitude),
     )
     slow_waves = _fit_slow_waves(guess, data[:, is_slow], rows_from_0)
-    all_waves = CosineWaves(
-        frequency=waves.frequency.copy(),
-        phase=waves.phase.copy(),
-        amplitude=waves.amplitude.copy(),
-    )
-    all_waves.frequency[is_slow] = slow_waves.frequency
-    all_waves.phase[is_slow] = slow_waves.phase
-    all_waves.amplitude[is_slow] = slow_waves.amplitude
-    return all_waves
+    return waves.with_some(is_slow, slow_waves)
 
 
 def _fit_slow_waves(waves: CosineWaves, data: Floats, rows_from_0: Floats) -> CosineWaves:
@@ -529,29 +571,38 @@ def _fit_slow_waves(waves: CosineWaves, data: Floats, rows_from_0: Floats) -> Co
     return CosineWaves(frequency, phase, amplitude)
 
 
-def _errors_of_one_function(data: Floats, fit: WaveFit, sin: Floats) -> FitErrors:
+def _errors_of_one_function(data: Floats, fit: WaveFit) -> FitErrors:
     """Return the standard errors of frequencies and phases that are fitted to only one function.
 
-    Near its top, a cosine hardly depends on frequency and phase, so rows there show little of them.
-    A column that passes less than three steps of rounding shows nothing: its error is half a turn.
+    They are those of least squares: a cosine changes by −sin(f·p + phase) per radian of its phase, and
+    by p times that per radian of its frequency. Near its top it hardly depends on either, so that rows
+    there show little of them.
 
     Args:
         data: Columns of only cosines or only sines, (rows, channels).
         fit: The waves that were fitted to them.
-        sin: The sines of the waves' angles, (rows, channels).
     """
-    offsets = (fit.rows_from_0 - fit.centre)[:, None]
-    # The derivatives of cos(f·p + phase) by f and by the phase, except for their sign.
-    tangents = (sin * offsets, sin)
+    offsets = fit.rows_from_0 - fit.centre
+    sin = np.sin(_angles(offsets, fit.frequency, fit.phase))
+    # The derivatives by frequency and phase; their sign changes no variance.
+    tangents = (sin * offsets[:, None], sin)
     variances = _least_squares(tangents, data).variances  # (2, channels)
     noise = fit.common_noise
     errors = np.sqrt(variances) * noise / np.maximum(np.abs(fit.amplitude), TINY)
+    frequency_error, phase_error = _with_errors_of_steps(errors, data, noise)
+    return FitErrors(frequency=frequency_error, phase=phase_error)
+
+
+def _with_errors_of_steps(errors: Floats, data: Floats, noise: Floats) -> Floats:
+    """Return errors (numbers, channels) that are larger for channels that pass few steps of rounding.
+
+    Rounded to 0, 0.1, 0.2, …, a channel from 0.00 to 0.14 passes 1.4 steps and shows nothing: its error
+    is half a turn. A channel that passes some steps has errors that do not average out.
+    """
     step_of_rounding = np.maximum(STEP_IN_SIGMAS * noise, TINY)
     steps_passed = np.ptp(data, axis=0) / step_of_rounding
     errors = np.where(steps_passed < FEW_STEPS, FEW_STEPS_PENALTY * errors, errors)
-    errors = np.where(steps_passed < INVISIBLE_STEPS, np.pi, errors)
-    frequency_error, phase_error = errors
-    return FitErrors(frequency=frequency_error, phase=phase_error)
+    return np.where(steps_passed < INVISIBLE_STEPS, np.pi, errors)
 
 
 def _cos_sin(
@@ -572,25 +623,28 @@ class LeastSquares(NamedTuple):
 def _least_squares(columns: Sequence[Floats], data: Floats) -> LeastSquares:
     """Return the numbers a, b, … for which a·columns[0] + b·columns[1] + … comes nearest to the data.
 
-    Each channel has its own numbers; columns and data are (rows, channels). The normal equations are
-    solved: those of columns scaled to length 1, so that one threshold shows which of them the rows
-    do not distinguish, whatever their units are. Such directions get the number 0.
+    Each channel has its own numbers; columns and data are (rows, channels). For the columns U of a
+    channel, scaled to length 1, the normal equations give: numbers = inverse(Uᵀ·U) · Uᵀ·data. With that
+    length, one threshold shows which columns the rows do not distinguish, whatever their units are;
+    such directions get the number 0.
     """
     lengths = [np.sqrt((column**2).sum(axis=0)) + TINY for column in columns]  # (channels,) each
     unit_columns = [column / length for column, length in zip(columns, lengths, strict=True)]
-    # For the unit columns U of a channel: solution = inverse(Uᵀ·U) · Uᵀ·data.
-    products = [[(first * second).sum(axis=0) for second in unit_columns] for first in unit_columns]
-    normal = np.moveaxis(np.array(products), -1, 0)  # Uᵀ·U, (channels, columns, columns)
-    inverse = np.linalg.pinv(normal, rcond=SINGULAR, hermitian=True)
-    projections = np.stack(
-        [(column * data).sum(axis=0) for column in unit_columns], axis=-1
-    )  # Uᵀ·data, (channels, columns)
-    solution_of_units = (inverse @ projections[..., None])[..., 0].T  # (columns, channels)
+    inverse = np.linalg.pinv(_normal_matrices(unit_columns), rcond=SINGULAR, hermitian=True)
+    projections = np.stack([(column * data).sum(axis=0) for column in unit_columns], axis=-1)
+    # Uᵀ·data is (channels, columns); the result is (columns, channels).
+    solution_of_units = (inverse @ projections[..., None])[..., 0].T
     variances_of_units = np.diagonal(inverse, axis1=1, axis2=2).T
     return LeastSquares(
         solution=solution_of_units / lengths,
         variances=np.maximum(variances_of_units, 0) / np.square(lengths),
     )
+
+
+def _normal_matrices(columns: Sequence[Floats]) -> Floats:
+    """Return the matrix Uᵀ·U of each channel, (channels, columns, columns): products of every two columns."""
+    products = [[(first * second).sum(axis=0) for second in columns] for first in columns]
+    return np.moveaxis(np.array(products), -1, 0)
 
 
 def _frequency_by_sums(data: Floats) -> Floats:
@@ -600,22 +654,20 @@ def _frequency_by_sums(data: Floats) -> Floats:
     8 rows, which divides the error of the angle by 8; the estimate of shorter lags selects its sign
     and whole turns. Each column keeps the lag with the smallest error.
     """
-    frequency = np.zeros(data.shape[1])
+    frequency: Floats = np.zeros(data.shape[1])
     smallest_error = np.full(data.shape[1], np.inf)
     # A third of the rows still has neighbours on both sides at the longest lag.
     longest_lag = max(1, len(data) // 3)
     lag = 1
     while lag <= longest_lag:
-        angle, error_of_angle = _angle_over_lag(data, lag)
-        if lag > 1:
-            estimate_of_shorter_lags = lag * frequency
-            angle = _nearest_turn(angle, estimate_of_shorter_lags)
-        error = error_of_angle / lag
+        turned = _angle_over_lag(data, lag)
+        angle = _nearest_turn(turned.angle, estimate=lag * frequency)
+        error = turned.error / lag
         is_better: Flags = error < smallest_error
         frequency = np.where(is_better, angle / lag, frequency)
         smallest_error = np.where(is_better, error, smallest_error)
         lag *= 2
-    return np.asarray(frequency)
+    return frequency
 
 
 class TurnedAngle(NamedTuple):

@@ -255,8 +255,7 @@ def _readings_of_matrix(array: Array, edits: tuple[Edit, ...]) -> Iterator[Readi
     """Yield one matrix (rows, columns) with both functions in each row, or else with one function.
 
     Both are in a row if the squares of its halves, or of its even and odd columns, add up to a constant,
-    as cos² + sin² does. Otherwise cosines may be in the upper half of the rows and sines in the lower one,
-    or the matrix holds only cosines or only sines. Edits state how it was read.
+    as cos² + sin² does. Edits state how the matrix was read.
     """
     layout = _find_doubling(array)
     may_hold_both = layout == "compact" and array.shape[1] > 1
@@ -265,15 +264,19 @@ def _readings_of_matrix(array: Array, edits: tuple[Edit, ...]) -> Iterator[Readi
         for arrangement in side_by_side:
             yield _read_side_by_side(array, arrangement, edits)
         return
+    yield from _readings_one_above_other(array, edits)
+    yield tuple(
+        WaveReading({name: array}, layout, (*edits, alone)) for alone, name in ONE_FUNCTION.items()
+    )
+
+
+def _readings_one_above_other(array: Array, edits: tuple[Edit, ...]) -> Iterator[Readings]:
+    """Yield a matrix with cosines in the upper half of its rows and sines in the lower one, if halves are equal."""
     half_of_rows, odd_row = divmod(len(array), 2)
     if not odd_row:
         upper = array[:half_of_rows]
         lower = array[half_of_rows:]
-        one_above_other = (*edits, Layout("stacked", "rows"))
-        yield from _readings_of_cos_and_sin(upper, lower, one_above_other)
-    yield tuple(
-        WaveReading({name: array}, layout, (*edits, alone)) for alone, name in ONE_FUNCTION.items()
-    )
+        yield from _readings_of_cos_and_sin(upper, lower, (*edits, Layout("stacked", "rows")))
 
 
 def _find_side_by_side(array: Array) -> list[str]:

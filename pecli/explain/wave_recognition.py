@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Array
+from pecli.engine.arrays import Array, Floats, Indices
 from pecli.engine.edits import Recipe, Runtime
 from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.scheme import Scheme
@@ -19,7 +19,7 @@ from pecli.explain.catalogue.columns import NegatedFunctions, ReversedPairs, Swa
 from pecli.explain.catalogue.runtimes import ComputedByRuntime, runtimes_of
 from pecli.explain.catalogue.schedule_numbers import USUAL_BASES
 from pecli.explain.catalogue.used_rows import ReversedRows, Wrapped
-from pecli.explain.computation import FLOAT32_FUNCTION, Columns
+from pecli.explain.computation import FLOAT32_FUNCTION, Columns, WaveComputation
 from pecli.explain.explanation import Explanation
 from pecli.explain.first_choice import explain_by_first, explain_by_priors
 from pecli.explain.frequency_schedule import FrequencySchedule, waves_of_schedule
@@ -149,20 +149,26 @@ class MeasuredTable:
     ) -> "Iterator[OrientedTable]":
         """Yield the table with each of some frequencies, turned so that most are positive as in all schemes.
 
-        Cosines and sines that are taken for each other turn backwards. So if frequencies are negative, the
-        other function comes first in an added table; otherwise sines are negated or rows are reversed,
-        which is found later.
+        Fast pairs may have lost whole turns, and with them their sign: the slow half decides.
         """
         for frequencies in candidates:
-            # Fast pairs may have lost whole turns, and with them their sign: the slow half decides.
             first_slow = len(frequencies.values) // 2
-            if np.median(frequencies.values[first_slow:]) >= 0:
+            turns_forwards = np.median(frequencies.values[first_slow:]) >= 0
+            if turns_forwards:
                 yield OrientedTable(self.reading, frequencies, self.schedules_in_file)
-                continue
-            forwards = frequencies._replace(values=-frequencies.values)
-            if self.reading.is_added:
-                yield OrientedTable(self.reading.flipped, forwards, self.schedules_in_file)
-            yield OrientedTable(self.reading, forwards, self.schedules_in_file)
+            else:
+                yield from self._turned_round(frequencies)
+
+    def _turned_round(self, frequencies: MeasuredFrequencies) -> "Iterator[OrientedTable]":
+        """Yield the table with frequencies of the other sign.
+
+        Cosines and sines that are taken for each other turn backwards. So in an added table, the other
+        function may come first; otherwise sines are negated or rows are reversed, which is found later.
+        """
+        forwards = frequencies._replace(values=-frequencies.values)
+        if self.reading.is_added:
+            yield OrientedTable(self.reading.flipped, forwards, self.schedules_in_file)
+        yield OrientedTable(self.reading, forwards, self.schedules_in_file)
 
     @property
     def before_rounded_steps(self) -> "Iterator[OrientedTable]":
@@ -341,23 +347,26 @@ def _matching_position(case: Case, row: int) -> int | None:
     """
     waves = case.waves
     assert waves is not None
-    assert isinstance(waves.form, Columns)
     values = case.observations.matrix(np.array([row]))[0]
     positions = np.arange(MAX_START)  # those that are left
     total_errors = np.zeros(MAX_START)  # of each of them, over the columns so far
-    columns = waves.form.columns
-    for value, pair, is_sine, sign in zip(
-        values, columns.pair, columns.is_sine, columns.sign, strict=True
-    ):
-        function = np.sin if is_sine else np.cos
-        expected = sign * waves.amplitude * function(waves.frequencies[pair] * positions)
-        errors = np.abs(expected - value)
+    for column, value in enumerate(values):
+        errors = np.abs(_values_of_column(waves, column, positions) - value)
         is_near = errors <= START_SLACK * waves.amplitude
         positions = positions[is_near]
         total_errors = total_errors[is_near] + errors[is_near]
     if not len(positions):
         return None
     return int(positions[total_errors.argmin()])
+
+
+def _values_of_column(waves: WaveComputation, column: int, positions: Indices) -> Floats:
+    """Return what one column of a table holds at some positions: cos(f · position), say, of its pair."""
+    assert isinstance(waves.form, Columns)
+    columns = waves.form.columns
+    function = np.sin if columns.is_sine[column] else np.cos
+    frequency = waves.frequencies[columns.pair[column]]
+    return np.asarray(columns.sign[column] * waves.amplitude * function(frequency * positions))
 
 
 def _positioned(case: Case) -> Positioned:

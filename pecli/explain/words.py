@@ -199,25 +199,30 @@ _BY_CHANGE: Mapping[tuple[str, Any, Any], _Template] = {
 def _parameter(edit: Parameter, context: Context) -> Clause:
     """Return the words for another value of a parameter: «base is 10000 (the spec says 500000)».
 
-    Most parameters have a template of words. An offset is the position of the first row, which people
-    read with separators: «positions start at 4,096».
+    An offset is the position of the first row, which people read with separators: «positions start at
+    4,096». All other parameters have a template of words.
     """
-    reference = context.reference
     is_other_offset = edit.name == "offset" and edit.expected != edit.found
     if is_other_offset:
-        return Clause(f"positions start at {edit.found:,}", reference.quoted(f"{edit.expected:,}"))
+        expected_start = context.reference.quoted(f"{edit.expected:,}")
+        return Clause(f"positions start at {edit.found:,}", expected_start)
     is_shift_of_grid = edit.name.startswith(("positions along", "all positions"))
     if is_shift_of_grid:
         return Clause(f"{edit.name} are off by {format_value(edit.found)}")
+    return _parameter_by_template(edit, context)
+
+
+def _parameter_by_template(edit: Parameter, context: Context) -> Clause:
+    """Return the words for a parameter, filled into its template such as «{name} is {found}»."""
     template = _parameter_template(edit)
     expected = format_value(edit.expected)
     statement = template.text.format(
         name=_display_name(edit.name, context),
         expected=expected,
         found=format_value(edit.found),
-        agreement=reference.agreement,
+        agreement=context.reference.agreement,
     )
-    return Clause(statement, reference.quoted(expected) if template.is_quoted else "")
+    return Clause(statement, context.reference.quoted(expected) if template.is_quoted else "")
 
 
 def _display_name(name: str, context: Context) -> str:

@@ -42,12 +42,12 @@ def cos_and_sin(rope: Rope, recipe: str) -> Array:
     "recipe", ["float32", "bfloat16-positions", "bfloat16-phases", "bfloat16-table"]
 )
 @pytest.mark.sample(6)
-def test_errors_measured_in_blocks_are_those_of_whole_tables(
+def test_errors_measured_in_blocks_equal_those_of_whole_tables(
     monkeypatch: pytest.MonkeyPatch, recipe: str, offset: int, elements: int
 ) -> None:
-    """Expected errors are computed from whole tables at once, by NumPy; the audit reads blocks of a
-    few or many elements. `first_beyond` is the first position off by more than the tolerance,
-    `first_equal` the first whose row equals the one before.
+    """An audit reads 700 positions in blocks of so many `elements`. Expected errors are |recipe −
+    exact| of the whole tables at once, by NumPy. `first_beyond` is the first position off by more
+    than the tolerance (1e-4), `first_equal` the first whose row equals the one before.
     """
     monkeypatch.setattr(position_errors, "DRIFT_BLOCK_ELEMENTS", elements)
     rope = Rope(ROWS, 16, offset=offset)
@@ -55,28 +55,31 @@ def test_errors_measured_in_blocks_are_those_of_whole_tables(
     drift = drift_of(found)
     rows = cos_and_sin(rope, recipe)
     error = np.abs(rows - cos_and_sin(rope, "exact"))
-    by_frequency = np.maximum(error[:, :8], error[:, 8:]).max(axis=0)
+    by_frequency = np.maximum(error[:, :8], error[:, 8:]).max(axis=0)  # cosine or sine
 
     assert drift.max_abs_error == pytest.approx(error.max(), rel=1e-6)
     assert found.mean(drift) == pytest.approx(error.mean(), rel=1e-5)
     assert drift.by_frequency == pytest.approx(by_frequency, rel=1e-6)
 
-    beyond = first_true((error > TOLERANCE).any(axis=1))
-    assert drift.first_beyond == (None if beyond is None else offset + beyond)
-    assert found.kept_positions(drift) == (ROWS if beyond is None else beyond)
+    is_beyond = (error > TOLERANCE).any(axis=1)
+    if is_beyond.any():
+        assert drift.first_beyond == offset + is_beyond.argmax()
+        assert found.kept_positions(drift) == is_beyond.argmax()
+    else:
+        assert drift.first_beyond is None
+        assert found.kept_positions(drift) == ROWS
 
-    equal = first_true((rows[1:] == rows[:-1]).all(axis=1))
-    assert drift.first_equal == (None if equal is None else offset + equal + 1)
+    equals_row_before = (rows[1:] == rows[:-1]).all(axis=1)
+    if equals_row_before.any():
+        assert drift.first_equal == offset + 1 + equals_row_before.argmax()
+    else:
+        assert drift.first_equal is None
+
     for decade in found.decades():
         inside = error[decade.first - offset : decade.last + 1 - offset]
         in_decade = found.in_decade(drift, decade)
         assert in_decade.max_abs_error == pytest.approx(inside.max(), rel=1e-5)
         assert in_decade.mean_abs_error == pytest.approx(inside.mean(), rel=1e-5)
-
-
-def first_true(flags: Array) -> int | None:
-    places = np.flatnonzero(flags)
-    return int(places[0]) if places.size else None
 
 
 @pytest.mark.parametrize(
@@ -97,7 +100,9 @@ def test_decades_are_cut_at_both_ends(offset: int, decades: list[tuple[int, int]
 
 @pytest.mark.parametrize(("offset", "kept"), [(0, 257), (250, 7), (256, 1)])
 def test_positions_in_bfloat16_are_whole_up_to_256(offset: int, kept: int) -> None:
-    """bfloat16 has 8 bits: 257 is rounded to 256, so that its row equals that of 256."""
+    """bfloat16 has 8 bits: 257 is rounded to 256, so that its row equals that of 256. The positions
+    that are kept are those from `offset` to 256: 257, 7 or 1 of them.
+    """
     found = audit(Rope(300, 8, offset=offset), "bfloat16-positions")
     drift = drift_of(found)
 
@@ -106,9 +111,26 @@ def test_positions_in_bfloat16_are_whole_up_to_256(offset: int, kept: int) -> No
     assert found.kept_positions(drift) == kept
 
 
-def test_all_recipes_are_audited_by_default() -> None:
-    """There are 14 ways to compute a table: exactly, in float32, in bfloat16 at several stages, …"""
-    assert len(audit(Rope(8, 8)).drifts) == 14
+def test_all_recipes_but_the_exact_one_are_audited_by_default() -> None:
+    """A recipe is a way in which some project computes its tables, by the dtype of a step, such as
+    «bfloat16-positions»; the exact one has no drift.
+    """
+    assert sorted(drift.recipe for drift in audit(Rope(8, 8)).drifts) == [
+        "bfloat16-autocast",
+        "bfloat16-inv-freq",
+        "bfloat16-module",
+        "bfloat16-phases",
+        "bfloat16-positions",
+        "bfloat16-table",
+        "float16-all",
+        "float16-inv-freq",
+        "float16-phases",
+        "float16-positions",
+        "float16-table",
+        "float32",
+        "float32-bfloat16-table",
+        "float32-recurrence",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +154,9 @@ def test_a_cast_to_float16_stays_within_the_default_tolerance() -> None:
 
 def test_a_recurrence_in_float32_drifts_further_than_phases_in_float32() -> None:
     """The recipe «float32» computes each frequency as a power; «float32-recurrence» multiplies from
-    pair to pair, so its rounding errors add up. Even these stay below 2e-3 over 5000 positions.
+    pair to pair, so its rounding errors add up: that of pair k is off by up to 2k · 2^-24 of
+    itself. Over 5000 positions, this is most at pair 7, 5000 · 10000^(-7/64) · 14 · 2^-24 = 1.5e-3;
+    with the rounding of the angles, it stays below 2e-3.
     """
     phases, recurrence = audit(Rope(5000, 128), ["float32", "float32-recurrence"]).drifts
     assert phases.max_abs_error < recurrence.max_abs_error < 2e-3
@@ -140,12 +164,16 @@ def test_a_recurrence_in_float32_drifts_further_than_phases_in_float32() -> None
 
 
 def test_rows_that_are_equal_in_the_exact_table_are_not_counted() -> None:
-    """Position 5 is listed twice, so that two equal rows are right."""
+    """Position 5 is listed twice, so that two equal rows are right: `first_equal`, the first row
+    that a recipe wrongly makes equal to the one before, is None.
+    """
     assert drift_of(audit(Rope(dim=16, positions=(5, 5, 6)), ["float32"])).first_equal is None
 
 
-def test_the_first_position_beyond_a_tolerance_is_that_of_phases_in_float32() -> None:
-    """transformers' phases in NumPy's float32: the first position that is off by more than 1e-4."""
+def test_the_first_position_beyond_a_tolerance_follows_from_phases_in_float32() -> None:
+    """Expected are transformers' phases, position · (1 / base^(2i / 64)), in NumPy's float32: the
+    first position whose cosine or sine is off by more than 1e-4.
+    """
     powers = np.array([10000.0 ** (2 * i / 64) for i in range(32)])
     rounded_frequencies = np.float32(1) / powers.astype(np.float32)
     positions = np.arange(4000)
@@ -157,15 +185,18 @@ def test_the_first_position_beyond_a_tolerance_is_that_of_phases_in_float32() ->
     error = np.maximum(cos_error, sin_error).max(axis=1)
     found = audit(Rope(4000, 64), ["float32"], 1e-4)
 
-    assert drift_of(found).first_beyond == first_true(error > 1e-4)
+    is_beyond = error > 1e-4
+    assert is_beyond.any()
+    assert drift_of(found).first_beyond == is_beyond.argmax()
 
 
 @pytest.mark.parametrize(
     ("layout", "dim"), [("interleaved", 33), ("halves", 33), ("interleaved", 1)]
 )
 def test_sinusoidal_columns_belong_to_their_frequencies(layout: str, dim: int) -> None:
-    """Each column is 2 · cos or 2 · sin of position times its frequency, and row 4, of padding, is
-    0.
+    """An audit reads a table by rows: `groups` is, by column, the number of its frequency, and
+    `values` are the frequencies. Each column must be 2 · cos or 2 · sin of position times its
+    frequency, and row 4, of padding, 0. An odd dim of 33 has 17 cosines and 16 sines interleaved.
     """
     scheme = Sinusoidal(300, dim, layout=layout, cos_first=True, padding_idx=4, amplitude=2.0)
     numbers = scheme.in_dtype("float64").by_position()
@@ -183,8 +214,9 @@ def test_sinusoidal_columns_belong_to_their_frequencies(layout: str, dim: int) -
 
 
 def test_alibi_is_audited_by_distance_and_head() -> None:
-    """A bias depends only on the distance, so errors are measured on one row per head: |bfloat16 −
-    float32| of the form by key.
+    """ALiBi's bias is slope · distance. It depends only on the distance, so errors are measured on
+    one row per head, which the form «key» has: |bfloat16 − float32| for the recipe of bfloat16. The
+    slopes stand in the place of frequencies.
     """
     scheme = Alibi(12, 600, form="causal")
     found = audit(scheme, ["bfloat16-table", "float32"])
@@ -200,7 +232,7 @@ def test_alibi_is_audited_by_distance_and_head() -> None:
 
 
 @pytest.mark.parametrize(("dtype", "error"), [("float32", 0), ("bfloat16", 2**-9), ("float64", 0)])
-def test_an_exact_table_drifts_only_by_its_rounding(dtype: str, error: float) -> None:
+def test_the_recipe_exact_drifts_only_by_rounding_to_the_dtype(dtype: str, error: float) -> None:
     """The recipe «exact» rounds true values once to the dtype. Cosines below 1 are off by half a
     unit in the last place at most: 2^-9 in bfloat16, which has 8 bits.
     """
@@ -208,21 +240,23 @@ def test_an_exact_table_drifts_only_by_its_rounding(dtype: str, error: float) ->
     assert drift.max_abs_error == pytest.approx(error, rel=0.01)
 
 
-def test_float64_tables_are_compared_with_float64() -> None:
-    """float32 phases up to 400 are off by up to 400 · 2^-24 = 2e-5."""
+def test_a_table_in_float64_of_phases_in_float32_drifts_by_their_rounding() -> None:
+    """The recipe «float32» has phases up to 400 in float32, off by up to 400 · 2^-24 = 2e-5; the
+    largest error is of that order, also if the table is float64.
+    """
     drift = drift_of(audit(Rope(400, 32, dtype="float64"), ["float32"]))
     assert 1e-6 < drift.max_abs_error < 1e-4
 
 
 def test_a_scheme_of_a_runtime_is_audited_as_that_runtime() -> None:
-    """The runtime computes in its own dtypes, so no recipe is tried."""
+    """vLLM computes the table in its own dtypes, so no recipe is tried: the only drift is vLLM's."""
     drift = drift_of(audit(Rope(8, 8, runtime="vllm", length=8)))
     assert drift.recipe == "vllm"
 
 
-def test_the_curve_begins_at_position_1() -> None:
-    """The curve of an audit is drawn on logarithmic axes, which have no place for position 0. The
-    errors of the recipe «exact» are 0, which has none either: NaN.
+def test_the_curve_of_an_audit_leaves_out_position_0_and_errors_of_0() -> None:
+    """The curve is drawn on logarithmic axes, which have no place for position 0: it begins at 1.
+    The errors of the recipe «exact» are 0, which has no place either, and become NaN.
     """
     found = audit(Rope(5, 8), "exact")
     curve = found.curve(drift_of(found))
@@ -232,7 +266,9 @@ def test_the_curve_begins_at_position_1() -> None:
 
 
 def test_the_json_of_a_recipe_has_its_errors_by_decade_and_frequency() -> None:
-    """The exact recipe is off by nothing at any of 8 positions; 4 channels have two frequencies."""
+    """The recipe «exact» is off by 0 at each of 8 positions, all of which are kept; 4 channels have
+    two frequencies. Positions 0 to 7 are in one decade.
+    """
     (recipe,) = pecli.audit(Rope(8, 4), "exact").as_json()["recipes"]
     assert recipe == {
         "recipe": "exact",
@@ -247,7 +283,9 @@ def test_the_json_of_a_recipe_has_its_errors_by_decade_and_frequency() -> None:
 
 
 def test_the_json_of_an_audit_has_the_scheme_and_its_positions() -> None:
-    """Positions 3 to 10; 4 channels have the frequencies 1 and 10000^(-1/2) = 0.01."""
+    """The table has the 8 positions from 3 on; its 4 channels have the frequencies 1 and
+    10000^(-1/2) = 0.01. The tolerance is the default, 0.001.
+    """
     fields = pecli.audit(Rope(8, 4, offset=3), "float32").as_json()
     assert fields["scheme"] == "rope"
     assert fields["tolerance"] == 0.001
@@ -256,7 +294,7 @@ def test_the_json_of_an_audit_has_the_scheme_and_its_positions() -> None:
     assert fields["frequencies"] == [1.0, 0.01]
 
 
-def test_json_has_no_infinities() -> None:
+def test_an_infinite_error_is_null_in_the_json_of_an_audit() -> None:
     """The largest bias, slope 2^-0.3 times 2^18, is beyond float16, which ends at 65504; JSON has
     null for infinity.
     """
@@ -270,8 +308,10 @@ def test_json_has_no_infinities() -> None:
     assert recipe["first_beyond_tolerance"] == drift.first_beyond
 
 
-def test_progress_adds_up_to_all_positions() -> None:
-    """Two recipes are computed block by block; each position counts once."""
+def test_the_progress_of_an_audit_adds_up_to_all_positions() -> None:
+    """`on_block` is called with the number of positions of each block. Two recipes are computed for
+    20000 positions, of which each counts once.
+    """
     counts: list[int] = []
     recipes = ["bfloat16-positions", "float16-table"]
     audit(Rope(20000, 64, dtype="float16"), recipes, on_block=counts.append)
@@ -294,5 +334,6 @@ def test_an_audit_of_a_name_instead_of_a_scheme_is_refused() -> None:
 
 
 def test_a_number_is_refused_as_the_name_of_a_recipe() -> None:
+    """`audit` takes the name of a recipe, or a list of names, beside the scheme."""
     with pytest.raises(TypeError, match="it must be the name of a recipe, or several"):
         audit(Rope(8, 8), 3)  # type: ignore[arg-type]

@@ -59,17 +59,20 @@ def test_diff_of_many_random_pairs_has_one_verdict_and_count_in_both_orders(firs
     assert seeds_of_disagreeing_pairs(range(first, first + 1000)) == []
 
 
-def test_a_sixth_of_random_pairs_at_least_pass_and_a_sixth_fail() -> None:
-    """Of the 60 pairs that seeds 0 to 59 draw, more than 10 and fewer than 50 pass `diff`: that
-    both orders agree would say little if all pairs differed, or none did.
+def test_random_pairs_are_neither_nearly_all_equal_nor_nearly_all_different() -> None:
+    """Of the 60 pairs that seeds 0 to 59 draw, more than 10 and fewer than 50 pass `diff`. The
+    tests above, in which both orders must agree, would prove little if all pairs differed, or none
+    did.
     """
     passed = [bool(verdict_of(random_pair(seed), backwards=False)) for seed in range(60)]
     assert 10 < sum(passed) < 50
 
 
 def test_frequencies_with_other_imaginary_parts_differ() -> None:
-    """f + i against f − i, in complex128 and complex64: the real parts are equal."""
-    frequencies = inverse_frequencies(1e4, 32)
+    """A has f + i in complex128, B has f − i in complex64, for the frequencies f: only the real
+    parts are equal.
+    """
+    frequencies = inverse_frequencies(base=1e4, dim=32)
     a = {"inv_freq": frequencies + 1j}
     b = {"inv_freq": (frequencies - 1j).astype(np.complex64)}
 
@@ -77,13 +80,15 @@ def test_frequencies_with_other_imaginary_parts_differ() -> None:
 
 
 @pytest.mark.parametrize("atol", [None, 1e-3])
-def test_reasons_do_not_change_the_verdict(atol: float | None) -> None:
+def test_searching_for_reasons_does_not_change_the_verdict_in_either_order(
+    atol: float | None,
+) -> None:
     """Tables of base 10000 and of base 500000 differ in either order, whether `diff` searches for
     the reason or not.
     """
-    right = cos_and_sin_tables(12, inverse_frequencies(1e4, 16))
-    other = cos_and_sin_tables(12, inverse_frequencies(5e5, 16))
+    base_10000 = cos_and_sin_tables(12, inverse_frequencies(1e4, 16))
+    base_500000 = cos_and_sin_tables(12, inverse_frequencies(5e5, 16))
 
-    for a, b in ((right, other), (other, right)):
+    for a, b in ((base_10000, base_500000), (base_500000, base_10000)):
         assert not pecli.diff(a, b, atol=atol, reasons=True).passed
         assert not pecli.diff(a, b, atol=atol, reasons=False).passed

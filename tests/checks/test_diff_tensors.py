@@ -54,12 +54,16 @@ COSINES_THEN_SINES = np.hstack([COS, SIN])
 def test_tensors_without_a_partner_are_named(
     a: dict[str, Array], b: dict[str, Array], diagnosis: tuple[str, ...]
 ) -> None:
-    """Names are compared first, then their roles (cos_cached is a table of cosines)."""
+    """Tensors are paired by name first, then by role (cos_cached is a table of cosines). Each one
+    that is left over gets a line; only inv_freq, which follows from cosines, may be missing.
+    """
     assert pecli.diff(a, b).diagnosis == diagnosis
 
 
 def test_cos_in_one_file_and_cos_cached_in_the_other_are_compared() -> None:
-    """Both files have COS and SIN; exchanged, they differ."""
+    """A has the tensors «cos» and «sin», B «cos_cached» and «sin_cached»: with the same numbers they
+    pass; with cosines and sines exchanged in B, they differ.
+    """
     tables = cosines_and_sines(np.copy)
     exchanged = {"cos_cached": SIN, "sin_cached": COS}
 
@@ -72,11 +76,14 @@ def test_cos_in_one_file_and_cos_cached_in_the_other_are_compared() -> None:
     [(COS, "<Difference passed>"), (SIN, "<Difference failed: cos differs>")],
     ids=["equal", "different"],
 )
-def test_the_representation_of_a_difference(table: Array, text: str) -> None:
+def test_the_repr_of_a_difference_states_the_verdict_and_what_differs(
+    table: Array, text: str
+) -> None:
+    """Cosines are compared with themselves, and with sines under the name «cos»."""
     assert repr(pecli.diff({"cos": COS}, {"cos": table}, reasons=False)) == text
 
 
-def test_two_tensors_are_read_as_the_one_of_b() -> None:
+def test_cos_and_sin_of_a_are_joined_as_b_has_them_in_one_array() -> None:
     """A has cos and sin, B both in one array, [cos | sin]: `diff` joins those of A to the form of
     B.
     """
@@ -84,14 +91,16 @@ def test_two_tensors_are_read_as_the_one_of_b() -> None:
     assert readings == {"cos_sin": "B: all cosines, then all sines"}
 
 
-def test_two_tensors_are_read_as_the_one_of_a() -> None:
+def test_cos_and_sin_of_b_are_joined_as_a_has_them_in_one_array() -> None:
     """A has [cos | sin] in one array, B cos and sin: `diff` joins those of B to the form of A."""
     readings = pecli.diff(COSINES_THEN_SINES, cosines_and_sines(np.copy)).readings
     assert readings == {"cos_sin": "A: all cosines, then all sines"}
 
 
-def test_two_tensors_of_different_lengths_are_not_read_as_one() -> None:
-    """12 rows of cosines and 5 of sines cannot stand side by side."""
+def test_cosines_and_sines_of_different_lengths_are_not_joined() -> None:
+    """12 rows of cosines and 5 of sines cannot stand side by side, so no reading of A as [cos |
+    sin] is noted.
+    """
     assert pecli.diff({"cos": COS, "sin": SIN[:5]}, COSINES_THEN_SINES).readings == {}
 
 
@@ -105,44 +114,46 @@ def test_two_doubled_tables_equal_one_of_cosines_then_sines() -> None:
     [(doubled_as_halves(COS), COS, "A"), (COS, doubled_as_halves(COS), "B")],
     ids=["doubled in A", "doubled in B"],
 )
-def test_the_side_that_is_doubled_is_named(a: Array, b: Array, side: str) -> None:
-    """In one of the files each frequency has two columns, in the other one; the reading names the
-    file and the doubling.
+def test_the_reading_names_the_file_whose_columns_are_doubled(
+    a: Array, b: Array, side: str
+) -> None:
+    """One file has a column per frequency, the other has two. They are equal, and the reading
+    states which file is doubled, and how.
     """
     reading = f"{side}: two columns per frequency (c0 c1 … c0 c1 …)"
     assert pecli.diff(a, b).readings == {"array": reading}
 
 
 @pytest.mark.parametrize(("name", "passed"), [("slopes", False), ("x", True)])
-def test_a_doubled_table_is_compared_with_a_name_that_says_nothing(name: str, passed: bool) -> None:
-    """A has cosines with two columns per frequency, B one tensor with one column. If B's is called
-    «x», it may be anything and is compared as cosines; «slopes» says that it is something else.
+def test_doubled_cosines_equal_a_tensor_whose_name_has_no_meaning_but_no_slopes(
+    name: str, passed: bool
+) -> None:
+    """A has cosines with two columns per frequency, B one tensor with a column per frequency. If
+    that is called «x», it may be anything and is compared as cosines; «slopes» are ALiBi's.
     """
     assert pecli.diff({"cos": doubled_as_halves(COS)}, {name: COS}).passed == passed
 
 
-def test_expected_and_found_values_and_dtypes_are_those_of_a_and_b() -> None:
+def test_expected_values_and_dtypes_are_those_of_a_and_found_ones_those_of_b() -> None:
     """Zeros in float32 of (2, 3) against four copies of ones in float64, and the other way round."""
-    zeros = np.zeros((2, 3), "f4")
-    ones = np.ones((4, 2, 3))
-    (forth,) = pecli.diff(zeros, ones, atol=1e-3, reasons=False).tensors
+    zeros = np.zeros((2, 3), np.float32)
+    ones = np.ones((4, 2, 3), np.float64)
+    (forwards,) = pecli.diff(zeros, ones, atol=1e-3, reasons=False).tensors
 
-    assert forth.expected == 0.0
-    assert forth.found == 1.0
-    assert forth.expected_dtype == "float32"
-    assert forth.dtype == "float64"
+    assert forwards.expected == 0.0
+    assert forwards.found == 1.0
+    assert forwards.expected_dtype == "float32"
+    assert forwards.dtype == "float64"
 
-    (back,) = pecli.diff(ones, zeros, atol=1e-3, reasons=False).tensors
-    assert back.expected == 1.0
-    assert back.found == 0.0
-    assert back.expected_dtype == "float64"
-    assert back.dtype == "float32"
+    (backwards,) = pecli.diff(ones, zeros, atol=1e-3, reasons=False).tensors
+    assert backwards.expected == 1.0
+    assert backwards.found == 0.0
+    assert backwards.expected_dtype == "float64"
+    assert backwards.dtype == "float32"
 
 
 def test_another_dtype_is_a_difference() -> None:
-    """Equal numbers in float32 and float64, compared by `diff` without a tolerance, which means bit
-    for bit.
-    """
+    """Equal numbers in float32 and float64; without a tolerance, `diff` compares bit for bit."""
     diagnosis = pecli.diff({"cos": COS}, {"cos": COS.astype(float)}).diagnosis
     assert diagnosis == ("cos: its dtype is float64 where float32 is expected",)
 
@@ -171,12 +182,16 @@ def test_cosines_and_sines_that_are_doubled_in_two_ways_are_named() -> None:
 
 
 def test_an_empty_table_is_not_equal_to_numbers() -> None:
-    """A has 0 · 3 · 4 = 0 elements, B has 12."""
+    """A has the shape (0, 3, 4), so no elements, and B 12 ones: no element of A differs, but the
+    files do.
+    """
     assert not pecli.diff(np.zeros((0, 3, 4)), np.ones(12), reasons=False).passed
 
 
 def test_a_tolerance_in_which_everything_passes_is_weak(tmp_path: Path) -> None:
-    """Cosines differ by at most 2, so that a tolerance of 3 accepts any table."""
+    """Cosines are from −1 to 1 and differ by at most 2, so that a tolerance of 3 accepts any table:
+    `weak` states that not even another first position could be seen. The file has 12 rows.
+    """
     file = str(tmp_path / "t.npz")
     pecli.save(file, ROPE)
     weaknesses = pecli.diff(file, ROPE.tables(), atol=3).weak
@@ -186,7 +201,8 @@ def test_a_tolerance_in_which_everything_passes_is_weak(tmp_path: Path) -> None:
     )
 
 
-def test_arrays_have_no_file_name() -> None:
+def test_a_difference_of_arrays_has_no_file_names() -> None:
+    """Arrays in memory have none: the title calls both sides «arrays»."""
     difference = pecli.diff(np.zeros((2, 3)), np.ones((2, 3)), reasons=False)
     assert difference.a == ""
     assert str(difference).splitlines()[0] == "DIFFERENT  A: arrays  B: arrays"
@@ -200,7 +216,9 @@ def test_arrays_have_no_file_name() -> None:
 def test_a_vector_in_text_equals_copies_of_it_only(
     tmp_path: Path, rows: tuple[int, ...], passed: bool
 ) -> None:
-    """Text has no axes: a row and three equal rows are the same vector."""
+    """A CSV file has no axes that could state copies, so that a row, and a file of three rows equal
+    to it, are the same vector. `rows` are rows of a table that the second file has.
+    """
     vector = tmp_path / "vector.csv"
     np.savetxt(vector, COS[1], delimiter=",", fmt="%s")
     copies = tmp_path / "copies.csv"

@@ -74,17 +74,21 @@ def without_runtimes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("without_runtimes")
 @pytest.mark.sample(8)
 def test_the_printed_config_has_the_frequencies_of_transformers(name: str, method: str) -> None:
-    """Compare with extended.npz, which transformers 5.22.2 computed.
+    """`extend` to 262144 positions prints `config`, and `newer_config` for transformers 5: each,
+    pasted into config.json and read again, must give the frequencies of extended.npz.
 
-    It holds inv_freq and attention_scaling of its rotary modules in float32, made from these
-    configs by AutoConfig.for_model, and called with the last position.
+    The file holds inv_freq and attention_scaling of the rotary modules of transformers 5.22.2 in
+    float32, made from these configs by AutoConfig.for_model, and called with the last position.
     """
     # The numbers were made with the context of config.json, not with the one of Qwen3's card.
     original = 40960 if name == "qwen3-8b" and method == "yarn" else None
     found = pecli.extend(name, LENGTH, method, original_len=original)
-    plain = {key: value for key, value in presets()[name].config.items() if key != "rope_scaling"}
+    model = presets()[name].config
+    unscaled_model = {key: value for key, value in model.items() if key != "rope_scaling"}
+    older_config = {**model, **found.config}
+    newer_config = {**unscaled_model, **found.newer_config}
 
-    for config in ({**presets()[name].config, **found.config}, {**plain, **found.newer_config}):
+    for config in (older_config, newer_config):
         read = pecli.load_config(config).one()
         expected = EXTENDED_BY_TRANSFORMERS[f"{name} {method} inv_freq"]
         np.testing.assert_allclose(read.inverse_frequencies(LENGTH), expected, rtol=1e-6)
@@ -93,20 +97,20 @@ def test_the_printed_config_has_the_frequencies_of_transformers(name: str, metho
         assert read.attention_factor(LENGTH) == pytest.approx(attention, rel=1e-9)
 
 
-LITGPT = {
-    "n_embd": 256,
-    "n_head": 4,
-    "rotary_percentage": 1.0,
-    "rope_base": 500,
-    "rope_condense_ratio": 2,
-    "max_position_embeddings": 4096,
-}
-
-
 @pytest.mark.usefixtures("without_runtimes")
-def test_a_config_of_another_project_gets_keys_of_hugging_face() -> None:
-    """NTK's base is the base times the factor to the power of d / (d − 2)."""
-    found = pecli.extend(LITGPT, 16384, "ntk")
+def test_a_config_of_litgpt_gets_keys_of_hugging_face() -> None:
+    """The model was trained on 4096 / 2 = 2048 positions, as rope_condense_ratio is 2, and 16384
+    are 8 times as many. NTK's base is the base times 8^(d / (d − 2)), with d = 256 / 4 = 64.
+    """
+    litgpt = {
+        "n_embd": 256,
+        "n_head": 4,
+        "rotary_percentage": 1.0,
+        "rope_base": 500,
+        "rope_condense_ratio": 2,
+        "max_position_embeddings": 4096,
+    }
+    found = pecli.extend(litgpt, 16384, "ntk")
     base = pytest.approx(500 * 8 ** (64 / 62))
 
     assert found.config == {
@@ -119,7 +123,9 @@ def test_a_config_of_another_project_gets_keys_of_hugging_face() -> None:
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_a_gguf_file_gets_keys_of_hugging_face() -> None:
-    """The .gguf file of a model has no config.json. The settings are printed for one all the same."""
+    """The .gguf file of a model has no config.json. The settings are printed for one all the same:
+    linear scaling is the key rope_scaling.
+    """
     path = Path(__file__).parents[1] / "files" / "data" / "tiny.gguf"
     assert pecli.extend(str(path), LENGTH, "linear").config.keys() == {"rope_scaling"}
 
@@ -144,13 +150,17 @@ def test_a_gguf_file_gets_keys_of_hugging_face() -> None:
 def test_the_default_method_is_that_of_the_makers(
     name: str, to: int, expected: dict[str, Any]
 ) -> None:
-    """Qwen's card has YaRN by 4, Gemma 3 linear by 8 (twice that here); Llama 3.1 goes from 8192."""
+    """Qwen's card has YaRN by 4 from 32768. Gemma 3's config has linear scaling by 8 for 131072,
+    which is 16 for 262144. Llama 3.1 was trained on 8192 positions: 262144 / 8192 = 32.
+    """
     assert pecli.extend(name, to).rope_scaling == expected
 
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_yarn_stretches_wavelengths_that_turn_less_than_once_by_the_whole_factor() -> None:
-    """YaRN's ramp is from 32 turns within the original context down to 1."""
+    """YaRN keeps pairs that turn 32 times or more within the original context, here 8192, and
+    stretches by the whole factor, 262144 / 8192 = 32, those that turn less than once.
+    """
     found = pecli.extend("llama-3.1-8b", 262144).wavelengths()
     turns = 8192 / (2 * np.pi) * 500000.0 ** (-np.arange(64) / 64)
 
@@ -185,7 +195,11 @@ def test_yarn_stretches_wavelengths_that_turn_less_than_once_by_the_whole_factor
 def test_overrides_for_vllm_hold_all_that_they_replace(
     name: str, method: str, expected: dict[str, Any]
 ) -> None:
-    """--hf-overrides replaces `rope_parameters` as a whole, and vLLM derives its maximum from it."""
+    """--hf-overrides replaces `rope_parameters` as a whole, so the printed ones must repeat what
+    the model has: by layer type, `expected` are rope_type, rope_theta and partial_rotary_factor of
+    the model's config.json. NTK's base for Phi-4-mini is 10000 · 64^(96/94), as 262144 / 4096 = 64
+    and 96 of 128 channels are rotated.
+    """
     found = pecli.extend(name, LENGTH, method)
     settings = json.loads(found.commands["vllm"].split("'")[1])
     parameters = settings["rope_parameters"]
@@ -208,7 +222,7 @@ def extended_llama3() -> Extension:
     return pecli.extend("llama-3.1-8b", LENGTH)
 
 
-def test_the_title_names_the_original_context(extended_llama3: Extension) -> None:
+def test_the_title_of_an_extension_names_the_original_context(extended_llama3: Extension) -> None:
     """Llama 3.1 was trained on 8,192 positions and serves 131,072 by its llama3 rule. YaRN starts
     from the 8,192 again: 262,144 / 8,192 = 32.
     """
@@ -232,7 +246,7 @@ def test_a_gguf_file_that_keeps_factors_is_converted_again(extended_llama3: Exte
     assert notes[-1] == "of a .gguf that is converted again"
 
 
-def test_the_figure_names_both_contexts(extended_llama3: Extension) -> None:
+def test_the_figure_of_an_extension_names_both_contexts(extended_llama3: Extension) -> None:
     """Levels mark Llama 3.1's context, 131,072, and the new one, 262,144, so that one sees which
     wavelengths they hold.
     """
@@ -259,8 +273,13 @@ def pasted(config: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("name", NESTED)
 @pytest.mark.usefixtures("without_runtimes")
 @pytest.mark.sample(8)
-def test_settings_are_printed_where_the_config_has_its_own(name: str, method: str) -> None:
-    """They are in the part of the language model, and keep the sections of M-RoPE."""
+def test_settings_are_printed_in_the_part_of_the_config_that_has_its_own(
+    name: str, method: str
+) -> None:
+    """Configurations of vision models have the rotary settings in a part such as `text_config`; the
+    «bare» one has such a part without any. Pasted there and read again, the printed settings give
+    the frequencies of the extension to 2^23 positions, and keep the sections of M-RoPE.
+    """
     config = MODEL_WITHOUT_ROPE_KEYS if name == "bare" else presets()[name].config
     found = pecli.extend(config, 2**23, method)
     before = pecli.load_config(config).one(found.before.layer_type)
@@ -273,16 +292,16 @@ def test_settings_are_printed_where_the_config_has_its_own(name: str, method: st
 
 
 @pytest.mark.parametrize(
-    ("name", "method", "rule"),
+    ("name", "method", "rule_of_the_model"),
     [("phi-4", "yarn", "longrope"), ("gemma-4-e2b", None, "proportional")],
 )
 def test_a_method_that_the_config_cannot_express_is_refused(
-    name: str, method: str | None, rule: str
+    name: str, method: str | None, rule_of_the_model: str
 ) -> None:
-    """Phi-4 has longrope, with a divisor per frequency, and Gemma 4 proportional frequencies: YaRN, or
-    whatever its makers use, cannot take their place.
+    """Phi-4 has longrope, with a divisor per frequency, and Gemma 4 proportional frequencies:
+    neither YaRN nor the default method can take their place. The error names the model's rule.
     """
-    with pytest.raises(ParameterError, match=rule):
+    with pytest.raises(ParameterError, match=rule_of_the_model):
         pecli.extend(name, 2**23, method)
 
 
@@ -316,7 +335,9 @@ def cos_and_sin_by_flags(
 @pytest.mark.parametrize("method", ["yarn", "linear", "ntk"])
 @pytest.mark.parametrize("name", ["qwen2.5-7b", "llama-2-7b", "gemma-2-9b"])
 def test_flags_of_llama_cpp_mean_the_printed_config(name: str, method: str) -> None:
-    """The expected tables are ggml's formulas applied to the printed flags, in float64."""
+    """Expected are the first 64 rows by ggml's formulas, applied in float64 to the flags that are
+    printed for llama-server. The printed config.json, read as llama.cpp reads it, must agree.
+    """
     found = pecli.extend(name, LENGTH, method)
     words = found.commands["llama.cpp"].split()
     flags = dict(pairwise(words))
@@ -332,8 +353,8 @@ def test_flags_of_llama_cpp_mean_the_printed_config(name: str, method: str) -> N
     np.testing.assert_allclose(tables["sin"], sin, atol=3e-5)
 
 
-def test_runtimes_without_dynamic_scaling_depart() -> None:
-    """vLLM computes one base for all lengths, and llama.cpp has no dynamic scaling."""
+def test_runtimes_without_dynamic_scaling_depart_from_a_dynamic_extension() -> None:
+    """By their sources, vLLM computes one base for all lengths, and llama.cpp has no dynamic scaling."""
     results = {
         result.runtime: result for result in pecli.extend("llama-2-7b", 16384, "dynamic").runtimes
     }
@@ -342,7 +363,7 @@ def test_runtimes_without_dynamic_scaling_depart() -> None:
     assert not results["transformers"].departs
 
 
-def test_the_command_prints_json_and_draws(run_pecli: Any, tmp_path: Path) -> None:
+def test_the_command_extend_prints_json_and_draws_a_picture(run_pecli: Any, tmp_path: Path) -> None:
     """`pecli extend` of Llama 2, which has 4096 positions, to 8192: the factor of YaRN, its default
     method, is 2.
     """
@@ -354,11 +375,11 @@ def test_the_command_prints_json_and_draws(run_pecli: Any, tmp_path: Path) -> No
 
     names = {result["runtime"] for result in outcome.json["runtimes"]}
     assert {"transformers", "vllm", "llama.cpp", "mlx-lm"} <= names
-    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert picture.read_bytes().startswith(b"\x89PNG")  # the signature of PNG files
 
 
 @pytest.mark.usefixtures("without_runtimes")
-def test_the_command_prints_settings_to_paste(run_pecli: Any) -> None:
+def test_the_command_extend_prints_settings_to_paste(run_pecli: Any) -> None:
     """Qwen2.5 counts from 32768 positions: 131072 is a factor of 4."""
     text = run_pecli("extend", "qwen2.5-7b", "--to", 131072).out
     assert '"rope_scaling": {"rope_type": "yarn", "factor": 4.0' in text
@@ -366,7 +387,7 @@ def test_the_command_prints_settings_to_paste(run_pecli: Any) -> None:
 
 
 @pytest.mark.usefixtures("without_runtimes")
-def test_the_repr_names_method_and_factor() -> None:
+def test_the_repr_of_an_extension_names_method_and_factor() -> None:
     """`extend` stretches Qwen2.5 from 32,768 positions to 131,072, a factor of 131,072 / 32,768 =
     4; YaRN is what its card recommends.
     """
@@ -390,7 +411,6 @@ SMALL_LLAMA3 = {
     "max_position_embeddings": 128,
     "rope_scaling": {"rope_type": "llama3", **LLAMA3, "original_max_position_embeddings": 32},
 }
-NTK_BASE = 1e4 * 4 ** (16 / 14)
 
 
 @cache
@@ -402,7 +422,7 @@ def extended_to_256_by(method: str | None) -> Extension:
     ("method", "config"),
     [
         ("linear", {"rope_scaling": {"rope_type": "linear", "factor": 4.0}}),
-        ("ntk", {"rope_theta": NTK_BASE, "max_position_embeddings": 256}),
+        ("ntk", {"rope_theta": 10000 * 4 ** (16 / 14), "max_position_embeddings": 256}),
         (
             "yarn",
             {
@@ -418,13 +438,15 @@ def extended_to_256_by(method: str | None) -> Extension:
     ],
 )
 def test_each_method_changes_these_keys_of_config_json(method: str, config: dict[str, Any]) -> None:
-    """64 positions are extended to 256, by a factor of 4; NTK's base is 10000 · 4^(16/14)."""
+    """A Llama of 64 positions, base 10000 and 16 channels per head is extended to 256, by a factor
+    of 4; NTK's base is 10000 · 4^(16/14).
+    """
     assert extended_to_256_by(method).config == config
 
 
 def test_the_config_of_transformers_5_has_the_base_in_rope_parameters() -> None:
-    """Transformers 5 moved `rope_theta` and `rope_scaling` into one key. 256 / 64 positions is a
-    factor of 4.
+    """Transformers 5 moved `rope_theta` and `rope_scaling` into one key. A Llama of 64 positions and
+    base 10000 goes to 256: a factor of 4.
     """
     assert extended_to_256_by("linear").newer_config == {
         "rope_parameters": {"rope_theta": 10000.0, "rope_type": "linear", "factor": 4.0}
@@ -455,7 +477,9 @@ def test_the_config_of_transformers_5_has_the_base_in_rope_parameters() -> None:
     ],
 )
 def test_each_method_changes_these_keys_of_gguf(method: str, keys: dict[str, Any]) -> None:
-    """64 positions are extended to 256, by a factor of 4; llama.cpp has no dynamic scaling."""
+    """A Llama of 64 positions is extended to 256, by a factor of 4. The keys are those of a .gguf
+    file; llama.cpp has no dynamic scaling.
+    """
     assert extended_to_256_by(method).gguf == keys
 
 
@@ -471,11 +495,11 @@ def test_each_method_changes_these_keys_of_gguf(method: str, keys: dict[str, Any
     ],
 )
 def test_each_method_has_these_flags_of_llama_cpp(method: str, flags: str) -> None:
-    """freq-scale is one over the factor 4; 48760.5 is 10000 · 4^(16/14)."""
-    assert (
-        extended_to_256_by(method).commands["llama.cpp"]
-        == f"llama-server -m MODEL.gguf -c 256 {flags}"
-    )
+    """A Llama of 64 positions, base 10000 and 16 channels per head is extended to 256: freq-scale
+    is one over the factor 4, and NTK's base 10000 · 4^(16/14) = 48760.5461682.
+    """
+    command = extended_to_256_by(method).commands["llama.cpp"]
+    assert command == f"llama-server -m MODEL.gguf -c 256 {flags}"
 
 
 def test_dynamic_scaling_has_a_command_for_vllm_but_none_for_llama_cpp() -> None:
@@ -491,23 +515,26 @@ def test_dynamic_scaling_has_a_command_for_vllm_but_none_for_llama_cpp() -> None
 
 
 def test_dynamic_scaling_leaves_short_prompts_alone() -> None:
-    """The model has 64 positions; dynamic NTK changes the base only beyond them."""
+    """The model has 64 positions, and is extended to 256. Dynamic NTK changes the base only beyond
+    64, and the note states it.
+    """
     note = "prompts up to 64 positions are encoded as before; longer ones as their length asks for"
     assert extended_to_256_by("dynamic").notes == (note,)
 
 
 @pytest.mark.parametrize(
-    ("method", "wavelengths"),
-    [("linear", (0, 0, 8, 4.0)), ("ntk", (1, 6, 1, 4.0)), ("yarn", (1, 2, 5, 4.0))],
+    ("method", "kept", "blended", "stretched"),
+    [("linear", 0, 0, 8), ("ntk", 1, 6, 1), ("yarn", 1, 2, 5)],
 )
 def test_wavelengths_are_counted_as_kept_blended_and_stretched(
-    method: str, wavelengths: tuple[int, int, int, float]
+    method: str, kept: int, blended: int, stretched: int
 ) -> None:
-    """Of 8 pairs: linear scaling stretches all by 4; NTK keeps the first, stretches the last by 4,
-    and blends those between; YaRN's ramp is from pair 0 to pair 3, so that the last 5 are
-    stretched.
+    """Of 8 pairs, from 64 to 256 positions: linear scaling stretches all by 4; NTK keeps the first,
+    stretches the last by 4, and blends those between; YaRN's ramp is from pair 0 to pair 3, so that
+    the last 5 are stretched.
     """
-    assert extended_to_256_by(method).wavelengths() == wavelengths
+    largest_factor = 4.0
+    assert extended_to_256_by(method).wavelengths() == (kept, blended, stretched, largest_factor)
 
 
 def test_the_json_of_an_extension_has_its_method_factor_and_lengths() -> None:
@@ -523,7 +550,7 @@ def test_the_json_of_an_extension_has_its_method_factor_and_lengths() -> None:
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_a_factor_need_not_be_whole() -> None:
-    """A model of 64 positions is stretched to 65."""
+    """A Llama of 64 positions is stretched to 65 by linear scaling."""
     assert pecli.extend(LLAMA_OF_64_POSITIONS, 65, "linear").factor == 65 / 64
 
 
@@ -556,7 +583,7 @@ def test_a_model_that_is_long_enough_is_served_as_it_is(
 
 
 @pytest.mark.usefixtures("without_runtimes")
-def test_a_method_stretches_a_model_that_is_long_enough() -> None:
+def test_a_method_that_is_given_stretches_a_model_that_is_long_enough() -> None:
     """Qwen3's config has 40,960 positions already; its card counts from 32,768, so that the factor
     is 40960 / 32768.
     """
@@ -571,15 +598,17 @@ def test_a_method_stretches_a_model_that_is_long_enough() -> None:
         ("qwen3-8b", 65536, 2.0, 32768),
         ("qwen3-30b-a3b", 131072, 4.0, 32768),
         ("qwen2.5-7b", 131072, 4.0, 32768),
-        # Models whose context the card does not speak of.
+        # The card speaks only of models of 32768 positions; these have a longer context.
         ("qwen3-4b-2507", 524288, 2.0, 262144),
         ("qwen2.5-14b", 262144, 2.0, 131072),
     ],
 )
-def test_the_printed_numbers_are_those_of_the_card(
+def test_qwen_is_stretched_from_the_original_length_of_its_card_which_is_quoted(
     name: str, to: int, factor: float, original: int
 ) -> None:
-    """https://huggingface.co/Qwen/Qwen3-8B: factor 4 of 32768 positions, for 131072."""
+    """The card, https://huggingface.co/Qwen/Qwen3-8B, has factor 4 of 32768 positions, for 131072.
+    The reason quotes these 32768 only for models to which the card applies.
+    """
     found = pecli.extend(name, to)
     assert found.factor == factor
     assert found.original == original
@@ -609,7 +638,9 @@ def test_a_length_that_is_left_out_follows_from_the_factor() -> None:
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_a_factor_that_is_too_small_is_noted() -> None:
-    """Qwen3 counts from 32,768 positions, and 2 · 32,768 = 65,536."""
+    """Qwen3's card counts from 32,768 positions: a factor of 2 reaches 2 · 32,768 = 65,536, fewer
+    than the 131,072 that are requested.
+    """
     notes = pecli.extend("qwen3-8b", 131072, factor=2).notes
     assert notes[-1] == "factor 2 of 32,768 positions reaches 65,536, fewer than 131,072"
 
@@ -629,28 +660,25 @@ def test_lengths_are_given_in_units_of_1024(to: str, length: int) -> None:
     assert pecli.extend("llama-2-7b", to).to == length
 
 
-MLC = {
-    "model_type": "llama",
-    "model_config": {
+@pytest.mark.usefixtures("without_runtimes")
+@pytest.mark.parametrize("method", ["yarn", "linear", "ntk"])
+def test_a_config_of_mlc_gets_its_settings_below_model_config(method: str) -> None:
+    """mlc-chat-config.json has the model's settings below `model_config`. Pasted there and read
+    again, the settings for 256 positions give the frequencies of the extension. Commands for other
+    programs, such as vLLM, do not mention that part.
+    """
+    model_config = {
         "hidden_size": 128,
         "num_attention_heads": 8,
         "position_embedding_base": 10000,
         "context_window_size": 64,
-    },
-    "context_window_size": 64,
-}
+    }
+    mlc = {"model_type": "llama", "model_config": model_config, "context_window_size": 64}
 
-
-@pytest.mark.usefixtures("without_runtimes")
-@pytest.mark.parametrize("method", ["yarn", "linear", "ntk"])
-def test_a_config_of_mlc_gets_its_settings_in_its_own_part(method: str) -> None:
-    """mlc-chat-config.json has the model's settings below `model_config`. Pasted there and read
-    again, they give the frequencies of the extension.
-    """
-    found = pecli.extend(MLC, 256, method)
-    config = {**MLC, **found.config}
-    config["model_config"] = {**MLC["model_config"], **found.config["model_config"]}
-    read = pecli.load_config(config)
+    found = pecli.extend(mlc, 256, method)
+    settings = found.config
+    pasted_settings = {**model_config, **settings["model_config"]}
+    read = pecli.load_config({**mlc, **settings, "model_config": pasted_settings})
 
     assert read.context == 256
     assert read.one().inverse_frequencies(256) == found.after.inverse_frequencies(256)
@@ -662,7 +690,9 @@ def test_a_config_of_mlc_gets_its_settings_in_its_own_part(method: str) -> None:
 @pytest.mark.parametrize("runtime", ["vllm", "sglang", "llama.cpp"])
 @pytest.mark.parametrize("method", ["yarn", "linear", "ntk"])
 @pytest.mark.parametrize("name", ["qwen3-8b", "llama-2-7b", "gemma-3-4b", "phi-2"])
-def test_printed_commands_mean_what_is_printed(name: str, method: str, runtime: str) -> None:
+def test_commands_for_a_runtime_mean_the_settings_that_are_printed(
+    name: str, method: str, runtime: str
+) -> None:
     """`extend` prints a command for each runtime. pecli.load_model reads the model with its flags
     as the server would: the frequencies must be those of the printed settings.
     """
@@ -676,7 +706,7 @@ def test_printed_commands_mean_what_is_printed(name: str, method: str, runtime: 
 
 @pytest.mark.parametrize("method", ["yarn", "linear", "ntk", "dynamic"])
 def test_runtimes_are_judged_by_the_settings_that_are_printed(method: str) -> None:
-    """`extend` lists which runtimes depart from its settings. The list must be what
+    """A Llama of 64 positions goes to 256. `extend` lists which runtimes depart from its settings. The list must be what
     `pecli.runtimes` finds of a configuration into which these settings were pasted.
     """
     found = extended_to_256_by(method)
@@ -687,50 +717,54 @@ def test_runtimes_are_judged_by_the_settings_that_are_printed(method: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("method", "names"),
+    ("method", "departing"),
     [
         ("yarn", ["onnxruntime-genai", "litgpt"]),
         ("dynamic", ["vllm", "llama.cpp", "sglang", "exllamav3"]),
     ],
 )
-def test_these_runtimes_do_not_honour_a_method(method: str, names: list[str]) -> None:
-    """Known from the source of each runtime; that their tables depart is measured by
-    pecli.runtimes.
+def test_an_extension_names_the_runtimes_that_do_not_honour_its_method(
+    method: str, departing: list[str]
+) -> None:
+    """By the source of each runtime: litgpt has no YaRN, and vLLM no base that follows the length,
+    for example. That their tables depart is measured by pecli.runtimes.
     """
-    assert [
-        result.runtime for result in extended_to_256_by(method).runtimes if result.departs
-    ] == names
+    runtimes = extended_to_256_by(method).runtimes
+    assert [result.runtime for result in runtimes if result.departs] == departing
 
 
 def test_sglang_takes_one_base_for_prompts_of_all_lengths() -> None:
     """SGLang's dynamic NTK has one base, that of the longest prompt; the method's base follows each
-    prompt.
+    prompt. `short_prompts` states how a runtime departs for these.
     """
-    (sglang,) = (
-        result for result in extended_to_256_by("dynamic").runtimes if result.runtime == "sglang"
-    )
+    runtimes = extended_to_256_by("dynamic").runtimes
+    (sglang,) = (result for result in runtimes if result.runtime == "sglang")
     expected = "shorter prompts get the same base; the model's base follows their length"
 
     assert sglang.short_prompts == expected
 
 
-def test_a_printed_original_length_is_not_missing() -> None:
-    """TensorRT-LLM departs from a YaRN without original_max_position_embeddings."""
+def test_a_printed_original_length_keeps_tensorrt_llm_from_departing() -> None:
+    """TensorRT-LLM departs from a YaRN without original_max_position_embeddings. This model has
+    none, but `extend` prints it, so the runtime is judged with it.
+    """
     model = {**LLAMA_OF_64_POSITIONS, "rope_scaling": {"rope_type": "yarn", "factor": 2.0}}
     results = {result.runtime: result for result in pecli.extend(model, 256).runtimes}
 
     assert results["tensorrt-llm"].causes == ()
 
 
-QWEN_CARD = "yarn, as Qwen2.5's model card has it for models of 32,768 positions"
-
-
 @pytest.mark.usefixtures("without_runtimes")
 @pytest.mark.parametrize(
     ("model_type", "method", "reason"),
     [
-        ("qwen2", "linear", f"as asked; the makers use yarn ({QWEN_CARD})"),
-        ("qwen2", None, QWEN_CARD),
+        (
+            "qwen2",
+            "linear",
+            "as asked; the makers use yarn (yarn, as Qwen2.5's model card has it for models of "
+            "32,768 positions)",
+        ),
+        ("qwen2", None, "yarn, as Qwen2.5's model card has it for models of 32,768 positions"),
         ("qwen2", "yarn", ""),
         ("llama", "linear", ""),
         ("llama", None, "yarn, which needs the least fine-tuning; the makers name none"),
@@ -748,9 +782,16 @@ def test_the_reason_for_a_method_quotes_the_makers(
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_stated_parameters_of_a_models_own_yarn_are_kept() -> None:
-    """The model was trained on 16 positions and stretched by 4; 256 positions are 16 times 16."""
-    scaling = {**SMALL_YARN["rope_scaling"], "beta_fast": 8}
-    found = pecli.extend({**SMALL_YARN, "rope_scaling": scaling}, 256)
+    """The model was trained on 16 positions and stretched by 4; 256 positions are 16 times 16. It
+    states beta_fast, 8 instead of 32, which the new settings repeat.
+    """
+    scaling = {
+        "rope_type": "yarn",
+        "factor": 4.0,
+        "original_max_position_embeddings": 16,
+        "beta_fast": 8,
+    }
+    found = pecli.extend({**LLAMA_OF_64_POSITIONS, "rope_scaling": scaling}, 256)
 
     assert found.original == 16
     assert found.longest == 64
@@ -764,7 +805,9 @@ def test_stated_parameters_of_a_models_own_yarn_are_kept() -> None:
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_a_models_own_scaling_is_replaced() -> None:
-    """The configuration has YaRN already, by 4 from 16 positions; scalings do not add up."""
+    """The configuration has YaRN already, by 4 from 16 to 64 positions. It is extended to 256 by new
+    settings in its place, as scalings do not add up; the first note states it.
+    """
     note = "this replaces the model's own yarn scaling, which starts at 16 positions"
     assert pecli.extend(SMALL_YARN, 256).notes[0] == note
 
@@ -784,7 +827,9 @@ def test_a_models_yarn_without_a_factor_is_taken_to_reach_its_context() -> None:
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_the_original_context_of_llama3_is_stretched() -> None:
-    """Meta's rule has an original length of 32 and a factor of 8: 256 positions; 512 / 32 = 16."""
+    """The model has Meta's llama3 rule with an original length of 32 and a factor of 8, which
+    reaches 8 · 32 = 256 positions. To 512, the factor counts from the original: 512 / 32 = 16.
+    """
     found = pecli.extend(SMALL_LLAMA3, 512, "linear")
     assert found.original == 32
     assert found.longest == 256
@@ -793,8 +838,10 @@ def test_the_original_context_of_llama3_is_stretched() -> None:
 
 
 @pytest.mark.usefixtures("without_runtimes")
-def test_dynamic_scaling_starts_at_the_context_before_a_linear_one() -> None:
-    """Linear scaling by 2 made 64 of 32 positions."""
+def test_dynamic_scaling_starts_at_the_context_before_the_models_linear_scaling() -> None:
+    """The model's linear scaling by 2 makes 64 of 32 positions. Dynamic scaling replaces it and
+    starts at 32, which max_position_embeddings must then state.
+    """
     found = pecli.extend(SMALL_LINEAR, 256, "dynamic")
     assert found.lengths == {"max_position_embeddings": 32}
     assert found.original == 32
@@ -802,8 +849,10 @@ def test_dynamic_scaling_starts_at_the_context_before_a_linear_one() -> None:
 
 
 @pytest.mark.usefixtures("without_runtimes")
-def test_ntk_takes_back_a_models_own_scaling() -> None:
-    """256 / 32 = 8, in the base of a head of 16 channels: 10000 · 8^(16/14)."""
+def test_ntk_takes_back_a_models_own_linear_scaling() -> None:
+    """The model's linear scaling by 2 makes 64 of 32 positions; NTK replaces it by a larger base.
+    256 / 32 = 8, and a head has 16 channels: 10000 · 8^(16/14).
+    """
     assert pecli.extend(SMALL_LINEAR, 256, "ntk").config == {
         "rope_theta": 1e4 * 8 ** (16 / 14),
         "rope_scaling": {"rope_type": "default"},

@@ -35,7 +35,9 @@ def test_a_pattern_matches_files_in_order(pattern: str, files: list[str]) -> Non
 
 @pytest.mark.parametrize("name", ["c.npy", "q[1].npy", "no*", "d*"])
 def test_a_name_that_exists_or_matches_no_file_stays_as_it_is(name: str) -> None:
-    """q[1].npy is a file, though it looks like a pattern; no* matches nothing, and d* a folder."""
+    """The files c.npy and q[1].npy exist, though the latter looks like a pattern; no* matches
+    nothing, and d* only a folder.
+    """
     assert find_files("", name) == [name]
 
 

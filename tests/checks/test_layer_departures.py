@@ -22,24 +22,24 @@ DUMP_OF_TWO_LAYERS = {
 LAYER_1_DEPARTS = "layer 1 is the first that departs, by layers.1.q.after; layers.1.q.before agrees"
 
 
-def diagnosis_of(changes: dict[str, Array], *, reasons: bool = True) -> tuple[str, ...]:
-    """Return what is said about a run, some tensors of which are changed."""
+def diagnosis_of_changes(changes: dict[str, Array], *, reasons: bool = True) -> tuple[str, ...]:
+    """Return the diagnosis of a run of two layers, some tensors of which are changed."""
     return pecli.diff(
         DUMP_OF_TWO_LAYERS, {**DUMP_OF_TWO_LAYERS, **changes}, atol=1e-6, reasons=reasons
     ).diagnosis
 
 
-def test_the_rotation_of_the_first_layer_is_explained() -> None:
+def test_the_rotation_of_the_first_layer_that_departs_is_explained() -> None:
     """In B, the rotated queries of layer 1 have the other sign. The diagnosis names the first layer
     that departs, and derives the mistake of its tables.
     """
-    assert diagnosis_of({"layers.1.q.after": -rotated_queries()}) == (
-        LAYER_1_DEPARTS,
+    assert diagnosis_of_changes({"layers.1.q.after": -rotated_queries()}) == (
+        "layer 1 is the first that departs, by layers.1.q.after; layers.1.q.before agrees",
         "the rotation of layers.1.q.after, as tables: cos: in B, the sign is flipped; exact",
     )
 
 
-def test_the_first_of_two_layers_is_named() -> None:
+def test_the_first_of_two_layers_that_depart_is_named() -> None:
     """In B, layer 0 is rotated from position 4 on and layer 1 from position 3 on; layer 0 comes
     first.
     """
@@ -49,14 +49,14 @@ def test_the_first_of_two_layers_is_named() -> None:
     }
     first = "layer 0 is the first that departs, by layers.0.q.after; layers.0.q.before agrees"
 
-    assert diagnosis_of(changes)[0] == first
+    assert diagnosis_of_changes(changes)[0] == first
 
 
-def test_other_positions_of_a_layer_are_named() -> None:
+def test_the_first_position_of_a_layer_that_rotates_from_position_3_on_is_named() -> None:
     """In B, the queries of layer 1 are rotated from position 3 on. `diff` derives the tables from
     the queries before and after the rotation, and names their first position.
     """
-    explained = diagnosis_of({"layers.1.q.after": rotated_queries(offset=3)})[1]
+    explained = diagnosis_of_changes({"layers.1.q.after": rotated_queries(offset=3)})[1]
     tables = "the rotation of layers.1.q.after, as tables"
 
     assert explained.startswith(f"{tables}: cos, sin: in B, positions start at 3 (in A 0);")
@@ -65,7 +65,9 @@ def test_other_positions_of_a_layer_are_named() -> None:
 @pytest.mark.parametrize("order", ["qk", "kq"])
 @pytest.mark.sample(1)
 def test_queries_and_keys_are_explained_in_the_order_of_the_file(order: str) -> None:
-    """In layer 1 of B, queries are rotated from position 3 on and keys from 4 on."""
+    """In layer 1 of B, queries are rotated from position 3 on and keys from 4 on. The file lists
+    queries before keys, or keys before queries, and so does the diagnosis.
+    """
     starts = {"q": 3, "k": 4}
     a = {}
     b = {}
@@ -83,18 +85,22 @@ def test_queries_and_keys_are_explained_in_the_order_of_the_file(order: str) -> 
     ]
 
 
-def test_without_reasons_only_the_layer_is_named() -> None:
+def test_without_reasons_only_the_first_layer_that_departs_is_named() -> None:
     """In B, the queries of layer 1 are rotated from position 3 on. With reasons=False, the
     diagnosis says only that layer 1 is the first to depart.
     """
     changes = {"layers.1.q.after": rotated_queries(offset=3)}
-    assert diagnosis_of(changes, reasons=False) == (LAYER_1_DEPARTS,)
+    assert diagnosis_of_changes(changes, reasons=False) == (
+        "layer 1 is the first that departs, by layers.1.q.after; layers.1.q.before agrees",
+    )
 
 
 def test_a_layer_that_departs_before_the_rotation_is_explained_there() -> None:
-    """In B, layer 1 has twice the values before the rotation already."""
+    """In B, layer 1 has twice the queries of A before the rotation already; the diagnosis explains
+    these, and not those after it, which follow.
+    """
     changes = {"layers.1.q.after": 2 * BEFORE, "layers.1.q.before": 2 * BEFORE}
-    assert diagnosis_of(changes) == (
+    assert diagnosis_of_changes(changes) == (
         "layer 1 is the first that departs, by layers.1.q.before, layers.1.q.after",
         "layers.1.q.before: in B, values are scaled by 2; exact",
     )
@@ -119,7 +125,7 @@ def test_values_that_are_no_rotation_of_halves_are_not_explained_as_tables(rotat
     """In B, the queries of layer 1 after the rotation are not those before it, rotated in halves.
     No cosines and sines can be derived from them, so no sentence explains them «as tables».
     """
-    diagnosis = diagnosis_of({"layers.1.q.after": rotated})
+    diagnosis = diagnosis_of_changes({"layers.1.q.after": rotated})
     assert "layers.1.q.after" in diagnosis[0]
     assert not any("as tables" in sentence for sentence in diagnosis)
 
@@ -129,29 +135,35 @@ def test_values_that_are_no_rotation_of_halves_are_not_explained_as_tables(rotat
     [BEFORE[..., :3], BEFORE[0, 0], BEFORE + 0j],
     ids=["an odd number of channels", "a vector", "complex numbers"],
 )
-def test_queries_that_nothing_rotates_are_not_explained_as_tables(before: Array) -> None:
-    """Vectors, 3 channels and complex numbers have no pairs; in B 1 is added after the rotation."""
-    run = dict.fromkeys(DUMP_OF_TWO_LAYERS, before)
-    other = {**run, "layers.1.q.after": before + 1}
-    diagnosis = pecli.diff(run, other, atol=1e-6).diagnosis
+def test_queries_without_pairs_of_channels_are_not_explained_as_tables(before: Array) -> None:
+    """Both layers have queries before and after a rotation that cannot be one: vectors, 3 channels
+    and complex numbers have no pairs. In B, 1 is added in layer 1 after the rotation.
+    """
+    a = dict.fromkeys(DUMP_OF_TWO_LAYERS, before)
+    b = {**a, "layers.1.q.after": before + 1}
+    diagnosis = pecli.diff(a, b, atol=1e-6).diagnosis
 
     assert diagnosis[0] == LAYER_1_DEPARTS
     assert not any("as tables" in sentence for sentence in diagnosis)
 
 
 def test_rows_that_only_one_run_has_are_not_explained_as_tables() -> None:
-    """A has no positions, B has twelve in layer 1 after the rotation."""
-    run = dict.fromkeys(DUMP_OF_TWO_LAYERS, BEFORE[..., :0, :])
-    other = {**run, "layers.1.q.after": BEFORE}
+    """A has no positions, B has twelve in layer 1 after the rotation: the sentence that names the
+    layer is the last one, and no sentence about tables follows.
+    """
+    a = dict.fromkeys(DUMP_OF_TWO_LAYERS, BEFORE[..., :0, :])
+    b = {**a, "layers.1.q.after": BEFORE}
 
-    assert pecli.diff(run, other).diagnosis[-1] == LAYER_1_DEPARTS
+    assert pecli.diff(a, b).diagnosis[-1] == LAYER_1_DEPARTS
 
 
 @pytest.mark.parametrize("side", ["before", "after"])
-def test_layers_of_one_side_of_the_rotation_are_compared_as_any_tensors(side: str) -> None:
-    """Without the values on the other side of the rotation, no layer is said to depart."""
-    run = {name: array for name, array in DUMP_OF_TWO_LAYERS.items() if name.endswith(side)}
-    other = {**run, f"layers.1.q.{side}": rotated_queries(offset=3)}
-    diagnosis = pecli.diff(run, other, atol=1e-6).diagnosis
+def test_no_layer_departs_without_queries_on_both_sides_of_the_rotation(side: str) -> None:
+    """Both dumps have only queries before the rotation, or only those after it. In B, those of
+    layer 1 differ, which is reported as for any tensors: no layer is called the first that departs.
+    """
+    a = {name: array for name, array in DUMP_OF_TWO_LAYERS.items() if name.endswith(side)}
+    b = {**a, f"layers.1.q.{side}": rotated_queries(offset=3)}
+    diagnosis = pecli.diff(a, b, atol=1e-6).diagnosis
 
     assert not any("departs" in sentence for sentence in diagnosis)

@@ -39,8 +39,9 @@ def verify_queries_rotated_by(name: str, rotated_by: str) -> Verification:
     "name", ["Qcur-11", "q11", "q_11", "q.11", "layers[11].q", "q_L11", "blk.11.q", "h.11.k"]
 )
 def test_queries_are_checked_by_the_layer_number_in_their_name(name: str) -> None:
-    """Names as several programs write them. Layer 11 of Gemma 3 (counted from 0) has full
-    attention, with base 1e6 instead of 1e4.
+    """The names are as several programs write them for layer 11. In Gemma 3, it has full attention
+    (as every sixth, counted from 0: 5, 11, …), with base 1e6: queries rotated by it pass, and those
+    by 1e4, the base of sliding attention, fail.
     """
     right = verify_queries_rotated_by(name, FULL_ATTENTION)
     assert right.passed
@@ -60,7 +61,9 @@ def test_queries_of_layer_4_are_checked_with_the_base_of_sliding_attention(name:
 @pytest.mark.parametrize("kind", [FULL_ATTENTION, SLIDING_ATTENTION])
 @pytest.mark.parametrize("name", ["q", "query_states", "after"])
 def test_queries_without_a_layer_pass_weakly(name: str, kind: str) -> None:
-    """Either base of Gemma 3 fits some layer, so that a pass proves little."""
+    """Gemma 3 has base 1e6 in layers of full attention and 1e4 in sliding ones. A name without a
+    number states no layer: queries rotated by either base fit some layer, and prove little.
+    """
     result = verify_queries_rotated_by(name, kind)
     assert result.passed
     assert any("no name states" in line for line in result.weak)
@@ -68,15 +71,19 @@ def test_queries_without_a_layer_pass_weakly(name: str, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", [FULL_ATTENTION, SLIDING_ATTENTION])
 def test_a_table_without_a_layer_passes_weakly(kind: str) -> None:
-    """Either base of Gemma 3 fits some layer, so that a pass proves little."""
+    """Tables called «cos» and «sin» state no layer. Those of either base of Gemma 3, 1e6 for full
+    attention and 1e4 for sliding, fit some layer, and prove little.
+    """
     result = pecli.verify(tables_of_layers(kind), GEMMA_3_1B)
     assert result.passed
     assert any("no name states" in line for line in result.weak)
 
 
 @pytest.mark.parametrize("module", ["rotary_emb.", "model.language_model.rotary_emb."])
-def test_rotary_emb_is_the_global_table(module: str) -> None:
-    """Hugging Face's Gemma 3 has `rotary_emb` for full attention and `rotary_emb_local` beside it."""
+def test_tables_called_rotary_emb_are_those_of_full_attention(module: str) -> None:
+    """Hugging Face's Gemma 3 has `rotary_emb` for full attention and `rotary_emb_local` beside it:
+    the table of sliding layers fails under the name `rotary_emb`, and the diagnosis names them.
+    """
     right = pecli.verify(tables_of_layers(FULL_ATTENTION, module), GEMMA_3_1B)
     assert right.passed
     assert not right.weak
@@ -109,11 +116,12 @@ def test_the_same_table_under_both_names_of_gemma_3_fails(kind: str) -> None:
 )
 @pytest.mark.parametrize("names", [(("a.", ""), ("b.", "")), (("", "_1"), ("", "_2"))])
 @pytest.mark.sample(4)
-def test_tables_of_one_file_are_assigned_together(
+def test_two_tables_pass_only_if_each_kind_of_layers_has_one(
     first: str, second: str, passed: bool, names: Any
 ) -> None:
-    """One table of each kind passes in any order; two of the same kind leave the other kind without
-    a table.
+    """A file has the tables a.cos, a.sin, b.cos, b.sin, or cos_1, sin_1, cos_2, sin_2, whose names
+    state no kind of layer. One of each kind passes in any order; two of the same kind leave the
+    other kind without a table.
     """
     dump = {**tables_of_layers(first, *names[0]), **tables_of_layers(second, *names[1])}
     result = pecli.verify(dump, GEMMA_3_1B, reasons=False)
@@ -123,7 +131,7 @@ def test_tables_of_one_file_are_assigned_together(
 
 def test_layers_that_rotate_alike_need_no_name() -> None:
     """OLMo 3 has sliding and full layers with one base, so a table needs no layer type to be
-    verified.
+    verified: the pass is not weak.
     """
     sizes = {"hidden_size": 256, "num_attention_heads": 2, "num_hidden_layers": 8}
     config = {"model_type": "olmo3", **sizes, "rope_theta": 500000.0}

@@ -24,7 +24,6 @@ LAYERS_WITHOUT_ROPE = [
     ("exaone-4.0-32b", "q.15"),
 ]
 """Layers of models that have no rope there, by transformers' classes."""
-LAYERS_WITH_ROPE = [("smollm3-3b", "q_4"), ("llama-4-scout", "blk.0.q"), ("exaone-4.0-32b", "q5")]
 
 
 def verify_queries(model: Any, name: str, *, rotated: bool, **options: Any) -> Verification:
@@ -36,8 +35,9 @@ def verify_queries(model: Any, name: str, *, rotated: bool, **options: Any) -> V
 
 @pytest.mark.parametrize(("model", "name"), LAYERS_WITHOUT_ROPE)
 def test_queries_of_a_layer_without_rope_pass_unrotated(model: str, name: str) -> None:
-    """These models leave RoPE out of every fourth layer or of full attention, by transformers'
-    classes.
+    """LAYERS_WITHOUT_ROPE are models and names of tensors, such as layer 7 of SmolLM3 or «k_3».
+    transformers' classes of these models leave RoPE out of every fourth layer or of full attention,
+    to which the named layers belong: queries and keys must be as they were before.
     """
     result = verify_queries(model, name, rotated=False)
     assert result.passed
@@ -47,32 +47,44 @@ def test_queries_of_a_layer_without_rope_pass_unrotated(model: str, name: str) -
 
 @pytest.mark.parametrize(("model", "name"), LAYERS_WITHOUT_ROPE)
 def test_a_layer_that_is_rotated_although_it_has_no_rope_fails(model: str, name: str) -> None:
-    """These models leave RoPE out of the named layer, by transformers' classes."""
+    """LAYERS_WITHOUT_ROPE are models and names of tensors, such as layer 7 of SmolLM3 or «k_3»,
+    which transformers' classes leave without RoPE. Here they are rotated by the model's
+    frequencies.
+    """
     result = verify_queries(model, name, rotated=True)
     assert not result.passed
     assert any("but it is rotated" in line for line in result.diagnosis)
 
 
-@pytest.mark.parametrize(("model", "name"), LAYERS_WITH_ROPE)
-def test_queries_of_other_layers_of_these_models_pass_rotated_only(model: str, name: str) -> None:
-    """SmolLM3 and EXAONE 4 leave some layers unrotated; by transformers' classes, layer 4 of the
-    former and layer 5 of the latter are rotated.
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [("smollm3-3b", "q_4"), ("llama-4-scout", "blk.0.q"), ("exaone-4.0-32b", "q5")],
+)
+def test_queries_of_layers_with_rope_pass_rotated_and_fail_unrotated(model: str, name: str) -> None:
+    """SmolLM3, Llama 4 and EXAONE 4 leave some layers unrotated; by transformers' classes, layers
+    4, 0 and 5 of them are rotated.
     """
     assert verify_queries(model, name, rotated=True).passed
     assert not verify_queries(model, name, rotated=False).passed
 
 
 @pytest.mark.parametrize("model", ["smollm3-3b", "command-r7b"])
-def test_without_a_layer_number_a_pass_is_weak(model: str) -> None:
-    """«q» may be of a layer without RoPE, where a rotation would be wrong."""
+def test_rotated_queries_without_a_layer_number_pass_weakly(model: str) -> None:
+    """Some layers of these models have no RoPE. «q» may be of one of them, where a rotation would
+    be wrong.
+    """
     result = verify_queries(model, "q", rotated=True)
     assert result.passed
     assert any("no name states its layer" in line for line in result.weak)
 
 
 @pytest.mark.parametrize("model", ["smollm3-3b", "command-r7b"])
-def test_without_a_layer_number_the_advice_is_to_name_it(model: str) -> None:
-    """Unrotated queries called «q» would be right for a layer without RoPE."""
+def test_unrotated_queries_without_a_layer_number_fail_with_the_layers_that_they_fit(
+    model: str,
+) -> None:
+    """Some layers of these models have no RoPE. Unrotated queries called «q» would be right there,
+    and the diagnosis states it.
+    """
     result = verify_queries(model, "q", rotated=False, reasons=False)
     assert not result.passed
     assert any("right for a layer without rope" in line for line in result.diagnosis)
@@ -97,14 +109,17 @@ SIZES = {"hidden_size": 256, "num_attention_heads": 2, "head_dim": 128, "num_hid
         ({"model_type": "llama"}, []),
     ],
 )
-def test_a_configuration_tells_which_of_8_layers_are_unrotated(
+def test_a_configuration_states_which_of_8_layers_are_unrotated(
     config: dict[str, Any], unrotated: list[int]
 ) -> None:
-    """As transformers 5.23 builds `layer_types` and `no_rope_layers`; in no_rope_layers, 0 means no
-    rotation.
+    """Expected are the layers for which transformers 5.23 builds `layer_types` and `no_rope_layers`
+    from these keys: full attention has no RoPE in most of these models, and 0 in no_rope_layers
+    means no rotation.
     """
     model = pecli.load_config({**SIZES, **config})
-    assert [k for k in range(8) if model.is_unrotated(f"layers.{k}.q")] == unrotated
+    found = [layer for layer in range(8) if model.is_unrotated(f"layers.{layer}.q")]
+
+    assert found == unrotated
 
 
 @pytest.mark.parametrize("part", ["vision_tower.", "visual.", "audio_tower."])
@@ -118,16 +133,20 @@ def test_layers_of_towers_are_not_those_that_the_language_model_leaves_unrotated
 @pytest.mark.parametrize("stem", ["layer3_q", "q_L3"])
 def test_the_name_of_a_file_states_the_layer_of_its_array(tmp_path: Path, stem: str) -> None:
     """Layer 3 of SmolLM3 has no rotation: the queries after are those before."""
-    q = RNG.normal(size=(2, 12, 128)).astype("f4")
-    np.save(tmp_path / f"{stem}.npy", q)
+    queries = RNG.normal(size=(2, 12, 128)).astype("f4")
+    file = tmp_path / f"{stem}.npy"
+    np.save(file, queries)
 
-    assert pecli.verify(tmp_path / f"{stem}.npy", "smollm3-3b", before=q)
+    assert pecli.verify(file, "smollm3-3b", before=queries)
 
 
 @pytest.mark.parametrize("position", [8191, 20000])
-def test_queries_of_llama_4_may_be_multiplied_instead(position: int) -> None:
-    """Llama 4 multiplies queries of layers without rotation by transformers' `log1p(floor((p + 1) /
-    floor_scale)) * attn_scale + 1`, with 8192 and 0.1; keys stay.
+def test_unrotated_queries_of_llama_4_are_scaled_by_position_and_keys_are_not(
+    position: int,
+) -> None:
+    """In layers without rotation such as 3, Llama 4 multiplies queries by transformers'
+    `log1p(floor((p + 1) / floor_scale)) * attn_scale + 1`, with 8192 and 0.1. Keys stay as they
+    are: those that are multiplied fail.
     """
     before = RNG.normal(size=(2, 4, 128)).astype("f4")
     places = position + np.arange(4)
@@ -142,8 +161,8 @@ def test_queries_of_llama_4_may_be_multiplied_instead(position: int) -> None:
 
 
 def test_padding_of_an_unrotated_layer_is_not_compared() -> None:
-    """The first 4 of 12 tokens of the second sequence are padding and hold 7; in the fifth, 7 is
-    wrong.
+    """Layer 3 of SmolLM3 leaves queries as they are. The first 4 of 12 tokens of the second
+    sequence are padding and may hold 7; in the fifth, a token, 7 is wrong.
     """
     before = RNG.normal(size=(2, 3, 12, 128)).astype("f4")
     mask = np.ones((2, 12), int)

@@ -30,7 +30,7 @@ Write = Callable[..., str]
 
 
 def check_lines(file: str = "cos.npy", **keys: Any) -> str:
-    """Return the lines of a check."""
+    """Return the lines of a manifest for one check of a file."""
     lines = [f"{name} = {json.dumps(value)}" for name, value in {"file": file, **keys}.items()]
     return "\n".join(["[[check]]", *lines, ""])
 
@@ -81,14 +81,15 @@ def statuses_of_checks(path: str, tolerances: dict[str, float] | None = None) ->
 def test_a_check_by_config_scheme_spec_or_model_has_this_status(
     write_manifest: Write, text: str, status: str
 ) -> None:
-    """cos.npy and both.npz are tables of the config; one position off, another model or another
-    dtype fails, and a missing file is an error.
+    """cos.npy, which `check_lines` checks unless it is given a file, and both.npz are tables of
+    config.json (6 positions, 16 channels, base 10000); own.safetensors carries its spec. One
+    position off, another model or another dtype fails, and a missing file is an error.
     """
     assert statuses_of_checks(write_manifest("[defaults]\natol = 1e-6\n", text)) == [status]
 
 
-def test_a_config_that_is_missing_is_the_problem_of_its_check(write_manifest: Write) -> None:
-    """The manifest itself is read; the check has a FileError as its result."""
+def test_a_config_that_is_missing_is_a_file_error_of_its_check_only(write_manifest: Write) -> None:
+    """The manifest itself is read without an error; the check has a FileError as its result."""
     (outcome,) = run_all(read_manifest(write_manifest(check_lines(config="not there.json"))))
     assert isinstance(outcome.result, FileError)
     assert "not there.json" in str(outcome.result)
@@ -97,7 +98,9 @@ def test_a_config_that_is_missing_is_the_problem_of_its_check(write_manifest: Wr
 def test_checks_have_the_paths_and_names_of_the_manifest(
     write_manifest: Write, folder: Path
 ) -> None:
-    """The name or else the file is the label of a check; files are relative to the manifest."""
+    """The first check is named «cosines» and is of cos.npy, the second has no name. The name or else
+    the file is the label of a check; files are relative to the manifest.
+    """
     path = write_manifest(
         check_lines(name="cosines", **FROM_CONFIG), check_lines("own.safetensors")
     )
@@ -109,7 +112,9 @@ def test_checks_have_the_paths_and_names_of_the_manifest(
 
 
 def test_files_of_a_pattern_are_labelled_and_grouped(write_manifest: Write, folder: Path) -> None:
-    """b* matches both.npz, and o* own.safetensors; cos.npy is no pattern."""
+    """In the folder, b* matches both.npz, and o* own.safetensors; cos.npy is no pattern, so that its
+    check is in no group.
+    """
     path = write_manifest(check_lines("b*", name="n"), check_lines("o*"), check_lines("cos.npy"))
     checks = read_manifest(path)
 
@@ -134,8 +139,8 @@ def test_the_tolerance_of_a_check_wins_over_the_commands_and_the_defaults(
     of_command: dict[str, float],
     status: str,
 ) -> None:
-    """The check states base 9990 for a table of 10000, which is off by less than 1e-2 and more than
-    1e-6.
+    """The tolerance `atol` is stated in [defaults], by the command, or by the check. The check has
+    base 9990 for a table of 10000, which is off by less than 1e-2 and more than 1e-6.
     """
     path = write_manifest(
         f"[defaults]\natol = {default}\n", check_lines(base=9990, **ROPE_6_BY_16, **of_check)
@@ -147,7 +152,9 @@ def test_the_tolerance_of_a_check_wins_over_the_commands_and_the_defaults(
 def test_the_style_of_a_sinusoidal_table_is_a_key_of_a_check(
     write_manifest: Write, folder: Path, style: str, status: str
 ) -> None:
-    """The table is Whisper's, whose columns are not in the paper's order."""
+    """The table is Whisper's (5 positions, 6 channels), which has all sines and then all cosines;
+    the paper's has them in turn.
+    """
     pecli.save(folder / "pe.npy", pecli.Sinusoidal(5, 6, style="whisper", dtype="float16"))
     keys = {"scheme": "sinusoidal", "seq_len": 5, "dim": 6, "style": style}
 
@@ -155,7 +162,9 @@ def test_the_style_of_a_sinusoidal_table_is_a_key_of_a_check(
 
 
 def test_the_factors_of_longrope_are_keys_of_a_check(write_manifest: Write) -> None:
-    """Below 64 positions the short factors count, which are all 1."""
+    """The 6 positions are fewer than the original 64, so that the short factors count. They are all
+    1: the tables of cos.npy, which are not scaled, pass.
+    """
     scaling = {"scaling": "longrope", "original_max_position_embeddings": 64, "factor": 1}
     factors = {"short_factor": [1.0] * 8, "long_factor": [2] * 8}
 
@@ -184,8 +193,8 @@ def test_theta_beside_base_is_refused(write_manifest: Write) -> None:
 
 MASK = [[1, 1, 1, 1, 1, 1], [0, 0, 1, 1, 1, 1]]
 PADDED_POSITIONS = [[0, 1, 2, 3, 4, 5], [0, 0, 0, 1, 2, 3]]
-ROTATED = {**FROM_CONFIG, "before": "x.npy", "atol": 1e-6}
-ADDED = {"table": "wpe.npy", "before": "first_head.npy", "atol": 1e-6}
+ROTATED_QUERIES = {**FROM_CONFIG, "before": "x.npy", "atol": 1e-6}
+ADDED_ROWS = {"table": "wpe.npy", "before": "first_head.npy", "atol": 1e-6}
 
 
 @pytest.fixture
@@ -213,27 +222,27 @@ def queries(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "keys", "status"),
     [
-        ("padded.npy", ROTATED, "failed"),
-        ("padded.npy", {**ROTATED, "attention_mask": MASK}, "passed"),
-        ("padded.npy", {**ROTATED, "attention_mask": "mask.npy"}, "passed"),
-        ("padded.npy", {**ROTATED, "attention_mask": "none.npy"}, "error"),
-        ("moved.npy", {**ROTATED, "shift": -3}, "passed"),
-        ("moved.npy", {**ROTATED, "shift": 3}, "failed"),
-        ("rows.npy", ADDED, "failed"),
-        ("rows.npy", {**ADDED, "attention_mask": MASK}, "passed"),
-        ("rows.npy", {**ADDED, "attention_mask": "mask.npy"}, "passed"),
-        ("rows.npy", {**ADDED, "attention_mask": "none.npy"}, "error"),
-        # Nothing was added to the padding, which positions do not tell.
-        ("rows.npy", {**ADDED, "positions": PADDED_POSITIONS}, "failed"),
+        ("padded.npy", ROTATED_QUERIES, "failed"),
+        ("padded.npy", {**ROTATED_QUERIES, "attention_mask": MASK}, "passed"),
+        ("padded.npy", {**ROTATED_QUERIES, "attention_mask": "mask.npy"}, "passed"),
+        ("padded.npy", {**ROTATED_QUERIES, "attention_mask": "not there.npy"}, "error"),
+        ("moved.npy", {**ROTATED_QUERIES, "shift": -3}, "passed"),
+        ("moved.npy", {**ROTATED_QUERIES, "shift": 3}, "failed"),
+        ("rows.npy", ADDED_ROWS, "failed"),
+        ("rows.npy", {**ADDED_ROWS, "attention_mask": MASK}, "passed"),
+        ("rows.npy", {**ADDED_ROWS, "attention_mask": "mask.npy"}, "passed"),
+        ("rows.npy", {**ADDED_ROWS, "attention_mask": "not there.npy"}, "error"),
+        # Positions do not state that nothing was added to the padding.
+        ("rows.npy", {**ADDED_ROWS, "positions": PADDED_POSITIONS}, "failed"),
     ],
     ids=str,
 )
 def test_a_check_of_queries_or_added_rows_has_this_status(
     write_manifest: Write, file: str, keys: dict[str, Any], status: str
 ) -> None:
-    """The fixture writes queries rotated with left padding (2 tokens of the second sequence),
-    queries moved by −3, and rows of a table that were added to tokens only; masks are lists or
-    files.
+    """padded.npy has queries rotated with left padding (2 tokens of the second sequence), moved.npy
+    queries moved by −3, and rows.npy inputs to which rows of a table were added, except to padding.
+    A check passes only with the right mask, as a list or a file, or the right shift.
     """
     assert statuses_of_checks(write_manifest(check_lines(file, **keys))) == [status]
 
@@ -256,7 +265,9 @@ MALFORMED_MANIFESTS = json.loads(
 
 
 @pytest.mark.parametrize("text", MALFORMED_MANIFESTS, ids=lambda text: text[:60])
-def test_a_malformed_manifest_is_one_line(write_manifest: Write, run_pecli: Any, text: str) -> None:
+def test_a_malformed_manifest_is_reported_in_one_line(
+    write_manifest: Write, run_pecli: Any, text: str
+) -> None:
     """Each case of MALFORMED_MANIFESTS is a text with a mistake and the part of the error that
     names it: a manifest of 3 MiB is «larger than 512 KB», for example. Broken TOML is a file error,
     everything else a usage error.
@@ -272,7 +283,7 @@ def test_a_malformed_manifest_is_one_line(write_manifest: Write, run_pecli: Any,
 
 
 def test_a_manifest_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
-    """0xFF begins no character in UTF-8."""
+    """The manifest begins with the byte 0xFF, which begins no character in UTF-8."""
     (tmp_path / "x.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(FileError, match="UTF-8"):
         read_manifest(str(tmp_path / "x.toml"))
@@ -291,7 +302,9 @@ def test_a_folder_is_refused_as_a_manifest(tmp_path: Path) -> None:
 
 
 def test_a_manifest_has_at_most_512_kilobytes(write_manifest: Write) -> None:
-    """A check followed by a comment that fills the file to the limit, and one character more."""
+    """A check followed by a comment that fills the file to 512 · 1024 bytes is read; one character
+    more is refused.
+    """
     text = check_lines("a")
     largest = text.ljust(512 * 1024, "#")
 
@@ -306,7 +319,7 @@ def test_a_manifest_has_at_most_512_kilobytes(write_manifest: Write) -> None:
 def test_a_pipe_is_refused_as_a_file_of_a_check(
     write_manifest: Write, run_pecli: Any, key: str
 ) -> None:
-    """Reading a pipe would wait for ever."""
+    """«pipe» is a named pipe, which nothing writes: reading it would wait for ever."""
     path = write_manifest(f"[[check]]\n{key}\nscheme = 'rope'\nseq_len = 4\ndim = 4\n")
     os.mkfifo(os.path.join(os.path.dirname(path), "pipe"))
     outcome = run_pecli("verify", path)
@@ -331,7 +344,9 @@ except ParameterError as problem:
 def test_a_manifest_takes_little_memory_whatever_it_holds(
     write_manifest: Write, peak_memory: Callable[..., int]
 ) -> None:
-    """512 KB of nested tables; Python with NumPy takes most of the 220 MiB."""
+    """The manifest has 512 KB of nested tables, the most that is allowed; it is refused for its
+    unknown keys. Python with NumPy takes most of the 220 MiB.
+    """
     lines = (f"[{number:x}.a]\nb.c=1\n" for number in range(1 << 15))
     path = write_manifest("".join(lines)[: 512 << 10].rpartition("[")[0])
 
@@ -339,9 +354,12 @@ def test_a_manifest_takes_little_memory_whatever_it_holds(
 
 
 def test_a_check_with_a_pattern_of_a_thousand_folders_matches_no_file(tmp_path: Path) -> None:
-    """glob would recurse too deep."""
-    (tmp_path / "deep.toml").write_text(f"[[check]]\nfile = '{'*/' * 1000}*'\n")
-    (deep,) = read_manifest(str(tmp_path / "deep.toml"))
+    """Python's glob would exceed the limit of recursion on «*/*/*/…»; the check ends with an
+    ordinary error.
+    """
+    manifest = tmp_path / "deep.toml"
+    manifest.write_text(f"[[check]]\nfile = '{'*/' * 1000}*'\n")
+    (check,) = read_manifest(str(manifest))
 
     with pytest.raises(FileError, match="matches no file"):
-        deep.run()
+        check.run()

@@ -64,14 +64,18 @@ def write_noise(path: Path, *shape: int, dtype: str = "float32") -> None:
 def test_reading_a_large_file_takes_little_more_memory_than_the_file(
     tmp_path: Path, words: str, shape: tuple[int, ...]
 ) -> None:
-    """The file has 96 MiB; half as much again is allowed beside Python and its libraries."""
+    """The file a.npy holds 96 MiB of noise in this shape (−1 is the axis that makes it so large).
+    Half as much again is allowed beside Python and its libraries, which take 150 MiB.
+    """
     write_noise(tmp_path / "a.npy", *shape)
     assert peak_memory(tmp_path, *words.split()) <= 1.5 * BYTES_OF_A_FILE + BYTES_OF_THE_PROGRAM
 
 
 @pytest.mark.thorough
 def test_a_large_file_of_a_wrong_shape_takes_at_most_400_mib_more(tmp_path: Path) -> None:
-    """Mistakes that may explain it are looked for in a sample, whose size has a limit."""
+    """The file holds 96 MiB of noise, of which no table of Llama 3.1 has the shape. Mistakes that
+    may explain it are looked for in a sample, whose size has a limit.
+    """
     write_noise(tmp_path / "a.npy", 512, -1)
     peak = peak_memory(tmp_path, "verify", "a.npy", "--model", "llama-3.1-8b")
 
@@ -80,14 +84,14 @@ def test_a_large_file_of_a_wrong_shape_takes_at_most_400_mib_more(tmp_path: Path
 
 @pytest.mark.thorough
 def test_comparing_two_large_files_takes_little_more_memory_than_both(tmp_path: Path) -> None:
-    """2 · 96 MiB, and half as much again."""
+    """Both hold 96 MiB. Half as much again is allowed beside Python and its libraries, which take
+    150 MiB.
+    """
     write_noise(tmp_path / "a.npy", -1, 1024)
     write_noise(tmp_path / "b.npy", -1, 1024)
+    peak = peak_memory(tmp_path, "diff", "a.npy", "b.npy")
 
-    assert (
-        peak_memory(tmp_path, "diff", "a.npy", "b.npy")
-        <= 1.5 * 2 * BYTES_OF_A_FILE + BYTES_OF_THE_PROGRAM
-    )
+    assert peak <= 1.5 * (2 * BYTES_OF_A_FILE) + BYTES_OF_THE_PROGRAM
 
 
 @pytest.mark.thorough
@@ -96,7 +100,9 @@ def test_comparing_two_large_files_takes_little_more_memory_than_both(tmp_path: 
 def test_a_large_text_takes_at_most_four_times_its_size(
     tmp_path: Path, words: str, columns: int
 ) -> None:
-    """6 million numbers of 6 decimals, in one column or 128."""
+    """6 million numbers of 6 decimals, in one column or 128. As float64 they take about as much
+    memory as their text; four times its size are allowed beside Python and its libraries.
+    """
     noise = np.random.default_rng(0).standard_normal((6_000_000 // columns, columns))
     text = tmp_path / "a.txt"
     np.savetxt(text, noise, fmt="%.6f")

@@ -45,8 +45,9 @@ PARTS_OF_A_BIAS = {
 @pytest.mark.parametrize("name", PARTS_OF_A_BIAS)
 @pytest.mark.sample(5)
 def test_a_part_of_a_bias_passes_with_a_note(name: str) -> None:
-    """Each case of PARTS_OF_A_BIAS is a right part of BLOOM's bias and the words that note it:
-    heads 8 to 15, for example, are «heads 8–15 of 16».
+    """Each case of PARTS_OF_A_BIAS is a right part of the bias of a BLOOM with 16 heads, cut from
+    the whole by NumPy, and the words that note it: heads 8 to 15, as the second of two devices has
+    them, are «heads 8–15 of 16», for example.
     """
     dump, words = PARTS_OF_A_BIAS[name]
     result = pecli.verify(dump, BLOOM_OF_16_HEADS, atol=1e-5)
@@ -57,7 +58,9 @@ def test_a_part_of_a_bias_passes_with_a_note(name: str) -> None:
 
 @pytest.mark.parametrize("name", PARTS_OF_A_BIAS)
 def test_a_part_of_a_bias_that_is_reversed_and_doubled_fails(name: str) -> None:
-    """Each part of PARTS_OF_A_BIAS with its keys in reverse order, times 2."""
+    """Each case of PARTS_OF_A_BIAS is a right part of BLOOM's bias, such as heads 8 to 15. With its
+    keys in reverse order, and times 2, it must fail.
+    """
     dump, _ = PARTS_OF_A_BIAS[name]
     wrong = {key: np.flip(array, axis=-1).copy() * 2 for key, array in dump.items()}
 
@@ -66,7 +69,9 @@ def test_a_part_of_a_bias_that_is_reversed_and_doubled_fails(name: str) -> None:
 
 @pytest.mark.parametrize("form", ["causal", "symmetric", "key"])
 def test_slopes_pass_beside_their_bias(form: str) -> None:
-    """Mistakes of masks are tried on the bias; slopes have no mask."""
+    """A file has both tensors. Whether a pass rules out mistakes of masks is tried on the bias;
+    that slopes have no mask must not stop the check.
+    """
     scheme = pecli.Alibi(4, 6, form=form, dtype="float64")
     result = pecli.verify(scheme.tables(), scheme)
 
@@ -78,8 +83,9 @@ def test_slopes_pass_beside_their_bias(form: str) -> None:
 def test_negated_slopes_are_named_if_they_are_off_by_at_most_1e_5(
     error: float, is_named: bool
 ) -> None:
-    """Powers in float32 are that inexact in some programs. Every other slope is too large, the
-    others are too small.
+    """The slopes of 8 heads are −2^−1 … −2^−8, each too large or too small by a share `error`.
+    Some programs compute these powers in float32, which is inexact by up to 1e-5: such slopes are
+    called negated, and worse ones are not.
     """
     scheme = pecli.Alibi(8, slopes=True)
     slopes = -(0.5 ** np.arange(1, 9)) * (1 + error * np.array([1, -1] * 4))
@@ -91,8 +97,8 @@ def test_negated_slopes_are_named_if_they_are_off_by_at_most_1e_5(
 
 @pytest.mark.parametrize("heads", [10, 12])
 def test_zeros_for_heads_without_a_bias_pass_with_a_note(heads: int) -> None:
-    """As x-transformers pads the bias of some heads to all 16; a number other than zero there
-    fails.
+    """x-transformers gives a bias to 10 or 12 of 16 heads, and pads it with zeros for the others.
+    A number other than zero there fails.
     """
     scheme = pecli.Alibi(heads, LENGTH, form="symmetric")
     padded = np.concatenate(
@@ -110,7 +116,9 @@ def test_zeros_for_heads_without_a_bias_pass_with_a_note(heads: int) -> None:
 @pytest.mark.parametrize("form", ["symmetric", "key"])
 @pytest.mark.parametrize("spec", [BLOOM_OF_16_HEADS, None])
 def test_a_bias_of_zeros_fails_as_a_missing_bias(form: str, spec: Any) -> None:
-    """Programs that forget ALiBi have zeros there."""
+    """Programs that forget ALiBi have zeros there: the diagnosis is that there is no bias, for a
+    model (BLOOM with 16 heads) and for a scheme.
+    """
     expected = spec or pecli.Alibi(HEADS, LENGTH, form=form)
     result = pecli.verify({"bias": np.zeros_like(bias(form))}, expected, atol=1e-6)
 
@@ -120,9 +128,11 @@ def test_a_bias_of_zeros_fails_as_a_missing_bias(form: str, spec: Any) -> None:
 
 @pytest.mark.parametrize("name", ["inv_freq", "rotary_emb.inv_freq"])
 def test_frequencies_are_verified_without_their_tables(name: str) -> None:
-    """500^(-2i/32) in float32 passes within 1e-6, twice that fails."""
-    rope = pecli.Rope(8, 32, base=500.0)
-    frequencies = rope.tables()["inv_freq"].astype("f4")
+    """The frequencies of 32 channels and base 500, 500^(-2i/32), in float32 pass within 1e-6; twice
+    the frequencies fail. No cosines or sines are beside them.
+    """
+    rope = pecli.Rope(seq_len=8, dim=32, base=500.0)
+    frequencies = (500.0 ** (-np.arange(0, 32, 2) / 32)).astype(np.float32)
 
     assert pecli.verify({name: frequencies}, rope, rtol=1e-6).passed
     assert not pecli.verify({name: frequencies * 2}, rope, rtol=1e-6, reasons=False).passed

@@ -16,7 +16,7 @@ DTYPES_AND_SCALES = [("int8", 127), ("int8", 64), ("int16", 32767)]
 """The dtype of integers, and the integer that stands for 1."""
 
 
-def tables_in_integers(dtype: str, one: int, max_error: float) -> dict[str, np.ndarray]:
+def tables_in_integers(dtype: str, one: int, *, max_error: float) -> dict[str, np.ndarray]:
     """Return the tables as integers whose errors are at most so many steps, some more than half a step."""
     limits = np.iinfo(dtype)
     rng = np.random.default_rng(0)
@@ -34,8 +34,10 @@ def tables_in_integers(dtype: str, one: int, max_error: float) -> dict[str, np.n
 def test_a_tolerance_between_half_a_step_and_a_step_counts_exactly(
     dtype: str, one: int, steps: float
 ) -> None:
-    """Integers are off by up to `steps` steps of 1/one; a tolerance of 0.09 steps less must fail."""
-    tables = tables_in_integers(dtype, one, steps)
+    """The integer `one` stands for 1, and the tables are off by up to `steps` steps of 1/one. They
+    pass within that tolerance, and fail within 0.09 steps less, or without a tolerance.
+    """
+    tables = tables_in_integers(dtype, one, max_error=steps)
     assert pecli.verify(tables, ROPE_64_BY_64, atol=steps / one, reasons=False).passed
     assert not pecli.verify(tables, ROPE_64_BY_64, atol=(steps - 0.09) / one, reasons=False).passed
     assert not pecli.verify(tables, ROPE_64_BY_64, reasons=False).passed
@@ -46,32 +48,40 @@ def test_integers_that_are_rounded_to_nearest_pass_exactly(dtype: str, one: int)
     """Cosines and sines are stored as integers, each the nearest one (errors of at most 0.5 steps):
     they pass without a tolerance.
     """
-    assert pecli.verify(tables_in_integers(dtype, one, 0.5), ROPE_64_BY_64).passed
+    assert pecli.verify(tables_in_integers(dtype, one, max_error=0.5), ROPE_64_BY_64).passed
 
 
 @pytest.mark.parametrize(("dtype", "one", "atol"), [("int8", 127, "0.0079"), ("int8", 64, "0.016")])
-def test_the_tolerance_that_fits_is_named(dtype: str, one: int, atol: str) -> None:
+def test_a_table_that_fails_by_less_than_a_step_is_advised_to_allow_a_step(
+    dtype: str, one: int, atol: str
+) -> None:
     """Errors of up to 0.9 steps fail within 0.6 steps; the advice is one step, 1/127 = 0.0079 or
-    1/64 = 0.016.
+    1/64 = 0.016, within which the table passes.
     """
-    tables = tables_in_integers(dtype, one, 0.9)
+    tables = tables_in_integers(dtype, one, max_error=0.9)
     result = pecli.verify(tables, ROPE_64_BY_64, atol=0.6 / one, reasons=False)
 
     assert result.diagnosis[-1].endswith(f"allow --atol {atol}")
     assert pecli.verify(tables, ROPE_64_BY_64, atol=float(atol)).passed
 
 
-def test_errors_of_integers_are_not_counted_in_ulps() -> None:
+def test_errors_of_tables_in_int8_are_not_counted_in_ulps() -> None:
     """Cosines and sines are stored as int8, 127 for 1, with errors of up to 0.9 steps. A ULP, the
     distance to the next float, has no meaning for integers: None for both tensors.
     """
-    result = pecli.verify(tables_in_integers("int8", 127, 0.9), ROPE_64_BY_64, reasons=False)
+    tables = tables_in_integers("int8", 127, max_error=0.9)
+    result = pecli.verify(tables, ROPE_64_BY_64, reasons=False)
+
     assert [tensor.max_ulp_error for tensor in result.tensors] == [None, None]
 
 
 def test_errors_of_integers_are_distances_from_the_exact_number() -> None:
-    """Not from its nearest step, of which they would be whole multiples: the largest error is 0.9
-    steps.
+    """Measured from the nearest step, errors of up to 0.9 steps would be 0 or 1 step. Measured from
+    the exact number, the largest is between half a step, which rounding allows, and 0.9 steps.
     """
-    result = pecli.verify(tables_in_integers("int8", 127, 0.9), ROPE_64_BY_64, reasons=False)
-    assert 0.5 < (result.tensors[0].max_abs_error or 0) * 127 < 0.9
+    tables = tables_in_integers("int8", 127, max_error=0.9)
+    result = pecli.verify(tables, ROPE_64_BY_64, reasons=False)
+    max_abs_error = result.tensors[0].max_abs_error
+
+    assert max_abs_error is not None
+    assert 0.5 / 127 < max_abs_error < 0.9 / 127

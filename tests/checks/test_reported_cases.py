@@ -1118,8 +1118,11 @@ TWINS = {
     ],
 )
 def test_the_answer_about_a_reported_dump_is_true(case: Case) -> None:
-    """For example, layer 63 of EXAONE 4.0 has no rotation: queries that are rotated there fail with
-    «no rope in this layer, but it is rotated». Each case is built by the formula of its model.
+    """REPORTED_CASES are dumps as in bug reports, made by NumPy from the formula of a model or of a
+    project. Each states the call (verify, diff or identify), whether it must pass, and words that
+    the printed answer must have (`words`) or not have (`without`). For example, layer 63 of EXAONE
+    4.0 has no rotation: queries that are rotated there must fail with «no rope in this layer, but
+    it is rotated».
     """
     answer = case.answer()
     text = str(answer)
@@ -1342,9 +1345,10 @@ COMMANDS = [
 def test_a_command_answers_a_reported_question(
     command: Command, run_pecli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For example, `config config.json` of a Mistral with the key rope_base, which transformers
-    ignores, must say so. Each row has a command line, the files that it reads, its exit code, and
-    words that it must or must not print.
+    """COMMANDS are questions as in bug reports. Each has a command line, the files that it reads,
+    its exit code, and words that it must print (`words`) or not print (`without`). For example,
+    `config config.json` of a Mistral with the key rope_base, which transformers does not read, must
+    state that the key is ignored, and not print its value as the base.
     """
     monkeypatch.chdir(tmp_path)
     for name, content in command.files.items():
@@ -1368,35 +1372,35 @@ def write(path: Path, content: Any) -> None:
         path.write_text(content)
 
 
-LLAMA_CPP: list[tuple[str, dict[str, Any], list[int]]] = [
-    ("smollm3", {}, [3, 7, 11]),
-    ("llama4", {}, [3, 7, 11]),
-    ("llama4", {"attention.sliding_window": 0}, []),
-    ("afmoe", {"attention.sliding_window": 2048}, [3, 7, 11]),
-    ("cohere2", {"attention.sliding_window": 4096}, [3, 7, 11]),
-    (
-        "cohere2",
-        {"attention.sliding_window": 4096, "attention.sliding_window_pattern": 3},
-        [2, 5, 8, 11],
-    ),
-    ("cohere2", {"attention.sliding_window_pattern": [True, False] * 6}, [1, 3, 5, 7, 9, 11]),
-    ("cohere2moe", {"leading_dense_block_count": 2}, [4, 8]),
-    ("smallthinker", {"attention.sliding_window": 4096}, [0, 4, 8]),
-    ("smallthinker", {}, []),
-    ("exaone4", {}, []),
-    ("exaone4", {"block_count": 64}, [*range(3, 64, 4)]),
-    ("muse-glimmer", {"attention.sliding_window": 512}, [3, 7, 11]),
-    ("llama", {}, []),
-]
-"""Architectures, keys of .gguf files, and the layers that `src/models` of llama.cpp does not rotate."""
-
-
-@pytest.mark.parametrize(("architecture", "keys", "unrotated"), LLAMA_CPP)
-def test_a_gguf_file_tells_which_layers_llama_cpp_leaves_unrotated(
+@pytest.mark.parametrize(
+    ("architecture", "keys", "unrotated"),
+    [
+        ("smollm3", {}, [3, 7, 11]),
+        ("llama4", {}, [3, 7, 11]),
+        ("llama4", {"attention.sliding_window": 0}, []),
+        ("afmoe", {"attention.sliding_window": 2048}, [3, 7, 11]),
+        ("cohere2", {"attention.sliding_window": 4096}, [3, 7, 11]),
+        (
+            "cohere2",
+            {"attention.sliding_window": 4096, "attention.sliding_window_pattern": 3},
+            [2, 5, 8, 11],
+        ),
+        ("cohere2", {"attention.sliding_window_pattern": [True, False] * 6}, [1, 3, 5, 7, 9, 11]),
+        ("cohere2moe", {"leading_dense_block_count": 2}, [4, 8]),
+        ("smallthinker", {"attention.sliding_window": 4096}, [0, 4, 8]),
+        ("smallthinker", {}, []),
+        ("exaone4", {}, []),
+        ("exaone4", {"block_count": 64}, [*range(3, 64, 4)]),
+        ("muse-glimmer", {"attention.sliding_window": 512}, [3, 7, 11]),
+        ("llama", {}, []),
+    ],
+)
+def test_a_gguf_file_states_which_layers_llama_cpp_leaves_unrotated(
     architecture: str, keys: dict[str, Any], unrotated: list[int], tmp_path: Path
 ) -> None:
-    """The expected layers of each architecture were read from src/models of llama.cpp; the file has
-    12 layers unless its keys say otherwise.
+    """Expected are the layers that src/models of llama.cpp does not rotate, as read from its source,
+    for an architecture and keys of a .gguf file. It has 12 layers unless the keys state another
+    block_count.
     """
     values = {
         "context_length": 2048,
@@ -1423,8 +1427,8 @@ def test_a_gguf_file_tells_which_layers_llama_cpp_leaves_unrotated(
 def test_queries_of_a_gguf_file_are_rotated_except_in_layers_without_rope(
     name: str, is_rotated: bool, passed: bool, tmp_path: Path
 ) -> None:
-    """SmolLM3 leaves every fourth layer (3, 7, 11) unrotated; the others rotate neighbours in GGUF,
-    by NumPy's formula here.
+    """SmolLM3 leaves every fourth layer (3, 7, 11) unrotated. Queries of layer 7 pass as they were
+    before, and those of layer 6 with neighbours rotated, as GGUF has them, by NumPy's formula.
     """
     values = {
         "context_length": 2048,
@@ -1434,45 +1438,50 @@ def test_queries_of_a_gguf_file_are_rotated_except_in_layers_without_rope(
     }
     path = write_gguf(tmp_path / "m.gguf", "smollm3", values)
     x = queries(2, 10, 128)
-    after = (
-        turned_by(x, angles_of(10, inverse_frequencies(1e4, 128)), "interleaved")
-        if is_rotated
-        else x
-    )
+    after = x
+    if is_rotated:
+        after = turned_by(x, angles_of(10, inverse_frequencies(1e4, 128)), "interleaved")
     result = pecli.verify({name: after}, path, before={name: x}, atol=1e-5, reasons=False)
 
     assert result.passed == passed
 
 
-HEADERS = {
-    "tables of two bases": (
-        "rope --seq-len 2 --dim 4 -o one.h",
-        "rope --seq-len 2 --dim 4 --theta 500 -o two.h",
-    ),
-    "golden vectors of two models": (
-        "golden phi-2 --format h -o first",
-        "golden qwen2.5-7b --format h -o second",
-    ),
-    "one name in two folders": (
-        "alibi --heads 2 --slopes -o x.h",
-        "alibi --heads 2 --slopes --prefix other -o y/x.h",
-    ),
-}
-
-
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
-@pytest.mark.parametrize("lines", HEADERS.values(), ids=HEADERS)
+@pytest.mark.parametrize(
+    ("first_command", "second_command"),
+    [
+        pytest.param(
+            "rope --seq-len 2 --dim 4 -o one.h",
+            "rope --seq-len 2 --dim 4 --theta 500 -o two.h",
+            id="tables of two bases",
+        ),
+        pytest.param(
+            "golden phi-2 --format h -o first",
+            "golden qwen2.5-7b --format h -o second",
+            id="golden vectors of two models",
+        ),
+        pytest.param(
+            "alibi --heads 2 --slopes -o x.h",
+            "alibi --heads 2 --slopes --prefix other -o y/x.h",
+            id="one name in two folders",
+        ),
+    ],
+)
 def test_two_headers_compile_together(
-    lines: tuple[str, str], run_pecli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    first_command: str,
+    second_command: str,
+    run_pecli: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Names of C arrays must differ between two headers that one program includes; cc compiles both
-    with -Werror.
+    """Two commands write a C header each. A program includes both, so the names of their arrays
+    must differ; the C compiler accepts them with -Wall and -Werror.
     """
     monkeypatch.chdir(tmp_path)
     Path("y").mkdir()
 
-    for line in lines:
-        assert run_pecli(*line.split()).exit_code == SUCCESS
+    for command in (first_command, second_command):
+        assert run_pecli(*command.split()).exit_code == SUCCESS
 
     headers = sorted(str(path) for path in Path().rglob("*.h"))
     source = "".join(f'#include "{header}"\n' for header in headers)

@@ -22,10 +22,6 @@ def passing_result(name: str = "f", weak: tuple[str, ...] = ()) -> Verification:
     return Verification(name, "rope", (), weak=weak)
 
 
-def failing_result() -> Verification:
-    return Verification("f", "rope", (), ("a problem",), weak=("weak",))
-
-
 def outcome_of(
     result: Verification | PecliError, *, name: str = "", manifest: str = "", group: str = ""
 ) -> Outcome:
@@ -77,7 +73,9 @@ def test_an_error_concerns_only_its_check(error: type[Exception], message: str) 
 
 
 def test_an_unforeseen_error_is_reported_as_a_defect_with_its_cause() -> None:
-    """An exception that is none of pecli's own is a defect of pecli."""
+    """An exception that is none of pecli's own, such as a division by zero within a check, is a
+    defect of pecli; the result keeps it as its cause.
+    """
 
     def broken() -> Verification:
         raise ZeroDivisionError
@@ -92,7 +90,9 @@ def test_an_unforeseen_error_is_reported_as_a_defect_with_its_cause() -> None:
 def test_an_interrupt_ends_all_checks(
     stop: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Python before 3.12 wraps an interrupt in a RuntimeError while a class is being made."""
+    """Python before 3.12 wraps an interrupt in a RuntimeError if it comes while a class is being
+    made. The interrupt must end `run_all` nevertheless, and not count as an error of one check.
+    """
 
     def wrapped() -> Verification:
         raise RuntimeError from stop()
@@ -135,10 +135,12 @@ def test_closing_the_outcomes_does_not_wait_for_a_check_that_runs(
 
 
 @pytest.mark.parametrize(("group", "status"), [("", Status.ERROR), ("g", Status.SKIPPED)])
-def test_a_file_without_tables_is_an_error_alone_and_skipped_in_a_group(
+def test_a_file_without_tables_is_an_error_by_itself_and_skipped_in_a_group(
     group: str, status: Status
 ) -> None:
-    """A group is what one pattern or folder matched, such as shards of a checkpoint."""
+    """A group is what one pattern or folder matched, such as shards of a checkpoint, of which few
+    hold tables; "" is no group.
+    """
     assert outcome_of(NO_TABLES, group=group).status == status
 
 
@@ -147,29 +149,35 @@ def test_a_file_without_tables_is_an_error_alone_and_skipped_in_a_group(
     [
         ((), False, Status.PASSED),
         ((), True, Status.PASSED),
-        (("w",), False, Status.PASSED),
-        (("w",), True, Status.WEAK),
+        (("a remark",), False, Status.PASSED),
+        (("a remark",), True, Status.WEAK),
     ],
 )
 def test_a_weak_pass_has_the_status_weak_if_the_check_is_strict(
     weak: tuple[str, ...], strict: bool, status: Status
 ) -> None:
     """A pass is weak if a known mistake would pass as well; `weak` holds the remarks."""
-    assert (
-        Outcome(Check("f", passing_result), passing_result(weak=weak), 0.0, strict).status == status
-    )
+    check = Check("f", passing_result)
+    outcome = Outcome(check, passing_result(weak=weak), seconds=0.0, strict=strict)
+
+    assert outcome.status == status
 
 
 def test_a_strict_failure_with_weak_remarks_has_the_status_failed() -> None:
-    """A problem counts more than a remark."""
-    assert (
-        Outcome(Check("f", passing_result), failing_result(), 0.0, strict=True).status
-        == Status.FAILED
-    )
+    """The result has a problem and a remark, which would make a strict pass weak: the problem
+    counts more.
+    """
+    check = Check("f", passing_result)
+    result = Verification("f", "rope", (), ("a problem",), weak=("a remark",))
+    outcome = Outcome(check, result, seconds=0.0, strict=True)
+
+    assert outcome.status == Status.FAILED
 
 
-def test_files_of_which_none_has_tables_are_an_error() -> None:
-    """Neither of the two files of group a has tables; one of group b has."""
+def test_a_group_of_files_without_any_tables_is_an_error() -> None:
+    """Neither of the two files of group a has tables, which is one error of the group; one of group
+    b has, so that this group is none.
+    """
     outcomes = [
         outcome_of(NO_TABLES, group="a"),
         outcome_of(NO_TABLES, group="a"),
@@ -181,7 +189,7 @@ def test_files_of_which_none_has_tables_are_an_error() -> None:
     assert str(error).startswith("a: none of 2 files has positional tables; ")
 
 
-def test_a_label_is_the_name_or_the_file() -> None:
+def test_the_label_of_a_check_is_its_name_or_else_its_file() -> None:
     """A `Check` of the file «f» is called by its name if it has one, otherwise by its file."""
     assert Check("f", passing_result, "name").label == "name"
     assert Check("f", passing_result).label == "f"
@@ -214,7 +222,9 @@ def test_the_json_of_an_error_has_its_message_and_no_scheme() -> None:
 
 
 def test_arrays_of_a_result_can_be_dropped_to_save_memory() -> None:
-    """`parts` are the arrays for pictures; the same outcome is returned without them."""
+    """`parts` of a tensor are the arrays for pictures: `without_arrays` empties them in place, and
+    returns the same outcome.
+    """
     rope = pecli.Rope(4, 8)
     result = pecli.verify({"cos": np.zeros((4, 4))}, rope, reasons=False)
 
@@ -226,5 +236,6 @@ def test_arrays_of_a_result_can_be_dropped_to_save_memory() -> None:
 
 
 @pytest.mark.parametrize(("path", "expected"), [("a.TOML", True), ("a.toml.npz", False)])
-def test_manifests_are_known_by_their_suffix(path: str, expected: bool) -> None:
+def test_manifests_are_recognised_by_their_suffix(path: str, expected: bool) -> None:
+    """A manifest is a TOML file; upper and lower case do not matter."""
     assert is_manifest(path) == expected

@@ -42,7 +42,7 @@ def result_of(model: Any, length: int | None = None, runtime: str = "vllm") -> R
     return found
 
 
-def departing(found: dict[str, RuntimeResult]) -> list[str]:
+def departing_runtimes(found: dict[str, RuntimeResult]) -> list[str]:
     return [name for name, result in found.items() if result.departs]
 
 
@@ -58,9 +58,10 @@ def measured_error(case: str, runtime: str) -> np.ndarray[Any, Any]:
 
 @pytest.mark.parametrize("runtime", ["llama.cpp", "mlx-lm"])
 def test_llama_cpp_and_mlx_lm_depart_from_gpt_oss_as_measured(runtime: str) -> None:
-    """They round YaRN's limits. The errors are differences of tables that the runtimes' own code
-    computed: 4 is the first recorded position beyond 1e-3, and 2.7 the largest error up to the
-    context, which the recorded positions reach within 6e-3.
+    """They round YaRN's limits, which changes the frequencies of pairs 9 to 17. `measured_error`
+    are differences of tables that the runtimes' own code and transformers computed at some
+    positions: 4 is the first of these beyond 1e-3, and 2.7 the largest error up to the context,
+    which the recorded positions reach within 6e-3.
     """
     found = results_of_runtimes("gpt-oss-20b", None, [runtime])[runtime]
     error = measured_error("gpt-oss-20b", runtime)
@@ -74,9 +75,10 @@ def test_llama_cpp_and_mlx_lm_depart_from_gpt_oss_as_measured(runtime: str) -> N
 
 
 @pytest.mark.parametrize("runtime", ["llama.cpp", "mlx-lm"])
-def test_the_curve_follows_the_measured_errors(runtime: str) -> None:
-    """The curve is the error by position of gpt-oss-20b. Float32 is off by 5e-4 itself. Beyond 10,
-    a point of the curve stands for many positions.
+def test_the_curve_of_a_runtime_follows_the_measured_errors(runtime: str) -> None:
+    """The curve is the error by position of gpt-oss-20b; `measured_error` are differences of tables
+    that the runtimes' own code computed. Both agree within 5e-4, the rounding of float32. From 10
+    on, a point of the curve stands for many positions, of which it has the largest error.
     """
     found = results_of_runtimes("gpt-oss-20b", None, [runtime])[runtime]
     error = measured_error("gpt-oss-20b", runtime)
@@ -92,8 +94,8 @@ def test_the_curve_follows_the_measured_errors(runtime: str) -> None:
 
 
 def test_all_runtimes_agree_on_llama_up_to_float32_rounding() -> None:
-    """Float32 angles of up to 131,072 radians are off by 2^-7 = 8e-3 at most; 3.7e-3 was measured
-    at the recorded positions.
+    """Float32 angles of up to 131,072 = 2^17 radians are off by 2^-7 = 8e-3 at most, which is no
+    departure; 3.7e-3 was measured with the runtimes' own code at the recorded positions.
     """
     found = pecli.runtimes("llama-3.1-8b")
     assert found.length == 131072
@@ -109,9 +111,11 @@ PHI3 = "phi-3-mini-128k, context 4096"
 
 
 def test_only_mlx_lm_departs_from_phi_3_up_to_its_original_length() -> None:
-    """Measured with the runtimes' own code: mlx-lm uses the long factors for any length."""
+    """LongRoPE of Phi-3 has short factors up to 4096 positions, and long ones beyond. mlx-lm uses
+    the long ones for any length; the error was measured with its own code.
+    """
     found = results_of_runtimes(PHI3, 4096)
-    assert departing(found) == ["mlx-lm"]
+    assert departing_runtimes(found) == ["mlx-lm"]
 
     expected = measured_error(PHI3, "mlx-lm").max()
     assert found["mlx-lm"].departure == pytest.approx(expected, abs=0.1)
@@ -123,14 +127,16 @@ def test_three_runtimes_depart_from_phi_3_for_short_prompts_in_a_long_context() 
     of 131,072, and so depart for short prompts.
     """
     found = results_of_runtimes(PHI3)
-    assert departing(found) == ["vllm", "llama.cpp", "mlx-lm"]
-    for name in departing(found):
+    assert departing_runtimes(found) == ["vllm", "llama.cpp", "mlx-lm"]
+    for name in departing_runtimes(found):
         assert "up to 4,096 tokens" in found[name].short_prompts
         assert found[name].causes == ()
 
 
 def test_llama_cpp_departs_from_phi_4_minis_longrope_at_its_full_context() -> None:
-    """llama.cpp's frequencies in float32 are off beyond the tolerance at 131,072 positions."""
+    """llama.cpp computes frequencies in float32, whose rounding times 131,072 positions exceeds the
+    tolerance of 1e-3. transformers, which defines the model, does not depart.
+    """
     names = ["transformers", "llama.cpp"]
     found = pecli.runtimes("phi-4-mini", 131072, names=names).layers[""]
 
@@ -138,31 +144,38 @@ def test_llama_cpp_departs_from_phi_4_minis_longrope_at_its_full_context() -> No
 
 
 def test_mlx_lm_is_as_defined_for_the_text_of_an_m_rope_model() -> None:
-    """Text has the same position on all three axes of M-RoPE, which mlx-lm does not have."""
+    """Qwen2.5-VL has M-RoPE, with three axes of positions, which mlx-lm does not implement. Text has
+    the same position on all three, so that its tables are right; the note restricts that to text.
+    """
     found = result_of("qwen2.5-vl-7b", 64, "mlx-lm")
     assert not found.departs
     assert found.notes == ("as defined for text; no M-RoPE for images",)
 
 
 def test_every_layer_type_has_results_of_its_own() -> None:
-    """A Gemma 3 with base 100 in sliding and 500000 in full attention."""
+    """The config is a Gemma 3 with base 100 in sliding and 500000 in full attention: vLLM has one
+    result for each.
+    """
     found = pecli.runtimes(TWO_LAYER_TYPES, 16, names=["vllm"])
     assert list(found.layers) == ["full_attention", "sliding_attention"]
     assert [len(results) for results in found.layers.values()] == [1, 1]
 
 
-def test_one_layer_type_can_be_chosen() -> None:
-    """The config is a Gemma 3 with sliding and full attention; layer_type leaves one of them."""
+def test_the_option_layer_type_leaves_the_results_of_one_layer_type() -> None:
+    """The config is a Gemma 3 with layers of sliding and of full attention. With layer_type, only
+    the results for full attention are left.
+    """
     found = pecli.runtimes(TWO_LAYER_TYPES, 16, names=["vllm"], layer_type="full_attention")
     assert list(found.layers) == ["full_attention"]
 
 
 def test_dynamic_scaling_is_constant_in_vllm_and_absent_in_llama_cpp() -> None:
-    """vLLM computes one base for all lengths, and its cache has as many rows as the trained
-    context, 4096; both are in their source.
+    """The model has 4096 positions and dynamic scaling by 2, and 8192 are compared. By their
+    sources, llama.cpp has no dynamic scaling; vLLM computes one base for all lengths, so that it is
+    off from position 1 on, and its cache ends after the trained 4096 rows.
     """
     found = results_of_runtimes("dynamic-2, context 8192", 8192)
-    assert departing(found) == ["vllm", "llama.cpp"]
+    assert departing_runtimes(found) == ["vllm", "llama.cpp"]
     assert "no dynamic scaling" in found["llama.cpp"].lacks
     assert found["vllm"].rows == 4096
     assert found["vllm"].first_beyond == 1
@@ -170,12 +183,13 @@ def test_dynamic_scaling_is_constant_in_vllm_and_absent_in_llama_cpp() -> None:
 
 def test_dynamic_scaling_changes_nothing_up_to_the_original_length() -> None:
     """The model was trained with 4096 positions, and dynamic NTK changes only longer sequences: at
-    4096, vLLM computes as the config means.
+    4096, vLLM, which departs at 8192, computes as the config means.
     """
-    assert results_of_runtimes("dynamic-2, context 8192", 4096)["vllm"].causes == ()
+    found = results_of_runtimes("dynamic-2, context 8192", length=4096)
+    assert found["vllm"].causes == ()
 
 
-def test_only_sglang_has_ntk_scaling() -> None:
+def test_only_sglang_computes_the_rope_type_ntk() -> None:
     """The config has static NTK scaling (rope_type «ntk»). By the sources of all runtimes, only
     SGLang computes it; the others lack it.
     """
@@ -195,13 +209,18 @@ def test_only_sglang_has_ntk_scaling() -> None:
     ],
 )
 @pytest.mark.sample("llama-2-7b-4096-None", "llama-2-7b-4097-4096")
-def test_vllm_has_no_rows_beyond_the_context(case: str, length: int, rows: int | None) -> None:
-    """vLLM allocates its cache for max_position_embeddings, times the factor of linear scaling."""
+def test_the_table_of_vllm_ends_at_the_context(case: str, length: int, rows: int | None) -> None:
+    """vLLM allocates max_position_embeddings rows (Llama 2: 4096), times the factor of linear
+    scaling (8 · 131072). `rows` states where its table ends if the compared length is larger,
+    otherwise None.
+    """
     assert results_of_runtimes(case, length, ["vllm"])["vllm"].rows == rows
 
 
 @pytest.mark.parametrize(("length", "rows"), [(128, None), (129, 128)])
-def test_linear_scaling_multiplies_the_rows_of_vllm(length: int, rows: int | None) -> None:
+def test_linear_scaling_multiplies_the_rows_of_vllm_by_its_factor(
+    length: int, rows: int | None
+) -> None:
     """vLLM computes a table of max_position_embeddings · factor = 32 · 4 = 128 rows. `rows` states
     where it ends if the compared length is larger, otherwise None.
     """
@@ -236,9 +255,9 @@ def test_a_model_that_states_no_context_is_served_with_4096() -> None:
     assert pecli.runtimes(CONFIG, names=["transformers"]).length == 4096
 
 
-def test_departures_within_the_tolerance_are_no_departures() -> None:
-    """llama.cpp rounds YaRN's limits of gpt-oss-20b, which is off by less than a tolerance of 10;
-    the cause is reported all the same.
+def test_an_error_within_the_tolerance_is_no_departure_but_has_its_cause() -> None:
+    """llama.cpp rounds YaRN's limits of gpt-oss-20b. Cosines and sines times a factor of 1.35 are
+    off by less than a tolerance of 10; the cause is reported all the same.
     """
     (found,) = pecli.runtimes("gpt-oss-20b", 64, names=["llama.cpp"], tolerance=10).layers[""]
     assert not found.departs
@@ -248,12 +267,12 @@ def test_departures_within_the_tolerance_are_no_departures() -> None:
 
 
 @pytest.mark.parametrize(("stated", "agree"), [({}, True), (YARN, False)])
-def test_exllamav3_agrees_without_a_stated_original_length_only(
+def test_exllamav3_agrees_about_yarn_only_without_a_stated_original_length(
     stated: dict[str, Any], agree: bool
 ) -> None:
-    """Without original_max_position_embeddings it scales from the model's 16 positions as
-    transformers does; with it, exllamav3 takes the factor from the two lengths instead, by its
-    source.
+    """Without original_max_position_embeddings, exllamav3 scales from the model's 16 positions by
+    the factor 4, as transformers does. If YARN states it, 16, exllamav3 takes the factor from the
+    two lengths instead, 16 / 16 = 1, by its source.
     """
     scaling = {"rope_type": "yarn", "factor": 4.0, **stated}
     model = {**SMALL_YARN, "max_position_embeddings": 16, "rope_scaling": scaling}
@@ -274,7 +293,9 @@ def test_exllamav3_agrees_without_a_stated_original_length_only(
 def test_onnxruntime_genai_recognises_yarn_by_the_key_beta_fast(
     scaling: dict[str, Any], cause: str
 ) -> None:
-    """By its source; with the key it scales, but does not round YaRN's limits to whole channels."""
+    """The config has YaRN by 4 from 16 to 64 positions. By the source of onnxruntime-genai, nothing
+    is scaled unless it has beta_fast; with this key, the limits are not rounded to whole channels.
+    """
     model = {**SMALL_YARN, "rope_scaling": scaling}
     assert result_of(model, None, "onnxruntime-genai").causes == (cause,)
 
@@ -284,26 +305,37 @@ def test_a_cause_or_an_error_without_a_position_beyond_the_tolerance_is_no_depar
     fields: dict[str, Any],
 ) -> None:
     """A result with its fields set by hand: a departure needs a first position beyond the tolerance
-    (first_beyond), missing rows, or something that the runtime lacks.
+    (first_beyond), missing rows, or something that the runtime lacks. A cause, or an error without
+    such a position, is none.
     """
-    assert not RuntimeResult("x", "1", **fields).departs
+    assert not RuntimeResult(runtime="x", version="1", **fields).departs
 
 
 @pytest.mark.parametrize(
-    "fields", [{"lacks": "l"}, {"short_prompts": "s"}, {"rows": 0}, {"first_beyond": 0}], ids=str
+    "fields",
+    [
+        {"lacks": "dynamic scaling"},
+        {"short_prompts": "they get another base"},
+        {"rows": 0},
+        {"first_beyond": 0},
+    ],
+    ids=str,
 )
-def test_a_runtime_that_lacks_a_scaling_rows_or_short_prompts_departs(
+def test_a_runtime_that_lacks_a_scaling_or_rows_or_is_off_somewhere_departs(
     fields: dict[str, Any],
 ) -> None:
-    """A result with one field set by hand; rows are the positions that it has, first_beyond the
-    first position beyond the tolerance.
+    """A result with one field set by hand: what it lacks, how it treats short prompts differently,
+    after how many rows its table ends, or the first position beyond the tolerance, of which 0 is
+    one.
     """
-    assert RuntimeResult("x", "1", **fields).departs
+    assert RuntimeResult(runtime="x", version="1", **fields).departs
 
 
 def test_the_json_of_a_result_has_every_field() -> None:
-    """A result with a name and a version only: the other fields have the defaults of the class."""
-    assert RuntimeResult("x", "1").as_json() == {
+    """A result of the runtime «x» in version «1», with nothing else: the other fields have the
+    defaults of the class.
+    """
+    assert RuntimeResult(runtime="x", version="1").as_json() == {
         "runtime": "x",
         "version": "1",
         "departs": False,
@@ -319,32 +351,38 @@ def test_the_json_of_a_result_has_every_field() -> None:
 
 
 def test_the_json_of_a_runtime_that_lacks_a_scaling_has_no_error() -> None:
-    """It computes no table that could be compared."""
-    assert RuntimeResult("x", "1", lacks="l").as_json()["max_abs_error"] is None
+    """A runtime that lacks the scaling of a model computes no table that could be compared, so its
+    error is null, and not 0.
+    """
+    result = RuntimeResult(runtime="x", version="1", lacks="dynamic scaling")
+    assert result.as_json()["max_abs_error"] is None
 
 
 @pytest.mark.parametrize(
     ("count", "compared"), [(5, 5), (8192, 8192), (8193, 8193), (32768, 8192 + 2 * 256)]
 )
-def test_256_positions_are_compared_per_doubling(count: int, compared: int) -> None:
+def test_256_positions_are_compared_per_doubling_beyond_8192(count: int, compared: int) -> None:
     """`compared_positions` selects which positions of a context are compared: all of the first
-    8192, then 256 per doubling of the position.
+    8192, then 256 per doubling of the position; 32768 are two doublings.
     """
     assert len(compared_positions(count)) == compared
 
 
 def test_the_first_8192_positions_and_the_last_are_compared() -> None:
-    """Beyond 8192 the positions are 8192 · 2^(k/256), rounded down, and the last one."""
-    places = compared_positions(16384)
-    assert places[:8192].tolist() == list(range(8192))
-    assert places[8192] == int(8192 * 2 ** (1 / 256))
-    assert places[-2] == int(8192 * 2 ** (255 / 256))
-    assert places[-1] == 16383
+    """Of 16384 positions, those up to 8191 are compared, then 8192 · 2^(k/256), rounded down, for k
+    from 1 to 255, and the last one.
+    """
+    positions = compared_positions(16384)
+    assert positions[:8192].tolist() == list(range(8192))
+    assert positions[8192] == int(8192 * 2 ** (1 / 256))
+    assert positions[-2] == int(8192 * 2 ** (255 / 256))
+    assert positions[-1] == 16383
 
 
-def test_departures_far_out_are_found_to_the_position() -> None:
-    """With a factor near 1, rounding YaRN's limits shows only after thousands of positions, of
-    which few are compared; the position found is the first beyond 1e-3 of all those before it.
+def test_a_departure_after_thousands_of_positions_is_found_to_the_position() -> None:
+    """llama.cpp rounds YaRN's limits, which with a factor near 1 shows only beyond position 8192,
+    from where on few positions are compared. Computed here for all of the 300 positions before the
+    reported one, errors exceed 1e-3 only at the reported one.
     """
     model = config_of_case("gpt-oss-20b")
     model = {**model, "rope_scaling": {**model["rope_scaling"], "factor": 1.0001}}
@@ -354,11 +392,10 @@ def test_departures_far_out_are_found_to_the_position() -> None:
     assert found.first_beyond > 8192
 
     encoding = pecli.load_config(model).one()
-    read = as_read(encoding.rope(1, runtime="llama.cpp"))
-    places = np.arange(found.first_beyond - 300, found.first_beyond + 1)
-    expected = encoding.rope(1).at(places)
-    tables = read.at(places)
-    cos_error = np.abs(tables["cos"].astype(float) - expected["cos"]).max(axis=1)
-    sin_error = np.abs(tables["sin"].astype(float) - expected["sin"]).max(axis=1)
+    positions = np.arange(found.first_beyond - 300, found.first_beyond + 1)
+    expected = encoding.rope(1).at(positions)
+    computed = as_read(encoding.rope(1, runtime="llama.cpp")).at(positions)
+    cos_error = np.abs(computed["cos"].astype(float) - expected["cos"]).max(axis=1)
+    sin_error = np.abs(computed["sin"].astype(float) - expected["sin"]).max(axis=1)
 
     assert np.flatnonzero(np.maximum(cos_error, sin_error) > 1e-3).tolist() == [300]

@@ -9,20 +9,22 @@ import pytest
 
 import pecli
 
-TWO_SCALARS = {"cos": np.float32(1), "sin": np.float32(0.5)}
-DUMPS_THAT_ARE_NOT_SCALARS = {
-    "one array": {"x": np.ones((4, 8), "f4")},
-    "a vector": {"x": np.ones(2, "f4")},
-    "tables": {"cos": np.ones((4, 8), "f4"), "sin": np.ones((4, 8), "f4")},
-    "a scalar": {"x": np.float32(2)},
-}
 
-
-@pytest.mark.parametrize("name", DUMPS_THAT_ARE_NOT_SCALARS)
-def test_scalars_differ_from_tables_in_both_orders(name: str) -> None:
+@pytest.mark.parametrize(
+    "tables",
+    [
+        pytest.param({"x": np.ones((4, 8), "f4")}, id="one array"),
+        pytest.param({"x": np.ones(2, "f4")}, id="a vector"),
+        pytest.param({"cos": np.ones((4, 8), "f4"), "sin": np.ones((4, 8), "f4")}, id="tables"),
+        pytest.param({"x": np.float32(2)}, id="a scalar"),
+    ],
+)
+def test_scalars_differ_from_tables_in_both_orders(tables: dict[str, np.ndarray]) -> None:
     """cos = 1 and sin = 0.5 in one file; an array, a vector, two tables or one scalar in the other."""
-    assert not pecli.diff(TWO_SCALARS, DUMPS_THAT_ARE_NOT_SCALARS[name], reasons=False).passed
-    assert not pecli.diff(DUMPS_THAT_ARE_NOT_SCALARS[name], TWO_SCALARS, reasons=False).passed
+    scalars = {"cos": np.float32(1), "sin": np.float32(0.5)}
+
+    assert not pecli.diff(scalars, tables, reasons=False).passed
+    assert not pecli.diff(tables, scalars, reasons=False).passed
 
 
 @pytest.mark.parametrize("recipe", ["bfloat16", "float32", "nonsense"])

@@ -40,7 +40,9 @@ LAYOUTS = {"halves": in_halves, "interleaved": interleaved}
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", [(ROWS, DIM), (1, ROWS, DIM), (1, 1, ROWS, DIM)])
 def test_sines_with_a_folded_sign_pass_with_a_note(layout: str, shape: tuple[int, ...]) -> None:
-    """[cos | cos] and [−sin | sin], or with columns in turn; axes of length 1 do not matter."""
+    """Some programs store [cos | cos] and [−sin | sin], or both with columns in turn, so that x · cos
+    + swapped(x) · sin is the rotation. They pass, also with axes of length 1, and are noted.
+    """
     double = LAYOUTS[layout]
     tables = {"cos": double(COS, COS).reshape(shape), "sin": double(-SIN, SIN).reshape(shape)}
     result = pecli.verify(tables, pecli.Rope(ROWS, DIM, layout=layout), atol=1e-6)
@@ -50,7 +52,9 @@ def test_sines_with_a_folded_sign_pass_with_a_note(layout: str, shape: tuple[int
 
 
 def test_sines_with_a_folded_sign_pass_against_a_model() -> None:
-    """[cos | cos] and [−sin | sin] for a Llama, which rotates halves with base 10000."""
+    """Some programs store [cos | cos] and [−sin | sin], with the sign of the rotation in the sines.
+    The model is a Llama, which rotates halves with base 10000.
+    """
     tables = {"cos": in_halves(COS, COS), "sin": in_halves(-SIN, SIN)}
     result = pecli.verify(tables, LLAMA, atol=1e-6)
 
@@ -59,20 +63,22 @@ def test_sines_with_a_folded_sign_pass_against_a_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "wanted"), [(interleaved, "halves"), (in_halves, "interleaved")]
+    ("double", "expected_layout"), [(interleaved, "halves"), (in_halves, "interleaved")]
 )
 def test_sines_with_a_folded_sign_in_another_layout_fail(
-    columns: Callable[[np.ndarray, np.ndarray], np.ndarray], wanted: str
+    double: Callable[[np.ndarray, np.ndarray], np.ndarray], expected_layout: str
 ) -> None:
-    """Columns in turn where the scheme has halves, and the other way round."""
-    tables = {"cos": columns(COS, COS), "sin": columns(-SIN, SIN)}
-    assert not pecli.verify(tables, pecli.Rope(ROWS, DIM, layout=wanted), reasons=False).passed
+    """The tables have columns in turn where the scheme has halves, and the other way round."""
+    tables = {"cos": double(COS, COS), "sin": double(-SIN, SIN)}
+    scheme = pecli.Rope(ROWS, DIM, layout=expected_layout)
+
+    assert not pecli.verify(tables, scheme, reasons=False).passed
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_sines_with_the_sign_of_the_inverse_rotation_fail(layout: str) -> None:
-    """Some code folds the sign of rotate_half into the sines, as [−sin | sin]; [sin | −sin] rotates
-    backwards.
+    """Some programs fold the sign of the rotation into the sines, as [−sin | sin], which passes;
+    [sin | −sin] rotates backwards.
     """
     double = LAYOUTS[layout]
     tables = {"cos": double(COS, COS), "sin": double(SIN, -SIN)}
@@ -87,14 +93,16 @@ def test_another_base_is_named_in_sines_with_a_folded_sign(layout: str) -> None:
     """
     double = LAYOUTS[layout]
     tables = {"cos": double(COS, COS), "sin": double(-SIN, SIN)}
-    result = pecli.verify(tables, pecli.Rope(ROWS, DIM, 5e5, layout=layout), atol=1e-6)
+    result = pecli.verify(tables, pecli.Rope(ROWS, DIM, base=5e5, layout=layout), atol=1e-6)
 
     assert "base is 10000 (the spec says 500000)" in result.diagnosis[0]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_cosines_with_a_sign_fail(layout: str) -> None:
-    """Sines may be stored as [−sin | sin]; cosines as [−cos | cos] make no rotation."""
+    """Sines may be stored as [−sin | sin], with the sign of the rotation. Cosines have no sign:
+    [−cos | cos] make no rotation.
+    """
     double = LAYOUTS[layout]
     tables = {"cos": double(-COS, COS), "sin": double(SIN, SIN)}
 

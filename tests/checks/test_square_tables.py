@@ -20,7 +20,6 @@ SQUARE_TABLES = {
     "float16": pecli.Rope(64, 128, dtype="float16").tables(),
 }
 """Tables of Llama 2 with as many rows as columns."""
-TABLES_48_BY_64 = pecli.Rope(48, 128).tables()
 
 Tables = Mapping[str, np.ndarray]
 
@@ -34,17 +33,22 @@ def with_transposed(tables: Tables, *names: str) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("square", SQUARE_TABLES)
 @pytest.mark.parametrize("name", ["cos", "sin"])
-def test_one_of_a_pair_that_is_transposed_fails(square: str, name: str) -> None:
-    """A square table has the same shape transposed, so only the values show it."""
+def test_cosines_or_sines_that_are_transposed_fail_beside_the_right_other_table(
+    square: str, name: str
+) -> None:
+    """Of the square cosines and sines of Llama 2, one is transposed, which only the values show:
+    the check fails, and the diagnosis names it.
+    """
     result = pecli.verify(with_transposed(SQUARE_TABLES[square], name), LLAMA_2_7B, atol=1e-3)
     assert not result.passed
     assert any("transposed" in line for line in result.diagnosis)
 
 
 @pytest.mark.parametrize("square", SQUARE_TABLES)
-def test_both_of_a_pair_that_are_transposed_pass_with_a_note(square: str) -> None:
-    """A program may keep (channels, positions) throughout; the tables are square, so their shape
-    does not show it. If both are transposed, they are right in this reading, which is noted.
+def test_cosines_and_sines_that_are_both_transposed_pass_with_a_note(square: str) -> None:
+    """A program may keep (channels, positions) throughout; Llama 2's tables are square here, so
+    their shape does not show it. If both are transposed, they are right in this reading, which is
+    noted.
     """
     result = pecli.verify(
         with_transposed(SQUARE_TABLES[square], "cos", "sin"), LLAMA_2_7B, atol=1e-3
@@ -54,34 +58,41 @@ def test_both_of_a_pair_that_are_transposed_pass_with_a_note(square: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["cos", "sin", "rotary_emb.sin_cached"])
-def test_a_table_without_its_other_half_is_not_read_transposed(name: str) -> None:
-    """Cosines without sines, or sines without cosines: nothing shows that the program keeps
-    (channels, positions).
+def test_cosines_without_sines_and_sines_without_cosines_are_not_read_transposed(
+    name: str,
+) -> None:
+    """A square table of 64 positions and 64 frequencies is alone in its file. Nothing shows that
+    the program keeps (channels, positions), so that it passes as it is and fails transposed.
     """
-    table = SQUARE_TABLES["compact"]["cos" if "cos" in name else "sin"]
+    table = pecli.Rope(seq_len=64, dim=128).tables()["cos" if "cos" in name else "sin"]
+    transposed = table.T.copy()
+
     assert pecli.verify({name: table}, LLAMA_2_7B).passed
-    assert not pecli.verify({name: table.T.copy()}, LLAMA_2_7B, reasons=False).passed
-    assert not pecli.verify({name: table.T.copy()}, pecli.Rope(64, 128), reasons=False).passed
+    assert not pecli.verify({name: transposed}, LLAMA_2_7B, reasons=False).passed
+    assert not pecli.verify({name: transposed}, pecli.Rope(64, 128), reasons=False).passed
 
 
 @pytest.mark.parametrize("square", SQUARE_TABLES)
 @pytest.mark.parametrize("name", ["cos", "sin"])
 def test_diff_names_one_transposed_table_in_both_orders(square: str, name: str) -> None:
-    """Exchanging the files changes neither the verdict nor the counts."""
-    tables = with_transposed(SQUARE_TABLES[square])
-    forth = pecli.diff(tables, with_transposed(tables, name))
-    back = pecli.diff(with_transposed(tables, name), tables)
+    """One file has square cosines and sines, the other the same with one of them transposed.
+    Exchanging the files changes neither the verdict nor the counts.
+    """
+    right = with_transposed(SQUARE_TABLES[square])
+    wrong = with_transposed(right, name)
+    forwards = pecli.diff(right, wrong)
+    backwards = pecli.diff(wrong, right)
 
-    assert not forth.passed
-    assert not back.passed
-    assert isinstance(forth.explanations[0].edits[0], Transposed)
+    assert not forwards.passed
+    assert not backwards.passed
+    assert isinstance(forwards.explanations[0].edits[0], Transposed)
 
-    counts = [tensor.mismatched for tensor in forth.tensors]
-    assert counts == [tensor.mismatched for tensor in back.tensors]
+    counts = [tensor.mismatched for tensor in forwards.tensors]
+    assert counts == [tensor.mismatched for tensor in backwards.tensors]
 
 
 @pytest.mark.parametrize("square", SQUARE_TABLES)
-def test_diff_reads_two_transposed_tables_as_such(square: str) -> None:
+def test_diff_passes_if_cosines_and_sines_of_b_are_both_transposed(square: str) -> None:
     """The tables of A are square, so their shape does not show that those of B are transposed;
     `diff` passes, and its readings say so.
     """
@@ -93,24 +104,24 @@ def test_diff_reads_two_transposed_tables_as_such(square: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["cos", "sin"])
-def test_one_of_a_pair_fails_also_if_shapes_differ(name: str) -> None:
-    """cos and sin of 48 positions and 64 frequencies, one of them transposed: `verify` and `diff`
-    both fail.
+def test_one_of_cosines_and_sines_that_is_transposed_fails_also_if_it_is_not_square(
+    name: str,
+) -> None:
+    """cos and sin of 48 positions and 64 frequencies, one of them transposed to (64, 48): `verify`
+    fails, and so does `diff` in both orders.
     """
-    assert not pecli.verify(
-        with_transposed(TABLES_48_BY_64, name), LLAMA_2_7B, reasons=False
-    ).passed
-    assert not pecli.diff(
-        with_transposed(TABLES_48_BY_64), with_transposed(TABLES_48_BY_64, name), reasons=False
-    ).passed
-    assert not pecli.diff(
-        with_transposed(TABLES_48_BY_64, name), with_transposed(TABLES_48_BY_64), reasons=False
-    ).passed
+    right = with_transposed(pecli.Rope(seq_len=48, dim=128).tables())
+    wrong = with_transposed(right, name)
+
+    assert not pecli.verify(wrong, LLAMA_2_7B, reasons=False).passed
+    assert not pecli.diff(right, wrong, reasons=False).passed
+    assert not pecli.diff(wrong, right, reasons=False).passed
 
 
 def test_columns_that_repeat_wrong_values_are_not_read_as_heads() -> None:
-    """A table (64, 64) of 8 random columns, 8 times, may be anything: 4 heads of 16 channels beside
-    each other, as a table (64, 16) would be stored for them, have to be near the expected cosines.
+    """Some programs store the cosines of (64, 16) for 4 heads side by side, as (64, 64). Here the
+    dump of that shape has 8 random columns, 8 times: it is not near the expected cosines, so that
+    no reading as heads is noted.
     """
     columns = np.random.default_rng(0).uniform(-1, 1, (64, 8))
     result = pecli.verify({"cos": np.tile(columns, 8)}, pecli.Rope(64, 16), reasons=False)

@@ -35,9 +35,12 @@ def slices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     "dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.float64, np.int32]
 )
 def test_statistics_of_random_values_are_those_of_numpy(dtype: type) -> None:
-    """`profile` reads an array in pieces; NumPy computes the expected values from the whole array."""
+    """`profile` reads an array in slices, one or many by the fixture; NumPy computes the expected
+    values from the whole array in float64. The quantile of share s is element ⌊s · (n − 1)⌋ in
+    order.
+    """
     array = (np.random.default_rng(1).standard_normal((97, 33)) * 50).astype(dtype)
-    array[3, 4] = 0
+    array[3, 4] = 0  # There is one zero at least.
     found = profile(array)
     values = array.astype(np.float64)
     ordered = np.sort(values, axis=None)
@@ -51,9 +54,10 @@ def test_statistics_of_random_values_are_those_of_numpy(dtype: type) -> None:
     assert math.isclose(found["rows"]["norm"]["max"], norms.max(), rel_tol=1e-12)
 
 
-def test_a_small_table_has_these_statistics() -> None:
-    """By hand: the mean of 3, 4, 0 and 0 is 1.75, the variance 25/4 − 1.75² = 3.1875, and the norm
-    of (3, 4) is 5.
+def test_the_statistics_of_a_matrix_of_2_by_2_are_those_computed_by_hand() -> None:
+    """The mean of 3, 4, 0 and 0 is 7/4 = 1.75, the variance 25/4 − 1.75² = 3.1875. In order they
+    are 0, 0, 3, 4: the quantile of share s is element ⌊3 · s⌋, so that of 0.75 is 3 and that of
+    0.99 too. The norm of (3, 4) is 5; the row (0, 0) is constant.
     """
     array = np.array([[3.0, 4.0], [0.0, 0.0]])
     assert profile(array) == {
@@ -72,17 +76,18 @@ def test_a_small_table_has_these_statistics() -> None:
     }
 
 
-def test_quantiles_are_right_although_the_sample_is_not_fair() -> None:
-    """Every fifth element is sampled, and exactly those are 1, a fifth of all: the quantiles up to
-    0.75 are 0, and that of 0.99 is 1.
+def test_quantiles_are_right_although_the_sample_holds_only_the_largest_numbers() -> None:
+    """Quantiles are sought around those of a sample, here of every fifth element. Exactly these are
+    1, a fifth of all, and the others 0: the quantiles of 0.01, 0.25, 0.5 and 0.75 are 0, and that
+    of 0.99 is 1.
     """
     array = np.where(np.arange(1 << 18) % 5, 0, 1)[:, None]
     assert list(profile(array)["quantiles"].values()) == [0, 0, 0, 0, 1]
 
 
 def test_quantiles_are_elements_and_never_means_of_two() -> None:
-    """The quantile of share s is element ⌊s · (n − 1)⌋ in order; a mean of 1e-310 and 0.1 would be
-    no element.
+    """The quantile of share s is element ⌊s · (n − 1)⌋ in order, here 0, 1, 2, 3 and 3 of 5; a
+    mean of two neighbours would be no element.
     """
     values = np.array([-1e300, -1e-300, 0.1, 2e-310, 1e200])
     assert profile(values)["quantiles"] == {
@@ -106,7 +111,7 @@ def test_quantiles_are_of_finite_values() -> None:
     assert profile(NOT_FINITE)["quantiles"]["0.5"] == 2.0
 
 
-def test_numbers_that_are_nan_have_no_quantiles() -> None:
+def test_an_array_of_nan_has_no_quantiles() -> None:
     """`profile` returns the statistics of an array; of four NaNs there are no quantiles."""
     assert profile(np.full((2, 2), np.nan))["quantiles"] is None
 
@@ -116,15 +121,21 @@ def test_numbers_that_are_nan_have_no_quantiles() -> None:
     [("nan", 1), ("inf", 2), ("mean", None), ("std", None), ("min", None), ("max", None)],
 )
 def test_values_that_are_not_finite_are_counted(name: str, value: int | None) -> None:
-    """1, 2, 3, one NaN and two infinities; no mean or range is reported then."""
+    """The array holds 1, 2, 3, one NaN and two infinities: these are counted, and no mean,
+    deviation or range is reported then.
+    """
     assert profile(NOT_FINITE)[name] == value
 
 
 @pytest.mark.parametrize(
     ("name", "value"), [("zeros", 1), ("nan", 1), ("inf", 1), ("min", None), ("quantiles", None)]
 )
-def test_complex_numbers_have_no_order(name: str, value: int | None) -> None:
-    """0, i, one with a NaN and one with an infinity: they are counted, and have no range."""
+def test_complex_numbers_are_counted_but_have_no_range_and_quantiles(
+    name: str, value: int | None
+) -> None:
+    """The array holds 0, i, 1 + NaN · i and −∞ + 2i: one zero, one NaN and one infinity. Complex
+    numbers have no order.
+    """
     assert profile(COMPLEX_WITH_NAN_AND_INF)[name] == value
 
 
@@ -146,11 +157,11 @@ def test_infinite_values_of_a_vector_are_counted(value: float, count: int) -> No
     ],
     ids=str,
 )
-def test_standard_deviations_that_are_not_finite_are_none(
+def test_the_standard_deviation_is_none_if_it_is_not_a_finite_number(
     values: Any, deviation: float | None
 ) -> None:
-    """Of no numbers, complex numbers, NaN, and −1e308, whose squares overflow; a single number has
-    the deviation 0.
+    """No numbers, complex numbers and NaN have no deviation, and the squares of −1e308 overflow. A
+    single number has the deviation 0.
     """
     assert profile(np.array(values))["std"] == deviation
 
@@ -174,7 +185,7 @@ def test_only_rows_of_real_matrices_have_norms(array: Any, rows: dict[str, Any] 
 
 
 @pytest.mark.usefixtures("slices")
-def test_constant_rows_are_counted() -> None:
+def test_rows_of_equal_numbers_are_counted_as_constant() -> None:
     """Rows 5 and 70 of 90 hold 2.5 throughout, the others random numbers."""
     array = np.random.default_rng(2).standard_normal((90, 17)).astype(np.float32)
     array[[5, 70]] = 2.5
@@ -182,15 +193,15 @@ def test_constant_rows_are_counted() -> None:
     assert profile(array)["rows"]["constant"] == 2
 
 
-@pytest.mark.parametrize("rows", [1, 3, 1000])
+@pytest.mark.parametrize("rows_per_block", [1, 3, 1000])
 def test_a_description_made_in_blocks_is_that_of_the_whole_array(
-    rows: int, monkeypatch: pytest.MonkeyPatch
+    rows_per_block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """101 rows of 7 columns in blocks of 1, 3 or all rows; the expected values are NumPy's and
-    hashlib's.
+    """An array of 101 rows and 7 columns of float32 (4 bytes) is read in blocks of 1, 3 or all
+    rows; the expected values are NumPy's and hashlib's of the whole array.
     """
     array = np.random.default_rng(1).standard_normal((101, 7)).astype(np.float32)
-    monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", rows * 7 * 4)
+    monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", rows_per_block * 7 * 4)
     found = described(table_of("t", array))
 
     assert found["min"] == array.min()

@@ -38,40 +38,45 @@ SINGLE_RIGHT_DUMPS = {
 INTERLEAVING = {**CONFIG, "head_dim": 16, "partial_rotary_factor": 1.0}
 
 
-@pytest.mark.parametrize("dump", DUMPS)
+@pytest.mark.parametrize("name", DUMPS)
 @pytest.mark.sample(18)
-def test_a_dump_passes_against_a_scheme_if_it_is_right(dump: str) -> None:
-    """For example, «vLLM: cosines, then sines» is right, and «interleaved, where the model rotates
-    halves» is not.
+def test_a_dump_passes_against_a_scheme_if_it_is_right(name: str) -> None:
+    """DUMPS has, by name, tables of base 500000 in the shapes in which programs dump them, and
+    whether they are right: «vLLM: cosines, then sines» is, for example, and «interleaved, where the
+    model rotates halves» is not. The scheme rotates halves; the tolerance is 1e-3.
     """
-    arrays, right = DUMPS[dump]
-    assert pecli.verify(arrays, ROTATED, atol=ATOL, reasons=False).passed == right
+    arrays, is_right = DUMPS[name]
+    assert pecli.verify(arrays, ROTATED, atol=ATOL, reasons=False).passed == is_right
 
 
-@pytest.mark.parametrize("dump", DUMPS)
+@pytest.mark.parametrize("name", DUMPS)
 @pytest.mark.sample(18)
-def test_a_dump_passes_against_another_file_if_it_is_right(dump: str) -> None:
-    """For example, «vLLM: cosines, then sines» is right, and «another base» is not; the file has c0
-    c1 … c0 c1 ….
+def test_a_dump_passes_against_another_file_if_it_is_right(name: str) -> None:
+    """DUMPS has, by name, tables of base 500000 in the shapes in which programs dump them, and
+    whether they are right: «vLLM: cosines, then sines» is, for example, and «another base» is not.
+    The other file has columns c0 c1 … c0 c1 …; the tolerance is 1e-3.
     """
-    arrays, right = DUMPS[dump]
-    assert pecli.diff(arrays, ROTATED.tables(), atol=ATOL, reasons=False).passed == right
+    arrays, is_right = DUMPS[name]
+    assert pecli.diff(arrays, ROTATED.tables(), atol=ATOL, reasons=False).passed == is_right
 
 
-@pytest.mark.parametrize("dump", DUMPS)
+@pytest.mark.parametrize("name", DUMPS)
 @pytest.mark.sample(40)
-def test_a_dump_passes_against_a_model_if_it_is_right(dump: str) -> None:
-    """For example, «vLLM: cosines, then sines» is right, and «interleaved, where the model rotates
-    halves» is not.
+def test_a_dump_passes_against_a_model_if_it_is_right(name: str) -> None:
+    """DUMPS has, by name, tables of base 500000 in the shapes in which programs dump them, and
+    whether they are right: «vLLM: cosines, then sines» is, for example, and «interleaved, where the
+    model rotates halves» is not. The model is a Llama of that base; the tolerance is 1e-3.
     """
-    arrays, right = DUMPS[dump]
-    assert pecli.verify(arrays, CONFIG, atol=ATOL, reasons=False).passed == right
+    arrays, is_right = DUMPS[name]
+    assert pecli.verify(arrays, CONFIG, atol=ATOL, reasons=False).passed == is_right
 
 
 @pytest.mark.parametrize("second", ["vLLM, flat", "rotation matrices of a batch"])
 @pytest.mark.parametrize("first", SINGLE_RIGHT_DUMPS)
 def test_two_arrangements_of_one_table_are_equal_in_both_orders(first: str, second: str) -> None:
-    """Every right dump of one tensor against a flat table of vLLM and against rotation matrices."""
+    """Every right dump that has cosines and sines in one tensor, such as complex numbers, against a
+    flat table of vLLM and against rotation matrices: the numbers of all are the same.
+    """
     a = SINGLE_RIGHT_DUMPS[first]
     b = SINGLE_RIGHT_DUMPS[second]
 
@@ -81,23 +86,31 @@ def test_two_arrangements_of_one_table_are_equal_in_both_orders(first: str, seco
 
 @pytest.mark.parametrize("name", SINGLE_RIGHT_DUMPS)
 def test_tables_of_two_bases_differ_in_any_arrangement(name: str) -> None:
-    """500000 against 10000, whose table is kept as pairs (cos, sin)."""
-    another_base, _ = DUMPS["another base, pairs"]
-    assert not pecli.diff(SINGLE_RIGHT_DUMPS[name], another_base, reasons=False).passed
+    """Every right dump that has cosines and sines of base 500000 in one tensor, such as complex
+    numbers, against those of base 10000, kept as pairs (cos, sin).
+    """
+    pairs_of_base_10000, is_right = DUMPS["another base, pairs"]
+
+    assert not is_right
+    assert not pecli.diff(SINGLE_RIGHT_DUMPS[name], pairs_of_base_10000, reasons=False).passed
 
 
 @pytest.mark.parametrize("row", [0, 1])
 @pytest.mark.parametrize("column", [0, 1])
-def test_every_element_of_a_rotation_matrix_counts(row: int, column: int) -> None:
-    """One element of ((cos, −sin), (sin, cos)) at position 3, pair 2 is 0.01 off."""
+def test_a_wrong_element_of_a_rotation_matrix_is_found_in_any_place(row: int, column: int) -> None:
+    """The first file has matrices ((cos, −sin), (sin, cos)), of which one element at position 3,
+    pair 2 is 0.01 off; the second has cos + i·sin.
+    """
     wrong = as_cos_sin_cache(with_wrong_element(matrices(COS, SIN), 3, 2, row, column))
     right = as_cos_sin_cache(COS + 1j * SIN)
 
     assert not pecli.diff(wrong, right, atol=1e-6, reasons=False).passed
 
 
-def test_an_element_of_a_rotation_matrix_counts_in_b() -> None:
-    """cos at position 3, pair 2 is 0.01 off in the matrix of the second file."""
+def test_a_wrong_element_of_a_rotation_matrix_in_the_second_file_is_found() -> None:
+    """The first file has cos + i·sin, the second matrices ((cos, −sin), (sin, cos)), of which the
+    second cosine at position 3, pair 2 is 0.01 off.
+    """
     wrong = as_cos_sin_cache(with_wrong_element(matrices(COS, SIN), 3, 2, 1, 1))
     right = as_cos_sin_cache(COS + 1j * SIN)
 
@@ -111,11 +124,13 @@ def test_an_element_of_a_rotation_matrix_counts_in_b() -> None:
 def test_sines_in_the_place_of_cosines_fail_in_matrices_and_complex_numbers(
     swapped: Array, spec: Any
 ) -> None:
-    """((sin, −cos), (cos, sin)) and sin + i·cos, instead of the other way round."""
+    """The dumps hold ((sin, −cos), (cos, sin)) and sin + i·cos, where ((cos, −sin), (sin, cos)) and
+    cos + i·sin would be right.
+    """
     assert not pecli.verify({"freqs": swapped}, spec, atol=1e-4, reasons=False).passed
 
 
-def test_copies_that_differ_are_a_problem() -> None:
+def test_copies_of_cosines_that_differ_are_a_problem() -> None:
     """The cosines are dumped twice, and the second copy has a wrong element at row 3, column 2."""
     dump = {"cos": np.stack([COS, with_wrong_element(COS, 3, 2)]), "sin": SIN}
     result = pecli.verify(dump, ROPE)
@@ -125,12 +140,14 @@ def test_copies_that_differ_are_a_problem() -> None:
 
 
 def test_copies_of_a_large_table_that_differ_in_the_last_row_are_a_problem() -> None:
-    """Copies of a table of 20,000 rows are compared in several blocks."""
+    """The cosines are dumped twice, and the second copy has a wrong element in its last row. Copies
+    of a table of 20,000 rows are compared in several blocks, of which the last one counts too.
+    """
     rope = pecli.Rope(seq_len=20_000, dim=128)
     cos = rope.tables()["cos"]
-    other = cos.copy()
-    other[-1, 5] += 0.5
-    result = pecli.verify({"cos": np.stack([cos, other])}, rope)
+    wrong_copy = cos.copy()
+    wrong_copy[-1, 5] += 0.5
+    result = pecli.verify({"cos": np.stack([cos, wrong_copy])}, rope)
 
     assert "cos: its copies differ" in result.problems
 
@@ -160,17 +177,21 @@ def test_equal_copies_of_a_wrong_table_are_no_problem_of_their_own() -> None:
 def test_a_missing_row_is_no_copy_but_a_batch_of_one_row_is(
     a: tuple[int, ...], b: tuple[int, ...], passed: bool
 ) -> None:
-    """(2, 32) has a row more than (1, 32), and (2, 1, 32) two copies of it."""
+    """All arrays are zeros. (2, 32) has a row more than (1, 32) and differs, in either order; (2, 1,
+    32) has two copies of it, as for a batch, and is equal.
+    """
     assert pecli.diff(np.zeros(a), np.zeros(b), reasons=False).passed == passed
 
 
 def test_a_second_row_is_no_copy_of_a_table_of_one_row() -> None:
-    """Two equal rows of zeros, where a table of one row of zeros is expected."""
+    """A learned table of one row of zeros is expected, and the dump has two: the second could be
+    taken for a copy of the first, but is a row too many.
+    """
     scheme = pecli.LearnedInit(max_len=1, dim=32, init="zeros")
     assert not pecli.verify(np.zeros((2, 32)), scheme, reasons=False).passed
 
 
-def test_columns_doubled_in_two_ways_differ() -> None:
+def test_columns_doubled_as_halves_and_as_neighbours_differ() -> None:
     """A has columns c0 c1 … c0 c1 …, B c0 c0 c1 c1 …: the same numbers, for different layouts of
     pairs.
     """
@@ -182,7 +203,9 @@ def test_columns_doubled_in_two_ways_differ() -> None:
 
 
 def test_columns_of_a_table_that_is_not_rotary_are_not_doubled() -> None:
-    """Tables called pe are added to embeddings, whose columns have no pairs."""
+    """Columns of rotary tables may be doubled, as each frequency belongs to a pair of channels. A
+    table called «pe» is added to embeddings, which have no pairs: doubled, it differs.
+    """
     assert not pecli.diff({"pe": COS}, {"pe": doubled_as_halves(COS)}, reasons=False).passed
 
 
@@ -197,7 +220,7 @@ def test_a_doubling_that_the_model_does_not_rotate_is_a_problem() -> None:
 @pytest.mark.parametrize(
     ("change", "passed"), [(doubled_as_neighbours, True), (doubled_as_halves, False)]
 )
-def test_a_layout_that_is_given_counts_more_than_that_of_the_model(
+def test_the_option_layout_counts_more_than_the_layout_of_the_model(
     change: Callable[[Array], Array], passed: bool
 ) -> None:
     """The Llama rotates halves, and the option says interleaved: tables doubled as c0 c0 c1 c1 …
@@ -211,7 +234,9 @@ def test_a_layout_that_is_given_counts_more_than_that_of_the_model(
 
 @pytest.mark.parametrize("family", ["glm", "glm4", "ernie4_5", "helium", "cohere"])
 def test_models_that_rotate_neighbours_take_columns_doubled_as_neighbours(family: str) -> None:
-    """transformers' classes of these families rotate channels (0, 1), (2, 3), …."""
+    """transformers' classes of these families rotate the channels (0, 1), (2, 3), …, for which each
+    column stands twice beside itself, c0 c0 c1 c1 ….
+    """
     config = {**INTERLEAVING, "model_type": family}
     assert pecli.verify(cosines_and_sines(doubled_as_neighbours), config, atol=ATOL).passed
 
@@ -229,19 +254,22 @@ def test_models_that_rotate_neighbours_take_columns_doubled_as_neighbours(family
 def test_tables_doubled_as_halves_pass_for_neighbour_families_that_make_them_so(
     family: str, passed: bool
 ) -> None:
-    """transformers' GLM and its relatives make cat((freqs, freqs)), and repeat each column while
-    they rotate; Cohere makes repeat_interleave(freqs, 2).
+    """All of these families rotate neighbouring channels. transformers' GLM and its relatives make
+    the tables by cat((freqs, freqs)), c0 c1 … c0 c1 …, and repeat each column while they rotate;
+    Cohere makes them by repeat_interleave(freqs, 2).
     """
     config = {**INTERLEAVING, "model_type": family}
-    assert (
-        pecli.verify(cosines_and_sines(doubled_as_halves), config, atol=ATOL, reasons=False).passed
-        == passed
-    )
+    tables = cosines_and_sines(doubled_as_halves)
+    result = pecli.verify(tables, config, atol=ATOL, reasons=False)
+
+    assert result.passed == passed
 
 
 @pytest.mark.parametrize("spec", [ROPE, CONFIG], ids=["scheme", "model"])
-def test_sines_before_cosines_are_a_weak_pass(spec: Any) -> None:
-    """[sin | cos] without a name; `weak` are remarks on a pass that proves little."""
+def test_sines_before_cosines_without_a_name_are_a_weak_pass(spec: Any) -> None:
+    """An array without a name holds [sin | cos], though most programs put cosines first: it passes,
+    with a remark that no name states the order.
+    """
     result = pecli.verify(np.hstack([SIN, COS]), spec, atol=ATOL)
     assert result.passed
     assert result.weak == ("cos_sin: no name says that sines come before cosines",)
@@ -250,16 +278,20 @@ def test_sines_before_cosines_are_a_weak_pass(spec: Any) -> None:
 @pytest.mark.parametrize(
     ("dtype", "one"),
     [
-        ("i1", 127),
-        ("i1", 64),
-        ("i2", 32767),
-        ("i2", 16384),
-        ("i4", 2**31 - 1),
-        ("i4", 2**30),
+        ("int8", 127),
+        ("int8", 64),
+        ("int16", 32767),
+        ("int16", 16384),
+        ("int32", 2**31 - 1),
+        ("int32", 2**30),
     ],
 )
-def test_integers_stand_for_numbers_in_the_steps_that_programs_take(dtype: str, one: int) -> None:
-    """1 is the largest integer of the dtype, or the power of two below."""
+def test_cosines_in_integers_are_read_with_the_scale_that_programs_take(
+    dtype: str, one: int
+) -> None:
+    """The dump holds cosines times `one`, rounded: the largest integer of the dtype, or the power
+    of two below it. The reading states the scale, 1/one, without being told.
+    """
     result = pecli.verify({"cos": fixed_point(COS, one, dtype)}, CONFIG)
     reading = f"one column per frequency, integers with a scale of 1/{one}"
 
@@ -282,19 +314,21 @@ def test_integers_of_a_sinusoidal_table_have_a_scale() -> None:
     [(pecli.Sinusoidal(12, 8), True), (pecli.Alibi(2), False)],
     ids=["waves", "slopes"],
 )
-def test_only_waves_are_stored_as_integers(scheme: Any, passed: bool) -> None:
-    """Slopes of ALiBi times 127 are not recognised, since no program keeps them so."""
+def test_tables_of_waves_in_int8_pass_and_slopes_in_int8_fail(scheme: Any, passed: bool) -> None:
+    """Both are stored as 127 times their numbers, rounded to int8. Programs keep sinusoidal tables
+    so, but never slopes of ALiBi.
+    """
     dump = {name: fixed_point(table, 127, "int8") for name, table in scheme.tables().items()}
     assert pecli.verify(dump, scheme, atol=0.01, reasons=False).passed == passed
 
 
-KERAS = np.outer(2.0 ** -np.arange(1, 9), np.arange(-15, 1)).astype(np.float32)[:, None]
+BIAS_OF_KERAS = np.outer(2.0 ** -np.arange(1, 9), np.arange(-15, 1)).astype(np.float32)[:, None]
 """The bias of Keras: (heads, 1, length), slope × distance from the last key."""
 
 
 @pytest.mark.parametrize(
     "dump",
-    [KERAS, KERAS[None], np.stack([KERAS] * 3)],
+    [BIAS_OF_KERAS, BIAS_OF_KERAS[None], np.stack([BIAS_OF_KERAS] * 3)],
     ids=["no batch", "a batch of one", "a batch of three"],
 )
 @pytest.mark.sample("a batch of three")
@@ -304,21 +338,25 @@ class TestKerasBias:
     """
 
     def test_a_bias_as_keras_writes_it_passes_against_its_model(self, dump: Array) -> None:
-        """BLOOM with 8 heads has the same slopes; with twice the bias it fails."""
+        """Keras keeps (heads, 1, keys), slope × distance from the last key, here with the slopes
+        1/2, 1/4, …, 1/256 of 8 heads. BLOOM with 8 heads has the same; twice the bias fails.
+        """
         model = {"model_type": "bloom", "n_head": 8}
         assert pecli.verify(dump, model).passed
         assert not pecli.verify(2 * dump, model, reasons=False).passed
 
     def test_a_bias_as_keras_writes_it_passes_against_its_scheme(self, dump: Array) -> None:
-        """ALiBi with 8 heads and 16 keys in the shapes that Keras writes; `verify` passes, and
-        fails with twice the bias.
+        """Keras keeps (heads, 1, keys), slope × distance from the last key. ALiBi with 8 heads and
+        16 keys in the form «key-last» has the same; twice the bias fails.
         """
         scheme = pecli.Alibi(8, 16, form="key-last")
         assert pecli.verify(dump, scheme).passed
         assert not pecli.verify(2 * dump, scheme, reasons=False).passed
 
     def test_a_bias_as_keras_writes_it_passes_against_another_file(self, dump: Array) -> None:
-        """The file has (heads, 1, keys); with twice the bias it differs."""
+        """Keras keeps (heads, 1, keys), slope × distance from the last key, and so does the file of
+        8 heads and 16 keys; twice the bias differs.
+        """
         bias = pecli.Alibi(8, 16, form="key-last").tables()["bias"]
         assert pecli.diff(bias, dump).passed
         assert not pecli.diff(bias, 2 * dump, reasons=False).passed

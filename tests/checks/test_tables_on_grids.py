@@ -45,16 +45,16 @@ WAYS_TO_ADD_AXES: list[Callable[[np.ndarray], np.ndarray]] = [
 
 
 @pytest.mark.parametrize("name", GRID_SCHEMES)
-@pytest.mark.parametrize("shape", WAYS_TO_ADD_AXES)
+@pytest.mark.parametrize("add_axes", WAYS_TO_ADD_AXES)
 @pytest.mark.sample(4)
-def test_a_table_with_an_axis_for_each_side_passes(
-    name: str, shape: Callable[[np.ndarray], np.ndarray]
+def test_a_table_with_an_axis_for_each_side_of_its_grid_passes(
+    name: str, add_axes: Callable[[np.ndarray], np.ndarray]
 ) -> None:
-    """A grid of 6 × 8 points and 64 channels is (6, 8, 64), for example: as it is, three times as a
-    batch, or with more axes of length 1.
+    """The table of a grid of 6 × 8 points and 64 channels, which is (48, 64), may also be (6, 8,
+    64): as it is, three times as a batch, or with more axes of length 1.
     """
     scheme = GRID_SCHEMES[name]
-    dump = {key: shape(table) for key, table in unfolded(scheme).items()}
+    dump = {key: add_axes(table) for key, table in unfolded(scheme).items()}
     result = pecli.verify(dump, scheme)
 
     assert result.passed
@@ -93,9 +93,11 @@ def test_a_wrong_table_on_a_grid_fails_by_its_values(wrong: Any, expected: Any, 
 
 
 @pytest.mark.parametrize("sides", [(6, 8), (3, 5)])
-def test_the_grid_of_a_model_is_that_of_the_array(sides: tuple[int, int]) -> None:
-    """DINOv3 has no sizes of its own: (H, W, D) states them, (rows, D) would not. In reverse order
-    of rows the table fails.
+def test_a_model_without_sizes_is_checked_on_the_grid_that_the_array_has(
+    sides: tuple[int, int],
+) -> None:
+    """DINOv3 takes images of any size. The shape (H, W, D) of the array states its sides, as (rows,
+    D) would not; in reverse order of rows the table fails.
     """
     model = "dinov3-vits16"
     rope = pecli.load_model(model).one().rope(grid=sides)
@@ -107,8 +109,10 @@ def test_the_grid_of_a_model_is_that_of_the_array(sides: tuple[int, int]) -> Non
 
 
 @pytest.mark.parametrize("model", ["pixtral-12b", "qwen2.5-vl-7b"])
-def test_a_table_on_a_grid_is_that_of_the_vision_tower(model: str) -> None:
-    """The text beside it has no grid, and no name of a tensor says which part it is of."""
+def test_a_table_on_a_grid_is_checked_as_that_of_the_vision_tower(model: str) -> None:
+    """The model has text and vision, and the name «cos» does not state which. With the option
+    `grid`, here 4 × 6, it is vision, since text has no grid.
+    """
     cos = pecli.load_model(model).one("vision").rope(grid=(4, 6)).tables()["cos"]
     assert pecli.verify({"cos": cos}, model, grid=(4, 6)).passed
 
@@ -117,7 +121,9 @@ def test_a_table_on_a_grid_is_that_of_the_vision_tower(model: str) -> None:
 def test_a_grid_of_patches_passes_without_the_row_of_the_class_token(
     sides: tuple[int, int],
 ) -> None:
-    """ViT-MAE's table has a row of zeros for it before the patches of 16 pixels."""
+    """ViT-MAE's table has a row of zeros for the class token before those of the patches, each of
+    16 × 16 pixels. As (H, W, D) it has no place for this row: it passes, which is noted.
+    """
     height, width = sides
     config = {"model_type": "vit_mae", "image_size": [16 * height, 16 * width], "hidden_size": 64}
     scheme = pecli.Sinusoidal(grid=sides, dim=64, style="vit-mae")
@@ -127,8 +133,8 @@ def test_a_grid_of_patches_passes_without_the_row_of_the_class_token(
     assert "without rows for other tokens" in result.readings["position_embeddings"]
 
 
-def test_a_table_without_the_row_of_the_class_token_fails_with_the_expected_shape() -> None:
-    """64 pixels are 4 patches of 16: the model has 4 × 4 rows and one for the class token."""
+def test_a_table_as_rows_that_lacks_the_class_token_fails_with_the_expected_shape() -> None:
+    """64 pixels are 4 patches of 16: the model has 4 × 4 rows and one for the class token, 17."""
     config = {"model_type": "vit_mae", "image_size": 64, "hidden_size": 64}
     table = pecli.Sinusoidal(grid=(4, 4), dim=64, style="vit-mae").tables()["pe"]
     result = pecli.verify({"position_embeddings": table}, config, reasons=False)

@@ -63,8 +63,9 @@ KINDS_OF_STALE_MEMORY = [
 def test_a_table_of_memory_that_was_never_written_is_named_as_such(
     memory: Callable[[Random, tuple[int, ...]], Array], seed: int
 ) -> None:
-    """`memory` fills cosines and sines of 64 positions and 32 frequencies with what uninitialised
-    memory holds in practice, such as pointers, zeros and old data.
+    """`memory` makes what uninitialised memory holds in practice: random bits, huge numbers beside
+    denormals, pointers taken for numbers. Cosines and sines of 64 positions and 32 frequencies hold
+    that instead of tables.
     """
     rng = np.random.default_rng(seed)
     tables = {name: memory(rng, (ROWS, DIM // 2)) for name in ("cos", "sin")}
@@ -77,7 +78,10 @@ def test_a_table_of_memory_that_was_never_written_is_named_as_such(
 def test_queries_of_memory_that_was_never_written_are_named_as_such(
     memory: Callable[[Random, tuple[int, ...]], Array], seed: int
 ) -> None:
-    """The queries before the rotation are ordinary random numbers."""
+    """`memory` makes what uninitialised memory holds in practice, such as random bits and pointers;
+    it stands in the place of rotated queries. Those before the rotation are ordinary random
+    numbers.
+    """
     rng = np.random.default_rng(seed)
     shape = (1, 4, ROWS, DIM)
     before = rng.standard_normal(shape, np.float32)
@@ -89,7 +93,9 @@ def test_queries_of_memory_that_was_never_written_are_named_as_such(
 @pytest.mark.parametrize("base", [10000.0, 500000.0, 1e8])
 @pytest.mark.parametrize(("unit", "words"), [(1.0, "1/inv_freq"), (2 * np.pi, "wavelengths")])
 def test_long_wavelengths_are_not_taken_for_memory(base: float, unit: float, words: str) -> None:
-    """1/inv_freq goes up to the base, 1e8, which is huge for a table but has a plain reason."""
+    """The tensor inv_freq holds 1/inv_freq or 2π/inv_freq, the wavelengths, which go up to 2π · 1e8.
+    This is huge for a table, but has a plain reason, which is named.
+    """
     inverses = unit * base ** (np.arange(0, DIM, 2) / DIM)
     result = pecli.verify({"inv_freq": inverses}, pecli.Rope(ROWS, DIM, base))
 

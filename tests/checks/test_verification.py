@@ -27,20 +27,21 @@ DEEPSEEK = Waves(
 )
 
 
-def changed(given: Waves, **scaling: Any) -> dict[str, np.ndarray]:
-    return cos_and_sin_tables(
-        2048, Waves(given.dim, given.base, {**given.scaling, **scaling}).frequencies()[0]
-    )
+def tables_with_another_scaling(waves: Waves, **scaling: Any) -> dict[str, np.ndarray]:
+    """Return 2048 rows of cosines and sines, for which some parameters of the scaling differ."""
+    rescaled = Waves(waves.dim, waves.base, {**waves.scaling, **scaling})
+    return cos_and_sin_tables(2048, rescaled.frequencies()[0])
 
 
 def test_the_extended_length_in_the_place_of_the_original_is_named() -> None:
-    """YaRN is computed from 163,840 positions instead of 4096. Since its limits are rounded,
-    lengths from 131,072 on make the same table.
+    """DeepSeek-V3's YaRN stretches 4096 positions by 40 to 163,840, and here is computed from the
+    latter. Since its limits are rounded, lengths from 131,072 on make the same table, so the value
+    that is named may be any of these.
     """
     yarn = {"scaling": "yarn", "original_max_position_embeddings": 4096, "factor": 40.0}
     spec = pecli.Rope(2048, 64, mscale=1.0, mscale_all_dim=1.0, **yarn)
-    found = changed(DEEPSEEK, original_max_position_embeddings=163840)
-    (edit,) = pecli.verify(found, spec).explanations[0].edits
+    tables = tables_with_another_scaling(DEEPSEEK, original_max_position_embeddings=163840)
+    (edit,) = pecli.verify(tables, spec).explanations[0].edits
 
     assert edit.name == "original_max_position_embeddings"
     assert edit.expected == 4096
@@ -48,13 +49,15 @@ def test_the_extended_length_in_the_place_of_the_original_is_named() -> None:
 
 
 def test_another_factor_of_yarn_is_one_mistake_although_it_changes_the_attention_factor() -> None:
-    """Factor 16 instead of 40 changes the frequencies, and the attention factor to 0.1 ln 16 + 1."""
-    height = np.float64(0.1 * np.log(16) + 1)
-    found = {
-        name: (table * height).astype(np.float32)
-        for name, table in changed(DEEPSEEK, factor=16.0).items()
+    """Factor 16 instead of DeepSeek-V3's 40 changes the frequencies, and the attention factor,
+    which multiplies cosines and sines, to 0.1 ln 16 + 1. The first sentence explains both.
+    """
+    attention_factor = np.float64(0.1 * np.log(16) + 1)
+    tables = {
+        name: (table * attention_factor).astype(np.float32)
+        for name, table in tables_with_another_scaling(DEEPSEEK, factor=16.0).items()
     }
-    sentence, *_ = pecli.verify(found, DEEPSEEK.scheme(2048)).diagnosis
+    sentence, *_ = pecli.verify(tables, DEEPSEEK.scheme(2048)).diagnosis
 
     assert sentence.startswith("cos, sin: factor is 16 (the spec says 40); explains every element ")
 
@@ -69,12 +72,14 @@ FREQUENCIES_OFF_BY_8_UNITS = SAVED_ROPE.tables()["inv_freq"] * np.array([1, 1 + 
         {"inv_freq": FREQUENCIES_OFF_BY_8_UNITS},
         {name: table[None] for name, table in SAVED_ROPE.tables().items()},
     ],
-    ids=["a last place", "an axis too many"],
+    ids=["the last places", "an axis too many"],
 )
 def test_a_file_that_differs_slightly_from_its_spec_is_not_called_another_table(
     tmp_path: Path, changed: dict[str, np.ndarray]
 ) -> None:
-    """The file carries the spec of the right table; exactly, it fails."""
+    """The file carries its spec. Its frequencies are off by 8 units in the last place, or its
+    tables have an axis too many: bit for bit it fails, but the table is the one of the spec.
+    """
     arrays = {**SAVED_ROPE.tables(), **changed}
     tables = [table_of(name, table) for name, table in arrays.items()]
     save_tables(str(tmp_path / "t.npz"), tables, SAVED_ROPE.spec())
@@ -98,15 +103,6 @@ def llama_dump(folder: Path, rows: int) -> tuple[str, ...]:
     )
 
 
-DOUBTFUL_PARAMETERS = [
-    "llama3 scaling from none",
-    "llama3 scaling from llama3, applied twice",
-    "factor 8 from 4",
-    "factor 8 from 16",
-    "original_max_position_embeddings 8192 from 65536",
-]
-
-
 def weak_lines(run_pecli: Any, words: tuple[str, ...]) -> list[str]:
     """Return the remarks on a pass that proves little, as the command prints them."""
     printed = run_pecli(*words).out.splitlines()
@@ -114,11 +110,11 @@ def weak_lines(run_pecli: Any, words: tuple[str, ...]) -> list[str]:
 
 
 def test_two_rows_of_llama_pass_with_the_mistakes_that_they_cannot_show(
-    run_pecli, tmp_path: Path
+    run_pecli: Any, tmp_path: Path
 ) -> None:
-    """`pecli verify` of the first two rows of Llama 3's tables. The slowest pair that its scaling
-    touches turns by less than the tolerance, 0.001, from row to row, so they pass without ruling
-    out the mistakes of DOUBTFUL_PARAMETERS.
+    """`pecli verify` of the first two rows of Llama 3.1's tables. All pairs that its scaling
+    touches turn by less than the tolerance, 0.001, from row to row, so the rows pass without ruling
+    out these mistakes of the scaling.
     """
     words = llama_dump(tmp_path, 2)
     outcome = run_pecli(*words)
@@ -127,14 +123,22 @@ def test_two_rows_of_llama_pass_with_the_mistakes_that_they_cannot_show(
 
     assert outcome.exit_code == SUCCESS
     assert outcome.out.startswith("passed")
-    assert doubts[:-1] == DOUBTFUL_PARAMETERS
+    assert doubts[:-1] == [
+        "llama3 scaling from none",
+        "llama3 scaling from llama3, applied twice",
+        "factor 8 from 4",
+        "factor 8 from 16",
+        "original_max_position_embeddings 8192 from 65536",
+    ]
     assert doubts[-1] == "2 more known mistakes from a right table"
 
 
 def test_a_strict_check_of_two_rows_fails_with_the_same_remarks_in_json(
-    run_pecli, tmp_path: Path
+    run_pecli: Any, tmp_path: Path
 ) -> None:
-    """Two rows of Llama 3.1, which would pass without its scaling as well."""
+    """Two rows of Llama 3.1, which would pass without its scaling as well: without --strict this
+    is a remark, with it a failure.
+    """
     words = llama_dump(tmp_path, 2)
     assert run_pecli(*words, "--strict").exit_code == CHECK_FAILED
 
@@ -142,29 +146,36 @@ def test_a_strict_check_of_two_rows_fails_with_the_same_remarks_in_json(
     assert in_json == weak_lines(run_pecli, words)
 
 
-def test_as_many_rows_as_the_remarks_ask_for_are_enough(run_pecli, tmp_path: Path) -> None:
-    """Each remark ends in «compare N or more»; with the largest N nothing is in doubt."""
-    lines = weak_lines(run_pecli, llama_dump(tmp_path, 2))
-    enough = max(int(line.split()[-3].replace(",", "")) for line in lines[:-1])
-    strong = run_pecli(*llama_dump(tmp_path, enough), "--strict", "--json")
-    assert strong.exit_code == SUCCESS
-    assert strong.json["weak"] == []
+def test_as_many_rows_as_the_remarks_recommend_are_enough(run_pecli: Any, tmp_path: Path) -> None:
+    """Two rows of Llama 3.1 pass with remarks, each of which but the last ends in «compare N or
+    more». With the largest N rows nothing is in doubt: a strict check passes.
+    """
+    *remarks, _ = weak_lines(run_pecli, llama_dump(tmp_path, 2))
+    recommended = [int(remark.split()[-3].replace(",", "")) for remark in remarks]
+    outcome = run_pecli(*llama_dump(tmp_path, max(recommended)), "--strict", "--json")
+
+    assert outcome.exit_code == SUCCESS
+    assert outcome.json["weak"] == []
 
 
 @pytest.mark.thorough
-def test_a_tolerance_that_nothing_fails_proves_nothing() -> None:
-    """No two cosines are further apart than 2, however long the table."""
-    rope = pecli.Rope(64, 8, 500000.0)
-    lines = pecli.verify(rope.tables(), rope, atol=2.5, rtol=100).weak
+def test_a_pass_within_a_tolerance_that_any_table_meets_is_weak() -> None:
+    """No two cosines are further apart than 2, however long the table: within 2.5, a base of 10000
+    would pass as well as the right one, 500000.
+    """
+    rope = pecli.Rope(64, 8, base=500000.0)
+    weaknesses = pecli.verify(rope.tables(), rope, atol=2.5, rtol=100).weak
 
     assert (
         "64 rows cannot tell base 500000 from 10000 within this tolerance, and no number of rows would"
-        in lines
+        in weaknesses
     )
 
 
-def test_a_tolerance_of_frequencies_that_nothing_fails_proves_nothing() -> None:
-    """A relative tolerance of 100 accepts any base; 0.1 does not."""
+def test_a_pass_within_a_tolerance_that_frequencies_of_any_base_meet_is_weak() -> None:
+    """The frequencies are right, 500000^(-2i/8). A relative tolerance of 100 accepts those of any
+    base, so that the pass proves little; one of 0.1 does not.
+    """
     config = {
         "model_type": "llama",
         "hidden_size": 32,
@@ -172,9 +183,9 @@ def test_a_tolerance_of_frequencies_that_nothing_fails_proves_nothing() -> None:
         "rope_theta": 500000.0,
     }
     frequencies = {"inv_freq": 500000.0 ** (-np.arange(4) / 4)}
-    lines = pecli.verify(frequencies, config, rtol=100).weak
+    weaknesses = pecli.verify(frequencies, config, rtol=100).weak
 
-    assert lines[0].startswith("inv_freq cannot tell base 500000 from 10000")
+    assert weaknesses[0].startswith("inv_freq cannot tell base 500000 from 10000")
     assert pecli.verify(frequencies, config, rtol=0.1).weak == ()
 
 
@@ -182,46 +193,57 @@ def test_a_tolerance_of_frequencies_that_nothing_fails_proves_nothing() -> None:
 def test_weak_remarks_of_a_runtime_need_fewer_than_500_fills_of_a_table(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Rows that are far apart are made together: a call for each took ten seconds."""
+    """To see which mistakes would pass, rows of llama.cpp's tables are computed again. Rows that are
+    far apart are made together: a call for each took ten seconds.
+    """
     from pecli.engine.schemes.recipe_tables import RecipeFiller
 
-    calls, fill = [], RecipeFiller.fill
-    monkeypatch.setattr(
-        RecipeFiller, "fill", lambda self, *given: calls.append(1) or fill(self, *given)
-    )
-    rope = pecli.Rope(2048, 16, 500000.0, runtime="llama.cpp", length=2048)
+    calls = []
+    original_fill = RecipeFiller.fill
 
-    assert pecli.verify(dict(list(rope.tables().items())[:2]), rope, atol=2.5).weak
+    def counting_fill(self: RecipeFiller, *arguments: Any) -> Any:
+        calls.append(arguments)
+        return original_fill(self, *arguments)
+
+    monkeypatch.setattr(RecipeFiller, "fill", counting_fill)
+    rope = pecli.Rope(2048, 16, base=500000.0, runtime="llama.cpp", length=2048)
+    tables = rope.tables()
+    cosines_and_sines = {"cos": tables["cos"], "sin": tables["sin"]}
+
+    assert pecli.verify(cosines_and_sines, rope, atol=2.5).weak
     assert len(calls) < 500
 
 
-def test_layers_with_identical_frequencies_share_a_line(run_pecli, tmp_path: Path) -> None:
-    """Every layer of an old checkpoint has its own frequencies, computed in float32 as PyTorch
+def test_layers_with_identical_frequencies_share_a_line(run_pecli: Any, tmp_path: Path) -> None:
+    """Each of 80 layers of an old checkpoint has its own frequencies, computed in float32 as PyTorch
     would. Layer 7 is off by 4e-6, within what verify allows for frequencies, and is listed by
-    itself; layer 3 is doubled, and fails.
+    itself; the other 79 share a line. If layer 3 is doubled, it fails, and 78 share a line.
     """
     config = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
     (tmp_path / "config.json").write_text(json.dumps(config))
     exact = (1e4 ** (-np.arange(8) / 8)).astype(np.float32)
     name = "model.layers.{}.self_attn.rotary_emb.inv_freq"
     words = "verify", tmp_path / "model.safetensors", "--config", tmp_path / "config.json"
-    wrong = {name.format(k): exact * np.float32(1 + 4e-6 * (k == 7)) for k in range(80)}
-    save_file(wrong, tmp_path / "model.safetensors")
+    frequencies = {name.format(layer): exact for layer in range(80)}
+    frequencies[name.format(7)] = exact * np.float32(1 + 4e-6)
+    save_file(frequencies, tmp_path / "model.safetensors")
     lines = run_pecli(*words).out.splitlines()
 
     assert "  79 layers: inv_freq, exact" in lines
 
-    (other,) = [line for line in lines if name.format(7) in line]
-    assert "max error" in other
+    (line_of_layer_7,) = [line for line in lines if name.format(7) in line]
+    assert "max error" in line_of_layer_7
 
-    save_file({**wrong, name.format(3): exact * 2}, tmp_path / "model.safetensors")
+    save_file({**frequencies, name.format(3): exact * 2}, tmp_path / "model.safetensors")
     failed = run_pecli(*words)
     assert failed.exit_code == CHECK_FAILED
     assert "  78 layers: inv_freq, exact" in failed.out.splitlines()
 
 
 def test_frequencies_that_do_not_show_the_attention_factor_are_weak() -> None:
-    """YaRN's factor of 32 multiplies cos and sin by 0.1 ln 32 + 1, and frequencies by nothing."""
+    """YaRN's factor of 32 multiplies cos and sin of gpt-oss-20b by 0.1 ln 32 + 1, and frequencies by
+    nothing: right frequencies pass weakly, and with cos and sin beside them nothing is in doubt.
+    """
     rope = pecli.load_model("gpt-oss-20b").one().rope(64)
     tables = rope.tables()
     (line,) = pecli.verify({"inv_freq": tables["inv_freq"]}, "gpt-oss-20b").weak
@@ -231,7 +253,9 @@ def test_frequencies_that_do_not_show_the_attention_factor_are_weak() -> None:
 
 
 def test_a_table_of_text_does_not_show_the_sections_of_m_rope() -> None:
-    """Text has the same position on all three axes, so that any sections make the same table."""
+    """M-RoPE assigns sections of the frequencies to three axes of positions. Text has the same
+    position on all of them, so that any sections make the same table: the pass is weak.
+    """
     found = pecli.verify(
         cos_and_sin_tables(300, inverse_frequencies(1e6, 128), np.float64),
         "qwen2.5-vl-7b",
@@ -242,7 +266,10 @@ def test_a_table_of_text_does_not_show_the_sections_of_m_rope() -> None:
 
 
 def test_a_table_at_positions_of_an_image_shows_the_sections_of_m_rope() -> None:
-    """Rows and columns of an image 16 patches wide; sections 16, 24, 24 of 64 frequencies."""
+    """Qwen2.5-VL has sections of 16, 24 and 24 of its 64 frequencies for time, rows and columns. The
+    positions are those of an image 16 patches wide, for which other sections would make another
+    table: the pass is not weak.
+    """
     places = np.array([np.arange(300), np.arange(300) // 16, np.arange(300) % 16])
     axis = np.repeat([0, 1, 2], [16, 24, 24])
     angles = places[axis].T * 1e6 ** (-np.arange(64) / 64)
@@ -252,7 +279,9 @@ def test_a_table_at_positions_of_an_image_shows_the_sections_of_m_rope() -> None
 
 
 def test_a_table_of_the_vision_tower_is_checked_at_rows_and_columns() -> None:
-    """Qwen2.5-VL's vision has two axes, and heads of 80 channels: 20 frequencies for each axis."""
+    """Qwen2.5-VL's vision has two axes, and heads of 80 channels: 20 frequencies for each axis. The
+    grid has 2 rows of 4 patches; a table has the angles of rows, then those of columns.
+    """
     grid = np.array([np.arange(8) // 4, np.arange(8) % 4])
     by_axis = grid[:, :, None] * 1e4 ** (-np.arange(20) / 20)
     angles = by_axis.transpose(1, 0, 2).reshape(8, 40)
@@ -268,7 +297,7 @@ SMALL_TABLES = cos_and_sin_tables(300, inverse_frequencies(10000.0, 16))
 
 @pytest.mark.parametrize("spec", [SMALL_LLAMA, pecli.Rope(seq_len=300, dim=16)], ids=str)
 def test_a_tensor_that_is_no_table_is_listed_as_unchecked(tmp_path: Path, spec: Any) -> None:
-    """«junk» holds three zeros, beside right cosines and sines."""
+    """«junk» holds three zeros, beside right cosines and sines: the check passes, and lists it."""
     np.savez(tmp_path / "t.npz", **SMALL_TABLES, junk=np.zeros(3))
     found = pecli.verify(tmp_path / "t.npz", spec, atol=1e-6)
 
@@ -282,8 +311,12 @@ def verify_scheme_words(folder: Path) -> tuple[Any, ...]:
     return (*scheme, "--verify", folder / "t.npz", "--atol", 1e-6)
 
 
-def test_the_command_lists_unchecked_tensors_in_its_last_line(run_pecli, tmp_path: Path) -> None:
-    """«junk» holds three zeros, beside right cosines and sines."""
+def test_the_command_lists_unchecked_tensors_in_its_last_line(
+    run_pecli: Any, tmp_path: Path
+) -> None:
+    """A file t.npz has right cosines and sines, and a tensor «junk» of three zeros, which is checked
+    against nothing.
+    """
     np.savez(tmp_path / "t.npz", **SMALL_TABLES, junk=np.zeros(3))
     printed = run_pecli(*verify_scheme_words(tmp_path)).out
 
@@ -297,8 +330,10 @@ def strict_exit_code(run_pecli: Any, folder: Path) -> int:
     return code
 
 
-def test_a_strict_check_passes_beside_weights(run_pecli, tmp_path: Path) -> None:
-    """Random weights are no table, also if a channel of them died (all zeros)."""
+def test_a_strict_check_passes_beside_weights(run_pecli: Any, tmp_path: Path) -> None:
+    """A file has right cosines and sines, and a tensor «w» of random weights, one channel of which
+    is all zeros, as if it had died. It looks like no table, so that a strict check may ignore it.
+    """
     weights = np.random.default_rng(0).normal(0, 0.02, (300, 16))
     weights[:, 3] = 0
     np.savez(tmp_path / "t.npz", **SMALL_TABLES, w=weights)
@@ -307,7 +342,7 @@ def test_a_strict_check_passes_beside_weights(run_pecli, tmp_path: Path) -> None
 
 
 def test_a_strict_check_fails_beside_a_tensor_that_looks_like_a_table(
-    run_pecli, tmp_path: Path
+    run_pecli: Any, tmp_path: Path
 ) -> None:
     """Beside right tables, the file has half a table of sines under the name «foo», which nothing
     checks: a remark without --strict, and a failure with it.
@@ -320,7 +355,9 @@ def test_a_strict_check_fails_beside_a_tensor_that_looks_like_a_table(
 
 
 def test_a_weak_check_of_many_layers_names_their_tensor_once() -> None:
-    """Llama 3's scaling by 8 is within a relative error of 10, in each of three layers."""
+    """Three layers have the right frequencies of Llama 3.1. Its scaling divides by 8 at most, which
+    a relative tolerance of 10 accepts, so that none would pass as well: one remark for all layers.
+    """
     layers = {f"layers.{layer}.rotary_emb.inv_freq": LLAMA.frequencies()[0] for layer in range(3)}
     found = pecli.verify(layers, "llama-3.1-8b", rtol=10)
 
@@ -371,8 +408,8 @@ def test_raise_if_failed_raises_nothing_if_the_check_passed() -> None:
     pecli.verify(TABLES_BASE_10000, ROPE_BASE_10000).raise_if_failed()
 
 
-def test_raise_if_failed_of_a_verification_has_the_reason() -> None:
-    """The tables have base 10000, and the scheme base 500000."""
+def test_raise_if_failed_of_a_verification_has_the_reason_in_its_message() -> None:
+    """The tables have base 10000, and the scheme, which is the spec, base 500000."""
     with pytest.raises(
         pecli.CheckFailedError, match=r"FAILED(.|\n)*base is 10000 \(the spec says 500000\)"
     ):
@@ -388,7 +425,9 @@ def test_raise_if_failed_of_a_difference_is_an_assertion_error() -> None:
 
 
 def test_the_repr_of_a_failed_verification_has_the_reason() -> None:
-    """The tables have base 10000, and the scheme base 500000."""
+    """The tables have base 10000, and the scheme base 500000. The repr has the sentence about the
+    base, and no field that is None.
+    """
     failed = repr(pecli.verify(TABLES_BASE_10000, ROPE_BASE_500000))
 
     assert failed.startswith("<Verification failed: rope; ")
@@ -400,7 +439,9 @@ def test_the_repr_of_a_failed_verification_has_the_reason() -> None:
 def test_a_printed_result_of_one_file_is_what_the_command_prints(
     run_pecli: Any, tmp_path: Path, command: str
 ) -> None:
-    """The file carries its spec, base 10000."""
+    """`str(pecli.verify(file))` is the text that `pecli verify file` prints, and so for identify.
+    The file carries its spec.
+    """
     file = str(tmp_path / "a.safetensors")
     pecli.save(file, ROPE_BASE_10000)
 
@@ -409,12 +450,13 @@ def test_a_printed_result_of_one_file_is_what_the_command_prints(
 
 def test_a_printed_difference_is_what_the_command_prints(run_pecli: Any, tmp_path: Path) -> None:
     """`str(pecli.diff(…))` has the text of `pecli diff`, for files of base 10000 and 500000."""
-    ours, theirs = (str(tmp_path / name) for name in ("a.safetensors", "b.safetensors"))
-    pecli.save(ours, ROPE_BASE_10000)
-    pecli.save(theirs, ROPE_BASE_500000)
-    printed = run_pecli("diff", ours, theirs, "--no-plot").out
+    a = str(tmp_path / "a.safetensors")
+    b = str(tmp_path / "b.safetensors")
+    pecli.save(a, ROPE_BASE_10000)
+    pecli.save(b, ROPE_BASE_500000)
+    printed = run_pecli("diff", a, b, "--no-plot").out
 
-    assert str(pecli.diff(ours, theirs)) == printed.rstrip("\n")
+    assert str(pecli.diff(a, b)) == printed.rstrip("\n")
 
 
 def test_a_printed_comparison_of_runtimes_is_what_the_command_prints(run_pecli: Any) -> None:
@@ -426,13 +468,13 @@ def test_a_printed_comparison_of_runtimes_is_what_the_command_prints(run_pecli: 
 
 
 def test_a_printed_audit_names_its_recipe_and_its_repr_is_short() -> None:
-    """A repr is one line, even of many recipes."""
+    """`str()` of an audit is its report; its repr is one line of fewer than 200 characters."""
     audit = pecli.audit(ROPE_BASE_10000, recipes=("float32",))
     assert "float32" in str(audit)
     assert len(repr(audit)) < 200
 
 
-def test_positions_of_one_axis_do_not_show_sections() -> None:
+def test_positions_of_one_axis_do_not_show_the_sections_of_m_rope() -> None:
     """M-RoPE assigns sections of 2, 3 and 3 of 8 pairs to three axes. Text has the same position on
     all of them, so other sections would make the same tables: the pass is weak.
     """
@@ -443,7 +485,10 @@ def test_positions_of_one_axis_do_not_show_sections() -> None:
 
 
 def test_a_layer_type_is_in_doubt_unless_it_was_chosen() -> None:
-    """The names cos and sin do not say of which layers of Gemma 3 they are."""
+    """The names cos and sin do not state of which layers of Gemma 3 they are, so that the table is
+    checked against the type that it fits best, with a remark. The option layer_type leaves no
+    doubt.
+    """
     tables = pecli.load_model("gemma-3-4b").one("full_attention").rope(64).tables()
     waves_of_rope = {"cos": tables["cos"], "sin": tables["sin"]}
     chosen = pecli.verify(waves_of_rope, "gemma-3-4b", layer_type="full_attention", atol=1e-5)

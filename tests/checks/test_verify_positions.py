@@ -19,7 +19,6 @@ from tests.exit_codes import CHECK_FAILED, SUCCESS
 
 QWEN2_5_VL_7B = "qwen2.5-vl-7b"
 TEXT_IMAGE_TEXT = "text:5,image:1x8x12,text:4"
-TWO_PROMPTS = ["text:5,image:1x4x4,text:3", "text:2,image:1x8x4,text:9"]
 
 
 def right_ids() -> np.ndarray:
@@ -54,42 +53,67 @@ def image_at_zero() -> np.ndarray:
     return ids
 
 
-MISTAKEN_POSITIONS: dict[str, tuple[Callable[[], np.ndarray], str]] = {
-    "merge size ignored": (patches_as_tokens, "the merge size is ignored"),
-    "rows and columns exchanged": (lambda: right_ids()[[0, 2, 1]], "time, columns, rows"),
-    "columns first": (lambda: right_ids()[[2, 1, 0]], "another order: columns, rows, time"),
-    "transposed": (lambda: right_ids().T, "they are transposed"),
-    "text after tokens": (lambda: with_text_at(29), "after as many numbers as it has tokens"),
-    "text one after": (lambda: with_text_at(6), "one after the image's first id"),
-    "text elsewhere": (lambda: with_text_at(13), "segment 2 (text:4) begins at 13, not at 11"),
-    "column by column": (column_by_column, "column by column"),
-    "image at 0": (image_at_zero, "images begin at 0"),
-    "from 1": (lambda: right_ids() + 1, "they start at 1"),
-    "1-D": (lambda: np.tile(np.arange(33), (3, 1)), "all axes count tokens"),
-}
-
-
 def test_the_ids_of_a_prompt_with_an_image_pass() -> None:
-    """`right_ids` has the position ids of text, image and text for Qwen2.5-VL; the tests below
-    plant mistakes in them.
+    """Qwen2.5-VL counts 5 tokens of text on all axes (time, rows, columns). The image of 8 × 12
+    patches, merged to 4 × 6 tokens, shares time 5 and has rows 5 to 8 and columns 5 to 10. Text
+    goes on after the largest id, at 11.
     """
-    assert verify_positions(right_ids(), QWEN2_5_VL_7B, TEXT_IMAGE_TEXT).passed
+    first_text = np.tile(np.arange(5), (3, 1))
+    image = 5 + np.indices((1, 4, 6)).reshape(3, 24)
+    last_text = np.tile(np.arange(11, 15), (3, 1))
+    ids = np.concatenate([first_text, image, last_text], axis=1)
+
+    assert np.array_equal(ids, right_ids())
+    assert verify_positions(ids, QWEN2_5_VL_7B, TEXT_IMAGE_TEXT).passed
 
 
-@pytest.mark.parametrize("name", MISTAKEN_POSITIONS)
-def test_a_planted_mistake_is_named(name: str) -> None:
-    """Each case of MISTAKEN_POSITIONS changes the right ids as a wrong port would: for example, the
-    merge size is ignored, so that the image has 8 × 12 ids.
+@pytest.mark.parametrize(
+    ("mistaken_ids", "reason"),
+    [
+        pytest.param(patches_as_tokens, "the merge size is ignored", id="merge size ignored"),
+        pytest.param(
+            lambda: right_ids()[[0, 2, 1]], "time, columns, rows", id="rows and columns exchanged"
+        ),
+        pytest.param(
+            lambda: right_ids()[[2, 1, 0]], "another order: columns, rows, time", id="columns first"
+        ),
+        pytest.param(lambda: right_ids().T, "they are transposed", id="transposed"),
+        pytest.param(
+            lambda: with_text_at(29),
+            "after as many numbers as it has tokens",
+            id="text after tokens",
+        ),
+        pytest.param(
+            lambda: with_text_at(6), "one after the image's first id", id="text one after"
+        ),
+        pytest.param(
+            lambda: with_text_at(13),
+            "segment 2 (text:4) begins at 13, not at 11",
+            id="text elsewhere",
+        ),
+        pytest.param(column_by_column, "column by column", id="column by column"),
+        pytest.param(image_at_zero, "images begin at 0", id="image at 0"),
+        pytest.param(lambda: right_ids() + 1, "they start at 1", id="from 1"),
+        pytest.param(lambda: np.tile(np.arange(33), (3, 1)), "all axes count tokens", id="1-D"),
+    ],
+)
+def test_a_mistake_of_position_ids_is_named(
+    mistaken_ids: Callable[[], np.ndarray], reason: str
+) -> None:
+    """The prompt of Qwen2.5-VL is 5 tokens of text, an image of 8 × 12 patches, which are merged to
+    4 × 6 tokens, and 4 tokens of text. The right ids have the axes time, rows, columns; they are
+    changed as a wrong port would: without merging, for example, the image has 8 × 12 ids.
     """
-    make, reason = MISTAKEN_POSITIONS[name]
-    check = verify_positions(make(), QWEN2_5_VL_7B, TEXT_IMAGE_TEXT)
+    check = verify_positions(mistaken_ids(), QWEN2_5_VL_7B, TEXT_IMAGE_TEXT)
 
     assert not check.passed
     assert reason in check.reasons[0]
 
 
 def test_ids_of_a_video_that_ignore_seconds_are_named() -> None:
-    """Qwen2-VL counts frames and not seconds, as Qwen2.5-VL does."""
+    """Qwen2.5-VL spaces the frames of a video by seconds, Qwen2-VL counts them: its ids of a video
+    with 2 seconds per frame are wrong for Qwen2.5-VL.
+    """
     segments = "text:2,video:4x4x4@2,text:3"
     ids = pecli.positions(
         {"model_type": "qwen2_vl", "hidden_size": 64, "num_attention_heads": 4}, segments
@@ -101,33 +125,37 @@ def test_ids_of_a_video_that_ignore_seconds_are_named() -> None:
 
 @pytest.mark.parametrize("padding", ["left", "right"])
 def test_ids_that_count_padding_are_named(padding: str) -> None:
-    """The shorter of two prompts is padded, and its padding has ids as if it were text."""
-    ids = pecli.positions(QWEN2_5_VL_7B, TWO_PROMPTS, padding=padding)
-    rows = []
-    for row in TWO_PROMPTS:
-        pad = ids.shape[-1] - pecli.positions(QWEN2_5_VL_7B, row).shape[-1]
-        text = f"text:{pad}"
-        rows.append(
-            pecli.positions(
-                QWEN2_5_VL_7B, f"{text},{row}" if padding == "left" else f"{row},{text}"
-            )
-        )
-    check = verify_positions(np.stack(rows, axis=1), QWEN2_5_VL_7B, TWO_PROMPTS, padding=padding)
+    """The shorter of two prompts, 12 and 19 tokens, is padded to the length of the longer, and its
+    padding has ids as if it were text: 7 tokens on the left or on the right.
+    """
+    short_prompt = "text:5,image:1x4x4,text:3"  # 5 + 2 · 2 + 3 = 12 tokens
+    long_prompt = "text:2,image:1x8x4,text:9"  # 2 + 4 · 2 + 9 = 19 tokens
+    if padding == "left":
+        padded_prompt = f"text:7,{short_prompt}"
+    else:
+        padded_prompt = f"{short_prompt},text:7"
+    prompts = [padded_prompt, long_prompt]
+    ids = np.stack([pecli.positions(QWEN2_5_VL_7B, prompt) for prompt in prompts], axis=1)
+    check = verify_positions(ids, QWEN2_5_VL_7B, [short_prompt, long_prompt], padding=padding)
 
     assert check.reasons == ("padding is counted: the attention mask is ignored",)
 
 
 @pytest.mark.parametrize("name", ["flux.1-dev", "qwen-image"])
 def test_ids_of_latents_before_packing_are_named(name: str) -> None:
-    """Flux packs 2 x 2 latents into a token, so that a grid of 8 x 12 is 4 x 6."""
+    """Flux packs 2 × 2 latents into a token, so that an image of 8 × 12 latents has 4 × 6 tokens.
+    The ids are those of 8 × 12.
+    """
     ids = pecli.positions(name, "text:8,image:8x12")
     check = verify_positions(ids, name, "text:8,image:4x6")
 
     assert "before packing" in check.reasons[0]
 
 
-def test_ids_of_flux_that_are_spaced_by_two_are_named() -> None:
-    """Rows and columns count 0, 2, 4, …, those of the 2 × 2 latents that Flux packs into a token."""
+def test_ids_of_flux_that_are_spaced_by_two_are_named_as_those_before_packing() -> None:
+    """The ids of 4 × 6 tokens count rows and columns as 0, 2, 4, …, which are those of the latents:
+    Flux packs 2 × 2 of them into a token.
+    """
     ids = pecli.positions("flux.1-dev", "text:8,image:4x6")
     ids[:, 1:] *= 2
     check = verify_positions(ids, "flux.1-dev", "text:8,image:4x6")
@@ -146,9 +174,9 @@ def test_ids_of_flux_may_be_floats_with_a_batch_axis() -> None:
     assert check.notes == ("(1, 32, 3) is read as (32, 3)",)
 
 
-def test_text_after_a_video_has_two_conventions() -> None:
-    """Text goes on after the last id or after the last frame; both are in use, so the other one
-    passes with a note.
+def test_text_after_a_video_may_follow_the_largest_id_with_a_note() -> None:
+    """Two conventions are in use: text goes on after the last frame, or, as here, after the largest
+    id of the video. Both pass, and the one that the model does not have is noted.
     """
     segments = "text:2,video:4x4x4@2,text:3"
     ids = pecli.positions(QWEN2_5_VL_7B, segments)
@@ -174,7 +202,9 @@ def test_ids_that_are_fractions_are_refused() -> None:
         verify_positions([[0.5]], QWEN2_5_VL_7B, "text:1")
 
 
-def test_the_command_writes_ids_that_it_verifies(run_pecli: Any, tmp_path: Path) -> None:
+def test_the_command_positions_passes_the_ids_that_it_writes(
+    run_pecli: Any, tmp_path: Path
+) -> None:
     """5 + 4 · 6 + 4 = 33 tokens on three axes."""
     path = tmp_path / "ids.npy"
     options = ("positions", "--model", QWEN2_5_VL_7B, "--segments", TEXT_IMAGE_TEXT)
@@ -187,8 +217,12 @@ def test_the_command_writes_ids_that_it_verifies(run_pecli: Any, tmp_path: Path)
     assert checked.out.startswith("passed")
 
 
-def test_the_command_verify_names_a_mistake_of_the_ids(run_pecli: Any, tmp_path: Path) -> None:
-    """The last text goes on at 29, as if the image had taken 24 numbers instead of 6."""
+def test_the_option_verify_of_the_command_positions_names_a_mistake(
+    run_pecli: Any, tmp_path: Path
+) -> None:
+    """After 5 tokens of text, the image of 4 × 6 tokens takes 6 numbers, so text goes on at 11. Here
+    it goes on at 5 + 24 = 29, as if the image had taken a number for each token.
+    """
     path = tmp_path / "ids.npy"
     np.save(path, with_text_at(29))
     outcome = run_pecli("positions", QWEN2_5_VL_7B, "--segments", TEXT_IMAGE_TEXT, "--verify", path)
@@ -197,13 +231,15 @@ def test_the_command_verify_names_a_mistake_of_the_ids(run_pecli: Any, tmp_path:
     assert "after as many numbers as it has tokens" in outcome.out
 
 
-def test_the_command_prints_ids_in_runs(run_pecli: Any) -> None:
-    """Text 0 to 2, four image tokens that share time 3, and text from 5 on."""
+def test_the_command_positions_prints_ids_in_runs(run_pecli: Any) -> None:
+    """The axis time: text has 0 to 2; four tokens of an image of 4 × 4 patches share 3; text goes on
+    after the largest id, that of the second row, 4: 5 to 6.
+    """
     outcome = run_pecli("positions", QWEN2_5_VL_7B, "--segments", "text:3,image:1x4x4,text:2")
     assert outcome.out.splitlines()[1].split() == ["0–2", "3", "×", "4", "5–6"]
 
 
-def test_the_command_prints_ids_as_json(run_pecli: Any) -> None:
+def test_the_command_positions_prints_ids_as_json(run_pecli: Any) -> None:
     """Flux: one text token at (0, 0, 0), and an image of 1 × 2 tokens at rows 0 and columns 0 and
     1.
     """

@@ -25,8 +25,8 @@ def test_a_column_that_is_a_wave_or_a_line_is_recognised(column: np.ndarray[Any,
     assert has_waves(column)
 
 
-def test_one_wave_among_random_columns_is_found() -> None:
-    """Four columns of normal noise have none; with a fifth, a sine, there is one."""
+def test_a_sine_among_columns_of_noise_is_recognised() -> None:
+    """Four columns of normal noise have no wave; with a fifth, a sine, there is one."""
     noise = np.random.default_rng(0).normal(size=(32, 4))
     assert not has_waves(noise)
     assert has_waves(np.hstack([noise, np.sin(TURNS)]))

@@ -11,9 +11,9 @@ from tests.exit_codes import SUCCESS
 
 
 @pytest.mark.parametrize("row", rows("answered.txt", usual_code=0))
-def test_the_command_line_has_this_output(run_pecli, row: Row) -> None:
+def test_a_command_line_of_answered_txt_prints_the_words_beside_it(run_pecli, row: Row) -> None:
     """Each line of answered.txt has commands that prepare files, a command line, a part of its
-    output, and its exit code if it is not 0.
+    output that was written by hand, and its exit code if it is not 0.
     """
     write_sample_files()
     for words in row.preparation:

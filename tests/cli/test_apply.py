@@ -35,10 +35,18 @@ def run_apply(run_pecli):
     return call
 
 
-@pytest.mark.parametrize(("output", "tensor"), [("out.npz", "x\ufffd"), ("out.npy", "array")])
-def test_a_file_name_that_is_no_text_becomes_one(run_apply, output: str, tensor: str) -> None:
-    """The byte FF in the name of a file is not UTF-8: it becomes U+FFFD in the name of the written
-    tensor. A .npy file has no names, so there the tensor is «array».
+@pytest.mark.parametrize(
+    ("output", "tensor"),
+    [
+        pytest.param("out.npz", "x\ufffd", id="npz: x and U+FFFD"),
+        pytest.param("out.npy", "array", id="npy: array"),
+    ],
+)
+def test_a_byte_that_is_not_utf8_in_a_file_name_is_replaced_in_the_name_of_the_tensor(
+    run_apply, output: str, tensor: str
+) -> None:
+    """The file is called x and the byte FF: FF becomes U+FFFD in the name of the written tensor. A
+    .npy file has no names, so there the tensor is «array». Zeros get the sinusoidal table added.
     """
     name = b"x\xff.npy".decode("utf-8", "surrogateescape")
     np.save(name, np.zeros((2, 4)))
@@ -53,48 +61,65 @@ def gpt_j_query() -> np.ndarray:
     return random_normal(1, 2, 6, 256)
 
 
-def hugging_face(q: np.ndarray, positions) -> np.ndarray:
-    """Llama and NeoX there: q·cos + rotate_half(q)·sin."""
-    angles = np.asarray(positions, np.float64)[:, None] * 10000.0 ** (
-        -np.arange(0, q.shape[-1], 2) / q.shape[-1]
-    )
-    cos, sin = (np.concatenate([f(angles), f(angles)], axis=-1) for f in (np.cos, np.sin))
-    first, second = np.split(q.astype(np.float64), 2, axis=-1)
-    return (
-        np.concatenate([first, second], axis=-1) * cos
-        + np.concatenate([-second, first], axis=-1) * sin
-    )
+def rotate_half_in_float64(x: np.ndarray, positions) -> np.ndarray:
+    """Rotate as Llama and NeoX of transformers do: x·cos + rotate_half(x)·sin, with base 10000."""
+    dim = x.shape[-1]
+    frequencies = 10000.0 ** (-np.arange(0, dim, 2) / dim)
+    angles = np.outer(positions, frequencies)
+    cos = np.concatenate([np.cos(angles), np.cos(angles)], axis=-1)
+    sin = np.concatenate([np.sin(angles), np.sin(angles)], axis=-1)
+    first, second = np.split(x.astype(np.float64), 2, axis=-1)
+    whole = np.concatenate([first, second], axis=-1)
+    half_rotated = np.concatenate([-second, first], axis=-1)
+    return whole * cos + half_rotated * sin
 
 
-def test_numbers_published_with_gemma(run_apply):
-    """Gemma's own test of apply_rope: ones at position 1, wavelengths up to 100."""
-    found = run_apply(
-        "rope", "x.npy", "--base", 100, "--offset", 1, x=np.ones((1, 1, 4), np.float32)
-    )["x"]
-    np.testing.assert_allclose(
-        found[0, 0], [-0.30116868, 0.89517075, 1.3817732, 1.0948375], rtol=0, atol=5e-7
-    )
+def test_the_numbers_published_with_gemma_are_computed(run_apply):
+    """Gemma's own test of apply_rope rotates a vector of ones at position 1, with wavelengths up to
+    100, and expects these four numbers.
+    """
+    ones = np.ones((1, 1, 4), np.float32)
+    rotated = run_apply("rope", "x.npy", "--base", 100, "--offset", 1, x=ones)["x"]
+
+    published = [-0.30116868, 0.89517075, 1.3817732, 1.0948375]
+    np.testing.assert_allclose(rotated[0, 0], published, rtol=0, atol=5e-7)
 
 
-ONNX_INPUT = [
-    [-1.0574, -0.1188, -0.9078, 0.3452, -0.5713, -0.2351],
-    [1.0076, -0.7529, -0.2250, -0.4327, -1.5071, -0.4586],
-]
-ONNX_OUTPUT = {
-    "interleaved": [[-0.4713, -0.9540, -0.9229, 0.3027, -0.5708, -0.2363],
-        [0.2653, 1.2295, -0.1839, -0.4517, -1.5052, -0.4651]],
-    "halves": [[-0.8618, -0.0922, -0.9073, -0.7032, -0.5762, -0.2371],
-        [-0.0259, -0.6099, -0.2230, 1.0963, -1.5704, -0.4595]],
-}  # fmt: skip
+@pytest.mark.parametrize(
+    ("layout", "published"),
+    [
+        pytest.param(
+            "interleaved",
+            [
+                [-0.4713, -0.9540, -0.9229, 0.3027, -0.5708, -0.2363],
+                [0.2653, 1.2295, -0.1839, -0.4517, -1.5052, -0.4651],
+            ],
+            id="interleaved",
+        ),
+        pytest.param(
+            "halves",
+            [
+                [-0.8618, -0.0922, -0.9073, -0.7032, -0.5762, -0.2371],
+                [-0.0259, -0.6099, -0.2230, 1.0963, -1.5704, -0.4595],
+            ],
+            id="halves",
+        ),
+    ],
+)
+def test_the_numbers_published_with_onnxruntime_are_computed(
+    run_apply, layout: str, published: list[list[float]]
+):
+    """The tests of ONNX Runtime's operator RotaryEmbedding have this input with head size 6, and
+    the outputs of both layouts at positions 1 and 2, in four decimals.
+    """
+    published_input = [
+        [-1.0574, -0.1188, -0.9078, 0.3452, -0.5713, -0.2351],
+        [1.0076, -0.7529, -0.2250, -0.4327, -1.5071, -0.4586],
+    ]
+    x = np.array(published_input, np.float32)
+    rotated = run_apply("rope", "x.npy", "--offset", "1", "--layout", layout, x=x)["x"]
 
-
-@pytest.mark.parametrize("layout", ONNX_OUTPUT)
-def test_numbers_published_with_onnxruntime(run_apply, layout):
-    """The tests of its RotaryEmbedding operator: head size 6, the rows of positions 1 and 2, in four decimals."""
-    found = run_apply(
-        "rope", "x.npy", "--offset", "1", "--layout", layout, x=np.array(ONNX_INPUT, np.float32)
-    )["x"]
-    np.testing.assert_allclose(found, ONNX_OUTPUT[layout], rtol=0, atol=2.5e-4)
+    np.testing.assert_allclose(rotated, published, rtol=0, atol=2.5e-4)
 
 
 def test_a_model_states_the_layout_and_the_rotary_channels(run_apply):
@@ -132,7 +157,7 @@ def deepseek_query() -> np.ndarray:
     return random_normal(2, 5, 192, dtype=np.float64)
 
 
-def test_latent_attention_turns_the_last_channels(run_apply, run_pecli):
+def test_deepseek_rotates_the_last_64_of_192_channels(run_apply, run_pecli):
     """Of 192 channels, 128 stay, and the last 64 turn as if they were given alone."""
     q = deepseek_query()
     rotated = run_apply("rope", "q.npy", "--model", "deepseek-v3", q=q)["q"]
@@ -147,13 +172,14 @@ def test_latent_attention_turns_the_last_channels(run_apply, run_pecli):
 
 def test_the_layout_deepseek_reads_neighbours_and_writes_halves(run_apply):
     """DeepSeek's code moves even channels before odd ones (view and transpose), then rotates as
-    Hugging Face's rotate_half does.
+    Hugging Face's rotate_half does. That formula in float64 has the expected numbers.
     """
-    part = deepseek_query()[..., 128:]
-    rotated = run_apply("rope", "part.npy", "--layout", "deepseek", part=part)["part"]
-    even_before_odd = part.reshape(2, 5, 32, 2).swapaxes(-1, -2).reshape(2, 5, 64)
+    rotary_channels = deepseek_query()[..., 128:]  # 2 heads, 5 positions, 32 pairs
+    rotated = run_apply("rope", "q.npy", "--layout", "deepseek", q=rotary_channels)["q"]
 
-    expected = hugging_face(even_before_odd, range(5))
+    pairs = rotary_channels.reshape(2, 5, 32, 2)
+    even_before_odd = pairs.swapaxes(-1, -2).reshape(2, 5, 64)
+    expected = rotate_half_in_float64(even_before_odd, range(5))
     np.testing.assert_allclose(rotated, expected, rtol=0, atol=1e-14)
 
 
@@ -171,17 +197,19 @@ def two_tensors(working_folder) -> dict[str, np.ndarray]:
 
 
 def test_tensors_keep_their_names_and_dtypes(run_apply, two_tensors):
-    """The expected values are rotate_half's in float64, up to the rounding of float16."""
+    """in.safetensors has layer.0.q in float32 and layer.0.k in float16. The expected values are
+    those of rotate_half in float64, up to the rounding of float16.
+    """
     rotated = run_apply("rope", "in.safetensors", output="out.safetensors")
     assert sorted(rotated) == ["layer.0.k", "layer.0.q"]
     for name, tensor in two_tensors.items():
         assert rotated[name].dtype == tensor.dtype
-        expected = hugging_face(tensor, range(8))
+        expected = rotate_half_in_float64(tensor, range(8))
         np.testing.assert_allclose(rotated[name], expected, rtol=5e-4, atol=1e-6)
 
 
 @pytest.mark.usefixtures("two_tensors")
-def test_metadata_are_kept_except_the_spec(run_apply):
+def test_metadata_are_kept_except_the_spec_of_the_input(run_apply):
     """The spec, under the key «pecli», is about the input: the output is no table of pecli."""
     from safetensors import safe_open
 
@@ -196,24 +224,28 @@ def test_metadata_are_kept_except_the_spec(run_apply):
     [("in.safetensors:layer.0.k",), ("in.safetensors", "--tensor", "layer.0.k")],
     ids=["FILE:NAME", "--tensor"],
 )
-def test_one_tensor_of_a_file_is_rotated(run_apply, words: tuple[str, ...]):
-    """The file has two tensors; rotating all of them gives the expected one."""
+def test_one_tensor_of_a_file_is_rotated_if_it_is_named(run_apply, words: tuple[str, ...]):
+    """in.safetensors has layer.0.q and layer.0.k. Only the latter is written, with the numbers that
+    it has if both are rotated.
+    """
     both = run_apply("rope", "in.safetensors", output="both.npz")
-    one = run_apply("rope", *words, output="one.npz")
+    written = run_apply("rope", *words, output="one.npz")
 
-    (rotated,) = one.values()
+    (rotated,) = written.values()
     np.testing.assert_array_equal(rotated, both["layer.0.k"])
 
 
-def test_names_are_looked_for_in_all_files(run_apply):
-    """`--tensor` picks one tensor per name; `v` of both files is left out."""
+def test_tensors_that_are_named_are_looked_for_in_all_files(run_apply):
+    """`--tensor k --tensor q` takes q of a.npz and k of b.npz; the tensors v of both files are left
+    out.
+    """
     np.savez("a.npz", q=random_normal(4, 8), v=random_normal(4, 8))
     np.savez("b.npz", k=random_normal(4, 8), v=random_normal(4, 8))
     rotated = run_apply("rope", "a.npz", "b.npz", "--tensor", "k", "--tensor", "q")
     assert sorted(rotated) == ["k", "q"]
 
 
-def test_tensors_without_names_are_called_as_their_files(run_apply):
+def test_tensors_without_names_are_called_after_their_files(run_apply):
     """An .npy file holds one array and no name."""
     rotated = run_apply("rope", "x.npy", "y.npy", x=random_normal(4, 8), y=random_normal(2, 4, 8))
     assert sorted(rotated) == ["x", "y"]
@@ -229,7 +261,9 @@ APPLY_TO_X = {
 @pytest.mark.parametrize("shape", [(0, 5, 4), (2, 0, 4)], ids=str)
 @pytest.mark.parametrize("words", APPLY_TO_X.values(), ids=APPLY_TO_X)
 def test_empty_tensors_stay_empty(run_apply, words: tuple[str, ...], shape: tuple[int, ...]):
-    """A tensor without heads or rows: the shape that went in comes out."""
+    """`pecli apply` of a rope, a sinusoidal or a learned table to a tensor without heads or rows:
+    the shape that went in comes out.
+    """
     arrays = {"table": random_normal(9, 4), "x": np.ones(shape, np.float32)}
     assert run_apply(*words, **arrays)["x"].shape == shape
 
@@ -241,7 +275,9 @@ def test_the_axis_of_positions_is_printed(run_pecli, words: tuple[str, ...]):
     """
     np.save("table.npy", random_normal(9, 4))
     np.save("x.npy", np.ones((3, 5, 4), np.float32))
-    assert "along axis 1 of (3, 5, 4)" in run_pecli("apply", *words, "-o", "y.npy").out
+    outcome = run_pecli("apply", *words, "-o", "y.npy")
+
+    assert "along axis 1 of (3, 5, 4)" in outcome.out
 
 
 X = random_normal(2, 5, 6, dtype=np.float64)
@@ -253,7 +289,7 @@ MASK = np.array([[0, 0, 1, 1, 1, 1], [1, 1, 1, 1, 1, 0]])
 FILES = {"x": X, "w": TABLE, "s": SCORES, "q": Q, "ids": IDS, "mask": MASK}
 FILES["row"] = IDS[0].astype(np.uint16)
 ROPE_OF_Q = pecli.Rope(6, 8)
-CALLS = {
+PYTHON_CALLS_OF_COMMAND_LINES = {
     "sinusoidal x.npy --offset 3": (X, pecli.Sinusoidal(5, 6, offset=3), {}),
     "learned x.npy --table w.npy --offset 2": (X, TABLE, {"offset": 2}),
     "learned-init x.npy --table w.npy": (X, TABLE, {}),
@@ -280,30 +316,36 @@ CALLS = {
     "rope q.npy --seq-axis 1 --inverse": (Q, ROPE_OF_Q, {"seq_axis": 1, "inverse": True}),
 }
 """Words after `pecli apply`, and the arguments of `pecli.apply` that mean the same."""
-"""Command lines after `pecli apply` that change x.npy, of shape (…, L, 4)."""
 
 
 @pytest.mark.parametrize("dtype", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
 def test_float8_is_rounded_once(run_apply, dtype):
-    """The nearest of all values, of two as near the one with an even pattern."""
+    """The expected values are rotate_half's in float64, each rounded to the nearest of all finite
+    float8 numbers; of two that are as near, to the one with an even pattern of bits.
+    """
     x = random_normal(4, 50, 8).astype(dtype)
     pecli.save("x.safetensors", {"x": x})
-    found = run_apply("rope", "x.safetensors", output="y.safetensors")["x"]
-    every = np.arange(256, dtype=np.uint8).view(dtype)
-    every = every[np.isfinite(every.astype(np.float64))]
-    far = np.abs(hugging_face(x, range(50))[..., None] - every.astype(np.float64))
-    far[..., every.view(np.uint8) % 2 == 1] += 1e-300
+    rotated = run_apply("rope", "x.safetensors", output="y.safetensors")["x"]
 
-    assert found.dtype == dtype
-    np.testing.assert_array_equal(
-        found.astype(np.float64), every[far.argmin(axis=-1)].astype(np.float64)
-    )
+    patterns = np.arange(256, dtype=np.uint8)
+    numbers = patterns.view(dtype).astype(np.float64)
+    patterns = patterns[np.isfinite(numbers)]
+    numbers = numbers[np.isfinite(numbers)]
+    exact = rotate_half_in_float64(x, range(50))
+    distances = np.abs(exact[..., None] - numbers)
+    distances[..., patterns % 2 == 1] += 1e-300  # so that an even pattern wins a tie
+    expected = numbers[distances.argmin(axis=-1)]
+
+    assert rotated.dtype == dtype
+    np.testing.assert_array_equal(rotated.astype(np.float64), expected)
 
 
-@pytest.mark.parametrize("line", CALLS)
+@pytest.mark.parametrize("line", PYTHON_CALLS_OF_COMMAND_LINES)
 def test_the_options_are_those_of_the_python_function(run_apply, line: str):
-    """A command line writes the same bits as the call of `pecli.apply`."""
-    array, scheme, settings = CALLS[line]
+    """The table has command lines, such as `rope q.npy --shift -3 --seq-axis 1`, and the array, the
+    scheme and the settings of `pecli.apply` that mean the same. Both must give the same bits.
+    """
+    array, scheme, settings = PYTHON_CALLS_OF_COMMAND_LINES[line]
     (written,) = run_apply(*line.split(), **FILES).values()
     np.testing.assert_array_equal(written, pecli.apply(array, scheme, **settings))
 
@@ -313,10 +355,14 @@ APPLY_WITH_MASK = ("apply", "rope", "q.npy", *WITH_LLAMA_AND_MASK, "-o", "o.npy"
 
 
 def test_an_axis_that_may_be_heads_is_warned_of(run_pecli):
-    """Llama 3.1 has 32 heads, and the last axis but one of q.npy has 32, too."""
+    """Positions are taken from the last axis but one. Its length in q.npy is 32, which is also the
+    number of heads of Llama 3.1, so that the axis may be that of heads.
+    """
     np.save("q.npy", random_normal(2, 4, 32, 128))
     np.save("mask.npy", np.ones((2, 32), int))
-    assert "32 is a number of heads" in run_pecli(*APPLY_WITH_MASK).err
+    outcome = run_pecli(*APPLY_WITH_MASK)
+
+    assert "32 is a number of heads" in outcome.err
 
 
 def test_the_mask_that_was_used_is_printed(run_pecli):
@@ -328,16 +374,23 @@ def test_the_mask_that_was_used_is_printed(run_pecli):
 
 
 @pytest.mark.parametrize(
-    ("keys", "words"),
-    [(4, "paper slopes of 2 heads\n"), (5, "queries are the last 4 of 5 positions\n")],
+    ("keys", "end_of_output"),
+    [
+        pytest.param(4, "paper slopes of 2 heads\n", id="as many keys as queries"),
+        pytest.param(5, "queries are the last 4 of 5 positions\n", id="one key more"),
+    ],
 )
-def test_the_positions_of_queries_are_printed_if_keys_are_more(run_pecli, keys: int, words: str):
-    """s.npy has 2 heads, 4 queries and 4 or 5 keys."""
+def test_the_positions_of_queries_are_printed_if_keys_are_more(
+    run_pecli, keys: int, end_of_output: str
+):
+    """s.npy has scores of 2 heads, 4 queries and 4 or 5 keys, to which ALiBi's bias is added."""
     np.save("s.npy", random_normal(2, 4, keys))
-    assert run_pecli("apply", "alibi", "s.npy", "-o", "o.npy").out.endswith(words)
+    outcome = run_pecli("apply", "alibi", "s.npy", "-o", "o.npy")
+
+    assert outcome.out.endswith(end_of_output)
 
 
-def test_a_tensor_goes_through_a_pipe(process):
+def test_a_tensor_is_rotated_from_standard_input_to_standard_output(process):
     """`pecli apply rope - -o -` reads standard input and writes standard output. The expected
     values are rotate_half's (transformers), in float64.
     """
@@ -349,16 +402,16 @@ def test_a_tensor_goes_through_a_pipe(process):
     assert result.returncode == SUCCESS
     assert result.stderr == b""
     rotated = np.load(io.BytesIO(result.stdout))
-    np.testing.assert_allclose(rotated, hugging_face(x, range(4)), rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(rotated, rotate_half_in_float64(x, range(4)), rtol=1e-7, atol=1e-9)
 
 
-def test_a_tensor_replaces_its_own_file(run_apply):
+def test_the_output_may_replace_the_input(run_apply):
     """`pecli apply rope x.npy -o x.npy`. The expected values are rotate_half's (transformers), in
     float64.
     """
     x = random_normal(3, 4, 8)
     rotated = run_apply("rope", "x.npy", output="x.npy", x=x)["array"]
-    np.testing.assert_allclose(rotated, hugging_face(x, range(4)), rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(rotated, rotate_half_in_float64(x, range(4)), rtol=1e-7, atol=1e-9)
 
 
 @pytest.fixture
@@ -372,7 +425,7 @@ def apply_to_q(run_pecli):
     return call
 
 
-def test_apply_as_json(apply_to_q):
+def test_apply_as_json_has_the_scheme_the_parameters_and_the_tensors(apply_to_q):
     """q has 2 heads, 4 positions and 8 channels; base and layout are those of the command line and
     the default.
     """
@@ -414,7 +467,10 @@ ANGLES_OF_GRID = np.array([[h, h / 100, w, w / 100] for h in range(2) for w in r
 
 @pytest.mark.thorough
 def test_the_input_is_not_copied(process, working_folder):
-    """A tensor of 150 MB, with memory for little more than one of that size: the result."""
+    """The input has 1 · 8 · 36,864 · 128 · 4 bytes = 144 MiB, and so has the result. The process
+    may have 400 MiB of data, of which Python and NumPy take a part: a copy of the input would be
+    too much.
+    """
     import resource
 
     shape = (1, 8, 36864, 128)
@@ -424,10 +480,10 @@ def test_the_input_is_not_copied(process, working_folder):
         )
         file.truncate(file.tell() + math.prod(shape) * 4)  # zeros, which take no room on the disk
 
-    def limit() -> None:
+    def limit_data() -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (400 << 20, 400 << 20))
 
-    result = process("apply", "rope", "x.npy", "-o", "y.npy", preexec_fn=limit)
+    result = process("apply", "rope", "x.npy", "-o", "y.npy", preexec_fn=limit_data)
 
     assert result.returncode == SUCCESS, result.stderr
     assert (working_folder / "y.npy").stat().st_size == (working_folder / "x.npy").stat().st_size
@@ -442,8 +498,13 @@ def test_the_input_is_not_copied(process, working_folder):
     ],
     ids=["fractions and negative ones", "points of a grid"],
 )
-def test_positions_of_any_kind(run_apply, layout: str, words: tuple[str, ...], angles: np.ndarray):
-    """The expected values are the rotation's formula in float64; --inverse undoes it."""
+def test_positions_may_be_fractions_negative_or_points_of_a_grid(
+    run_apply, layout: str, words: tuple[str, ...], angles: np.ndarray
+):
+    """The angles are the positions 0, 0.5, −1, 2.25, 1000.125 and −7 times 10000^(−i/4), or the row
+    and the column of a grid 2 × 3 times 1 and 1/100. `turned` is the textbook rotation in float64;
+    --inverse undoes it.
+    """
     x = random_normal(2, 6, 8, dtype=np.float64)
     words = ("--layout", layout, *words)
     rotated = run_apply("rope", "x.npy", *words, output="y.npy", x=x)["array"]
@@ -467,23 +528,25 @@ def test_positions_in_a_file_may_be_negative_or_fractions(run_apply, numbers):
 
 
 def test_the_sinusoidal_table_of_a_grid_is_added(run_apply):
-    """`pecli apply sinusoidal` adds a table for 2 × 3 patches to zeros: the result is the table
-    itself.
+    """`pecli apply sinusoidal` adds the table of 2 × 3 patches to zeros: the result is the table."""
+    zeros = np.zeros((6, 16))
+    added = run_apply("sinusoidal", "x.npy", "--grid", "2x3", "--style", "mae", x=zeros)["x"]
+
+    scheme = pecli.Sinusoidal(grid=(2, 3), dim=16, style="mae", dtype="float64")
+    assert np.array_equal(added, scheme.tables()["pe"])
+
+
+def test_with_axes_two_rows_of_position_ids_are_rows_and_columns(run_apply):
+    """`--axes 4,4` gives 4 of 8 channels to each of two axes, so that the two rows of ids are
+    places on the axes; without it they would be those of a batch of two. On an axis of 4 channels,
+    the frequencies are 1 and 10000^(−1/2) = 0.01.
     """
-    found = run_apply(
-        "sinusoidal", "x.npy", "--grid", "2x3", "--style", "mae", x=np.zeros((6, 16))
-    )["x"]
-    assert np.array_equal(
-        found, pecli.Sinusoidal(grid=(2, 3), dim=16, style="mae", dtype="float64").tables()["pe"]
-    )
-
-
-def test_whole_numbers_are_places_on_axes_if_channels_of_axes_are_given(run_apply):
-    """Two rows of ids would be those of a batch of two."""
     x = random_normal(2, 6, 8, dtype=np.float64)
-    ids = np.array([[0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2]])
-    words = ("--positions", "ids.npy", "--axes", "4,4")
-    found = run_apply("rope", "x.npy", *words, output="y.npy", x=x, ids=ids)["array"]
-    angles = np.concatenate([np.outer(places, [1.0, 0.01]) for places in ids], axis=1)
+    rows = [0, 0, 0, 1, 1, 1]
+    columns = [0, 1, 2, 0, 1, 2]
+    words = ("rope", "x.npy", "--positions", "ids.npy", "--axes", "4,4")
+    rotated = run_apply(*words, output="y.npy", x=x, ids=np.array([rows, columns]))["array"]
 
-    np.testing.assert_allclose(found, turned(x, angles, "halves"), rtol=0, atol=1e-12)
+    frequencies = [1.0, 0.01]
+    angles = np.hstack([np.outer(rows, frequencies), np.outer(columns, frequencies)])
+    np.testing.assert_allclose(rotated, turned(x, angles, "halves"), rtol=0, atol=1e-12)

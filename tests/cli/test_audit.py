@@ -17,12 +17,14 @@ from pecli.engine.schemes.rope import Rope
 from tests.exit_codes import CHECK_FAILED, SUCCESS
 from tests.explain.test_recipe_search import config_of_case, dump_of_runtime
 
-AUDIT_OF_ROPE = ("audit", "rope", "--seq-len", 300, "--dim", 32)
+AUDIT_OF_300_POSITIONS_AND_32_CHANNELS = ("audit", "rope", "--seq-len", 300, "--dim", 32)
 
 
 def test_an_audit_as_json_states_what_was_audited(run_pecli) -> None:
-    """Frequency i of 16 is 10000^(−2i/32); 0.001 is the default tolerance."""
-    audit = run_pecli(*AUDIT_OF_ROPE, "--json").json
+    """`pecli audit rope --seq-len 300 --dim 32`: frequency i of 16 is 10000^(−2i/32), and 0.001 is
+    the default tolerance.
+    """
+    audit = run_pecli(*AUDIT_OF_300_POSITIONS_AND_32_CHANNELS, "--json").json
     assert audit["scheme"] == "rope"
     assert audit["parameters"] == Rope(300, 32).spec()["parameters"]
     assert audit["tolerance"] == 0.001
@@ -45,8 +47,10 @@ FIELDS_OF_RECIPE = {
 
 
 def test_an_audit_as_json_has_every_recipe_and_decade(run_pecli) -> None:
-    """The largest error of a recipe is the largest of its decades, and of its frequencies."""
-    recipes = run_pecli(*AUDIT_OF_ROPE, "--json").json["recipes"]
+    """300 positions are the decades 0 to 9, 10 to 99 and 100 to 299. The largest error of a recipe
+    is the largest of its decades, and of its frequencies.
+    """
+    recipes = run_pecli(*AUDIT_OF_300_POSITIONS_AND_32_CHANNELS, "--json").json["recipes"]
     assert [recipe["recipe"] for recipe in recipes] == list(RECIPES)
     for recipe in recipes:
         assert set(recipe) == FIELDS_OF_RECIPE
@@ -59,7 +63,7 @@ def test_an_audit_as_json_has_every_recipe_and_decade(run_pecli) -> None:
 
 def test_positions_in_bfloat16_repeat_a_row_at_257(run_pecli) -> None:
     """In bfloat16, with 8 bits of precision, 257 rounds to 256."""
-    recipes = run_pecli(*AUDIT_OF_ROPE, "--json").json["recipes"]
+    recipes = run_pecli(*AUDIT_OF_300_POSITIONS_AND_32_CHANNELS, "--json").json["recipes"]
     (recipe,) = [recipe for recipe in recipes if recipe["recipe"] == "bfloat16-positions"]
     assert recipe["first_equal_neighbours"] == 257
     assert recipe["first_beyond_tolerance"] == 257
@@ -71,7 +75,7 @@ TWO_RECIPES = ("--recipes", "bfloat16-positions,float32", "--tolerance", "0.5")
 
 def test_an_audit_in_a_pipe_is_plain_text(run_pecli) -> None:
     """257 is the first position that bfloat16 cannot hold; it rounds to 256."""
-    outcome = run_pecli(*AUDIT_OF_ROPE, *TWO_RECIPES)
+    outcome = run_pecli(*AUDIT_OF_300_POSITIONS_AND_32_CHANNELS, *TWO_RECIPES)
     assert outcome.exit_code == SUCCESS
     assert outcome.err == ""
 
@@ -86,7 +90,7 @@ def test_the_details_of_an_audit_are_tables_of_the_requested_recipes(run_pecli) 
     equal. bfloat16 holds integers up to 256 exactly, so the first position that repeats a row, and
     the first with a large error, is 257; float32 keeps all of them.
     """
-    text = run_pecli(*AUDIT_OF_ROPE, *TWO_RECIPES, "--details").out
+    text = run_pecli(*AUDIT_OF_300_POSITIONS_AND_32_CHANNELS, *TWO_RECIPES, "--details").out
     lines = text.splitlines()
     start = lines.index("kept: positions before the error exceeds 0.5; equal: first repeated row")
     bfloat16 = lines[start + 2].split()
@@ -103,7 +107,7 @@ AUDIT_OF_GEMMA = ("audit", "rope", "--model", "gemma-3-1b", "--seq-len", 40, "--
 
 
 def test_an_audit_of_a_model_covers_each_layer_type(run_pecli) -> None:
-    """Gemma 3's full attention has base 10^6, its sliding attention 10^4."""
+    """By its configuration, Gemma 3's full attention has base 10^6, its sliding attention 10^4."""
     layers = run_pecli(*AUDIT_OF_GEMMA, "--json").json["layers"]
     assert list(layers) == ["full_attention", "sliding_attention"]
     assert layers["full_attention"]["parameters"]["base"] == 1e6
@@ -120,7 +124,9 @@ def test_an_audit_of_a_model_is_drawn_with_each_layer_type(run_pecli) -> None:
 
 
 def test_one_layer_type_of_a_model_is_audited(run_pecli) -> None:
-    """The audit of all layer types gives the expected numbers of this one."""
+    """With --layer-type, the audit of Gemma 3 has the numbers that the audit of all layer types has
+    for this one.
+    """
     layers = run_pecli(*AUDIT_OF_GEMMA, "--json").json["layers"]
     single = run_pecli(*AUDIT_OF_GEMMA, "--layer-type", "sliding_attention", "--json").json
     assert single["recipes"] == layers["sliding_attention"]["recipes"]
@@ -139,9 +145,11 @@ def table_of_llama_cpp(run_pecli) -> str:
     return "rope.safetensors"
 
 
-def test_a_table_of_a_runtime_is_what_the_runtime_computes(table_of_llama_cpp: str) -> None:
-    """The file was written with --runtime llama.cpp; the expected cosines are a dump of llama.cpp
-    itself.
+def test_the_option_runtime_makes_the_table_that_the_runtime_computes(
+    table_of_llama_cpp: str,
+) -> None:
+    """The file was written by `pecli rope --runtime llama.cpp` for gpt-oss; the expected cosines
+    were dumped from llama.cpp itself, in float32.
     """
     expected = dump_of_runtime("gpt-oss-20b", "llama.cpp")["cos"]
     cos = pecli.load(table_of_llama_cpp)["cos"]
@@ -189,19 +197,32 @@ def write_config_of(case: str) -> str:
     return "config.json"
 
 
-def test_apply_rotates_by_the_runtime_s_table(run_pecli) -> None:
-    """A unit vector comes out as a row of cosines and sines, here those of a dump of mlx-lm."""
+def save_unit_vectors() -> np.ndarray:
+    """Save x.npy with 32 positions of 32 pairs (1, 0), as halves, and return it."""
     x = np.zeros((32, 64), np.float32)
     x[:, :32] = 1
     np.save("x.npy", x)
-    words = ("--config", write_config_of("gpt-oss-20b"), "--runtime", "mlx-lm")
+    return x
 
-    assert run_pecli("apply", "rope", "x.npy", *words, "-o", "y.npy").exit_code == SUCCESS
+
+def test_apply_rotates_by_the_table_of_a_runtime(run_pecli) -> None:
+    """The pair (1, 0) is rotated to (cos, sin), here those of a dump of mlx-lm."""
+    save_unit_vectors()
+    words = ("--config", write_config_of("gpt-oss-20b"), "--runtime", "mlx-lm")
+    applied = run_pecli("apply", "rope", "x.npy", *words, "-o", "y.npy")
+    assert applied.exit_code == SUCCESS
 
     expected = dump_of_runtime("gpt-oss-20b", "mlx-lm")
     rotated = np.load("y.npy")
     np.testing.assert_allclose(rotated[:, :32], expected["cos"], rtol=0, atol=2e-7)
     np.testing.assert_allclose(rotated[:, 32:], expected["sin"], rtol=0, atol=2e-7)
 
+
+def test_apply_undoes_the_rotation_by_the_table_of_a_runtime(run_pecli) -> None:
+    """--inverse with the same runtime gives back the pairs (1, 0), up to rounding in float32."""
+    x = save_unit_vectors()
+    words = ("--config", write_config_of("gpt-oss-20b"), "--runtime", "mlx-lm")
+    run_pecli("apply", "rope", "x.npy", *words, "-o", "y.npy")
     run_pecli("apply", "rope", "y.npy", *words, "--inverse", "-o", "z.npy")
+
     np.testing.assert_allclose(np.load("z.npy"), x, rtol=0, atol=3e-7)

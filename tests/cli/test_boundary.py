@@ -24,16 +24,22 @@ from pecli.files import save_tables
 from tests.exit_codes import CHECK_FAILED, DEFECT, FILE_ERROR, SUCCESS
 
 SMALL_TABLE = ["sinusoidal", "--seq-len", "8", "--dim", "4"]
-START = "from pecli.__main__ import main; import sys; sys.argv = ['pecli', '--version']; main()"
+PRINT_THE_VERSION = (
+    "from pecli.__main__ import main; import sys; sys.argv = ['pecli', '--version']; main()"
+)
 
 
-def broken(*words: object, **values: object) -> None:
+def raise_overflow_error(*words: object, **values: object) -> None:
     raise OverflowError("cannot convert\nfloat infinity to integer")
 
 
-def test_a_defect_is_70_and_one_line(run_pecli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The function `broken` raises OverflowError with two lines, in place of the preview."""
-    monkeypatch.setattr("pecli.views.preview.show", broken)
+def test_an_unexpected_exception_has_exit_code_70_and_one_line(
+    run_pecli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The preview of tables is replaced by a function that raises OverflowError, with a text of two
+    lines. 70 is the exit code of a defect of pecli.
+    """
+    monkeypatch.setattr("pecli.views.preview.show", raise_overflow_error)
     monkeypatch.setenv("PECLI_DEBUG", "")
     outcome = run_pecli(*SMALL_TABLE)
     (line,) = outcome.err.splitlines()
@@ -49,13 +55,15 @@ def test_a_defect_is_70_and_one_line(run_pecli, monkeypatch: pytest.MonkeyPatch)
 def test_with_debug_the_traceback_stands_before_the_line(
     run_pecli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The function `broken`, which raises OverflowError, is put in the place of the preview."""
-    monkeypatch.setattr("pecli.views.preview.show", broken)
+    """PECLI_DEBUG=1 asks for tracebacks. The preview of tables is replaced by
+    `raise_overflow_error`.
+    """
+    monkeypatch.setattr("pecli.views.preview.show", raise_overflow_error)
     monkeypatch.setenv("PECLI_DEBUG", "1")
     *traceback, line = run_pecli(*SMALL_TABLE).err.splitlines()
 
     assert traceback[0] == "Traceback (most recent call last):"
-    assert any("in broken" in traceback_line for traceback_line in traceback)
+    assert any("in raise_overflow_error" in traceback_line for traceback_line in traceback)
     assert line.startswith("pecli: error: unexpected OverflowError: ")
 
 
@@ -69,32 +77,46 @@ def test_with_debug_a_wrong_command_line_has_no_traceback(
     assert run_pecli("rope").err.count("\n") == 1
 
 
-@pytest.mark.parametrize(("left_with", "code"), [(0, 0), (1, 141), (None, 0), (3, 3)])
+@pytest.mark.parametrize(
+    ("code_of_library", "exit_code"),
+    [
+        pytest.param(0, SUCCESS, id="success"),
+        pytest.param(None, SUCCESS, id="no code"),
+        pytest.param(1, 141, id="a broken pipe"),
+        pytest.param(3, 3, id="another code"),
+    ],
+)
 def test_an_exit_by_a_library_with_code_1_means_a_broken_pipe(
-    run_pecli, monkeypatch: pytest.MonkeyPatch, left_with: int | None, code: int
+    run_pecli, monkeypatch: pytest.MonkeyPatch, code_of_library: int | None, exit_code: int
 ) -> None:
-    """Click exits with 1 if the reader of the pipe went away, which is 141 in a shell; other codes
-    stay.
+    """Click exits with 1 if the reader of the pipe went away, which is 141 = 128 + SIGPIPE in a
+    shell; other codes stay. The library is a function that raises SystemExit in place of the
+    preview of tables.
     """
-    monkeypatch.setattr("pecli.views.preview.show", Mock(side_effect=SystemExit(left_with)))
-    assert run_pecli(*SMALL_TABLE).exit_code == code
+    leave = Mock(side_effect=SystemExit(code_of_library))
+    monkeypatch.setattr("pecli.views.preview.show", leave)
+    assert run_pecli(*SMALL_TABLE).exit_code == exit_code
 
 
-@pytest.mark.parametrize("path", [(), ("pecli/views/preview.py",)])
-def test_a_disk_that_fails_under_a_late_import_is_not_standard_output(
-    run_pecli, monkeypatch, path
+@pytest.mark.parametrize(
+    "path", [(), ("pecli/views/preview.py",)], ids=["without a path", "with the path of the module"]
+)
+def test_a_disk_error_while_a_module_is_imported_is_not_reported_as_standard_output(
+    run_pecli, monkeypatch: pytest.MonkeyPatch, path: tuple[str, ...]
 ) -> None:
-    """An error while a module is imported must not be reported as one of writing the output."""
+    """An OSError while output is printed usually concerns standard output. Here EIO (5) is raised
+    by the import of pecli.views.preview, which a command imports when it prints a table.
+    """
     import pecli.views
 
-    class Unreadable:
+    class FailingDisk:
         def find_spec(self, name: str, *rest: object) -> None:
             if name == "pecli.views.preview":
                 raise OSError(errno.EIO, os.strerror(errno.EIO), *path)
 
     monkeypatch.delattr(pecli.views, "preview", raising=False)
     monkeypatch.delitem(sys.modules, "pecli.views.preview", raising=False)
-    monkeypatch.setattr(sys, "meta_path", [Unreadable(), *sys.meta_path])
+    monkeypatch.setattr(sys, "meta_path", [FailingDisk(), *sys.meta_path])
     outcome = run_pecli(*SMALL_TABLE)
 
     assert outcome.exit_code == DEFECT
@@ -103,35 +125,59 @@ def test_a_disk_that_fails_under_a_late_import_is_not_standard_output(
     assert outcome.err.startswith("pecli: error: unexpected OSError: [Errno 5]")
 
 
-BROKEN_STARTS = [
-    ("import os; os.devnull = '/nowhere/null'", "", 0, ""),
-    ("import os; os.devnull = '/nowhere/null'", ">&-", 70, "pecli cannot run: FileNotFoundError"),
-    ("import sys; sys.modules['typer'] = None", "", 70,
-        "pecli cannot run: ModuleNotFoundError: import of typer halted"),
-]  # fmt: skip
+def start_pecli_after(preparation: str, redirection: str = "") -> subprocess.CompletedProcess[str]:
+    """Run `pecli --version` in a process that first runs some Python."""
+    program = f"{preparation}; {PRINT_THE_VERSION}"
+    command = ["sh", "-c", f'"$0" -c "$1" {redirection}', sys.executable, program]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
-@pytest.mark.parametrize(("before", "redirection", "code", "said"), BROKEN_STARTS)
-def test_what_keeps_pecli_from_starting_is_70(
-    before: str, redirection: str, code: int, said: str
+@pytest.mark.parametrize(
+    ("preparation", "redirection", "problem"),
+    [
+        pytest.param(
+            "import os; os.devnull = '/nowhere/null'",
+            ">&-",
+            "FileNotFoundError",
+            id="no null device for a closed standard output",
+        ),
+        pytest.param(
+            "import sys; sys.modules['typer'] = None",
+            "",
+            "ModuleNotFoundError: import of typer halted",
+            id="no typer",
+        ),
+    ],
+)
+def test_a_problem_that_keeps_pecli_from_starting_has_exit_code_70_and_one_line(
+    preparation: str, redirection: str, problem: str
 ) -> None:
-    """A library that is missing; a null device that is missing, too, but for closed streams alone."""
-    command = ["sh", "-c", f'"$0" -c "$1" {redirection}', sys.executable, f"{before}; {START}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    """A closed standard output (`>&-`) is replaced by the null device, which is missing here; or a
+    library is missing.
+    """
+    done = start_pecli_after(preparation, redirection)
 
-    assert done.returncode == code
-    assert done.stderr.count("\n") == int(code != 0)
-    assert done.stderr.startswith(f"pecli: error: {said}" if said else "")
+    assert done.returncode == DEFECT
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith(f"pecli: error: pecli cannot run: {problem}")
+
+
+def test_without_a_null_device_pecli_starts_if_no_stream_is_closed() -> None:
+    """The null device is only needed in place of a closed stream."""
+    done = start_pecli_after("import os; os.devnull = '/nowhere/null'")
+
+    assert done.returncode == SUCCESS
+    assert done.stderr == ""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit address space")
-def test_no_memory_for_numpy_is_3_and_one_line(process) -> None:
-    """100 MB of address space are not enough to load NumPy."""
+def test_too_little_memory_for_numpy_has_exit_code_3_and_one_line(process) -> None:
+    """100,000 KiB of address space are enough to start Python, but not to load NumPy."""
     import resource
 
-    size = 100_000 << 10
+    limit = 100_000 << 10
     result = process(
-        *SMALL_TABLE, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (size, size))
+        *SMALL_TABLE, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     )
 
     assert result.returncode == FILE_ERROR
@@ -140,43 +186,64 @@ def test_no_memory_for_numpy_is_3_and_one_line(process) -> None:
     assert result.stderr.startswith(b"pecli: error: there is not enough memory to load NumPy")
 
 
-ERRORS_OF_LIBRARIES = [
-    (
-        ImportError("x.so: failed to map segment from shared object"),
-        "there is not enough memory to load NumPy or",
-    ),
-    (
-        ImportError("cannot allocate lock of a thread"),
-        "unexpected ImportError: cannot allocate lock of a thread; ",
-    ),
-    (
-        ModuleNotFoundError("No module named 'numpy'", name="numpy"),
-        "unexpected ModuleNotFoundError: No module",
-    ),
-    (
-        ModuleNotFoundError("x", name="matplotlib.pyplot"),
-        "matplotlib, which draws pictures, is not installed; pip",
-    ),
-    (MemoryError(), "there is not enough memory; make the table smaller"),
-    (RuntimeError("can't allocate lock"), "there is not enough memory; make the table smaller"),
-    (RuntimeError("can't start new thread"), "the system starts no more threads; "),
-    (RuntimeError("failed to map segment"), "unexpected RuntimeError: failed to map segment; "),
-    (OSError(errno.ENFILE, "x", "x.py"), "too many files are open; raise the limit"),
-    (OSError(errno.ENOENT, "x", "x.npy"), "x.npy: does not exist"),
-]
-
-
 @pytest.mark.parametrize(
-    ("raised", "message"), ERRORS_OF_LIBRARIES, ids=[message for _, message in ERRORS_OF_LIBRARIES]
+    ("raised", "message"),
+    [
+        (
+            ImportError("x.so: failed to map segment from shared object"),
+            "there is not enough memory to load NumPy or",
+        ),
+        (
+            ModuleNotFoundError("x", name="matplotlib.pyplot"),
+            "matplotlib, which draws pictures, is not installed; pip",
+        ),
+        (MemoryError(), "there is not enough memory; make the table smaller"),
+        (RuntimeError("can't allocate lock"), "there is not enough memory; make the table smaller"),
+        (RuntimeError("can't start new thread"), "the system starts no more threads; "),
+        (OSError(errno.ENFILE, "x", "x.py"), "too many files are open; raise the limit"),
+        (OSError(errno.ENOENT, "x", "x.npy"), "x.npy: does not exist"),
+    ],
+    ids=repr,
 )
-def test_an_error_of_a_library_is_a_file_error_if_the_system_is_its_cause(
+def test_an_exception_whose_cause_is_the_system_is_a_file_error(
     run_pecli, monkeypatch: pytest.MonkeyPatch, raised: Exception, message: str
 ) -> None:
-    """Lack of memory is not a defect of pecli; any other exception is one."""
+    """Lack of memory, of threads, of an optional library or of a file is not a defect of pecli. The
+    exceptions are raised in place of the program.
+    """
     monkeypatch.setattr("pecli.cli.app._program", Mock(side_effect=raised))
     result = run_pecli("models")
 
-    assert result.exit_code == (DEFECT if "unexpected" in message else FILE_ERROR)
+    assert result.exit_code == FILE_ERROR
+    assert result.out == ""
+    assert result.err.startswith(f"pecli: error: {message}")
+
+
+@pytest.mark.parametrize(
+    ("raised", "message"),
+    [
+        (
+            ImportError("cannot allocate lock of a thread"),
+            "unexpected ImportError: cannot allocate lock of a thread; ",
+        ),
+        (
+            ModuleNotFoundError("No module named 'numpy'", name="numpy"),
+            "unexpected ModuleNotFoundError: No module",
+        ),
+        (RuntimeError("failed to map segment"), "unexpected RuntimeError: failed to map segment; "),
+    ],
+    ids=repr,
+)
+def test_any_other_exception_is_a_defect(
+    run_pecli, monkeypatch: pytest.MonkeyPatch, raised: Exception, message: str
+) -> None:
+    """These resemble lack of memory or of an optional library, but with another type of exception,
+    or for a library that pecli requires.
+    """
+    monkeypatch.setattr("pecli.cli.app._program", Mock(side_effect=raised))
+    result = run_pecli("models")
+
+    assert result.exit_code == DEFECT
     assert result.out == ""
     assert result.err.startswith(f"pecli: error: {message}")
 
@@ -200,7 +267,10 @@ HOSTILE_SPECS = {
 def test_a_stored_spec_with_impossible_values_is_a_file_error(
     run_pecli, words: tuple[str, ...], problem: str
 ) -> None:
-    """Each key of HOSTILE_SPECS is the part of the message, its value the spec in the file."""
+    """The metadata of the file claim to be a spec of a rope whose base is 1e999, beyond float64, or
+    a list of 500 levels. The key of HOSTILE_SPECS is the part of the message that names the
+    problem.
+    """
     table = table_of("cos", np.ones((4, 4), np.float32))
     save_tables("t.safetensors", [table], None, metadata={"pecli": HOSTILE_SPECS[problem]})
     outcome = run_pecli(*words)
@@ -216,7 +286,9 @@ def test_a_stored_spec_with_impossible_values_is_a_file_error(
 def test_a_stored_spec_with_impossible_values_is_still_shown(
     run_pecli, words: tuple[str, ...], problem: str
 ) -> None:
-    """inspect makes no table of the spec, so that it need not be possible."""
+    """The base in the stored spec is 1e999, or a list of 500 levels. `pecli inspect` prints
+    metadata and makes no table of them, so that they need not be possible.
+    """
     table = table_of("cos", np.ones((4, 4), np.float32))
     save_tables("t.safetensors", [table], None, metadata={"pecli": HOSTILE_SPECS[problem]})
     assert run_pecli("inspect", "t.safetensors", *words).exit_code == SUCCESS
@@ -253,7 +325,7 @@ def files_named_like_ci_commands(working_folder: Path, monkeypatch: pytest.Monke
         "inspect a.safetensors:##[error]",
     ],
 )
-def test_names_are_no_commands_to_a_ci_system(run_pecli, line: str) -> None:
+def test_names_of_tensors_are_no_commands_to_a_ci_system(run_pecli, line: str) -> None:
     """GitHub and Azure run lines that begin with :: or contain ##[ as commands; a tensor must not
     be able to print one.
     """
@@ -262,7 +334,7 @@ def test_names_are_no_commands_to_a_ci_system(run_pecli, line: str) -> None:
 
 
 @pytest.mark.usefixtures("files_named_like_ci_commands")
-def test_names_like_ci_commands_are_whole_in_json(run_pecli) -> None:
+def test_names_of_tensors_like_ci_commands_are_whole_in_json(run_pecli) -> None:
     """In text, names such as «##[error]» are escaped, as CI systems run them. `pecli inspect
     --json` has them as they are in the file.
     """
@@ -272,28 +344,22 @@ def test_names_like_ci_commands_are_whole_in_json(run_pecli) -> None:
 
 @pytest.mark.parametrize("kind", ["decay", "curves", "slopes", "heatmap"])
 def test_infinite_slopes_are_drawn_without_a_warning(run_pecli, kind: str) -> None:
-    """Of four heads of ALiBi, one has an infinite slope and one NaN."""
+    """A stored table of ALiBi with four heads: in place of the right slopes, that of head 1 is
+    infinite and that of head 2 NaN, and the bias of both is −∞.
+    """
     scheme = pecli.Alibi(4, 16)
     tables = {name: array.copy() for name, array in scheme.tables().items()}
     tables["slopes"][1] = np.inf
     tables["slopes"][2] = np.nan
     tables["bias"][1:3] = -np.inf
-    written = [table_of(name, array) for name, array in tables.items()]
-    save_tables("t.safetensors", written, scheme.spec())
+    damaged = [table_of(name, array) for name, array in tables.items()]
+    save_tables("t.safetensors", damaged, scheme.spec())
     outcome = run_pecli("plot", "t.safetensors", "--kind", kind)
 
     assert outcome.exit_code == SUCCESS
     assert outcome.err == ""
 
 
-COMMANDS_ON_A_DAMAGED_FILE = {
-    "identify damaged.npz": "a", "identify damaged.npz:a": "a", "plot damaged.npz": "a",
-    "plot damaged.npz -o out.png": "a", "inspect damaged.npz --stats": "a", "diff damaged.npz damaged.npz": "a",
-    "convert damaged.npz -o out.npy": "a", "resize damaged.npz:a --to 8 -o out.npy": "a",
-    "apply rope damaged.npz:a -o out.npy": "a", "apply sinusoidal damaged.npz --tensor a -o out.npy": "a",
-    "apply learned whole.npy --table damaged.npz:a -o out.npy": "a",
-    "apply rope whole.npy --positions damaged.npz:ids -o out.npy": "ids",
-}  # fmt: skip
 """Command lines that read a damaged member of damaged.npz, and the member."""
 
 
@@ -311,17 +377,34 @@ def damaged(working_folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("damaged")
-@pytest.mark.parametrize("line", COMMANDS_ON_A_DAMAGED_FILE)
-def test_no_command_uses_a_member_whose_checksum_does_not_match(run_pecli, line: str) -> None:
-    """A byte of one member of damaged.npz was changed; the table maps each command line to the
-    member that it reads first.
+@pytest.mark.parametrize(
+    ("line", "member"),
+    [
+        ("identify damaged.npz", "a"),
+        ("identify damaged.npz:a", "a"),
+        ("plot damaged.npz", "a"),
+        ("plot damaged.npz -o out.png", "a"),
+        ("inspect damaged.npz --stats", "a"),
+        ("diff damaged.npz damaged.npz", "a"),
+        ("convert damaged.npz -o out.npy", "a"),
+        ("resize damaged.npz:a --to 8 -o out.npy", "a"),
+        ("apply rope damaged.npz:a -o out.npy", "a"),
+        ("apply sinusoidal damaged.npz --tensor a -o out.npy", "a"),
+        ("apply learned whole.npy --table damaged.npz:a -o out.npy", "a"),
+        ("apply rope whole.npy --positions damaged.npz:ids -o out.npy", "ids"),
+    ],
+)
+def test_no_command_uses_a_member_whose_checksum_does_not_match(
+    run_pecli, line: str, member: str
+) -> None:
+    """One bit of the members a and ids of damaged.npz was changed. The command reads `member`
+    first, must name it, and must write nothing.
     """
     outcome = run_pecli(*line.split())
-    member = f"member '{COMMANDS_ON_A_DAMAGED_FILE[line]}.npy'"
 
     assert outcome.exit_code == FILE_ERROR
     assert outcome.out == ""
-    problem = f"{member} is damaged: its checksum does not match"
+    problem = f"member '{member}.npy' is damaged: its checksum does not match"
     assert outcome.err == f"pecli: error: damaged.npz: {problem}\n"
     assert not list(Path().glob("out.*"))
 
@@ -333,7 +416,7 @@ def test_no_command_uses_a_member_whose_checksum_does_not_match(run_pecli, line:
 def test_no_function_uses_a_member_whose_checksum_does_not_match(
     call: Callable[[str], object], argument: str
 ) -> None:
-    """The fixture changes one bit of the member a of damaged.npz."""
+    """One bit of the member a of damaged.npz was changed, against which zip stores a checksum."""
     with pytest.raises(FileError, match="its checksum does not match"):
         call(argument)
 
@@ -347,10 +430,12 @@ def test_no_function_uses_a_member_whose_checksum_does_not_match(
         ("plot damaged.npz:b", (SUCCESS,)),
     ],
 )
-def test_damage_of_other_members_does_not_matter(
+def test_a_command_reads_a_whole_member_beside_damaged_ones(
     run_pecli, line: str, codes: tuple[int, ...]
 ) -> None:
-    """Member b is whole. Whether 12 numbers are identified is not the point here."""
+    """damaged.npz has a damaged member a, and a whole one, b. No command fails for a's damage; it
+    does not matter here whether the 12 numbers of b are identified.
+    """
     assert run_pecli(*line.split()).exit_code in codes
 
 
@@ -363,8 +448,10 @@ def test_a_whole_member_of_a_damaged_file_is_loaded() -> None:
     assert pecli.load("damaged.npz:b")["b"].tolist() == expected
 
 
-def test_a_tolerance_that_no_axis_has_is_left_out_of_the_picture(run_pecli) -> None:
-    """A logarithmic axis is drawn up to 1e150; with a lower tolerance, the figure has its line."""
+def test_a_tolerance_beyond_the_axis_is_left_out_of_the_picture(run_pecli) -> None:
+    """A logarithmic axis is drawn up to 1e150. The line of a tolerance of 1e307 would be beyond it;
+    that of 0.001 is drawn and named.
+    """
     words = ("audit", "rope", "--seq-len", "8", "--dim", "8")
     beyond = run_pecli(*words, "--tolerance", "1e307", "-o", "beyond.svg")
     within = run_pecli(*words, "--tolerance", "1e-3", "-o", "within.svg")
@@ -382,9 +469,9 @@ def test_an_empty_non_blocking_pipe_is_a_file_error() -> None:
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     command = [sys.executable, "-m", "pecli", "inspect", "-"]
-    found = subprocess.run(command, stdin=reader, capture_output=True, text=True)
+    done = subprocess.run(command, stdin=reader, capture_output=True, text=True)
     os.close(writer)
     os.close(reader)
 
-    assert found.returncode == FILE_ERROR
-    assert "temporarily unavailable" in found.stderr
+    assert done.returncode == FILE_ERROR
+    assert "temporarily unavailable" in done.stderr

@@ -23,17 +23,18 @@ VALUES, MODELS = Path(__file__).with_name("words.txt").read_text(encoding="utf-8
 
 
 def test_every_command_is_listed_in_its_panel(run_pecli) -> None:
-    """PANELS are the panels in the order of the help, each with its commands."""
-    out = run_pecli("--help").out
-    places = [out.index(f"─ {panel} ") for panel in PANELS]
+    """PANELS are the panels in the order of the help, each with its commands. The text between the
+    title of a panel and that of the next one must list them.
+    """
+    help_text = run_pecli("--help").out
+    starts = [help_text.index(f"─ {panel} ") for panel in PANELS]
+    ends = [*starts[1:], len(help_text)]
+    assert starts == sorted(starts)
 
-    assert places == sorted(places)
-
-    ends = [*places[1:], len(out)]
-    for commands, start, end in zip(PANELS.values(), places, ends, strict=True):
-        panel = out[start:end]
+    for commands, start, end in zip(PANELS.values(), starts, ends, strict=True):
+        panel_text = help_text[start:end]
         for command in commands:
-            assert f"│ {command} " in panel
+            assert f"│ {command} " in panel_text
 
 
 def test_help_of_a_command_with_subcommands_lists_only_these(run_pecli) -> None:
@@ -57,25 +58,29 @@ def test_help_has_defaults_in_one_style_and_an_example(name: str) -> None:
     """«[default: …]» is Typer's own style, which pecli's help of a command replaces; every help
     ends with examples that call the command.
     """
+    _, _, examples = EXPECTED_HELP[name].partition("Examples:")
     assert "[default:" not in EXPECTED_HELP[name]
-    assert f"pecli {name}" in EXPECTED_HELP[name].partition("Examples:")[2]
+    assert f"pecli {name}" in examples
 
 
 @pytest.mark.parametrize("words", ["", "rope", "apply rope"])
-def test_help_is_also_a_command(run_pecli, words: str) -> None:
+def test_the_command_help_prints_what_the_option_help_prints(run_pecli, words: str) -> None:
     """`pecli help WORDS` prints the same as `pecli WORDS --help`."""
     outcome = run_pecli("help", *words.split())
     assert outcome.exit_code == SUCCESS
     assert outcome.out == run_pecli(*words.split(), "--help").out
 
 
-def test_help_of_an_unknown_command_is_an_error(run_pecli) -> None:
+def test_help_of_an_unknown_command_is_an_error_with_a_hint(run_pecli) -> None:
+    """«ropee» has one letter more than the command rope."""
     outcome = run_pecli("help", "ropee")
     assert outcome.exit_code == USAGE_ERROR
     assert outcome.err.startswith("pecli: error: did you mean 'rope'? there is no command 'ropee'")
 
 
-def test_examples_are_on_one_line_also_in_a_narrow_terminal(run_pecli, monkeypatch) -> None:
+def test_examples_in_the_help_are_on_one_line_even_in_a_narrow_terminal(
+    run_pecli, monkeypatch
+) -> None:
     """The example has more than 60 columns, and would not work if it were copied in two lines."""
     monkeypatch.setenv("TERMINAL_WIDTH", "60")
     example = (
@@ -85,15 +90,18 @@ def test_examples_are_on_one_line_also_in_a_narrow_terminal(run_pecli, monkeypat
     assert f"   {example}" in run_pecli("apply", "rope", "--help").out.splitlines()
 
 
-def test_commands_in_capitals_are_a_hint(run_pecli) -> None:
+def test_a_command_in_capitals_is_refused_with_a_hint(run_pecli) -> None:
+    """Names of commands are in small letters."""
     assert run_pecli("ROPE").err.startswith("pecli: error: did you mean 'rope'? ")
 
 
-SUBCOMMANDS = ["apply sinusoidal", "apply learned", "apply alibi", "apply rope"]
-SUBCOMMANDS += ["audit sinusoidal", "audit rope", "audit alibi"]
-
-
-@pytest.mark.parametrize("words", SUBCOMMANDS)
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("apply sinusoidal", "apply learned", "apply alibi", "apply rope"),
+        *("audit sinusoidal", "audit rope", "audit alibi"),
+    ],
+)
 def test_help_of_subcommands_has_defaults_in_one_style_and_an_example(
     run_pecli, words: str
 ) -> None:
@@ -108,7 +116,7 @@ def test_help_of_subcommands_has_defaults_in_one_style_and_an_example(
 @pytest.mark.parametrize("text", ["99999999999999", "0", "-3", "x"])
 @pytest.mark.parametrize("name", ["COLUMNS", "TERMINAL_WIDTH"])
 @pytest.mark.sample(4)
-def test_widths_that_make_no_sense_are_ignored(
+def test_impossible_widths_of_the_terminal_are_ignored(
     run_pecli, monkeypatch, name: str, text: str
 ) -> None:
     """COLUMNS and TERMINAL_WIDTH state a width of the terminal on which rich and typer would fail
@@ -123,9 +131,10 @@ def test_widths_that_make_no_sense_are_ignored(
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_of_80_columns_has_every_name_whole(name: str) -> None:
+def test_help_of_80_columns_cuts_no_name_of_an_option(name: str) -> None:
     """EXPECTED_HELP is the help in golden.txt. In its boxes, lines that begin with «│ -» are
-    options; «…» would stand for a name that was cut.
+    options; «…» would stand for a name that was cut. Only apply and audit have subcommands instead
+    of options.
     """
     shown = EXPECTED_HELP[name]
     options = [line[2:].split("  ")[0] for line in shown.splitlines() if line.startswith("│ -")]
@@ -141,8 +150,10 @@ COMMAND_WORDS = [
 
 
 @pytest.mark.parametrize(("word", "command"), COMMAND_WORDS, ids=lambda word: word)
-def test_another_word_for_a_command_is_a_hint(run_pecli, word: str, command: str) -> None:
-    """The synonyms are a data file of the package, such as «check» for verify."""
+def test_another_word_for_a_command_is_refused_with_a_hint(
+    run_pecli, word: str, command: str
+) -> None:
+    """The words are a data file of the package, synonyms.toml: «check», for example, means verify."""
     assert word not in COMMANDS
     assert command in COMMANDS
 
@@ -169,7 +180,7 @@ def test_another_word_for_a_command_is_a_hint(run_pecli, word: str, command: str
         ("--thetta", "--theta"),
     ],
 )
-def test_another_word_for_an_option_is_a_hint(run_pecli, word: str, hint: str) -> None:
+def test_another_word_for_an_option_is_refused_with_a_hint(run_pecli, word: str, hint: str) -> None:
     """The words are options of llama.cpp, vLLM, text-generation-webui and others, and one typing
     error.
     """
@@ -180,7 +191,7 @@ def test_another_word_for_an_option_is_a_hint(run_pecli, word: str, hint: str) -
     assert outcome.err == expected
 
 
-def test_a_model_without_its_option_is_a_hint(run_pecli) -> None:
+def test_a_model_without_its_option_is_refused_with_a_hint(run_pecli) -> None:
     """`pecli rope llama-3.1-8b`: the name of a preset stands where no argument is expected."""
     outcome = run_pecli("rope", "llama-3.1-8b", "--seq-len", 4)
     assert outcome.err.endswith("; did you mean --model llama-3.1-8b?\n")
@@ -192,7 +203,7 @@ def test_a_word_that_is_not_a_model_has_no_hint(run_pecli) -> None:
     assert outcome.err.endswith("; see pecli rope --help\n")
 
 
-def values() -> list[tuple[str, str, str]]:
+def other_words_for_values() -> list[tuple[str, str, str]]:
     """Return every other word with its option and the value that it means."""
     found: list[tuple[str, str, str]] = []
     for line in VALUES.splitlines():
@@ -201,15 +212,21 @@ def values() -> list[tuple[str, str, str]]:
     return found
 
 
-@pytest.mark.parametrize(("option", "value", "word"), values())
+@pytest.mark.parametrize(("option", "value", "word"), other_words_for_values())
 def test_another_word_for_a_value_is_understood(
     run_pecli, option: str, value: str, word: str
 ) -> None:
-    """Each row of words.txt has an option, its value, and other projects' words for it."""
-    needed = ["--factor", 2] if value in ("ntk", "longrope") else []
+    """Each row of words.txt has an option of `pecli rope`, a value of it, and other projects' words
+    for the value. Scalings need further options.
+    """
+    further_options: list[object] = []
+    if value in ("ntk", "longrope"):
+        further_options += ["--factor", 2]
     if value == "longrope":
-        needed += ["--short-factor", "1,1,1,1", "--long-factor", "2,2,2,2", "--original-len", 8]
-    outcome = run_pecli("rope", "--seq-len", 4, "--dim", 8, f"--{option}", word, *needed, "--json")
+        further_options += ["--short-factor", "1,1,1,1", "--long-factor", "2,2,2,2"]
+        further_options += ["--original-len", 8]
+    words = ("--seq-len", 4, "--dim", 8, f"--{option}", word, *further_options)
+    outcome = run_pecli("rope", *words, "--json")
 
     assert outcome.json["parameters"][option] == value
 
@@ -221,9 +238,14 @@ def test_another_word_for_a_value_is_understood(
 def test_another_word_for_a_model_is_understood_or_answered_with_candidates(
     run_pecli, name: str, note: str
 ) -> None:
-    """Each row of words.txt has a name as people type it and the note on standard error."""
+    """Each row of words.txt has a name of a model as people type it, and a part of what standard
+    error has: the preset that was understood, nothing if the name is exact, or candidates («could
+    be») if there are several, which is an error.
+    """
     outcome = run_pecli("rope", "--seq-len", 4, "--model", name)
-    assert outcome.exit_code == (USAGE_ERROR if "could be" in note else SUCCESS)
+    is_ambiguous = "could be" in note
+
+    assert outcome.exit_code == (USAGE_ERROR if is_ambiguous else SUCCESS)
     assert note in outcome.err
     assert note or not outcome.err
 

@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 
 from tests.exit_codes import FILE_ERROR, SUCCESS
 
-FIELDS_OF_JSON = {
+FIELDS_OF_AN_ENCODING = {
     "layer_type",
     "scheme",
     "parameters",
@@ -23,8 +23,9 @@ FIELDS_OF_JSON = {
     "rotary_dim",
     "head_dim",
     "layout",
+    "trailing",
+    "sources",
 }
-FIELDS_OF_JSON |= {"trailing", "sources"}
 LLAMA: dict[str, Any] = {
     "model_type": "llama",
     "hidden_size": 512,
@@ -34,13 +35,14 @@ LLAMA: dict[str, Any] = {
 
 
 def write_config(name: str = "config.json", **changes: Any) -> str:
+    """Write the configuration LLAMA, with some keys changed, and return its path."""
     Path(name).write_text(json.dumps({**LLAMA, **changes}))
     return name
 
 
-def test_json_has_the_fields_of_the_contract(run_pecli) -> None:
-    """Scripts rely on the fields of `pecli config --json` and of its encodings (FIELDS_OF_JSON):
-    none may be missing or new.
+def test_config_as_json_has_the_fields_that_scripts_rely_on(run_pecli) -> None:
+    """Scripts rely on the fields of `pecli config --json` and of its encodings that the reference
+    lists: none may be missing or new.
     """
     outcome = run_pecli("config", write_config(), "--json")
     assert outcome.exit_code == SUCCESS
@@ -49,11 +51,13 @@ def test_json_has_the_fields_of_the_contract(run_pecli) -> None:
     assert outcome.json["warnings"] == []
 
     (encoding,) = outcome.json["encodings"]
-    assert set(encoding) == FIELDS_OF_JSON
+    assert set(encoding) == FIELDS_OF_AN_ENCODING
 
 
-def test_json_describes_a_rotary_encoding(run_pecli) -> None:
-    """LLAMA has 512 / 8 = 64 channels per head, so 32 frequencies; its base is the key rope_theta."""
+def test_config_as_json_describes_a_rotary_encoding(run_pecli) -> None:
+    """The configuration has 512 / 8 = 64 channels per head, so 32 frequencies; its base is the key
+    rope_theta.
+    """
     (encoding,) = run_pecli("config", write_config(), "--json").json["encodings"]
     assert encoding["layer_type"] == ""
     assert encoding["scheme"] == "rope"
@@ -65,7 +69,7 @@ def test_json_describes_a_rotary_encoding(run_pecli) -> None:
     assert encoding["layout"] == "halves"
 
 
-def test_json_of_alibi_has_no_frequencies(run_pecli) -> None:
+def test_config_as_json_has_no_frequencies_for_alibi(run_pecli) -> None:
     """`pecli config --json` of a BLOOM, whose encoding is ALiBi."""
     path = write_config(model_type="bloom", n_head=8, rope_theta=None)
     (encoding,) = run_pecli("config", path, "--json").json["encodings"]
@@ -89,7 +93,7 @@ def test_dynamic_scaling_is_read_at_the_given_length(run_pecli) -> None:
     assert frequencies("--seq-len", 256)[-1] == pytest.approx(frequencies()[-1] / 5)
 
 
-def test_files_that_cannot_be_read_do_not_hide_the_others(run_pecli) -> None:
+def test_a_config_that_cannot_be_read_does_not_hide_the_others(run_pecli) -> None:
     """none.json does not exist, and no rotation has 15 channels: each is an error of one line."""
     write_config("odd.json", head_dim=15)
     write_config("a.json")
@@ -102,7 +106,7 @@ def test_files_that_cannot_be_read_do_not_hide_the_others(run_pecli) -> None:
     assert files == ["a.json", "b.json"]
 
 
-def test_the_differences_of_several_configs_are_shown(run_pecli) -> None:
+def test_the_differences_of_two_configs_are_printed(run_pecli) -> None:
     """a.json has base 500000, b.json base 10000; equal settings such as head_dim are left out."""
     write_config("a.json")
     write_config("b.json", rope_theta=1e4)
@@ -137,7 +141,7 @@ LONGROPE_BY_4 = {
     ],
     ids=["same rotation", "another attention factor", "same rotation up to the context"],
 )
-def test_configs_that_differ_in_words_but_not_in_frequencies_are_said_to_be_equal(
+def test_configs_with_other_settings_but_the_same_frequencies_are_reported_as_equal(
     run_pecli, first: Any, second: Any, is_same: bool
 ) -> None:
     """`pecli config a.json b.json` compares two configs. LongRoPE with all divisors 4 has the
@@ -189,7 +193,9 @@ def test_the_command_that_is_printed_states_the_length(run_pecli, option: str) -
 
 
 def test_the_command_that_is_printed_makes_the_frequencies_of_that_length(run_pecli) -> None:
-    """The last line printed is a command; the file it writes has the frequencies of the JSON."""
+    """Phi-3 has longrope: other frequencies beyond 4,096 positions. The last line that `pecli
+    config` prints is a command; the file that it writes has the frequencies of the JSON.
+    """
     line = run_pecli(*CONFIG_OF_PHI_3, "--seq-len", 8192).out.splitlines()[-1]
     config = run_pecli(*CONFIG_OF_PHI_3, "--seq-len", 8192, "--json").json
 
@@ -206,11 +212,10 @@ def test_without_a_length_the_command_makes_4096_rows(run_pecli) -> None:
     assert "--seq-len 4096 " in line
 
 
-"""Phi-3 has longrope: other frequencies beyond 4,096 positions."""
-
-
 def test_a_printed_command_with_flags_runs_as_it_is(run_pecli) -> None:
-    """Musicgen's row 0: cosines first, cos(0) = 1 in 32 channels and sin(0) = 0 in 32."""
+    """The table of Musicgen begins with cosines: its row 0 is cos(0) = 1 in 32 channels and sin(0)
+    = 0 in 32.
+    """
     path = write_config(
         model_type="musicgen_decoder", hidden_size=64, max_position_embeddings=8, rope_theta=None
     )
@@ -221,15 +226,20 @@ def test_a_printed_command_with_flags_runs_as_it_is(run_pecli) -> None:
     assert np.load("pe.npy")[0].tolist() == [1.0] * 32 + [0.0] * 32
 
 
-@pytest.mark.parametrize(("theta", "warned"), [(5e5, False), (1e4, True)])
+@pytest.mark.parametrize(
+    ("base_of_weights", "is_warned"), [(5e5, False), (1e4, True)], ids=["the same", "another"]
+)
 def test_frequencies_in_the_weights_of_a_folder_are_compared(
-    run_pecli, theta: float, warned: bool
+    run_pecli, base_of_weights: float, is_warned: bool
 ) -> None:
-    """The config's base is 5e5; weights with frequencies of another base cause a warning."""
+    """The configuration's base is 5e5, and its heads have 64 channels, so 32 frequencies
+    base^(−i/32). Weights with frequencies of another base cause a warning.
+    """
     write_config()
-    stored = (theta ** (-np.arange(32) / 32)).astype(np.float32)
+    stored = (base_of_weights ** (-np.arange(32) / 32)).astype(np.float32)
     save_file({"model.layers.0.self_attn.rotary_emb.inv_freq": stored}, "model.safetensors")
     outcome = run_pecli("config", ".", "--json")
 
     assert outcome.exit_code == SUCCESS
-    assert any("inv_freq in the weights" in line for line in outcome.json["warnings"]) == warned
+    warnings = [line for line in outcome.json["warnings"] if "inv_freq in the weights" in line]
+    assert bool(warnings) == is_warned

@@ -18,7 +18,7 @@ def files(working_folder: Path) -> None:
     np.save("pe.npy", np.random.default_rng(0).standard_normal((17, 8)).astype(np.float32))
 
 
-def test_a_dtype_is_cast_across_formats(run_pecli) -> None:
+def test_numbers_are_cast_to_another_dtype_across_formats(run_pecli) -> None:
     """From .npy by .safetensors to .npz; the expected values are NumPy's cast to float16."""
     assert run_pecli("convert", "pe.npy", "-o", "pe.safetensors").exit_code == SUCCESS
     cast = run_pecli("convert", "pe.safetensors", "--dtype", "float16", "-o", "half.npz")
@@ -28,12 +28,14 @@ def test_a_dtype_is_cast_across_formats(run_pecli) -> None:
 
 
 def test_float32_survives_csv_bit_by_bit(run_pecli) -> None:
-    """CSV has the shortest decimals that read back as the same numbers."""
+    """CSV has the shortest decimals that read back as the same numbers. The random float32 of
+    pe.npy are written to pe.csv, and read again.
+    """
     written = run_pecli("convert", "pe.npy", "-o", "pe.csv")
-    read = run_pecli("convert", "pe.csv", "--dtype", "float32", "-o", "again.npy")
+    read_back = run_pecli("convert", "pe.csv", "--dtype", "float32", "-o", "again.npy")
 
     assert written.exit_code == SUCCESS
-    assert read.exit_code == SUCCESS
+    assert read_back.exit_code == SUCCESS
     assert Path("pe.csv").read_text().startswith("array_0,array_1,")
     assert Path("again.npy").read_bytes() == Path("pe.npy").read_bytes()
 
@@ -56,7 +58,7 @@ def test_resize_without_a_file_reports_the_new_shape(run_pecli) -> None:
     assert answer["output"] is None
 
 
-def test_norms_that_overflow_are_null_in_json(run_pecli) -> None:
+def test_norms_of_rows_that_overflow_are_null_in_json(run_pecli) -> None:
     """The norm of a row of four times 1e300 is 2e300, but its square exceeds float64."""
     np.save("huge.npy", np.full((4, 4), 1e300))
     outcome = run_pecli("resize", "huge.npy", "--to", "8", "--json")
@@ -66,8 +68,10 @@ def test_norms_that_overflow_are_null_in_json(run_pecli) -> None:
     assert outcome.json["row_norms"]["before"] == {"mean": None, "std": None}
 
 
-def test_a_conversion_that_changes_scores_is_not_written(run_pecli, monkeypatch) -> None:
-    """With a limit of 0, rounding alone counts as a change of q·k."""
+def test_a_conversion_of_layouts_that_changes_scores_is_not_written(run_pecli, monkeypatch) -> None:
+    """--check compares the scores q·k before and after weights are permuted to another layout. With
+    a limit of 0, rounding alone counts as a change.
+    """
     monkeypatch.setattr("pecli.tensors.conversion.MAX_SCORE_CHANGE", 0.0)
     np.savez("qk.npz", q_proj=np.ones((16, 4)), k_proj=np.ones((16, 4)))
     words = "--from interleaved --to halves --heads 2 --check -o out.npz"
@@ -82,7 +86,9 @@ def test_a_conversion_that_changes_scores_is_not_written(run_pecli, monkeypatch)
 def test_one_tensor_of_a_file_is_written_without_the_spec_of_the_file(
     run_pecli, suffix: str
 ) -> None:
-    """`pecli verify` refuses a file without a spec: the spec of rope.safetensors has cos, too."""
+    """The spec of rope.safetensors describes cos and inv_freq, too, so that the written file with
+    only sin has none; `pecli verify` refuses a file without a spec.
+    """
     pecli.save("rope.safetensors", pecli.Rope(9, 8))
     outcome = run_pecli("convert", "rope.safetensors:sin", "-o", f"sin.{suffix}")
     assert outcome.exit_code == SUCCESS

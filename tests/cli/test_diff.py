@@ -15,13 +15,14 @@ from tests.exit_codes import CHECK_FAILED, SUCCESS
 
 @pytest.fixture(autouse=True)
 def files(working_folder):
+    """Write a.npy with sines beside cosines, and b.npy with cosines beside sines."""
     sin = np.sin(np.arange(80.0).reshape(20, 4))
     cos = np.cos(np.arange(80.0).reshape(20, 4))
     np.save("a.npy", np.concatenate([sin, cos], axis=1))
     np.save("b.npy", np.concatenate([cos, sin], axis=1))
 
 
-def test_equal_files_are_exit_code_0(run_pecli) -> None:
+def test_equal_files_have_exit_code_0(run_pecli) -> None:
     """`pecli diff a.npy a.npy` compares a file with itself."""
     outcome = run_pecli("diff", "a.npy", "a.npy")
 
@@ -40,7 +41,7 @@ def test_equal_files_have_a_picture_too(run_pecli) -> None:
     assert Path("same.png").read_bytes()[:4] == b"\x89PNG"
 
 
-def test_a_difference_is_exit_code_1_with_its_reason(run_pecli) -> None:
+def test_files_that_differ_have_exit_code_1_and_a_reason(run_pecli) -> None:
     """b.npy has the sines and cosines of a.npy in the other order, so all of 20 · 8 elements differ."""
     outcome = run_pecli("diff", "a.npy", "b.npy")
     assert outcome.exit_code == CHECK_FAILED
@@ -53,9 +54,9 @@ def test_a_difference_is_exit_code_1_with_its_reason(run_pecli) -> None:
     assert worst.startswith("      max error ")
 
 
-def test_json_has_the_fields_of_a_difference(run_pecli) -> None:
-    """`pecli diff --json` has these fields in this order; each tensor has at least those of
-    `fields_of_tensor`.
+def test_diff_as_json_has_the_fields_that_scripts_rely_on(run_pecli) -> None:
+    """Scripts rely on the fields of `pecli diff --json`, in this order; each tensor has at least
+    those of `fields_of_tensor`.
     """
     outcome = run_pecli("diff", "a.npy", "b.npy", "--json")
     fields = "passed a b tensors diagnosis readings weak explanations where output"
@@ -68,7 +69,7 @@ def test_json_has_the_fields_of_a_difference(run_pecli) -> None:
     assert {*fields_of_tensor.split()} <= set(tensor)
 
 
-def test_json_explains_a_difference(run_pecli) -> None:
+def test_diff_as_json_explains_a_difference(run_pecli) -> None:
     """In b.npy the halves of a.npy are swapped, bit by bit: the residual is 0."""
     outcome = run_pecli("diff", "a.npy", "b.npy", "--json")
     assert outcome.exit_code == CHECK_FAILED
@@ -85,7 +86,7 @@ def test_json_explains_a_difference(run_pecli) -> None:
     assert tensor["first_index"] == [0, 0]
 
 
-def test_a_difference_within_the_tolerance_is_exit_code_0(run_pecli) -> None:
+def test_files_that_differ_within_the_tolerance_have_exit_code_0(run_pecli) -> None:
     """a.npy has sines where b.npy has cosines; they differ by at most 2, the tolerance."""
     outcome = run_pecli("diff", "a.npy", "b.npy", "--atol", "2")
     assert outcome.exit_code == SUCCESS
@@ -111,7 +112,7 @@ def test_the_picture_of_a_quiet_diff_has_the_reasons(
     assert drawn[0].diagnosis == ("array: in B, sin and cos are swapped; exact",)
 
 
-def test_plot_draws_the_errors_below_the_text(run_pecli) -> None:
+def test_the_option_plot_draws_the_errors_below_the_text(run_pecli) -> None:
     """20 rows have room for 10 lines of a terminal, each of which shows the larger error of two."""
     outcome = run_pecli("diff", "a.npy", "b.npy", "--plot")
     assert "|A − B| of array" in outcome.out
@@ -123,7 +124,9 @@ def test_plot_draws_the_errors_below_the_text(run_pecli) -> None:
     [("a.npy", "b.npy"), ("a.npy", "a.npy", "--plot")],
     ids=["without --plot", "without errors"],
 )
-def test_no_errors_are_drawn(run_pecli, words: tuple[str, ...]) -> None:
+def test_no_errors_are_drawn_without_plot_or_without_errors(
+    run_pecli, words: tuple[str, ...]
+) -> None:
     """`pecli diff` draws a map of |A − B| only if it is asked to by --plot and there are errors to
     draw.
     """

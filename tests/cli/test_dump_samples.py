@@ -17,7 +17,7 @@ from tests.cli.test_input_forms import CONFIG, random_queries, rotated_with_base
 from tests.exit_codes import SUCCESS
 
 DUMP_SAMPLES = Path(__file__).parent.parent.parent / "samples" / "dump"
-AGAINST_CONFIG_JSON = ("--config", "config.json", "--atol", "1e-4")
+AGAINST_CONFIG_OF_BASE_10000 = ("--config", "config.json", "--atol", "1e-4")
 
 
 @pytest.fixture(autouse=True)
@@ -29,8 +29,8 @@ def dumped(working_folder: Path) -> None:
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
 def test_the_line_of_c_in_the_readme_prints_what_verify_reads(run_pecli: Callable) -> None:
-    """A C program with the README's line prints queries before and after a rotation by the config's
-    base.
+    """A C program contains the README's line in its loops, and prints queries of 4 heads, 12
+    positions and 64 channels, before and after a rotation by the config's base: they must pass.
     """
     readme = DUMP_SAMPLES.parent.parent / "README.md"
     (line,) = re.findall(r"^```c\n(.*?)\n```", readme.read_text(encoding="utf-8"), re.M)
@@ -50,14 +50,16 @@ def test_the_line_of_c_in_the_readme_prints_what_verify_reads(run_pecli: Callabl
     subprocess.run(["cc", "main.c", "-o", "main"], check=True)
     with open("log.txt", "wb") as log:
         subprocess.run(["./main"], check=True, stdout=log)
-    done = run_pecli("verify", "log.txt", *AGAINST_CONFIG_JSON)
+    done = run_pecli("verify", "log.txt", *AGAINST_CONFIG_OF_BASE_10000)
 
     assert done.exit_code == SUCCESS, done.out + done.err
 
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
 def test_dumps_of_the_c_sample_are_verified(run_pecli: Callable) -> None:
-    """The queries were rotated by rotate_half's formula with the config's base, so they must pass."""
+    """A C program includes dump.c, and dumps queries before and after a rotation by rotate_half's
+    formula with the config's base: they must pass.
+    """
     main = f"""
     #include "{DUMP_SAMPLES / "dump.c"}"
     int main(void) {{
@@ -75,7 +77,7 @@ def test_dumps_of_the_c_sample_are_verified(run_pecli: Callable) -> None:
     subprocess.run(["./main"], check=True)
     raw = ("--shape", "4,12,64", "--raw-dtype", "f32")
     done = run_pecli(
-        "verify", "q_after.bin", "--before", "q_before.bin", *raw, *AGAINST_CONFIG_JSON
+        "verify", "q_after.bin", "--before", "q_before.bin", *raw, *AGAINST_CONFIG_OF_BASE_10000
     )
 
     assert done.exit_code == SUCCESS, done.out + done.err
@@ -83,7 +85,9 @@ def test_dumps_of_the_c_sample_are_verified(run_pecli: Callable) -> None:
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
 def test_dumps_of_the_javascript_sample_are_verified(run_pecli: Callable) -> None:
-    """The queries were rotated by rotate_half's formula with the config's base, so they must pass."""
+    """Node requires dump.js, and dumps queries before and after a rotation by rotate_half's formula
+    with the config's base: they must pass.
+    """
     script = (
         f"const {{dump}} = require({json.dumps(str(DUMP_SAMPLES / 'dump.js'))});"
         "const read = f => { const b = require('fs').readFileSync(f);"
@@ -91,7 +95,7 @@ def test_dumps_of_the_javascript_sample_are_verified(run_pecli: Callable) -> Non
         "dump(read('before.f32'), read('after.f32'), [4, 12, 64]);"
     )
     subprocess.run(["node", "-e", script], check=True)
-    done = run_pecli("verify", "dump.json", *AGAINST_CONFIG_JSON)
+    done = run_pecli("verify", "dump.json", *AGAINST_CONFIG_OF_BASE_10000)
 
     assert done.exit_code == SUCCESS, done.out + done.err
 
@@ -99,23 +103,25 @@ def test_dumps_of_the_javascript_sample_are_verified(run_pecli: Callable) -> Non
 def test_dumps_of_the_torch_sample_are_verified(
     run_pecli: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The queries were rotated by rotate_half's formula with the config's base, so they must pass."""
+    """Python imports torch_dump.py, and dumps queries before and after a rotation by rotate_half's
+    formula with the config's base: they must pass.
+    """
     torch = pytest.importorskip("torch")
     monkeypatch.syspath_prepend(str(DUMP_SAMPLES))
     from torch_dump import dump
 
     dump(torch.tensor(random_queries()), torch.tensor(rotated_with_base(random_queries(), 10000)))
-    done = run_pecli("verify", "dump.npz", *AGAINST_CONFIG_JSON)
+    done = run_pecli("verify", "dump.npz", *AGAINST_CONFIG_OF_BASE_10000)
 
     assert done.exit_code == SUCCESS, done.out + done.err
 
 
-def test_the_list_names_every_snippet() -> None:
-    """The README in the folder of snippets links to each of its five other files."""
+def test_the_readme_of_the_snippets_links_to_each_of_them() -> None:
+    """The folder has five snippets beside its README."""
     text = (DUMP_SAMPLES / "README.md").read_text()
-    snippets = [
-        path.name for path in DUMP_SAMPLES.iterdir() if path.is_file() and path.suffix != ".md"
-    ]
+    files = [path for path in DUMP_SAMPLES.iterdir() if path.is_file()]
+    snippets = [path.name for path in files if path.suffix != ".md"]
 
-    assert [name for name in snippets if f"]({name})" not in text] == []
     assert len(snippets) == 5
+    for name in snippets:
+        assert f"]({name})" in text

@@ -9,11 +9,12 @@ from pathlib import Path
 from tests.exit_codes import CHECK_FAILED, SUCCESS, USAGE_ERROR
 
 SERVER_COMMAND = "llama-server -c 8192 --rope-scale 2"
+"""The server of llama.cpp with 8,192 positions, and all frequencies divided by 2."""
 
 
-def test_config_shows_what_flags_change(run_pecli) -> None:
-    """The flags of llama.cpp's server in SERVER_COMMAND stretch Llama 2's 4096 positions linearly
-    by 2.
+def test_config_prints_what_the_flags_of_a_server_change(run_pecli) -> None:
+    """SERVER_COMMAND is `llama-server -c 8192 --rope-scale 2`: it scales Llama 2's positions
+    linearly by 2.
     """
     outcome = run_pecli("config", "llama-2-7b", "--flags", SERVER_COMMAND)
     assert outcome.exit_code == SUCCESS
@@ -21,8 +22,10 @@ def test_config_shows_what_flags_change(run_pecli) -> None:
     assert "pecli rope --seq-len 4096 --dim 128 --scaling linear --factor 2" in outcome.out
 
 
-def test_config_reports_flags_as_json(run_pecli) -> None:
-    """SERVER_COMMAND is a command line of llama.cpp with 8192 tokens of context and --rope-scale 2."""
+def test_config_as_json_reports_what_the_flags_of_a_server_change(run_pecli) -> None:
+    """SERVER_COMMAND is `llama-server -c 8192 --rope-scale 2`; Llama 2 has no scaling of its own.
+    The first change is the scaling, the second its factor.
+    """
     found = run_pecli("config", "llama-2-7b", "--flags", SERVER_COMMAND, "--json").json
     assert found["context"] == 8192
     assert found["flags"]["server"] == "llama.cpp"
@@ -37,8 +40,10 @@ def test_config_reports_flags_as_json(run_pecli) -> None:
     }
 
 
-def test_wrong_flags_are_warnings(run_pecli) -> None:
-    """--rope-freq-scale is one over the factor; --strict makes the warning a failed check."""
+def test_a_frequency_scale_above_1_is_a_warning_that_strict_makes_a_failure(run_pecli) -> None:
+    """llama.cpp's --rope-freq-scale is one over the factor: who means a factor of 8 has to write
+    1/8 = 0.125.
+    """
     flags = "--rope-freq-scale 8 -c 32768"
     outcome = run_pecli("config", "llama-2-7b", "--flags", flags, "--strict")
 
@@ -46,7 +51,7 @@ def test_wrong_flags_are_warnings(run_pecli) -> None:
     assert "--rope-freq-scale 8 speeds positions up by 8; 0.125 is meant" in outcome.out
 
 
-def test_unknown_flag_is_an_error(run_pecli) -> None:
+def test_an_unknown_flag_of_a_server_is_an_error_with_a_hint(run_pecli) -> None:
     """--flags has the command line of a server; «--rope-freqbase» lacks a hyphen of llama.cpp's
     «--rope-freq-base».
     """
@@ -55,8 +60,10 @@ def test_unknown_flag_is_an_error(run_pecli) -> None:
     assert "did you mean --rope-freq-base?" in outcome.err
 
 
-def test_verify_expects_what_the_server_computes(run_pecli) -> None:
-    """A table scaled by 2 is right only for the model with the server's flags."""
+def test_verify_expects_the_tables_that_the_server_computes(run_pecli) -> None:
+    """The file has a table scaled linearly by 2, which is right for Llama 2 with the flags of
+    SERVER_COMMAND (`--rope-scale 2`), and wrong without them.
+    """
     options = ("--scaling", "linear", "--factor", "2", "--seq-len", "64", "--dim", "128")
     run_pecli("rope", *options, "-q", "-o", "cos.npz")
     with_flags = run_pecli("verify", "cos.npz", "--model", "llama-2-7b", "--flags", SERVER_COMMAND)
@@ -73,7 +80,7 @@ def test_verify_needs_a_model_for_flags(run_pecli) -> None:
     assert "it belongs to a model" in outcome.err
 
 
-def test_runtimes_serve_the_context_of_the_flags(run_pecli) -> None:
+def test_runtimes_states_the_context_of_the_flags(run_pecli) -> None:
     """The flags are -c 8192 of llama-server, twice Llama 2's own context."""
     outcome = run_pecli("runtimes", "llama-2-7b", "--flags", SERVER_COMMAND, "--runtime", "vllm")
     assert outcome.exit_code == SUCCESS
@@ -89,8 +96,8 @@ def test_plot_draws_a_model_and_the_model_with_flags(run_pecli) -> None:
     assert "llama-2-7b with flags" in outcome.out
 
 
-def test_plot_of_a_file_takes_no_flags(run_pecli) -> None:
-    """A file of a table has no model whose settings the flags could change."""
+def test_plot_of_a_file_refuses_flags(run_pecli) -> None:
+    """A file with a table has no model whose settings the flags could change."""
     run_pecli("sinusoidal", "--seq-len", "8", "--dim", "8", "-q", "-o", "pe.npy")
     assert Path("pe.npy").exists()
 

@@ -39,8 +39,12 @@ SINUSOIDAL = ("sinusoidal", *SMALL_OPTIONS["sinusoidal"])
 
 @pytest.mark.parametrize("suffix", ["npy", "npz", "safetensors"])
 @pytest.mark.parametrize("scheme", SMALL_OPTIONS)
-def test_a_table_of_every_format_passes_its_own_check(run_pecli, scheme: str, suffix: str) -> None:
-    """The command that wrote the file checks it, without any tolerance."""
+def test_a_written_table_of_every_format_passes_the_check_by_its_own_command(
+    run_pecli, scheme: str, suffix: str
+) -> None:
+    """The command that wrote the file, with --verify instead of -o, compares it without any
+    tolerance.
+    """
     words = (scheme, *SMALL_OPTIONS[scheme])
     written = run_pecli(*words, "-o", f"t.{suffix}")
     checked = run_pecli(*words, "--verify", f"t.{suffix}", "--json")
@@ -54,15 +58,19 @@ def test_a_table_of_every_format_passes_its_own_check(run_pecli, scheme: str, su
 
 
 @pytest.mark.parametrize("scheme", SMALL_OPTIONS)
-def test_a_npy_file_holds_one_array(run_pecli, scheme: str) -> None:
-    """Cosines and sines of a rope are stacked: (2, 6, 2)."""
+def test_a_npy_file_holds_one_array_of_the_scheme(run_pecli, scheme: str) -> None:
+    """The tables have 6 positions and 4 channels, or 5 positions and 3 heads (ALiBi). Cosines and
+    sines of a rope are stacked: (2, 6, 2).
+    """
     run_pecli(scheme, *SMALL_OPTIONS[scheme], "-o", "t.npy")
     assert np.load("t.npy").shape == SHAPES_OF_NPY[scheme]
 
 
 @pytest.mark.parametrize("scheme", SMALL_OPTIONS)
-def test_json_has_the_scheme_and_the_shapes_of_its_tensors(run_pecli, scheme: str) -> None:
-    """SHAPES_OF_TENSORS follows from the sizes in SMALL_OPTIONS."""
+def test_a_scheme_as_json_has_the_shapes_of_its_tensors(run_pecli, scheme: str) -> None:
+    """The tables have 6 positions and 4 channels, or 5 positions and 3 heads (ALiBi), as
+    SMALL_OPTIONS state: cosines of a rope are 6 × 2, for example.
+    """
     described = run_pecli(scheme, *SMALL_OPTIONS[scheme], "--json").json
     shapes = {name: tensor["shape"] for name, tensor in described["tensors"].items()}
 
@@ -73,7 +81,9 @@ def test_json_has_the_scheme_and_the_shapes_of_its_tensors(run_pecli, scheme: st
 
 
 @pytest.mark.parametrize("scheme", SMALL_OPTIONS)
-def test_json_of_a_written_file_adds_only_its_name(run_pecli, scheme: str) -> None:
+def test_the_json_of_a_scheme_that_is_written_adds_only_the_name_of_the_file(
+    run_pecli, scheme: str
+) -> None:
     """A command that makes tables, such as `pecli rope --json`, prints the same JSON with and
     without -o, except for the field «output».
     """
@@ -98,33 +108,34 @@ def test_json_has_the_statistics_of_the_written_tensors(run_pecli, scheme: str) 
         assert tensor["sha256"] == sha256(array.tobytes()).hexdigest()
 
 
-def save_with_one_element_1_ulp_off(run_pecli, scheme: str) -> tuple[int, ...]:
+def save_with_one_element_1_ulp_too_large(run_pecli, scheme: str) -> tuple[int, ...]:
     """Write t.npy, move one of its elements to the next larger float32, and return its index."""
     run_pecli(scheme, *SMALL_OPTIONS[scheme], "-o", "t.npy")
     table = np.load("t.npy")
     index = (*[1] * (table.ndim - 1), 0)
-    table[index] = np.nextafter(table[index], np.float32(9))
+    table[index] = np.nextafter(table[index], np.float32(np.inf))
     np.save("t.npy", table)
     return index
 
 
 @pytest.mark.parametrize("scheme", SMALL_OPTIONS)
-def test_verify_refuses_one_wrong_element(run_pecli, scheme: str) -> None:
-    """One element was moved to the next float32 below or above; the expected value is one step
-    towards −9 from it.
+def test_verify_refuses_a_table_with_one_element_1_ulp_too_large(run_pecli, scheme: str) -> None:
+    """The error is one step between float32 numbers (1 ULP): the expected value is the next smaller
+    one. Without a tolerance, the table fails, and the element is reported.
     """
-    index = save_with_one_element_1_ulp_off(run_pecli, scheme)
+    index = save_with_one_element_1_ulp_too_large(run_pecli, scheme)
     outcome = run_pecli(scheme, *SMALL_OPTIONS[scheme], "--verify", "t.npy", "--json")
     assert outcome.exit_code == CHECK_FAILED
     assert not outcome.json["passed"]
 
     (tensor,) = outcome.json["tensors"]
-    found = np.load("t.npy")[index]
+    wrong_value = np.load("t.npy")[index]
+    next_smaller = np.nextafter(wrong_value, np.float32(-np.inf))
     assert tensor["mismatched"] == 1
     assert tensor["max_ulp_error"] == 1
     assert tensor["worst_index"] == list(index)
-    assert tensor["expected"] == float(np.nextafter(found, np.float32(-9)))
-    assert tensor["found"] == float(found)
+    assert tensor["expected"] == float(next_smaller)
+    assert tensor["found"] == float(wrong_value)
 
 
 @pytest.mark.parametrize("tolerance", ["--max-ulp 1", "--atol 1e-6", "--rtol 1e-6"])
@@ -133,22 +144,31 @@ def test_verify_refuses_one_wrong_element(run_pecli, scheme: str) -> None:
 def test_verify_allows_an_error_within_the_tolerance(
     run_pecli, scheme: str, tolerance: str
 ) -> None:
-    """The elements are below 8, where a ULP of float32 is below 1e-6."""
-    save_with_one_element_1_ulp_off(run_pecli, scheme)
+    """One element is 1 ULP too large. The elements are below 8, where an ULP of float32 is at most
+    2^-21 = 4.8e-7, less than 1e-6.
+    """
+    save_with_one_element_1_ulp_too_large(run_pecli, scheme)
     words = (*SMALL_OPTIONS[scheme], "--verify", "t.npy", *tolerance.split())
     assert run_pecli(scheme, *words).exit_code == SUCCESS
 
 
 @pytest.mark.parametrize("words", [("--slopes",), ()], ids=["--slopes", "without a length"])
 def test_slopes_in_a_pipe_are_one_per_line(run_pecli, words: tuple[str, ...]) -> None:
-    """The slopes of 12 heads by ALiBi's code: 2^-1 … 2^-8, then every other one of 16 heads."""
+    """The slopes of 12 heads by ALiBi's code are those of 8 heads, 2^-1 … 2^-8, and then every
+    other one of 16 heads, 2^-0.5, 2^-1.5, ….
+    """
     outcome = run_pecli("alibi", "--heads", "12", *words)
-    expected = [2.0**-k for k in range(1, 9)] + [2.0**-k for k in (0.5, 1.5, 2.5, 3.5)]
+    slopes_of_8_heads = [2.0**-k for k in range(1, 9)]
+    slopes_of_16_heads = [2.0 ** (-k / 2) for k in range(1, 17)]
+    expected = slopes_of_8_heads + slopes_of_16_heads[::2][:4]
+
     assert [float(line) for line in outcome.out.splitlines()] == pytest.approx(expected, rel=1e-7)
 
 
-def test_a_preview_in_a_pipe_is_plain(run_pecli) -> None:
-    """Row 511 begins with sin(511) and cos(511), from the paper's formula."""
+def test_a_preview_in_a_pipe_is_plain_text_with_the_numbers_of_the_formula(run_pecli) -> None:
+    """By the paper's formula, row 511 begins with sin(511) and cos(511). Colours (ESC) and dots for
+    numbers that were left out are for terminals.
+    """
     text = run_pecli("sinusoidal", "--seq-len", "512", "--dim", "64").out
     assert "\x1b" not in text
     assert "…" not in text
@@ -173,8 +193,12 @@ def test_theta_is_another_name_for_the_base(run_pecli) -> None:
 
 @pytest.mark.parametrize("name", ["cos", "sin", "inv_freq"])
 @pytest.mark.parametrize("has_a_name", [True, False], ids=["by its name", "by its shape"])
-def test_a_single_tensor_is_recognised(run_pecli, name: str, has_a_name: bool) -> None:
-    """A .npy has no names; cosines and sines have the same shape, and differ in their first row."""
+def test_verify_recognises_a_single_tensor_of_a_rope(
+    run_pecli, name: str, has_a_name: bool
+) -> None:
+    """The file has one of cos, sin and inv_freq. A .npy has no names; cosines and sines have the
+    same shape, and differ in their first row.
+    """
     tables = pecli.Rope(6, 4).tables()
     np.savez("t.npz", **tables)
     np.save("t.npy", tables[name])
@@ -195,10 +219,12 @@ def test_a_single_tensor_is_recognised(run_pecli, name: str, has_a_name: bool) -
     ],
     ids=["no sines", "no cosines", "only inv_freq", "no inv_freq"],
 )
-def test_a_file_without_an_essential_tensor_fails(
+def test_verify_fails_a_file_with_cosines_or_sines_but_not_both(
     run_pecli, names: tuple[str, ...], code: int
 ) -> None:
-    """Cosines need sines, but neither needs inv_freq, and inv_freq alone is enough."""
+    """Cosines are of no use without sines, but neither needs inv_freq, and inv_freq alone is
+    enough.
+    """
     tables = pecli.Rope(6, 4).tables()
     np.savez("t.npz", **{name: tables[name] for name in names})
     outcome = run_pecli(*ROPE, "--verify", "t.npz", "--json")
@@ -208,24 +234,26 @@ def test_a_file_without_an_essential_tensor_fails(
     assert is_missing == (code == CHECK_FAILED)
 
 
-def test_the_ulps_shown_are_those_of_the_element_shown(run_pecli) -> None:
-    """The element with the largest error is not the one with the most ULPs: a zero is 700,000
-    denormal steps off.
+def test_the_printed_ulps_are_those_of_the_element_with_the_largest_error(run_pecli) -> None:
+    """Element [2, 1], which is cos 2, is 2^-6 = 0.0156 too large. Element [0, 0] should be 0, and
+    is 700,000 denormal steps (ULPs) of 2^-149 off: many ULPs, but a tiny error.
     """
     table = pecli.Sinusoidal(6, 4).tables()["pe"]
-    table[0, 0], table[2, 1] = 700_000 * 2.0**-149, table[2, 1] + np.float32(2**-6)
+    table[0, 0] = 700_000 * 2.0**-149
+    table[2, 1] += np.float32(2**-6)
     np.save("t.npy", table)
     outcome = run_pecli(*SINUSOIDAL, "--verify", "t.npy")
-    expected = np.float32(math.cos(2))
-    found = np.float32(math.cos(2)) + np.float32(2**-6)
-    apart = abs(int(expected.view(np.int32)) - int(found.view(np.int32)))
 
-    assert f"max error 0.0156 ({apart:,} ulp) at [2, 1]" in outcome.out
+    # Neighbours in float32 have neighbouring bit patterns, so patterns count the steps between.
+    right = np.float32(math.cos(2))
+    wrong = right + np.float32(2**-6)
+    ulps = abs(int(right.view(np.int32)) - int(wrong.view(np.int32)))
+    assert f"max error 0.0156 ({ulps:,} ulp) at [2, 1]" in outcome.out
     assert "(elsewhere up to 700,000 ulp)" in outcome.out
 
 
 @pytest.mark.parametrize("suffix", ["txt", "csv"])
-def test_positions_may_stand_one_per_line(run_pecli, suffix: str) -> None:
+def test_positions_of_a_table_may_stand_one_per_line_in_a_file(run_pecli, suffix: str) -> None:
     """Of the table of positions 0 to 7, the rows 0, 5 and 7 are written."""
     Path(f"positions.{suffix}").write_text("0\n5\n7\n")
     words = ("--dim", "4", "--positions", f"positions.{suffix}", "-o", "rope.npy")
@@ -236,7 +264,8 @@ def test_positions_may_stand_one_per_line(run_pecli, suffix: str) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["txt", "csv"])
-def test_frequencies_may_stand_one_per_line(run_pecli, suffix: str) -> None:
+def test_frequencies_may_stand_one_per_line_in_a_file(run_pecli, suffix: str) -> None:
+    """--inv-freq takes frequencies of one's own, here 1, 0.5 and 0.3."""
     Path(f"own.{suffix}").write_text("1\n0.5\n0.3\n")
     words = ("--seq-len", "4", "--inv-freq", f"own.{suffix}", "-o", "rope.npz")
 
@@ -245,7 +274,7 @@ def test_frequencies_may_stand_one_per_line(run_pecli, suffix: str) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["txt", "csv"])
-def test_positions_of_queries_may_stand_one_per_line(run_pecli, suffix: str) -> None:
+def test_positions_of_queries_may_stand_one_per_line_in_a_file(run_pecli, suffix: str) -> None:
     """The Python function, which has the positions as a list, gives the expected rotation."""
     Path(f"positions.{suffix}").write_text("0\n5\n7\n")
     x = np.ones((3, 4))

@@ -31,13 +31,17 @@ def printed() -> dict[str, str]:
     return sections(result.stdout)
 
 
-def test_every_command_line_has_its_section() -> None:
-    """The file of expected output has one section for each help text and each answer, in order."""
+def test_the_golden_file_has_a_section_for_every_command_line() -> None:
+    """golden.txt has one section for the help of each command, and for each line of
+    golden_commands.txt, in this order.
+    """
     assert list(EXPECTED_OUTPUT) == [*help_lines(), *ANSWERS]
 
 
 @pytest.mark.parametrize("line", EXPECTED_OUTPUT)
-def test_output_is_the_golden_one(line: str, printed: dict[str, str]) -> None:
+def test_the_output_of_a_command_is_that_of_the_golden_file(
+    line: str, printed: dict[str, str]
+) -> None:
     """Each command line of golden_commands.txt prints what golden.txt has, a text that is reviewed
     by hand whenever wording changes.
     """
@@ -45,7 +49,7 @@ def test_output_is_the_golden_one(line: str, printed: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("line", help_lines())
-def test_help_fits_80_columns(line: str) -> None:
+def test_the_help_of_every_command_fits_80_columns(line: str) -> None:
     """The recorded help of each command, before its examples, has lines of at most 80 characters;
     examples may be longer, as they must be copied whole.
     """

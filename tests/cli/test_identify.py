@@ -21,7 +21,9 @@ def files(working_folder):
 
 
 def test_identify_names_the_rule_of_slopes(run_pecli) -> None:
-    """slopes.npy is 2^(−8k/12), the rule that pecli calls naive; 12 is no power of two."""
+    """slopes.npy is 2^(−8k/12) for 12 heads, the rule that pecli calls naive; the paper's rule
+    differs for 12, which is no power of two.
+    """
     outcome = run_pecli("identify", "slopes.npy")
 
     assert outcome.exit_code == SUCCESS
@@ -40,7 +42,7 @@ def test_the_command_that_identify_prints_makes_the_table_again(run_pecli) -> No
     assert np.allclose(np.load("again.npy"), np.load("slopes.npy"), rtol=1e-15, atol=0)
 
 
-def test_a_match_as_json(run_pecli) -> None:
+def test_identify_reports_scheme_heads_recipe_and_command_as_json(run_pecli) -> None:
     """slopes.npy has the slopes of ALiBi for 12 heads by the rule that is called naive."""
     (match,) = run_pecli("identify", "slopes.npy", "--json").json["matches"]
     assert match["scheme"] == "alibi"
@@ -50,8 +52,10 @@ def test_a_match_as_json(run_pecli) -> None:
     assert match["command"].startswith("pecli alibi --heads 12 --rule naive --slopes")
 
 
-def test_a_bias_with_the_other_sign_is_identified_as_such(run_pecli) -> None:
-    """Up to a constant, ALiBi's bias of key j is m·j with the slope m = 2^−k; here it is −m·j."""
+def test_a_bias_of_alibi_with_the_other_sign_is_identified(run_pecli) -> None:
+    """Up to a constant, ALiBi's bias of key j is m·j with the slope m = 2^−k of head k; in the file
+    it is −m·j.
+    """
     slopes = 2.0 ** -np.arange(1, 9)
     np.save("t.npy", -slopes[:, None, None] * np.arange(40.0))
     assert "in the file: the sign is flipped" in run_pecli("identify", "t.npy").out
@@ -72,7 +76,7 @@ def test_a_quiet_identification_has_only_an_exit_code(run_pecli) -> None:
     assert outcome.out == ""
 
 
-def test_several_files_are_a_line_of_json_each(run_pecli) -> None:
+def test_identify_prints_a_line_of_json_per_file(run_pecli) -> None:
     """`pecli identify --json` of two files: slopes.npy has the slopes of ALiBi, noise.npy random
     numbers. One that is not identified makes the command fail.
     """
@@ -82,7 +86,7 @@ def test_several_files_are_a_line_of_json_each(run_pecli) -> None:
 
 
 def test_a_missing_file_does_not_keep_the_next_one_from_being_identified(run_pecli) -> None:
-    """There is one line of JSON per file, also for the missing one."""
+    """none.npy does not exist. There is one line of JSON per file, also for the missing one."""
     outcome = run_pecli("identify", "none.npy", "slopes.npy", "--json")
     assert outcome.exit_code == FILE_ERROR
     assert "does not exist" in outcome.err
@@ -110,8 +114,12 @@ def test_a_checkpoint_is_identified_by_its_positional_tensor(run_pecli, checkpoi
     assert "wpe.weight: sinusoidal" in outcome.out
 
 
-def test_a_weight_that_is_named_is_not_identified(run_pecli, checkpoint: str) -> None:
-    """FILE:NAME selects one tensor of the checkpoint, here a weight of random numbers."""
+def test_a_weight_that_is_selected_by_its_name_is_not_identified(
+    run_pecli, checkpoint: str
+) -> None:
+    """FILE:NAME selects one tensor of the checkpoint, here a weight of ones, which is no table of a
+    scheme.
+    """
     assert run_pecli("identify", f"{checkpoint}:h.3.weight").exit_code == CHECK_FAILED
 
 
@@ -120,10 +128,13 @@ def test_a_tensor_that_the_file_lacks_is_a_file_error(run_pecli, checkpoint: str
     assert run_pecli("identify", f"{checkpoint}:h.33.weight").exit_code == FILE_ERROR
 
 
-def test_a_list_of_32_divisors_is_counted_in_text_and_whole_in_the_command(run_pecli) -> None:
-    """62 commas: two lists of 32 divisors."""
-    by = [1 + k / 8 for k in range(32)]
-    angles = np.outer(np.arange(512), 10000.0 ** (-np.arange(32) / 32) / by)
+def test_a_list_of_32_divisors_is_counted_in_text_and_whole_in_json(run_pecli) -> None:
+    """The frequencies 10000^(−i/32) are divided by 32 different numbers, as in longrope. In text
+    the list is «(32 numbers)»; the command in JSON has two lists of 32 numbers (short and long
+    factors), with 2 · 31 commas.
+    """
+    divisors = [1 + k / 8 for k in range(32)]
+    angles = np.outer(np.arange(512), 10000.0 ** (-np.arange(32) / 32) / divisors)
     np.savez("t.npz", cos=np.cos(angles).astype(np.float32), sin=np.sin(angles).astype(np.float32))
     lines = run_pecli("identify", "t.npz").out.splitlines()
     parameters = next(line for line in lines if line.startswith("  seq_len"))
@@ -133,4 +144,4 @@ def test_a_list_of_32_divisors_is_counted_in_text_and_whole_in_the_command(run_p
     assert lines[-1].endswith("letters: --json prints it")
 
     (match,) = run_pecli("identify", "t.npz", "--json").json["matches"]
-    assert match["command"].count(",") == 62
+    assert match["command"].count(",") == 2 * 31

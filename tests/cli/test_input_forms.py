@@ -77,7 +77,7 @@ def nested(array: Array, spell: str, brackets: str, indent: str) -> str:
 
 
 def write_torch(path: str, tensors: Tensors) -> None:
-    """Four decimals, as print(tensor) has by default."""
+    """Write tensors with four decimals, as print(tensor) has by default."""
     lines = [
         f"{name} = tensor({nested(array, '%7.4f', '[]', ' ' * 8)}, device='cuda:0')\n"
         for name, array in tensors.items()
@@ -105,7 +105,7 @@ def write_c_initialiser(path: str, tensors: Tensors) -> None:
 
 
 def write_log(path: str, tensors: Tensors) -> None:
-    """A line per row, tensors by turns, as a loop over positions prints them."""
+    """Write a line per row, tensors by turns, as a loop over positions prints them."""
     lines = []
     for row in range(ROWS):
         for name, array in tensors.items():
@@ -153,7 +153,7 @@ int main(int argc, char **argv) {
 
 
 def write_with_printf(path: str, tensors: Tensors) -> None:
-    """A C program prints a row per line, heads side by side."""
+    """Write what a C program prints: a row per line, heads side by side."""
     if shutil.which("cc") is None:
         pytest.skip("there is no C compiler")
     Path("dump.c").write_text(PRINTF)
@@ -199,17 +199,19 @@ def case(request: pytest.FixtureRequest) -> str:
 
 
 def assert_verdict(case: str, code: int, text: str) -> None:
-    assert code == (0 if case == "right" else 1), text
+    """Assert that the case «right» passed, and that «wrong base» failed with the base named."""
+    assert code == (SUCCESS if case == "right" else CHECK_FAILED), text
     if case != "right":
         assert "base is 500000" in text
 
 
 @pytest.mark.sample(5)
-def test_verify_has_the_same_verdict_for_every_form(
+def test_verify_has_the_same_verdict_for_every_form_of_a_table(
     run_pecli: Callable, form: str, case: str
 ) -> None:
-    """Tables of base 10000 pass and tables of base 500000 fail, with their base named, whatever
-    program wrote the file.
+    """A form is a way in which a program prints a table (NumPy, PyTorch, C, JSON, …). Tables of
+    base 10000, as the configuration has it, pass; tables of base 500000 fail, with their base
+    named.
     """
     path, write = WAYS_TO_PRINT_A_TABLE[form]
     write(path, tables_with_base(RIGHT_AND_WRONG_BASES[case]))
@@ -219,10 +221,13 @@ def test_verify_has_the_same_verdict_for_every_form(
 
 
 @pytest.mark.sample(3)
-def test_rotated_queries_have_the_same_verdict_for_every_form(
+def test_verify_has_the_same_verdict_for_every_form_of_rotated_queries(
     run_pecli: Callable, form: str, case: str
 ) -> None:
-    """Both sides are in the form; logs have heads side by side, which the model's heads unfold."""
+    """Queries before and after the rotation are printed in one form (NumPy, PyTorch, C, JSON, …),
+    with the base of the configuration or another one. Logs have the 4 heads of a position side by
+    side, which the configuration's number of heads unfolds.
+    """
     path, write = WAYS_TO_PRINT_A_TABLE[form]
     write(path, {"q": rotated_with_base(random_queries(), RIGHT_AND_WRONG_BASES[case])})
     write(f"before-{path}", {"q": random_queries()})
@@ -235,11 +240,11 @@ def test_rotated_queries_have_the_same_verdict_for_every_form(
 
 
 @pytest.mark.sample(3)
-def test_diff_has_the_same_verdict_for_every_form(
+def test_diff_has_the_same_verdict_for_every_form_of_a_table(
     run_pecli: Callable, form: str, case: str
 ) -> None:
-    """Tables of base 10000 pass and tables of base 500000 fail, with their base named, whatever
-    program wrote the file.
+    """The reference has base 10000. A table in any printed form is equal if it has that base, and
+    different if it has 500000, with its base named.
     """
     path, write = WAYS_TO_PRINT_A_TABLE[form]
     np.savez("reference.npz", **tables_with_base(10000))
@@ -262,37 +267,51 @@ def test_identify_finds_the_base_in_every_form(run_pecli: Callable, form: str, c
     assert f"base={RIGHT_AND_WRONG_BASES[case]:.0f}" in done.out
 
 
-RAW = ("--raw-dtype", "f32", "--shape")
+def raw_float32(shape: str) -> tuple[str, ...]:
+    """Return the options that state the layout of a file without a header."""
+    return ("--raw-dtype", "f32", "--shape", shape)
 
 
-@pytest.mark.parametrize("command", ["verify", "before", "diff", "identify"])
-def test_every_command_reads_raw_numbers(run_pecli: Callable, case: str, command: str) -> None:
-    """Raw float32 of tables, or of queries before and after a rotation, with the right or a wrong
-    base.
+def test_verify_and_diff_read_raw_tables(run_pecli: Callable, case: str) -> None:
+    """x.bin has cosines and sines of 12 positions and 32 pairs as bytes of float32, of base 10000,
+    or of 500000, which is wrong.
     """
     made = tables_with_base(RIGHT_AND_WRONG_BASES[case])
     np.stack([made["cos"], made["sin"]]).tofile("x.bin")
-    random_queries().tofile("q.bin")
-    rotated_with_base(random_queries(), RIGHT_AND_WRONG_BASES[case]).tofile("r.bin")
     np.savez("reference.npz", **tables_with_base(10000))
-    table = (*RAW, f"2,{ROWS},{DIM // 2}")
-    rows = (*RAW, f"{HEADS},-1,{DIM}")
-    commands = {
-        "verify": ("verify", "x.bin", "--config", "config.json", "--atol", "1e-4", *table),
-        "before": ("verify", "r.bin", "--before", "q.bin", "--config", "config.json", *rows),
-        "diff": ("diff", "reference.npz", "x.bin", "--atol", "1e-4", *table),
-        "identify": ("identify", "x.bin", *table),
-    }
-    words = commands[command]
-    done = run_pecli(*words, *(("--atol", "1e-4") if command == "before" else ()))
+    layout = raw_float32("2,12,32")
+    verified = run_pecli("verify", "x.bin", "--config", "config.json", "--atol", "1e-4", *layout)
+    compared = run_pecli("diff", "reference.npz", "x.bin", "--atol", "1e-4", *layout)
 
-    if command == "identify":
-        assert f"base={RIGHT_AND_WRONG_BASES[case]:.0f}" in done.out
-        return
+    assert_verdict(case, verified.exit_code, verified.out + verified.err)
+    assert_verdict(case, compared.exit_code, compared.out + compared.err)
+
+
+def test_verify_reads_raw_queries(run_pecli: Callable, case: str) -> None:
+    """Both files have queries of 4 heads, 12 positions and 64 channels as bytes of float32."""
+    random_queries().tofile("before.bin")
+    rotated_with_base(random_queries(), RIGHT_AND_WRONG_BASES[case]).tofile("after.bin")
+    words = ("after.bin", "--before", "before.bin", "--config", "config.json", "--atol", "1e-4")
+    done = run_pecli("verify", *words, *raw_float32("4,-1,64"))
+
     assert_verdict(case, done.exit_code, done.out + done.err)
 
 
-def test_logs_of_eval_callback_have_the_same_verdict(run_pecli: Callable, case: str) -> None:
+def test_identify_reads_raw_tables(run_pecli: Callable, case: str) -> None:
+    """x.bin has cosines and sines of 12 positions and 32 pairs as bytes of float32, whose base must
+    be reported.
+    """
+    base = RIGHT_AND_WRONG_BASES[case]
+    made = tables_with_base(base)
+    np.stack([made["cos"], made["sin"]]).tofile("x.bin")
+    done = run_pecli("identify", "x.bin", *raw_float32("2,12,32"))
+
+    assert f"base={base:.0f}" in done.out
+
+
+def test_verify_has_the_same_verdict_for_logs_of_eval_callback(
+    run_pecli: Callable, case: str
+) -> None:
     """The log has the form of llama.cpp's llama-eval-callback; its rotation has base 10000 or
     500000.
     """
@@ -306,22 +325,32 @@ def test_logs_of_eval_callback_have_the_same_verdict(run_pecli: Callable, case: 
     assert_verdict(case, done.exit_code, done.out + done.err)
 
 
-def test_neighbours_of_a_short_log_of_eval_callback(run_pecli: Callable, case: str) -> None:
-    """llama.cpp prints three channels of each end, and rotates neighbours in its Llama weights."""
-    x = random_queries()
-    angles = np.outer(np.arange(ROWS), RIGHT_AND_WRONG_BASES[case] ** (-np.arange(0, DIM, 2) / DIM))
+def rotated_neighbours(x: Array, base: float) -> Array:
+    """Return x with its pairs of neighbours as complex numbers, times exp(i · angle)."""
+    angles = np.outer(np.arange(ROWS), base ** (-np.arange(0, DIM, 2) / DIM))
     turned = (x[..., ::2] + 1j * x[..., 1::2]) * np.exp(1j * angles)
-    after = np.stack([turned.real, turned.imag], axis=-1).reshape(x.shape)
-    before = {"Qcur-0": x.swapaxes(0, 1)}
-    log = eval_callback_log(before, {"Qcur-0": after.swapaxes(0, 1)}, edge=3)
+    return np.stack([turned.real, turned.imag], axis=-1).reshape(x.shape)
+
+
+def test_a_short_log_of_rotated_neighbours_is_verified(run_pecli: Callable, case: str) -> None:
+    """llama.cpp's eval-callback prints three channels of each end, and llama.cpp rotates neighbours
+    in its Llama weights, not halves.
+    """
+    x = random_queries()
+    after = rotated_neighbours(x, RIGHT_AND_WRONG_BASES[case])
+    log = eval_callback_log({"Qcur-0": x.swapaxes(0, 1)}, {"Qcur-0": after.swapaxes(0, 1)}, edge=3)
     Path("x.log").write_text(log)
     done = run_pecli("verify", "x.log", "--config", "config.json")
 
     assert done.exit_code == (SUCCESS if case == "right" else CHECK_FAILED), done.out + done.err
 
 
-def test_diff_of_logs_of_eval_callback(run_pecli: Callable, case: str) -> None:
-    """Queries of two runs are compared element by element, before and after the rotation."""
+def test_diff_compares_the_queries_of_two_logs_of_eval_callback(
+    run_pecli: Callable, case: str
+) -> None:
+    """Both logs have the same queries before the rotation; a.log rotates them with base 10000,
+    b.log with 10000 or 500000. The logs print 3 elements of each end: 4 heads, 6 of 12 positions.
+    """
     before = {"Qcur-0": random_queries().swapaxes(0, 1)}
     for name, base in (("a.log", 10000.0), ("b.log", RIGHT_AND_WRONG_BASES[case])):
         after = {"Qcur-0": rotated_with_base(random_queries(), base).swapaxes(0, 1)}
@@ -334,8 +363,10 @@ def test_diff_of_logs_of_eval_callback(run_pecli: Callable, case: str) -> None:
 
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("form", ["JSON", "log lines", "numpy repr"])
-def test_standard_input(process: Callable, form: str) -> None:
-    """Two commands of a new user: a program that prints, and a check of what it printed."""
+def test_printed_tables_are_verified_from_standard_input(process: Callable, form: str) -> None:
+    """`PROGRAM | pecli verify -`: what the program printed is the standard input of the check. The
+    tables have the base of the configuration.
+    """
     path, write = WAYS_TO_PRINT_A_TABLE[form]
     write(path, tables_with_base(10000))
     words = ("verify", "-", "--config", "config.json", "--atol", "1e-4")

@@ -16,7 +16,7 @@ import pecli
 from tests.exit_codes import FILE_ERROR, SUCCESS, USAGE_ERROR
 
 
-def test_json_names_tensors_and_spec(run_pecli) -> None:
+def test_inspect_as_json_lists_the_tensors_and_the_stored_spec(run_pecli) -> None:
     """Cosines of 8 positions and 3 pairs in bfloat16 are 8 · 3 · 2 = 48 bytes; 3 float64 are 24."""
     pecli.save("t.safetensors", pecli.Rope(8, 6, dtype="bfloat16"))
     summary = run_pecli("inspect", "t.safetensors", "--json").json
@@ -51,6 +51,7 @@ def test_statistics_are_those_of_the_elements(run_pecli) -> None:
 
 
 def test_without_stats_there_are_no_statistics(run_pecli) -> None:
+    """Statistics read all elements, which takes time in large files."""
     np.save("t.npy", np.ones((2, 2)))
     (tensor,) = run_pecli("inspect", "t.npy", "--json").json["tensors"]
     assert "min" not in tensor
@@ -91,8 +92,8 @@ def test_the_stored_hash_is_not_that_of_a_single_tensor(run_pecli) -> None:
     assert "sha256_holds" not in summary
 
 
-def test_text_in_a_pipe_is_plain(run_pecli) -> None:
-    """8 x 6 float32 are 192 bytes."""
+def test_the_text_of_inspect_in_a_pipe_is_plain(run_pecli) -> None:
+    """The table has 8 × 6 numbers of float32, which are 192 bytes. Colours (ESC) are for terminals."""
     save_with_a_changed_bit("t.safetensors")
     plain = run_pecli("inspect", "t.safetensors", "--stats").out
 
@@ -101,7 +102,7 @@ def test_text_in_a_pipe_is_plain(run_pecli) -> None:
     assert ["pe", "float32", "8", "×", "6", "192"] in first_cells
 
 
-def test_text_on_a_terminal_is_the_same_in_styles(run_pecli, monkeypatch) -> None:
+def test_the_text_of_inspect_on_a_terminal_is_the_same_in_styles(run_pecli, monkeypatch) -> None:
     """The sequences are those of ANSI terminals: heads are dim (2), names bold (1), a hash that no
     longer holds is bold and red (1;31).
     """
@@ -120,7 +121,7 @@ def test_text_on_a_terminal_is_the_same_in_styles(run_pecli, monkeypatch) -> Non
 
 
 @pytest.mark.parametrize("parameters", [[], None], ids=["list", "null"])
-def test_a_stored_spec_without_parameters_is_shown(run_pecli, parameters: object) -> None:
+def test_inspect_prints_a_stored_spec_without_parameters(run_pecli, parameters: object) -> None:
     """What is stored is printed as it is, although no table can be made of it."""
     text = json.dumps({"scheme": "rope", "parameters": parameters})
     np.savez("t.npz", cos=np.ones((2, 4)), pecli=np.array(text))
@@ -131,7 +132,7 @@ def test_a_stored_spec_without_parameters_is_shown(run_pecli, parameters: object
 
 
 @pytest.mark.parametrize("parameters", [[], None], ids=["list", "null"])
-def test_a_stored_spec_without_parameters_is_not_used(run_pecli, parameters: object) -> None:
+def test_convert_refuses_a_stored_spec_without_parameters(run_pecli, parameters: object) -> None:
     """The layout of a table that is converted would be one of its parameters."""
     text = json.dumps({"scheme": "rope", "parameters": parameters})
     np.savez("t.npz", cos=np.ones((2, 4)), pecli=np.array(text))
@@ -167,7 +168,7 @@ def test_rows_and_columns_are_chosen_as_in_python(run_pecli) -> None:
     assert row_11.split() == ["11", "56", "57"]
 
 
-def test_a_single_row_as_json(run_pecli) -> None:
+def test_inspect_reports_the_numbers_of_a_row_as_json(run_pecli) -> None:
     """Row 7 of the 3 x 4 x 5 array 0, 1, 2, … begins with 7 · 5 = 35."""
     np.save("t.npy", np.arange(60.0).reshape(3, 4, 5))
     (tensor,) = run_pecli("inspect", "t.npy", "--rows", "7", "--json").json["tensors"]
@@ -243,8 +244,8 @@ def test_two_billion_empty_rows_are_refused(run_pecli, words: tuple[str, ...]) -
 
 
 def test_specs_of_several_layer_types_leave_out_what_is_not_set(run_pecli, tmp_path) -> None:
-    """Gemma 3's sliding layers have base 10000 and 256 channels; parameters that are None are not
-    printed.
+    """`pecli inspect` prints the stored spec of Gemma 3's tables: by its configuration, sliding
+    layers have base 10000 and 256 channels. Parameters that are None are not printed.
     """
     path = tmp_path / "layers.safetensors"
     run_pecli("rope", "--model", "gemma-3-1b", "--seq-len", "4", "-o", path)

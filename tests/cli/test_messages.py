@@ -7,16 +7,17 @@ from pecli.cli.answers import command_line
 from pecli.cli.commands import MAX_NAME, name_lines
 from pecli.cli.messages import option_name, print_error
 from pecli.errors import FileError, ParameterError, PecliError
+from tests.exit_codes import FILE_ERROR, USAGE_ERROR
 
 
 def test_an_error_of_1000_characters_is_whole(capsys) -> None:
-    """`print_error` neither wraps nor shortens a message."""
+    """1,000 is the limit of a message; `print_error` neither wraps nor shortens this one."""
     print_error("x" * 1000)
     assert capsys.readouterr().err == f"pecli: error: {'x' * 1000}\n"
 
 
-def test_a_longer_error_loses_its_middle(capsys) -> None:
-    """1001 characters are one more than the limit."""
+def test_an_error_of_1001_characters_loses_its_middle(capsys) -> None:
+    """1,001 characters are one more than the limit: the first and the last 500 are kept."""
     print_error("x" * 500 + "y" + "z" * 500)
     assert capsys.readouterr().err == f"pecli: error: {'x' * 500} … {'z' * 500}\n"
 
@@ -31,11 +32,16 @@ def test_an_error_is_one_line_with_the_name_of_the_option(capsys) -> None:
 
 @pytest.mark.parametrize(
     ("problem", "code"),
-    [("x", 2), (ParameterError("dim", 3, "x"), 2), (FileError("a", "x"), 3)],
-    ids=["usage", "parameter", "file"],
+    [
+        pytest.param("x", USAGE_ERROR, id="usage"),
+        pytest.param(ParameterError("dim", 3, "x"), USAGE_ERROR, id="parameter"),
+        pytest.param(FileError("a", "x"), FILE_ERROR, id="file"),
+    ],
 )
-def test_the_exit_code_of_an_error(problem: PecliError | str, code: int) -> None:
-    """2 is a usage error, also if it was found as a parameter; 3 is an error of a file."""
+def test_a_usage_error_has_exit_code_2_and_a_file_error_3(
+    problem: PecliError | str, code: int
+) -> None:
+    """`print_error` returns the exit code. An error of a parameter is one of usage."""
     assert print_error(problem) == code
 
 
@@ -49,9 +55,9 @@ def test_the_exit_code_of_an_error(problem: PecliError | str, code: int) -> None
         ("positions[1]", "--positions[1]"),
     ],
 )
-def test_names_of_parameters_on_the_command_line(name: str, option: str) -> None:
-    """Only names of parameters of Python become options; a name with a blank, in capitals, or with
-    a point stays.
+def test_names_of_parameters_in_errors_become_options(name: str, option: str) -> None:
+    """Only names of parameters of Python, such as seq_len, become options; a name with a blank, in
+    capitals, or with a point stays.
     """
     assert option_name(name) == option
 

@@ -18,7 +18,7 @@ def table(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("option", ["--model", "--config"])
 @pytest.mark.parametrize("name", ["llama-3.1-8bb", "gpt-oss-20"])
-def test_verify_names_the_option_that_was_typed(
+def test_verify_names_the_option_with_the_misspelt_model(
     run_pecli: Any, table: Path, option: str, name: str
 ) -> None:
     """Neither name is a preset; --model and --config mean the same to verify, but the error names
@@ -31,7 +31,7 @@ def test_verify_names_the_option_that_was_typed(
 
 @pytest.mark.parametrize("words", [("plot",), ("report", "-o", "page.html")])
 @pytest.mark.parametrize(("name", "meant"), [("llama-3.1-8bb", "llama-3.1-8b"), ("gpt22", "gpt2")])
-def test_a_misspelt_model_is_suggested(
+def test_a_misspelt_model_is_refused_with_the_right_name(
     run_pecli: Any, words: tuple[str, ...], name: str, meant: str
 ) -> None:
     """Each name has one letter too many; the error suggests the preset without it."""
@@ -53,7 +53,12 @@ def test_help_of_a_subcommand_that_does_not_exist_is_a_usage_error(
 
 
 @pytest.mark.parametrize("words", [("verify",), ("apply", "rope"), ("audit", "alibi"), ()])
-def test_help_may_be_a_command(run_pecli: Any, words: tuple[str, ...]) -> None:
+def test_help_of_a_command_and_of_a_subcommand_is_printed(
+    run_pecli: Any, words: tuple[str, ...]
+) -> None:
+    """`pecli help`, `pecli help verify`, `pecli help apply rope`: the words after «help» are the
+    command.
+    """
     assert run_pecli("help", *words).exit_code == SUCCESS
 
 

@@ -35,7 +35,9 @@ def configs(working_folder):
 
 
 def test_a_config_gives_the_scaled_tables(run_pecli) -> None:
-    """llama.json is LLAMA: base 500000, heads of 256 / 4 channels, llama3 scaling."""
+    """llama.json has base 500000, 256 / 4 = 64 channels per head, and the scaling llama3; the
+    expected tables are those of the Python class with these parameters.
+    """
     words = ("rope", "--config", "llama.json", "--seq-len", 40, "--offset", 9000)
     assert run_pecli(*words, "-o", "t.safetensors").exit_code == SUCCESS
 
@@ -59,11 +61,15 @@ def test_a_table_of_a_config_is_verified_by_its_spec_and_by_the_config(run_pecli
 
 SLIDING = pecli.Rope(8, 64, base=10000.0)
 FULL = pecli.Rope(8, 64, base=1e6, scaling="linear", factor=8.0)
+"""The two encodings of GEMMA: its sliding layers have their own base, and no scaling."""
 ROPE_OF_GEMMA = ("rope", "--config", "gemma.json", "--seq-len", 8)
 
 
 def test_all_types_of_layers_are_written(run_pecli) -> None:
-    """SLIDING and FULL are the two encodings of the model, made by the Python function."""
+    """gemma.json has two encodings: sliding layers with base 10000, and full attention with base
+    10^6 and linear scaling by 8. The expected tables, SLIDING and FULL, are made by the Python
+    class.
+    """
     assert run_pecli(*ROPE_OF_GEMMA, "-o", "t.safetensors").exit_code == SUCCESS
 
     tables = load_file("t.safetensors")
@@ -73,9 +79,8 @@ def test_all_types_of_layers_are_written(run_pecli) -> None:
 
 
 def test_one_type_of_layers_is_written(run_pecli) -> None:
-    """`pecli rope --model` of Gemma 3 with --layer-type. An .npy file holds one array, here cosines
-    and sines in turn; the expected cosines are those of pecli.Rope with the parameters of sliding
-    layers (SLIDING).
+    """gemma.json has sliding layers with base 10000. An .npy file holds one array, cosines and
+    sines; the expected cosines are those of pecli.Rope with that base (SLIDING).
     """
     words = ("--layer-type", "sliding_attention", "-o", "t.npy")
     assert run_pecli(*ROPE_OF_GEMMA, *words).exit_code == SUCCESS
@@ -85,8 +90,8 @@ def test_one_type_of_layers_is_written(run_pecli) -> None:
 
 
 def test_the_preview_names_each_type_of_layers(run_pecli) -> None:
-    """Gemma has full and sliding attention with different bases, so `pecli rope --model` makes
-    tables for both.
+    """gemma.json has full and sliding attention with different bases, so `pecli rope` makes tables
+    for both.
     """
     text = run_pecli(*ROPE_OF_GEMMA).out
     assert "full_attention\nrope " in text
@@ -94,6 +99,7 @@ def test_the_preview_names_each_type_of_layers(run_pecli) -> None:
 
 
 ROPE_OF_QWEN = ("rope", "--model", "qwen2.5-7b", "--seq-len", 16)
+"""Qwen2.5 7B has base 1,000,000, a context of 32,768, heads of 128 channels, and no scaling."""
 
 
 def test_an_option_overrides_a_parameter_of_the_model_with_a_note(run_pecli) -> None:
@@ -121,7 +127,7 @@ def test_a_scaling_that_is_given_stretches_the_context_of_the_model(run_pecli) -
     assert parameters["original_max_position_embeddings"] == 32768
 
 
-def test_the_scaling_of_a_model_can_be_left_out(run_pecli) -> None:
+def test_the_option_scaling_none_leaves_the_scaling_of_a_model_out(run_pecli) -> None:
     """Llama 3.1's own scaling is llama3 by a factor of 8."""
     words = ("rope", "--model", "llama-3.1-8b", "--seq-len", 16, "--scaling", "none", "--json")
     parameters = run_pecli(*words).json["parameters"]
@@ -157,7 +163,7 @@ def test_presets_of_one_family_stand_together(preset_models) -> None:
     assert len(families) == len(set(families))
 
 
-def test_presets_in_a_pipe_are_a_line_each(run_pecli) -> None:
+def test_the_list_of_presets_in_a_pipe_has_a_line_per_model(run_pecli) -> None:
     """Columns: name, context, scheme, width, base, scaling. Nothing is cut for want of columns."""
     outcome = run_pecli("models")
     assert outcome.exit_code == SUCCESS
@@ -168,7 +174,7 @@ def test_presets_in_a_pipe_are_a_line_each(run_pecli) -> None:
     assert llama[1:7] == ["131,072", "rope", "128,", "base", "500000", "llama3"]
 
 
-def test_presets_on_a_terminal_are_a_table_per_family(run_pecli, monkeypatch) -> None:
+def test_the_list_of_presets_on_a_terminal_has_a_table_per_family(run_pecli, monkeypatch) -> None:
     """`pecli models` on a terminal prints the name of each family before its models; Llama comes
     before Qwen.
     """
@@ -176,10 +182,6 @@ def test_presets_on_a_terminal_are_a_table_per_family(run_pecli, monkeypatch) ->
     text = run_pecli("models").out
     places = [text.index(word) for word in ("Llama ", "llama-3.1-8b", "Qwen ", "qwen3-8b")]
     assert places == sorted(places)
-
-
-"""Qwen2.5 7B has base 1,000,000, a context of 32,768, heads of 128 channels, and no scaling."""
-"""The two encodings of GEMMA: its sliding layers have their own base, and no scaling."""
 
 
 def test_words_make_the_scheme_that_python_makes() -> None:
@@ -195,6 +197,7 @@ def test_words_make_the_scheme_that_python_makes() -> None:
 
 
 DEFAULTS = {"seq_len": "16", "heads": "4", "dim": "6"}
+"""Sizes that `pecli plot` takes if no word states them."""
 
 
 @pytest.mark.parametrize(
@@ -209,11 +212,10 @@ DEFAULTS = {"seq_len": "16", "heads": "4", "dim": "6"}
 def test_sizes_that_words_leave_out_are_the_defaults(
     name: str, words: list[str], scheme: pecli.Scheme
 ) -> None:
-    """DEFAULTS has a length of 16 and 4 heads; the expected scheme states every size."""
+    """The defaults are a length of 16, 4 heads and 6 channels; the expected scheme states every
+    size.
+    """
     assert parse_scheme(name, words, DEFAULTS).scheme == scheme
-
-
-"""Sizes that `pecli plot` takes if no word states them."""
 
 
 def test_a_scheme_that_is_parsed_keeps_the_model_that_was_named() -> None:

@@ -23,45 +23,68 @@ SMALL_TABLE = ["sinusoidal", "--seq-len", "64", "--dim", "16"]
 LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
 
 
-def test_the_same_command_writes_the_same_bytes_also_where_no_home_can_be_written_to(
+def test_a_figure_has_the_same_bytes_if_no_home_folder_can_be_written_to(
     process, run_pecli
 ) -> None:
-    """Matplotlib writes a cache into the home; here, every home is /dev/null. `pecli plot` in such
-    a process must succeed, and write the bytes of the same command in this process.
+    """Matplotlib writes a cache into the home folder; here, every home is /dev/null. `pecli plot`
+    in such a process must succeed, and write the bytes of the same command in this process.
     """
-    homes = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"), os.devnull)
-    elsewhere = {
-        name: value for name, value in os.environ.items() if name != "MPLCONFIGDIR"
-    } | homes
+    environment = {name: value for name, value in os.environ.items() if name != "MPLCONFIGDIR"}
+    for variable in ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+        environment[variable] = os.devnull
     words = ["plot", *SMALL_TABLE, "--size", "4x3", "--dpi", "50"]
-    result = process(*words, "-o", "a.png", env=elsewhere)
+    without_home = process(*words, "-o", "a.png", env=environment)
 
-    assert result.returncode == SUCCESS
-    assert result.stderr == b""
-    assert result.stdout.startswith(b"a.png: 4 \xc3\x97 3 inches, ")
+    assert without_home.returncode == SUCCESS
+    assert without_home.stderr == b""
+    assert without_home.stdout.startswith(b"a.png: 4 \xc3\x97 3 inches, ")
     assert run_pecli(*words, "-o", "b.png").exit_code == SUCCESS
     assert Path("a.png").read_bytes() == Path("b.png").read_bytes()
 
 
-@pytest.mark.parametrize(("most", "code"), [(4 * 3 * 100**2 - 1, 2), (4 * 3 * 100**2, 0)])
-def test_a_figure_has_at_most_so_many_pixels(run_pecli, monkeypatch, most: int, code: int) -> None:
-    """Pixels are counted at 100 dots per inch, the least at which a figure is laid out."""
-    monkeypatch.setattr("pecli.views.pictures.figure_size.MAX_PIXELS", most)
-    words = ["plot", *SMALL_TABLE, "-o", "x.png", "--size", "4x3", "--dpi", "50", "--dark", "-q"]
-    done = run_pecli(*words)
+FIGURE_OF_4_BY_3_INCHES = ["-o", "x.png", "--size", "4x3", "--dpi", "50", "--dark", "-q"]
 
-    assert done.exit_code == code
+
+def test_a_figure_may_have_the_largest_number_of_pixels(
+    run_pecli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit is set to 4 · 3 · 100^2 pixels: they are counted at 100 dots per inch, the least at
+    which a figure is laid out. Written with 50 dots per inch, the figure has 200 × 150 pixels,
+    which bytes 16 to 24 of a PNG file state.
+    """
+    monkeypatch.setattr("pecli.views.pictures.figure_size.MAX_PIXELS", 4 * 3 * 100**2)
+    done = run_pecli("plot", *SMALL_TABLE, *FIGURE_OF_4_BY_3_INCHES)
+
+    assert done.exit_code == SUCCESS
     assert done.out == ""
-    if code == 0:
-        width_and_height = struct.unpack(">II", Path("x.png").read_bytes()[16:24])
-        assert width_and_height == (200, 150)
+    assert struct.unpack(">II", Path("x.png").read_bytes()[16:24]) == (200, 150)
 
 
-@pytest.mark.parametrize("name", ["\x1b[31m", "a\x00b", "\ufffe", "日本語", "\u202e"], ids=ascii)
+def test_a_figure_with_too_many_pixels_is_refused(
+    run_pecli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit is one pixel less than the 4 · 3 · 100^2 of the figure."""
+    monkeypatch.setattr("pecli.views.pictures.figure_size.MAX_PIXELS", 4 * 3 * 100**2 - 1)
+    done = run_pecli("plot", *SMALL_TABLE, *FIGURE_OF_4_BY_3_INCHES)
+
+    assert done.exit_code == USAGE_ERROR
+    assert done.out == ""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("\x1b[31m", id="an escape sequence"),
+        pytest.param("a\x00b", id="NUL"),
+        pytest.param("\ufffe", id="no character"),
+        pytest.param("日本語", id="Japanese"),
+        pytest.param("\u202e", id="writing from right to left"),
+    ],
+)
 @pytest.mark.sample(2)
 def test_names_that_no_font_has_break_no_figure(run_pecli, name: str) -> None:
-    """Escape sequences, NUL, a non-character, Japanese and a mark that turns the direction of
-    writing; what is not printable is shown as a Python escape such as \\x1b.
+    """The file has a tensor of this name. The texts of the figure have the name; what is not
+    printable is shown as a Python escape such as \\x1b.
     """
     table = np.arange(12.0).reshape(3, 4)
     pecli.save("x.safetensors", {name: table, "other": table})
@@ -87,33 +110,41 @@ TABLES_OF_EXTREME_NUMBERS = {
 KINDS_WITH_FIGURES = ("heatmap", "curves", "similarity")
 
 
-@pytest.mark.parametrize(
-    "place", range(len(TABLES_OF_EXTREME_NUMBERS)), ids=TABLES_OF_EXTREME_NUMBERS
-)
-@pytest.mark.sample(1)
-def test_numbers_at_the_ends_of_float64_are_drawn_or_refused(run_pecli, place: int) -> None:
-    """Tables of denormals, 1e300 or the largest double are drawn as every kind and compared by
-    `pecli diff`: either a picture without any warning, or an error of one line.
+@pytest.mark.parametrize("kind", KINDS_WITH_FIGURES)
+@pytest.mark.parametrize("name", TABLES_OF_EXTREME_NUMBERS)
+@pytest.mark.sample(2)
+def test_tables_of_extreme_numbers_are_drawn_or_refused(run_pecli, name: str, kind: str) -> None:
+    """Tables of denormals, 1e300 or the largest double: `pecli plot` makes a picture without any
+    warning, in the terminal and as a figure, or an error of one line.
     """
-    values = [*TABLES_OF_EXTREME_NUMBERS.values()][place]
-    np.save("x.npy", values)
-    np.save("y.npy", values[::-1] * 0.5)
+    np.save("x.npy", TABLES_OF_EXTREME_NUMBERS[name])
+    for output in ([], ["-o", "x.svg"]):
+        drawn = run_pecli("plot", "x.npy", "--kind", kind, *output)
+        assert drawn.exit_code in (SUCCESS, USAGE_ERROR)
+        is_refused = drawn.exit_code == USAGE_ERROR
+        assert drawn.err.count("\n") == (1 if is_refused else 0)
 
-    for words in (
-        *((kind,) for kind in KINDS_WITH_FIGURES),
-        (KINDS_WITH_FIGURES[place % 3], "-o", "x.svg"),
-    ):
-        drawn = run_pecli("plot", "x.npy", "--kind", *words)
-        assert drawn.exit_code in (0, 2)
-        assert drawn.err.count("\n") == (1 if drawn.exit_code == USAGE_ERROR else 0)
 
-    drawn = run_pecli("diff", "x.npy", "y.npy", "--plot", *(["-o", "x.svg"] if place % 2 else []))
-    assert drawn.exit_code == CHECK_FAILED
-    assert drawn.err == ""
+@pytest.mark.parametrize("output", [[], ["-o", "x.svg"]], ids=["terminal", "figure"])
+@pytest.mark.parametrize("name", TABLES_OF_EXTREME_NUMBERS)
+@pytest.mark.sample(1)
+def test_differences_of_extreme_numbers_are_drawn(run_pecli, name: str, output: list[str]) -> None:
+    """`pecli diff --plot` compares tables of denormals, 1e300 or the largest double with half of
+    their rows in reverse order; they differ, and there is no warning.
+    """
+    table = TABLES_OF_EXTREME_NUMBERS[name]
+    np.save("x.npy", table)
+    np.save("y.npy", table[::-1] * 0.5)
+    compared = run_pecli("diff", "x.npy", "y.npy", "--plot", *output)
+
+    assert compared.exit_code == CHECK_FAILED
+    assert compared.err == ""
 
 
 def test_a_picture_in_a_pipe_is_plain_text_of_80_columns(run_pecli) -> None:
-    """The shell's prompt takes one of 24 lines."""
+    """A terminal of unknown size is taken to have 80 columns and 24 lines, one of which the shell's
+    prompt takes. The title names the table of 64 positions and 16 channels.
+    """
     outcome = run_pecli("plot", *SMALL_TABLE)
     lines = outcome.out.splitlines()
 
@@ -156,7 +187,7 @@ def test_a_quiet_command_draws_nothing(run_pecli) -> None:
     ],
 )
 def test_every_command_that_makes_tables_draws_them(run_pecli, line: str) -> None:
-    """A title and more than seven lines of picture, without warnings."""
+    """The picture has a title and more than seven lines, and there are no warnings."""
     outcome = run_pecli(*line.split(), "--plot")
     assert outcome.exit_code == SUCCESS
     assert outcome.err == ""
@@ -172,11 +203,13 @@ def test_a_title_that_no_font_has_is_drawn(run_pecli) -> None:
 
 
 def test_a_title_may_have_two_lines(run_pecli) -> None:
+    """The title of --title stands above the picture."""
     outcome = run_pecli("plot", *SMALL_TABLE, "--title", "two\nlines")
     assert outcome.out.startswith("two\nlines\n")
 
 
 def test_a_file_is_named_in_the_title(run_pecli) -> None:
+    """The file has a sinusoidal table of 64 positions."""
     pecli.save("pe.safetensors", pecli.Sinusoidal(64, 16))
     outcome = run_pecli("plot", "pe.safetensors")
     assert outcome.out.startswith("pe.safetensors: value over 64 positions")
@@ -191,7 +224,7 @@ def test_a_file_with_a_spec_has_the_pictures_of_its_scheme(run_pecli) -> None:
     assert outcome.exit_code == SUCCESS
 
 
-def test_files_and_schemes_beside_each_other(run_pecli) -> None:
+def test_files_and_schemes_are_drawn_beside_each_other(run_pecli) -> None:
     """`pecli plot` of a tensor of a file (FILE:NAME), a file, and, after --against, a scheme with
     its options: all are drawn in one picture.
     """
@@ -239,8 +272,10 @@ def test_a_missing_file_is_not_taken_for_a_scheme(run_pecli) -> None:
     assert run_pecli("plot", "none.npy").err == "pecli: error: none.npy: does not exist\n"
 
 
-def test_the_next_scheme_takes_over_what_it_leaves_out(run_pecli) -> None:
-    """The second rope has no --dim or length of its own: it is the model with another base."""
+def test_the_scheme_after_against_takes_over_what_it_leaves_out(run_pecli) -> None:
+    """The second rope has no --dim or length of its own: it is Llama 3.1 with another base. The
+    title has Llama's context, 8,192 positions before its scaling and 131,072 with it.
+    """
     words = ["--against", "rope", "--theta", "10000", "--kind", "wavelengths"]
     shown = run_pecli("plot", "rope", "--model", "llama-3.1-8b", *words)
 
@@ -252,7 +287,9 @@ def test_the_next_scheme_takes_over_what_it_leaves_out(run_pecli) -> None:
 def test_large_tables_are_drawn_in_flat_memory(
     run_pecli, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file has 128 MiB of zeros; drawing it must stay below 64 MiB."""
+    """The file has 2^18 rows of 128 zeros in float32: 2^27 bytes = 128 MiB. Drawing it, or a table
+    of 250,000 rows that is computed, must stay below 2^26 bytes = 64 MiB of Python's memory.
+    """
     monkeypatch.setenv("PECLI_KERNELS", "0")  # Loading compiled loops takes memory once.
     with open("large.npy", "wb") as file:
         np.lib.format.write_array_header_1_0(
@@ -296,7 +333,7 @@ def test_models_without_options_stand_beside_each_other(run_pecli) -> None:
 
 
 def test_a_folder_with_only_a_config_is_a_model(run_pecli) -> None:
-    """LLAMA is a small configuration; there are no weights beside it."""
+    """The folder has the config.json of a small Llama, and no weights beside it."""
     Path("folder").mkdir()
     Path("folder/config.json").write_text(json.dumps(LLAMA))
     assert run_pecli("plot", "folder", "--kind", "decay").exit_code == SUCCESS
@@ -339,7 +376,9 @@ def test_a_picture_of_an_audit_carries_its_command_and_spec(run_pecli) -> None:
 
 
 def test_wavelengths_of_a_file_without_a_spec_are_those_of_the_identified_scheme(run_pecli) -> None:
-    """An .npy file has no spec; the scheme is identified from its numbers."""
+    """Wavelengths belong to a scheme. An .npy file has no spec, so that the scheme is identified
+    from the numbers of the table.
+    """
     np.save("pe.npy", pecli.Sinusoidal(256, 32, base=500.0).tables()["pe"])
     outcome = run_pecli("plot", "pe.npy", "--kind", "wavelengths", "-o", "x.svg")
     assert outcome.exit_code == SUCCESS
@@ -365,21 +404,30 @@ def metadata_of_figure(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 @pytest.mark.sample("png", "svg")
 def test_a_figure_carries_its_command_and_its_specs(run_pecli, suffix: str) -> None:
-    """PNG has them in a tEXt chunk, SVG in its description, PDF in its subject; the command makes
-    the same bytes again.
+    """PNG has them in a tEXt chunk, SVG in its description, PDF in its subject. Both schemes have
+    512 positions, the default for pictures of wavelengths.
     """
     words = ["rope", "--model", "llama-3.1-8b", "--against", "rope", "--dim", "32"]
-    given = ["--kind", "wavelengths", "--label", "scaled (3.1)", "--label", "plain"]
+    options = ["--kind", "wavelengths", "--label", "scaled (3.1)", "--label", "plain"]
+    drawn = run_pecli("plot", *words, *options, "-o", f"x.{suffix}")
+    assert drawn.exit_code == SUCCESS
 
-    assert run_pecli("plot", *words, *given, "-o", f"x.{suffix}").exit_code == SUCCESS
+    metadata = metadata_of_figure(f"x.{suffix}")
+    assert metadata["command"] == "pecli " + shlex.join(["plot", *words, *options])
+    assert [spec.pop("label") for spec in metadata["specs"]] == ["scaled (3.1)", "plain"]
 
-    found = metadata_of_figure(f"x.{suffix}")
-    assert found["command"] == "pecli " + shlex.join(["plot", *words, *given])
-    assert [spec.pop("label") for spec in found["specs"]] == ["scaled (3.1)", "plain"]
+    specs = [{name: spec[name] for name in ("scheme", "parameters")} for spec in metadata["specs"]]
+    llama = pecli.load_model("llama-3.1-8b").one().rope(512)
+    assert [*map(pecli.Scheme.from_spec, specs)] == [llama, pecli.Rope(512, 32)]
 
-    specs = [{name: spec[name] for name in ("scheme", "parameters")} for spec in found["specs"]]
-    schemes = [pecli.load_model("llama-3.1-8b").one().rope(512), pecli.Rope(512, 32)]
-    assert [*map(pecli.Scheme.from_spec, specs)] == schemes
-    if suffix == "svg":
-        assert run_pecli(*shlex.split(found["command"])[1:], "-o", "y.svg").exit_code == SUCCESS
-        assert Path("y.svg").read_bytes() == Path("x.svg").read_bytes()
+
+def test_the_command_that_a_figure_carries_makes_the_same_bytes_again(run_pecli) -> None:
+    """The command stands in the description of an SVG file, without the name of the file."""
+    words = ["rope", "--model", "llama-3.1-8b", "--against", "rope", "--dim", "32"]
+    labels = ["--label", "scaled (3.1)", "--label", "plain"]
+    run_pecli("plot", *words, "--kind", "wavelengths", *labels, "-o", "x.svg")
+    command = metadata_of_figure("x.svg")["command"]
+    again = run_pecli(*shlex.split(command)[1:], "-o", "y.svg")
+
+    assert again.exit_code == SUCCESS
+    assert Path("y.svg").read_bytes() == Path("x.svg").read_bytes()

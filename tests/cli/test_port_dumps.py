@@ -16,7 +16,7 @@ from pecli.views.report.draft import Draft
 from tests.cli.test_input_forms import CONFIG, HEADS, ROWS, Array, random_queries, rotated_with_base
 from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS, USAGE_ERROR
 
-AGAINST_CONFIG_JSON = ("--config", "config.json")
+AGAINST_CONFIG_OF_BASE_10000 = ("--config", "config.json")
 RIGHT_AND_WRONG_BASES = {"right": 10000.0, "wrong base": 500000.0}
 
 
@@ -76,31 +76,36 @@ def write_loop(loop: Callable, case: str, decimals: int = 6) -> None:
 
 
 @pytest.mark.parametrize("loop", LOOPS_THAT_PRINT_HEADS)
-def test_loops_over_heads_are_verified(run_pecli: Callable, loop: Callable) -> None:
+def test_logs_of_loops_over_heads_pass_with_the_right_base(
+    run_pecli: Callable, loop: Callable
+) -> None:
     """The log holds queries before and after a rotation by the config's base, as nested C loops
-    print them.
+    print them: a line per head and row, per row and head, or per head, or blocks with a title per
+    head.
     """
     write_loop(loop, "right")
-    done = run_pecli("verify", "x.log", *AGAINST_CONFIG_JSON)
+    done = run_pecli("verify", "x.log", *AGAINST_CONFIG_OF_BASE_10000)
 
     assert done.exit_code == SUCCESS, done.out + done.err
 
 
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("loop", LOOPS_THAT_PRINT_HEADS)
-def test_loops_over_heads_name_a_wrong_base(run_pecli: Callable, loop: Callable) -> None:
-    """The log's queries were rotated with base 500000, the config has 10000."""
+def test_logs_of_loops_over_heads_fail_with_a_wrong_base(
+    run_pecli: Callable, loop: Callable
+) -> None:
+    """The queries in the log were rotated with base 500000; the config has 10000."""
     write_loop(loop, "wrong base")
-    done = run_pecli("verify", "x.log", *AGAINST_CONFIG_JSON)
+    done = run_pecli("verify", "x.log", *AGAINST_CONFIG_OF_BASE_10000)
 
     assert done.exit_code == CHECK_FAILED
     assert "base is 500000" in done.out
 
 
-def test_a_line_per_head_is_noted(run_pecli: Callable) -> None:
+def test_a_note_states_that_a_line_of_a_log_is_a_head(run_pecli: Callable) -> None:
     """A line holds all of a head, 12 positions of 64 channels."""
     write_loop(lines_per_head, "right")
-    done = run_pecli("verify", "x.log", *AGAINST_CONFIG_JSON)
+    done = run_pecli("verify", "x.log", *AGAINST_CONFIG_OF_BASE_10000)
 
     assert "q of x.log: a row per head, of 12 positions of 64" in done.err
 
@@ -108,14 +113,14 @@ def test_a_line_per_head_is_noted(run_pecli: Callable) -> None:
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(("decimals", "bound"), [(1, "0.12"), (2, "0.012"), (3, "0.0012")])
 @pytest.mark.parametrize("case", [*RIGHT_AND_WRONG_BASES])
-def test_few_digits_are_compared_as_far_as_they_go(
+def test_numbers_of_few_decimals_are_compared_as_exactly_as_they_were_printed(
     run_pecli: Callable, case: str, decimals: int, bound: str
 ) -> None:
     """Numbers with d decimals are rounded by up to 0.5 · 10^-d on both sides, which bounds the
     error by 1.2 · 10^-d.
     """
     write_loop(lines_per_head_and_row, case, decimals)
-    done = run_pecli("verify", "x.log", *AGAINST_CONFIG_JSON)
+    done = run_pecli("verify", "x.log", *AGAINST_CONFIG_OF_BASE_10000)
 
     assert done.exit_code == (SUCCESS if case == "right" else CHECK_FAILED), done.out + done.err
     assert f"compared within {bound}, as exactly as they were printed" in done.err
@@ -124,28 +129,34 @@ def test_few_digits_are_compared_as_far_as_they_go(
         assert "base is 500000" in done.out
 
 
-def test_a_tolerance_that_the_digits_do_not_reach_names_how_many_do(run_pecli: Callable) -> None:
+def test_a_tolerance_below_the_rounding_of_printed_numbers_fails_with_advice(
+    run_pecli: Callable,
+) -> None:
     """Numbers printed with 2 decimals are off by up to 0.005, in a rotation of two of them by up to
-    0.01; 4 decimals are enough for 1e-3.
+    0.01, which is more than the tolerance of 1e-3. The advised 4 decimals are enough.
     """
     write_loop(lines_per_head_and_row, "right", decimals=2)
-    done = run_pecli("verify", "x.log", *AGAINST_CONFIG_JSON, "--atol", "1e-3")
+    done = run_pecli("verify", "x.log", *AGAINST_CONFIG_OF_BASE_10000, "--atol", "1e-3")
 
     assert done.exit_code == CHECK_FAILED
     assert "printing rounded numbers by up to 0.01, more than --atol" in done.err
     assert "print 4 decimals (%.4f), or leave --atol out" in done.err
 
     write_loop(lines_per_head_and_row, "right", decimals=4)
-    again = run_pecli("verify", "x.log", *AGAINST_CONFIG_JSON, "--atol", "1e-3")
+    again = run_pecli("verify", "x.log", *AGAINST_CONFIG_OF_BASE_10000, "--atol", "1e-3")
     assert again.exit_code == SUCCESS, again.out + again.err
 
 
 @pytest.mark.parametrize("case", [*RIGHT_AND_WRONG_BASES])
-def test_flat_lists_need_a_shape(run_pecli: Callable, case: str) -> None:
-    """The error has the option that the second command needs."""
+def test_flat_lists_of_queries_are_verified_only_with_a_shape(
+    run_pecli: Callable, case: str
+) -> None:
+    """Queries of 4 heads, 12 positions and 64 channels are printed one number per line. Without a
+    shape they are refused, and the error has the option that the second command needs.
+    """
     for name, array in queries_before_and_after(case).items():
         Path(f"{name}.txt").write_text("\n".join(f"{value:.6f}" for value in array.reshape(-1)))
-    words = ("verify", "q_after.txt", "--before", "q_before.txt", *AGAINST_CONFIG_JSON)
+    words = ("verify", "q_after.txt", "--before", "q_before.txt", *AGAINST_CONFIG_OF_BASE_10000)
     refused = run_pecli(*words)
 
     assert refused.exit_code == USAGE_ERROR
@@ -160,27 +171,29 @@ def test_flat_lists_need_a_shape(run_pecli: Callable, case: str) -> None:
 
 @pytest.mark.parametrize("case", [*RIGHT_AND_WRONG_BASES])
 @pytest.mark.sample(1)
-def test_typed_arrays_of_javascript(run_pecli: Callable, case: str) -> None:
+def test_queries_in_typed_arrays_of_javascript_are_verified(run_pecli: Callable, case: str) -> None:
     """JSON.stringify writes a Float32Array as an object of its indices."""
     tensors: dict[str, object] = {"shape": [HEADS, ROWS, 64]}
     for name, array in queries_before_and_after(case).items():
         flat = array.reshape(-1)
         tensors[name] = {str(index): float(value) for index, value in enumerate(flat)}
     Path("x.json").write_text(json.dumps(tensors))
-    done = run_pecli("verify", "x.json", *AGAINST_CONFIG_JSON, "--atol", "1e-5")
+    done = run_pecli("verify", "x.json", *AGAINST_CONFIG_OF_BASE_10000, "--atol", "1e-5")
 
     assert done.exit_code == (SUCCESS if case == "right" else CHECK_FAILED), done.out + done.err
     if case != "right":
         assert "base is 500000" in done.out
 
 
-def test_the_command_for_raw_files_states_their_layout(run_pecli: Callable) -> None:
-    """The printed command must reproduce the queries bit by bit."""
+def test_the_command_that_reproduces_raw_queries_states_their_layout(run_pecli: Callable) -> None:
+    """Queries in files without a header were rotated with base 500000, which the config has not.
+    The printed command states base and layout, and must reproduce the queries bit by bit.
+    """
     for name, array in queries_before_and_after("wrong base").items():
         array.tofile(f"{name}.bin")
     raw = ("--shape", "4,-1,64", "--raw-dtype", "f32")
     done = run_pecli(
-        "verify", "q_after.bin", "--before", "q_before.bin", *raw, *AGAINST_CONFIG_JSON
+        "verify", "q_after.bin", "--before", "q_before.bin", *raw, *AGAINST_CONFIG_OF_BASE_10000
     )
     command = (
         "pecli apply rope q_before.bin --dim 64 --theta 500000 "
@@ -194,18 +207,16 @@ def test_the_command_for_raw_files_states_their_layout(run_pecli: Callable) -> N
     assert np.array_equal(np.load("again.npy"), queries_before_and_after("wrong base")["q_after"])
 
 
-def test_a_wrong_byte_order_gets_a_note(run_pecli: Callable) -> None:
-    """The files are big-endian and are read as little-endian."""
+def test_a_wrong_byte_order_of_raw_queries_is_noted(run_pecli: Callable) -> None:
+    """The files are big-endian and are read as little-endian; the note has the option that reads
+    them in the other order.
+    """
     for name, array in queries_before_and_after("right").items():
         array.astype(">f4").tofile(f"{name}.bin")
     words = (
-        "verify",
-        "q_after.bin",
-        "--before",
-        "q_before.bin",
-        *AGAINST_CONFIG_JSON,
-        "--shape",
-        "4,12,64",
+        *("verify", "q_after.bin", "--before", "q_before.bin"),
+        *AGAINST_CONFIG_OF_BASE_10000,
+        *("--shape", "4,12,64"),
     )
     failed = run_pecli(*words, "--raw-dtype", "f32")
 
@@ -216,18 +227,17 @@ def test_a_wrong_byte_order_gets_a_note(run_pecli: Callable) -> None:
     assert done.exit_code == SUCCESS, done.out + done.err
 
 
-@pytest.mark.parametrize("place", [(1, 3, 5), (0, 0, 0)])
-def test_one_nan_leaves_the_diagnosis_of_the_rest(
-    run_pecli: Callable, place: tuple[int, int, int]
+@pytest.mark.parametrize("index_of_nan", [(1, 3, 5), (0, 0, 0)], ids=str)
+def test_a_nan_among_queries_does_not_hide_a_wrong_base(
+    run_pecli: Callable, index_of_nan: tuple[int, int, int]
 ) -> None:
-    """The queries were rotated with base 500000, and one of them is NaN."""
+    """The queries were rotated with base 500000, which the config has not, and one of them is NaN."""
     after = queries_before_and_after("wrong base")["q_after"]
-    after[place] = np.nan
+    after[index_of_nan] = np.nan
     np.save("after.npy", after)
     np.save("before.npy", random_queries())
-    done = run_pecli(
-        "verify", "after.npy", "--before", "before.npy", *AGAINST_CONFIG_JSON, "--atol", "1e-4"
-    )
+    words = ("after.npy", "--before", "before.npy", "--atol", "1e-4")
+    done = run_pecli("verify", *words, *AGAINST_CONFIG_OF_BASE_10000)
 
     assert done.exit_code == CHECK_FAILED
     assert "base is 500000" in done.out
@@ -266,7 +276,7 @@ def test_a_report_of_rotated_queries_needs_a_model(run_pecli: Callable) -> None:
     assert "--before is q_before.npy; a model rotates them; name one" in refused.err
 
 
-def test_files_without_common_names_get_the_command_that_compares_them(
+def test_diff_of_files_without_common_names_prints_the_command_that_compares_them(
     run_pecli: Callable,
 ) -> None:
     """a.npz has two tensors, b.npy one without a name; all hold the same random numbers."""
@@ -279,7 +289,7 @@ def test_files_without_common_names_get_the_command_that_compares_them(
     assert run_pecli("diff", "a.npz:first", "b.npy").exit_code == SUCCESS
 
 
-def test_config_reads_standard_input(process: Callable) -> None:
+def test_config_reads_a_configuration_from_standard_input(process: Callable) -> None:
     """CONFIG with base 500000 goes in by a pipe; the proposed command needs a file, which it calls
     config.json.
     """
@@ -291,9 +301,12 @@ def test_config_reads_standard_input(process: Callable) -> None:
 
 @pytest.mark.parametrize(
     ("text", "problem"),
-    [(b"", b"standard input: is not JSON"), (b"GGUF\3\0\0\0", b"is a GGUF file")],
+    [
+        pytest.param(b"", b"standard input: is not JSON", id="nothing"),
+        pytest.param(b"GGUF\3\0\0\0", b"is a GGUF file", id="GGUF"),
+    ],
 )
-def test_config_refuses_other_things_on_standard_input(
+def test_config_refuses_standard_input_that_is_no_configuration(
     process: Callable, text: bytes, problem: bytes
 ) -> None:
     """Nothing at all, and the beginning of a GGUF file, which is no JSON text."""

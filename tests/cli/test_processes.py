@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import pecli
-from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS, USAGE_ERROR
+from tests.exit_codes import FILE_ERROR, SUCCESS, USAGE_ERROR
 
 if sys.platform == "win32":
     pytest.skip("signals, FIFOs and terminals are POSIX's", allow_module_level=True)
@@ -29,39 +29,50 @@ TABLE_OF_4_GB = ["sinusoidal", "--seq-len", "4000000", "--dim", "256"]
 
 
 def interruptible() -> None:
-    """In a child before it runs: shells have what they start in the background ignore SIGINT, and children inherit."""
+    """Let a child be interrupted: shells let what they start in the background ignore SIGINT, and
+    children inherit it.
+    """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "preexec_fn": interruptible}
 
 
-def test_a_table_goes_out_and_in_through_pipes(process) -> None:
+def test_a_table_is_written_to_a_pipe_and_verified_from_a_pipe(process) -> None:
     """SMALL_TABLE is a sinusoidal table of 64 × 16; one process writes it to standard output,
     another one reads and verifies it.
     """
     result = process(*SMALL_TABLE, "-o", "-")
     assert result.returncode == SUCCESS
     assert result.stderr == b""
-    assert np.array_equal(
-        np.load(io.BytesIO(result.stdout)), pecli.Sinusoidal(64, 16).tables()["pe"]
-    )
+
+    table = np.load(io.BytesIO(result.stdout))
+    assert np.array_equal(table, pecli.Sinusoidal(64, 16).tables()["pe"])
     assert process(*SMALL_TABLE, "--verify", "-", input=result.stdout).returncode == SUCCESS
 
 
 @pytest.mark.thorough
-def test_the_file_of_standard_output_and_a_pipe_that_ends_early(process) -> None:
-    """/dev/stdout is the same as «-»; four bytes of the table are missing at the end."""
-    table = process(*SMALL_TABLE, "-o", "/dev/stdout").stdout
-    assert table == process(*SMALL_TABLE, "-o", "-").stdout
+def test_the_path_dev_stdout_means_standard_output(process) -> None:
+    """`-o /dev/stdout` writes the same bytes as `-o -`."""
+    by_path = process(*SMALL_TABLE, "-o", "/dev/stdout").stdout
+    by_dash = process(*SMALL_TABLE, "-o", "-").stdout
+    assert by_path == by_dash
+
+
+@pytest.mark.thorough
+def test_a_pipe_that_ends_early_is_a_file_error(process) -> None:
+    """Four bytes of the table are missing at the end."""
+    table = process(*SMALL_TABLE, "-o", "-").stdout
     assert process("inspect", "-", input=table[:-4]).returncode == FILE_ERROR
 
 
 @pytest.mark.parametrize(
     "words", [[*TABLE_OF_4_GB, "-o", "-"], ["alibi", "--heads", "16384"]], ids=["a table", "text"]
 )
-def test_a_reader_that_goes_away_is_141(words) -> None:
-    """141 is 128 + SIGPIPE, as a shell reports it."""
+def test_a_command_whose_reader_goes_away_has_exit_code_141(words) -> None:
+    """The reader takes six bytes and closes the pipe, as `head` does. 141 is 128 + SIGPIPE, as a
+    shell reports it; nothing is printed about it.
+    """
     with subprocess.Popen(
         [*PECLI_PROCESS, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as child:
@@ -72,8 +83,10 @@ def test_a_reader_that_goes_away_is_141(words) -> None:
 
 
 @pytest.mark.parametrize("words", [["--help"], SMALL_TABLE])
-def test_a_pipe_that_nobody_reads_is_141_for_help_too(words) -> None:
-    """141 is 128 + SIGPIPE, as a shell reports it."""
+def test_a_pipe_that_nobody_reads_has_exit_code_141(words) -> None:
+    """The reader's end of the pipe is closed before the command starts, which prints its help or a
+    preview. 141 is 128 + SIGPIPE, as a shell reports it.
+    """
     reader, writer = os.pipe()
     os.close(reader)
     child = subprocess.run(
@@ -117,7 +130,9 @@ def test_a_killed_command_leaves_the_old_file_whole(tmp_path, number, code, wait
 
 
 def work_for(pid: int, seconds: float) -> None:
-    """Wait until a process has used that much of a processor; where that cannot be seen, as long by the clock."""
+    """Wait until a process has used that much of a processor, or as long by the clock if that
+    cannot be seen.
+    """
     if not os.path.exists(f"/proc/{pid}/stat"):
         time.sleep(seconds)
         return
@@ -134,8 +149,10 @@ def work_for(pid: int, seconds: float) -> None:
 @pytest.mark.parametrize(
     "wait", [0.0, 0.1, *(pytest.param(k / 50, marks=pytest.mark.thorough) for k in range(1, 12))]
 )
-def test_ctrl_c_is_never_a_traceback(tmp_path, wait) -> None:
-    """130 is 128 + SIGINT; very early the interpreter itself ends, with -SIGINT."""
+def test_ctrl_c_at_any_time_prints_no_traceback_and_leaves_no_file(tmp_path, wait) -> None:
+    """The process is interrupted after it has worked for some time on a table of 4 GB. 130 is 128 +
+    SIGINT; very early, the interpreter itself ends, with -SIGINT.
+    """
     child = subprocess.Popen([*PECLI_PROCESS, *TABLE_OF_4_GB, "-o", tmp_path / "t.npy"], **PIPES)
     work_for(child.pid, 0.1 + wait)  # the interpreter itself takes a moment to listen
     child.send_signal(signal.SIGINT)
@@ -163,8 +180,10 @@ way_in.main()
 """
 
 
-def test_an_interrupt_that_python_drops_comes_again() -> None:
-    """Python ignores exceptions in callbacks of weak references, KeyboardInterrupt included."""
+def test_an_interrupt_that_python_drops_is_raised_again() -> None:
+    """Python ignores exceptions in callbacks of weak references, KeyboardInterrupt included. In
+    this program SIGINT comes in such a callback, and must end it nevertheless: 130 is 128 + SIGINT.
+    """
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM_THAT_DROPS_A_SIGNAL], capture_output=True, check=False
     )
@@ -172,7 +191,7 @@ def test_an_interrupt_that_python_drops_comes_again() -> None:
     assert done.stderr == b""
 
 
-def test_nothing_slow_is_imported_before_signals_are_dealt_with() -> None:
+def test_nothing_slow_is_imported_before_signals_are_handled() -> None:
     """Only modules that Python itself has loaded may be there, so that Ctrl-C at any moment is no
     traceback. -S and -I keep other modules away.
     """
@@ -190,22 +209,39 @@ import atexit, os, signal, sys
 from pecli import __main__ as way_in
 sys.argv = ["pecli", "--version"]
 """
-ON_THE_WAY_OUT = "atexit.register(os.kill, os.getpid(), {0})"
-IN_A_CLASS = """
+SIGNAL_IN_ATEXIT = "atexit.register(os.kill, os.getpid(), {0})"
+SIGNAL_WHILE_A_CLASS_IS_MADE = """
 import pecli.cli.app
 class Late:
     def __set_name__(self, owner, name):
         signal.raise_signal({0})
 pecli.cli.app.run = lambda words: type("Made", (), {{"late": Late()}})
 """
-SIGNALS = [(signal.SIGINT, ON_THE_WAY_OUT, -2), (signal.SIGTERM, ON_THE_WAY_OUT, -15)]
-SIGNALS += [(signal.SIGTERM, IN_A_CLASS, 143)]
 
 
-@pytest.mark.parametrize(("number", "program", "code"), SIGNALS)
-def test_a_signal_at_an_odd_moment_is_no_traceback(number, program, code) -> None:
-    """In atexit the default action ends the process (-2, -15); in the creation of a class Python
-    would wrap the exception.
+@pytest.mark.parametrize(
+    ("number", "program", "code"),
+    [
+        pytest.param(
+            signal.SIGINT, SIGNAL_IN_ATEXIT, -signal.SIGINT, id="SIGINT after the command"
+        ),
+        pytest.param(
+            signal.SIGTERM, SIGNAL_IN_ATEXIT, -signal.SIGTERM, id="SIGTERM after the command"
+        ),
+        pytest.param(
+            signal.SIGTERM,
+            SIGNAL_WHILE_A_CLASS_IS_MADE,
+            128 + signal.SIGTERM,
+            id="SIGTERM while a class is made",
+        ),
+    ],
+)
+def test_a_signal_at_an_odd_moment_prints_no_traceback(
+    number: signal.Signals, program: str, code: int
+) -> None:
+    """In atexit the default action of the signal ends the process, which subprocess reports as a
+    negative number. While a class is made, Python would wrap the exception of the handler; the
+    exit code must be the shell's, 128 + the signal.
     """
     text = f"{PROGRAM_INTERRUPTED_AT_ITS_END}{program.format(int(number))}\nway_in.main()"
     done = subprocess.run([sys.executable, "-c", text], timeout=60, **PIPES)
@@ -228,7 +264,7 @@ DISK_IS_FULL = (
         pytest.param([*SMALL_TABLE, "-o", "-"], marks=pytest.mark.thorough),
     ],
 )
-def test_standard_output_on_a_full_disk_is_3(words: list[str]) -> None:
+def test_standard_output_on_a_full_disk_is_a_file_error(words: list[str]) -> None:
     """Every write to /dev/full fails with ENOSPC."""
     with open("/dev/full", "wb") as full:
         command = [*PECLI_PROCESS, *words]
@@ -238,7 +274,7 @@ def test_standard_output_on_a_full_disk_is_3(words: list[str]) -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
-def test_a_file_on_a_full_disk_is_3(run_pecli) -> None:
+def test_an_output_file_on_a_full_disk_is_a_file_error(run_pecli) -> None:
     """Writing to /dev/full fails as on a full disk; the device must not be removed as an unfinished
     file.
     """
@@ -263,14 +299,19 @@ def run_in_terminal(*words: str, **environment: str) -> tuple[int, str]:
     return os.waitstatus_to_exitcode(status), shown.decode()
 
 
-def test_a_terminal_gets_colour_and_no_bytes() -> None:
-    """A table in binary would garble the terminal, so -o - is refused there."""
+def test_a_preview_on_a_terminal_has_colours() -> None:
+    """ESC [ begins a sequence of ANSI terminals."""
     code, shown = run_in_terminal(*SMALL_TABLE)
-    assert code == 0
+    assert code == SUCCESS
     assert "\x1b[" in shown
 
+
+def test_a_table_in_binary_is_not_written_to_a_terminal() -> None:
+    """`-o -` writes a table to standard output, whose bytes would garble the terminal; the error
+    advises to redirect them.
+    """
     code, shown = run_in_terminal(*SMALL_TABLE, "-o", "-")
-    assert code == 2
+    assert code == USAGE_ERROR
     assert "redirect" in shown
 
 
@@ -281,8 +322,10 @@ def test_a_terminal_without_colour_gets_none() -> None:
     assert "\x1b" not in run_in_terminal(*SMALL_TABLE, TERM="dumb")[1]
 
 
-def test_an_ascii_locale_gets_its_answer(process) -> None:
-    """Help and errors contain characters such as × and …, which must not raise UnicodeEncodeError."""
+def test_help_and_errors_are_printed_in_an_ascii_locale(process) -> None:
+    """Help and errors contain characters such as × and …, which must not raise UnicodeEncodeError.
+    The error is that of a seed beyond 64 bits.
+    """
     environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     shown = process("rope", "--help", env=environment)
 
@@ -297,38 +340,61 @@ def test_an_ascii_locale_gets_its_answer(process) -> None:
     assert refused.stderr.count(b"\n") == 1
 
 
-LATER = [
+FURTHER_SCHEMES = [
     pytest.param(scheme, marks=pytest.mark.thorough)
     for scheme in ("rope --seq-len", "learned-init --max-len")
 ]
 
 
-@pytest.mark.parametrize("scheme", ["sinusoidal --seq-len", *LATER])
+@pytest.mark.parametrize("scheme", ["sinusoidal --seq-len", *FURTHER_SCHEMES])
 def test_memory_stays_flat_however_long_the_table(peak_memory, monkeypatch, scheme) -> None:
-    """32,768 rows of 1024 float32 are 128 MiB, which must not all be in memory at once."""
+    """32,768 rows of 1,024 float32 are 128 MiB, which must not all be in memory at once: compared
+    with a table of 1,024 rows (4 MiB), the peak grows by less than 100 MiB.
+    """
     monkeypatch.setenv("PECLI_THREADS", "2")  # each of which holds a block
 
     def peak(rows: int) -> int:
         return peak_memory("-m", "pecli", *scheme.split(), rows, "--dim", 1024, "-o", "/dev/null")
 
-    assert peak(32_768) - peak(1024) < 100  # of 128 MiB
+    growth_in_mib = peak(32_768) - peak(1024)
+    assert growth_in_mib < 100
 
 
-def test_the_shell_completes_commands_options_and_models(run_pecli, monkeypatch) -> None:
-    """The variables are those by which click's completion script for bash asks."""
-    words = {"pecli sinu": ["sinusoidal"], "pecli sinusoidal --style wh": ["whisper"]}
-    words["pecli rope --model llama-3.1"] = ["llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b"]
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        pytest.param("pecli sinu", ["sinusoidal"], id="a command"),
+        pytest.param("pecli sinusoidal --style wh", ["whisper"], id="a value of an option"),
+        pytest.param(
+            "pecli rope --model llama-3.1",
+            ["llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b"],
+            id="models",
+        ),
+    ],
+)
+def test_the_shell_completes_commands_options_and_models(
+    run_pecli, monkeypatch: pytest.MonkeyPatch, line: str, offered: list[str]
+) -> None:
+    """The variables are those by which click's completion script for bash asks: the words of the
+    line, and the index of the last one.
+    """
     monkeypatch.setenv("_PECLI_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
+    done = run_pecli()
 
-    for line, offered in words.items():
-        monkeypatch.setenv("COMP_WORDS", line)
-        monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
-        done = run_pecli()
-        assert done.exit_code == SUCCESS
-        assert done.out.split() == offered
+    assert done.exit_code == SUCCESS
+    assert done.out.split() == offered
 
+
+def test_an_unknown_request_of_the_shell_for_completion_fails(
+    run_pecli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The value of _PECLI_COMPLETE is the kind of request and the shell; «nothing» is no shell.
+    Click's exit code for it is 1.
+    """
     monkeypatch.setenv("_PECLI_COMPLETE", "complete_nothing")
-    assert run_pecli().exit_code == CHECK_FAILED
+    assert run_pecli().exit_code == 1
 
 
 def run_in_shell(words: str) -> subprocess.CompletedProcess[bytes]:
@@ -337,21 +403,23 @@ def run_in_shell(words: str) -> subprocess.CompletedProcess[bytes]:
 
 
 def test_a_table_is_written_while_both_streams_are_closed(working_folder) -> None:
-    """«>&- 2>&-» closes standard output and standard error; SMALL_TABLE has 64 × 16 elements."""
+    """The shell's «>&- 2>&-» closes standard output and standard error. The table is of 64
+    positions and 16 channels.
+    """
     done = run_in_shell("-o t.npy >&- 2>&-")
     assert done.returncode == SUCCESS
     assert done.stderr == b""
     assert np.load("t.npy").shape == (64, 16)
 
 
-def test_a_table_for_a_closed_stream_is_an_error(working_folder) -> None:
+def test_a_table_for_a_closed_standard_output_is_a_file_error(working_folder) -> None:
     """The shell's `>&-` closes standard output, to which `-o -` writes the table."""
     done = run_in_shell("-o - >&-")
     assert done.returncode == FILE_ERROR
     assert done.stderr == b"pecli: error: standard output: is not open\n"
 
 
-def test_help_in_a_pipe_is_as_wide_as_columns(run_pecli, monkeypatch) -> None:
+def test_help_in_a_pipe_is_as_wide_as_the_variable_columns(run_pecli, monkeypatch) -> None:
     """COLUMNS is 80; the longest line, the border of a box, uses all of them."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 80)
@@ -360,8 +428,10 @@ def test_help_in_a_pipe_is_as_wide_as_columns(run_pecli, monkeypatch) -> None:
     assert max(map(len, options.splitlines())) == 80
 
 
-def test_the_manifest_in_the_help_can_be_copied(run_pecli) -> None:
-    """It is parsed as TOML; five checks are expected, of these files."""
+def test_the_manifest_in_the_help_of_verify_is_valid_toml(run_pecli) -> None:
+    """The example from «[defaults]» to the end of the help is parsed; users copy it. It has five
+    checks, of these files.
+    """
     lines = run_pecli("verify", "--help").out.splitlines()
     start = next(k for k, line in enumerate(lines) if "[defaults]" in line)
     manifest = tomllib.loads("\n".join(line.strip() for line in lines[start:]))

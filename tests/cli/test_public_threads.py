@@ -286,8 +286,9 @@ def files(working_folder: Path) -> Path:
 def test_a_command_answers_the_question_of_a_public_thread(
     thread: Thread, run_pecli: Any, files: Path
 ) -> None:
-    """Each thread has its address, the files of its reporter, a command line, and words of the
-    answer that the thread arrived at.
+    """Each row has the address of a thread on GitHub (the id of the case), the arrays of its
+    reporter, one command, and words of the answer at which the thread arrived, such as «0.125» for
+    a frequency scale that was given as 8.
     """
     for name, make in thread.arrays.items():
         np.save(files / f"{name}.npy", make())

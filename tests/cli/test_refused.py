@@ -14,7 +14,9 @@ from tests.cli.tables import Row, parameter, rows
 
 USAGE = 2
 LONG_NUMBER = parameter(f"sinusoidal --seq-len {'9' * 5000} --dim 4 | --seq-len is 999", USAGE)
-PYTHON_NAMES = re.compile(r"(?<!--)\b(kv_heads|head_dim|rotary_dim|seq_len|layer_type)\b")
+NAMES_OF_PYTHON_PARAMETERS = re.compile(
+    r"(?<!--)\b(kv_heads|head_dim|rotary_dim|seq_len|layer_type)\b"
+)
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +33,9 @@ def sample_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_wrong_command_line_is_refused_in_one_line_and_writes_nothing(
     run_pecli, sample_folder: Path, monkeypatch: pytest.MonkeyPatch, row: Row
 ) -> None:
-    """Each line of refused.txt has a command line, a part of the error, and its exit code if it is
-    not 2.
+    """Each line of refused.txt has a command line, a part of the error that was written by hand,
+    and its exit code if it is not 2 (usage). Errors have the names of options, such as --seq-len,
+    and not of parameters of Python, such as seq_len.
     """
     monkeypatch.chdir(sample_folder)
     files = sorted(os.listdir())
@@ -43,5 +46,7 @@ def test_a_wrong_command_line_is_refused_in_one_line_and_writes_nothing(
     assert outcome.out == ""
     assert outcome.err.startswith("pecli: error: ")
     assert outcome.err.count("\n") == 1
-    assert not PYTHON_NAMES.search(outcome.err), "options are called as they are typed"
+    assert not NAMES_OF_PYTHON_PARAMETERS.search(outcome.err), (
+        "options are called as they are typed"
+    )
     assert sorted(os.listdir()) == files

@@ -1,8 +1,8 @@
 """`pecli verify` of what people have: folders, shards, and several files of which some have no tables.
 
-The fixture `folder` is a checkpoint of two files and a config.json with base 500000: a.safetensors
-has 20 weights and no table, b.safetensors the frequencies 500000^(−i/8). TINY_LLAMA is one random
-model that torch and transformers saved in several formats.
+The fixture `checkpoint_of_base_500000` is a folder of two files and a config.json with base 500000:
+a.safetensors has 20 weights and no table, b.safetensors the frequencies 500000^(−i/8). TINY_LLAMA is
+one random model that torch and transformers saved in several formats.
 """
 
 import json
@@ -22,7 +22,7 @@ Run = Callable[..., Any]
 
 
 @pytest.fixture
-def folder(working_folder: Path) -> Path:
+def checkpoint_of_base_500000(working_folder: Path) -> Path:
     """A checkpoint of two files, the first without tables."""
     config = {
         "model_type": "llama",
@@ -46,7 +46,9 @@ def folder(working_folder: Path) -> Path:
 @pytest.mark.parametrize("form", ["one_file", "shards", "bin", "onnx", "onnx_external"])
 @pytest.mark.sample(4)
 def test_every_form_of_a_model_has_the_same_verdict(run_pecli: Run, form: str) -> None:
-    """Only the tensors that are not compared may be more: ONNX files also hold constants."""
+    """TINY_LLAMA holds one small model as one file, in shards, as PyTorch's .bin and as ONNX. Only
+    the tensors that are not compared may be more: ONNX files also hold constants.
+    """
     expected = run_pecli("verify", TINY_LLAMA / "one_file", "--json").json
     outcome = run_pecli("verify", TINY_LLAMA / form, "--json")
 
@@ -76,14 +78,20 @@ def test_every_form_of_a_model_has_the_same_tensors(run_pecli: Run, form: str) -
     assert all(tensor in expected for tensor in weights)
 
 
-def test_a_folder_is_checked_by_its_own_config(run_pecli: Run, folder: Path) -> None:
-    """The stored frequencies have base 500000, as config.json states."""
+def test_a_folder_is_checked_by_its_own_config(
+    run_pecli: Run, checkpoint_of_base_500000: Path
+) -> None:
+    """The folder has weights, the frequencies 500000^(−i/8), and a config.json that states this
+    base.
+    """
     assert run_pecli("verify", ".").exit_code == SUCCESS
 
 
-def test_a_folder_whose_config_has_another_base_fails(run_pecli: Run, folder: Path) -> None:
-    """The folder holds tables and a config.json; after they were made, rope_theta of the config is
-    set to 10000. `pecli verify .` takes the config as expected.
+def test_a_folder_whose_config_has_another_base_fails(
+    run_pecli: Run, checkpoint_of_base_500000: Path
+) -> None:
+    """The stored frequencies have base 500000; the config.json beside them, which `pecli verify .`
+    takes as expected, is changed to base 10000.
     """
     config = json.loads(Path("config.json").read_text()) | {"rope_theta": 10000.0}
     Path("config.json").write_text(json.dumps(config))
@@ -91,14 +99,16 @@ def test_a_folder_whose_config_has_another_base_fails(run_pecli: Run, folder: Pa
 
 
 def test_a_model_that_is_named_replaces_the_config_of_the_folder(
-    run_pecli: Run, folder: Path
+    run_pecli: Run, checkpoint_of_base_500000: Path
 ) -> None:
     """The tiny Llama has the same base, but its llama3 scaling slows the low frequencies down by 8."""
     outcome = run_pecli("verify", ".", "--config", TINY_LLAMA / "one_file")
     assert outcome.exit_code == CHECK_FAILED
 
 
-def test_a_folder_without_a_config_needs_a_model(run_pecli: Run, folder: Path) -> None:
+def test_a_folder_without_a_config_needs_a_model(
+    run_pecli: Run, checkpoint_of_base_500000: Path
+) -> None:
     """The folder's config.json is removed; its files were not written by pecli."""
     Path("config.json").unlink()
     outcome = run_pecli("verify", ".")
@@ -106,13 +116,20 @@ def test_a_folder_without_a_config_needs_a_model(run_pecli: Run, folder: Path) -
     assert "carries no pecli spec" in outcome.err
 
 
-VERIFY_TWO_FILES = ("verify", "a.safetensors", "b.safetensors", "--config", "config.json")
+VERIFY_WEIGHTS_AND_TABLES = (
+    *("verify", "a.safetensors", "b.safetensors"),
+    *("--config", "config.json"),
+)
 """a.safetensors has 20 weights and no table, b.safetensors has the frequencies of config.json."""
 
 
-def test_a_file_without_tables_is_skipped_beside_others(run_pecli: Run, folder: Path) -> None:
-    """VERIFY_TWO_FILES names a file of 20 weights and a file of tables."""
-    outcome = run_pecli(*VERIFY_TWO_FILES)
+def test_a_file_without_tables_is_skipped_beside_others(
+    run_pecli: Run, checkpoint_of_base_500000: Path
+) -> None:
+    """a.safetensors has 20 weights and no table, b.safetensors the frequencies of config.json,
+    which pass.
+    """
+    outcome = run_pecli(*VERIFY_WEIGHTS_AND_TABLES)
 
     assert outcome.exit_code == SUCCESS
     assert outcome.err == ""
@@ -121,32 +138,38 @@ def test_a_file_without_tables_is_skipped_beside_others(run_pecli: Run, folder: 
 
 
 def test_a_skipped_file_has_no_annotation_on_github(
-    run_pecli: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+    run_pecli: Run, checkpoint_of_base_500000: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """GITHUB_ACTIONS makes problems annotations; a file without tables, named beside another, is no
     problem.
     """
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    assert "::error" not in run_pecli(*VERIFY_TWO_FILES).out
+    assert "::error" not in run_pecli(*VERIFY_WEIGHTS_AND_TABLES).out
 
 
-def test_a_skipped_file_has_its_status_in_json(run_pecli: Run, folder: Path) -> None:
+def test_a_skipped_file_has_its_status_in_json(
+    run_pecli: Run, checkpoint_of_base_500000: Path
+) -> None:
     """`pecli verify` of two files: the first has weights only and is skipped, the second has
     tables.
     """
-    lines = run_pecli(*VERIFY_TWO_FILES, "--json").out.splitlines()
+    lines = run_pecli(*VERIFY_WEIGHTS_AND_TABLES, "--json").out.splitlines()
     assert [json.loads(line)["status"] for line in lines] == ["skipped", "passed"]
 
 
-def test_a_skipped_file_does_not_hide_a_failure(run_pecli: Run, folder: Path) -> None:
+def test_a_skipped_file_does_not_hide_the_failure_of_another(
+    run_pecli: Run, checkpoint_of_base_500000: Path
+) -> None:
     """`pecli verify` of two files: one has weights only and is skipped, the other has frequencies
     that are all 1, wrong for every model.
     """
     save_file({"rotary_emb.inv_freq": np.ones(8, np.float32)}, "b.safetensors")
-    assert run_pecli(*VERIFY_TWO_FILES).exit_code == CHECK_FAILED
+    assert run_pecli(*VERIFY_WEIGHTS_AND_TABLES).exit_code == CHECK_FAILED
 
 
-def test_a_single_file_without_tables_is_an_error(run_pecli: Run, folder: Path) -> None:
+def test_a_single_file_without_tables_is_a_file_error(
+    run_pecli: Run, checkpoint_of_base_500000: Path
+) -> None:
     """a.safetensors holds 20 weights and no table: `pecli verify` has nothing to check."""
     outcome = run_pecli("verify", "a.safetensors", "--config", "config.json")
     assert outcome.exit_code == FILE_ERROR
@@ -154,7 +177,9 @@ def test_a_single_file_without_tables_is_an_error(run_pecli: Run, folder: Path) 
     assert "a.safetensors: has no positional tables of rope (20 tensors" in outcome.err
 
 
-def test_several_files_none_of_which_has_tables_are_one_error(run_pecli: Run, folder: Path) -> None:
+def test_several_files_none_of_which_has_tables_are_one_file_error(
+    run_pecli: Run, checkpoint_of_base_500000: Path
+) -> None:
     """The file, which has weights only, is named twice; one line says that neither can be checked."""
     outcome = run_pecli("verify", "a.safetensors", "a.safetensors", "--config", "config.json")
     assert outcome.exit_code == FILE_ERROR
@@ -163,12 +188,15 @@ def test_several_files_none_of_which_has_tables_are_one_error(run_pecli: Run, fo
 
 
 def write_manifest(**check: Any) -> str:
+    """Write pecli.toml with one check of these settings."""
     lines = [f"{key} = {json.dumps(value)}" for key, value in check.items()]
     Path("pecli.toml").write_text("\n".join(["[[check]]", *lines]))
     return "pecli.toml"
 
 
-def test_a_pattern_in_a_manifest_is_one_check_per_file(run_pecli: Run, folder: Path) -> None:
+def test_a_pattern_in_a_manifest_is_one_check_per_file(
+    run_pecli: Run, checkpoint_of_base_500000: Path
+) -> None:
     """*.safetensors is a.safetensors, which is skipped, and b.safetensors."""
     path = write_manifest(file="*.safetensors", config="config.json", name="shards")
     outcome = run_pecli("verify", path, "--junit", "report.xml")
@@ -187,8 +215,8 @@ def test_a_pattern_in_a_manifest_is_one_check_per_file(run_pecli: Run, folder: P
 @pytest.mark.parametrize(
     ("tensor", "code"), [("inv_freq", SUCCESS), ("other", CHECK_FAILED)], ids=["right", "wrong"]
 )
-def test_a_pattern_may_name_a_tensor_of_each_file(
-    run_pecli: Run, folder: Path, tensor: str, code: int
+def test_a_pattern_in_a_manifest_may_name_a_tensor_of_each_file(
+    run_pecli: Run, checkpoint_of_base_500000: Path, tensor: str, code: int
 ) -> None:
     """The file dumps/x/b.npz holds the right frequencies and three zeros; ** is any folder."""
     Path("dumps/x").mkdir(parents=True)
@@ -205,7 +233,7 @@ def test_a_folder_in_a_manifest_is_checked_by_its_own_config(run_pecli: Run) -> 
 
 
 def test_a_folder_in_a_manifest_is_checked_by_the_model_that_is_named(
-    run_pecli: Run, folder: Path
+    run_pecli: Run, checkpoint_of_base_500000: Path
 ) -> None:
     """The tables in the folder have 8 frequencies; Llama 3.1, which the check names, has 64."""
     path = write_manifest(file=".", model="llama-3.1-8b")
@@ -220,8 +248,8 @@ def test_a_folder_in_a_manifest_is_checked_by_the_model_that_is_named(
         ("a.safetensors", "a.safetensors: has no positional tables"),
     ],
 )
-def test_a_pattern_without_any_table_is_a_file_error(
-    run_pecli: Run, folder: Path, file: str, problem: str
+def test_a_pattern_in_a_manifest_without_any_table_is_a_file_error(
+    run_pecli: Run, checkpoint_of_base_500000: Path, file: str, problem: str
 ) -> None:
     """a.safetensors holds weights and no table; no file ends in .npz."""
     outcome = run_pecli("verify", write_manifest(file=file, config="config.json"))

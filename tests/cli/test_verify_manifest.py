@@ -20,8 +20,8 @@ BASES = range(1000, 11000, 1000)
 
 
 @pytest.fixture(autouse=True)
-def ten(working_folder):
-    """A manifest of ten checks, each of a table with a base of its own."""
+def manifest_of_ten_checks(working_folder):
+    """Write a manifest of ten checks, each of a table with a base of its own."""
     lines = ["[defaults]", "atol = 1e-6"]
     for base in BASES:
         angles = np.arange(12)[:, None] * float(base) ** (-np.arange(0, 8, 2) / 8)
@@ -35,14 +35,14 @@ def junit_report() -> ElementTree.Element:
     return ElementTree.parse("r.xml").getroot()
 
 
-def spoil_7000() -> None:
+def make_one_number_of_base_7000_wrong() -> None:
     """Make element [1, 11, 3] of the table of base 7000 0.5 too large."""
     table = np.load("7000.npy")
     table[1, 11, 3] += 0.5
     np.save("7000.npy", table)
 
 
-def test_a_manifest_whose_checks_pass_is_a_table(run_pecli) -> None:
+def test_a_manifest_whose_checks_pass_prints_a_table_of_them(run_pecli) -> None:
     """The manifest has ten checks, of tables with the ten bases in BASES."""
     outcome = run_pecli("verify", "pecli.toml")
     assert outcome.exit_code == SUCCESS
@@ -54,7 +54,7 @@ def test_a_manifest_whose_checks_pass_is_a_table(run_pecli) -> None:
     assert summary == "10 checks: 10 passed"
 
 
-def test_a_junit_report_has_a_case_per_check(run_pecli) -> None:
+def test_a_junit_report_has_a_test_case_per_check(run_pecli) -> None:
     """BASES are the bases of the ten files, each of which has a right table."""
     run_pecli("verify", "pecli.toml", "--junit", "r.xml")
     report = junit_report()
@@ -65,8 +65,10 @@ def test_a_junit_report_has_a_case_per_check(run_pecli) -> None:
 
 
 def test_a_failed_check_is_reported_beside_checks_that_pass(run_pecli) -> None:
-    """A file has 2 · 12 · 4 = 96 numbers, one of which is 0.5 off."""
-    spoil_7000()
+    """The table of base 7000 has 2 · 12 · 4 = 96 numbers, one of which is 0.5 too large. It is the
+    seventh of ten checks, after the head of the table.
+    """
+    make_one_number_of_base_7000_wrong()
     outcome = run_pecli("verify", "pecli.toml")
     lines = outcome.out.splitlines()
 
@@ -79,17 +81,17 @@ def test_a_failed_check_is_reported_beside_checks_that_pass(run_pecli) -> None:
 
 def test_a_failure_in_a_junit_report_has_the_place_of_the_error(run_pecli) -> None:
     """One element of the table of base 7000 was spoilt, that of index [1, 11, 3]."""
-    spoil_7000()
+    make_one_number_of_base_7000_wrong()
     run_pecli("verify", "pecli.toml", "--junit", "r.xml")
     (failure,) = junit_report().iter("failure")
     assert "[1, 11, 3]" in failure.text
 
 
 def test_a_missing_file_is_an_error_beside_other_checks(run_pecli) -> None:
-    """The manifest has ten checks. One file is spoilt, and one is removed, which decides the exit
-    code.
+    """The manifest has ten checks. One number of 7000.npy is wrong, and 9000.npy is removed, which
+    decides the exit code.
     """
-    spoil_7000()
+    make_one_number_of_base_7000_wrong()
     os.unlink("9000.npy")
     outcome = run_pecli("verify", "pecli.toml", "--junit", "r.xml")
 
@@ -125,7 +127,7 @@ def test_checks_as_json_are_lines_in_the_order_of_the_manifest(run_pecli) -> Non
         assert {"name", "file", "scheme", "passed", "tensors", "diagnosis"} <= set(check)
 
 
-def test_elsewhere_than_on_github_there_are_no_annotations(run_pecli, monkeypatch) -> None:
+def test_without_github_actions_a_missing_file_is_no_annotation(run_pecli, monkeypatch) -> None:
     """«::error …» is an annotation of GitHub Actions, which sets GITHUB_ACTIONS. The manifest's
     file 2000.npy is missing, so that a check fails.
     """
@@ -164,7 +166,7 @@ def test_a_malformed_manifest_runs_nothing(run_pecli) -> None:
     assert "check 11: file is 3" in outcome.err
 
 
-def test_manifests_and_files_together(run_pecli) -> None:
+def test_manifests_and_files_are_verified_by_one_command(run_pecli) -> None:
     """Ten checks of the fixture's manifest, one file, and one check of a second manifest."""
     pecli.save("own.safetensors", pecli.Alibi(4, 5))
     Path("other.toml").write_text('[[check]]\nfile = "own.safetensors"\n')
@@ -176,13 +178,14 @@ def test_manifests_and_files_together(run_pecli) -> None:
 
 
 def test_a_junit_report_in_a_folder_that_does_not_exist_is_a_file_error(run_pecli) -> None:
+    """The folder «no» does not exist; the error advises to make it."""
     outcome = run_pecli("verify", "pecli.toml", "--junit", "no/r.xml")
     assert outcome.exit_code == FILE_ERROR
     assert "make it first" in outcome.err
 
 
 @pytest.fixture
-def weak(working_folder: Path) -> str:
+def manifest_with_a_weak_check(working_folder: Path) -> str:
     """A manifest that expects linear scaling by 1.001, and a table of two rows without scaling.
 
     The factor changes the fastest angle of row 1, which is 1, by 0.001, within the tolerance.
@@ -195,18 +198,23 @@ def weak(working_folder: Path) -> str:
     return "weak.toml"
 
 
-def test_a_weak_check_passes_with_a_remark(run_pecli, weak: str) -> None:
-    """The tables of the check have 2 rows; at that length, linear scaling changes less than the
-    tolerance, so a pass does not rule it out.
+def test_a_weak_check_passes_with_a_remark(run_pecli, manifest_with_a_weak_check: str) -> None:
+    """A table of 2 rows without scaling is checked as one with linear scaling by 1.001, which
+    changes its angles by at most 0.001, less than the tolerance of 0.01: a pass does not show that
+    it is scaled.
     """
-    outcome = run_pecli("verify", weak)
+    outcome = run_pecli("verify", manifest_with_a_weak_check)
     assert outcome.exit_code == SUCCESS
     assert "weak: 2 rows cannot tell linear scaling from none" in outcome.out
 
 
-def test_a_weak_check_fails_if_checks_are_strict(run_pecli, weak: str) -> None:
-    """A weak check passes, and would have passed with some mistakes too; t.npz is its file."""
-    outcome = run_pecli("verify", weak, "--strict")
+def test_a_weak_check_fails_if_checks_are_strict(
+    run_pecli, manifest_with_a_weak_check: str
+) -> None:
+    """A weak check passes, and would have passed with some mistakes too; --strict makes it fail.
+    t.npz is its file.
+    """
+    outcome = run_pecli("verify", manifest_with_a_weak_check, "--strict")
     assert outcome.exit_code == CHECK_FAILED
 
     _, row, *_, summary = outcome.out.splitlines()
@@ -214,9 +222,11 @@ def test_a_weak_check_fails_if_checks_are_strict(run_pecli, weak: str) -> None:
     assert summary == "1 check: 1 weak"
 
 
-def test_a_weak_check_is_a_failure_in_a_strict_junit_report(run_pecli, weak: str) -> None:
-    """A weak check passes, and would have passed with some mistakes too."""
-    run_pecli("verify", weak, "--strict", "--junit", "r.xml")
+def test_a_weak_check_is_a_failure_in_a_strict_junit_report(
+    run_pecli, manifest_with_a_weak_check: str
+) -> None:
+    """A weak check passes, and would have passed with some mistakes too; --strict makes it fail."""
+    run_pecli("verify", manifest_with_a_weak_check, "--strict", "--junit", "r.xml")
     (suite,) = junit_report()
     (case,) = suite
     assert suite.get("failures") == "1"
@@ -224,11 +234,13 @@ def test_a_weak_check_is_a_failure_in_a_strict_junit_report(run_pecli, weak: str
     assert case[0].tag == "failure"
 
 
-def test_a_weak_check_as_json_has_passed_but_is_weak(run_pecli, weak: str) -> None:
+def test_a_weak_check_in_strict_json_has_passed_and_has_the_status_weak(
+    run_pecli, manifest_with_a_weak_check: str
+) -> None:
     """The tables of the check have 2 rows, which cannot rule out linear scaling; --strict turns the
     status to «weak».
     """
-    check = run_pecli("verify", weak, "--strict", "--json").json
+    check = run_pecli("verify", manifest_with_a_weak_check, "--strict", "--json").json
     assert check["status"] == "weak"
     assert check["passed"]
     assert check["weak"]

@@ -37,10 +37,11 @@ def ordinal(value: float) -> int:
 
 @given(st.floats(allow_nan=False), st.floats(allow_nan=False))
 def test_ulps_count_the_floats_between(a: float, b: float) -> None:
-    """`ulps_apart` of two floats is the difference of their ordinals; `ordinal` counts floats by
-    their bits, from IEEE 754.
+    """Random float64 numbers a and b. `ordinal` numbers all floats in their order, by the bits of
+    IEEE 754 (0 is 0, the next float 1, the one before −1): the ULPs between two are the difference.
     """
-    assert int(ulps_apart(np.array([a]), np.array([b]))[0]) == abs(ordinal(a) - ordinal(b))
+    (ulps,) = ulps_apart(np.array([a]), np.array([b]))
+    assert int(ulps) == abs(ordinal(a) - ordinal(b))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16])
@@ -50,9 +51,9 @@ def test_a_neighbour_is_one_ulp_away(dtype) -> None:
     """
     bits = f"u{np.dtype(dtype).itemsize}"
     values = np.array([1.0, -1.0, 0.0, 1e-3], dtype)
-    after = (values.view(bits) + np.array(1, bits)).view(dtype)
+    neighbours = (values.view(bits) + np.array(1, bits)).view(dtype)
 
-    assert ulps_apart(values, after).tolist() == [1, 1, 1, 1]
+    assert ulps_apart(values, neighbours).tolist() == [1, 1, 1, 1]
 
 
 WITH_AN_INFINITY = np.array([0.0, -np.inf, 1.0, 2.0], np.float32)
@@ -65,8 +66,9 @@ def with_value(place: int, value: float) -> Any:
 
 
 def test_equal_infinities_pass() -> None:
-    """An attention mask is full of −∞; the error −∞ − (−∞) would be NaN."""
-    assert comparison_of(WITH_AN_INFINITY, WITH_AN_INFINITY).passed
+    """An attention mask is full of −∞; the difference −∞ − (−∞) would be NaN."""
+    mask = np.array([0.0, -np.inf, 1.0, 2.0], np.float32)
+    assert comparison_of(expected=mask, found=mask).passed
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,9 @@ def test_equal_infinities_pass() -> None:
 def test_infinities_and_nan_fail_in_any_tolerance_and_are_null_in_json(
     place: int, value: float
 ) -> None:
-    """One element of four differs, by an infinite or undefined error. JSON has no word for either."""
+    """0, −∞, 1 and 2 are expected, and one of them is `value` instead: its error is infinite or
+    undefined, which no tolerance allows, and which JSON writes as null.
+    """
     result = comparison_of(
         WITH_AN_INFINITY, with_value(place, value), max_ulp=5, atol=1e9, rtol=1e9
     )
@@ -86,44 +90,50 @@ def test_infinities_and_nan_fail_in_any_tolerance_and_are_null_in_json(
 
 
 def test_a_number_for_an_infinity_passes_if_so_many_units_are_allowed() -> None:
-    """B has 0 where A has infinity. In ULPs, infinity is only the next float after the largest one,
-    so the distance is below 2^31; the absolute error is infinite, which JSON cannot hold: None.
+    """0 is found where −∞ is expected. In ULPs, infinity is only the next float after the largest
+    one, so the distance in float32 is below 2^31; the absolute error is infinite, which JSON cannot
+    hold: None.
     """
-    result = comparison_of(WITH_AN_INFINITY, with_value(1, 0.0), max_ulp=2**31, atol=1e9, rtol=1e9)
+    expected = np.array([-np.inf], np.float32)
+    found = np.array([0.0], np.float32)
+    result = comparison_of(expected, found, max_ulp=2**31, atol=1e9, rtol=1e9)
+
     assert result.mismatched == 0
     assert result.as_json()["max_abs_error"] is None
 
 
 def test_no_error_is_measured_of_unlike_shapes() -> None:
     """Elements of (2, 3) and (3, 2) have no partners, so that all numbers of the result are None."""
-    shape = comparison_of(np.zeros((2, 3), np.float32), np.zeros((3, 2), np.float32))
+    result = comparison_of(np.zeros((2, 3), np.float32), np.zeros((3, 2), np.float32))
 
-    assert "(3, 2)" in shape.problem
-    assert "(2, 3)" in shape.problem
-    assert not shape.passed
-    assert shape.mismatched is None
-    assert shape.max_abs_error is None
-    assert shape.max_rel_error is None
-    assert shape.max_ulp_error is None
-    assert shape.worst_index is None
+    assert "(3, 2)" in result.problem
+    assert "(2, 3)" in result.problem
+    assert not result.passed
+    assert result.mismatched is None
+    assert result.max_abs_error is None
+    assert result.max_rel_error is None
+    assert result.max_ulp_error is None
+    assert result.worst_index is None
 
 
 def test_another_dtype_fails_though_the_values_are_equal() -> None:
     """Zeros in float32 are compared with zeros in float16: it fails with a problem about the dtype,
     but the report states that no value differs.
     """
-    dtype = comparison_of(np.zeros(2, np.float32), np.zeros(2, np.float16))
+    result = comparison_of(np.zeros(2, np.float32), np.zeros(2, np.float16))
 
-    assert "float16" in dtype.problem
-    assert not dtype.passed
-    assert dtype.mismatched == 0
+    assert "float16" in result.problem
+    assert not result.passed
+    assert result.mismatched == 0
 
 
 NUMBERS_OF_FLOAT64 = np.array([1 / 3, 2 / 3, 1.0, np.nan])
 
 
 def test_rounding_to_the_dtype_that_was_found_is_no_mismatch() -> None:
-    """float32 holds nothing nearer to 2/3 than its rounding, so that this is 0 ULPs of float32."""
+    """1/3, 2/3, 1 and NaN in float64 are compared with their float32 copies. float32 holds nothing
+    nearer to 2/3 than its rounding, so that this is 0 ULPs of float32.
+    """
     rounded = comparison_of(NUMBERS_OF_FLOAT64, NUMBERS_OF_FLOAT64.astype(np.float32))
 
     assert rounded.expected_dtype == "float64"
@@ -135,62 +145,64 @@ def test_rounding_to_the_dtype_that_was_found_is_no_mismatch() -> None:
 
 
 def test_ulps_are_those_of_the_dtype_that_was_found() -> None:
-    """Numbers in float64 are compared with their bfloat16 copies, times 1 + 2^-7. bfloat16 has 7
-    bits after the leading one, so that factor is a step of 1 ULP of bfloat16.
+    """1/3, 2/3, 1 and NaN in float64 are compared with their bfloat16 copies, times 1 + 2^-7. bfloat16
+    has 7 bits after the leading one, so that factor is a step of 1 ULP for the three numbers.
     """
     one_step = ml_dtypes.bfloat16(1 + 2**-7)
-    off = comparison_of(
-        NUMBERS_OF_FLOAT64, NUMBERS_OF_FLOAT64.astype(ml_dtypes.bfloat16) * one_step
-    )
+    found = NUMBERS_OF_FLOAT64.astype(ml_dtypes.bfloat16) * one_step
+    result = comparison_of(NUMBERS_OF_FLOAT64, found)
 
-    assert off.mismatched == 3
-    assert off.max_ulp_error == 1
-    assert off.first_index == (0,)
+    assert result.mismatched == 3
+    assert result.max_ulp_error == 1
+    assert result.first_index == (0,)
 
 
 def test_integers_beside_floats_are_compared_by_value() -> None:
-    """A has 1.0, 2.5, 3.0 and B the integers 1, 2, 3: one error of 0.5, and none in ULPs, which
-    integers do not have.
+    """1.0, 2.5 and 3.0 are expected, and the integers 1, 2, 3 found: one error of 0.5, and none in
+    ULPs, which integers do not have.
     """
-    whole = comparison_of(np.array([1.0, 2.5, 3.0]), np.array([1, 2, 3]))
+    result = comparison_of(np.array([1.0, 2.5, 3.0]), np.array([1, 2, 3]))
 
-    assert whole.mismatched == 1
-    assert whole.max_abs_error == 0.5
-    assert whole.max_ulp_error is None
+    assert result.mismatched == 1
+    assert result.max_abs_error == 0.5
+    assert result.max_ulp_error is None
 
 
 def test_equal_integers_pass() -> None:
+    """0, 1, 2, 3, 4 in both arrays, without any tolerance."""
     assert comparison_of(np.arange(5), np.arange(5)).passed
 
 
 def test_an_integer_that_differs_is_counted() -> None:
-    """A is 0, 1, 2, 3, 4; B has 4 instead of 3."""
+    """0, 1, 2, 3, 4 is expected, and 4 found instead of 3: one element is mismatched."""
     assert comparison_of(np.arange(5), np.array([0, 1, 2, 4, 4])).mismatched == 1
 
 
 def test_the_largest_difference_of_int64_does_not_overflow() -> None:
-    """2^63 − 1 − (−2^63) is 2^64 − 1, beyond int64; as a float it is 2^64."""
-    far = comparison_of(np.array([-(2**63), 0, 1]), np.array([2**63 - 1, 0, 1]))
+    """The smallest int64 is expected and the largest found: 2^63 − 1 − (−2^63) is 2^64 − 1, beyond
+    int64; as a float it is 2^64.
+    """
+    result = comparison_of(np.array([-(2**63), 0, 1]), np.array([2**63 - 1, 0, 1]))
 
-    assert far.max_abs_error == 2.0**64
-    assert far.max_ulp_error is None
-    assert far.worst_index == (0,)
-    assert far.expected == -(2**63)
-    assert far.found == 2**63 - 1
+    assert result.max_abs_error == 2.0**64
+    assert result.max_ulp_error is None
+    assert result.worst_index == (0,)
+    assert result.expected == -(2**63)
+    assert result.found == 2**63 - 1
 
 
 def test_a_flag_that_differs_is_an_error_of_1() -> None:
-    """Masks may be booleans, which NumPy does not subtract."""
-    flags = comparison_of(np.array([True, False]), np.array([True, True]))
+    """Masks may be booleans, which NumPy does not subtract. True is found where False is expected."""
+    result = comparison_of(np.array([True, False]), np.array([True, True]))
 
-    assert flags.mismatched == 1
-    assert flags.max_abs_error == 1.0
-    assert flags.first_index == (1,)
+    assert result.mismatched == 1
+    assert result.max_abs_error == 1.0
+    assert result.first_index == (1,)
 
 
 def test_complex_numbers_are_compared_by_their_distance() -> None:
-    """|6 + 8i − (3 + 4i)| = 5, which is as much as |3 + 4i|; from 4 to 8 there are 2^23 floats of
-    32 bits.
+    """|6 + 8i − (3 + 4i)| = 5, which is as much as |3 + 4i|: the relative error is 1. In ULPs the
+    worst part counts, and from 4 to 8 there are 2^23 floats of 32 bits. JSON has pairs.
     """
     expected = np.array([1 + 2j, 3 + 4j], np.complex64)
     found = np.array([1 + 2j, 6 + 8j], np.complex64)
@@ -206,22 +218,30 @@ def test_complex_numbers_are_compared_by_their_distance() -> None:
     assert comparison_of(expected, found, max_ulp=2**23).passed
 
 
-def test_the_first_element_out_of_tolerance_and_where_the_others_are() -> None:
-    """Three elements of a (3, 4, 5) array are wrong by 1e-6, 0.5 and 1; ranges of their indices are
-    given by axis.
+def test_only_elements_out_of_tolerance_have_a_first_index_and_places() -> None:
+    """Three elements of an array of 3 heads, 4 rows and 5 columns are wrong by 1e-6, 0.5 and 1.
+    Within 1e-3, the first one passes; `where` has ranges (first, last) of the others' indices.
     """
     expected = np.ones((3, 4, 5), np.float32)
     found = expected.copy()
     found[0, 1, 2] += 1e-6
-    found[1, 3, 4], found[2, 0, 0] = 1.5, 2
+    found[1, 3, 4] += 0.5
+    found[2, 0, 0] += 1
 
-    assert comparison_of(expected, found).first_index == (0, 1, 2)
+    exact = comparison_of(expected, found)
+    assert exact.first_index == (0, 1, 2)
 
-    loose = comparison_of(expected, found, atol=1e-3)
-    assert loose.first_index == (1, 3, 4)
-    assert loose.worst_index == (2, 0, 0)
-    assert loose.where == {"rows": [(0, 0), (3, 3)], "columns": [(0, 0), (4, 4)], "heads": [(1, 2)]}
-    assert comparison_of(expected, found, atol=2).first_index is None
+    within_1e_3 = comparison_of(expected, found, atol=1e-3)
+    assert within_1e_3.first_index == (1, 3, 4)
+    assert within_1e_3.worst_index == (2, 0, 0)
+    assert within_1e_3.where == {
+        "rows": [(0, 0), (3, 3)],
+        "columns": [(0, 0), (4, 4)],
+        "heads": [(1, 2)],
+    }
+
+    within_2 = comparison_of(expected, found, atol=2)
+    assert within_2.first_index is None
 
 
 @pytest.mark.parametrize(
@@ -232,34 +252,36 @@ def test_the_first_element_out_of_tolerance_and_where_the_others_are() -> None:
 def test_relative_errors_leave_out_elements_whose_expected_value_is_0(
     found: list[float], max_rel_error: float | None
 ) -> None:
-    """0 and 2 are expected. An error of 0.5 at 2 is 0.25; one at 0 is not relative to anything."""
+    """0 and 2 are expected. An error of 0.5 at 2 is 0.5 / 2 = 0.25; one at 0 is relative to nothing,
+    and if there is no other, the result is None.
+    """
     assert comparison_of([0.0, 2.0], found).max_rel_error == max_rel_error
 
 
 def test_an_infinite_relative_error_is_null_in_json() -> None:
-    """Infinity is compared with 1; JSON has no infinity."""
+    """1 is expected and ∞ found, so that the relative error is infinite; JSON has no infinity."""
     assert comparison_of([1.0], [np.inf]).as_json()["max_rel_error"] is None
 
 
 def test_the_result_does_not_depend_on_blocks_and_threads(monkeypatch) -> None:
-    """Arrays are read and measured in pieces by several threads; pieces of other sizes must give
-    the same result.
+    """Arrays are read and measured in pieces by several threads; other numbers of threads and sizes
+    of pieces, in bytes, must give the same result. Two arrays of cosines differ by up to 3 ULPs, by
+    1e-3 in a part of a column, by signs in a block, and where 0 is expected.
     """
     draw = np.random.default_rng(1)
     expected = np.cos(draw.uniform(0, 7, (999, 32))).astype(np.float32)
-    found = (expected.view(np.int32) + draw.integers(-3, 4, expected.shape, dtype=np.int32)).view(
-        np.float32
-    )
+    ulps = draw.integers(-3, 4, expected.shape, dtype=np.int32)
+    found = (expected.view(np.int32) + ulps).view(np.float32)
     found[500:, 3] += np.float32(1e-3)
     found[700:, 8:24] *= -1
     expected[800:, 5] = 0
-    whole = comparison_of(expected, found)
+    by_default = comparison_of(expected, found)
 
-    for threads, read, piece in (("1", 999, 128), ("4", 512, 256), ("3", 1 << 20, 64)):
+    for threads, read_bytes, piece_bytes in (("1", 999, 128), ("4", 512, 256), ("3", 1 << 20, 64)):
         monkeypatch.setenv("PECLI_THREADS", threads)
-        monkeypatch.setattr("pecli.compare.comparison.READ_BYTES", read)
-        monkeypatch.setattr("pecli.compare.element_errors.PIECE_BYTES", piece)
-        assert comparison_of(expected, found) == whole
+        monkeypatch.setattr("pecli.compare.comparison.READ_BYTES", read_bytes)
+        monkeypatch.setattr("pecli.compare.element_errors.PIECE_BYTES", piece_bytes)
+        assert comparison_of(expected, found) == by_default
 
 
 DTYPES = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16]
@@ -387,32 +409,35 @@ def spoiled(values: np.ndarray, draw: np.random.Generator, share: float) -> np.n
 def test_arrays_measured_in_pieces_have_the_errors_of_a_loop_over_elements(
     dtype, seed, changes, tolerance, special, piece
 ) -> None:
-    """`measured_one_by_one` is a plain loop over elements; random arrays, changes and tolerances
-    must give the same counts.
+    """The expected result is that of `measured_one_by_one`, a plain loop over elements in Python's
+    own numbers. The arrays, tolerances and sizes of pieces are random; `changes` are what became of
+    stretches of the array, such as noise or other signs, and a share `special` of the elements is
+    0, ∞, NaN or near the limits of the dtype.
     """
     draw = np.random.default_rng(seed)
     expected = spoiled(some_values(draw, dtype), draw, special)
-    found = expected.copy()
+    changed = expected.copy()
+    stretches = np.array_split(np.arange(COUNT), len(changes))
     with np.errstate(all="ignore"):
-        for change, stretch in zip(
-            changes, np.array_split(np.arange(COUNT), len(changes)), strict=True
-        ):
-            found[stretch] = CHANGES_OF_A_TABLE[change](expected[stretch], draw).astype(dtype)
-    # All elements are changed, half of them, or very few.
-    found = np.where(draw.random(COUNT) < draw.choice([1, 0.5, 0.004]), found, expected)
+        for change, stretch in zip(changes, stretches, strict=True):
+            changed[stretch] = CHANGES_OF_A_TABLE[change](expected[stretch], draw).astype(dtype)
+    all_half_or_few = draw.choice([1, 0.5, 0.004])
+    found = np.where(draw.random(COUNT) < all_half_or_few, changed, expected)
     found = spoiled(found, draw, special / 2)
+    shape = draw.choice([(COUNT, 1), (COUNT // 48, 48), (1, COUNT)])
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pecli.compare.element_errors.PIECE_BYTES", piece * 4)
-        shape = draw.choice([(COUNT, 1), (COUNT // 48, 48), (1, COUNT)])
-        result = vars(
-            compare_arrays(expected.reshape(shape), found.reshape(shape), tolerance, name="t")
+        comparison = compare_arrays(
+            expected.reshape(shape), found.reshape(shape), tolerance, name="t"
         )
-    wanted = measured_one_by_one(expected, found, tolerance)
-    for name in ("first_index", "worst_index"):
-        wanted[name] = wanted[name] and np.unravel_index(wanted[name][0], shape)
+    result = vars(comparison)
     result["max_rel_error"] = result["max_rel_error"] or 0.0  # None if only zeros are expected
 
-    assert {name: result[name] for name in wanted} == wanted
+    by_a_loop = measured_one_by_one(expected, found, tolerance)
+    for name in ("first_index", "worst_index"):
+        by_a_loop[name] = by_a_loop[name] and np.unravel_index(by_a_loop[name][0], shape)
+    assert {name: result[name] for name in by_a_loop} == by_a_loop
 
 
 def test_rounding_to_a_coarser_dtype_passes_beside_a_column_that_is_off(monkeypatch) -> None:
@@ -431,35 +456,39 @@ def test_rounding_to_a_coarser_dtype_passes_beside_a_column_that_is_off(monkeypa
 
 
 def test_units_are_counted_in_any_byte_order() -> None:
-    """A table from a big-endian file, each element moved to the next float32: NumPy's views would
-    read the bits backwards.
+    """A table from a big-endian file, and the same with each element moved to the next float32: one
+    ULP. NumPy's views would read the bits backwards.
     """
     expected = np.linspace(-1, 1, 100, dtype=">f4")
-    assert (
-        comparison_of(expected, np.nextafter(expected, np.float32(2)).astype(">f4")).max_ulp_error
-        == 1
-    )
+    found = np.nextafter(expected, np.float32(2)).astype(">f4")
+
+    assert comparison_of(expected, found).max_ulp_error == 1
 
 
 @pytest.mark.parametrize(
     "dtype", [np.int64, np.int32, np.uint8, np.bool_, np.complex64, np.complex128]
 )
-@pytest.mark.parametrize("few", [1, 3, 900])
-def test_few_elements_of_any_dtype_are_found(dtype, few) -> None:
-    """1, 3 or 900 of 1001 elements are off by 2, or inverted if they are booleans; all errors are
-    equal, so that the first is the worst.
+@pytest.mark.parametrize("wrong_elements", [1, 3, 900])
+def test_wrong_elements_of_any_dtype_are_counted_and_found(dtype, wrong_elements) -> None:
+    """1, 3 or 900 of 1001 elements are off by 2, or inverted if they are booleans, which is an error
+    of 1. All errors are equal, so that the first is the worst.
     """
-    draw = np.random.default_rng(few)
+    draw = np.random.default_rng(wrong_elements)
     expected = draw.integers(0, 2, 1001).astype(dtype)
+    places = np.sort(draw.choice(1001, wrong_elements, replace=False))
     found = expected.copy()
-    places = np.sort(draw.choice(1001, few, replace=False))
-    found[places] = ~found[places] if dtype is np.bool_ else found[places] + np.array(2, dtype)
+    if dtype is np.bool_:
+        found[places] = ~found[places]
+        error = 1
+    else:
+        found[places] += np.array(2, dtype)
+        error = 2
     result = compare_arrays(expected, found, name="t")
 
-    assert result.mismatched == few
+    assert result.mismatched == wrong_elements
     assert result.first_index == (places[0],)
     assert result.worst_index == (places[0],)
-    assert result.max_abs_error == (1 if dtype is np.bool_ else 2)
+    assert result.max_abs_error == error
 
 
 @pytest.mark.parametrize(
@@ -469,15 +498,15 @@ def test_few_elements_of_any_dtype_are_found(dtype, few) -> None:
 )
 def test_a_limit_that_is_met_exactly_is_kept(rtol: float, mismatched: int) -> None:
     """Relative errors of 2^-9 in float32 at 1, 3 and −5, and a relative tolerance that is the same,
-    or less or more by 2^-40 of it: all 6000 elements pass, or none. NumPy counts the expected ones
-    in float64.
+    or less or more by 2^-40 of it: all 6000 elements pass, or none. NumPy counts them in float64,
+    which holds these numbers exactly.
     """
     expected = np.repeat(np.array([1.0, 3.0, -5.0], np.float32), 2000)
     found = expected * np.float32(1 + 2.0**-9)
     errors = np.abs(found.astype(float) - expected)
+    limits = rtol * np.abs(expected.astype(float))
 
-    off = np.count_nonzero(errors > rtol * np.abs(expected.astype(float)))
-    assert off == mismatched
+    assert np.count_nonzero(errors > limits) == mismatched
     assert comparison_of(expected, found, rtol=rtol).mismatched == mismatched
 
 
@@ -488,36 +517,35 @@ def test_a_limit_that_is_met_exactly_is_kept(rtol: float, mismatched: int) -> No
 def test_elements_next_to_a_limit_are_decided_by_exact_numbers(
     scale, atol, rtol, monkeypatch
 ) -> None:
-    """Errors are the limit, or one or two floats more or less; all limits are sums of few powers of
-    2, so that float64 holds them, and NumPy decides in float64. The first rows are so far off that
-    no others are worse.
+    """The limit of an element is atol · scale + rtol · |expected|. Errors are the limit, or one or two
+    floats of 32 bits more or less; all limits are sums of few powers of 2, which float64 holds, so
+    that NumPy decides in float64 what is wrong. The first rows are off by more than any other.
     """
     monkeypatch.setattr("pecli.compare.element_errors.PIECE_BYTES", 1024)
     draw = np.random.default_rng(5)
     expected = (draw.uniform(1, 2, (64, 64)) * draw.choice([-1, 1], (64, 64)) * scale).astype(
         np.float32
     )
-    found = (expected + (atol * scale + rtol * np.abs(expected.astype(np.float64)))).astype(
-        np.float32
-    )
+    expected_in_64_bits = expected.astype(np.float64)
+    limits = atol * scale + rtol * np.abs(expected_in_64_bits)
+    found = (expected + limits).astype(np.float32)
     for _ in range(2):
         toward = np.where(draw.random(found.shape) < 0.5, np.float32(np.inf), np.float32(-np.inf))
         found = np.where(draw.random(found.shape) < 0.6, np.nextafter(found, toward), found)
     found[:4] = -expected[:4]
-    wide = expected.astype(np.float64)
-    other = found.astype(np.float64)
-    wrong = np.abs(other - wide) > atol * scale + rtol * np.abs(wide)
+    errors = np.abs(found.astype(np.float64) - expected_in_64_bits)
+    is_wrong = errors > limits
 
-    assert 0 < wrong.sum() < wrong.size
+    assert 0 < is_wrong.sum() < is_wrong.size
 
     result = compare_arrays(expected, found, Tolerance(atol=atol * scale, rtol=rtol), name="t")
-    assert result.mismatched == wrong.sum()
-    assert result.max_abs_error == np.abs(other - wide).max()
-    assert result.first_index == tuple(np.argwhere(wrong)[0])
+    assert result.mismatched == is_wrong.sum()
+    assert result.max_abs_error == errors.max()
+    assert result.first_index == tuple(np.argwhere(is_wrong)[0])
 
 
 def test_the_json_of_a_comparison_has_every_field() -> None:
-    """A tensor of two elements without any error: counts and errors are 0, and there is no worst
+    """A tensor t of 1 × 2 elements without any error: counts and errors are 0, and there is no worst
     element.
     """
     assert Comparison("t", (1, 2), 2).as_json() == {
@@ -536,13 +564,19 @@ def test_the_json_of_a_comparison_has_every_field() -> None:
 
 
 def test_values_that_json_lacks_are_null_or_pairs() -> None:
-    """JSON has no infinity, no NaN and no complex numbers: 2 − i becomes [2, −1]."""
-    assert plain([1.5, np.inf, {"a": (np.nan, 2 - 1j)}]) == [1.5, None, {"a": [None, [2.0, -1.0]]}]
-    assert plain([Comparison("t", (2,), 2)])[0]["shape"] == [2]
+    """`plain` returns what JSON can hold, which has no infinity, no NaN and no complex numbers: 2 − i
+    becomes [2, −1]. Results within it become objects, by their `as_json`.
+    """
+    values = [1.5, np.inf, {"a": (np.nan, 2 - 1j)}]
+    assert plain(values) == [1.5, None, {"a": [None, [2.0, -1.0]]}]
+
+    result = Comparison("t", (2,), 2)
+    assert plain([result]) == [result.as_json()]
+    assert plain([result])[0]["shape"] == [2]
 
 
 def test_errors_of_integers_are_not_counted_in_ulps() -> None:
-    """Equal floats are 0 ULPs apart; of integers, None."""
+    """1 is compared with 1: equal floats are 0 ULPs apart, and integers have no such distance."""
     assert comparison_of([1.0], [1.0]).max_ulp_error == 0
     assert comparison_of([1], [1]).max_ulp_error is None
 
@@ -559,7 +593,9 @@ def test_errors_of_integers_are_not_counted_in_ulps() -> None:
     ],
 )
 def test_an_error_passes_up_to_atol_plus_rtol_times_expected(dtype, tolerance, passes) -> None:
-    """The error is 1 at an expected 2, so rtol 0.5 is just enough."""
+    """3 is found where 2 is expected, an error of 1: just enough are atol 1, rtol 0.5 (0.5 · 2 = 1),
+    or both, 0.5 + 0.25 · 2 = 1.
+    """
     expected = np.array([2.0, 1.0], dtype)
     found = np.array([3.0, 1.0], dtype)
 
@@ -584,8 +620,8 @@ def test_an_error_of_2_ulps_passes_if_2_are_allowed(dtype: str, max_ulp: int, pa
 
 
 def test_the_measures_of_two_wrong_elements_are_those_of_the_first_and_the_worst() -> None:
-    """3 instead of 2 and 5 instead of 4 are both off by 1; relative to what is expected, 2 is off
-    by more.
+    """3 instead of 2 and 5 instead of 4 are both off by 1: the first of them counts as the worst.
+    Relative to what is expected, 2 is off by more, 1/2.
     """
     result = comparison_of([[1.0, 2.0], [4.0, 8.0]], [[1.0, 3.0], [5.0, 8.0]])
     assert result.mismatched == 2
@@ -611,8 +647,8 @@ def test_an_error_where_0_is_expected_is_not_relative() -> None:
 
 
 def test_values_that_are_not_finite_are_counted_on_both_sides() -> None:
-    """NaN beside NaN and ∞ beside ∞ are equal. NaN beside a number fails in any tolerance, on
-    either side.
+    """NaN beside NaN and ∞ beside ∞ are equal. NaN beside a number fails in any tolerance; once it is
+    found instead of 1, and once it is expected and 2 is found.
     """
     expected = [np.nan, np.inf, 1.0, np.nan]
     found = [np.nan, np.inf, np.nan, 2.0]
@@ -636,7 +672,9 @@ def test_differences_of_integers_do_not_overflow(expected: int, found: int, erro
 
 
 def test_complex_numbers_have_the_ulps_of_their_parts() -> None:
-    """The real part 2 is off by 2^-51, the distance of float64 numbers from 2 to 4."""
+    """2 is expected and 2 + 2^-51 found: between 2 and 4, float64 numbers are 2^-51 apart, so that
+    the real part is off by 1 ULP.
+    """
     result = comparison_of([1 + 1j, 2], [1 + 1j, 2 + 2**-51])
     assert result.max_abs_error == 2**-51
     assert result.max_ulp_error == 1
@@ -662,8 +700,10 @@ def test_complex_numbers_have_the_ulps_of_their_parts() -> None:
 def test_another_dtype_is_a_problem_unless_it_may_differ(
     expected, found, name, any_dtype, problem
 ) -> None:
-    """inv_freq is computed in other dtypes everywhere, so that its dtype never counts; with
-    any_dtype, floats may differ and integers may; a float for an integer is always a problem.
+    """`expected` and `found` are dtypes of zeros (f4 is float32, i4 int32, ? bool, c8 complex64).
+    inv_freq is computed in other dtypes everywhere, so that its dtype never counts. With any_dtype,
+    a float may be another float, and an integer another integer; a float for an integer is always
+    a problem.
     """
     result = compare_arrays(
         np.zeros(2, expected), np.zeros(2, found), name=name, any_dtype=any_dtype
@@ -690,21 +730,26 @@ def test_the_place_of_one_wrong_element_is_given_by_rows_columns_and_heads(
 
 
 def test_a_single_number_is_one_column() -> None:
-    """Places of errors are named by rows and columns, also in an array without axes."""
+    """1 is compared with 2. Places of errors are named by rows and columns, also in an array without
+    axes: (first, last) column 0.
+    """
     assert comparison_of(1.0, 2.0).where == {"columns": [(0, 0)]}
 
 
 def test_an_array_without_rows_equals_only_another_without_rows() -> None:
-    """An empty table must not pass as one whose elements are all right."""
-    assert comparison_of(np.zeros((0, 3)), np.zeros((0, 3))).passed
+    """A table of 0 rows and 3 columns passes if that is expected. Where one row is expected, it must
+    not pass as one whose elements are all right.
+    """
+    empty = np.zeros((0, 3))
+    assert comparison_of(expected=empty, found=empty).passed
 
-    problem = comparison_of(np.zeros((1, 3)), np.zeros((0, 3))).problem
+    problem = comparison_of(expected=np.zeros((1, 3)), found=empty).problem
     assert problem == "its shape is (0, 3) where (1, 3) is expected"
 
 
 def test_slopes_are_compared_relatively_whatever_their_name() -> None:
-    """All slopes are below 1, so that an absolute tolerance of 1 would accept anything; 10 % off
-    fails. The role says what a tensor called «x» is.
+    """All slopes are below 1, so that an absolute tolerance of 1 would accept anything; yet 10 % off
+    fails. The role states what a tensor called «x» is.
     """
     slopes = 2.0 ** -np.arange(1, 9)
     tolerance = Tolerance(atol=1)
@@ -713,11 +758,12 @@ def test_slopes_are_compared_relatively_whatever_their_name() -> None:
 
 
 def test_three_wrong_elements_in_different_pieces_are_all_counted() -> None:
-    """Large arrays are compared in pieces. The errors are equal, so that the first one counts as
-    the worst.
+    """Large arrays are compared in pieces. Zeros are expected, and elements 5, 70,000 and 99,999 are
+    1: the errors are equal, so that the first one counts as the worst.
     """
-    places = np.arange(100_000)
-    result = comparison_of(np.zeros(100_000), np.isin(places, (70_000, 99_999, 5)) * 1.0)
+    found = np.zeros(100_000)
+    found[[70_000, 99_999, 5]] = 1.0
+    result = comparison_of(np.zeros(100_000), found)
 
     assert result.worst_index == (5,)
     assert result.first_index == (5,)
@@ -725,9 +771,12 @@ def test_three_wrong_elements_in_different_pieces_are_all_counted() -> None:
 
 
 def test_the_worst_of_many_wrong_elements_is_found_in_a_later_piece() -> None:
-    """All elements are off by 1, and number 70,000, in a later piece, by 2."""
-    places = np.arange(100_000)
-    result = comparison_of(np.zeros(100_000), np.ones(100_000) + (places == 70_000))
+    """Large arrays are compared in pieces. All elements are off by 1, and number 70,000, in a later
+    piece, by 2.
+    """
+    found = np.ones(100_000)
+    found[70_000] = 2.0
+    result = comparison_of(np.zeros(100_000), found)
 
     assert result.worst_index == (70_000,)
     assert result.first_index == (0,)
@@ -736,8 +785,11 @@ def test_the_worst_of_many_wrong_elements_is_found_in_a_later_piece() -> None:
 
 
 def test_elements_beyond_an_allowed_number_of_ulps_are_counted_in_all_pieces() -> None:
-    """Every seventh element is 6 ULPs above 1, which is more than the 5 that are allowed."""
-    found = np.ones(100_000) + 2.0**-52 * (np.arange(100_000) % 7)
+    """1 is expected, and elements are 0, 1, …, 6, 0, 1, … ULPs (2^-52) above it. Every seventh, from
+    element 6 on, is more than the 5 ULPs off that are allowed.
+    """
+    ulps = np.arange(100_000) % 7
+    found = np.ones(100_000) + 2.0**-52 * ulps
     result = comparison_of(np.ones(100_000), found, max_ulp=5)
 
     assert result.worst_index == (6,)
@@ -753,13 +805,19 @@ def test_elements_beyond_an_allowed_number_of_ulps_are_counted_in_all_pieces() -
 def test_neighbouring_numbers_form_ranges(
     numbers: list[int], expected: list[tuple[int, int]]
 ) -> None:
-    """Wrong rows 0, 1, 2, 4, 7, 8 are reported as 0–2, 4 and 7–8."""
+    """`ranges` returns (first, last) of each run of numbers: wrong rows 0, 1, 2, 4, 7, 8 are reported
+    as 0–2, 4 and 7–8.
+    """
     assert ranges(np.array(numbers)) == expected
 
 
 def test_the_last_of_too_many_ranges_holds_the_rest() -> None:
-    """200 single numbers would be 200 ranges; 64 is the limit."""
-    found = ranges(np.arange(0, 400, 2))
+    """200 single numbers, 0, 2, …, 398, would be 200 ranges; 64 is the limit. The 64th begins at
+    2 · 63 and holds the rest.
+    """
+    even_numbers = np.arange(0, 400, 2)
+    found = ranges(even_numbers)
+
     assert len(found) == 64
     assert found[-1] == (2 * 63, 398)
 
@@ -776,19 +834,24 @@ def test_the_last_of_too_many_ranges_holds_the_rest() -> None:
     ],
 )
 def test_slabs_do_not_cross_an_axis(axes: tuple[int, ...], step: int, starts: list[int]) -> None:
-    """A slab is a run of rows that is read at once; it may not begin in one head and end in the
-    next.
+    """A slab is a run of at most `step` rows that are read at once; it may not begin in one head and
+    end in the next. Of 2 heads with 3 rows each, (2, 3), slabs of 2 rows start at 0 and 2 in the
+    first, and at 3 and 5 in the second; a slab of whole heads may hold several.
     """
     assert [slab.start for slab in split_into_slabs(axes, step)] == starts
 
 
 def test_the_places_of_no_tensor_are_null_in_json() -> None:
-    """`where_json` lists the places of errors by axis; without tensors there are none."""
+    """`where_json` merges the places of errors of several comparisons, by axis; of none, each axis is
+    None.
+    """
     assert where_json([]) == {"rows": None, "columns": None, "heads": None, "batch": None}
 
 
 def test_a_result_with_its_sides_exchanged_has_expected_and_found_exchanged() -> None:
-    """The worst element is a NaN of float64 where 3 of float32 was expected."""
+    """`swapped` is the result of comparing the other way round. The worst element is a NaN of float64
+    where 3 of float32 was expected.
+    """
     expected = np.array([0.0, 1.0, 3.0], np.float32)
     found = np.array([0.0, -2.0, np.nan], np.float64)
     result = compare_arrays(expected, found, name="t")

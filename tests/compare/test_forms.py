@@ -37,18 +37,23 @@ def cosines_and_sines_in(form: Form) -> np.ndarray:
 @pytest.mark.parametrize("form", SEARCHED_FORMS + PADDED_FORMS, ids=str)
 def test_splitting_undoes_joining(form: Form) -> None:
     """A form is a way of storing cosines and sines in one array: as halves of the columns,
-    interleaved, stacked, as 2 × 2 matrices and so on, each column once or twice.
+    interleaved, stacked, as 2 × 2 matrices and so on, each column once or twice; or of storing one
+    function. What is split from a joined array is COS and SIN again, NumPy's tables of 7 × 3.
     """
-    parts = form.split(cosines_and_sines_in(form))
+    joined = cosines_and_sines_in(form)
+    parts = form.split(joined)
+    expected = [COS] if form.function_count == 1 else [COS, SIN]
+
     assert parts is not None
-    assert len(parts) == form.function_count
-    assert np.array_equal(parts[0], COS)
-    assert np.array_equal(parts[-1], COS if form.function_count == 1 else SIN)
+    for part, table in zip(parts, expected, strict=True):
+        np.testing.assert_array_equal(part, table)
 
 
 @pytest.mark.parametrize("form", SEARCHED_FORMS, ids=str)
-def test_a_form_is_among_those_of_its_array(form: Form) -> None:
-    """An array of that form must be recognised as one that may have it, from its shape alone."""
+def test_an_array_may_have_the_form_that_it_was_joined_in(form: Form) -> None:
+    """A form is a way of storing cosines and sines in one array, such as halves of the columns.
+    `forms` lists those that an array may have by its shape; the one that it has must be there.
+    """
     assert form in forms(cosines_and_sines_in(form))
 
 
@@ -75,7 +80,10 @@ def test_padded_forms_are_only_found_by_their_values(form: Form) -> None:
     ids=str,
 )
 def test_a_form_has_these_elements_at_an_index(form: Form, index: tuple, expected: object) -> None:
-    """COS and SIN are tables of 7 positions and 3 frequencies; expected are elements of one row."""
+    """COS[p, i] and SIN[p, i] are NumPy's tables of 7 positions and 3 frequencies. An array that holds
+    both in a form has `expected` at `index`: interleaved columns of row 1 begin with COS[1, 0] and
+    SIN[1, 0], for example.
+    """
     assert cosines_and_sines_in(form)[index].tolist() == expected
 
 
@@ -88,8 +96,10 @@ def test_a_form_has_these_elements_at_an_index(form: Form, index: tuple, expecte
         (Form("stacked", "halves"), "stacked, columns doubled: halves"),
     ],
 )
-def test_the_name_of_a_form_is_that_of_notes_in_reports(form: Form, name: str) -> None:
-    """«compact» is one function with one column per frequency."""
+def test_a_form_is_named_in_reports_by_its_arrangement_and_doubling(form: Form, name: str) -> None:
+    """A form has an arrangement («alone» is one function) and may double its columns; reports show
+    `name`. «compact» is one function with one column per frequency.
+    """
     assert form.name == name
 
 
@@ -103,36 +113,43 @@ def test_the_name_of_a_form_is_that_of_notes_in_reports(form: Form, name: str) -
     ],
 )
 def test_a_form_of_3_frequencies_has_these_last_axes(form: Form, axes: tuple[int, ...]) -> None:
-    """3 frequencies: pairs (cos, sin) take 2 numbers each, rotation matrices 2 × 2, and doubled
-    columns twice as many columns.
+    """A form is a way of storing cosines and sines in an array. Of 3 frequencies, pairs (cos, sin) take
+    2 numbers each, rotation matrices 2 × 2, and «halves», which has each column twice, 6 columns.
     """
     assert form.axes(3) == axes
 
 
 def test_a_matrix_holds_each_function_twice_and_one_sine_negated() -> None:
-    """A rotation matrix is ((cos, −sin), (sin, cos))."""
+    """A rotation matrix is ((cos, −sin), (sin, cos)). `function_views` returns four views of 5
+    positions and 3 frequencies: twice the function 0 (cosine), and twice 1 (sine), once negated.
+    """
     views = Form("matrices").function_views(np.zeros((5, 3, 2, 2)))
     assert views is not None
-    assert [each.function for each in views] == [0, 0, 1, 1]
-    assert [each.negated for each in views] == [False, False, False, True]
-    assert {each.view.values.shape for each in views} == {(5, 3)}
+    assert [view.function for view in views] == [0, 0, 1, 1]
+    assert [view.negated for view in views] == [False, False, False, True]
+    assert {view.view.values.shape for view in views} == {(5, 3)}
 
 
-def test_views_know_the_indices_of_their_elements() -> None:
-    """A wrong element is reported by its index in the array that the user has, not by that in a
-    view.
+def test_an_element_of_a_view_has_its_index_in_the_whole_array() -> None:
+    """A wrong element is reported by its index in the array that the user has: here 5 × 3 rotation
+    matrices of 2 × 2, whose 60 elements are all different. A view has one function of them.
     """
     array = np.arange(60).reshape(5, 3, 2, 2)
-    for _, _, view in Form("matrices").function_views(array) or ():
-        for place, value in enumerate(view.values.ravel()):
-            assert array[view.index_of(place)] == value
+    views = Form("matrices").function_views(array)
+
+    assert views is not None
+    for _, _, view in views:
+        for flat_index, value in enumerate(view.values.ravel()):
+            assert array[view.index_of(flat_index)] == value
 
 
 def test_the_second_half_of_the_rows_is_the_other_function() -> None:
-    """In the form «rows», cosines stand above sines: of four rows, the last two are the second
-    function.
+    """In the form «rows», cosines stand above sines: of four rows that count from 0 to 11, the last
+    two are the second function.
     """
-    views = Form("rows").function_views(np.arange(12).reshape(4, 3))
+    four_rows = np.array([[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]])
+    views = Form("rows").function_views(four_rows)
+
     assert views is not None
     assert views[1].view.values.tolist() == [[6, 7, 8], [9, 10, 11]]
 
@@ -143,16 +160,18 @@ def test_an_odd_number_of_rows_does_not_hold_two_functions(
     arrangement: str, shape: tuple[int, ...]
 ) -> None:
     """«rows» has cosines above sines, and «stacked» an axis of 2 for them. Neither 5 nor 3 rows can
-    be halved.
+    be halved, so that `function_views`, the views of both functions, is None.
     """
     assert Form(arrangement).function_views(np.ones(shape)) is None
 
 
 def test_an_odd_column_is_left_out_of_interleaved_parts() -> None:
-    """Rows 0 … 4 and 5 … 9: the second function has the columns 1 and 3, and column 4 has no
-    partner.
+    """Interleaved columns belong to the first and the second function in turn. Of five columns, 1 and
+    3 are the second one's, and column 4 has no partner.
     """
-    parts = Form("interleaved").split(np.arange(10.0).reshape(2, 5))
+    two_rows = np.array([[0.0, 1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0, 9.0]])
+    parts = Form("interleaved").split(two_rows)
+
     assert parts is not None
     assert parts[1].tolist() == [[1.0, 3.0], [6.0, 8.0]]
 
@@ -168,12 +187,16 @@ def test_an_odd_column_is_left_out_of_interleaved_parts() -> None:
     ],
 )
 def test_arrays_of_other_forms_are_not_split(arrangement: str, shape: tuple[int, ...]) -> None:
-    """These shapes, or real numbers for «complex», cannot hold the form."""
+    """`split` returns None for an array of ones that cannot hold the form: halves are of two axes and
+    two columns at least, «stacked» needs an axis of 2, and «complex» complex numbers.
+    """
     assert Form(arrangement).split(np.ones(shape)) is None
 
 
 def test_complex_numbers_are_not_pairs_of_reals() -> None:
-    """A complex number holds cosine and sine by itself, so that an axis of 2 has another meaning."""
+    """The form «pairs» has (cos, sin) along a last axis of 2. A complex number holds both by itself,
+    so that an axis of 2 has another meaning then, and `split` returns None.
+    """
     assert Form("pairs").split(np.ones((3, 2), complex)) is None
 
 
@@ -183,12 +206,11 @@ def cosines_sines_and_a_last_column(last: float) -> np.ndarray:
 
 @pytest.mark.parametrize(("last", "is_padding"), [(0.0, True), (1e-4, False)])
 def test_padding_is_exactly_zero_without_noise(last: float, is_padding: bool) -> None:
-    """A table for an odd width ends with a column of zeros. One of 1e-4 is data, unless noise is
-    allowed.
+    """A table of odd width, cosines and then sines, ends with a column of zeros. A last column of
+    1e-4 is data, unless noise is allowed.
     """
-    assert (
-        Form("halves", padded=True).split(cosines_sines_and_a_last_column(last)) is not None
-    ) == is_padding
+    parts = Form("halves", padded=True).split(cosines_sines_and_a_last_column(last))
+    assert (parts is not None) == is_padding
 
 
 @pytest.mark.parametrize(
@@ -196,35 +218,46 @@ def test_padding_is_exactly_zero_without_noise(last: float, is_padding: bool) ->
     [(1e-3, True), (1.01e-3, False), (-1e-3, True), (-2e-3, False), (np.nan, False)],
 )
 def test_padding_is_nearly_zero_with_noise(last: float, is_padding: bool) -> None:
-    """The last column is padding if it is zero up to 0.02 of the noise: with noise of 0.05, up to
-    1e-3.
+    """Cosines, sines and a last column. If noise is allowed, the last one is padding up to 1e-3 of the
+    largest value, which is cos 0 = 1; NaN is none.
     """
-    assert (
-        Form("halves", padded=True).split(cosines_sines_and_a_last_column(last), 0.05) is not None
-    ) == is_padding
+    parts = Form("halves", padded=True).split(cosines_sines_and_a_last_column(last), noise=0.05)
+    assert (parts is not None) == is_padding
 
 
 @pytest.mark.parametrize("shape", [(4, 6), (2, 3, 5)])
 def test_only_an_odd_number_of_columns_is_padded(shape: tuple[int, ...]) -> None:
-    """An even number of columns holds two functions without any padding."""
+    """A padded form has a last column of zeros beside two functions. An even number of columns holds
+    two functions without any padding, and three axes are no table: `split` returns None.
+    """
     assert Form("halves", padded=True).split(np.zeros(shape)) is None
 
 
 def test_a_last_column_of_ones_is_not_padding() -> None:
-    """A padded form has columns of zeros at the end; `split` returns None for ones."""
-    assert Form("alone", padded=True).split(np.ones((4, 3))) is None
+    """A padded form has a column of zeros at the end; `split`, which would take it off, returns None
+    for an array of ones.
+    """
+    ones = np.ones((4, 3))
+    assert Form("alone", padded=True).split(ones) is None
 
 
 @pytest.mark.parametrize(("noise", "is_doubled"), [(0.0, False), (0.05, True)])
 def test_doubled_columns_may_differ_by_noise(noise: float, is_doubled: bool) -> None:
-    """The second copy of the cosines is off by 0.001, which is less than the noise 0.05."""
-    nearly = np.concatenate([COS, COS + 1e-3], axis=1)
-    assert (Form("alone", "halves").split(nearly, noise) is not None) == is_doubled
+    """The columns should stand twice, as halves. The second copy of the cosines is off by 0.001: too
+    much without noise, but less than a noise of 0.05.
+    """
+    nearly_doubled = np.concatenate([COS, COS + 1e-3], axis=1)
+    parts = Form("alone", "halves").split(nearly_doubled, noise)
+
+    assert (parts is not None) == is_doubled
 
 
 def test_cosines_beside_sines_are_not_doubled() -> None:
-    """They differ by far more than the noise of 0.05 that is allowed."""
-    assert Form("alone", "halves").split(np.concatenate([COS, SIN], axis=1), 0.05) is None
+    """The form is one function whose columns stand twice. Cosines and sines differ by far more than
+    the noise of 0.05 that is allowed between the copies.
+    """
+    cosines_beside_sines = np.concatenate([COS, SIN], axis=1)
+    assert Form("alone", "halves").split(cosines_beside_sines, noise=0.05) is None
 
 
 def split_doubled_halves(first: np.ndarray, second: np.ndarray, noise: float) -> np.ndarray | None:
@@ -232,26 +265,34 @@ def split_doubled_halves(first: np.ndarray, second: np.ndarray, noise: float) ->
     return None if parts is None else parts[0]
 
 
-@pytest.mark.parametrize(("by", "is_doubled"), [(0.4, True), (0.5, False)])
-def test_noise_is_root_mean_square(by: float, is_doubled: bool) -> None:
-    """A copy that is off by 0.5 everywhere is just beyond noise of 0.5."""
-    assert (split_doubled_halves(ONES, ONES - by, 0.5) is not None) == is_doubled
-
-
-@pytest.mark.parametrize(("wrong", "is_doubled"), [(0, True), (11, True), (12, False)])
-def test_a_fifth_of_the_rows_may_be_wrong(wrong: int, is_doubled: bool) -> None:
-    """11 of 57 rows are less than a fifth; wrong rows become NaN."""
-    damage = 0.2 * (np.arange(57) < wrong)[:, None]
-    part = split_doubled_halves(ONES, ONES - damage, 0.05)
-
+@pytest.mark.parametrize(("error", "is_doubled"), [(0.4, True), (0.5, False)])
+def test_doubled_columns_may_differ_by_less_than_the_noise(error: float, is_doubled: bool) -> None:
+    """One column of ones and a copy that is off by `error` in every row, so that this is also the
+    root mean square: 0.5 is just beyond a noise of 0.5.
+    """
+    part = split_doubled_halves(ONES, ONES - error, noise=0.5)
     assert (part is not None) == is_doubled
+
+
+@pytest.mark.parametrize(("wrong_rows", "are_doubled"), [(0, True), (11, True), (12, False)])
+def test_less_than_a_fifth_of_doubled_rows_may_be_wrong(wrong_rows: int, are_doubled: bool) -> None:
+    """A column of 57 ones and a copy, of which the first rows are off by 0.2, more than the noise of
+    0.05. 11 of 57 rows are less than a fifth, 12 are more; wrong rows become NaN.
+    """
+    is_wrong = (np.arange(57) < wrong_rows)[:, None]
+    part = split_doubled_halves(ONES, np.where(is_wrong, 0.8, 1.0), noise=0.05)
+
+    assert (part is not None) == are_doubled
     if part is not None:
-        assert np.flatnonzero(np.isnan(part)).tolist() == [*range(wrong)]
+        assert np.flatnonzero(np.isnan(part)).tolist() == [*range(wrong_rows)]
 
 
-def test_a_value_that_is_not_a_number_is_wrong() -> None:
-    """Of 57 equal rows, the one that holds NaN is told apart as wrong."""
-    part = split_doubled_halves(ONES, np.where(np.arange(57)[:, None] == 3, np.nan, ONES), 0.05)
+def test_a_row_of_doubled_columns_that_holds_nan_is_wrong() -> None:
+    """A column of 57 ones and a copy with NaN in row 3: this row becomes NaN, and no other."""
+    copy = ONES.copy()
+    copy[3] = np.nan
+    part = split_doubled_halves(ONES, copy, noise=0.05)
+
     assert part is not None
     assert np.flatnonzero(np.isnan(part)).tolist() == [3]
 
@@ -264,36 +305,49 @@ def test_a_value_that_is_not_a_number_is_wrong() -> None:
         ([[0.0], [1.0]], [[0.0], [2.0]], False),
     ],
 )
-def test_without_noise_every_row_counts(first: list, second: list, is_doubled: bool) -> None:
-    """The halves of each row must be equal, NaN included, in the first row and in the last."""
-    assert (split_doubled_halves(np.array(first), np.array(second), 0.0) is not None) == is_doubled
+def test_without_noise_doubled_columns_are_equal_in_every_row(
+    first: list, second: list, is_doubled: bool
+) -> None:
+    """`first` and `second` are two columns of two rows. They must be equal in the first row and in
+    the last, and NaN equals NaN.
+    """
+    part = split_doubled_halves(np.array(first), np.array(second), noise=0.0)
+    assert (part is not None) == is_doubled
 
 
-def test_zeros_are_doubled_zeros() -> None:
-    """Noise is relative to the size of the values, which is 0 here."""
-    part = split_doubled_halves(0 * ONES, 0 * ONES, 0.05)
+def test_two_columns_of_zeros_are_one_that_stands_twice() -> None:
+    """The noise is relative to the size of the values, which is 0 here: a division by it would fail."""
+    zeros = np.zeros((57, 1))
+    part = split_doubled_halves(zeros, zeros, noise=0.05)
+
     assert part is not None
     assert not part.any()
 
 
 def test_the_middle_of_an_odd_axis_belongs_to_the_second_half() -> None:
-    """Of channels 0 … 4, halves are (0, 1) and (2, 3, 4); interleaved, the second of each pair are
-    1 and 3.
+    """`halved` returns two parts. Of channels 0 … 4, halves are (0, 1) and (2, 3, 4); interleaved,
+    the second of each pair are 1 and 3.
     """
     assert halved(np.arange(5), "halves")[1].tolist() == [2, 3, 4]
     assert halved(np.arange(5), "interleaved")[1].tolist() == [1, 3]
 
 
 def test_columns_are_described_as_one_or_two_per_frequency() -> None:
-    """`columns` describes a layout: compact (no name) or halves, with every frequency twice."""
+    """`columns` describes a layout in notes: "" is compact, and "halves" has every frequency (c0, c1,
+    …) twice.
+    """
     assert columns("") == "one column per frequency"
     assert columns("halves") == "two columns per frequency (c0 c1 … c0 c1 …)"
 
 
 def test_readable_forms_are_in_the_order_of_their_likelihood() -> None:
-    """If a constant table fits several forms, the first of this list is reported."""
+    """READABLE lists the forms in which an array is read. If a constant table fits several of them,
+    the first one is reported, so that one function alone comes before cosines and sines as halves.
+    """
     names = [form.arrangement for form in READABLE]
-    assert [*dict.fromkeys(names)] == [
+    without_repetitions = [*dict.fromkeys(names)]
+
+    assert without_repetitions == [
         "alone",
         "halves",
         "interleaved",
@@ -307,7 +361,7 @@ def test_readable_forms_are_in_the_order_of_their_likelihood() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "largest", "one"),
+    ("dtype", "largest", "integer_for_1"),
     [
         ("i1", 127, 127),
         ("i1", 126, 127),
@@ -320,15 +374,22 @@ def test_readable_forms_are_in_the_order_of_their_likelihood() -> None:
         ("f4", 1, 0),
     ],
 )
-def test_the_integer_that_stands_for_one(dtype: str, largest: int, one: int) -> None:
-    """Fixed-point tables scale by the largest integer (127) or by a power of two (64); 100 is
-    neither.
+def test_the_largest_integer_of_a_dtype_or_a_power_of_two_stands_for_1(
+    dtype: str, largest: int, integer_for_1: int
+) -> None:
+    """Fixed-point tables scale by the largest integer of the dtype (127 of i1, int8) or by a power of
+    two (64); rounding may leave one less, 126. `largest` is the largest number of a table; 0 means
+    that none stands for 1, as 100 is neither, and neither floats nor 64 bits are such tables.
     """
-    assert stands_for_one(np.array([0, largest], dtype)) == one
+    assert stands_for_one(np.array([0, largest], dtype)) == integer_for_1
 
 
 def test_integers_of_two_scales_do_not_belong_together() -> None:
-    """The same integer must stand for 1 in both tensors: in int8 that is 127, which 63 is not."""
-    fine = np.array([0, 127], np.int8)
-    assert from_integers({"cos": fine, "sin": fine})["sin"].tolist() == [0.0, 1.0]
-    assert from_integers({"cos": fine, "sin": fine // 2}) == {}
+    """`from_integers` divides both tensors by the integer that stands for 1, in int8 127. It must be
+    the same in both: if the sines reach 63 only, the result is empty.
+    """
+    up_to_127 = np.array([0, 127], np.int8)
+    up_to_63 = np.array([0, 63], np.int8)
+
+    assert from_integers({"cos": up_to_127, "sin": up_to_127})["sin"].tolist() == [0.0, 1.0]
+    assert from_integers({"cos": up_to_127, "sin": up_to_63}) == {}

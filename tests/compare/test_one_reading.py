@@ -91,35 +91,37 @@ def test_every_command_and_function_has_the_same_verdict_on_a_dump(
         assert outcome.json["passed"] == (outcome.exit_code == SUCCESS)
         return bool(outcome.json["passed"])
 
-    arrays, right = DUMPS[dump]
+    arrays, is_right = DUMPS[dump]
     is_complex = any(array.dtype.kind == "c" for array in arrays.values())
-    file, golden, config = (
-        tmp_path / name for name in ("dump.npz", "golden.safetensors", "config.json")
-    )
     if is_complex:
+        file = tmp_path / "dump.npz"
         np.savez(file, **arrays)
     else:
         file = tmp_path / "dump.safetensors"
         save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, file)
+    golden = tmp_path / "golden.safetensors"
     pecli.save(golden, ROTATED)
+    config = tmp_path / "config.json"
     config.write_text(json.dumps(CONFIG))
     scheme = ("rope", "--seq-len", LENGTH, "--dim", DIM, "--theta", BASE, "--layout", "halves")
+    options = {"atol": ATOL, "reasons": False}
+
     verdicts = {
         "verify": passes("verify", file, "--config", config),
         "--verify": passes(*scheme, "--verify", file),
         "diff": passes("diff", golden, file),
-        "identify": right if dump in UNDECIDED else is_identified(arrays),
-        "pecli.verify": pecli.verify(arrays, ROTATED, atol=ATOL, reasons=False).passed,
-        "pecli.diff, the other way round": pecli.diff(
-            arrays, ROTATED.tables(), atol=ATOL, reasons=False
-        ).passed,
+        "identify": is_right if dump in UNDECIDED else is_identified(arrays),
+        "pecli.verify": pecli.verify(arrays, ROTATED, **options).passed,
+        "pecli.diff, dump first": pecli.diff(arrays, ROTATED.tables(), **options).passed,
     }
-
-    assert verdicts == dict.fromkeys(verdicts, right)
+    assert verdicts == dict.fromkeys(verdicts, is_right)
 
 
 def test_the_arrangement_of_a_table_is_stated_in_a_note(run_pecli: Any, tmp_path: Path) -> None:
-    """The cosines are doubled, with axes of length 1 and 2; the sines are as expected."""
+    """The dump has the right cosines with their columns doubled, an axis of length 1, and twice along
+    a first axis of 2; its sines are as expected. Both functions and the command state this, for the
+    cosines only.
+    """
     dump = {"cos": np.tile(doubled_as_halves(COS), (2, 1, 1, 1)), "sin": SIN}
     note = "two columns per frequency (c0 c1 … c0 c1 …), axes of length 1 dropped, repeated 2× along axis 0"
 
@@ -144,29 +146,37 @@ def test_the_arrangement_of_a_table_is_stated_in_a_note(run_pecli: Any, tmp_path
 def test_cosines_above_sines_pass_with_a_note(
     change: Callable[[Array], Array], layout: str
 ) -> None:
-    """Against the scheme and against the model, which rotates halves unless it is told otherwise."""
+    """One array has rows of cosines above rows of sines, each column once or twice. It is right for
+    the scheme, and for the model; a model rotates halves unless the layout is given.
+    """
     table = np.concatenate([change(COS), change(SIN)])
     model = pecli.load_config(CONFIG)
-    meant = {"layout": "interleaved"} if layout == "interleaved" else {}
+    options = {"layout": "interleaved"} if layout == "interleaved" else {}
 
-    for found in (pecli.verify(table, ROPE), pecli.verify(table, model, **meant)):
-        assert found.passed
-        assert "rows of cosines, then rows of sines" in found.readings["cos_sin"]
+    for result in (pecli.verify(table, ROPE), pecli.verify(table, model, **options)):
+        assert result.passed
+        assert "rows of cosines, then rows of sines" in result.readings["cos_sin"]
 
 
 @pytest.mark.parametrize("change", [np.copy, doubled_as_halves, doubled_as_neighbours])
 def test_sines_above_cosines_without_a_name_are_weak(change: Callable[[Array], Array]) -> None:
-    """The pass has a remark, since most programs put cosines first."""
-    assert pecli.verify(np.concatenate([change(SIN), change(COS)]), ROPE, atol=ATOL).weak
+    """One array has rows of sines above rows of cosines, and no name that states the order. It
+    passes, but most programs put cosines first, so that the pass has a remark in `weak`.
+    """
+    sines_above_cosines = np.concatenate([change(SIN), change(COS)])
+    result = pecli.verify(sines_above_cosines, ROPE, atol=ATOL)
+
+    assert result.weak
 
 
 @pytest.mark.parametrize("change", [np.copy, doubled_as_halves, doubled_as_neighbours])
 def test_another_base_of_cosines_above_sines_is_named(change: Callable[[Array], Array]) -> None:
-    """OTHERS are tables of base 10000, stored in one array, cosines above sines; the config has
-    base 500000.
+    """OTHERS are NumPy's tables of base 10000, stored in one array, cosines above sines; the config
+    has base 500000.
     """
     cos, sin = OTHERS
-    result = pecli.verify(np.concatenate([change(cos), change(sin)]), pecli.load_config(CONFIG))
+    cosines_above_sines = np.concatenate([change(cos), change(sin)])
+    result = pecli.verify(cosines_above_sines, pecli.load_config(CONFIG))
 
     assert "base is 10000 (the spec says 500000)" in result.diagnosis[0]
 
@@ -179,7 +189,9 @@ def test_another_base_of_cosines_above_sines_is_named(change: Callable[[Array], 
 def test_cosines_above_sines_are_identified_even_at_four_decimals(
     change: Callable[[Array], Array], layout: str, decimals: int
 ) -> None:
-    """identify gets the array only; COS and SIN have base 500000 and 12 positions."""
+    """`identify` gets one array, NumPy's cosines above sines of base 500000 (BASE) and 12 positions
+    (LENGTH), rounded to 8 or 4 decimals.
+    """
     table = np.concatenate([change(COS), change(SIN)]).round(decimals)
     (match,) = pecli.identify(table).matches
     scheme: Any = match.scheme
@@ -198,10 +210,11 @@ MANY = [
 
 @pytest.mark.parametrize("seeds", [range(3), *MANY])
 def test_random_dumps_have_the_verdict_that_is_known_by_construction(seeds: range) -> None:
-    """Random tables in random forms, right and wrong, drawn from a seed; `problem` is empty if
-    every function agrees.
+    """`attempt_verdict` draws a right or wrong table in a random form from the seed, by formulas in
+    NumPy. `problem` is empty if `verify` and the other functions agree with what was drawn.
     """
-    assert [*filter(None, (attempt_verdict(seed).problem for seed in seeds))] == []
+    problems = [attempt_verdict(seed).problem for seed in seeds]
+    assert [problem for problem in problems if problem] == []
 
 
 FORMS_TOLD_APART_BY_SHAPE = (
@@ -217,8 +230,8 @@ FORMS_TOLD_APART_BY_SHAPE = (
 def test_pictures_show_cosines_and_sines_by_position(
     run_pecli: Any, tmp_path: Path, dump: str
 ) -> None:
-    """Whatever the form of the dump, such as flat, transposed or complex numbers, a picture has the
-    columns of COS and SIN, in some order.
+    """Whatever the form of the dump, such as flat, transposed or complex numbers, a picture draws two
+    tables, whose columns are those of COS and SIN in some order.
     """
     arrays, _ = DUMPS[dump]
     np.savez(tmp_path / "dump.npz", **arrays)

@@ -37,7 +37,9 @@ def notes_on_readings(
 
 
 def test_the_doubling_that_the_model_rotates_is_tried_first() -> None:
-    """Columns may be doubled as halves or interleaved."""
+    """A table of cosines may have each column once, or twice: as halves or interleaved. The model
+    rotates interleaved pairs, so that this doubling is tried before halves.
+    """
     candidate = CandidateTable(
         ("cos",), (3, 4), no_tables, has_frequencies=True, layout="interleaved"
     )
@@ -53,13 +55,16 @@ def test_halves_are_tried_first_if_either_doubling_will_do() -> None:
 
 
 def test_a_table_without_frequencies_has_one_form() -> None:
-    """A bias has no columns that belong to a frequency, so none can be doubled."""
-    assert CandidateTable(("bias",), (3, 4), no_tables).forms() == [Form("alone")]
+    """Columns of cosines may stand twice in an array. A bias has no columns that belong to a frequency,
+    so that none can be doubled: it is alone and as it is.
+    """
+    bias = CandidateTable(("bias",), (3, 4), no_tables)
+    assert bias.forms() == [Form("alone")]
 
 
-def test_both_functions_have_the_forms_of_two() -> None:
-    """Every form that holds cosines and sines in one array, except complex numbers, which are known
-    by their dtype.
+def test_cosines_and_sines_in_one_array_may_have_any_form_of_two_functions() -> None:
+    """The candidate is a table of both functions. Its forms are all ways to hold two functions in one
+    array, except complex numbers, which are known by their dtype.
     """
     candidate = CandidateTable(("cos", "sin"), (3, 4), no_tables, has_frequencies=True)
     names = {form.arrangement for form in candidate.forms()}
@@ -88,8 +93,9 @@ def test_both_functions_have_the_forms_of_two() -> None:
 def test_an_array_may_be_a_table_of_waves_in_these_foldings(
     shape: tuple[int, ...], is_text: bool, expected: list[str]
 ) -> None:
-    """The expected table has 12 positions and 8 channels; each shape is one that programs dump it
-    in.
+    """The expected table has 12 positions and 8 channels; each shape is one that programs dump it in,
+    such as 96 numbers, or 8 × 12. `expected` has the note of each way to read the shape as the
+    table, "" if the array is as expected; the list is empty if there is none. A .csv file is text.
     """
     assert notes_on_readings(shape, COSINES_TO_READ, is_text) == expected
 
@@ -107,7 +113,9 @@ def test_an_array_may_be_a_table_of_waves_in_these_foldings(
 def test_biases_are_read_with_their_batch_or_flattened(
     shape: tuple[int, ...], is_text: bool, expected: list[str]
 ) -> None:
-    """The expected bias has 4 heads of 6 x 6."""
+    """The expected bias has 4 heads of 6 × 6. `expected` has the note of each way to read the shape as
+    the bias, "" if the array is as expected: 8 heads are a batch of two, and 6 are no multiple of 4.
+    """
     assert notes_on_readings(shape, candidate_of({"bias": BIAS}), is_text) == expected
 
 
@@ -142,18 +150,21 @@ def test_the_axis_before_the_channels_is_tried_first_for_positions(
 
 
 def test_a_number_of_rows_tells_copies_from_rows() -> None:
-    """The expected table has 12 rows, so that an axis of 3 holds copies."""
+    """The expected table has 12 rows of 8 channels, so that an axis of 3 holds copies, wherever it is.
+    `axes_of_copies` lists the axes of copies for each possible reading.
+    """
     assert axes_of_copies((3, 12, 8), COSINES_TO_READ) == [(0,)]
     assert axes_of_copies((12, 3, 8), COSINES_TO_READ) == [(1,)]
 
 
 def test_an_axis_of_length_1_may_be_missing() -> None:
-    """The expected bias is (4 heads, 1, 6 keys). An array (4, 6) may be that, with no axes of
-    copies; (3, 6) has no reading.
+    """The expected bias is (4 heads, 1, 6 keys). An array (4, 6) has one reading as that, with no
+    axes of copies; (3, 6) has none.
     """
-    keys = candidate_of({"bias": np.zeros((4, 1, 6))})
-    assert axes_of_copies((4, 6), keys) == [()]
-    assert axes_of_copies((3, 6), keys) == []
+    bias_of_keys = candidate_of({"bias": np.zeros((4, 1, 6))})
+
+    assert axes_of_copies((4, 6), bias_of_keys) == [()]
+    assert axes_of_copies((3, 6), bias_of_keys) == []
 
 
 KEY_BIAS = np.arange(24.0).reshape(4, 1, 6)
@@ -178,10 +189,10 @@ def test_an_array_of_another_shape_has_no_reading() -> None:
     ("table", "distance"),
     [(COS, 0.0), (COS + 0.5, 0.5), (np.full_like(COS, np.nan), 2.0), (COS + 9, 2.0)],
 )
-def test_the_distance_of_a_table_is_at_most_2(table: np.ndarray, distance: float) -> None:
-    """It is the mean error of all elements. Cosines differ by at most 2, so that NaN and huge
-    values count as that.
-    """
+def test_the_distance_of_a_table_is_its_mean_error_and_at_most_2(
+    table: np.ndarray, distance: float
+) -> None:
+    """COS is expected. Cosines differ by at most 2, so that NaN and errors of 9 count as that."""
     reading = find_best_reading(table, [COSINES_TO_READ])
     assert reading is not None
     assert reading.distance == pytest.approx(distance, abs=1e-6)
@@ -189,8 +200,8 @@ def test_the_distance_of_a_table_is_at_most_2(table: np.ndarray, distance: float
 
 @pytest.mark.parametrize(("error", "is_near"), [(0.09, True), (0.11, False)])
 def test_a_table_is_called_near_within_a_distance_of_a_tenth(error: float, is_near: bool) -> None:
-    """All cosines are too large by `error`; a reading that is near is the one that mistakes are
-    searched in.
+    """All cosines are too large by `error`, so that this is the distance. A reading that is near is
+    the one that mistakes are searched in.
     """
     reading = find_best_reading(COS + error, [COSINES_TO_READ])
     assert reading is not None
@@ -209,7 +220,9 @@ def test_a_table_is_called_near_within_a_distance_of_a_tenth(error: float, is_ne
     ],
 )
 def test_a_reading_is_stated_in_a_note(table: np.ndarray, note: str) -> None:
-    """COS in the arrangements of several programs."""
+    """COS, 12 positions of 8 frequencies, is expected, and `table` has the same numbers in an
+    arrangement that a program has: columns twice, three copies, heads beside each other, and so on.
+    """
     candidate = candidate_of({"cos": COS}, has_frequencies=True, quantised=True)
     reading = find_best_reading(table, [candidate])
 
@@ -233,18 +246,19 @@ def test_the_wrong_element_of_a_folded_head_has_its_own_index() -> None:
     assert result.where == {"rows": [(5, 5)], "columns": [(19, 19)]}
 
 
-def test_heads_that_differ_are_not_folded_into_columns() -> None:
-    """12 rows of 4 · 8 columns could be 4 heads with equal tables of 8 columns; these are random
-    numbers.
+def test_columns_that_differ_are_not_read_as_equal_heads() -> None:
+    """COS of 12 × 8 is expected. 12 rows of 4 · 8 columns could be 4 heads with equal tables beside
+    each other; but these are random numbers.
     """
-    assert (
-        find_best_reading(np.random.default_rng(0).normal(size=(12, 32)), [COSINES_TO_READ]) is None
-    )
+    random_columns = np.random.default_rng(0).normal(size=(12, 32))
+    assert find_best_reading(random_columns, [COSINES_TO_READ]) is None
 
 
 @pytest.mark.parametrize("row", [1, 11])
 def test_a_vector_is_read_as_a_table_of_one_row(row: int) -> None:
-    """A vector of the 8 cosines at one position; the expected rows begin there."""
+    """The array is a vector of the 8 cosines at one position, COS[row]; the candidate is a table of
+    any number of rows that begins there.
+    """
     candidate = CandidateTable(
         ("cos",), (None, 8), lambda rows: MadeTables(None, {"cos": COS[row:][:rows]})
     )
@@ -255,7 +269,9 @@ def test_a_vector_is_read_as_a_table_of_one_row(row: int) -> None:
 
 
 def test_a_constant_vector_is_not_taken_for_position_0() -> None:
-    """Cosines of position 0 are all 1, and so is many another vector."""
+    """The cosines of position 0 are all 1, and so are many other vectors: eight ones are not read as
+    the first row of COS.
+    """
     candidate = CandidateTable(
         ("cos",), (None, 8), lambda rows: MadeTables(None, {"cos": COS[:rows]})
     )
@@ -269,14 +285,17 @@ def test_a_constant_vector_is_not_taken_for_position_0() -> None:
 def test_a_run_of_ones_suggests_the_width_of_a_flat_table(
     ones: int, zeros: int, widths: tuple[int, ...]
 ) -> None:
-    """Cosines of position 0 are ones: a run of w ones at the beginning suggests rows of w, if the
-    rest has several rows.
+    """A flat table has lost its width. Cosines of position 0 are ones: a run of w ones at the
+    beginning suggests rows of w (one function) or 2w, if the whole makes at least 8 rows of it;
+    `widths` are those of that many ones, then zeros.
     """
     assert find_row_widths(np.r_[np.ones(ones), np.zeros(zeros)]) == widths
 
 
 def test_the_width_of_flattened_cosines_is_found() -> None:
-    """COS has 8 columns; a table that is not flat has no width to find."""
+    """COS has 12 rows of 8 columns: flattened, its width is found from the 8 ones of position 0. A
+    table that is not flat has no width to find.
+    """
     assert find_row_widths(COS.ravel()) == (8,)
     assert find_row_widths(COS) == ()
 
@@ -296,12 +315,15 @@ def test_the_width_of_flattened_cosines_is_found() -> None:
 def test_a_table_that_is_drawn_has_a_note_on_its_arrangement(
     name: str, table: np.ndarray, note: str
 ) -> None:
-    """A picture needs positions along the first axis; a table called «x» is not turned."""
+    """A picture needs positions along the first axis, so that cosines called «cos» are turned if they
+    seem transposed; a table called «x» may be anything, and is not. Complex numbers are cosines and
+    sines under any name. The note states what was done, "" if nothing.
+    """
     assert separate_tables(name, table).note == note
 
 
 def test_a_flat_table_of_both_functions_is_drawn_as_cosines_and_sines() -> None:
-    """Rows of 16 hold 8 cosines and 8 sines, and are one vector: COS and SIN come back."""
+    """A vector «x» is 12 rows of 8 cosines and then 8 sines, flattened: COS and SIN come back."""
     tables, note = separate_tables("x", np.hstack([COS, SIN]).ravel())
 
     assert note == "all cosines, then all sines"

@@ -47,8 +47,9 @@ def config(tmp_path: Path) -> Path:
 def test_frequencies_pass_within_float32_and_never_without_their_scaling(
     values: Any, passes: bool, tolerance: dict[str, float]
 ) -> None:
-    """Llama 3.1's frequencies. 4e-6 is the error of float32 in their formula, and passes. Those
-    without the scaling are far off only in slow channels, which no tolerance may hide.
+    """inv_freq is checked against a config of Llama 3.1. 4e-6 is the error of float32 in the formula
+    of its scaling, and passes with any tolerance; 1e-4 does not. Frequencies without the scaling are
+    far off only in slow channels, where all are small: an absolute tolerance must not hide them.
     """
     found = {"rotary_emb.inv_freq": values.astype(np.float32)}
     result = pecli.verify(found, LLAMA_3_1.config, reasons=False, **tolerance)
@@ -61,32 +62,24 @@ def test_frequencies_pass_within_float32_and_never_without_their_scaling(
 def test_frequencies_in_16_bits_fail_unless_the_recipe_states_them(
     run_pecli: Any, tmp_path, config, dtype, options
 ) -> None:
-    """float16 and bfloat16 move slow frequencies by more than any tolerance should allow: by
-    verify, rope --verify and diff. The recipe bfloat16-inv-freq expects frequencies rounded so.
+    """Llama 3.1's frequencies in float16 or bfloat16, where slow ones are moved by more than any
+    tolerance should allow: verify, rope --verify and diff fail alike, whatever the options. The
+    recipe bfloat16-inv-freq expects frequencies rounded so.
     """
-    save_file({"inv_freq": SCALED_FREQUENCIES.astype(dtype)}, tmp_path / "f.safetensors")
-    words = ["verify", tmp_path / "f.safetensors", "--config", config, *options]
+    file = tmp_path / "f.safetensors"
+    save_file({"inv_freq": SCALED_FREQUENCIES.astype(dtype)}, file)
 
-    assert run_pecli(*words).exit_code == CHECK_FAILED
+    verify = ["verify", file, "--config", config, *options]
+    assert run_pecli(*verify).exit_code == CHECK_FAILED
     if dtype is ml_dtypes.bfloat16:
-        assert run_pecli(*words, "--recipe", "bfloat16-inv-freq").exit_code == SUCCESS
+        assert run_pecli(*verify, "--recipe", "bfloat16-inv-freq").exit_code == SUCCESS
 
-    rope = [
-        "rope",
-        "--config",
-        config,
-        "--seq-len",
-        4,
-        "--verify",
-        f"{tmp_path}/f.safetensors:inv_freq",
-        *options,
-    ]
+    rope = ["rope", "--config", config, "--seq-len", 4]
+    assert run_pecli(*rope, "--verify", f"{file}:inv_freq", *options).exit_code == CHECK_FAILED
 
-    assert run_pecli(*rope).exit_code == CHECK_FAILED
-
-    pecli.save(tmp_path / "golden.safetensors", LLAMA_3_1.scheme(4))
-    files = f"{tmp_path}/golden.safetensors:inv_freq", tmp_path / "f.safetensors"
-    assert run_pecli("diff", *files, *options).exit_code == CHECK_FAILED
+    golden = tmp_path / "golden.safetensors"
+    pecli.save(golden, LLAMA_3_1.scheme(4))
+    assert run_pecli("diff", f"{golden}:inv_freq", file, *options).exit_code == CHECK_FAILED
 
 
 @pytest.mark.parametrize(
@@ -102,31 +95,23 @@ def test_frequencies_in_16_bits_fail_unless_the_recipe_states_them(
 def test_frequencies_in_another_order_or_far_too_small_fail_everywhere(
     run_pecli: Any, tmp_path: Path, values
 ) -> None:
-    """By `rope --verify`, `diff` and a manifest alike; the right ones beside them pass."""
-    np.savez(tmp_path / "f.npz", inv_freq=values)
+    """The frequencies are 500000^(-2i/128), in another order or times 1e-6. `rope --verify`, `diff`
+    and a manifest with an atol of 1e-3 fail alike; in the manifest, the right ones beside them pass.
+    """
+    wrong = tmp_path / "wrong.npz"
+    np.savez(wrong, inv_freq=values)
+
+    rope = ["rope", "--seq-len", 4, "--dim", 128, "--theta", 500000]
+    assert run_pecli(*rope, "--verify", f"{wrong}:inv_freq").exit_code == CHECK_FAILED
+
+    golden = tmp_path / "golden.npz"
+    pecli.save(golden, pecli.Rope(4, 128, theta=500000))
+    assert run_pecli("diff", f"{golden}:inv_freq", wrong).exit_code == CHECK_FAILED
+
     np.savez(tmp_path / "right.npz", inv_freq=UNSCALED_FREQUENCIES)
-    pecli.save(tmp_path / "golden.npz", pecli.Rope(4, 128, theta=500000))
-    rope = [
-        "rope",
-        "--seq-len",
-        4,
-        "--dim",
-        128,
-        "--theta",
-        500000,
-        "--verify",
-        f"{tmp_path}/f.npz:inv_freq",
-    ]
-
-    assert run_pecli(*rope).exit_code == CHECK_FAILED
-    assert (
-        run_pecli("diff", f"{tmp_path}/golden.npz:inv_freq", tmp_path / "f.npz").exit_code
-        == CHECK_FAILED
-    )
-
     checks = (
         f'[[check]]\nfile = "{name}.npz"\nmodel = "llama-3-8b"\natol = 1e-3\n'
-        for name in ("f", "right")
+        for name in ("wrong", "right")
     )
     (tmp_path / "pecli.toml").write_text("".join(checks))
     outcome = run_pecli("verify", tmp_path / "pecli.toml", "--json")
@@ -148,7 +133,9 @@ NUMBERS_OF_NO_SCHEME = [
 def test_numbers_that_no_scheme_can_have_are_not_identified(
     run_pecli: Any, tmp_path: Path, values
 ) -> None:
-    """Huge, tiny and infinite numbers: identify answers no, without an error."""
+    """`values` are vectors as short as frequencies may be, of huge, tiny and infinite numbers. identify
+    answers no, without an error.
+    """
     np.save(tmp_path / "t.npy", values)
     outcome = run_pecli("identify", tmp_path / "t.npy")
 
@@ -160,7 +147,9 @@ def test_numbers_that_no_scheme_can_have_are_not_identified(
 def test_numbers_that_no_scheme_can_have_are_inspected(
     run_pecli: Any, tmp_path: Path, values
 ) -> None:
-    """Huge, tiny and infinite numbers: inspect prints their statistics, without an error."""
+    """`values` are vectors as short as frequencies may be, of huge, tiny and infinite numbers. inspect
+    prints their statistics, without an error or a warning.
+    """
     np.save(tmp_path / "t.npy", values)
     outcome = run_pecli("inspect", "--stats", tmp_path / "t.npy")
 
@@ -169,35 +158,40 @@ def test_numbers_that_no_scheme_can_have_are_inspected(
 
 
 def test_a_tolerance_is_exact_by_default() -> None:
-    """max_ulp, atol and rtol are 0, and that of frequencies is not set."""
-    assert pecli.Tolerance() == pecli.Tolerance(0, 0.0, 0.0, None)
+    """Without arguments, no ULP and no error is allowed, and no tolerance of frequencies is set."""
+    assert pecli.Tolerance() == pecli.Tolerance(max_ulp=0, atol=0.0, rtol=0.0, freq_rtol=None)
 
 
-def test_only_frequencies_and_slopes_are_judged_relatively() -> None:
-    """Tolerance(max_ulp, atol, rtol, freq_rtol): of inv_freq the absolute one is 0, and the
-    relative one that of frequencies.
+def test_frequencies_are_judged_by_their_own_relative_tolerance_only() -> None:
+    """Cosines have the tolerance as it is. Of inv_freq the absolute one is 0, and the relative one is
+    freq_rtol.
     """
-    tolerance = pecli.Tolerance(1, 2, 3, 4)
+    tolerance = pecli.Tolerance(max_ulp=1, atol=2, rtol=3, freq_rtol=4)
+
     assert tolerance.for_tensor("cos") == tolerance
-    assert tolerance.for_tensor("inv_freq") == pecli.Tolerance(1, 0, 4)
+    assert tolerance.for_tensor("inv_freq") == pecli.Tolerance(max_ulp=1, atol=0, rtol=4)
 
 
 @pytest.mark.parametrize(
-    ("given", "rtol"), [({}, 0), ({"max_ulp": 1}, 1e-5), ({"atol": 1}, 1e-5), ({"rtol": 0.5}, 0.5)]
+    ("tolerance", "rtol"),
+    [({}, 0), ({"max_ulp": 1}, 1e-5), ({"atol": 1}, 1e-5), ({"rtol": 0.5}, 0.5)],
 )
-def test_any_tolerance_allows_float32_slopes(given: dict[str, Any], rtol: float) -> None:
-    """Whoever gives any tolerance gets 1e-5, relative, for slopes as for frequencies: the error of a
-    float32 computation. A relative tolerance that is given replaces it.
+def test_any_tolerance_allows_float32_slopes(tolerance: dict[str, Any], rtol: float) -> None:
+    """ALiBi's slopes are judged relatively. If any tolerance is given, 1e-5 is allowed, the error of
+    a float32 computation, also if the one that is given is smaller or absolute. A relative one that
+    is given replaces it; without any, 0 is.
     """
-    assert pecli.Tolerance(**given).for_tensor("slopes").rtol == rtol
+    assert pecli.Tolerance(**tolerance).for_tensor("slopes").rtol == rtol
 
 
 @pytest.mark.parametrize(
-    ("given", "freq_rtol"), [({}, 1e-5), ({"rtol": 0.5}, 0.5), ({"freq_rtol": 0}, 0)]
+    ("tolerance", "freq_rtol"), [({}, 1e-5), ({"rtol": 0.5}, 0.5), ({"freq_rtol": 0}, 0)]
 )
-def test_a_model_allows_float32_frequencies(given: dict[str, Any], freq_rtol: float) -> None:
-    """1e-5 covers a float32 computation of theta^(-2i/d)."""
-    assert pecli.Tolerance(**given).against_model().freq_rtol == freq_rtol
+def test_a_model_allows_float32_frequencies(tolerance: dict[str, Any], freq_rtol: float) -> None:
+    """Against a model, frequencies may be off by 1e-5 of their value, which covers a float32
+    computation of theta^(-2i/d), also if no tolerance is given. rtol or freq_rtol replaces it.
+    """
+    assert pecli.Tolerance(**tolerance).against_model().freq_rtol == freq_rtol
 
 
 @pytest.mark.parametrize(

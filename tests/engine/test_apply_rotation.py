@@ -49,8 +49,9 @@ def factors_of(angles: np.ndarray):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize(("takes", "gives"), LAYOUTS_BEFORE_AND_AFTER)
 def test_pairs_of_every_layout_are_rotated_as_written_out(takes, gives, dtype):
-    """The result is within half a unit of the dtype, so it is rounded once from float64; queries
-    may leave in another layout than they came in.
+    """`takes` is the layout of the channels of the input, `gives` that of the result, which may
+    differ. `rotated_pair_by_pair` writes out (a cos − b sin, b cos + a sin) for each pair in float64;
+    the result is within half a unit of the dtype, so it is rounded once.
     """
     rng = np.random.default_rng(1)
     rows = rng.uniform(-2, 2, (7, 10)).astype(dtype)
@@ -62,9 +63,9 @@ def test_pairs_of_every_layout_are_rotated_as_written_out(takes, gives, dtype):
     np.testing.assert_allclose(rotated.astype(np.float64), expected, rtol=step / 2, atol=1e-15)
 
 
-def test_only_the_channels_of_the_rotation_change():
+def test_channels_before_and_after_the_rotary_ones_stay():
     """Rows of 12 channels, of which two pairs from channel 3 on are rotated: 3 to 6.
-    `rotated_pair_by_pair` is the textbook rotation.
+    `rotated_pair_by_pair` is the textbook rotation in float64.
     """
     rows = np.arange(24.0).reshape(2, 12)
     angles = np.full((2, 2), 0.5)
@@ -76,21 +77,28 @@ def test_only_the_channels_of_the_rotation_change():
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -4])
-def test_positions_may_be_on_any_axis(axis):
-    """Axes 0 to 2 of four; the last one has the channels."""
+def test_positions_may_be_on_any_axis_but_the_last(axis):
+    """Axes 0 to 2 of four; the last one has the channels. The result must be that of the textbook
+    rotation (`rotated_pair_by_pair`) of an array whose positions are on the usual axis, −2.
+    """
     x = np.random.default_rng(4).standard_normal((3, 4, 5, 6))
     angles = np.random.default_rng(5).uniform(-9, 9, (x.shape[axis], 3))
-    found = np.moveaxis(rotate(x, factors_of(angles), "halves", "halves", seq_axis=axis), axis, -2)
-    for place in np.ndindex(found.shape[:2]):
-        expected = rotated_pair_by_pair(np.moveaxis(x, axis, -2)[place], angles, "halves", "halves")
-        np.testing.assert_allclose(found[place], expected, rtol=1e-14, atol=1e-15)
+    rotated = rotate(x, factors_of(angles), "halves", "halves", seq_axis=axis)
+
+    usual_x = np.moveaxis(x, axis, -2)
+    usual_rotated = np.moveaxis(rotated, axis, -2)
+    for place in np.ndindex(usual_rotated.shape[:2]):
+        expected = rotated_pair_by_pair(usual_x[place], angles, "halves", "halves")
+        np.testing.assert_allclose(usual_rotated[place], expected, rtol=1e-14, atol=1e-15)
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "halves"])
 @pytest.mark.parametrize("shape", [(3, 5, 700, 32), (1, 9, 32), (40, 1, 64), (2, 3, 2)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_the_number_of_threads_changes_no_bit(layout, shape, dtype, monkeypatch):
-    """Three threads on shares and blocks of 1000 numbers, against one thread on the whole array."""
+def test_threads_and_blocks_change_no_bit_of_a_rotation(layout, shape, dtype, monkeypatch):
+    """Three threads on shares and blocks of 1000 numbers, which write into `out`, against one call on
+    the whole array.
+    """
     rng = np.random.default_rng(2)
     x = rng.uniform(-2, 2, shape).astype(dtype)
     factors = np.exp(1j * rng.uniform(0, 6, (shape[-2], shape[-1] // 2))).astype(np.complex64)
@@ -107,12 +115,14 @@ def test_the_number_of_threads_changes_no_bit(layout, shape, dtype, monkeypatch)
 
 
 def test_rotating_infinities_and_overflowing_raise_no_warning():
-    """Warnings are errors in all tests. (∞, NaN) becomes NaN, and 3e38 · √2 is beyond float32."""
+    """Warnings of NumPy are errors in all tests. In halves of 4 channels, the pair (∞, NaN) becomes
+    NaN, and (3e38, 3e38) turned by 45° has a channel of 3e38 · √2, beyond float32.
+    """
     rows = np.array([[np.inf, 1.0, np.nan, 3e38], [1.0, 3e38, 2.0, 3e38]], np.float32)
-    found = rotate(rows, factors_of(np.full((2, 2), np.pi / 4)), "halves", "halves")
+    rotated = rotate(rows, factors_of(np.full((2, 2), np.pi / 4)), "halves", "halves")
 
-    assert np.isnan(found[0, 0])
-    assert np.isinf(found[1, 3])
+    assert np.isnan(rotated[0, 0])
+    assert np.isinf(rotated[1, 3])
 
 
 @pytest.mark.parametrize("channels", [2, 6, 64, 128])

@@ -33,7 +33,7 @@ def test_as_many_items_as_the_limit_are_listed() -> None:
 
 
 def test_an_array_without_dimensions_is_refused_as_a_list() -> None:
-    """The parameter takes numbers; np.array(3) cannot be iterated."""
+    """`axes` is a list of numbers; np.array(3) is one number in an array, and cannot be iterated."""
     with pytest.raises(pecli.KindError, match=r"axes is array\(3\)"):
         pecli.Rope(4, 8, axes=np.array(3))
 
@@ -66,6 +66,6 @@ class _TooLarge:
 
 
 def test_an_array_that_does_not_fit_into_memory_is_a_resource_error() -> None:
-    """Turning `_TooLarge` into an array raises MemoryError."""
+    """`_TooLarge` stands for a file or lazy array: turning it into an array raises MemoryError."""
     with pytest.raises(ResourceError, match="there is not enough memory"):
         pecli.convert(_TooLarge(), "interleaved", "halves")

@@ -33,14 +33,14 @@ def error_about_dtype(name: str, dtype: type) -> str:
 
 
 def test_integers_are_refused_with_the_conversion_to_call() -> None:
-    """The advice uses the name of the argument, x."""
+    """The error about an argument x of integers ends with advice that users can copy."""
     assert error_about_dtype("x", int).endswith(
         "bfloat16; convert it first, as with x.astype('float32')"
     )
 
 
 def test_complex_numbers_are_refused_without_advice() -> None:
-    """A cast would drop their imaginary parts."""
+    """A cast would drop their imaginary parts, so the error ends with the dtypes that are accepted."""
     assert error_about_dtype("x", complex).endswith("bfloat16")
 
 
@@ -74,8 +74,8 @@ def test_values_that_cannot_be_converted_are_refused(values: object, description
         numbers("pe", values)
 
 
-def test_a_mask_that_hides_nothing_is_ignored() -> None:
-    """A masked array of NumPy without masked elements is an ordinary one."""
+def test_a_masked_array_without_masked_elements_is_an_ordinary_array() -> None:
+    """Masked arrays of NumPy are refused only if the mask hides something."""
     table = np.ma.array([[1.0, 2.0]])
     assert type(numbers("pe", table)) is np.ndarray
     assert pecli.diff(table, np.array([[1.0, 2.0]]))
@@ -114,7 +114,10 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("torch")
 def test_torch_gets_bfloat16_as_the_bits_of_int16() -> None:
-    """NumPy has no bfloat16 that torch takes."""
+    """torch does not accept NumPy arrays of bfloat16: it is given their bits as int16, and views them
+    as bfloat16. The stand-in for torch records the dtype of the array, the dtype of the view and the
+    device, «meta», of the tensor that the result must be like.
+    """
     source, viewed, device = like(RecordingTensor(), TWO_BFLOAT16_ONES)
     assert source == "int16"
     assert viewed == "torch.bfloat16"
@@ -123,8 +126,8 @@ def test_torch_gets_bfloat16_as_the_bits_of_int16() -> None:
 
 @pytest.mark.usefixtures("torch")
 def test_torch_gets_float32_as_it_is() -> None:
-    """The stand-in records the dtype of the NumPy array, and then the dtype and device that torch
-    was asked for.
+    """The stand-in for torch records the dtype of the NumPy array, and then the dtype and the device,
+    «meta», of the tensor that the result must be like.
     """
     singles = TWO_BFLOAT16_ONES.astype(np.float32)
     source, viewed, device = like(RecordingTensor(), singles)
@@ -135,8 +138,9 @@ def test_torch_gets_float32_as_it_is() -> None:
 
 
 def test_jax_gets_an_array_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """NumPy's module of masked arrays stands for jax.numpy, so that its `asarray` can be
-    recognised.
+    """`like` returns an array of the same library as its first argument, here of JAX. NumPy's module
+    of masked arrays stands for jax.numpy, so that its `asarray` can be recognised by the type of the
+    result.
     """
     monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(numpy=np.ma))
     array = like(from_module("jaxlib.xla"), TWO_BFLOAT16_ONES)
@@ -145,7 +149,9 @@ def test_jax_gets_an_array_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_mlx_gets_bfloat16_by_way_of_float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    """MLX takes no bfloat16 of NumPy; the stand-in requires float32."""
+    """MLX takes no bfloat16 of NumPy: two ones of bfloat16 must be widened to float32, which the
+    stand-in for mlx.core requires, and then be made bfloat16 of MLX.
+    """
 
     def array(values: np.ndarray) -> np.ndarray:
         assert values.dtype == np.float32
@@ -167,7 +173,7 @@ def test_numpy_gets_the_same_array() -> None:
 @pytest.mark.parametrize("count", [1, 7, 4096])
 @pytest.mark.parametrize("dtype", [np.float32, np.bool_, ml_dtypes.bfloat16])
 def test_buffers_begin_at_a_cache_line(count: int, dtype: type) -> None:
-    """The address is a multiple of CACHE_LINE bytes."""
+    """The address is a multiple of CACHE_LINE bytes, so that vector instructions read aligned memory."""
     buffer = aligned_buffer(count, dtype)
     assert buffer.size == count
     assert buffer.dtype == dtype
@@ -196,7 +202,9 @@ def test_buffers_of_different_places_begin_at_different_places_of_a_page() -> No
     ],
 )
 def test_rows_are_selected_as_python_slices(text: str, expected: range) -> None:
-    """Of 10 rows; a single number is one row, and a slice may end beyond the last."""
+    """The text of an option selects from 10 rows (0 to 9): a single number is one row, negative ones
+    count from the end, and a slice may end beyond the last.
+    """
     assert indices("rows", text, 10) == expected
 
 

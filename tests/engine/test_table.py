@@ -48,9 +48,9 @@ def bytes_of_blocks(blocks: Iterator[Array]) -> bytes:
     "way", [{"recipe": "bfloat16-phases"}, {"runtime": "llama.cpp"}, {"runtime": "mlx-lm"}, {}]
 )
 @pytest.mark.parametrize("layout", ["compact", "halves", "interleaved"])
-def test_rows_may_be_picked_in_any_order(layout: str, way: dict[str, str]) -> None:
-    """In tables computed by a recipe or as a runtime does, too; an empty range of rows is an empty
-    array.
+def test_rows_of_a_table_may_be_picked_in_any_order(layout: str, way: dict[str, str]) -> None:
+    """`pick` computes single rows without the whole table; they must be the rows of the table, also if
+    it is computed by a recipe or as a runtime does. An empty range of rows is an empty array.
     """
     offset = 0 if "runtime" in way else 5
     rope = Rope(
@@ -106,15 +106,15 @@ def test_an_error_is_raised_even_if_no_thread_could_be_started(
 
 
 @given(strategies.schemes(), st.integers(1, 70), st.sampled_from(["1", "8"]), st.data())
-def test_any_split_in_any_order_with_any_threads_gives_the_same_bytes(
+def test_blocks_ranges_of_rows_and_threads_change_no_byte_of_any_table(
     monkeypatch: pytest.MonkeyPatch,
     scheme: Scheme,
     rows: int,
     threads: str,
     data: st.DataObject,
 ) -> None:
-    """Random schemes; blocks of random sizes, and rows read in ranges from the last to the first,
-    by one or 8 threads.
+    """Tables of random schemes are made at once, in blocks of random sizes, and in ranges of rows from
+    the last to the first, by one or 8 threads: the bytes must be the same.
     """
     for table in (*scheme.tensors(), scheme.single_array()):
         whole = table.array().tobytes()
@@ -132,7 +132,9 @@ def test_any_split_in_any_order_with_any_threads_gives_the_same_bytes(
 def test_threads_and_blocks_change_no_byte_of_tables_of_several_blocks(
     monkeypatch: pytest.MonkeyPatch, scheme: Scheme
 ) -> None:
-    """Blocks of 64 KiB instead of the usual ones, so that these tables have several."""
+    """Blocks have 64 KiB here instead of their usual size, so that these tables have several, which
+    threads compute at the same time. The bytes must be those that one thread makes.
+    """
     monkeypatch.setattr(table_module, "BLOCK_BYTES", 1 << 16)
     table = scheme.tensors()[0]
     monkeypatch.setenv("PECLI_THREADS", "1")
@@ -205,8 +207,10 @@ def test_picked_rows_come_in_the_order_of_their_indices(rows: list[int]) -> None
     np.testing.assert_array_equal(picked, counted.array[rows])
 
 
-def test_consecutive_rows_are_read_in_one_run() -> None:
-    """Runs are (first row, number of rows): 0 to 2, 7 and 8, 3, and 3 and 4."""
+def test_consecutive_rows_that_are_picked_are_read_in_one_run() -> None:
+    """`CountedTable` records its reads as (first row, number of rows). The rows are picked in four
+    runs: 0 to 2, 7 and 8, 3, and 3 and 4.
+    """
     counted = CountedTable()
     counted.table.pick(np.array([0, 1, 2, 7, 8, 3, 3, 4], np.intp))
 
@@ -214,19 +218,21 @@ def test_consecutive_rows_are_read_in_one_run() -> None:
 
 
 @pytest.mark.parametrize(("setting", "threads"), [("1", 1), ("3", 3), ("8", 4), ("99999999", 4)])
-def test_the_environment_sets_the_number_of_threads(
+def test_pecli_threads_sets_the_number_of_threads_up_to_four(
     monkeypatch: pytest.MonkeyPatch, setting: str, threads: int
 ) -> None:
-    """PECLI_THREADS, but at most four: more would wait for each other."""
+    """PECLI_THREADS is an environment variable; more than four threads would wait for each other."""
     monkeypatch.setenv("PECLI_THREADS", setting)
     assert thread_count() == threads
 
 
 @pytest.mark.parametrize("setting", ["", "0", "-1", "many", "1.5", "²", "9" * 9, None])
-def test_without_a_usable_setting_the_cores_count(
+def test_without_a_usable_pecli_threads_there_is_a_thread_per_core(
     monkeypatch: pytest.MonkeyPatch, setting: str | None
 ) -> None:
-    """The process may use cores 0, 2 and 5, which makes three threads."""
+    """PECLI_THREADS is missing (None) or no positive number of usual length. The process may use the
+    cores 0, 2 and 5, which makes three threads.
+    """
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 2, 5}, raising=False)
     monkeypatch.delenv("PECLI_THREADS", raising=False)
     if setting is not None:
@@ -236,10 +242,12 @@ def test_without_a_usable_setting_the_cores_count(
 
 
 @pytest.mark.parametrize(("cores", "threads"), [(2, 2), (None, 1), (100, 4)])
-def test_without_affinity_the_cores_count_up_to_four(
+def test_without_affinity_there_is_a_thread_per_core_up_to_four(
     monkeypatch: pytest.MonkeyPatch, cores: int | None, threads: int
 ) -> None:
-    """On systems without sched_getaffinity, such as macOS, other processes need cores as well."""
+    """Systems without sched_getaffinity, such as macOS, do not tell which cores the process may use;
+    os.cpu_count counts all, or returns None.
+    """
     monkeypatch.delenv("PECLI_THREADS", raising=False)
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
@@ -280,8 +288,8 @@ def test_work_is_shared_by_at_most_as_many_threads_as_the_caller_allows(
 def test_every_item_is_worked_on_once_and_taken_in_order(
     monkeypatch: pytest.MonkeyPatch, threads: str, count: int
 ) -> None:
-    """With several threads, items may be finished in another order, and are taken from the iterator
-    in order.
+    """`work_through` calls a function for each item of an iterator. Items are taken in order; with
+    several threads they may be finished in another order.
     """
     monkeypatch.setenv("PECLI_THREADS", threads)
     taken: list[int] = []
@@ -298,9 +306,11 @@ def test_every_item_is_worked_on_once_and_taken_in_order(
     assert sorted(done) == list(range(count))
 
 
-def test_every_thread_has_an_item_while_a_result_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the first result of 3 threads comes, they have at least 3 other items; and of 500, not
-    all were taken, since their results would fill the memory.
+def test_threads_work_ahead_of_the_result_that_is_used_but_not_far(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """When the first result of 3 threads comes, each thread has at least one other item; and at most
+    two for each were taken of 500, since all results would fill the memory.
     """
     monkeypatch.setenv("PECLI_THREADS", "3")
     items = iter(range(500))

@@ -30,17 +30,20 @@ def _other_base() -> Case:
 
 
 def test_a_mistake_that_the_data_show_is_accepted(other_base: Case) -> None:
-    """`other_base` supposes that the table has base 500000 where the spec says 10000, which is how
-    it was made: `accept` returns an explanation.
+    """The table was made with base 500000 and the spec says 10000. The case `other_base` supposes
+    just that, so `accept` returns an explanation instead of None.
     """
-    assert accept(other_base) is not None
+    explanation = accept(other_base)
+    assert explanation is not None
 
 
 @pytest.mark.parametrize("pi", COARSE_PIS[:4])
 def test_a_second_mistake_that_changes_no_element_is_not_accepted(
     other_base: Case, pi: float
 ) -> None:
-    """A coarse π such as 3.14159 moves angles up to 15 by at most 1.1e-5, less than four decimals
-    show.
+    """The table has the wrong base and four decimals. To suppose also that it was computed with a
+    coarse π, such as 3.14159, moves its angles (15 at most) by 1.1e-5, which four decimals do not
+    show: `accept` returns None.
     """
-    assert accept(other_base.supposing(CoarsePi(pi))) is None
+    wrong_base_and_coarse_pi = other_base.supposing(CoarsePi(pi))
+    assert accept(wrong_base_and_coarse_pi) is None

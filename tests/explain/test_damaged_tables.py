@@ -39,35 +39,39 @@ def with_wrong_rows(table: Array, rows: range | list[int]) -> Array:
     ],
 )
 def test_the_wrong_rows_of_a_long_table_are_named(rows: range | list[int], words: str) -> None:
-    """The rows hold 0.3; they lie far beyond the first rows, of which a sample is searched for
-    reasons.
+    """A sinusoidal table of 65,536 rows, in which `rows` hold 0.3. The search for reasons looks at a
+    sample of the first rows only, and these lie far beyond it.
     """
-    assert first_reason(with_wrong_rows(LONG.tables()["pe"], rows), LONG) == words
+    damaged = with_wrong_rows(LONG.tables()["pe"], rows)
+    assert first_reason(damaged, LONG) == words
 
 
 @pytest.mark.parametrize(
-    ("count", "is_explained"), [(40, True), (200, False)], ids=["a few", "most"]
+    ("damaged_rows", "are_named"), [(40, True), (200, False)], ids=["a few", "most"]
 )
-def test_rows_at_no_position_are_named_unless_they_are_most(count: int, is_explained: bool) -> None:
-    """Some rows hold cosines and sines of random angles: 40 of 256 are damaged rows, but with 200
-    of them the table is another one, and no rows are named.
+def test_rows_of_random_angles_are_named_unless_they_are_most(
+    damaged_rows: int, are_named: bool
+) -> None:
+    """Of 256 rows, some hold the cosines and sines of random angles, which belong to no position.
+    40 of them are named as damaged; with 200, the table is another one, and no rows are named.
     """
     scheme = pecli.Rope(256, 64)
     random = np.random.default_rng(0)
-    rows = random.permutation(256)[:count]
-    turns = random.uniform(0, 2 * np.pi, (count, 32))
+    rows = random.permutation(256)[:damaged_rows]
+    angles = random.uniform(0, 2 * np.pi, (damaged_rows, 32))
     tables = scheme.tables()
-    tables["cos"][rows] = np.cos(turns)
-    tables["sin"][rows] = np.sin(turns)
+    tables["cos"][rows] = np.cos(angles)
+    tables["sin"][rows] = np.sin(angles)
     dump = {name: tables[name] for name in ("cos", "sin")}
 
-    assert first_reason(dump, scheme).startswith("cos, sin: only rows ") == is_explained
+    assert first_reason(dump, scheme).startswith("cos, sin: only rows ") == are_named
 
 
 def test_positions_that_wrap_in_a_long_table_are_named() -> None:
-    """Row 5000 of 16,384 is again row 0, as if a buffer of 5000 positions had been reused."""
-    scheme = pecli.Sinusoidal(1 << 14, 36)
-    wrapped = scheme.tables()["pe"][np.arange(1 << 14) % 5000]
+    """Row r of 16,384 holds position r modulo 5000, as if a buffer of 5000 rows had been reused."""
+    rows = 16_384
+    scheme = pecli.Sinusoidal(seq_len=rows, dim=36)
+    wrapped = scheme.tables()["pe"][np.arange(rows) % 5000]
 
     assert first_reason(wrapped, scheme) == "pe: positions wrap at row 5,000"
 
@@ -78,12 +82,14 @@ def test_positions_that_wrap_in_a_long_table_are_named() -> None:
         ([(100, 3), (400, 3)], [1e6, 0.7], "pe: only elements [100, 3], [400, 3] differ"),
         ([7], [np.nan], "pe: only row 7 differs"),
     ],
-    ids=["far off", "not a number"],
+    ids=["elements of 10^6 and 0.7", "a row of NaN"],
 )
-def test_a_value_that_is_far_off_hides_no_other(
+def test_wrong_values_are_named_although_one_is_a_million_or_nan(
     places: list[tuple[int, int]] | list[int], values: list[float], words: str
 ) -> None:
-    """One element of a million and one of 0.7 are both named; a row of NaN as well."""
+    """A sinusoidal table of 512 rows has `values` at `places`, each an element or a row. In a mean
+    or a sum of errors, 10^6 would hide the wrong 0.7, and NaN everything.
+    """
     table = SINUSOIDAL.tables()["pe"]
     for place, value in zip(places, values, strict=True):
         table[place] = value
@@ -96,7 +102,9 @@ def test_a_value_that_is_far_off_hides_no_other(
     [((5, 20, 3), "bias: only element [5, 20, 3] differs"), (5, "bias: only head 5 differs")],
 )
 def test_the_wrong_part_of_a_masked_bias_is_named(place: int | tuple[int, ...], words: str) -> None:
-    """The element, or head 5, is doubled; elements that the mask hides are −∞."""
+    """ALiBi's bias of 8 heads, in which one element [head, query, key], or all of head 5, is
+    doubled. Keys after the query are hidden: −∞, also when doubled.
+    """
     scheme = pecli.Alibi(8, 64, form="causal")
     bias = scheme.tables()["bias"]
     bias[place] *= 2
@@ -109,16 +117,18 @@ def test_the_wrong_part_of_a_masked_bias_is_named(place: int | tuple[int, ...], 
     [("compact", "halves"), ("compact", "interleaved"), ("halves", "compact")],
 )
 @pytest.mark.sample(2)
-def test_another_length_in_another_layout_is_named(found: str, expected: str) -> None:
-    """40 rows instead of 32, in another arrangement of the columns: both are reported."""
-    wrong = pecli.Rope(40, 16, layout=found).tables()
-    reason = first_reason(wrong, pecli.Rope(32, 16, layout=expected))
+def test_another_layout_is_named_beside_another_length(found: str, expected: str) -> None:
+    """40 rows instead of 32, in another layout of the columns: the reason has both, «… and layout
+    is halves (the spec says compact)».
+    """
+    wrong = pecli.Rope(seq_len=40, dim=16, layout=found).tables()
+    reason = first_reason(wrong, pecli.Rope(seq_len=32, dim=16, layout=expected))
 
     assert reason.endswith(f"and layout is {found} (the spec says {expected})")
 
 
 def test_an_element_of_a_bias_with_two_heads_is_named_with_its_head() -> None:
-    """Two heads could also be taken for cosines and sines."""
+    """An axis of 2 could be cosines and sines as well, of which an index would have no head."""
     scheme = pecli.Alibi(2, 16, form="causal")
     bias = scheme.tables()["bias"]
     bias[1, 5, 3] = 7
@@ -138,7 +148,7 @@ def rows_of_two_schemes(scheme: pecli.Rope, other: pecli.Rope, cut: int) -> dict
 
 @pytest.mark.parametrize("cut", [16, 24])
 def test_another_base_from_some_row_on_is_named(cut: int) -> None:
-    """Rows from `cut` on have base 500000, those before it 10000; all should have 10000."""
+    """Of 40 rows, those from `cut` on have base 500000, and those before it the right one, 10000."""
     found = rows_of_two_schemes(ROPE, pecli.Rope(40, 16, 500000.0), cut)
     words = f"cos, sin: base is 500000 (the spec says 10000), and only in rows {cut} to 39"
 
@@ -146,8 +156,8 @@ def test_another_base_from_some_row_on_is_named(cut: int) -> None:
 
 
 def test_a_dynamic_table_whose_first_rows_are_unscaled_is_named() -> None:
-    """A cache that grew with the prompt keeps the rows that were computed before dynamic scaling
-    began, at 32 positions.
+    """Dynamic scaling begins when a prompt is longer than the trained 32 positions. A cache that grew
+    with the prompt keeps the 32 rows that were computed before; the other 32 are scaled.
     """
     growing = pecli.Rope(64, 32, scaling="dynamic", factor=2.0, max_position_embeddings=32)
     found = rows_of_two_schemes(pecli.Rope(64, 32), growing, 32)
@@ -174,7 +184,9 @@ def at_positions(positions: Array) -> dict[str, Array]:
     ids=["packed", "int8", "clamped", "wrapped", "offset"],
 )
 def test_the_pattern_of_wrong_positions_is_named(positions: Array, words: str) -> None:
-    """Tables are computed by NumPy at these positions, where 0, 1, 2, … are expected."""
+    """Row r of NumPy's tables is at `positions[r]`, cos(position · 10000^(-i/8)), where 0, 1, 2, …
+    are expected. int8 goes from 127 on to −128.
+    """
     answer = pecli.verify(at_positions(positions), pecli.Rope(len(positions), 16), atol=1e-6)
     assert words in answer.diagnosis[0]
 
@@ -215,7 +227,7 @@ def of_two_sequences(bases: tuple[float, float]) -> dict[str, Array]:
 
 
 def test_sequences_with_one_mistake_have_its_reason() -> None:
-    """Both sequences have base 500000 instead of Llama 2's 10000."""
+    """A batch of two sequences: both tables have base 500000 instead of Llama 2's 10000."""
     answer = pecli.verify(of_two_sequences((5e5, 5e5)), "llama-2-7b")
     assert answer.diagnosis[0].startswith("cos, sin: base is 500000 (the spec says 10000)")
 
@@ -229,14 +241,16 @@ def test_sequences_with_different_mistakes_have_no_reason_in_common() -> None:
 
 @pytest.mark.thorough
 def test_noise_is_not_explained_as_a_table_of_small_amplitude() -> None:
-    """Normal noise of 1e-4: a table scaled by a factor near zero would come as close as zeros do."""
-    noise = np.random.default_rng(0).normal(size=(64, 8)).astype("f4")
-    assert pecli.verify(1e-4 * noise, pecli.Sinusoidal(64, 8), atol=1e-3).explanations == ()
+    """The array is normal noise of 1e-4, all below the tolerance of 1e-3: the right table times a
+    factor near 0 would agree with it, but so would zeros, and any other table times 0.
+    """
+    noise = 1e-4 * np.random.default_rng(0).normal(size=(64, 8)).astype("f4")
+    assert pecli.verify(noise, pecli.Sinusoidal(64, 8), atol=1e-3).explanations == ()
 
 
 def test_equal_slopes_have_no_reason() -> None:
-    """Both heads have the slope 0.5. ALiBi's slopes of two heads differ by any rule, so no mistake
-    makes these.
+    """Both heads have the slope 0.5. ALiBi's slopes of two heads are different by any rule, so that no
+    known mistake makes these.
     """
     slopes = {"slopes": np.full(2, 0.5, np.float32)}
     assert pecli.verify(slopes, pecli.Alibi(2, slopes=True)).explanations == ()
@@ -252,18 +266,19 @@ def test_equal_slopes_have_no_reason() -> None:
 def test_the_lowest_float32_is_a_mask_and_other_large_numbers_differ_from_it(
     mask: float, words: str
 ) -> None:
-    """The visible bias is doubled, so that the test fails in any case. Hidden elements hold the
-    lowest float32, which stands for −∞ in many projects and is not reported, or −1e9, which is.
+    """Hidden elements of a causal bias are −∞ in the spec, and `mask` in the table. Many projects
+    write the lowest float32 for −∞, which is not reported; −1e9 is. The visible bias is doubled, so
+    that the check fails, and has a reason, with either.
     """
-    scheme = pecli.Alibi(12, 64, form="causal")
+    scheme = pecli.Alibi(heads=12, seq_len=64, form="causal")
     bias = scheme.tables()["bias"]
     found = np.where(np.isinf(bias), mask, 2 * bias).astype("f4")
 
-    assert first_reason(found, scheme, 1e-4) == words
+    assert first_reason(found, scheme, atol=1e-4) == words
 
 
 def test_a_sinusoidal_table_given_as_rotary_is_named() -> None:
-    """The vanilla transformer's table, checked against a model that rotates."""
+    """The sinusoidal table of the first transformer is checked against Llama 3, a rotary model."""
     answer = pecli.verify(pecli.Sinusoidal(64, 32).tables(), "llama-3-8b", atol=1e-3)
     words = "this is a sinusoidal table, not the cosines and sines of a rotary one"
 
@@ -271,13 +286,14 @@ def test_a_sinusoidal_table_given_as_rotary_is_named() -> None:
 
 
 def test_a_scaling_that_is_applied_twice_is_named() -> None:
-    """The frequencies are llama3's formula, written out in NumPy, applied to its own result; the
-    spec has it once.
+    """Llama 3.1's scaling, in NumPy: by 8 for frequencies that turn less than once in 8192 rows, not
+    at all from 4 turns on, and blended between. The table has it applied to its own result.
     """
 
-    def scaled(plain: Array) -> Array:
-        kept = np.clip((8192 * plain / (2 * np.pi) - 1) / 3, 0, 1)
-        return plain / 8 * (1 - kept) + plain * kept
+    def scaled(frequencies: Array) -> Array:
+        turns = 8192 * frequencies / (2 * np.pi)
+        kept = np.clip((turns - 1) / (4 - 1), 0, 1)
+        return frequencies / 8 * (1 - kept) + frequencies * kept
 
     angles = np.outer(np.arange(512), scaled(scaled(5e5 ** (-np.arange(64) / 64))))
     found = {"cos": np.cos(angles), "sin": np.sin(angles)}
@@ -288,8 +304,8 @@ def test_a_scaling_that_is_applied_twice_is_named() -> None:
 
 @pytest.mark.parametrize(("expected", "found"), [(None, 3), (1, 3), (1, None)])
 def test_another_row_of_padding_is_named(expected: int | None, found: int | None) -> None:
-    """fairseq keeps the row of `padding_idx` zero; the row is elsewhere, is missing, or should not
-    be there.
+    """fairseq keeps the row of `padding_idx` zero. In the table, that row is there though none is
+    expected (None, 3), is elsewhere (1, 3), or is missing (1, None).
     """
     table = pecli.Sinusoidal(64, 32, padding_idx=found).tables()
     result = pecli.verify(table, pecli.Sinusoidal(64, 32, padding_idx=expected), atol=1e-5)
@@ -305,6 +321,6 @@ def test_numbers_beyond_every_position_are_not_called_angles(first: int, are_ang
     position that verify considers.
     """
     angles = np.arange(first, first + 8)[:, None] * 10000.0 ** (-np.arange(8) / 8)
-    words = first_reason({"cos": angles, "sin": angles}, pecli.Rope(8, 16, offset=first))
+    reason = first_reason({"cos": angles, "sin": angles}, pecli.Rope(8, 16, offset=first))
 
-    assert ("values are the angles" in words) == are_angles
+    assert ("values are the angles" in reason) == are_angles

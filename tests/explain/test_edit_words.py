@@ -158,21 +158,28 @@ EDITS_AND_THEIR_WORDS: list[tuple[edits.Edit, str]] = [
     ("edit", "words"), EDITS_AND_THEIR_WORDS, ids=[words[:40] for _, words in EDITS_AND_THEIR_WORDS]
 )
 def test_an_edit_is_stated_in_these_words(edit: edits.Edit, words: str) -> None:
-    """Parameter("base", 500000.0, 10000.0) is «base is 10000 (the spec says 500000)», for example."""
+    """An edit is a difference from the spec as an object. For example, Parameter("base", 500000.0,
+    10000.0), expected and found, is «base is 10000 (the spec says 500000)». EDITS_AND_THEIR_WORDS
+    is a list of such pairs, written by hand.
+    """
     assert clause(edit) == words
 
 
 @pytest.mark.parametrize("edit", [edit for edit, _ in EDITS_AND_THEIR_WORDS], ids=str)
 def test_the_json_of_an_edit_names_its_kind(edit: edits.Edit) -> None:
-    """An edit is a change that explains a difference, such as Swapped or Scaled; its JSON must be
-    plain JSON, and states the kind.
+    """An edit is a change that explains a difference, such as Swapped or Scaled. Its `as_json` can be
+    written as JSON, and states the kind of the edit under «edit».
     """
-    assert json.loads(json.dumps(edit.as_json()))["edit"] == edit.kind
+    written = json.dumps(edit.as_json())
+    assert json.loads(written)["edit"] == edit.kind
 
 
 def test_every_kind_of_edit_has_words() -> None:
-    """EDITS_AND_THEIR_WORDS has at least one edit of every class of edits."""
+    """EDITS_AND_THEIR_WORDS, which the tests above check, has at least one edit of every public
+    class of edits, so that a new class without words is noticed.
+    """
     public = [kind for name, kind in vars(edits).items() if not name.startswith("_")]
-    kinds = {kind for kind in public if isinstance(kind, type) and issubclass(kind, edits.Edit)}
+    classes = {kind for kind in public if isinstance(kind, type) and issubclass(kind, edits.Edit)}
+    classes_with_words = {type(edit) for edit, _ in EDITS_AND_THEIR_WORDS}
 
-    assert {type(edit) for edit, _ in EDITS_AND_THEIR_WORDS} == kinds - {edits.Edit}
+    assert classes_with_words == classes - {edits.Edit}

@@ -50,7 +50,7 @@ def test_the_first_plain_or_exact_schedule_is_the_answer(
     priors: tuple[SchedulePrior, ...], doubt: str
 ) -> None:
     """Otherwise it is the first of all; its cost and its doubts are added."""
-    (explanation,) = explain_by_priors(priors, explain, exact=LIMIT)
+    (explanation,) = explain_by_priors(priors, explain, largest_exact_residual=LIMIT)
 
     assert explanation.open == (doubt,)
     assert explanation.residual < 1
@@ -58,7 +58,7 @@ def test_the_first_plain_or_exact_schedule_is_the_answer(
 
 
 def test_schedules_that_do_not_make_the_table_explain_nothing() -> None:
-    assert explain_by_priors((UNRELATED,), explain, exact=LIMIT) == []
+    assert explain_by_priors((UNRELATED,), explain, largest_exact_residual=LIMIT) == []
 
 
 def test_candidates_after_the_first_that_explains_are_not_looked_at() -> None:

@@ -42,20 +42,26 @@ def wrong_values(scheme: Scheme, subject: str) -> list[Any]:
 
 @pytest.mark.parametrize("scheme", EVERY, ids=str)
 def test_a_known_mistake_has_edits_and_makes_another_table(scheme: Scheme) -> None:
-    """Expected and found differ in each edit, and the tables differ from the right ones."""
-    tables = {name: table.tobytes() for name, table in scheme.tables().items()}
+    """`neighbours` lists schemes that someone might have computed instead, each with its edits. An
+    edit has a value that is expected and another one that is found, and the tables of the wrong
+    scheme differ from the right ones in some byte.
+    """
+    right_bytes = {name: table.tobytes() for name, table in scheme.tables().items()}
     mistakes = [*neighbours(scheme)]
 
     assert mistakes
     for edits, wrong in mistakes:
+        wrong_bytes = {name: table.tobytes() for name, table in wrong.tables().items()}
         assert edits
         assert all(edit.expected != edit.found for edit in edits)
-        assert {name: table.tobytes() for name, table in wrong.tables().items()} != tables
+        assert wrong_bytes != right_bytes
 
 
 @pytest.mark.parametrize("scheme", [Alibi(7, 4), Rope(4, 8), LearnedInit(16, 8)], ids=str)
 def test_schemes_with_counted_positions_have_no_mistakes_of_axes(scheme: Scheme) -> None:
-    """Positions 0, 1, 2, … have no axes that could be exchanged."""
+    """`neighbours` lists mistakes of grids and listed positions. Positions 0, 1, 2, … have no axes
+    that could be exchanged, so there are none.
+    """
     assert [*neighbours(scheme)] == []
 
 
@@ -67,14 +73,16 @@ def test_schemes_with_counted_positions_have_no_mistakes_of_axes(scheme: Scheme)
 def test_known_mistakes_of_a_sinusoidal_grid_begin_with_the_parameters_of_its_frequencies(
     parameters: dict[str, Any], expected: list[str]
 ) -> None:
-    """freq_shift changes the exponents; a scale is mistaken only if there is one."""
+    """`wrong_parameters` lists what each known mistake has wrong, in the order of trial: freq_shift
+    changes the exponents, and comes first; a scale is mistaken only if the scheme has one.
+    """
     scheme = Sinusoidal(grid=(2, 2), dim=16, style="mae", **parameters)
     assert wrong_parameters(scheme)[: len(expected)] == expected
 
 
 def test_known_mistakes_of_mrope_are_its_sections_and_axes() -> None:
-    """M-RoPE gives sections of the pairs to time, row and column; they may be interleaved, of other
-    sizes, or follow other axes.
+    """M-RoPE gives sections of the pairs, here 1, 2 and 1, to time, row and column. Someone may
+    interleave them, give them other sizes, or let them follow other axes of the positions.
     """
     rope = Rope(positions=((0, 1), (0, 2), (0, 3)), dim=8, mrope_section=(1, 2, 1))
     assert {*wrong_parameters(rope)} == {"mrope_interleaved", "mrope_section", "axes of positions"}
@@ -87,20 +95,19 @@ def test_known_mistakes_of_mrope_are_its_sections_and_axes() -> None:
 def test_a_known_mistake_divides_exponents_by_the_whole_dim_instead_of_the_channels_of_an_axis(
     style: str, grid: tuple[int, ...], channels: object, pairs: tuple[int, ...]
 ) -> None:
-    """Each axis should have frequencies 10000^(-2i/c) over its own channels c; the mistake is
-    10000^(-2i/32), over all 32.
+    """Each axis should have frequencies 10000^(-2i/c) over its own channels c: 16 and 16 of EVA, and
+    4, 14 and 14 of FLUX. The mistake is 10000^(-2i/32), over all 32; `pairs` is c/2 of each axis.
     """
     rope = Rope(grid=grid, dim=32, style=style)
-    (edit,) = [
-        each.edits[0] for each in neighbours(rope) if each.edits[0].subject == "exponent_dim"
-    ]
+    edits = [mistake.edits[0] for mistake in neighbours(rope)]
+    (edit,) = [edit for edit in edits if edit.subject == "exponent_dim"]
 
     assert edit.expected == channels
     assert edit.found == 32
 
     (wrong,) = schemes_with_wrong(rope, "exponent_dim")
-    expected = [10000 ** (-i / 16) for count in pairs for i in range(count)]
-    assert wrong.inverse_frequencies() == pytest.approx(expected, rel=1e-12)
+    wrong_frequencies = [10000 ** (-2 * i / 32) for count in pairs for i in range(count)]
+    assert wrong.inverse_frequencies() == pytest.approx(wrong_frequencies, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -112,40 +119,45 @@ def test_a_known_mistake_divides_exponents_by_the_whole_dim_instead_of_the_chann
     ids=str,
 )
 def test_exponents_over_the_whole_dim_have_no_mistake_of_another_dim(rope: Rope) -> None:
-    """Pixtral's axes share the frequencies of the whole dim, and positions in one row have one
-    axis: dividing by the whole dim is right.
+    """Pixtral's axes share the frequencies of the whole dim, and counted positions are one axis: to
+    divide by the whole dim is right there, and no known mistake.
     """
     assert schemes_with_wrong(rope, "exponent_dim") == []
 
 
 @pytest.mark.parametrize(
-    ("parameters", "wrong"),
+    ("parameters", "wrong_keep"),
     [({"style": "llama4-vision"}, 0), ({"style": "eva"}, 1), ({"style": "eva", "keep": 1}, 0)],
+    ids=["Llama 4 keeps a row", "EVA keeps none", "EVA with a row that is given"],
 )
-def test_rows_beside_a_grid_are_missing_or_added(parameters: dict[str, Any], wrong: int) -> None:
-    """«keep» counts rows beside the grid, such as that of a class token: Llama 4 has one, EVA none
-    unless it is given.
+def test_a_known_mistake_has_no_row_beside_the_grid_for_one_or_one_for_none(
+    parameters: dict[str, Any], wrong_keep: int
+) -> None:
+    """«keep» counts rows beside the grid, such as that of a class token. The only wrong value is 0
+    if the scheme has such a row, and 1 if it has none.
     """
-    assert wrong_values(Rope(grid=(2, 2), dim=16, **parameters), "keep") == [wrong]
+    assert wrong_values(Rope(grid=(2, 2), dim=16, **parameters), "keep") == [wrong_keep]
 
 
-def test_listed_positions_may_have_other_axes_or_another_style() -> None:
-    """EVA's known mistakes at listed coordinates: exponents over the whole dim, another style,
-    exchanged axes.
+def test_known_mistakes_at_listed_positions_are_exponents_axes_and_styles() -> None:
+    """Three points are listed by coordinates, (0, 2), (1, 3) and (5, 7). EVA's known mistakes are
+    exponents over the whole dim, another style, and exchanged axes; none of a grid's size.
     """
     rope = Rope(positions=((0, 1, 5), (2, 3, 7)), dim=16, style="eva")
     assert {*wrong_parameters(rope)} == {"exponent_dim", "style", "axes of positions"}
 
 
 def test_a_known_mistake_shifts_the_positions_of_a_grid_by_one_along_an_axis() -> None:
-    """Rows of a grid of 2 × 2 points count 1 and 2 instead of 0 and 1."""
+    """The right rows (h) of a grid of 2 × 2 points are 0, 0, 1, 1, and its columns (w) 0, 1, 0, 1.
+    The first mistake of «positions along h» has rows one higher.
+    """
     moved = schemes_with_wrong(GRID, "positions along h")[0]
     assert tuple(moved.positions) == ((1, 1, 2, 2), (0, 1, 0, 1))
 
 
 def test_a_known_mistake_puts_positions_at_the_middles_of_patches() -> None:
     """Patches of a 2 × 2 grid have positions 0 and 1 along both axes; some code takes their
-    middles, 0.5 and 1.5.
+    middles, 0.5 and 1.5. It is the third mistake of both axes, after ± 1.
     """
     moved = schemes_with_wrong(GRID, "positions along h and w")[2]
     assert tuple(moved.positions) == ((0.5, 0.5, 1.5, 1.5), (0.5, 1.5, 0.5, 1.5))
@@ -156,17 +168,21 @@ def test_axes_of_positions_are_named_t_h_w_or_numbered(count: int, names: str) -
     """Two axes are row and column, three time, row and column; four have no usual names."""
     positions = ((0, 1), (0, 2), (0, 3), (0, 4))[:count]
     rope = Rope(positions=positions, axes=(4,) * count)
-    edits = [each.edits[0] for each in neighbours(rope)]
+    edits = [mistake.edits[0] for mistake in neighbours(rope)]
+    right_axes = {edit.expected for edit in edits if edit.subject == "axes of positions"}
 
-    assert {edit.expected for edit in edits if edit.subject == "axes of positions"} == {names}
+    assert right_axes == {names}
 
 
 @pytest.mark.parametrize(("parameters", "base"), [({}, 10000.0), ({"base": 500.0}, 500.0)])
-def test_another_style_brings_its_base_unless_one_was_given(
+def test_the_mistake_of_another_style_has_its_base_unless_one_was_given(
     parameters: dict[str, Any], base: float
 ) -> None:
-    """EVA's base is 10000, DINOv3's 100; a base of 500 that was given for DINOv3 stays with EVA."""
+    """The style should be DINOv3, of base 100, and is mistaken for EVA, of base 10000. A base of 500
+    that was given for DINOv3 is kept.
+    """
     rope = Rope(grid=(2, 2), dim=16, style="dinov3", **parameters)
-    (wrong,) = [each.scheme for each in neighbours(rope) if each.edits[0].found == "eva"]
+    mistakes = neighbours(rope)
+    (eva,) = [mistake.scheme for mistake in mistakes if mistake.edits[0].found == "eva"]
 
-    assert wrong.value_of("base") == base
+    assert eva.value_of("base") == base

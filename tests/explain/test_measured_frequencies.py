@@ -33,46 +33,63 @@ def measured_at(*positions: int) -> MeasuredFrequencies:
 
 
 def test_far_rows_make_the_error_of_a_slow_frequency_five_times_smaller() -> None:
-    """Rows at positions 100 and 700 behind 0 to 39: the angle of frequency 0.01 is known equally
-    well, over a longer distance.
+    """The frequencies 1, 0.1 and 0.01 are measured at positions 0 to 39, and with 100 and 700 added.
+    An angle is known equally well in each row; over a distance 700 instead of 39, its rate is known
+    better. `errors[-1]` is the estimate for 0.01.
     """
-    assert measured_at(*RUN, 100, 700).errors[-1] < measured_at(*RUN).errors[-1] / 5
+    near = measured_at(*RUN)
+    far = measured_at(*RUN, 100, 700)
+
+    assert far.errors[-1] < near.errors[-1] / 5
 
 
 def test_rows_after_a_break_are_not_measured() -> None:
-    """Position 5 after 39 is a break, so that 700 may belong to another table."""
-    np.testing.assert_array_equal(measured_at(*RUN, 5, 700).values, measured_at(*RUN).values)
+    """Positions 0 to 39 and then 5: the break may be the beginning of another table, so that
+    neither 5 nor 700 after it changes what is measured.
+    """
+    without_rows_after_it = measured_at(*RUN)
+    with_rows_after_it = measured_at(*RUN, 5, 700)
+
+    np.testing.assert_array_equal(with_rows_after_it.values, without_rows_after_it.values)
 
 
 def test_columns_of_zeros_have_no_frequency() -> None:
-    """Nothing turns: a wave of amplitude 0 may have any frequency."""
-    assert frequencies_of(np.zeros((40, 3), complex), np.arange(40.0)) is None
+    """Nothing turns in 40 rows of zeros: a wave of amplitude 0 may have any frequency."""
+    cos_and_i_sin = np.zeros((40, 3), complex)
+    assert frequencies_of(cos_and_i_sin, np.arange(40.0)) is None
 
 
-def test_the_phase_of_cosines_alone_is_measured() -> None:
-    """The phase at the middle row m of cos(f·p + 0.5) is f·m + 0.5, less whole turns."""
+def test_the_phase_of_cosines_without_sines_is_measured() -> None:
+    """The columns are cos(f·p + 0.5) at rows p, for f = 1 and 0.1. At the middle row m the phase is
+    f·m + 0.5, less whole turns.
+    """
     rows = np.arange(100.0)
-    waves = wave_measurement.measure(np.cos(np.outer(rows, FREQUENCIES[:2]) + 0.5), rows)
+    frequencies = np.array([1.0, 0.1])
+    waves = wave_measurement.measure(np.cos(np.outer(rows, frequencies) + 0.5), rows)
     assert waves is not None
-    errors = wave_measurement.wrap(waves.phase - (FREQUENCIES[:2] * waves.centre + 0.5))
+    errors = wave_measurement.wrap(waves.phase - (frequencies * waves.centre + 0.5))
 
     np.testing.assert_allclose(errors, 0, atol=1e-6)
 
 
 def test_a_length_that_is_whole_stays_an_integer() -> None:
-    """The parameter of Llama 3 is an integer in its config; fits return 4096.0."""
+    """A fit returns 4096.0 for Llama 3's original_max_position_embeddings (LENGTH), which is an
+    integer in its config. `having` returns a schedule of frequencies with this value.
+    """
     assert type(SCHEDULE.having(LENGTH, 4096.0).value(LENGTH)) is int
 
 
 @pytest.mark.parametrize("length", [4096.25, 4096.75])
 def test_a_length_between_two_integers_is_not_rounded(length: float) -> None:
-    """A fit of 4096.25 is not 4096, and must not be claimed as that."""
+    """A length was fitted as 4096.25, or 4096.75; neither must be reported as 4096 or 4097. LENGTH
+    is the parameter original_max_position_embeddings, and `having` gives it a value.
+    """
     assert SCHEDULE.having(LENGTH, length).value(LENGTH) == length
 
 
 def test_a_base_that_is_whole_stays_a_real_number() -> None:
-    """`having` replaces a parameter of a schedule of frequencies; 500.0 must not become the integer
-    500.
+    """`having` replaces a parameter of a schedule of frequencies. Lengths become integers, but the
+    base 500.0 must not become the integer 500.
     """
     assert type(SCHEDULE.having("base", 500.0).value("base")) is float
 

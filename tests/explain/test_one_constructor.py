@@ -59,7 +59,9 @@ def named(path: Path) -> str:
 
 
 def test_only_the_module_of_accept_constructs_an_explanation() -> None:
-    """`accept` is in explain/hypothesis.py; no other file of the package calls Explanation(…)."""
+    """`accept`, in explain/hypothesis.py, compares an explanation with the table before it makes
+    one. No other file of the package may call Explanation(…), so that none is claimed without that.
+    """
     candidates = [path for path in FILES if "Explanation(" in path.read_text(encoding="utf-8")]
     constructors = [named(path) for path in candidates if [*calls(tree_of(path), "Explanation")]]
 
@@ -67,7 +69,9 @@ def test_only_the_module_of_accept_constructs_an_explanation() -> None:
 
 
 def test_accept_is_the_only_function_that_constructs_an_explanation() -> None:
-    """The syntax tree of the module is searched for calls of Explanation."""
+    """`accept` compares an explanation with the table before it makes one. In the syntax tree of its
+    module, no other function calls Explanation(…).
+    """
     tree = tree_of(ROOT / "explain/hypothesis.py")
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     names = [node.name for node in functions if [*calls(node, "Explanation")]]
@@ -91,28 +95,29 @@ def test_no_copy_sets_what_was_measured() -> None:
     noise, compared rows), except that the residual may grow when two explanations are merged.
     """
     tree = tree_of(ROOT / "explain/explanation.py")
-    copied = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef):
-            for call in calls(node, "replace"):
-                copied[node.name] = {keyword.arg for keyword in call.keywords}
     measured = {"residual", "recipe_residual", "noise", "compared"}
-    touching = {name: sets & measured for name, sets in copied.items() if sets & measured}
+    measured_fields_set_by = {}
+    for method in ast.walk(tree):
+        if isinstance(method, ast.FunctionDef):
+            for call in calls(method, "replace"):
+                fields_set = {keyword.arg for keyword in call.keywords}
+                if fields_set & measured:
+                    measured_fields_set_by[method.name] = fields_set & measured
 
-    assert touching == {"merged_with": {"residual"}}
+    assert measured_fields_set_by == {"merged_with": {"residual"}}
 
 
 @pytest.mark.parametrize(
     "code", ["replace(each, noise=0)", "dataclasses.replace(reason, scheme=None)"]
 )
-def test_the_rule_sees_a_copy_of_an_explanation(code: str) -> None:
-    """The rule of test_an_explanation_is_copied_only_by_its_own_methods knows the fields of an
-    explanation.
+def test_a_copy_of_an_explanation_is_found_in_code(code: str) -> None:
+    """`copies` returns the calls of `dataclasses.replace` that set a field which explanations have,
+    such as noise or scheme. test_an_explanation_is_copied_only_by_its_own_methods relies on it.
     """
     assert copies(ast.parse(code))
 
 
 @pytest.mark.parametrize("code", ["text.replace('a', 'b')", "replace(rope, base=1e4)"])
-def test_the_rule_ignores_other_calls_of_replace(code: str) -> None:
-    """A method of strings, and a copy with a field that explanations do not have."""
+def test_other_calls_of_replace_are_no_copies_of_an_explanation(code: str) -> None:
+    """A method of strings, and a copy that sets `base`, which is no field of explanations."""
     assert not copies(ast.parse(code))

@@ -3,6 +3,7 @@
 Tables are the engine's, which tests/engine/scalings compares with arbitrary precision.
 """
 
+import math
 from itertools import permutations
 from typing import Any
 
@@ -46,7 +47,10 @@ OTHER_KINDS = [pair for pair in permutations(SCALINGS, 2) if name_of(pair[0]) !=
 @pytest.mark.parametrize(("expected", "found"), OTHER_KINDS)
 @pytest.mark.sample(6)
 def test_a_scaling_of_another_kind_is_named_with_its_numbers(expected: str, found: str) -> None:
-    """32-bit cosines and sines of 300 positions; the specification has the other scaling."""
+    """The tables are scaled by `found`, in float32 and of 300 positions, and the spec by `expected`.
+    The first explanation names both kinds, and each number of `found` as it is in SCALINGS, such as
+    the factor 8 of «yarn».
+    """
     tables = {name: rope(found).tables()[name] for name in ("cos", "sin")}
     (first, *_) = pecli.verify(tables, rope(expected), atol=1e-4).explanations
 
@@ -60,9 +64,10 @@ def test_a_scaling_of_another_kind_is_named_with_its_numbers(expected: str, foun
 @pytest.mark.thorough
 @pytest.mark.parametrize("length", [512, 1024])
 def test_a_factor_and_an_attention_factor_that_follows_from_it_are_named(length: int) -> None:
-    """YaRN by 8 has the attention factor 1 + 0.1 ln 8; with both mscales, as in DeepSeek, it is 1.
+    """The spec scales by 40 with both mscales, as DeepSeek does, so its attention factor is 1. The
+    port scales by 8 without them: its attention factor is 0.1 ln 8 + 1 = 1.2079442.
 
-    The same scaling, with other numbers, is not «missing, and there again».
+    Both scale by YaRN, so that the scaling itself is not reported as another one.
     """
     spec = pecli.Rope(
         length, 128, scaling="yarn", factor=40.0, original_max_position_embeddings=4096,
@@ -76,5 +81,5 @@ def test_a_factor_and_an_attention_factor_that_follows_from_it_are_named(length:
 
     assert first.edits == (
         Parameter("factor", 40.0, 8.0),
-        Parameter("attention_factor", 1.0, pytest.approx(1.2079442)),
+        Parameter("attention_factor", 1.0, pytest.approx(0.1 * math.log(8) + 1)),
     )

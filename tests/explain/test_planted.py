@@ -200,7 +200,9 @@ def test_padding_rows_are_planted_unless_the_scheme_has_a_padding_row(
     planted.
     """
     scheme = pecli.Sinusoidal(40, 16, padding_idx=padding_idx)
-    assert len([*planted(scheme, [PaddedRows], ["pe"])]) == count
+    mistakes = [*planted(scheme, [PaddedRows], ["pe"])]
+
+    assert len(mistakes) == count
 
 
 def commands(lines: Iterable[str]) -> Iterator[str]:

@@ -50,31 +50,30 @@ KNOWN_POSITIONS = {
 
 
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
-@pytest.mark.parametrize("name", KNOWN_POSITIONS)
-def test_positions_are_solved_from_rotations(name: str, dtype: type) -> None:
-    """Random heads are rotated at the positions of each case of KNOWN_POSITIONS, such as 0 … 19 and
-    then 0 … 11, or −17 … 22; they are stored in the dtype, and exactly the positions must be found
-    again.
+@pytest.mark.parametrize("positions", KNOWN_POSITIONS.values(), ids=KNOWN_POSITIONS)
+def test_positions_are_solved_from_rotations(positions: np.ndarray, dtype: type) -> None:
+    """NumPy rotates random heads at `positions`, such as 0 … 19 and then 0 … 11, or −17 … 22, and
+    stores them in the dtype. From the factors between the heads before and after, where 0, 1, 2, …
+    are expected, exactly these positions must be found again.
     """
-    places = KNOWN_POSITIONS[name]
-    expected = np.arange(len(places), dtype=float)
+    turns = turns_of_random_heads(positions, dtype)
+    expected = np.arange(len(positions), dtype=float)
+    solved = solve_positions(turns, INVERSE_FREQUENCIES, expected)
 
-    np.testing.assert_array_equal(
-        solve_positions(turns_of_random_heads(places, dtype), INVERSE_FREQUENCIES, expected), places
-    )
+    np.testing.assert_array_equal(solved, positions)
 
 
 def test_a_row_that_is_not_rotated_at_any_position_has_position_nan() -> None:
-    """Row 7 of 20 holds random factors."""
-    rows = turns_of_random_heads(np.arange(20.0), np.float32)
-    rows[7] = np.random.default_rng(1).normal(size=32) + 1j
-    places = solve_positions(rows, INVERSE_FREQUENCIES, np.arange(20.0))
+    """Heads are rotated at positions 0 to 19; the factors of row 7 are replaced by random ones."""
+    turns = turns_of_random_heads(np.arange(20.0), np.float32)
+    turns[7] = np.random.default_rng(1).normal(size=32) + 1j
+    solved = solve_positions(turns, INVERSE_FREQUENCIES, np.arange(20.0))
 
-    assert np.flatnonzero(np.isnan(places)).tolist() == [7]
+    assert np.flatnonzero(np.isnan(solved)).tolist() == [7]
 
 
 @pytest.mark.parametrize(
-    ("places", "words"),
+    ("positions", "words"),
     [
         ([7], "7"),
         ([4, 2, 9], "4, then 2, then 9"),
@@ -90,9 +89,11 @@ def test_a_row_that_is_not_rotated_at_any_position_has_position_nan() -> None:
         ([6, 5, 4, 3, 2, 1, 0], "6, then 5, then 4, then 3, then 2, then 1, then …"),
     ],
 )
-def test_positions_are_written_in_runs(places: np.ndarray, words: str) -> None:
-    """Nine zeros and then 0 to 14 are «0 × 9, then 0 … 14»; up to six runs are written."""
-    assert runs(np.array(places, float)) == words
+def test_positions_are_written_in_runs(positions: np.ndarray, words: str) -> None:
+    """«a … b» counts up from a to b, and «a × n» is n times a; NaN is unknown. Up to six runs are
+    written. LEFT_PADDED_BY_9 is nine zeros and then 0 to 14; PADDED_BY_1 has nine ones instead.
+    """
+    assert runs(np.array(positions, float)) == words
 
 
 ROW_NUMBERS = np.arange(24.0)
@@ -139,9 +140,10 @@ MISTAKEN_POSITIONS = [
 def test_a_known_mistake_of_positions_is_stated_in_words(
     expected: np.ndarray, used: np.ndarray, words: str
 ) -> None:
-    """`used` are the positions that were found. For example, 0, 0, 1, 2, … instead of 0, 1, 2, 3, …
-    is «each row has the position of the row before». Where all are expected at 5, a cached key was
-    to be moved by 5.
+    """`expected` are the right positions of the rows, and `used` those that were found. For example,
+    0, 0, 1, 2, … instead of 0, 1, 2, 3, … is «each row has the position of the row before», and
+    0, 1, …, 9, 9, 9 is «they are clamped at 9». If all are expected at 5, a cached key was to be
+    moved by 5. The words of each case in MISTAKEN_POSITIONS are written by hand.
     """
     mistake = find_position_mistake(expected, used)
     assert mistake is not None
@@ -168,8 +170,9 @@ def test_a_known_mistake_of_positions_is_stated_in_words(
 def test_other_differences_of_positions_are_no_known_mistake(
     expected: np.ndarray, used: np.ndarray
 ) -> None:
-    """For example, a single row that is wrong, every position tripled, no difference, or a row
-    without a position (NaN).
+    """ROW_NUMBERS is 0 … 23, PACKED is 0 … 11 twice, and LEFT_PADDED_BY_9 is nine zeros, then 0 … 14.
+    No mistake that pecli knows leads from `expected` to `used`: a single row is wrong, every
+    position is tripled, nothing differs, a row has no position (NaN), and so on.
     """
     assert find_position_mistake(expected, used) is None
 
@@ -185,29 +188,30 @@ def test_other_differences_of_positions_are_no_known_mistake(
         (ROW_NUMBERS, ROW_NUMBERS + 1, 24, None),
     ],
 )
-def test_rows_of_padding_are_not_looked_at(
+def test_rows_of_padding_are_not_compared(
     expected: np.ndarray, used: np.ndarray, padding: int, mistake: PositionMistake | None
 ) -> None:
-    """The first `padding` rows may be anywhere: padding was ignored if the others count from the
-    beginning of the sequence.
+    """The first `padding` rows may be at any position. LEFT_PADDED_BY_9 is nine zeros, then 0 … 14,
+    and ROW_NUMBERS 0 … 23: there, tokens are counted with the padding, so it was ignored. One more,
+    1 … 24, is 10 too far for each of the 15 tokens.
     """
     assert find_position_mistake(expected, used, padding) == mistake
 
 
 def test_a_table_at_position_0_is_shifted_and_not_unrotated() -> None:
-    """Queries at position 0 are as before the rotation, «nothing is rotated»; a table has a row for
-    position 0, which is 7 too low here.
+    """One row is expected at position 7 and found at 0. Queries at 0 are as before the rotation, so
+    that their mistake is «nothing is rotated»; a row of a table (rotated=False) is 7 too low.
     """
-    assert find_position_mistake(ONE_ROW_AT_7, 0 * ONE_ROW_AT_7, rotated=False) == PositionMistake(
-        Misplacement.SHIFTED, by=-7
-    )
+    mistake = find_position_mistake(np.array([7.0]), np.array([0.0]), rotated=False)
+    assert mistake == PositionMistake(Misplacement.SHIFTED, by=-7)
 
 
 def test_the_json_of_positions_has_both_ranges_and_the_mistake_in_words() -> None:
-    """24 rows, each 7 positions too far."""
-    edit = positions_edit(
-        ROW_NUMBERS, ROW_NUMBERS + 7, find_position_mistake(ROW_NUMBERS, ROW_NUMBERS + 7)
-    )
+    """24 rows are expected at 0 … 23 and found at 7 … 30."""
+    expected = np.arange(24.0)
+    found = expected + 7
+    edit = positions_edit(expected, found, find_position_mistake(expected, found))
+
     assert edit.as_json() == {
         "edit": "positions",
         "expected": "0 … 23",
@@ -217,12 +221,15 @@ def test_the_json_of_positions_has_both_ranges_and_the_mistake_in_words() -> Non
 
 
 def test_axes_with_equal_positions_are_written_once() -> None:
-    """Of the axes t, h, w, the first two expect 0 … 23 and the last one 5 everywhere; all three
-    found 0 … 23.
+    """Of the axes t, h, w, the first two are expected at 0 … 23 and the last one at 5 everywhere; all
+    three are found at 0 … 23.
     """
-    edit = positions_edit(
-        np.stack([ROW_NUMBERS, ROW_NUMBERS, ALL_AT_POSITION_5]), np.stack([ROW_NUMBERS] * 3), None
-    )
+    counted = np.arange(24.0)
+    always_5 = np.full(24, 5.0)
+    expected = np.stack([counted, counted, always_5])
+    found = np.stack([counted, counted, counted])
+    edit = positions_edit(expected, found, None)
+
     assert edit.expected == "0 … 23; 5 × 24"
     assert edit.found == "0 … 23"
 

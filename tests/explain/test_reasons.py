@@ -217,21 +217,26 @@ CASES: dict[str, tuple[Tables | np.ndarray, Any, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("tables", "spec", "words"), CASES.values(), ids=CASES)
 @pytest.mark.sample(9)
-def test_the_first_reason_names_the_mistake(name: str) -> None:
-    """Each case of CASES has tables computed by NumPy with a mistake, the spec, and words of the
-    reason. For example, element [77, 3] of the cosines is 0.9: «only element [77, 3] differs». The
-    residual is the largest difference that the reason leaves unexplained; 0.04 is that of the
+def test_the_first_reason_names_the_mistake(
+    tables: Tables | np.ndarray, spec: Any, words: str
+) -> None:
+    """NumPy computes the tables by a formula with a mistake in it; `spec` is what they should be, and
+    `words` are written by hand. For example, if element [77, 3] of the cosines is set to 0.9, «cos:
+    only element [77, 3] differs», and of frequencies 10000^(-2i/2048) where 10000^(-2i/64) is
+    right, «frequencies are over 2048 channels».
+
+    The residual is the largest difference that the reason leaves unexplained; 0.04 is that of the
     coarsest storage here, float8. Nothing is called noise.
     """
-    tables, spec, words = CASES[name]
     result = pecli.verify(tables, spec, atol=1e-6)
+    residuals = [explanation.residual for explanation in result.explanations]
 
     assert not result.passed
     assert words in result.diagnosis[0]
     assert "noise" not in result.diagnosis[0]
-    assert all(why.residual <= 0.04 for why in result.explanations if np.isfinite(why.residual))
+    assert all(residual <= 0.04 for residual in residuals if np.isfinite(residual))
 
 
 COMMANDS = [
@@ -261,23 +266,23 @@ COMMANDS = [
 def test_the_reason_has_a_command_if_one_makes_the_table(
     tables: Tables, spec: Any, words: str, command: str
 ) -> None:
-    """Each case of COMMANDS has tables by NumPy, the spec, words of the reason, and words of the
-    line with the command; these are empty if no options make such a table, as for rows that are all
-    at position 7.
+    """NumPy computes the tables with a mistake in them, and the first line names it in `words`. A
+    line «reproduce with pecli rope …» follows if options make such a table, and has `command` in
+    it. If none do, as for rows that are all at position 7, `command` is empty and no line has one.
     """
-    first, *others = pecli.verify(tables, spec, atol=1e-4).diagnosis
-    assert words in first
-    assert "noise" not in first
+    reason, *other_lines = pecli.verify(tables, spec, atol=1e-4).diagnosis
+    assert words in reason
+    assert "noise" not in reason
 
-    advice = [line for line in others if "pecli " in line]
-    assert bool(advice) == bool(command)
-    assert all(command in line for line in advice)
+    lines_with_a_command = [line for line in other_lines if "pecli " in line]
+    assert bool(lines_with_a_command) == bool(command)
+    assert all(command in line for line in lines_with_a_command)
 
 
 @pytest.mark.parametrize("rows", [8, 16, 24])
 def test_negated_sines_are_named_although_no_frequency_turns_once(rows: int) -> None:
-    """Linear scaling by 4: the fastest channel turns by 1/4 radian per row, 6 in 24 rows, and the
-    slowest hardly leaves 0.
+    """The table is −sin(angle) where sin(angle) is right. Scaled by 4, the fastest channel turns by
+    1/4 radian per row, so 6 radians in 24 rows are less than a turn; the slowest hardly leaves 0.
     """
     spec = pecli.Rope(rows, 16, base=1e6, scaling="linear", factor=4.0)
     angles = np.outer(np.arange(rows), 1e6 ** (-np.arange(0, 16, 2) / 16) / 4)
@@ -287,12 +292,14 @@ def test_negated_sines_are_named_although_no_frequency_turns_once(rows: int) -> 
 
 
 def test_positions_in_float16_are_named() -> None:
-    """Beyond 2048, float16 holds even numbers only; NumPy's table has positions rounded so."""
-    tables = of_angles(np.outer(through(np.arange(4096), np.float16), INV_FREQ))
-    assert (
-        "recipe float16-positions"
-        in pecli.verify(tables, pecli.Rope(4096, DIM), atol=1e-4).diagnosis[0]
-    )
+    """NumPy's table of 4096 rows is at positions rounded to float16, which beyond 2048 holds even
+    numbers only.
+    """
+    positions = np.arange(4096).astype(np.float16).astype(np.float64)
+    tables = of_angles(np.outer(positions, INV_FREQ))
+    reason = pecli.verify(tables, pecli.Rope(4096, DIM), atol=1e-4).diagnosis[0]
+
+    assert "recipe float16-positions" in reason
 
 
 def multimodal(sections: tuple[int, ...], positions: np.ndarray) -> Tables:
@@ -304,43 +311,70 @@ def multimodal(sections: tuple[int, ...], positions: np.ndarray) -> Tables:
     return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
 
 
-def test_positions_and_sections_of_an_image_in_a_text_are_named() -> None:
-    """Ten tokens of text, an image of 4 x 6, and ten more tokens, at (t, h, w) by Qwen2-VL's rule."""
+def positions_of_an_image_in_a_text() -> np.ndarray:
+    """Return (t, h, w) of ten tokens of text, an image of 4 × 6, and ten more tokens.
+
+    This is Qwen2-VL's rule: t is constant in the image, h its row and w its column, and the text after
+    it begins at the largest position plus one, 10 + 6 = 16.
+    """
     text = np.tile(np.arange(10), (3, 1))
-    after = np.tile(np.arange(16, 26), (3, 1))
     image = np.stack([np.full(24, 10), 10 + np.arange(24) // 6, 10 + np.arange(24) % 6])
-    positions = np.concatenate([text, image, after], axis=1)
-    count = positions.shape[1]
-    sections = (16, 24, 24)
-    in_text = pecli.Rope(count, 128, base=1e6, mrope_section=sections)
-    in_image = pecli.Rope(dim=128, base=1e6, mrope_section=sections, positions=positions.tolist())
-    in_order = np.tile(np.arange(count), (3, 1))
+    text_after = np.tile(np.arange(16, 26), (3, 1))
+    return np.concatenate([text, image, text_after], axis=1)
 
-    def reason(tables: Tables, spec: pecli.Rope) -> str:
-        return " ".join(pecli.verify(tables, spec, atol=1e-3).diagnosis)
 
-    # The spec counts 44 positions, and the table is at those of the image.
-    found = reason(multimodal(sections, positions), in_text)
-    assert "positions are 0 … 10, then 10 × 23, then 16 … 25; " in found
-    assert "; expected 0 … 43; exact" in found
+SECTIONS = (16, 24, 24)
+"""Pairs of channels that follow time, row and column in Qwen2-VL."""
+IN_IMAGE = pecli.Rope(
+    dim=128,
+    base=1e6,
+    mrope_section=SECTIONS,
+    positions=positions_of_an_image_in_a_text().tolist(),
+)
 
-    # The spec has those of the image, and the table counts.
-    found = reason(multimodal(sections, in_order), in_image)
-    assert "positions are 0, 1, 2, …, not those given" in found
 
-    # The positions are right, and the sections are not.
-    found = reason(multimodal((24, 20, 20), positions), in_image)
-    assert "mrope_section is 24,20,20 (the spec says 16,24,24); exact" in found
+def test_positions_of_an_image_are_named_if_counted_ones_are_expected() -> None:
+    """NumPy's table is at the positions (t, h, w) of ten tokens of text, an image of 4 × 6, and ten
+    more tokens, by Qwen2-VL's rule. The spec counts from 0 to 43. Time is 10 in all of the image
+    and in its first token, so that «10 × 23» (23 times 10) follow the run 0 … 10.
+    """
+    tables = multimodal(SECTIONS, positions_of_an_image_in_a_text())
+    spec = pecli.Rope(44, 128, base=1e6, mrope_section=SECTIONS)
+    reason = pecli.verify(tables, spec, atol=1e-3).diagnosis[0]
+
+    assert "positions are 0 … 10, then 10 × 23, then 16 … 25; " in reason
+    assert "; expected 0 … 43; exact" in reason
+
+
+def test_counted_positions_are_named_if_those_of_an_image_are_expected() -> None:
+    """The spec is at the positions (t, h, w) of ten tokens of text, an image of 4 × 6, and ten more
+    tokens. NumPy's table counts from 0 to 43 along all three axes, as if all were text.
+    """
+    counted = np.tile(np.arange(44), (3, 1))
+    reason = pecli.verify(multimodal(SECTIONS, counted), IN_IMAGE, atol=1e-3).diagnosis[0]
+
+    assert "positions are 0, 1, 2, …, not those given" in reason
+
+
+def test_other_sections_are_named_at_the_positions_of_an_image() -> None:
+    """The spec and NumPy's table are at the positions (t, h, w) of ten tokens of text, an image of
+    4 × 6, and ten more tokens. Of the 64 pairs, 24, 20 and 20 follow time, row and column in the
+    table, and 16, 24 and 24 in the spec.
+    """
+    tables = multimodal((24, 20, 20), positions_of_an_image_in_a_text())
+    reason = pecli.verify(tables, IN_IMAGE, atol=1e-3).diagnosis[0]
+
+    assert "mrope_section is 24,20,20 (the spec says 16,24,24); exact" in reason
 
 
 def test_an_int8_table_is_explained_as_cosines_in_steps_of_1_127() -> None:
-    """The table is 127 · cos, rounded to int8 by NumPy. `explain` names the steps beside the
-    float32 spec, and `identify` names them in its form.
+    """The table is 127 · cos of 256 positions, rounded to int8 by NumPy. The spec is in float32, so
+    `explain` names the steps as the only difference; `identify` names them in the table's form.
     """
     table = np.rint(127 * np.cos(np.outer(np.arange(SHORT_LENGTH), INV_FREQ))).astype(np.int8)
-    (why,) = explain(SHORT_ROPE, {"cos": table}, 1e-3)
+    (explanation,) = explain(SHORT_ROPE, {"cos": table}, 1e-3)
 
-    assert "cos: rounded to steps of 1/127; explains" in sentence(why)
+    assert "cos: rounded to steps of 1/127; explains" in sentence(explanation)
 
     (match, *_) = pecli.identify(table).matches
     assert "rounded to steps of 1/127" in match.form
@@ -348,31 +382,32 @@ def test_an_int8_table_is_explained_as_cosines_in_steps_of_1_127() -> None:
 
 @pytest.mark.thorough
 def test_waves_that_turn_often_are_searched_for_offsets_that_are_near() -> None:
-    """sin(0.3 · n) as a stack of 33 × 16 elements, checked as a rotary table. Of its turns up to
-    the largest offset, 2^40, there are too many to list; the search stays below 64 MiB.
+    """sin(0.3 · n) as a stack of 33 × 16 elements, checked as a rotary table. Each whole turn up to
+    the largest offset, 2^40, may be one; there are too many to list, and the search for them must
+    stay below 64 MiB.
     """
-    waves = np.sin(np.arange(528) * 0.3).reshape(1, 33, 16)
+    waves = np.sin(np.arange(33 * 16) * 0.3).reshape(1, 33, 16)
     tracemalloc.start()
-
-    assert not pecli.verify(waves, pecli.Rope(4, 8), reasons=False).passed
-    assert tracemalloc.get_traced_memory()[1] < 2**26
-
+    result = pecli.verify(waves, pecli.Rope(4, 8), reasons=False)
+    _, peak_in_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
+    assert not result.passed
+    assert peak_in_bytes < 64 * 2**20
 
-@pytest.mark.parametrize("rows", [SHORT_LENGTH - 12, SHORT_LENGTH + 12])
+
+@pytest.mark.parametrize("rows", [256 - 12, 256 + 12])
 def test_another_number_of_rows_is_named_beside_the_shape(rows: int) -> None:
-    """12 rows fewer or more than the spec's 256: a reason, the command that makes such a table, and
-    the shapes.
+    """12 rows fewer or more than the spec's 256. The diagnosis is a reason, the command that makes
+    such a table, and the shapes.
     """
-    found = pecli.verify(
-        pecli.Sinusoidal(rows, DIM).tables()["pe"], pecli.Sinusoidal(SHORT_LENGTH, DIM)
-    )
-    reason, command, shape = found.diagnosis
+    table = pecli.Sinusoidal(rows, 64).tables()["pe"]
+    result = pecli.verify(table, pecli.Sinusoidal(256, 64))
+    reason, command, shape = result.diagnosis
 
     assert shape.startswith("pe: its shape is")
-    assert f"seq_len is {rows} (the spec says {SHORT_LENGTH})" in reason
-    assert command == f"reproduce with pecli sinusoidal --seq-len {rows} --dim {DIM}"
+    assert f"seq_len is {rows} (the spec says 256)" in reason
+    assert command == f"reproduce with pecli sinusoidal --seq-len {rows} --dim 64"
 
 
 @pytest.mark.parametrize(
@@ -392,14 +427,16 @@ def test_another_number_of_rows_is_named_beside_the_shape(rows: int) -> None:
     ],
 )
 def test_bits_that_are_read_as_other_numbers_are_named(change: Change, words: str) -> None:
-    """The 16 or 32 bits of each number are stored as an integer, or its bytes in reverse order; the
-    second case cuts float32 to bfloat16 without rounding.
+    """A right table is read in the wrong way: the 16 or 32 bits of each number as an integer, or its
+    bytes in reverse order. bfloat16 is the upper half of a float32, rounded (the first case) or cut
+    off (the second).
     """
     rope = pecli.Rope(SHORT_LENGTH, DIM)
-    found = pecli.verify({name: change(rope.tables()[name]) for name in ("cos", "sin")}, rope)
+    right = rope.tables()
+    result = pecli.verify({name: change(right[name]) for name in ("cos", "sin")}, rope)
 
-    assert not found.passed
-    assert f"cos, sin: {words}" in found.diagnosis[0]
+    assert not result.passed
+    assert f"cos, sin: {words}" in result.diagnosis[0]
 
 
 @pytest.mark.parametrize("base", [BASE, 500000.0])
@@ -409,43 +446,47 @@ def test_bits_that_are_read_as_other_numbers_are_named(change: Change, words: st
 def test_columns_that_are_zero_instead_of_doubled_are_named(
     layout: str, zeros: str, base: float
 ) -> None:
-    """Cosines and sines stand in the first half, or in every other column, and zeros where they
-    should be repeated; in two cases the base is wrong as well.
+    """Each column of 32 should stand twice among 64: as halves, or beside itself. In the table it
+    stands once, and zeros are in the other place. Its base is 10000; in two cases the spec has base
+    500000, so that the base is wrong as well.
     """
     spec = pecli.Rope(SHORT_LENGTH, DIM, base, layout=layout)
-    place = slice(DIM // 2) if layout == "halves" else slice(None, None, 2)
+    columns = slice(DIM // 2) if layout == "halves" else slice(None, None, 2)
     tables = {name: np.zeros((SHORT_LENGTH, DIM), np.float32) for name in ("cos", "sin")}
     for name, table in short_rotary_tables().items():
-        tables[name][:, place] = table
-    other = "" if base == BASE else f", and base is 10000 (the spec says {base:.0f})"
-    words = f"cos, sin: columns are not doubled: {zeros} zeros{other}; "
+        tables[name][:, columns] = table
+    second_mistake = "" if base == BASE else f", and base is 10000 (the spec says {base:.0f})"
+    words = f"cos, sin: columns are not doubled: {zeros} zeros{second_mistake}; "
 
     assert pecli.verify(tables, spec).diagnosis[0].startswith(words)
 
 
 @pytest.mark.parametrize("rows", [SHORT_LENGTH, pytest.param(70000, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize(
-    ("base", "second"),
+    ("base_of_spec", "second_mistake"),
     [(10000.0, ""), (500000.0, ", and base is 10000 (the spec says 500000)")],
     ids=["the base of the spec", "another base"],
 )
 def test_angles_in_the_place_of_cosines_and_sines_are_named(
-    base: float, second: str, rows: int
+    base_of_spec: float, second_mistake: str, rows: int
 ) -> None:
-    """The table holds position · 10000^(-2i/64) under the names cos and sin; if the spec has another
-    base, both mistakes are named.
+    """The tables hold the angles position · 10000^(-2i/64) themselves, under the names cos and sin. If
+    the spec has another base, both mistakes are named.
     """
     angles = np.outer(np.arange(rows), INV_FREQ)
     words = "cos, sin: values are the angles, position × inv_freq, and not their cosines or sines"
-    result = pecli.verify({"cos": angles, "sin": angles}, pecli.Rope(rows, DIM, base))
+    result = pecli.verify({"cos": angles, "sin": angles}, pecli.Rope(rows, DIM, base_of_spec))
 
-    assert result.diagnosis[0].startswith(f"{words}{second}; ")
+    assert result.diagnosis[0].startswith(f"{words}{second_mistake}; ")
 
 
 def test_a_sinusoidal_table_of_odd_width_raises_no_error_in_the_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With PECLI_DEBUG, errors of the search are raised instead of being reported as «no reason»."""
+    """The table has 15 channels, positions in steps of 1/8 and base 1000, where the spec has steps of
+    1 and base 10000. With PECLI_DEBUG, an error of the search would be raised instead of being
+    reported as «no reason».
+    """
     monkeypatch.setenv("PECLI_DEBUG", "1")
     angles = np.outer(np.arange(3) / 8, 1000.0 ** (-np.arange(8) / 8))
     table = np.stack([np.cos(angles), np.sin(angles)], axis=-1).reshape(3, 16)[:, :-1]
@@ -456,8 +497,8 @@ def test_a_sinusoidal_table_of_odd_width_raises_no_error_in_the_search(
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", ["bias", "slopes"])
 def test_complex_numbers_where_real_ones_are_expected_fail_without_a_warning(name: str) -> None:
-    """A right bias or right slopes as complex numbers: a failed check, without a warning of NumPy
-    that it drops imaginary parts.
+    """ALiBi's right bias, or its right slopes, are stored as complex numbers. The check fails, without
+    NumPy's warning that it drops imaginary parts.
     """
     alibi = pecli.Alibi(4, 16)
     as_complex = alibi.tables()[name].astype(np.complex64)
@@ -467,7 +508,9 @@ def test_complex_numbers_where_real_ones_are_expected_fail_without_a_warning(nam
 
 @pytest.mark.filterwarnings("error")
 def test_a_table_with_an_imaginary_row_differs_from_a_real_one_without_a_warning() -> None:
-    """Row 3 of a sinusoidal table has i added to each element."""
+    """`diff` compares a right sinusoidal table with a complex copy, in which i is added to each
+    element of row 3. NumPy would warn if imaginary parts were dropped.
+    """
     tables = pecli.Sinusoidal(16, 8).tables()
     table = tables["pe"].astype(np.complex64)
     table[3] += 1j
@@ -476,45 +519,43 @@ def test_a_table_with_an_imaginary_row_differs_from_a_real_one_without_a_warning
 
 
 def test_a_plain_base_over_twice_the_channels_comes_before_a_fitted_base() -> None:
-    """NumPy's frequencies are 500000^(-i/64) instead of 10000^(-i/32). The base √500000 = 707.1068
-    over the right channels makes the same ones.
+    """NumPy's frequencies are 500000^(-2i/128) instead of 10000^(-2i/64). The base √500000 = 707.1068
+    over 64 channels makes the same ones, but would be one odd number instead of two plain ones.
     """
-    twice = pecli.verify(rotary_tables(5e5 ** (-INDEX / DIM)), LONG_ROPE, atol=1e-4).diagnosis[0]
-    assert (
-        "base is 500000 (the spec says 10000), and frequencies are over 128 channels (the spec says 64)"
-        in twice
-    )
+    tables = rotary_tables(500000.0 ** (-2 * INDEX / 128))
+    reason = pecli.verify(tables, LONG_ROPE, atol=1e-4).diagnosis[0]
+
+    assert "base is 500000 (the spec says 10000)" in reason
+    assert ", and frequencies are over 128 channels (the spec says 64)" in reason
 
 
 def test_a_plain_base_with_a_shift_comes_before_a_fitted_base() -> None:
-    """Exponents i/31, base 1e6. Without the shift of one, the base 1e6^(32/31) = 1561523.006 would
-    make the same frequencies.
+    """Frequencies are 10^6^(-i/(32 − 1)). Without the shift of one, the base 1e6^(32/31) =
+    1561523.006 would make the same ones: (1e6^(32/31))^(-i/32).
     """
     angles = np.outer(np.arange(512), 1e6 ** (-np.arange(32) / 31))
     table = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(512, 64).astype(np.float32)
-    said = pecli.verify(table, pecli.Sinusoidal(512, 64), atol=1e-4).diagnosis[0]
 
-    assert "base is 1000000 (the spec says 10000), and freq_shift is 1 (the spec says 0)" in said
-    assert pecli.identify(table).matches[0].scheme == pecli.Sinusoidal(
-        512, 64, base=1e6, freq_shift=1.0
-    )
+    reason = pecli.verify(table, pecli.Sinusoidal(512, 64), atol=1e-4).diagnosis[0]
+    assert "base is 1000000 (the spec says 10000), and freq_shift is 1 (the spec says 0)" in reason
+
+    identified = pecli.identify(table).matches[0].scheme
+    assert identified == pecli.Sinusoidal(512, 64, base=1e6, freq_shift=1.0)
 
 
 @pytest.mark.thorough
 def test_channels_and_a_factor_come_before_a_fitted_base() -> None:
-    """Exponents over 256 channels and Llama 3's factor 40, by the formulas of tests/tools/sweeps:
-    two plain mistakes, and no fitted base.
+    """Frequencies are base^(-2i/256) instead of base^(-2i/128), and then scaled by Llama 3's formula
+    with factor 40 instead of 8 (formulas of tests/tools/sweeps, in NumPy). These are two plain
+    mistakes; a fitted base would need an odd number.
     """
     right = Waves(128, 5e5, {**LLAMA3, "factor": 8.0})
-    over_256 = replace(right, scaling={**LLAMA3, "factor": 40.0}, exponent_dim=256.0).tables(128)
-    said = pecli.verify(
-        dict(zip(("cos", "sin"), over_256, strict=True)), right.scheme(128), atol=1e-4
-    ).diagnosis[0]
+    wrong = replace(right, scaling={**LLAMA3, "factor": 40.0}, exponent_dim=256.0)
+    cos, sin = wrong.tables(128)
+    reason = pecli.verify({"cos": cos, "sin": sin}, right.scheme(128), atol=1e-4).diagnosis[0]
 
-    assert (
-        "frequencies are over 256 channels (the spec says 128), and factor is 40 (the spec says 8)"
-        in said
-    )
+    assert "frequencies are over 256 channels (the spec says 128)" in reason
+    assert ", and factor is 40 (the spec says 8)" in reason
 
 
 STEPS = np.linspace(1, 2, 32) ** 9
@@ -549,17 +590,16 @@ TABLES_OF_NO_SCHEME: dict[str, tuple[Tables, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", TABLES_OF_NO_SCHEME)
+@pytest.mark.parametrize(("tables", "spec"), TABLES_OF_NO_SCHEME.values(), ids=TABLES_OF_NO_SCHEME)
 @pytest.mark.sample(
     "square",
     "bytes of ones in reverse order are next to zero",
     "bits of small integers are next to zero",
 )
-def test_no_reason_is_invented_for_tables_of_no_scheme(name: str) -> None:
-    """Constants, tanh, squares, random frequencies and others in TABLES_OF_NO_SCHEME: nothing that
-    pecli knows makes them.
+def test_no_reason_is_invented_for_tables_of_no_scheme(tables: Tables, spec: Any) -> None:
+    """0.3 everywhere, tanh or squares of cosines, random frequencies, and others: the check against
+    a rotary spec fails, and no mistake that pecli knows makes such a table.
     """
-    tables, spec = TABLES_OF_NO_SCHEME[name]
     result = pecli.verify(tables, spec, atol=1e-4)
 
     assert not result.passed
@@ -571,20 +611,20 @@ def test_no_reason_is_invented_for_tables_of_no_scheme(name: str) -> None:
 )
 @pytest.mark.sample("square")
 def test_no_scheme_is_identified_in_tables_of_no_scheme(name: str) -> None:
-    """0.3 everywhere, tanh and squares of cosines, cosines of which 30 % of the rows are zeros, and
-    multiples of numbers that grow by the ninth power.
+    """In TABLES_OF_NO_SCHEME these are 0.3 everywhere, tanh and squares of cosines, cosines of which
+    30 % of the rows are zeros, and multiples of numbers that grow by the ninth power.
     """
     tables, _ = TABLES_OF_NO_SCHEME[name]
     assert not pecli.identify(tables).identified
 
 
 @pytest.mark.parametrize(("base", "is_cut_short"), [(31074.9, True), (30000.0, False)])
-def test_time_that_is_up_leaves_a_doubt_unless_the_reason_is_short(
+def test_a_search_that_was_stopped_leaves_a_doubt_about_a_base_of_many_digits(
     monkeypatch: pytest.MonkeyPatch, base: float, is_cut_short: bool
 ) -> None:
-    """The search is stopped before it tries two mistakes at once. Base 31074.9 has many digits and
-    may be two plain numbers (NTK scaling by 3 has such a base), so a shorter reason may exist; base
-    30000 is plain.
+    """The time limit is simulated: it ends the search before it tries two mistakes at once. Base
+    31074.9 is found, but may be two plain numbers (NTK by 3 has the base 31082.2, for example), so
+    that a simpler reason may exist. Base 30000 is plain, and leaves no doubt.
     """
     search = Search.find_explanations_with
 
@@ -603,33 +643,36 @@ def test_time_that_is_up_leaves_a_doubt_unless_the_reason_is_short(
     assert explanation.is_cut_short == is_cut_short
 
 
-def test_time_that_is_up_raises_an_error() -> None:
-    """A limit of −1 s is over at once: `check_time` raises within the block, and no longer after
-    it.
-    """
+def test_a_time_limit_raises_an_error_within_its_block_only() -> None:
+    """A limit of −1 s is over at once: `check_time` raises within the block, and not after it."""
     with time_limit(-1.0), pytest.raises(OutOfTimeError):
         check_time()
     check_time()
 
 
 def test_a_longer_time_limit_inside_does_not_move_the_one_outside() -> None:
-    """−1 s outside is over at once; 60 s inside would not be."""
+    """A limit of −1 s is over at once, also within a block that has a limit of 60 s itself."""
     with time_limit(-1.0), time_limit(60.0), pytest.raises(OutOfTimeError):
         check_time()
 
 
 def test_time_that_is_up_ends_recognition_without_a_scheme() -> None:
-    """The table is NumPy's of base 10000, which is recognised without a limit."""
+    """NumPy's rotary table is recognised without a limit. A limit of −1 s is over at once: the
+    result is an empty list, and no error.
+    """
     with time_limit(-1.0):
         assert recognise(rotary_tables()) == []
-    assert recognise(rotary_tables())
+    assert recognise(rotary_tables()) != []
 
 
 @pytest.mark.parametrize("original_length", [2048, 8192, 131072])
 @pytest.mark.sample(1)
 def test_yarn_that_the_model_does_not_have_is_named(original_length: int) -> None:
-    """Its trained length is not in the specification, but one of those that models have."""
-    tables = rotary_tables(blended(INV_FREQ, original_length), 0.1 * math.log(4) + 1)
+    """The spec is unscaled. The table has YaRN's scaling by 4, blended in NumPy for a model that was
+    trained on `original_length` positions, and its attention factor 0.1 ln 4 + 1. The length is
+    found among those that models have.
+    """
+    tables = rotary_tables(blended(INV_FREQ, original_length), height=0.1 * math.log(4) + 1)
     (first, *_) = pecli.verify(tables, LONG_ROPE, atol=1e-4).explanations
 
     assert first.edits == (

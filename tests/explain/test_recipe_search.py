@@ -55,29 +55,32 @@ EVERY = [
 @pytest.mark.parametrize(("case", "runtime"), EVERY)
 @pytest.mark.sample(4)
 def test_verify_names_the_runtime(case: str, runtime: str) -> None:
-    """The first 32 rows by the runtime's own code, checked against the config. Several runtimes may
-    compute the same; the cause of a difference from transformers is that of KNOWN_DEPARTURES, which
-    was measured. As a table of that runtime it passes within 1.3e-7, one unit of float32 at 1.
+    """The dump has 32 rows that the runtime's own code computed for a config, and is checked against
+    this config. The reason names the runtime, maybe among others that compute the same; if it
+    departs from transformers, also the cause in KNOWN_DEPARTURES, which was measured.
     """
     model = pecli.load_config(config_of_case(case))
     length = CASES[case]["context"]
-    found = pecli.verify(dump_of_runtime(case, runtime), model, length=length)
-    (edit,) = [edit for why in found.explanations for edit in why.edits if edit.kind == "runtime"]
+    dump = dump_of_runtime(case, runtime)
+    result = pecli.verify(dump, model, length=length)
+    edits = [edit for explanation in result.explanations for edit in explanation.edits]
+    (named,) = [edit for edit in edits if edit.kind == "runtime"]
 
-    assert runtime in (edit.found, *edit.also)
+    assert runtime in (named.found, *named.also)
 
     # Without a known departure, an empty cause is in every diagnosis.
     cause = KNOWN_DEPARTURES.get((case, runtime), "")
-    assert bool(edit.causes) == bool(cause)
-    assert cause in found.diagnosis[0]
-    assert pecli.verify(
-        dump_of_runtime(case, runtime), model, length=length, runtime=runtime, atol=1.3e-7
-    ).passed
+    assert bool(named.causes) == bool(cause)
+    assert cause in result.diagnosis[0]
+
+    one_unit_of_float32_at_1 = 1.3e-7
+    options = {"length": length, "runtime": runtime, "atol": one_unit_of_float32_at_1}
+    assert pecli.verify(dump, model, **options).passed
 
 
 def test_identify_names_the_runtime() -> None:
-    """The table is gpt-oss-20b's as this package emulates llama.cpp, and identify sees only the
-    table.
+    """The table is gpt-oss-20b's as pecli emulates llama.cpp (other tests compare that with llama.cpp
+    itself), and `identify` sees nothing but the table.
 
     llama.cpp does not read gpt-oss's key `truncate: false`, so the scheme that makes the table has
     no value for it (None).
@@ -94,17 +97,15 @@ def test_identify_names_the_runtime() -> None:
 
 
 def test_diff_names_the_runtime(tmp_path: Path) -> None:
-    """mlx-lm's own table of gpt-oss-20b against the exact one: mlx-lm rounds YaRN's limits to 8 and
-    18 although the config has truncate: false.
+    """A is the exact table of gpt-oss-20b, and B the one that mlx-lm's own code computed: mlx-lm
+    rounds YaRN's limits to 8 and 18 although the config has truncate: false.
     """
     exact = pecli.load_config(config_of_case("gpt-oss-20b")).one().rope(ROWS)
     pecli.save(tmp_path / "a.safetensors", exact)
-    found = pecli.diff(tmp_path / "a.safetensors", dump_of_runtime("gpt-oss-20b", "mlx-lm"))
+    result = pecli.diff(tmp_path / "a.safetensors", dump_of_runtime("gpt-oss-20b", "mlx-lm"))
 
-    assert any(
-        "as mlx-lm computes it; rounds YaRN's limits to 8 and 18" in line
-        for line in found.diagnosis
-    )
+    words = "as mlx-lm computes it; rounds YaRN's limits to 8 and 18"
+    assert any(words in line for line in result.diagnosis)
 
 
 WAYS_OF_BFLOAT16 = {
@@ -117,37 +118,45 @@ WAYS_OF_BFLOAT16 = {
 @pytest.mark.parametrize("way", WAYS_OF_BFLOAT16)
 @pytest.mark.sample(2)
 def test_bfloat16_of_a_gpu_is_known_by_its_recipe(model: str, way: str) -> None:
-    """The tables were computed on a GPU with PyTorch, as a module in bfloat16 and under autocast;
-    verify and identify name the recipe.
+    """The tables were computed on a GPU with PyTorch: by a module that was converted to bfloat16,
+    which is the recipe bfloat16-module, or under autocast, which is bfloat16-autocast. Both `verify`
+    and `identify` must name the recipe.
     """
     tables = {part: GPU[f"{model}.{way}.{part}"][:ROWS] for part in ("cos", "sin")}
-    found = pecli.verify(tables, pecli.Rope(ROWS, 128, GPU_BASES[model]))
+    recipe = WAYS_OF_BFLOAT16[way]
+    base = GPU_BASES[model]
 
-    assert f"computed by the recipe {WAYS_OF_BFLOAT16[way]}" in found.diagnosis[0]
+    result = pecli.verify(tables, pecli.Rope(ROWS, 128, base))
+    assert f"computed by the recipe {recipe}" in result.diagnosis[0]
 
     (match,) = pecli.identify(tables).matches
-    assert match.recipe == WAYS_OF_BFLOAT16[way]
-    assert match.scheme.base == GPU_BASES[model]
+    assert match.recipe == recipe
+    assert match.scheme.base == base
 
 
 @pytest.mark.parametrize(
-    "recipe",
-    ["bfloat16-positions", "bfloat16-phases", "bfloat16-inv-freq", "float32-bfloat16-table"],
+    ("recipe", "base_of_spec"),
+    [
+        ("bfloat16-positions", 10000.0),
+        ("bfloat16-phases", 10000.0),
+        ("bfloat16-inv-freq", 500000.0),
+        ("float32-bfloat16-table", 500000.0),
+    ],
 )
-@pytest.mark.sample("bfloat16-inv-freq", "float32-bfloat16-table")
-def test_a_recipe_in_bfloat16_is_named_also_beside_a_wrong_base(recipe: str) -> None:
-    """The table has base 500000 and is made by this package's recipes, which test_recipes.py holds
-    against formulas. Positions and phases in bfloat16 are named beside the wrong base 10000, the
-    two others if nothing else is wrong.
+@pytest.mark.sample("bfloat16-inv-freq-500000.0", "float32-bfloat16-table-500000.0")
+def test_a_recipe_in_bfloat16_is_named_also_beside_a_wrong_base(
+    recipe: str, base_of_spec: float
+) -> None:
+    """The table has base 500000 and is made by this package's recipe, which test_recipes.py compares
+    with formulas. Positions and phases in bfloat16 are named although the spec has base 10000; the
+    other two recipes are tried with the right base.
     """
-    base = 1e4 if recipe in ("bfloat16-positions", "bfloat16-phases") else 5e5
     tables = pecli.Rope(2048, 64, 500000.0, recipe=recipe).tables()
-    found = pecli.verify(
-        {name: tables[name] for name in ("cos", "sin")}, pecli.Rope(2048, 64, base)
-    )
-    (why,) = found.explanations
+    spec = pecli.Rope(2048, 64, base_of_spec)
+    result = pecli.verify({name: tables[name] for name in ("cos", "sin")}, spec)
+    (explanation,) = result.explanations
 
-    assert [edit.found for edit in why.edits if edit.kind == "recipe"] == [recipe]
+    assert [edit.found for edit in explanation.edits if edit.kind == "recipe"] == [recipe]
 
 
 def test_another_base_is_not_explained_as_a_runtime() -> None:
@@ -155,38 +164,41 @@ def test_another_base_is_not_explained_as_a_runtime() -> None:
     may be the runtime: only the base is wrong.
     """
     tables = pecli.Rope(ROWS, 64, 10000.0, runtime="vllm").tables()
-    found = pecli.verify(tables, pecli.Rope(ROWS, 64, 500000.0))
+    result = pecli.verify(tables, pecli.Rope(ROWS, 64, 500000.0))
+    edits = [edit for explanation in result.explanations for edit in explanation.edits]
 
-    assert not [edit for why in found.explanations for edit in why.edits if edit.kind == "runtime"]
+    assert not [edit for edit in edits if edit.kind == "runtime"]
 
 
 @pytest.mark.parametrize("model", GPU_BASES)
 def test_a_float32_table_rounded_to_bfloat16_is_told_from_an_exact_one_only_far_down(
     model: str,
 ) -> None:
-    """The GPU's module computes in float32 and rounds the table to bfloat16.
+    """The tables are those of a module on a GPU, which computes in float32 and rounds to bfloat16.
 
     In its first 32 rows not one element differs from NumPy's float64 table rounded to bfloat16, so
     that verify names the dtype only; in all rows it names the recipe.
     """
     tables = {part: GPU[f"{model}.bfloat16-input.{part}"] for part in ("cos", "sin")}
-    places = GPU["positions"].tolist()
-    few = {part: table[:ROWS] for part, table in tables.items()}
-    angles = np.outer(places, GPU_BASES[model] ** (-np.arange(64) / 64))
+    first_rows = {part: table[:ROWS] for part, table in tables.items()}
+    base = GPU_BASES[model]
+    positions = GPU["positions"].tolist()
+
+    angles = np.outer(positions, base ** (-np.arange(64) / 64))
     rounded = {
         "cos": round_to(np.cos(angles), "bfloat16"),
         "sin": round_to(np.sin(angles), "bfloat16"),
     }
-    differ = {part: (widened(rounded[part]) != tables[part]).any(axis=1) for part in tables}
+    for part, table in tables.items():
+        row_differs = (widened(rounded[part]) != table).any(axis=1)
+        assert not row_differs[:ROWS].any()
+        assert row_differs[ROWS:].any()
 
-    assert not any(each[:ROWS].any() for each in differ.values())
-    assert all(each[ROWS:].any() for each in differ.values())
+    result = pecli.verify(first_rows, pecli.Rope(ROWS, 128, base))
+    assert result.diagnosis[0].startswith("cos, sin: rounded to bfloat16")
 
-    found = pecli.verify(few, pecli.Rope(ROWS, 128, GPU_BASES[model])).diagnosis
-    assert found[0].startswith("cos, sin: rounded to bfloat16")
-
-    found = pecli.verify(tables, pecli.Rope(dim=128, base=GPU_BASES[model], positions=places))
-    assert found.diagnosis[0] == "cos, sin: computed by the recipe float32-bfloat16-table; exact"
+    result = pecli.verify(tables, pecli.Rope(dim=128, base=base, positions=positions))
+    assert result.diagnosis[0] == "cos, sin: computed by the recipe float32-bfloat16-table; exact"
 
 
 @pytest.mark.parametrize("rows", [8, 48, 700])
@@ -196,29 +208,31 @@ def test_a_float32_table_rounded_to_bfloat16_is_told_from_an_exact_one_only_far_
 def test_a_runtime_is_named_although_its_sines_are_off_by_a_last_bit(
     runtime: str, case: str, rows: int
 ) -> None:
-    """One element in twenty is off by one unit of the last place, as those of another library may
-    be; the exact table with such errors is no runtime's.
+    """In two tables, the runtime's and the exact one, one element in twenty is moved by one unit of
+    its last place, up or down, as those of another library may be. The runtime is named for its
+    own table, and neither a runtime nor a recipe for the exact one.
     """
     draw = np.random.default_rng(rows)
     model = pecli.load_config(config_of_case(case))
-    exact, tables = (
+    exact, of_runtime = (
         model.one().rope(rows, length=rows, runtime=name).tables() for name in ("none", runtime)
     )
     for name in ("cos", "sin"):
-        for each in (exact, tables):
-            off = np.nextafter(each[name], draw.choice(np.float32([-2, 2]), each[name].shape))
-            each[name] = np.where(draw.random(off.shape) < 0.05, off, each[name])
-    named = pecli.verify(
-        {name: tables[name] for name in ("cos", "sin")}, model, length=rows
-    ).explanations
-    edits = [edit for why in named for edit in why.edits if edit.kind == "runtime"]
+        for tables in (exact, of_runtime):
+            table = tables[name]
+            neighbours = np.nextafter(table, draw.choice(np.float32([-2, 2]), table.shape))
+            tables[name] = np.where(draw.random(table.shape) < 0.05, neighbours, table)
 
-    assert any(runtime in (edit.found, *edit.also) for edit in edits)
+    def edits_of_verify(tables: dict[str, np.ndarray]) -> list[Any]:
+        dump = {name: tables[name] for name in ("cos", "sin")}
+        explanations = pecli.verify(dump, model, length=rows).explanations
+        return [edit for explanation in explanations for edit in explanation.edits]
 
-    found = pecli.verify(
-        {name: exact[name] for name in ("cos", "sin")}, model, length=rows
-    ).explanations
-    assert not [edit for why in found for edit in why.edits if edit.kind in ("runtime", "recipe")]
+    runtimes = [edit for edit in edits_of_verify(of_runtime) if edit.kind == "runtime"]
+    assert any(runtime in (edit.found, *edit.also) for edit in runtimes)
+
+    kinds = {edit.kind for edit in edits_of_verify(exact)}
+    assert not kinds & {"runtime", "recipe"}
 
 
 def single_precision(base: float, dim: int, rows: int, units: int) -> dict[str, np.ndarray]:
@@ -238,16 +252,15 @@ WAVES: dict[str, Any] = {"cos": np.cos, "sin": np.sin}
 @pytest.mark.parametrize(("base", "dim"), [(5e5, 128), (1e4, 64)])
 @pytest.mark.sample(1)
 def test_float32_arithmetic_is_named_as_a_recipe_and_not_as_noise(base: float, dim: int) -> None:
-    """NumPy's float32 with every third power off by two units of its last place, which is no
-    runtime's table: verify, identify and diff name the recipe float32.
+    """The tables are computed in float32 by NumPy, with every third power of the base off by two
+    units of its last place, as another library's may be. No runtime makes them, and `verify`,
+    `identify` and `diff` name the recipe float32.
     """
     length = 2048
     tables = single_precision(base, dim, length, units=2)
-    found = pecli.verify(tables, pecli.Rope(length, dim, base=base), atol=1e-5)
 
-    assert found.diagnosis[0].startswith(
-        "cos, sin: computed by the recipe float32; explains every element "
-    )
+    reason = pecli.verify(tables, pecli.Rope(length, dim, base=base), atol=1e-5).diagnosis[0]
+    assert reason.startswith("cos, sin: computed by the recipe float32; explains every element ")
 
     (match,) = pecli.identify(tables).matches
     assert match.scheme.base == base
@@ -255,12 +268,15 @@ def test_float32_arithmetic_is_named_as_a_recipe_and_not_as_noise(base: float, d
     assert match.edits == ()
 
     exact = pecli.Rope(length, dim, base=base, layout="halves").tables()
-    found = pecli.diff({name: exact[name] for name in ("cos", "sin")}, tables, atol=1e-5).diagnosis
-    assert found[0].startswith("cos, sin: in B, computed by the recipe float32")
+    in_a = {name: exact[name] for name in ("cos", "sin")}
+    reason = pecli.diff(in_a, tables, atol=1e-5).diagnosis[0]
+    assert reason.startswith("cos, sin: in B, computed by the recipe float32")
 
 
 def test_a_runtime_that_computes_the_table_is_named_without_a_recipe() -> None:
-    """NumPy's float32 in the order of operations of transformers and vLLM."""
+    """Base 500000, computed in float32 by NumPy with the operations of transformers and vLLM in
+    their order: 1 / base^(2i/64), times the position, then cosine and sine.
+    """
     tables = single_precision(5e5, 64, 2048, units=0)
     reason = pecli.verify(tables, pecli.Rope(2048, 64, base=5e5), atol=1e-5).diagnosis[0]
 
@@ -269,8 +285,8 @@ def test_a_runtime_that_computes_the_table_is_named_without_a_recipe() -> None:
 
 
 def test_frequencies_by_an_exponential_are_named_as_a_recipe_and_not_as_noise() -> None:
-    """Tutorials compute exp(−i · ln 10000 / d) in float32, which is off by up to six units of the
-    last place.
+    """Tutorials compute the frequencies as exp(−2i · ln 10000 / 128) in float32, which is off from
+    10000^(-2i/128) by up to six units of the last place.
     """
     rates = np.exp(np.arange(0, 128, 2, dtype=np.float32) * np.float32(-np.log(10000.0) / 128))
     phases = np.arange(1000, dtype=np.float32)[:, None] * rates
@@ -284,8 +300,8 @@ def test_frequencies_by_an_exponential_are_named_as_a_recipe_and_not_as_noise() 
 
 @pytest.mark.thorough
 def test_noise_of_1e_6_is_not_explained_as_a_recipe() -> None:
-    """Normal noise on the exact table has the size of float32's errors, but none of its pattern:
-    there is no reason at all.
+    """Normal noise of 1e-6 on the exact table has the size of float32's errors, but none of their
+    pattern: there is no reason at all.
     """
     exact = pecli.Sinusoidal(1000, 128).tables()["pe"]
     noise = np.random.default_rng(0).normal(size=exact.shape).astype(np.float32)

@@ -28,8 +28,8 @@ def verify_index(index: np.ndarray, spec: pecli.Scheme) -> Any:
 @pytest.mark.parametrize("name", SCHEMES)
 @pytest.mark.sample("swin", "t5")
 def test_a_transposed_index_is_named(name: str) -> None:
-    """Queries and keys of the index are exchanged: T5's of 150 positions, DeBERTa's of 600, and
-    Swin's window of 6 × 9.
+    """An index holds the bucket of each query and key; here queries and keys are exchanged. The
+    cases are T5's index of 150 positions, DeBERTa's of 600, and Swin's of a window of 6 × 9.
     """
     index = SCHEMES[name].tables()["index"]
     result = verify_index(index.T, SCHEMES[name])
@@ -40,33 +40,41 @@ def test_a_transposed_index_is_named(name: str) -> None:
 @pytest.mark.parametrize("name", ["t5", "swin"])
 @pytest.mark.sample("swin")
 def test_a_negated_index_is_named(name: str) -> None:
-    """Each bucket with the other sign; DeBERTa, where that is the transposed index, has a test of
-    its own.
+    """Each bucket of the right index has the opposite sign. (DeBERTa's negated index is also its
+    transposed one, and has a test of its own.)
     """
     index = SCHEMES[name].tables()["index"]
     assert "the sign is flipped; exact" in verify_index(-index, SCHEMES[name]).diagnosis[0]
 
 
 def test_a_negated_index_of_deberta_is_named_as_transposed() -> None:
-    """Its index is antisymmetric, so that both are the same table."""
+    """DeBERTa's index is antisymmetric, index[j, i] = −index[i, j], so that the negated and the
+    transposed one are the same table.
+    """
     index = SCHEMES["deberta"].tables()["index"]
-    assert "the table is transposed; exact" in verify_index(-index, SCHEMES["deberta"]).diagnosis[0]
+    np.testing.assert_array_equal(-index, index.T)
+
+    result = verify_index(-index, SCHEMES["deberta"])
+    assert "the table is transposed; exact" in result.diagnosis[0]
 
 
 @pytest.mark.parametrize("name", SCHEMES)
 @pytest.mark.sample("swin")
-def test_no_softmax_is_said_to_ignore_shifted_indices(name: str) -> None:
-    """Softmax ignores a constant added to a row of scores, but not one added to indices of a table.
-    The rows are in reverse order here.
+def test_a_wrong_index_is_not_excused_by_softmax(name: str) -> None:
+    """Softmax ignores a constant that is added to a row of scores, and the diagnosis of a bias says
+    so. The numbers of an index are no scores: with its rows in reverse order, they may seem shifted
+    by a constant per row, but nothing ignores that.
     """
-    result = verify_index(SCHEMES[name].tables()["index"][::-1], SCHEMES[name])
+    index = SCHEMES[name].tables()["index"]
+    result = verify_index(index[::-1], SCHEMES[name])
+
     assert not any("softmax" in line for line in result.diagnosis)
 
 
 @pytest.mark.parametrize("max_distance", [40, 64, 96, 256])
 @pytest.mark.sample(2)
 def test_another_max_distance_of_t5_is_named(max_distance: int) -> None:
-    """The index of buckets has another max_distance; the spec has T5's default, 128."""
+    """The index is T5's of 150 positions with `max_distance`; the spec has T5's default, 128."""
     found = pecli.Relative(style="t5", seq_len=150, max_distance=max_distance)
     result = verify_index(found.tables()["index"], SCHEMES["t5"])
 
@@ -75,24 +83,24 @@ def test_another_max_distance_of_t5_is_named(max_distance: int) -> None:
 
 @pytest.mark.parametrize(("buckets", "max_distance"), [(8, 16), (256, 512), (32, 18), (64, 400)])
 def test_buckets_of_deberta_are_those_of_its_own_formula(buckets: int, max_distance: int) -> None:
-    """`make_log_bucket_position` of transformers, in NumPy. Its float32 logarithms agree unless a
-    quotient is a whole number, within 1e-9, where they may round either way.
+    """The expected buckets are `make_log_bucket_position` of transformers, in NumPy: a distance up
+    to the middle is its own bucket, and farther ones share buckets by their logarithm. Where this
+    is a whole number within 1e-9, float32 may round either way, so it is not compared.
     """
     middle = buckets // 2
     distances = np.arange(1, 500)
     logs = np.log(distances / middle) / np.log((max_distance - 1) / middle) * (middle - 1)
     expected = np.where(distances <= middle, distances, np.ceil(logs) + middle)
-    is_open = np.abs(logs - np.rint(logs)) < 1e-9
+    may_round_either_way = np.abs(logs - np.rint(logs)) < 1e-9
     found = deberta_buckets(500, buckets, max_distance)[1:]
 
-    np.testing.assert_array_equal(found[~is_open], expected[~is_open])
+    np.testing.assert_array_equal(found[~may_round_either_way], expected[~may_round_either_way])
 
 
 def test_a_short_index_leaves_the_last_distance_open() -> None:
-    """With 32 buckets both ways, single distances end at 8; no two of 8 keys are as far apart.
-
-    So all maximum distances make the same index, those included that other numbers of buckets
-    could not have.
+    """T5 has 32 buckets for both directions, so that distances below 8 have a bucket each, and only
+    farther ones depend on max_distance. Of 8 keys, no two are 8 apart: any max_distance makes this
+    index. The default, 128, is reported, with a doubt.
     """
     index = pecli.Relative(style="t5", seq_len=8).tables()["index"]
     (match, *_) = pecli.identify(index.astype(np.int32)).matches

@@ -96,29 +96,36 @@ def numbers(file: Path, name: str) -> np.ndarray:
 def test_printed_commands_make_the_tables(
     run_pecli: Any, tmp_path: Path, monkeypatch: Any, cases, count
 ) -> None:
-    """Schemes of every kind, and tables of the same with another base, length, rule and so on. Each
-    printed command must run, and make the same numbers within 1e-5; at least `count` are printed.
+    """`cases` yields specs of every kind, and wrong tables: of the same scheme with another base,
+    length, rule and so on. The diagnosis has a line «reproduce with pecli …»; this command must
+    run, and make the wrong table's numbers within 1e-5. At least `count` commands are printed.
     """
     monkeypatch.chdir(tmp_path)
-    run, wrong = [], []
-    for scheme, tables in cases():
-        found = pecli.verify(tables, scheme, atol=1e-5).as_json()
-        lines = [line for line in found["diagnosis"] if line.startswith("reproduce with pecli ")]
-        if len(lines) != 1 or len(found["explanations"]) != 1:
+    names_of_schemes = []
+    failures = []
+    for spec, tables in cases():
+        result = pecli.verify(tables, spec, atol=1e-5).as_json()
+        commands = [
+            line for line in result["diagnosis"] if line.startswith("reproduce with pecli ")
+        ]
+        if len(commands) != 1 or len(result["explanations"]) != 1:
             continue
-        outcome = run_pecli(*shlex.split(lines[0])[3:], "-q", "-o", "again.safetensors")
-        run.append(scheme.name)
-        for name in found["explanations"][0]["tensors"] if outcome.exit_code == SUCCESS else ():
+        names_of_schemes.append(spec.name)
+        words = shlex.split(commands[0].removeprefix("reproduce with pecli "))
+        outcome = run_pecli(*words, "-q", "-o", "again.safetensors")
+        if outcome.exit_code != SUCCESS:
+            failures.append((commands, outcome.err))
+            continue
+        for name in result["explanations"][0]["tensors"]:
             again = numbers(tmp_path / "again.safetensors", name)
             table = np.asarray(tables[name], np.float64).reshape(again.shape)
             if not np.allclose(again, table, rtol=1e-5, atol=1e-5):
-                wrong.append((lines, name))
-        wrong += [(lines, outcome.err)] if outcome.exit_code else []
+                failures.append((commands, name))
 
-    assert wrong == []
-    assert len(run) >= count
+    assert failures == []
+    assert len(names_of_schemes) >= count
     # Of drawn weights only another scale is reported, without a command.
-    assert {*run} == {"sinusoidal", "rope", "alibi", "relative"}
+    assert {*names_of_schemes} == {"sinusoidal", "rope", "alibi", "relative"}
 
 
 @pytest.mark.parametrize("model", [MODELS[1], MODELS[4]], ids=["plain", "llama3"])
@@ -126,22 +133,26 @@ def test_printed_commands_make_the_tables(
 def test_printed_commands_rotate_queries(
     model: Any, run_pecli: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    """Random queries are rotated by NumPy with each mistake of `rotations`, such as from position
-    37 on; the printed command rotates them to the same numbers within 1e-4. Five mistakes at least
-    have a command.
+    """`rotations` yields random queries that NumPy rotated with a mistake, such as from position 37
+    on («offset 37»). The command that `pecli verify` prints applies the same mistake to the queries
+    before: it writes again.npy, with the wrong numbers within 1e-4. At least five mistakes have one.
     """
     monkeypatch.chdir(tmp_path)
-    x = np.random.default_rng(7).normal(size=(2, 3, LENGTH, 64))
-    np.save("before.npy", x.astype(np.float32))
+    before = np.random.default_rng(7).normal(size=(2, 3, LENGTH, 64))
+    np.save("before.npy", before.astype(np.float32))
     Path("config.json").write_text(json.dumps(model.config), encoding="utf-8")
-    run = []
+    options = ("--before", "before.npy", "--config", "config.json", "--atol", 1e-4)
+    mistakes_with_a_command = set()
 
-    for name, after, _ in rotations(model.scheme(LENGTH), "halves", x):
+    for mistake, after, _ in rotations(model.scheme(LENGTH), "halves", before):
         np.save("after.npy", after.astype(np.float32))
-        given = ("--before", "before.npy", "--config", "config.json", "--atol", 1e-4)
-        for line in run_pecli("verify", "after.npy", *given, "--json").json["diagnosis"]:
+        diagnosis = run_pecli("verify", "after.npy", *options, "--json").json["diagnosis"]
+        for line in diagnosis:
             if line.startswith("reproduce with pecli "):
-                run.append(name)
-                assert run_pecli(*shlex.split(line)[3:], "-q").exit_code == SUCCESS, line
+                mistakes_with_a_command.add(mistake)
+                words = shlex.split(line.removeprefix("reproduce with pecli "))
+                assert run_pecli(*words, "-q").exit_code == SUCCESS, line
                 assert np.abs(np.load("again.npy") - after).max() < 1e-4, line
-    assert {*run} >= {"offset 1", "offset 37", "theta", "layout", "head axis"}, run
+
+    expected = {"offset 1", "offset 37", "theta", "layout", "head axis"}
+    assert mistakes_with_a_command >= expected

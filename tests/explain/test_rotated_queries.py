@@ -121,25 +121,27 @@ MISTAKEN_ROTATIONS: dict[Edit, Array] = {
 
 
 @pytest.mark.parametrize("dtype", [np.float32, BF16])
-@pytest.mark.parametrize("edit", MISTAKEN_ROTATIONS, ids=str)
+@pytest.mark.parametrize(
+    ("edit", "after"), MISTAKEN_ROTATIONS.items(), ids=map(str, MISTAKEN_ROTATIONS)
+)
 @pytest.mark.sample(14)
-def test_one_mistake_is_named(edit: Edit, dtype: type) -> None:
-    """Each mistake is written out as a formula on random queries, for example `Negated("sin")` by
-    the angle −p·θ; it is the only explanation. In bfloat16 values differ by up to 0.08 through
-    rounding.
+def test_one_mistake_in_a_rotation_is_named(edit: Edit, after: Array, dtype: type) -> None:
+    """`after` is NumPy's rotation of random queries by a formula with one mistake, and `edit` the
+    mistake: for example the angle −p·θ instead of p·θ is Negated("sin"), and no rotation at all is
+    Rotation("none"). It must be the only explanation.
     """
     if dtype == BF16 and isinstance(edit, Scaled):
         pytest.skip("a factor is not measured to 7 digits in 8 bits")
-    # The rotation of rounded values differs from that of X by no more than 3 roundings of a pair.
-    after = MISTAKEN_ROTATIONS[edit].astype(dtype)
+    # In bfloat16, values differ by three roundings of a pair: up to 0.08.
     atol = 0.08 if dtype == BF16 else 1e-4
+    found = edits_found_in(after.astype(dtype), QUERIES.astype(dtype), atol=atol)
 
-    assert edits_found_in(after, QUERIES.astype(dtype), atol=atol) == [(edit,)]
+    assert found == [(edit,)]
 
 
 def test_doubled_queries_of_which_half_the_channels_rotate_are_named() -> None:
-    """Phi rotates the first half of a head; the other channels are doubled as well, which no
-    attention factor would do.
+    """Phi rotates the first half of a head's channels. After a right rotation all channels are doubled,
+    also those of the second half, on which an attention factor would have no effect.
     """
     phi = {**CONFIG, "model_type": "phi", "partial_rotary_factor": 0.5}
     angles = np.multiply.outer(ROW_NUMBERS, frequencies(DIM // 2))
@@ -195,15 +197,18 @@ def deepseek_frequencies() -> Array:
 )
 @pytest.mark.sample("channels", "interleaved only")
 def test_wrong_channels_and_another_mistake_are_two(after: Array, edits: tuple[Edit]) -> None:
-    """DeepSeek-V3 rotates the last 64 of 192 channels, taken as interleaved pairs and written as
-    halves.
+    """DeepSeek-V3 rotates the last 64 of 192 channels, from position 0 on; it takes interleaved pairs
+    and writes them as halves. Here the first 64 are rotated, or pairs are taken or written in
+    another layout, or positions start at 3; `edits` has one edit for each of these mistakes.
     """
     assert edits_found_in(after, DEEPSEEK, "deepseek-v3", atol=1e-5) == [edits]
 
 
 @pytest.mark.parametrize("rows", [range(54, 64), range(5), [63], range(16, 64)])
 def test_rows_of_zeros_are_named(rows: Any) -> None:
-    """These rows are zeros after a right rotation, as if a kernel had not written them."""
+    """Queries of 64 rows are rotated rightly; then some rows are set to zero, as if a kernel had not
+    written them.
+    """
     after = rotated_in_layouts(QUERIES, angles_at())
     after[..., list(rows), :] = 0
 
@@ -212,7 +217,9 @@ def test_rows_of_zeros_are_named(rows: Any) -> None:
 
 @pytest.mark.parametrize(("length", "row"), [(2, 1), (2, 0), (3, 1)])
 def test_a_row_of_zeros_among_two_or_three_is_named(length: int, row: int) -> None:
-    """So few rows could be explained by other positions as well."""
+    """Queries of two or three rows are rotated rightly; then one row is set to zero. So few rows
+    could be explained by other positions as well.
+    """
     before = QUERIES[..., :length, :]
     after = rotated_in_layouts(before, angles_at(ROW_NUMBERS[:length]))
     after[..., row, :] = 0
@@ -235,18 +242,22 @@ def test_zeros_and_another_mistake_are_two() -> None:
 @pytest.mark.parametrize("atol", [1e-4, 1e-3])
 @pytest.mark.sample(2)
 def test_noise_is_not_called_a_rotation(sigma: float, atol: float) -> None:
-    """The queries are unrotated, with noise; `shift=0` expects them unchanged."""
+    """The queries are not rotated, but have normal noise of `sigma`, and `shift=0` expects them
+    unchanged: they fail in the tolerance, without any explanation.
+    """
     noisy = QUERIES + sigma * RNG.normal(size=QUERIES.shape)
     assert edits_found_in(noisy, shift=0, atol=atol) == []
 
 
 @pytest.mark.parametrize("axis", [-1, None])
 def test_keys_rounded_to_int8_are_not_called_rotated(axis: int | None) -> None:
-    """Queries are rounded to 255 steps, per row or over all, and not rotated. Only a rounding (an
-    edit of storage) may be named, and no rotation.
+    """Vectors are rounded to steps of their maximum / 127, per row or over all, and not rotated
+    (`shift=0` expects that). Only the rounding, an edit of storage, may be named.
     """
     step = np.abs(QUERIES).max(axis=axis, keepdims=True) / 127
-    for edits in edits_found_in(np.rint(QUERIES / step) * step, shift=0):
+    rounded = np.rint(QUERIES / step) * step
+
+    for edits in edits_found_in(rounded, shift=0):
         assert all(edit.storage for edit in edits)
 
 
@@ -257,15 +268,17 @@ NARROW_X = RNG.normal(size=(1, 4, 256, DIM)).astype(np.float32)
 @pytest.mark.parametrize("length", [64, 256])
 @pytest.mark.sample(2)
 def test_a_rotation_by_tables_in_16_bits_is_named_as_that_recipe(dtype: type, length: int) -> None:
-    """Cosines and sines are rounded to 16 bits, products are in float32: the recipe bfloat16-table
-    or float16-table.
+    """Cosines and sines are rounded to 16 bits, and the rotation by them is in float32, all by NumPy:
+    the recipe bfloat16-table or float16-table.
     """
     before = NARROW_X[..., :length, :]
-    phases = angles_at(np.arange(length)).astype(np.float32)
-    cos, sin = (wave(phases).astype(dtype).astype(np.float32) for wave in (np.cos, np.sin))
+    angles = angles_at(np.arange(length)).astype(np.float32)
+    cos = np.cos(angles).astype(dtype).astype(np.float32)
+    sin = np.sin(angles).astype(dtype).astype(np.float32)
+    after = in_steps(before, cos, sin)
     recipe = f"{np.dtype(dtype).name}-table"
 
-    assert edits_found_in(in_steps(before, cos, sin), before, atol=2e-4) == [(Recipe(recipe),)]
+    assert edits_found_in(after, before, atol=2e-4) == [(Recipe(recipe),)]
 
 
 @pytest.mark.parametrize(
@@ -274,25 +287,26 @@ def test_a_rotation_by_tables_in_16_bits_is_named_as_that_recipe(dtype: type, le
 @pytest.mark.parametrize("atol", [1e-3, 1e-2])
 @pytest.mark.sample(1)
 def test_a_rotation_in_16_bits_throughout_is_named(dtype: type, recipe: str, atol: float) -> None:
-    """Positions, frequencies, cosines, sines, and every product and sum are in 16 bits, by NumPy: a
-    recipe for the table, and the rotation itself.
+    """NumPy rounds positions, frequencies, cosines, sines, and every product and sum to 16 bits. The
+    explanation has two parts: the recipe of such a table, and that the rotation is in 16 bits.
     """
     before = NARROW_X.astype(dtype)
-    narrow = frequencies().astype(np.float32).astype(dtype)
-    phases = (np.arange(256).astype(dtype)[:, None] * narrow).astype(np.float32)
-    after = in_steps(before, np.cos(phases).astype(dtype), np.sin(phases).astype(dtype))
+    inv_freq = frequencies().astype(np.float32).astype(dtype)
+    angles = (np.arange(256).astype(dtype)[:, None] * inv_freq).astype(np.float32)
+    after = in_steps(before, np.cos(angles).astype(dtype), np.sin(angles).astype(dtype))
     (edits,) = edits_found_in(after, before, atol=atol)
 
     assert set(edits) == {Recipe(recipe), Rotation(f"in {np.dtype(dtype).name}")}
 
 
 def test_frequencies_and_tables_in_bfloat16_are_the_recipe_of_a_module() -> None:
-    """`module.to(torch.bfloat16)` rounds inv_freq and the tables, and leaves angles in float32;
-    NumPy does the same here. `verify` names the recipe for it.
+    """`module.to(torch.bfloat16)` rounds inv_freq and the tables to bfloat16, and leaves angles in
+    float32; NumPy does the same here. `verify` names this recipe, bfloat16-module.
     """
-    narrow = frequencies().astype(BF16).astype(np.float32)
-    phases = np.outer(np.arange(256), narrow).astype(np.float32)
-    cos, sin = (wave(phases).astype(BF16).astype(np.float32) for wave in (np.cos, np.sin))
+    inv_freq = frequencies().astype(BF16).astype(np.float32)
+    angles = np.outer(np.arange(256), inv_freq).astype(np.float32)
+    cos = np.cos(angles).astype(BF16).astype(np.float32)
+    sin = np.sin(angles).astype(BF16).astype(np.float32)
     after = in_steps(NARROW_X, cos, sin)
 
     assert edits_found_in(after, NARROW_X, atol=1e-3) == [(Recipe("bfloat16-module"),)]
@@ -305,10 +319,13 @@ IMAGE = np.stack([np.full(24, 5), 5 + np.arange(24) // 6, 5 + np.arange(24) % 6]
 @pytest.mark.parametrize("sections", [(16, 8, 8), (12, 12, 8), (8, 8, 16), (4, 14, 14)])
 @pytest.mark.sample(3)
 def test_other_sections_of_mrope_are_named(sections: tuple[int, ...], dtype: type) -> None:
-    """The model has sections 8, 12, 12; positions are those of an image of 4 x 6."""
+    """The model has M-RoPE sections of 8, 12 and 12 pairs for time, row and column. NumPy rotates
+    with `sections` instead, at the positions (t, h, w) of an image of 4 × 6 tokens (IMAGE).
+    """
     before = QUERIES[..., :24, :].astype(dtype)
-    phases = IMAGE[np.repeat(range(3), sections)].T * frequencies()
-    after = rotated_in_layouts(before, phases).astype(dtype)
+    axis_of_pair = np.repeat(range(3), sections)
+    angles = IMAGE[axis_of_pair].T * frequencies()
+    after = rotated_in_layouts(before, angles).astype(dtype)
     found = ",".join(map(str, sections))
     atol = 0.05 if dtype == BF16 else 1e-4
 
@@ -322,7 +339,9 @@ def test_other_sections_of_mrope_are_named(sections: tuple[int, ...], dtype: typ
     [(0, "it was not moved"), (10, "it was moved twice"), (3, "it was moved by 3, not 5")],
 )
 def test_how_far_a_cache_of_mrope_was_moved_is_named(used: int, reason: str) -> None:
-    """All keys were to be moved by 5 positions (shift=5), and were moved by `used`."""
+    """All 64 cached keys were to be moved by 5 positions (shift=5), and NumPy moved them by `used`:
+    the positions are 5 × 64 (64 times a 5), and `used` × 64 were found.
+    """
     after = rotated_in_layouts(QUERIES, angles_at(np.full(LENGTH, used)))
     ((edit,),) = edits_found_in(after, model=QWEN2, shift=5)
 
@@ -330,7 +349,9 @@ def test_how_far_a_cache_of_mrope_was_moved_is_named(used: int, reason: str) -> 
 
 
 def test_text_positions_of_an_image_are_named() -> None:
-    """Time, row and column of every token of the image are its number, as if it were text."""
+    """The expected positions (t, h, w) are those of an image of 4 × 6 tokens (IMAGE). The queries are
+    rotated as text is: time, row and column of every token are its number, 0 to 23.
+    """
     before = QUERIES[..., :24, :]
     after = rotated_in_layouts(before, angles_at(np.arange(24)))
     ((edit,),) = edits_found_in(after, before, QWEN2, positions=IMAGE)
@@ -340,29 +361,32 @@ def test_text_positions_of_an_image_are_named() -> None:
 
 
 def test_padding_of_noise_is_listed_at_its_expected_positions() -> None:
-    """Six tokens of padding, expected at position 0, hold noise that no rotation makes of them; the
-    tokens after them are counted from 6 on, as if padding were tokens.
+    """The mask states six tokens of padding and 58 others, which it expects at 0 and at 0 … 57. They
+    are rotated at 6 … 63, as if padding were tokens, and the padding holds noise, of which no
+    position can be measured: the report gives it the expected one, «0 × 6» (six times 0).
     """
     mask = (ROW_NUMBERS >= 6).astype(int)[None]
     after = rotated_in_layouts(QUERIES, angles_at())
-    after[..., :6, :] = 9 * np.random.default_rng(3).normal(size=after[..., :6, :].shape)
+    padding = after[..., :6, :]
+    padding[:] = 9 * np.random.default_rng(3).normal(size=padding.shape)
     ((edit,),) = edits_found_in(after, attention_mask=mask)
 
     assert edit == Positions("0 × 6, then 0 … 57", "0 × 6, then 6 … 63", "left padding is ignored")
 
 
-@pytest.mark.parametrize(("row", "place"), [(40, 0), (40, 5), (63, 0)])
+@pytest.mark.parametrize(("row", "position"), [(40, 0), (40, 5), (63, 0)])
 @pytest.mark.parametrize("options", [{}, {"positions": ROW_NUMBERS}], ids=["", "stated"])
 def test_decoding_that_stays_at_one_position_is_named(
-    row: int, place: int, options: dict[str, Any]
+    row: int, position: int, options: dict[str, Any]
 ) -> None:
-    """From a row on, every new token is rotated at the same position; the expected positions 0 … 63
-    are given or not.
+    """A decoder that never advances its position: from `row` on, every new token is rotated at the
+    same one. The expected positions 0 … 63 are the default, and may also be given.
     """
-    used = np.where(row <= ROW_NUMBERS, place, ROW_NUMBERS)
-    ((edit,),) = edits_found_in(rotated_in_layouts(QUERIES, angles_at(used)), **options)
+    used = np.where(row <= ROW_NUMBERS, position, ROW_NUMBERS)
+    after = rotated_in_layouts(QUERIES, angles_at(used))
+    ((edit,),) = edits_found_in(after, **options)
 
-    assert edit.reason == f"from row {row} on, every row is at position {place}"
+    assert edit.reason == f"from row {row} on, every row is at position {position}"
 
 
 def test_one_position_is_named_although_few_rows_are_measured(
@@ -395,28 +419,28 @@ def damaged(*places: Any) -> Array:
     ids=["an element", "a row", "a head"],
 )
 def test_a_damaged_part_is_named(after: Array, edit: Edit) -> None:
-    """Rotated queries in which an element, a row of all heads, or a head is off by 3; `edit` is the
-    expected explanation.
+    """`damaged(sequence, head, row, channel)` is the right rotation of the queries with 3 added
+    there: to one element, to row 37 of all heads, or to head 5. `edit` has the same indices.
     """
     assert edits_found_in(after) == [(edit,)]
 
 
 def test_values_that_were_only_rounded_are_named_as_such() -> None:
-    """The queries were rotated rightly, then rounded to bfloat16."""
+    """The queries are rotated rightly, then rounded to bfloat16, and compared within 1e-4."""
     rounded = rotated_in_layouts(QUERIES, angles_at()).astype(BF16).astype(np.float32)
     assert edits_found_in(rounded) == [(Dtype("bfloat16"),)]
 
 
 @pytest.mark.parametrize("heads", [[1], [0, 6]])
 def test_other_positions_of_some_heads_are_named(heads: list[int]) -> None:
-    """These heads are rotated at positions 7 to 70."""
+    """Of 8 heads, some are rotated at positions 7 to 70, and the others rightly at 0 to 63."""
     after = rotated_in_layouts(QUERIES, angles_at())
     after[:, heads] = rotated_in_layouts(QUERIES[:, heads], angles_at(ROW_NUMBERS + 7))
     result = pecli.verify(after.astype(np.float32), CONFIG, before=QUERIES, atol=1e-4)
     (explanation,) = result.explanations
-    which = "head" if len(heads) == 1 else "heads"
+    names = {(1,): "head 1", (0, 6): "heads 0, 6"}
 
-    assert explanation.tensors == (f"sequence 0, {which} {', '.join(map(str, heads))}",)
+    assert explanation.tensors == (f"sequence 0, {names[tuple(heads)]}",)
     assert explanation.edits == (Positions("0 … 63", "7 … 70", "all 7 too far"),)
 
 
@@ -441,8 +465,8 @@ ROTATES_LAST_8 = {
 def test_fewer_rotated_channels_are_named_at_either_end_of_a_head(
     config: dict[str, Any], channels: slice
 ) -> None:
-    """Four of 16 channels are rotated instead of eight: GPT-NeoX rotates the first ones of a head,
-    DeepSeek-V3 the last ones.
+    """Of 16 channels, eight should be rotated: the first ones of a GPT-NeoX, the last ones of a
+    DeepSeek-V3. NumPy rotates four of them, `channels`: the rotary dimension is 4 instead of 8.
     """
     before = QUERIES[:, :2, :24, :16]
     angles = np.outer(np.arange(24), frequencies(4))
@@ -460,5 +484,7 @@ def test_fewer_rotated_channels_are_named_at_either_end_of_a_head(
 )
 @pytest.mark.sample(2)
 def test_values_that_are_no_rotation_have_no_reason(after: Array) -> None:
-    """tanh and squares of the queries, and rows or heads in reverse order without a rotation."""
+    """The queries are not rotated; instead, their tanh or squares are taken, or their rows or heads
+    reversed. No edit describes that.
+    """
     assert edits_found_in(np.ascontiguousarray(after)) == []

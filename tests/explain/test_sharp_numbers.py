@@ -24,7 +24,10 @@ def in_dtype(tensors: dict[str, np.ndarray], dtype: str) -> dict[str, np.ndarray
 
 
 def test_a_base_of_far_rows_has_the_digits_that_float32_values_show() -> None:
-    """With base 50478.6, rows around 1,500 would be off by 3e-5, as if phases were in float32."""
+    """The table is NumPy's of rows 1462 to 1561 and base 12345 · 4^(128/126) = 50478.633933 (NTK
+    scaling by 4). With base 50478.6, rows around 1,500 would be off by 3e-5, as if phases were in
+    float32; so all digits must be found, and the recipe is exact.
+    """
     tables = in_dtype(waves(NTK_BASE, 64, np.arange(1462, 1562)), "float32")
     match = pecli.identify(tables).matches[0]
     assert match.scheme.value_of("base") == pytest.approx(NTK_BASE, rel=3e-9)
@@ -33,7 +36,9 @@ def test_a_base_of_far_rows_has_the_digits_that_float32_values_show() -> None:
 
 
 def test_four_digits_of_a_base_are_not_preferred_to_an_exact_base() -> None:
-    """3527000 is the plainest number within the error of float32 powers."""
+    """The table is NumPy's of base 3527004.77, in float32. 3527000 is the plainest number within the
+    error of float32 powers, but these rows (4297 to 4696) show more digits.
+    """
     base = 3527004.773826541
     tables = in_dtype(waves(base, 40, np.arange(4297, 4697)), "float32")
     match = pecli.identify(tables).matches[0]
@@ -41,8 +46,8 @@ def test_four_digits_of_a_base_are_not_preferred_to_an_exact_base() -> None:
 
 
 def test_a_vector_in_float64_shows_fifteen_digits_of_a_base() -> None:
-    """The vector is ODD_BASE^(-i/32) in float64, as inv_freq of 64 channels. The base that
-    `identify` finds has a relative error of at most 1e-13.
+    """The vector is ODD_BASE^(-i/32) in float64, as inv_freq of 64 channels; ODD_BASE is 2152976.2…,
+    which no model has. The base that `identify` finds has a relative error of at most 1e-13.
     """
     vector = ODD_BASE ** (-np.arange(32) / 32)
     match = pecli.identify({"inv_freq": vector}).matches[0]
@@ -60,7 +65,10 @@ def test_a_vector_of_a_usual_base_keeps_it_though_float32_powers_are_off() -> No
 
 
 def test_coarse_tables_have_the_base_of_the_vector_beside_them() -> None:
-    """Cosines with 8 bits show four digits of a base, which would not make these tables again."""
+    """A file has cosines and sines in bfloat16, and inv_freq = ODD_BASE^(-i/32) in float64. Cosines
+    of 8 bits show four digits of a base, the vector 15; all three tensors are one match, with the
+    digits of the vector and the first position (100) of the tables.
+    """
     bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
     tables = waves(ODD_BASE, 32, np.arange(100, 356))
     tensors: dict[str, np.ndarray] = {n: array.astype(bfloat16) for n, array in tables.items()}
@@ -79,7 +87,10 @@ def test_coarse_tables_have_the_base_of_the_vector_beside_them() -> None:
     ],
 )
 def test_attention_factors_of_longrope_are_usual_amplitudes(amplitude: float) -> None:
-    """For powers of two the logarithms cancel: √(1 + ln 2⁵ / ln 2¹⁵) = √(4/3)."""
+    """LongRoPE multiplies tables by √(1 + ln factor / ln length). For powers of two the logarithms
+    cancel: 32 times 32,768 is √(1 + ln 2⁵ / ln 2¹⁵) = √(4/3), and 2 times 65,536 is √(1 + 1/16).
+    `identify` must find all digits, although the table is in float32.
+    """
     tables = {n: amplitude * a for n, a in waves(10000.0, 32, np.arange(200)).items()}
     match = pecli.identify(in_dtype(tables, "float32")).matches[0]
     found = match.scheme.value_of("attention_factor")
@@ -87,8 +98,8 @@ def test_attention_factors_of_longrope_are_usual_amplitudes(amplitude: float) ->
 
 
 def test_attention_factors_of_yarn_are_usual_amplitudes() -> None:
-    """YaRN multiplies tables by 0.1 · ln(factor) + 1; for factor 4 this is in the list of
-    amplitudes that are tried.
+    """YaRN multiplies tables by 0.1 · ln(factor) + 1. `attention_factors` lists the amplitudes that
+    are tried for a table; that of factor 4 must be one of them.
     """
     assert 0.1 * math.log(4) + 1 in attention_factors()
 
@@ -98,14 +109,18 @@ def test_the_normalisation_of_an_odd_width_is_recognised() -> None:
     `identify` must find this amplitude exactly although the table is in float32.
     """
     angles = np.multiply.outer(np.arange(100), 1000.0 ** (-np.arange(9) / 9))
-    halves = np.hstack([np.sin(angles), np.cos(angles), np.zeros((100, 1))])  # the odd channel is 0
-    pe = (math.sqrt(2 / 19) * halves).astype(np.float32)
+    odd_channel = np.zeros((100, 1))
+    waves_of_amplitude_1 = np.hstack([np.sin(angles), np.cos(angles), odd_channel])
+    pe = (math.sqrt(2 / 19) * waves_of_amplitude_1).astype(np.float32)
     match = pecli.identify({"pe": pe}).matches[0]
     assert match.scheme.value_of("amplitude") == math.sqrt(2 / 19)
 
 
 def test_divisors_of_slow_pairs_have_two_decimals() -> None:
-    """Float16 shows the slowest divisors to 0.01 only, where 1.7798 is as near as 1.78."""
+    """NumPy divides the frequencies 10000^(-i/40) by random divisors of two decimals, as LongRoPE
+    does. Float16 shows the divisors to 0.01 only, where 1.7798 is as near as 1.78: the plain number
+    must be found, except for the ten slowest pairs, which hardly turn.
+    """
     divisors = np.round(1 + np.random.default_rng(5).random(40), 2)
     frequencies = 10000.0 ** (-np.arange(40) / 40) / divisors
     angles = np.multiply.outer(np.arange(128), frequencies)
@@ -116,11 +131,14 @@ def test_divisors_of_slow_pairs_have_two_decimals() -> None:
 
 
 def test_a_measurement_is_sharper_than_float32_powers() -> None:
-    """In 200 rows of float32, a frequency of 0.5 is known to 1e-9, while powers may be off by 5e-7."""
+    """A frequency is measured in 200 rows of cos + i·sin in float32, with two errors: that of float32
+    powers, 1e-6 of the frequency 0.5, which decides what base is meant; and the sharper one that
+    these rows allow, below 1e-9.
+    """
     phasors = np.exp(0.5j * np.arange(200))[:, None].astype(np.complex64)
     measured = frequencies_of(phasors.astype(np.complex128), np.arange(200.0))
     assert measured is not None
-    assert measured.errors[0] == pytest.approx(0.5e-6, rel=0.01)
+    assert measured.errors[0] == pytest.approx(1e-6 * 0.5, rel=0.01)
     assert measured.sharpened.errors[0] < 1e-9
     assert abs(measured.values[0] - 0.5) < 1e-9
 
@@ -134,7 +152,10 @@ def test_frequencies_without_a_sharper_error_stay_as_they_are() -> None:
 
 
 def test_an_amplitude_is_no_scaling_that_another_file_lacks() -> None:
-    """Tables of amplitude 1.1386 are written as LongRoPE with divisors of 1, which no model has."""
+    """A has NumPy's tables times 1.1386, and B the same without. Such an amplitude could be LongRoPE
+    with divisors of 1, which no model has: the difference is the attention factor, and not that a
+    scaling is missing in B.
+    """
     tables = waves(10000.0, 32, np.arange(64))
     in_a = {name: np.float32(1.1386) * array.astype(np.float32) for name, array in tables.items()}
     result = pecli.diff(in_a, in_dtype(tables, "float32"))

@@ -54,7 +54,7 @@ def kinds_of_edits(answer: Verification) -> list[list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("stored", "edits"),
+    ("stored", "kinds"),
     [
         (cut_to_bfloat16(SINUSOIDAL.tables()["pe"]), ["rounding_mode"]),
         (to_bfloat16(SINUSOIDAL.tables()["pe"]), ["dtype"]),
@@ -63,15 +63,19 @@ def kinds_of_edits(answer: Verification) -> list[list[str]]:
     ],
     ids=["cut", "rounded", "rounded twice", "rounded and scaled"],
 )
-def test_rounding_and_cutting_to_bfloat16_are_named(stored: Array, edits: list[str]) -> None:
-    """Cut off instead of rounded, rounded, rounded twice (by way of float16), and multiplied by
-    0.996 before it was rounded.
+def test_rounding_and_cutting_to_bfloat16_are_named(stored: Array, kinds: list[str]) -> None:
+    """A sinusoidal table is stored in bfloat16: cut off instead of rounded, rounded, rounded twice
+    (by way of float16), and multiplied by 0.996 before it was rounded. `kinds` are the kinds of the
+    edits in the only explanation: "rounding_mode" if not to nearest, "dtype" if to nearest, and
+    "parameter" for a wrong number.
     """
-    assert kinds_of_edits(pecli.verify(stored, SINUSOIDAL, atol=1e-5)) == [edits]
+    assert kinds_of_edits(pecli.verify(stored, SINUSOIDAL, atol=1e-5)) == [kinds]
 
 
 def test_cut_off_digits_are_named_beside_a_missing_scaling() -> None:
-    """The lower 16 bits of float32 are cut off; the spec has Llama 3's scaling and the table none."""
+    """The spec has Llama 3's scaling and the table none (an edit of the kind "parameter"); besides,
+    the lower 16 bits of its float32 numbers are cut off ("rounding_mode").
+    """
     stored = {
         name: cut_to_bfloat16(table)
         for name, table in cosines_and_sines_of(pecli.Rope(512, 64, 5e5)).items()
@@ -82,7 +86,10 @@ def test_cut_off_digits_are_named_beside_a_missing_scaling() -> None:
 
 
 def test_digits_that_are_cut_off_are_not_taken_for_an_attention_factor() -> None:
-    """Cutting makes all values smaller, as a factor below 1 would."""
+    """A table with YaRN's scaling is right, but the lower 16 bits of its float32 numbers are cut off.
+    That makes all values smaller, as a wrong attention factor would, but is an edit of the kind
+    "rounding_mode" and no other.
+    """
     yarn = pecli.Rope(
         512, 64, 5e5, scaling="yarn", factor=4.0, original_max_position_embeddings=128
     )
@@ -97,7 +104,9 @@ def test_digits_that_are_cut_off_are_not_taken_for_an_attention_factor() -> None
 def test_the_rounding_of_a_table_on_a_grid_is_named(
     change: Callable[[Array], Array], edit: str
 ) -> None:
-    """Pixtral's table of 8 × 8 patches."""
+    """Pixtral's table of 8 × 8 patches is cut to bfloat16, which is no rounding to nearest, or
+    rounded to float16. The only explanation has one edit, of this kind.
+    """
     stored = {name: change(table) for name, table in cosines_and_sines_of(GRID).items()}
     assert kinds_of_edits(pecli.verify(stored, GRID, atol=1e-5)) == [[edit]]
 
@@ -106,11 +115,14 @@ def test_the_rounding_of_a_table_on_a_grid_is_named(
     ("change", "edit"), [(cut_to_bfloat16, "rounding_mode"), (to_float16, "dtype")]
 )
 def test_diff_names_the_rounding_of_a_file(change: Callable[[Array], Array], edit: str) -> None:
-    """Random numbers of no scheme, so that diff has only the two arrays."""
-    rows = np.random.default_rng(1).normal(size=(16, 8)).astype(np.float32)
-    difference = pecli.diff(rows, change(rows), atol=1e-9)
+    """A holds random numbers of no scheme, and B the same cut to bfloat16 or rounded to float16: no
+    formula, only the two arrays show it.
+    """
+    in_a = np.random.default_rng(1).normal(size=(16, 8)).astype(np.float32)
+    in_b = change(in_a)
+    (explanation,) = pecli.diff(in_a, in_b, atol=1e-9).explanations
 
-    assert [[edit.kind for edit in each.edits] for each in difference.explanations] == [[edit]]
+    assert [edit.kind for edit in explanation.edits] == [edit]
 
 
 @pytest.mark.parametrize(
@@ -122,8 +134,8 @@ def test_diff_names_the_rounding_of_a_file(change: Callable[[Array], Array], edi
     ],
 )
 def test_how_integers_were_rounded_is_named(change: Callable[[Array], Array], words: str) -> None:
-    """A sinusoidal table times 127 was made integer by a cast, which rounds toward zero, or a
-    shift, which rounds down.
+    """A sinusoidal table times 127 is made integer by a cast, which rounds toward zero (trunc), a shift,
+    which rounds down (floor), or rounding to nearest (rint), and divided by 127 again.
     """
     scheme = pecli.Sinusoidal(256, 64)
     stored = (change(127 * scheme.tables()["pe"]) / 127).astype(np.float32)
@@ -142,55 +154,64 @@ def tables_in_integers(
 
 @pytest.mark.parametrize("length", [512, 1024, 2048])
 def test_integers_pass_although_halves_go_either_way(length: int) -> None:
-    """127 · cos rounded to int8: an element that lies halfway between two integers may have been
-    rounded up or down.
+    """The tables are 127 · cos and 127 · sin, rounded to int8. An element that lies halfway between
+    two integers may have been rounded up or down, so the check allows either.
     """
     scheme = pecli.Rope(length, 64)
-    assert pecli.verify(tables_in_integers(scheme, 127, "int8"), scheme).passed
+    stored = tables_in_integers(scheme, largest=127, dtype="int8")
+
+    assert pecli.verify(stored, scheme).passed
 
 
 @pytest.mark.parametrize(("largest", "dtype"), [(127, "int8"), (32767, "int16")])
 def test_another_base_is_named_in_integers(largest: int, dtype: str) -> None:
-    """Base 500000 instead of 10000, in steps of 1/127 or 1/32767."""
-    stored = tables_in_integers(pecli.Rope(512, 64, 5e5), largest, dtype)
+    """The tables have base 500000 instead of 10000 (an edit of the kind "parameter"), and are stored
+    in steps of 1/127 or 1/32767 ("fixed_point").
+    """
+    stored = tables_in_integers(pecli.Rope(512, 64, base=500000.0), largest, dtype)
     answer = pecli.verify(stored, pecli.Rope(512, 64), atol=1e-4)
 
     assert kinds_of_edits(answer) == [["parameter", "fixed_point"]]
 
 
 def test_integers_that_were_cut_off_are_named() -> None:
-    """127 · cos cut toward zero instead of rounded to int8."""
+    """The int8 tables are 127 · cos and 127 · sin, cut toward zero instead of rounded."""
     scheme = pecli.Rope(512, 64)
-    answer = pecli.verify(tables_in_integers(scheme, 127, "int8", np.trunc), scheme, atol=1e-4)
+    stored = tables_in_integers(scheme, largest=127, dtype="int8", change=np.trunc)
+    answer = pecli.verify(stored, scheme, atol=1e-4)
 
     assert kinds_of_edits(answer) == [["rounding_mode"]]
 
 
 def test_another_first_position_is_named_in_integers_that_were_cut_off() -> None:
-    """The tables start at position 1 instead of 0, and were stored as int16 by cutting digits off
-    instead of rounding: both mistakes must be named.
+    """The tables start at position 1 instead of 0 (an edit of the kind "parameter"), and were stored
+    as int16 by cutting digits off instead of rounding ("rounding_mode"): both must be named.
     """
-    stored = tables_in_integers(pecli.Rope(256, 64, offset=1), 32767, "int16", np.trunc)
+    wrong = pecli.Rope(256, 64, offset=1)
+    stored = tables_in_integers(wrong, largest=32767, dtype="int16", change=np.trunc)
     answer = pecli.verify(stored, pecli.Rope(256, 64), atol=1e-6)
 
     assert kinds_of_edits(answer) == [["parameter", "rounding_mode"]]
 
 
-@pytest.mark.parametrize(("off", "passed"), [(0, True), (400, False)])
-def test_integers_of_32_bits_are_finer_than_float32(off: int, passed: bool) -> None:
-    """The exact table in steps of 2^-31 passes; 400 steps off are 1.9e-7, more than the rounding of
-    float32 (6e-8), and fail.
+@pytest.mark.parametrize(("steps_off", "passed"), [(0, True), (400, False)])
+def test_integers_of_32_bits_are_finer_than_float32(steps_off: int, passed: bool) -> None:
+    """The exact table in steps of 2^-31 passes. 400 steps off are 400 · 2^-31 = 1.9e-7, more than
+    the rounding of float32 (6e-8), and fail.
     """
     scheme = pecli.Sinusoidal(64, 32)
     largest = 2**31 - 1
-    exact = np.rint(pecli.Sinusoidal(64, 32, dtype="float64").tables()["pe"] * largest) - off
-    stored = np.clip(exact, -largest, largest).astype(np.int32)
+    exact = pecli.Sinusoidal(64, 32, dtype="float64").tables()["pe"]
+    integers = np.rint(exact * largest) - steps_off
+    stored = np.clip(integers, -largest, largest).astype(np.int32)
 
     assert pecli.verify(stored, scheme, reasons=False).passed == passed
 
 
 def test_float32_values_in_a_file_of_float64_are_named() -> None:
-    """Without a tolerance, a float64 table is compared with the exact float64 one."""
+    """A float32 table is stored as float64. Without a tolerance it is compared with the exact table
+    in float64, and fails; the reason is the rounding.
+    """
     scheme = pecli.Sinusoidal(64, 32)
     answer = pecli.verify(scheme.tables()["pe"].astype(np.float64), scheme)
 
@@ -198,7 +219,7 @@ def test_float32_values_in_a_file_of_float64_are_named() -> None:
 
 
 def test_integers_that_hold_the_bits_of_float32_are_named() -> None:
-    """The tables are stored as uint32 with the bits of float32, as by a cast of a pointer."""
+    """The right tables are stored as uint32 with the bits of float32, as by a cast of a pointer."""
     scheme = pecli.Rope(40, 16)
     stored = {name: table.view(np.uint32) for name, table in cosines_and_sines_of(scheme).items()}
     answer = pecli.verify(stored, scheme)

@@ -18,8 +18,9 @@ from tests.tools.sweeps.unrelated import attempt_unrelated
 @pytest.mark.parametrize("seed", range(len(KINDS)))
 @pytest.mark.sample("2", "5", "6", "7", "8")
 def test_the_first_reason_is_the_planted_mistake(seed: int) -> None:
-    """Each seed draws a scheme and a kind of mistake, and plants it in the tables; `attempt_attack`
-    reports as a problem that `verify` names another reason first.
+    """`attempt_attack` draws a scheme and a kind of mistake from the seed, plants the mistake in the
+    tables by a formula of tests/tools/sweeps, and runs `verify`. It reports a problem, as text, if
+    the first reason is another one.
     """
     assert attempt_attack(seed).problem == ""
 
@@ -30,7 +31,8 @@ def test_the_first_reason_is_the_planted_mistake(seed: int) -> None:
 def test_no_table_has_a_wrong_verdict_or_an_invented_reason(
     attempt: Callable[[int], Attempt], seed: int
 ) -> None:
-    """Each seed draws a table that is right, wrong or unrelated to the spec; `attempt` reports a
-    wrong verdict of `verify`, or a reason that is not true.
+    """`attempt_verdict` draws a right or wrong table from the seed, by formulas of tests/tools/sweeps,
+    and `attempt_unrelated` one that has nothing to do with the spec. `problem` is a text if `verify`
+    passes a wrong table, fails a right one, or gives a reason that is not true.
     """
     assert attempt(seed).problem == ""

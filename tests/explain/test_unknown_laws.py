@@ -40,8 +40,9 @@ def frequencies(exponent: float) -> np.ndarray:
 @pytest.mark.parametrize("exponent", EXPONENTS)
 @pytest.mark.sample("1.2-none")
 def test_frequencies_of_an_unknown_law_have_no_explanation(spec: str, exponent: float) -> None:
-    """10000^(-i/32) is divided by 4^((i/32)^exponent), which no scaling does; the specs are
-    unscaled, linear, YaRN and Llama 3, each by factor 4.
+    """The frequencies 10000^(-i/32) are divided by 4^((i/32)^exponent), which no scaling does. The
+    specs are unscaled, linear, YaRN and Llama 3, each by factor 4: all fail, and no mistake that
+    pecli knows leads from one of them to these frequencies.
     """
     inv_freq = frequencies(exponent).astype(np.float32)
     result = pecli.verify({"inv_freq": inv_freq}, SPECS[spec])
@@ -57,8 +58,9 @@ def test_frequencies_of_an_unknown_law_have_no_explanation(spec: str, exponent: 
 def test_tables_of_an_unknown_law_have_no_explanation(
     spec: str, exponent: float, dtype: str
 ) -> None:
-    """10000^(-i/32) is divided by 4^((i/32)^exponent), which no scaling does; the specs are
-    unscaled, linear, YaRN and Llama 3, each by factor 4.
+    """The tables have frequencies 10000^(-i/32) divided by 4^((i/32)^exponent), which no scaling does.
+    The specs are unscaled, linear, YaRN and Llama 3, each by factor 4: all fail, and no mistake that
+    pecli knows leads from one of them to these tables.
     """
     angles = np.outer(np.arange(ROWS), frequencies(exponent))
     tables = {"cos": np.cos(angles).astype(dtype), "sin": np.sin(angles).astype(dtype)}

@@ -159,18 +159,18 @@ PLANTED |= {
 }
 
 
-@pytest.mark.parametrize("name", PLANTED)
-def test_a_mistake_is_named_in_an_unusual_table(name: str) -> None:
-    """Each case of PLANTED has tensors with a mistake, the right scheme, and the whole first
-    sentence. For example, a bias with the heads last and max_bias 16: «bias: the table is
-    transposed, and max_bias is 16 (the spec says 8); exact».
+@pytest.mark.parametrize("planted", PLANTED.values(), ids=PLANTED)
+def test_a_mistake_is_named_in_an_unusual_table(planted: Planted) -> None:
+    """`planted` has tensors with a mistake, the right scheme, and the whole first sentence of the
+    diagnosis, written by hand. For example, a bias with the heads last and max_bias 16: «bias: the
+    table is transposed, and max_bias is 16 (the spec says 8); exact».
     """
-    planted = PLANTED[name]
-    assert pecli.verify(planted.tensors, planted.scheme).diagnosis[0] == planted.reason
+    result = pecli.verify(planted.tensors, planted.scheme)
+    assert result.diagnosis[0] == planted.reason
 
 
 def test_wrong_rows_are_named_beside_errors_within_the_tolerance() -> None:
-    """Rows 5 and 6 hold 0.25; all others have noise up to 1e-4, a tenth of the tolerance."""
+    """A sinusoidal table has noise up to 1e-4, a tenth of the tolerance, and 0.25 in rows 5 and 6."""
     noise = np.random.default_rng(0).uniform(-1e-4, 1e-4, VALUES.shape)
     table = VALUES + noise
     table[5:7] = 0.25

@@ -67,8 +67,9 @@ def waves_of(scheme: Scheme) -> WaveTable:
     ids=str,
 )
 def test_a_scheme_is_recovered_from_its_waves(scheme: Scheme) -> None:
-    """The recovered scheme may have other parameters, but must make the same bytes. Without a
-    scaling, its frequencies are scale · base^(−i/exponent).
+    """`waves_of` describes a scheme by base, exponent, scale and so on, and `scheme_of_waves` goes
+    back. The recovered scheme may have other parameters, but must make the same bytes. Without a
+    scaling, frequency i is scale · base^(−i/exponent), by the fields of the description.
     """
     waves = waves_of(scheme)
     recovered = scheme_of_waves(waves, dtype=scheme.dtype)
@@ -88,7 +89,7 @@ def test_a_scheme_is_recovered_from_its_waves(scheme: Scheme) -> None:
     "scheme", [Alibi(4), LearnedInit(4, 4), Rope(2, 4, positions=(5, 1))], ids=str
 )
 def test_schemes_without_waves_at_consecutive_positions_have_no_description(scheme: Scheme) -> None:
-    """Slopes, drawn weights, and positions 5 and 1."""
+    """ALiBi has slopes, LearnedInit drawn weights, and the positions 5 and 1 are not consecutive."""
     assert wave_table(scheme) is None
 
 
@@ -108,14 +109,17 @@ LINEAR = waves_of(Rope(4, 8, layout="halves", scaling="linear", factor=2.0))
     ids=str,
 )
 def test_waves_that_no_scheme_has_make_none(waves: WaveTable) -> None:
-    """`separate` means two tables, cosines and sines, as only rotary schemes have; those have no
-    shift of exponents.
+    """ROTARY and LINEAR describe Rope(4, 8), unscaled and scaled by 2, with frequencies
+    base^(−i/4). Impossible are an exponent of 3, a negative base, and one table for both functions
+    (`separate` is False) that is compact or scaled; rotary tables are separate, sinusoidal not.
     """
     assert scheme_of_waves(waves) is None
 
 
 def test_an_amplitude_without_a_scaling_is_an_attention_factor() -> None:
-    """A rotary table times 1.5, with unscaled frequencies."""
+    """ROTARY describes Rope(4, 8), here with the amplitude 1.5: a scheme with this attention factor,
+    whose frequencies are unscaled.
+    """
     louder = scheme_of_waves(ROTARY._replace(amplitude=1.5))
     assert louder is not None
     assert louder.attention_factor_value() == 1.5
@@ -123,9 +127,11 @@ def test_an_amplitude_without_a_scaling_is_an_attention_factor() -> None:
 
 
 @pytest.mark.parametrize(("pairs", "rotating"), [(22, 15), (23, 13), (4, 1), (4, 3)])
-def test_a_share_of_pairs_is_kept_if_its_quotient_rounds_down(pairs: int, rotating: int) -> None:
-    """partial_rotary_factor is a float: 15/22 times 22, for example, may fall just below 15, but 15
-    pairs rotate.
+def test_the_number_of_rotating_pairs_is_kept_although_its_share_is_rounded(
+    pairs: int, rotating: int
+) -> None:
+    """A scheme states the share of rotating pairs as a float, partial_rotary_factor. 15/22 times 22,
+    for example, may fall just below 15, but 15 pairs must rotate.
     """
     waves = waves_of(Rope(2, 8, scaling="proportional", partial_rotary_factor=0.5))
     rope = scheme_of_waves(waves._replace(dim=2 * pairs, exponent=pairs, rotating=rotating))
@@ -135,7 +141,7 @@ def test_a_share_of_pairs_is_kept_if_its_quotient_rounds_down(pairs: int, rotati
 
 
 def test_a_share_of_pairs_is_a_plain_number_if_it_can_be() -> None:
-    """One of four pairs rotates: 0.25."""
+    """One of the four pairs of 8 channels rotates: partial_rotary_factor is 0.25 exactly."""
     waves = waves_of(Rope(2, 8, scaling="proportional", partial_rotary_factor=0.5))
     rope = scheme_of_waves(waves._replace(rotating=1))
 
@@ -160,19 +166,23 @@ def test_a_share_of_pairs_is_a_plain_number_if_it_can_be() -> None:
 def test_a_difference_of_waves_is_a_parameter(
     scheme: Scheme, field: str, expected: float, found: float, edit: tuple[str, float, float]
 ) -> None:
-    """Frequencies are base^(−i / exponent): the exponent is dim/2 − freq_shift, or exponent_dim/2
-    if that is no plain shift. The edit is (parameter, expected, found).
+    """A field of the description of waves differs; `edit` is the parameter of the scheme that it
+    means, expected and found. Frequencies are base^(−i/exponent): of 8 channels, the exponent is
+    8/2 − freq_shift, or exponent_dim/2 if that is no plain shift. An unscaled rotary
+    table has no parameter of its amplitude: "".
     """
     assert wave_edit(scheme, field, expected, found) == edit
 
 
 def test_waves_have_the_attention_factor_that_a_scheme_was_given() -> None:
-    """LongRoPE computes √(1 + ln 4 / ln 16) = 1.22 unless it is given, here 1.25."""
-    plain = replace(LONG, length=None, attention_factor=None)
-
+    """LONG has LongRoPE with factor 4, original length 16, and an attention factor of 1.25 that is
+    given. Without it, LongRoPE computes √(1 + ln 4 / ln 16) = 1.22.
+    """
     assert waves_of(LONG).amplitude == 1.25
+
+    without_one = replace(LONG, length=None, attention_factor=None)
     computed = math.sqrt(1 + math.log(4) / math.log(16))
-    assert waves_of(plain).amplitude == pytest.approx(computed, rel=1e-12)
+    assert waves_of(without_one).amplitude == pytest.approx(computed, rel=1e-12)
 
 
 def test_a_scheme_at_listed_positions_has_the_waves_of_consecutive_ones() -> None:

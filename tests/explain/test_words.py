@@ -71,8 +71,10 @@ def explanation_with(*edits: Edit, scheme: Any = ROPE_4_BY_8, **fields: Any) -> 
         (math.inf, "inf"),
     ],
 )
-def test_values_are_formatted(value: Any, words: str) -> None:
-    """None is «none», integers from 10,000 on have commas, whole floats no decimals."""
+def test_a_value_is_written_as_in_a_sentence(value: Any, words: str) -> None:
+    """Sentences such as «base is 2» have None as «none», commas in integers from 10,000 on, and no
+    decimals in whole floats.
+    """
     assert format_value(value) == words
 
 
@@ -92,7 +94,10 @@ def test_values_are_formatted(value: Any, words: str) -> None:
     ],
 )
 def test_a_recipe_is_named_unless_a_runtime_implies_it(edits: tuple[Edit, ...], words: str) -> None:
-    """vLLM computes in float32 by itself; beside another mistake the recipe stays."""
+    """An edit is a difference as an object, and `sentence` writes those of an explanation of tensor
+    x. vLLM computes in float32 by itself, so that Recipe("float32") beside Runtime("vllm") is left
+    out; beside Swapped(), an exchange of sine and cosine, the recipe stays.
+    """
     assert sentence(explanation_with(*edits)) == words
 
 
@@ -100,59 +105,68 @@ def test_an_unknown_residual_is_not_mentioned() -> None:
     """`sentence` writes an explanation in words, and normally adds the residual, the largest
     difference that it leaves. Infinity stands for an unknown one, which is left out.
     """
-    found = explanation_with(Parameter("dim", 8, 6), residual=math.inf)
-    assert sentence(found) == "x: rotary dimension is 6 (the spec says 8)"
+    explanation = explanation_with(Parameter("dim", 8, 6), residual=math.inf)
+    assert sentence(explanation) == "x: rotary dimension is 6 (the spec says 8)"
 
 
 def test_the_dim_of_a_sinusoidal_table_is_not_called_a_rotary_dimension() -> None:
-    """The same edit of a rotary table is «rotary dimension is 6», in the test above."""
-    found = explanation_with(Parameter("dim", 8, 6), scheme=SINUSOIDAL_4_BY_8)
-    assert sentence(found) == "x: dim is 6 (the spec says 8); exact"
+    """The edit Parameter("dim", 8, 6), expected and found, of a sinusoidal scheme. Of a rotary one it
+    is «rotary dimension is 6», in the test above.
+    """
+    explanation = explanation_with(Parameter("dim", 8, 6), scheme=SINUSOIDAL_4_BY_8)
+    assert sentence(explanation) == "x: dim is 6 (the spec says 8); exact"
 
 
 def test_sines_that_are_all_at_position_0_are_called_zeros() -> None:
-    """Not «all rows are at position 0», since sin 0 = 0 at every frequency."""
-    found = Explanation((Rows("constant", 0),), None, ("sin",))
-    assert sentence(found) == "sin: all values are 0; exact"
+    """Rows("constant", 0) is «all rows are at position 0» otherwise. Of a table of sines that means
+    zeros, since sin 0 = 0 at every frequency.
+    """
+    explanation = Explanation((Rows("constant", 0),), None, ("sin",))
+    assert sentence(explanation) == "sin: all values are 0; exact"
 
 
 def test_rows_that_were_not_compared_are_mentioned() -> None:
     """Only 3 of 9 rows were compared: the sentence about the explanation must say so, and so must
     the list of what is undetermined.
     """
-    found = explanation_with(Swapped(), compared=ComparedRows(3, 9))
+    explanation = explanation_with(Swapped(), compared=ComparedRows(3, 9))
     words = "x: sin and cos are swapped; explains what was compared, 3 of 9 rows (to 0)"
 
-    assert sentence(found) == words
-    assert undetermined(found) == ("3 of 9 rows were compared",)
+    assert sentence(explanation) == words
+    assert undetermined(explanation) == ("3 of 9 rows were compared",)
 
 
 def test_a_search_that_the_time_limit_ended_is_mentioned() -> None:
-    """The explanation is that cosines and sines are exchanged."""
-    found = explanation_with(Swapped()).cut_short()
+    """An explanation, «sin and cos are swapped», was found before the limit ended the search;
+    `cut_short` marks it so, and the sentence must end with the doubt.
+    """
+    explanation = explanation_with(Swapped()).cut_short()
     doubt = "the time limit ended the search: a shorter reason may exist"
 
-    assert sentence(found) == f"x: sin and cos are swapped; exact; {doubt}"
+    assert sentence(explanation) == f"x: sin and cos are swapped; exact; {doubt}"
 
 
 def test_a_difference_of_two_files_quotes_the_value_in_a() -> None:
-    """The mistake is base 2 instead of 1."""
-    assert sentence(explanation_with(BASE_2_FOR_1), FILE_A) == "x: in B, base is 2 (in A 1); exact"
-
-
-def test_a_value_as_in_a_does_not_mention_a_spec() -> None:
-    """A factor of 4 that is named since it matters for another edit; of two files, A stands for the
-    spec.
+    """`diff` compares file B with file A, so that A takes the place of «the spec»: B has base 2 where
+    A has 1.
     """
-    same = explanation_with(Parameter("factor", 4.0, 4.0))
-    assert sentence(same) == "x: factor is 4, as the spec says; exact"
-    assert sentence(same, FILE_A) == "x: in B, factor is 4, as in A; exact"
+    explanation = explanation_with(Parameter("base", 1.0, 2.0))
+    assert sentence(explanation, FILE_A) == "x: in B, base is 2 (in A 1); exact"
+
+
+def test_a_value_that_is_as_expected_is_written_so_of_a_spec_and_of_file_a() -> None:
+    """The factor should be 4 and is 4; it is named because it matters for another edit. `diff`
+    compares file B with file A, which takes the place of the spec.
+    """
+    as_expected = explanation_with(Parameter("factor", 4.0, 4.0))
+    assert sentence(as_expected) == "x: factor is 4, as the spec says; exact"
+    assert sentence(as_expected, FILE_A) == "x: in B, factor is 4, as in A; exact"
 
 
 @pytest.mark.parametrize(
     ("edit", "words"),
     [
-        (BASE_2_FOR_1, "base is 2"),
+        (Parameter("base", 1.0, 2.0), "base is 2"),
         (Layout("compact", "halves"), "layout is halves"),
         (Parameter("offset", 0, 1234), "positions start at 1,234"),
         (Negated("sin"), "sin is negated (it rotates the other way)"),
@@ -160,13 +174,17 @@ def test_a_value_as_in_a_does_not_mention_a_spec() -> None:
     ],
 )
 def test_without_a_reference_nothing_is_quoted(edit: Edit, words: str) -> None:
-    """`identify` compares with no spec: «base is 2», and not «base is 2 (the spec says 3)»."""
+    """`identify` compares with no spec, so that the expected value of an edit is left out:
+    Parameter("base", 1.0, 2.0) is «base is 2», and not «base is 2 (the spec says 1)».
+    """
     assert clause(edit, Context(NOTHING)) == words
 
 
 @pytest.mark.parametrize("layout", ["compact", "stacked", "cos alone", "sin alone"])
-def test_commands_make_a_schemes_own_layout_and_parts_of_it(layout: str) -> None:
-    """`lacking` returns the edits that no option of a command makes."""
+def test_a_command_lacks_nothing_for_its_own_layout_and_parts_of_it(layout: str) -> None:
+    """`lacking` returns the edits that no option of a command makes. Rope(4, 8) is compact: its
+    command writes cosines and sines, which may be stacked, or one taken alone.
+    """
     assert lacking([Layout("compact", layout)], ROPE_4_BY_8) == ()
 
 
@@ -186,8 +204,9 @@ def test_commands_make_a_schemes_own_layout_and_parts_of_it(layout: str) -> None
     ],
 )
 def test_an_edit_without_an_option_is_lacking_in_a_command(edit: Edit, scheme: Any) -> None:
-    """`lacking` returns the edits that no option of a command makes: swapped functions of a rotary
-    table, negative offsets, and so on.
+    """A reason prints a command, «pecli rope …», that makes the wrong table; `lacking` returns the
+    edits that none of its options makes. Here these are swapped functions of a rotary table, another
+    layout than Rope(4, 8) has, an attention factor without a scaling, a negative offset, and so on.
     """
     assert lacking([edit], scheme) == (edit,)
 
@@ -205,32 +224,32 @@ def test_an_edit_without_an_option_is_lacking_in_a_command(edit: Edit, scheme: A
     ],
 )
 def test_an_edit_with_an_option_is_not_lacking_in_a_command(edit: Edit, scheme: Any) -> None:
-    """`lacking` returns the edits that no option of a command makes: none here. Swapped functions
-    of a sinusoidal table are --cos-first, and 1.1 is YaRN's attention factor.
+    """A reason prints a command, «pecli rope …», that makes the wrong table; `lacking` returns the
+    edits that none of its options makes, here none. Swapped functions of a sinusoidal table are
+    --cos-first, and YARN has the attention factor 1.1, by which the values are scaled.
     """
     assert lacking([edit], scheme) == ()
 
 
 def test_a_recipe_that_a_runtime_implies_is_not_lacking_in_a_command() -> None:
-    """`lacking` returns the edits that no option of a command makes; --runtime vllm computes in
-    float32.
+    """A reason prints a command that makes the wrong table; `lacking` returns the edits that none of
+    its options makes. Without a runtime, the recipe float32 is one; --runtime vllm implies it.
     """
     assert lacking([Recipe("float32"), Runtime("vllm")], ROPE_4_BY_8) == ()
 
 
-ROPE_COMMAND = "pecli rope --seq-len 4 --dim 8"
-
-
 def test_a_command_reproduces_parameters() -> None:
-    """An explanation holds the scheme that makes the wrong table; it is made by hand here, so that
-    its scheme is Rope(4, 8), whatever its mistake says, and the command has that scheme's numbers.
+    """An explanation holds the scheme that makes the wrong table, and the command has this scheme's
+    numbers. It is made by hand here: its scheme is Rope(4, 8), whatever its mistake says.
     """
-    found = explanation_with(BASE_2_FOR_1, scheme=ROPE_4_BY_8)
-    assert [*reproduction(found)] == [f"reproduce with {ROPE_COMMAND}"]
+    explanation = explanation_with(BASE_2_FOR_1, scheme=pecli.Rope(4, 8))
+    (line,) = reproduction(explanation)
+
+    assert line == "reproduce with pecli rope --seq-len 4 --dim 8"
 
 
 @pytest.mark.parametrize(
-    "found",
+    "explanation",
     [
         explanation_with(Swapped()),
         explanation_with(Swapped(), Recipe("float32")),
@@ -238,11 +257,11 @@ def test_a_command_reproduces_parameters() -> None:
     ],
     ids=["no mistake has an option", "nor has a recipe", "no scheme"],
 )
-def test_mistakes_without_an_option_have_no_command(found: Explanation) -> None:
-    """Exchanged functions of a rotary table cannot be asked for on the command line; an explanation
-    without a scheme has no command either.
+def test_mistakes_without_an_option_have_no_command(explanation: Explanation) -> None:
+    """`reproduction` yields lines «reproduce with pecli …». No option exchanges the functions of a
+    rotary table (Swapped), and an explanation without a scheme has no command either.
     """
-    assert [*reproduction(found)] == []
+    assert [*reproduction(explanation)] == []
 
 
 @pytest.mark.parametrize(
@@ -254,30 +273,44 @@ def test_mistakes_without_an_option_have_no_command(found: Explanation) -> None:
     ],
 )
 def test_edits_that_the_command_lacks_are_named_without_asides(edit: Edit, statement: str) -> None:
-    """The aside of a negated sine, «it rotates the other way», is left out."""
-    words = f"apart from that ({statement}), reproduce with {ROPE_COMMAND}"
-    assert [*reproduction(explanation_with(edit, BASE_2_FOR_1))] == [words]
-
-
-@pytest.mark.parametrize(("last", "length", "count"), [(0, 200, 1), (10, 201, 0)])
-def test_a_command_of_more_than_200_letters_is_not_printed(
-    last: int, length: int, count: int
-) -> None:
-    """85 listed positions make a command of 200 letters, and one of them with two digits a command
-    of 201.
+    """An explanation has two edits: another base, which an option makes, and `edit`, which none does.
+    The command makes the first, and the second is named before it; the aside of a negated sine,
+    «(it rotates the other way)», is left out.
     """
-    scheme = pecli.Rope(dim=8, positions=[0] * 84 + [last])
-    assert len(command_of(scheme, output=False)) == length
-    assert len([*reproduction(explanation_with(BASE_2_FOR_1, scheme=scheme))]) == count
+    (line,) = reproduction(explanation_with(edit, BASE_2_FOR_1))
+    command = "pecli rope --seq-len 4 --dim 8"
+
+    assert line == f"apart from that ({statement}), reproduce with {command}"
+
+
+@pytest.mark.parametrize(
+    ("last_position", "letters", "is_printed"), [(0, 200, True), (10, 201, False)]
+)
+def test_a_command_of_more_than_200_letters_is_not_printed(
+    last_position: int, letters: int, is_printed: bool
+) -> None:
+    """85 listed positions of one digit make a command of 200 letters, «--positions 0,0,…,0»; a last
+    one of two digits makes it 201.
+    """
+    scheme = pecli.Rope(dim=8, positions=[0] * 84 + [last_position])
+    lines = [*reproduction(explanation_with(BASE_2_FOR_1, scheme=scheme))]
+
+    assert len(command_of(scheme, output=False)) == letters
+    assert bool(lines) == is_printed
 
 
 def test_commands_write_one_array_to_npy_and_others_to_safetensors() -> None:
-    """A .npy file holds one array, and no bfloat16."""
-    narrow = pecli.Sinusoidal(4, 8, dtype="bfloat16")
-    waves = "pecli sinusoidal --seq-len 4 --dim 8"
+    """A .npy file holds one array, and no bfloat16. A sinusoidal table is one array, unless two
+    tensors are to be written (the second argument); a rotary one is cosines and sines.
+    """
+    sinusoidal = "pecli sinusoidal --seq-len 4 --dim 8"
+    assert command_of(pecli.Sinusoidal(4, 8)) == f"{sinusoidal} -o again.npy"
+    assert command_of(pecli.Sinusoidal(4, 8), 2) == f"{sinusoidal} -o again.safetensors"
 
-    assert command_of(SINUSOIDAL_4_BY_8) == f"{waves} -o again.npy"
-    assert command_of(SINUSOIDAL_4_BY_8, 2) == f"{waves} -o again.safetensors"
-    assert command_of(ROPE_4_BY_8) == f"{ROPE_COMMAND} -o again.safetensors"
-    assert command_of(narrow, output=False) == f"{waves} --dtype bfloat16"
-    assert command_of(narrow) == f"{waves} --dtype bfloat16 -o again.safetensors"
+    rope = "pecli rope --seq-len 4 --dim 8"
+    assert command_of(pecli.Rope(4, 8)) == f"{rope} -o again.safetensors"
+
+    in_bfloat16 = pecli.Sinusoidal(4, 8, dtype="bfloat16")
+    command = f"{sinusoidal} --dtype bfloat16"
+    assert command_of(in_bfloat16, output=False) == command
+    assert command_of(in_bfloat16) == f"{command} -o again.safetensors"

@@ -53,17 +53,20 @@ def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def is_read(path: str) -> bool:
-    """Whether a file is read, data and checksums too; if not, it is refused in one short line, and in no other way."""
+    """Return True if a file is read, with its data and checksums.
+
+    Otherwise it must be refused by a FileError of one line with fewer than 300 letters.
+    """
     try:
         loaded = load_file(path)
         for array in loaded.tensors.values():
             array.copy()
     except FileError as error:
-        said = str(error)
+        message = str(error)
     else:
         return True
-    assert "\n" not in said
-    assert len(said) < 300
+    assert "\n" not in message
+    assert len(message) < 300
     return False
 
 
@@ -71,16 +74,19 @@ def count_refused_mutations(
     good: bytes,
     path: str,
     step: int,
-    others: Callable[[int], Iterable[int]] = lambda old: [old ^ 1],
+    replacements: Callable[[int], Iterable[int]] = lambda byte: [byte ^ 1],
 ) -> int:
-    """How many files of which one byte is another are refused."""
+    """Return how many files are refused that differ from a good one in one byte.
+
+    Every `step`-th byte is replaced, in turn, by each of `replacements(byte)`.
+    """
     refused = 0
     for place in range(0, len(good), step):
-        for other in others(good[place]):
-            with open(
-                path, "r+b" if os.path.exists(path) else "wb"
-            ) as file:  # emptied first, it would be synced
-                file.write(good[:place] + bytes([other]) + good[place + 1 :])
+        for replacement in replacements(good[place]):
+            # A file that is emptied first would be synchronised to the disk, which takes time.
+            mode = "r+b" if os.path.exists(path) else "wb"
+            with open(path, mode) as file:
+                file.write(good[:place] + bytes([replacement]) + good[place + 1 :])
                 file.truncate()
             refused += not is_read(path)
     return refused

@@ -52,7 +52,7 @@ for command in json.loads(sys.argv[1]):
 print(json.dumps(outcomes))
 """
 
-LISTS = [
+COMMANDS_AND_LISTED_TENSORS = [
     ("inspect big.npy --json", [("array", "float32", [1 << 18, 1024])]),
     (
         "inspect big.safetensors --json",
@@ -71,31 +71,38 @@ LISTS = [
         [("small", "float32", [2, 3]), ("large", "float16", [1 << 19, 1024])],
     ),
 ]
-PARTS = [
+COMMANDS_FOR_A_SMALL_TENSOR = [
     "inspect big.safetensors:small --rows 0:2 --json",
     "inspect big.gguf:small --rows 0:2 --json",
     "inspect shards:small --rows 0:2 --json",
 ]
 NO_SPACE = "its 1,024 MiB do not fit into the address space of this process"
-RAISE = "raise the limit (ulimit -v)\n"
-FEWER = f"read fewer or smaller tensors (FILE:NAME), or {RAISE}"
-REFUSED = [
-    ("inspect big.npy --rows 0:2", f"big.npy: {NO_SPACE}; {RAISE}"),
-    ("inspect big.npy --stats", f"big.npy: {NO_SPACE}; {RAISE}"),
+RAISE_THE_LIMIT = "raise the limit (ulimit -v)\n"
+READ_FEWER = f"read fewer or smaller tensors (FILE:NAME), or {RAISE_THE_LIMIT}"
+COMMANDS_AND_ERRORS = [
+    ("inspect big.npy --rows 0:2", f"big.npy: {NO_SPACE}; {RAISE_THE_LIMIT}"),
+    ("inspect big.npy --stats", f"big.npy: {NO_SPACE}; {RAISE_THE_LIMIT}"),
     (
         "inspect big.safetensors:large --rows 0:2",
-        f"big.safetensors: tensor 'large': {NO_SPACE}; {FEWER}",
+        f"big.safetensors: tensor 'large': {NO_SPACE}; {READ_FEWER}",
     ),
-    ("inspect big.safetensors --stats", f"big.safetensors: tensor 'large': {NO_SPACE}; {FEWER}"),
+    (
+        "inspect big.safetensors --stats",
+        f"big.safetensors: tensor 'large': {NO_SPACE}; {READ_FEWER}",
+    ),
     (
         "inspect shards --stats",
-        f"shards/model-1.safetensors: tensor 'large': {NO_SPACE}; {FEWER}",
+        f"shards/model-1.safetensors: tensor 'large': {NO_SPACE}; {READ_FEWER}",
     ),
-    ("inspect big.gguf --stats", f"big.gguf: tensor 'large': {NO_SPACE}; {FEWER}"),
-    ("inspect big.csv", f"big.csv: {NO_SPACE}; {RAISE}"),
-    ("inspect -", f"standard input: {NO_SPACE}; {RAISE}"),
+    ("inspect big.gguf --stats", f"big.gguf: tensor 'large': {NO_SPACE}; {READ_FEWER}"),
+    ("inspect big.csv", f"big.csv: {NO_SPACE}; {RAISE_THE_LIMIT}"),
+    ("inspect -", f"standard input: {NO_SPACE}; {RAISE_THE_LIMIT}"),
 ]
-COMMANDS = [command for command, _ in LISTS] + PARTS + [command for command, _ in REFUSED]
+ALL_COMMANDS = (
+    [command for command, _ in COMMANDS_AND_LISTED_TENSORS]
+    + COMMANDS_FOR_A_SMALL_TENSOR
+    + [command for command, _ in COMMANDS_AND_ERRORS]
+)
 
 
 def write_sparse(path: Path, beginning: bytes, size: int) -> None:
@@ -144,7 +151,7 @@ def write_gguf(path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+def outcomes_within_900_mib(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
     """The outcomes of all commands in one process that may not map the files."""
     if sys.platform != "linux":
         pytest.skip("only Linux limits the address space")
@@ -156,7 +163,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
     write_sparse(folder / "big.csv", b"1,2\n", GIB)
     with (folder / "big.npy").open("rb") as standard_input:
         process = subprocess.run(
-            [sys.executable, "-c", RUN_COMMANDS, json.dumps(COMMANDS)],
+            [sys.executable, "-c", RUN_COMMANDS, json.dumps(ALL_COMMANDS)],
             cwd=folder,
             env=ENVIRONMENT,
             stdin=standard_input,
@@ -167,54 +174,62 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
     return {command: Outcome(*values) for command, values in json.loads(process.stdout).items()}
 
 
-@pytest.mark.parametrize(("command", "tensors"), LISTS)
+@pytest.mark.parametrize(("command", "tensors"), COMMANDS_AND_LISTED_TENSORS)
 def test_tensors_of_a_file_beyond_the_address_space_are_listed(
-    outcomes: dict[str, Outcome], command: str, tensors: list[tuple[str, str, list[int]]]
+    outcomes_within_900_mib: dict[str, Outcome],
+    command: str,
+    tensors: list[tuple[str, str, list[int]]],
 ) -> None:
-    """Name, dtype and shape are in the header, which is read without mapping the 1 GiB after it."""
-    outcome = outcomes[command]
+    """A process with 900 MiB of address space inspects files of 1 GiB. Name, dtype and shape of
+    the tensors are those that the test wrote into the headers (.npy, .safetensors, .gguf), which
+    are read without mapping the data after them.
+    """
+    outcome = outcomes_within_900_mib[command]
 
     assert outcome.exit_code == SUCCESS
     listed = outcome.json["tensors"]
     assert [(entry["name"], entry["dtype"], entry["shape"]) for entry in listed] == tensors
 
 
-@pytest.mark.parametrize("command", PARTS)
+@pytest.mark.parametrize("command", COMMANDS_FOR_A_SMALL_TENSOR)
 def test_a_small_tensor_of_a_file_beyond_the_address_space_is_read(
-    outcomes: dict[str, Outcome], command: str
+    outcomes_within_900_mib: dict[str, Outcome], command: str
 ) -> None:
-    """The tensor «small» holds 0 to 5 in two rows; only its own bytes are mapped, although its file
-    has 1 GiB more.
+    """A process with 900 MiB of address space prints the tensor «small» of files of 1 GiB: only
+    the tensor's own 24 bytes are mapped.
     """
-    outcome = outcomes[command]
+    outcome = outcomes_within_900_mib[command]
 
     assert outcome.exit_code == SUCCESS
+    assert SMALL.tolist() == [[0, 1, 2], [3, 4, 5]]
     assert outcome.json["tensors"][0]["numbers"]["values"] == SMALL.tolist()
 
 
-@pytest.mark.parametrize(("command", "message"), REFUSED)
+@pytest.mark.parametrize(("command", "message"), COMMANDS_AND_ERRORS)
 def test_elements_beyond_the_address_space_are_refused_with_advice(
-    outcomes: dict[str, Outcome], command: str, message: str
+    outcomes_within_900_mib: dict[str, Outcome], command: str, message: str
 ) -> None:
-    """A tensor of 1 GiB does not fit into 900 MiB. The advice is to read fewer tensors, if the
-    format can map them alone, or to raise the limit.
+    """A process with 900 MiB of address space is asked for a tensor of 1 GiB. The advice is to read
+    fewer tensors, if the format can map each of them alone, or to raise the limit.
     """
-    outcome = outcomes[command]
+    outcome = outcomes_within_900_mib[command]
 
     assert outcome.exit_code == FILE_ERROR
     assert outcome.err == f"pecli: error: {message}"
 
 
 def test_a_pipe_that_does_not_fit_into_memory_is_refused(tmp_path: Path) -> None:
-    """A pipe has no size that could be compared with the limit before all of it is read."""
+    """1 GiB is piped into a process with 900 MiB of address space. A pipe has no size that could
+    be compared with the limit before all of it is read, so reading it fails in the middle.
+    """
     if sys.platform != "linux":
         pytest.skip("only Linux limits the address space")
-    limited = f"ulimit -v {LIMIT >> 10}; exec {sys.executable} -m pecli inspect -"
     write_safetensors(tmp_path / "big.safetensors")
-    command = ["cat", "big.safetensors"]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE) as pipe:
+    limit_in_kib = LIMIT >> 10  # the unit of `ulimit -v`
+    inspect = f"ulimit -v {limit_in_kib}; exec {sys.executable} -m pecli inspect -"
+    with subprocess.Popen(["cat", "big.safetensors"], cwd=tmp_path, stdout=subprocess.PIPE) as pipe:
         process = subprocess.run(
-            ["bash", "-c", limited],
+            ["bash", "-c", inspect],
             cwd=tmp_path,
             env=ENVIRONMENT,
             stdin=pipe.stdout,
@@ -229,18 +244,18 @@ def test_a_pipe_that_does_not_fit_into_memory_is_refused(tmp_path: Path) -> None
     assert process.stderr == f"pecli: error: standard input: {problem}; {advice}\n"
 
 
-class MapOfPart(mmap.mmap):
+class MappingOfParts(mmap.mmap):
     """A mapping that fails for want of memory, unless it is one of a part of a file."""
 
-    def __new__(cls, fileno: int, length: int, **settings: int) -> "MapOfPart":
+    def __new__(cls, fileno: int, length: int, **settings: int) -> "MappingOfParts":
         if "offset" not in settings:
             raise OSError(errno.ENOMEM, "no memory")
         return super().__new__(cls, fileno, length, **settings)
 
 
-def map_only_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def let_mapping_of_whole_files_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pecli.files.contents.MAX_READ", 0)
-    monkeypatch.setattr("pecli.files.contents.mmap.mmap", MapOfPart)
+    monkeypatch.setattr("pecli.files.contents.mmap.mmap", MappingOfParts)
 
 
 ARRAYS: dict[str, NDArray[Any]] = {
@@ -256,27 +271,29 @@ ARRAYS: dict[str, NDArray[Any]] = {
 
 @pytest.mark.usefixtures("working_folder")
 @pytest.mark.parametrize("name", ARRAYS)
-def test_an_array_that_is_mapped_alone_has_the_values_that_were_saved(
+def test_an_array_has_the_saved_values_if_only_its_part_of_the_file_can_be_mapped(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`map_only_parts` makes mapping of the whole file fail. Big-endian numbers become native ones
-    when they are loaded, so their dtype is not compared with that of the saved array.
+    """ARRAYS are of several shapes and dtypes. Big-endian numbers become native ones when they
+    are loaded, so their dtype is not compared with that of the saved array.
     """
-    np.save("array.npy", ARRAYS[name])
-    map_only_parts(monkeypatch)
+    saved = ARRAYS[name]
+    np.save("array.npy", saved)
+    let_mapping_of_whole_files_fail(monkeypatch)
     file = load_file("array.npy")
 
-    assert file.outlines["array"].shape == ARRAYS[name].shape
+    assert file.outlines["array"].shape == saved.shape
     assert file.outlines["array"].dtype == file.tensors["array"].dtype
-    np.testing.assert_array_equal(file.tensors["array"], ARRAYS[name], strict=name != "big-endian")
+    has_same_dtype = name != "big-endian"
+    np.testing.assert_array_equal(file.tensors["array"], saved, strict=has_same_dtype)
 
 
 @pytest.mark.usefixtures("working_folder")
 def test_tensors_of_safetensors_are_the_same_if_each_is_mapped_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each of three tensors, one of them empty, is compared with what is read if the whole file is
-    mapped.
+    """The file is read twice: mapped as a whole, and with a mapping per tensor, because mapping of
+    the whole file fails. Three tensors, one of them empty, must be equal.
     """
     tables = [
         table_of("a", np.arange(3000.0)),
@@ -285,7 +302,7 @@ def test_tensors_of_safetensors_are_the_same_if_each_is_mapped_alone(
     ]
     save_tables("t.safetensors", tables, SPEC)
     whole = load("t.safetensors")
-    map_only_parts(monkeypatch)
+    let_mapping_of_whole_files_fail(monkeypatch)
     mapped_alone = load("t.safetensors")
 
     assert list(mapped_alone) == list(whole)
@@ -296,11 +313,11 @@ def test_tensors_of_safetensors_are_the_same_if_each_is_mapped_alone(
 def test_tensors_of_gguf_are_the_same_if_each_is_mapped_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each is compared with what is read if the whole file is mapped; `unread` are the quantised
-    tensors, which are listed with the bytes of their blocks.
+    """tiny.gguf is read twice: mapped as a whole, and with a mapping per tensor. `unread` are the
+    quantised tensors, which are listed with the bytes of their blocks.
     """
     whole = load_file(str(TINY_GGUF))
-    map_only_parts(monkeypatch)
+    let_mapping_of_whole_files_fail(monkeypatch)
     mapped_alone = load_file(str(TINY_GGUF))
 
     assert list(mapped_alone.tensors) == list(whole.tensors)
@@ -316,16 +333,18 @@ def test_a_tensor_of_gguf_that_is_a_setting_is_read_from_a_part_of_the_file(
     """llama.cpp stores the divisors of frequencies as the tensor rope_freqs.weight; tiny.gguf has
     1, 2, 4 and 8 there.
     """
-    map_only_parts(monkeypatch)
+    let_mapping_of_whole_files_fail(monkeypatch)
 
     assert header_of(str(TINY_GGUF)).numbers("rope_freqs.weight") == [1.0, 2.0, 4.0, 8.0]
 
 
-def test_a_header_of_gguf_that_is_longer_than_the_beginning_is_refused(
+def test_a_gguf_header_is_refused_if_it_is_longer_than_what_is_read_without_mapping(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The beginning is limited to 100 bytes here, and the header of tiny.gguf has more than 2,000."""
-    map_only_parts(monkeypatch)
+    """If a file cannot be mapped, its first MAX_BEGINNING bytes are read. The limit is 100 bytes
+    here, and the header of tiny.gguf has more than 2,000.
+    """
+    let_mapping_of_whole_files_fail(monkeypatch)
     monkeypatch.setattr("pecli.files.contents.MAX_BEGINNING", 100)
 
     with pytest.raises(FileError, match="do not fit into the address space"):
@@ -333,15 +352,19 @@ def test_a_header_of_gguf_that_is_longer_than_the_beginning_is_refused(
 
 
 @pytest.mark.usefixtures("working_folder")
-@pytest.mark.parametrize("size", [100, -40])
+@pytest.mark.parametrize(
+    "kept_bytes",
+    [
+        pytest.param(slice(100), id="cut within the header"),
+        pytest.param(slice(-40), id="cut within the last tensor"),
+    ],
+)
 def test_a_cut_gguf_is_reported_as_truncated_if_only_parts_can_be_mapped(
-    size: int, monkeypatch: pytest.MonkeyPatch
+    kept_bytes: slice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is cut within its header, after 100 bytes, or within its last tensor, 40 bytes before the
-    end.
-    """
-    Path("cut.gguf").write_bytes(TINY_GGUF.read_bytes()[:size])
-    map_only_parts(monkeypatch)
+    """The header of tiny.gguf has more than 2,000 bytes, and its last tensor 36."""
+    Path("cut.gguf").write_bytes(TINY_GGUF.read_bytes()[kept_bytes])
+    let_mapping_of_whole_files_fail(monkeypatch)
 
     with pytest.raises(FileError, match="is truncated"):
         load_file("cut.gguf")
@@ -355,7 +378,7 @@ def test_a_file_that_changes_before_its_elements_are_read_is_refused(
     elements.
     """
     np.save("array.npy", SMALL)
-    map_only_parts(monkeypatch)
+    let_mapping_of_whole_files_fail(monkeypatch)
     file = load_file("array.npy")
     np.save("array.npy", SMALL[:1])
 
@@ -364,12 +387,14 @@ def test_a_file_that_changes_before_its_elements_are_read_is_refused(
 
 
 @pytest.mark.usefixtures("working_folder")
-def test_a_format_that_does_not_begin_with_a_header_is_refused_if_it_cannot_be_mapped(
+def test_an_archive_is_refused_if_it_cannot_be_mapped_as_a_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The list of the members of an .npz archive is at its end, so its beginning tells nothing."""
+    """The list of the members of an .npz archive is at its end, so its beginning is of no use. The
+    archive has some hundred bytes, which are rounded to 0 MiB.
+    """
     np.savez("arrays.npz", a=SMALL)
-    map_only_parts(monkeypatch)
+    let_mapping_of_whole_files_fail(monkeypatch)
 
     with pytest.raises(FileError, match=r"^arrays\.npz: its 0 MiB do not fit"):
         load_file("arrays.npz")
@@ -381,7 +406,7 @@ def test_a_tensor_that_cannot_be_mapped_even_alone_is_named_with_advice(
 ) -> None:
     """The header was read, and a mapping of the tensor's own bytes fails as well."""
     save_tables("t.safetensors", [table_of("a", np.arange(9.0)), table_of("b", SMALL)], None)
-    map_only_parts(monkeypatch)
+    let_mapping_of_whole_files_fail(monkeypatch)
     file = load_file("t.safetensors")
     no_memory = OSError(errno.ENOMEM, "no memory")
     monkeypatch.setattr("pecli.files.contents.mmap.mmap", Mock(side_effect=no_memory))
@@ -401,7 +426,7 @@ def test_a_file_is_refused_if_not_even_its_beginning_can_be_read(
         raise MemoryError
 
     np.save("array.npy", SMALL)
-    map_only_parts(monkeypatch)
+    let_mapping_of_whole_files_fail(monkeypatch)
     monkeypatch.setattr("pecli.files.contents._read_beginning", no_memory)
 
     with pytest.raises(FileError, match="do not fit into the address space"):
@@ -412,11 +437,11 @@ def test_a_file_is_refused_if_not_even_its_beginning_can_be_read(
 def test_a_file_of_which_the_beginning_was_read_is_copied_to_the_last_byte(
     run_pecli: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`convert` to the same format copies bytes; the file has 24,000 of them after the 600 that are
-    read first.
+    """The file has 24,000 bytes of numbers, but only its first 600 are read when mapping of the
+    whole file fails. `convert` to the same format copies bytes, and must copy all of them.
     """
     save_tables("t.safetensors", [table_of("a", np.arange(3000.0)), table_of("b", SMALL)], None)
-    map_only_parts(monkeypatch)
+    let_mapping_of_whole_files_fail(monkeypatch)
     monkeypatch.setattr("pecli.files.contents.MAX_BEGINNING", 600)
     outcome = run_pecli("convert", "t.safetensors", "-o", "copy.safetensors")
 

@@ -15,10 +15,11 @@ import json
 import sys
 import time
 import zipfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import ml_dtypes
 import numpy as np
@@ -31,12 +32,13 @@ from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError
 from pecli.files import save_tables
 from pecli.files.load import load, load_file
+from tests.conftest import Outcome
 from tests.exit_codes import FILE_ERROR
 
 Arrays = dict[str, NDArray[np.generic]]
 
 
-def are_equal(found: Arrays, expected: Arrays) -> bool:
+def have_equal_arrays(found: Arrays, expected: Arrays) -> bool:
     return found.keys() == expected.keys() and all(
         np.array_equal(array, expected[name])
         and array.dtype.newbyteorder("=") == expected[name].dtype.newbyteorder("=")
@@ -44,38 +46,50 @@ def are_equal(found: Arrays, expected: Arrays) -> bool:
     )
 
 
-@pytest.mark.parametrize("kind", ["npz", "safetensors"])
-def test_numpy_and_the_official_library_read_what_is_written(
+def read_by_numpy(path: str) -> tuple[Arrays, Any]:
+    """Return the arrays of an .npz file, and pecli's note, which is its member «pecli»."""
+    with np.load(path, allow_pickle=False) as loaded:
+        members = dict(loaded)
+    note = json.loads(str(members.pop("pecli")))
+    return members, note
+
+
+def read_by_safetensors(path: str) -> tuple[Arrays, Any]:
+    """Return the arrays of a .safetensors file, and pecli's note in its metadata."""
+    with safe_open(path, "numpy") as file:
+        note = json.loads(file.metadata()["pecli"])
+    return safetensors.numpy.load_file(path), note
+
+
+OFFICIAL_READERS = {"npz": read_by_numpy, "safetensors": read_by_safetensors}
+
+
+@pytest.mark.parametrize("kind", OFFICIAL_READERS)
+def test_numpy_and_the_safetensors_package_read_what_is_written(
     working_folder: Path, arrays: Arrays, tables: list[Table], spec: dict, kind: str
 ) -> None:
-    """The stored SHA-256 is that of the data in the order of the file: larger elements first."""
+    """`arrays` are a float64 bias, a float64 vector inv_freq and a float32 table cos; `tables` are
+    the same as pecli's tables, and `spec` is a note about their origin. The files store larger
+    elements first, and the SHA-256 of the data in that order.
+    """
     save_tables(f"a.{kind}", tables, spec)
-    if kind == "npz":
-        with np.load("a.npz", allow_pickle=False) as loaded:
-            others = dict(loaded)
-        noted = json.loads(str(others.pop("pecli")))
-    else:
-        others = safetensors.numpy.load_file("a.safetensors")
-        with safe_open("a.safetensors", "numpy") as file:
-            noted = json.loads(file.metadata()["pecli"])
+    official_arrays, official_note = OFFICIAL_READERS[kind](f"a.{kind}")
+    loaded = load_file(f"a.{kind}")
 
-    assert are_equal(others, arrays)
-
-    order = ["bias", "inv_freq", "cos"]
-    digest = hashlib.sha256(b"".join(arrays[name].tobytes() for name in order)).hexdigest()
-    assert noted == {**spec, "sha256": digest}
-
-    found = load_file(f"a.{kind}")
-    assert list(found.tensors) == order
-    assert json.loads(found.metadata["pecli"]) == noted
-    assert are_equal(dict(found.tensors), arrays)
+    stored_order = ["bias", "inv_freq", "cos"]
+    data = b"".join(arrays[name].tobytes() for name in stored_order)
+    assert have_equal_arrays(official_arrays, arrays)
+    assert official_note == {**spec, "sha256": hashlib.sha256(data).hexdigest()}
+    assert list(loaded.tensors) == stored_order
+    assert json.loads(loaded.metadata["pecli"]) == official_note
+    assert have_equal_arrays(dict(loaded.tensors), arrays)
 
 
-def test_members_are_stored_aligned_and_without_a_date(
+def test_members_of_an_archive_are_aligned_and_have_no_date(
     working_folder: Path, tables: list[Table], arrays: Arrays
 ) -> None:
-    """A multiple of 64 bytes lets the data be mapped; 1980 is the earliest date of zip, so that
-    equal tables are equal files.
+    """`tables` are pecli's tables of the three `arrays`. Data at a multiple of 64 bytes can be
+    mapped; 1980 is the earliest date of zip, so that equal tables are equal files.
     """
     save_tables("a.npz", tables, None)
     raw = Path("a.npz").read_bytes()
@@ -88,20 +102,35 @@ def test_members_are_stored_aligned_and_without_a_date(
 
 
 @pytest.mark.parametrize("write", [np.savez, np.savez_compressed])
-def test_archives_of_numpy_are_read(working_folder: Path, arrays: Arrays, write) -> None:
+def test_archives_of_numpy_are_read(
+    working_folder: Path, arrays: Arrays, write: Callable[..., None]
+) -> None:
     """NumPy writes arrays of many dtypes, one in Fortran's order under a name beyond ASCII, and
-    zeros in big-endian order; or no array at all. `load_file` returns equal arrays.
+    zeros in big-endian order. `load` returns equal arrays.
     """
-    fortran = np.asfortranarray(np.arange(12.0).reshape(3, 4))
-    more = {**arrays, "größe/x": fortran, "zeros": np.zeros((300, 1000), ">f4")}
+    saved = {
+        **arrays,
+        "größe/x": np.asfortranarray(np.arange(12.0).reshape(3, 4)),
+        "zeros": np.zeros((300, 1000), ">f4"),
+    }
+    write("a.npz", **saved)
 
-    for held in (more, {}):
-        write("a.npz", **held)
-        assert are_equal(dict(load_file("a.npz").tensors), held)
+    assert have_equal_arrays(dict(load_file("a.npz").tensors), saved)
 
 
 @pytest.mark.parametrize("write", [np.savez, np.savez_compressed])
-def test_a_damaged_member_of_an_archive_is_named(working_folder: Path, write, run_pecli) -> None:
+def test_an_empty_archive_of_numpy_is_read(
+    working_folder: Path, write: Callable[..., None]
+) -> None:
+    """np.savez without arrays writes an archive without members."""
+    write("a.npz")
+    assert dict(load_file("a.npz").tensors) == {}
+
+
+@pytest.mark.parametrize("write", [np.savez, np.savez_compressed])
+def test_a_damaged_member_of_an_archive_is_named(
+    working_folder: Path, write: Callable[..., None], run_pecli: Callable[..., Outcome]
+) -> None:
     """One flipped bit in the middle of the file contradicts the checksum of zip. `pecli inspect`
     still lists the shape, which the member's header has, but computes no statistics.
     """
@@ -153,27 +182,27 @@ def test_every_dtype_of_safetensors_is_written_and_read_back(
     """The official library reads what pecli writes, and pecli reads its own file, to the last byte."""
     array = np.arange(12).reshape(3, 4).astype(dtype)
     save_tables("a.safetensors", [table_of("a", array)], None)
-    assert are_equal(safetensors.numpy.load_file("a.safetensors"), {"a": array})
+    assert have_equal_arrays(safetensors.numpy.load_file("a.safetensors"), {"a": array})
 
     loaded = load_file("a.safetensors")
     assert loaded.metadata == {}
     assert loaded.tensors["a"].tobytes() == array.tobytes()
 
 
-def test_small_elements_do_not_misalign_large_ones(working_folder: Path) -> None:
-    """The float64 tensor «b» comes first in the data, at 0 to 16, although «a», with elements of
-    two bytes, was given first; the header's length is a multiple of 8.
+def test_larger_elements_are_stored_before_smaller_ones(working_folder: Path) -> None:
+    """Two elements of 8 bytes take the places 0 to 16 of the data, although elements of 2 bytes
+    were given first: behind 3 · 2 = 6 bytes they would not be aligned. So that the data are
+    aligned as well, the length of the header is a multiple of 8.
     """
-    save_tables(
-        "a.safetensors",
-        [table_of("a", np.zeros(3, ml_dtypes.bfloat16)), table_of("b", np.zeros(2))],
-        None,
-    )
+    small_elements = table_of("small", np.zeros(3, ml_dtypes.bfloat16))
+    large_elements = table_of("large", np.zeros(2, np.float64))
+    save_tables("a.safetensors", [small_elements, large_elements], None)
     raw = Path("a.safetensors").read_bytes()
-    length = int.from_bytes(raw[:8], "little")
+    header_length = int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8 : 8 + header_length])
 
-    assert json.loads(raw[8 : 8 + length])["b"]["data_offsets"] == [0, 16]
-    assert length % 8 == 0
+    assert header["large"]["data_offsets"] == [0, 16]
+    assert header_length % 8 == 0
 
 
 def test_files_of_the_safetensors_package_are_read(working_folder: Path, arrays: Arrays) -> None:
@@ -186,7 +215,7 @@ def test_files_of_the_safetensors_package_are_read(working_folder: Path, arrays:
     loaded = load_file("a.safetensors")
 
     assert loaded.metadata == metadata
-    assert are_equal(dict(loaded.tensors), more)
+    assert have_equal_arrays(dict(loaded.tensors), more)
 
 
 DTYPES = ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?", "c8", "c16"]
@@ -201,102 +230,133 @@ def random_numbers(shape: tuple[int, ...], dtype: str) -> NDArray[np.generic]:
     )
 
 
-def test_an_npy_file_has_the_bytes_that_np_save_writes(working_folder: Path) -> None:
-    """A file of pecli is equal to that of np.save, header included, for every dtype and shape."""
-    for dtype, shape in product(DTYPES, SHAPES):
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_an_npy_file_has_the_bytes_that_np_save_writes(
+    working_folder: Path, shape: tuple[int, ...]
+) -> None:
+    """A file of pecli is equal to that of np.save, header included, for every dtype of NumPy."""
+    for dtype in DTYPES:
         array = random_numbers(shape, dtype)
         save_tables("a.npy", [table_of("a", array)], None)
         file = io.BytesIO()
         np.save(file, array)
-        assert Path("a.npy").read_bytes() == file.getvalue(), (dtype, shape)
+        assert Path("a.npy").read_bytes() == file.getvalue(), dtype
 
 
-def test_npy_files_of_every_version_order_and_layout_are_read(working_folder: Path) -> None:
-    """Versions 1.0, 2.0 and 3.0 of the .npy header, both byte orders, rows first (C) and columns
-    first (F).
+@pytest.mark.parametrize("layout", ["C", "F"], ids=["rows first", "columns first"])
+@pytest.mark.parametrize("byte_order", ["<", ">"], ids=["little-endian", "big-endian"])
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)], ids=str)
+def test_npy_files_of_every_version_order_and_layout_are_read(
+    working_folder: Path, version: tuple[int, int], byte_order: str, layout: Literal["C", "F"]
+) -> None:
+    """NumPy writes arrays of several dtypes and shapes; pecli reads the same numbers, in the byte
+    order of the machine.
     """
-    versions = [(1, 0), (2, 0), (3, 0)]
-    for dtype, shape, order, layout in product(DTYPES[::2], SHAPES, "<>", "CF"):
-        array = np.array(
-            random_numbers(shape, dtype), order + np.dtype(dtype).str[1:], order=layout
-        )  # type: ignore[call-overload]
+    for dtype, shape in product(DTYPES[::2], SHAPES):
+        stored_dtype = np.dtype(dtype).newbyteorder(byte_order)
+        array = np.array(random_numbers(shape, dtype), stored_dtype, order=layout)
         with open("a.npy", "wb") as file:
-            np.lib.format.write_array(file, array, versions[len(shape) % 3])
+            np.lib.format.write_array(file, array, version)
         loaded = load_file("a.npy")
-        found = loaded.tensors["array"]
+
         assert loaded.format == "npy"
-        assert found.shape == shape
-        assert found.dtype == np.dtype(dtype)
-        assert np.array_equal(found, array)
+        assert loaded.tensors["array"].dtype == np.dtype(dtype)
+        np.testing.assert_array_equal(loaded.tensors["array"], array)
+        assert loaded.tensors["array"].shape == shape
 
 
-HEADERS_AND_SHAPES = {
-    '{"shape":(2,3),"descr":"<f4","fortran_order":False}': (2, 3),
-    "{'descr': '<f4', 'fortran_order': False, 'shape': (2L, 3L), }": (2, 3),
-    "{ 'descr' : '=f4' , 'fortran_order' : False , 'shape' : ( 2 , 3 , ) , } \n": (2, 3),
-    "{'descr': '<f4', 'fortran_order': False, 'shape': (2147483647, 0)}": (
-        2147483647,
-        0,
-    ),  # takes no time
-    "{'descr': '<f4', 'fortran_order': True, 'shape': (2147483647, 0)}": (2147483647, 0),
-}
+TWO_TO_THE_31_MINUS_1 = 2147483647
 
 
-@pytest.mark.parametrize("text", HEADERS_AND_SHAPES)
-def test_headers_of_other_writers_are_read(working_folder: Path, text: str) -> None:
-    """Headers with double quotes, the L of Python 2, and other spaces; an array without elements
-    may claim 2^31 − 1 rows, and takes no time.
+@pytest.mark.parametrize(
+    ("header", "shape"),
+    [
+        pytest.param(
+            '{"shape":(2,3),"descr":"<f4","fortran_order":False}', (2, 3), id="double quotes"
+        ),
+        pytest.param(
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (2L, 3L), }",
+            (2, 3),
+            id="long integers of Python 2",
+        ),
+        pytest.param(
+            "{ 'descr' : '=f4' , 'fortran_order' : False , 'shape' : ( 2 , 3 , ) , } \n",
+            (2, 3),
+            id="more spaces",
+        ),
+        pytest.param(
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (2147483647, 0)}",
+            (TWO_TO_THE_31_MINUS_1, 0),
+            id="many rows without elements",
+        ),
+        pytest.param(
+            "{'descr': '<f4', 'fortran_order': True, 'shape': (2147483647, 0)}",
+            (TWO_TO_THE_31_MINUS_1, 0),
+            id="many rows without elements, columns first",
+        ),
+    ],
+)
+def test_npy_headers_of_other_writers_are_read(
+    working_folder: Path, header: str, shape: tuple[int, int]
+) -> None:
+    """A file of version 1.0 is the mark \\x93NUMPY, the version, the length of the header in two
+    bytes, the header, and the elements of 4 bytes each. Reading 2^31 − 1 rows without elements
+    takes no time.
     """
-    shape = HEADERS_AND_SHAPES[text]
-    data = (
-        b"\x93NUMPY\x01\x00"
-        + len(text).to_bytes(2, "little")
-        + text.encode()
-        + bytes(4 * shape[0] * shape[1])
-    )
-    Path("a.npy").write_bytes(data)
+    version = b"\x01\x00"
+    length = len(header).to_bytes(2, "little")
+    elements = bytes(4 * shape[0] * shape[1])
+    Path("a.npy").write_bytes(b"\x93NUMPY" + version + length + header.encode() + elements)
 
     assert load_file("a.npy").tensors["array"].shape == shape
 
 
-REFUSED_TABLES = [
-    (
-        ".npy",
-        [table_of("a", np.zeros((2, 2), ml_dtypes.bfloat16))],
-        r"dtype is bfloat16; \.npy cannot hold it",
-    ),
-    (
-        ".npz",
-        [table_of("a", np.zeros(2, ml_dtypes.bfloat16))],
-        r"\.npz cannot hold it; write \.safetensors",
-    ),
-    (
-        ".npy",
-        [table_of("cos", np.zeros(2)), table_of("sin", np.ones(2))],
-        "holds one array, not cos, sin; write .npz",
-    ),
-    (".safetensors", [table_of("__metadata__", np.zeros(2))], "reserved"),
-    (".safetensors", [table_of("a", np.zeros(2, complex))], "cannot hold it"),
-]
-
-
 @pytest.mark.parametrize(
-    ("suffix", "tables", "problem"), REFUSED_TABLES, ids=[row[2] for row in REFUSED_TABLES]
+    ("suffix", "arrays", "problem"),
+    [
+        pytest.param(
+            ".npy",
+            {"a": np.zeros((2, 2), ml_dtypes.bfloat16)},
+            r"dtype is bfloat16; \.npy cannot hold it",
+            id="npy: bfloat16",
+        ),
+        pytest.param(
+            ".npz",
+            {"a": np.zeros(2, ml_dtypes.bfloat16)},
+            r"\.npz cannot hold it; write \.safetensors",
+            id="npz: bfloat16",
+        ),
+        pytest.param(
+            ".npy",
+            {"cos": np.zeros(2), "sin": np.ones(2)},
+            "holds one array, not cos, sin; write .npz",
+            id="npy: two arrays",
+        ),
+        pytest.param(
+            ".safetensors", {"__metadata__": np.zeros(2)}, "reserved", id="safetensors: metadata"
+        ),
+        pytest.param(
+            ".safetensors", {"a": np.zeros(2, complex)}, "cannot hold it", id="safetensors: complex"
+        ),
+    ],
 )
 def test_tables_that_a_format_cannot_hold_are_refused_and_the_old_file_stays(
-    working_folder: Path, suffix: str, tables: list[Table], problem: str
+    working_folder: Path, suffix: str, arrays: Arrays, problem: str
 ) -> None:
     """NumPy has no bfloat16, .npy holds one array, and safetensors reserves «__metadata__» and has
     no complex numbers. `save_tables` must refuse such tables and leave the existing file as it was.
     """
-    Path("a" + suffix).write_bytes(b"old")
+    path = "a" + suffix
+    Path(path).write_bytes(b"old")
+    tables = [table_of(name, array) for name, array in arrays.items()]
+
     with pytest.raises(ParameterError, match=problem):
-        save_tables("a" + suffix, tables, None)
-    assert Path("a" + suffix).read_bytes() == b"old"
+        save_tables(path, tables, None)
+    assert Path(path).read_bytes() == b"old"
 
 
 @pytest.mark.parametrize(("major", "minor"), [(1, 1), (2, 1), (3, 1), (0, 0), (4, 0)])
-def test_versions_that_do_not_exist_are_refused_as_numpy_refuses_them(
+def test_npy_versions_that_do_not_exist_are_refused_as_numpy_refuses_them(
     working_folder: Path, major: int, minor: int
 ) -> None:
     """Bytes 6 and 7 of a .npy file are its version; NumPy itself refuses the changed file, too."""
@@ -307,29 +367,27 @@ def test_versions_that_do_not_exist_are_refused_as_numpy_refuses_them(
 
     with pytest.raises(ValueError, match="version"):
         np.load("a.npy")
-    with pytest.raises(
-        FileError, match=rf"has \.npy version {major}\.{minor}, only 1\.0, 2\.0 and 3\.0 exist"
-    ):
+    problem = rf"has \.npy version {major}\.{minor}, only 1\.0, 2\.0 and 3\.0 exist"
+    with pytest.raises(FileError, match=problem):
         load_file("a.npy")
 
 
-def test_bfloat16_is_read_as_np_save_writes_it(working_folder: Path) -> None:
-    """NumPy has no name for it, and writes elements of two bytes of no kind (V2); they are read as
-    bfloat16.
+def test_bfloat16_that_numpy_wrote_without_a_name_is_read(working_folder: Path) -> None:
+    """NumPy has no name for bfloat16, and writes elements of two bytes of no kind (V2); they are
+    read as bfloat16.
     """
     array = np.array([[1.5, -2.0], [0.0, 3.0]]).astype(ml_dtypes.bfloat16)
     np.save("x.npy", array)
     np.savez("x.npz", cos=array)
-
     assert b"V2" in Path("x.npy").read_bytes()[:128]
-    assert are_equal(
-        {"npy": load("x.npy")["array"], "npz": load("x.npz")["cos"]}, {"npy": array, "npz": array}
-    )
+
+    assert have_equal_arrays(load("x.npy"), {"array": array})
+    assert have_equal_arrays(load("x.npz"), {"cos": array})
 
 
 def test_headers_are_read_correctly_by_several_threads_at_once(working_folder: Path) -> None:
-    """Python 3.11 parses in one thread at a time; here every collection of garbage lets another one
-    in. The file is read 400 times by 8 threads.
+    """Python 3.11 parses in one thread at a time; here every collection of garbage, after each 5
+    objects, lets another thread in. The same file is read 400 times by 8 threads.
     """
     np.save("x.npy", np.arange(12.0).reshape(3, 4))
     usual = gc.get_threshold()
@@ -351,10 +409,10 @@ def test_headers_are_read_correctly_by_several_threads_at_once(working_folder: P
 def test_a_name_of_65531_letters_is_stored_in_an_archive_and_a_longer_one_refused(
     working_folder: Path,
 ) -> None:
-    """A name in a zip archive has at most 65,535 bytes, «.npy» included."""
-    name = "a" * (0xFFFF - len(".npy"))
-    save_tables("a.npz", [table_of(name, np.zeros(1))], None)
+    """A name in a zip archive has at most 2^16 − 1 = 65,535 bytes, of which «.npy» takes 4."""
+    longest = "a" * (65_535 - len(".npy"))
+    save_tables("a.npz", [table_of(longest, np.zeros(1))], None)
 
-    assert [*load("a.npz")] == [name]
+    assert [*load("a.npz")] == [longest]
     with pytest.raises(ParameterError, match="at most 65,531 bytes"):
-        save_tables("a.npz", [table_of(f"{name}a", np.zeros(1))], None)
+        save_tables("a.npz", [table_of(f"{longest}a", np.zeros(1))], None)

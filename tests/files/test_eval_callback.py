@@ -30,7 +30,7 @@ def write_log(path: Path, log: str) -> str:
     return str(path)
 
 
-def test_the_example_in_the_readme_of_llama_cpp_is_read() -> None:
+def test_the_example_of_eval_callback_in_the_readme_of_llama_cpp_is_read() -> None:
     """The numbers are those that the README of llama.cpp's eval-callback prints for Phi-2."""
     file = load_file(str(DATA / "eval_callback_phi2.log"))
     assert [*file.tensors] == ["Qcur-0_before", "Qcur-0"]
@@ -52,8 +52,11 @@ def test_the_example_in_the_readme_of_llama_cpp_is_read() -> None:
 def test_printed_elements_are_read_at_their_indices(
     tmp_path: Path, tokens: int, heads: int
 ) -> None:
-    """The log shows the first and last three of each axis, with four decimals: up to 5e-5 off."""
-    before = random_queries(tokens, heads, 64)
+    """llama.cpp's eval-callback prints the first and last three elements of each axis, with four
+    decimals: up to 5e-5 off. The expected numbers are the random ones that were printed, in the order
+    (tokens, heads, channels) of llama.cpp; loaded tensors have heads first.
+    """
+    before = random_queries(tokens, heads, dim=64)
     after = before + 1
     log = eval_callback_log({"Qcur-3": before}, {"Qcur-3": after})
     file = load_file(write_log(tmp_path / "x.log", log))
@@ -62,17 +65,17 @@ def test_printed_elements_are_read_at_their_indices(
     assert part.shape == (heads, tokens, 64)
     assert part.channels.tolist() == [0, 1, 2, 61, 62, 63]
 
-    grid = np.ix_(part.tokens, part.heads, part.channels)
-    for name, array in (("Qcur-3_before", before), ("Qcur-3", after)):
-        found = file.tensors[name][..., part.channels].swapaxes(0, 1)
-        assert np.allclose(found, array[grid], atol=5.1e-5)
+    printed = np.ix_(part.tokens, part.heads, part.channels)
+    for name, expected in (("Qcur-3_before", before), ("Qcur-3", after)):
+        loaded = file.tensors[name][..., part.channels].swapaxes(0, 1)
+        np.testing.assert_allclose(loaded, expected[printed], rtol=0, atol=5.1e-5)
 
 
-def test_a_log_with_all_elements_has_whole_tensors(tmp_path: Path) -> None:
+def test_a_log_that_prints_all_elements_is_loaded_as_whole_tensors(tmp_path: Path) -> None:
     """`edge=4096` prints up to 4,096 elements at each end of an axis: all of 12 tokens, 4 heads and
     16 channels. Four decimals are up to 5e-5 off.
     """
-    queries = random_queries(12, 4, 16)
+    queries = random_queries(tokens=12, heads=4, dim=16)
     log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries}, edge=4096)
     file = load_file(write_log(tmp_path / "x.log", log))
 
@@ -80,25 +83,27 @@ def test_a_log_with_all_elements_has_whole_tensors(tmp_path: Path) -> None:
     assert np.allclose(file.tensors["Qcur-0"].swapaxes(0, 1), queries, atol=5.1e-5)
 
 
-def test_the_indentation_of_newer_logs_is_read(tmp_path: Path) -> None:
-    """Since 2026 llama.cpp's function is called common_debug_cb_eval, lines are indented less, and
-    rows end with blanks.
+def test_a_log_of_llama_cpp_since_2026_is_read(tmp_path: Path) -> None:
+    """The function that prints is called common_debug_cb_eval now, lines are indented less, and
+    rows end with blanks. `eval_callback_log` prints the older form; the shape is that of the
+    queries: 4 heads, 5 tokens, 64 channels.
     """
-    queries = random_queries(5, 4, 64)
+    queries = random_queries(tokens=5, heads=4, dim=64)
     log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
-    newer = log.replace("ggml_debug:", "common_debug_cb_eval:").replace(" " * 37, " " * 4)
-    newer = newer.replace("..., ", "   ..., ").replace("],\n", "  ],\n")
+    newer = log.replace("ggml_debug:", "common_debug_cb_eval:")
+    newer = newer.replace(" " * 37, " " * 4)  # the indentation
+    newer = newer.replace("..., ", "   ..., ").replace("],\n", "  ],\n")  # the blanks
     file = load_file(write_log(tmp_path / "x.log", newer))
 
     assert file.parts["Qcur-0"].shape == (4, 5, 64)
 
 
-def test_a_second_evaluation_is_left_out(tmp_path: Path) -> None:
+def test_only_the_first_evaluation_in_a_log_is_loaded(tmp_path: Path) -> None:
     """A log of llama.cpp's eval-callback has first the prompt of 5 tokens, then a single token.
-    Only the former is loaded, and a note counts what was left out.
+    Only the prompt is loaded, and a note counts what was left out.
     """
-    first = random_queries(5, 4, 64)
-    second = random_queries(1, 4, 64)
+    first = random_queries(tokens=5, heads=4, dim=64)
+    second = random_queries(tokens=1, heads=4, dim=64)
     log = eval_callback_log({"Qcur-0": first}, {"Qcur-0": first})
     log += eval_callback_log({"Qcur-0": second}, {"Qcur-0": second})
     file = load_file(write_log(tmp_path / "x.log", log))
@@ -108,8 +113,10 @@ def test_a_second_evaluation_is_left_out(tmp_path: Path) -> None:
 
 
 def test_a_log_without_the_inputs_of_the_rotation_is_refused(tmp_path: Path) -> None:
-    """The reshaped Qcur-0 is the input of ROPE; without its elements nothing can be compared."""
-    queries = random_queries(5, 4, 64)
+    """In a log of llama.cpp's eval-callback, «Qcur-0 (reshaped)» is the input of the operation
+    ROPE; without its elements nothing can be compared.
+    """
+    queries = random_queries(tokens=5, heads=4, dim=64)
     log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
     filtered = log.replace("Qcur-0 (reshaped) =", "other =")
 
@@ -142,7 +149,7 @@ def test_a_rotation_of_another_shape_than_its_input_is_left_out(tmp_path: Path) 
         load_file(write_log(tmp_path / "x.log", reshaped))
 
 
-@pytest.mark.parametrize("line", ["main: 3 tokens decoded", "0.5, 0.25"])
+@pytest.mark.parametrize("line", ["main: 3 tokens decoded", "load_tensors: 1.5 MiB", "0.5, 0.25"])
 def test_lines_of_other_programs_among_the_elements_are_ignored(tmp_path: Path, line: str) -> None:
     """A server's log mixes with the elements; a row of these begins with a bracket."""
     queries = random_queries(2, 2, 6)
@@ -184,25 +191,25 @@ def test_dots_for_no_channel_are_refused(tmp_path: Path) -> None:
         load_file(write_log(tmp_path / "x.log", log.replace("{7, ", "{6, ")))
 
 
-@pytest.mark.parametrize("size", [-250, -400, -900])
-def test_a_log_that_ends_early_is_refused(tmp_path: Path, size: int) -> None:
-    """The last 250, 400 or 900 characters of a log of llama.cpp are missing, so elements of its
-    last tensor.
+@pytest.mark.parametrize("missing_characters", [250, 400, 900])
+def test_a_log_that_ends_early_is_refused(tmp_path: Path, missing_characters: int) -> None:
+    """The end of a log of llama.cpp's eval-callback is missing, and so are elements of its last
+    tensor, the queries Qcur-0.
     """
-    queries = random_queries(5, 4, 64)
+    queries = random_queries(tokens=5, heads=4, dim=64)
     log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
 
     with pytest.raises(FileError, match="the elements of Qcur-0 are not those of its shape"):
-        load_file(write_log(tmp_path / "x.log", log[:size]))
+        load_file(write_log(tmp_path / "x.log", log[:-missing_characters]))
 
 
 def test_a_shape_beyond_the_printed_elements_is_refused_without_taking_memory(
     tmp_path: Path,
 ) -> None:
-    """The log claims 10^27 elements but prints those of 64 × 32 × 40; memory for the claim could
-    not be allocated.
+    """The log of llama.cpp's eval-callback claims 10^27 elements but prints those of 64 × 32 × 40;
+    memory for the claim could not be allocated.
     """
-    queries = random_queries(40, 32, 64)
+    queries = random_queries(tokens=40, heads=32, dim=64)
     log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
     hostile = log.replace("{64, 32, 40, 1}", "{999999999, 999999999, 999999999, 1}")
 
@@ -218,13 +225,3 @@ def test_operations_on_several_batches_are_left_out(tmp_path: Path) -> None:
 
     with pytest.raises(FileError, match="the elements of their inputs are not printed"):
         load_file(write_log(tmp_path / "x.log", of_two))
-
-
-def test_lines_of_other_programs_among_the_elements_are_ignored(tmp_path: Path) -> None:
-    queries = random_queries(2, 4, 16)
-    log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries}, edge=4096)
-    interrupted = log.replace("],\n", "],\nload_tensors: 1.5 MiB\n")
-    file = load_file(write_log(tmp_path / "x.log", interrupted))
-
-    assert not file.parts
-    assert np.allclose(file.tensors["Qcur-0"].swapaxes(0, 1), queries, atol=5.1e-5)

@@ -22,38 +22,45 @@ from tests.exit_codes import FILE_ERROR
 from tests.files.conftest import count_refused_mutations
 
 TINY_GGUF = Path(__file__).parent / "data" / "tiny.gguf"
-TABLE = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
-def test_tensors_of_floats_are_read_from_gguf() -> None:
-    """tiny.gguf was written with the gguf package: a matrix of 0 to 5 in three float types."""
-    found = load(TINY_GGUF)
-    assert list(found) == ["rope_freqs.weight", "matrix", "half", "brain"]
-    np.testing.assert_array_equal(found["rope_freqs.weight"], np.array([1, 2, 4, 8], np.float32))
-    for name, dtype in (
-        ("matrix", np.float32),
-        ("half", np.float16),
-        ("brain", ml_dtypes.bfloat16),
-    ):
-        assert found[name].dtype == dtype
-        np.testing.assert_array_equal(found[name], TABLE.astype(dtype))
-
-
-def test_a_quantised_tensor_is_listed_with_its_type_and_its_elements_are_refused(
-    run_pecli: Callable[..., Any],
-) -> None:
-    """Q4_0 stores 32 elements in a block of 18 bytes, so 2 rows of 32 take 36. Elements of such a
-    tensor are not decoded, and asking for them is an error.
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [("matrix", np.float32), ("half", np.float16), ("brain", ml_dtypes.bfloat16)],
+)
+def test_tensors_of_floats_are_read_from_gguf(name: str, dtype: type) -> None:
+    """tiny.gguf was written with llama.cpp's gguf package: the matrix ((0, 1, 2), (3, 4, 5)) in
+    three float types.
     """
-    found = run_pecli("inspect", TINY_GGUF, "--json").json
+    loaded = load(TINY_GGUF)[name]
+    expected = np.array([[0, 1, 2], [3, 4, 5]], dtype)
+    np.testing.assert_array_equal(loaded, expected, strict=True)
+
+
+def test_all_tensors_of_floats_are_read_from_gguf() -> None:
+    """tiny.gguf has four of them, in this order; its fifth tensor is quantised. llama.cpp stores
+    divisors of frequencies, here 1, 2, 4 and 8, as the tensor rope_freqs.weight.
+    """
+    loaded = load(TINY_GGUF)
+    assert list(loaded) == ["rope_freqs.weight", "matrix", "half", "brain"]
+
+    divisors = np.array([1, 2, 4, 8], np.float32)
+    np.testing.assert_array_equal(loaded["rope_freqs.weight"], divisors, strict=True)
+
+
+def test_a_quantised_tensor_is_listed_with_its_type(run_pecli: Callable[..., Any]) -> None:
+    """Q4_0 stores 32 elements in a block of 18 bytes, so 2 rows of 32 take 36."""
+    whole = run_pecli("inspect", TINY_GGUF, "--json").json
+    filtered = run_pecli("inspect", TINY_GGUF, "--filter", "blk.*", "--json").json
     expected = {"name": "blk.0.attn_q.weight", "dtype": "Q4_0", "shape": [2, 32], "bytes": 36}
 
-    assert found["format"] == "gguf"
-    assert found["tensors"][-1] == expected
-    assert run_pecli("inspect", TINY_GGUF, "--filter", "blk.*", "--json").json["tensors"] == [
-        expected
-    ]
+    assert whole["format"] == "gguf"
+    assert whole["tensors"][-1] == expected
+    assert filtered["tensors"] == [expected]
 
+
+def test_elements_of_a_quantised_tensor_are_refused(run_pecli: Callable[..., Any]) -> None:
+    """Blocks of Q4_0 are not decoded, so that the tensor has no elements to print."""
     result = run_pecli("inspect", f"{TINY_GGUF}:blk.0.attn_q.weight")
     assert result.exit_code == FILE_ERROR
     assert "is stored as Q4_0" in result.err
@@ -71,47 +78,51 @@ def test_a_file_with_quantised_tensors_is_not_converted(
     assert not (tmp_path / "x.safetensors").exists()
 
 
-def test_changed_bytes_of_gguf_are_read_or_refused_and_cut_files_refused(
-    working_folder: Path,
-) -> None:
-    """One byte in eleven is changed, in turn; nothing but a FileError of one line may be raised.
-    More than 30 of the 213 changes must be noticed (others change numbers); every file that is cut
-    is refused.
+def test_changed_bytes_of_gguf_are_read_or_refused(working_folder: Path) -> None:
+    """One byte in eleven of tiny.gguf is changed, in turn; nothing but a FileError of one line may
+    be raised. More than 30 of the 213 changes must be noticed (others change numbers or names).
     """
     good = TINY_GGUF.read_bytes()
     assert count_refused_mutations(good, "x.gguf", step=11) > 30
 
-    for length in (4, 20, 100, 1000, 2000, 2300):
-        Path("x.gguf").write_bytes(good[:length])
-        with pytest.raises(FileError, match=r"is truncated|GGUF"):
-            load("x.gguf")
+
+@pytest.mark.parametrize("length", [4, 20, 100, 1000, 2000, 2300])
+def test_a_gguf_that_is_cut_is_refused(working_folder: Path, length: int) -> None:
+    """Only the first bytes of tiny.gguf, which has 2,336, are kept: its mark, parts of its
+    header, or all but the end of its last tensor.
+    """
+    Path("x.gguf").write_bytes(TINY_GGUF.read_bytes()[:length])
+    with pytest.raises(FileError, match=r"is truncated|GGUF"):
+        load("x.gguf")
 
 
 def gguf_reader_of(*parts: bytes) -> Reader:
     return Reader(Contents("x.gguf", memoryview(b"".join(parts))))
 
 
-def length(number: int) -> bytes:
+def uint64(number: int) -> bytes:
     return number.to_bytes(8, "little")
 
 
 def test_a_text_of_a_mebibyte_is_kept_and_a_longer_one_skipped() -> None:
-    """MAX_TEXT is 2^20 bytes; no setting about positions is that long, and a skipped text reads as
-    empty.
+    """GGUF stores a text as its length in 8 bytes, and its letters. MAX_TEXT is 2^20 bytes; no
+    setting about positions is that long, and a skipped text reads as empty.
     """
-    assert gguf_reader_of(length(MAX_TEXT), bytes(MAX_TEXT)).text() == "\0" * MAX_TEXT
-    assert gguf_reader_of(length(MAX_TEXT + 1), bytes(MAX_TEXT + 1)).text() == ""
+    longest = gguf_reader_of(uint64(MAX_TEXT), bytes(MAX_TEXT))
+    too_long = gguf_reader_of(uint64(MAX_TEXT + 1), bytes(MAX_TEXT + 1))
+
+    assert longest.text() == "\0" * MAX_TEXT
+    assert too_long.text() == ""
 
 
 def test_an_array_of_4096_numbers_is_kept_and_a_longer_one_skipped() -> None:
-    """MAX_ARRAY is 4,096; vocabularies are longer and are not needed. A skipped array reads as
-    None.
+    """GGUF stores an array as the type of its elements (0 is uint8), their number in 8 bytes, and
+    the elements. MAX_ARRAY is 4,096; vocabularies are longer and are not needed. A skipped array
+    reads as None.
     """
-    bytes_type = bytes(4)
-    assert (
-        gguf_reader_of(bytes_type, length(MAX_ARRAY), bytes(MAX_ARRAY)).value(ARRAY)
-        == [0] * MAX_ARRAY
-    )
-    assert (
-        gguf_reader_of(bytes_type, length(MAX_ARRAY + 1), bytes(MAX_ARRAY + 1)).value(ARRAY) is None
-    )
+    uint8 = (0).to_bytes(4, "little")
+    longest = gguf_reader_of(uint8, uint64(MAX_ARRAY), bytes(MAX_ARRAY))
+    too_long = gguf_reader_of(uint8, uint64(MAX_ARRAY + 1), bytes(MAX_ARRAY + 1))
+
+    assert longest.value(ARRAY) == [0] * MAX_ARRAY
+    assert too_long.value(ARRAY) is None

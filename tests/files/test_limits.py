@@ -142,20 +142,22 @@ LIMITS_OF_FILES = [
 
 @pytest.mark.usefixtures("samples")
 @pytest.mark.parametrize("limit", LIMITS_OF_FILES, ids=lambda limit: f"{limit.file}-{limit.name}")
-def test_the_limit_is_the_last_number_that_is_accepted(
+def test_a_file_is_read_at_a_limit_and_refused_one_beyond(
     monkeypatch: pytest.MonkeyPatch, limit: Limit
 ) -> None:
-    """The limit is set to what the file needs, and then to one less; nothing else changes, so that
-    only the limit can be the cause of the refusal.
+    """For example t.json has 3 tensors, so it must be read with json_file.MAX_TENSORS = 3, and
+    refused with 2. `limit.measure` finds the 3 without pecli's readers; nothing but the limit
+    changes, so that only the limit can be the cause of the refusal.
     """
     if limit.file == "t.zarr":
         save_tables("t.zarr", TABLES[:2], None)
     amount = limit.measure(Path(limit.file))
-    monkeypatch.setattr(f"pecli.files.{limit.name}", amount)
+    constant = f"pecli.files.{limit.name}"
 
+    monkeypatch.setattr(constant, amount)
     assert is_read(limit.file)
 
-    monkeypatch.setattr(f"pecli.files.{limit.name}", amount - 1)
+    monkeypatch.setattr(constant, amount - 1)
     assert not is_read(limit.file)
 
 

@@ -6,6 +6,7 @@ hand in the forms that PyTorch, NumPy, JAX, C, Rust, Swift and JavaScript print;
 rows (1.5, 0.5) and (−2, 0.25), which float32 holds exactly.
 """
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -28,32 +29,42 @@ TWO_ROWS = [[1.5, 0.5], [-2.0, 0.25]]
 @pytest.mark.parametrize(
     "text",
     [
-        "tensor([[ 1.5000,  0.5000],\n        [-2.0000,  0.2500]])\n",
-        "tensor([[ 1.5, 0.5],\n  [-2., 0.25]], device='cuda:0', dtype=torch.bfloat16,\n"
-        "       grad_fn=<MulBackward0>)\n",
-        "Parameter containing:\ntensor([[1.5, 0.5], [-2., 0.25]], requires_grad=True)",
-        "[[ 1.5   0.5 ]\n [-2.    0.25]]\n",
-        "array([[ 1.5 ,  0.5 ],\n       [-2.  ,  0.25]], dtype=float32)",
-        "Array([[ 1.5 ,  0.5 ], [-2.  ,  0.25]], dtype=float32, weak_type=True)",
-        "1.5 0.5\n-2 0.25\n",
-        "1.5, 0.5\r\n-2, 0.25\r\n",
-        "1.5,0.5,\n-2,0.25,\n",
-        "1.5;0.5\n-2;0.25\n",
-        "1.5\t0.5\n\n-2\t0.25\n",
-        "# from np.savetxt\n1.5e+00 5.0e-01\n-2.0e+00 2.5e-01\n",
-        "[1.5, 0.5]\n[-2.0, 0.25]\n",
-        "0: 1.5 0.5\n1: -2 0.25\n",
-        "row 0: 1.5 0.5\nrow 1: -2 0.25\n",
-        "Dim1=0: 1.5 0.5\nDim1=1: -2 0.25\n",
-        "{{1.5f, 0.5f}, {-2.f, .25F}}",
-        "{ {0x1.8p+0, 0x1p-1}, {-0x1p+1, 0x1p-2} };",
-        "[[1.5,0.5],[-2.0,0.25]]",
+        pytest.param("tensor([[ 1.5000,  0.5000],\n        [-2.0000,  0.2500]])\n", id="PyTorch"),
+        pytest.param(
+            "tensor([[ 1.5, 0.5],\n  [-2., 0.25]], device='cuda:0', dtype=torch.bfloat16,\n"
+            "       grad_fn=<MulBackward0>)\n",
+            id="PyTorch with device, dtype and gradient",
+        ),
+        pytest.param(
+            "Parameter containing:\ntensor([[1.5, 0.5], [-2., 0.25]], requires_grad=True)",
+            id="a parameter of PyTorch",
+        ),
+        pytest.param("[[ 1.5   0.5 ]\n [-2.    0.25]]\n", id="print of NumPy"),
+        pytest.param(
+            "array([[ 1.5 ,  0.5 ],\n       [-2.  ,  0.25]], dtype=float32)", id="repr of NumPy"
+        ),
+        pytest.param(
+            "Array([[ 1.5 ,  0.5 ], [-2.  ,  0.25]], dtype=float32, weak_type=True)", id="JAX"
+        ),
+        pytest.param("1.5 0.5\n-2 0.25\n", id="spaces"),
+        pytest.param("1.5, 0.5\r\n-2, 0.25\r\n", id="commas and line ends of Windows"),
+        pytest.param("1.5,0.5,\n-2,0.25,\n", id="a comma after each number"),
+        pytest.param("1.5;0.5\n-2;0.25\n", id="semicolons"),
+        pytest.param("1.5\t0.5\n\n-2\t0.25\n", id="tabs and an empty line"),
+        pytest.param("# from np.savetxt\n1.5e+00 5.0e-01\n-2.0e+00 2.5e-01\n", id="np.savetxt"),
+        pytest.param("[1.5, 0.5]\n[-2.0, 0.25]\n", id="a list per line"),
+        pytest.param("0: 1.5 0.5\n1: -2 0.25\n", id="numbered lines"),
+        pytest.param("row 0: 1.5 0.5\nrow 1: -2 0.25\n", id="numbered rows"),
+        pytest.param("Dim1=0: 1.5 0.5\nDim1=1: -2 0.25\n", id="a numbered axis"),
+        pytest.param("{{1.5f, 0.5f}, {-2.f, .25F}}", id="initialiser of C"),
+        pytest.param("{ {0x1.8p+0, 0x1p-1}, {-0x1p+1, 0x1p-2} };", id="hexadecimal floats of C"),
+        pytest.param("[[1.5,0.5],[-2.0,0.25]]", id="JSON"),
     ],
 )
 def test_one_table_is_read_from_every_printed_form(text: str) -> None:
-    """PyTorch, NumPy, JAX, CSV, C, logs: all print the rows (1.5, 0.5) and (-2, 0.25)."""
+    """All forms print the rows (1.5, 0.5) and (−2, 0.25)."""
     Path("x.txt").write_text(text)
-    assert pecli.load("x.txt")["array"].tolist() == TWO_ROWS
+    assert pecli.load("x.txt")["array"].tolist() == [[1.5, 0.5], [-2.0, 0.25]]
 
 
 @pytest.mark.parametrize(
@@ -82,18 +93,19 @@ def test_one_table_is_read_from_every_printed_form(text: str) -> None:
         ("12:03:11 q:\n1.5 0.5\n-2 0.25\n", "q"),
     ],
 )
-def test_a_label_names_the_tensor(text: str, name: str) -> None:
+def test_the_label_before_printed_numbers_names_the_tensor(text: str, name: str) -> None:
     """Each text prints the rows (1.5, 0.5) and (−2, 0.25) as some language or logger does, and is
-    read back as that table, under the name that stands before it.
+    read back as that table, under the name that stands before it (a title of more than four words
+    is no name). Some forms print a flat list.
     """
     Path("x.log").write_text(text)
     tensors = pecli.load("x.log")
 
     assert [*tensors] == [name]
-    assert tensors[name].reshape(2, 2).tolist() == TWO_ROWS
+    assert tensors[name].reshape(2, 2).tolist() == [[1.5, 0.5], [-2.0, 0.25]]
 
 
-def test_rows_of_several_tensors_may_alternate() -> None:
+def test_rows_of_two_tensors_may_alternate() -> None:
     """A loop that prints one line of each table per position is read as two tables."""
     lines = [f"cos[{row}] = {row}.5 1\nsin[{row}] = {row}.25 2\n" for row in range(3)]
     Path("x.txt").write_text("".join(lines))
@@ -101,9 +113,6 @@ def test_rows_of_several_tensors_may_alternate() -> None:
 
     assert tensors["cos"].tolist() == [[0.5, 1], [1.5, 1], [2.5, 1]]
     assert tensors["sin"].tolist() == [[0.25, 2], [1.25, 2], [2.25, 2]]
-
-
-HEADS_AND_ROWS = [[[1.5, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.5]]]
 
 
 @pytest.mark.parametrize(
@@ -124,12 +133,13 @@ HEADS_AND_ROWS = [[[1.5, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.5]]]
         "q[3][0][0] = 1.5 2\nq[3][0][1] = 3 4\nq[3][1][0] = 5 6\nq[3][1][1] = 7 8.5\n",
     ],
 )
-def test_labels_place_the_numbers_of_heads_and_rows(text: str) -> None:
-    """All texts print the same two heads of two rows (HEADS_AND_ROWS), with labels in different
-    forms.
-    """
+def test_labels_of_heads_and_rows_place_the_numbers(text: str) -> None:
+    """All texts print the same two heads of two rows, with labels in different forms and orders."""
+    head_0 = [[1.5, 2.0], [3.0, 4.0]]
+    head_1 = [[5.0, 6.0], [7.0, 8.5]]
     Path("x.log").write_text(text)
-    assert pecli.load("x.log")["q"].tolist() == HEADS_AND_ROWS
+
+    assert pecli.load("x.log")["q"].tolist() == [head_0, head_1]
 
 
 def test_a_list_of_lists_after_an_index_in_brackets_is_a_layer() -> None:
@@ -138,25 +148,25 @@ def test_a_list_of_lists_after_an_index_in_brackets_is_a_layer() -> None:
     assert [*pecli.load("x.log")] == ["q.0", "q.1"]
 
 
-def test_a_list_of_one_head_has_no_axis_of_heads() -> None:
+def test_a_print_of_one_head_is_a_table_without_an_axis_of_heads() -> None:
     """A program that prints only head 3 prints a table, not a batch of one head."""
     Path("x.log").write_text("q head 3:\n[[1.5, 0.5], [-2, 0.25]]\n")
     assert pecli.load("x.log")["q"].tolist() == TWO_ROWS
 
 
-def test_a_line_per_head_is_a_row() -> None:
+def test_one_line_of_numbers_per_head_is_one_row_per_head() -> None:
     """One line of numbers per head is a row of a table, whatever the label counts."""
     Path("x.log").write_text("q head 0: 1.5 2 3 4\nq head 1: 5 6 7 8.5\n")
     assert pecli.load("x.log")["q"].tolist() == [[1.5, 2, 3, 4], [5, 6, 7, 8.5]]
 
 
-def test_labels_that_leave_places_out_leave_rows_in_their_order() -> None:
+def test_rows_whose_labels_leave_places_out_are_read_in_the_printed_order() -> None:
     """q[1][0] is missing: the three rows do not fill a grid of 2 × 2, and are read as they come."""
     Path("x.log").write_text("q[0][0] = 1 2\nq[0][1] = 3 4\nq[1][1] = 7 8\n")
     assert pecli.load("x.log")["q"].tolist() == [[1, 2], [3, 4], [7, 8]]
 
 
-def test_labels_that_repeat_leave_rows_in_their_order() -> None:
+def test_rows_whose_labels_repeat_are_read_in_the_printed_order() -> None:
     """q[0] is printed twice: the labels give no order, and rows are read as they come."""
     Path("x.log").write_text("q[0] = 1 2\nq[2] = 5 6\nq[0] = 3 4\n")
     assert pecli.load("x.log")["q"].tolist() == [[1, 2], [5, 6], [3, 4]]
@@ -181,7 +191,7 @@ def test_a_shape_in_a_title_is_not_an_index() -> None:
 
 
 @pytest.mark.parametrize("end", ["\n", ",\n", "\r\n"])
-def test_a_long_column_is_read_like_a_short_one(end: str) -> None:
+def test_a_column_of_ten_thousand_numbers_is_read_like_a_short_one(end: str) -> None:
     """The column holds 0.5, 1.5, … 9999.5, whose sum is 10,000 times their mean, 5,000. Long
     columns are read by a faster path.
     """
@@ -202,7 +212,7 @@ def test_a_column_after_longer_rows_is_an_error(count: int) -> None:
         pecli.load("x.txt")
 
 
-def test_columns_below_titles_that_count_are_rows_of_one_number() -> None:
+def test_a_column_below_the_title_of_a_head_is_the_row_of_that_head() -> None:
     """One number per line below «q head 0:» is the vector of that head, and heads are rows."""
     Path("x.txt").write_text("".join(f"q head {head}:\n" + f"{head}.5\n" * 20 for head in (0, 1)))
     assert pecli.load("x.txt")["q"].tolist() == [[0.5] * 20, [1.5] * 20]
@@ -211,7 +221,7 @@ def test_columns_below_titles_that_count_are_rows_of_one_number() -> None:
 @pytest.mark.parametrize(
     "sentence", ["Loading model...", "reading 12 tokens... done", "reading ... done", "(wait)..."]
 )
-def test_dots_of_a_sentence_cut_nothing(sentence: str) -> None:
+def test_dots_after_a_sentence_do_not_mean_missing_numbers(sentence: str) -> None:
     """«...» among numbers would mean that rows were left out; in a sentence of the log it means
     nothing.
     """
@@ -219,13 +229,13 @@ def test_dots_of_a_sentence_cut_nothing(sentence: str) -> None:
     assert pecli.load("x.log")["q"].tolist() == TWO_ROWS
 
 
-def test_a_single_list_is_a_vector() -> None:
+def test_a_printed_list_of_numbers_is_a_vector() -> None:
     """The text is what Node.js prints of a Float32Array."""
     Path("x.txt").write_text("Float32Array(3) [\n  1, 0.5,\n  0.25\n]\n")
     assert pecli.load("x.txt")["array"].tolist() == [1, 0.5, 0.25]
 
 
-def test_whole_numbers_are_integers() -> None:
+def test_printed_whole_numbers_are_loaded_as_integers() -> None:
     """Position ids and bucket indices are integers, and float64 would hide it."""
     Path("x.txt").write_text("[[0, 1, 2], [3, 4, 5]]")
     array = pecli.load("x.txt")["array"]
@@ -237,20 +247,20 @@ def test_whole_numbers_are_integers() -> None:
 @pytest.mark.parametrize(
     ("word", "value"),
     [
-        ("nan", np.nan),
-        ("-nan", np.nan),
-        ("NAN", np.nan),
-        ("null", np.nan),
-        ("inf", np.inf),
-        ("-Infinity", -np.inf),
-        ("INFINITY", np.inf),
-        ("1e400", np.inf),
-        ("0x10", 16.0),
-        ("2.5h", 2.5),
+        pytest.param("nan", np.nan, id="Python"),
+        pytest.param("-nan", np.nan, id="C: NaN with a sign"),
+        pytest.param("NAN", np.nan, id="C"),
+        pytest.param("null", np.nan, id="JSON: no number"),
+        pytest.param("inf", np.inf, id="Python: infinity"),
+        pytest.param("-Infinity", -np.inf, id="JavaScript"),
+        pytest.param("INFINITY", np.inf, id="C: infinity"),
+        pytest.param("1e400", np.inf, id="beyond float64"),
+        pytest.param("0x10", 16.0, id="hexadecimal"),
+        pytest.param("2.5h", 2.5, id="half precision"),
     ],
 )
 def test_infinities_and_hexadecimals_are_numbers(word: str, value: float) -> None:
-    """The words are those that C, Python, JavaScript and JSON print. 0x10 is 16, `h` is the suffix
+    """The words are those that C, Python, JavaScript and JSON print: 0x10 is 16, `h` is the suffix
     of a half-precision literal, and 1e400 exceeds float64.
     """
     Path("x.txt").write_text(f"q = 0.5, {word}\n")
@@ -320,6 +330,7 @@ def test_a_print_that_was_cut_is_refused_with_advice_to_print_all(text: str, adv
 
 
 def notes_of(path: str) -> list[str]:
+    """Return the notes that users see when a file is loaded."""
     notes: list[str] = []
     with passed_to(notes.append):
         load_file(path)
@@ -340,17 +351,17 @@ def notes_of(path: str) -> list[str]:
         ("this is the dump of a model\n1 2\n", "1 line without numbers left out"),
     ],
 )
-def test_an_assumption_about_labels_or_lines_is_noted(text: str, note: str) -> None:
+def test_a_note_states_an_assumption_about_labels_or_lines(text: str, note: str) -> None:
     """Each text leaves something open, such as the position of its first row; the note names the
     choice and the option that makes another.
     """
     Path("x.txt").write_text(text)
-    (found,) = notes_of("x.txt")
+    (only_note,) = notes_of("x.txt")
 
-    assert note in found
+    assert note in only_note
 
 
-def test_a_plain_table_needs_no_note() -> None:
+def test_a_printed_table_without_labels_needs_no_note() -> None:
     """Rows without labels start at position 0, as in every other format."""
     Path("x.txt").write_text("1 2\n3 4\n")
     assert notes_of("x.txt") == []
@@ -359,23 +370,25 @@ def test_a_plain_table_needs_no_note() -> None:
 @pytest.mark.parametrize(
     ("text", "decimals"),
     [
-        ("0.1250 0.5000 1.0000", 4),  # printf("%.4f"), torch
-        ("1.2500e-03 5.0000e-01", 4),
-        ("0.5 0.25 0.125 0.0625", 0),  # all digits that these numbers have
-        ("0.84147096 0.5 1.0 2.0", 8),
-        ("0.5 1.0 " * 32, 1),  # so many numbers of one decimal are printf's "%.1f"
-        ("0.5 1.0 " * 31, 0),
-        ("0.50 1.25 " * 32, 2),
-        ("0.5 0.25 " * 32, 0),
-        ("1 2 3", 0),
-        ("0.125 0.5", 3),  # Half of the numbers have three decimals, which is enough,
-        ("0.125 0.5 0.25", 0),  # and a third is not.
-        ("0.123456 0.5 1.0", 6),  # No number happens to have six digits,
-        ("0.12345 0.5 1.0", 0),  # but five may be all that it has.
+        pytest.param("0.1250 0.5000 1.0000", 4, id="zeros at the end: printf %.4f, or PyTorch"),
+        pytest.param("1.2500e-03 5.0000e-01", 4, id="zeros at the end: printf %.4e"),
+        pytest.param("0.84147096 0.5 1.0 2.0", 8, id="8 digits of sin 1"),
+        pytest.param("0.5 0.25 0.125 0.0625", 0, id="numbers that have no more digits"),
+        pytest.param("0.5 1.0 " * 32, 1, id="64 numbers of one decimal: printf %.1f"),
+        pytest.param("0.5 1.0 " * 31, 0, id="62 numbers of one decimal: too few"),
+        pytest.param("0.50 1.25 " * 32, 2, id="64 numbers of two decimals: printf %.2f"),
+        pytest.param("0.5 0.25 " * 32, 0, id="64 numbers, of one or two decimals"),
+        pytest.param("1 2 3", 0, id="whole numbers"),
+        pytest.param("0.125 0.5", 3, id="half of the numbers have three decimals"),
+        pytest.param("0.125 0.5 0.25", 0, id="a third of the numbers has three decimals"),
+        pytest.param("0.123456 0.5 1.0", 6, id="six digits, which no number has by chance"),
+        pytest.param("0.12345 0.5 1.0", 0, id="five digits, which may be all of them"),
     ],
 )
 def test_the_number_of_printed_decimals_is_found(text: str, decimals: int) -> None:
-    """The tolerance of a comparison follows from the number of decimals; 0 means all digits."""
+    """The tolerance of a comparison follows from the number of decimals; 0 means that all digits
+    were printed. That short numbers have equally many decimals may be chance, unless they are 64.
+    """
     Path("x.txt").write_text(text)
     printed = load_file("x.txt").printed
 
@@ -411,10 +424,16 @@ def test_the_fast_reader_of_indexed_rows_leaves_other_lines_alone(line: bytes) -
 
 @pytest.mark.parametrize(
     ("numbers", "decimals"),
-    [("0.1235, 0.5, 0.9877", 4), ("0.12345678, 0.5", 0), ("1, 2", 0)],
+    [
+        pytest.param("0.1235, 0.5, 0.9877", 4, id="rounded to 4 decimals"),
+        pytest.param("0.12345678, 0.5", 0, id="all 8 digits of float32"),
+        pytest.param("1, 2", 0, id="whole numbers"),
+    ],
 )
 def test_the_number_of_decimals_in_json_is_found(numbers: str, decimals: int) -> None:
-    """The tolerance of a comparison follows from the number of decimals; 0 means all digits."""
+    """The tolerance of a comparison follows from the number of decimals; 0 means that all digits
+    were printed.
+    """
     Path("x.json").write_text(f'{{"q": [{numbers}]}}')
     printed = load_file("x.json").printed
 
@@ -422,20 +441,35 @@ def test_the_number_of_decimals_in_json_is_found(numbers: str, decimals: int) ->
     assert printed.decimals == decimals
 
 
-JSON_TABLES = {
-    "object of lists": '{"cos": [[1, 0.5]], "sin": [[0, 0.25]]}',
-    "with other values": '{"model": "x", "n": 2, "cos": [[1, 0.5]], "sin": [[0, 0.25]], "z": null}',
-    "with line breaks": '{\n  "cos": [\n    [1,\n 0.5]\n  ],\n  "sin": [[0, 0.25]]\n}\n',
-    "a shape for both": '{"shape": [1, 2], "cos": [1, 0.5], "sin": [0, 0.25]}',
-    "shapes by name": '{"cos": [1, 0.5], "cos_shape": [1, 2], "sin": [0, 0.25], "sin_dims": [1, 2]}',
-    "typed arrays of JavaScript": '{"cos": {"shape": [1, 2], "data": {"0": 1, "1": 0.5}},'
-    ' "sin": {"dims": [1, 2], "cpuData": {"0":0,"1":0.25}, "type": "float32"}}',
-    "data and shape": '{"cos": {"shape": [1, 2], "data": [1, 0.5]},'
-    ' "sin": {"dims": [1, 2], "data": [0, 0.25]}}',
-}
-
-
-@pytest.mark.parametrize("text", JSON_TABLES.values(), ids=[*JSON_TABLES])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param('{"cos": [[1, 0.5]], "sin": [[0, 0.25]]}', id="object of lists"),
+        pytest.param(
+            '{"model": "x", "n": 2, "cos": [[1, 0.5]], "sin": [[0, 0.25]], "z": null}',
+            id="with other values",
+        ),
+        pytest.param(
+            '{\n  "cos": [\n    [1,\n 0.5]\n  ],\n  "sin": [[0, 0.25]]\n}\n',
+            id="with line breaks",
+        ),
+        pytest.param('{"shape": [1, 2], "cos": [1, 0.5], "sin": [0, 0.25]}', id="a shape for both"),
+        pytest.param(
+            '{"cos": [1, 0.5], "cos_shape": [1, 2], "sin": [0, 0.25], "sin_dims": [1, 2]}',
+            id="shapes by name",
+        ),
+        pytest.param(
+            '{"cos": {"shape": [1, 2], "data": {"0": 1, "1": 0.5}},'
+            ' "sin": {"dims": [1, 2], "cpuData": {"0":0,"1":0.25}, "type": "float32"}}',
+            id="typed arrays of JavaScript",
+        ),
+        pytest.param(
+            '{"cos": {"shape": [1, 2], "data": [1, 0.5]},'
+            ' "sin": {"dims": [1, 2], "data": [0, 0.25]}}',
+            id="data and shape",
+        ),
+    ],
+)
 def test_json_objects_of_lists_are_tensors(text: str) -> None:
     """Each text is one way of writing cos = (1, 0.5) and sin = (0, 0.25), both of shape (1, 2), as
     JSON.
@@ -447,7 +481,7 @@ def test_json_objects_of_lists_are_tensors(text: str) -> None:
     assert tensors["sin"].tolist() == [[0, 0.25]]
 
 
-def test_a_typed_array_is_a_list() -> None:
+def test_a_typed_array_of_javascript_is_a_list() -> None:
     """JSON.stringify writes a Float32Array as an object with the keys "0", "1", …, and NaN as null."""
     Path("x.json").write_text('{"q": {"0": 0.5, "1": null, "2": -2e-3}}')
     assert np.array_equal(pecli.load("x.json")["q"], [0.5, np.nan, -0.002], equal_nan=True)
@@ -472,7 +506,7 @@ def test_a_typed_array_with_a_hole_is_refused(text: str, problem: str) -> None:
 
 
 @pytest.mark.parametrize("shape", ["[0, 2]", "[-1, 2]", "[3, 2]", "[0.5]", "[[1, 2]]"])
-def test_a_shape_that_does_not_fit_is_a_list(shape: str) -> None:
+def test_a_key_shape_that_does_not_fit_the_numbers_does_not_reshape_them(shape: str) -> None:
     """Two numbers are neither of these shapes, so that the key "shape" has another meaning in this
     file.
     """
@@ -480,7 +514,7 @@ def test_a_shape_that_does_not_fit_is_a_list(shape: str) -> None:
     assert pecli.load("x.json")["q"].tolist() == [1, 0.5]
 
 
-def test_nested_objects_have_paths() -> None:
+def test_lists_in_nested_objects_are_named_by_their_paths() -> None:
     """Keys and indices on the way to a list of numbers become its name, joined by dots."""
     Path("x.json").write_text('{"layers": [{"q": {"in": [1, 2]}}, {"q": {"in": [3, 4]}}]}')
     tensors = pecli.load("x.json")
@@ -496,13 +530,13 @@ def test_an_empty_list_beside_others_is_left_out() -> None:
     assert [*tensors] == ["q"]
 
 
-def test_a_shape_does_not_change_nested_lists() -> None:
+def test_a_key_shape_does_not_reshape_nested_lists() -> None:
     """Lists of two lists have the shape (2, 2) already; a key "shape" reshapes flat lists only."""
     Path("x.json").write_text('{"data": [[1, 2], [3, 4]], "shape": [4]}')
     assert pecli.load("x.json")["data"].tolist() == [[1, 2], [3, 4]]
 
 
-def test_the_fewest_decimals_of_all_lists_count() -> None:
+def test_of_several_lists_in_json_the_fewest_decimals_count() -> None:
     """Printed decimals bound the precision of a comparison: k has 4, and q 5."""
     Path("x.json").write_text('{"q": [0.12345, 0.98765], "k": [0.1234, 0.9876]}')
     printed = load_file("x.json").printed
@@ -513,24 +547,28 @@ def test_the_fewest_decimals_of_all_lists_count() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "q: " + "0.5 0.25 " * 20 + "\nk: " + "1.5 2.5 " * 20,
-        "q = [[" + "0.5, " * 20 + "1.5], [" + "0.25, " * 20 + "2.5]]",
-        "q:\n" + ("1 2 3 4 5 6 7 8 9 10 11 12\n" * 3),
-        "pos 0: " + "0.5 " * 30 + "\npos 1: " + "0.25 " * 30 + "\n",
+        pytest.param("q: " + "0.5 0.25 " * 20 + "\nk: " + "1.5 2.5 " * 20, id="rows"),
+        pytest.param(
+            "q = [[" + "0.5, " * 20 + "1.5], [" + "0.25, " * 20 + "2.5]]", id="nested lists"
+        ),
+        pytest.param("q:\n" + "1 2 3 4 5 6 7 8 9 10 11 12\n" * 3, id="rows below a title"),
+        pytest.param("pos 0: " + "0.5 " * 30 + "\npos 1: " + "0.25 " * 30 + "\n", id="labels"),
     ],
-    ids=["rows", "lists", "a title", "labels"],
 )
-def test_long_lines_are_read_in_pieces(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A line may be gigabytes long. Pieces of 16 bytes instead of the usual ones give the same
-    tensors.
+def test_long_lines_that_are_read_in_pieces_give_the_same_tensors(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line may be gigabytes long, and is read in pieces that end between two numbers. Each text
+    is read twice: in pieces of the usual 65,536 bytes, that is as a whole, and in pieces of 16.
     """
     Path("x.txt").write_text(text)
     whole = pecli.load("x.txt")
-    short_pieces = re.compile(rb"[^\n]{0,16}[^\s,;\[\]{}]{0,16}\n?")
-    monkeypatch.setattr("pecli.files.number_text._PIECES", short_pieces)
-    tensors = pecli.load("x.txt")
-    assert [*tensors] == [*whole]
-    for name, tensor in tensors.items():
+    pieces_of_16_bytes = re.compile(rb"[^\n]{0,16}[^\s,;\[\]{}]{0,16}\n?")
+    monkeypatch.setattr("pecli.files.number_text._PIECES", pieces_of_16_bytes)
+    in_pieces = pecli.load("x.txt")
+
+    assert [*in_pieces] == [*whole]
+    for name, tensor in in_pieces.items():
         np.testing.assert_array_equal(tensor, whole[name])
 
 
@@ -571,21 +609,23 @@ def test_text_that_is_not_json_of_lists_is_refused_at_its_place(text: str, probl
         pecli.load("x.json")
 
 
-def test_a_header_of_floats_is_read_back() -> None:
-    """pecli's own C headers are printed text as well: their shortest digits give every float32
-    back.
+def test_a_c_header_of_pecli_is_read_back_with_the_same_floats() -> None:
+    """pecli's own C headers are printed text as well. Names begin with that of the file, t, and
+    the shortest digits that tell float32 numbers apart give every one of them back.
     """
-    table = pecli.Rope(4, 8)
-    pecli.save("t.h", table)
+    rope = pecli.Rope(4, 8)
+    pecli.save("t.h", rope)
     tensors = pecli.load("t.h")
 
     assert [*tensors] == ["t_cos", "t_sin", "t_inv_freq"]
-    assert np.array_equal(tensors["t_cos"].astype(np.float32), table.tables()["cos"])
+    assert np.array_equal(tensors["t_cos"].astype(np.float32), rope.tables()["cos"])
 
 
 @pytest.mark.parametrize("text", ["0.5 0.25\n", '{"a": [[0.5, 0.25]]}', "q = [[0.5, 0.25]]\n"])
 def test_printed_text_is_read_from_standard_input(process: Callable, text: str) -> None:
-    """`-` as a file name has no suffix: rows, JSON and labelled lists are told apart by the text."""
+    """`-` as a file name has no suffix: the text shows whether it is rows, JSON or labelled lists.
+    Each text is one row of two numbers.
+    """
     done = process("inspect", "-", "--json", input=text.encode())
     assert done.returncode == SUCCESS, done.stderr
-    assert b'"shape": [1, 2]' in done.stdout.replace(b"\n", b" ").replace(b"  ", b"")
+    assert json.loads(done.stdout)["tensors"][0]["shape"] == [1, 2]

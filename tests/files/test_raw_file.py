@@ -25,35 +25,37 @@ NUMBERS_0_TO_23 = np.arange(24).reshape(2, 3, 4)
 
 @pytest.mark.parametrize("dtype", [*DTYPE_NAMES])
 def test_raw_numbers_of_every_dtype_are_read_back(dtype: str) -> None:
-    """NumPy, or ml_dtypes for bfloat16 and 8-bit floats, wrote the bytes."""
-    kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
-    array = NUMBERS_0_TO_23.astype(kind)
+    """0 to 23 in the shape (2, 3, 4) are written by NumPy's tofile; bfloat16 and 8-bit floats are
+    dtypes of the ml_dtypes package.
+    """
+    numpy_dtype = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    array = NUMBERS_0_TO_23.astype(numpy_dtype)
     array.tofile("x.bin")
     loaded = pecli.load("x.bin", shape=(2, 3, 4), raw_dtype=dtype)["array"]
 
-    assert loaded.dtype == kind
+    assert loaded.dtype == numpy_dtype
     assert loaded.tobytes() == array.tobytes()
 
 
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [
-        ("f32", "float32"),
-        ("half", "float16"),
-        ("BF16", "bfloat16"),
-        ("torch.bfloat16", "bfloat16"),
-        ("f8_e4m3", "float8_e4m3fn"),
-        ("i8", "int8"),
-        ("u8", "uint8"),
-        ("<i8", "int64"),
-        ("<f8", "float64"),
-        ("f4", "float32"),
-        ("double", "float64"),
+        pytest.param("f32", "float32", id="Rust"),
+        pytest.param("i8", "int8", id="Rust: 8 bits"),
+        pytest.param("u8", "uint8", id="Rust: 8 bits without a sign"),
+        pytest.param("BF16", "bfloat16", id="safetensors"),
+        pytest.param("torch.bfloat16", "bfloat16", id="PyTorch"),
+        pytest.param("half", "float16", id="PyTorch: half"),
+        pytest.param("double", "float64", id="C"),
+        pytest.param("f8_e4m3", "float8_e4m3fn", id="8-bit float"),
+        pytest.param("f4", "float32", id="NumPy: 4 bytes"),
+        pytest.param("<i8", "int64", id="NumPy: 8 bytes, little-endian"),
+        pytest.param("<f8", "float64", id="NumPy: float of 8 bytes, little-endian"),
     ],
 )
 def test_other_names_of_dtypes_are_understood(name: str, dtype: str) -> None:
-    """Spellings of Rust and C, PyTorch and NumPy. In NumPy's codes the number counts bytes: «<i8»
-    is int64, but «i8» without an order is int8, as in Rust.
+    """In NumPy's codes the number counts bytes: «<i8» is int64, but «i8» without an order is int8,
+    as in Rust. Without a shape, the layout is a vector of as many numbers as there are (−1).
     """
     assert parse_layout(None, name) == RawLayout((-1,), dtype)
 
@@ -78,7 +80,7 @@ def test_a_length_of_minus_1_follows_from_the_size_of_the_file(shape: tuple[int,
 
 
 def test_raw_numbers_without_a_shape_are_a_vector() -> None:
-    """24 numbers of 4 bytes follow from the size of the file."""
+    """The file has 96 bytes, which are 24 numbers of float32."""
     NUMBERS_0_TO_23.astype("f4").tofile("x.raw")
     assert pecli.load("x.raw", raw_dtype="f32")["array"].shape == (24,)
 
@@ -121,9 +123,20 @@ def test_no_shape_fits_a_file_with_a_part_of_a_number() -> None:
         pecli.load("x.bin", shape=(3, 3), raw_dtype="f32")
 
 
-@pytest.mark.parametrize("shape", ["", "2,x", "0,3", "-2", "-1,-1", "2;3", "1" * 30])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("2,x", id="a letter"),
+        pytest.param("0,3", id="zero"),
+        pytest.param("-2", id="a negative number"),
+        pytest.param("-1,-1", id="two open lengths"),
+        pytest.param("2;3", id="another separator"),
+        pytest.param("1" * 30, id="30 digits"),
+    ],
+)
 def test_a_text_that_is_no_shape_is_refused(shape: str) -> None:
-    """No number, zero, other negative numbers, two open lengths, another separator, 30 digits."""
+    """A shape is a list of positive numbers with commas, one of which may be −1."""
     with pytest.raises(ParameterError, match="one of which may be -1"):
         parse_layout(shape, "f32")
 
@@ -141,7 +154,7 @@ def test_an_unknown_dtype_is_refused_with_a_similar_one() -> None:
 
 
 def test_a_shape_of_a_binary_file_without_a_dtype_is_refused(run_pecli: Callable) -> None:
-    """Of a binary file a shape alone says nothing about the width of its numbers."""
+    """The shape (2, 12) does not determine how many bytes each number has."""
     Path("x.bin").write_bytes(bytes(96))
     refused = run_pecli("inspect", "x.bin", "--shape", "2,12")
 
@@ -179,7 +192,9 @@ def test_a_shape_that_does_not_fit_the_numbers_of_a_text_is_refused(
 def test_the_error_about_bytes_of_no_format_shows_the_options_for_raw_files(
     run_pecli: Callable,
 ) -> None:
-    """The shape in the advice is an example of batch, heads, positions and channels."""
+    """The file x.bin has numbers without a header. The shape in the advice is an example of batch,
+    heads, positions and channels.
+    """
     NUMBERS_0_TO_23.astype("f4").tofile("x.bin")
     refused = run_pecli("inspect", "x.bin")
 
@@ -199,29 +214,35 @@ def test_files_of_a_known_format_are_not_read_as_raw_numbers() -> None:
     assert pecli.load("x.csv", raw_dtype="f32")["array"].tolist() == [[1, 2], [3, 4]]
 
 
-def queries() -> np.ndarray:
+def random_queries() -> np.ndarray:
+    """Return queries of 32 heads, 6 tokens and 128 channels in float16."""
     return np.random.default_rng(0).standard_normal((32, 6, 128)).astype(np.float16)
 
 
+def sine_table() -> np.ndarray:
+    return pecli.Rope(64, 64).tables()["sin"]
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
-@pytest.mark.parametrize("is_table", [False, True])
-def test_a_wrong_byte_order_is_noted(dtype: str, is_table: bool) -> None:
-    """Floats whose bytes are in reverse order have absurd exponents. `swapped.bin` holds the
-    numbers in big-endian order, which «>» before the dtype states; each file is read both ways, and
-    only the wrong way has a note.
+@pytest.mark.parametrize("values", [random_queries, sine_table], ids=["queries", "table"])
+def test_a_byte_order_that_gives_absurd_numbers_is_noted(
+    dtype: str, values: Callable[[], np.ndarray]
+) -> None:
+    """Floats whose bytes are in reverse order have absurd exponents. `big.bin` holds the numbers in
+    big-endian order, which «>» before the dtype states; each file is read both ways, and only the
+    wrong way has a note, with the option for the right one.
     """
-    values = pecli.Rope(64, 64).tables()["sin"] if is_table else queries()
-    array = values.astype(np.dtype(getattr(ml_dtypes, dtype, dtype)))
-    array.tofile("x.bin")
-    array.view(f"u{array.itemsize}").byteswap().tofile("swapped.bin")
+    array = values().astype(np.dtype(getattr(ml_dtypes, dtype, dtype)))
+    array.tofile("little.bin")
+    array.view(f"u{array.itemsize}").byteswap().tofile("big.bin")
 
-    assert notes_of("x.bin", dtype) == []
-    assert notes_of("swapped.bin", f">{dtype}") == []
+    assert notes_of("little.bin", dtype) == []
+    assert notes_of("big.bin", f">{dtype}") == []
 
-    (note,) = notes_of("swapped.bin", dtype)
+    (note,) = notes_of("big.bin", dtype)
     assert f"the byte order seems wrong; --raw-dtype '>{dtype}'" in note
 
-    (note,) = notes_of("x.bin", f">{dtype}")
+    (note,) = notes_of("little.bin", f">{dtype}")
     assert f"--raw-dtype '{dtype}'" in note
 
 
@@ -233,21 +254,22 @@ def notes_of(path: str, dtype: str) -> list[str]:
 
 
 def test_a_raw_layout_counts_for_all_files_of_a_command(run_pecli: Callable) -> None:
-    """Queries are rotated by pecli, and both are written without a header: the two results and the
-    `--before` file are read by the one --shape and --raw-dtype.
+    """pecli rotates queries, and both are written without a header: the `--before` file and two
+    copies of the result are read by the one --shape and --raw-dtype.
     """
-    np.save("q.npy", queries())
-    queries().tofile("q.bin")
-    done = run_pecli("apply", "rope", "q.npy", "--model", "llama-3.1-8b", "-o", "r.npy", "-q")
+    queries = random_queries()
+    np.save("queries.npy", queries)
+    rotation = ("rope", "queries.npy", "--model", "llama-3.1-8b", "-o", "rotated.npy", "-q")
+    applied = run_pecli("apply", *rotation)
+    assert applied.exit_code == SUCCESS, applied.err
 
-    assert done.exit_code == SUCCESS, done.err
-
-    rotated = np.load("r.npy")
-    rotated.tofile("r.bin")
-    rotated.tofile("s.bin")
-    raw = ("--shape", "32,-1,128", "--raw-dtype", "f16")
+    queries.tofile("before.bin")
+    rotated = np.load("rotated.npy")
+    rotated.tofile("after_1.bin")
+    rotated.tofile("after_2.bin")
     checked = run_pecli(
-        "verify", "r.bin", "s.bin", "--before", "q.bin", "--model", "llama-3.1-8b", *raw
+        *("verify", "after_1.bin", "after_2.bin", "--before", "before.bin"),
+        *("--model", "llama-3.1-8b", "--shape", "32,-1,128", "--raw-dtype", "f16"),
     )
 
     assert checked.exit_code == SUCCESS, checked.err
@@ -255,26 +277,37 @@ def test_a_raw_layout_counts_for_all_files_of_a_command(run_pecli: Callable) -> 
 
 
 def test_a_manifest_states_shape_and_dtype_of_raw_files_per_check(run_pecli: Callable) -> None:
-    """A manifest, pecli.toml, lists checks; one file here is float32 in the machine's order, the
-    other big-endian.
+    """A manifest, pecli.toml, lists checks. One table of 6 positions and 8 channels is stored
+    twice: little.bin is float32 in the machine's order, big.bin is big-endian.
     """
     table = pecli.Sinusoidal(6, 8).tables()["pe"]
-    table.tofile("pe.bin")
+    table.tofile("little.bin")
     table.astype(">f4").tofile("big.bin")
-    check = '[[check]]\nfile = "{}"\nscheme = "sinusoidal"\nseq_len = 6\ndim = 8\n{}\n'
-    rows = [
-        check.format("pe.bin", 'shape = [6, 8]\nraw_dtype = "f32"'),
-        check.format("big.bin", 'shape = "-1,8"\nraw_dtype = ">f4"'),
-    ]
-    Path("pecli.toml").write_text("".join(rows))
+    Path("pecli.toml").write_text("""
+[[check]]
+file = "little.bin"
+scheme = "sinusoidal"
+seq_len = 6
+dim = 8
+shape = [6, 8]
+raw_dtype = "f32"
+
+[[check]]
+file = "big.bin"
+scheme = "sinusoidal"
+seq_len = 6
+dim = 8
+shape = "-1,8"
+raw_dtype = ">f4"
+""")
     checked = run_pecli("verify", "pecli.toml")
 
     assert checked.exit_code == SUCCESS, checked.out + checked.err
     assert "2 passed" in checked.out
 
 
-def test_a_shape_of_a_manifest_that_is_a_number_is_refused(run_pecli: Callable) -> None:
-    """3 is a number; a shape is a list, or a text such as "-1,8"."""
+def test_a_shape_in_a_manifest_that_is_a_number_is_refused(run_pecli: Callable) -> None:
+    """The manifest has `shape = 3`; a shape is a list, or a text such as "-1,8"."""
     Path("pecli.toml").write_text('[[check]]\nfile = "a.bin"\nshape = 3\nraw_dtype = "f32"\n')
     refused = run_pecli("verify", "pecli.toml")
 
@@ -283,16 +316,19 @@ def test_a_shape_of_a_manifest_that_is_a_number_is_refused(run_pecli: Callable) 
 
 
 def test_raw_numbers_are_read_from_standard_input(process: Callable) -> None:
-    """The bytes of a table of 6 positions and 8 channels, as a pipe has them."""
+    """The bytes of a sinusoidal table of 6 positions and 8 channels are piped into a process, which
+    verifies them against the same table.
+    """
     data = pecli.Sinusoidal(6, 8).tables()["pe"].tobytes()
-    words = ("sinusoidal", "--seq-len", 6, "--dim", 8, "--verify", "-")
-    done = process(*words, "--shape", "6,8", "--raw-dtype", "f32", input=data)
+    scheme = ("sinusoidal", "--seq-len", 6, "--dim", 8)
+    raw_layout = ("--shape", "6,8", "--raw-dtype", "f32")
+    done = process(*scheme, "--verify", "-", *raw_layout, input=data)
 
     assert done.returncode == SUCCESS, done.stderr
 
 
-def test_no_shape_is_proposed_for_half_an_element() -> None:
-    """26 bytes are six numbers of float32 and a half."""
+def test_no_shape_is_proposed_for_a_file_that_ends_within_a_number() -> None:
+    """26 bytes are six numbers of float32 and a half, so that no shape fits."""
     Path("x.bin").write_bytes(bytes(26))
     with pytest.raises(FileError) as caught:
         pecli.load("x.bin", shape=(2, 4), raw_dtype="float32")

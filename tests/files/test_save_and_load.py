@@ -16,7 +16,6 @@ import time
 import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from itertools import product
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -34,42 +33,54 @@ SUFFIXES = [".npy", ".npz", ".safetensors", ".csv", ".json", ".h"]
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_pipe_and_small_blocks_get_the_same_bytes_as_a_file(
-    working_folder: Path,
-    tables: list[Table],
-    spec: dict[str, object],
-    monkeypatch: pytest.MonkeyPatch,
-    suffix: str,
+def test_a_pipe_gets_the_same_bytes_as_a_file(
+    working_folder: Path, tables: list[Table], spec: dict[str, object], suffix: str
 ) -> None:
-    """Tables are computed and written in blocks; here blocks of 16 bytes by several threads, in
-    reverse order of the tensors, must give the bytes of the usual way. `on_block` reports the bytes
-    written so far, which must add up.
-    """
-    if format_of("a" + suffix).holds_one_array:
+    """The pipe has the name of the file, a.npy for example, which a C header (.h) holds."""
+    name = "a" + suffix
+    if format_of(name).holds_one_array:
         tables = tables[:1]
-    save_tables("a" + suffix, tables, spec)
-    expected = Path("a" + suffix).read_bytes()
-    pipe = working_folder / "pipes" / f"a{suffix}"  # of the same name, which a .h file holds
+    save_tables(name, tables, spec)
+    pipe = working_folder / "pipes" / name
     pipe.parent.mkdir()
     os.mkfifo(pipe)
     with ThreadPoolExecutor() as pool:
         received = pool.submit(pipe.read_bytes)
         save_tables(str(pipe), tables, spec)
 
-    assert received.result() == expected
+    assert received.result() == Path(name).read_bytes()
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_small_blocks_of_several_threads_give_the_same_bytes_as_one_block(
+    working_folder: Path,
+    tables: list[Table],
+    spec: dict[str, object],
+    monkeypatch: pytest.MonkeyPatch,
+    suffix: str,
+) -> None:
+    """Tables are computed and written in blocks of megabytes. Blocks of 16 bytes by several
+    threads, in reverse order of the tensors, must give the bytes of the usual way. `on_block`
+    reports the bytes of each block, which must add up to those of the tables.
+    """
+    name = "a" + suffix
+    if format_of(name).holds_one_array:
+        tables = tables[:1]
+    save_tables(name, tables, spec)
+    expected = Path(name).read_bytes()
 
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 16)
     monkeypatch.setattr("pecli.files.writing.MIN_THREADED_BYTES", 0)
     monkeypatch.setattr("pecli.files.decimals.ELEMENTS", 4)
-    seen: list[int] = []
-    save_tables("a" + suffix, tables[::-1], spec, on_block=seen.append)
+    sizes_of_blocks: list[int] = []
+    save_tables(name, tables[::-1], spec, on_block=sizes_of_blocks.append)
 
-    assert sum(seen) == sum(table.nbytes for table in tables)
-    assert Path("a" + suffix).read_bytes() == expected
+    assert sum(sizes_of_blocks) == sum(table.nbytes for table in tables)
+    assert Path(name).read_bytes() == expected
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_table_that_fails_leaves_the_old_file(
+def test_a_table_whose_computation_fails_leaves_the_old_file(
     working_folder: Path, spec: dict[str, object], suffix: str
 ) -> None:
     """The function that computes the table's rows raises; no temporary file may stay beside the old
@@ -79,94 +90,141 @@ def test_a_table_that_fails_leaves_the_old_file(
     def fail(start: int, out: object) -> None:
         raise RuntimeError("no more")
 
-    Path("a" + suffix).write_bytes(b"old")
+    name = "a" + suffix
+    Path(name).write_bytes(b"old")
     with pytest.raises(RuntimeError, match="no more"):
-        save_tables("a" + suffix, [Table("a", "float32", (100, 10), fail)], spec)
-    assert Path("a" + suffix).read_bytes() == b"old"
-    assert [path.name for path in working_folder.iterdir()] == ["a" + suffix]
+        save_tables(name, [Table("a", "float32", (100, 10), fail)], spec)
+
+    assert Path(name).read_bytes() == b"old"
+    assert [path.name for path in working_folder.iterdir()] == [name]
 
 
-def test_files_and_tensors_may_both_have_colons_in_their_names(working_folder: Path) -> None:
-    """FILE:NAME means the longest part that is a file; each array has another size (3 to 6), which
-    tells the one that was opened.
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        pytest.param("a:b.npy", 3, id="the file a:b.npy"),
+        pytest.param("a.npz:dense/kernel:0", 4, id="dense/kernel:0 of a.npz"),
+        pytest.param("a.npz::", 5, id="the tensor «:» of a.npz"),
+        pytest.param("a.npz:dense:bias:1", 6, id="bias:1 of the file a.npz:dense"),
+    ],
+)
+def test_files_and_tensors_may_both_have_colons_in_their_names(
+    working_folder: Path, text: str, size: int
+) -> None:
+    """The longest part of FILE:NAME that is a file is the file. Each array has another size, which
+    shows which of them was opened.
     """
     np.save("a:b.npy", np.arange(3))
     np.savez("a.npz", **{"dense/kernel:0": np.arange(4), ":": np.arange(5)})
     np.savez("a.npz:dense", **{"bias:1": np.arange(6)})
-    Path("a.npz:dense.npz").rename("a.npz:dense")
-    sizes = {"a:b.npy": 3, "a.npz:dense/kernel:0": 4, "a.npz::": 5, "a.npz:dense:bias:1": 6}
+    Path("a.npz:dense.npz").rename("a.npz:dense")  # np.savez appends the suffix.
 
-    for text, size in sizes.items():
-        assert [array.size for array in open_tensors(text).tensors.values()] == [size]
+    (array,) = open_tensors(text).tensors.values()
+    assert array.size == size
+
+
+def test_a_missing_tensor_with_a_colon_in_its_name_is_named_as_a_whole(
+    working_folder: Path,
+) -> None:
+    """a.npz is the longest part that is a file, so that «bias:0» is the tensor."""
+    np.savez("a.npz", a=np.arange(4))
     with pytest.raises(FileError, match=r"^a.npz: has no tensor 'bias:0'"):
         open_tensors("a.npz:bias:0")
 
 
-def test_a_missing_tensor_is_answered_with_the_names_that_exist(working_folder: Path) -> None:
-    """The file has 21 tensors; a message lists eight of them and counts 13."""
-    save_tables(
-        "a.npz",
-        [table_of(name, np.zeros(1)) for name in ["cos", *(f"layer{at}" for at in range(20))]],
-        None,
-    )
-    with pytest.raises(
-        FileError, match=r"^a.npz: has no tensor 'coss'; it has 'cos', 'layer0', .* and 13 more$"
-    ):
+def test_the_error_about_a_missing_tensor_lists_eight_names(working_folder: Path) -> None:
+    """The file has 21 tensors; the message lists eight of them and counts the other 13."""
+    names = ["cos", *(f"layer{number}" for number in range(20))]
+    save_tables("a.npz", [table_of(name, np.zeros(1)) for name in names], None)
+
+    problem = r"^a.npz: has no tensor 'coss'; it has 'cos', 'layer0', .* and 13 more$"
+    with pytest.raises(FileError, match=problem):
         open_tensors("a.npz:coss")
 
 
+@pytest.mark.parametrize("source", ["pipe", "file"])
 @pytest.mark.parametrize("count", [0, 6, 300_000])
-@pytest.mark.sample("300000")
+@pytest.mark.sample("300000-pipe", "300000-file")
 def test_standard_input_is_read_from_a_pipe_and_from_a_file(
-    working_folder: Path, count: int
+    working_folder: Path, count: int, source: str
 ) -> None:
-    """The sum of 0 to n − 1 is n (n − 1) / 2; 300,000 numbers are more than a pipe holds at once."""
+    """A process prints the name of its input and the sum of the numbers 0 to n − 1, which is
+    n (n − 1) / 2. 300,000 numbers are more than a pipe holds at once.
+    """
     np.save("a.npy", np.arange(count))
-    script = "from pecli.files.load import load_file; a = load_file('-'); print(a.path, a.tensors['array'].sum())"
+    script = """
+from pecli.files.load import load_file
+loaded = load_file("-")
+print(f"{loaded.path}: {loaded.tensors['array'].sum()}")
+"""
+    command = [sys.executable, "-c", script]
+    if source == "pipe":
+        data = Path("a.npy").read_bytes()
+        done = subprocess.run(command, capture_output=True, env=ENVIRONMENT, input=data)
+    else:
+        with open("a.npy", "rb") as file:
+            done = subprocess.run(command, capture_output=True, env=ENVIRONMENT, stdin=file)
 
-    with open("a.npy", "rb") as file:
-        for given in ({"input": Path("a.npy").read_bytes()}, {"stdin": file}):
-            done = subprocess.run(
-                [sys.executable, "-c", script], capture_output=True, env=ENVIRONMENT, **given
-            )
-            assert done.stdout.split() == [
-                b"standard",
-                b"input",
-                b"%d" % (count * (count - 1) // 2),
-            ], done.stderr
+    expected_sum = count * (count - 1) // 2
+    assert done.stdout.decode() == f"standard input: {expected_sum}\n", done.stderr
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".safetensors", ".npz"])
-@pytest.mark.parametrize("change", [b"", b"more", None])
-def test_a_named_pipe_is_read_and_refused_if_it_has_more_or_fewer_bytes(
-    working_folder: Path, tables: list[Table], suffix: str, change: bytes | None
+def test_a_named_pipe_is_read_like_a_file(
+    working_folder: Path, tables: list[Table], suffix: str
 ) -> None:
-    """The whole file (no change), one with more bytes after it, and one without its last byte
-    (None).
+    """A thread writes the bytes of a good file to the pipe. A .npy file holds one array, and the
+    others hold all `tables`.
     """
+    saved = tables[:1] if suffix == ".npy" else tables
+    save_tables("a" + suffix, saved, None)
+    os.mkfifo("pipe")
+    with ThreadPoolExecutor() as pool:
+        pool.submit(Path("pipe").write_bytes, Path("a" + suffix).read_bytes())
+        loaded = load_file("pipe").tensors
+
+    if suffix == ".npy":
+        np.testing.assert_array_equal(loaded["array"], saved[0].array())
+    else:
+        assert loaded.keys() == {table.name for table in saved}
+        for table in saved:
+            np.testing.assert_array_equal(loaded[table.name], table.array())
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".safetensors", ".npz"])
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        pytest.param(
+            lambda data: data + b"more", "trailing bytes|follows its end", id="more bytes"
+        ),
+        pytest.param(lambda data: data[:-1], "truncated", id="a byte less"),
+    ],
+)
+def test_a_named_pipe_with_more_or_fewer_bytes_than_its_header_declares_is_refused(
+    working_folder: Path,
+    tables: list[Table],
+    suffix: str,
+    change: Callable[[bytes], bytes],
+    problem: str,
+) -> None:
+    """A thread writes the changed bytes of a good file to the pipe."""
     save_tables("a" + suffix, tables[:1] if suffix == ".npy" else tables, None)
     data = Path("a" + suffix).read_bytes()
-    data = data[:-1] if change is None else data + change
     os.mkfifo("pipe")
-
     with ThreadPoolExecutor() as pool:
-        pool.submit(Path("pipe").write_bytes, data)
-        if change == b"":
-            by_name = {table.name: table for table in tables}
-            for name, array in load_file("pipe").tensors.items():
-                assert np.array_equal(array, by_name.get(name, tables[0]).array())
-        else:
-            with pytest.raises(
-                FileError, match="trailing bytes|follows its end" if change else "truncated"
-            ):
-                load_file("pipe")
+        pool.submit(Path("pipe").write_bytes, change(data))
+        with pytest.raises(FileError, match=problem):
+            load_file("pipe")
 
 
 @pytest.mark.parametrize("read", [pecli.load, pecli.load_config, pecli.load_model])
-def test_a_pipe_without_a_writer_is_not_waited_for_for_ever(
+def test_a_pipe_that_no_program_opens_to_write_is_refused(
     working_folder: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[str], object]
 ) -> None:
-    """Opening a named pipe blocks until a program opens it to write; the time is 0.05 s here."""
+    """Opening a named pipe blocks until a program opens it to write, which may never happen. The
+    longest wait, WRITER_SECONDS, is 0.05 s here.
+    """
     monkeypatch.setattr("pecli.files.named_pipe.WRITER_SECONDS", 0.05)
     os.mkfifo("pipe")
 
@@ -174,8 +232,12 @@ def test_a_pipe_without_a_writer_is_not_waited_for_for_ever(
         read("pipe")
 
 
-def test_a_writer_may_take_its_time(working_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pipe that is open to write is read to its end, however late that comes."""
+def test_a_pipe_that_is_open_to_write_is_read_to_its_end_however_late_that_comes(
+    working_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program must open the pipe to write within WRITER_SECONDS, 0.05 s here, but it may write
+    its numbers later, after 0.2 s here.
+    """
     monkeypatch.setattr("pecli.files.named_pipe.WRITER_SECONDS", 0.05)
     os.mkfifo("pipe")
     is_open = threading.Event()
@@ -196,110 +258,164 @@ def test_a_writer_may_take_its_time(working_folder: Path, monkeypatch: pytest.Mo
     assert numbers.tolist() == [[1.5, 2.5]]
 
 
-def test_the_suffix_selects_the_format_that_is_written(working_folder: Path) -> None:
-    """Letters count in either case. Streams and pipes without a suffix get .npy; a suffix that is
-    unknown is refused, with a similar one if there is any.
-    """
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("a.npy", "npy"),
+        ("A.NPZ", "npz"),
+        ("x/y.SafeTensors", "safetensors"),
+        ("t.csv", "csv"),
+        ("t.json", "json"),
+        ("a.b.h", "h"),
+        ("-", "npy"),
+        ("/dev/null", "npy"),
+        ("/dev/stdout", "npy"),
+        ("/dev/fd/1", "npy"),
+        ("pipe", "npy"),
+    ],
+)
+def test_the_suffix_selects_the_format_that_is_written(
+    working_folder: Path, path: str, name: str
+) -> None:
+    """Letters count in either case. Streams, devices and pipes without a suffix get .npy."""
     os.mkfifo("pipe")
-    kinds = {
-        "a.npy": "npy",
-        "A.NPZ": "npz",
-        "x/y.SafeTensors": "safetensors",
-        "t.csv": "csv",
-        "t.json": "json",
-    }
-    kinds |= {"a.b.h": "h"} | dict.fromkeys(
-        ("-", "/dev/null", "/dev/stdout", "/dev/fd/1", "pipe"), "npy"
-    )
-
-    assert {path: format_of(path).name for path in kinds} == kinds
-
-    advice = {"a.nppy": "did you mean .npy?", "a.safetensor": "did you mean .safetensors?"}
-    advice |= dict.fromkeys(("a.xlsx", "a", ""), "")
-    for path, words in advice.items():
-        with pytest.raises(ParameterError) as caught:
-            format_of(path)
-        assert (
-            caught.value.rule
-            == "the suffix must be one of .npy, .npz, .csv, .json, .safetensors, .h, .zarr"
-        )
-        assert caught.value.advice == words
+    assert format_of(path).name == name
 
 
-def test_names_and_arrays_that_no_format_holds_are_refused(working_folder: Path) -> None:
-    """Names that are no text (half a surrogate pair is none), arrays that hold no numbers, and one
-    name for two tensors; nothing may be written.
-    """
-    for name, suffix in product(("\ud800", 1, None), ("npz", "safetensors", "json", "h")):
-        with pytest.raises(KindError, match="must be a text"):
-            pecli.save(f"a.{suffix}", {name: np.ones(3)})  # type: ignore[dict-item]
-    for dtype in ("V4", "f4,f4", "O", "U3", "M8[s]"):
-        with pytest.raises(KindError, match="holds numbers"):
-            pecli.save("a.npz", np.zeros(3, dtype))
+@pytest.mark.parametrize(
+    ("path", "advice"),
+    [
+        ("a.nppy", "did you mean .npy?"),
+        ("a.safetensor", "did you mean .safetensors?"),
+        ("a.xlsx", ""),
+        ("a", ""),
+        ("", ""),
+    ],
+)
+def test_an_unknown_suffix_is_refused_with_a_similar_one(path: str, advice: str) -> None:
+    """The rule lists all suffixes; the advice is empty if none is similar."""
+    with pytest.raises(ParameterError) as caught:
+        format_of(path)
+    suffixes = ".npy, .npz, .csv, .json, .safetensors, .h, .zarr"
+    assert caught.value.rule == f"the suffix must be one of {suffixes}"
+    assert caught.value.advice == advice
 
-    with pytest.raises(ParameterError, match="a name of its own"):
-        save_tables("a.npz", [table_of("a", np.zeros(1)), table_of("a", np.ones(1))], None)
+
+@pytest.mark.parametrize("suffix", ["npz", "safetensors", "json", "h"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("\ud800", id="half a surrogate pair"),
+        pytest.param(1, id="a number"),
+        pytest.param(None, id="None"),
+    ],
+)
+def test_a_name_of_a_tensor_that_is_no_text_is_refused(
+    working_folder: Path, name: Any, suffix: str
+) -> None:
+    """UTF-8, in which all formats store names, has no half of a surrogate pair."""
+    with pytest.raises(KindError, match="must be a text"):
+        pecli.save(f"a.{suffix}", {name: np.ones(3)})
     assert not list(working_folder.iterdir())
 
 
-def archive(name: str) -> bytes:
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        pytest.param("V4", id="bytes of no kind"),
+        pytest.param("f4,f4", id="structured"),
+        pytest.param("O", id="Python objects"),
+        pytest.param("U3", id="texts"),
+        pytest.param("M8[s]", id="dates"),
+    ],
+)
+def test_an_array_that_holds_no_numbers_is_refused(working_folder: Path, dtype: str) -> None:
+    """Nothing may be written."""
+    with pytest.raises(KindError, match="holds numbers"):
+        pecli.save("a.npz", np.zeros(3, dtype))
+    assert not list(working_folder.iterdir())
+
+
+def test_two_tables_of_one_name_are_not_saved(working_folder: Path) -> None:
+    """In the file, one of them would hide the other; nothing may be written."""
+    tables = [table_of("a", np.zeros(1)), table_of("a", np.ones(1))]
+    with pytest.raises(ParameterError, match="a name of its own"):
+        save_tables("a.npz", tables, None)
+    assert not list(working_folder.iterdir())
+
+
+def archive_of_a_pickle(name: str) -> bytes:
+    """Return a zip archive with one member, which is a pickle of the function `print`."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as zipped:
         zipped.writestr(name, pickle.dumps(print))
     return file.getvalue()
 
 
-NO_TABLES = (
+NO_FILE_OF_TABLES = (
     "is not a .npy, .npz, .pt, .gguf, .csv, .json, .safetensors, .onnx or .txt file of tables"
 )
-UNREADABLE_FILES: list[tuple[str, bytes | None, str]] = [
-    (".", None, "is a folder"),
-    *(
-        ("a.npy", data, NO_TABLES)
-        for data in (b"hello, world", b"\x93NUMPX" + bytes(20), b"x", bytes(9))
-    ),
-    *((name, b"PK\x07\x08" + bytes(100), NO_TABLES) for name in ("a.npy", "a.zarr")),
-    (
-        "a.pt",
-        archive("a/data.pkl"),
-        "constructors of state dicts; it is not run; write the tensors with safetensors",
-    ),
-    ("a.bin", bytes(64), "state them: --shape 2,8,24,128 --raw-dtype f16"),
-    ("a.h", b"/* pecli */", "is not a .npy"),
-    ("b.h", b"#define N 3\n", "holds no numbers"),
-    ("a.npy", b"1 2 3\n", NO_TABLES),
-    ("b.json", b'{"tensors": {"cos": [[1.0, 0.5]]}}', '{"tensors": {"cos": {"data": '),
-    ("a.txt", b"the words\nof a text\n", "holds no numbers"),
-    ("a.gguf", b"GGUF" + bytes(60), "versions 2 and 3 can be read"),
-    ("empty", b"", "is empty"),
-    ("empty/a", None, "not a folder"),
-    ("a\0b", None, "not a possible file name"),
-    ("/dev/null", None, "is empty"),
-    ("/dev/zero", None, "is not a .npy"),
-    *(
-        (text, None, "does not exist")
-        for text in ("m.npz:cos", "m.npz", "m.npz:cos:0", ":cos", "cos:", "::")
-    ),
-    ("", None, "'': does not exist"),
-]
 
 
 @pytest.mark.parametrize(
-    ("path", "data", "said"),
-    UNREADABLE_FILES,
-    ids=[f"{path}: {said[:40]}" for path, _, said in UNREADABLE_FILES],
+    ("path", "data", "message"),
+    [
+        ("a.npy", b"hello, world", NO_FILE_OF_TABLES),
+        ("a.npy", b"\x93NUMPX" + bytes(20), NO_FILE_OF_TABLES),
+        ("a.npy", b"x", NO_FILE_OF_TABLES),
+        ("a.npy", bytes(9), NO_FILE_OF_TABLES),
+        ("a.npy", b"1 2 3\n", NO_FILE_OF_TABLES),
+        ("a.npy", b"PK\x07\x08" + bytes(100), NO_FILE_OF_TABLES),
+        ("a.zarr", b"PK\x07\x08" + bytes(100), NO_FILE_OF_TABLES),
+        (
+            "a.pt",
+            archive_of_a_pickle("a/data.pkl"),
+            "constructors of state dicts; it is not run; write the tensors with safetensors",
+        ),
+        ("a.bin", bytes(64), "state them: --shape 2,8,24,128 --raw-dtype f16"),
+        ("a.h", b"/* pecli */", "is not a .npy"),
+        ("b.h", b"#define N 3\n", "holds no numbers"),
+        ("b.json", b'{"tensors": {"cos": [[1.0, 0.5]]}}', '{"tensors": {"cos": {"data": '),
+        ("a.txt", b"the words\nof a text\n", "holds no numbers"),
+        ("a.gguf", b"GGUF" + bytes(60), "versions 2 and 3 can be read"),
+        ("empty", b"", "is empty"),
+    ],
 )
-def test_a_file_that_cannot_be_read_is_refused_with_advice(
-    working_folder: Path, path: str, data: bytes | None, said: str
+def test_a_file_without_readable_tensors_is_refused_with_advice(
+    working_folder: Path, path: str, data: bytes, message: str
 ) -> None:
-    """Each row of UNREADABLE_FILES is a path, the bytes to write there (None: nothing is written),
-    and a part of the message: folders, damaged or empty files, pickles, text without numbers,
-    devices and missing files.
+    """The path is a file with these bytes: damaged or empty files, pickles, and text without
+    numbers.
     """
-    Path("empty").touch()  # which the path empty/a leads through
-    if data is not None:
-        Path(path).write_bytes(data)
-    with pytest.raises(FileError, match=re.escape(said)):
+    Path(path).write_bytes(data)
+    with pytest.raises(FileError, match=re.escape(message)):
+        open_tensors(path)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        (".", "is a folder"),
+        ("file/a", "not a folder"),
+        ("a\0b", "not a possible file name"),
+        ("/dev/null", "is empty"),
+        ("/dev/zero", "is not a .npy"),
+        ("m.npz", "does not exist"),
+        ("m.npz:cos", "does not exist"),
+        ("m.npz:cos:0", "does not exist"),
+        (":cos", "does not exist"),
+        ("cos:", "does not exist"),
+        ("::", "does not exist"),
+        ("", "'': does not exist"),
+    ],
+    ids=lambda text: text.replace("\0", "NUL"),
+)
+def test_a_path_that_is_no_file_is_refused(working_folder: Path, path: str, message: str) -> None:
+    """Folders, devices, paths through a file, and missing files, with tensors named after a colon
+    or without.
+    """
+    Path("file").touch()
+    with pytest.raises(FileError, match=re.escape(message)):
         open_tensors(path)
 
 
@@ -311,7 +427,9 @@ class _BrokenMapping(dict[str, Any]):
 
 
 def test_a_mapping_whose_items_cannot_be_listed_is_named() -> None:
-    """Its items() raises RuntimeError, which users see as one error of pecli with the class's name."""
+    """The mapping is of a class of the user, `_BrokenMapping`, whose items() raises RuntimeError;
+    users see one error of pecli that names the class.
+    """
     with pytest.raises(pecli.KindError, match="is a _BrokenMapping; its items cannot be had"):
         pecli.identify(_BrokenMapping())
 
@@ -329,7 +447,9 @@ def test_a_pipe_that_is_closed_without_data_is_refused_as_empty(working_folder: 
 
 
 def test_a_folder_called_dash_does_not_hide_standard_input(working_folder: Path) -> None:
-    """«-» is always standard input; the folder is meant by «./-»."""
+    """The path «-» is always standard input, even if there is a folder of that name, which is meant
+    by «./-».
+    """
     np.save("x.npy", np.arange(3))
     Path("-").mkdir()
     command = [sys.executable, "-c", "import pecli; print(pecli.load('-')['array'].tolist())"]

@@ -31,84 +31,106 @@ from tests.exit_codes import SUCCESS
 Arrays = dict[str, NDArray[np.generic]]
 
 
-def test_csv_is_read_by_python_as_the_same_values(working_folder: Path) -> None:
-    """Python's csv and float read the text, which is rounded to the dtype again: four dtypes,
-    infinities included.
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16])
+def test_csv_is_read_by_python_as_the_same_values(working_folder: Path, dtype: type) -> None:
+    """Python's csv and float read the text, and the float64 numbers are rounded to the dtype again;
+    infinities are included.
     """
-    for dtype in (np.float64, np.float32, np.float16, ml_dtypes.bfloat16):
-        array = np.sin(np.arange(1200.0)).reshape(300, 4).astype(dtype)
-        array[0] = np.array([-np.inf, np.inf, 0, -1]).astype(dtype)
-        save_tables("a.csv", [table_of("a", array)], None)
-        with open("a.csv") as file:
-            header, *texts = csv.reader(file)
-        assert header == ["a_0", "a_1", "a_2", "a_3"]
-        assert np.array(texts, float).astype(dtype).tobytes() == array.tobytes()
+    array = np.sin(np.arange(1200.0)).reshape(300, 4).astype(dtype)
+    array[0] = np.array([-np.inf, np.inf, 0, -1]).astype(dtype)
+    save_tables("a.csv", [table_of("a", array)], None)
+    with open("a.csv") as file:
+        header, *rows = csv.reader(file)
+
+    assert header == ["a_0", "a_1", "a_2", "a_3"]
+    assert np.array(rows, float).astype(dtype).tobytes() == array.tobytes()
 
 
 def test_csv_has_the_shortest_digits_and_a_header_of_names(working_folder: Path) -> None:
-    """Numbers have the fewest digits that round back to the same float32, as repr writes them; a
-    column named «nan» is renamed, because it would read as a number.
+    """Numbers have the fewest digits that round back to the same float32, as repr writes them:
+    sin 1 = 0.8414709848… is 0.84147096 there.
     """
     array = np.array([[math.sin(1), -math.inf, 1e-7], [0, 3, math.nan]], np.float32)
     save_tables("a.csv", [table_of("a", array)], None)
 
     assert Path("a.csv").read_text() == "a_0,a_1,a_2\n0.84147096,-inf,1e-7\n0.0,3.0,nan\n"
-
-    save_tables("b.csv", [table_of("nan", np.array([0.1, 2.0]))], None)
-    assert Path("b.csv").read_text() == "table_nan\n0.1\n2.0\n"
-
-    pecli.save("c.csv", array, header=False)
-    assert Path("c.csv").read_text() == "0.84147096,-inf,1e-7\n0.0,3.0,nan\n"
-    for name, shape in (("a", (2, 3)), ("b", (2, 1)), ("c", (2, 3))):
-        assert pecli.load(f"{name}.csv")["array"].shape == shape
+    assert pecli.load("a.csv")["array"].shape == (2, 3)
 
 
-def test_sixteen_bits_are_written_in_few_digits() -> None:
-    """5 significant digits tell all float16 numbers apart (11 bits), 4 all of bfloat16 (8 bits)."""
-    some = np.random.default_rng(0).integers(0, 2**16, 500, np.uint16)
-    bits = np.concatenate([some, np.array([0x7BF0, 0x7BFF, 0xFBFF], np.uint16)])  # near the largest
+def test_csv_is_written_without_a_header_if_the_caller_wants_none(working_folder: Path) -> None:
+    """All rows are numbers, which are read back as two rows of three."""
+    array = np.array([[0.5, -math.inf, 1e-7], [0, 3, math.nan]], np.float32)
+    pecli.save("a.csv", array, header=False)
 
-    for dtype, most in ((np.float16, 5), (ml_dtypes.bfloat16, 4)):
-        array = bits.view(dtype)
-        with np.errstate(invalid="ignore"):  # signalling NaNs
-            finite = array[np.isfinite(array.astype(float))]
-        texts = numerals(finite)
-        assert np.array(texts, float).astype(dtype).tobytes() == finite.tobytes()
-        assert max(len(significant(f"{float(each):e}")) for each in texts) <= most
+    assert Path("a.csv").read_text() == "0.5,-inf,1e-7\n0.0,3.0,nan\n"
+    assert pecli.load("a.csv")["array"].shape == (2, 3)
 
 
-def significant(numeral: str) -> str:
-    """The digits of a number, without zeros before and after them."""
+def test_a_column_of_csv_is_not_named_nan(working_folder: Path) -> None:
+    """A header «nan» would be read as a row with a number, so that the column is «table_nan»."""
+    save_tables("a.csv", [table_of("nan", np.array([0.1, 2.0]))], None)
+
+    assert Path("a.csv").read_text() == "table_nan\n0.1\n2.0\n"
+    assert pecli.load("a.csv")["array"].shape == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "most_digits"),
+    [(np.float16, 5), (ml_dtypes.bfloat16, 4)],
+    ids=["float16", "bfloat16"],
+)
+def test_sixteen_bits_are_written_in_few_digits(dtype: type, most_digits: int) -> None:
+    """5 significant digits distinguish all float16 numbers (11 bits), 4 all of bfloat16 (8 bits).
+    500 random patterns of bits, and three near the largest number, are written and read back.
+    """
+    random_bits = np.random.default_rng(0).integers(0, 2**16, 500, np.uint16)
+    near_the_largest = np.array([0x7BF0, 0x7BFF, 0xFBFF], np.uint16)
+    array = np.concatenate([random_bits, near_the_largest]).view(dtype)
+    with np.errstate(invalid="ignore"):  # signalling NaNs
+        finite = array[np.isfinite(array.astype(float))]
+    texts = numerals(finite)
+
+    assert np.array(texts, float).astype(dtype).tobytes() == finite.tobytes()
+    assert max(len(significant_digits(f"{float(text):e}")) for text in texts) <= most_digits
+
+
+def significant_digits(numeral: str) -> str:
+    """Return the digits of a number, without zeros before and after them."""
     return numeral.partition("e")[0].replace(".", "").strip("-0")
 
 
 def test_json_is_read_by_python_as_the_same_lists(
     working_folder: Path, arrays: Arrays, tables: list[Table], spec: dict
 ) -> None:
-    """Python's json must find no infinity or NaN as a bare word, which JSON lacks: they are texts."""
+    """`arrays` are three arrays of several shapes and dtypes, `tables` the same as pecli's tables,
+    and `spec` is a note about their origin. JSON has no infinity and no NaN, which Python's json
+    would read as bare words: they are texts. Row 3 of cos ends with −∞, ∞ and −0.
+    """
     save_tables("a.json", tables, spec)
     loaded = json.loads(Path("a.json").read_text(), parse_constant=pytest.fail)
 
     assert loaded["pecli"] == spec
     assert list(loaded["tensors"]) == sorted(arrays)
     for name, array in arrays.items():
-        found = loaded["tensors"][name]
-        assert found["dtype"] == array.dtype.name
-        assert found["shape"] == list(array.shape)
-        assert np.array_equal(np.array(found["data"]).astype(array.dtype), array)
+        tensor = loaded["tensors"][name]
+        assert tensor["dtype"] == array.dtype.name
+        assert tensor["shape"] == list(array.shape)
+        assert np.array_equal(np.array(tensor["data"]).astype(array.dtype), array)
     assert loaded["tensors"]["cos"]["data"][3][1:] == ["-Infinity", "Infinity", -0.0]
 
 
-def test_arrays_of_any_shape_are_nested_lists_in_json(working_folder: Path) -> None:
+@pytest.mark.parametrize("shape", [(), (3,), (9,), (17,), (4, 3), (2, 1, 3), (2, 2, 2, 3)], ids=str)
+@pytest.mark.parametrize("dtype", ["int8", "uint64", "bool"])
+def test_arrays_of_any_shape_are_nested_lists_in_json(
+    working_folder: Path, dtype: str, shape: tuple[int, ...]
+) -> None:
     """NumPy's tolist has the expected lists."""
-    for dtype in ("int8", "uint64", "bool"):
-        for shape in ((), (3,), (9,), (17,), (4, 3), (2, 1, 3), (2, 2, 2, 3)):
-            array = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
-            save_tables("a.json", [table_of("a", array)], None)
-            assert json.loads(Path("a.json").read_text())["tensors"]["a"]["data"] == array.tolist()
+    array = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
+    save_tables("a.json", [table_of("a", array)], None)
+    assert json.loads(Path("a.json").read_text())["tensors"]["a"]["data"] == array.tolist()
 
 
-def header_tables() -> list[Table]:
+def tables_of_many_dtypes() -> list[Table]:
     special = np.array([[-np.inf, np.inf, np.nan, -0.0], [5e-324, 1.7e308, -1 / 3, 2.0**-149]])
     return [
         table_of("f64", special),
@@ -127,36 +149,40 @@ def header_tables() -> list[Table]:
 def test_a_compiled_header_holds_the_bits_of_the_tables(
     working_folder: Path, spec: dict[str, object]
 ) -> None:
-    """A C program includes the header twice and prints the arrays' memory, without any warning of
-    the compiler; a C++ compiler accepts the header, too.
+    """A C program includes the header twice and prints the memory of the arrays, which must be that
+    of NumPy's. The compiler may not warn.
     """
-    tables = header_tables()
+    tables = tables_of_many_dtypes()
     save_tables("a.h", tables, {**spec, "scheme": "learned-init"})
     names = [f"a_{table.name}" for table in tables]
     dumps = "".join(f"fwrite(&{name}, sizeof {name}, 1, stdout);" for name in names)
     includes = '#include <stdio.h>\n#include "a.h"\n#include "a.h"\n'
     Path("a.c").write_text(f"{includes}int main(void) {{ {dumps} return 0; }}\n")
-    subprocess.run(
-        ["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "a.c", "-o", "a"], check=True
-    )
-    found = subprocess.run(["./a"], check=True, capture_output=True).stdout
+    strict = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"]
+    subprocess.run(["cc", *strict, "a.c", "-o", "a"], check=True)
+    printed = subprocess.run(["./a"], check=True, capture_output=True).stdout
+
     expected = [table.array() for table in tables]
-    expected[0][0, 2] = np.frombuffer(found, np.float64, 8)[
-        2
-    ]  # which NaN it is, the compiler decides
+    # Element (0, 2) of the first table is NaN. Which of its bits are set, the compiler decides.
+    expected[0][0, 2] = np.frombuffer(printed, np.float64, 8)[2]
+    assert printed == b"".join(array.tobytes() for array in expected)
 
-    assert found == b"".join(array.tobytes() for array in expected)
 
-    if shutil.which("c++"):
-        options = ("-std=c++17", "-x", "c++-header", "-Wall", "-Werror", "-fsyntax-only")
-        subprocess.run(["c++", *options, "a.h"], check=True)
+@pytest.mark.skipif(not shutil.which("c++"), reason="there is no C++ compiler")
+def test_a_header_is_accepted_by_a_cpp_compiler(
+    working_folder: Path, spec: dict[str, object]
+) -> None:
+    """The header holds tables of nine dtypes; the compiler may not warn."""
+    save_tables("a.h", tables_of_many_dtypes(), {**spec, "scheme": "learned-init"})
+    options = ("-std=c++17", "-x", "c++-header", "-Wall", "-Werror", "-fsyntax-only")
+    subprocess.run(["c++", *options, "a.h"], check=True)
 
 
 def test_a_header_states_shape_values_and_parameters(
     working_folder: Path, spec: dict[str, object]
 ) -> None:
-    """Lengths of the axes, a C array, and a comment with the parameters; sin(1) is 0.84147096 in
-    float32.
+    """The header a.h has the lengths of the axes, a C array, and a comment with the parameters;
+    sin(1) is 0.84147096 in float32.
     """
     array = np.array([[math.sin(1), 1.5]], np.float32)
     save_tables("a.h", [table_of("pe", array)], {**spec, "scheme": "sinusoidal"})
@@ -200,21 +226,23 @@ def test_an_element_of_a_header_has_the_c_type_of_its_dtype(
 
 @pytest.mark.parametrize("suffix", [".csv", ".json", ".h"])
 @pytest.mark.parametrize(
-    ("dtype", "other"),
-    [(np.complex128, ".npz"), (ml_dtypes.float8_e4m3fnuz, ".safetensors")],
-    ids=["complex", "float8"],
+    ("dtype", "advised_suffix"),
+    [
+        pytest.param(np.complex128, ".npz", id="complex"),
+        pytest.param(ml_dtypes.float8_e4m3fnuz, ".safetensors", id="float8"),
+    ],
 )
 def test_dtypes_that_text_cannot_hold_are_refused_with_a_format_that_can(
-    working_folder: Path, suffix: str, dtype: type, other: str
+    working_folder: Path, suffix: str, dtype: type, advised_suffix: str
 ) -> None:
-    """The advice is followed, and must be good."""
+    """Nothing is written. Then the advice is followed, and must be good."""
     table = table_of("a", np.zeros(2, dtype))
-    with pytest.raises(ParameterError, match="cannot hold it; write .*" + other) as caught:
+    with pytest.raises(ParameterError, match=f"cannot hold it; write .*{advised_suffix}") as caught:
         save_tables("a" + suffix, [table], None)
+
     assert caught.value.given == table.dtype
     assert list(working_folder.iterdir()) == []
-
-    save_tables(f"a{other}", [table], None)
+    save_tables(f"a{advised_suffix}", [table], None)
 
 
 @pytest.mark.parametrize(
@@ -235,9 +263,10 @@ def test_tables_without_numbers_are_not_written_as_text(
 
 
 def test_names_that_are_one_name_in_c_are_refused(working_folder: Path) -> None:
-    """Both «a-b» and «a_b» would be a_a_b, because names in C have no hyphen."""
+    """In the header a.h, both «a-b» and «a_b» would be a_a_b, because names in C have no hyphen."""
+    tables = [table_of("a-b", np.zeros(2)), table_of("a_b", np.zeros(2))]
     with pytest.raises(ParameterError, match="same name in C"):
-        save_tables("a.h", [table_of("a-b", np.zeros(2)), table_of("a_b", np.zeros(2))], None)
+        save_tables("a.h", tables, None)
     assert list(working_folder.iterdir()) == []
 
 
@@ -260,122 +289,201 @@ def arrays_of_many_dtypes() -> dict[str, np.ndarray]:
     }
 
 
-def are_same_arrays(a: np.ndarray, b: np.ndarray) -> bool:
-    return (a.dtype, a.shape) == (b.dtype, b.shape) and (
-        a.tobytes() == b.tobytes() or np.array_equal(a, b, True)
-    )
+def have_equal_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    """Return True if all bits are equal, or all values if NaN is among them."""
+    return a.tobytes() == b.tobytes() or np.array_equal(a, b, True)
 
 
-def test_json_is_loaded_with_the_same_dtypes_and_bits(tmp_path: Path) -> None:
-    """Values, dtypes and shapes of integers, booleans and floats, denormal and infinite ones
-    included.
+@pytest.mark.parametrize("name", arrays_of_many_dtypes())
+def test_json_is_loaded_with_the_same_dtypes_and_bits(tmp_path: Path, name: str) -> None:
+    """Integers up to the ends of 64 bits, booleans and floats, with denormal and infinite ones, are
+    saved under their name. All bits must be equal, except that there is only one NaN.
     """
-    pecli.save(tmp_path / "all.json", arrays_of_many_dtypes())
-    found = pecli.load(tmp_path / "all.json")
+    array = arrays_of_many_dtypes()[name]
+    pecli.save(tmp_path / "all.json", {name: array})
+    loaded = pecli.load(tmp_path / "all.json")[name]
 
-    assert {
-        name: are_same_arrays(found[name], array) for name, array in arrays_of_many_dtypes().items()
-    } == dict.fromkeys(arrays_of_many_dtypes(), True)
+    assert loaded.dtype == array.dtype
+    assert loaded.shape == array.shape
+    assert have_equal_bits(loaded, array)
 
 
-def test_csv_is_loaded_as_float64_or_as_integers(tmp_path: Path) -> None:
-    """CSV states no dtype: rounding the float64 back gives the saved bits. 9007199254740993 is 2^53
-    + 1, which float64 does not hold, but int64 does.
+@pytest.mark.parametrize("name", ["plain", "double", "any"])
+def test_csv_is_loaded_as_float64_that_rounds_to_the_saved_bits(tmp_path: Path, name: str) -> None:
+    """CSV states no dtype. Two of the arrays are float32 («any» has random bits), and one float64;
+    all have two axes.
     """
-    for name in ("plain", "double", "any"):
-        array = arrays_of_many_dtypes()[name]
-        pecli.save(tmp_path / "t.csv", array)
-        found = pecli.load(tmp_path / "t.csv")["array"]
-        assert found.dtype == np.float64
-        assert are_same_arrays(found.astype(array.dtype), array)
+    array = arrays_of_many_dtypes()[name]
+    pecli.save(tmp_path / "t.csv", array)
+    loaded = pecli.load(tmp_path / "t.csv")["array"]
 
+    assert loaded.dtype == np.float64
+    assert loaded.shape == array.shape
+    assert have_equal_bits(loaded.astype(array.dtype), array)
+
+
+def test_whole_numbers_of_csv_are_loaded_as_int64(tmp_path: Path) -> None:
+    """9007199254740993 is 2^53 + 1, which float64 does not hold, but int64 does."""
     (tmp_path / "t.csv").write_text("1,-2\n9007199254740993,4\n")
-    assert pecli.load(tmp_path / "t.csv")["array"].tolist() == [[1, -2], [9007199254740993, 4]]
+    assert pecli.load(tmp_path / "t.csv")["array"].tolist() == [[1, -2], [2**53 + 1, 4]]
 
 
-_CSV = (
-    "0.1x,2\n3,4 / a,2.5\n3,4 / 1,b\n3,4 / a,b\nc,d\n1,2 / a,b / 1,99999999999999999999 / one,two / \n \n / 1,2\n3 "
-    "/ 1,\n2,3 / 1, \n2,3.5 / 1,2\n\t,3.5 / 1,- 2 / 1,-\n2,3 / 1,2\n3,+ / 1 2,3 / 1\n\n2 / 1,2\n3\n4,5,6 / 1\ntrue"
+def refusal_of(path: Path, text: str) -> str:
+    """Return the message of the error that reading this text raises."""
+    path.write_bytes(text.encode("latin-1") + b"\n")
+    with pytest.raises(FileError) as caught:
+        pecli.load(path)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(("suffix", "text"), [("csv", "1,2\n3"), ("txt", "1 2\n3\n")])
+def test_a_row_that_is_too_short_is_refused_with_its_line(
+    tmp_path: Path, suffix: str, text: str
+) -> None:
+    """The first line has two numbers, the second one."""
+    assert "line 2 has 1 " in refusal_of(tmp_path / f"x.{suffix}", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("0.1x,2\n3,4", id="a letter after a number"),
+        pytest.param("a,2.5\n3,4", id="a word in a first row of numbers"),
+        pytest.param("1,b\n3,4", id="a word after a number in the first row"),
+        pytest.param("a,b\nc,d\n1,2", id="two rows of words before the numbers"),
+        pytest.param("a,b", id="only a header"),
+        pytest.param("1,99999999999999999999", id="an integer beyond int64"),
+        pytest.param("one,two", id="only words"),
+        pytest.param("\n \n", id="only blank lines"),
+        pytest.param("1,\n2,3", id="a number is missing at the end"),
+        pytest.param("1, \n2,3.5", id="a number is missing at the end: a space"),
+        pytest.param("1,2\n\t,3.5", id="a number is missing at the beginning"),
+        pytest.param("1,- 2", id="a space after the sign"),
+        pytest.param("1,-\n2,3", id="a minus sign without a number"),
+        pytest.param("1,2\n3,+", id="a plus sign without a number"),
+        pytest.param("1 2,3", id="two separators"),
+        pytest.param("1\n\n2", id="an empty line within a column"),
+        pytest.param("1,2\n3\n4,5,6", id="rows of 2, 1 and 3 numbers"),
+        pytest.param("1\ntrue", id="a truth value"),
+        pytest.param("1,\n2", id="a comma at the end of one line of two"),
+        pytest.param("1,\xa02\n3,4.5", id="a no-break space"),
+    ],
 )
-_TENSOR = '{"tensors":{"a":{"data":%s,"dtype":"%s","shape":%s}}}'
-_NUMBERS = [
-    ("[300]", "uint8", "[1]"), ("[-1]", "uint64", "[1]"), (f"[{2**64 - 1},{2**64}]", "uint64", "[2]"),
-    ("[-9223372036854775809]", "int64", "[1]"), ("[[],[]]", "float32", "[0,2]"), ("[2]", "bool", "[1]"),
-    ("[1]", "float32", f"[{'9' * 5000}]"), (f"[{'[],' * 5_000_000}[]]", "float32", "[1]"), ("[1,2]", "float32", "[3]"),
-    ("[1]", "object", "[1]"), ("[1]", "float32", "[4000000000,4000000000]"), ("[" * 100_000, "float32", "[1]"),
-]  # fmt: skip
-_ONE = '{"data":[1],"dtype":"int8","shape":[1]}'
-BROKEN_TEXTS = [
-    *(("csv", each) for each in (*_CSV.split(" / "), "1,\n2", "1,\xa02\n3,4.5")),
-    *(("txt", each) for each in ("1 2\n3\n", "1 x\n")),
-    *(("json", _TENSOR % each) for each in _NUMBERS),
-    ("json", f'{{"tensors":{{"a":{_ONE},"a":{_ONE}}}}}'),
-    ("json", '{"tensors":{' + ",".join(f'"{number}":{_ONE}' for number in range(10_001)) + "}}"),
-    ("json", '{"tensors":{"' + "\\\\n" * 3_000_000),
-    ("json", '{"a": {"b": 4}}'),
-    ("json", '{"a": [1, 2, 3], "b": 4'),
-    ("json", '{"tensors":{"a":{"data":[1],"dtype":"float32"'),
-]
+def test_csv_that_is_no_table_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
+    """Each text has one mistake, such as rows of unequal length or words among numbers."""
+    assert "\n" not in refusal_of(tmp_path / "x.csv", text)
 
 
-def test_text_that_is_no_table_is_refused_in_one_line(tmp_path: Path) -> None:
-    """BROKEN_TEXTS has rows of unequal length, words among numbers, and JSON whose shape, dtype or
-    nesting lies. The message ends in its advice or names line and column; here it must be one line.
-    """
-    for suffix, content in BROKEN_TEXTS:
-        (tmp_path / f"x.{suffix}").write_bytes(content.encode("latin-1") + b"\n")
-        with pytest.raises(
-            FileError, match="line 2 has 1 " if content in ("1,2\n3", "1 2\n3\n") else "x"
-        ) as problem:
-            pecli.load(tmp_path / f"x.{suffix}")
-        assert "\n" not in str(problem.value), content[:100]
+def test_words_among_numbers_of_a_text_are_refused_in_one_line(tmp_path: Path) -> None:
+    """The suffix .txt stands for printed text."""
+    assert "\n" not in refusal_of(tmp_path / "x.txt", "1 x\n")
+
+
+def json_of_tensor(data: str, dtype: str, shape: str) -> str:
+    """Return pecli's JSON of one tensor «a»."""
+    return f'{{"tensors":{{"a":{{"data":{data},"dtype":"{dtype}","shape":{shape}}}}}}}'
+
+
+INT8_ONE = '{"data":[1],"dtype":"int8","shape":[1]}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(json_of_tensor("[300]", "uint8", "[1]"), id="300 as uint8"),
+        pytest.param(json_of_tensor("[-1]", "uint64", "[1]"), id="-1 as uint64"),
+        pytest.param(
+            json_of_tensor(f"[{2**64 - 1},{2**64}]", "uint64", "[2]"), id="2^64 as uint64"
+        ),
+        pytest.param(json_of_tensor(f"[{-(2**63) - 1}]", "int64", "[1]"), id="-2^63 - 1 as int64"),
+        pytest.param(json_of_tensor("[2]", "bool", "[1]"), id="2 as a truth value"),
+        pytest.param(json_of_tensor("[1]", "object", "[1]"), id="unknown dtype"),
+        pytest.param(json_of_tensor("[[],[]]", "float32", "[0,2]"), id="empty lists"),
+        pytest.param(json_of_tensor("[1,2]", "float32", "[3]"), id="2 numbers of 3"),
+        pytest.param(
+            json_of_tensor("[1]", "float32", f"[{'9' * 5000}]"), id="a length of 5,000 digits"
+        ),
+        pytest.param(
+            json_of_tensor("[1]", "float32", "[4000000000,4000000000]"), id="1.6e19 elements"
+        ),
+        pytest.param(
+            json_of_tensor(f"[{'[],' * 5_000_000}[]]", "float32", "[1]"), id="5,000,001 lists"
+        ),
+        pytest.param(json_of_tensor("[" * 100_000, "float32", "[1]"), id="100,000 levels"),
+        pytest.param(
+            f'{{"tensors":{{"a":{INT8_ONE},"a":{INT8_ONE}}}}}', id="two tensors of one name"
+        ),
+        pytest.param(
+            '{"tensors":{' + ",".join(f'"{i}":{INT8_ONE}' for i in range(10_001)) + "}}",
+            id="10,001 tensors",
+        ),
+        pytest.param('{"tensors":{"' + "\\\\n" * 3_000_000, id="a name of six million letters"),
+        pytest.param('{"a": {"b": 4}}', id="no list of numbers"),
+        pytest.param('{"a": [1, 2, 3], "b": 4', id="cut after a number"),
+        pytest.param('{"tensors":{"a":{"data":[1],"dtype":"float32"', id="cut after a dtype"),
+    ],
+)
+def test_json_that_is_no_table_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
+    """Shape, dtype, nesting or names of each text are impossible, or it is cut."""
+    assert "\n" not in refusal_of(tmp_path / "x.json", text)
 
 
 def test_the_keys_of_json_may_come_in_any_order(tmp_path: Path) -> None:
-    """Names of tensors may be those of keys. 10,000 tensors are the limit, and are read."""
-    text = '{"tensors": {"a\\"data": {"shape": [2], "data": [1, 2], "dtype": "int8"}, "data": {"dtype": "bool", '
-    text += '"shape": [], "data": true}}, "pecli": {"scheme": "x"}}'
-    (tmp_path / "t.json").write_text(text)
-    found = pecli.load(tmp_path / "t.json")
-
-    assert {name: array.tolist() for name, array in found.items()} == {
-        'a"data': [1, 2],
-        "data": True,
-    }
-
-    (tmp_path / "t.json").write_text(
-        '{"tensors":{' + ",".join(f'"{k}":{_ONE}' for k in range(10_000)) + "}}"
+    """The tensors are called «a"data» and «data», so that names are not taken for keys. Their keys
+    are in another order than pecli writes (data, dtype, shape), and its note is at the end.
+    """
+    text = (
+        '{"tensors": {"a\\"data": {"shape": [2], "data": [1, 2], "dtype": "int8"},'
+        ' "data": {"dtype": "bool", "shape": [], "data": true}}, "pecli": {"scheme": "x"}}'
     )
-    assert len(pecli.load(tmp_path / "t.json")) == 10_000  # and no more
+    (tmp_path / "t.json").write_text(text)
+    loaded = pecli.load(tmp_path / "t.json")
+
+    assert [*loaded] == ['a"data', "data"]
+    assert loaded['a"data'].tolist() == [1, 2]
+    assert loaded["data"].tolist() is True
+
+
+def test_ten_thousand_tensors_of_json_are_read(tmp_path: Path) -> None:
+    """10,000 is the limit; 10,001 are refused in another test."""
+    tensors = ",".join(f'"{number}":{INT8_ONE}' for number in range(10_000))
+    (tmp_path / "t.json").write_text(f'{{"tensors":{{{tensors}}}}}')
+
+    assert len(pecli.load(tmp_path / "t.json")) == 10_000
 
 
 @pytest.fixture
-def limit_of_three_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+def limit_of_three_tensors_and_six_lists(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pecli.files.plain_json.MAX_TENSORS", 3)
     monkeypatch.setattr("pecli.files.plain_json.MAX_LISTS", 6)
 
 
-@pytest.mark.usefixtures("limit_of_three_tensors")
+@pytest.mark.usefixtures("limit_of_three_tensors_and_six_lists")
 def test_the_limit_of_tensors_does_not_count_their_shapes(tmp_path: Path) -> None:
-    """Three tensors of two lists each, with limits of 3 tensors and 6 lists."""
+    """Each of three tensors has two lists, its data and its shape, which are within the limits of 3
+    tensors and 6 lists.
+    """
     tensors = {name: {"data": [1, 2], "shape": [2, 1]} for name in "abc"}
     (tmp_path / "t.json").write_text(json.dumps(tensors))
 
     assert [*pecli.load(tmp_path / "t.json")] == ["a", "b", "c"]
 
 
-@pytest.mark.usefixtures("limit_of_three_tensors")
+@pytest.mark.usefixtures("limit_of_three_tensors_and_six_lists")
 @pytest.mark.parametrize(
-    ("tensors", "problem"),
+    ("names", "problem"),
     [
-        ({name: [1, 2] for name in "abcd"}, "has more than 3 tensors"),
-        ({name: [1, 2] for name in "abcdefg"}, "has more than 6 lists"),
+        pytest.param("abcd", "has more than 3 tensors", id="4 tensors"),
+        pytest.param("abcdefg", "has more than 6 lists", id="7 lists"),
     ],
 )
-def test_more_lists_than_the_limit_are_refused(
-    tmp_path: Path, tensors: dict[str, list[int]], problem: str
+def test_more_tensors_or_lists_than_the_limit_are_refused(
+    tmp_path: Path, names: str, problem: str
 ) -> None:
-    """The limits are lowered to 3 tensors and 6 lists of numbers; each file exceeds one of them."""
+    """The limits are lowered to 3 tensors and 6 lists of numbers. Each letter of `names` is the
+    name of a tensor, which is one list here. Lists are counted first, while the text is scanned.
+    """
+    tensors = {name: [1, 2] for name in names}
     (tmp_path / "t.json").write_text(json.dumps(tensors))
     with pytest.raises(FileError, match=problem):
         pecli.load(tmp_path / "t.json")
@@ -384,36 +492,48 @@ def test_more_lists_than_the_limit_are_refused(
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("cos,sin\n1,0\n0.5,0.25\n", [[1, 0], [0.5, 0.25]]),
-        ("position,0,1\n0,1.5,2\n", [[0, 1.5, 2]]),
-        ('"dim 0","dim 1"\r\n0.5,1\r\n', [[0.5, 1]]),
-        (",0,1\n0,0.5,1\n1,0.25,2\n", [[0.5, 1], [0.25, 2]]),  # what pandas writes with its index
-        ("# cos, sin\n0.5,1\n", [[0.5, 1]]),
-        ("nan,1\n0.5,1\n", [[np.nan, 1], [0.5, 1]]),
-        ("\n1, 2\r\n3,4\r5,6\n\n", [[1, 2], [3, 4], [5, 6]]),
-        ("-inf,1\n0.5,1\n", [[-np.inf, 1], [0.5, 1]]),
+        pytest.param("cos,sin\n1,0\n0.5,0.25\n", [[1, 0], [0.5, 0.25]], id="words"),
+        pytest.param("position,0,1\n0,1.5,2\n", [[0, 1.5, 2]], id="a word and columns from 0"),
+        pytest.param('"dim 0","dim 1"\r\n0.5,1\r\n', [[0.5, 1]], id="quoted words"),
+        pytest.param(
+            ",0,1\n0,0.5,1\n1,0.25,2\n", [[0.5, 1], [0.25, 2]], id="pandas, with its index"
+        ),
+        pytest.param("# cos, sin\n0.5,1\n", [[0.5, 1]], id="a comment"),
+        pytest.param("nan,1\n0.5,1\n", [[np.nan, 1], [0.5, 1]], id="no header: nan is a number"),
+        pytest.param("-inf,1\n0.5,1\n", [[-np.inf, 1], [0.5, 1]], id="no header: inf is a number"),
+        pytest.param(
+            "\n1, 2\r\n3,4\r5,6\n\n", [[1, 2], [3, 4], [5, 6]], id="no header: three line ends"
+        ),
     ],
 )
 def test_the_header_of_a_csv_is_not_read_as_a_row(
     tmp_path: Path, text: str, expected: list[list[float]]
 ) -> None:
-    """A first line without numbers is a header, one that counts columns from 0 too; «nan» and «inf»
-    are numbers.
+    """A first line without numbers is a header, and so is one that counts columns from 0. pandas
+    also writes an index, a first column that counts rows, which is left out.
     """
     (tmp_path / "x.csv").write_bytes(text.encode())
     np.testing.assert_array_equal(pecli.load(tmp_path / "x.csv")["array"], expected)
 
 
-def test_text_is_read_as_np_savetxt_writes_it(tmp_path: Path) -> None:
-    """Four separators; float16 is exact in the 18 digits of np.savetxt."""
+@pytest.mark.parametrize(
+    ("name", "separator"),
+    [
+        pytest.param("t.txt", " ", id="a space"),
+        pytest.param("t.txt", "  ", id="two spaces"),
+        pytest.param("t.txt", ",", id="a comma"),
+        pytest.param("t.tsv", "\t", id="a tab"),
+    ],
+)
+def test_text_is_read_as_np_savetxt_writes_it(tmp_path: Path, name: str, separator: str) -> None:
+    """np.savetxt prints 18 digits after the point, in which float16 is exact."""
     table = pecli.Rope(7, 6).tables()["sin"].astype(np.float16)
-    for name, separator in (("t.txt", " "), ("t.tsv", "\t"), ("u.txt", "  "), ("v.txt", ",")):
-        path = tmp_path / name
-        np.savetxt(path, table, delimiter=separator)
-        assert np.array_equal(pecli.load(path)["array"].astype(np.float16), table)
+    np.savetxt(tmp_path / name, table, delimiter=separator)
+
+    assert np.array_equal(pecli.load(tmp_path / name)["array"].astype(np.float16), table)
 
 
-def test_json_has_eight_elements_of_a_vector_per_line(tmp_path: Path) -> None:
+def test_written_json_has_eight_elements_of_a_vector_per_line(tmp_path: Path) -> None:
     """Lines stay short enough for editors and diffs."""
     pecli.save(tmp_path / "t.json", {"a": np.arange(9)})
     assert (tmp_path / "t.json").read_bytes() == (
@@ -421,8 +541,10 @@ def test_json_has_eight_elements_of_a_vector_per_line(tmp_path: Path) -> None:
     )
 
 
-def test_json_has_one_row_per_line_and_tensors_by_name(tmp_path: Path) -> None:
-    """«a» comes before «b», in which order they were not given."""
+def test_written_json_has_one_row_per_line_and_tensors_in_the_order_of_names(
+    tmp_path: Path,
+) -> None:
+    """«b» was given before «a», and is written after it."""
     a = np.array([[[1.5, -np.inf], [np.nan, 2.0]]])
     pecli.save(tmp_path / "t.json", {"b": np.array([[True]]), "a": a})
 
@@ -453,7 +575,7 @@ def test_a_c_header_declares_axes_and_elements(tmp_path: Path) -> None:
     ]
 
 
-def test_small_floats_in_a_header_are_bit_patterns(tmp_path: Path) -> None:
+def test_float16_numbers_in_a_c_header_are_bit_patterns(tmp_path: Path) -> None:
     """C has no float16, so its bits are written; 0x3c00 is 1. Vectors have eight elements per line."""
     pecli.save(tmp_path / "t.h", {"b": np.arange(9, dtype=np.int8), "a": np.float16([1])})
     assert header_lines(tmp_path / "t.h") == [
@@ -475,18 +597,25 @@ def test_a_column_of_csv_is_named_after_its_tensor(tmp_path: Path) -> None:
     assert (tmp_path / "t.csv").read_bytes() == b"a_b\n0\n1\n2\n"
 
 
-@pytest.mark.parametrize("line", [b"a,b", b",0,1", b'"x",1', b"#,b", b""])
-def test_a_line_of_words_is_a_header(line: bytes) -> None:
-    """Words, quoted words, comments, an empty line, and the numbers of columns after an empty
-    corner (pandas).
-    """
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(b"a,b", id="words"),
+        pytest.param(b",0,1", id="an empty corner and columns from 0, as pandas writes"),
+        pytest.param(b'"x",1', id="a quoted word"),
+        pytest.param(b"#,b", id="a comment"),
+        pytest.param(b"", id="an empty line"),
+    ],
+)
+def test_a_first_line_of_words_is_a_header(line: bytes) -> None:
+    """`is_header` distinguishes the first line of a CSV file from a row of numbers."""
     assert is_header(line)
 
 
 @pytest.mark.parametrize("line", [b"1,2", b"a,1.5", b"nan,1", b"a,nan"])
-def test_a_line_with_a_number_is_a_row(line: bytes) -> None:
-    """`is_header` tells the first line of a CSV file from a row of numbers: one number in it, NaN
-    included, makes it a row.
+def test_a_first_line_with_a_number_is_a_row(line: bytes) -> None:
+    """`is_header` distinguishes the first line of a CSV file from a row of numbers: one number in
+    it, NaN included, makes it a row.
     """
     assert not is_header(line)
 
@@ -509,7 +638,7 @@ def test_a_comma_at_the_end_of_every_line_is_ignored(
 
 
 def compiles(working_folder: Path, *headers: str) -> bool:
-    """Compile a C file that includes headers."""
+    """Return True if a C file that includes these headers compiles."""
     lines = [f'#include "{header}"\n' for header in headers]
     (working_folder / "both.c").write_text("".join(lines) + "int main(void) { return 0; }\n")
     words = ["cc", "-std=c99", "-fsyntax-only", "both.c"]
@@ -517,28 +646,40 @@ def compiles(working_folder: Path, *headers: str) -> bool:
 
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
-def test_two_headers_compile_together_and_both_are_seen(working_folder: Path) -> None:
-    """Two models of a golden suite have tensors of the same names, and one model may be in two
-    files: names and include guards differ by the file's name or the prefix. Two headers with one
-    prefix clash, which shows that the compiler would notice.
-    """
+def test_c_headers_of_two_models_compile_together(working_folder: Path) -> None:
+    """The headers of a golden suite have tensors of the same names, and differ by the model's."""
     write(str(working_folder / "suite"), ["phi-2", "llama-3.1-8b"], ("h",))
-    models = [str(path) for path in sorted((working_folder / "suite").glob("model-*.h"))]
+    headers = [str(path) for path in sorted((working_folder / "suite").glob("model-*.h"))]
 
-    assert len(models) == 2
-    assert compiles(working_folder, *models)
+    assert len(headers) == 2
+    assert compiles(working_folder, *headers)
 
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
+def test_c_headers_with_names_of_their_own_compile_together(working_folder: Path) -> None:
+    """Names and include guards begin with the name of the file, or with the prefix if one is
+    given, so that the tables of all three files can be used in one program.
+    """
     pecli.save("one.h", pecli.Rope(4, 8))
     pecli.save("two.h", pecli.Rope(4, 8, theta=500000))
     pecli.save("three.h", pecli.Rope(4, 8), prefix="other_one")
 
-    assert compiles(working_folder, "one.h", "two.h", "three.h")
     assert "static const float two_cos[4][4]" in Path("two.h").read_text()
     assert "#ifndef PECLI_OTHER_ONE_H" in Path("three.h").read_text()
+    assert compiles(working_folder, "one.h", "two.h", "three.h")
 
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
+def test_c_headers_with_one_prefix_do_not_compile_together(working_folder: Path) -> None:
+    """Both define one_cos. The include guard of the second is changed, because the compiler would
+    skip a header with a guard that it has seen. This shows that the compiler notices equal names.
+    """
+    pecli.save("one.h", pecli.Rope(4, 8))
     pecli.save("four.h", pecli.Rope(4, 8, theta=500000), prefix="one")
-    Path("four.h").write_text(Path("four.h").read_text().replace("PECLI_ONE_H", "PECLI_FOUR_H"))
-    assert not compiles(working_folder, "one.h", "four.h")  # the compiler would notice equal names
+    text = Path("four.h").read_text()
+    Path("four.h").write_text(text.replace("PECLI_ONE_H", "PECLI_FOUR_H"))
+
+    assert not compiles(working_folder, "one.h", "four.h")
 
 
 @pytest.mark.parametrize("prefix", ["", "3d", "a-b", "nan", "é"])
@@ -551,7 +692,7 @@ def test_a_prefix_that_is_no_name_in_c_is_refused(working_folder: Path, prefix: 
 
 
 def test_a_prefix_for_another_format_than_a_header_is_refused(working_folder: Path) -> None:
-    """Names in other formats are the tensors' own."""
+    """A .npy file holds no names, and in other formats names are the tensors' own."""
     with pytest.raises(ParameterError, match=r"only names in \.h files have one"):
         pecli.save("a.npy", np.zeros(2), prefix="a")
 
@@ -566,7 +707,10 @@ def test_the_option_prefix_names_the_arrays_of_a_header(
 
 
 def test_a_word_of_thousands_of_letters_is_refused_at_its_place(tmp_path: Path) -> None:
-    """A piece of a line has 65,536 bytes, and the rest of its last word at most 4,096."""
+    """A piece of a line has 65,536 bytes, and the rest of its last word at most 4,096. The word has
+    70,000 digits, so that it does not end 4,096 bytes after the first piece, which ends before
+    column 65,537.
+    """
     path = tmp_path / "x.txt"
     path.write_text("1" * 70_000 + " 2\n")
 
@@ -588,8 +732,8 @@ def test_a_word_of_thousands_of_letters_is_refused_at_its_place(tmp_path: Path) 
 def test_a_broken_tensor_of_json_is_refused_by_its_mistake(
     tmp_path: Path, name: str, data: str, shape: str, problem: str
 ) -> None:
-    """A name, a key, a shape or a number that no tensor of pecli's JSON has; 10^400 exceeds
-    float32.
+    """The tensor's name is half a surrogate pair; it has a key «more»; its shape holds a truth
+    value or a negative length; or a number, 10^400, exceeds float32.
     """
     text = f'{{"tensors":{{"{name}":{{"dtype":"float32","data":{data},"shape":{shape}}}}}}}'
     (tmp_path / "x.json").write_text(text)

@@ -34,39 +34,47 @@ NUMBERS = np.arange(24, dtype=np.float32)
 
 
 MATRIX = NUMBERS.reshape(4, 6)
-VIEWS = {
-    **{
-        "matrix": MATRIX,
-        "transposed": MATRIX.T,
-        "permuted": NUMBERS.reshape(2, 3, 4).transpose(1, 0, 2),
-    },
-    **{
-        "sliced": MATRIX[1:, ::2],
-        "every_third": NUMBERS[::3],
-        "expanded": np.tile(NUMBERS[:3], (5, 1)),
-    },
-    **{"scalar": NUMBERS[7], "empty": np.zeros((4, 0), np.float32), "parameter": NUMBERS[:2]},
-    **{"nested.list.0": np.array([0.0]), "nested.list.1": np.array([1], np.float16)},
-    **{"nested.3": np.array([2, 3], ml_dtypes.bfloat16), "bool": np.array([False, False, True])},
-    **{"complex": np.array([0, 1j], np.complex64), "uint16": np.array([0, 1], np.uint16)},
+TENSORS_OF_TORCH_VIEWS = {
+    "matrix": MATRIX,
+    "transposed": MATRIX.T,
+    "permuted": NUMBERS.reshape(2, 3, 4).transpose(1, 0, 2),
+    "sliced": MATRIX[1:, ::2],
+    "every_third": NUMBERS[::3],
+    "expanded": np.tile(NUMBERS[:3], (5, 1)),
+    "scalar": NUMBERS[7],
+    "empty": np.zeros((4, 0), np.float32),
+    "parameter": NUMBERS[:2],
+    "nested.list.0": np.array([0.0]),
+    "nested.list.1": np.array([1], np.float16),
+    "nested.3": np.array([2, 3], ml_dtypes.bfloat16),
+    "bool": np.array([False, False, True]),
+    "complex": np.array([0, 1j], np.complex64),
+    "uint16": np.array([0, 1], np.uint16),
     "float8": np.array([0, 1], ml_dtypes.float8_e4m3fn),
 }
 
 
-def test_views_of_one_storage_are_read_by_their_strides() -> None:
-    """torch.save wrote the file; the same views (transposed, sliced, repeated) are made here by
-    NumPy from 0 to 23.
+def test_all_tensors_of_a_file_of_torch_save_are_read() -> None:
+    """torch_views.pt holds 16 tensors, some of them in lists and dicts, whose names are joined by
+    dots.
     """
-    found = load(DATA / "torch_views.pt")
-    assert {name: array.dtype for name, array in found.items()} == {
-        name: each.dtype for name, each in VIEWS.items()
-    }
+    assert load(DATA / "torch_views.pt").keys() == TENSORS_OF_TORCH_VIEWS.keys()
 
-    for name, array in VIEWS.items():
-        np.testing.assert_array_equal(found[name], array, err_msg=name)
+
+@pytest.mark.parametrize("name", TENSORS_OF_TORCH_VIEWS)
+def test_views_of_one_storage_are_read_by_their_strides(name: str) -> None:
+    """torch.save wrote the file; the same views of 0 to 23 (transposed, sliced, repeated), and
+    tensors of other dtypes, are made here by NumPy.
+    """
+    loaded = load(DATA / "torch_views.pt")[name]
+    expected = TENSORS_OF_TORCH_VIEWS[name]
+
+    assert loaded.dtype == expected.dtype
+    np.testing.assert_array_equal(loaded, expected)
 
 
 def torch_archive(pickled: bytes, **members: bytes) -> bytes:
+    """Return an archive as torch.save writes it; the member data__0 is the storage data/0."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as out:
         out.writestr("x/data.pkl", pickled)
@@ -76,7 +84,7 @@ def torch_archive(pickled: bytes, **members: bytes) -> bytes:
 
 
 class Calls:
-    """An object whose pickle calls a function."""
+    """An object whose pickle calls a function when it is loaded."""
 
     def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
         self.call = function, arguments
@@ -99,7 +107,10 @@ def pickled_tensor(
     shape: bytes = b"K\x04\x85",
     strides: bytes = b"K\x01\x85",
 ) -> bytes:
-    """A dict with one tensor of four elements, or one that claims something else."""
+    """Return the pickle of a dict with one tensor «a» of four float32 numbers.
+
+    Other arguments are opcodes by which the tensor claims another count, offset or shape.
+    """
     rest = b"\x89ccollections\nOrderedDict\n)RtR"
     return (
         b"\x80\x02}"
@@ -121,12 +132,12 @@ MARKER = "touch marker"
 LONG = b"\x8a\x08" + (2**60).to_bytes(8, "little")
 
 
-def deep(levels: int) -> bytes:
+def deeply_nested_lists(levels: int) -> bytes:
     return b"\x80\x02" + b"]" * levels + b"a" * (levels - 1) + b"."
 
 
-def laughs() -> bytes:
-    """Forty lists, each holding the one before it ten times: 10**40 items."""
+def ten_to_the_40_items() -> bytes:
+    """Return a pickle of forty lists, each with the one before it ten times: 10**40 items."""
     levels = (
         b"](" + (b"h" + bytes([level])) * 10 + b"eq" + bytes([level + 1]) for level in range(40)
     )
@@ -178,8 +189,8 @@ def hostile_pickles() -> dict[str, bytes]:
             for name in NAMES
         },
         "torch.load": b"\x80\x02ctorch\nload\n" + text("marker") + b"\x85R.",
-        "deep": deep(5000),
-        "wide": laughs(),
+        "deep": deeply_nested_lists(5000),
+        "wide": ten_to_the_40_items(),
         "holds itself": b"\x80\x02]q\x00h\x00a.",
         "huge text": b"\x80\x02X\xff\xff\xff\xffa.",
         "huge storage": pickled_tensor(count=LONG),
@@ -230,7 +241,9 @@ PLACES = {
 
 
 def nested() -> dict[str, bytes]:
-    """Containers in containers, as each opcode makes them, some levels and very many."""
+    """Return pickles of containers in containers, as each opcode makes them, some levels and very
+    many.
+    """
     found = {}
     for opcode, (opens, inside, closes) in NESTING.items():
         many = 100_000 if opcode == "TUPLE1" else 20_000
@@ -238,9 +251,11 @@ def nested() -> dict[str, bytes]:
             (101, [*PLACES][:-1]),
             (many, ["module" if opcode in ("APPEND", "BUILD") else "alone"]),
         ):
-            deep = b"\x80\x04" + opens * count + inside + closes * count
+            opened_and_closed = b"\x80\x04" + opens * count + inside + closes * count
             rows = {
-                f"{opcode} nested {count} times, {place}": PLACES[place].replace(b"%b", deep)
+                f"{opcode} nested {count} times, {place}": PLACES[place].replace(
+                    b"%b", opened_and_closed
+                )
                 for place in places
             }
             found |= rows
@@ -259,7 +274,9 @@ HOSTILE_PICKLES = hostile_pickles()
 
 
 def test_a_tensor_made_by_hand_is_read(working_folder: Path) -> None:
-    """The hostile files are changed from this one, which must be good; it holds 0 to 3."""
+    """The pickle of `pickled_tensor` was written by hand, opcode by opcode, and holds 0 to 3. It
+    must be good, because the hostile files of other tests are changed from it.
+    """
     data = np.arange(4, dtype="<f4").tobytes()
     Path("x.pt").write_bytes(torch_archive(pickled_tensor(), byteorder=b"little", data__0=data))
 
@@ -270,11 +287,13 @@ def test_hostile_pickles_are_refused_in_one_line(
     working_folder: Path, run_pecli: Callable[..., Any]
 ) -> None:
     """`pecli inspect` of .pt files whose pickles would call os.system or eval, allocate terabytes,
-    or nest too deep: each is an error of one line, and no file may appear.
+    or nest too deep: each is an error of one line, and no file may appear. Pickles of tens of
+    thousands of levels are left to the test of the audit hook.
     """
-    for name in (name for name in HOSTILE_PICKLES if "0000 times" not in name):
-        pickled = HOSTILE_PICKLES[name]
-        Path("x.pt").write_bytes(torch_archive(pickled, **FOUR_FLOATS))
+    for name, hostile_pickle in HOSTILE_PICKLES.items():
+        if "0000 times" in name:
+            continue
+        Path("x.pt").write_bytes(torch_archive(hostile_pickle, **FOUR_FLOATS))
         result = run_pecli("inspect", "x.pt")
         assert result.exit_code == FILE_ERROR, (name, result)
         assert result.out == "", (name, result)
@@ -284,7 +303,7 @@ def test_hostile_pickles_are_refused_in_one_line(
         assert os.listdir() == ["x.pt"], name
 
 
-WATCHED = """
+LOAD_UNDER_AN_AUDIT_HOOK = """
 import json, sys
 from pathlib import Path
 from pecli.errors import FileError
@@ -311,77 +330,129 @@ print(json.dumps(sorted(seen)))
 """
 
 
-def test_an_audit_hook_sees_nothing_run_or_imported(working_folder: Path) -> None:
-    """Python's audit hook reports imports, calls of exec and opened files."""
+def test_loading_hostile_pickles_runs_and_imports_nothing(working_folder: Path) -> None:
+    """A process loads all hostile pickles under an audit hook of Python, which sees imports, calls
+    of exec and opened files, and prints what it saw beside opening the files themselves. A good and
+    a bad file are loaded before, so that pecli's own imports are done.
+    """
     Path("good.pt").write_bytes(torch_archive(pickled_tensor(), **FOUR_FLOATS))
     Path("bad.pt").write_bytes(torch_archive(b"?"))
-    for number, pickled in enumerate(HOSTILE_PICKLES.values()):
-        Path(f"{number}.hostile").write_bytes(torch_archive(pickled, **FOUR_FLOATS))
+    for number, hostile_pickle in enumerate(HOSTILE_PICKLES.values()):
+        Path(f"{number}.hostile").write_bytes(torch_archive(hostile_pickle, **FOUR_FLOATS))
     done = subprocess.run(
-        [sys.executable, "-c", WATCHED], capture_output=True, text=True, check=True
+        [sys.executable, "-c", LOAD_UNDER_AN_AUDIT_HOOK],
+        capture_output=True,
+        text=True,
+        check=True,
     )
+    seen_by_the_hook = json.loads(done.stdout)
 
-    assert json.loads(done.stdout) == []
+    assert seen_by_the_hook == []
     assert not Path("marker").exists()
 
 
-def test_archives_whose_members_do_not_fit_are_refused(working_folder: Path) -> None:
-    """Each archive has one mistake: a tensor named twice, an unknown kind of storage, a missing or
-    short storage, the other byte order, a stride of 0 that repeats elements without end,
-    compression.
-    """
+def pickle_with_one_name_twice() -> bytes:
+    """Return a pickle of a dict with the keys 0 and "0", which are one name of a tensor."""
+    tensor_and_end = pickled_tensor().removeprefix(b"\x80\x02}" + text("a"))
+    tensor_item = tensor_and_end.removesuffix(b".")
+    number_0 = b"K\x00"
+    return b"\x80\x02}" + number_0 + tensor_item + text("0") + tensor_item + b"."
+
+
+def compressed_torch_archive() -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as out:
         out.writestr("x/data.pkl", pickled_tensor())
-    inside = pickled_tensor().removeprefix(b"\x80\x02}" + text("a"))[:-1]
-    for data, problem in (
-        (
-            torch_archive(b"\x80\x02}K\x00" + inside + text("0") + inside + b".", **FOUR_FLOATS),
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        pytest.param(
+            torch_archive(pickle_with_one_name_twice(), **FOUR_FLOATS),
             "names the tensor '0' twice",
+            id="one name twice",
         ),
-        (
+        pytest.param(
             torch_archive(pickled_tensor().replace(text("storage"), text("module")), **FOUR_FLOATS),
             "names a storage in an unknown way",
+            id="unknown kind of storage",
         ),
-        (torch_archive(pickled_tensor(), data__1=bytes(16)), "has no member for the storage '0'"),
-        (torch_archive(pickled_tensor(), data__0=bytes(15)), "has not the size that it claims"),
-        (torch_archive(pickled_tensor(), byteorder=b"big", **FOUR_FLOATS), "another byte order"),
-        (
+        pytest.param(
+            torch_archive(pickled_tensor(), data__1=bytes(16)),
+            "has no member for the storage '0'",
+            id="storage 1 instead of 0",
+        ),
+        pytest.param(
+            torch_archive(pickled_tensor(), data__0=bytes(15)),
+            "has not the size that it claims",
+            id="storage of 15 bytes instead of 16",
+        ),
+        pytest.param(
+            torch_archive(pickled_tensor(), byteorder=b"big", **FOUR_FLOATS),
+            "another byte order",
+            id="big-endian",
+        ),
+        pytest.param(
             torch_archive(
                 pickled_tensor(shape=b"J\0\0\0\2\x85", strides=b"K\0\x85"), **FOUR_FLOATS
             ),
             "of 134217728 bytes that reaches beyond",
+            id="2^25 elements with a stride of 0",
         ),
-        (file.getvalue(), "is compressed"),
-    ):
-        Path("x.pt").write_bytes(data)
-        with pytest.raises(FileError, match=problem):
-            load("x.pt")
-
-
-def test_zip64_records_that_contradict_the_end_are_refused(working_folder: Path) -> None:
-    """torch.save writes the end record of zip twice, as Zip64 and in the old form; a reader that
-    takes the other one would see other members. The count, the place and the mark are changed.
+        pytest.param(compressed_torch_archive(), "is compressed", id="compressed"),
+    ],
+)
+def test_archives_whose_members_do_not_fit_are_refused(
+    working_folder: Path, data: bytes, problem: str
+) -> None:
+    """A good archive has a pickle of one tensor of four float32 numbers, and its storage 0 of 16
+    bytes; each of these has one mistake. With a stride of 0, elements are repeated without end:
+    2^25 · 4 = 134,217,728 bytes.
     """
-    good = (DATA / "torch_views.pt").read_bytes()
-    end = good.rindex(b"PK\x05\x06")
-    fewer = (int.from_bytes(good[end + 8 : end + 10], "little") - 1).to_bytes(2, "little")
-    for at, other in (
-        (end + 8, fewer + fewer),
-        (end - 12, b"\1"),
-        (end - 76, b"X"),
-    ):  # also where and what it is
-        Path("x.pt").write_bytes(good[:at] + other + good[at + len(other) :])
-        with pytest.raises(FileError, match="contradict"):
-            load("x.pt")
+    Path("x.pt").write_bytes(data)
+    with pytest.raises(FileError, match=problem):
+        load("x.pt")
 
 
-def test_long_names_are_refused_and_changed_bytes_read_or_refused(working_folder: Path) -> None:
-    """9,000 references of two bytes to one tensor, below a name of 4,000 letters, would be 36 MB of
-    paths. Of the changed bytes of a small archive at least one in twelve must be refused, of those
-    of torch_views.pt one in four; the others are numbers or dates.
+TORCH_VIEWS = (DATA / "torch_views.pt").read_bytes()
+END_OF_TORCH_VIEWS = TORCH_VIEWS.rindex(b"PK\x05\x06")
+MEMBERS_OF_TORCH_VIEWS = int.from_bytes(
+    TORCH_VIEWS[END_OF_TORCH_VIEWS + 8 : END_OF_TORCH_VIEWS + 10], "little"
+)
+
+
+@pytest.mark.parametrize(
+    ("place", "changed"),
+    [
+        pytest.param(
+            END_OF_TORCH_VIEWS + 8,
+            2 * (MEMBERS_OF_TORCH_VIEWS - 1).to_bytes(2, "little"),
+            id="one member less, in both counts of the end record",
+        ),
+        pytest.param(END_OF_TORCH_VIEWS - 12, b"\1", id="the place of the Zip64 record"),
+        pytest.param(END_OF_TORCH_VIEWS - 76, b"X", id="the mark of the Zip64 record"),
+    ],
+)
+def test_zip64_records_that_contradict_the_end_record_are_refused(
+    working_folder: Path, place: int, changed: bytes
+) -> None:
+    """torch.save writes the end record of zip twice, as Zip64 (56 bytes, and a locator of 20) and
+    after it in the old form; a reader that takes the other one would see other members. Bytes of
+    torch_views.pt are changed in one of them.
     """
-    named = (
+    data = TORCH_VIEWS[:place] + changed + TORCH_VIEWS[place + len(changed) :]
+    Path("x.pt").write_bytes(data)
+    with pytest.raises(FileError, match="contradict"):
+        load("x.pt")
+
+
+def test_many_references_below_a_long_name_are_refused(working_folder: Path) -> None:
+    """A list below a name of 4,000 letters has 9,000 references of two bytes to one tensor: their
+    paths would take 36 MB.
+    """
+    list_with_tensor = (
         b"\x80\x02}"
         + text("n" * 4000)
         + b"]("
@@ -389,16 +460,34 @@ def test_long_names_are_refused_and_changed_bytes_read_or_refused(working_folder
         + STORAGE
         + b"K\x04tQK\x00K\x04\x85K\x01\x85\x89}tRq\x07"
     )
-    Path("x.pt").write_bytes(torch_archive(named + b"h\x07" * 9000 + b"es.", **FOUR_FLOATS))
+    references = b"h\x07" * 9000
+    Path("x.pt").write_bytes(torch_archive(list_with_tensor + references + b"es.", **FOUR_FLOATS))
 
     with pytest.raises(FileError, match="nests its containers"):
         load("x.pt")
 
+
+def test_changed_bytes_of_a_small_torch_file_are_read_or_refused(working_folder: Path) -> None:
+    """Every fifth byte has its lowest, its highest, or all bits flipped: three files per place. At
+    least one in twelve must be refused; the others have other numbers or dates.
+    """
     small = torch_archive(pickled_tensor(), **FOUR_FLOATS)
-    large = (DATA / "torch_views.pt").read_bytes()
     refused = count_refused_mutations(
-        small, "x.pt", 5, others=lambda byte: [byte ^ flip for flip in (1, 0x80, 0xFF)]
+        small,
+        "x.pt",
+        step=5,
+        replacements=lambda byte: [byte ^ 0x01, byte ^ 0x80, byte ^ 0xFF],
     )
 
-    assert refused > len(small) // 20
-    assert count_refused_mutations(large, "y.pt", step=29) > len(large) // 116
+    files = 3 * len(small) / 5
+    assert refused > files / 12
+
+
+def test_changed_bytes_of_a_file_of_torch_save_are_read_or_refused(working_folder: Path) -> None:
+    """Every 29th byte of torch_views.pt has its lowest bit flipped. At least one file in four must
+    be refused; the others have other numbers or dates.
+    """
+    refused = count_refused_mutations(TORCH_VIEWS, "y.pt", step=29)
+
+    files = len(TORCH_VIEWS) / 29
+    assert refused > files / 4

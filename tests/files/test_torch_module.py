@@ -17,7 +17,7 @@ FREQUENCIES = 10000.0 ** (-np.arange(8) / 8)
 
 
 class Block(Module):
-    """Keeps its table as Meta's Llama does: an attribute that is not a buffer."""
+    """A block that keeps its table as Meta's Llama does: an attribute that is not a buffer."""
 
     def __init__(self, base: float = 10000.0) -> None:
         super().__init__()
@@ -31,24 +31,28 @@ class Model(Module):
         self.block = Block(base)
 
 
-def test_a_plain_attribute_is_found_as_a_buffer_is() -> None:
-    """Meta's Llama keeps `freqs_cis` so; the name leads through the attribute «block»."""
+def test_a_table_that_is_a_plain_attribute_of_a_module_is_found() -> None:
+    """Meta's Llama keeps its complex table `freqs_cis` as a plain attribute, which is no buffer.
+    `Model` has such a block as its attribute «block».
+    """
     _, loaded = opened(Model())
     assert {*loaded.tensors} == {"block.freqs_cis"}
 
 
 def test_a_module_with_a_right_table_passes() -> None:
-    """The table is exp(i · position · 10000^(−k/8)) in complex64, for 16 positions."""
+    """`Model` has the table exp(i · position · 10000^(−k/8)) in complex64, for 16 positions, and
+    CONFIG is a Llama with heads of 16 channels and the default base 10000.
+    """
     assert pecli.verify(Model(), CONFIG, atol=1e-5)
 
 
 def test_a_module_with_a_wrong_table_fails() -> None:
-    """pecli.verify takes a torch module: its tables have base 500000, the config's is 10000."""
+    """The tables of the module have base 500000, and those of the configuration 10000."""
     assert not pecli.verify(Model(base=500000.0), CONFIG, atol=1e-5, reasons=False)
 
 
-def test_attributes_without_a_positional_name_are_found_if_nothing_else_is() -> None:
-    """«thing» is no name of a table, but the only tensor there is."""
+def test_the_only_tensor_of_a_module_is_found_even_if_its_name_is_not_positional() -> None:
+    """«thing» is no name of a table, but it is the only tensor that the module has."""
     module = Module()
     module.thing = tensor(FREQUENCIES)
     _, loaded = opened(module)
@@ -67,7 +71,7 @@ def test_attributes_that_are_not_tensors_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("place", ["attribute", "buffer"])
-def test_a_meta_tensor_is_named_as_such(place: str) -> None:
+def test_a_table_that_is_a_meta_tensor_is_refused_by_its_name(place: str) -> None:
     """Tensors on torch's device «meta» have a shape and no numbers; a buffer or an attribute may be
     one.
     """
@@ -81,8 +85,10 @@ def test_a_meta_tensor_is_named_as_such(place: str) -> None:
         pecli.verify(module, CONFIG)
 
 
-def test_a_meta_tensor_of_other_matters_is_not_read() -> None:
-    """Only tensors with a positional name are needed, beside inv_freq here."""
+def test_a_meta_tensor_that_is_no_table_is_not_read() -> None:
+    """A meta tensor has no values. Only tensors with a positional name are read, here inv_freq, so
+    that the weight may be one.
+    """
     module = Module()
     module.register_buffer("inv_freq", FREQUENCIES)
     module.weight_of_attention = MetaTensor()

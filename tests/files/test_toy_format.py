@@ -54,15 +54,23 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(formats, "FORMATS", [*formats.FORMATS, row])
 
 
-def test_arrays_of_a_new_format_are_saved_and_loaded(working_folder: Path) -> None:
-    """The file is the line TOY, and a line NAME:NUMBERS per tensor, as `write` above makes it."""
+def test_arrays_are_saved_and_loaded_in_a_format_that_a_test_registered(
+    working_folder: Path,
+) -> None:
+    """The format «toy», which this module registers, is the line TOY and a line NAME:NUMBERS per
+    tensor.
+    """
     pecli.save("a.toy", {"a": np.array([1.0, 2.5]), "b": np.array([3.0])})
     assert Path("a.toy").read_bytes() == b"TOY\na:1.0 2.5\nb:3.0\n"
     assert pecli.load("a.toy:a")["a"].tolist() == [1.0, 2.5]
 
 
-def test_commands_read_and_write_a_new_format(working_folder: Path, run_pecli: Callable) -> None:
-    """`alibi` writes it, `convert` reads it, and `diff` finds the same numbers in both files."""
+def test_commands_read_and_write_a_format_that_a_test_registered(
+    working_folder: Path, run_pecli: Callable
+) -> None:
+    """`alibi` writes the format «toy», `convert` reads it, and `diff` finds the same numbers in
+    both files.
+    """
     slopes = run_pecli("alibi", "--heads", "4", "--slopes", "--dtype", "float64", "-o", "a.toy")
     assert slopes.exit_code == SUCCESS, slopes.err
 
@@ -71,20 +79,26 @@ def test_commands_read_and_write_a_new_format(working_folder: Path, run_pecli: C
     assert run_pecli("diff", "a.toy", "a.npz").exit_code == SUCCESS
 
 
-def test_messages_list_a_new_format() -> None:
-    """Its suffix is among those that may be written, and among the formats that were tried."""
+def test_messages_list_a_format_that_a_test_registered() -> None:
+    """The suffix .toy is among those that may be written, and among the formats that were tried."""
     with pytest.raises(ParameterError, match=r"one of .*, \.toy"):
         pecli.save("a.unknown", np.zeros(1))
     with pytest.raises(FileError, match=r"is not a .* or \.toy file of tables"):
         formats.format_of_bytes("a", b"unknown bytes")
 
 
-def test_a_new_format_refuses_broken_files_and_other_dtypes(working_folder: Path) -> None:
-    """The reader's message gets the path before it; the writer says which dtypes it holds, float64
-    alone.
-    """
+def test_the_message_of_a_format_that_a_test_registered_gets_the_path_before_it(
+    working_folder: Path,
+) -> None:
+    """The reader of the format «toy» only states what is wrong."""
     Path("a.toy").write_bytes(MAGIC + b"a:\n")
     with pytest.raises(FileError, match=r"^a\.toy: has a line without numbers$"):
         pecli.load("a.toy")
+
+
+def test_a_format_that_a_test_registered_refuses_dtypes_that_it_does_not_hold(
+    working_folder: Path,
+) -> None:
+    """The writer of the format «toy» states that it holds float64."""
     with pytest.raises(ParameterError, match=r"\.toy cannot hold it"):
         pecli.save("a.toy", np.zeros(1, np.float32))

@@ -32,8 +32,8 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_module, "BLOCK_BYTES", 1 << 14)  # 128 rows of cos
 
 
-def test_zarr_reads_what_was_written(tmp_path: Path) -> None:
-    """The zarr package opens the group; a chunk has 128 rows."""
+def test_the_zarr_package_reads_what_pecli_writes(tmp_path: Path) -> None:
+    """The store is of a rope of 1,000 positions and 64 channels, and has its arrays and the scheme."""
     pecli.save(tmp_path / "t.zarr", ROPE_1000_BY_64)
     group = zarr.open_group(tmp_path / "t.zarr", mode="r")
 
@@ -41,28 +41,36 @@ def test_zarr_reads_what_was_written(tmp_path: Path) -> None:
         assert group[name][...].tobytes() == array.tobytes()
     assert group.attrs["pecli"]["scheme"] == "rope"
 
+
+def test_a_chunk_of_a_store_is_a_file_with_the_rows_of_a_block(tmp_path: Path) -> None:
+    """Blocks have 16 KiB here: 128 rows of 32 float32 numbers. Chunk 1 has rows 128 to 255."""
+    pecli.save(tmp_path / "t.zarr", ROPE_1000_BY_64)
     chunk = (tmp_path / "t.zarr/cos/c/1/0").read_bytes()
+
     assert chunk == ROPE_1000_BY_64.tables()["cos"][128:256].tobytes()
 
 
+@pytest.mark.parametrize("shape", [(7,), (60, 5), (3, 20, 9), (8, 3, 2, 11), (7, 1), ()], ids=str)
 def test_arrays_of_any_shape_come_back_from_a_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...]
 ) -> None:
-    """pecli writes some shapes with chunks of 400 bytes; zarr itself writes one, in chunks that
-    divide every axis.
-    """
+    """pecli writes chunks of 400 bytes, which are 50 numbers, and reads them back."""
     monkeypatch.setattr(table_module, "BLOCK_BYTES", 400)
-    for number, shape in enumerate([(7,), (60, 5), (3, 20, 9), (8, 3, 2, 11), (7, 1), ()]):
-        array = np.random.default_rng(0).standard_normal(shape)
-        save_tables(str(tmp_path / f"{number}.zarr"), [table_of("a", array)], None)
-        assert pecli.load(tmp_path / f"{number}.zarr")["a"].tobytes() == array.tobytes()
+    array = np.random.default_rng(0).standard_normal(shape)
+    save_tables(str(tmp_path / "t.zarr"), [table_of("a", array)], None)
 
+    np.testing.assert_array_equal(pecli.load(tmp_path / "t.zarr")["a"], array, strict=True)
+
+
+def test_a_store_of_zarr_with_chunks_that_divide_every_axis_is_read(tmp_path: Path) -> None:
+    """The zarr package writes an array of 5 × 6 × 7 in chunks of 2 × 4 × 3."""
     array = np.random.default_rng(0).standard_normal((5, 6, 7)).astype(np.float32)
     zarr.create_array(tmp_path / "t.zarr", data=array, chunks=(2, 4, 3), compressors=None)
-    assert pecli.load(tmp_path / "t.zarr")["array"].tobytes() == array.tobytes()
+
+    np.testing.assert_array_equal(pecli.load(tmp_path / "t.zarr")["array"], array, strict=True)
 
 
-def test_without_zarr_installed_writing_a_store_is_refused(
+def test_without_the_zarr_package_writing_a_store_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """None in sys.modules makes `import zarr` fail."""
@@ -71,7 +79,7 @@ def test_without_zarr_installed_writing_a_store_is_refused(
         pecli.save(tmp_path / "t.zarr", ROPE_1000_BY_64)
 
 
-def test_an_interrupted_store_leaves_nothing(tmp_path: Path) -> None:
+def test_writing_a_store_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
     """Ctrl-C after the first block; the folder must be empty, without a temporary store."""
 
     def stop(count: int) -> None:
@@ -87,22 +95,28 @@ def test_an_interrupted_store_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_changed_chunk_fails_at_its_element_and_a_missing_one_is_an_error(tmp_path: Path) -> None:
-    """A bit of element (5, 7) is flipped in the chunk that begins at row 256: row 5 of it is row
-    261. 1,000 rows are 8 chunks of up to 128.
+def test_a_changed_number_of_a_store_fails_at_its_index(tmp_path: Path) -> None:
+    """Chunks have 128 rows of 32 float32 numbers, so that chunk 2 begins at row 256. A bit of its
+    row 5, column 7 is flipped, which is element (261, 7) of the table of sines.
     """
     pecli.save(tmp_path / "t.zarr", ROPE_1000_BY_64)
-    path = tmp_path / "t.zarr/sin/c/2/0"
-    raw = bytearray(path.read_bytes())
-    raw[4 * (5 * 32 + 7) + 2] ^= 0x40
-    path.write_bytes(raw)
+    chunk = tmp_path / "t.zarr/sin/c/2/0"
+    data = bytearray(chunk.read_bytes())
+    number = 5 * 32 + 7
+    data[4 * number + 2] ^= 0x40
+    chunk.write_bytes(data)
     result = pecli.verify(tmp_path / "t.zarr")
 
-    assert [(each.name, each.worst_index) for each in result.tensors if not each.passed] == [
-        ("sin", (261, 7))
-    ]
+    (failed,) = [tensor for tensor in result.tensors if not tensor.passed]
+    assert failed.name == "sin"
+    assert failed.worst_index == (261, 7)
 
-    path.unlink()
+
+def test_a_store_of_which_a_chunk_is_missing_is_refused(tmp_path: Path) -> None:
+    """1,000 rows are 8 chunks of up to 128."""
+    pecli.save(tmp_path / "t.zarr", ROPE_1000_BY_64)
+    (tmp_path / "t.zarr/sin/c/2/0").unlink()
+
     with pytest.raises(FileError, match="is not complete: 1 of 8 chunks are missing"):
         pecli.verify(tmp_path / "t.zarr")
 
@@ -115,7 +129,7 @@ def test_bfloat16_is_not_written_to_a_store(tmp_path: Path) -> None:
 
 
 def test_an_array_without_elements_is_not_written_to_a_store(tmp_path: Path) -> None:
-    """It would have no chunk."""
+    """An array of 0 × 2 elements would have no chunk."""
     with pytest.raises(ParameterError, match="at least one number"):
         save_tables(str(tmp_path / "t.zarr"), [table_of("a", np.zeros((0, 2)))], None)
     assert list(tmp_path.iterdir()) == []
@@ -132,70 +146,100 @@ def test_a_store_that_exists_is_not_overwritten(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", json.dumps({"zarr_format": 3, "node_type": "array", "shape": [-1]})]
+    "metadata",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("{", id="cut"),
+        pytest.param(
+            '{"zarr_format": 3, "node_type": "array", "shape": [-1]}', id="a negative length"
+        ),
+    ],
 )
-def test_a_store_with_broken_metadata_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
-    """Metadata that are empty, cut, or have a negative length: one line."""
+def test_a_store_with_broken_metadata_is_refused_in_one_line(tmp_path: Path, metadata: str) -> None:
+    """zarr.json has the metadata of a store."""
     (tmp_path / "t.zarr").mkdir()
-    (tmp_path / "t.zarr/zarr.json").write_text(text)
+    (tmp_path / "t.zarr/zarr.json").write_text(metadata)
 
     with pytest.raises(FileError, match="Zarr store") as problem:
         pecli.load(tmp_path / "t.zarr")
     assert "\n" not in str(problem.value)
 
 
-def hostile_store(store: Path, chunk: bytes = bytes(64), **changes: object) -> Path:
-    """A store of one chunk, by hand."""
-    said = {
+def hand_written_store(store: Path, chunk: bytes = bytes(64), **changes: object) -> Path:
+    """Write a store of version 2 with one chunk of 4 × 4 float32 numbers, or changed metadata."""
+    metadata = {
         "zarr_format": 2,
         "shape": [4, 4],
         "chunks": [4, 4],
         "dtype": "<f4",
         "compressor": None,
         "fill_value": 0,
+        "order": "C",
+        "filters": None,
     }
     store.mkdir()
     (store / "0.0").write_bytes(chunk)
-    (store / ".zarray").write_text(json.dumps({**said, "order": "C", "filters": None, **changes}))
+    (store / ".zarray").write_text(json.dumps({**metadata, **changes}))
     return store
 
 
 @pytest.mark.parametrize(
-    ("chunk", "changes", "said"),
+    ("chunk", "changes", "problem"),
     [
-        (
+        pytest.param(
             zlib.compress(bytes(1 << 22)),
             {"compressor": {"id": "zlib", "level": 9}},
             "zlib, which is not read",
+            id="4 MiB packed by zlib",
         ),
-        (b"x" * 64, {"compressor": {"id": "zstd", "level": 1}}, "zstd, which is not read"),
-        (b"x" * 64, {"compressor": {"id": "blosc"}}, "blosc, which is not read"),
-        (bytes(64), {"shape": [10**9, 64]}, "more than 4,294,967,296 bytes"),
-        (bytes(64), {"shape": [10**6, 64]}, "chunks are missing"),
-        (bytes(64), {"chunks": [0, 0]}, "store"),
-        (bytes(64), {"dtype": "<M8[s]"}, "dtype datetime64"),
-        (bytes(8), {}, "missing, or of another size"),
+        pytest.param(
+            b"x" * 64,
+            {"compressor": {"id": "zstd", "level": 1}},
+            "zstd, which is not read",
+            id="packed by zstd",
+        ),
+        pytest.param(
+            b"x" * 64,
+            {"compressor": {"id": "blosc"}},
+            "blosc, which is not read",
+            id="packed by blosc",
+        ),
+        pytest.param(
+            bytes(64), {"shape": [10**9, 64]}, "more than 4,294,967,296 bytes", id="256 GB"
+        ),
+        pytest.param(bytes(64), {"shape": [10**6, 64]}, "chunks are missing", id="256 MB"),
+        pytest.param(bytes(64), {"chunks": [0, 0]}, "store", id="chunks without elements"),
+        pytest.param(bytes(64), {"dtype": "<M8[s]"}, "dtype datetime64", id="dates"),
+        pytest.param(bytes(8), {}, "missing, or of another size", id="a chunk of 8 bytes"),
     ],
 )
 def test_hostile_stores_are_refused(
-    tmp_path: Path, chunk: bytes, changes: dict[str, object], said: str
+    tmp_path: Path, chunk: bytes, changes: dict[str, object], problem: str
 ) -> None:
-    """The store is written by hand in Zarr's version 2, with one chunk and changed metadata:
-    compressed chunks are not read (they could be bombs), and sizes must fit the files.
+    """A store is written by hand in Zarr's version 2, with one chunk of 4 × 4 float32 numbers (64
+    bytes), and then with `changes` of its metadata. Compressed chunks are not read (they could be
+    bombs), and sizes must fit the files.
     """
-    with pytest.raises(FileError, match=said):
-        pecli.load(hostile_store(tmp_path / "t.zarr", chunk, **changes))
+    store = hand_written_store(tmp_path / "t.zarr", chunk, **changes)
+    with pytest.raises(FileError, match=problem):
+        pecli.load(store)
 
 
-@pytest.mark.parametrize("name", ["0.0", ".zarray"])
-@pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)])
-def test_pipes_and_links_are_no_chunks(
-    tmp_path: Path, name: str, make: Callable[[Path], None]
+@pytest.mark.parametrize("file", ["0.0", ".zarray"], ids=["the chunk", "the metadata"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(os.mkfifo, id="a pipe"),
+        pytest.param(lambda path: os.symlink("/dev/zero", path), id="a link to a device"),
+    ],
+)
+def test_pipes_and_links_in_a_store_are_refused(
+    tmp_path: Path, file: str, make: Callable[[Path], None]
 ) -> None:
     """Reading /dev/zero or a pipe would never end."""
-    store = hostile_store(tmp_path / "t.zarr")
-    (store / name).unlink()
-    make(store / name)
+    store = hand_written_store(tmp_path / "t.zarr")
+    (store / file).unlink()
+    make(store / file)
 
     with pytest.raises(FileError, match="not a plain file"):
         pecli.load(store)
@@ -205,10 +249,11 @@ def table_without_values(shape: tuple[int, ...]) -> Table:
     return Table("a", "float32", shape, lambda start, out: None)
 
 
-def test_a_vector_has_chunks_of_one_block() -> None:
-    """10^9 numbers in one chunk would have to fit into memory."""
-    vector = table_without_values((10**9,))
-    assert chunk_shape(vector) == (vector.block_rows(),)
+def test_chunks_of_a_long_vector_have_the_numbers_of_one_block() -> None:
+    """Blocks have 16 KiB here, which are 4,096 numbers of float32. 10^9 numbers in one chunk would
+    have to fit into memory.
+    """
+    assert chunk_shape(table_without_values((10**9,))) == (4096,)
 
 
 def test_an_empty_axis_has_chunks_of_one_row() -> None:
@@ -224,10 +269,12 @@ def test_an_empty_axis_has_chunks_of_one_row() -> None:
         ('{"zarr_format": 9}', "its metadata are broken, or name a version"),
     ],
 )
-def test_damaged_metadata_are_reported_in_words_of_pecli(
+def test_damaged_metadata_of_a_store_are_reported_in_words_of_pecli(
     tmp_path: Path, metadata: str, reason: str
 ) -> None:
-    """zarr's own messages are long and name its classes."""
+    """zarr's own messages are long and name its classes. The metadata of a good store, zarr.json,
+    are replaced.
+    """
     pecli.save(tmp_path / "t.zarr", ROPE_1000_BY_64)
     (tmp_path / "t.zarr/zarr.json").write_text(metadata)
 
@@ -243,7 +290,7 @@ def test_a_store_without_metadata_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_store_without_arrays_is_refused(tmp_path: Path) -> None:
-    """zarr makes an empty group."""
+    """The zarr package makes an empty group."""
     zarr.open_group(tmp_path / "t.zarr", mode="w")
     with pytest.raises(FileError, match="has no arrays"):
         pecli.load(tmp_path / "t.zarr")

@@ -33,8 +33,10 @@ from tests.layers.formulas import (
 class TestSinusoidal:
     """The layer adds sin and cos of position · 10000^(-2i/dim), in turns; it keeps its last table."""
 
-    def test_each_number_is_rounded_once_to_float32(self):
-        """`sinusoids` is the paper's formula in Python's float64; NumPy rounds it to float32."""
+    def test_each_number_of_a_sinusoidal_table_is_rounded_once_to_float32(self):
+        """`sinusoids` is the formula of the Transformer's paper, sin and cos of
+        position / 10000^(2i/dim) in turns, in Python's float64; NumPy rounds it to float32.
+        """
         table = sinusoidal_pos_embedding(40, 6)
         assert_same_bits(table, sinusoids(40, 6).astype(np.float32))
 
@@ -64,14 +66,19 @@ class TestSinusoidal:
     @every_float
     @pytest.mark.parametrize("shape", [(6, 4), (3, 6, 4), (6, 5)])
     def test_the_sinusoidal_layer_adds_the_table(self, shape, dtype):
-        """The table is the paper's formula in plain Python (`sinusoids`)."""
+        """`sinusoids` is the formula of the Transformer's paper in plain Python. The sum is near the
+        one in float64, within a rounding error of the input's dtype.
+        """
         x = random_uniform(*shape, dtype=dtype)
-        assert_near(SinusoidalPosEmbedding()(x), x.astype(np.float64) + sinusoids(*shape[-2:]))
+        length, dim = shape[-2:]
+        expected = x.astype(np.float64) + sinusoids(length, dim)
+        assert_near(SinusoidalPosEmbedding()(x), expected)
 
     @pytest.mark.parametrize("dtype", ["float64", "float32"])
     def test_the_sinusoidal_layer_on_zeros_is_the_table_bit_for_bit(self, dtype):
-        """One layer is called with several shapes in turn, in the dtype of the table and in
-        float16.
+        """One layer is called with several shapes in turn, whose tables it keeps: none may show in a
+        later result. Zeros of float16 are compared with the paper's formula in plain Python
+        (`sinusoids`).
         """
         layer = SinusoidalPosEmbedding()
         for length, dim in ((3, 10), (700, 10), (20, 10), (2, 8), (5, 7)):
@@ -79,9 +86,9 @@ class TestSinusoidal:
             assert_same_bits(layer(zeros), sinusoidal_pos_embedding(length, dim, dtype))
             assert_near(layer(zeros.astype("f2")), sinusoids(length, dim))
 
-    def test_get_encoding_is_the_table_and_not_the_cache(self):
-        """A layer keeps its table for later calls. `get_encoding` returns a copy: writing 7 into it
-        changes no later result.
+    def test_writing_into_a_table_or_result_of_the_layer_changes_no_later_one(self):
+        """A layer keeps its table for later calls. `get_encoding` returns a copy of it, and a call a
+        new array: writing 7 into them changes no later result.
         """
         layer = SinusoidalPosEmbedding(seq_len=5, embed_dim=6)
         assert layer(np.zeros((2, 5, 6))).shape == (2, 5, 6)
@@ -94,9 +101,10 @@ class TestSinusoidal:
         layer(np.zeros((5, 6), np.float32))[...] = 7
         assert_same_bits(layer(np.zeros((5, 6), np.float32)), sinusoidal_pos_embedding(5, 6))
 
-    def test_the_table_of_the_sinusoidal_layer_is_reused_and_doubles(self):
-        """8 rows are enough for 3 and 8 positions; the 9th doubles them to 16. An empty batch of
-        2^38 positions makes no table.
+    def test_the_table_of_the_sinusoidal_layer_is_reused_and_doubles_when_it_must_grow(self):
+        """The layer keeps its table in `_cache`. 8 rows are enough for 3 and 8 positions; the 9th
+        doubles them to 16. An empty batch of 2^38 positions makes no table, which would not fit into
+        memory.
         """
         layer = SinusoidalPosEmbedding()
         layer(np.zeros((8, 4)))
@@ -122,16 +130,19 @@ class TestLearned:
     @pytest.mark.parametrize("offset", [0, 1, 4])
     @pytest.mark.parametrize("batch", [(), (3,)])
     def test_the_learned_layer_adds_rows_from_the_offset_on(self, dtype, offset, batch):
-        """Ones plus rows `offset` and `offset` + 1; small integers have no rounding error."""
+        """The table has the rows (0, 1), (2, 3), … (10, 11). Inputs are ones, and get the rows
+        `offset` and `offset` + 1; small integers have no rounding error.
+        """
         x = np.ones((*batch, 2, 2), dtype)
-        out = LearnedPosEmbedding(6, 2, self.table)(x, offset=offset)
+        result = LearnedPosEmbedding(6, 2, self.table)(x, offset=offset)
+        expected = np.broadcast_to(1 + self.table[offset : offset + 2], result.shape)
 
-        assert_same_bits(
-            out, np.broadcast_to(1 + self.table[offset : offset + 2], out.shape).astype(dtype)
-        )
+        assert_same_bits(result, expected.astype(dtype))
 
     def test_the_learned_layer_adds_rows_up_to_the_last(self):
-        """Row 5 of the table is (10, 11); no rows are left from offset 6 on."""
+        """The table has the rows (0, 1), (2, 3), … (10, 11), of which row 5 is the last; from offset 6
+        on an empty input is still accepted.
+        """
         layer = LearnedPosEmbedding(6, 2, self.table)
         assert layer(np.zeros((6, 2)))[-1].tolist() == [10.0, 11.0]
         assert layer(np.zeros((1, 2)), 5).tolist() == [[10.0, 11.0]]
@@ -166,12 +177,14 @@ class TestLearned:
             assert_near(out, x.astype(float) + table.astype(float))
 
     def test_a_learned_table_is_not_rounded_before_the_sum(self):
-        """1 + 2^-24 + 2^-30 in float32 would be 1 + 2^-23, and the sum with −1 twice too large."""
-        fine = np.array([[1 + 2.0**-24 + 2.0**-30]])
+        """A weight in float64 is added to an input of float32: −1 + (1 + 2^-24 + 2^-30) is
+        2^-24 + 2^-30. Rounded to float32 first, the weight would be 1 + 2^-23, and the sum twice too
+        large.
+        """
+        weight = np.array([[1 + 2.0**-24 + 2.0**-30]])
+        result = LearnedPosEmbedding(1, 1, weight)(np.array([[-1]], np.float32))
 
-        assert LearnedPosEmbedding(1, 1, fine)(np.array([[-1]], np.float32))[0, 0] == np.float32(
-            2.0**-24 + 2.0**-30
-        )
+        assert result[0, 0] == np.float32(2.0**-24 + 2.0**-30)
 
     @every_float
     def test_a_given_table_is_copied_in_its_dtype_and_can_be_trained(self, dtype):
@@ -187,8 +200,9 @@ class TestLearned:
     @pytest.mark.parametrize("shape", [(3, 2), (4, 3, 2)])
     @pytest.mark.parametrize("offset", [0, 2])
     def test_the_gradient_of_a_learned_table_is_that_of_finite_differences(self, shape, offset):
-        """Of the loss Σ weight · layer(x): rows `offset` to `offset` + 2 have gradients, all others
-        none.
+        """The loss is Σ weight · layer(x) with random weights and inputs of 3 positions. Rows `offset`
+        to `offset` + 2 of the table have gradients, all others none; `gradient` takes central
+        differences.
         """
         layer = LearnedPosEmbedding(6, 2, self.table)
         x = random_uniform(*shape)
@@ -232,11 +246,12 @@ class TestAlibi:
 
     @pytest.mark.parametrize("dtype", [None, "float64", np.float16, BF16])
     def test_biases_are_new_arrays_of_slopes_times_distances(self, dtype):
-        """The slopes of 3 heads are 2^-4, 2^-8 and 2^-2, by the paper's rule."""
+        """`self.bias` is −slope · |i − j| written out in Python, with the slopes 2^-4, 2^-8 and 2^-2 of
+        3 heads by the paper's rule. Writing 7 into what was returned changes no later result.
+        """
         layer = AlibiBias(3)
         assert_same_bits(layer.get_bias(5, dtype), self.bias.astype(dtype or np.float32))
 
-        # Writing into what was returned changes no later result.
         layer.get_bias(5, dtype)[...] = 7
         layer.slopes[...] = 7
         assert layer.slopes[0] == 2**-4
@@ -245,24 +260,29 @@ class TestAlibi:
     @every_float
     @pytest.mark.parametrize("lead", [(), (2,), (2, 1, 3)])
     def test_the_alibi_layer_adds_its_bias_to_scores(self, dtype, lead):
-        """Scores of 3 heads, 5 queries and 5 keys, with none to three axes before them; the bias is
-        written out in this class.
+        """Scores of 3 heads, 5 queries and 5 keys, with none to three axes before them; `self.bias` is
+        −slope · |i − j| written out in Python, with the slopes of ALiBi's paper.
         """
         scores = random_uniform(*lead, 3, 5, 5, dtype=dtype)
         assert_near(AlibiBias(3)(scores), scores.astype(float) + self.bias)
 
     def test_the_gradient_of_added_biases_is_passed_through(self):
-        """The derivative of x + bias is 1; the caller gets an array of its own."""
+        """The derivative of x + bias is 1, so the gradient of the scores is that of the result; the
+        caller gets an array of its own.
+        """
         layer = AlibiBias(2)
         grad = random_uniform(3, 2, 4, 4, dtype=np.float32)
-        found = layer.backward(grad)
+        grad_of_scores = layer.backward(grad)
 
-        assert_same_bits(found, grad)
-        assert not np.shares_memory(found, grad)
+        assert_same_bits(grad_of_scores, grad)
+        assert not np.shares_memory(grad_of_scores, grad)
 
     def test_the_alibi_layer_leaves_masked_scores_at_minus_infinity(self):
-        """A bias is added to −∞, which stays −∞."""
-        seen = np.tri(5, dtype=bool)
-        out = AlibiBias(3)(np.where(seen, np.zeros((3, 5, 5)), -np.inf))
+        """A causal mask makes the scores of later keys −∞, which stay −∞; other scores are 0, and
+        become the bias, −slope · |i − j|, written out in `self.bias`.
+        """
+        is_visible = np.tri(5, dtype=bool)
+        masked_scores = np.where(is_visible, np.zeros((3, 5, 5)), -np.inf)
+        expected = np.where(is_visible, self.bias, -np.inf)
 
-        np.testing.assert_array_equal(out, np.where(seen, self.bias, -np.inf))
+        np.testing.assert_array_equal(AlibiBias(3)(masked_scores), expected)

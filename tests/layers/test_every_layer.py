@@ -54,8 +54,10 @@ class TestEveryLayer:
 
     @every_layer
     @every_float
-    def test_dtype_is_kept_and_the_input_untouched(self, make, shape, dtype):
-        """The output and the gradient are new arrays that can be written to; the input cannot."""
+    def test_a_layer_keeps_the_dtype_and_does_not_change_its_input(self, make, shape, dtype):
+        """The output and the gradient are new arrays of the same dtype and shape, which can be written
+        to; the input is read-only here. `make` returns each of the layers in turn.
+        """
         layer, x = make(), random_uniform(*shape, dtype=dtype)
         x.flags.writeable = False
         before = x.tobytes()
@@ -71,8 +73,10 @@ class TestEveryLayer:
         assert (out != x).any()
 
     @every_layer
-    def test_another_byte_order_is_kept(self, make, shape):
-        """Big-endian float32, as from an old file, has the same values."""
+    def test_a_layer_keeps_the_byte_order_of_its_input(self, make, shape):
+        """Big-endian float32 (>f4), as from an old file, gives the same values in that order. `make`
+        returns each of the layers in turn.
+        """
         layer, x = make(), random_uniform(*shape, dtype=np.float32)
         swapped = x.astype(">f4")
         assert_same_bits(layer(swapped), layer(x).astype(">f4"))
@@ -101,7 +105,10 @@ class TestEveryLayer:
     @every_layer
     @every_float
     def test_strides_of_the_input_change_nothing(self, make, shape, dtype):
-        """Every second element, reversed, moved axes and Fortran order."""
+        """The same numbers lie in memory in four ways: at every second place, reversed, with moved
+        axes, and in Fortran order. Outputs and gradients must not depend on it. `make` returns each
+        of the layers in turn.
+        """
         layer, x = make(), random_uniform(*shape, dtype=dtype)
         expected = layer(x)
         gradient = first(layer.backward(x))
@@ -118,7 +125,9 @@ class TestEveryLayer:
     def test_backward_needs_the_shape_of_the_last_output_and_a_refused_call_does_not_count(
         self, make, shape
     ):
-        """A call with a number instead of an array is refused, so that the last output stays."""
+        """`backward` takes the gradient of the last output, so it must have its shape. A call with a
+        number instead of an array is refused, and the output before it counts.
+        """
         layer = make()
         layer(np.zeros(shape))
 
@@ -141,16 +150,17 @@ class TestEveryLayer:
 
     @every_layer
     def test_the_gradient_of_a_layer_is_that_of_finite_differences(self, make, shape):
-        """Of the loss Σ weight · layer(x), by central differences of 1e-6 in float64."""
+        """The loss is Σ weight · layer(x) with random weights, whose gradient by the output is
+        `weight`. `gradient` takes central differences of 1e-6 in float64.
+        """
         layer = make()
         x = random_uniform(*shape)
         weight = random_uniform(*shape, seed=1)
         layer(x)
-        found = first(layer.backward(weight))
+        by_backward = first(layer.backward(weight))
+        by_differences = gradient(lambda x: (layer(x) * weight).sum(), x)
 
-        np.testing.assert_allclose(
-            found, gradient(lambda x: (layer(x) * weight).sum(), x), atol=1e-8
-        )
+        np.testing.assert_allclose(by_backward, by_differences, atol=1e-8)
 
     @every_layer
     def test_a_layer_can_be_copied_and_pickled(self, make, shape):
@@ -161,8 +171,9 @@ class TestEveryLayer:
 
     @every_layer
     def test_a_layer_allocates_little_more_than_its_output(self, make, shape, monkeypatch):
-        """At most 1.6 times the size of the input, which is that of the output; reversed channels
-        as well.
+        """The peak of memory that a call allocates is at most 1.6 times the size of the output, which
+        is that of the input; also if the channels of the input are reversed in memory. `make` returns
+        each of the layers in turn.
         """
         monkeypatch.setenv("PECLI_KERNELS", "0")  # Loading compiled loops takes memory once.
         layer = make()
@@ -182,7 +193,9 @@ class TestEveryLayer:
 @every_layer
 @pytest.mark.parametrize("dtype", NOT_FLOATS, ids=lambda dtype: np.dtype(dtype).name)
 def test_inputs_and_gradients_that_are_not_floats_are_refused(make, shape, dtype):
-    """With the advice to convert them, except complex numbers, which would lose a part."""
+    """The error advises to convert them, except complex numbers, which would lose a part. `make`
+    returns each of the layers in turn, for inputs of `shape`.
+    """
     layer = make()
     layer(np.zeros(shape))
     advice = "$" if np.dtype(dtype).kind == "c" else "; convert"
@@ -197,7 +210,7 @@ def test_inputs_and_gradients_that_are_not_floats_are_refused(make, shape, dtype
 
 @every_layer
 def test_lists_whose_rows_differ_in_length_are_refused(make, shape):
-    """The first row has two numbers, the second one."""
+    """The first row has two numbers, the second has one. `make` returns each of the layers in turn."""
     with pytest.raises(ParameterError, match="different lengths"):
         make()([[1.0, 2.0], [3.0]])
 

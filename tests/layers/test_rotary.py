@@ -37,23 +37,25 @@ class TestRotary:
     @pytest.mark.parametrize("shape", [(5, 2), (5, 6), (2, 5, 4), (2, 1, 3, 5, 8), (1, 4)])
     @pytest.mark.sample(10)
     def test_the_rotary_layer_rotates_as_the_closed_form(self, interleaved, dtype, shape):
-        """(u, v) → (u cos − v sin, v cos + u sin) with angles position · 10000^(-2i/dim), in
-        float64.
+        """`rotated` is (u, v) → (u cos − v sin, v cos + u sin) with the angles
+        position · 10000^(-2i/dim), in float64, for interleaved pairs or halves. The positions of the
+        last axis but one are 0, 1, 2, …
         """
         x = random_uniform(*shape, dtype=dtype)
-        found = RotaryPosEmbedding(interleaved=interleaved)(x)
+        result = RotaryPosEmbedding(interleaved=interleaved)(x)
 
-        assert_near(found, rotated(x, range(shape[-2]), interleaved))
+        assert_near(result, rotated(x, range(shape[-2]), interleaved))
 
     @both_layouts
     @pytest.mark.parametrize("dtype", ["float64", "float32"])
     def test_the_rotary_layer_turns_unit_vectors_into_the_exact_table(self, interleaved, dtype):
-        """Float32 has exactly the bits of the table, float64 may be off by 2^-53."""
+        """Every pair is (1, 0), which becomes (cos, sin). Float32 has exactly the bits of Rope's table,
+        float64 may be off by 2^-53.
+        """
         dim, length = 8, 300
         x = np.zeros((length, dim), dtype)
         for a, _ in pairs(dim, interleaved):
             x[:, a] = 1
-        # (1, 0) becomes (cos, sin).
         out = RotaryPosEmbedding(interleaved=interleaved)(x)
         tables = Rope(length, dim, dtype=dtype).tables()
         for i, (a, b) in enumerate(pairs(dim, interleaved)):
@@ -65,7 +67,9 @@ class TestRotary:
     @given(ids=st.lists(st.integers(0, 500), min_size=1, max_size=12))
     @pytest.mark.sample(1)
     def test_position_ids_choose_the_rows_of_a_rotation(self, interleaved, ids):
-        """Up to 12 random positions, also as arrays of unsigned and signed integers."""
+        """Up to 12 random ids, also as arrays of unsigned and signed integers. `rotated` is the closed
+        form in float64, at these positions.
+        """
         x = random_uniform(2, len(ids), 6)
         layer = RotaryPosEmbedding(interleaved=interleaved)
         assert_near(layer(x, ids), rotated(x, ids, interleaved))
@@ -94,7 +98,9 @@ class TestRotary:
         assert found[0, 0] == pytest.approx(expected[0, 0])
 
     def test_position_two_to_the_40_is_rotated_by_id_as_by_offset(self):
-        """It is the last position."""
+        """2^40 is the last position that pecli computes; two rows have the positions 2^40 − 1 and 2^40,
+        as ids or from the offset 2^40 − 1 on.
+        """
         x = random_uniform(2, 4)
         by_id = RotaryPosEmbedding()(x, [2**40 - 1, 2**40])
         by_offset, _ = RotaryPosEmbedding().apply(x, x, 2**40 - 1)
@@ -102,8 +108,9 @@ class TestRotary:
         np.testing.assert_array_equal(by_id, by_offset)
 
     def test_position_ids_are_copied_for_the_gradient(self):
-        """The caller overwrites its array before `backward`, which rotates by −3 and −5 all the
-        same.
+        """The gradient of a rotation is the rotation by the negative angle, here of positions 3 and 5.
+        The caller overwrites its array of ids before `backward`, which must rotate by −3 and −5 all
+        the same.
         """
         layer, ids = RotaryPosEmbedding(), np.array([3, 5])
         grad = random_uniform(2, 4)
@@ -119,17 +126,22 @@ class TestRotaryApply:
     @both_layouts
     @pytest.mark.parametrize("offset", [0, 3, np.int64(1000)])
     def test_apply_rotates_queries_and_keys_from_the_offset_on(self, interleaved, offset):
-        """4 heads of queries and 2 of keys, 5 positions from `offset` on, by the closed form in
-        float64.
+        """Inputs are (batch, heads, positions, channels): 4 heads of queries and 2 of keys, with 5
+        positions from `offset` on. `rotated` is the closed form in float64.
         """
         q = random_uniform(2, 4, 5, 6)
         k = random_uniform(2, 2, 5, 6, seed=1)
-        found = RotaryPosEmbedding(interleaved=interleaved).apply(q, k, offset=offset)
-        for turned, x in zip(found, (q, k), strict=True):
-            assert_near(turned, rotated(x, range(offset, offset + 5), interleaved))
+        layer = RotaryPosEmbedding(interleaved=interleaved)
+        rotated_q, rotated_k = layer.apply(q, k, offset=offset)
+        positions = range(offset, offset + 5)
+
+        assert_near(rotated_q, rotated(q, positions, interleaved))
+        assert_near(rotated_k, rotated(k, positions, interleaved))
 
     def test_queries_and_keys_may_differ_in_dtype_and_length(self):
-        """One query and four keys from position 2 on; without an offset they begin at 0."""
+        """One query in float64 and four keys in bfloat16 from position 2 on; without an offset they
+        begin at 0. `rotated` is the closed form in float64.
+        """
         q = random_uniform(1, 6, dtype=np.float64)
         k = random_uniform(4, 6, dtype=BF16)
         new_q, new_k = RotaryPosEmbedding().apply(q, k, 2)
@@ -142,15 +154,17 @@ class TestRotaryApply:
 
     @both_layouts
     @pytest.mark.sample(1)
-    def test_gradients_of_apply_are_finite_differences(self, interleaved):
-        """Of the loss Σ dq · q′ + Σ dk · k′, where q′ and k′ are rotated from position 7 on."""
+    def test_gradients_of_apply_are_those_of_finite_differences(self, interleaved):
+        """The loss is Σ dq · q′ + Σ dk · k′, where q′ and k′ are q and k rotated from position 7 on;
+        `gradient` takes central differences. A call of the layer in between must not matter.
+        """
         layer = RotaryPosEmbedding(interleaved=interleaved)
         q, k, dq, dk = (
             random_uniform(*shape, seed=s)
             for s, shape in enumerate([(2, 3, 4), (3, 4), (2, 3, 4), (3, 4)])
         )
         layer.apply(q, k, offset=7)
-        layer(random_uniform(1, 2))  # Calling the layer does not change what apply_backward needs.
+        layer(random_uniform(1, 2))
         grad_q, grad_k = layer.apply_backward(dq, dk)
 
         def loss(q, k):
@@ -160,9 +174,9 @@ class TestRotaryApply:
         np.testing.assert_allclose(grad_q, gradient(lambda q: loss(q, k), q), atol=1e-8)
         np.testing.assert_allclose(grad_k, gradient(lambda k: loss(q, k), k), atol=1e-8)
 
-    def test_backward_is_of_calls_and_apply_backward_of_apply(self):
-        """The gradient of a rotation is the rotation by the negative angle: by −4, −5, −6 for the
-        call and −1, −2, −3 for apply.
+    def test_backward_follows_the_last_call_and_apply_backward_the_last_apply(self):
+        """The gradient of a rotation is the rotation by the negative angle (`rotated` with sign −1, the
+        closed form): positions 4, 5, 6 for the call and 1, 2, 3 for `apply`.
         """
         layer, x = RotaryPosEmbedding(), random_uniform(3, 4)
         layer(x, [4, 5, 6])
@@ -195,16 +209,15 @@ class TestGivenRope:
         scaling the length is max_seq_len.
         """
         x = random_uniform(2, 40, 16, dtype=np.float64)
-        given = SCALED[name]
-        layer = RotaryPosEmbedding(rope=given, interleaved=interleaved, max_seq_len=40)
+        rope = SCALED[name]
+        layer = RotaryPosEmbedding(rope=rope, interleaved=interleaved, max_seq_len=40)
         length = {"length": 40} if name == "dynamic" else {}
-        tables = replace(given, seq_len=40, dtype="float64", **length).tables()
-        d = given.rotary_dim
-        first, second = (
-            (slice(0, d, 2), slice(1, d, 2))
-            if interleaved
-            else (slice(0, d // 2), slice(d // 2, d))
-        )
+        tables = replace(rope, seq_len=40, dtype="float64", **length).tables()
+        d = rope.rotary_dim
+        if interleaved:
+            first, second = slice(0, d, 2), slice(1, d, 2)
+        else:
+            first, second = slice(0, d // 2), slice(d // 2, d)
         expected = x.copy()
         expected[..., first] = x[..., first] * tables["cos"] - x[..., second] * tables["sin"]
         expected[..., second] = x[..., second] * tables["cos"] + x[..., first] * tables["sin"]
@@ -216,7 +229,7 @@ class TestGivenRope:
         grad = random_uniform(2, 40, 16, dtype=np.float64)
         assert np.sum(layer(x) * grad) == pytest.approx(np.sum(x * layer.backward(grad)), rel=1e-12)
 
-    def test_a_model_brings_its_own_layout_and_dim(self):
+    def test_a_layer_made_from_a_model_has_its_layout_dim_and_base(self):
         """Llama 3.1 rotates halves of 128 channels with base 500000, by its config; the rotation
         is written out with the tables of its scheme.
         """
@@ -230,12 +243,12 @@ class TestGivenRope:
 
         x = random_uniform(1, 300, 128, dtype=np.float64)
         tables = load_model("llama-3.1-8b").one().rope(300, dtype="float64").tables()
-        rotated = x[..., :64] * tables["cos"] - x[..., 64:] * tables["sin"]
+        first_half = x[..., :64] * tables["cos"] - x[..., 64:] * tables["sin"]
 
-        np.testing.assert_allclose(layer(x)[..., :64], rotated, rtol=1e-13, atol=1e-13)
+        np.testing.assert_allclose(layer(x)[..., :64], first_half, rtol=1e-13, atol=1e-13)
 
-    def test_a_layer_takes_whole_heads_of_which_only_some_channels_rotate(self):
-        """GPT-J's heads have 256 channels, of which 64 rotate."""
+    def test_a_layer_made_from_a_model_takes_whole_heads_of_which_some_channels_rotate(self):
+        """By GPT-J's config, heads have 256 channels, of which 64 rotate: inputs have 256."""
         from pecli.models.find import load_model
 
         assert RotaryPosEmbedding(rope=load_model("gpt-j-6b")).embed_dim == 256
@@ -248,7 +261,9 @@ class TestRotaryCache:
         return [factors.kept for factors in layer._cache.values()]
 
     def test_the_cached_table_is_reused_while_it_covers_the_call(self):
-        """A table of 16 rows serves all calls with positions below 16."""
+        """The layer keeps a table of cos + i·sin (`self.tables`). One of 16 rows serves all calls with
+        positions below 16; writing 7 into a result does not change it.
+        """
         layer = RotaryPosEmbedding()
         layer(np.zeros((16, 4)))
         (table,) = self.tables(layer)
@@ -257,7 +272,7 @@ class TestRotaryCache:
         layer(np.zeros((2, 4)), [15, 0])
         layer.apply(np.zeros((4, 4)), np.zeros((2, 4)), offset=12)
         layer.backward(np.zeros((2, 4)))
-        layer(np.zeros((16, 4)))[...] = 7  # Writing into a result does not change the table.
+        layer(np.zeros((16, 4)))[...] = 7
 
         assert self.tables(layer)[0] is table
         assert len(table) == 16
@@ -273,32 +288,37 @@ class TestRotaryCache:
         ids=["17 positions", "by its id", "by offset"],
     )
     def test_the_cached_table_doubles_when_it_must_grow(self, rotate_at_16):
-        """Position 16 is beyond 16 rows: the table then has 32, those of Rope in float64."""
+        """The layer keeps a table of cos + i·sin (`self.tables`). Position 16 is beyond its 16 rows: it
+        then has 32, those of Rope in float64. `rotated` is the closed form in float64.
+        """
         x = random_uniform(1, 4)
-        true = Rope(32, 4, dtype="float64").tables()
+        exact = Rope(32, 4, dtype="float64").tables()
         layer = RotaryPosEmbedding()
         layer(np.zeros((16, 4)))
-        found = rotate_at_16(layer, x)
+        result = rotate_at_16(layer, x)
         (table,) = self.tables(layer)
 
-        assert_near(found[-1:], rotated(x, [16]))
+        assert_near(result[-1:], rotated(x, [16]))
         assert len(table) == 32
         np.testing.assert_allclose(
-            [table.real, table.imag], [true["cos"], true["sin"]], rtol=0, atol=2**-53
+            [table.real, table.imag], [exact["cos"], exact["sin"]], rtol=0, atol=2**-53
         )
 
     def test_a_few_positions_far_out_make_no_table(self):
-        """A table up to 2^40 would not fit into memory; each row is as if it were rotated alone."""
-        ids, x = [2**39, 5, 2**40 - 1, 5], random_uniform(2, 4, 4)
+        """A table up to 2^40 would not fit into memory, so none is kept (`self.tables`); each row is as
+        if it were rotated by itself, from its id on.
+        """
+        ids = [2**39, 5, 2**40 - 1, 5]
+        x = random_uniform(2, 4, 4)
         layer = RotaryPosEmbedding()
-        out = layer(x, ids)
+        result = layer(x, ids)
 
         assert self.tables(layer)[0].size == 0
 
         for row, position in enumerate(ids):
-            alone = x[:, row : row + 1]
-            rotated_alone, _ = RotaryPosEmbedding().apply(alone, alone, offset=position)
-            assert_near(out[:, row], rotated_alone[:, 0])
+            one_row = x[:, row : row + 1]
+            rotated_row, _ = RotaryPosEmbedding().apply(one_row, one_row, offset=position)
+            assert_near(result[:, row], rotated_row[:, 0])
 
     def test_backward_undoes_a_rotation_far_out(self):
         """The gradient of a rotation is its inverse: `backward` of a rotated input is the input, at
@@ -308,7 +328,9 @@ class TestRotaryCache:
         assert_near(layer.backward(layer(x, [2**39, 5, 2**40 - 1, 5])), x)
 
     def test_the_cached_table_is_built_at_max_seq_len(self):
-        """The first call has 3 positions, and the table 50 rows, which serve a call of 50."""
+        """The first call has 3 positions, and the table that the layer keeps (`self.tables`) 50 rows,
+        which serve a call of 50. `rotated` is the closed form in float64.
+        """
         layer = RotaryPosEmbedding(max_seq_len=50)
         layer(np.zeros((3, 4)))
         (table,) = self.tables(layer)
@@ -320,7 +342,9 @@ class TestRotaryCache:
         assert self.tables(layer)[0] is table
 
     def test_a_table_is_not_built_at_a_max_seq_len_that_does_not_fit_into_memory(self):
-        """2^40 rows would not fit: the table has the 50 rows that were needed."""
+        """2^40 rows would not fit: the table that the layer keeps (`self.tables`) has the 50 rows that
+        were needed. An empty batch of 2^38 positions needs none.
+        """
         x = random_uniform(50, 4)
         layer = RotaryPosEmbedding(max_seq_len=2**40)
         assert_near(layer(x), rotated(x, range(50)))
@@ -344,7 +368,7 @@ class TestRotaryCache:
 
 
 def test_a_repr_of_a_layer_has_the_scheme_that_it_was_made_from() -> None:
-    """Both lines are Python code that makes the object again."""
+    """Both texts are Python code that makes the object again; defaults are left out."""
     rope = pecli.Rope(8, 64, scaling="linear", factor=2.0)
     assert (
         repr(pecli.RotaryPosEmbedding(rope=rope))

@@ -17,9 +17,19 @@ TEACHER: Config = {"hidden_size": 64, "num_attention_heads": 4, "rope_theta": 5.
 @pytest.mark.parametrize(
     ("config", "field", "value"),
     [
-        ({**LLAMA_CONFIG, "teacher_config": TEACHER}, "head_dim", 128),
-        ({**SMALL_CONFIG, "model_type": "my_vision"}, "rotary_dim", None),
-        (
+        pytest.param(
+            {**LLAMA_CONFIG, "teacher_config": TEACHER},
+            "head_dim",
+            4096 // 32,
+            id="a teacher of 64 / 4 channels does not count",
+        ),
+        pytest.param(
+            {**SMALL_CONFIG, "model_type": "my_vision"},
+            "rotary_dim",
+            None,
+            id="a model of images rotates along two axes",
+        ),
+        pytest.param(
             {
                 "model_type": "dbrx",
                 "d_model": 64,
@@ -28,17 +38,31 @@ TEACHER: Config = {"hidden_size": 64, "num_attention_heads": 4, "rope_theta": 5.
             },
             "kv_heads",
             2,
+            id="kv_n_heads is DBRX's key",
         ),
-        ({"model_type": "llama"}, "heads", 32),
-        ({"model_type": "llama", "num_attention_heads": [4, 8], "head_dim": 64}, "heads", None),
-        ({"model_type": "gpt2", "audio_config": SMALL_CONFIG}, "rotary_dim", None),
-        ({"model_type": "mamba", "hidden_size": 64}, "head_dim", None),
+        pytest.param({"model_type": "llama"}, "heads", 32, id="default of LlamaConfig"),
+        pytest.param(
+            {"model_type": "llama", "num_attention_heads": [4, 8], "head_dim": 64},
+            "heads",
+            None,
+            id="another number of heads in each layer",
+        ),
+        pytest.param(
+            {"model_type": "gpt2", "audio_config": SMALL_CONFIG},
+            "rotary_dim",
+            None,
+            id="the part for sound rotates, GPT-2 does not",
+        ),
+        pytest.param(
+            {"model_type": "mamba", "hidden_size": 64}, "head_dim", None, id="Mamba has no heads"
+        ),
     ],
 )
-def test_heads_are_read_from_the_language_part_alone(
+def test_the_size_of_heads_is_that_of_the_language_model_or_none(
     config: Config, field: str, value: int | None
 ) -> None:
-    """Sizes are read from the language model's own keys; None stands for a model that has no such
-    heads.
+    """`convert` moves rows by the heads of the language model, so the heads of other parts must not
+    count. LLAMA_CONFIG has 32 heads in 4096 channels, SMALL_CONFIG a rope and 4 heads in 64
+    channels; None means that the model has no single such number.
     """
     assert getattr(attention_of(config), field) == value

@@ -30,22 +30,24 @@ MOSHI = {"dim": 2560, "num_heads": 20, "max_period": 1e5}
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
-def test_a_configuration_has_the_facts_that_its_project_gives_it(row: list) -> None:
-    """Each row of configurations.jsonl has a config, facts read by hand from its project's code,
-    and a part of the warning.
+def test_a_configuration_is_read_as_its_own_project_reads_it(row: list) -> None:
+    """Each row of configurations.jsonl has the name of a project, its config, facts of the only
+    encoding such as {"base": 500000, "layout": "halves"}, which were read by hand from the
+    project's code, and a part of the expected warning ("" for none).
     """
-    check_encoding(*row[1:])
+    _, config, facts_by_hand, *warning = row
+    check_encoding(config, facts_by_hand, *warning)
 
 
 def test_llama_3_1_in_meta_s_spelling_is_its_preset() -> None:
     """`use_scaled_rope` in Meta's params.json stands for the llama3 scaling that config.json spells
     out.
     """
-    given = {**META_7B_PARAMS, "n_kv_heads": 8, "rope_theta": 500000.0, "use_scaled_rope": True}
-    assert (
-        only_encoding(given).inverse_frequencies()
-        == only_encoding("llama-3.1-8b").inverse_frequencies()
-    )
+    params = {**META_7B_PARAMS, "n_kv_heads": 8, "rope_theta": 500000.0, "use_scaled_rope": True}
+    by_params = only_encoding(params).inverse_frequencies()
+    by_preset = only_encoding("llama-3.1-8b").inverse_frequencies()
+
+    assert by_params == by_preset
 
 
 def encodings(config: dict[str, Any]) -> dict[str, Encoding]:
@@ -66,8 +68,8 @@ def test_sliding_layers_of_gemma_3_have_a_base_of_their_own() -> None:
 
 
 def test_the_depth_transformer_of_moshi_has_a_base_of_its_own() -> None:
-    """The sizes are quotients of the keys: 2560 / 20 heads in the main transformer, 1024 / 16 in
-    the other.
+    """Moshi has a second transformer, over the codes of one time step («depformer»). Its keys have
+    names of their own, and both have heads of WIDTH / HEADS channels.
     """
     depth = {
         "depformer_dim": 1024,
@@ -78,14 +80,17 @@ def test_the_depth_transformer_of_moshi_has_a_base_of_its_own() -> None:
     found = encodings({**MOSHI, "positional_embedding": "rope", **depth})
 
     assert [*found] == ["", "depformer"]
-    assert has_facts(found[""], {"head_dim": 128, "base": 1e5})
+    assert has_facts(found[""], {"head_dim": 2560 // 20, "base": 1e5})
     assert found[""].part == ""
     assert has_facts(found["depformer"], {"head_dim": 1024 // 16, "base": 8.0})
     assert found["depformer"].part == "depformer"
 
 
 def test_compressed_attention_of_deepseek_is_scaled_and_rotates_the_last_channels() -> None:
-    """DeepSeek's inference code has two kinds of layers, and scales only those that compress keys."""
+    """DeepSeek's inference code has two kinds of layers, and scales only those that compress keys.
+    The base of the others is 10000, the default of its `rope_theta`; `trailing` means that the last
+    64 of 512 channels rotate.
+    """
     compressed = {"compress_rope_theta": 1.6e5, "original_seq_len": 65536, "rope_factor": 16}
     found = encodings(
         {"dim": 4096, "n_heads": 64, "head_dim": 512, "rope_head_dim": 64, **compressed}
@@ -133,17 +138,15 @@ def test_the_vision_tower_of_llama_4_rotates_and_has_learned_patch_positions() -
     )
 
 
-CONFIGS_AND_KEYS_OF_WORDS = pytest.mark.parametrize(
+@pytest.mark.parametrize(
     ("config", "key"),
     [(NEOX, "pos_emb"), (MOSHI, "positional_embedding")],
     ids=["gpt-neox", "moshi"],
 )
-"""Two projects whose configurations name the encoding by a word, and the key of that word."""
-
-
-@CONFIGS_AND_KEYS_OF_WORDS
 def test_the_word_none_means_no_encoding(config: dict[str, Any], key: str) -> None:
-    """«none» is a word of both projects' code; it is reported, because such models are rare."""
+    """GPT-NeoX and Moshi name the encoding by a word, as the value of `key`. «none» is a word of
+    both projects' code; it is reported, because such models are rare.
+    """
     model = load_config({**config, key: "none"})
     assert not model.encodings
     assert any(
@@ -151,9 +154,15 @@ def test_the_word_none_means_no_encoding(config: dict[str, Any], key: str) -> No
     )
 
 
-@CONFIGS_AND_KEYS_OF_WORDS
+@pytest.mark.parametrize(
+    ("config", "key"),
+    [(NEOX, "pos_emb"), (MOSHI, "positional_embedding")],
+    ids=["gpt-neox", "moshi"],
+)
 def test_a_word_that_names_no_encoding_is_refused(config: dict[str, Any], key: str) -> None:
-    """The error lists the words that the project's code knows."""
+    """GPT-NeoX and Moshi name the encoding by a word, as the value of `key`; the error lists the
+    words that the project's code knows.
+    """
     with pytest.raises(pecli.FileError, match=f"{key} is 'wibble'; known are "):
         load_config({**config, key: "wibble"})
 
@@ -176,27 +185,40 @@ def test_yarn_of_litgpt_is_refused_for_it_is_not_yarn() -> None:
         )
 
 
-def test_yaml_is_read_without_running_anything(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A YAML tag that would call os.system is refused, as are broken YAML, a list, and YAML without
-    a reader.
-    """
+def test_a_configuration_in_yaml_is_read(tmp_path: Path) -> None:
+    """OLMo's training configurations are YAML files; 4096 / 32 heads = 128 channels rotate."""
     path = tmp_path / "OLMo-7B.yaml"
     path.write_text(
         "run_name: x\nmodel:\n  d_model: 4096\n  n_heads: 32\n  rope: true\n  alibi: false  # no\n"
     )
+    assert load_model(path).one().parameters["dim"] == 4096 // 32
 
-    assert load_model(path).one().parameters["dim"] == 128
 
-    for text, said in (
-        ("a: [", "YAML that can be read: while parsing a flow node"),
-        ("- 1\n", "an object"),
-        ("a: !!python/object/apply:os.system [x]\n", "YAML"),
-    ):
-        path.write_text(text)
-        with pytest.raises(pecli.FileError, match=f" not {said}"):
-            load_model(path)
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a: [", " not YAML that can be read: while parsing a flow node"),
+        ("- 1\n", " not an object"),
+        ("a: !!python/object/apply:os.system [x]\n", " not YAML"),
+    ],
+    ids=["cut off", "a list", "a tag that would call os.system"],
+)
+def test_yaml_that_is_broken_or_no_object_or_would_run_code_is_refused(
+    tmp_path: Path, text: str, problem: str
+) -> None:
+    """Tags of PyYAML can call any function while a file is loaded; pecli reads none of them."""
+    path = tmp_path / "OLMo-7B.yaml"
+    path.write_text(text)
+    with pytest.raises(pecli.FileError, match=problem):
+        load_model(path)
+
+
+def test_yaml_is_refused_with_advice_if_pyyaml_is_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None in sys.modules makes `import yaml` fail, as if PyYAML were not installed."""
+    path = tmp_path / "OLMo-7B.yaml"
+    path.write_text("model:\n  d_model: 4096\n")
     monkeypatch.setitem(sys.modules, "yaml", None)
 
     with pytest.raises(

@@ -6,6 +6,8 @@ of published configs, written by hand; a source (`sources`) is the key or the de
 comes from.
 """
 
+import math
+
 import pytest
 
 from pecli.errors import ParameterError
@@ -23,20 +25,25 @@ CONFIGS = {name: (config, expected) for name, config, expected in stored("family
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_a_configuration_has_these_layers_and_a_source_for_each_value(name: str) -> None:
+def test_a_public_config_has_the_layer_types_of_its_family_and_a_source_for_each_value(
+    name: str,
+) -> None:
     """Each row of family_layers.jsonl has a public config, and by layer type the rotary dim, base,
-    scaling and layout, written by hand from the family's code.
+    scaling and layout, such as {"full_attention": [256, 1e6, "linear", "halves"]}, written by hand
+    from the family's code. A source is the key or the default that a value comes from.
     """
-    config, expected = CONFIGS[name]
+    config, layers_by_hand = CONFIGS[name]
     model = load_config(config)
+    layers = {layer: [*facts] for layer, facts in facts_by_layer_type(config).items()}
 
-    assert {layer: [*sizes] for layer, sizes in facts_by_layer_type(config).items()} == expected
+    assert layers == layers_by_hand
     assert not any("unknown" in warning for warning in model.warnings)
     for encoding in model:
         assert encoding.described().keys() <= encoding.sources.keys()
         assert all(encoding.sources.values())
 
 
+#: The sections of a family by its published config, and whether they are interleaved.
 SECTIONS = {
     **dict.fromkeys(
         ("qwen2_vl", "qwen2_5_vl", "qwen2_5_vl_text", "paddleocr_vl"), ([16, 24, 24], False)
@@ -50,25 +57,28 @@ SIZES_OF_SECTIONS = {"hidden_size": 2048, "num_attention_heads": 16, "head_dim":
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_a_family_has_sections_of_time_rows_and_columns_by_default(name: str) -> None:
-    """The sections are those of the families' published configs; «mixed» ones interleave the three
-    axes.
+    """M-RoPE gives each pair of a head to time, rows or columns. The published configs of Qwen2-VL
+    and its like have 16 + 24 + 24 pairs one after the other, those of Qwen3-VL 24 + 20 + 20
+    interleaved; all are the 64 pairs of heads of 128 channels.
     """
-    section, mixed = SECTIONS[name]
+    section, is_interleaved = SECTIONS[name]
     encoding = only_encoding({"model_type": name, **SIZES_OF_SECTIONS})
 
-    assert has_facts(encoding, {"mrope_section": section, "mrope_interleaved": mixed})
+    assert has_facts(encoding, {"mrope_section": section, "mrope_interleaved": is_interleaved})
     assert encoding.sources["mrope_section"].startswith("family default")
     assert encoding.rope(8).mrope_section == tuple(section)
 
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_sections_of_a_configuration_replace_those_of_the_family(name: str) -> None:
-    """Only the sections are replaced: whether they interleave is a property of the family's code."""
+    """Only the sections are replaced: whether they interleave is a property of the family's code.
+    32 + 16 + 16 pairs are no family's default.
+    """
     scaling = {"type": "mrope", "mrope_section": [32, 16, 16]}
     encoding = only_encoding({"model_type": name, **SIZES_OF_SECTIONS, "rope_scaling": scaling})
-    _, mixed = SECTIONS[name]
+    _, is_interleaved = SECTIONS[name]
 
-    assert has_facts(encoding, {"mrope_section": [32, 16, 16], "mrope_interleaved": mixed})
+    assert has_facts(encoding, {"mrope_section": [32, 16, 16], "mrope_interleaved": is_interleaved})
 
 
 @pytest.mark.parametrize("name", SECTIONS)
@@ -84,13 +94,13 @@ CLASSES_WITHOUT_POSITIONS = stored("tables.json")["nothing"]
 
 
 def test_a_model_without_positions_has_a_warning_and_no_encoding() -> None:
-    """tables.json lists configurations of classes whose code has no positions, such as Mamba, with
-    a part of the warning.
+    """tables.json lists keys of configs of classes whose code has no positions, such as
+    {"model_type": "mamba"}, with a part of the warning, or "" if any warning is right.
     """
-    for config, warning in CLASSES_WITHOUT_POSITIONS:
-        model = load_config({"hidden_size": 64, "num_attention_heads": 4, **config})
+    for keys, part_of_warning in CLASSES_WITHOUT_POSITIONS:
+        model = load_config({"hidden_size": 64, "num_attention_heads": 4, **keys})
         assert model.encodings == ()
-        assert any(warning in each for each in model.warnings)
+        assert any(part_of_warning in warning for warning in model.warnings)
 
 
 def test_phi3_divides_by_short_factors_up_to_the_original_length_and_by_long_ones_beyond() -> None:
@@ -99,29 +109,48 @@ def test_phi3_divides_by_short_factors_up_to_the_original_length_and_by_long_one
     the first frequency, 1.
     """
     encoding = only_encoding("phi-3-mini-128k-2024-04")
-    before, at, beyond = (encoding.inverse_frequencies(length) for length in (None, 4096, 4097))
+    without_length = encoding.inverse_frequencies(None)
+    at_the_original = encoding.inverse_frequencies(4096)
+    beyond = encoding.inverse_frequencies(4097)
 
-    assert before == at != beyond
-    assert at[0] == pytest.approx(1 / 1.05)
-    assert encoding.attention_factor() == pytest.approx(
-        1.1902380714238083, rel=1e-12
-    )  # sqrt(1 + ln 32 / ln 4096)
+    assert without_length == at_the_original
+    assert beyond != at_the_original
+    assert at_the_original[0] == pytest.approx(1 / 1.05)
+
+
+def test_the_attention_factor_of_phi3_is_that_of_longrope_for_a_32_fold_context() -> None:
+    """The paper's formula is sqrt(1 + ln(stretch) / ln(original length)); 131072 / 4096 = 32."""
+    encoding = only_encoding("phi-3-mini-128k-2024-04")
+    expected = math.sqrt(1 + math.log(131072 / 4096) / math.log(4096))
+    assert encoding.attention_factor() == pytest.approx(expected, rel=1e-12)
 
 
 def test_gpt_oss_without_settings_has_yarn_with_limits_that_are_not_rounded() -> None:
-    """gpt-oss at class defaults is YaRN by 32 from base 150000; its ramp goes from pair 8.0928 to
-    17.398 of 32, which are not rounded as the paper does.
+    """gpt-oss at class defaults is YaRN by 32 from base 150000 and 4096 positions, with heads of 64
+    channels. The paper rounds the two pairs between which the frequencies blend (8 and 18 here);
+    gpt-oss does not, which only the pairs between them show.
     """
-    found = only_encoding({"model_type": "gpt_oss"})
-    plain = [150000.0 ** (-i / 32) for i in range(32)]
-    values = found.inverse_frequencies() or []
+    encoding = only_encoding({"model_type": "gpt_oss"})
+    values = encoding.inverse_frequencies() or []
+    unscaled = [150000.0 ** (-i / 32) for i in range(32)]
 
-    assert values[:9] == pytest.approx(plain[:9], rel=1e-14)
+    def pair_with_turns(turns: float) -> float:
+        """The pair that turns so many times within 4096 positions (YaRN's paper, section 3.2)."""
+        return 64 * math.log(4096 / (turns * 2 * math.pi)) / (2 * math.log(150000))
 
-    share_of_slow = (9 - 8.09281) / (17.39802 - 8.09281)  # with limits 8 and 18 it would be 1/10
-    assert values[9] / plain[9] == pytest.approx(1 - share_of_slow * (1 - 1 / 32), rel=1e-5)
-    assert values[18:] == pytest.approx([value / 32 for value in plain[18:]], rel=1e-14)
-    assert found.sources["factor"] == "class default of GptOssConfig.rope_parameters.factor"
+    low = pair_with_turns(32)  # 8.0928
+    high = pair_with_turns(1)  # 17.398
+    share_of_slow = (9 - low) / (high - low)
+
+    assert values[:9] == pytest.approx(unscaled[:9], rel=1e-14)
+    assert values[9] / unscaled[9] == pytest.approx(1 - share_of_slow * (1 - 1 / 32), rel=1e-5)
+    assert values[18:] == pytest.approx([value / 32 for value in unscaled[18:]], rel=1e-14)
+
+
+def test_the_source_of_a_factor_that_no_key_states_is_the_class_default() -> None:
+    """gpt-oss's class in transformers has YaRN settings by default."""
+    encoding = only_encoding({"model_type": "gpt_oss"})
+    assert encoding.sources["factor"] == "class default of GptOssConfig.rope_parameters.factor"
 
 
 LINEAR_SCALING = {"rope_type": "linear", "factor": 8.0}
@@ -129,59 +158,69 @@ FULL, SLIDING = "full_attention", "sliding_attention"
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "bases"),
+    ("name", "settings", "bases", "scaled_layers"),
     [
-        ("gemma3_text", {FULL: {**LINEAR_SCALING, "rope_theta": 5e5}}, {FULL: 5e5, SLIDING: 1e4}),
+        (
+            "gemma3_text",
+            {FULL: {**LINEAR_SCALING, "rope_theta": 5e5}},
+            {FULL: 5e5, SLIDING: 1e4},
+            {FULL},
+        ),
         (
             "gemma3n_text",
             {SLIDING: {"rope_type": "default", "rope_theta": 777.0}},
             {FULL: 1e6, SLIDING: 777.0},
+            set(),
         ),
-        ("olmo3", {FULL: LINEAR_SCALING, SLIDING: None}, {FULL: 5e5, SLIDING: 5e5}),
-        ("modernbert", {FULL: LINEAR_SCALING}, {FULL: 16e4, SLIDING: 1e4}),
-        ("ministral3", LINEAR_SCALING, {"": 1e4}),
-        ("higgs_audio_v2", LINEAR_SCALING, {"": 1e4}),
+        ("olmo3", {FULL: LINEAR_SCALING, SLIDING: None}, {FULL: 5e5, SLIDING: 5e5}, {FULL}),
+        ("modernbert", {FULL: LINEAR_SCALING}, {FULL: 16e4, SLIDING: 1e4}, {FULL}),
+        ("ministral3", LINEAR_SCALING, {"": 1e4}, {""}),
+        ("higgs_audio_v2", LINEAR_SCALING, {"": 1e4}, {""}),
     ],
 )
-def test_settings_that_are_left_out_are_those_of_transformers(name, settings, bases) -> None:
-    """The bases are those that the configuration classes of transformers 5.22.2 fill in. A layer
-    type is scaled only if its own settings say so.
+def test_settings_that_rope_parameters_leave_out_are_those_of_transformers(
+    name, settings, bases, scaled_layers
+) -> None:
+    """Bases that `settings` do not state are those that the configuration classes of transformers
+    5.22.2 fill in. A layer type is scaled only if its own settings say so; "" is the layer type of
+    models with a single one.
     """
     model = load_config({"model_type": name, "rope_parameters": settings})
-    assert {encoding.layer_type: encoding.parameters["base"] for encoding in model} == bases
+    linear = {each.layer_type for each in model if each.parameters["scaling"] == "linear"}
 
-    scaled = {
-        encoding.layer_type for encoding in model if encoding.parameters["scaling"] == "linear"
-    }
-    assert scaled == ({FULL} if settings.get(FULL) else set() if SLIDING in settings else {""})
+    assert {encoding.layer_type: encoding.parameters["base"] for encoding in model} == bases
+    assert linear == scaled_layers
     assert model.warnings == ()
 
 
 def test_music_flamingo_rotates_by_time_beside_its_language_model() -> None:
-    """The table of time belongs to the audio part, so the encoding of the model is that of its
-    text.
+    """Music Flamingo rotates its sound by the time of each frame, a table at the top level of its
+    config. That table belongs to the audio part, so `one()`, the encoding of the language model, is
+    that of its text.
     """
     cases = stored("rope_families_more.jsonl")
-    model = load_config(
-        next(case["config"] for case in cases if case["case"].startswith("musicflamingo/"))
-    )
+    config = next(case["config"] for case in cases if case["case"].startswith("musicflamingo/"))
+    model = load_config(config)
+    parts_by_layer_type = {encoding.layer_type: encoding.part for encoding in model.encodings}
 
-    assert {each.layer_type: each.part for each in model.encodings} == {
-        "": "audio",
-        "text": "",
-        "audio": "audio",
-    }
+    assert parts_by_layer_type == {"": "audio", "text": "", "audio": "audio"}
     assert model.one().layer_type == "text"
 
 
-def test_one_is_the_language_model_unless_a_part_is_named() -> None:
-    """Qwen2-VL's tower has heads of 80 channels (1280 / 16)."""
-    model = load_config(CONFIGS["qwen2-vl"][0])
+def test_the_method_one_returns_the_language_model_unless_a_part_is_named() -> None:
+    """Qwen2-VL has a text model, whose layer type has no name, and a tower for images with heads of
+    1280 / 16 = 80 channels.
+    """
+    config, _ = CONFIGS["qwen2-vl"]
+    model = load_config(config)
     assert model.one().layer_type == ""
-    assert model.one("vision").head_dim == 80
+    assert model.one("vision").head_dim == 1280 // 16
 
-    compressed, _ = CONFIGS["compressed layers have a base of their own"]
-    assert load_config(compressed).one("compress").attention_factor() == 1
+
+def test_compressed_layers_of_deepseek_have_no_attention_factor() -> None:
+    """DeepSeek-V4's code applies YaRN to the frequencies of these layers, but not to magnitudes."""
+    config, _ = CONFIGS["compressed layers have a base of their own"]
+    assert load_config(config).one("compress").attention_factor() == 1
 
 
 @pytest.mark.parametrize(
@@ -213,43 +252,59 @@ CLIP = {
 }
 
 
-def test_a_part_of_clip_takes_what_it_omits_from_class_defaults() -> None:
-    """OpenAI's ViT-B/16 of CLIP: 77 tokens, 14² patches and one for the class; its class alone
-    means ViT-B/32.
-    """
-    text, vision = map(facts, load_config(CLIP))
-    assert text["max_len"] == 77
+def test_the_text_of_clip_takes_what_it_omits_from_class_defaults() -> None:
+    """CLIP's config here states the width 768 and no length; CLIPTextConfig has 77 tokens."""
+    text, _ = map(facts, load_config(CLIP))
     assert text["dim"] == 768
     assert text["source of dim"] == "text_config.hidden_size"
+    assert text["max_len"] == 77
     assert text["source of max_len"] == "class default of CLIPTextConfig.max_position_embeddings"
 
+
+def test_the_tower_of_clip_takes_what_it_omits_from_class_defaults() -> None:
+    """CLIP's config here states patches of 16 pixels, as in ViT-B/16, and no size of images;
+    CLIPVisionConfig has images of 224 pixels and the width 768.
+    """
+    _, vision = map(facts, load_config(CLIP))
     image = "class default of CLIPVisionConfig.image_size"
-    assert vision["max_len"] == 197
+    patches = (224 // 16) ** 2
+    class_token = 1
+
+    assert vision["max_len"] == patches + class_token
     assert vision["dim"] == 768
     assert vision["source of max_len"] == f"({image} // vision_config.patch_size)² + 1"
-    for empty in ({}, {"initializer_factor": 1.0}):
-        config = {"model_type": "clip", "text_config": empty, "vision_config": empty}
-        assert facts_by_layer_type(config) == {
-            "": ("learned", 77, 512),
-            "vision": ("learned", 50, 768),
-        }
 
 
-def test_sam2_video_without_sizes_has_those_of_its_class() -> None:
-    """Its memory attention has one head of 256 channels by class default, half of it for each axis;
-    a downsample rate of 2 halves the head.
+@pytest.mark.parametrize("part", [{}, {"initializer_factor": 1.0}], ids=["empty", "another key"])
+def test_parts_of_clip_that_state_no_size_are_those_of_vit_b_32(part: dict[str, float]) -> None:
+    """CLIPTextConfig has 77 tokens and 512 channels; CLIPVisionConfig has (224 / 32)² patches, a
+    class token, and 768 channels.
     """
-    for vision in ({}, {"vision_config": {"model_type": "sam2_vision_model"}}):
-        config = {"model_type": "sam2_video", **vision}
-        assert has_facts(
-            only_encoding(config),
-            {"scheme": "rope", "head_dim": 256, "rotary_dim": 256, "axis_dim": 128},
-        )
-        halved = only_encoding({**config, "memory_attention_downsample_rate": 2})
-        assert halved.head_dim == 128
-        assert halved.sources["head_dim"].startswith(
-            "class default of Sam2VideoConfig.memory_attention_hidden_size //"
-        )
+    config = {"model_type": "clip", "text_config": part, "vision_config": part}
+    assert facts_by_layer_type(config) == {
+        "": ("learned", 77, 512),
+        "vision": ("learned", (224 // 32) ** 2 + 1, 768),
+    }
+
+
+@pytest.mark.parametrize(
+    "vision", [{}, {"vision_config": {"model_type": "sam2_vision_model"}}], ids=["none", "empty"]
+)
+def test_sam2_video_without_sizes_has_those_of_its_class(vision: dict[str, object]) -> None:
+    """The memory attention of Sam2VideoConfig has one head of 256 channels, half of it for rows and
+    half for columns; a downsample rate of 2 halves the head.
+    """
+    config = {"model_type": "sam2_video", **vision}
+    halved = only_encoding({**config, "memory_attention_downsample_rate": 2})
+
+    assert has_facts(
+        only_encoding(config),
+        {"scheme": "rope", "head_dim": 256, "rotary_dim": 256, "axis_dim": 256 // 2},
+    )
+    assert halved.head_dim == 256 // 2
+    assert halved.sources["head_dim"].startswith(
+        "class default of Sam2VideoConfig.memory_attention_hidden_size //"
+    )
 
 
 def test_layers_without_rope_are_named_although_no_key_states_them() -> None:
@@ -262,9 +317,9 @@ def test_layers_without_rope_are_named_although_no_key_states_them() -> None:
         assert any("no rope" in warning for warning in load_config({"model_type": name}).warnings)
 
 
-def test_a_base_in_the_file_is_not_that_of_compressed_layers() -> None:
-    """DeepSeek-V4's class has a base for each kind of layer; 160000 is its default for
-    `compress_rope_theta`.
+def test_rope_theta_of_deepseek_v4_is_not_the_base_of_compressed_layers() -> None:
+    """DeepSeek-V4's class has a base for each kind of layer: `rope_theta`, 200000 here, and
+    `compress_rope_theta`, which is 160000 by class default.
     """
     model = load_config({"model_type": "deepseek_v4", "head_dim": 64, "rope_theta": 2e5})
     bases = {encoding.layer_type: encoding.parameters["base"] for encoding in model}

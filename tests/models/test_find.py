@@ -67,52 +67,77 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_revision_of_a_repository_is_the_snapshot_that_its_ref_names(cache: Path) -> None:
-    """A ref, such as main or v1, holds the name of a snapshot, whose base is 500000 or 7; a path in
-    place of a name («astray») is not followed. Old repositories have no owner (models--tiny).
+    """A ref, such as main or v1, is a file that holds the name of a snapshot. The snapshot of main
+    is the fixture's, with base 500000; the one of v1 is made here, with base 7.
     """
     repository = cache / "models--some-lab--Tiny-1B"
-    (repository / "snapshots" / ("b" * 40)).mkdir()
-    (repository / "snapshots" / ("b" * 40) / "config.json").write_text(
-        json.dumps({**LLAMA_CONFIG, "rope_theta": 7.0})
-    )
+    snapshot = repository / "snapshots" / ("b" * 40)
+    snapshot.mkdir()
+    (snapshot / "config.json").write_text(json.dumps({**LLAMA_CONFIG, "rope_theta": 7.0}))
     (repository / "refs" / "v1").write_text("b" * 40)
-    (repository / "refs" / "astray").write_text("../snapshots/" + "b" * 40)
-    bases = [
-        load_model(f"some-lab/Tiny-1B{tag}").one().parameters["base"]
-        for tag in ("", "@main", "@v1")
-    ]
 
+    bases = [
+        load_model(f"some-lab/Tiny-1B{revision}").one().parameters["base"]
+        for revision in ("", "@main", "@v1")
+    ]
     assert bases == [500000.0, 500000.0, 7.0]
+
+
+def test_a_ref_that_holds_a_path_is_not_followed(cache: Path) -> None:
+    """A ref must hold the name of a snapshot: a path could lead out of the cache."""
+    repository = cache / "models--some-lab--Tiny-1B"
+    (repository / "refs" / "astray").write_text("../snapshots/" + "a" * 40)
     with pytest.raises(PecliError, match="not in the Hugging Face cache"):
         load_model("some-lab/Tiny-1B@astray")
 
-    repository.rename(cache / "models--tiny")
+
+def test_a_repository_without_an_owner_is_found_in_the_cache(cache: Path) -> None:
+    """Old repositories, such as «gpt2», have no owner: their folder is models--gpt2."""
+    (cache / "models--some-lab--Tiny-1B").rename(cache / "models--tiny")
     assert load_model("tiny").one().parameters["base"] == 500000.0
 
 
-def test_a_repository_is_found_in_the_cache_before_the_preset_of_that_name(
+@pytest.mark.parametrize("revision", ["", "@main", "@" + "a" * 40])
+def test_a_repository_is_found_in_the_cache_by_its_name_and_revision(
+    cache: Path, revision: str
+) -> None:
+    """The fixture's repository is a Llama of base 500000 without max_position_embeddings, the
+    context; a revision is a ref or the name of a snapshot.
+    """
+    model = load_model(f"some-lab/Tiny-1B{revision}")
+    assert model.file == f"some-lab/Tiny-1B{revision}"
+    assert model.one().parameters["base"] == 500000.0
+    assert model.context is None
+
+
+@pytest.mark.parametrize(
+    "name", ["../../etc", "some-lab/..", "/etc", "a/b/c", "some-lab/Tiny-1B@../../x"]
+)
+@pytest.mark.usefixtures("cache")
+def test_a_name_that_would_lead_out_of_the_cache_is_refused(name: str) -> None:
+    """The parts of a name become folders of the cache, so «..» or a path could reach any file."""
+    with pytest.raises(PecliError):
+        load_model(name)
+
+
+def test_a_repository_that_is_not_in_the_cache_is_refused_with_the_command_to_get_it(
     cache: Path, run_pecli
 ) -> None:
-    """Names that would lead out of the cache are refused, and a missing repository is answered with
-    the command that downloads it.
-    """
-    for name in ("some-lab/Tiny-1B", "some-lab/Tiny-1B@main", "some-lab/Tiny-1B@" + "a" * 40):
-        found = load_model(name)
-        assert found.file == name
-        assert found.one().parameters["base"] == 500000.0
-        assert found.context is None
-
-    for name in ("../../etc", "some-lab/..", "/etc", "a/b/c", "some-lab/Tiny-1B@../../x"):
-        with pytest.raises(PecliError):
-            load_model(name)
+    """pecli downloads nothing itself; `hf download` is the command of huggingface_hub."""
     outcome = run_pecli("config", "--model", "some-lab/Other-9B")
     assert outcome.exit_code == USAGE_ERROR
     assert f"not in the Hugging Face cache, {cache}" in outcome.err
     assert "hf download some-lab/Other-9B config.json" in outcome.err
+
+
+def test_a_repository_in_the_cache_hides_the_preset_of_that_name(cache: Path) -> None:
+    """The preset of Llama 3.1 8B has heads of 128 channels; the repository that the fixture puts
+    under its name has heads of 64 / 4 = 16. The short name still means the preset.
+    """
     assert load_model("meta-llama/Llama-3.1-8B").one().parameters["dim"] == 128
 
     (cache / "models--some-lab--Tiny-1B").rename(cache / "models--meta-llama--Llama-3.1-8B")
-    assert load_model("meta-llama/Llama-3.1-8B").one().parameters["dim"] == 16
+    assert load_model("meta-llama/Llama-3.1-8B").one().parameters["dim"] == 64 // 4
     assert load_model("llama-3.1-8b").one().parameters["dim"] == 128
 
 
@@ -128,8 +153,9 @@ def test_a_repository_is_found_in_the_cache_before_the_preset_of_that_name(
 def test_the_cache_is_where_huggingface_hub_would_look(
     cache: Path, monkeypatch: pytest.MonkeyPatch, variable: str, folder: str
 ) -> None:
-    """The variables and folders are those of huggingface_hub's constants.py, in its order of
-    precedence.
+    """Each row has a variable that names a folder, and where in that folder the cache is; both are
+    huggingface_hub's (constants.py), in its order of precedence. The repository of the fixture is
+    moved there.
     """
     (cache.parent / "home" / folder).parent.mkdir(parents=True, exist_ok=True)
     cache.rename(cache.parent / "home" / folder)
@@ -153,7 +179,9 @@ def test_a_repository_without_a_readable_ref_is_its_only_snapshot(cache: Path) -
 
 
 def test_a_snapshot_without_a_config_is_refused_with_the_command_to_get_it(cache: Path) -> None:
-    """`hf download` is the command of huggingface_hub."""
+    """The cache may hold a repository of which only the weights were downloaded; `hf download` is the
+    command of huggingface_hub that gets the file.
+    """
     (cache / "models--some-lab--Tiny-1B" / "snapshots" / ("a" * 40) / "config.json").unlink()
     with pytest.raises(
         FileError, match=r"holds no config.json; get it with hf download some-lab/Tiny-1B"
@@ -172,8 +200,9 @@ class ConfigObject:
 def test_paths_dictionaries_and_objects_with_to_dict_all_describe_a_model(
     tmp_path: Path, monkeypatch
 ) -> None:
-    """The expected frequencies are 500000^(-i/8), from the definition of RoPE; half of them must
-    fail.
+    """LLAMA_CONFIG has base 500000 and heads of 16 channels, so its frequencies are 500000^(-i/8) by
+    the definition of RoPE. In whatever form it is given, the same parameters are read, a table of
+    these frequencies passes, and a table of their halves fails.
     """
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps(LLAMA_CONFIG))
@@ -190,7 +219,7 @@ def test_paths_dictionaries_and_objects_with_to_dict_all_describe_a_model(
         "x.safetensors.index.json",
     )
 
-    for given in (
+    for description in (
         *paths,
         LLAMA_CONFIG,
         ConfigObject(),
@@ -198,73 +227,100 @@ def test_paths_dictionaries_and_objects_with_to_dict_all_describe_a_model(
         load_model(LLAMA_CONFIG),
         encoding,
     ):
-        assert (
-            load_model(given).one().parameters
-            == load_config(given).one().parameters
-            == encoding.parameters
-        )
-        assert pecli.verify(table, given).passed
-        assert not pecli.verify({"inv_freq": table["inv_freq"] / 2}, given, reasons=False).passed
+        assert load_model(description).one().parameters == encoding.parameters
+        assert load_config(description).one().parameters == encoding.parameters
+        assert pecli.verify(table, description).passed
+        halved = {"inv_freq": table["inv_freq"] / 2}
+        assert not pecli.verify(halved, description, reasons=False).passed
 
 
-def test_a_folder_with_one_gguf_file_is_that_model() -> None:
-    """The stored file is a header of Llama 3, whose base is 500000."""
-    data = Path(__file__).parents[1] / "files" / "data"
-    assert load_model(data).one().parameters["base"] == 500000.0
+def test_a_folder_with_one_gguf_file_is_read_as_the_model_of_that_file() -> None:
+    """tests/files/data holds one .gguf file, a header of Llama 3, whose base is 500000."""
+    folder = Path(__file__).parents[1] / "files" / "data"
+    assert load_model(folder).one().parameters["base"] == 500000.0
 
 
-def test_a_word_is_told_to_be_a_model_a_configuration_or_a_file(cache: Path) -> None:
-    """The same word of a command line may be a model (--model), a configuration (--config) or a
-    file of tensors (None); a file of a preset's name hides the preset.
+@pytest.mark.parametrize("name", ["llama-3.1-8b", "some-lab/Tiny-1B"])
+@pytest.mark.usefixtures("cache")
+def test_the_name_of_a_preset_or_a_repository_is_a_value_of_the_option_model(name: str) -> None:
+    """`named_model` finds out whether a word of a command line is a model (--model), a
+    configuration (--config) or a file of tensors (None). The fixture has the repository.
     """
-    Path("tensors").mkdir()
-    np.save("x.npy", np.zeros(3))
-    options = {
-        "llama-3.1-8b": "--model",
-        "some-lab/Tiny-1B": "--model",
-        str(cache): None,
-        "x.npy": None,
-    }
+    model = named_model(name)
+    assert model is not None
+    assert model.option == "--model"
 
-    for name, option in options.items():
-        found = named_model(name)
-        assert (found.option if found else None) == option
+
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("my-config.json", LLAMA_CONFIG),
+        ("params.json", {"dim": 64, "n_heads": 4, "n_layers": 2}),
+    ],
+    ids=["config.json of Hugging Face", "params.json of Meta"],
+)
+@pytest.mark.usefixtures("cache")
+def test_a_configuration_file_is_a_value_of_the_option_config(
+    name: str, config: dict[str, object]
+) -> None:
+    """`named_model` finds out whether a word of a command line is a model (--model), a
+    configuration (--config) or a file of tensors (None).
+    """
+    Path(name).write_text(json.dumps(config))
+    model = named_model(name)
+    assert model is not None
+    assert model.option == "--config"
+
+
+def test_a_folder_is_a_configuration_only_if_it_holds_config_json(cache: Path) -> None:
+    """Other folders may hold tensors; None means that the word names no model."""
+    Path("tensors").mkdir()
     assert named_model("tensors") is None
+    assert named_model(str(cache)) is None
 
     Path("tensors/config.json").write_text(json.dumps(LLAMA_CONFIG))
-    assert named_model("tensors").option == "--config"
-    for name, config in {
-        "my-config.json": LLAMA_CONFIG,
-        "params.json": {"dim": 64, "n_heads": 4, "n_layers": 2},
-    }.items():
-        Path(name).write_text(json.dumps(config))
-        assert named_model(name).option == "--config"
+    model = named_model("tensors")
+    assert model is not None
+    assert model.option == "--config"
 
+
+@pytest.mark.usefixtures("cache")
+def test_a_file_of_tensors_is_no_model_even_if_it_has_the_name_of_a_preset() -> None:
+    """None means that the word of the command line is a file of tensors."""
+    np.save("x.npy", np.zeros(3))
     Path("llama-3-8b").write_bytes(b"a file of that name")
+
+    assert named_model("x.npy") is None
     assert named_model("llama-3-8b") is None
 
+
+@pytest.mark.usefixtures("cache")
+def test_a_link_to_nowhere_is_a_missing_file() -> None:
+    """The name exists, and its target does not."""
     Path("dangling").symlink_to("nowhere")
     with pytest.raises(FileError, match="dangling: does not exist"):
         load_model("dangling")
 
 
 def test_no_two_presets_share_a_name() -> None:
-    """A name of one that is an alias of another would be found or not by the order of the list."""
-    seen: dict[str, str] = {}
+    """If the name of a preset were an alias of another, the order of the list would decide which of
+    them is found. `_key` ignores case and signs; there are at least 80 presets.
+    """
+    owners: dict[str, str] = {}
     for preset in presets().values():
         for name in (preset.name, preset.repository, *preset.aliases):
-            assert seen.setdefault(_key(name), preset.name) == preset.name, name
+            assert owners.setdefault(_key(name), preset.name) == preset.name, name
             assert find(name) is preset
-    assert len(_by_key()) >= len(seen) >= len(presets()) >= 80
+    assert len(_by_key()) >= len(owners) >= len(presets()) >= 80
 
 
 NAMES_OF_PRESETS = stored("tables.json")["names"]
 
 
 @pytest.mark.parametrize("word", NAMES_OF_PRESETS)
-def test_other_names_of_presets_are_understood(word: str) -> None:
-    """Names as people type them, with the preset that each means: repositories, nicknames, other
-    spellings.
+def test_a_preset_is_found_by_the_names_that_people_type(word: str) -> None:
+    """tables.json has words with the preset that each means, chosen by hand: repositories,
+    nicknames and other spellings.
     """
     assert find(word).name == NAMES_OF_PRESETS[word]
 
@@ -292,11 +348,12 @@ ibm-fms 1.13.1, fms/models/ministral3.py, and megatron-bridge 0.3.1 (Ministral 3
     ("name", "rotary_dim", "base", "context"),
     [(name, *values) for values, names in READ_ELSEWHERE.items() for name in names.split()],
 )
-def test_values_of_presets_agree_with_another_source(
+def test_a_preset_agrees_with_what_another_project_states_of_the_model(
     name: str, rotary_dim: int, base: float, context: int
 ) -> None:
-    """Another public project states the same rotary dimension, base and context as the config.json
-    that the preset was made from; READ_ELSEWHERE names the files.
+    """Presets were made from the config.json of each model. READ_ELSEWHERE has the rotary dimension,
+    base and context as another public project states them, such as 128, 500000 and 131072 for
+    Llama 3.1 in slime's scripts/models, and names these files.
     """
     model = load_model(name)
     assert model.one().rotary_dim == rotary_dim

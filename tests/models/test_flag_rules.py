@@ -98,19 +98,27 @@ def served(request: pytest.FixtureRequest) -> Served:
     return case
 
 
-def rope_of(flags: str, model: str = "llama-2-7b") -> Encoding:
-    return pecli.load_model(model, flags).one()
+def rope_of(flags: str) -> Encoding:
+    """Return the rope of Llama 2 7B with these flags."""
+    return pecli.load_model("llama-2-7b", flags).one()
 
 
-def test_the_fastest_frequency_is_divided_as_the_server_does(served: Served) -> None:
-    """Unscaled it turns by one radian per position; the row states what it is divided by."""
+def test_the_fastest_frequency_of_llama_2_is_divided_as_the_server_does(served: Served) -> None:
+    """The fastest of Llama 2's pairs turns by one radian per position. `served` is a command line,
+    such as «llama-server --rope-scale 2», and by its server's source the divisor (`fastest`, 2).
+    """
     frequencies = rope_of(served.flags).inverse_frequencies()
     assert frequencies is not None
     assert frequencies[0] == pytest.approx(1 / served.fastest, rel=1e-6)
 
 
-def test_the_slowest_frequency_has_the_base_and_divisor_of_the_server(served: Served) -> None:
-    """The row states the base and the divisor, by which 10000^(−126/128) changes."""
+def test_the_slowest_frequency_of_llama_2_has_the_base_and_divisor_of_the_server(
+    served: Served,
+) -> None:
+    """The slowest of Llama 2's 64 pairs turns by 10000^(−126/128) radians per position. `served` is
+    a command line, such as «exllamav2 -ra 2», and by its server's source the base and the divisor
+    (`slowest`).
+    """
     frequencies = rope_of(served.flags).inverse_frequencies()
     assert frequencies is not None
     expected = served.base ** (-(DIM - 2) / DIM) / served.slowest
@@ -118,7 +126,8 @@ def test_the_slowest_frequency_has_the_base_and_divisor_of_the_server(served: Se
 
 
 def test_cos_and_sin_have_the_attention_factor_of_the_server(served: Served) -> None:
-    """It is 1 unless YaRN computes it, as 1 + 0.1 ln(factor), which is 1.1386 for 4, or a flag
+    """`served` is a command line and the number that its server multiplies cos and sin by. It is 1
+    unless YaRN computes it, as 1 + 0.1 ln(factor), which is 1.1386 for 4, or --yarn-attn-factor
     states it.
     """
     attention = rope_of(served.flags).attention_factor()
@@ -149,9 +158,11 @@ def test_cos_and_sin_have_the_attention_factor_of_the_server(served: Served) -> 
         ("exllamav2 -rs 0.5", "-rs 0.5 speeds positions up by 2; 2 is meant"),
     ],
 )
-def test_a_flag_that_is_not_what_it_seems_is_warned_of(flags: str, warning: str) -> None:
-    """Each flag is accepted by the server but ignored, or has the opposite effect of what its name
-    suggests.
+def test_a_flag_that_is_ignored_or_has_the_opposite_effect_is_warned_of(
+    flags: str, warning: str
+) -> None:
+    """The servers accept these flags of a Llama 2 in silence. Each row has the beginning of the only
+    warning; what happens instead was read from the servers' source.
     """
     (sentence,) = pecli.load_model("llama-2-7b", flags).warnings
     assert sentence.startswith(warning)
@@ -168,8 +179,10 @@ def test_a_flag_that_is_not_what_it_seems_is_warned_of(flags: str, warning: str)
         "exllamav2 -rs 1.5",
     ],
 )
-def test_values_that_change_nothing_are_not_warned_of(flags: str) -> None:
-    """The flags have neutral values: a factor of 1, or −1, which means «unset» in llama.cpp."""
+def test_neutral_and_usual_values_of_flags_are_not_warned_of(flags: str) -> None:
+    """A factor of 1 changes nothing, −1 means «unset» in llama.cpp, and exllamav2's -rs 2 is the
+    usual way to stretch a context.
+    """
     assert pecli.load_model("llama-2-7b", flags).warnings == ()
 
 
@@ -402,13 +415,17 @@ def test_the_ramp_of_yarn_ends_at_the_last_channel() -> None:
 
 
 @pytest.mark.parametrize("flags", ["llama-server --rope-scale 2", "exllamav2 -rs 2"])
-def test_a_factor_comes_on_top_of_longrope(flags: str) -> None:
-    """A .gguf has longrope's factors in a tensor, and exllama divides positions besides."""
-    own = pecli.load_model("phi-3.5-mini").one().attention_factor()
-    scaled = rope_of(flags, "phi-3.5-mini")
-    assert scaled.attention_factor() == own
-    warnings = pecli.load_model("phi-3.5-mini", flags).warnings
-    assert any("the model's own longrope" in warning for warning in warnings)
+def test_a_factor_on_top_of_longrope_keeps_its_attention_factor_and_is_warned_of(
+    flags: str,
+) -> None:
+    """Phi-3.5 is scaled by longrope already. Both servers divide positions by 2 besides, which is
+    seldom meant, and multiply cos and sin by longrope's attention factor as before.
+    """
+    unflagged = pecli.load_model("phi-3.5-mini").one()
+    flagged = pecli.load_model("phi-3.5-mini", flags)
+
+    assert flagged.one().attention_factor() == unflagged.attention_factor()
+    assert any("the model's own longrope" in warning for warning in flagged.warnings)
 
 
 @pytest.mark.parametrize("flags", ["llama-server --rope-scale 2", "exllamav2 -rs 2"])
@@ -420,7 +437,7 @@ def test_flags_scale_the_language_model_and_not_the_tower_for_images(flags: str)
 
 
 @pytest.mark.parametrize("flags", ["exllamav2 -rs 2", "koboldcpp --contextsize 8192"])
-def test_a_learned_table_is_left_as_it_is(flags: str) -> None:
+def test_flags_of_servers_leave_a_learned_table_as_it_is(flags: str) -> None:
     """BERT has 512 learned rows and no frequencies that a flag could scale."""
     (encoding,) = pecli.load_model("bert-base-uncased", flags)
     assert encoding.scheme == "learned"
@@ -468,28 +485,28 @@ def test_flags_that_no_server_understands_are_refused(flags: str, rule: str) -> 
         pecli.load_model("llama-2-7b", flags)
 
 
-NEW_SETTINGS = """--hf-overrides '{"rope_parameters": {"rope_type": "linear", "factor": 2.0}}'"""
-
-
 @pytest.mark.parametrize(
-    ("own", "base"),
+    ("keys_of_the_base", "base"),
     [({"rope_parameters": {"rope_theta": 5e5}}, 5e5), ({"rope_theta": 2e5}, 2e5)],
-    ids=["within the settings", "beside them"],
+    ids=["within rope_parameters", "beside rope_parameters"],
 )
 def test_sglang_keeps_the_base_when_a_flag_replaces_the_settings(
-    own: dict[str, object], base: float
+    keys_of_the_base: dict[str, object], base: float
 ) -> None:
     """SGLang's --json-model-override-args replaces all of rope_parameters by linear scaling without
     a base; the base must still be the one that the config had, in either place.
     """
-    config = {"model_type": "llama", "hidden_size": 256, "num_attention_heads": 4, **own}
-    flags = NEW_SETTINGS.replace("--hf-overrides", "--json-model-override-args")
-    encoding = pecli.load_model(config, f"sglang.launch_server {flags}").one()
+    sizes = {"model_type": "llama", "hidden_size": 256, "num_attention_heads": 4}
+    settings = '{"rope_parameters": {"rope_type": "linear", "factor": 2.0}}'
+    flags = f"sglang.launch_server --json-model-override-args '{settings}'"
+    encoding = pecli.load_model({**sizes, **keys_of_the_base}, flags).one()
     assert encoding.parameters["scaling"] == "linear"
     assert encoding.parameters["base"] == base
 
 
-def test_a_base_of_a_flag_does_not_stay_in_the_preset() -> None:
-    """Qwen3-VL has its base, 5e6, in an object within an object of its config.json."""
+def test_a_flag_does_not_change_the_preset_for_later_calls() -> None:
+    """Flags change a copy of the preset's config. The base of Qwen3-VL, 5e6, is in an object within
+    an object, which a shallow copy would share.
+    """
     pecli.load_model("qwen3-vl-2b", "vllm serve m --rope-theta 12345")
     assert pecli.load_model("qwen3-vl-2b").encodings[0].parameters["base"] == 5e6

@@ -39,29 +39,33 @@ ROPE_FREQS = "rope_freqs.weight"
 def test_a_header_of_gguf_is_read_as_the_config_it_was_made_from(
     tmp_path: Path, version: int
 ) -> None:
-    """The header is Qwen2.5's with YaRN by 4; the config beside it says the same in Hugging Face's
-    keys.
+    """QWEN2_HEADER is Qwen2.5's: 28 heads in 3584 channels, base 1e6, YaRN by 4 from 32768 to 131072
+    positions. The config states the same in Hugging Face's keys, so both have the same frequencies.
     """
     model = load_model(write_gguf(tmp_path / "m.gguf", "qwen2", QWEN2_HEADER, version=version))
     scaling = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
     sizes = {"hidden_size": 3584, "num_attention_heads": 28, "rope_theta": 1e6}
-    found = model.one()
-    same = only_encoding({"model_type": "qwen2", "rope_scaling": scaling, **sizes})
+    by_config = only_encoding({"model_type": "qwen2", "rope_scaling": scaling, **sizes})
+    by_header = model.one()
 
     assert model.model_type == "qwen2"
     assert model.context == 131072
-    assert found.inverse_frequencies() == same.inverse_frequencies()
-    assert found.attention_factor() == same.attention_factor()
+    assert by_header.inverse_frequencies() == by_config.inverse_frequencies()
+    assert by_header.attention_factor() == by_config.attention_factor()
+    assert by_header.layout == "halves"
 
-    source = "qwen2.embedding_length // qwen2.attention.head_count"
-    assert has_facts(
-        found,
-        {"layout": "halves", "source of base": "qwen2.rope.freq_base", "source of dim": source},
-    )
+
+def test_the_sources_of_values_are_the_keys_of_the_gguf_header(tmp_path: Path) -> None:
+    """Reports show them. The width of a head has no key in Qwen2's headers: it is a quotient."""
+    encoding = only_encoding(write_gguf(tmp_path / "m.gguf", "qwen2", QWEN2_HEADER))
+    assert encoding.sources["base"] == "qwen2.rope.freq_base"
+    assert encoding.sources["dim"] == "qwen2.embedding_length // qwen2.attention.head_count"
 
 
 def test_gemma_4_divides_by_1e30_where_nothing_rotates(tmp_path: Path) -> None:
-    """Gemma 4 writes a divisor of 1e30 for pairs that it does not rotate."""
+    """Gemma 4 rotates some pairs of a head only. Its files have 1e30 in rope_freqs.weight, the
+    divisors of frequencies, for the pairs that stay: here the last two of four.
+    """
     values = {**LLAMA_3_1_HEADER, "rope.dimension_count": 8}
     path = write_gguf(tmp_path / "m.gguf", "gemma4", values, {ROPE_FREQS: [1.0, 1.0, 1e30, 1e30]})
     frequencies = load_model(path).encodings[0].inverse_frequencies() or []
@@ -70,141 +74,163 @@ def test_gemma_4_divides_by_1e30_where_nothing_rotates(tmp_path: Path) -> None:
     assert frequencies[-1] < 1e-29
 
 
-@pytest.mark.parametrize(("code", "kind"), [("", 0), ("e", 1), ("d", 28)])
-def test_frequencies_are_divided_by_the_tensor_whatever_its_float_type(
-    tmp_path: Path, code: str, kind: int
-) -> None:
-    """GGML types 0, 1 and 28 are float32, float16 and float64; the expected frequencies are
-    base^(-i/4) / factor.
+def test_a_tensor_of_float32_divides_the_frequencies(tmp_path: Path) -> None:
+    """llama.cpp divides the frequencies base^(−2i/dim) by the numbers of rope_freqs.weight. The file
+    has base 500000 and 8 rotary channels, 4 pairs.
     """
     factors = [1.0, 1.5, 4.0, 8.0]
-    values = {**LLAMA_3_1_HEADER, "rope.dimension_count": 8}
-    path = write_gguf(tmp_path / "m.gguf", "llama", values, {ROPE_FREQS: factors})
-
-    if code:
-        data = path.read_bytes()
-        floats = struct.pack("<IQIQ", 1, 4, 0, 0)
-        assert floats in data
-        changed = data.replace(floats, struct.pack("<IQIQ", 1, 4, kind, 0))[:-32] + struct.pack(
-            f"<4{code}", *factors
-        )
-        path.write_bytes(changed)
-
-    found = only_encoding(path)
+    header = {**LLAMA_3_1_HEADER, "rope.dimension_count": 8}
+    path = write_gguf(tmp_path / "m.gguf", "llama", header, {ROPE_FREQS: factors})
+    encoding = only_encoding(path)
     expected = [500000.0 ** (-i / 4) / factor for i, factor in enumerate(factors)]
-    assert found.inverse_frequencies() == pytest.approx(expected, rel=1e-14)
-    assert found.attention_factor() == 1.0
-    assert found.layout == "interleaved"
+
+    assert encoding.inverse_frequencies() == pytest.approx(expected, rel=1e-14)
+    assert encoding.attention_factor() == 1.0
+    assert encoding.layout == "interleaved"
     assert pecli.verify(path, path).passed
 
 
-def test_a_window_is_a_positive_whole_number(tmp_path: Path) -> None:
-    """Anything else in attention.sliding_window, as in files of other writers, counts as no window."""
-    for window, known in ((4096, 4096), (1, 1), (0, None), ("4096", None), ([4096, 0], None)):
-        path = write_gguf(
-            tmp_path / "m.gguf", "llama", {**SIZES, "attention.sliding_window": window}
-        )
-        assert load_model(path).window == known, window
-
-
-def test_longrope_has_its_divisors_in_tensors(tmp_path: Path) -> None:
-    """Up to the original 4096 positions the short ones divide the frequencies 1 and 0.01, beyond it
-    the long ones.
+@pytest.mark.parametrize(("code", "ggml_type"), [("e", 1), ("d", 28)], ids=["float16", "float64"])
+def test_a_tensor_of_another_float_type_divides_the_frequencies_alike(
+    tmp_path: Path, code: str, ggml_type: int
+) -> None:
+    """`write_gguf` writes rope_freqs.weight in float32, GGML's type 0. Here its entry in the header
+    (axes, length, type, offset) and its 4 numbers are replaced by those of another type; `code` is
+    the type's letter in `struct`. These factors are exact in every type.
     """
-    found = only_encoding(
-        write_gguf(
-            tmp_path / "m.gguf",
-            "phi3",
-            PHI3_HEADER,
-            {LONG_FACTORS: [2.0, 4.0], SHORT_FACTORS: [1.0, 1.5]},
-        )
-    )
+    factors = [1.0, 1.5, 4.0, 8.0]
+    header = {**LLAMA_3_1_HEADER, "rope.dimension_count": 8}
+    path = write_gguf(tmp_path / "m.gguf", "llama", header, {ROPE_FREQS: factors})
 
-    assert found.inverse_frequencies(4096) == pytest.approx([1.0, 0.01 / 1.5], rel=1e-15)
-    assert found.inverse_frequencies(4097) == pytest.approx([0.5, 0.01 / 4], rel=1e-15)
-    assert found.attention_factor() == 1.25
-    assert has_facts(
-        found, {"source of long_factor": LONG_FACTORS, "source of short_factor": SHORT_FACTORS}
-    )
+    in_float32 = path.read_bytes()
+    entry_of_float32 = struct.pack("<IQIQ", 1, 4, 0, 0)
+    assert entry_of_float32 in in_float32
+    changed = in_float32.replace(entry_of_float32, struct.pack("<IQIQ", 1, 4, ggml_type, 0))
+    path.write_bytes(changed[:-32] + struct.pack(f"<4{code}", *factors))
+
+    encoding = only_encoding(path)
+    expected = [500000.0 ** (-i / 4) / factor for i, factor in enumerate(factors)]
+    assert encoding.inverse_frequencies() == pytest.approx(expected, rel=1e-14)
+    assert encoding.attention_factor() == 1.0
+    assert encoding.layout == "interleaved"
+    assert pecli.verify(path, path).passed
 
 
 @pytest.mark.parametrize(
-    ("kind", "rule"), [("longrope", "it needs the tensors rope_factors_"), ("su", "known are")]
+    ("value", "window"),
+    [(4096, 4096), (1, 1), (0, None), ("4096", None), ([4096, 0], None)],
+)
+def test_a_window_that_is_no_positive_whole_number_counts_as_none(
+    tmp_path: Path, value: object, window: int | None
+) -> None:
+    """attention.sliding_window is 0, a text or a list in files of some writers."""
+    header = {**SIZES, "attention.sliding_window": value}
+    assert load_model(write_gguf(tmp_path / "m.gguf", "llama", header)).window == window
+
+
+def test_longrope_has_its_divisors_in_tensors(tmp_path: Path) -> None:
+    """PHI3_HEADER has 4 rotary channels, so its frequencies are 1 and 10000^(−2/4) = 0.01. Up to the
+    original 4096 positions the short factors divide them, beyond it the long ones; its attn_factor
+    is 1.25.
+    """
+    tensors = {LONG_FACTORS: [2.0, 4.0], SHORT_FACTORS: [1.0, 1.5]}
+    encoding = only_encoding(write_gguf(tmp_path / "m.gguf", "phi3", PHI3_HEADER, tensors))
+
+    assert encoding.inverse_frequencies(4096) == pytest.approx([1 / 1.0, 0.01 / 1.5], rel=1e-15)
+    assert encoding.inverse_frequencies(4097) == pytest.approx([1 / 2.0, 0.01 / 4.0], rel=1e-15)
+    assert encoding.attention_factor() == 1.25
+    assert encoding.sources["long_factor"] == "rope_factors_long.weight"
+    assert encoding.sources["short_factor"] == "rope_factors_short.weight"
+
+
+@pytest.mark.parametrize(
+    "tensors",
+    [{}, {SHORT_FACTORS: [1.0, 1.5]}, {LONG_FACTORS: [2.0, 4.0]}],
+    ids=["neither", "short factors only", "long factors only"],
+)
+@pytest.mark.parametrize(
+    ("scaling", "rule"),
+    [("longrope", "it needs the tensors rope_factors_"), ("su", "known are")],
 )
 def test_longrope_without_both_tensors_and_unknown_scalings_are_refused(
-    tmp_path: Path, kind: str, rule: str
+    tmp_path: Path, scaling: str, rule: str, tensors: dict[str, list[float]]
 ) -> None:
     """longrope needs the tensors of long and short factors; «su» is its name in older configs,
     which llama.cpp never writes.
     """
-    for tensors in ({}, {SHORT_FACTORS: [1.0, 1.5]}, {LONG_FACTORS: [2.0, 4.0]}):
-        path = write_gguf(
-            tmp_path / "m.gguf", "phi3", {**PHI3_HEADER, "rope.scaling.type": kind}, tensors
-        )
-        with pytest.raises(pecli.FileError, match=f"phi3.rope.scaling.type is '{kind}'; {rule}"):
-            load_model(path)
+    header = {**PHI3_HEADER, "rope.scaling.type": scaling}
+    path = write_gguf(tmp_path / "m.gguf", "phi3", header, tensors)
+    with pytest.raises(pecli.FileError, match=f"phi3.rope.scaling.type is '{scaling}'; {rule}"):
+        load_model(path)
 
 
-def test_yarn_linear_and_no_scaling_are_read_from_a_header(tmp_path: Path) -> None:
-    """llama.cpp multiplies YaRN's 1 + 0.1 ln(factor) by attn_factor; yarn_log_multiplier is what
-    Hugging Face calls mscale_all_dim.
+def test_the_parameters_of_yarn_are_read_from_a_gguf_header(tmp_path: Path) -> None:
+    """QWEN2_HEADER has YaRN by 4. yarn_log_multiplier is what Hugging Face calls mscale_all_dim, and
+    llama.cpp multiplies YaRN's 1 + 0.1 ln(factor) by attn_factor.
     """
-    given = {
-        "yarn_beta_fast": 16.0,
-        "yarn_beta_slow": 2.0,
-        "yarn_log_multiplier": 0.5,
-        "attn_factor": 0.5,
+    parameters = {
+        "rope.scaling.yarn_beta_fast": 16.0,
+        "rope.scaling.yarn_beta_slow": 2.0,
+        "rope.scaling.yarn_log_multiplier": 0.5,
+        "rope.scaling.attn_factor": 0.5,
     }
-    found = only_encoding(
-        write_gguf(
-            tmp_path / "y.gguf",
-            "qwen2",
-            QWEN2_HEADER | {f"rope.scaling.{key}": given[key] for key in given},
-        )
-    )
+    path = write_gguf(tmp_path / "m.gguf", "qwen2", {**QWEN2_HEADER, **parameters})
+    encoding = only_encoding(path)
 
     assert has_facts(
-        found, {"beta_fast": 16.0, "beta_slow": 2.0, "mscale_all_dim": 0.5, "mscale": 1.0}
+        encoding, {"beta_fast": 16.0, "beta_slow": 2.0, "mscale_all_dim": 0.5, "mscale": 1.0}
     )
-    assert found.attention_factor() == pytest.approx(0.5 * (1 + 0.1 * math.log(4)), rel=1e-15)
+    assert encoding.attention_factor() == pytest.approx(0.5 * (1 + 0.1 * math.log(4)), rel=1e-15)
+
+
+def test_yarn_with_a_factor_of_0_is_refused_as_without_one(tmp_path: Path) -> None:
+    """0 stands for a missing factor in GGUF, and YaRN needs one."""
+    without_factor = {"rope.scaling.factor": 0.0, "rope.scaling.attn_factor": 0.5}
+    path = write_gguf(tmp_path / "m.gguf", "qwen2", {**QWEN2_HEADER, **without_factor})
     with pytest.raises(pecli.ParameterError, match="factor is missing; yarn scaling needs it"):
-        only_encoding(
-            write_gguf(
-                tmp_path / "n.gguf",
-                "qwen2",
-                {**QWEN2_HEADER, "rope.scaling.factor": 0.0, "rope.scaling.attn_factor": 0.5},
-            )
-        )
+        only_encoding(path)
 
-    plain = only_encoding(
-        write_gguf(tmp_path / "p.gguf", "qwen2", {**QWEN2_HEADER, "rope.scaling.type": "none"})
-    )
-    assert has_facts(plain, {"scaling": "none", "source of scaling": "qwen2.rope.scaling.type"})
 
-    found = only_encoding(
-        write_gguf(tmp_path / "l.gguf", "qwen2", {**QWEN2_HEADER, "rope.scaling.type": "linear"})
-    )
-    assert found.inverse_frequencies() == pytest.approx(
-        [1e6 ** (-i / 64) / 4 for i in range(64)], rel=1e-14
-    )
+def test_the_scaling_none_of_a_gguf_header_is_read_as_unscaled(tmp_path: Path) -> None:
+    """QWEN2_HEADER also has a factor of 4, which counts for nothing then."""
+    header = {**QWEN2_HEADER, "rope.scaling.type": "none"}
+    encoding = only_encoding(write_gguf(tmp_path / "m.gguf", "qwen2", header))
+    assert encoding.parameters["scaling"] == "none"
+    assert encoding.sources["scaling"] == "qwen2.rope.scaling.type"
+
+
+def test_linear_scaling_of_a_gguf_header_divides_all_frequencies_by_its_factor(
+    tmp_path: Path,
+) -> None:
+    """QWEN2_HEADER has base 1e6, heads of 3584 / 28 = 128 channels, and the factor 4."""
+    header = {**QWEN2_HEADER, "rope.scaling.type": "linear"}
+    encoding = only_encoding(write_gguf(tmp_path / "m.gguf", "qwen2", header))
+    expected = [1e6 ** (-2 * i / 128) / 4 for i in range(64)]
+    assert encoding.inverse_frequencies() == pytest.approx(expected, rel=1e-14)
 
 
 LAYERS = stored("tables.json")["gguf"]
-"""Of an architecture: what llama.cpp's source has for sliding layers, a base and scaling, where the file is silent."""
+"""Of an architecture: a header that leaves something out, and by layer type what llama.cpp's source then has."""
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_layers_of_an_architecture_are_those_of_llama_cpp(tmp_path: Path, name: str) -> None:
-    """The expected layers of each architecture were read by hand from the source of llama.cpp; 8 is
-    ALiBi's usual max_bias.
+def test_what_a_gguf_header_leaves_out_is_what_llama_cpp_has_for_the_architecture(
+    tmp_path: Path, name: str
+) -> None:
+    """Each row of tables.json has a header, and by layer type the rotary dim, base, scaling and
+    layout that were read by hand from llama.cpp's source for this architecture. Row names begin with
+    the architecture. ALiBi has the header's max_alibi_bias, or 8 by default.
     """
-    (values, expected), bias = LAYERS[name], LAYERS[name][0].get("attention.max_alibi_bias")
-    path = write_gguf(tmp_path / "m.gguf", name.partition(" ")[0].rstrip(","), values)
-
-    assert {layer: [*row] for layer, row in facts_by_layer_type(path).items()} == expected
-    assert {each.parameters["max_bias"] for each in load_model(path) if each.scheme == "alibi"} <= {
-        bias or 8.0
+    header, expected_layers = LAYERS[name]
+    architecture = name.partition(" ")[0].rstrip(",")
+    path = write_gguf(tmp_path / "m.gguf", architecture, header)
+    layers = {layer: [*facts] for layer, facts in facts_by_layer_type(path).items()}
+    max_biases = {
+        each.parameters["max_bias"] for each in load_model(path) if each.scheme == "alibi"
     }
+
+    assert layers == expected_layers
+    assert max_biases <= {header.get("attention.max_alibi_bias") or 8.0}
 
 
 SLIDING_PATTERN = "attention.sliding_window_pattern"
@@ -247,70 +273,115 @@ def test_layers_without_rotation_follow_from_the_architecture(
 
 
 @pytest.mark.parametrize(
-    ("arch", "mixed"), [("qwen2vl", False), ("qwen3vl", True), ("glm4", False)]
+    ("arch", "is_interleaved"), [("qwen2vl", False), ("qwen3vl", True), ("glm4", False)]
 )
-def test_sections_of_mrope_are_read_and_zeros_are_none(
-    tmp_path: Path, arch: str, mixed: bool
+def test_the_three_sections_of_mrope_are_read_without_the_zero_that_pads_them(
+    tmp_path: Path, arch: str, is_interleaved: bool
 ) -> None:
-    """GGUF pads the three sections with a zero; four zeros stand for a model without sections."""
-    values = {"rope.dimension_count": 128}
-    found = only_encoding(
-        write_gguf(
-            tmp_path / "m.gguf", arch, {**values, "rope.dimension_sections": [16, 24, 24, 0]}
-        )
-    )
+    """rope.dimension_sections of GGUF has four numbers; M-RoPE has sections for time, rows and
+    columns. ggml's rope type of the architecture tells whether they are interleaved.
+    """
+    header = {"rope.dimension_count": 128, "rope.dimension_sections": [16, 24, 24, 0]}
+    encoding = only_encoding(write_gguf(tmp_path / "m.gguf", arch, header))
 
     assert has_facts(
-        found, {"mrope_section": [16, 24, 24], "mrope_interleaved": mixed, "layout": "halves"}
+        encoding,
+        {
+            "mrope_section": [16, 24, 24],
+            "mrope_interleaved": is_interleaved,
+            "layout": "halves",
+        },
     )
-    assert found.rope(8).mrope_section == (16, 24, 24)
-
-    layout = "interleaved" if arch == "glm4" else "halves"
-    for none in ({}, {"rope.dimension_sections": [0, 0, 0, 0]}):
-        found = only_encoding(write_gguf(tmp_path / "m.gguf", arch, {**values, **none}))
-        assert has_facts(found, {"mrope_section": None, "layout": layout})
+    assert encoding.rope(8).mrope_section == (16, 24, 24)
 
 
-def test_keys_that_are_unread_or_contradict_each_other_are_warned_about(tmp_path: Path) -> None:
-    """The doubts: an unread key, a base left out of a long context, a lost llama3 scaling, a factor
-    that does not make the context.
+@pytest.mark.parametrize(
+    "sections", [{}, {"rope.dimension_sections": [0, 0, 0, 0]}], ids=["no key", "four zeros"]
+)
+@pytest.mark.parametrize(
+    ("arch", "layout"), [("qwen2vl", "halves"), ("qwen3vl", "halves"), ("glm4", "interleaved")]
+)
+def test_four_zeros_stand_for_a_model_without_sections_of_mrope(
+    tmp_path: Path, arch: str, layout: str, sections: dict[str, list[int]]
+) -> None:
+    """GLM-4 has one architecture for its text models, which rotate interleaved pairs, and for the
+    models with images, which have sections and rotate halves.
+    """
+    header = {"rope.dimension_count": 128, **sections}
+    encoding = only_encoding(write_gguf(tmp_path / "m.gguf", arch, header))
+    assert has_facts(encoding, {"mrope_section": None, "layout": layout})
+
+
+def test_an_unread_key_and_a_missing_base_of_a_long_context_are_warned_about(
+    tmp_path: Path,
+) -> None:
+    """No project has rope.wibble. llama.cpp takes base 10000 if a header has none, which is
+    improbable from 16384 positions on. rope.scaling.finetuned is known to change nothing.
     """
     values = {**SIZES, "context_length": 16384, "rope.wibble": 3, "rope.scaling.finetuned": 1}
     unread, base = load_model(write_gguf(tmp_path / "m.gguf", "llama", values)).warnings
 
     assert unread == "llama has rope.wibble (3), which nothing here reads"
     assert base.endswith("rope.freq_base is missing: llama.cpp then takes 10000")
-    for silent in (
-        {**SIZES, "context_length": 16383},
-        {key: QWEN2_HEADER[key] for key in QWEN2_HEADER if key != "rope.freq_base"},
-    ):
-        assert not load_model(write_gguf(tmp_path / "m.gguf", "llama", silent)).warnings
-
-    (lost,) = load_model(write_gguf(tmp_path / "m.gguf", "llama", LLAMA_3_1_HEADER)).warnings
-    assert "are those of Llama 3.1, but its scaling (llama3, factor 8) is not given" in lost
-    assert lost.endswith("rope_freqs.weight may have been lost")
-
-    unscaled = {**QWEN2_HEADER, "context_length": 32768}
-    (short,) = load_model(write_gguf(tmp_path / "m.gguf", "qwen2", unscaled)).warnings
-    assert "32768 positions make 131072, but the model says 32768 (context_length)" in short
 
 
 @pytest.mark.parametrize(
-    "names", ["llama qwen2 phi3 gemma2 gemma3 gpt-oss falcon olmo2 glm4moe", "gptj foobar"]
+    "header",
+    [
+        {**SIZES, "context_length": 16383},
+        {key: value for key, value in QWEN2_HEADER.items() if key != "rope.freq_base"},
+    ],
+    ids=["a shorter context", "a context that YaRN stretched"],
 )
-def test_architectures_without_a_rope_type_of_ggml_are_warned_about(
-    tmp_path: Path, names: str
+def test_a_missing_base_of_a_short_or_scaled_context_is_not_warned_about(
+    tmp_path: Path, header: dict[str, Any]
 ) -> None:
-    """The first row lists architectures that llama.cpp's llama_model_rope_type knows, the second
-    ones that it does not.
+    """llama.cpp then takes base 10000, which is probable up to 16383 positions, or if a scaling
+    explains the length: QWEN2_HEADER has 131072 positions by YaRN.
     """
-    for arch in names.split():
-        model = load_model(write_gguf(tmp_path / "m.gguf", arch, SIZES))
-        is_known = "llama" in names
-        doubt = f"architecture '{arch}' is unknown: read by the general rules; check layout and defaults"
-        source = f"ggml's rope type of {arch}" if is_known else "of no known architecture"
-        assert model.warnings == (() if is_known else (doubt,))
-        assert model.encodings[0].sources["layout"] == f"family default ({source})"
+    assert load_model(write_gguf(tmp_path / "m.gguf", "llama", header)).warnings == ()
+
+
+def test_a_llama_3_1_without_its_divisors_is_warned_about(tmp_path: Path) -> None:
+    """llama.cpp's converter puts the llama3 scaling into the tensor rope_freqs.weight; this file has
+    Llama 3.1's base 500000 and 131072 positions, but not the tensor.
+    """
+    (warning,) = load_model(write_gguf(tmp_path / "m.gguf", "llama", LLAMA_3_1_HEADER)).warnings
+    assert "are those of Llama 3.1, but its scaling (llama3, factor 8) is not given" in warning
+    assert warning.endswith("rope_freqs.weight may have been lost")
+
+
+def test_a_factor_that_does_not_make_the_context_of_the_header_is_warned_about(
+    tmp_path: Path,
+) -> None:
+    """QWEN2_HEADER has YaRN by 4 from 32768 positions, which makes 131072."""
+    header = {**QWEN2_HEADER, "context_length": 32768}
+    (warning,) = load_model(write_gguf(tmp_path / "m.gguf", "qwen2", header)).warnings
+    assert "32768 positions make 131072, but the model says 32768 (context_length)" in warning
+
+
+@pytest.mark.parametrize(
+    "arch", ["llama", "qwen2", "phi3", "gemma2", "gemma3", "gpt-oss", "falcon", "olmo2", "glm4moe"]
+)
+def test_the_layout_of_an_architecture_is_its_rope_type_in_ggml(tmp_path: Path, arch: str) -> None:
+    """llama_model_rope_type of llama.cpp knows these architectures; SIZES has only sizes."""
+    model = load_model(write_gguf(tmp_path / "m.gguf", arch, SIZES))
+    assert model.warnings == ()
+    layout_source = model.encodings[0].sources["layout"]
+    assert layout_source == f"family default (ggml's rope type of {arch})"
+
+
+@pytest.mark.parametrize("arch", ["gptj", "foobar"])
+def test_an_architecture_without_a_rope_type_in_ggml_is_warned_about(
+    tmp_path: Path, arch: str
+) -> None:
+    """llama_model_rope_type of llama.cpp does not know these architectures."""
+    model = load_model(write_gguf(tmp_path / "m.gguf", arch, SIZES))
+    assert model.warnings == (
+        f"architecture '{arch}' is unknown: read by the general rules; check layout and defaults",
+    )
+    layout_source = model.encodings[0].sources["layout"]
+    assert layout_source == "family default (of no known architecture)"
 
 
 def llama3_factors(factor: float) -> list[float]:
@@ -322,46 +393,64 @@ def llama3_factors(factor: float) -> list[float]:
     return [1 / ((1 - share) / factor + share) for share in smooth]
 
 
-def test_factors_are_verified_against_a_model_or_the_header(tmp_path: Path, run_pecli) -> None:
-    """The factors of rope_freqs.weight are computed by Meta's llama3 rule: by 8 as published, or
-    wrongly by 32.
+def test_the_published_factors_of_llama_3_1_pass_against_its_preset(
+    tmp_path: Path, run_pecli
+) -> None:
+    """`llama3_factors` computes the numbers of rope_freqs.weight by Meta's rule, here with factor 8,
+    which is Llama 3.1's.
     """
-    (tmp_path / "right").mkdir()
     tensors = {ROPE_FREQS: llama3_factors(8.0), "token_embd.weight": [0.5]}
-    right = write_gguf(tmp_path / "right/r.gguf", "llama", LLAMA_3_1_HEADER, tensors)
-    wrong = write_gguf(
-        tmp_path / "w.gguf", "llama", LLAMA_3_1_HEADER, {ROPE_FREQS: llama3_factors(32.0)}
-    )
+    path = write_gguf(tmp_path / "m.gguf", "llama", LLAMA_3_1_HEADER, tensors)
 
-    for words in (
-        (right, "--config", "llama-3.1-8b"),
-        (f"{right}:{ROPE_FREQS}", "--model", "llama-3.1-8b"),
-    ):
-        assert run_pecli("verify", *words).exit_code == SUCCESS
+    whole_file = run_pecli("verify", path, "--config", "llama-3.1-8b")
+    assert whole_file.exit_code == SUCCESS
 
-    outcome = run_pecli("verify", wrong, "--config", "llama-3.1-8b")
+    one_tensor = run_pecli("verify", f"{path}:{ROPE_FREQS}", "--model", "llama-3.1-8b")
+    assert one_tensor.exit_code == SUCCESS
+
+
+def test_factors_of_llama_3_1_by_32_instead_of_8_fail_with_that_reason(
+    tmp_path: Path, run_pecli
+) -> None:
+    """`llama3_factors` computes the numbers of rope_freqs.weight by Meta's rule, whose factor is 8
+    in Llama 3.1 and 32 in Llama 3.2.
+    """
+    tensors = {ROPE_FREQS: llama3_factors(32.0)}
+    path = write_gguf(tmp_path / "m.gguf", "llama", LLAMA_3_1_HEADER, tensors)
+    outcome = run_pecli("verify", path, "--config", "llama-3.1-8b")
+
     assert outcome.exit_code == CHECK_FAILED
     assert "factor is 32 (the spec says 8)" in outcome.out
-    for given in (right, right.parent):
-        found = run_pecli("verify", given, "--json").json
-        assert found["passed"] is True
-        assert found["tensors"][0]["name"] == f"{ROPE_FREQS}/inv_freq"
-    assert "cannot tell these factors from others" in found["weak"][-1]
 
 
-FACTORS = [
-    (
-        llama3_factors(8.0)[:32],
-        USAGE_ERROR,
-        f"{ROPE_FREQS} is 32 numbers; there must be one for each of 64 frequencies",
-    ),
-    ([math.nan] * 64, FILE_ERROR, f"{ROPE_FREQS} is [nan, "),
-    ([0.0] * 64, USAGE_ERROR, f"{ROPE_FREQS}[0] is 0; it must be a finite number"),
-]
+@pytest.mark.parametrize("argument", ["m.gguf", "."], ids=["file", "folder"])
+def test_factors_that_are_verified_against_their_own_header_prove_little(
+    tmp_path: Path, run_pecli, argument: str
+) -> None:
+    """Without --config or --model the file is compared with itself: its tensor divides what its
+    header states, so any factors would pass, and the answer states this weakness.
+    """
+    tensors = {ROPE_FREQS: llama3_factors(8.0), "token_embd.weight": [0.5]}
+    write_gguf(tmp_path / "m.gguf", "llama", LLAMA_3_1_HEADER, tensors)
+    answer = run_pecli("verify", tmp_path / argument, "--json").json
+
+    assert answer["passed"] is True
+    assert answer["tensors"][0]["name"] == "rope_freqs.weight/inv_freq"
+    assert "cannot tell these factors from others" in answer["weak"][-1]
 
 
 @pytest.mark.parametrize(
-    ("factors", "code", "problem"), FACTORS, ids=["32 of 64", "not a number", "zero"]
+    ("factors", "code", "problem"),
+    [
+        (
+            llama3_factors(8.0)[:32],
+            USAGE_ERROR,
+            f"{ROPE_FREQS} is 32 numbers; there must be one for each of 64 frequencies",
+        ),
+        ([math.nan] * 64, FILE_ERROR, f"{ROPE_FREQS} is [nan, "),
+        ([0.0] * 64, USAGE_ERROR, f"{ROPE_FREQS}[0] is 0; it must be a finite number"),
+    ],
+    ids=["32 of 64", "not a number", "zero"],
 )
 def test_divisors_of_a_wrong_count_or_that_are_nan_or_0_are_refused(
     tmp_path: Path, run_pecli, factors: list[float], code: int, problem: str
@@ -377,11 +466,15 @@ def test_divisors_of_a_wrong_count_or_that_are_nan_or_0_are_refused(
     assert run_pecli("verify", path, "--config", "llama-3.1-8b").exit_code == CHECK_FAILED
 
 
-def test_exchanged_long_and_short_factors_are_named(tmp_path: Path, run_pecli) -> None:
-    """phi3 has both lists; verified against a config with the same ones they pass, and exchanged
-    they fail with that reason.
+@pytest.mark.parametrize("is_exchanged", [False, True])
+def test_long_and_short_factors_pass_and_fail_with_that_reason_if_they_are_exchanged(
+    tmp_path: Path, run_pecli, is_exchanged: bool
+) -> None:
+    """The config and the .gguf are the same Phi-3 with 8 / 2 = 4 pairs per head, so that both have
+    four factors of each kind; a converter that writes one list under the name of the other is found.
     """
-    long, short = [1.0, 2.0, 8.0, 40.0], [1.0, 1.0, 1.5, 2.0]
+    long = [1.0, 2.0, 8.0, 40.0]
+    short = [1.0, 1.0, 1.5, 2.0]
     scaling = {"type": "longrope", "long_factor": long, "short_factor": short}
     lengths = {"max_position_embeddings": 131072, "original_max_position_embeddings": 4096}
     config = {
@@ -393,17 +486,15 @@ def test_exchanged_long_and_short_factors_are_named(tmp_path: Path, run_pecli) -
     }
     (tmp_path / "config.json").write_text(json.dumps(config))
     sizes = {"embedding_length": 64, "attention.head_count": 8, "rope.dimension_count": 8}
+    tensors = {LONG_FACTORS: long, SHORT_FACTORS: short}
+    if is_exchanged:
+        tensors = {LONG_FACTORS: short, SHORT_FACTORS: long}
+    path = write_gguf(tmp_path / "m.gguf", "phi3", {**PHI3_HEADER, **sizes}, tensors)
+    outcome = run_pecli("verify", path, "--config", tmp_path / "config.json")
 
-    for first, second, code in ((long, short, 0), (short, long, 1)):
-        path = write_gguf(
-            tmp_path / "m.gguf",
-            "phi3",
-            {**PHI3_HEADER, **sizes},
-            {LONG_FACTORS: first, SHORT_FACTORS: second},
-        )
-        outcome = run_pecli("verify", path, "--config", tmp_path / "config.json")
-        assert outcome.exit_code == code
-        assert ("short_factor is used where long_factor belongs" in outcome.out) == bool(code)
+    assert outcome.exit_code == (CHECK_FAILED if is_exchanged else SUCCESS)
+    reason = "short_factor is used where long_factor belongs"
+    assert (reason in outcome.out) is is_exchanged
 
 
 START = b"GGUF" + struct.pack("<I", 3)
@@ -423,23 +514,31 @@ SPARSE: list[tuple[list[bytes], int, str]] = [
 ]
 
 
-def test_a_header_that_claims_more_than_the_file_can_hold_is_refused(
-    tmp_path: Path, run_pecli
+@pytest.mark.parametrize(
+    ("pieces", "gap", "problem"),
+    SPARSE,
+    ids=["2^20 tensors", "2^26 texts", "alignment 0", "1000 long texts", "1000 long lists"],
+)
+def test_a_header_that_claims_more_than_16_mb_or_an_alignment_of_0_is_refused(
+    tmp_path: Path, run_pecli, pieces: list[bytes], gap: int, problem: str
 ) -> None:
-    """Sparse files claim gigabytes of keys, lists or tensors; they must be refused before anything
-    is allocated.
+    """A broken or hostile header can claim gigabytes of keys, texts or tensors in a sparse file,
+    whose gaps take no room on the disk. It must be refused before anything is allocated.
+
+    The file has these pieces, each but the first followed by a gap of so many bytes; %04d in a
+    piece is its number, so that keys differ.
     """
     path = tmp_path / "m.gguf"
-    for pieces, gap, problem in SPARSE:
-        with path.open("wb") as file:
-            file.write(pieces[0])
-            for number, piece in enumerate(pieces[1:]):
-                file.write(piece.replace(b"%04d", b"%04d" % number))
-                file.seek(gap, os.SEEK_CUR)
-            file.truncate(max(file.tell(), gap))
-        outcome = run_pecli("config", path)
-        assert outcome.exit_code == FILE_ERROR
-        assert problem in outcome.err
+    with path.open("wb") as file:
+        file.write(pieces[0])
+        for number, piece in enumerate(pieces[1:]):
+            file.write(piece.replace(b"%04d", b"%04d" % number))
+            file.seek(gap, os.SEEK_CUR)
+        file.truncate(max(file.tell(), gap))
+    outcome = run_pecli("config", path)
+
+    assert outcome.exit_code == FILE_ERROR
+    assert problem in outcome.err
 
 
 @pytest.mark.parametrize(
@@ -465,18 +564,24 @@ def test_an_alignment_that_is_no_positive_integer_is_refused(
         pecli.load(path)
 
 
-def test_overwritten_values_of_gguf_raise_only_our_errors(tmp_path: Path) -> None:
-    """Eight bytes of 0xff at every seventh place of a header are a fuzz test of lengths, types and
-    counts.
+def test_a_gguf_header_with_overwritten_bytes_raises_nothing_but_pecli_errors(
+    tmp_path: Path,
+) -> None:
+    """Eight bytes of 0xff at every seventh place damage lengths, types and counts. The header may
+    still be readable; any exception but PecliError, such as MemoryError, fails the test.
     """
     whole = write_gguf(tmp_path / "m.gguf", "qwen2", QWEN2_HEADER).read_bytes()
-    path = tmp_path / "h.gguf"
-    for at in range(8, len(whole) - 40, 7):
-        path.write_bytes(whole[:at] + b"\xff" * 8 + whole[at + 8 :])
+    path = tmp_path / "damaged.gguf"
+    for start in range(8, len(whole) - 40, 7):
+        path.write_bytes(whole[:start] + b"\xff" * 8 + whole[start + 8 :])
         with contextlib.suppress(pecli.PecliError):
             pecli.load_config(path).as_json()
-    path.write_bytes(b"{}")
 
+
+def test_a_json_file_called_gguf_is_refused(tmp_path: Path) -> None:
+    """A GGUF file begins with the letters GGUF."""
+    path = tmp_path / "m.gguf"
+    path.write_bytes(b"{}")
     with pytest.raises(pecli.FileError, match="is not a GGUF file"):
         pecli.load_config(path)
 
@@ -490,6 +595,8 @@ MISSING = stored("tables.json")["gguf without"]
 def test_a_header_without_a_needed_key_is_refused_by_its_name(
     tmp_path: Path, arch: str, values: dict[str, Any], problem: str
 ) -> None:
-    """tables.json has architectures with one key too few, and the message that names it."""
+    """tables.json has headers of architectures with one key too few, such as the number of heads,
+    and the part of the message that names it.
+    """
     with pytest.raises(pecli.FileError, match=problem):
         load_model(write_gguf(tmp_path / "m.gguf", arch, values))

@@ -25,10 +25,12 @@ def names_and_shapes_in_gguf(name: str, shape: Shape, family: str) -> list[tuple
         ("h.0.attn.c_attn.bias", (3, 2), ("blk.0.attn_qkv.bias", (3, 2))),
     ],
 )
-def test_gpt_2_keeps_weights_transposed_but_not_vectors_and_biases(
+def test_weights_of_gpt_2_are_transposed_in_gguf_but_not_vectors_and_biases(
     name: str, shape: Shape, expected: tuple[str, Shape]
 ) -> None:
-    """Conv1D of GPT-2 stores (in, out), and llama.cpp's converter transposes it."""
+    """Conv1D of GPT-2 stores weights as (in, out), which llama.cpp's converter transposes. `shape`
+    is that of the tensor in Hugging Face's file, `expected` its name and shape in the .gguf.
+    """
     assert names_and_shapes_in_gguf(name, shape, "gpt2") == [expected]
 
 
@@ -54,8 +56,8 @@ def test_packed_biases_of_gpt_oss_are_two_tensors() -> None:
     ]
 
 
-def test_a_vector_is_not_unpacked() -> None:
-    """Packed experts have three axes; a vector of that name is a file that pecli does not
+def test_a_vector_with_the_name_of_packed_experts_has_no_name_in_gguf() -> None:
+    """Packed experts have three axes; a vector of that name is of a file that pecli does not
     understand.
     """
     assert (

@@ -17,34 +17,34 @@ import pytest
 from pecli import load_config
 from pecli.cli.app import run
 from pecli.views.encodings import commands
-from tests.exit_codes import CHECK_FAILED, SUCCESS
+from tests.exit_codes import CHECK_FAILED, SUCCESS, USAGE_ERROR
 from tests.models.facts import stored
 
 DATA = Path(__file__).parent.parent / "engine" / "schemes" / "data" / "grids"
 
-HEADS = {"hidden_size": 128, "num_attention_heads": 2}
+
 INDEX = json.loads((DATA / "index.json").read_text())
 TABLES = {name: (row["config"], row["place"]) for name, row in INDEX.items() if "config" in row}
 
 
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.sample(3)
-def test_dumps_are_verified_against_the_configuration(name: str, tmp_path: Path) -> None:
+def test_a_dump_of_a_model_passes_against_its_configuration_and_rolled_rows_fail(
+    name: str, tmp_path: Path
+) -> None:
     """The dumps are tables of the models' own code (transformers, diffusers) in float32, hence the
-    tolerance 1e-4. `pecli verify --config` must pass them, and fail them if their rows are rolled
-    by one position.
+    tolerance 1e-4. `place` has the options that a config does not state, such as --grid 4x2.
     """
     config, place = TABLES[name]
     (tmp_path / "config.json").write_text(json.dumps(config))
-    words = ["--config", str(tmp_path / "config.json"), *place.split(), "--atol", "1e-4", "-q"]
+    options = ["--config", str(tmp_path / "config.json"), *place.split(), "--atol", "1e-4", "-q"]
 
-    assert run(["verify", str(DATA / f"{name}.npz"), *words]) == SUCCESS
+    assert run(["verify", str(DATA / f"{name}.npz"), *options]) == SUCCESS
 
-    wrong = {
-        tensor: np.roll(table, 1, axis=0) for tensor, table in np.load(DATA / f"{name}.npz").items()
-    }
-    np.savez(tmp_path / "wrong.npz", **wrong)
-    assert run(["verify", str(tmp_path / "wrong.npz"), *words]) == CHECK_FAILED
+    tables = np.load(DATA / f"{name}.npz")
+    rolled_by_one_row = {tensor: np.roll(table, 1, axis=0) for tensor, table in tables.items()}
+    np.savez(tmp_path / "rolled.npz", **rolled_by_one_row)
+    assert run(["verify", str(tmp_path / "rolled.npz"), *options]) == CHECK_FAILED
 
 
 COMMANDS = stored("tables.json")["commands"]
@@ -54,96 +54,101 @@ COMMANDS = stored("tables.json")["commands"]
 def test_the_command_of_a_configuration_is_given_and_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: dict[str, Any], command: str
 ) -> None:
-    """The commands were written by hand from each model's config; `pecli config` must print the
-    same options.
+    """A command, such as «pecli rope --dim 128 --grid 16x16 -o rope.safetensors», was written by hand
+    from each config. `pecli config` prints commands from the same function: the options must be
+    the same in any order, and the command must run.
     """
     monkeypatch.chdir(tmp_path)
-    found = commands(load_config(config), "--config config.json")
+    printed = commands(load_config(config), "--config config.json")
 
-    assert sorted(command.split()) in [sorted(line.split()) for line in found]
+    assert sorted(command.split()) in [sorted(line.split()) for line in printed]
 
     words = shlex.split(command)[1:]
-    assert run([*words[: words.index("-o")], "-q"]) == 0
+    without_output_file = words[: words.index("-o")]
+    assert run([*without_output_file, "-q"]) == SUCCESS
 
 
-def test_the_head_of_a_vision_tower_rotates_on_a_grid(tmp_path: Path) -> None:
-    """Qwen2-VL's patches come in blocks of 2 x 2, so that rows count 0 0 1 1 2 2 3 3 and columns 0
-    1 0 1 …; rows (h) have the first half of the pairs, columns the second. A tower of an unknown
-    model gives half a head to each axis.
+def test_the_tower_of_qwen2_vl_rotates_by_rows_and_columns_in_blocks_of_2_x_2(
+    tmp_path: Path,
+) -> None:
+    """The patches of a 4 x 2 grid come in two blocks of 2 x 2. The first half of the pairs rotates
+    by rows, the second, from pair 20 of 40 on, by columns; the first frequency of each is 1, so that
+    the column of cos is the cosine of the row or column.
     """
-    (tmp_path / "config.json").write_text(json.dumps(COMMANDS[-1][0]))
-    words = [
-        "rope",
-        "--config",
-        str(tmp_path / "config.json"),
-        "--layer-type",
-        "vision",
-        "--grid",
-        "4x2",
-        "-q",
-    ]
+    config, _ = COMMANDS[-1]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    by_config = ["--config", str(tmp_path / "config.json"), "--layer-type", "vision"]
+    output = ["-q", "-o", str(tmp_path / "made.npz")]
 
-    assert run([*words, "-o", str(tmp_path / "made.npz")]) == 0
+    assert run(["rope", *by_config, "--grid", "4x2", *output]) == SUCCESS
 
     cos = np.load(tmp_path / "made.npz")["cos"]
     assert np.allclose(cos[:, 0], np.cos([0, 0, 1, 1, 2, 2, 3, 3]), atol=1e-6)
     assert np.allclose(cos[:, 20], np.cos([0, 1, 0, 1, 0, 1, 0, 1]), atol=1e-6)
 
-    unknown = {**HEADS, "rope_theta": 1e4, "vision_config": {**HEADS, "rope_theta": 1e4}}
-    assert [each.parameters["dim"] for each in load_config(unknown)] == [
-        64,
-        32,
-    ]  # half a head for each axis
 
-
-LEFT_OUT = {
-    "FluxTransformer2DModel": {"dim": 16 + 56 + 56, "base": 10000.0},
-    "QwenImageTransformer2DModel": {"dim": 16 + 56 + 56, "base": 10000.0},
-    "HunyuanVideoTransformer3DModel": {"dim": 16 + 56 + 56, "base": 256.0},
-    "WanTransformer3DModel": {"dim": 128, "base": 10000.0},
-    "CogVideoXTransformer3DModel": {
-        "dim": 30 * 64,
-        "grid": (13, 30, 45),
-        "grid_scale": (1.0, 1.875, 1.875),
-    },
-    "SD3Transformer2DModel": {"dim": 18 * 64, "grid": (96, 96), "grid_base": (64.0,)},
-    "PixArtTransformer2DModel": {
-        "dim": 16 * 72,
-        "grid": (64, 64),
-        "grid_base": (64.0,),
-        "grid_scale": (2.0,),
-    },
-}
-"""What the classes of diffusers 0.42.1 have as defaults of their arguments."""
-
-
-def test_sizes_that_are_left_out_are_defaults_of_the_diffusers_class() -> None:
-    """The expected values are defaults of the arguments in diffusers 0.42.1.
-
-    Flux has no table over positions 0, 1, 2, … but one over a grid.
+def test_a_tower_of_an_unknown_model_gives_half_a_head_to_each_axis() -> None:
+    """Text and tower have heads of 128 / 2 = 64 channels; the tower rotates 32 of them by rows and
+    32 by columns, so that `dim` is 32 there.
     """
-    for name, expected in LEFT_OUT.items():
-        found = load_config({"_class_name": name}).encodings[0].parameters
-        assert {key: found[key] for key in expected} == expected
-    assert (
-        run(["rope", "--model", "flux.1-dev", "--seq-len", "4"]) == 2
-    )  # no table over positions 0, 1, 2, …
-    assert run(["rope", "--model", "flux.1-dev", "--grid", "2x2", "-q"]) == 0
+    sizes = {"hidden_size": 128, "num_attention_heads": 2, "rope_theta": 1e4}
+    text, tower = load_config({**sizes, "vision_config": sizes})
+    assert text.parameters["dim"] == 128 // 2
+    assert tower.parameters["dim"] == 128 // 2 // 2
 
 
-def test_pixart_stretches_its_grid(tmp_path: Path) -> None:
-    """A point i is at i · (64 / 64) / 2; columns have the first half of the channels, sines before
-    cosines.
+@pytest.mark.parametrize(
+    ("class_name", "defaults"),
+    [
+        ("FluxTransformer2DModel", {"dim": 16 + 56 + 56, "base": 10000.0}),
+        ("QwenImageTransformer2DModel", {"dim": 16 + 56 + 56, "base": 10000.0}),
+        ("HunyuanVideoTransformer3DModel", {"dim": 16 + 56 + 56, "base": 256.0}),
+        ("WanTransformer3DModel", {"dim": 128, "base": 10000.0}),
+        (
+            "CogVideoXTransformer3DModel",
+            {"dim": 30 * 64, "grid": (13, 30, 45), "grid_scale": (1.0, 1.875, 1.875)},
+        ),
+        ("SD3Transformer2DModel", {"dim": 18 * 64, "grid": (96, 96), "grid_base": (64.0,)}),
+        (
+            "PixArtTransformer2DModel",
+            {"dim": 16 * 72, "grid": (64, 64), "grid_base": (64.0,), "grid_scale": (2.0,)},
+        ),
+    ],
+)
+def test_sizes_that_are_left_out_are_defaults_of_the_diffusers_class(
+    class_name: str, defaults: dict[str, Any]
+) -> None:
+    """The values are defaults of the classes' arguments in diffusers 0.42.1, written by hand: axes
+    of 16 + 56 + 56 channels, or heads times channels for tables that are added.
     """
-    command = commands(
-        load_config({"_class_name": "PixArtTransformer2DModel"}), "--config config.json"
-    )[0]
-    words = shlex.split(command)[1:-1]
+    parameters = load_config({"_class_name": class_name}).encodings[0].parameters
+    assert {name: parameters[name] for name in defaults} == defaults
 
-    assert run([*words, str(tmp_path / "pe.npy"), "-q"]) == 0
 
-    row, column, k = 63, 5, np.arange(288)
-    angles = [place / 2 * 10000.0 ** (-k / 288) for place in (column, row)]
-    expected = np.concatenate([part for angle in angles for part in (np.sin(angle), np.cos(angle))])
+def test_flux_has_a_table_over_a_grid_but_none_over_a_sequence() -> None:
+    """Flux rotates by (time, row, column); positions 0, 1, 2, … mean nothing to it."""
+    assert run(["rope", "--model", "flux.1-dev", "--seq-len", "4"]) == USAGE_ERROR
+    assert run(["rope", "--model", "flux.1-dev", "--grid", "2x2", "-q"]) == SUCCESS
 
+
+def test_pixart_halves_the_places_of_its_grid(tmp_path: Path) -> None:
+    """By diffusers, PixArt's grid of 64 x 64 has its point i at i · (64 / 64) / 2, and 1152 channels:
+    sines and cosines of the column, then of the row, with 288 frequencies each.
+    """
+    model = load_config({"_class_name": "PixArtTransformer2DModel"})
+    command = commands(model, "--config config.json")[0]
+    without_output_file = shlex.split(command)[1:-1]
+
+    assert run([*without_output_file, str(tmp_path / "pe.npy"), "-q"]) == SUCCESS
+
+    row, column = 63, 5
+    frequencies = 10000.0 ** (-np.arange(288) / 288)
+    expected = np.concatenate(
+        [
+            np.sin(column / 2 * frequencies),
+            np.cos(column / 2 * frequencies),
+            np.sin(row / 2 * frequencies),
+            np.cos(row / 2 * frequencies),
+        ]
+    )
     assert np.allclose(np.load(tmp_path / "pe.npy")[64 * row + column], expected, atol=1e-6)

@@ -29,42 +29,45 @@ YARN_SCALING = {"type": "yarn", "factor": 2.0, "original_max_position_embeddings
 LLAMA3 = {**YARN_SCALING, "type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 LONG = {**YARN_SCALING, "type": "longrope", "short_factor": [1] * 8}
 
-REFUSED_JSON_TEXTS: dict[str, str | bytes] = {
-    "NaN": '{"rope_theta": NaN}', "Infinity": '{"rope_theta": -Infinity}', "overflow": '{"rope_theta": 1e999}',
-    "twice": '{"head_dim": 64, "head_dim": 128}', "list": "[1, 2]", "number": "3", "empty": "", "cut": '{"a": ',
-    "deep": '{"a":' * 5000 + "1" + "}" * 5000, "deep list": "[" * 100_000, "binary": "\x00\x01\x02",
-    "many digits": '{"rope_theta": ' + "9" * 5000 + "}", "no text": b"\xff\xfe{}",
-    "more than 4 MB": '{"a": "' + "x" * (5 << 20) + '"}',
-}  # fmt: skip
 
-
-@pytest.mark.parametrize("name", REFUSED_JSON_TEXTS)
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        pytest.param(b'{"rope_theta": NaN}', "config.json: ", id="NaN"),
+        pytest.param(b'{"rope_theta": -Infinity}', "config.json: ", id="Infinity"),
+        pytest.param(b'{"rope_theta": 1e999}', "config.json: ", id="overflow"),
+        pytest.param(b'{"head_dim": 64, "head_dim": 128}', "config.json: ", id="twice"),
+        pytest.param(b"[1, 2]", "config.json: ", id="list"),
+        pytest.param(b"3", "config.json: ", id="number"),
+        pytest.param(b"", "config.json: ", id="empty"),
+        pytest.param(b'{"a": ', "not JSON: ", id="cut"),
+        pytest.param(b'{"a":' * 5000 + b"1" + b"}" * 5000, "config.json: ", id="deep"),
+        pytest.param(b"[" * 100_000, "config.json: ", id="deep list"),
+        pytest.param(b"\x00\x01\x02", "config.json: ", id="binary"),
+        pytest.param(b'{"rope_theta": ' + b"9" * 5000 + b"}", "not JSON that", id="many digits"),
+        pytest.param(b"\xff\xfe{}", "not UTF-8 text", id="no text"),
+        pytest.param(b'{"a": "' + b"x" * (5 << 20) + b'"}', "4 MB", id="more than 4 MB"),
+    ],
+)
 def test_text_that_is_no_configuration_is_a_file_error_of_one_line(
-    run_pecli, tmp_path, name: str
+    run_pecli, tmp_path, content: bytes, problem: str
 ) -> None:
-    """Broken JSON, NaN, repeated keys, nesting of 5000 levels and more than 4 MB: nothing on
-    standard output, no traceback.
+    """Such files are downloaded, cut off or edited by hand. `pecli config --json` must print nothing
+    on standard output, and one line with the name of the file, not a traceback, on standard error.
     """
     path = tmp_path / "config.json"
-    content = REFUSED_JSON_TEXTS[name]
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    path.write_bytes(content)
     outcome = run_pecli("config", path, "--json")
 
     assert outcome.exit_code == FILE_ERROR
     assert outcome.out == ""
     assert outcome.err.count("\n") == 1
-
-    said = {
-        "more than 4 MB": "4 MB",
-        "no text": "not UTF-8 text",
-        "many digits": "not JSON that",
-        "cut": "not JSON: ",
-    }
-
-    assert said.get(name, "config.json: ") in outcome.err
+    assert problem in outcome.err
 
 
-def test_a_configuration_of_the_largest_size_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_configuration_of_as_many_bytes_as_the_limit_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """`{}` has two bytes, and the limit is set to two."""
     monkeypatch.setattr(config_files, "MAX_CONFIG_BYTES", 2)
     assert config_files.parse_config("config.json", b"{}") == {}
@@ -108,14 +111,18 @@ REFUSED_CHANGES = stored("tables.json")["refused"] | {
 
 
 @pytest.mark.parametrize("name", REFUSED_CHANGES)
-def test_a_value_that_cannot_be_is_refused_in_one_line(run_pecli, tmp_path, name: str) -> None:
-    """Each row changes a small Llama config; its exit code was written by hand."""
-    change, code = REFUSED_CHANGES[name]
+def test_an_impossible_value_in_a_config_is_refused_in_one_line(
+    run_pecli, tmp_path, name: str
+) -> None:
+    """Each row of tables.json has keys that replace those of a small Llama config, such as a base of
+    0, and the exit code: 3 for a broken file, 2 for a wrong value.
+    """
+    change, exit_code = REFUSED_CHANGES[name]
     path = tmp_path / "config.json"
     path.write_text(json.dumps({**PLAIN_LLAMA, **change}))
     outcome = run_pecli("config", path)
 
-    assert outcome.exit_code == code, outcome.err
+    assert outcome.exit_code == exit_code, outcome.err
     assert outcome.err.count("\n") == 1
     assert "config.json" in outcome.err
 
@@ -155,40 +162,45 @@ CONFIGS_TO_MUTATE: list[dict[str, Any]] = [
 SETTINGS = ("attention_factor", "mscale", "mscale_all_dim", "mrope_section", "alpha")
 
 
+def with_each_key_replaced_by_junk(config: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a copy of the config for each of its keys and each value of JUNK_VALUES."""
+    return [{**config, name: value} for name in config for value in JUNK_VALUES]
+
+
+def configs_with_a_junk_value() -> list[dict[str, Any]]:
+    """Return configs of which one key has a value of a kind that no class expects."""
+    mutations = []
+    for config in CONFIGS_TO_MUTATE:
+        mutations += with_each_key_replaced_by_junk(config)
+    for scaling in (YARN_SCALING, LLAMA3, {**LONG, "long_factor": [2] * 8}):
+        settings = {**dict.fromkeys(SETTINGS), **scaling}
+        for mutated in with_each_key_replaced_by_junk(settings):
+            mutations.append({**PLAIN_LLAMA, "rope_scaling": mutated})
+    # The same keys are in many of the stored configs, so that one value for each is enough.
+    values = cycle([None, "8", [1], 1e308, 0])
+    for _, config, *_ in stored("configurations.jsonl"):
+        for name in config:
+            mutations.append({**config, name: next(values)})
+    return mutations
+
+
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.thorough)])
-def test_a_config_with_a_value_of_the_wrong_kind_raises_only_our_errors(step: int) -> None:
-    """Every key of many configs is replaced by null, texts, lists and huge numbers; any other
-    exception fails the test.
+def test_a_config_with_a_value_of_the_wrong_kind_raises_nothing_but_pecli_errors(
+    step: int,
+) -> None:
+    """One key at a time of many configs is replaced by null, texts, lists and huge numbers, and every
+    7th of these configs (or all) is read. They may be readable or refused; any exception but
+    PecliError, such as TypeError, fails the test.
     """
-    scalings = [
-        {**dict.fromkeys(SETTINGS), **scaling}
-        for scaling in (YARN_SCALING, LLAMA3, {**LONG, "long_factor": [2] * 8})
-    ]
-    mutations = [
-        {**config, name: value}
-        for config in CONFIGS_TO_MUTATE
-        for name in config
-        for value in JUNK_VALUES
-    ]
-    settings = [
-        {**scaling, name: value}
-        for scaling in scalings
-        for name in scaling
-        for value in JUNK_VALUES
-    ]
-    mutations += [{**PLAIN_LLAMA, "rope_scaling": scaling} for scaling in settings]
-    places = [(config, name) for _, config, *_ in stored("configurations.jsonl") for name in config]
-    values = cycle([None, "8", [1], 1e308, 0])  # a value each: the same keys are in many
-    mutations += [
-        {**config, name: value} for (config, name), value in zip(places, values, strict=False)
-    ]
-    for config in mutations[::step]:
+    for config in configs_with_a_junk_value()[::step]:
         with contextlib.suppress(pecli.PecliError):
             pecli.load_config(config).as_json()
 
 
 def test_a_json_file_that_cannot_be_opened_is_no_configuration(tmp_path, monkeypatch) -> None:
-    """`is_config` is asked of any file that a user names, and must not fail."""
+    """`is_config` must not fail for any file that a user names. The file is a config until `open` is
+    made to raise PermissionError.
+    """
     path = tmp_path / "model.json"
     path.write_text(json.dumps(PLAIN_LLAMA))
 
@@ -215,20 +227,24 @@ def test_a_json_file_that_cannot_be_opened_is_no_configuration(tmp_path, monkeyp
 def test_a_json_file_describes_a_model_by_its_contents(
     tmp_path: Path, name: str, text: str, expected: bool
 ) -> None:
-    """Indices of shards, files of tables, specs and lists are JSON, too; only the suffix .json is
-    looked at.
+    """Indices of shards, files of tables, specs of pecli and lists are JSON files, but no configs;
+    files without the suffix .json are never configs.
     """
     (tmp_path / name).write_text(text)
     assert config_files.is_config(str(tmp_path / name)) == expected
 
 
-def test_a_folder_that_is_called_like_a_file_describes_no_model(tmp_path: Path) -> None:
-    """It cannot be opened as a file."""
+def test_a_folder_called_llama_json_is_no_configuration(tmp_path: Path) -> None:
+    """`is_config` reads the contents of files called *.json; a folder cannot be opened as a file."""
     (tmp_path / "llama.json").mkdir()
     assert not config_files.is_config(str(tmp_path / "llama.json"))
 
 
 @pytest.mark.parametrize("name", ["config.json", "params.json", "model.gguf"])
-def test_the_usual_names_of_configurations_describe_a_model_unread(name: str) -> None:
-    """Hugging Face, Meta and llama.cpp call their files so; the file need not exist."""
+def test_a_file_with_a_usual_name_of_configurations_is_one_without_being_opened(
+    name: str,
+) -> None:
+    """Hugging Face, Meta and llama.cpp call their files so. The file need not exist: the error about
+    a missing file comes later, when it is read.
+    """
     assert config_files.is_config(f"nowhere/{name}")

@@ -16,7 +16,7 @@ def keys_where_a_is(value: object) -> Keys:
 
 
 @pytest.mark.parametrize("value", [1e30, -1e30])
-def test_numbers_go_up_to_1e30(value: float) -> None:
+def test_numbers_of_a_config_may_be_as_large_as_1e30(value: float) -> None:
     """1e30 is Gemma 4's divisor of pairs that do not rotate, the largest number of published
     configs.
     """
@@ -25,9 +25,18 @@ def test_numbers_go_up_to_1e30(value: float) -> None:
     assert number.value == value
 
 
-@pytest.mark.parametrize(("value", "low", "whole"), [(2**40, 1, 2**40), (8.0, 1, 8), (0, 0, 0)])
-def test_whole_numbers_may_be_written_as_floats(value: float, low: int, whole: int) -> None:
-    """JSON of some writers has 8.0; 2^40 is the largest position that pecli computes."""
+@pytest.mark.parametrize(
+    ("value", "low", "whole"),
+    [
+        pytest.param(8.0, 1, 8, id="a whole number written as a float"),
+        pytest.param(2**40, 1, 2**40, id="the largest number of positions"),
+        pytest.param(0, 0, 0, id="the least number that is allowed"),
+    ],
+)
+def test_whole_numbers_of_a_config_are_read_as_int(value: float, low: int, whole: int) -> None:
+    """`low` is the least number that the caller allows. JSON of some writers has 8.0; 2^40 is the
+    largest position that pecli computes.
+    """
     number = keys_where_a_is(value).whole_number("a", low=low)
     assert number is not None
     assert number.value == whole
@@ -38,21 +47,23 @@ def test_whole_numbers_may_be_written_as_floats(value: float, low: int, whole: i
     ("value", "pair"),
     [({"height": 3, "width": 4}, (3, 4)), (3, (3, 3)), (1, (1, 1)), ([5, 6], (5, 6))],
 )
-def test_one_number_stands_for_height_and_width(value: object, pair: tuple[int, int]) -> None:
-    """As in `image_size` and `patch_size` of vision configs."""
+def test_height_and_width_are_an_object_a_list_or_one_number_for_both(
+    value: object, pair: tuple[int, int]
+) -> None:
+    """These are the spellings of `image_size` and `patch_size` in vision configs."""
     assert keys_where_a_is(value).pair("a").value == pair
 
 
 @pytest.mark.parametrize("value", [[0, 3], [1, 2, 3]])
 def test_a_list_that_is_no_height_and_width_is_refused(value: list[int]) -> None:
-    """No size may be 0, and three numbers are no height and width."""
+    """No size may be 0, and three numbers are no height and width. «f» is the name of the file."""
     with pytest.raises(PecliError) as caught:
         keys_where_a_is(value).pair("a")
     assert str(caught.value) == f"f: a is {value}; it must be a whole number, or two"
 
 
-def test_a_setting_has_the_full_name_of_its_key() -> None:
-    """Reports show it, so that users find the key in a nested object."""
+def test_the_source_of_a_value_in_a_nested_object_is_the_full_path_of_its_key() -> None:
+    """Reports show the source, so that users find the key."""
     inner = Keys({"text_config": {"head_dim": 64}}, "f").section("text_config")
     assert inner is not None
 

@@ -15,19 +15,27 @@ SIZES = {"hidden_size": 256, "num_attention_heads": 2}
 @pytest.mark.parametrize(
     "key", ["rope_base", "rotary_emb_base", "rope_freq_base", "global_rope_theta"]
 )
-def test_a_base_of_another_class_is_ignored(model_type: str, key: str) -> None:
-    """transformers 5.23 reads `rope_theta`, or `rope_parameters`, and takes 10000 or its class's base."""
-    plain = load_config({"model_type": model_type, **SIZES})
+def test_a_key_of_the_base_that_only_another_class_reads_is_ignored_with_a_warning(
+    model_type: str, key: str
+) -> None:
+    """These classes of transformers 5.23 read `rope_theta` or `rope_parameters`; GPT-NeoX's
+    `rotary_emb_base`, for example, changes nothing in a Llama. 123456 is no class's default.
+    """
+    without_key = load_config({"model_type": model_type, **SIZES})
     model = load_config({"model_type": model_type, **SIZES, key: 123456.0})
 
-    assert model.one().parameters == plain.one().parameters
+    assert model.one().parameters == without_key.one().parameters
     assert any(key in warning and "ignores" in warning for warning in model.warnings)
 
 
 @pytest.mark.parametrize("model_type", ["llama", "qwen3", "starcoder2"])
 @pytest.mark.parametrize("key", ["rotary_pct", "rope_pct", "rotary_percent"])
-def test_a_fraction_of_another_class_is_ignored(model_type: str, key: str) -> None:
-    """Llama's class in transformers rotates whole heads; `rotary_pct` is a key of GPT-NeoX."""
+def test_a_key_of_the_rotary_fraction_that_only_another_class_reads_is_ignored_with_a_warning(
+    model_type: str, key: str
+) -> None:
+    """GPT-NeoX's class rotates the fraction `rotary_pct` of a head; these classes of transformers
+    5.23 do not read such a key, and rotate whole heads.
+    """
     model = load_config({"model_type": model_type, **SIZES, key: 0.25})
     assert model.one().rotary_dim == model.one().head_dim
     assert any(key in warning and "ignores" in warning for warning in model.warnings)
@@ -42,7 +50,9 @@ def test_a_fraction_of_another_class_is_ignored(model_type: str, key: str) -> No
         ("a_type_that_nobody_knows", "rotary_emb_base"),
     ],
 )
-def test_a_class_reads_its_own_key(model_type: str, key: str) -> None:
-    """GPT-NeoX calls its base rotary_emb_base; of an unknown class, any name of a base is read."""
+def test_a_class_reads_the_base_from_its_own_key(model_type: str, key: str) -> None:
+    """In transformers, GPT-NeoX calls its base rotary_emb_base, and Llama rope_theta; of an unknown
+    class, any name of a base is read.
+    """
     model = load_config({"model_type": model_type, **SIZES, key: 123456.0})
     assert model.one().parameters["base"] == 123456.0

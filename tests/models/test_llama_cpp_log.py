@@ -35,44 +35,58 @@ def model_of_log(folder: Path, text: str) -> ModelEncodings:
 
 
 @pytest.fixture(params=LOGS, ids=lambda log: log["source"].rpartition("github.com/")[2][:48])
-def log(request: pytest.FixtureRequest) -> dict[str, Any]:
-    found: dict[str, Any] = request.param
-    return found
+def public_log(request: pytest.FixtureRequest) -> dict[str, Any]:
+    row: dict[str, Any] = request.param
+    return row
 
 
-def test_a_public_log_is_of_its_model(log: dict[str, Any], tmp_path: Path) -> None:
-    """The lines and the model they are of come from public threads, whose addresses are the ids."""
-    model = model_of_log(tmp_path, "\n".join(log["lines"]))
-    assert model.model_type == log["model_type"]
-    assert model.context == log.get("context")
-    assert set(model.layer_types()) == set(log["layers"])
+def test_the_model_and_context_of_a_log_are_read_from_its_lines(
+    public_log: dict[str, Any], tmp_path: Path
+) -> None:
+    """Rows of llama_cpp_logs.json have lines of a load log from a public thread, and what a person
+    read in them: the model type, the context and the layer types.
+    """
+    model = model_of_log(tmp_path, "\n".join(public_log["lines"]))
+    assert model.model_type == public_log["model_type"]
+    assert model.context == public_log.get("context")
+    assert set(model.layer_types()) == set(public_log["layers"])
 
 
-def test_a_public_log_has_the_encodings_of_its_lines(log: dict[str, Any], tmp_path: Path) -> None:
-    """What each layer type has was read by hand from the same lines."""
-    model = model_of_log(tmp_path, "\n".join(log["lines"]))
-    for layer_type, expected in log["layers"].items():
+def test_the_encodings_of_a_log_are_read_from_its_lines(
+    public_log: dict[str, Any], tmp_path: Path
+) -> None:
+    """Rows of llama_cpp_logs.json have lines of a load log from a public thread, and for each layer
+    type some facts that a person read in them, such as {"base": 500000, "layout": "interleaved"}.
+    """
+    model = model_of_log(tmp_path, "\n".join(public_log["lines"]))
+    for layer_type, facts_by_hand in public_log["layers"].items():
         encoding = model.one(layer_type)
-        found = {**encoding.described(), "layout": encoding.layout}
-        assert {name: found.get(name) for name in expected} == expected
+        facts = {**encoding.described(), "layout": encoding.layout}
+        assert {name: facts.get(name) for name in facts_by_hand} == facts_by_hand
 
 
-def test_the_source_of_a_value_is_the_line_of_the_log(tmp_path: Path) -> None:
-    """Reports show it in place of a key."""
+def test_the_source_of_a_value_of_a_log_is_the_beginning_of_its_line(tmp_path: Path) -> None:
+    """A source is the key that a value came from; reports show it. A log has lines in place of keys,
+    such as «print_info: freq_base_train  = 10000.0».
+    """
     encoding = model_of_log(tmp_path, LOG_OF_LLAMA).one()
     assert encoding.sources["base"] == "print_info: freq_base_train"
     assert encoding.sources["layout"] == "print_info: rope type"
 
 
-def test_no_line_about_positions_is_left_unread(tmp_path: Path) -> None:
-    """`model_of_log` warns about lines on positions that nothing read; LOG_OF_LLAMA has none."""
+def test_a_usual_log_of_llama_has_no_warning(tmp_path: Path) -> None:
+    """A line about positions that nothing reads has a warning. LOG_OF_LLAMA has the usual lines of
+    print_info: sizes, rope type, scaling and base.
+    """
     assert model_of_log(tmp_path, LOG_OF_LLAMA).warnings == ()
 
 
-def test_info_lines_take_precedence_over_stored_keys(tmp_path: Path) -> None:
-    """Stored keys are the file's; print_info lines, with base 10000 here, are what llama.cpp uses."""
-    stored = "llama_model_loader: - kv  12: llama.rope.freq_base f32 = 500000.000000\n"
-    assert model_of_log(tmp_path, stored + LOG_OF_LLAMA).one().parameters["base"] == 10000.0
+def test_lines_of_print_info_take_precedence_over_stored_keys(tmp_path: Path) -> None:
+    """Stored keys are the .gguf file's, with base 500000 here; print_info lines, with base 10000 in
+    LOG_OF_LLAMA, are what llama.cpp uses.
+    """
+    stored_key = "llama_model_loader: - kv  12: llama.rope.freq_base f32 = 500000.000000\n"
+    assert model_of_log(tmp_path, stored_key + LOG_OF_LLAMA).one().parameters["base"] == 10000.0
 
 
 def test_a_scale_that_the_server_overrides_is_warned_about(tmp_path: Path) -> None:
@@ -84,13 +98,15 @@ def test_a_scale_that_the_server_overrides_is_warned_about(tmp_path: Path) -> No
 
 
 def test_a_server_that_uses_the_models_own_scale_is_not_warned_about(tmp_path: Path) -> None:
-    """Base and scale are those of LOG_OF_LLAMA."""
+    """The lines of llama_context state what the server uses: here base 10000 and scale 1, which are
+    also the model's in LOG_OF_LLAMA.
+    """
     lines = "llama_context: freq_base     = 10000.0\nllama_context: freq_scale    = 1\n"
     assert model_of_log(tmp_path, LOG_OF_LLAMA + lines).warnings == ()
 
 
 def test_flags_that_are_given_beside_a_log_change_its_model(tmp_path: Path) -> None:
-    """The log has no scaling; --rope-scale 4 divides by 4."""
+    """LOG_OF_LLAMA has no scaling; llama.cpp's flag --rope-scale 4 divides positions by 4."""
     path = tmp_path / "server.log"
     path.write_text(LOG_OF_LLAMA)
 
@@ -98,14 +114,18 @@ def test_flags_that_are_given_beside_a_log_change_its_model(tmp_path: Path) -> N
 
 
 def test_longrope_in_a_log_is_read_as_unscaled_with_a_warning(tmp_path: Path) -> None:
-    """longrope's factors are tensors, which a log does not print."""
+    """The divisors of longrope are tensors, which a log does not print. The line of LOG_OF_LLAMA
+    about scaling is changed to longrope.
+    """
     model = model_of_log(tmp_path, LOG_OF_LLAMA.replace("= linear", "= longrope"))
     assert model.one().parameters["scaling"] == "none"
     assert "a log does not show its factors" in model.warnings[0]
 
 
 def test_the_first_of_two_models_in_a_log_counts(tmp_path: Path) -> None:
-    """The log of speculative decoding shows the draft model after the main one."""
+    """The log of speculative decoding shows the draft model, here with base 500000, after the main
+    one with base 10000.
+    """
     draft = LOG_OF_LLAMA.replace("10000.0", "500000.0")
     assert model_of_log(tmp_path, LOG_OF_LLAMA + draft).one().parameters["base"] == 10000.0
 
@@ -117,9 +137,11 @@ def test_a_log_without_sizes_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "Infinity", "[1, 2]", "null"])
-def test_a_scale_that_is_no_number_above_zero_is_ignored(value: str, tmp_path: Path) -> None:
-    """Lines of a llama.cpp log state a frequency scale of `value`, which is broken: it must neither
-    be an error nor make a scaling.
+def test_a_scale_of_a_log_that_is_no_number_above_zero_is_ignored(
+    value: str, tmp_path: Path
+) -> None:
+    """Damaged lines of a llama.cpp log must neither be an error nor make a scaling; LOG_OF_LLAMA,
+    which follows them, has none.
     """
     lines = f"print_info: freq_scale_train = {value}\nllama_context: freq_scale = {value}\n"
     model = model_of_log(tmp_path, lines + LOG_OF_LLAMA)
@@ -128,16 +150,18 @@ def test_a_scale_that_is_no_number_above_zero_is_ignored(value: str, tmp_path: P
 
 
 def test_a_stored_key_names_the_architecture_if_no_info_line_does(tmp_path: Path) -> None:
-    """Without the print_info line, general.architecture of the stored keys counts."""
-    stored = "llama_model_loader: - kv   0: general.architecture str = llama\n"
+    """The first line of LOG_OF_LLAMA, «print_info: arch = llama», is cut off, so that
+    general.architecture of the stored keys counts.
+    """
+    stored_key = "llama_model_loader: - kv   0: general.architecture str = llama\n"
     without_architecture = LOG_OF_LLAMA.partition("\n")[2]
 
-    assert model_of_log(tmp_path, stored + without_architecture).model_type == "llama"
+    assert model_of_log(tmp_path, stored_key + without_architecture).model_type == "llama"
 
 
-def test_the_bias_of_alibi_is_that_of_the_log(tmp_path: Path) -> None:
-    """A log of llama.cpp for an MPT states f_max_alibi_bias = 8.0e+00, the maximum of ALiBi's
-    paper; models without ALiBi have 0.
+def test_the_largest_bias_of_alibi_is_read_from_a_log(tmp_path: Path) -> None:
+    """A log of llama.cpp for an MPT has rope type −1, which is none, and states f_max_alibi_bias =
+    8.0e+00, the maximum of ALiBi's paper.
     """
     log = LOG_OF_LLAMA.replace("= llama", "= mpt").replace("rope type        = 0", "rope type = -1")
     encoding = model_of_log(tmp_path, log + "print_info: f_max_alibi_bias = 8.0e+00\n").one()

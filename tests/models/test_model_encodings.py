@@ -21,13 +21,13 @@ def test_a_model_is_a_sequence_of_its_encodings() -> None:
     assert [encoding.layer_type for encoding in model] == ["full_attention", "sliding_attention"]
 
 
-def test_the_rotary_encodings_are_those_of_the_language_model() -> None:
-    """Gemma 3 1B has rotary encodings in its text alone, one per type of layers."""
+def test_the_method_ropes_returns_the_rotary_encodings_of_the_language_model() -> None:
+    """Gemma 3 1B has a text model only, with one rotary encoding per type of layers."""
     types = [encoding.layer_type for encoding in load_model("gemma-3-1b").ropes()]
     assert types == ["full_attention", "sliding_attention"]
 
 
-def test_a_model_without_encodings_is_false() -> None:
+def test_a_model_without_encodings_is_false_like_an_empty_list() -> None:
     """Mamba, a state space model, has no positional encoding."""
     assert not load_config({"model_type": "mamba", "hidden_size": 512})
 
@@ -50,8 +50,9 @@ def test_the_representation_of_a_model_without_encodings_ends_in_none() -> None:
 def test_the_layout_of_pairs_is_that_of_the_family(
     model_type: str, layout: str, tables_in_halves: bool
 ) -> None:
-    """Llama rotates halves, Cohere interleaved pairs; GLM rotates interleaved pairs, but its tables
-    repeat by halves.
+    """By the families' code in transformers, Llama rotates halves (channel i with i + d/2), and
+    Cohere interleaved pairs (2i with 2i + 1). GLM rotates interleaved pairs too, but its tables of
+    cos and sin hold every frequency at columns i and i + d/2 (`tables_in_halves`).
     """
     encoding = load_config({**LLAMA_CONFIG, "model_type": model_type}).one()
     assert encoding.layout == layout
@@ -62,8 +63,8 @@ def test_the_layout_of_pairs_is_that_of_the_family(
     ("preset", "trailing"), [("gpt2", False), ("llama-3-8b", False), ("deepseek-v3", True)]
 )
 def test_only_latent_attention_rotates_the_last_channels(preset: str, trailing: bool) -> None:
-    """`trailing` means that the rotary channels come last in a head, as in DeepSeek's multi-head
-    latent attention.
+    """DeepSeek-V3's heads have 128 channels without rotation before 64 rotary ones (`trailing`), and
+    Llama rotates whole heads; GPT-2 rotates nothing.
     """
     encoding = load_model(preset).one()
     assert encoding.trailing is trailing
@@ -89,40 +90,40 @@ def test_the_rotary_channels_are_last_if_a_latent_head_has_others(
     assert load_config({**SMALL_CONFIG, **keys}).one().trailing is trailing
 
 
-GPT2_TABLE = {"max_len": 1024, "dim": 768, "std": 0.02}
-WHISPER_TINY_ENCODER = {
-    "seq_len": 1500,
-    "dim": 384,
-    "style": "whisper",
-    "base": 10000.0,
-    "layout": "halves",
-    "freq_shift": 1.0,
-}
-WHISPER_TINY_DECODER = {"max_len": 448, "dim": 384}
-MPT_7B_BIAS = {"heads": 32, "rule": "paper", "max_bias": 8.0, "form": "key-last"}
-
-
 @pytest.mark.parametrize(
     ("preset", "parameters"),
     [
-        ("gpt2", [GPT2_TABLE]),
-        ("whisper-tiny", [WHISPER_TINY_ENCODER, WHISPER_TINY_DECODER]),
-        ("mpt-7b", [MPT_7B_BIAS]),
+        ("gpt2", [{"max_len": 1024, "dim": 768, "std": 0.02}]),
+        (
+            "whisper-tiny",
+            [
+                {
+                    "seq_len": 1500,
+                    "dim": 384,
+                    "style": "whisper",
+                    "base": 10000.0,
+                    "layout": "halves",
+                    "freq_shift": 1.0,
+                },
+                {"max_len": 448, "dim": 384},
+            ],
+        ),
+        ("mpt-7b", [{"heads": 32, "rule": "paper", "max_bias": 8.0, "form": "key-last"}]),
     ],
 )
-def test_tables_and_biases_have_these_parameters_and_no_others(
+def test_the_parameters_of_tables_and_biases_are_complete(
     preset: str, parameters: list[Config]
 ) -> None:
-    """The sizes, GPT-2's std (initializer_range) and MPT's max_bias (alibi_bias_max) are those of
-    the published configs. freq_shift 1 is OpenAI's `sinusoids` of Whisper, which divides by one
-    less than the number of pairs. `described()` would add M-RoPE sections, grids and so on, which
-    none of these models has.
+    """All parameters are listed, one mapping per encoding of the model. The sizes, GPT-2's std
+    (initializer_range) and MPT's max_bias (alibi_bias_max) are those of the published configs;
+    freq_shift 1 is OpenAI's `sinusoids` of Whisper, which divides by one less than the number of
+    pairs. `described()` adds M-RoPE sections, grids and the like, which none of these models has.
     """
     assert [dict(encoding.parameters) for encoding in load_model(preset)] == parameters
     assert [encoding.described() for encoding in load_model(preset)] == parameters
 
 
-def test_a_plain_rotary_model_has_nothing_beyond_its_parameters() -> None:
+def test_a_plain_rotary_model_is_described_by_its_parameters_only() -> None:
     """`described()` adds M-RoPE sections, grids and layers without rope to the parameters of the
     scheme; Llama 3 has none of these.
     """
@@ -131,30 +132,29 @@ def test_a_plain_rotary_model_has_nothing_beyond_its_parameters() -> None:
 
 
 @pytest.mark.parametrize("length", [None, 64])
-def test_json_has_the_length_of_a_scaling_that_follows_it(length: int | None) -> None:
+def test_json_states_the_length_if_the_scaling_depends_on_it(length: int | None) -> None:
     """The base of dynamic NTK depends on the length of the prompt, so the JSON of an encoding
-    states the length that was given.
+    states the length that it was made for.
     """
     config = {**SMALL_CONFIG, "max_position_embeddings": 32, "rope_scaling": DYNAMIC_SCALING}
     assert load_config(config).one().as_json(length)["parameters"].get("length") == length
 
 
-def test_json_has_no_length_of_a_scaling_that_does_not_follow_it() -> None:
-    """An unscaled rope is the same at every length: 64 is given and left out."""
-    parameters = (
-        load_config({**SMALL_CONFIG, "model_type": "llama"}).one().as_json(64)["parameters"]
-    )
+def test_json_states_no_length_if_frequencies_are_the_same_at_every_length() -> None:
+    """The Llama is unscaled, with 64 / 4 = 16 channels per head and base 10000: the length 64, for
+    which JSON is made, is not in it.
+    """
+    encoding = load_config({**SMALL_CONFIG, "model_type": "llama"}).one()
+    parameters = encoding.as_json(64)["parameters"]
     assert parameters == {"dim": 16, "base": 10000.0, "scaling": "none"}
 
 
-def test_a_runtime_is_given_the_length() -> None:
-    """vLLM's tables depend on the length that the server was started with."""
-    rope = (
-        load_config({**SMALL_CONFIG, "model_type": "llama"})
-        .one()
-        .rope(4, length=64, runtime="vllm")
-    )
-    assert rope.length == 64
+def test_the_rope_of_a_runtime_has_the_length_that_is_given() -> None:
+    """vLLM's tables depend on the length that the server was started with, so the length must reach
+    the scheme.
+    """
+    encoding = load_config({**SMALL_CONFIG, "model_type": "llama"}).one()
+    assert encoding.rope(4, length=64, runtime="vllm").length == 64
 
 
 def test_sections_that_do_not_fit_the_head_are_left_out_of_the_scheme() -> None:
@@ -163,15 +163,19 @@ def test_sections_that_do_not_fit_the_head_are_left_out_of_the_scheme() -> None:
     assert load_config(config).one().rope(4).mrope_section is None
 
 
-def test_sections_that_are_not_interleaved_leave_the_parameter_open() -> None:
-    """None is Rope's default, so that a command for Qwen2-VL needs no option for it."""
+def test_sections_that_are_not_interleaved_leave_mrope_interleaved_at_its_default() -> None:
+    """None is the default of Rope's parameter; Qwen2-VL's sections come one after the other, so that
+    a command for it needs no option.
+    """
     encoding = load_config({"model_type": "qwen2_vl", **SMALL_CONFIG, "head_dim": 128}).one()
     assert encoding.rope(8).mrope_interleaved is None
 
 
 @pytest.mark.parametrize(("use_fope", "requested"), [(True, True), (False, False), (None, False)])
-def test_fourier_position_embeddings_are_recorded(use_fope: bool | None, requested: bool) -> None:
-    """`use_fope` asks for FoPE (Hua et al. 2024), which pecli has no scheme for and warns of."""
+def test_a_config_that_requests_fourier_position_embeddings_is_marked(
+    use_fope: bool | None, requested: bool
+) -> None:
+    """`use_fope` requests FoPE (Hua et al. 2024), which pecli has no scheme for and warns of."""
     config = {
         "model_type": "llama",
         **SMALL_CONFIG,
@@ -181,7 +185,7 @@ def test_fourier_position_embeddings_are_recorded(use_fope: bool | None, request
 
 
 def test_a_learned_table_requests_no_fourier_position_embeddings() -> None:
-    """FoPE is a variant of RoPE."""
+    """FoPE (Fourier position embeddings) is a variant of RoPE, and GPT-2 has a learned table."""
     assert load_model("gpt2").one().use_fope is False
 
 
@@ -199,8 +203,9 @@ def test_a_learned_table_requests_no_fourier_position_embeddings() -> None:
 def test_the_layer_type_of_a_tensor_follows_from_its_name(
     tensor: str, layer_type: str | None
 ) -> None:
-    """The number in a tensor's name is looked up in layer_types, which has two layers; there is no
-    layer 2, and a tower's layers are others. Tables are told by «local».
+    """`layer_types` gives layer 0 and layer 1 their types; there is no layer 2 (None), and layers of
+    a tower for images are other layers. In transformers, Gemma 3 calls the tables of its sliding
+    layers rotary_emb_local.
     """
     model = load_config(
         {

@@ -44,54 +44,53 @@ def test_an_object_is_a_part_by_its_name(name: str, types: list[str]) -> None:
     assert layer_types({**LLAMA_CONFIG, name: TEACHER}) == types
 
 
-def test_an_object_that_is_no_part_does_not_change_the_base() -> None:
-    """«teacher» does not end with _config; its base is 5, Llama's default 10000."""
+def test_the_base_of_an_object_that_is_no_part_does_not_count() -> None:
+    """«teacher» does not end with _config, so it is no part. TEACHER has base 5; Llama's default is
+    10000.
+    """
     assert load_config({**LLAMA_CONFIG, "teacher": TEACHER}).one().parameters["base"] == 10000.0
 
 
-def test_a_base_without_a_width_makes_a_part() -> None:
-    """An encoding can be made of a base and the width of a head, without hidden_size."""
-    assert layer_types({**SMALL_CONFIG, "audio_config": {"rope_theta": 5.0, "head_dim": 8}}) == [
-        "",
-        "audio",
-    ]
+def test_a_part_needs_only_a_base_and_the_width_of_its_heads() -> None:
+    """An encoding can be made of them, without hidden_size. "" is the language model."""
+    config = {**SMALL_CONFIG, "audio_config": {"rope_theta": 5.0, "head_dim": 8}}
+    assert layer_types(config) == ["", "audio"]
 
 
-def test_a_width_of_heads_alone_makes_no_part() -> None:
-    """A base is needed besides: the test before this one has both."""
+def test_an_object_with_the_width_of_heads_but_no_base_is_no_part() -> None:
+    """Without rope_theta or a model_type nothing tells that the audio part rotates."""
     assert layer_types({**SMALL_CONFIG, "audio_config": {"head_dim": 8}}) == [""]
 
 
-def test_a_model_type_that_reads_images_has_two_axes() -> None:
-    """«vision» in the model_type of an unknown class says so: rows and columns."""
-    assert load_config({**SMALL_CONFIG, "model_type": "my_vision"}).one().grid.described() == {
-        "axes": 2
-    }
+def test_an_unknown_model_type_with_vision_in_its_name_rotates_along_two_axes() -> None:
+    """A model of images has positions of rows and columns."""
+    encoding = load_config({**SMALL_CONFIG, "model_type": "my_vision"}).one()
+    assert encoding.grid.described() == {"axes": 2}
 
 
-def test_the_language_model_of_one_that_reads_images_has_no_axes() -> None:
+def test_an_unknown_model_type_that_ends_with_text_rotates_along_one_axis() -> None:
     """The suffix _text names the language part of a larger model, although «vision» is in the name."""
     encoding = load_config({**SMALL_CONFIG, "model_type": "wibble_vision_text"}).one()
     assert encoding.grid.described() == {}
 
 
-def test_a_visual_part_has_two_axes() -> None:
-    """visual_config is the tower; the text beside it counts along no grid."""
+def test_the_part_visual_config_has_two_axes() -> None:
+    """It is the tower for images, with rows and columns; the text beside it counts along no grid."""
     text, visual = load_config({**SMALL_CONFIG, "visual_config": SMALL_CONFIG})
     assert text.grid.axes is None
     assert visual.layer_type == "visual"
     assert visual.grid.axes == 2
 
 
-def test_a_part_without_a_type_has_its_parents_name_and_its_own() -> None:
+def test_a_tower_without_a_model_type_is_called_by_its_parent_and_vision() -> None:
     """Warnings call a tower without a model_type PARENT_vision, and a text model PARENT, as
-    transformers names such classes.
+    transformers names such classes; «foo» is the parent here.
     """
     config = {"model_type": "foo", "text_config": SMALL_CONFIG, "vision_config": SMALL_CONFIG}
     assert unknown_types(config) == ["text: model_type 'foo'", "vision: model_type 'foo_vision'"]
 
 
-def test_an_empty_type_counts_as_missing() -> None:
+def test_an_empty_model_type_counts_as_missing() -> None:
     """text_config has an empty model_type, so it has that of the whole config, «foo», which no
     reader knows: the warning is about «foo».
     """
@@ -99,23 +98,19 @@ def test_an_empty_type_counts_as_missing() -> None:
     assert unknown_types(config) == ["text: model_type 'foo'"]
 
 
-def test_a_mapping_that_holds_itself_is_read_as_deep_as_a_file() -> None:
-    """A file may be nested 32 levels deep; a mapping of Python without end is followed no deeper."""
+@pytest.mark.parametrize("key", ["again", "text_config"])
+def test_a_mapping_that_holds_itself_is_read(key: str) -> None:
+    """A dictionary of Python may hold itself, and must not be followed for ever: pecli reads as deep
+    as in files, 32 levels. text_config is followed to the language model. SMALL_CONFIG has
+    64 / 4 = 16 channels per head.
+    """
     cycle: dict[str, Any] = {**SMALL_CONFIG}
-    cycle["again"] = cycle
+    cycle[key] = cycle
 
-    assert load_config(cycle).one().parameters["dim"] == 16
-
-
-def test_a_text_model_that_holds_itself_is_read_as_deep_as_a_file() -> None:
-    """As above, by way of text_config, which is followed to the language model."""
-    cycle: dict[str, Any] = {**SMALL_CONFIG}
-    cycle["text_config"] = cycle
-
-    assert load_config(cycle).one().parameters["dim"] == 16
+    assert load_config(cycle).one().parameters["dim"] == 64 // 4
 
 
-def test_a_text_model_in_the_file_replaces_the_classs_own() -> None:
+def test_a_text_config_in_the_file_replaces_the_default_one_of_the_class() -> None:
     """LLaVA's class has a Llama by default, which would be reported if it were read besides."""
     config = {"model_type": "llava", "text_config": {"model_type": "llama", **SMALL_CONFIG}}
     assert load_config(config).warnings == ()
@@ -127,15 +122,17 @@ def test_a_class_with_a_text_model_also_has_its_tower() -> None:
     assert [encoding.scheme for encoding in model] == ["rope", "learned"]
 
 
-def test_a_class_with_a_text_model_also_reports_tables_that_no_scheme_has() -> None:
-    """Mllama (Llama 3.2 Vision) adds learned tables by tile of an image."""
+def test_the_learned_tables_by_tile_of_mllama_are_named_in_a_warning() -> None:
+    """Mllama (Llama 3.2 Vision) adds learned tables by tile of an image, which no scheme of pecli
+    makes; its text model is read as usual.
+    """
     (warning,) = load_config({"model_type": "mllama"}).warnings
     assert "learned tables by tile and aspect ratio" in warning
 
 
 @pytest.mark.parametrize(("vision", "axes"), [(False, 0), (True, 2)])
-def test_a_tower_has_a_family_of_its_own(vision: bool, axes: int) -> None:
-    """Qwen2-VL's text counts along no grid (0 axes), its tower along rows and columns."""
+def test_text_and_tower_of_qwen2_vl_are_of_two_families(vision: bool, axes: int) -> None:
+    """The text counts along no grid (0 axes), the tower along rows and columns."""
     family = family_of("qwen2_vl", vision=vision)
     assert family.is_known
     assert family.axes == axes
@@ -144,26 +141,26 @@ def test_a_tower_has_a_family_of_its_own(vision: bool, axes: int) -> None:
 @pytest.mark.parametrize(
     ("vision", "name"), [(False, "clip_text_model"), (True, "clip_vision_model")]
 )
-def test_a_tower_has_a_class_of_its_own(vision: bool, name: str) -> None:
-    """In transformers, clip has a class for its text and one for its images, with other defaults."""
+def test_text_and_tower_of_clip_have_defaults_of_two_classes(vision: bool, name: str) -> None:
+    """In transformers, CLIP has a class for its text and one for its images, with other defaults."""
     assert class_defaults("clip", vision=vision).model_type == name
 
 
 @pytest.mark.parametrize(
     ("keys", "rows"),
     [
-        ({}, 1024),
-        ({"init_pos_emb_width": 64}, 1024),
-        ({"init_pos_emb_height": 64}, 1024),
-        ({"init_pos_emb_height": 64, "init_pos_emb_width": 32}, 2048),
-        ({"tubelet_size": 2}, 1024),
-        ({"num_frames": 4}, 1024),
-        ({"num_frames": 4, "tubelet_size": 2}, 2048),
+        ({}, (448 // 14) ** 2),
+        ({"init_pos_emb_width": 64}, (448 // 14) ** 2),
+        ({"init_pos_emb_height": 64}, (448 // 14) ** 2),
+        ({"init_pos_emb_height": 64, "init_pos_emb_width": 32}, 64 * 32),
+        ({"tubelet_size": 2}, (448 // 14) ** 2),
+        ({"num_frames": 4}, (448 // 14) ** 2),
+        ({"num_frames": 4, "tubelet_size": 2}, (448 // 14) ** 2 * 4 // 2),
     ],
 )
-def test_the_patches_of_a_tower_are_counted(keys: Config, rows: int) -> None:
-    """(448 / 14)² = 1024 patches, unless the config has a height and a width of its table; times
-    frames / tubelet_size of a video.
+def test_the_table_of_a_tower_has_a_row_for_each_patch(keys: Config, rows: int) -> None:
+    """Images of 448 pixels have (448 / 14)² patches of 14 pixels. A height and a width of the table
+    replace them if both are given, and a video has them num_frames / tubelet_size times.
     """
     tower = {
         "model_type": "moonvit",
@@ -178,25 +175,29 @@ def test_the_patches_of_a_tower_are_counted(keys: Config, rows: int) -> None:
 
 
 @pytest.mark.parametrize("vision", [None, {}])
-def test_an_empty_tower_is_that_of_the_class(vision: dict[str, object] | None) -> None:
+def test_an_empty_or_null_vision_config_of_gemma_3_is_the_tower_of_its_class(
+    vision: dict[str, object] | None,
+) -> None:
     """Transformers makes a SigLIP tower of 14 x 14 patches and 768 channels for Gemma 3."""
     model = load_config({"model_type": "gemma3", "text_config": {}, "vision_config": vision})
     (table,) = [encoding for encoding in model if encoding.part == "vision"]
 
-    assert table.parameters["max_len"] == 196
+    assert table.parameters["max_len"] == 14 * 14
     assert table.parameters["dim"] == 768
 
 
-def test_a_null_tower_has_the_values_of_the_larger_model() -> None:
-    """Transformers makes LLaVA's tower of 336 pixels in patches of 14 and 1024 channels."""
+def test_a_null_vision_config_of_llava_is_the_tower_that_llavas_own_class_makes() -> None:
+    """CLIP's class has images of 224 pixels, but LLaVA's makes a CLIP tower of 336 pixels in patches
+    of 14, with a class token and 1024 channels.
+    """
     model = load_config({"model_type": "llava", "text_config": {}, "vision_config": None})
     (table,) = [encoding for encoding in model if encoding.part == "vision"]
 
-    assert table.parameters["max_len"] == 24 * 24 + 1
+    assert table.parameters["max_len"] == (336 // 14) ** 2 + 1
     assert table.parameters["dim"] == 1024
 
 
-def test_the_one_table_of_a_model_without_rotation_is_that_of_its_text() -> None:
+def test_the_method_one_returns_the_table_of_the_text_if_nothing_rotates() -> None:
     """CLIP has a learned table for 77 tokens, and one for the 50 patches of an image."""
     assert load_config({"model_type": "clip"}).one().parameters["max_len"] == 77
 
@@ -222,21 +223,27 @@ def test_a_file_that_only_names_a_model_has_all_of_its_parts() -> None:
         ("sam3", "vision.backbone", 16),
     ],
 )
-def test_parts_within_parts_of_a_file_that_only_names_a_model(
+def test_a_file_that_only_names_a_model_also_has_the_parts_within_parts(
     model_type: str, layer_type: str, frequencies: int
 ) -> None:
-    """The numbers of frequencies are those of the models of transformers 5.23.0."""
+    """The config has only this model_type; layer types join the names of nested parts by dots. The
+    counts of frequencies are those that transformers 5.23.0 makes of the same config.
+    """
     encoding = load_config({"model_type": model_type}).one(layer_type)
     assert len(encoding.inverse_frequencies() or []) == frequencies
 
 
-def test_a_tower_without_a_width_has_the_windows_of_its_class() -> None:
-    """CLAP's audio tower has biases of 15 x 15 relative positions in transformers 5.23.0."""
+def test_the_audio_tower_of_clap_has_windows_of_8_x_8_by_class_default() -> None:
+    """In transformers 5.23.0 its biases have 15 x 15 relative positions: distances from −7 to 7 of a
+    window of 8 x 8.
+    """
     assert load_config({"model_type": "clap"}).one("audio").parameters["grid"] == (8, 8)
 
 
-def test_tables_of_a_class_that_no_encoding_describes_are_named() -> None:
-    """Grounding DINO has 900 queries in transformers 5.23.0, beside BERT's positions."""
+def test_the_learned_queries_of_grounding_dino_are_named_in_a_warning() -> None:
+    """Grounding DINO has 900 learned queries in transformers 5.23.0, which no scheme makes. Its text
+    model is a BERT of 512 x 768 positions, which is read as an encoding and not warned about.
+    """
     (warning,) = load_config({"model_type": "grounding-dino"}).warnings
     assert "query_position_embeddings (900 × 256)" in warning
     assert "512 × 768" not in warning

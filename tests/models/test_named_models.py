@@ -30,8 +30,8 @@ NOTHING = ModelEncodings("nothing", None, ())
 def test_a_report_calls_a_model_by_its_preset_its_folder_or_its_file(
     name: str, option: str, label: str
 ) -> None:
-    """config.json is called by its folder, if it has one in the path; «mistral» is short for a
-    preset only after --model.
+    """`option` is the one that `name` was the value of. config.json is called by its folder, if the
+    path has one; «mistral» is short for a preset only after --model.
     """
     assert NamedModel(name, option, NOTHING).label == label
 
@@ -63,7 +63,9 @@ def test_a_name_that_looks_like_a_path_is_a_missing_file(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["wibble", "some/wibble"])
-def test_any_other_name_is_a_missing_model(name: str) -> None:
-    """The error is about the value of --model (exit code 2)."""
+def test_an_unknown_name_in_the_form_of_a_preset_or_repository_is_a_missing_model(
+    name: str,
+) -> None:
+    """The error is about the value of --model (ParameterError, exit code 2), not about a file."""
     with pytest.raises(ParameterError):
         load_model(name)

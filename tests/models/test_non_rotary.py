@@ -25,56 +25,59 @@ VISION = {
 }
 
 
-CLASSES_WITH_SINUSOIDS = [
-    "distilbert sinusoidal_pos_embds dim",
-    "xlm sinusoidal_embeddings emb_dim",
-    "xlm sinusoidal_pos_embds emb_dim",
-]
-
-
 @pytest.mark.parametrize(
-    "words", [*CLASSES_WITH_SINUSOIDS, "flaubert sinusoidal_embeddings emb_dim"]
+    ("model_type", "flag", "key_of_width"),
+    [
+        ("distilbert", "sinusoidal_pos_embds", "dim"),
+        ("xlm", "sinusoidal_embeddings", "emb_dim"),
+        ("xlm", "sinusoidal_pos_embds", "emb_dim"),
+        ("flaubert", "sinusoidal_embeddings", "emb_dim"),
+    ],
 )
-def test_a_flag_makes_the_table_sinusoidal(words: str) -> None:
-    """Channels 10 and 11 at position 3 are sin and cos of 3 / 10000^(10/64), the paper's formula.
-
-    Each row is a model type, its flag, and its key for the width.
+def test_a_flag_of_the_config_makes_a_learned_table_sinusoidal(
+    model_type: str, flag: str, key_of_width: str
+) -> None:
+    """These classes of transformers have a learned table unless the flag is true. By the paper's
+    formula (Vaswani et al. 2017), channels 10 and 11 of 64 at position 3 are sin and cos of
+    3 / 10000^(10/64).
     """
-    name, key, dim = words.split()
-    config = {"model_type": name, dim: 64, "n_heads": 4, "max_position_embeddings": 16}
-    table = pecli.Sinusoidal(
-        **only_encoding({**config, key: True}).parameters, dtype="float64"
-    ).tables()["pe"]
+    sizes = {key_of_width: 64, "n_heads": 4, "max_position_embeddings": 16}
+    config = {"model_type": model_type, **sizes}
+    sinusoidal = only_encoding({**config, flag: True})
+    learned = only_encoding({**config, flag: False})
+    table = pecli.Sinusoidal(**sinusoidal.parameters, dtype="float64").tables()["pe"]
     angle = 3 / 10000 ** (10 / 64)
 
     assert table[3, 10:12] == pytest.approx([math.sin(angle), math.cos(angle)], rel=1e-15)
-    assert has_facts(
-        only_encoding({**config, key: False}), {"scheme": "learned", "max_len": 16, "dim": 64}
-    )
+    assert has_facts(learned, {"scheme": "learned", "max_len": 16, "dim": 64})
 
 
-def test_musicgen_has_cosines_first_over_half_the_channels_less_one() -> None:
-    """Frequency 5 of 32 is 10000^(-5/31), by tensor2tensor's formula; cosines have channels 0 to
-    31.
+def test_musicgen_has_32_cosines_then_32_sines_by_tensor2tensors_formula() -> None:
+    """tensor2tensor divides exponents by one less than the number of pairs: frequency 5 of 32 is
+    10000^(−5/31). Its cosine is in channel 5, its sine in channel 32 + 5.
     """
-    found = only_encoding(
+    encoding = only_encoding(
         {"model_type": "musicgen_decoder", "hidden_size": 64, "max_position_embeddings": 16}
     )
-    table = pecli.Sinusoidal(**found.parameters, dtype="float64").tables()["pe"]
-    angle = 3 / 10000 ** (5 / 31)
+    table = pecli.Sinusoidal(**encoding.parameters, dtype="float64").tables()["pe"]
+    position = 3
+    angle = position * 10000 ** (-5 / 31)
 
-    assert table[3, 5] == pytest.approx(math.cos(angle))
-    assert table[3, 37] == pytest.approx(math.sin(angle))
+    assert table[position, 5] == pytest.approx(math.cos(angle))
+    assert table[position, 32 + 5] == pytest.approx(math.sin(angle))
 
 
 def test_speecht5_has_four_tables() -> None:
-    """The lengths are the config's; the styles were read from modeling_speecht5.py."""
+    """The lengths are the config's; the styles, conventions for sines and cosines, were read from
+    modeling_speecht5.py.
+    """
     sizes = {"hidden_size": 768, "max_speech_positions": 1876, "max_text_positions": 600}
     model = load_config({"model_type": "speecht5", **sizes})
-
-    assert {
+    lengths_and_styles = {
         each.layer_type: (each.parameters["seq_len"], each.parameters["style"]) for each in model
-    } == {
+    }
+
+    assert lengths_and_styles == {
         "speech_encoder": (1876, "fairseq"),
         "text_encoder": (600, "paper"),
         "speech_decoder": (1876, "paper"),
@@ -89,20 +92,22 @@ CONFIGS_OF_TOWERS = stored("tables.json")["towers"]
 
 @pytest.mark.parametrize("name", CONFIGS_OF_TOWERS)
 def test_vision_towers_have_learned_tables_of_their_patches(name: str) -> None:
-    """The rows of each tower's tables were written by hand from the models' code; (448 / 14)²
-    patches, and one for a class token.
+    """Each row of tables.json has the model_type and keys of a tower, and by layer type the rows of
+    its table, written by hand from the model's code: (448 / 14)² patches, one more for a class
+    token, or None for a rope. Only Mllama has tables by tile besides, which are warned about.
     """
-    model_type, more, expected = CONFIGS_OF_TOWERS[name]
-    vision = {"model_type": model_type, **VISION, **more}
+    model_type, keys, rows_by_hand = CONFIGS_OF_TOWERS[name]
+    vision = {"model_type": model_type, **VISION, **keys}
     model = load_config({"model_type": name, "vision_config": vision})
     tower = [encoding for encoding in model if encoding.part == "vision"]
     rows = {encoding.layer_type: encoding.parameters.get("max_len") for encoding in tower}
 
-    assert rows == expected
+    assert rows == rows_by_hand
 
     learned = [encoding for encoding in model if encoding.scheme == "learned" and encoding.part]
-    assert {encoding.parameters["dim"] for encoding in learned} == {1152}
-    assert model.one("vision").scheme == ("rope" if None in expected.values() else "learned")
+    assert {encoding.parameters["dim"] for encoding in learned} == {VISION["hidden_size"]}
+    has_rope = None in rows_by_hand.values()
+    assert model.one("vision").scheme == ("rope" if has_rope else "learned")
     assert any("tile" in warning for warning in model.warnings) == (name == "mllama")
 
 
@@ -123,13 +128,16 @@ def test_an_encoding_that_no_scheme_makes_is_described_in_a_warning(
     assert description in warning
 
 
-@pytest.mark.parametrize(("value", "count"), [(True, 0), (False, 1)])
-def test_deberta_without_relative_attention_is_warned_about(value: bool, count: int) -> None:
-    """relative_attention switches DeBERTa's distances on; without it, the buckets of the
+@pytest.mark.parametrize(("is_on", "count_of_warnings"), [(True, 0), (False, 1)])
+def test_buckets_of_deberta_without_relative_attention_are_warned_about(
+    is_on: bool, count_of_warnings: int
+) -> None:
+    """relative_attention switches DeBERTa's distances on; without it, the position_buckets of the
     configuration are unused.
     """
-    config = {"model_type": "deberta-v2", "position_buckets": 256, "relative_attention": value}
-    assert len(load_config({**config, "max_position_embeddings": 512}).warnings) == count
+    config = {"model_type": "deberta-v2", "position_buckets": 256, "relative_attention": is_on}
+    model = load_config({**config, "max_position_embeddings": 512})
+    assert len(model.warnings) == count_of_warnings
 
 
 SIZES = {"hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings": 128}
@@ -146,7 +154,11 @@ SIZES = {"hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings":
         ({"model_type": "bloom"}, "alibi"),
     ],
 )
-def test_only_alibi_is_certain_beside_keys_of_rope(keys: dict[str, Any], scheme: str) -> None:
-    """Files of models with ALiBi often have a `rope_theta` that their code ignores."""
+def test_a_rope_theta_makes_every_model_rotary_except_one_with_alibi(
+    keys: dict[str, Any], scheme: str
+) -> None:
+    """A rope_theta in a config of BERT or T5 is a sign of changed code. Configs of models with ALiBi,
+    such as BLOOM, often have one that their code ignores.
+    """
     (encoding,) = load_config({**SIZES, **keys, "rope_theta": 5e5})
     assert encoding.scheme == scheme

@@ -31,64 +31,72 @@ DIALECTS = stored("dialects.json")
     "case", [*CASES_OF_TRANSFORMERS, *MORE_CASES_OF_TRANSFORMERS], ids=lambda case: case["case"]
 )
 @pytest.mark.sample(60)
-def test_transformers_computes_the_same(case: dict[str, Any]) -> None:
-    """Each case has a config and the inv_freq and attention_scaling of transformers' own float32
-    module (see data/README.md).
+def test_frequencies_and_attention_factors_are_those_of_the_class_in_transformers(
+    case: dict[str, Any],
+) -> None:
+    """Each case has a config, and by layer type the inv_freq and attention_scaling that transformers'
+    own module computed from it in float32 (data/README.md has the script). Encodings that have no
+    such module belong to other parts of the config, and no known class is called unknown.
     """
-    model = load_config(case["config"])
-    found = {encoding.layer_type: encoding for encoding in model if encoding.is_rotary}
+    config = case["config"]
+    model = load_config(config)
+    ropes = {encoding.layer_type: encoding for encoding in model if encoding.is_rotary}
     length = case.get("seq_len")
 
-    for layer_type, table in case["tables"].items():
-        encoding = found.pop(layer_type)
-        blended = encoding.parameters["scaling"] == "llama3"  # where float32 cancels
-        values = encoding.inverse_frequencies(length)
-        assert values == pytest.approx(table["inv_freq"], rel=5e-6 if blended else 1e-6, abs=0)
-        assert encoding.attention_factor(length) == pytest.approx(
-            table["attention_scaling"], abs=1e-6
-        )
-        assert encoding.axis_dim == 2 * len(values)
+    for layer_type, computed in case["tables"].items():
+        encoding = ropes.pop(layer_type)
+        # The blend of llama3 subtracts numbers of like size, which costs float32 some digits.
+        tolerance = 5e-6 if encoding.parameters["scaling"] == "llama3" else 1e-6
+        frequencies = encoding.inverse_frequencies(length)
+        assert frequencies == pytest.approx(computed["inv_freq"], rel=tolerance, abs=0)
+        factor = encoding.attention_factor(length)
+        assert factor == pytest.approx(computed["attention_scaling"], abs=1e-6)
+        assert encoding.axis_dim == 2 * len(frequencies)
         if not encoding.no_table and encoding.order is None:
-            assert encoding.rope(8, length=length or 1).tables()["inv_freq"].tolist() == values
-    for part in (
-        name.split(".")[0] for name in found
-    ):  # parts of the model with modules of their own
-        assert {part, f"{part}_config"} & case["config"].keys()
-    assert (
-        not any(said.startswith("model_type ") for said in model.warnings)
-        or "model_type" not in case["config"]
-    )
+            rope = encoding.rope(8, length=length or 1)
+            assert rope.tables()["inv_freq"].tolist() == frequencies
+
+    for layer_type in ropes:
+        part = layer_type.split(".")[0]
+        assert {part, f"{part}_config"} & config.keys()
+    if "model_type" in config:
+        assert not any(warning.startswith("model_type ") for warning in model.warnings)
 
 
-def test_the_spelling_of_transformers_4_is_read_as_that_of_transformers_5() -> None:
+def in_keys_of_transformers_4(config: dict[str, Any], key_of_type: str) -> dict[str, Any]:
+    """Return a config with rope_theta and rope_scaling in place of rope_parameters."""
+    settings = dict(config["rope_parameters"])
+    old = {name: value for name, value in config.items() if name != "rope_parameters"}
+    for name in ("rope_theta", "partial_rotary_factor"):
+        if name in settings:
+            old[name] = settings.pop(name)
+    if "rope_type" in settings:
+        settings[key_of_type] = settings.pop("rope_type")
+    return {**old, "rope_scaling": settings}
+
+
+@pytest.mark.parametrize("key_of_type", ["type", "rope_type"])
+def test_the_spelling_of_transformers_4_is_read_as_that_of_transformers_5(
+    key_of_type: str,
+) -> None:
     """`rope_parameters` (transformers 5) and `rope_theta` beside `rope_scaling` (transformers 4)
-    mean the same.
+    mean the same, whether the latter calls its kind «type», as early versions did, or «rope_type».
     """
-    for new in (
-        case["config"]
-        for case in CASES_OF_TRANSFORMERS
-        if case["case"].endswith("/rope_parameters")
-    ):
-        settings = dict(new["rope_parameters"])
-        old = {name: value for name, value in new.items() if name != "rope_parameters"}
-        old |= {
-            name: settings.pop(name)
-            for name in ("rope_theta", "partial_rotary_factor")
-            if name in settings
-        }
-        for word in ("type", "rope_type"):
-            spelled = {
-                word if name == "rope_type" else name: value for name, value in settings.items()
-            }
-            first = only_encoding(new)
-            other = only_encoding({**old, "rope_scaling": spelled})
-            assert first.parameters == other.parameters
-            assert first.layout == other.layout
+    for case in CASES_OF_TRANSFORMERS:
+        if not case["case"].endswith("/rope_parameters"):
+            continue
+        in_new_keys = only_encoding(case["config"])
+        in_old_keys = only_encoding(in_keys_of_transformers_4(case["config"], key_of_type))
+        assert in_old_keys.parameters == in_new_keys.parameters
+        assert in_old_keys.layout == in_new_keys.layout
 
 
 @pytest.mark.parametrize("case", DIALECTS, ids=[case["name"] for case in DIALECTS])
 def test_a_dialect_means_what_its_own_code_computes(case: dict[str, Any]) -> None:
-    """The frequencies of each project's own code are in dialects.json, made outside this project."""
+    """A dialect is the way in which a project spells its configs. dialects.json has configs of
+    projects other than Hugging Face's, with the frequencies (in float32), attention factors and
+    layouts that their own code made of them; a layout of None is one that the code leaves open.
+    """
     ropes = {
         encoding.layer_type: encoding
         for encoding in load_config(case["config"])
@@ -113,9 +121,11 @@ def diffusers_config(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("name", "expected"), FREQUENCIES_OF_DIFFUSERS.items())
-def test_axes_of_diffusers_have_frequencies_of_their_own(name: str, expected: list[float]) -> None:
-    """The expected angles at position 1 of each axis are of the modules of diffusers 0.42.1 (see
-    data/README.md).
+def test_the_frequencies_of_a_diffusers_class_are_those_of_its_axes_one_after_the_other(
+    name: str, expected: list[float]
+) -> None:
+    """Models of images rotate by several axes. A frequency is an angle at position 1; the expected
+    ones were made by the modules of diffusers 0.42.1 in float32 (data/README.md has the script).
     """
     encoding = only_encoding(diffusers_config(name))
     np.testing.assert_allclose(encoding.inverse_frequencies(), expected, rtol=2e-5)
@@ -123,7 +133,7 @@ def test_axes_of_diffusers_have_frequencies_of_their_own(name: str, expected: li
 
 
 @pytest.mark.parametrize("name", FREQUENCIES_OF_DIFFUSERS)
-def test_a_given_base_replaces_that_of_a_diffusers_class(name: str) -> None:
+def test_rope_theta_in_a_config_replaces_the_base_of_a_diffusers_class(name: str) -> None:
     """3 is the default of no class, so that the frequencies must change."""
     config = diffusers_config(name)
     changed = only_encoding({**config, "rope_theta": 3.0}).inverse_frequencies()
@@ -147,7 +157,9 @@ def test_a_given_base_replaces_that_of_a_diffusers_class(name: str) -> None:
 def test_classes_of_diffusers_with_one_axis_have_its_dimension_and_base(
     config: dict[str, Any], dim: int, base: float
 ) -> None:
-    """The rotary dimensions and bases are those of the modules of diffusers 0.42.1."""
+    """The rotary dimensions and bases are class defaults of diffusers 0.42.1, read from the modules
+    that it makes.
+    """
     encoding = only_encoding(config)
     assert encoding.rotary_dim == dim
     assert encoding.parameters["base"] == base
@@ -166,11 +178,14 @@ def test_classes_of_diffusers_with_one_axis_have_its_dimension_and_base(
 def test_tables_of_diffusers_classes_have_the_shapes_of_their_tensors(
     name: str, rows: int, dim: int
 ) -> None:
-    """The shapes are those of the tensors of diffusers 0.42.1 at class defaults."""
+    """The shapes are those of the tensors of diffusers 0.42.1 at class defaults. A table over a grid
+    has a row for each of its points.
+    """
     parameters = only_encoding({"_class_name": name}).parameters
-    found = parameters["max_len"] if "max_len" in parameters else math.prod(parameters["grid"])
-
-    assert found == rows
+    if "max_len" in parameters:
+        assert parameters["max_len"] == rows
+    else:
+        assert math.prod(parameters["grid"]) == rows
     assert parameters["dim"] == dim
 
 
@@ -189,43 +204,59 @@ MODELS_OF_TRANSFORMERS: dict[str, dict[str, Any]] = stored("models.json")
 CLASSES_WITH_TABLES = stored("tables.json")["known"]
 
 
-def test_well_known_models_are_what_their_papers_and_cards_say() -> None:
-    """The layers of each model were written by hand from its paper or card; 8 is ALiBi's max_bias,
-    0.02 GPT-2's initialisation.
+def test_well_known_models_have_the_layers_that_their_papers_and_cards_state() -> None:
+    """tables.json has by repository and layer type what was written by hand from the model's paper or
+    card, such as {"meta-llama/Llama-2-7b-hf": {"": [128, 10000.0, "none", "halves"]}}: rotary dim,
+    base, scaling and layout, or the scheme and its sizes. models.json has the configs.
     """
-    found = {
-        name: facts_by_layer_type(model["config"]) for name, model in MODELS_OF_TRANSFORMERS.items()
-    }
-    assert {
-        name: {layer: [*row] for layer, row in rows.items()} for name, rows in found.items()
-    } == CLASSES_WITH_TABLES
+    layers_of_models = {}
+    for name, model in MODELS_OF_TRANSFORMERS.items():
+        rows = facts_by_layer_type(model["config"])
+        layers_of_models[name] = {layer: [*facts] for layer, facts in rows.items()}
 
-    alibi = [name for name, rows in CLASSES_WITH_TABLES.items() if "alibi" in rows.get("", ())]
-    biased = {
-        name: only_encoding(MODELS_OF_TRANSFORMERS[name]["config"]).parameters for name in alibi
-    }
-    assert {given["max_bias"] for given in biased.values()} == {8}
-    assert [name for name, given in biased.items() if given["form"] != "key"] == ["mosaicml/mpt-7b"]
-    assert (
-        only_encoding(MODELS_OF_TRANSFORMERS["openai-community/gpt2"]["config"]).parameters["std"]
-        == 0.02
-    )
+    assert layers_of_models == CLASSES_WITH_TABLES
 
 
-def test_presets_have_the_confirmed_settings_and_a_source() -> None:
-    """Settings that were written «from memory» in models.json must not become presets."""
-    confirmed = {
+def test_well_known_models_with_alibi_have_the_largest_bias_8_of_its_paper() -> None:
+    """Only MPT counts distances from the last key (form key-last); the others use biases by the
+    index of the key, which the softmax makes equal.
+    """
+    forms = {}
+    for name, rows in CLASSES_WITH_TABLES.items():
+        if "alibi" in rows.get("", ()):
+            parameters = only_encoding(MODELS_OF_TRANSFORMERS[name]["config"]).parameters
+            assert parameters["max_bias"] == 8
+            forms[name] = parameters["form"]
+
+    assert [name for name, form in forms.items() if form != "key"] == ["mosaicml/mpt-7b"]
+
+
+def test_the_table_of_gpt_2_has_the_spread_of_its_initialisation() -> None:
+    """initializer_range of GPT-2's published config is 0.02."""
+    config = MODELS_OF_TRANSFORMERS["openai-community/gpt2"]["config"]
+    assert only_encoding(config).parameters["std"] == 0.02
+
+
+def test_presets_have_the_keys_of_published_configs() -> None:
+    """models.json has configs with their source; settings that were written «from memory» there
+    must not become presets. A preset may have more keys, such as those of a tower.
+    """
+    published = {
         name: model["config"]
         for name, model in MODELS_OF_TRANSFORMERS.items()
         if "memory" not in model["source"]
     }
-    found = {preset.repository: preset for preset in presets().values()}
-    named = {
-        name: {key: found[name].config[key] for key in config} for name, config in confirmed.items()
+    by_repository = {preset.repository: preset for preset in presets().values()}
+    same_keys_of_presets = {
+        name: {key: by_repository[name].config[key] for key in config}
+        for name, config in published.items()
     }
+    assert same_keys_of_presets == published
 
-    assert named == confirmed  # presets may have more: towers
-    for preset in found.values():
+
+def test_every_preset_has_a_source_and_an_encoding() -> None:
+    """The source is where the config was read; «memory» is none."""
+    for preset in presets().values():
         assert preset.source
         assert "memory" not in preset.source
         assert load_config(preset.name).encodings
@@ -261,17 +292,18 @@ def near(ends: list[float]) -> Any:
 
 @pytest.mark.parametrize("name", sorted({*map(class_of, DEFAULTS_MADE_BY_TRANSFORMERS["rope"])}))
 @pytest.mark.sample(48)
-def test_rotary_tables_of_class_defaults(name: str) -> None:
-    """Of each class of transformers 5.22.2: count, second and last of its frequencies, and its
-    attention factor. QUIRKS are known differences.
+def test_a_class_at_its_defaults_has_the_frequencies_that_transformers_makes(name: str) -> None:
+    """class_defaults_made.json has what transformers 5.22.2 makes of each configuration class with
+    few or no keys: count, second and last of the frequencies, and the attention factor. KNOWN_QUIRKS
+    lists the cases that differ on purpose, with reasons.
     """
     wrong = []
     for case, made in DEFAULTS_MADE_BY_TRANSFORMERS["rope"].items():
         if class_of(case) != name:
             continue
-        found = rotary_by_layer(made["config"])
+        ropes = rotary_by_layer(made["config"])
         for layer, (*ends, factor) in made["tables"].items():
-            encoding = found.get(layer) or next(iter(found.values()))
+            encoding = ropes.get(layer) or next(iter(ropes.values()))
             are_ends_right = ends_of_frequencies(encoding) == near(ends)
             is_factor_right = encoding.attention_factor() == pytest.approx(factor, rel=1e-5)
             if not are_ends_right or (factor is not None and not is_factor_right):
@@ -294,16 +326,19 @@ for class_name, *settings_and_tables in stored("class_settings_made.jsonl"):
 
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.sample(48)
-def test_settings_that_are_given_to_a_class(name: str) -> None:
-    """Linear and YaRN settings were given to each class of transformers, which made the expected
-    frequencies. UNLIKE lists classes with quirks that pecli does not follow.
+def test_a_class_with_linear_or_yarn_settings_has_the_frequencies_that_transformers_makes(
+    name: str,
+) -> None:
+    """class_settings_made.jsonl has configs with such settings for each class of transformers, and
+    count, second and last of the frequencies that it made. UNLIKE lists classes with quirks that
+    pecli does not follow; they must still differ, or the list is outdated.
     """
     wrong = []
     for config, tables in SETTINGS[name]:
-        found = rotary_by_layer({"model_type": name, **config})
-        for layer, expected in tables.items():
-            encoding = found.get(layer) or next(iter(found.values()))
-            if ends_of_frequencies(encoding) != near(expected):
+        ropes = rotary_by_layer({"model_type": name, **config})
+        for layer, ends in tables.items():
+            encoding = ropes.get(layer) or next(iter(ropes.values()))
+            if ends_of_frequencies(encoding) != near(ends):
                 wrong.append(config)
 
     if name in UNLIKE:
@@ -320,70 +355,81 @@ OTHER_PARTS = {
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_a_larger_model_has_the_text_model_of_its_class(name: str) -> None:
-    """A model_type alone: count, second and last of the frequencies that transformers 5.23.0 makes
-    of text_config.
+def test_a_file_that_only_names_a_larger_model_has_the_text_model_of_its_class(
+    name: str,
+) -> None:
+    """class_parts_made.json has count, second and last of the frequencies that transformers 5.23.0
+    makes of the text_config of this model_type, without any other key. OTHER_PARTS lists two classes
+    that differ, with reasons.
     """
     try:
         model = load_config({"model_type": name})
-        found = {each.layer_type: each for each in model if each.is_rotary and not each.part}
+        ropes = {each.layer_type: each for each in model if each.is_rotary and not each.part}
     except pecli.PecliError:
-        found = {}
+        ropes = {}
     wrong = []
     for layer, ends in PARTS[name].items():
-        encoding = found.get(layer) or next(iter(found.values()), None)
+        encoding = ropes.get(layer) or next(iter(ropes.values()), None)
         if ends_of_frequencies(encoding) != near(ends):
             wrong.append(layer)
 
     assert name in OTHER_PARTS or wrong == []
 
 
-def test_other_tables_of_class_defaults_are_reported_or_named() -> None:
-    """The classes are those whose models have a tensor about positions in transformers 5.22.2."""
+def test_a_class_with_a_table_that_is_not_rotary_has_an_encoding_or_a_warning_about_it() -> None:
+    """class_defaults_made.json lists the classes whose models have a tensor about positions in
+    transformers 5.22.2. ROTATED are classes whose table holds sines and cosines of the rotation.
+    """
     silent = []
     for name in DEFAULTS_MADE_BY_TRANSFORMERS["tables"]:
         try:
             model = load_config({"model_type": name})
         except pecli.PecliError:  # a shell around parts, which says what it misses
             continue
-        said = " ".join(model.warnings)
-        reported = any(not each.is_rotary for each in model)
-        if not reported and not ("table" in said or "relative" in said) and name not in ROTATED:
+        warnings = " ".join(model.warnings)
+        has_encoding = any(not encoding.is_rotary for encoding in model)
+        has_warning = "table" in warnings or "relative" in warnings
+        if not has_encoding and not has_warning and name not in ROTATED:
             silent.append(name)
 
     assert silent == []
 
 
-def test_every_class_belongs_to_a_family() -> None:
-    """Of every configuration class of transformers, pecli knows whether it rotates and which
-    defaults it has.
+def test_every_configuration_class_of_transformers_has_a_family_or_tables() -> None:
+    """class_defaults.json of the package lists all classes by model_type, with the name of the class
+    and its defaults. Each must be known as rotary, as not rotary, or by its tables.
     """
     classes = json.loads(Path(families.__file__).with_name("class_defaults.json").read_text())
-    for name, (config, values, *_) in classes.items():
+    for name, (class_name, defaults, *_) in classes.items():
         family = families.family_of(name, vision="vision" in name)
         assert family.is_known or name in non_rotary.FAMILIES or non_rotary.tables_of(name)
-        assert config
-        assert values
+        assert class_name
+        assert defaults
 
 
-SHAPES = {
-    "lxmert dpr nystromformer": {(512, 768)},
-    "dpt": {(577, 768)},
-    "yoso": {(4098, 768)},
-    "led": {(16384, 1024), (1024, 1024)},
-    "parakeet_encoder": {(5000, 1024)},
-    "wav2vec2-conformer": {(5000, 768)},
-}
+@pytest.mark.parametrize(
+    ("model_type", "shapes"),
+    [
+        ("lxmert", {(512, 768)}),
+        ("dpr", {(512, 768)}),
+        ("nystromformer", {(512, 768)}),
+        ("dpt", {(577, 768)}),
+        ("yoso", {(4098, 768)}),
+        ("led", {(16384, 1024), (1024, 1024)}),
+        ("parakeet_encoder", {(5000, 1024)}),
+        ("wav2vec2-conformer", {(5000, 768)}),
+    ],
+)
+def test_tables_of_a_class_at_its_defaults_have_the_shapes_that_transformers_makes(
+    model_type: str, shapes: set[tuple[int, int]]
+) -> None:
+    """The config has only the model_type; the shapes (positions, channels) are those of the tensors
+    of the model that transformers makes of it.
+    """
+    config = {"model_type": model_type}
+    rows = facts_by_layer_type(config).values()
+    tables = {tuple(sizes) for scheme, *sizes in rows if scheme in ("learned", "sinusoidal")}
+    warnings = load_config(config).warnings
 
-
-def test_tables_of_class_defaults_have_the_shapes_of_transformers() -> None:
-    """The shapes are those of the models that transformers makes of class defaults."""
-    for name, shapes in (
-        (name, shapes) for names, shapes in SHAPES.items() for name in names.split()
-    ):
-        found = facts_by_layer_type({"model_type": name}).values()
-        assert {sizes[1:] for sizes in found if sizes[0] in ("learned", "sinusoidal")} == shapes
-        assert not any(
-            "no key that is read here names one" in warning
-            for warning in load_config({"model_type": name}).warnings
-        )
+    assert tables == shapes
+    assert not any("no key that is read here names one" in warning for warning in warnings)

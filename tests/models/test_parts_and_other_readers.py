@@ -21,8 +21,12 @@ TEXT = {
 
 @pytest.mark.parametrize("model_type", ["qwen3_asr", "qwen2_5_omni"])
 @pytest.mark.parametrize("audio", [{}, {"audio_config": {"d_model": 896}}])
-def test_a_thinker_holds_the_only_language_model(model_type: str, audio: dict[str, Any]) -> None:
-    """The class's default language model, with a base of 10000, is not there beside it."""
+def test_the_language_model_of_a_thinker_replaces_the_default_one_of_the_class(
+    model_type: str, audio: dict[str, Any]
+) -> None:
+    """thinker_config of Qwen's speech models holds the language model, here with base 1e6. The
+    language model that the class has by default, with base 10000, must not be read besides.
+    """
     thinker = {"model_type": f"{model_type}_thinker", "text_config": TEXT, **audio}
     model = load_config({"model_type": model_type, "thinker_config": thinker})
 
@@ -30,8 +34,10 @@ def test_a_thinker_holds_the_only_language_model(model_type: str, audio: dict[st
 
 
 @pytest.mark.parametrize("model_type", ["llama", "qwen2", "mistral"])
-def test_rope_traditional_changes_nothing_but_is_reported_for_mlx(model_type: str) -> None:
-    """In mlx-lm it means interleaved pairs; transformers' classes rotate halves whatever it says."""
+def test_rope_traditional_leaves_the_layout_of_transformers_and_has_a_warning_about_mlx(
+    model_type: str,
+) -> None:
+    """The key means interleaved pairs in mlx-lm; transformers' classes ignore it and rotate halves."""
     sizes = {"hidden_size": 256, "num_attention_heads": 2}
     model = load_config({"model_type": model_type, **sizes, "rope_traditional": True})
 

@@ -42,27 +42,34 @@ def config_of(model: str) -> dict[str, Any]:
 
 
 def test_stored_ids_are_of_at_least_twelve_models_with_four_prompts() -> None:
-    """The stored cases must not become fewer."""
+    """position_ids.json has the prompts by model; they must not become fewer."""
     assert sum(len(rows) >= 4 for rows in CASES.values()) >= 12
 
 
 @pytest.mark.parametrize(("model", "number"), ROWS, ids=[f"{m}-{n}" for m, n in ROWS])
-def test_ids_are_those_of_the_models_own_code(model: str, number: int) -> None:
-    """The expected ids are those of get_rope_index in transformers 5.23.0, and of diffusers 0.42.1."""
+def test_position_ids_of_a_prompt_are_those_of_transformers_and_diffusers(
+    model: str, number: int
+) -> None:
+    """position_ids.json has prompts such as «text:12,image:1x16x22», and position_ids.npz the ids
+    that get_rope_index of transformers 5.23.0, or a pipeline of diffusers 0.42.1, made of them. A
+    case with several prompts is a batch.
+    """
     case = CASES[model][number]
-    segments = case["segments"] if len(case["segments"]) > 1 else case["segments"][0]
-    found = pecli.positions(config_of(model), segments, padding=case.get("padding", "right"))
+    prompts = case["segments"]
+    segments = prompts if len(prompts) > 1 else prompts[0]
+    ids = pecli.positions(config_of(model), segments, padding=case.get("padding", "right"))
 
-    np.testing.assert_array_equal(found, IDS_BY_TRANSFORMERS[f"{model} {number}"])
+    np.testing.assert_array_equal(ids, IDS_BY_TRANSFORMERS[f"{model} {number}"])
 
 
 def test_an_image_of_qwen2_5_vl_takes_as_many_positions_as_its_longer_side() -> None:
-    """16 x 22 patches merge to 8 x 11 tokens, so text goes on at 12 + 11 and its last id is 12 + 11
-    + 4 = 27.
+    """16 x 22 patches merge by 2 x 2 to 8 x 11 tokens. After 12 tokens of text the image takes the
+    ids 12 to 22 along its longer side, so the 5 tokens of text have the ids 23 to 27.
     """
     ids = pecli.positions("qwen2.5-vl-7b", "text:12,image:1x16x22,text:5")
+    last = 12 + 11 + 5 - 1
     assert ids.shape == (3, 12 + 8 * 11 + 5)
-    assert ids[:, -1].tolist() == [27, 27, 27]
+    assert ids[:, -1].tolist() == [last, last, last]
 
 
 def test_videos_of_qwen2_5_vl_have_two_ids_per_second() -> None:
@@ -74,8 +81,8 @@ def test_videos_of_qwen2_5_vl_have_two_ids_per_second() -> None:
 
 
 def test_an_attention_mask_places_the_ids_of_a_prompt() -> None:
-    """Masked places get id 0 here; the three tokens of the prompt count from 0 in the places that
-    are left.
+    """Two tokens of text and an image that merges to one token have the ids 0, 1 and 2, in the
+    places where the mask is 1; the others have 0, as in transformers.
     """
     mask = [[0, 1, 1, 0, 1]]
     ids = pecli.positions("qwen2.5-vl-7b", "text:2,image:1x2x2", attention_mask=mask)
@@ -90,7 +97,7 @@ def test_a_model_of_text_counts_tokens_after_padding() -> None:
     assert ids.tolist() == [[0, 1, 2], [0, 0, 1]]
 
 
-def test_styles_without_text_have_the_points_of_a_grid() -> None:
+def test_the_ids_of_a_video_model_are_frame_row_and_column_of_each_token() -> None:
     """`positions` of Wan 2.1, a video model: each token has (frame, row, column), here of 2 frames
     with 1 × 2 patches.
     """
@@ -142,8 +149,8 @@ def test_a_prompt_of_lumina_that_is_not_one_text_and_one_image_is_refused(segmen
         pecli.positions(config_of("lumina2"), segments)
 
 
-def test_segments_that_are_no_text_are_refused() -> None:
-    """A list of texts would be several prompts."""
+def test_segments_that_are_a_number_are_refused() -> None:
+    """Segments are a text such as «text:5», or a list of texts for several prompts."""
     with pytest.raises(pecli.KindError, match="segments is 5; it must be a text, or several"):
         pecli.positions("llama-3.1-8b", 5)
 
@@ -154,9 +161,9 @@ def test_padding_that_is_neither_left_nor_right_is_refused() -> None:
         pecli.positions("llama-3.1-8b", ["text:2", "text:3"], padding="middle")
 
 
-def test_a_model_that_was_read_has_the_ids_of_its_name() -> None:
-    """Two tokens of text, and an image that is one token after merging: it continues the count
-    along all three axes.
+def test_positions_accepts_a_model_that_was_read_in_place_of_its_name() -> None:
+    """The prompt has two tokens of text, and an image of 2 x 2 patches that is one token after
+    merging: it continues the count along all three axes.
     """
     model = pecli.load_model("qwen2.5-vl-7b")
     ids = pecli.positions(model, "text:2,image:1x2x2")
@@ -176,7 +183,9 @@ def test_patches_are_merged_two_by_two_unless_the_model_says_otherwise(
 
 
 def test_a_mask_of_one_axis_gives_the_ids_of_a_single_prompt() -> None:
-    """The first place is padding, and has id 0, as in transformers."""
+    """The prompt has two tokens, 0 and 1. The first of three places is padding, and has id 0, as in
+    transformers.
+    """
     ids = pecli.positions("llama-3.1-8b", "text:2", attention_mask=[0, 1, 1])
     assert ids.tolist() == [0, 0, 1]
 
@@ -190,8 +199,10 @@ def test_a_mask_of_one_axis_gives_the_ids_of_a_single_prompt() -> None:
     ],
     ids=["more tokens", "more rows", "three axes"],
 )
-def test_a_mask_that_does_not_fit_is_refused(mask: list[Any], problem: str) -> None:
-    """The prompt is one row of two tokens."""
+def test_an_attention_mask_that_does_not_fit_the_prompt_is_refused(
+    mask: list[Any], problem: str
+) -> None:
+    """The prompt is one row of two tokens, so a mask must have one row with two ones."""
     with pytest.raises(pecli.ParameterError, match=problem):
         pecli.positions("llama-3.1-8b", "text:2", attention_mask=mask)
 

@@ -49,8 +49,8 @@ def test_the_shell_completes_names_of_presets(start: str, names: list[str]) -> N
     assert preset_names(start) == names
 
 
-def test_the_shell_completes_repositories() -> None:
-    """A slash shows that a repository is meant."""
+def test_the_shell_completes_names_of_repositories_after_a_slash() -> None:
+    """A slash shows that a repository is meant, in either case."""
     assert "Qwen/Qwen3-8B" in preset_names("qwen/")
 
 
@@ -65,6 +65,6 @@ def test_a_short_name_stands_for_a_preset(name: str, preset: str) -> None:
     assert stands_for(name) == preset
 
 
-def test_a_preset_with_its_scaling_has_no_warning() -> None:
-    """pecli warns about a Llama 3.1 without rope_scaling; the preset has it."""
+def test_the_preset_of_llama_3_1_has_its_scaling_and_no_warning() -> None:
+    """pecli warns about a Llama 3.1 whose rope_scaling was lost."""
     assert load_model("llama-3.1-8b").warnings == ()

@@ -17,8 +17,12 @@ from tests.models.configs import MAXTEXT_CONFIG, Config
 
 
 @pytest.mark.parametrize(("file", "scaling"), [("llama3.1-8b", "llama3"), ("llama2-7b", "none")])
-def test_models_of_maxtext_go_by_the_names_of_their_files(file: str, scaling: str) -> None:
-    """MaxText scales if the name of the model contains «llama3.1»; no key of the file says it."""
+def test_a_config_of_maxtext_is_scaled_if_its_file_is_called_llama3_1(
+    file: str, scaling: str
+) -> None:
+    """MaxText scales by Llama 3.1's rule if the name of the model contains «llama3.1»; no key of the
+    file states it.
+    """
     encoding = read_object(MAXTEXT_CONFIG, f"models/{file}.yml").one()
     assert encoding.parameters["scaling"] == scaling
 
@@ -29,9 +33,8 @@ def test_models_of_maxtext_go_by_the_names_of_their_files(file: str, scaling: st
 def test_only_gemma_3_leaves_sliding_layers_unscaled_in_maxtext(
     block: str, scalings: list[str]
 ) -> None:
-    """The layers are full, then sliding.
-
-    MaxText passes the factor to sliding layers of every other block.
+    """The scalings are those of full, then of sliding layers. By its source, MaxText passes
+    rope_linear_scaling_factor to sliding layers of every decoder block except Gemma 3's.
     """
     config = {
         **MAXTEXT_CONFIG,
@@ -48,7 +51,9 @@ def test_only_gemma_3_leaves_sliding_layers_unscaled_in_maxtext(
 def test_only_deepseek_v4_interleaves_pairs_without_yarn_in_maxtext(
     block: str, layout: str
 ) -> None:
-    """MaxText has a decoder block of its own for each family; «default» means no YaRN."""
+    """By MaxText's source, which has a decoder block for each family; rope_type «default» means no
+    YaRN.
+    """
     config = {**MAXTEXT_CONFIG, "decoder_block": block, "rope_type": "default"}
     assert load_config(config).one().layout == layout
 
@@ -57,8 +62,8 @@ def test_only_deepseek_v4_interleaves_pairs_without_yarn_in_maxtext(
     ("interleave", "layout"), [(True, "deepseek"), (False, "halves"), (None, "deepseek")]
 )
 def test_yarn_of_maxtext_interleaves_as_deepseek_does(interleave: bool | None, layout: str) -> None:
-    """rope_interleave is true by default in MaxText's base.yml; the layout «deepseek» reads
-    interleaved pairs and writes halves.
+    """rope_interleave is true by default (None: no key) in MaxText's base.yml; the layout «deepseek»
+    reads interleaved pairs and writes halves.
     """
     config = {**MAXTEXT_CONFIG, "rope_type": "yarn", "rope_interleave": interleave}
     assert load_config(config).one().layout == layout
@@ -78,9 +83,13 @@ def test_sections_of_maxtext_count_only_if_they_are_used(
     assert {name: value for name, value in described.items() if "mrope" in name} == expected
 
 
-@pytest.mark.parametrize(("word", "rows"), [("learned", 2050), ("sinusoidal", None)])
-def test_only_a_learned_table_of_gpt_neox_has_opts_offset(word: str, rows: int | None) -> None:
-    """OPT's offset of 2 makes 2048 + 2 rows."""
+@pytest.mark.parametrize(("word", "rows"), [("learned", 2048 + 2), ("sinusoidal", None)])
+def test_opt_pos_emb_offset_of_gpt_neox_adds_rows_to_a_learned_table_only(
+    word: str, rows: int | None
+) -> None:
+    """GPT-NeoX trains models like OPT, whose table has 2 rows before that of position 0. A sinusoidal
+    table has no number of learned rows (max_len).
+    """
     config = {
         "hidden_size": 768,
         "num_attention_heads": 12,
@@ -110,15 +119,16 @@ LATENT: Config = {
     ],
 )
 def test_deepseeks_own_code_scales_beyond_4096_positions(keys: Config, scaling: str) -> None:
-    """model.py of DeepSeek-V3 applies YaRN if max_seq_len is above 4096.
-
-    The last row is another project's params.json, which has norm_eps.
+    """model.py of DeepSeek-V3 applies YaRN if max_seq_len is above 4096. LATENT has the keys of its
+    configs; the last row also has hidden_dim and norm_eps, which are keys of another project.
     """
     assert load_config({**LATENT, **keys}).one().parameters["scaling"] == scaling
 
 
-def test_a_factor_of_1_multiplies_no_softmax_scale() -> None:
-    """DeepSeek multiplies the softmax scale by (0.1 ln(factor) + 1)², which is 1 here."""
+def test_a_factor_of_1_has_no_warning_about_the_softmax_scale() -> None:
+    """DeepSeek multiplies the softmax scale by (0.1 ln(factor) + 1)², which no table shows and pecli
+    warns about; for rope_factor 1 it is 1.
+    """
     config = {
         "dim": 2048,
         "n_heads": 16,
@@ -138,13 +148,14 @@ def test_a_factor_of_1_multiplies_no_softmax_scale() -> None:
         (None, 1.0, 1.0),
         (4.0, None, 1.0),
         (1.0, 1.0, 1.0),
-        (4.0, 0.5, 1 + 0.05 * math.log(4)),
+        (4.0, 0.5, 1 + 0.1 * 0.5 * math.log(4)),
     ],
+    ids=["no factor", "no mscale", "ln(1) = 0", "the formula"],
 )
 def test_the_magnitude_of_yarn_is_that_of_the_paper(
     factor: float | None, mscale: float | None, magnitude: float
 ) -> None:
-    """YaRN's paper: 1 + 0.1 · mscale · ln(factor), and 1 if either is missing."""
+    """YaRN's paper: 1 + 0.1 · mscale · ln(factor), and 1 if either is missing (None)."""
     given_factor = None if factor is None else Setting(factor, "")
     given_mscale = None if mscale is None else Setting(mscale, "")
 
@@ -167,12 +178,14 @@ def test_the_magnitude_of_yarn_is_that_of_the_paper(
 def test_the_style_of_a_diffusers_class_follows_from_its_name_and_keys(
     name: str, keys: Config, style: str | None
 ) -> None:
-    """HunyuanImage was published with two layouts of axes; rope_axes_dim distinguishes them."""
+    """A style is the way in which a model numbers the points of its grid; None is the general one.
+    HunyuanImage was published with two orders of axes, which rope_axes_dim distinguishes.
+    """
     assert load_config({"_class_name": name, **keys}).one().grid.style == style
 
 
-def test_all_axes_of_flux_rotate_a_head() -> None:
-    """16, 56 and 56 channels are axes_dims_rope of Flux's class."""
+def test_the_axes_of_flux_rotate_16_56_and_56_channels_of_a_head() -> None:
+    """These are the default of axes_dims_rope in diffusers' class."""
     encoding = load_config({"_class_name": "FluxTransformer2DModel"}).one()
     assert encoding.rotary_dim == 16 + 56 + 56
 
@@ -185,8 +198,8 @@ def test_ltx_rotates_all_heads_together() -> None:
     assert encoding.rope(grid=(1, 2, 2)).dim == 32 * 64
 
 
-def test_cogvideox_stretches_time_and_space() -> None:
-    """The keys are CogVideoX's, in the order time, height, width."""
+def test_the_scales_of_cogvideox_are_those_of_its_keys_for_time_and_space() -> None:
+    """grid_scale has the order time, height, width."""
     config = {
         "_class_name": "CogVideoXTransformer3DModel",
         "temporal_interpolation_scale": 2.0,
@@ -198,11 +211,11 @@ def test_cogvideox_stretches_time_and_space() -> None:
 def test_cogvideox_compresses_48_frames_to_12() -> None:
     """Its VAE compresses time by 4, so 48 frames of a video are 48 / 4 = 12 on the grid."""
     config = {"_class_name": "CogVideoXTransformer3DModel", "sample_frames": 48}
-    assert load_config(config).encodings[0].parameters["grid"][0] == 12
+    assert load_config(config).encodings[0].parameters["grid"][0] == 48 // 4
 
 
-def test_a_given_scale_replaces_that_of_pixart() -> None:
-    """interpolation_scale is PixArt's key for the factor of its grid."""
+def test_interpolation_scale_replaces_the_default_scale_of_pixarts_grid() -> None:
+    """The default of PixArt's class is 2 for its 64 x 64 points."""
     config = {"_class_name": "PixArtTransformer2DModel", "interpolation_scale": 3.0}
     assert load_config(config).encodings[0].parameters["grid_scale"] == (3.0,)
 
@@ -225,10 +238,13 @@ FUNASR: Config = {
         ({"pos_enc_layer_type": "abs_pos"}, None),
     ],
 )
-def test_encoders_of_funasr_have_absolute_or_relative_tables(
+def test_encoders_of_funasr_have_a_relative_table_only_with_both_of_its_keys(
     encoder: Config, relative: bool | None
 ) -> None:
-    """RelPositionalEncoding in FunASR's transformer/embedding.py has 2 · 5000 − 1 rows."""
+    """FunASR's transformer/embedding.py has tables for 5000 positions; its RelPositionalEncoding is
+    relative (2 · 5000 − 1 rows), its legacy class and its absolute one are not (None). The decoder
+    has an absolute table as wide as the encoder's output.
+    """
     model = load_config({**FUNASR, "encoder_conf": {"output_size": 512, **encoder}})
     table = model.one("encoder")
 
@@ -239,7 +255,7 @@ def test_encoders_of_funasr_have_absolute_or_relative_tables(
 
 
 def test_the_order_of_a_legacy_table_of_funasr_is_reported() -> None:
-    """Without rel_pos_type, FunASR takes its legacy class, whose table is reversed."""
+    """Without rel_pos_type, FunASR takes its legacy class, whose table begins with the last position."""
     (warning,) = load_config({**FUNASR, "encoder_conf": {"output_size": 512}}).warnings
     assert "from the last position to the first" in warning
 
@@ -251,25 +267,35 @@ def test_the_encoding_of_sanm_encoders_of_funasr_is_named_in_a_warning() -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "channels"),
-    [("vit_large", 20), ("vit_huge", 26), ("vit_giant_xformers", 20), ("vit_gigantic", 34)],
+    ("name", "head_dim"),
+    [
+        ("vit_large", 1024 // 16),
+        ("vit_huge", 1280 // 16),
+        ("vit_giant_xformers", 1408 // 22),
+        ("vit_gigantic", 1664 // 16),
+    ],
 )
 @pytest.mark.parametrize("place", ["model", "model_kwargs"])
-def test_sizes_of_v_jepa_2_follow_from_its_name(name: str, channels: int, place: str) -> None:
-    """V-JEPA 2's modules.py rotates 2 · (head_dim // 3 // 2) channels per axis."""
+def test_heads_of_v_jepa_2_follow_from_the_name_of_the_model(
+    name: str, head_dim: int, place: str
+) -> None:
+    """V-JEPA 2's vision_transformer.py has a width and heads for each name, and its modules.py rotates
+    2 · (head_dim // 3 // 2) channels along each of time, rows and columns: 20 of 64, 26 of 80, 34 of
+    104.
+    """
     encoder: Config = {"model_name": name, "use_rope": True, "patch_size": 16}
     config: Config = {"model": encoder}
     if place == "model_kwargs":
         config = {"model_kwargs": {"pretrain_kwargs": {"encoder": encoder}}}
     encoding = load_config(config).one()
 
-    assert encoding.axis_dim == channels
+    assert encoding.axis_dim == 2 * (head_dim // 3 // 2)
     assert encoding.grid.axes == 3
 
 
 def test_memory_attention_of_sam_2_rotates_interleaved_pairs_along_two_axes() -> None:
-    """The keys are those of sam2.1_hiera_b+.yaml. compute_axial_cis of SAM 2 computes dim // 4
-    frequencies for rows and as many for columns: 256 channels have 64 per axis.
+    """The keys are those of sam2.1_hiera_b+.yaml: one head of 256 channels. compute_axial_cis of
+    SAM 2 computes dim // 4 = 64 frequencies for rows and as many for columns.
     """
     attention: Config = {
         "_target_": "sam2.modeling.sam.transformer.RoPEAttention",
@@ -282,7 +308,7 @@ def test_memory_attention_of_sam_2_rotates_interleaved_pairs_along_two_axes() ->
     encoding = load_config({"model": {"image_encoder": {}, "memory_attention": layer}}).one()
 
     assert encoding.grid.axes == 2
-    assert len(encoding.inverse_frequencies() or []) == 64
+    assert len(encoding.inverse_frequencies() or []) == 256 // 4
     assert encoding.layout == "interleaved"
 
 
@@ -292,7 +318,9 @@ def test_memory_attention_of_sam_2_rotates_interleaved_pairs_along_two_axes() ->
 def test_transformers_of_audiocraft_add_sines_unless_rope_is_named(
     word: str | None, schemes: list[str]
 ) -> None:
-    """StreamingTransformer of audiocraft's transformer.py adds sines unless it is told otherwise."""
+    """positional_embedding is «sin» by default (None: no word) in StreamingTransformer of
+    audiocraft's transformer.py.
+    """
     keys: Config = {"dim": 1024, "num_heads": 16, "num_layers": 24, "positional_embedding": word}
     model = load_config({"transformer_lm": keys})
 
@@ -343,8 +371,8 @@ def test_a_model_without_a_known_encoding_is_warned_of(config: Config, warning: 
     ],
 )
 def test_layers_are_listed_or_follow_a_pattern(keys: Config, layers: tuple[str, ...]) -> None:
-    """sliding_window_pattern n means that every n-th layer is full, as in Gemma; 0 and absurd
-    numbers mean nothing.
+    """`layers` are the types of the first two layers. sliding_window_pattern n means that every n-th
+    layer is full, as in Gemma; 0 and absurd numbers mean nothing, and an empty list counts as none.
     """
     model = load_config({"model_type": "llama", "head_dim": 64, **keys})
     assert model.layers[:2] == layers

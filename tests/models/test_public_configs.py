@@ -41,16 +41,17 @@ def has_frequencies(encoding: Encoding, frequencies: list[float]) -> bool:
 
 
 @pytest.mark.parametrize("row", ROWS_WITH_ROPE, ids=row_name)
-def test_rotary_encodings_are_those_of_the_projects_code(row: Row) -> None:
+def test_the_rotary_encodings_of_a_public_config_are_those_of_its_projects_code(row: Row) -> None:
     """Each row has a public config, and the frequencies, the attention factor and the layout that
-    its project's own code computes from it (see data/README.md); a layout of None is one that the
-    code leaves open. Each of them must be found, and nothing with other frequencies.
+    its project's own code computed from it (data/README.md has the scripts); a layout of None is one
+    that the code leaves open. Each of them must be found, and no rope with other frequencies.
     """
-    expected_encodings = row["expected"]["encodings"]
+    encodings_by_project = row["expected"]["encodings"]
     ropes = [encoding for encoding in model_of(row) if encoding.is_rotary]
+
     for rope in ropes:
-        assert any(has_frequencies(rope, each["inv_freq"]) for each in expected_encodings)
-    for expected in expected_encodings:
+        assert any(has_frequencies(rope, each["inv_freq"]) for each in encodings_by_project)
+    for expected in encodings_by_project:
         matches = [rope for rope in ropes if has_frequencies(rope, expected["inv_freq"])]
         assert matches
         assert expected["layout"] in (None, matches[0].layout)
@@ -58,16 +59,20 @@ def test_rotary_encodings_are_those_of_the_projects_code(row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS_WITH_TABLES, ids=row_name)
-def test_tables_are_those_of_the_projects_code(row: Row) -> None:
-    """Each row has a public config and the shapes of the tables that its project's own code makes
-    from it (see data/README.md): each scheme must be found with these sizes.
+def test_the_tables_of_a_public_config_have_the_sizes_of_its_projects_code(row: Row) -> None:
+    """Each row has a public config, and the schemes and sizes of the tables that its project's own
+    code made from it, such as {"scheme": "learned", "max_len": 1024, "dim": 768} (data/README.md has
+    the scripts). An encoding of this scheme and these sizes must be among those that are read.
     """
     model = model_of(row)
     for expected in row["expected"]["schemes"]:
-        size = {name: value for name, value in expected.items() if name != "scheme"}
-        encodings = [encoding for encoding in model if encoding.scheme == expected["scheme"]]
-        sizes = [{name: encoding.parameters.get(name) for name in size} for encoding in encodings]
-        assert size in sizes
+        expected_sizes = {name: value for name, value in expected.items() if name != "scheme"}
+        sizes_of_encodings = []
+        for encoding in model:
+            if encoding.scheme == expected["scheme"]:
+                sizes = {name: encoding.parameters.get(name) for name in expected_sizes}
+                sizes_of_encodings.append(sizes)
+        assert expected_sizes in sizes_of_encodings
 
 
 @pytest.mark.parametrize(
@@ -90,8 +95,10 @@ def test_tables_are_those_of_the_projects_code(row: Row) -> None:
 def test_references_and_numbers_of_yaml_are_read_as_omegaconf_reads_them(
     text: str, value: object
 ) -> None:
-    """References are OmegaConf's: relative to the section or absolute; those that cannot be
-    resolved stay text. Numbers such as 5e5 are text only if they are quoted.
+    """The value stands for `x` in the section «model», beside length 512; outside, `top` is 7, and
+    `other` refers to the length. As in OmegaConf, references are absolute, or relative with leading
+    dots; those that cannot be resolved, or lead to themselves, stay text. Numbers such as 5e5 are
+    text only if they are quoted.
     """
     lines = [
         "top: 7",
@@ -130,10 +137,12 @@ STEP = {
     ("layer_type", "base", "scaling"),
     [("full_attention", 5e6, "llama3"), ("sliding_attention", 1e4, "none")],
 )
-def test_lists_by_layer_are_settings_by_layer_type(
+def test_a_list_with_a_base_per_layer_gives_each_layer_type_the_base_of_its_layers(
     layer_type: str, base: float, scaling: str
 ) -> None:
-    """Step-3.5 gives a base per layer; layers of one type share theirs."""
+    """Step-3.5 has lists by layer: the layers of STEP are full, sliding and full, with bases 5e6, 1e4
+    and 5e6. Its yarn_only_types limits the scaling to full layers.
+    """
     encoding = load_config(STEP).one(layer_type)
     assert encoding.parameters["base"] == base
     assert encoding.parameters["scaling"] == scaling
@@ -149,8 +158,12 @@ def test_lists_by_layer_are_settings_by_layer_type(
         ({"layer_types": None}, "a list needs layer_types"),
     ],
 )
-def test_lists_that_fit_no_layer_types_are_refused(keys: dict[str, Any], problem: str) -> None:
-    """STEP has three layers of two types; the values of layers of one type must agree."""
+def test_a_list_of_bases_that_does_not_fit_the_layer_types_is_refused(
+    keys: dict[str, Any], problem: str
+) -> None:
+    """The layers of STEP are full, sliding and full. A list must have one finite number for each, and
+    the same number for layers of one type.
+    """
     with pytest.raises(FileError, match=problem):
         load_config({**STEP, **keys})
 
@@ -158,13 +171,15 @@ def test_lists_that_fit_no_layer_types_are_refused(keys: dict[str, Any], problem
 MEGATRON = {**SIZES, "rotary_base": 10000}
 
 
-def test_megatron_has_sections_by_its_position_type() -> None:
-    """«mrope» is a position_embedding_type of Megatron-LM; 8 + 12 + 12 are the 32 pairs of a head."""
+def test_the_position_type_mrope_of_megatron_has_its_sections() -> None:
+    """«mrope» is a position_embedding_type of Megatron-LM; 8 + 12 + 12 are the 32 pairs of a head of
+    256 / 4 = 64 channels.
+    """
     config = {**MEGATRON, "position_embedding_type": "mrope", "mrope_section": [8, 12, 12]}
     assert load_config(config).one().sections.mrope_section == (8, 12, 12)
 
 
-def test_megatron_has_yarn_by_its_position_type() -> None:
+def test_the_position_type_yarn_of_megatron_has_its_scaling() -> None:
     """Megatron states YaRN by position_embedding_type and keys of its own. YaRN divides the factor
     of mscale by that of mscale_all_dim; both are 1.0, so the attention factor is 1.
     """
@@ -186,8 +201,12 @@ def test_megatron_has_yarn_by_its_position_type() -> None:
 
 @pytest.mark.parametrize("block", ["gemma4", "gemma4_small"])
 @pytest.mark.parametrize("layer_type", ["full_attention", "sliding_attention"])
-def test_maxtexts_gemma_4_is_that_of_transformers(layer_type: str, block: str) -> None:
-    """MaxText's gemma4.py and gemma4_small.py, with keys of gemma4-26b.yml and gemma4-e2b.yml."""
+def test_gemma_4_in_maxtexts_keys_has_the_frequencies_of_its_class_in_transformers(
+    layer_type: str, block: str
+) -> None:
+    """The keys are those of MaxText's gemma4-26b.yml and gemma4-e2b.yml, which its gemma4.py and
+    gemma4_small.py read. Its numbers are the class defaults of transformers.
+    """
     maxtext = {
         "decoder_block": block,
         "base_emb_dim": 2048,
@@ -209,13 +228,22 @@ def test_maxtexts_gemma_4_is_that_of_transformers(layer_type: str, block: str) -
 
 
 @pytest.mark.parametrize(
-    "key",
-    ["European", "composition", "label2id", "positional_dropout_rate", "loss_scaling_factor"],
+    ("key", "value"),
+    [
+        ("European", 3),
+        ("composition", 3),
+        ("label2id", {"rope": 1}),
+        ("positional_dropout_rate", 3),
+        ("loss_scaling_factor", 3),
+    ],
 )
-def test_words_that_contain_a_term_are_not_about_positions(key: str) -> None:
-    """«rope» is in «European», «pos» in «composition»: such keys must cause no warning."""
-    model = load_config({"model_type": "llama", **SIZES, key: {"rope": 1} if "2" in key else 3})
-    assert model.warnings == ()
+def test_a_key_that_only_contains_a_word_about_positions_has_no_warning(
+    key: str, value: object
+) -> None:
+    """«rope» is in «European», «pos» in «composition», and a label of a classifier may be «rope»;
+    the others are about training.
+    """
+    assert load_config({"model_type": "llama", **SIZES, key: value}).warnings == ()
 
 
 def test_use_rope_is_not_taken_for_a_misspelled_nope() -> None:
@@ -233,29 +261,33 @@ def test_use_rope_is_not_taken_for_a_misspelled_nope() -> None:
         ("t5", "num_buckets", "relative_attention_num_buckets"),
     ],
 )
-def test_a_default_size_beside_a_key_of_another_project_is_reported(
+def test_a_size_that_keeps_its_default_beside_another_projects_key_for_it_is_reported(
     model_type: str, key: str, size: str
 ) -> None:
-    """nanoGPT's block_size in a config of GPT-2, for example, looks like its length, but the class
-    does not read it.
+    """`key` is another project's name for what the class reads from `size`: nanoGPT's block_size in
+    a config of GPT-2, for example, looks like its length, but n_positions is.
     """
     warnings = load_config({"model_type": model_type, key: 96}).warnings
     assert f"{key} is 96, and nothing here reads it: {size} has its default" in warnings
 
 
 def test_gemma_4_without_a_rope_type_rotates_all_channels() -> None:
-    """Transformers 5.23.0 makes 256 frequencies of this, the last one 1.0554e-06."""
+    """Without rope_type «proportional», transformers 5.23.0 ignores the partial factor: it makes the
+    256 frequencies of heads of 512 channels. The last one is 1e6**(-510 / 512) = 1.0554e-06.
+    """
     full = {"rope_theta": 1e6, "partial_rotary_factor": 0.25}
     layers = {"full_attention": full, "sliding_attention": {"rope_theta": 1e4}}
     encoding = load_config({"model_type": "gemma4_text", "rope_parameters": layers}).encodings[0]
     frequencies = encoding.inverse_frequencies() or []
 
     assert len(frequencies) == 256
-    assert frequencies[-1] == pytest.approx(1.0554e-06, rel=1e-4)
+    assert frequencies[-1] == pytest.approx(1e6 ** (-510 / 512), rel=1e-4)
 
 
-def test_divisors_may_be_1e30_of_float32() -> None:
-    """1e30 rounds up in float32, to just above the largest number that is allowed in float64."""
+def test_divisors_may_be_1e30_rounded_to_float32() -> None:
+    """1e30 is the largest number that a config may have, and rounds up in float32, in which some
+    writers store divisors. The last 16 frequencies, at most 1, are divided by it.
+    """
     divisors = [1.0] * 16 + [float(np.float32(1e30))] * 16
     scaling = {"rope_type": "longrope", "short_factor": divisors, "long_factor": divisors}
     config = {**SIZES, "model_type": "llama", "rope_scaling": scaling}
@@ -293,7 +325,7 @@ def test_openais_hparams_have_a_learned_table() -> None:
     assert encoding.parameters["dim"] == 768
 
 
-def test_flagscale_may_leave_out_the_base() -> None:
+def test_a_config_of_flagscale_without_a_base_has_megatrons_default() -> None:
     """FlagScale trains with Megatron, whose --rotary-base is 10000 by default."""
     config = {"model": {**SIZES, "use_rotary_position_embeddings": True}}
     assert load_config(config).one().parameters["base"] == 10000.0
@@ -350,7 +382,13 @@ FOUNDRY_LLAMA = {
     [KERAS_LLAMA, LEVANTER_LLAMA, FOUNDRY_LLAMA],
     ids=["keras-hub", "levanter", "llm-foundry"],
 )
-def test_other_projects_scale_llama_3_1_alike(config: dict[str, Any]) -> None:
-    """All three write Meta's formula; levanter's class has its numbers as defaults."""
-    expected = load_config(LLAMA_3_1).one().inverse_frequencies()
-    assert load_config(config).one().inverse_frequencies() == expected
+def test_llama_3_1_has_the_same_frequencies_in_the_keys_of_other_projects(
+    config: dict[str, Any],
+) -> None:
+    """KerasHub, Levanter and LLM Foundry use Meta's formula under keys of their own: base 500000,
+    factor 8, low and high factors 1 and 4, 8192 positions. Levanter has them as class defaults.
+    """
+    in_keys_of_hugging_face = load_config(LLAMA_3_1).one()
+    in_keys_of_the_project = load_config(config).one()
+    frequencies = in_keys_of_the_project.inverse_frequencies()
+    assert frequencies == in_keys_of_hugging_face.inverse_frequencies()

@@ -32,11 +32,12 @@ YARN_SCALING = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embed
         ),
     ],
 )  # fmt: skip
-def test_keys_that_only_some_programs_read_are_noted(
+def test_a_value_under_a_key_that_only_some_programs_read_is_noted(
     config: dict[str, Any], beginnings: list[str]
 ) -> None:
     """transformers 5 writes rope_parameters, version 4 rope_theta and rope_scaling; a program that
-    knows one form misses the other.
+    reads one spelling silently takes its default where the other is used. There is no note if both
+    are there, or the value is the default anyway.
     """
     notes = pecli.load_config({**SIZES, **config}).notes
     assert [note.partition(":")[0] for note in notes] == beginnings
@@ -50,8 +51,8 @@ def test_a_note_names_the_base_that_older_code_falls_back_to() -> None:
     assert note.endswith("code written for transformers 4 falls back to 10000")
 
 
-def test_the_note_on_a_part_names_the_part() -> None:
-    """The key has its full path, as users search for it."""
+def test_the_note_on_a_key_of_a_part_has_the_full_path_of_the_key() -> None:
+    """Users search for it; the text model of LLaVA is in text_config."""
     inner = {**SIZES, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}
     (note,) = pecli.load_config({"model_type": "llava", "text_config": inner}).notes
 

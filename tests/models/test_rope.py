@@ -35,42 +35,63 @@ SCOUT = {"model_type": "llama4_text", **SIZES, "rope_theta": 5e5, "rope_scaling"
 LONGROPE_FACTORS = {"short_factor": [1.0] * 64, "long_factor": [2.0] * 64}
 
 
-def test_presets_warn_of_factors_that_no_table_shows_and_unknown_classes_need_a_head_dim() -> None:
-    """DeepSeek's softmax factors: (0.1 ln 40 + 1)² = 1.873854, and its root 1.368888. gpt-oss does
-    not round YaRN's limits. An unknown class needs the width of its heads. Phi-3's spelling «yarn»
-    of 2024 means longrope.
+def test_the_softmax_scale_of_deepseek_is_in_a_warning() -> None:
+    """DeepSeek multiplies the softmax scale by (0.1 ln(factor) + 1)², which no table shows; the factor
+    of DeepSeek-V3 is 40. The warning has it with six decimals, and its root, for runtimes that
+    multiply queries and keys instead.
     """
-    assert any(
-        "1.873854" in said and "1.368888" in said for said in load_config("deepseek-v3").warnings
-    )
-    assert any(
-        "rope_scaling.truncate is false" in said for said in load_config("gpt-oss-20b").warnings
-    )
+    magnitude = 0.1 * math.log(40) + 1  # 1.368888
+    warnings = load_config("deepseek-v3").warnings
+    assert any(f"{magnitude**2:.6f}" in text and f"{magnitude:.6f}" in text for text in warnings)
+
+
+def test_limits_of_yarn_that_gpt_oss_does_not_round_are_in_a_warning() -> None:
+    """`truncate` is false in gpt-oss's config; runtimes that do not read it round the limits."""
+    warnings = load_config("gpt-oss-20b").warnings
+    assert any("rope_scaling.truncate is false" in warning for warning in warnings)
+
+
+def test_an_unknown_class_needs_the_width_of_its_heads() -> None:
+    """A base alone does not tell how many frequencies there are."""
     with pytest.raises(pecli.FileError, match="has no head_dim"):
         load_config({"model_type": "wibble", "rope_theta": 1e4})
 
+
+def test_the_scaling_type_yarn_of_phi_3_means_longrope() -> None:
+    """Some configs of Phi-3 of 2024 call longrope «yarn»; its lists of factors show what is meant."""
     config = presets()["phi-3-mini-128k-2024-04"].config
-    spelled = {**config, "rope_scaling": {**config["rope_scaling"], "type": "yarn"}}
-    assert only_encoding(spelled).parameters == only_encoding(config).parameters
+    spelled_yarn = {**config, "rope_scaling": {**config["rope_scaling"], "type": "yarn"}}
+    assert only_encoding(spelled_yarn).parameters == only_encoding(config).parameters
 
 
-def test_llama_4_scales_by_a_step_and_names_its_layers_without_rope() -> None:
-    """With equal low and high factors, llama3 scaling is a step at wavelength 8192; every fourth
-    layer has no RoPE, by the published config of Scout.
+def test_llama_4_scales_by_a_step() -> None:
+    """SCOUT has llama3 scaling by 16 with equal low and high factors (1): frequencies of wavelengths
+    above 8192 / 1 are divided, others are not, and none are blended. Base 500000, heads of 128.
     """
-    found = only_encoding({"model_type": "llama4", "text_config": SCOUT})
-    plain = [5e5 ** (-i / 64) for i in range(64)]
-    expected = [value / 16 if 2 * math.pi / value > 8192 else value for value in plain]
+    encoding = only_encoding({"model_type": "llama4", "text_config": SCOUT})
+    unscaled = [5e5 ** (-i / 64) for i in range(64)]
+    expected = [value / 16 if 2 * math.pi / value > 8192 else value for value in unscaled]
 
-    assert found.inverse_frequencies() == pytest.approx(expected, rel=1e-14)
-    for flags in (None, [], [int((k + 1) % 4 != 0) for k in range(48)]):
-        model = load_config({**SCOUT, "no_rope_layers": flags})
-        assert model.one().unrotated.nope_layers == tuple(range(3, 48, 4))
-        layers, temperature = model.warnings
-        assert layers.startswith(
-            "layers 3, 7, 11, 15, 19, 23, 27, 31, 35, 39, 43, 47 have no rope: "
-        )
-        assert "1 + 0.1·ln(1 + ⌊(p + 1)/8192⌋)" in temperature
+    assert encoding.inverse_frequencies() == pytest.approx(expected, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    "no_rope_layers",
+    [None, [], [int((layer + 1) % 4 != 0) for layer in range(48)]],
+    ids=["null", "empty", "listed"],
+)
+def test_every_fourth_layer_of_llama_4_has_no_rope_whether_the_config_lists_them_or_not(
+    no_rope_layers: list[int] | None,
+) -> None:
+    """By the published config of Scout (48 layers) and its class: 0 in `no_rope_layers` means no
+    rope. Queries of these layers are multiplied by the temperature that the second warning states.
+    """
+    model = load_config({**SCOUT, "no_rope_layers": no_rope_layers})
+    layers, temperature = model.warnings
+
+    assert model.one().unrotated.nope_layers == tuple(range(3, 48, 4))
+    assert layers.startswith("layers 3, 7, 11, 15, 19, 23, 27, 31, 35, 39, 43, 47 have no rope: ")
+    assert "1 + 0.1·ln(1 + ⌊(p + 1)/8192⌋)" in temperature
 
 
 NTK_BY_8 = {"type": "ntk", "factor": 8.0}
@@ -91,9 +112,9 @@ def test_ntk_in_gte_multiplies_the_base_and_divides_frequencies(name: str) -> No
     assert model.warnings == ()
 
 
-def test_ntk_elsewhere_multiplies_the_base_by_a_power_of_the_factor() -> None:
-    """The base is multiplied by factor^(dim / (dim − 2)), with dim 128; the other meaning is
-    mentioned.
+def test_ntk_in_llama_multiplies_the_base_by_a_power_of_the_factor() -> None:
+    """The usual meaning of «ntk»: the base, 10000, is multiplied by factor^(dim / (dim − 2)), with
+    factor 8 and dim 128. A warning mentions the meaning that it has in GTE (ntk-fixed).
     """
     model = load_config({**LLAMA_CONFIG, "rope_scaling": NTK_BY_8})
     expected = [(1e4 * 8 ** (128 / 126)) ** (-i / 64) for i in range(64)]
@@ -104,39 +125,45 @@ def test_ntk_elsewhere_multiplies_the_base_by_a_power_of_the_factor() -> None:
 
 
 def test_telechat_3_has_a_smaller_attention_factor_than_yarn() -> None:
-    """Its code has 0.07 in place of YaRN's 0.1 in the attention factor."""
-    scaling = {"factor": 8.0, ORIGINAL: 8192}
-    found, plain = (
-        only_encoding({**LLAMA_CONFIG, "rope_scaling": {"type": kind, **scaling}})
-        for kind in ("telechat3-yarn", "yarn")
-    )
-
-    assert found.attention_factor() == pytest.approx(1 + 0.07 * math.log(8), rel=1e-15)
-    assert found.inverse_frequencies() == plain.inverse_frequencies()
-
-    derived = only_encoding(
-        {**LLAMA_CONFIG, "rope_scaling": {"type": "telechat3-yarn", ORIGINAL: 3000}}
-    )
-    assert derived.attention_factor() == pytest.approx(1 + 0.07 * math.log(8192 / 3000), rel=1e-15)
-
-
-NO_TABLES = {
-    "dinov3_vit": "centres of",
-    "sapiens2": "centres of",
-    "vjepa2": "no pair rotates by one angle",
-}
-
-
-@pytest.mark.parametrize(("name", "said"), NO_TABLES.items())
-def test_no_table_is_made_that_a_model_never_uses(name: str, said: str) -> None:
-    """These vision models rotate by fractions of the image, so a table over positions 0, 1, 2, … is
-    refused.
+    """TeleChat 3's code has 0.07 in place of YaRN's 0.1 in the attention factor 1 + 0.1 ln(factor);
+    its frequencies are YaRN's.
     """
-    model = load_config({"model_type": name, "hidden_size": 768, "num_attention_heads": 12})
+    settings = {"factor": 8.0, ORIGINAL: 8192}
+    yarn = only_encoding({**LLAMA_CONFIG, "rope_scaling": {"type": "yarn", **settings}})
+    telechat = only_encoding(
+        {**LLAMA_CONFIG, "rope_scaling": {"type": "telechat3-yarn", **settings}}
+    )
 
-    assert any(said in warning for warning in model.warnings)
+    assert telechat.attention_factor() == pytest.approx(1 + 0.07 * math.log(8), rel=1e-15)
+    assert telechat.inverse_frequencies() == yarn.inverse_frequencies()
+
+
+def test_the_attention_factor_of_telechat_3_without_a_factor_follows_from_the_lengths() -> None:
+    """LLAMA_CONFIG has 8192 positions, 8192 / 3000 times the original ones."""
+    settings = {"type": "telechat3-yarn", ORIGINAL: 3000}
+    encoding = only_encoding({**LLAMA_CONFIG, "rope_scaling": settings})
+    assert encoding.attention_factor() == pytest.approx(1 + 0.07 * math.log(8192 / 3000), rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "reason"),
+    [
+        ("dinov3_vit", "centres of"),
+        ("sapiens2", "centres of"),
+        ("vjepa2", "no pair rotates by one angle"),
+    ],
+)
+def test_a_table_over_positions_is_refused_for_models_that_rotate_by_places_of_an_image(
+    model_type: str, reason: str
+) -> None:
+    """DINOv3 and Sapiens 2 rotate by the centres of patches as fractions of the image, and V-JEPA 2
+    rotates no pair by one angle: they never use a table over positions 0, 1, 2, …
+    """
+    model = load_config({"model_type": model_type, "hidden_size": 768, "num_attention_heads": 12})
+
+    assert any(reason in warning for warning in model.warnings)
     assert model.one().inverse_frequencies() is not None
-    with pytest.raises(pecli.ParameterError, match=said):
+    with pytest.raises(pecli.ParameterError, match=reason):
         model.one().rope(8)
 
 
@@ -144,65 +171,69 @@ def llama_encoding_scaled_by(scaling: dict[str, Any]) -> Any:
     return only_encoding({**LLAMA_CONFIG, "max_position_embeddings": 4096, "rope_scaling": scaling})
 
 
-def test_the_betas_of_yarn_are_32_and_1_and_limits_are_rounded() -> None:
-    """The defaults of YaRN's paper, whether they are given or not; given values replace them."""
-    said = {"beta_fast": 32.0, "beta_slow": 1.0, "truncate": True}
-    found = llama_encoding_scaled_by({"type": "yarn", "factor": 4.0, ORIGINAL: 1024})
+def test_the_betas_of_yarn_are_32_and_1_and_limits_are_rounded_by_default() -> None:
+    """These are the values of YaRN's paper; a config that states them is read as one that does not."""
+    defaults = {"beta_fast": 32.0, "beta_slow": 1.0, "truncate": True}
+    settings = {"type": "yarn", "factor": 4.0, ORIGINAL: 1024}
+    encoding = llama_encoding_scaled_by(settings)
+    sources = {f"source of {name}": "default" for name in defaults}
 
-    assert has_facts(found, {**said, **{f"source of {name}": "default" for name in said}})
-    assert (
-        llama_encoding_scaled_by({"type": "yarn", "factor": 4.0, ORIGINAL: 1024, **said}).parameters
-        == found.parameters
-    )
-
-    given = llama_encoding_scaled_by(
-        {"type": "yarn", "factor": 4.0, ORIGINAL: 1024, "beta_fast": 16, "truncate": False}
-    )
-    source = {"source of beta_fast": "rope_scaling.beta_fast"}
-    assert has_facts(given, {"beta_fast": 16.0, "beta_slow": 1.0, "truncate": False, **source})
+    assert has_facts(encoding, {**defaults, **sources})
+    assert llama_encoding_scaled_by({**settings, **defaults}).parameters == encoding.parameters
 
 
-def test_a_factor_left_out_is_the_lengths_quotient() -> None:
-    """4096 / 1024 = 4.
-
-    The attention factors are those of the papers: 0.1 ln 4 + 1, and sqrt(1 + ln 4 / ln 1024).
+def test_betas_and_truncate_of_a_config_replace_the_defaults_of_yarn() -> None:
+    """YaRN's paper has beta_fast 32, beta_slow 1 and rounded limits (truncate). The config states 16
+    and no rounding; beta_slow, which it leaves out, stays 1.
     """
-    by_hand = {
-        "yarn": 0.1 * math.log(4) + 1,
-        "longrope": math.sqrt(1 + math.log(4) / math.log(1024)),
-    }
+    settings = {"type": "yarn", "factor": 4.0, ORIGINAL: 1024, "beta_fast": 16, "truncate": False}
+    encoding = llama_encoding_scaled_by(settings)
 
-    for kind, lists in {"yarn": {}, "longrope": LONGROPE_FACTORS}.items():
-        found = llama_encoding_scaled_by({"type": kind, ORIGINAL: 1024, **lists})
-        assert has_facts(
-            found,
-            {
-                "factor": 4.0,
-                "source of factor": f"max_position_embeddings / rope_scaling.{ORIGINAL}",
-            },
-        )
-        assert found.attention_factor() == pytest.approx(by_hand[kind], rel=1e-15)
-        given = llama_encoding_scaled_by({"type": kind, ORIGINAL: 1024, "factor": 4.0, **lists})
-        assert found.inverse_frequencies() == given.inverse_frequencies()
-
-    broken = llama_encoding_scaled_by(
-        {"type": "yarn", ORIGINAL: 3000}
-    )  # no whole number, which is left to the scheme
-    assert "factor" not in broken.parameters
-    assert broken.attention_factor() == pytest.approx(0.1 * math.log(4096 / 3000) + 1, rel=1e-15)
+    assert has_facts(encoding, {"beta_fast": 16.0, "beta_slow": 1.0, "truncate": False})
+    assert encoding.sources["beta_fast"] == "rope_scaling.beta_fast"
 
 
-def test_magnitudes_of_phimoe_are_others_beyond_the_original_length() -> None:
-    """short_mscale holds up to 1024 positions, long_mscale beyond."""
-    found = llama_encoding_scaled_by(
-        {
-            "type": "longrope",
-            ORIGINAL: 1024,
-            **LONGROPE_FACTORS,
-            "short_mscale": 1.25,
-            "long_mscale": 1.5,
-        }
-    )
+@pytest.mark.parametrize(
+    ("scaling", "attention_factor"),
+    [
+        ({"type": "yarn"}, 0.1 * math.log(4) + 1),
+        ({"type": "longrope", **LONGROPE_FACTORS}, math.sqrt(1 + math.log(4) / math.log(1024))),
+    ],
+    ids=["yarn", "longrope"],
+)
+def test_a_factor_that_is_left_out_is_the_quotient_of_the_lengths(
+    scaling: dict[str, Any], attention_factor: float
+) -> None:
+    """`llama_encoding_scaled_by` has max_position_embeddings 4096, and 4096 / 1024 = 4. The attention
+    factors are the formulas of the papers of YaRN and LongRoPE for 4.
+    """
+    settings = {**scaling, ORIGINAL: 1024}
+    derived = llama_encoding_scaled_by(settings)
+    stated = llama_encoding_scaled_by({**settings, "factor": 4.0})
 
-    assert [found.attention_factor(length) for length in (None, 1024, 1025)] == [1.25, 1.25, 1.5]
-    assert [found.rope(rows).attention_factor_value() for rows in (1024, 1025)] == [1.25, 1.5]
+    assert derived.parameters["factor"] == 4.0
+    assert derived.sources["factor"] == f"max_position_embeddings / rope_scaling.{ORIGINAL}"
+    assert derived.attention_factor() == pytest.approx(attention_factor, rel=1e-15)
+    assert derived.inverse_frequencies() == stated.inverse_frequencies()
+
+
+def test_a_quotient_of_lengths_that_is_no_whole_number_is_not_rounded() -> None:
+    """4096 / 3000 has no exact decimals, so the lengths become parameters in place of a factor."""
+    encoding = llama_encoding_scaled_by({"type": "yarn", ORIGINAL: 3000})
+    assert "factor" not in encoding.parameters
+    assert encoding.attention_factor() == pytest.approx(0.1 * math.log(4096 / 3000) + 1, rel=1e-15)
+
+
+def test_the_attention_factor_of_phi_3_5_moe_changes_beyond_the_original_length() -> None:
+    """Its config states short_mscale, which holds up to the original 1024 positions here, and
+    long_mscale for longer prompts.
+    """
+    mscales = {"short_mscale": 1.25, "long_mscale": 1.5}
+    settings = {"type": "longrope", ORIGINAL: 1024, **LONGROPE_FACTORS, **mscales}
+    encoding = llama_encoding_scaled_by(settings)
+
+    assert encoding.attention_factor(None) == 1.25
+    assert encoding.attention_factor(1024) == 1.25
+    assert encoding.attention_factor(1025) == 1.5
+    assert encoding.rope(1024).attention_factor_value() == 1.25
+    assert encoding.rope(1025).attention_factor_value() == 1.5

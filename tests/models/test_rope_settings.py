@@ -38,8 +38,8 @@ def small_encoding(**keys: Any) -> Encoding:
         ({"max_position_embeddings": 0, "n_ctx": 7}, 7),
     ],
 )
-def test_the_context_is_the_first_length_above_0(keys: Config, context: int) -> None:
-    """1 is the shortest; 0 counts as missing, and the next key is read."""
+def test_the_context_is_the_first_key_of_a_length_above_0(keys: Config, context: int) -> None:
+    """1 is the shortest context; 0 counts as missing, and the next key (n_ctx) is read."""
     assert load_config({**SMALL_CONFIG, **keys}).context == context
 
 
@@ -63,8 +63,9 @@ def encoding_with_alpha(alpha: object, **keys: Any) -> Encoding:
 def test_an_alpha_is_the_factor_of_ntk_unless_the_familys_code_ignores_it(
     keys: Config, scaling: str, ignored_alpha: float | None
 ) -> None:
-    """HunYuan's code reads «dynamic» with an alpha as NTK by that factor; Llama's class ignores the
-    alpha.
+    """The settings are dynamic scaling by 2 with alpha 8. HunYuan's code reads this as NTK by the
+    factor alpha, as pecli does for an unknown class ({}); Llama's class ignores alpha, which is kept
+    for runtimes that do not (`ignored_alpha`).
     """
     encoding = encoding_with_alpha(8.0, **keys)
     assert encoding.parameters["scaling"] == scaling
@@ -80,7 +81,7 @@ def test_an_ignored_alpha_is_kept_if_a_runtime_could_use_it(alpha: object, kept:
     assert encoding_with_alpha(alpha, model_type="llama").alpha == kept
 
 
-def test_an_alpha_of_0_stands_for_none() -> None:
+def test_an_alpha_of_0_counts_as_missing() -> None:
     """With a key alpha, dynamic scaling is a fixed NTK scaling of the base, as in Hunyuan. An alpha
     of 0 would make the base 0, so it counts as missing: the scaling stays dynamic.
     """
@@ -103,8 +104,9 @@ def test_an_alpha_of_0_stands_for_none() -> None:
 def test_ernie_stores_rows_then_columns_then_20_frequencies_of_time(
     pairs: int, section: list[int] | None, order: tuple[int, ...]
 ) -> None:
-    """By transformers' ernie4_5_vl_moe: even pairs are rows, odd ones columns, and the last 20 (or
-    as sections say) time.
+    """By ernie4_5_vl_moe of transformers, even pairs rotate by rows, odd ones by columns, and the last
+    20, or as many as the third section, by time. Frequencies are stored in this order: of 24 pairs,
+    (0, 2) are rows, (1, 3) columns and 4 to 23 time.
     """
     settings = {"type": "default", "mrope_section": section}
     encoding = small_encoding(
@@ -118,7 +120,9 @@ def test_ernie_stores_rows_then_columns_then_20_frequencies_of_time(
 
 
 @pytest.mark.parametrize("settings", [LINEAR_SCALING, {"full_attention": LINEAR_SCALING}])
-def test_settings_that_are_given_twice_alike_are_one(settings: Config) -> None:
+def test_equal_settings_in_rope_scaling_and_rope_parameters_have_no_warning(
+    settings: Config,
+) -> None:
     """rope_scaling is the key of transformers 4, rope_parameters that of 5; some files have both."""
     config = {
         **SMALL_CONFIG,
@@ -129,8 +133,8 @@ def test_settings_that_are_given_twice_alike_are_one(settings: Config) -> None:
     assert load_config(config).warnings == ()
 
 
-def test_of_settings_that_differ_rope_scaling_wins() -> None:
-    """The factors 2 and 4 contradict each other, which is reported."""
+def test_rope_scaling_wins_over_rope_parameters_that_differ_with_a_warning() -> None:
+    """The factors, 2 and 4, contradict each other."""
     other = {**LINEAR_SCALING, "factor": 4.0}
     config = {
         **SMALL_CONFIG,
@@ -143,8 +147,8 @@ def test_of_settings_that_differ_rope_scaling_wins() -> None:
     assert load_config(config).warnings[0] == expected
 
 
-def test_64_layer_types_are_read() -> None:
-    """A config may have settings for up to 64 layer types."""
+def test_a_config_may_have_settings_for_64_layer_types() -> None:
+    """64 is pecli's limit, far above the two or three types of published models."""
     settings = {f"type_{k}": UNSCALED for k in range(64)}
     assert len(load_config({**SMALL_CONFIG, "rope_parameters": settings})) == 64
 
@@ -161,8 +165,8 @@ def test_a_family_with_two_bases_has_no_sliding_layers_if_layer_types_has_none()
 
 @pytest.mark.parametrize(("keys", "dims"), [({}, [8, 8]), ({"swa_rotary_dim": 4}, [8, 4])])
 def test_sliding_layers_may_rotate_fewer_channels(keys: Config, dims: list[int]) -> None:
-    """rotary_dim holds for all layers unless swa_rotary_dim (sliding-window attention) states
-    another.
+    """`dims` are the rotary dimensions of full and of sliding layers. rotary_dim, 8 here, holds for
+    both unless swa_rotary_dim (sliding-window attention) states another.
     """
     settings = {"full_attention": UNSCALED, "sliding_attention": UNSCALED}
     config = {**SMALL_CONFIG, "rotary_dim": 8, "rope_parameters": settings, **keys}
@@ -171,13 +175,15 @@ def test_sliding_layers_may_rotate_fewer_channels(keys: Config, dims: list[int])
 
 
 @pytest.mark.parametrize("keys", [{"no_rope_layer_interval": 4}, {"num_hidden_layers": 4}])
-def test_an_interval_needs_the_number_of_layers(keys: Config) -> None:
-    """Which layers have no RoPE cannot be known from one of the two keys."""
+def test_the_interval_of_layers_without_rope_needs_the_number_of_layers(keys: Config) -> None:
+    """Which layers have no RoPE follows from no_rope_layer_interval and num_hidden_layers together:
+    with one of the two keys it is not known (None).
+    """
     assert small_encoding(**keys).unrotated.nope_layers is None
 
 
 def test_a_layer_with_base_0_has_no_rope() -> None:
-    """layer_rope_theta has one base per layer; layer 1 has 0."""
+    """layer_rope_theta has one base per layer; layer 1 has 0, which stands for no rotation."""
     assert small_encoding(layer_rope_theta=[1e4, 0, 1e4]).unrotated.nope_layers == (1,)
 
 
@@ -190,11 +196,16 @@ LLAMA4_TEMPERATURE: Config = {
 
 
 def test_queries_of_layers_without_rope_have_a_temperature() -> None:
-    """Llama 4's code multiplies them by 1 + 0.1 · ln(1 + ⌊(p + 1) / 8⌋), from the keys attn_scale
-    and floor_scale.
+    """Layer 1 has no rope. Llama 4's code multiplies its queries at position p by
+    1 + 0.1 · ln(1 + ⌊(p + 1) / 8⌋), where 0.1 is the key attn_scale and 8 floor_scale.
     """
-    expected = {"nope_layers": (1,), "attn_scale": 0.1, "floor_scale": 8}
-    assert small_encoding(**LLAMA4_TEMPERATURE).unrotated.described() == expected
+    keys = {"attn_temperature_tuning": True, "attn_scale": 0.1, "floor_scale": 8}
+    encoding = small_encoding(no_rope_layers=[1, 0], **keys)
+    assert encoding.unrotated.described() == {
+        "nope_layers": (1,),
+        "attn_scale": 0.1,
+        "floor_scale": 8,
+    }
 
 
 @pytest.mark.parametrize(
@@ -207,8 +218,9 @@ def test_queries_of_layers_without_rope_have_a_temperature() -> None:
     ],
 )
 def test_the_temperature_needs_all_three_keys(keys: Config) -> None:
-    """Llama 4 multiplies queries in layers without rope by a factor, if three keys state it. In
-    each row one of them is missing or false, so only the layers without rope are left.
+    """Llama 4 multiplies queries in layers without rope by a factor, if attn_temperature_tuning,
+    attn_scale and floor_scale state it. In each row one of them is missing or false, so only the
+    layers without rope are described.
     """
     assert small_encoding(**{**LLAMA4_TEMPERATURE, **keys}).unrotated.described() == {
         "nope_layers": (1,)
@@ -238,8 +250,8 @@ def test_the_rotary_dimension_follows_from_the_key_that_the_class_reads(
 
 
 @pytest.mark.parametrize("keys", [{}, {"qk_rope_head_dim": 8}])
-def test_a_partial_factor_of_1_is_no_parameter(keys: Config) -> None:
-    """It means that all channels rotate, which needs no parameter."""
+def test_a_partial_rotary_factor_of_1_is_no_parameter_of_the_scheme(keys: Config) -> None:
+    """1 means that all channels rotate, which needs no parameter."""
     encoding = small_encoding(**keys, partial_rotary_factor=1.0)
     assert "partial_rotary_factor" not in encoding.parameters
 
@@ -252,18 +264,20 @@ def test_a_partial_factor_of_1_is_no_parameter(keys: Config) -> None:
         ({"kv_lora_rank": 512, "qk_rope_head_dim": 8}, "deepseek"),
     ],
 )
-def test_latent_attention_is_recognised_by_two_keys(keys: Config, layout: str) -> None:
-    """Either key alone also stands in configs of other attention."""
+def test_latent_attention_is_recognised_by_two_keys_together(keys: Config, layout: str) -> None:
+    """DeepSeek's latent attention has the layout «deepseek», which reads interleaved pairs and writes
+    halves. Configs of other attention may have kv_lora_rank or qk_rope_head_dim, but not both.
+    """
     assert small_encoding(**keys).layout == layout
 
 
-@pytest.mark.parametrize(("head_dim", "count"), [(64, 0), (192, 1)])
+@pytest.mark.parametrize(("head_dim", "count_of_warnings"), [(64, 0), (128 + 64, 1)])
 def test_a_head_dim_that_is_not_the_rotary_dimension_of_deepseek_is_reported(
-    head_dim: int, count: int
+    head_dim: int, count_of_warnings: int
 ) -> None:
     """DeepSeek-V3's published config has no head_dim; some converters write 192 = 128 + 64."""
     config = {"model_type": "deepseek_v3", "qk_rope_head_dim": 64, "head_dim": head_dim}
-    assert len(load_config(config).warnings) == count
+    assert len(load_config(config).warnings) == count_of_warnings
 
 
 def test_the_warning_about_deepseeks_head_dim_names_both_dimensions() -> None:
@@ -311,7 +325,7 @@ def test_a_base_of_0_is_refused() -> None:
 @pytest.mark.parametrize(
     ("keys", "mscales"),
     [
-        ({}, None),
+        ({}, None),  # no keys beyond those of longrope
         ({"short_mscale": 1.25}, None),
         ({"long_mscale": 1.5}, None),
         ({"short_mscale": 1.25, "long_mscale": 1.5}, (1.25, 1.5)),
@@ -329,7 +343,7 @@ def test_longrope_has_two_attention_factors_if_both_are_given(
 
 
 def test_only_longrope_has_two_attention_factors() -> None:
-    """The same keys beside YaRN are not read."""
+    """short_mscale and long_mscale are keys of Phi-3.5-MoE's longrope; beside YaRN they are not read."""
     settings = {
         "type": "yarn",
         "factor": 4.0,
@@ -340,31 +354,26 @@ def test_only_longrope_has_two_attention_factors() -> None:
     assert small_encoding(rope_scaling=settings).mscales is None
 
 
-def softmax_warnings(config: Config) -> list[str]:
-    return [warning for warning in load_config(config).warnings if "softmax" in warning]
-
-
-def test_the_softmax_scale_is_reported_for_latent_attention() -> None:
-    """DeepSeek multiplies the softmax scale by mscale², which no table shows."""
+def test_the_softmax_scale_of_latent_attention_is_in_one_warning() -> None:
+    """DeepSeek multiplies the softmax scale by the square of YaRN's magnitude, which no table shows."""
     keys = {"model_type": "deepseek_v3", "qk_rope_head_dim": 8, "rope_scaling": YARN_SCALING}
-    assert len(softmax_warnings({**SMALL_CONFIG, **keys})) == 1
+    warnings = load_config({**SMALL_CONFIG, **keys}).warnings
+    assert len([warning for warning in warnings if "softmax" in warning]) == 1
 
 
-def test_the_softmax_scale_of_other_attention_is_not_multiplied() -> None:
-    """A Llama with mscale in its YaRN has no latent attention, and no warning."""
-    assert (
-        load_config({**SMALL_CONFIG, "model_type": "llama", "rope_scaling": YARN_SCALING}).warnings
-        == ()
-    )
+def test_the_softmax_scale_of_a_llama_with_yarn_has_no_warning() -> None:
+    """YARN_SCALING has DeepSeek's mscale, but Llama has no latent attention, and its class leaves the
+    softmax scale as it is.
+    """
+    keys = {"model_type": "llama", "rope_scaling": YARN_SCALING}
+    assert load_config({**SMALL_CONFIG, **keys}).warnings == ()
 
 
 # ---------------------------------------------------------------- consistency
 
-LLAMA31: Config = {"model_type": "llama", "rope_theta": 5e5, "max_position_embeddings": 131072}
-
 
 @pytest.mark.parametrize(
-    ("keys", "count"),
+    ("changes", "count_of_warnings"),
     [
         ({}, 1),
         ({"rope_theta": 1e6}, 0),
@@ -373,15 +382,19 @@ LLAMA31: Config = {"model_type": "llama", "rope_theta": 5e5, "max_position_embed
         ({"rope_scaling": LINEAR_SCALING}, 0),
     ],
 )
-def test_llama_31_without_its_scaling_is_recognised(keys: Config, count: int) -> None:
-    """Llama, base 500000 and 131072 positions: three marks of Llama 3.1, of which none alone is
-    enough.
+def test_a_llama_3_1_without_its_scaling_is_recognised_by_three_marks_together(
+    changes: Config, count_of_warnings: int
+) -> None:
+    """Model type llama, base 500000 and 131072 positions without a scaling are a Llama 3.1 that lost
+    it. If one of these is changed, there is no warning.
     """
-    assert len(load_config({**SMALL_CONFIG, **LLAMA31, **keys}).warnings) == count
+    llama_3_1 = {"model_type": "llama", "rope_theta": 5e5, "max_position_embeddings": 131072}
+    model = load_config({**SMALL_CONFIG, **llama_3_1, **changes})
+    assert len(model.warnings) == count_of_warnings
 
 
-def test_the_lost_scaling_of_a_published_model_is_reported() -> None:
-    """The preset's own config, whose rope_scaling is removed, as some converters do."""
+def test_the_lost_scaling_of_llama_3_1_8b_is_reported() -> None:
+    """The published config is that of the preset; its rope_scaling is removed, as some converters do."""
     preset = find("llama-3.1-8b")
     assert preset is not None
 
@@ -390,39 +403,39 @@ def test_the_lost_scaling_of_a_published_model_is_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "count"),
+    ("keys", "count_of_warnings"),
     [
         ({}, 0),
         ({"rope_scaling": YARN_SCALING}, 1),
         ({"audio_config": {**SMALL_CONFIG, "rope_scaling": YARN_SCALING}}, 0),
     ],
+    ids=["no scaling", "a scaling of the text", "a scaling of the part for sound"],
 )
-def test_a_context_that_the_factor_does_not_make_is_reported(keys: Config, count: int) -> None:
-    """YaRN here makes 4 · 32 = 128 positions, not 999; a tower's scaling says nothing about the
-    text.
+def test_a_context_that_the_factor_does_not_make_is_reported(
+    keys: Config, count_of_warnings: int
+) -> None:
+    """YARN_SCALING stretches 32 positions by 4, which makes 128, not 999; the scaling of another part
+    does not concern the context of the text.
     """
     model = load_config({**SMALL_CONFIG, "max_position_embeddings": 999, **keys})
     doubts = [warning for warning in model.warnings if "which of them is meant" in warning]
 
-    assert len(doubts) == count
+    assert len(doubts) == count_of_warnings
 
 
-def test_heads_of_a_llama_have_128_channels() -> None:
-    """LLAMA_CONFIG has 4096 channels and 32 heads: 4096 / 32 = 128."""
-    assert load_config(LLAMA_CONFIG).one().head_dim == 128
+def test_the_width_of_a_head_is_hidden_size_by_heads() -> None:
+    """LLAMA_CONFIG has 4096 channels and 32 heads."""
+    assert load_config(LLAMA_CONFIG).one().head_dim == 4096 // 32
 
 
-def test_the_base_of_sliding_layers_of_gemma_3() -> None:
+def test_the_base_of_sliding_layers_of_gemma_3_is_its_rope_local_base_freq() -> None:
     """rope_local_base_freq of the published config is 10000."""
     assert load_model("gemma-3-1b").one("sliding_attention").parameters["base"] == 10000.0
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "is_reported"),
-    [("partial_rotary_factor", 0.5, False), ("partial_rotary_factor", 0.25, True)],
-)
-def test_a_key_outside_rope_parameters_is_reported_if_it_differs(
-    key: str, value: float, is_reported: bool
+@pytest.mark.parametrize(("beside", "is_reported"), [(0.5, False), (0.25, True)])
+def test_a_partial_factor_beside_rope_parameters_is_reported_if_it_differs(
+    beside: float, is_reported: bool
 ) -> None:
     """rope_parameters has 0.5; the same value beside it is harmless, 0.25 contradicts it."""
     config = {
@@ -430,15 +443,17 @@ def test_a_key_outside_rope_parameters_is_reported_if_it_differs(
         "hidden_size": 256,
         "num_attention_heads": 4,
         "rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.5},
-        key: value,
+        "partial_rotary_factor": beside,
     }
     warnings = load_config(config).warnings
 
-    assert any(key in warning for warning in warnings) is is_reported
+    assert any("partial_rotary_factor" in warning for warning in warnings) is is_reported
 
 
-def test_a_partial_factor_shortens_the_order_of_frequencies() -> None:
-    """Ernie stores its frequencies in an order of its own: half of 128 channels are 32 pairs."""
+def test_a_partial_factor_shortens_the_order_of_ernies_frequencies() -> None:
+    """Ernie stores its frequencies in an order of its own: half of a head's 128 channels are 32 pairs,
+    and the order must be one of these 32.
+    """
     scaling = {"rope_type": "linear", "factor": 3.0, "partial_rotary_factor": 0.5}
     encoding = load_config({"model_type": "ernie4_5_vl_moe_text", "rope_scaling": scaling}).one()
 

@@ -24,8 +24,10 @@ def adaptation_by(runtime: str, config: Config) -> Adaptation:
         ({"model_type": "llama", "rope_scaling": LINEAR_SCALING}, False),
     ],
 )
-def test_candle_reads_no_scaling_of_qwen(keys: Config, departs: bool) -> None:
-    """By candle's source, qwen2.rs does not read rope_scaling, and llama.rs does."""
+def test_candle_departs_from_a_config_of_qwen_2_with_a_scaling(keys: Config, departs: bool) -> None:
+    """By candle's source, qwen2.rs does not read rope_scaling, and llama.rs does. The cause of a
+    departure is stated in words.
+    """
     cause = adaptation_by("candle", {**SMALL_CONFIG, **keys}).cause
     assert ("rope_scaling of qwen2" in cause) is departs
 
@@ -35,22 +37,24 @@ def test_candle_keeps_the_parameters_of_a_model_without_a_scaling() -> None:
     assert adaptation_by("candle", {**SMALL_CONFIG, "model_type": "qwen2"}).parameters == {}
 
 
-def test_tensorrt_keeps_the_parameters_of_yarn() -> None:
-    """Here the original length is given; TensorRT-LLM differs only if it is missing."""
-    assert (
-        adaptation_by("tensorrt-llm", {**SMALL_CONFIG, "rope_scaling": YARN_SCALING}).parameters
-        == {}
-    )
+def test_tensorrt_llm_keeps_the_parameters_of_yarn_if_the_original_length_is_given() -> None:
+    """An adaptation has the parameters that a runtime changes: none here. By its source, TensorRT-LLM
+    departs only if the original length is missing; YARN_SCALING has it.
+    """
+    adaptation = adaptation_by("tensorrt-llm", {**SMALL_CONFIG, "rope_scaling": YARN_SCALING})
+    assert adaptation.parameters == {}
 
 
 @pytest.mark.parametrize(
     ("settings", "parameters"),
     [(YARN_SCALING, {"beta_fast": None}), ({**YARN_SCALING, "beta_fast": 32.0}, {})],
 )
-def test_onnxruntime_genai_scales_if_beta_fast_is_given(
+def test_onnxruntime_genai_applies_yarn_only_if_beta_fast_is_given(
     settings: Config, parameters: Config
 ) -> None:
-    """None stands for a parameter that the runtime does not take from the config."""
+    """By its source, the model builder looks for beta_fast to recognise YaRN. An adaptation has the
+    parameters that a runtime changes; None marks the one that it misses.
+    """
     changes = adaptation_by(
         "onnxruntime-genai", {**LLAMA_CONFIG, "rope_scaling": settings}
     ).parameters
@@ -62,8 +66,8 @@ def without_keys(settings: Config, *names: str) -> Config:
 
 
 def test_exllamav3_goes_by_the_factor_if_the_original_length_is_missing() -> None:
-    """None: the runtime does not derive the factor from max_position_embeddings, as transformers
-    does.
+    """None in an adaptation marks a parameter that the runtime does not use: here
+    max_position_embeddings, from which transformers would derive the factor.
     """
     settings = without_keys(YARN_SCALING, "mscale", "original_max_position_embeddings")
     changes = adaptation_by("exllamav3", {**LLAMA_CONFIG, "rope_scaling": settings}).parameters
@@ -72,8 +76,8 @@ def test_exllamav3_goes_by_the_factor_if_the_original_length_is_missing() -> Non
 
 
 def test_exllamav3_keeps_an_original_length_that_is_given() -> None:
-    """Only a missing one is derived differently than in transformers. YARN_SCALING gives one, and
-    an mscale, which exllamav3 reads differently and is left out here.
+    """Only a missing one is derived differently than in transformers. YARN_SCALING has an original
+    length; its mscale, which exllamav3 reads differently, is left out here.
     """
     changes = adaptation_by(
         "exllamav3", {**LLAMA_CONFIG, "rope_scaling": without_keys(YARN_SCALING, "mscale")}
@@ -82,7 +86,9 @@ def test_exllamav3_keeps_an_original_length_that_is_given() -> None:
 
 
 def test_exllamav3_takes_the_ratio_of_mscales_only_for_deepseek() -> None:
-    """For a Llama both mscales are dropped."""
+    """By exllamav3's source, both mscales are dropped for a Llama: the adaptation changes them, and
+    max_position_embeddings, because the original length is left out here.
+    """
     settings = without_keys(YARN_SCALING, "original_max_position_embeddings")
     changes = adaptation_by("exllamav3", {**LLAMA_CONFIG, "rope_scaling": settings}).parameters
 
@@ -113,7 +119,9 @@ def test_runtimes_treat_context_and_prompts_as_their_source_does(
 
 @pytest.mark.parametrize("runtime", ["tensorrt-llm", "exllamav3"])
 def test_only_yarn_depends_on_an_original_length_that_is_missing(runtime: str) -> None:
-    """longrope without it is read alike by these runtimes and transformers."""
+    """A longrope without the original length is read alike by these runtimes and transformers: the
+    adaptation changes no parameter.
+    """
     factors = {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
     config = {
         "model_type": "phi3",

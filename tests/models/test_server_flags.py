@@ -100,20 +100,22 @@ def llama3_factors() -> list[float]:
 
 
 def test_there_are_at_least_sixty_stored_command_lines() -> None:
-    """The stored rows must not become fewer."""
+    """server_flags.jsonl has command lines of public threads; they must not become fewer."""
     assert len(ROWS) >= 60
 
 
 def test_flags_are_recognised_as_those_of_their_server(row: dict[str, Any]) -> None:
-    """The row's command line is from a public thread or documentation; its server was read there."""
+    """Each row has a command line of a public thread or documentation, such as «-c 16384
+    --rope-freq-base 80000», and the server that is named there, such as llama.cpp.
+    """
     report = model_with_flags(row).flags
     assert report is not None
     assert report.server == row["server"]
 
 
 def test_flags_make_the_base_of_the_server(row: dict[str, Any]) -> None:
-    """The base was read from the server's source (see data/README.md), for the layers with the
-    largest base.
+    """Each row has a command line of a server, the model, and the base that the server computes of
+    them for full-attention layers, read from its source (see data/README.md).
     """
     base = full_layers(model_with_flags(row)).parameters["base"]
     assert base == pytest.approx(row["base"], rel=2e-6)
@@ -127,29 +129,38 @@ def test_flags_make_the_scaling_of_the_server(row: dict[str, Any]) -> None:
 
 
 def test_flags_make_the_factor_of_the_server(row: dict[str, Any]) -> None:
-    """The factor was read from the server's source (see data/README.md); None is no scaling by a
-    factor.
+    """Each row has a command line of a server and the factor of the scaling that the server computes
+    from its flags, read from its source (see data/README.md); None is no scaling by a factor.
     """
     factor = full_layers(model_with_flags(row)).parameters.get("factor")
     assert factor == (None if row["factor"] is None else pytest.approx(row["factor"]))
 
 
 def test_flags_have_the_problems_that_were_found_by_hand(row: dict[str, Any]) -> None:
-    """Problems are codes such as «inverted-scale», which the row lists by hand."""
+    """Each row has a command line and the codes of its problems, such as «inverted-scale» or
+    «beyond-context», which a person found in it. The warnings must have these codes and no others.
+    """
     report = model_with_flags(row).flags
     assert report is not None
     assert {warning.problem for warning in report.warnings} == set(row["problems"])
 
 
-def test_frequencies_are_those_of_the_runtime(row: dict[str, Any]) -> None:
-    """The expected ones are computed by ggml's formula (`Ggml`), before any call: dynamic scaling
-    is not applied there.
+def test_flags_make_the_frequencies_that_ggml_computes(row: dict[str, Any]) -> None:
+    """Each row has a command line of a server and the arguments of `ggml_rope_ext` that it leads to,
+    read from the server's source; `Ggml` is ggml's formula. Models with llama3 scaling have divisors
+    in a tensor besides. Dynamic scaling, which depends on the prompt, is not applied.
     """
     encoding = full_layers(model_with_flags(row))
-    ggml = Ggml(row["dim"], row["base"], row["scale"], row["ext"], row["original"] or 4096)
-    factors = llama3_factors() if row["own"] == "llama3" else [1.0] * (row["dim"] // 2)
+    ggml = Ggml(
+        dim=row["dim"],
+        freq_base=row["base"],
+        freq_scale=row["scale"],
+        ext_factor=row["ext"],
+        n_ctx_orig=row["original"] or 4096,
+    )
+    divisors = llama3_factors() if row["own"] == "llama3" else [1.0] * (row["dim"] // 2)
 
-    assert encoding.inverse_frequencies() == pytest.approx(ggml.frequencies(factors), rel=2e-5)
+    assert encoding.inverse_frequencies() == pytest.approx(ggml.frequencies(divisors), rel=2e-5)
 
 
 def problems_with_flags(model: str, flags: str) -> set[str]:
@@ -159,10 +170,11 @@ def problems_with_flags(model: str, flags: str) -> set[str]:
 
 
 def test_alpha_is_noted_with_the_base_that_it_means() -> None:
-    """text-generation-webui: theta = 10000 · alpha^(64/63), which is 25,366 for 2.5."""
+    """text-generation-webui computes theta = 10000 · alpha^(128 / 126) for heads of 128 channels."""
+    theta = 10000 * 2.5 ** (128 / 126)  # 25,366
     report = pecli.load_model("llama-2-7b", "alpha_value=2.5").flags
     assert report is not None
-    assert report.notes == ("alpha 2.5 is theta 25,366 for heads of 128 with base 10000",)
+    assert report.notes == (f"alpha 2.5 is theta {theta:,.0f} for heads of 128 with base 10000",)
 
 
 def test_flags_for_yarn_have_the_attention_factor_of_the_paper() -> None:
@@ -171,35 +183,41 @@ def test_flags_for_yarn_have_the_attention_factor_of_the_paper() -> None:
     assert model.one().attention_factor() == pytest.approx(1 + 0.1 * math.log(4))
 
 
-def test_an_ext_factor_of_one_half_blends_as_ggml_does() -> None:
-    """`Ggml` computes ggml_rope_ext's frequencies from its arguments: dim, base, freq_scale,
-    ext_factor, original length.
+def test_an_ext_factor_of_one_half_blends_half_of_yarn_as_ggml_does() -> None:
+    """`Ggml` is the formula of llama.cpp's ggml_rope_ext, written again in this module. Llama 2 7B
+    has heads of 128 channels, base 10000 and 4096 positions; --rope-scale 4 is freq_scale 1 / 4.
     """
     flags = "--rope-scaling yarn --rope-scale 4 --yarn-ext-factor 0.5"
     encoding = pecli.load_model("llama-2-7b", flags).one()
-    expected = Ggml(128, 10000, 0.25, 0.5, 4096).frequencies([1.0] * 64)
+    ggml = Ggml(dim=128, freq_base=10000, freq_scale=1 / 4, ext_factor=0.5, n_ctx_orig=4096)
+    no_divisors = [1.0] * 64
 
-    assert encoding.inverse_frequencies() == pytest.approx(expected, rel=1e-12)
+    assert encoding.inverse_frequencies() == pytest.approx(ggml.frequencies(no_divisors), rel=1e-12)
 
 
-def test_yarn_on_top_of_the_factors_of_a_tensor() -> None:
-    """llama.cpp divides by the tensor rope_freqs.weight first, and then applies YaRN."""
+def test_yarn_comes_on_top_of_the_divisors_of_llama_3_1() -> None:
+    """llama.cpp divides by the tensor rope_freqs.weight (`llama3_factors`, Meta's formula) first, and
+    then applies YaRN; `Ggml` is its formula, written again in this module.
+    """
     flags = "llama-server --rope-scaling yarn --rope-scale 2 --yarn-orig-ctx 131072"
     encoding = pecli.load_model("llama-3.1-8b", flags).one()
-    expected = Ggml(128, 500000, 0.5, 1, 131072).frequencies(llama3_factors())
+    ggml = Ggml(dim=128, freq_base=500000, freq_scale=1 / 2, ext_factor=1, n_ctx_orig=131072)
 
+    expected = ggml.frequencies(llama3_factors())
     assert encoding.inverse_frequencies() == pytest.approx(expected, rel=1e-9)
 
 
-def test_sliding_layers_keep_their_base() -> None:
-    """llama.cpp applies --rope-freq-base to full-attention layers only."""
+def test_sliding_layers_keep_their_base_beside_a_flag() -> None:
+    """llama.cpp applies --rope-freq-base to full-attention layers only; sliding layers of Gemma 3
+    have base 10000.
+    """
     model = pecli.load_model("gemma-3-4b", "--rope-freq-base 4000000")
     assert model.one("sliding_attention").parameters["base"] == 10000.0
     assert model.one("full_attention").parameters["base"] == 4000000.0
 
 
-def test_the_source_of_a_value_is_its_flag() -> None:
-    """Reports show it in place of a key."""
+def test_the_source_of_a_value_that_a_flag_states_is_the_flag() -> None:
+    """Reports show the source of each value, otherwise the key of the config."""
     encoding = pecli.load_model("llama-2-7b", "--rope-scale 2").one()
     assert encoding.sources["factor"] == "--rope-scale"
 
@@ -215,26 +233,24 @@ def test_the_source_of_an_overridden_value_names_flag_and_key() -> None:
 
 
 def test_an_override_that_drops_the_sections_of_images_is_a_problem() -> None:
-    """vLLM replaces all of rope_scaling, so that mrope_section is lost."""
+    """vLLM replaces all of rope_scaling, so that Qwen2.5-VL's mrope_section is lost."""
     flags = """vllm serve --hf-overrides '{"rope_scaling": {"rope_type": "yarn", "factor": 4}}'"""
     assert "keys-lost" in problems_with_flags("qwen2.5-vl-7b", flags)
 
 
 def test_an_override_without_its_factor_is_refused() -> None:
-    """`facto` is not `factor`."""
+    """`facto` is misspelled, and linear scaling needs a factor."""
     flags = """vllm serve --hf-overrides '{"rope_scaling": {"rope_type": "linear", "facto": 2}}'"""
     with pytest.raises(pecli.PecliError, match="factor"):
         pecli.load_model("llama-2-7b", flags)
 
 
 def test_self_extend_is_reported_as_having_no_table() -> None:
-    """Self-extend of llama-cli (grp-attn-n) groups positions while it runs; no table shows it."""
-    assert problems_with_flags(
-        "llama-2-7b", "llama-cli -c 8192 --grp-attn-n 4 --grp-attn-w 2048"
-    ) == {
-        "no-table",
-        "beyond-context",
-    }
+    """Self-extend of llama-cli (grp-attn-n) groups positions while it runs; no table shows it. The
+    8192 positions are also beyond the 4096 of Llama 2.
+    """
+    flags = "llama-cli -c 8192 --grp-attn-n 4 --grp-attn-w 2048"
+    assert problems_with_flags("llama-2-7b", flags) == {"no-table", "beyond-context"}
 
 
 @pytest.mark.parametrize(
@@ -306,13 +322,17 @@ def test_a_flag_is_found_in_every_spelling(text: str, values: tuple[str, ...]) -
     ],
 )
 def test_values_that_no_server_computes_are_refused(model: str, flags: str, rule: str) -> None:
-    """A negative base, NaN, and a linear factor for Gemma 4's proportional frequencies."""
+    """A base must not be negative, a scale must be a number, and Gemma 4's proportional frequencies
+    cannot be scaled linearly.
+    """
     with pytest.raises(pecli.ParameterError, match=rule):
         pecli.load_model(model, flags)
 
 
 def test_the_last_of_two_overrides_counts() -> None:
-    """The factors are 2 and 4; rope_scaling and rope_parameters are two spellings of one key."""
+    """rope_scaling (transformers 4) and rope_parameters (5) are two spellings of one key; the first
+    override has the factor 2, the last one 4.
+    """
     first = """--hf-overrides '{"rope_scaling": {"rope_type": "linear", "factor": 2}}'"""
     last = """--hf-overrides '{"rope_parameters": {"rope_type": "linear", "factor": 4}}'"""
     encoding = pecli.load_model("llama-2-7b", f"vllm serve m {first} {last}").one()
@@ -340,7 +360,7 @@ def test_a_server_whose_trained_context_is_replaced_too_needs_no_note() -> None:
 
 @pytest.mark.parametrize("word", ["foo", "YARN2", "dynamic"])
 def test_a_scaling_that_llama_cpp_does_not_know_is_an_error(word: str) -> None:
-    """Its --help lists these four words, in lower case."""
+    """llama-server's --help lists these four words, in lower case."""
     with pytest.raises(ParameterError, match="one of none, linear, yarn, longrope"):
         pecli.load_model("qwen3-8b", f"llama-server --rope-scaling {word}")
 
@@ -348,20 +368,20 @@ def test_a_scaling_that_llama_cpp_does_not_know_is_an_error(word: str) -> None:
 @pytest.mark.parametrize("scale", ["1", "1.5"])
 def test_a_scale_of_one_or_more_is_not_reported_as_inverted(scale: str) -> None:
     """llama.cpp divides positions by --rope-scale: from 1 on they are stretched, as is usual."""
-    assert "inverted-scale" not in problems_with_flags(
-        "llama-2-7b", f"--rope-scaling linear --rope-scale {scale}"
-    )
+    flags = f"--rope-scaling linear --rope-scale {scale}"
+    assert "inverted-scale" not in problems_with_flags("llama-2-7b", flags)
 
 
 def test_a_scale_below_one_is_reported_as_inverted() -> None:
-    """0.5 doubles positions, which is meant for --rope-freq-scale, the inverse."""
-    assert "inverted-scale" in problems_with_flags(
-        "llama-2-7b", "--rope-scaling linear --rope-scale 0.5"
-    )
+    """--rope-scale 0.5 doubles positions, which nobody wants; --rope-freq-scale 0.5, the inverse, is
+    meant.
+    """
+    flags = "--rope-scaling linear --rope-scale 0.5"
+    assert "inverted-scale" in problems_with_flags("llama-2-7b", flags)
 
 
-def test_the_base_of_a_model_of_text_and_images_is_that_of_its_text() -> None:
-    """Its configuration has the text model's settings in `text_config`, where the flag's value goes."""
+def test_the_base_of_a_flag_replaces_that_of_the_text_model_in_text_config() -> None:
+    """The config of a model of text and images has the text model's settings in `text_config`."""
     config = {
         "model_type": "mistral3",
         "text_config": {

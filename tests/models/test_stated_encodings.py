@@ -5,6 +5,8 @@ such keys. Which classes read them was read from transformers; LLAMA_CONFIG and 
 the sizes of rotary models.
 """
 
+import math
+
 import pytest
 
 from pecli.models.find import load_config
@@ -28,19 +30,19 @@ def schemes_of(config: Config) -> list[str]:
         ("wibble", "alibi", {}, "alibi"),
     ],
 )
-def test_a_class_that_always_rotates_ignores_the_word(
+def test_only_classes_with_a_choice_and_unknown_ones_read_position_embedding_type(
     model_type: str, word: str, keys: Config, scheme: str
 ) -> None:
-    """position_embedding_type is read only by classes that have a choice, such as ESM and BERT, and
-    for unknown ones.
+    """In transformers, Llama, GPT-J, Qwen2 and Mistral always rotate, whatever the word is; ESM and
+    BERT have a choice, and of the unknown class «wibble» the word is all that is known.
     """
     config = {**LLAMA_CONFIG, "model_type": model_type, "position_embedding_type": word, **keys}
     assert schemes_of(config) == [scheme]
 
 
 @pytest.mark.parametrize("word", ["nope", "none"])
-def test_granite_hybrid_may_have_no_positions(word: str) -> None:
-    """GraniteMoeHybrid's class rotates only if the word is «rope»."""
+def test_granitemoehybrid_has_no_positions_unless_its_word_is_rope(word: str) -> None:
+    """GraniteMoeHybrid's class in transformers rotates only if position_embedding_type is «rope»."""
     config = {**SMALL_CONFIG, "model_type": "granitemoehybrid", "position_embedding_type": word}
     assert schemes_of(config) == []
 
@@ -57,7 +59,9 @@ def test_granite_hybrid_may_have_no_positions(word: str) -> None:
 def test_granite_rotates_whatever_its_key_states_and_granitemoehybrid_by_rope(
     model_type: str, word: str
 ) -> None:
-    """Granite's class has no such choice."""
+    """Granite's class in transformers always rotates; GraniteMoeHybrid's does if
+    position_embedding_type is «rope».
+    """
     config = {**SMALL_CONFIG, "model_type": model_type, "position_embedding_type": word}
     assert schemes_of(config) == ["rope"]
 
@@ -83,8 +87,8 @@ def test_granite_rotates_whatever_its_key_states_and_granitemoehybrid_by_rope(
     ],
 )
 def test_keys_name_the_encoding_of_a_class_without_a_choice(config: Config, scheme: str) -> None:
-    """For a class without a choice, or an unknown one, keys such as rope_theta and attn_config
-    decide.
+    """GPT-2's class has no rope, so a rope_theta (in SMALL_CONFIG) is a sign of changed code. For an
+    unknown class, attn_config (MPT's key) or position_embedding_type decides.
     """
     assert schemes_of(config) == [scheme]
 
@@ -104,23 +108,25 @@ def test_a_model_without_an_encoding_that_pecli_makes_has_none(config: Config) -
     assert schemes_of(config) == []
 
 
-def test_a_learned_table_may_be_called_absolute() -> None:
-    """BERT's own word for its table."""
+def test_the_word_absolute_of_bert_means_its_learned_table() -> None:
+    """«absolute» is the default of position_embedding_type in BERT's class."""
     model = load_config({"model_type": "bert", "position_embedding_type": "absolute"})
     assert [encoding.scheme for encoding in model] == ["learned"]
     assert model.warnings == ()
 
 
-def test_keys_about_rope_overrule_a_word() -> None:
-    """SMALL_CONFIG has rope_theta and no model_type that would decide."""
+def test_rope_theta_overrules_position_embedding_type_with_a_warning() -> None:
+    """SMALL_CONFIG has rope_theta and no model_type that would decide; the first warning is about
+    the missing model_type.
+    """
     model = load_config({**SMALL_CONFIG, "position_embedding_type": "learned"})
     assert model.warnings[1] == (
         "position_embedding_type is 'learned', but other keys ask for rope, which is what is read"
     )
 
 
-def test_a_word_that_agrees_is_not_reported() -> None:
-    """A Llama rotates, and its word says so."""
+def test_a_position_embedding_type_that_agrees_with_the_class_is_not_reported() -> None:
+    """A Llama rotates whatever the word is; here it is «rope»."""
     config = {**SMALL_CONFIG, "model_type": "llama", "position_embedding_type": "rope"}
     assert load_config(config).warnings == ()
 
@@ -141,37 +147,39 @@ def test_a_warning_states_why_no_encoding_was_found(config: Config, reason: str)
     assert load_config(config).warnings == (f"no positional encoding was found: {reason}",)
 
 
-def test_nothing_is_found_in_an_unknown_key() -> None:
-    """rope_wibble sounds like an encoding, but no project has it."""
+def test_an_unknown_key_about_rope_is_no_encoding() -> None:
+    """No project has rope_wibble, so that nothing is known of its meaning."""
     expected = "no positional encoding was found: no key that is read here names one"
     assert load_config({"rope_wibble": 3}).warnings[0] == expected
 
 
-def test_learned_embeddings_of_distances_are_described() -> None:
-    """VITS in transformers has them; pecli has no scheme for them."""
+def test_the_learned_embeddings_of_distances_of_vits_are_described_in_a_warning() -> None:
+    """VITS in transformers has them (emb_rel_k, emb_rel_v); pecli has no scheme for them."""
     assert load_config({"model_type": "vits"}).warnings == (
         "attention of its text encoder adds learned embeddings by distance, up to window_size on either side:"
         " emb_rel_k to keys, emb_rel_v to values",
     )
 
 
-def test_a_table_of_patches_without_a_class_token() -> None:
+def test_the_table_of_eomt_has_a_row_per_patch_and_none_for_a_class_token() -> None:
     """EoMT at the defaults of its class in transformers: images of 640 pixels in patches of 16 have
     (640 / 16)² = 1600 patches, and no row for a class token.
     """
     model = load_config({"model_type": "eomt"})
-    assert model.one().parameters == {"max_len": 1600, "dim": 1024}
+    assert model.one().parameters == {"max_len": (640 // 16) ** 2, "dim": 1024}
     assert model.warnings == ()
 
 
 @pytest.mark.parametrize("model_type", ["dpr", "canine"])
-def test_a_class_with_one_table_gives_it_no_name(model_type: str) -> None:
-    """DPR and CANINE are encoders with a single learned table."""
+def test_the_only_table_of_a_class_has_an_empty_layer_type(model_type: str) -> None:
+    """DPR and CANINE are encoders with a single learned table, which needs no name."""
     assert [encoding.layer_type for encoding in load_config({"model_type": model_type})] == [""]
 
 
 def test_the_buckets_of_t5_are_read_from_its_keys() -> None:
-    """T5's keys, under the names of pecli's parameters; its encoder sees both sides (not causal)."""
+    """The values are those of T5's keys, under the names of pecli's parameters. The first encoding is
+    the encoder's, which sees both sides (not causal).
+    """
     config = {
         "model_type": "t5",
         "relative_attention_max_distance": 64,
@@ -188,9 +196,11 @@ def test_the_buckets_of_t5_are_read_from_its_keys() -> None:
 
 
 def test_the_grid_of_detr_is_that_of_a_usual_image() -> None:
-    """25 x 34 are 800 x 1066 pixels, DETR's usual size, at stride 32 (rounded up)."""
+    """DETR's config states no size of images. 800 x 1066 pixels are usual, at stride 32 (rounded up);
+    256 channels are the default of d_model.
+    """
     assert load_config({"model_type": "detr"}).one().parameters == {
-        "grid": (25, 34),
+        "grid": (math.ceil(800 / 32), math.ceil(1066 / 32)),
         "dim": 256,
         "style": "detr",
         "base": 10000.0,

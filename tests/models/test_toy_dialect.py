@@ -44,8 +44,10 @@ def test_the_base_of_the_toy_dialect_is_read(model: ModelEncodings) -> None:
     assert model.one().parameters["base"] == 12345.0
 
 
-def test_the_source_is_the_key_of_the_toy_dialect(model: ModelEncodings) -> None:
-    """Reports show the key of the file, not rope_theta, to which it is translated."""
+def test_the_source_of_the_base_is_the_key_of_the_toy_dialect(model: ModelEncodings) -> None:
+    """The dialect of configs that this module adds calls the base toy_base. Reports show this key of
+    the file, not rope_theta, to which it is translated.
+    """
     assert model.one().sources["base"] == "toy_base"
 
 
@@ -57,6 +59,8 @@ def test_no_key_of_the_toy_dialect_is_left_unread(model: ModelEncodings) -> None
 
 
 def test_a_config_of_another_dialect_is_read_as_before(model: ModelEncodings) -> None:
-    """10000 is the default of Llama's class."""
+    """The fixture `model` has added a dialect that is recognised by the key toy_base. A Llama's config
+    does not have the key: it is read as Hugging Face's, with the class's default base, 10000.
+    """
     config = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
     assert load_model(config).one().parameters["base"] == 10000.0

@@ -26,8 +26,12 @@ from tests.models.configs import (
         (18, ["nothing here reads 2 more keys named like positions"]),
     ],
 )
-def test_sixteen_keys_are_named_and_others_counted(count: int, warnings: list[str]) -> None:
-    """A limit keeps a config of thousands of unknown keys from filling the screen."""
+def test_sixteen_unread_keys_are_named_and_the_rest_is_counted(
+    count: int, warnings: list[str]
+) -> None:
+    """A limit keeps a config of thousands of unknown keys from filling the screen. `count` is the
+    number of unknown keys.
+    """
     unknown = {f"rope_wibble_{k}": 1 for k in range(count)}
     model = load_config({**LLAMA_CONFIG, **unknown})
 
@@ -75,27 +79,30 @@ def test_sixteen_keys_are_named_and_others_counted(count: int, warnings: list[st
 def test_an_unread_key_of_a_llama_is_reported_unless_it_changes_nothing(
     keys: Config, warnings: tuple[str, ...]
 ) -> None:
-    """Comments, a length that is the model's own (8192), and a switch for what the class does
-    anyway change nothing.
+    """`keys` are added to a Llama with 8192 positions, and `warnings` are all warnings. What changes
+    nothing has none: comments, a length of 8192, and a switch for what the class does anyway. Whether
+    a class reads a key was read from transformers.
     """
     assert load_config({**LLAMA_CONFIG, **keys}).warnings == warnings
 
 
-def test_an_unknown_switch_is_reported() -> None:
-    """No class reads rope_embedding_theta."""
+def test_an_unknown_key_about_rope_that_is_true_is_reported() -> None:
+    """No class reads rope_embedding_theta. A key that is true may be a switch for what the class does
+    anyway, but only known switches are passed over.
+    """
     assert len(load_config({**LLAMA_CONFIG, "rope_embedding_theta": True}).warnings) == 1
 
 
 def test_an_unknown_object_about_positions_is_reported_as_a_whole() -> None:
-    """Its only value may be anything, so it is shown; rope_pct is the known key that is spelled
-    most alike.
+    """No project has rope_foo, and what its values mean is unknown, so all are shown. rope_pct is the
+    known key that is spelled most alike. The first warning is about the missing model_type.
     """
     expected = "rope_foo is {'a': 1.5}, and nothing here reads it: did you mean 'rope_pct'?"
     assert load_config({**SMALL_CONFIG, "rope_foo": {"a": 1.5}}).warnings[1] == expected
 
 
-def test_a_key_with_dots_leads_to_its_object() -> None:
-    """The message has the full path, also if a key contains dots itself."""
+def test_the_warning_about_a_nested_key_has_its_full_path_even_if_keys_contain_dots() -> None:
+    """The path joins keys by dots, so that users find the key in the file."""
     config = {**SMALL_CONFIG, "a.b.c.d.e.f.g.h": {"x": {"rope_foo": 3}}}
     expected = (
         "a.b.c.d.e.f.g.h.x.rope_foo is 3, and nothing here reads it: did you mean 'rope_pct'?"
@@ -104,7 +111,7 @@ def test_a_key_with_dots_leads_to_its_object() -> None:
     assert load_config(config).warnings[-1] == expected
 
 
-def test_a_known_name_in_the_wrong_place_gets_no_hint() -> None:
+def test_a_known_key_that_has_no_effect_here_gets_no_hint_at_its_own_name() -> None:
     """short_mscale needs long_mscale beside it; «did you mean short_mscale» would be of no use."""
     config = {**SMALL_CONFIG, "rope_scaling": {**LONGROPE_SCALING, "short_mscale": 1.25}}
     expected = "rope_scaling has short_mscale (1.25), which nothing here reads"
@@ -112,15 +119,15 @@ def test_a_known_name_in_the_wrong_place_gets_no_hint() -> None:
     assert load_config(config).warnings[1] == expected
 
 
-def test_an_mscale_is_not_read_without_latent_attention() -> None:
-    """MaxText reads mscale only in its attention with latent keys."""
+def test_an_mscale_of_maxtext_is_not_read_without_latent_attention() -> None:
+    """By its source, MaxText reads mscale only in its attention with latent keys."""
     config = {**MAXTEXT_CONFIG, "rope_type": "yarn", "rope_factor": 40, "mscale": 1.0}
     assert load_config(config).warnings == ("it has mscale (1.0), which nothing here reads",)
 
 
 @pytest.mark.parametrize("key", ["position_embedding_type", "pos_emb_type"])
 @pytest.mark.parametrize("word", ["absolute", "alibi"])
-def test_a_rotary_class_ignores_other_types_of_positions(key: str, word: str) -> None:
-    """Llama's class always rotates."""
+def test_a_type_of_positions_that_llama_ignores_is_reported(key: str, word: str) -> None:
+    """Llama's class in transformers always rotates, and reads neither key."""
     expected = f"{key} is {word!r}, which the code of LlamaConfig ignores"
     assert load_config({**LLAMA_CONFIG, key: word}).warnings == (expected,)

@@ -4,7 +4,7 @@ named.
 An implementation is a function of positions that returns tables, or of q, k and positions that
 returns them rotated; it is called in several cases (a batch, left padding, far positions, …) and
 compared with a Llama of 4 heads of 16 channels, base 10000. The right ones are NumPy's textbook
-formula (`tables`, `rope`), the wrong ones have one mistake in it.
+formula (`tables_by_numpy`, `rope_by_numpy`), the wrong ones have one mistake in it.
 """
 
 import functools
@@ -23,30 +23,30 @@ LLAMA_CONFIG = {"model_type": "llama", "hidden_size": 64, "num_attention_heads":
 DIM = 16
 
 
-def tables(positions: Any, base: float = 10000.0) -> tuple[Any, Any]:
+def tables_by_numpy(positions: Any, base: float = 10000.0) -> tuple[Any, Any]:
     angles = positions[..., None] * base ** (-np.arange(0, DIM, 2) / DIM)
     return np.cos(angles), np.sin(angles)
 
 
-def rotated(x: Any, positions: Any) -> Any:
-    cos, sin = tables(positions[:, None])
+def rotated_by_numpy(x: Any, positions: Any) -> Any:
+    cos, sin = tables_by_numpy(positions[:, None])
     first = x[..., : DIM // 2]
     second = x[..., DIM // 2 :]
     both = np.concatenate((first * cos - second * sin, second * cos + first * sin), axis=-1)
     return both.astype(x.dtype)
 
 
-def rope(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
-    return rotated(q, positions), rotated(k, positions)
+def rope_by_numpy(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
+    return rotated_by_numpy(q, positions), rotated_by_numpy(k, positions)
 
 
-def one_after_the_other(positions: Any) -> dict[str, Any]:
-    cos, sin = tables(positions.ravel())
+def tables_of_tokens_one_after_the_other(positions: Any) -> dict[str, Any]:
+    cos, sin = tables_by_numpy(positions.ravel())
     return {"cos": cos, "sin": sin}
 
 
 def complex_table(positions: Any) -> Any:
-    cos, sin = tables(positions)
+    cos, sin = tables_by_numpy(positions)
     return cos + 1j * sin
 
 
@@ -54,59 +54,69 @@ class Rope:
     """A callable object."""
 
     def __call__(self, q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
-        return rope(q, k, positions)
+        return rope_by_numpy(q, k, positions)
 
 
-def any_arguments(*args: Any) -> tuple[Any, Any]:
-    return rope(*args)
+def takes_any_arguments(*args: Any) -> tuple[Any, Any]:
+    return rope_by_numpy(*args)
 
 
-RIGHT_DUMPS: dict[str, Callable[..., Any]] = {
-    "tables": tables,
-    "tokens one after the other": one_after_the_other,
-    "complex": complex_table,
-    "q, k": rope,
-    "x": rotated,
-    "object": Rope(),
-    "partial": functools.partial(rope),
-    "any": any_arguments,
-    "defaults": lambda q, k, positions, scale=1: rope(q, k, positions),
-}
+def has_a_default(q: Any, k: Any, positions: Any, scale: int = 1) -> tuple[Any, Any]:
+    return rope_by_numpy(q, k, positions)
 
 
 @pytest.mark.sample(2)
-@pytest.mark.parametrize("name", RIGHT_DUMPS)
-def test_a_right_implementation_passes(name: str) -> None:
-    """Tables and rotations by NumPy, as functions of several signatures, objects, and complex
-    numbers.
+@pytest.mark.parametrize(
+    "implementation",
+    [
+        pytest.param(tables_by_numpy, id="tables"),
+        pytest.param(tables_of_tokens_one_after_the_other, id="tokens one after the other"),
+        pytest.param(complex_table, id="complex"),
+        pytest.param(rope_by_numpy, id="q, k"),
+        pytest.param(rotated_by_numpy, id="x"),
+        pytest.param(Rope(), id="object"),
+        pytest.param(functools.partial(rope_by_numpy), id="partial"),
+        pytest.param(takes_any_arguments, id="any arguments"),
+        pytest.param(has_a_default, id="a default"),
+    ],
+)
+def test_a_right_implementation_passes(implementation: Callable[..., Any]) -> None:
+    """NumPy's textbook formula for the tables or the rotation of a Llama, as functions of several
+    signatures, objects, and complex numbers.
     """
-    result = pecli.check(RIGHT_DUMPS[name], LLAMA_CONFIG)
+    result = pecli.check(implementation, LLAMA_CONFIG)
     assert result.diagnosis == ()
     assert result.passed
 
 
 def test_a_rotation_is_checked_in_these_five_cases() -> None:
-    """Each case shows mistakes that the others may not show."""
-    names = [case.name for case in pecli.check(rope, LLAMA_CONFIG).cases]
-    padding_to_far = ["left padding", "decoding at an offset", "far positions"]
-
-    assert names == ["a batch", *padding_to_far, "float16"]
-
-
-def counted(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
-    return rope(q, k, np.arange(q.shape[-2])[None])
-
-
-def first_sequence(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
-    return rope(q, k, positions[:1])
+    """Each case shows mistakes that the others may not show, such as positions that are ignored
+    (left padding) or rounded (far positions).
+    """
+    result = pecli.check(rope_by_numpy, LLAMA_CONFIG)
+    assert [case.name for case in result.cases] == [
+        "a batch",
+        "left padding",
+        "decoding at an offset",
+        "far positions",
+        "float16",
+    ]
 
 
-def keys_left(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
-    return rotated(q, positions), k
+def counts_from_0(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
+    return rope_by_numpy(q, k, np.arange(q.shape[-2])[None])
 
 
-def interleaved(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
-    cos, sin = tables(positions[:, None])
+def uses_positions_of_the_first_sequence(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
+    return rope_by_numpy(q, k, positions[:1])
+
+
+def does_not_rotate_keys(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
+    return rotated_by_numpy(q, positions), k
+
+
+def rotates_neighbours(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
+    cos, sin = tables_by_numpy(positions[:, None])
 
     def turned(x: Any) -> Any:
         first = x[..., 0::2] * cos - x[..., 1::2] * sin
@@ -116,90 +126,135 @@ def interleaved(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
     return turned(q), turned(k)
 
 
-def half_angles(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
-    return rope(q, k, positions.astype(np.float16))
+def rounds_positions_to_float16(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
+    return rope_by_numpy(q, k, positions.astype(np.float16))
 
 
-def raises(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
+def returns_only_q(q: Any, k: Any, positions: Any) -> Any:
+    return q
+
+
+def returns_one_sequence_of_q(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
+    return q[:1], k
+
+
+def returns_nothing(positions: Any) -> None:
+    return None
+
+
+def raises_an_error(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
     raise RuntimeError("no kernel for this")
 
 
-WRONG_DUMPS: dict[str, tuple[Callable[..., Any], str, str]] = {
-    "ignores positions": (counted, "left padding", "left padding is ignored"),
-    "first sequence only": (first_sequence, "left padding", "sequence 1"),
-    "keys left": (keys_left, "a batch", "k: "),
-    "layout": (interleaved, "a batch", "layout is interleaved"),
-    "base": (functools.partial(tables, base=500000.0), "a batch", "base is 500000"),
-    "half precision": (half_angles, "far positions", ""),
-    "raises": (raises, "a batch", "it raised RuntimeError: no kernel for this"),
-    "one result": (lambda q, k, positions: q, "a batch", "it must be q, k"),
-    "shape": (lambda q, k, positions: (q[:1], k), "a batch", "it was given with shape"),
-    "nothing": (lambda positions: None, "a batch", "a table holds numbers"),
-}
-
-
 @pytest.mark.sample(3)
-@pytest.mark.parametrize("name", WRONG_DUMPS)
-def test_a_mistake_is_named_with_its_case(name: str) -> None:
-    """Each function of WRONG_DUMPS has one mistake, the first case that shows it, and words of the
-    reason: one that counts positions from 0 is right in a batch, and fails with «left padding is
-    ignored».
+@pytest.mark.parametrize(
+    ("implementation", "first_failed_case", "reason"),
+    [
+        pytest.param(
+            counts_from_0, "left padding", "left padding is ignored", id="ignores positions"
+        ),
+        pytest.param(
+            uses_positions_of_the_first_sequence,
+            "left padding",
+            "sequence 1",
+            id="first sequence only",
+        ),
+        pytest.param(does_not_rotate_keys, "a batch", "k: ", id="keys are not rotated"),
+        pytest.param(
+            rotates_neighbours, "a batch", "layout is interleaved", id="neighbours, not halves"
+        ),
+        pytest.param(
+            functools.partial(tables_by_numpy, base=500000.0),
+            "a batch",
+            "base is 500000",
+            id="base 500000 instead of 10000",
+        ),
+        pytest.param(rounds_positions_to_float16, "far positions", "", id="positions in float16"),
+        pytest.param(
+            raises_an_error,
+            "a batch",
+            "it raised RuntimeError: no kernel for this",
+            id="raises an error",
+        ),
+        pytest.param(returns_only_q, "a batch", "it must be q, k", id="one result"),
+        pytest.param(
+            returns_one_sequence_of_q, "a batch", "it was given with shape", id="another shape"
+        ),
+        pytest.param(returns_nothing, "a batch", "a table holds numbers", id="nothing"),
+    ],
+)
+def test_a_mistake_is_named_with_the_first_case_that_shows_it(
+    implementation: Callable[..., Any], first_failed_case: str, reason: str
+) -> None:
+    """A Llama's rotation with one mistake. One that counts positions from 0, for example, is right
+    in a batch, and fails with «left padding is ignored» in the case that has padding.
     """
-    function, case, reason = WRONG_DUMPS[name]
-    result = pecli.check(function, LLAMA_CONFIG)
+    result = pecli.check(implementation, LLAMA_CONFIG)
 
     assert not result
-    assert result.diagnosis[0].startswith(f"{case}: ")
+    assert result.diagnosis[0].startswith(f"{first_failed_case}: ")
     assert reason in "\n".join(result.diagnosis)
 
 
-def test_cases_that_are_right_are_named() -> None:
-    """`counted` ignores the positions that it is given, which a batch from 0 on does not show."""
-    result = pecli.check(counted, LLAMA_CONFIG, reasons=False)
+def test_the_diagnosis_ends_with_the_cases_that_are_right() -> None:
+    """`counts_from_0` ignores the positions that it is given, which makes no difference in the two
+    cases whose positions begin at 0.
+    """
+    result = pecli.check(counts_from_0, LLAMA_CONFIG, reasons=False)
     assert result.diagnosis[-1] == "right are: a batch; float16"
 
 
-def test_a_failed_check_fails_a_test() -> None:
-    """raise_if_failed raises an AssertionError; `counted` ignores the positions that it is given."""
+def test_raise_if_failed_raises_an_assertion_error() -> None:
+    """So that a check can be a test: `counts_from_0` ignores the positions that it is given, which
+    are not 0, 1, … with left padding.
+    """
     with pytest.raises(AssertionError, match="left padding"):
-        pecli.check(counted, LLAMA_CONFIG, reasons=False).raise_if_failed()
+        pecli.check(counts_from_0, LLAMA_CONFIG, reasons=False).raise_if_failed()
 
 
 def test_a_result_is_printed_case_by_case() -> None:
-    """`counted` ignores the positions that it is given, which a batch from 0 on does not show."""
-    text = str(pecli.check(counted, LLAMA_CONFIG, reasons=False))
-    assert text.splitlines()[0] == "FAILED  counted  against config"
+    """`counts_from_0` ignores the positions that it is given, which makes no difference in a batch,
+    where they begin at 0.
+    """
+    text = str(pecli.check(counts_from_0, LLAMA_CONFIG, reasons=False))
+    assert text.splitlines()[0] == "FAILED  counts_from_0  against config"
     assert "a batch                passed  max error" in text
 
 
-def test_json_has_the_cases() -> None:
-    """`raises` raises an error in every case, so that no error of numbers is measured."""
-    fields = pecli.check(raises, LLAMA_CONFIG, reasons=False).as_json()
+def test_json_has_the_error_that_a_case_raised() -> None:
+    """`raises_an_error` raises «no kernel for this» in every case, so that there are no numbers
+    whose error could be measured.
+    """
+    fields = pecli.check(raises_an_error, LLAMA_CONFIG, reasons=False).as_json()
+    first_case = fields["cases"][0]
+
     assert not fields["passed"]
-    assert fields["cases"][0]["max_abs_error"] is None
-    assert "no kernel" in fields["cases"][0]["error"]
+    assert first_case["max_abs_error"] is None
+    assert "no kernel" in first_case["error"]
 
 
-def test_a_function_may_overwrite_its_arguments() -> None:
-    """It gets copies, so that the rotation in place passes."""
+def test_an_implementation_that_rotates_in_place_passes() -> None:
+    """The function gets copies of q and k, and may overwrite them."""
 
     def in_place(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
-        q[...] = rotated(q, positions)
-        k[...] = rotated(k, positions)
+        q[...] = rotated_by_numpy(q, positions)
+        k[...] = rotated_by_numpy(k, positions)
         return q, k
 
     assert pecli.check(in_place, LLAMA_CONFIG)
 
 
-def test_a_layer_type_is_needed_if_there_are_several() -> None:
+def test_a_model_with_several_layer_types_needs_the_one_to_check() -> None:
     """Gemma 3 has sliding and full attention, with a base each."""
     with pytest.raises(pecli.ParameterError, match="layer_type is missing"):
-        pecli.check(rope, "gemma-3-1b")
+        pecli.check(rope_by_numpy, "gemma-3-1b")
 
 
 @pytest.mark.thorough
-def test_only_the_layer_type_of_the_implementation_passes() -> None:
-    """Sliding layers of Gemma 3 have base 10000 and heads of 256."""
+def test_an_implementation_passes_only_against_its_own_layer_type() -> None:
+    """Sliding layers of Gemma 3 have base 10000 and heads of 256 channels, thus 128 frequencies;
+    full attention has base 1000000.
+    """
 
     def sliding(positions: Any) -> tuple[Any, Any]:
         angles = positions[..., None] * 10000.0 ** (-np.arange(128) / 128)
@@ -209,59 +264,71 @@ def test_only_the_layer_type_of_the_implementation_passes() -> None:
     assert not pecli.check(sliding, "gemma-3-1b", layer_type="full_attention", reasons=False)
 
 
-def test_the_caller_may_give_a_larger_tolerance() -> None:
-    """Positions in float16 are wrong beyond 2048; all values are below 10."""
-    assert not pecli.check(half_angles, LLAMA_CONFIG, reasons=False)
-    assert pecli.check(half_angles, LLAMA_CONFIG, atol=10.0, reasons=False)
+def test_a_larger_tolerance_of_the_caller_lets_a_mistake_pass() -> None:
+    """The implementation rounds positions to float16, which is wrong beyond 2048. All values of
+    queries and keys are below 10, so that the tolerance of 10 allows everything.
+    """
+    assert not pecli.check(rounds_positions_to_float16, LLAMA_CONFIG, reasons=False)
+    assert pecli.check(rounds_positions_to_float16, LLAMA_CONFIG, atol=10.0, reasons=False)
 
 
 @pytest.mark.parametrize(
     ("function", "model", "problem"),
     [
-        (3, LLAMA_CONFIG, "it must be a function"),
-        (lambda a, b, c, d: a, LLAMA_CONFIG, "a function of 4 arguments"),
-        (lambda: 0, LLAMA_CONFIG, "a function of 0 arguments"),
-        (rope, "gpt2", "its encoding is learned, not rope"),
+        pytest.param(3, LLAMA_CONFIG, "it must be a function", id="a number"),
+        pytest.param(
+            lambda a, b, c, d: a, LLAMA_CONFIG, "a function of 4 arguments", id="4 arguments"
+        ),
+        pytest.param(lambda: 0, LLAMA_CONFIG, "a function of 0 arguments", id="no arguments"),
+        pytest.param(
+            rope_by_numpy, "gpt2", "its encoding is learned, not rope", id="a model without rope"
+        ),
     ],
 )
 def test_functions_and_models_that_cannot_be_checked_are_refused(
     function: Any, model: Any, problem: str
 ) -> None:
-    """A number, functions of 4 or no arguments, and GPT-2, which rotates nothing."""
+    """A function takes positions, one vector and positions, or q, k and positions; GPT-2 rotates
+    nothing.
+    """
     with pytest.raises(pecli.ParameterError, match=problem):
         pecli.check(function, model)
 
 
-@pytest.mark.parametrize("function", [rope, Rope(), np.cos, functools.partial(rope), len])
+@pytest.mark.parametrize(
+    "function", [rope_by_numpy, Rope(), np.cos, functools.partial(rope_by_numpy), len]
+)
 def test_functions_without_another_library_get_numpy_arrays(function: Any) -> None:
     """Functions of this module, objects, and functions in C name no other library of arrays."""
     assert library_of(function).name == "numpy"
 
 
 def test_a_library_that_is_not_imported_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """check imports no library by itself."""
-    monkeypatch.delitem(__import__("sys").modules, "jax", raising=False)
+    """`pecli.check` imports no library by itself."""
+    monkeypatch.delitem(sys.modules, "jax", raising=False)
     with pytest.raises(pecli.ParameterError, match="import jax first"):
         library_named("jax")
 
 
-def test_a_library_of_another_name_is_refused() -> None:
+def test_an_unknown_library_of_arrays_is_refused() -> None:
+    """TensorFlow is none of the libraries whose arrays `pecli.check` can make."""
     with pytest.raises(pecli.ParameterError, match="arrays is 'tensorflow'"):
-        pecli.check(rope, LLAMA_CONFIG, arrays="tensorflow")
+        pecli.check(rope_by_numpy, LLAMA_CONFIG, arrays="tensorflow")
 
 
 def test_the_library_of_a_function_is_found_by_a_module_that_it_uses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """`jnp` is a module, which cannot be called, and `jnp.cos` is not called before the check."""
-    library = ModuleType("jax")
-    monkeypatch.setitem(sys.modules, "jax", library)
+    """The function uses the global name `jnp`, the module jax.numpy, so that it gets arrays of JAX.
+    The module is an empty stand-in here, because the function is not called to find its library.
+    """
+    monkeypatch.setitem(sys.modules, "jax", ModuleType("jax"))
     monkeypatch.setitem(globals(), "jnp", ModuleType("jax.numpy"))
 
-    def turned(q: Any, k: Any, positions: Any) -> Any:
+    def rotate_with_jax(q: Any, k: Any, positions: Any) -> Any:
         return jnp.cos(positions)  # type: ignore[name-defined] # noqa: F821
 
-    assert library_of(turned).name == "jax"
+    assert library_of(rotate_with_jax).name == "jax"
 
 
 def _users_of(jnp: ModuleType) -> dict[str, Callable[..., Any]]:
@@ -270,7 +337,7 @@ def _users_of(jnp: ModuleType) -> dict[str, Callable[..., Any]]:
     def turned(x: Any) -> Any:
         return jnp.cos(x)
 
-    @functools.wraps(rope)
+    @functools.wraps(rope_by_numpy)
     def wrapped(x: Any) -> Any:
         return np.cos(x)
 

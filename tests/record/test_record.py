@@ -8,6 +8,7 @@ are; mistakes are planted in them, and expected words are written by hand. A cal
 12 tokens.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,34 +47,43 @@ def gemma_model() -> Transformer:
 
 
 def record_call(model: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call a model once with these arguments, and return what was recorded."""
     with pecli.record(model) as run:
         model(*args, **kwargs)
     return run
 
 
-HEALTHY_RUNS = {
-    "llama": lambda: record_call(llama_model(), token_ids()),
-    "gemma": lambda: record_call(gemma_model(), token_ids()),
-    "left padding": lambda: record_call(
-        llama_model(), token_ids(), attention_mask=LEFT_PADDED_MASK
-    ),
-    "stated ids": lambda: record_call(
-        llama_model(), token_ids(), position_ids=tensor([[7, 3, 9] * 4] * 2)
-    ),
-    "one sequence": lambda: record_call(llama_model(), token_ids(batch=1)),
-    "as many tokens as heads": lambda: record_call(
-        llama_model(), token_ids(length=fake_models.HEADS)
-    ),
-}
-
-
 @pytest.mark.sample(2)
-@pytest.mark.parametrize("case", HEALTHY_RUNS)
-def test_a_right_model_passes(case: str) -> None:
-    """Each case of HEALTHY_RUNS calls a right model: a Llama or a Gemma 3, with left padding, with
-    ids stated by the caller, or with as many tokens as heads.
+@pytest.mark.parametrize(
+    ("model", "arguments"),
+    [
+        pytest.param(llama_model, {"input_ids": token_ids()}, id="llama"),
+        pytest.param(gemma_model, {"input_ids": token_ids()}, id="gemma"),
+        pytest.param(
+            llama_model,
+            {"input_ids": token_ids(), "attention_mask": LEFT_PADDED_MASK},
+            id="left padding",
+        ),
+        pytest.param(
+            llama_model,
+            {"input_ids": token_ids(), "position_ids": tensor([[7, 3, 9] * 4] * 2)},
+            id="stated ids",
+        ),
+        pytest.param(llama_model, {"input_ids": token_ids(batch=1)}, id="one sequence"),
+        pytest.param(
+            llama_model,
+            {"input_ids": token_ids(length=fake_models.HEADS)},
+            id="as many tokens as heads",
+        ),
+    ],
+)
+def test_a_right_model_passes(
+    model: Callable[[], Transformer], arguments: dict[str, Tensor]
+) -> None:
+    """Stand-ins for transformers' Llama and Gemma 3 over NumPy are recorded in one call, and
+    verified against their own configurations.
     """
-    result = HEALTHY_RUNS[case]().verify()
+    result = record_call(model(), **arguments).verify()
     assert result.diagnosis == ()
     assert result.passed
     assert result.unchecked == ()
@@ -99,50 +109,61 @@ def test_tables_queries_and_keys_are_recorded_layer_by_layer() -> None:
 # Mistakes
 
 
-def round_frequencies(model: Transformer) -> None:
+def round_frequencies_to_bfloat16(model: Transformer) -> None:
     rounded = model.rotary_emb.inv_freq.astype(ml_dtypes.bfloat16)
     model.rotary_emb.buffers["inv_freq"] = tensor(rounded.astype(np.float32))
 
 
-def zero_frequencies(model: Transformer) -> None:
+def set_frequencies_to_zero(model: Transformer) -> None:
     model.rotary_emb.buffers["inv_freq"] = tensor(np.zeros(8, np.float32))
 
 
-def leave_frequencies(model: Transformer) -> None:
+def leave_frequencies_uninitialised(model: Transformer) -> None:
     values = np.array([1.7e30, 3.2e-41, 0, 0, 1e-38, 4e12, 0, 1], np.float32)
     model.rotary_emb.buffers["inv_freq"] = tensor(values)
 
 
-def shift_layer(model: Transformer) -> None:
+def shift_layer_1_by_one_position(model: Transformer) -> None:
     model.layers[1].self_attn.shift = 1
 
 
-def change_theta(model: Transformer) -> None:
+def change_base_to_500000(model: Transformer) -> None:
     model.rotary_emb.buffers["inv_freq"] = tensor(frequencies(500000.0))
 
 
-def forget_rotation(model: Transformer) -> None:
+def do_not_rotate_layer_2(model: Transformer) -> None:
     model.layers[2].self_attn.rotates = False
 
 
-FAULTS_OF_A_MODEL = {
-    "rounded": (round_frequencies, 0, "bfloat16-inv-freq"),
-    "zeroed": (zero_frequencies, 0, "inv_freq was never initialised: it holds 0, 0, 0"),
-    "uninitialised": (leave_frequencies, 0, "inv_freq was never initialised: it holds 1.7e30"),
-    "shifted": (shift_layer, 1, "positions start at 1"),
-    "theta": (change_theta, 0, "base is 500000"),
-}
-
-
 @pytest.mark.sample(3)
-@pytest.mark.parametrize("fault", FAULTS_OF_A_MODEL)
-def test_a_mistake_is_named_with_the_first_wrong_layer(fault: str) -> None:
-    """Each fault of FAULTS_OF_A_MODEL is planted in a right model: for example, frequencies of base
-    500000 instead of 10000, which layer 0 shows first, or layer 1 shifted by one position.
+@pytest.mark.parametrize(
+    ("plant_mistake", "layer", "reason"),
+    [
+        pytest.param(round_frequencies_to_bfloat16, 0, "bfloat16-inv-freq", id="rounded"),
+        pytest.param(
+            set_frequencies_to_zero,
+            0,
+            "inv_freq was never initialised: it holds 0, 0, 0",
+            id="zeroed",
+        ),
+        pytest.param(
+            leave_frequencies_uninitialised,
+            0,
+            "inv_freq was never initialised: it holds 1.7e30",
+            id="uninitialised",
+        ),
+        pytest.param(shift_layer_1_by_one_position, 1, "positions start at 1", id="shifted"),
+        pytest.param(change_base_to_500000, 0, "base is 500000", id="theta"),
+    ],
+)
+def test_a_mistake_is_named_with_the_first_wrong_layer(
+    plant_mistake: Callable[[Transformer], None], layer: int, reason: str
+) -> None:
+    """A stand-in for a Llama of 3 layers has one mistake. All layers use wrong frequencies, which
+    layer 0 shows first; a shift of layer 1 is shown by that layer.
     """
-    make, layer, reason = FAULTS_OF_A_MODEL[fault]
     model = llama_model()
-    make(model)
+    plant_mistake(model)
     result = record_call(model, token_ids()).verify()
 
     assert not result
@@ -154,7 +175,7 @@ def test_a_mistake_is_named_with_the_first_wrong_layer(fault: str) -> None:
 def test_only_the_shifted_layer_is_wrong() -> None:
     """Layer 1 of 3 rotates by positions that are one too large; its neighbours are right."""
     model = llama_model()
-    shift_layer(model)
+    shift_layer_1_by_one_position(model)
     result = record_call(model, token_ids()).verify(reasons=False)
 
     assert result.wrong_layers == (1,)
@@ -167,7 +188,7 @@ def test_a_wrong_theta_of_one_layer_type_is_named_with_its_layers() -> None:
     be 1000000; the model computes with 500000.
     """
     model = gemma_model()
-    change_theta(model)
+    change_base_to_500000(model)
     result = record_call(model, token_ids()).verify()
 
     assert result.wrong_layers == (2,)
@@ -175,23 +196,23 @@ def test_a_wrong_theta_of_one_layer_type_is_named_with_its_layers() -> None:
 
 
 def test_a_wrong_layout_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The stand-in rotates neighbours, (x0, x1), where Llama's configuration means halves, (x0,
-    x8).
+    """The stand-in's function is replaced by one that rotates neighbours, (x0, x1), where Llama's
+    configuration means halves, (x0, x8).
     """
 
     def swap_neighbours(x: Tensor) -> Tensor:
         pairs = np.stack((-x[..., 1::2], x[..., 0::2]), axis=-1)
         return tensor(pairs.reshape(x.shape))
 
-    def spread(table: Tensor) -> Tensor:
+    def repeat_for_neighbours(table: Tensor) -> Tensor:
         return tensor(np.repeat(table[..., :8], 2, axis=-1)[:, None])
 
-    def apply_rotary_pos_emb(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> Any:
-        cos = spread(cos)
-        sin = spread(sin)
+    def rotate_neighbours(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> Any:
+        cos = repeat_for_neighbours(cos)
+        sin = repeat_for_neighbours(sin)
         return q * cos + swap_neighbours(q) * sin, k * cos + swap_neighbours(k) * sin
 
-    monkeypatch.setattr(fake_models, "apply_rotary_pos_emb", apply_rotary_pos_emb)
+    monkeypatch.setattr(fake_models, "apply_rotary_pos_emb", rotate_neighbours)
     result = record_call(llama_model(), token_ids()).verify()
 
     assert result.first_place == "layers.0"
@@ -214,8 +235,8 @@ def test_ignored_left_padding_is_named() -> None:
 
 
 def test_ids_of_the_caller_that_ignore_padding_are_wrong() -> None:
-    """Position ids that a caller passes are checked against the mask: here they count 4 tokens of
-    padding.
+    """Position ids that a caller passes are checked against the mask. Those of both sequences are 0
+    to 11, although the second begins with 4 tokens of padding.
     """
     ids = tensor(np.tile(np.arange(12), (2, 1)))
     run = record_call(llama_model(), token_ids(), attention_mask=LEFT_PADDED_MASK, position_ids=ids)
@@ -226,7 +247,7 @@ def test_ids_of_the_caller_that_ignore_padding_are_wrong() -> None:
 def test_a_layer_without_rotation_is_named() -> None:
     """Every layer of a Llama rotates; layer 2 of this one forgets to."""
     model = llama_model()
-    forget_rotation(model)
+    do_not_rotate_layer_2(model)
     result = record_call(model, token_ids()).verify()
 
     assert not result
@@ -253,22 +274,26 @@ def test_a_layer_that_rotates_though_it_should_not_is_named() -> None:
 # Several calls
 
 
-def generate(model: Transformer, fault_from: int = 99) -> Any:
+def record_generation(model: Transformer, first_wrong_token: int | None = None) -> Any:
+    """Record a prompt of 12 tokens, and three new tokens with a cache.
+
+    From the first wrong token on, layer 2 rotates by positions that are 5 too large.
+    """
     cache = Cache()
     with pecli.record(model) as run:
         model(token_ids(), past_key_values=cache)
-        for step in range(3):
-            if step >= fault_from:
+        for token in range(3):
+            if token == first_wrong_token:
                 model.layers[2].self_attn.shift = 5
             model(token_ids(length=1), past_key_values=cache)
     return run
 
 
-def test_calls_go_on_at_the_end_of_the_cache() -> None:
-    """`generate` calls the model with a prompt of 12 tokens, then with one token at a time: the
-    recorded calls start at positions 0, 12, 13 and 14.
+def test_the_positions_of_a_call_go_on_at_the_end_of_the_cache() -> None:
+    """The model is called with a prompt of 12 tokens, then with one token at a time: the recorded
+    calls start at positions 0, 12, 13 and 14.
     """
-    run = generate(llama_model())
+    run = record_generation(llama_model())
     assert [int(call.positions[0, 0]) for call in run.calls] == [0, 12, 13, 14]
     assert run.verify()
 
@@ -288,40 +313,42 @@ def test_a_recording_that_begins_with_a_full_cache_goes_on_at_its_end() -> None:
     assert run.verify(reasons=False).passed
 
 
-def test_the_call_of_a_mistake_is_named() -> None:
-    """Call 0 is the prompt, and calls 1, 2 and 3 are one new token each. From the second new token
-    on, `fault_from=1`, layer 2 rotates by positions that are 5 too large.
+def test_the_diagnosis_names_the_first_wrong_call() -> None:
+    """Call 0 is the prompt, and calls 1, 2 and 3 are one new token each, numbered from 0. From new
+    token 1 on, that is from call 2 on, layer 2 rotates by positions that are 5 too large.
     """
-    result = generate(llama_model(), fault_from=1).verify(reasons=False)
+    run = record_generation(llama_model(), first_wrong_token=1)
+    result = run.verify(reasons=False)
+
     assert result.first_place == "layers.2"
     assert "in call 2" in result.diagnosis[0]
 
 
-def test_a_mask_that_covers_the_cache_counts_tokens() -> None:
-    """The second of two sequences has 4 tokens of padding among 12; the next token is at position
-    12 − 4 = 8.
+def test_positions_are_counted_by_a_mask_that_covers_the_cache() -> None:
+    """The second of two sequences begins with 4 tokens of padding among 12. The next token of both,
+    for which the mask has a thirteenth column, is at position 12 and at 12 − 4 = 8.
     """
     model = llama_model()
-    longer = tensor(np.concatenate((LEFT_PADDED_MASK, np.ones((2, 1), np.int64)), axis=1))
+    mask_of_13 = tensor(np.concatenate((LEFT_PADDED_MASK, np.ones((2, 1), np.int64)), axis=1))
     with pecli.record(model) as run:
         model(token_ids(), attention_mask=LEFT_PADDED_MASK)
-        model(token_ids(length=1), attention_mask=longer)
+        model(token_ids(length=1), attention_mask=mask_of_13)
 
     np.testing.assert_array_equal(run.calls[1].positions, [[12], [8]])
     assert run.verify()
 
 
-def test_ids_that_go_on_from_the_call_before_are_wrong_if_the_mask_states_others() -> None:
+def test_expected_positions_follow_the_mask_although_the_model_ignores_it() -> None:
     """The second of two sequences has 4 tokens of padding among 12. The model ignores padding and
     goes on at position 12 for both (`position_ids`), where the mask states 12 and 8 (`positions`).
     """
     model = llama_model()
     model.ignores_padding = True
-    longer = tensor(np.concatenate((LEFT_PADDED_MASK, np.ones((2, 1), np.int64)), axis=1))
+    mask_of_13 = tensor(np.concatenate((LEFT_PADDED_MASK, np.ones((2, 1), np.int64)), axis=1))
     cache = Cache()
     with pecli.record(model) as run:
         model(token_ids(), attention_mask=LEFT_PADDED_MASK, past_key_values=cache)
-        model(token_ids(length=1), attention_mask=longer, past_key_values=cache)
+        model(token_ids(length=1), attention_mask=mask_of_13, past_key_values=cache)
 
     np.testing.assert_array_equal(run.calls[1].position_ids, [[12]])
     np.testing.assert_array_equal(run.calls[1].positions, [[12], [8]])
@@ -344,8 +371,9 @@ def test_a_model_with_complex_tables_and_a_start_position_is_verified(start: int
 
 
 def test_a_rotary_module_that_rotates_in_place_is_recorded() -> None:
-    """A model of one's own, with a rotary module in each layer: nothing in it has transformers'
-    names.
+    """`OwnModel` has a rotary module of its own in each of two layers, with heads of 16 channels
+    and base 10000; nothing in it has the names that transformers uses. It passes against a Llama
+    with that base, and fails against one with base 500000.
     """
     model = OwnModel()
     vectors = np.random.default_rng(2).standard_normal((2, 12, 64)).astype(np.float32)
@@ -362,18 +390,22 @@ def test_a_rotary_module_that_rotates_in_place_is_recorded() -> None:
     assert "base is 10000 (the spec says 500000)" in "\n".join(result.diagnosis)
 
 
-def test_queries_alone_have_tokens_at_their_third_axis() -> None:
-    """Queries are (batch, heads, tokens, channels). The 12 tokens start at the offset of the call,
-    5.
+def test_tokens_of_queries_are_at_the_third_axis() -> None:
+    """Queries are (batch, heads, tokens, channels). The 12 tokens of both sequences start at the
+    offset of the call, 5, and end at 16.
     """
     queries = np.random.default_rng(2).standard_normal((2, 4, 12, 16)).astype(np.float32)
     run = record_call(OwnRope(10000.0), tensor(queries), offset=5)
 
-    np.testing.assert_array_equal(run.calls[0].positions, [np.arange(5, 17)] * 2)
+    positions_of_a_sequence = np.arange(5, 5 + 12)
+    np.testing.assert_array_equal(run.calls[0].positions, [positions_of_a_sequence] * 2)
 
 
-def test_the_axis_of_heads_is_the_one_that_the_function_is_told() -> None:
-    """With as many tokens as heads, the shape does not say which axis is which."""
+def test_the_axis_of_heads_is_the_one_at_which_the_tables_have_theirs() -> None:
+    """With as many tokens as heads, 4, the shape does not show which axis is which. `HeadsLast`
+    rotates (batch, tokens, heads, channels), and unsqueezes its tables at axis 2, the heads'. The
+    recording has (batch, heads, tokens, channels).
+    """
     queries = np.random.default_rng(2).standard_normal((2, 4, 4, 16)).astype(np.float32)
     run = record_call(HeadsLast(), tensor(queries))
     before = run.calls[0].tensors["q_before"]
@@ -381,17 +413,19 @@ def test_the_axis_of_heads_is_the_one_that_the_function_is_told() -> None:
     np.testing.assert_array_equal(before, np.swapaxes(queries, 1, 2))
 
 
-def test_as_many_heads_as_tokens_come_before_them_if_nothing_is_told() -> None:
-    """Queries (batch, heads, tokens, channels) of 4 heads and 4 tokens stay as they are."""
+def test_with_as_many_heads_as_tokens_heads_are_taken_to_come_first() -> None:
+    """Nothing in the call shows which of two axes of 4 has the heads, so that queries stay as they
+    are: (batch, heads, tokens, channels).
+    """
     queries = np.random.default_rng(2).standard_normal((2, 4, 4, 16)).astype(np.float32)
     run = record_call(OwnRope(10000.0), tensor(queries.copy()), offset=5)
 
     np.testing.assert_array_equal(run.calls[0].tensors["q_before"], queries)
 
 
-def test_heads_are_named_after_the_variables_of_the_caller() -> None:
-    """The rotary module calls its argument x, and the model rotates `key` before `query`: its keys
-    are ones, its queries twos.
+def test_queries_and_keys_are_named_after_the_variables_of_the_caller() -> None:
+    """The rotary module rotates one tensor, its argument x. The model calls it with its variable
+    `key` first, and then with `query`: it makes keys of ones and queries of twos from its input.
     """
     run = record_call(KeysFirst(), tensor(np.ones((2, 4, 12, 16), np.float32)))
     tensors = run.calls[0].tensors
@@ -406,8 +440,8 @@ def test_a_model_with_learned_positions_is_verified() -> None:
 
 
 def test_shifted_learned_rows_are_named() -> None:
-    """Position p takes row p + 2 of the learned table, as OPT does; GPT-2's configuration means row
-    p.
+    """Position p takes row p + 2 of the learned table, as in OPT; GPT-2's configuration, with which
+    the stand-in is verified, means row p.
     """
     result = record_call(LearnedModel(shift=2), token_ids()).verify()
     assert result.first_place == "wpe"
@@ -424,7 +458,7 @@ def test_learned_rows_that_ignore_padding_are_named() -> None:
 # The context
 
 
-def state(model: Transformer) -> list[Any]:
+def hooks_and_functions_of(model: Transformer) -> list[Any]:
     hooks: list[Any] = [fake_models.apply_rotary_pos_emb, fake_models.apply_rotary_emb]
     for module in model.modules():
         hooks += [len(module.hooks), len(module.pre_hooks)]
@@ -436,20 +470,26 @@ def test_hooks_and_functions_are_restored_after_recording() -> None:
     block only.
     """
     model = llama_model()
-    before = state(model)
+    before = hooks_and_functions_of(model)
 
     with pecli.record(model):
-        assert state(model) != before
-    assert state(model) == before
+        assert hooks_and_functions_of(model) != before
+    assert hooks_and_functions_of(model) == before
 
 
-@pytest.mark.parametrize("ids", [token_ids(), tensor([[9999]])])
-def test_hooks_and_functions_are_restored_after_an_exception(ids: Tensor) -> None:
-    """The block raises KeyError, or the model IndexError by the token id 9999, which has no
-    embedding.
-    """
+@pytest.mark.parametrize(
+    "ids",
+    [
+        pytest.param(token_ids(), id="the block raises KeyError"),
+        pytest.param(tensor([[9999]]), id="the model raises IndexError"),
+    ],
+)
+def test_hooks_and_functions_are_restored_after_an_exception_in_the_block_or_the_model(
+    ids: Tensor,
+) -> None:
+    """The token id 9999 has no embedding, so that the model raises; if it does not, the block does."""
     model = llama_model()
-    before = state(model)
+    before = hooks_and_functions_of(model)
 
     def record_and_fail() -> None:
         with pecli.record(model):
@@ -458,7 +498,7 @@ def test_hooks_and_functions_are_restored_after_an_exception(ids: Tensor) -> Non
 
     with pytest.raises((IndexError, KeyError)):
         record_and_fail()
-    assert state(model) == before
+    assert hooks_and_functions_of(model) == before
 
 
 def test_a_call_after_one_that_failed_is_recorded() -> None:
@@ -517,25 +557,29 @@ def test_a_run_is_printed_as_a_table_of_layers() -> None:
     assert "2 × 4 × 12 × 16 float32" in text
 
 
-def test_a_result_is_printed_with_counts() -> None:
+def test_a_result_is_printed_with_the_number_of_right_and_wrong_layers() -> None:
     """Queries of layer 1 of 3 are at wrong positions: 2 layers are right, and 1 is wrong."""
     model = llama_model()
-    shift_layer(model)
+    shift_layer_1_by_one_position(model)
     text = str(record_call(model, token_ids()).verify(reasons=False))
 
     assert text.startswith("FAILED  run of Transformer  rope\n  layer 1 is the first that is wrong")
-    assert "q         2      1" in text
+    right, wrong = 2, 1
+    assert f"q         {right}      {wrong}" in text
 
 
-@pytest.mark.parametrize(("suffix", "wrong"), [("safetensors", False), ("npz", True)])
+@pytest.mark.parametrize(
+    ("suffix", "shift"),
+    [
+        pytest.param("safetensors", 0, id="right"),
+        pytest.param("npz", 3, id="layer 1 three positions too far"),
+    ],
+)
 @pytest.mark.sample(1)
-def test_a_saved_run_gives_the_same_answer(tmp_path: Path, suffix: str, wrong: bool) -> None:
-    """A recording may be checked later, on another machine, from a file. The wrong model rotates
-    layer 1 three positions too far.
-    """
+def test_a_saved_run_gives_the_same_answer(tmp_path: Path, suffix: str, shift: int) -> None:
+    """A recording may be checked later, on another machine, from a file."""
     model = llama_model()
-    if wrong:
-        model.layers[1].self_attn.shift = 3
+    model.layers[1].self_attn.shift = shift
     with pecli.record(model) as run:
         model(token_ids(), attention_mask=LEFT_PADDED_MASK)
         model(token_ids(length=1))
@@ -543,7 +587,7 @@ def test_a_saved_run_gives_the_same_answer(tmp_path: Path, suffix: str, wrong: b
     run.save(path)
     result: Any = pecli.verify(path, LLAMA, reasons=False)
 
-    assert result.passed == (not wrong)
+    assert result.passed == (shift == 0)
     assert result.wrong_layers == run.verify(reasons=False).wrong_layers
 
 
@@ -563,15 +607,17 @@ def test_a_file_that_exists_stays_if_saving_is_refused(tmp_path: Path) -> None:
     assert path.read_bytes() == b"old"
 
 
-def test_a_saved_run_needs_a_model(tmp_path: Path) -> None:
+def test_a_saved_run_is_verified_only_against_a_model(tmp_path: Path) -> None:
     """A recording is right or wrong only against a configuration, which the file does not hold."""
     record_call(llama_model(), token_ids()).save(tmp_path / "run.npz")
     with pytest.raises(pecli.ParameterError, match="a recorded run is compared with a model"):
         pecli.verify(tmp_path / "run.npz")
 
 
-def test_a_saved_run_states_its_positions(tmp_path: Path) -> None:
-    """Positions are recorded with each call, so that an offset for all of them would contradict it."""
+def test_an_offset_for_a_saved_run_is_refused(tmp_path: Path) -> None:
+    """The positions of each call are recorded, so that an offset for all of them would contradict
+    the recording.
+    """
     record_call(llama_model(), token_ids()).save(tmp_path / "run.npz")
     with pytest.raises(pecli.ParameterError, match="offset is given; a recorded run states it"):
         pecli.verify(tmp_path / "run.npz", LLAMA, offset=3)
@@ -593,7 +639,7 @@ def test_a_run_without_calls_is_refused() -> None:
         run.save("run.npz")
 
 
-def test_a_model_without_a_configuration_needs_one() -> None:
+def test_a_run_of_a_model_without_a_configuration_needs_one() -> None:
     """`verify()` without arguments takes the model's own `config`, which only Hugging Face's models
     have.
     """
@@ -613,47 +659,94 @@ def test_only_modules_are_recorded(value: Any) -> None:
 
 # Damaged files
 
-RUN = record_call(llama_model(), token_ids()).tensors()
-LEARNED_RUN = record_call(LearnedModel(), token_ids()).tensors()
-DAMAGED_RECORDS: dict[str, tuple[dict[str, Any], str]] = {
-    "one side": (
-        {name: array for name, array in RUN.items() if not name.endswith("1.q_before")},
-        r"calls.0.layers.1.q_after is there, and q_before is missing",
-    ),
-    "sides of two shapes": (
-        {**RUN, "calls.0.layers.1.k_after": np.ones((2, 2, 3, 16))},
-        "k_before is",
-    ),
-    "no rows": ({**RUN, "calls.0.rotary_emb.inv_freq": np.ones(0)}, "an array of floats"),
-    "positions of one axis": ({**RUN, "calls.0.positions": np.arange(12)}, "positions is"),
-    "negative positions": ({**RUN, "calls.0.positions": np.full((2, 12), -1)}, "whole numbers ≥ 0"),
-    "huge positions": ({**RUN, "calls.0.positions": np.full((2, 12), 2**41)}, "whole numbers ≥ 0"),
-    "real positions": ({**RUN, "calls.0.positions": np.full((2, 12), 0.5)}, "whole numbers ≥ 0"),
-    "ids of another length": ({**RUN, "calls.0.position_ids": np.arange(3)}, "position_ids is"),
-    "mask of another shape": ({**RUN, "calls.0.attention_mask": np.ones(3)}, "attention_mask is"),
-    "a call without positions": (
-        {**RUN, "calls.1.rotary.cos": np.ones((3, 8))},
-        "positions is missing",
-    ),
-    "a flat table": ({**RUN, "calls.0.rotary_emb.cos": np.ones(8)}, r"\(…, L, D\)"),
-    "no weight": (
-        {name: array for name, array in LEARNED_RUN.items() if name != "wpe.weight"},
-        "the table with its weight is missing",
-    ),
-    "a flat weight": ({**LEARNED_RUN, "wpe.weight": np.ones(8)}, r"it must be \(rows, D\)"),
-    "rows of another width": (
-        {**LEARNED_RUN, "calls.0.wpe.rows": np.ones((2, 12, 3))},
-        "wpe.rows is",
-    ),
-}
+TENSORS_OF_A_LLAMA_RUN = record_call(llama_model(), token_ids()).tensors()
+TENSORS_OF_A_LEARNED_RUN = record_call(LearnedModel(), token_ids()).tensors()
 
 
-@pytest.mark.parametrize("case", DAMAGED_RECORDS)
-def test_a_damaged_run_is_refused(case: str) -> None:
-    """Each case of DAMAGED_RECORDS removes or changes one tensor of a good recording, beside the
-    problem that is named: negative positions, for example, must be «whole numbers ≥ 0».
+def without(tensors: dict[str, Any], name: str) -> dict[str, Any]:
+    assert name in tensors
+    return {kept: array for kept, array in tensors.items() if kept != name}
+
+
+@pytest.mark.parametrize(
+    ("tensors", "problem"),
+    [
+        pytest.param(
+            without(TENSORS_OF_A_LLAMA_RUN, "calls.0.layers.1.q_before"),
+            r"calls.0.layers.1.q_after is there, and q_before is missing",
+            id="queries after the rotation without those before",
+        ),
+        pytest.param(
+            {**TENSORS_OF_A_LLAMA_RUN, "calls.0.layers.1.k_after": np.ones((2, 2, 3, 16))},
+            "k_before is",
+            id="keys of 12 tokens before and 3 after",
+        ),
+        pytest.param(
+            {**TENSORS_OF_A_LLAMA_RUN, "calls.0.rotary_emb.inv_freq": np.ones(0)},
+            "an array of floats",
+            id="no frequencies",
+        ),
+        pytest.param(
+            {**TENSORS_OF_A_LLAMA_RUN, "calls.0.positions": np.arange(12)},
+            "positions is",
+            id="positions of one axis",
+        ),
+        pytest.param(
+            {**TENSORS_OF_A_LLAMA_RUN, "calls.0.positions": np.full((2, 12), -1)},
+            "whole numbers ≥ 0",
+            id="negative positions",
+        ),
+        pytest.param(
+            {**TENSORS_OF_A_LLAMA_RUN, "calls.0.positions": np.full((2, 12), 2**41)},
+            "whole numbers ≥ 0",
+            id="huge positions",
+        ),
+        pytest.param(
+            {**TENSORS_OF_A_LLAMA_RUN, "calls.0.positions": np.full((2, 12), 0.5)},
+            "whole numbers ≥ 0",
+            id="positions between whole numbers",
+        ),
+        pytest.param(
+            {**TENSORS_OF_A_LLAMA_RUN, "calls.0.position_ids": np.arange(3)},
+            "position_ids is",
+            id="ids of 3 tokens",
+        ),
+        pytest.param(
+            {**TENSORS_OF_A_LLAMA_RUN, "calls.0.attention_mask": np.ones(3)},
+            "attention_mask is",
+            id="mask of 3 tokens",
+        ),
+        pytest.param(
+            {**TENSORS_OF_A_LLAMA_RUN, "calls.1.rotary.cos": np.ones((3, 8))},
+            "positions is missing",
+            id="a call without positions",
+        ),
+        pytest.param(
+            {**TENSORS_OF_A_LLAMA_RUN, "calls.0.rotary_emb.cos": np.ones(8)},
+            r"\(…, L, D\)",
+            id="a table of one axis",
+        ),
+        pytest.param(
+            without(TENSORS_OF_A_LEARNED_RUN, "wpe.weight"),
+            "the table with its weight is missing",
+            id="rows without their table",
+        ),
+        pytest.param(
+            {**TENSORS_OF_A_LEARNED_RUN, "wpe.weight": np.ones(8)},
+            r"it must be \(rows, D\)",
+            id="a learned table of one axis",
+        ),
+        pytest.param(
+            {**TENSORS_OF_A_LEARNED_RUN, "calls.0.wpe.rows": np.ones((2, 12, 3))},
+            "wpe.rows is",
+            id="rows of 3 channels",
+        ),
+    ],
+)
+def test_a_damaged_run_is_refused(tensors: dict[str, Any], problem: str) -> None:
+    """A good recording of 2 sequences of 12 tokens, of which one tensor was removed or changed: the
+    error names the tensor and what it must be.
     """
-    tensors, problem = DAMAGED_RECORDS[case]
     with pytest.raises(pecli.FileError, match=problem):
         pecli.verify(tensors, LLAMA)
 
@@ -661,33 +754,38 @@ def test_a_damaged_run_is_refused(case: str) -> None:
 def test_positions_up_to_2_to_the_40_are_read() -> None:
     """2^40 is the last position of all tables. The recorded ones began at 0, so the check fails."""
     result = pecli.verify(
-        {**RUN, "calls.0.positions": np.full((2, 12), 2**40)}, LLAMA, reasons=False
+        {**TENSORS_OF_A_LLAMA_RUN, "calls.0.positions": np.full((2, 12), 2**40)},
+        LLAMA,
+        reasons=False,
     )
     assert not result.passed
 
 
-def test_stated_position_ids_are_recorded() -> None:
+def test_position_ids_that_the_caller_states_are_recorded() -> None:
     """Two sequences of twelve tokens, whose ids are in no order."""
     ids = [[7, 3, 9] * 4] * 2
     run = record_call(llama_model(), token_ids(), position_ids=tensor(ids))
     assert run.tensors()["calls.0.positions"].tolist() == ids
 
 
-def test_one_row_does_not_stand_for_those_of_all_tokens() -> None:
+def test_one_recorded_row_does_not_stand_for_those_of_all_tokens() -> None:
     """12 tokens were recorded; NumPy would broadcast one row to all of them, and hide the missing
     ones.
     """
-    rows = LEARNED_RUN["calls.0.wpe.rows"]
+    rows = TENSORS_OF_A_LEARNED_RUN["calls.0.wpe.rows"]
     assert rows.shape[-2] == 12
     with pytest.raises(pecli.FileError, match=r"positions are not the model's: wpe\.rows"):
-        pecli.verify({**LEARNED_RUN, "calls.0.wpe.rows": rows[..., :1, :]}, LearnedModel().config)
+        pecli.verify(
+            {**TENSORS_OF_A_LEARNED_RUN, "calls.0.wpe.rows": rows[..., :1, :]},
+            LearnedModel().config,
+        )
 
 
-def test_tensors_without_a_role_are_listed() -> None:
+def test_recorded_tensors_without_a_role_are_listed_as_unchecked() -> None:
     """A name that pecli does not know, here `thing`, fails no check, and is reported as not
     checked.
     """
-    tensors = {**RUN, "calls.0.layers.1.thing": np.ones(3, np.float32)}
+    tensors = {**TENSORS_OF_A_LLAMA_RUN, "calls.0.layers.1.thing": np.ones(3, np.float32)}
     result = pecli.verify(tensors, LLAMA)
 
     assert result.passed

@@ -19,6 +19,7 @@ torch: Any = pytest.importorskip(
 )
 pytest.importorskip("transformers", reason="transformers is not installed")
 
+from tests.exit_codes import CHECK_FAILED, SUCCESS  # noqa: E402
 from tests.record import torch_models  # noqa: E402
 from tests.record.torch_models import (  # noqa: E402
     ENCODERS,
@@ -59,13 +60,15 @@ LLAMA = {
 INTERLEAVED = {**LLAMA, "model_type": "cohere", "rope_theta": 10000.0}
 
 
-def left_padded() -> Any:
+def left_padded_mask() -> Any:
+    """Return the mask of 2 sequences of 12 tokens, of which the second has 4 tokens of padding."""
     mask = torch.ones(2, 12, dtype=torch.long)
     mask[1, :4] = 0
     return mask
 
 
 def record_call(model: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call a model once with these arguments, and return what was recorded."""
     with torch.no_grad(), pecli.record(model) as run:
         model(*args, **kwargs)
     return run
@@ -76,7 +79,7 @@ def diagnosis_of(result: Any) -> str:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_right_model_passes(family: str) -> None:
+def test_a_right_model_of_transformers_passes(family: str) -> None:
     """A random model of transformers with its own configuration is recorded in a call, and
     verified: every layer and table passes.
     """
@@ -88,7 +91,9 @@ def test_a_right_model_passes(family: str) -> None:
 
 @pytest.mark.parametrize("family", sorted({*FAMILIES} - {*MODELS_WITH_LEARNED_TABLES}))
 def test_every_rotating_layer_is_recorded(family: str) -> None:
-    """Models have 4 layers; SmolLM3 and Llama 4 leave one of them unrotated."""
+    """Models have 4 layers, each of which records its rotated queries; SmolLM3 and Llama 4 leave
+    one of them unrotated.
+    """
     model = hugging_face_model(family)
     (call,) = record_call(model, input_ids=token_ids()).calls
     rotated = [name for name in call.tensors if name.endswith("q_after")]
@@ -99,13 +104,16 @@ def test_every_rotating_layer_is_recorded(family: str) -> None:
 
 @pytest.mark.parametrize("family", sorted({*FAMILIES} - {*ENCODERS}))
 def test_generation_of_a_padded_batch_passes(family: str) -> None:
-    """The second of two sequences has 4 tokens of padding; the prompt and three new tokens are four
-    calls.
+    """A random model of transformers generates four tokens. The second of two sequences has 4
+    tokens of padding; the prompt, and each new token except the last, are a call.
     """
     model = hugging_face_model(family)
     with pecli.record(model) as run:
         model.generate(
-            input_ids=token_ids(), attention_mask=left_padded(), max_new_tokens=4, do_sample=False
+            input_ids=token_ids(),
+            attention_mask=left_padded_mask(),
+            max_new_tokens=4,
+            do_sample=False,
         )
     result = run.verify()
 
@@ -116,8 +124,8 @@ def test_generation_of_a_padded_batch_passes(family: str) -> None:
 
 @pytest.mark.parametrize("family", ["llama", "gptj", "gpt_neox", "glm4"])
 def test_a_prompt_of_as_many_tokens_as_heads_passes(family: str) -> None:
-    """The model has 4 heads and the prompt 4 tokens, so the shape of queries does not tell which
-    axis is which.
+    """A random model of transformers has 4 heads and the prompt 4 tokens, so that the shape of
+    queries does not show which axis is which.
     """
     assert record_call(hugging_face_model(family), input_ids=token_ids(length=4)).verify()
 
@@ -143,14 +151,20 @@ def uninitialised(values: Any) -> Any:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (rounded, "bfloat16-inv-freq"),
-        (zeroed, "inv_freq was never initialised: it holds 0, 0"),
-        (uninitialised, "inv_freq was never initialised: it holds 1.7e30, 3.2e-41"),
+        pytest.param(rounded, "bfloat16-inv-freq", id="rounded"),
+        pytest.param(zeroed, "inv_freq was never initialised: it holds 0, 0", id="zeroed"),
+        pytest.param(
+            uninitialised,
+            "inv_freq was never initialised: it holds 1.7e30, 3.2e-41",
+            id="uninitialised",
+        ),
     ],
 )
-def test_wrong_frequencies_are_named(family: str, change: Any, reason: str) -> None:
-    """The buffer of inverse frequencies is rounded to bfloat16, set to zeros, or holds memory that
-    was never written.
+def test_wrong_frequencies_in_a_model_of_transformers_are_named(
+    family: str, change: Any, reason: str
+) -> None:
+    """A random model of transformers: its buffer of inverse frequencies is rounded to bfloat16, set
+    to zeros, or holds 1.7e30 and 3.2e-41, as memory that was never written may.
     """
     model = hugging_face_model(family)
     set_frequencies(model, change)
@@ -162,7 +176,7 @@ def test_wrong_frequencies_are_named(family: str, change: Any, reason: str) -> N
 
 
 @pytest.mark.parametrize("family", SHARING_TABLES)
-def test_a_shifted_layer_is_named(family: str) -> None:
+def test_a_shifted_layer_of_a_model_of_transformers_is_named(family: str) -> None:
     """A random model of transformers, of which layer 2 of 4 rotates by the tables of the next
     position.
     """
@@ -176,7 +190,9 @@ def test_a_shifted_layer_is_named(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen3", "phi3", "olmo2", "gpt_neox", "falcon"])
-def test_a_wrong_layout_is_named(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_layout_in_a_model_of_transformers_is_named(
+    family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The function of the family is replaced by one that rotates channels (0, 1), (2, 3), … instead
     of halves.
     """
@@ -205,7 +221,7 @@ def test_a_wrong_layout_is_named(family: str, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_wrong_theta_of_one_layer_type_is_named() -> None:
     """Full attention of Gemma 3, which only layer 2 of the small model has, should have base
-    1000000.
+    1000000; its frequencies are set to those of base 500000.
     """
     model = hugging_face_model("gemma3_text")
     set_frequencies(model, lambda _: torch_models.frequencies(500000.0), "full_attention_inv_freq")
@@ -216,7 +232,9 @@ def test_a_wrong_theta_of_one_layer_type_is_named() -> None:
 
 
 def test_a_wrong_table_of_one_layer_of_gpt_j_is_named() -> None:
-    """GPT-J keeps a table in every layer; that of layer 1 is rolled by one row."""
+    """GPT-J keeps a table of positions in every layer; that of layer 1 is rolled by one row, so
+    that position 0 gets the row of position 1.
+    """
     model = hugging_face_model("gptj")
     attention = model.transformer.h[1].attn
     attention.embed_positions = attention.embed_positions.roll(-1, dims=0)
@@ -229,12 +247,12 @@ def test_a_wrong_table_of_one_layer_of_gpt_j_is_named() -> None:
 @pytest.mark.parametrize(
     "family", ["llama", "qwen3", "gemma3_text", "gptj", "qwen2_vl", "gpt2", "bert"]
 )
-def test_ignored_left_padding_is_named(family: str) -> None:
+def test_left_padding_that_a_model_of_transformers_ignores_is_named(family: str) -> None:
     """Without position ids, these families of transformers count padding as tokens: recorded with a
     mask that has padding on the left, the call fails for that reason.
     """
     model = hugging_face_model(family)
-    run = record_call(model, input_ids=token_ids(), attention_mask=left_padded())
+    run = record_call(model, input_ids=token_ids(), attention_mask=left_padded_mask())
     result = run.verify()
 
     assert not result
@@ -247,8 +265,8 @@ def test_ignored_left_padding_is_named(family: str) -> None:
 
 
 def test_right_ids_for_left_padding_pass() -> None:
-    """The caller numbers the tokens of the mask from 0, and gives 0 to the padding before them."""
-    mask = left_padded()
+    """The caller gives position 0 to the padding, and numbers the tokens after it from 0."""
+    mask = left_padded_mask()
     ids = (mask.cumsum(-1) - 1).clamp(min=0)
     model = hugging_face_model("llama")
 
@@ -264,7 +282,7 @@ def test_a_layer_that_does_not_rotate_is_named() -> None:
     assert "layer 1 is the first that does not rotate" in diagnosis_of(result)
 
 
-def test_a_layer_that_rotates_though_it_should_not_is_named() -> None:
+def test_a_layer_of_smollm3_that_rotates_though_it_should_not_is_named() -> None:
     """SmolLM3 does not rotate in layer 3; the flag of the module is switched on."""
     model = hugging_face_model("smollm3")
     attention_of(model, 3).use_rope = True
@@ -317,8 +335,10 @@ def test_models_are_verified_in_every_gradient_mode(context: Any) -> None:
 
 
 @pytest.mark.parametrize("frequency", [1.0, 0.5], ids=["right", "wrong"])
-def test_compiled_models_are_verified(frequency: float) -> None:
-    """Kernels call no Python functions: in the block, the model runs as it was written."""
+def test_compiled_models_are_recorded_as_they_were_written(frequency: float) -> None:
+    """Compiled kernels call no Python functions that could be recorded; inside the block, the model
+    runs as it was written. With all frequencies halved it fails.
+    """
     model = hugging_face_model("llama")
     set_frequencies(model, lambda values: values * frequency)
     compiled = torch.compile(model, backend="eager")
@@ -331,7 +351,7 @@ def test_compiled_models_are_verified(frequency: float) -> None:
         assert "layer 0 is the first that is wrong (model.layers.0: q, k)" in str(result)
 
 
-def test_training_is_not_disturbed() -> None:
+def test_recording_does_not_change_the_gradients_of_training() -> None:
     """The gradient of a projection is the same with and without a recording."""
     model = hugging_face_model("llama")
     model(input_ids=token_ids()).logits.sum().backward()
@@ -368,8 +388,8 @@ def test_hooks_and_functions_are_restored_after_a_recording(fails: bool) -> None
 
 
 def test_a_saved_run_is_checked_by_the_command(tmp_path: Path) -> None:
-    """The right run passes (0), and that of a model whose layer 1 is shifted by one position fails
-    (1).
+    """The run of a right Gemma 3 passes, and that of one whose layer 1 is shifted by one position
+    fails.
     """
     from pecli.cli.app import run as command
 
@@ -379,17 +399,17 @@ def test_a_saved_run_is_checked_by_the_command(tmp_path: Path) -> None:
     right = str(tmp_path / "right.safetensors")
     record_call(model, input_ids=token_ids()).save(right)
 
-    assert command(["verify", right, "--model", config, "-q"]) == 0
+    assert command(["verify", right, "--model", config, "-q"]) == SUCCESS
 
     shift_layer(model, layer=1)
     wrong = str(tmp_path / "wrong.safetensors")
     record_call(model, input_ids=token_ids()).save(wrong)
 
-    assert command(["verify", wrong, "--model", config, "-q"]) == 1
+    assert command(["verify", wrong, "--model", config, "-q"]) == CHECK_FAILED
 
 
 def test_a_saved_half_precision_run_is_verified(tmp_path: Path) -> None:
-    """bfloat16 is kept in the file."""
+    """Queries and keys are in bfloat16, which the file keeps."""
     record_call(hugging_face_model("llama", dtype=torch.bfloat16), token_ids()).save(
         tmp_path / "run.safetensors"
     )
@@ -399,7 +419,9 @@ def test_a_saved_half_precision_run_is_verified(tmp_path: Path) -> None:
 
 
 def test_a_model_with_an_image_is_verified(tmp_path: Path) -> None:
-    """Of a vision tower only frequencies are checked; ids of images are taken as recorded."""
+    """A prompt for Qwen2-VL has four tokens of an image (100) between its marks (102 and 103). Of
+    the vision tower only frequencies are checked; ids of images are taken as recorded.
+    """
     model = hugging_face_model("qwen2_vl")
     ids = torch.tensor([[5, 6, 102, 100, 100, 100, 100, 103, 7, 8, 9]])
     run = record_call(
@@ -440,19 +462,21 @@ def test_complex_tables_in_another_layout_are_named() -> None:
 
 
 def test_rotary_modules_of_each_layer_are_verified() -> None:
-    """A model of our own with a rotary module in each of its layers; doubled frequencies in layer 1
-    are named.
+    """A model of our own with a rotary module in each of its layers passes; with doubled
+    frequencies in layer 1, that layer is named.
     """
     model = torch_models.HalvesModel()
-    assert record_call(model, token_ids(), left_padded()).verify(LLAMA)
+    assert record_call(model, token_ids(), left_padded_mask()).verify(LLAMA)
 
     model.stack[1].turn.inv_freq *= 2
-    result = record_call(model, token_ids(), left_padded()).verify(LLAMA)
+    result = record_call(model, token_ids(), left_padded_mask()).verify(LLAMA)
     assert result.wrong_layers == (1,)
 
 
 def test_a_rotation_in_place_with_a_cache_of_its_own_is_verified() -> None:
-    """Prompts of 12, 1 and 3 tokens go on from each other; base 20000 instead of 10000 fails."""
+    """Prompts of 12, 1 and 3 tokens go on from each other, from positions 0, 12 and 13. The model
+    has base 10000, and fails against a configuration with 20000.
+    """
     model = torch_models.InPlaceModel()
     with torch.no_grad(), pecli.record(model) as run:
         model(token_ids())
@@ -471,7 +495,7 @@ def test_tables_that_are_attributes_of_a_module_are_verified() -> None:
 
 
 def test_a_meta_tensor_is_refused_by_its_name() -> None:
-    """A tensor on the device «meta» has no values."""
+    """A model on torch's device «meta» has tensors without values."""
     with torch.device("meta"):
         model = torch_models.MetaModel()
     with pytest.raises(pecli.KindError, match="freqs_cis is a meta tensor"):
@@ -481,7 +505,7 @@ def test_a_meta_tensor_is_refused_by_its_name() -> None:
 # Implementations of our own
 
 
-def implementation(q: Any, k: Any, positions: Any, base: float = 1000000.0) -> tuple[Any, Any]:
+def qwen3_rotation(q: Any, k: Any, positions: Any, base: float = 1000000.0) -> tuple[Any, Any]:
     angles = positions[:, None, :, None].float() / base ** (torch.arange(0, 128, 2).float() / 128)
     cos = torch.cat((angles, angles), dim=-1).cos().to(q.dtype)
     sin = torch.cat((angles, angles), dim=-1).sin().to(q.dtype)
@@ -492,24 +516,28 @@ def implementation(q: Any, k: Any, positions: Any, base: float = 1000000.0) -> t
     return q * cos + half(q) * sin, k * cos + half(k) * sin
 
 
-def test_a_right_implementation_passes() -> None:
-    """Qwen3's rotation in torch: halves of 128 channels, base 1e6; the last case is in bfloat16."""
-    result = pecli.check(implementation, "qwen3-8b")
+def test_a_right_implementation_in_torch_passes() -> None:
+    """`qwen3_rotation` is Qwen3's rotation in torch: halves of 128 channels, base 1e6. The last
+    case in which `pecli.check` calls it is in bfloat16.
+    """
+    result = pecli.check(qwen3_rotation, "qwen3-8b")
     assert result.diagnosis == ()
     assert [case.name for case in result.cases][-1] == "bfloat16"
 
 
 def test_an_implementation_that_ignores_positions_is_named() -> None:
-    """It counts from 0, whatever positions it is given."""
+    """The implementation counts positions from 0, whatever positions it is given."""
 
     def counted(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
-        return implementation(q, k, torch.arange(q.shape[2])[None])
+        return qwen3_rotation(q, k, torch.arange(q.shape[2])[None])
 
     assert "left padding is ignored" in pecli.check(counted, "qwen3-8b").diagnosis[0]
 
 
 def test_the_rotary_module_of_transformers_passes_as_an_implementation() -> None:
-    """It returns cosines and sines at the positions that it is given."""
+    """The rotary module of transformers' Llama returns cosines and sines at the positions that it
+    is given, as an implementation that `pecli.check` takes may.
+    """
     config = hugging_face_model("llama").config
 
     def tables(positions: Any) -> Any:

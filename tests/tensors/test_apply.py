@@ -34,54 +34,97 @@ INPUTS = RNG.normal(size=(2, 7, 16)).astype(np.float32)
 
 
 def rotated(x: np.ndarray, positions: Any, base: float = 10000.0) -> np.ndarray:
+    """Return `x` rotated in halves at the positions by the textbook formula, in float64."""
     half = x.shape[-1] // 2
     return turned(
         x, np.multiply.outer(np.asarray(positions, float), base ** (-np.arange(half) / half))
     )
 
 
+def largest_difference(first: np.ndarray, second: np.ndarray) -> float:
+    return float(np.abs(first - second).max())
+
+
 @pytest.mark.parametrize(
     "rope", [pecli.Rope(6, 128), "llama-2-7b", pecli.load_model("llama-2-7b")], ids=repr
 )
-def test_apply_rotates_queries_backwards_by_shifts_and_at_positions(rope: Any) -> None:
-    """The expected rotations are the textbook formula in float64; float32 holds 24 bits, so values
-    of up to about 4 are off by up to 3e-7 after one rounding, twice that after two.
+def test_apply_rotates_queries_from_an_offset_on(rope: Any) -> None:
+    """Six queries have the positions 3 to 8. `rotated` is the textbook formula in float64; float32
+    holds 24 bits, so values of up to about 4 are off by up to 3e-7.
     """
-    found = pecli.apply(QUERIES, rope, offset=3)
-    assert found.dtype == np.float32
-    assert np.abs(found - rotated(QUERIES, range(3, 9))).max() < 3e-7
-    assert np.abs(pecli.apply(found, rope, offset=3, inverse=True) - QUERIES).max() < 6e-7
-    assert np.abs(pecli.apply(found, rope, shift=-3) - rotated(QUERIES, range(6))).max() < 6e-7
+    result = pecli.apply(QUERIES, rope, offset=3)
+    assert result.dtype == np.float32
+    assert largest_difference(result, rotated(QUERIES, positions=range(3, 9))) < 3e-7
 
+
+@pytest.mark.parametrize(
+    "rope", [pecli.Rope(6, 128), "llama-2-7b", pecli.load_model("llama-2-7b")], ids=repr
+)
+def test_an_inverse_rotation_gives_the_queries_back(rope: Any) -> None:
+    """Each of the two rotations is off by up to 3e-7, as float32 holds 24 bits."""
+    there = pecli.apply(QUERIES, rope, offset=3)
+    back = pecli.apply(there, rope, offset=3, inverse=True)
+    assert largest_difference(back, QUERIES) < 2 * 3e-7
+
+
+@pytest.mark.parametrize(
+    "rope", [pecli.Rope(6, 128), "llama-2-7b", pecli.load_model("llama-2-7b")], ids=repr
+)
+def test_a_shift_moves_rotated_queries_by_so_many_positions(rope: Any) -> None:
+    """From the positions 3 to 8, a shift of −3 leads to 0 to 5, as for a cache that moves. `rotated`
+    is the textbook formula in float64; each of two rotations in float32 is off by up to 3e-7.
+    """
+    at_3_to_8 = pecli.apply(QUERIES, rope, offset=3)
+    shifted = pecli.apply(at_3_to_8, rope, shift=-3)
+    assert largest_difference(shifted, rotated(QUERIES, positions=range(6))) < 2 * 3e-7
+
+
+@pytest.mark.parametrize(
+    "rope", [pecli.Rope(6, 128), "llama-2-7b", pecli.load_model("llama-2-7b")], ids=repr
+)
+def test_apply_rotates_the_queries_of_each_prompt_at_its_position_ids(rope: Any) -> None:
+    """The ids of two prompts with six tokens each; `rotated` is the textbook formula in float64."""
     ids = np.array([[5, 4, 3, 2, 1, 0], [0, 0, 1, 1, 2, 2]])
-    assert (
-        np.abs(pecli.apply(QUERIES, rope, positions=ids) - rotated(QUERIES, ids[:, None])).max()
-        < 3e-7
-    )
-
-    other = pecli.apply(QUERIES.swapaxes(1, 2), rope, seq_axis=-3)
-    assert np.array_equal(other.swapaxes(1, 2), pecli.apply(QUERIES, rope))
+    expected = rotated(QUERIES, positions=ids[:, None])
+    assert largest_difference(pecli.apply(QUERIES, rope, positions=ids), expected) < 3e-7
 
 
-def test_interleaved_pairs_and_the_last_channels_rotate_as_halves_do() -> None:
-    """Interleaved pairs are the channels of halves in another order, so the results are too, bit by
-    bit. Rope(6, 32) rotates the last 32 of 128 channels (trailing), and leaves the others.
+@pytest.mark.parametrize(
+    "rope", [pecli.Rope(6, 128), "llama-2-7b", pecli.load_model("llama-2-7b")], ids=repr
+)
+def test_queries_with_positions_before_heads_rotate_alike(rope: Any) -> None:
+    """QUERIES are (batch, heads, positions, channels). Here the middle axes are exchanged, and
+    seq_axis −3 states that positions are the third axis from the end.
     """
-    pairs = (
-        np.arange(128).reshape(2, 64).T.ravel()
-    )  # interleaved: channels of halves, in another order
-    found = pecli.apply(QUERIES[..., pairs], pecli.Rope(6, 128), layout="interleaved")
+    positions_before_heads = QUERIES.swapaxes(1, 2)
+    result = pecli.apply(positions_before_heads, rope, seq_axis=-3)
+    assert np.array_equal(result.swapaxes(1, 2), pecli.apply(QUERIES, rope))
 
-    assert np.array_equal(found, pecli.apply(QUERIES, pecli.Rope(6, 128))[..., pairs])
 
-    own = pecli.Rope(6, 128, layout="interleaved")
-    assert np.array_equal(found, pecli.apply(QUERIES[..., pairs], own))
-    assert np.array_equal(found, own.applied_to(QUERIES[..., pairs]))
-    assert np.array_equal(found, pecli.Rope(6, 128).applied_to(QUERIES)[..., pairs])
+def test_interleaved_pairs_rotate_as_halves_do() -> None:
+    """Interleaved pairs (2i, 2i + 1) are the channels of halves (i, i + 64) in another order, so the
+    results are too, bit by bit, whether `apply` or the scheme states the layout.
+    """
+    order = np.arange(128).reshape(2, 64).T.ravel()  # 0, 64, 1, 65, …
+    in_halves = pecli.apply(QUERIES, pecli.Rope(6, 128))
+    stated_by_apply = pecli.apply(QUERIES[..., order], pecli.Rope(6, 128), layout="interleaved")
+    interleaved = pecli.Rope(6, 128, layout="interleaved")
 
-    some = pecli.apply(QUERIES, pecli.Rope(6, 32, offset=2), trailing=True)
-    assert np.array_equal(some[..., :96], QUERIES[..., :96])
-    assert np.abs(some[..., 96:] - rotated(QUERIES[..., 96:], range(2, 8))).max() < 3e-7
+    assert np.array_equal(stated_by_apply, in_halves[..., order])
+    assert np.array_equal(pecli.apply(QUERIES[..., order], interleaved), in_halves[..., order])
+    assert np.array_equal(interleaved.applied_to(QUERIES[..., order]), in_halves[..., order])
+    assert np.array_equal(pecli.Rope(6, 128).applied_to(QUERIES), in_halves)
+
+
+def test_a_trailing_rotation_moves_the_last_channels_only() -> None:
+    """Rope(6, 32) rotates the last 32 of 128 channels, here at the positions 2 to 7; `rotated` is the
+    textbook formula in float64.
+    """
+    result = pecli.apply(QUERIES, pecli.Rope(6, 32, offset=2), trailing=True)
+    assert np.array_equal(result[..., :96], QUERIES[..., :96])
+
+    expected = rotated(QUERIES[..., 96:], positions=range(2, 8))
+    assert largest_difference(result[..., 96:], expected) < 3e-7
 
 
 def test_apply_adds_the_rows_of_a_given_table_from_the_offset_on() -> None:
@@ -104,38 +147,42 @@ def test_apply_adds_a_sinusoidal_table_in_float64() -> None:
 
 
 def test_apply_adds_the_bias_of_alibi_to_scores() -> None:
-    """By ALiBi's rule, 2 heads have the slopes 2^-4 = 0.0625 and 2^-8 = 0.00390625. The 3 queries
-    are the last of 5 positions; a bias is −slope · distance.
+    """By ALiBi's rule, 2 heads have the slopes 2^-4 and 2^-8. The 3 queries are the last of 5
+    positions; a bias is −slope · distance.
     """
-    scores = np.zeros((2, 3, 5))
-    expected = -np.array([[[0.0625]], [[0.00390625]]]) * abs(
-        np.arange(5) - np.arange(2, 5)[:, None]
-    )
-    assert np.array_equal(pecli.apply(scores, pecli.Alibi(2)), expected)
+    slopes = np.array([2.0**-4, 2.0**-8])
+    keys = np.arange(5)
+    queries = np.arange(2, 5)
+    expected = -slopes[:, None, None] * abs(keys - queries[:, None])
+
+    assert np.array_equal(pecli.apply(np.zeros((2, 3, 5)), pecli.Alibi(2)), expected)
 
 
-def test_an_axis_of_heads_is_refused_as_positions_and_a_recipe_changes_angles() -> None:
-    """An axis of 32 beside Llama 2's 32 heads is probably heads, unless the user names the axis or
-    the place does not matter. A recipe is the way in which a runtime computes: float32 angles at
-    position 10^6 are off by up to 2^-24 of it, 0.06.
+def test_an_axis_as_long_as_the_number_of_heads_is_refused_as_positions() -> None:
+    """`apply` takes the second axis from the end for positions. Llama 2 has 32 heads, so an axis of
+    32 is probably one of heads, and rotating along it would be silently wrong.
     """
-    heads = np.zeros((1, 6, 32, 128), np.float32)
+    positions_before_heads = np.zeros((1, 6, 32, 128), np.float32)
     with pytest.raises(ValueError, match="32 is a number of heads of llama-2-7b"):
-        pecli.apply(heads, "llama-2-7b")
-    assert (
-        pecli.apply(heads, "llama-2-7b", seq_axis=-2).shape == heads.shape
-    )  # who says so means it
-    assert (
-        pecli.apply(heads, "llama-2-7b", shift=3).shape == heads.shape
-    )  # the same at all positions
+        pecli.apply(positions_before_heads, "llama-2-7b")
 
-    # Angles rounded to float32 are off by up to 2**-24 of the position.
-    far = {"offset": 10**6}
-    exact, rounded = (
-        pecli.apply(QUERIES, pecli.Rope(6, 128, recipe=recipe), **far)
-        for recipe in ("exact", "float32")
-    )
-    assert 1e-4 < np.abs(exact - rounded).max() < 1
+
+@pytest.mark.parametrize("options", [{"seq_axis": -2}, {"shift": 3}], ids=["seq_axis", "shift"])
+def test_an_axis_as_long_as_the_number_of_heads_is_accepted_if_it_is_named_or_does_not_matter(
+    options: dict[str, int],
+) -> None:
+    """Whoever states seq_axis means it; a shift is the same rotation at all positions."""
+    x = np.zeros((1, 6, 32, 128), np.float32)
+    assert pecli.apply(x, "llama-2-7b", **options).shape == x.shape
+
+
+def test_angles_of_the_recipe_float32_are_off_far_from_position_0() -> None:
+    """A recipe is the way in which a runtime computes. Angles rounded to float32 at position 10^6 are
+    off by up to 2^-24 of it, 0.06 radians, which shows in values of about 1.
+    """
+    exact = pecli.apply(QUERIES, pecli.Rope(6, 128, recipe="exact"), offset=10**6)
+    by_float32 = pecli.apply(QUERIES, pecli.Rope(6, 128, recipe="float32"), offset=10**6)
+    assert 1e-4 < largest_difference(exact, by_float32) < 1
 
 
 DTYPES = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
@@ -177,7 +224,10 @@ def test_a_sinusoidal_sum_is_the_true_one_rounded_once(dtype):
 @pytest.mark.parametrize("shape", [(3, 5, 4), (5, 4), (2, 2, 1, 4), (7, 5, 4)])
 @pytest.mark.parametrize("block", [1 << 16, 8])
 def test_rows_of_a_learned_table_are_added_in_float64(shape, block, monkeypatch):
-    """From row 3 on; blocks of 8 numbers instead of 2^16 must change nothing."""
+    """A table of 9 rows is added from row 3 on; the expected sum is NumPy's in float64, rounded once
+    to the input's float32. Large inputs are added in blocks of 2^16 numbers; blocks of 8 must change
+    nothing.
+    """
     monkeypatch.setattr("pecli.engine.application._BLOCK_NUMBERS", block)
     x = random_normal(*shape)
     weight = random_normal(9, 4, seed=1, dtype=np.float64)
@@ -205,29 +255,34 @@ def biases_by_hand(heads: list[float], queries: int, keys: int, form: str) -> np
 @pytest.mark.parametrize("dtype", [*DTYPES.values(), np.float64])
 @pytest.mark.sample(10)
 def test_alibi_adds_slopes_times_distances_to_scores(form, queries, keys, dtype):
-    """The slopes of four heads are 2^-2, 2^-4, 2^-6 and 2^-8; biases are computed element by
-    element.
+    """By ALiBi's paper, the slopes of four heads are 2^-2, 2^-4, 2^-6 and 2^-8. `biases_by_hand`
+    computes each element: −slope · distance (symmetric), −∞ for later keys (causal), or slope times
+    the index of the key, from the first one on (key) or back from the last (key-last). The sum is
+    made in float64, and rounded to the scores' dtype, for bfloat16 by way of float32.
     """
     scores = random_normal(2, 4, queries, keys, dtype=dtype)
-    found = apply(scores, Alibi(4, form=form))
-    expected = scores.astype(np.float64) + biases_by_hand(
-        [0.25, 0.0625, 2**-6, 2**-8], queries, keys, form
-    )
-    expected = expected.astype(np.float32) if dtype == ml_dtypes.bfloat16 else expected
+    slopes = [2**-2, 2**-4, 2**-6, 2**-8]
+    expected = scores.astype(np.float64) + biases_by_hand(slopes, queries, keys, form)
+    if dtype == ml_dtypes.bfloat16:
+        expected = expected.astype(np.float32)
 
-    np.testing.assert_array_equal(found, expected.astype(dtype))
-
-
-NARROW = {"float32": np.float32, "float16-table": np.float16, "bfloat16-table": ml_dtypes.bfloat16}
+    np.testing.assert_array_equal(apply(scores, Alibi(4, form=form)), expected.astype(dtype))
 
 
 @pytest.mark.parametrize("form", ["symmetric", "causal", "key", "key-last"])
-@pytest.mark.parametrize("recipe", NARROW)
-def test_biases_are_rounded_as_a_recipe_rounds_them(recipe, form):
-    """A table of another dtype holds the products rounded to it, not products of rounded slopes;
-    the «naive» rule gives six heads the slopes 2^(−8j/6).
+@pytest.mark.parametrize(
+    ("recipe", "dtype"),
+    [
+        ("float32", np.float32),
+        ("float16-table", np.float16),
+        ("bfloat16-table", ml_dtypes.bfloat16),
+    ],
+)
+def test_biases_are_rounded_as_a_recipe_rounds_them(recipe, dtype, form):
+    """A recipe is the way in which a runtime computes: «float32» rounds slopes and products; a table
+    of another dtype holds products that were rounded once. `biases_by_hand` computes slope times
+    distance in float64; the «naive» rule gives six heads the slopes 2^(−8j/6).
     """
-    dtype = NARROW[recipe]
     slopes = [2.0 ** (-8 * j / 6) for j in (1, 2, 3, 4, 5, 6)]
     if recipe == "float32":
         slopes = [float(np.float32(slope)) for slope in slopes]
@@ -250,9 +305,10 @@ def name(case: dict) -> str:
 
 
 @pytest.mark.parametrize("case", ROTATED_BY_TRANSFORMERS, ids=name)
-def test_a_configuration_rotates_as_its_model_does(case, run_pecli, tmp_path):
-    """rotated.jsonl holds queries that transformers' own models rotated, in float32; the tolerance
-    is that of their phases.
+def test_pecli_apply_rotates_queries_as_the_model_of_a_config_does(case, run_pecli, tmp_path):
+    """rotated.jsonl has configs, position ids, and queries that transformers' own models rotated in
+    float32. Their angles are off by up to 2^-24 of the position twice (the frequency, the product),
+    and each of up to three roundings that follow by as much.
     """
     (tmp_path / "config.json").write_text(json.dumps(case["config"]))
     np.save(tmp_path / "ids.npy", case["positions"])
@@ -269,58 +325,67 @@ def test_a_configuration_rotates_as_its_model_does(case, run_pecli, tmp_path):
 
     assert outcome.exit_code == SUCCESS, outcome.err
 
-    found = pecli.load(tmp_path / "y.npy")["array"]
-    expected = np.array(case["rotated"]).reshape(case["shape"])
-    # Their phases are float32: the frequency and the product are off by 2**-24 of the angle each.
-    tolerance = np.array(case["positions"])[:, None] * 2.0**-23 + 1e-6
+    by_pecli = pecli.load(tmp_path / "y.npy")["array"]
+    by_transformers = np.array(case["rotated"]).reshape(case["shape"])
+    tolerance = np.array(case["positions"])[:, None] * 2 * 2.0**-24 + 1e-6
 
-    assert (np.abs(found - expected) <= 3 * tolerance).all()
+    assert (np.abs(by_pecli - by_transformers) <= 3 * tolerance).all()
 
 
-def test_numpy_arrays_stay_numpy_arrays_beside_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in for torch is imported, whose Tensor is another class."""
+def test_numpy_arrays_stay_numpy_arrays_if_torch_is_imported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`apply` returns tensors of torch for tensors of torch. Here torch is a stand-in whose Tensor is
+    another class than NumPy's.
+    """
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(Tensor=str))
     assert isinstance(pecli.apply(np.ones((2, 4)), pecli.Rope(2, 4)), np.ndarray)
 
 
 def test_an_offset_selects_the_rows_of_a_learned_table() -> None:
-    """The table holds its row numbers; two rows from 2 on are 2 and 3."""
+    """The rows of the table hold their numbers 0, 1, 2, 3; two inputs of 0 from row 2 on become 2
+    and 3.
+    """
     table = np.arange(4.0)[:, None]
     assert pecli.apply(np.zeros((2, 1)), table, offset=2).tolist() == [[2.0], [3.0]]
 
 
 def test_position_2_to_the_40_can_be_rotated() -> None:
-    """2^40 is pecli's limit of positions."""
+    """2^40 is pecli's limit of positions, and not refused itself."""
     assert pecli.apply(np.ones((1, 2)), pecli.Rope(1, 2), offset=2**40).shape == (1, 2)
 
 
-def test_rows_may_be_as_many_as_heads_if_there_is_no_other_axis() -> None:
-    """Four rows and four heads: a tensor of two axes has no axis of heads."""
+def test_a_tensor_of_two_axes_may_have_as_many_rows_as_the_model_has_heads() -> None:
+    """Four rows and four heads of 32 / 4 = 8 channels: in more axes, an axis of 4 would be refused as
+    one of heads; a tensor of two axes has none.
+    """
     config = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 4}
     assert pecli.apply(np.ones((4, 8)), config).shape == (4, 8)
 
 
-def test_one_row_of_ids_is_that_of_all_axes() -> None:
-    """mrope has three axes of positions; id 0 along all of them rotates nothing."""
+def test_ids_of_one_row_hold_for_all_three_axes_of_mrope() -> None:
+    """M-RoPE has ids for time, rows and columns; id 0 along all of them rotates nothing."""
     rope = pecli.Rope(4, 16, mrope_section=[2, 3, 3])
     x = np.ones((4, 16))
+    ids = np.zeros((1, 4), int)
 
-    assert pecli.apply(x, rope, positions=np.zeros((1, 4), int)).tolist() == x.tolist()
-
-
-def test_nan_spoils_its_pair_only() -> None:
-    """Element 10 is row 1, channel 2, whose partner in halves of 4 is channel 6."""
-    x = np.where(np.arange(24).reshape(3, 8) == 10, np.nan, 1.0)
-    spoiled = np.isnan(pecli.apply(x, pecli.Rope(3, 8)))
-
-    assert np.argwhere(spoiled).tolist() == [[1, 2], [1, 6]]
+    assert pecli.apply(x, rope, positions=ids).tolist() == x.tolist()
 
 
-def test_the_offset_of_a_scheme_is_where_rows_begin() -> None:
+def test_a_rotation_spreads_nan_to_the_other_channel_of_its_pair_only() -> None:
+    """Heads of 8 channels in halves pair channel 2 with 2 + 4."""
+    x = np.ones((3, 8))
+    x[1, 2] = np.nan
+    is_nan = np.isnan(pecli.apply(x, pecli.Rope(3, 8)))
+
+    assert np.argwhere(is_nan).tolist() == [[1, 2], [1, 2 + 4]]
+
+
+def test_the_offset_of_a_rope_is_the_position_of_the_first_row() -> None:
     """A head of two channels is one pair with frequency 1, so that (1, 1) at position 1 is rotated
     by one radian: (cos 1 − sin 1, cos 1 + sin 1).
     """
-    rotated = pecli.apply(np.ones((1, 2)), pecli.Rope(1, 2, offset=1))[0]
-    cos, sin = math.cos(1), math.sin(1)
+    rotated_pair = pecli.apply(np.ones((1, 2)), pecli.Rope(1, 2, offset=1))[0]
+    expected = [math.cos(1) - math.sin(1), math.cos(1) + math.sin(1)]
 
-    assert rotated.tolist() == pytest.approx([cos - sin, cos + sin], rel=1e-15)
+    assert rotated_pair.tolist() == pytest.approx(expected, rel=1e-15)

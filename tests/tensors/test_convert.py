@@ -85,9 +85,12 @@ def heads_of_tensor(name: str) -> int | None:
     return None
 
 
-def test_queries_and_keys_move_and_nothing_else(tmp_path: Path, run_pecli) -> None:
-    """`moved_by_hand` is the view and transpose of the public conversion scripts; the command and
-    the Python function move the same rows, and the metadata of the file stay.
+def test_convert_moves_the_rows_of_queries_and_keys_and_changes_nothing_else(
+    tmp_path: Path, run_pecli
+) -> None:
+    """Rows of q_proj, k_proj and q_norm must be moved as by the view and transpose of the public
+    conversion scripts (`moved_by_hand`), and other tensors and the metadata of the file stay. The
+    command and the Python function do the same.
     """
     old = checkpoint()
     source = tmp_path / "a.safetensors"
@@ -108,22 +111,24 @@ def test_queries_and_keys_move_and_nothing_else(tmp_path: Path, run_pecli) -> No
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
-def test_a_conversion_there_and_back_gives_the_same_file(
+def test_a_conversion_to_halves_and_back_to_interleaved_gives_the_same_bytes(
     tmp_path: Path, run_pecli, dtype: type
 ) -> None:
-    """Interleaved to halves changes the file, and back to interleaved gives the same bytes, in
-    three dtypes.
-    """
+    """Rows are only moved, never computed, so that no bit may be lost; the file between differs."""
     tensors = {name: array for name, array in checkpoint(dtype).items() if "norm" not in name}
-    paths = [tmp_path / f"{name}.safetensors" for name in "abc"]
-    save_file(tensors, paths[0], metadata={"format": "pt"})
+    original = tmp_path / "original.safetensors"
+    in_halves = tmp_path / "in_halves.safetensors"
+    returned = tmp_path / "returned.safetensors"
+    save_file(tensors, original, metadata={"format": "pt"})
 
-    assert run_pecli("convert", paths[0], *HALVES_OF, "-o", paths[1]).exit_code == SUCCESS
+    to_halves = ("--from", "interleaved", "--to", "halves", "--heads", HEADS)
+    to_halves = (*to_halves, "--kv-heads", KV_HEADS)
+    to_interleaved = ("--from", "halves", "--to", "interleaved", "--heads", HEADS)
+    assert run_pecli("convert", original, *to_halves, "-o", in_halves).exit_code == SUCCESS
+    assert run_pecli("convert", in_halves, *to_interleaved, "-o", returned).exit_code == SUCCESS
 
-    back = ("--from", "halves", "--to", "interleaved", "--heads", HEADS)
-    assert run_pecli("convert", paths[1], *back, "-o", paths[2]).exit_code == SUCCESS
-    assert paths[0].read_bytes() != paths[1].read_bytes()
-    assert paths[0].read_bytes() == paths[2].read_bytes()
+    assert in_halves.read_bytes() != original.read_bytes()
+    assert returned.read_bytes() == original.read_bytes()
 
 
 def without_move(made: Converted, name: str) -> Converted:
@@ -139,23 +144,27 @@ def without_move(made: Converted, name: str) -> Converted:
 def test_a_check_finds_scores_unchanged_unless_a_tensor_was_forgotten(
     rotary_dim: int | None, trailing: bool, source: str
 ) -> None:
-    """The check computes q·k before and after; forgetting one tensor changes scores by more than a
-    thousandth.
+    """`check` rotates q and k in the old and the new layout and compares the scores q·k, relative to
+    their size. A correct conversion changes them by roundings only (1e-14 in float64), a forgotten
+    tensor by more than a thousandth.
     """
     weights = {name: 1e6 * each for name, each in checkpoint().items() if "norm" not in name}
-    made = converted_to_halves(
+    conversion = converted_to_halves(
         weights, source, heads=HEADS, kv_heads=KV_HEADS, rotary_dim=rotary_dim, trailing=trailing
     )
+    faulty = without_move(conversion, "model.layers.1.self_attn.q_proj.weight")
 
-    assert made.check().change < 1e-14
-    assert without_move(made, "model.layers.1.self_attn.q_proj.weight").check().change > 1e-3
+    assert conversion.check().change < 1e-14
+    assert faulty.check().change > 1e-3
 
 
 @pytest.mark.parametrize(("value", "change"), [(0.0, 0.0), (np.inf, np.inf), (np.nan, np.inf)])
-def test_scores_of_zeros_do_not_change_and_infinite_ones_prove_nothing(
+def test_the_change_of_scores_is_0_for_zeros_and_infinite_for_infinite_weights(
     value: float, change: float
 ) -> None:
-    """The change is relative; one that cannot be computed counts as infinite, not as zero."""
+    """All weights are `value`. The change of scores is relative to their size: one that cannot be
+    computed proves nothing, and counts as infinite, not as zero.
+    """
     weights = {f"{name}_proj.weight": np.full((HEADS * DIM, INPUTS), value) for name in "qk"}
     assert converted_to_halves(weights, heads=HEADS, kv_heads=HEADS).check().change == change
 
@@ -172,8 +181,9 @@ def test_columns_of_a_table_move_and_its_spec_is_dropped(tmp_path: Path, run_pec
     """
     pecli.save(tmp_path / "a.safetensors", pecli.Sinusoidal(9, 8))
     words = ("convert", tmp_path / "a.safetensors", "--from", "interleaved", "--to", "halves")
+    outcome = run_pecli(*words, "-o", tmp_path / "b.npy")
 
-    assert "the spec of the file no longer holds" in run_pecli(*words, "-o", tmp_path / "b.npy").out
+    assert "the spec of the file no longer holds" in outcome.out
     assert run_pecli(*words, "-q", "-o", tmp_path / "b.safetensors").exit_code == SUCCESS
     assert "carries no pecli spec" in run_pecli("verify", tmp_path / "b.safetensors").err
 
@@ -188,21 +198,14 @@ def test_columns_of_a_table_move_and_its_spec_is_dropped(tmp_path: Path, run_pec
 def test_a_layout_that_contradicts_the_spec_of_the_file_is_refused(
     tmp_path: Path, run_pecli, layout: str, words: str
 ) -> None:
-    """The user states --from halves, but the spec in the file states the layout of the row."""
-    pecli.save(tmp_path / "a.npz", pecli.Rope(9, 8, layout=layout))
-    done = run_pecli(
-        "convert",
-        tmp_path / "a.npz",
-        "--from",
-        "halves",
-        "--to",
-        "interleaved",
-        "-o",
-        tmp_path / "b.npz",
-    )
+    """The command has --from halves, but the file was saved with a spec of another layout."""
+    source = tmp_path / "a.npz"
+    pecli.save(source, pecli.Rope(9, 8, layout=layout))
+    layouts = ("--from", "halves", "--to", "interleaved")
+    outcome = run_pecli("convert", source, *layouts, "-o", tmp_path / "b.npz")
 
-    assert done.exit_code == USAGE_ERROR
-    assert words in done.err
+    assert outcome.exit_code == USAGE_ERROR
+    assert words in outcome.err
 
 
 @pytest.mark.parametrize("suffix", ["npz", "safetensors", "json"])
@@ -210,71 +213,111 @@ def test_a_conversion_of_the_format_keeps_the_spec(tmp_path: Path, run_pecli, su
     """`pecli convert a.npz -o b.SUFFIX` without --from and --to moves no columns: the file keeps
     its tables and its spec, the stored parameters of the scheme, by which `pecli.verify` checks it.
     """
-    pecli.save(tmp_path / "a.npz", pecli.Rope(9, 8))
-    assert (
-        run_pecli("convert", tmp_path / "a.npz", "-o", tmp_path / f"b.{suffix}").exit_code
-        == SUCCESS
-    )
-    assert pecli.verify(tmp_path / f"b.{suffix}").passed
+    source = tmp_path / "a.npz"
+    target = tmp_path / f"b.{suffix}"
+    pecli.save(source, pecli.Rope(9, 8))
 
-    found = pecli.load(tmp_path / f"b.{suffix}")
-    assert all(
-        np.array_equal(found[name], array) for name, array in pecli.Rope(9, 8).tables().items()
-    )
+    assert run_pecli("convert", source, "-o", target).exit_code == SUCCESS
+    assert pecli.verify(target).passed
 
-
-def test_projections_are_recognised_by_their_names() -> None:
-    """Names as they stand in public checkpoints."""
-    known = {
-        "q": "layers.0.attention.wq.weight blk.0.attn_q.weight a.self_attn.q_norm.weight h.query.bias",
-        "k": "layers.0.attention.wk.weight blk.3.attn_k.bias a.k_proj.lora_B.weight k_proj_bias",
-        "qkv": "h.0.Wqkv.weight gpt_neox.layers.0.attention.query_key_value.bias h.0.attn.qkv_proj.weight",
-        "latent": "a.kv_a_proj_with_mqa.weight",
-        "": "a.v_proj.weight a.o_proj.weight mask.weight tok.kernel quant.scale query_states a.q_a_proj.weight "
-        "a.q_a_layernorm.weight a.q_proj.lora_A.weight attn.k_scale",
-    }
-    for kind, names in known.items():
-        for name in names.split():
-            found = projection(name)
-            assert (found.kind if found else "") == kind, name
+    tables = pecli.load(target)
+    for name, array in pecli.Rope(9, 8).tables().items():
+        assert np.array_equal(tables[name], array)
 
 
-def test_norms_of_several_shapes_move_with_their_channels(tmp_path: Path) -> None:
-    """(head_dim,) as Qwen 3 has them, (heads · head_dim,) as OLMo 2, (heads, head_dim) as Cohere."""
-    for shape, heads in (((DIM,), 1), ((HEADS * DIM,), HEADS), ((HEADS, DIM), HEADS)):
-        weight = RNG.standard_normal(shape)
-        layout = HeadDivision(HEADS, KV_HEADS, DIM)
-        expected = moved_by_hand(weight.reshape(-1), heads).reshape(shape)
-        assert np.array_equal(moved_weight("a.q_norm.weight", weight, layout), expected)
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("layers.0.attention.wq.weight", "q"),
+        ("blk.0.attn_q.weight", "q"),
+        ("a.self_attn.q_norm.weight", "q"),
+        ("h.query.bias", "q"),
+        ("layers.0.attention.wk.weight", "k"),
+        ("blk.3.attn_k.bias", "k"),
+        ("a.k_proj.lora_B.weight", "k"),
+        ("k_proj_bias", "k"),
+        ("h.0.Wqkv.weight", "qkv"),
+        ("gpt_neox.layers.0.attention.query_key_value.bias", "qkv"),
+        ("h.0.attn.qkv_proj.weight", "qkv"),
+        ("a.kv_a_proj_with_mqa.weight", "latent"),
+    ],
+)
+def test_the_name_of_a_tensor_tells_the_kind_of_its_projection(name: str, kind: str) -> None:
+    """The names are those of public checkpoints: queries, keys, all of q, k and v in one tensor, and
+    DeepSeek's latent keys.
+    """
+    found = projection(name)
+    assert found is not None
+    assert found.kind == kind
 
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a.v_proj.weight",
+        "a.o_proj.weight",
+        "mask.weight",
+        "tok.kernel",
+        "quant.scale",
+        "query_states",
+        "a.q_a_proj.weight",
+        "a.q_a_layernorm.weight",
+        "a.q_proj.lora_A.weight",
+        "attn.k_scale",
+    ],
+)
+def test_a_tensor_that_holds_no_rows_of_queries_or_keys_is_no_projection(name: str) -> None:
+    """The names are those of public checkpoints: values, outputs, masks, scales of quantisation, and
+    matrices whose rows are a rank and not heads.
+    """
+    assert projection(name) is None
+
+
+@pytest.mark.parametrize(
+    ("shape", "heads_in_shape"),
+    [((DIM,), 1), ((HEADS * DIM,), HEADS), ((HEADS, DIM), HEADS)],
+    ids=["one for all heads, as in Qwen 3", "all heads in a row, as in OLMo 2", "Cohere"],
+)
+def test_the_norm_of_queries_moves_with_their_channels(
+    shape: tuple[int, ...], heads_in_shape: int
+) -> None:
+    """A norm multiplies each channel by a number, which must move with its channel. `moved_by_hand` is
+    the view and transpose of the public conversion scripts.
+    """
+    weight = RNG.standard_normal(shape)
+    layout = HeadDivision(HEADS, KV_HEADS, DIM)
+    expected = moved_by_hand(weight.reshape(-1), heads_in_shape).reshape(shape)
+    assert np.array_equal(moved_weight("a.q_norm.weight", weight, layout), expected)
+
+
+def test_the_width_of_heads_follows_from_rows_and_heads() -> None:
+    """HeadDivision(4) states no width of a head: 32 rows are 4 heads of 8."""
     weight = RNG.standard_normal((HEADS * DIM, 3))
-    assert np.array_equal(
-        moved_weight("a.q_proj.weight", weight, HeadDivision(HEADS)), moved_by_hand(weight, HEADS)
-    )
+    moved = moved_weight("a.q_proj.weight", weight, HeadDivision(HEADS))
+    assert np.array_equal(moved, moved_by_hand(weight, HEADS))
 
 
+@pytest.mark.parametrize("forgotten", ["k_norm.weight", "q_proj.bias"])
 @pytest.mark.parametrize("shape", [(DIM,), (KV_HEADS * DIM,), (KV_HEADS, DIM)])
-def test_a_check_sees_norms_and_biases(shape: tuple[int, ...]) -> None:
-    """Forgetting to move the norm of keys, in one of its three shapes, or a bias must change
-    scores.
+def test_a_check_finds_a_norm_or_bias_that_was_forgotten(
+    shape: tuple[int, ...], forgotten: str
+) -> None:
+    """The norm of keys has one of three shapes, as in public models. `check` compares the scores q·k
+    before and after: roundings change them by less than 1e-14, a forgotten tensor by more than 1e-3.
     """
     at = "model.layers.0.self_attn"
-    made = converted_to_halves(
-        checkpoint() | {f"{at}.k_norm.weight": RNG.standard_normal(shape)},
-        heads=HEADS,
-        kv_heads=KV_HEADS,
-    )
+    weights = checkpoint() | {f"{at}.k_norm.weight": RNG.standard_normal(shape)}
+    conversion = converted_to_halves(weights, heads=HEADS, kv_heads=KV_HEADS)
 
-    assert made.check().change < 1e-14
-    for lost in ("k_norm.weight", "q_proj.bias"):
-        assert without_move(made, f"{at}.{lost}").check().change > 1e-3
+    assert conversion.check().change < 1e-14
+    assert without_move(conversion, f"{at}.{forgotten}").check().change > 1e-3
 
 
 @pytest.mark.parametrize(
     "include", ["*q_proj.weight", "*q_proj*", "*[qk]_proj.weight", "*[qk]_proj*"]
 )
-def test_a_check_refuses_layers_of_which_a_part_stays(include: str) -> None:
-    """The patterns of --include choose weights without their biases, or queries without keys:
+def test_a_check_refuses_a_pattern_that_leaves_out_a_part_of_a_layer(include: str) -> None:
+    """These patterns choose queries without keys, or weights without their biases or norms, so that
     scores would change.
     """
     with pytest.raises(ParameterError, match=r"_(proj|norm)\.(weight|bias)' did not move"):
@@ -283,31 +326,48 @@ def test_a_check_refuses_layers_of_which_a_part_stays(include: str) -> None:
         ).check()
 
 
-def test_a_check_names_weights_without_a_partner(tmp_path: Path, run_pecli) -> None:
-    """The second layer has a query weight alone, which makes no score; the first is checked."""
-    whole = checkpoint()
-    lone = {
-        name: whole[name] for name in whole if "layers.1" not in name or "q_proj.weight" in name
+def checkpoint_without_keys_in_layer_1() -> dict[str, np.ndarray]:
+    """Return the checkpoint, of whose second layer only the query weight is there."""
+    return {
+        name: array
+        for name, array in checkpoint().items()
+        if "layers.1" not in name or "q_proj.weight" in name
     }
-    made = converted_to_halves(lone, heads=HEADS, kv_heads=KV_HEADS).check()
 
-    assert made.layers == 1
-    assert made.unpaired == ["model.layers.1.self_attn.q_proj.weight"]
 
-    save_file(lone, tmp_path / "a.safetensors")
-    told = run_pecli("convert", tmp_path / "a.safetensors", *HALVES_OF, "--check", "--json").json
-    assert told["score_change"] == made.change
-    assert told["checked"]["layers"] == 1
-    assert told["checked"]["unpaired"] == made.unpaired
-    assert made.unpaired[0] in told["checked"]["proves"]
+def test_a_check_names_a_query_weight_without_keys(tmp_path: Path, run_pecli) -> None:
+    """The second layer has a query weight only, which makes no score; the first layer is checked. The
+    JSON of the command has the same result.
+    """
+    weights = checkpoint_without_keys_in_layer_1()
+    result = converted_to_halves(weights, heads=HEADS, kv_heads=KV_HEADS).check()
+
+    assert result.layers == 1
+    assert result.unpaired == ["model.layers.1.self_attn.q_proj.weight"]
+
+    save_file(weights, tmp_path / "a.safetensors")
+    answer = run_pecli("convert", tmp_path / "a.safetensors", *HALVES_OF, "--check", "--json").json
+    assert answer["score_change"] == result.change
+    assert answer["checked"]["layers"] == 1
+    assert answer["checked"]["unpaired"] == result.unpaired
+    assert result.unpaired[0] in answer["checked"]["proves"]
+
+
+def test_a_check_without_any_query_and_key_of_one_layer_is_refused() -> None:
+    """A query weight makes no score without keys, so there is nothing to compare."""
+    weights = {
+        name: array
+        for name, array in checkpoint_without_keys_in_layer_1().items()
+        if "layers.1" in name
+    }
     with pytest.raises(ParameterError, match="no query and key weights that go together"):
-        converted_to_halves(
-            {name: array for name, array in lone.items() if "layers.1" in name}, heads=HEADS
-        ).check()
+        converted_to_halves(weights, heads=HEADS).check()
 
 
 def test_a_single_pattern_may_be_given_as_a_text() -> None:
-    """«a.*» must not be taken for the patterns a, . and *."""
+    """`include` is a list of patterns or one text: «a.*» must not be taken for the patterns «a», «.»
+    and «*», of which the last would move all tensors.
+    """
     weights = {
         name: np.arange(64.0).reshape(8, 8) for name in ("a.q_proj.weight", "b.q_proj.weight")
     }
@@ -335,17 +395,24 @@ def test_integers_and_booleans_are_not_cast() -> None:
     assert dtypes == {"a": "int64", "b": "float16", "c": "bool"}
 
 
-def test_a_cast_rounds_once_to_nearest_even() -> None:
-    """1 + 2^-11 + 2^-20 is above the tie between two float16; 1 + 2^-8 + 2^-40, between bfloat16."""
+def test_a_cast_to_float16_rounds_to_nearest_even_as_numpy_does() -> None:
+    """1 + 2^-11 is the tie between two numbers of float16; 2^-20 above it, the upper one is nearer."""
     single = np.array([[1 + 2.0**-11 + 2.0**-20, 0.1]], np.float32)
     assert convert(single, dtype="float16").tobytes() == single.astype(np.float16).tobytes()
 
+
+def test_a_cast_from_float64_to_bfloat16_rounds_once() -> None:
+    """1 + 2^-8 is the tie between 1 and 1 + 2^-7 in bfloat16. 2^-40 above it, the upper one is
+    nearer; rounding to float32 first would lose the 2^-40, and then round the tie to even, 1.
+    """
     double = np.array([1 + 2.0**-8 + 2.0**-40])
     assert convert(double, dtype="bfloat16").astype(float).tolist() == [1 + 2.0**-7]
 
 
 def test_rows_of_every_head_move_alike() -> None:
-    """Of two heads of four rows, the pairs (0, 2) and (1, 3) become neighbours."""
+    """From halves to interleaved, the pairs (0, 2) and (1, 3) of each head of four rows become
+    neighbours. The rows hold their numbers: 0 to 3 are the first head, 4 to 7 the second.
+    """
     name = "layers.0.self_attn.q_proj.weight"
     weight = np.arange(8.0)[:, None] * np.ones(4)
     moved = convert({name: weight}, "halves", "interleaved", heads=2)[name]
@@ -353,8 +420,10 @@ def test_rows_of_every_head_move_alike() -> None:
     assert moved[:, 0].tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
 
 
-def test_projections_of_one_tower_alone_need_no_pattern() -> None:
-    """--include is needed only if towers of different heads are in one file."""
+def test_a_file_with_a_single_tower_needs_no_pattern() -> None:
+    """--include is required only if a file has projections of several towers, whose heads may
+    differ.
+    """
     tower = {"vision_model.q_proj": np.zeros((8, 2)), "vision_model.k_proj": np.zeros((8, 2))}
     assert [*convert(tower, "interleaved", "halves", heads=2)] == [*tower]
 
@@ -368,8 +437,10 @@ def test_a_model_is_refused_for_a_cast_without_layouts() -> None:
         pecli.convert(weights, model="llama-2-7b", dtype="float16")
 
 
-def test_the_only_weight_of_a_file_needs_no_name() -> None:
-    """Of two heads of four rows, the pairs (0, 2) and (1, 3) become neighbours."""
+def test_the_only_weight_of_a_file_need_not_be_called_like_a_projection() -> None:
+    """«array» is the name of the only tensor, for example of a .npy file. Its rows hold their numbers:
+    in each of two heads of four rows, the pairs (0, 2) and (1, 3) become neighbours.
+    """
     weight = np.arange(8.0, dtype=np.float32)[:, None] * np.ones(8, np.float32)
     moved = pecli.convert({"array": weight}, "halves", "interleaved", heads=2)
 
@@ -385,7 +456,7 @@ def test_one_of_several_weights_must_be_called_like_a_projection() -> None:
         pecli.convert(weights, "halves", "interleaved", heads=2)
 
 
-def test_vectors_beside_tables_stay() -> None:
+def test_inv_freq_beside_a_table_of_cos_stays() -> None:
     """`convert` from interleaved to halves moves columns 0 1 2 3 of cos to 0 2 1 3; inv_freq has
     one number per pair, in an order that no layout changes.
     """
@@ -395,14 +466,16 @@ def test_vectors_beside_tables_stay() -> None:
     assert moved["inv_freq"].tolist() == [0, 1]
 
 
-def test_no_pattern_means_all_tables() -> None:
-    """None stands for no pattern; the pairs (0, 1) and (2, 3) become 0 2 1 3."""
+def test_include_none_means_all_tables() -> None:
+    """None is the default, no pattern. From interleaved to halves, the columns of the pairs (0, 1) and
+    (2, 3) get the order 0 2 1 3.
+    """
     moved = convert(np.array([[0, 1, 2, 3]]), "interleaved", "halves", include=None)
     assert moved.tolist() == [[0, 2, 1, 3]]
 
 
-def test_only_tensors_of_another_dtype_are_cast() -> None:
-    """«single» is float32 already."""
+def test_only_tensors_of_another_dtype_are_listed_as_cast() -> None:
+    """«single» is float32 already, the dtype of the cast."""
     tensors = {"single": np.zeros(3, np.float32), "double": np.zeros(3)}
     plan = converted(tensors, "a file", None, None, dtype="float32")
     assert plan.cast == ["double"]

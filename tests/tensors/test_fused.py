@@ -236,35 +236,41 @@ def words_of_conversion(family: Family) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_scores_of_a_converted_model_are_the_same(run_pecli, write_model, name: str) -> None:
-    """`attention_scores` computes q·k from the fused rows in the order of each family, as its
-    project has it. If nothing had been converted, the scores would be others.
+def test_a_conversion_to_the_other_layout_leaves_attention_scores_as_they_were(
+    run_pecli, write_model, name: str
+) -> None:
+    """A random model of each family is converted from halves to interleaved or back. `attention_scores`
+    computes q·k from its projections by the formulas of the family's own code: the old weights in
+    the old layout and the new ones in the new layout must give the same scores, and the old weights
+    in the new layout others.
     """
     family = FAMILIES[name]
-    old = write_model(family)
-    done = run_pecli(*words_of_conversion(family), *BY_CONFIG, "-o", "out.safetensors")
+    old_weights = write_model(family)
+    outcome = run_pecli(*words_of_conversion(family), *BY_CONFIG, "-o", "out.safetensors")
 
-    assert done.exit_code == SUCCESS
-    assert done.err == ""
-    assert ASSUMPTIONS_TOLD.get(name, "") in done.out
-    assert f"with the {HEADS} heads of config.json" in done.out
+    assert outcome.exit_code == SUCCESS
+    assert outcome.err == ""
+    assert ASSUMPTIONS_TOLD.get(name, "") in outcome.out
+    assert f"with the {HEADS} heads of config.json" in outcome.out
 
-    new = load_file("out.safetensors")
-    target = target_of_conversion(family)
-    expected = attention_scores(family, old, family.pairing)
-    rounding = 1e-9 * np.abs(expected).max()
-    found = attention_scores(family, new, target)
+    old_layout = family.pairing
+    new_layout = target_of_conversion(family)
+    scores_before = attention_scores(family, old_weights, old_layout)
+    scores_after = attention_scores(family, load_file("out.safetensors"), new_layout)
+    rounding = 1e-9 * np.abs(scores_before).max()
 
-    np.testing.assert_allclose(found, expected, rtol=0, atol=rounding)
+    np.testing.assert_allclose(scores_after, scores_before, rtol=0, atol=rounding)
     if family.rotary:
-        unconverted = attention_scores(family, old, target)
-        assert not np.allclose(unconverted, expected, atol=0.1)
+        unconverted = attention_scores(family, old_weights, new_layout)
+        assert not np.allclose(unconverted, scores_before, atol=0.1)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_the_tensors_of_the_family_move_and_no_other(run_pecli, write_model, name: str) -> None:
-    """FAMILIES names the fused tensors of queries and keys of each family; random weights make
-    every move visible.
+def test_a_conversion_moves_the_query_and_key_tensors_of_a_family_and_no_other(
+    run_pecli, write_model, name: str
+) -> None:
+    """FAMILIES names these tensors, as in the checkpoints of each family; weights are random, so that
+    every move is visible. Values and embeddings must stay.
     """
     family = FAMILIES[name]
     old = write_model(family)
@@ -282,17 +288,20 @@ def test_json_names_the_tensors_that_move_and_the_config(run_pecli, write_model,
     """
     family = FAMILIES[name]
     write_model(family)
-    told = run_pecli(*words_of_conversion(family), *BY_CONFIG, "--json").json
+    answer = run_pecli(*words_of_conversion(family), *BY_CONFIG, "--json").json
 
-    assert set(told["moved"]) == set(family.tensors)
-    assert told["assumed"]["model"] == "config.json"
-    assert told["assumed"]["text"].endswith("(as config.json has it)")
+    assert set(answer["moved"]) == set(family.tensors)
+    assert answer["assumed"]["model"] == "config.json"
+    assert answer["assumed"]["text"].endswith("(as config.json has it)")
 
 
 @pytest.mark.parametrize("name", [name for name in FAMILIES if FAMILIES[name].split])
-def test_only_rotary_rows_of_queries_and_keys_move(run_pecli, write_model, name: str) -> None:
-    """Of the rotary rows of a head, all but the first and the last change their place: with four,
-    (0, 2, 1, 3) is the order afterwards.
+def test_of_a_fused_tensor_only_rotary_rows_of_queries_and_keys_move(
+    run_pecli, write_model, name: str
+) -> None:
+    """`family.split` cuts the rows of the fused tensor into queries and keys (heads, channels), here
+    applied to row numbers. Of the rotary rows of a head, all but the first and the last change their
+    place: with four, (0, 2, 1, 3) is the order afterwards.
     """
     family = FAMILIES[name]
     assert family.split is not None
@@ -329,18 +338,19 @@ OPTIONS_THAT_MEAN_THE_SAME = {
 def test_options_that_state_what_the_config_states_write_the_same_bytes(
     run_pecli, write_model, name: str
 ) -> None:
-    """`pecli convert` moves the rows of fused projections. How heads are fused follows from
-    --config config.json, or from options with the same meaning.
+    """How heads are divided and fused follows from --config config.json, or from options with the
+    same meaning, such as «--heads 4 --fused groups --kv-heads 2» for Falcon 40B.
     """
     write_model(FAMILIES[name])
     words = words_of_conversion(FAMILIES[name])
     options = ["--heads", HEADS, *OPTIONS_THAT_MEAN_THE_SAME[name].split()]
-    by_options = run_pecli(*words, *options, "-o", "one.safetensors")
-    by_config = run_pecli(*words, "--config", "config.json", "-o", "other.safetensors")
+    by_options = run_pecli(*words, *options, "-o", "by_options.safetensors")
+    by_config = run_pecli(*words, "--config", "config.json", "-o", "by_config.safetensors")
 
     assert by_options.exit_code == SUCCESS
     assert by_config.exit_code == SUCCESS
-    assert Path("one.safetensors").read_bytes() == Path("other.safetensors").read_bytes()
+    bytes_by_options = Path("by_options.safetensors").read_bytes()
+    assert bytes_by_options == Path("by_config.safetensors").read_bytes()
 
 
 NAMES_THAT_TELL_NO_ORDER = [
@@ -369,65 +379,83 @@ def test_a_fused_order_that_no_name_tells_is_required(
     assert not Path("out.safetensors").exists()
 
 
-def test_options_override_the_model_and_are_reported(run_pecli, write_model) -> None:
-    """Each option contradicts or completes what config.json states; the report names the origin of
-    both.
+@pytest.mark.parametrize(
+    ("family", "option", "values", "assumed"),
+    [
+        ("phi3", "--rotary-dim", [4], 4),
+        ("gpt_neox", "--trailing", [], True),
+        ("phi3", "--fused", ["groups"], ["groups"]),
+    ],
+)
+def test_an_option_that_contradicts_the_config_wins_and_is_reported(
+    run_pecli, write_model, family: str, option: str, values: list[object], assumed: object
+) -> None:
+    """By their configs, Phi-3 rotates whole heads of 8 channels and fuses its rows in blocks, and
+    GPT-NeoX rotates the first channels. `assumed` in the answer is the value that was used, and its
+    text names the origin.
     """
-    for name, option, value in (
-        ("phi3", "rotary_dim", 4),
-        ("gpt_neox", "trailing", True),
-        ("phi3", "fused", "groups"),
-    ):
-        write_model(FAMILIES[name])
-        words = [f"--{option.replace('_', '-')}", *([] if value is True else [value])]
-        told = run_pecli(*BY_MODEL, *words, "--check", "--json").json["assumed"]
-        assert told[option] in (value, [value])
-        assert f"{words[0]} as the command line has it" in told["text"]
+    write_model(FAMILIES[family])
+    answer = run_pecli(*BY_MODEL, option, *values, "--check", "--json").json["assumed"]
 
+    assert answer[option.removeprefix("--").replace("-", "_")] == assumed
+    assert f"{option} as the command line has it" in answer["text"]
+
+
+def test_an_option_for_what_the_config_does_not_state_is_reported_beside_the_config(
+    run_pecli, write_model
+) -> None:
+    """This config of Mistral states heads, but no number of key heads."""
     write_model(FAMILIES["mistral, silent about keys"])
-    said = "1 kv head, rows q or k of each head (as config.json has it, --kv-heads as the command line has it)"
-    assert said in run_pecli(*BY_MODEL, "--kv-heads", 1, "-o", "out.safetensors").out
+    outcome = run_pecli(*BY_MODEL, "--kv-heads", 1, "-o", "out.safetensors")
+    origins = "(as config.json has it, --kv-heads as the command line has it)"
+    assert f"1 kv head, rows q or k of each head {origins}" in outcome.out
 
 
 def test_a_check_says_that_no_model_confirms_the_heads_of_the_command_line(
     run_pecli, write_model
 ) -> None:
-    """The model has 4 heads of 8 and 2 key heads. Twice as many of half the size fit its rows and
-    pass the check, too, which is therefore no proof for the model.
+    """The model has 4 heads of 8 and 2 key heads, but no config is given. Twice as many of half the
+    size fit its rows and pass the check, too, which is therefore no proof for the model.
     """
     write_model(FAMILIES["llama"])
-    done = run_pecli(*CONVERT_TO_INTERLEAVED, "--check", "--heads", 8)
+    outcome = run_pecli(*CONVERT_TO_INTERLEAVED, "--check", "--heads", 8)
 
-    assert done.exit_code == SUCCESS
-    assert "8 heads of 4, 4 kv heads" in done.out
+    assert outcome.exit_code == SUCCESS
+    assert "8 heads of 4, 4 kv heads" in outcome.out
 
     proved = "proved for 1 layer with the 8 heads given on the command line, which no model confirms, if the input"
-    assert proved in done.out
+    assert proved in outcome.out
 
 
-def test_a_check_without_a_model_names_none_in_json(run_pecli, write_model) -> None:
-    """The number of heads is from the command line, and config.json is not given."""
+def test_the_json_of_a_check_has_no_model_if_only_options_state_the_heads(
+    run_pecli, write_model
+) -> None:
+    """The number of heads is from the command line (--heads 8), and config.json is not given."""
     write_model(FAMILIES["llama"])
-    told = run_pecli(*CONVERT_TO_INTERLEAVED, "--check", "--heads", 8, "--json").json
+    answer = run_pecli(*CONVERT_TO_INTERLEAVED, "--check", "--heads", 8, "--json").json
 
-    assert told["assumed"]["model"] is None
+    assert answer["assumed"]["model"] is None
 
 
-def test_heads_that_contradict_the_model_are_refused(run_pecli, write_model) -> None:
-    """config.json, which is given, states 4 heads."""
+def test_a_number_of_heads_that_contradicts_the_config_is_refused(run_pecli, write_model) -> None:
+    """config.json, which is given, states 4 heads: other options override it, but the number of heads
+    is no matter of choice.
+    """
     write_model(FAMILIES["llama"])
     assert run_pecli(*BY_MODEL, "--check", "--heads", 8).exit_code == USAGE_ERROR
 
 
-def test_a_model_that_states_no_heads_does_not_confirm_them(run_pecli, write_model) -> None:
+def test_a_config_that_states_no_heads_does_not_confirm_those_of_the_command_line(
+    run_pecli, write_model
+) -> None:
     """The config.json has the width of a head, but not their number, and Yi is a model_type without
     class defaults.
     """
     write_model(FAMILIES["llama"])
     Path("config.json").write_text(json.dumps({"model_type": "yi", "head_dim": DIM}))
-    checked = run_pecli(*BY_MODEL, "--heads", 4, "--check")
+    outcome = run_pecli(*BY_MODEL, "--heads", 4, "--check")
 
-    assert "the 4 heads given on the command line, which no" in checked.out
+    assert "the 4 heads given on the command line, which no" in outcome.out
 
 
 QKV = {"self_attn.qkv_proj.weight": (64, 3)}
@@ -452,13 +480,14 @@ REFUSED_FOLDERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("tensors", "config", "options", "said"), REFUSED_FOLDERS)
+@pytest.mark.parametrize(("tensors", "config", "options", "problem"), REFUSED_FOLDERS)
 def test_heads_that_do_not_fit_the_tensors_are_refused(
-    run_pecli, write_model, tensors, config, options: str, said: str
+    run_pecli, write_model, tensors, config, options: str, problem: str
 ) -> None:
     """Each row has the tensors of a family (or names and shapes), the config.json of another one or
-    none, options, and a part of the error; 8 channels times the number of heads must be the number
-    of rows.
+    none, options, and a part of the error: with the tensors of GPT-NeoX and the config of Falcon 7B,
+    for example, «(96,); config.json has 6 q, k and v heads of 8, that is 48 rows». Nothing may be
+    written.
     """
     write_model(FAMILIES[tensors if isinstance(tensors, str) else "llama"])
     if not isinstance(tensors, str):
@@ -467,43 +496,40 @@ def test_heads_that_do_not_fit_the_tensors_are_refused(
         keys = sizes(model_type="unknown") if config == "unknown" else FAMILIES[config].config
         Path("config.json").write_text(json.dumps(keys))
     words = (*CONVERT_TO_INTERLEAVED, "--heads", HEADS) if config is None else BY_MODEL
-    done = run_pecli(*words, *options.split(), "-o", "out.safetensors")
+    outcome = run_pecli(*words, *options.split(), "-o", "out.safetensors")
 
-    assert done.exit_code == USAGE_ERROR
-    assert done.err.count("\n") == 1
+    assert outcome.exit_code == USAGE_ERROR
+    assert outcome.err.count("\n") == 1
     assert not Path("out.safetensors").exists()
-    assert said in done.err
+    assert problem in outcome.err
 
 
 def test_a_pattern_chooses_the_tensors_that_move(run_pecli, write_model) -> None:
-    """A tower for images has projections, too; --include leaves it out. Then the rows of a fused
-    tensor: 64 are 8 heads of 8, 4 queries, 2 keys and 2 values.
+    """The file has projections of a text model (model.layers) and of a tower for images (visual);
+    --include chooses those of the text.
     """
     write_model(FAMILIES["llama"])
     save_file({name: np.zeros(shape) for name, shape in TOWER.items()}, "model.safetensors")
-    chosen = run_pecli(
-        *CONVERT_TO_INTERLEAVED,
-        "--heads",
-        4,
-        "--include",
-        "model.layers.*.[qk]_proj.*",
-        "-o",
-        "out.npz",
-        "--json",
-    )
+    pattern = ("--include", "model.layers.*.[qk]_proj.*")
+    words = (*CONVERT_TO_INTERLEAVED, "--heads", 4, *pattern, "-o", "out.npz", "--json")
 
-    assert chosen.json["moved"] == sorted(FAMILIES["llama"].tensors)
+    assert run_pecli(*words).json["moved"] == sorted(FAMILIES["llama"].tensors)
 
-    save_file({name: np.zeros(shape) for name, shape in QKV.items()}, "model.safetensors")
-    assert (
-        run_pecli(*CONVERT_TO_INTERLEAVED, "--heads", 4, "--head-dim", 8, "-o", "out.npz").exit_code
-        == SUCCESS
-    )
+
+def test_the_number_of_key_heads_of_a_fused_tensor_follows_from_its_rows(
+    run_pecli, write_model
+) -> None:
+    """64 rows are 8 heads of 8: 4 of queries, as stated, so 2 of keys and 2 of values."""
+    write_model(FAMILIES["llama"])
+    save_file({"self_attn.qkv_proj.weight": np.zeros((64, 3))}, "model.safetensors")
+    words = (*CONVERT_TO_INTERLEAVED, "--heads", 4, "--head-dim", 8, "-o", "out.npz")
+    assert run_pecli(*words).exit_code == SUCCESS
 
 
 def test_only_the_rotary_rows_of_latent_attention_move(run_pecli, write_model) -> None:
-    """DeepSeek: the last rows of every query head, and of the compressed keys, which all heads
-    share.
+    """DeepSeek's query heads have 6 rows without rotation and 4 rotary ones (q_b_proj); its compressed
+    keys have 12 rows and then 4 rotary ones that all heads share (kv_a_proj_with_mqa). From
+    interleaved to halves, the rotary rows get the order 0 2 1 3.
     """
     ranks = {
         "q_lora_rank": 10,
@@ -515,52 +541,41 @@ def test_only_the_rotary_rows_of_latent_attention_move(run_pecli, write_model) -
     names = {"q_a_proj": 10, "q_b_proj": HEADS * 10, "kv_a_proj_with_mqa": 16}
     tensors = {f"{ATTENTION_OF_LAYER_0}.{name}.weight": rows for name, rows in names.items()}
     old = write_model(Family(sizes(model_type="deepseek_v3", **ranks), 4, tensors))
-    words = (
-        "convert",
-        "model.safetensors",
-        "--from",
-        "deepseek",
-        "--to",
-        "halves",
-        "--config",
-        "config.json",
-    )
-    done = run_pecli(*words, "--check", "-o", "out.safetensors")
-
-    assert done.exit_code == SUCCESS
-    assert done.err == ""
-    assert "4 heads of 10, the last 4 of 10 channels, 1 key that all heads share" in done.out
-
-    new, swap = load_file("out.safetensors"), [0, 2, 1, 3]
-    for name, heads, still in (("q_b_proj", HEADS, 6), ("kv_a_proj_with_mqa", 1, 12)):
-        rows = old[f"{ATTENTION_OF_LAYER_0}.{name}.weight"].reshape(heads, still + 4, -1)
-        expected = np.concatenate([rows[:, :still], rows[:, still:][:, swap]], axis=1)
-        assert np.array_equal(
-            new[f"{ATTENTION_OF_LAYER_0}.{name}.weight"], expected.reshape(-1, expected.shape[2])
-        )
-    assert np.array_equal(
-        new[f"{ATTENTION_OF_LAYER_0}.q_a_proj.weight"],
-        old[f"{ATTENTION_OF_LAYER_0}.q_a_proj.weight"],
+    layouts = ("--from", "deepseek", "--to", "halves")
+    outcome = run_pecli(
+        "convert", "model.safetensors", *layouts, *BY_CONFIG, "-o", "out.safetensors"
     )
 
+    assert outcome.exit_code == SUCCESS
+    assert outcome.err == ""
+    assert "4 heads of 10, the last 4 of 10 channels, 1 key that all heads share" in outcome.out
 
-def test_a_gate_beside_each_query_stays(run_pecli, write_model) -> None:
-    """Qwen3-Next keeps 8 rows of a query and 8 of its gate per head, and rotates 4 channels.
+    new = load_file("out.safetensors")
+    for name, heads, unrotated in (("q_b_proj", HEADS, 6), ("kv_a_proj_with_mqa", 1, 12)):
+        tensor = f"{ATTENTION_OF_LAYER_0}.{name}.weight"
+        rows = old[tensor].reshape(heads, unrotated + 4, -1)
+        moved = rows[:, unrotated:][:, [0, 2, 1, 3]]
+        expected = np.concatenate([rows[:, :unrotated], moved], axis=1)
+        assert np.array_equal(new[tensor], expected.reshape(-1, expected.shape[2]))
+    compression = f"{ATTENTION_OF_LAYER_0}.q_a_proj.weight"
+    assert np.array_equal(new[compression], old[compression])
 
-    Of head 1, rows 16 to 31, the pairs (16, 18) and (17, 19) become neighbours.
+
+def test_the_gate_beside_each_query_of_qwen3_next_stays(run_pecli, write_model) -> None:
+    """q_proj of Qwen3-Next has for each head 8 rows of a query and 8 of its gate, and the first 4
+    channels rotate. The rows hold their numbers here: those of head 1 are 16 to 31, of which the
+    pairs (16, 18) and (17, 19) become neighbours.
     """
     config = sizes(
         model_type="qwen3_next", num_key_value_heads=2, head_dim=DIM, partial_rotary_factor=0.5
     )
-    old = write_model(Family(config, 2, separate(ATTENTION_OF_LAYER_0, 2), kv=2))
-    old[f"{ATTENTION_OF_LAYER_0}.q_proj.weight"] = np.arange(2.0 * HEADS * DIM)[:, None] * np.ones(
-        HIDDEN
-    )
-    save_file(old, "model.safetensors")
+    weights = write_model(Family(config, 2, separate(ATTENTION_OF_LAYER_0, 2), kv=2))
+    q_proj = f"{ATTENTION_OF_LAYER_0}.q_proj.weight"
+    row_numbers = np.arange(HEADS * (8 + 8.0))
+    weights[q_proj] = row_numbers[:, None] * np.ones(HIDDEN)
+    save_file(weights, "model.safetensors")
 
     assert run_pecli(*BY_MODEL, "--check", "-o", "out.safetensors").exit_code == SUCCESS
 
-    rows = load_file("out.safetensors")[f"{ATTENTION_OF_LAYER_0}.q_proj.weight"][:, 0].reshape(
-        HEADS, 2 * DIM
-    )
-    assert rows[1].tolist() == [16, 18, 17, 19, *range(20, 32)]
+    moved_numbers = load_file("out.safetensors")[q_proj][:, 0].reshape(HEADS, 8 + 8)
+    assert moved_numbers[1].tolist() == [16, 18, 17, 19, *range(20, 32)]

@@ -30,21 +30,22 @@ KNOWN = stored("tables.json")["attention"]
 
 
 @pytest.mark.parametrize(("config", "counts", "order"), KNOWN, ids=lambda value: str(value)[:40])
-def test_heads_are_those_of_the_published_model(
+def test_counts_of_heads_and_the_order_of_fused_rows_are_those_of_published_models(
     config: dict[str, Any], counts: tuple[int, ...], order: str
 ) -> None:
-    """Heads, key heads, head and rotary dimension, and the order of fused rows, written by hand
-    from the models' code.
+    """tables.json has published configs, and what was written by hand from the models' code: the
+    counts [heads, key heads, head dimension, rotary dimension] and the order of fused rows, such as
+    [128, 8, 64, 64] and «groups» for Falcon 40B. BLOOM and MPT have ALiBi.
     """
-    found = attention_of(config)
-    assert found.rotates == (config["model_type"] not in ("bloom", "mpt"))
+    attention = attention_of(config)
+    assert attention.rotates == (config["model_type"] not in ("bloom", "mpt"))
 
     heads, kv_heads, head_dim, rotary_dim = counts
-    assert found.heads == heads
-    assert found.kv_heads == kv_heads
-    assert found.head_dim == head_dim
-    assert found.rotary_dim == rotary_dim
-    assert found.fused == order
+    assert attention.heads == heads
+    assert attention.kv_heads == kv_heads
+    assert attention.head_dim == head_dim
+    assert attention.rotary_dim == rotary_dim
+    assert attention.fused == order
 
 
 def heads_stated_by(model: Any) -> HeadDivision:
@@ -53,12 +54,15 @@ def heads_stated_by(model: Any) -> HeadDivision:
 
 
 def test_presets_have_the_heads_and_fused_rows_of_their_models() -> None:
-    """Pythia rotates 16 of 64 channels and fuses its rows by head; GPT-J rotates 64 of 256, and has
-    separate projections.
+    """By their published configs, Pythia 160M rotates 16 of 64 channels in 12 heads and fuses its
+    rows by head; GPT-J rotates 64 of 256 in 16 heads, and has separate projections.
     """
-    pythia = HeadDivision(12, 12, 64, 16, fused="groups", model="pythia-160m")
+    pythia = HeadDivision(
+        heads=12, kv_heads=12, head_dim=64, rotary_dim=16, fused="groups", model="pythia-160m"
+    )
+    gpt_j = HeadDivision(heads=16, kv_heads=16, head_dim=256, rotary_dim=64, model="gpt-j-6b")
     assert heads_stated_by("pythia-160m") == pythia
-    assert heads_stated_by("gpt-j-6b") == HeadDivision(16, 16, 256, 64, model="gpt-j-6b")
+    assert heads_stated_by("gpt-j-6b") == gpt_j
 
 
 def test_the_last_channels_of_deepseek_rotate() -> None:
@@ -66,26 +70,33 @@ def test_the_last_channels_of_deepseek_rotate() -> None:
     assert attention_of("deepseek-v3").trailing
 
 
-def test_every_order_of_fused_rows_is_that_of_some_family() -> None:
-    """An order that no family has would never be found by a model's name."""
+def test_the_known_orders_of_fused_rows_are_those_of_the_families() -> None:
+    """An order that no family has would never be used; a family with an unknown order would fail
+    when it is converted. None is the order of separate projections.
+    """
     orders = {layout.order for layouts in FAMILY_LAYOUTS.values() for layout in layouts}
     assert orders - {None} == {*ORDERS}
 
 
 def test_fused_rows_of_gguf_are_blocks_whatever_the_family(tmp_path: Path) -> None:
-    """llama.cpp brings the rows of every family into blocks, and calls them attn_qkv, which tells their order."""
+    """Falcon fuses rows by key head («groups»), but llama.cpp's converter brings the rows of every
+    family into blocks, and calls them attn_qkv, which tells their order. The 128 + 2 · 8 heads have
+    8192 / 128 = 64 channels.
+    """
     sizes = {"embedding_length": 8192, "attention.head_count": 128, "attention.head_count_kv": 8}
     path = str(write_gguf(tmp_path / "a.gguf", "falcon", sizes))
+    counts = {"heads": 128, "kv_heads": 8, "head_dim": 64}
 
-    assert heads_stated_by(path) == HeadDivision(128, 8, 64, 64, model=path)
+    assert heads_stated_by(path) == HeadDivision(**counts, rotary_dim=64, model=path)
 
-    fused = table_of("blk.0.attn_qkv.weight", np.zeros((144 * 64, 1)))
-    assert HeadDivision(128, 8, 64, fused="groups", model=path).fused_order_of(fused) == "blocks"
+    fused = table_of("blk.0.attn_qkv.weight", np.zeros(((128 + 2 * 8) * 64, 1)))
+    division = HeadDivision(**counts, fused="groups", model=path)
+    assert division.fused_order_of(fused) == "blocks"
 
 
 def test_layers_whose_heads_differ_require_a_layer_type() -> None:
     """Gemma 4 has heads of 512 channels in full layers (global_head_dim), and of 256 in sliding
-    ones.
+    ones (head_dim in GEMMA_4).
     """
     theta = {
         name: {"rope_type": "default", "rope_theta": 1e4}
@@ -131,8 +142,13 @@ def test_the_name_of_a_tensor_tells_its_projection(name: str, expected: Projecti
         ("x", HeadDivision(8, 8, 8, fused="codegen"), "qqvvkk" * 4),
     ],
 )
-def test_a_projection_holds_heads_in_this_order(name: str, heads: HeadDivision, slots: str) -> None:
-    """q, k, v and g stand for a query, key, value and gate head."""
+def test_the_heads_of_a_projection_lie_in_the_order_of_its_name_or_family(
+    name: str, heads: HeadDivision, slots: str
+) -> None:
+    """`slots` has a letter per head: q, k, v and g stand for a query, key, value and gate.
+    HeadDivision(4, 2, 8) is 4 query heads and 2 key heads of 8 channels; the orders groups, blocks
+    and codegen are those of Falcon 40B, Phi-3 and CodeGen.
+    """
     assert heads.slots(weight_of(name, np.zeros(1))) == slots
 
 
@@ -148,20 +164,24 @@ def test_a_projection_holds_heads_in_this_order(name: str, heads: HeadDivision, 
     ],
 )
 def test_heads_are_described_in_words(heads: HeadDivision, words: str) -> None:
-    """Reports show these words; HeadDivision(4, 2, 8, 4) rotates 4 of 8 channels."""
+    """Reports show these words. HeadDivision(4, 2, 8, 4) has 4 query heads and 2 key heads of 8
+    channels, of which 4 rotate.
+    """
     assert heads.words([weight_of("q_proj", np.zeros(1))]) == words
 
 
-def test_key_heads_are_counted_by_the_rows_of_keys() -> None:
-    """16 rows are 2 key heads of 8 channels, although their number is not given."""
+def test_key_heads_whose_number_is_not_given_are_counted_by_the_rows_of_keys() -> None:
+    """16 rows are 2 key heads of 8 channels, so all of them can be moved."""
     keys = weight_of("k_proj", np.zeros((16, 2)))
-    move = HeadDivision(4, None, 8).move(keys, "interleaved", "halves")
+    division = HeadDivision(heads=4, kv_heads=None, head_dim=8)
+    move = division.move(keys, "interleaved", "halves")
 
     assert len(move.order) == 16
 
 
 def test_fused_rows_that_leave_none_for_keys_are_refused() -> None:
-    """4 heads of 8 take all 32 rows, and none would be left for keys and values."""
+    """4 query heads of 8 take all 32 rows, and none would be left for keys and values."""
     fused = weight_of("attn_qkv", np.zeros((4 * 8, 2)))
+    division = HeadDivision(heads=4, kv_heads=None, head_dim=8)
     with pytest.raises(ParameterError, match="32 rows are not q, k and v of 4 heads of 8"):
-        HeadDivision(4, None, 8).completed([fused])
+        division.completed([fused])

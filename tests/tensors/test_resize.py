@@ -21,24 +21,36 @@ TABLE_17_BY_4 = np.random.default_rng(3).standard_normal((17, 4)).astype(np.floa
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_kept_rows_stay_and_leading_axes_too(dtype: str) -> None:
-    """One kept row and 6 x 5 cells are 31 rows."""
-    given = TABLE_17_BY_4.astype(dtype)[None]
-    made = resize(given, (6, 5), grid=(4, 4), keep=1)
+def test_the_row_of_a_class_token_stays_and_dtype_and_leading_axes_too(dtype: str) -> None:
+    """A table of a vision model has a row for its class token (keep 1) and 4 x 4 cells; resized to
+    6 x 5 cells it has 1 + 30 rows.
+    """
+    table = TABLE_17_BY_4.astype(dtype)[None]
+    resized = resize(table, (6, 5), grid=(4, 4), keep=1)
 
-    assert made.shape == (1, 31, 4)
-    assert made.dtype == given.dtype
-    assert np.array_equal(made[0, 0], given[0, 0])
-    assert resize(given, (4, 4), grid=(4, 4), keep=1).tobytes() == given.tobytes()
+    assert resized.shape == (1, 1 + 6 * 5, 4)
+    assert resized.dtype == table.dtype
+    assert np.array_equal(resized[0, 0], table[0, 0])
 
 
-def test_a_grid_is_rows_by_columns() -> None:
-    """A table that depends on the column alone still does so."""
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_a_table_that_is_resized_to_its_own_size_stays_byte_by_byte(dtype: str) -> None:
+    """The table has a row that is kept, and 4 x 4 cells."""
+    table = TABLE_17_BY_4.astype(dtype)[None]
+    assert resize(table, (4, 4), grid=(4, 4), keep=1).tobytes() == table.tobytes()
+
+
+def test_the_cells_of_a_grid_are_in_row_order() -> None:
+    """3 x 6 cells hold the number of their column, 0 to 5. Resized to 5 x 12, they still depend on the
+    column only: the centre of column j is at (j + 0.5) · 6 / 12 − 0.5 of the old ones, except for the
+    two at the border, where there is nothing to interpolate.
+    """
     cells = np.tile(np.arange(6.0), 3).reshape(18, 1)
-    made = resize(cells, "5x12", grid="3x6", method="linear").reshape(5, 12)
+    resized = resize(cells, "5x12", grid="3x6", method="linear").reshape(5, 12)
+    inner_columns = np.arange(1, 11)
 
-    assert np.ptp(made, axis=0).max() < 1e-12
-    assert np.allclose(made[0, 1:-1], (np.arange(1, 11) + 0.5) / 2 - 0.5)
+    assert np.ptp(resized, axis=0).max() < 1e-12
+    assert np.allclose(resized[0, 1:-1], (inner_columns + 0.5) * 6 / 12 - 0.5)
 
 
 @pytest.mark.parametrize("antialias", [False, True])
@@ -51,25 +63,25 @@ def test_the_size_of_blocks_changes_no_byte_of_a_resized_table(
     """Large tables are resized in blocks; with 1, 30 and 200 elements per block the bytes are those
     of one block.
     """
-    given = {"grid": grid, "method": "cubic", "antialias": antialias, "keep": 1}
-    whole = resize(TABLE_17_BY_4, to, **given)
+    options = {"grid": grid, "method": "cubic", "antialias": antialias, "keep": 1}
+    in_one_block = resize(TABLE_17_BY_4, to, **options)
 
     for elements in (1, 30, 200):
         monkeypatch.setattr("pecli.tensors.resize._ELEMENTS", elements)
-        assert resize(TABLE_17_BY_4, to, **given).tobytes() == whole.tobytes()
+        assert resize(TABLE_17_BY_4, to, **options).tobytes() == in_one_block.tobytes()
 
 
 @pytest.mark.parametrize("value", [np.inf, np.nan, 1e308, -1.7e308])
-def test_nan_and_infinity_are_resized_without_a_warning(value: float) -> None:
-    """Row 3 of 16 holds the value; the last of 5 rows is made of rows far from it. Warnings of
-    NumPy are errors in tests.
+def test_nan_infinity_and_overflow_stay_near_their_row_and_cause_no_warning(value: float) -> None:
+    """Row 3 of 16 holds the value; the last of 5 rows is made of rows far from it, and must be finite.
+    Warnings of NumPy are errors in tests.
     """
     array = np.ones((16, 4))
     array[3] = value
-    made = resize(array, 5, method="cubic")
+    resized = resize(array, 5, method="cubic")
 
-    assert np.isfinite(made[-1]).all()
-    assert made.shape == (5, 4)
+    assert resized.shape == (5, 4)
+    assert np.isfinite(resized[-1]).all()
 
 
 INTERPOLATED_BY_TORCH = json.loads(Path(__file__).with_name("interpolate.json").read_text("ascii"))[
@@ -107,14 +119,16 @@ def case_name(case: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("case", INTERPOLATED_BY_TORCH, ids=case_name)
 def test_a_table_is_resized_as_torch_interpolates_it(case: dict[str, Any]) -> None:
-    """interpolate.json holds tables before and after torch's F.interpolate with the options of each
-    case.
+    """interpolate.json has cases of torch.nn.functional.interpolate: a table (`given`, in base 64) of
+    the grid `old`, the options, and the table that torch made (`made`) for the grid `new`. torch
+    computes places in float32: up to 128 rows, off by 2^-24 each, times 0.1 between neighbours, are
+    less than 1e-6.
     """
-    given = decoded(case["given"], case["old"])
-    made = resize(given, tuple(case["new"]), grid=tuple(case["old"]), **options_of(case))
+    table = decoded(case["given"], case["old"])
+    by_torch = decoded(case["made"], case["new"])
+    resized = resize(table, tuple(case["new"]), grid=tuple(case["old"]), **options_of(case))
 
-    # torch works out the places in float32: 128 rows · 2**-24 · a difference of 0.1 between neighbours
-    assert np.abs(made - decoded(case["made"], case["new"])).max() < 1e-6
+    assert np.abs(resized - by_torch).max() < 1e-6
 
 
 @pytest.mark.parametrize("kernel", ["linear", "cubic"])
@@ -123,12 +137,14 @@ def test_a_table_is_resized_as_torch_interpolates_it(case: dict[str, Any]) -> No
 def test_weights_of_an_interpolation_add_up_to_1(
     kernel: str, antialias: bool, old: int, new: int
 ) -> None:
-    """Each new row is a weighted mean of old ones: weights add up to 1, and a table of 3 stays 3."""
-    made = Interpolation(kernel, antialias).taps(old, new)
-    assert np.abs(made.weights.sum(axis=1) - 1).max() < 1e-14
-    assert np.abs(made.apply(np.full((old, 2), 3.0)) - 3).max() < 1e-14
-    assert made.rows.min() >= 0
-    assert made.rows.max() < old
+    """`taps` are the rows of which each new row is a weighted mean: weights add up to 1, a table of
+    threes stays one, and all are rows of the old table.
+    """
+    taps = Interpolation(kernel, antialias).taps(old, new)
+    assert np.abs(taps.weights.sum(axis=1) - 1).max() < 1e-14
+    assert np.abs(taps.apply(np.full((old, 2), 3.0)) - 3).max() < 1e-14
+    assert taps.rows.min() >= 0
+    assert taps.rows.max() < old
 
 
 @pytest.mark.parametrize(
@@ -139,17 +155,18 @@ def test_a_straight_line_stays_straight_inside(kernel: str, antialias: bool) -> 
     border.
     """
     taps = Interpolation(kernel, antialias).taps(40, 100)
-    made = taps.apply(np.arange(40.0)[:, None])[:, 0]
+    resized = taps.apply(np.arange(40.0)[:, None])[:, 0]
+    slopes = np.diff(resized)
 
-    assert np.abs(np.diff(made)[10:90] - 0.4).max() < 1e-12
+    assert np.abs(slopes[10:90] - 40 / 100).max() < 1e-12
 
 
 def test_the_ends_stay_if_corners_are_aligned() -> None:
     """0, 1, 2, 3 is resized to 7 numbers, of which the first and last stay: 0, 0.5, …, 3, as
     SciPy's zoom(range(4), 7 / 4, order=1).
     """
-    made = resize(np.arange(4.0)[:, None], 7, align_corners=True)[:, 0]
-    assert made.tolist() == [0, 0.5, 1, 1.5, 2, 2.5, 3]
+    resized = resize(np.arange(4.0)[:, None], 7, align_corners=True)[:, 0]
+    assert resized.tolist() == [0, 0.5, 1, 1.5, 2, 2.5, 3]
 
 
 def test_slice_copies_the_first_cells_and_crop_the_middle_ones() -> None:
@@ -183,7 +200,7 @@ def test_options_that_do_not_go_together_are_refused(options: dict[str, Any], wo
 
 
 @pytest.mark.parametrize(
-    ("way", "words"),
+    ("interpolation", "words"),
     [
         (Interpolation("cubic"), "cubic"),
         (Interpolation("linear", antialias=True), "linear with antialias"),
@@ -193,18 +210,18 @@ def test_options_that_do_not_go_together_are_refused(options: dict[str, Any], wo
         ),
     ],
 )
-def test_an_interpolation_is_described_in_words(way: Interpolation, words: str) -> None:
-    """The words are those of reports."""
-    assert str(way) == words
+def test_an_interpolation_is_described_in_words(interpolation: Interpolation, words: str) -> None:
+    """Reports show its `str`."""
+    assert str(interpolation) == words
 
 
 def test_a_single_row_with_aligned_corners_is_the_first_one() -> None:
     """torch.nn.functional.interpolate(…, align_corners=True) does so."""
-    table = np.arange(8.0).reshape(4, 2)
+    table = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [6.0, 7.0]])
     assert resize(table, 1, method="linear", align_corners=True).tolist() == [[0, 1]]
 
 
 def test_two_rows_with_aligned_corners_are_the_ends() -> None:
     """Four rows are resized to two; aligned corners keep the first and the last row."""
-    table = np.arange(8.0).reshape(4, 2)
+    table = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [6.0, 7.0]])
     assert resize(table, 2, method="linear", align_corners=True).tolist() == [[0, 1], [6, 7]]

@@ -59,27 +59,27 @@ def exact_bits(
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.sample(6)
-def test_every_element_is_the_true_value_rounded_once(dtype, layout):
-    """Arb computes every element exactly and rounds it once; offsets go up to the last positions
-    that there are, 2^40.
+def test_every_rotated_element_is_the_true_value_rounded_once(dtype, layout):
+    """`exact_bits` rotates in Arb's arbitrary precision and rounds once to the dtype; no bit may
+    differ. Offsets go up to the last positions that there are, 2^40.
     """
     for offset in (0, 5000, 2**40 - 30):
         x = random_normal(24, 32, dtype=DTYPES[dtype], seed=offset % 1000)
-        found = rotated_by(x, Rope(24, 32), offset, layout=layout)
-        true = exact_bits(x, range(offset, offset + 24), layout, dtype)
-        np.testing.assert_array_equal(bits(found), true)
+        rotated = rotated_by(x, Rope(24, 32), offset, layout=layout)
+        expected = exact_bits(x, range(offset, offset + 24), layout, dtype)
+        np.testing.assert_array_equal(bits(rotated), expected)
 
 
-def test_float64_is_within_three_roundings():
+def test_a_rotation_in_float64_is_within_three_roundings_of_the_true_value():
     """Arb computes the true values; an error of 2^-53 of a pair's length is one rounding, and two
     products and a sum are three.
     """
     x = random_normal(40, 32, dtype=np.float64)
-    found = rotated_by(x, Rope(40, 32), 10**6, layout="interleaved")
+    rotated = rotated_by(x, Rope(40, 32), 10**6, layout="interleaved")
     true = exact_bits(x, range(10**6, 10**6 + 40), "interleaved", "float64").view(np.float64)
-    scale = np.repeat(np.hypot(x[:, 0::2], x[:, 1::2]), 2, axis=1)
+    lengths_of_pairs = np.repeat(np.hypot(x[:, 0::2], x[:, 1::2]), 2, axis=1)
 
-    assert (np.abs(found - true) / scale).max() < 3 * 2**-53
+    assert (np.abs(rotated - true) / lengths_of_pairs).max() < 3 * 2**-53
 
 
 def ulps_of_pairs(found: np.ndarray, x: np.ndarray, layout: str) -> float:
@@ -99,52 +99,63 @@ def ulps_of_pairs(found: np.ndarray, x: np.ndarray, layout: str) -> float:
 
 
 @pytest.mark.parametrize("layout", ["halves", "interleaved"])
-def test_there_and_back_is_within_two_units(layout):
-    """Each of the two rotations rounds both channels of a pair to float32, by up to half a unit: √½
-    turned back, and a half, are at most 1.21.
+def test_a_rotation_and_its_inverse_give_x_back_within_a_unit_and_a_quarter(layout):
+    """Each of the two rotations rounds both channels of a pair to float32, by up to half a unit in
+    the last place of the pair's length: √½ (two halves at right angles, turned back) and a half are
+    at most 1.21.
     """
-    x, rope = random_normal(8, 2000, 64), Rope(2000, 64)
-    back = rotated_by(
-        rotated_by(x, rope, 777, layout=layout), rope, 777, layout=layout, inverse=True
-    )
+    x = random_normal(8, 2000, 64)
+    rope = Rope(2000, 64)
+    there = rotated_by(x, rope, 777, layout=layout)
+    back = rotated_by(there, rope, 777, layout=layout, inverse=True)
 
     assert ulps_of_pairs(back, x, layout) <= 1.25
 
-    moved = rotated_by(
-        rotated_by(x, rope, layout=layout, shift=12345), rope, layout=layout, shift=-12345
-    )
-    assert ulps_of_pairs(moved, x, layout) <= 1.25
+
+@pytest.mark.parametrize("layout", ["halves", "interleaved"])
+def test_two_opposite_shifts_give_x_back_within_a_unit_and_a_quarter(layout):
+    """Each of the two rotations rounds both channels of a pair to float32, by up to half a unit in
+    the last place of the pair's length: √½ (two halves at right angles, turned back) and a half are
+    at most 1.21.
+    """
+    x = random_normal(8, 2000, 64)
+    rope = Rope(2000, 64)
+    shifted = rotated_by(x, rope, layout=layout, shift=12345)
+    back = rotated_by(shifted, rope, layout=layout, shift=-12345)
+
+    assert ulps_of_pairs(back, x, layout) <= 1.25
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_shift_is_a_later_offset(layout):
-    """Rotated at 100 and shifted by −60 is rotated at 40, but for the roundings of three rotations."""
-    x, rope = random_normal(3, 50, 32), Rope(50, 32)
-    moved = rotated_by(rotated_by(x, rope, 100, layout=layout), rope, layout=layout, shift=-60)
-    later = rotated_by(x, rope, 40, layout=layout)
+def test_a_shift_moves_rotated_rows_to_another_offset(layout):
+    """Rotated from position 100 on and shifted by −60 is rotated from 40 on, except for the roundings
+    of three rotations, of √½ units each at most; the layout «deepseek» writes halves.
+    """
+    x = random_normal(3, 50, 32)
+    rope = Rope(50, 32)
+    at_100 = rotated_by(x, rope, 100, layout=layout)
+    shifted = rotated_by(at_100, rope, layout=layout, shift=-60)
+    at_40 = rotated_by(x, rope, 40, layout=layout)
+    written_layout = "interleaved" if layout == "interleaved" else "halves"
 
-    assert (
-        ulps_of_pairs(moved, later, "interleaved" if layout == "interleaved" else "halves") <= 1.75
-    )
+    assert ulps_of_pairs(shifted, at_40, written_layout) <= 1.75
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("trailing", [False, True])
 def test_an_inverse_undoes_the_attention_factor_and_leaves_other_channels(layout, trailing):
-    """YaRN by 4 multiplies by 1 + 0.1 ln 4; the inverse divides by it. 24 of 40 channels rotate,
-    the last ones if `trailing`.
+    """YaRN by 4 multiplies by the attention factor 1 + 0.1 ln 4, so that rows become longer; the
+    inverse divides by it. 24 of 40 channels rotate, the last ones if `trailing`. 4e-15 are some
+    roundings of numbers up to 4 in float64.
     """
     rope = Rope(50, 24, scaling="yarn", factor=4, original_max_position_embeddings=1024)
     x = random_normal(3, 50, 40, dtype=np.float64)
     there = rotated_by(x, rope, 9, layout=layout, trailing=trailing)
-    still = slice(0, 16) if trailing else slice(24, 40)
-
-    np.testing.assert_array_equal(there[..., still], x[..., still])
-
-    lengths = [np.linalg.norm(each, axis=-1) for each in (there, x)]
-    assert (lengths[0] > lengths[1]).all()
-
     back = rotated_by(there, rope, 9, layout=layout, trailing=trailing, inverse=True)
+    unrotated = slice(0, 16) if trailing else slice(24, 40)
+
+    np.testing.assert_array_equal(there[..., unrotated], x[..., unrotated])
+    assert (np.linalg.norm(there, axis=-1) > np.linalg.norm(x, axis=-1)).all()
     np.testing.assert_allclose(back, x, rtol=0, atol=4e-15)
 
 
@@ -154,49 +165,63 @@ def test_an_inverse_undoes_the_attention_factor_and_leaves_other_channels(layout
     st.integers(0, 1000),
     st.sampled_from(LAYOUTS),
 )
-def test_lengths_stay_and_scores_depend_on_distances_alone(start, shift, seed, layout):
+def test_a_rotation_keeps_lengths_and_scores_depend_on_distances_only(start, shift, seed, layout):
     """The definition of RoPE (Su et al. 2021): moving all queries and keys by the same shift
-    changes no product q·k.
+    changes no product q·k. 1e-13 and 1e-14 are roundings of float64.
     """
     rope = Rope(6, 16)
     q = random_normal(6, 16, dtype=np.float64, seed=seed)
     k = random_normal(6, 16, dtype=np.float64, seed=seed + 1)
-    here = [rotated_by(each, rope, start, layout=layout) for each in (q, k)]
-    there = [rotated_by(each, rope, max(0, start + shift), layout=layout) for each in (q, k)]
+    q_here = rotated_by(q, rope, start, layout=layout)
+    k_here = rotated_by(k, rope, start, layout=layout)
+    q_there = rotated_by(q, rope, max(0, start + shift), layout=layout)
+    k_there = rotated_by(k, rope, max(0, start + shift), layout=layout)
 
-    np.testing.assert_allclose(here[0] @ here[1].T, there[0] @ there[1].T, rtol=0, atol=1e-13)
-    np.testing.assert_allclose(
-        np.linalg.norm(here[0], axis=1), np.linalg.norm(q, axis=1), rtol=1e-14
-    )
+    np.testing.assert_allclose(q_here @ k_here.T, q_there @ k_there.T, rtol=0, atol=1e-13)
+    lengths_before = np.linalg.norm(q, axis=1)
+    np.testing.assert_allclose(np.linalg.norm(q_here, axis=1), lengths_before, rtol=1e-14)
 
 
-def test_positions_may_be_given_per_row_and_per_batch():
-    """Every row is compared with itself, rotated alone with its id as the offset."""
-    x, rope = random_normal(2, 3, 4, 8), Rope(100, 8)
+def test_ids_give_each_row_of_each_prompt_a_position():
+    """`x` is (prompts, heads, rows, channels), and ids are (prompts, rows). Every row must be as if it
+    were rotated by itself, with its id as the offset.
+    """
+    x = random_normal(2, 3, 4, 8)
+    rope = Rope(100, 8)
     ids = np.array([[3, 1, 4, 1], [99, 2, 6, 5]])
-    found = rotated_by(x, rope, ids=ids)
-    for batch in range(2):
+    rotated = rotated_by(x, rope, ids=ids)
+    for prompt in range(2):
         for row in range(4):
-            alone = rotated_by(x[batch, :, row : row + 1], rope, int(ids[batch, row]))
-            np.testing.assert_array_equal(found[batch, :, row], alone[:, 0])
+            by_itself = rotated_by(x[prompt, :, row : row + 1], rope, int(ids[prompt, row]))
+            np.testing.assert_array_equal(rotated[prompt, :, row], by_itself[:, 0])
 
-    np.testing.assert_array_equal(rotated_by(x, rope, ids=ids[0])[0], found[0])
+
+def test_ids_of_one_prompt_hold_for_the_first_of_two():
+    """`x` is (prompts, heads, rows, channels). Ids of one axis are those of all prompts: the first is
+    rotated as if they were given for both.
+    """
+    x = random_normal(2, 3, 4, 8)
+    rope = Rope(100, 8)
+    ids = np.array([[3, 1, 4, 1], [99, 2, 6, 5]])
+    by_ids_of_one = rotated_by(x, rope, ids=ids[0])
+    by_ids_of_both = rotated_by(x, rope, ids=ids)
+    np.testing.assert_array_equal(by_ids_of_one[0], by_ids_of_both[0])
 
 
 @pytest.mark.parametrize("batch", [1, 2])
 def test_sections_of_mrope_take_their_positions_from_their_axis(batch):
-    """Qwen2-VL: of 8 frequencies, 2 follow time, 3 height and 3 width, as the sections (2, 3, 3)
-    say.
+    """As in Qwen2-VL, of 8 frequencies 10000^(−2i/16) the first 2 follow time, 3 height and 3 width,
+    as the sections (2, 3, 3) state. Ids are (axes, prompts, rows), or (axes, rows) for one prompt;
+    `oracle.turned` turns pairs by angles in float64.
     """
     rope = Rope(100, 16, mrope_section=(2, 3, 3))
     x = random_normal(2, 1, 5, 16, dtype=np.float64)
     ids = np.random.default_rng(0).integers(0, 100, (3, batch, 5))
-    found = rotated_by(x, rope, ids=ids if batch > 1 else ids[:, 0])
-    axes = [0, 0, 1, 1, 1, 2, 2, 2]
-    angles = np.array(
-        [ids[axis] * 10000.0 ** (-2 * i / 16) for i, axis in enumerate(axes)]
-    )  # (8, batch, 5)
+    rotated = rotated_by(x, rope, ids=ids if batch > 1 else ids[:, 0])
 
-    np.testing.assert_allclose(
-        found, oracle.turned(x, np.moveaxis(angles, 0, -1)[:, None]), rtol=0, atol=1e-13
-    )
+    axis_of_pair = [0, 0, 1, 1, 1, 2, 2, 2]
+    angles_of_pairs = np.array(
+        [ids[axis] * 10000.0 ** (-2 * i / 16) for i, axis in enumerate(axis_of_pair)]
+    )  # (8, batch, 5)
+    expected = oracle.turned(x, np.moveaxis(angles_of_pairs, 0, -1)[:, None])
+    np.testing.assert_allclose(rotated, expected, rtol=0, atol=1e-13)

@@ -24,27 +24,31 @@ def positions_with_ids(*shape: int) -> RowPositions:
         (RowPositions(ids=np.array([], int)), 0, (0, 0)),
     ],
 )
-def test_the_span_goes_from_the_first_position_past_the_last(
+def test_the_span_of_rows_goes_from_the_first_position_to_one_past_the_last(
     rows: RowPositions, length: int, span: tuple[int, int]
 ) -> None:
-    """An offset of 3 and two rows; ids 4 and 2; no ids at all."""
+    """Two rows from an offset of 3 on have the positions 3 and 4; two rows with ids are at 4 and 2;
+    and no rows have an empty span. Counted by hand.
+    """
     assert rows.span(length) == span
 
 
-def test_a_table_reaches_to_the_last_id() -> None:
-    """Ids 4 and 2 need rows 0 to 4."""
+def test_a_table_for_ids_has_rows_up_to_the_largest_id() -> None:
+    """The length of a table is seq_len; the ids 4 and 2 need its rows 0 to 4."""
     assert RowPositions(ids=np.array([4, 2])).seq_len(2, ()) == 5
 
 
-def test_a_table_of_a_range_has_as_many_rows_as_the_tensor() -> None:
-    """The offset is a parameter of the scheme; no rows still make a table of one."""
-    assert RowPositions(9).seq_len(2, ()) == 2
+def test_a_table_for_an_offset_has_as_many_rows_as_the_tensor_and_at_least_one() -> None:
+    """The length of a table is seq_len. Its first row is the offset's, so an offset of 9 adds none; a
+    tensor without rows still makes a table of one, as schemes have no empty tables.
+    """
+    assert RowPositions(offset=9).seq_len(2, ()) == 2
     assert RowPositions().seq_len(0, ()) == 1
 
 
 @pytest.mark.parametrize("name", ["grid", "positions"])
-def test_a_scheme_with_positions_of_its_own_has_no_length(name: str) -> None:
-    """A grid or a list of positions determines the rows."""
+def test_a_table_of_a_scheme_with_a_grid_or_positions_is_given_no_length(name: str) -> None:
+    """A parameter `grid` or `positions` of the scheme determines the rows already."""
     assert RowPositions(ids=np.array([4, 2])).seq_len(2, (name,)) is None
 
 
@@ -63,8 +67,8 @@ def test_a_scheme_with_positions_of_its_own_has_no_length(name: str) -> None:
 def test_ids_are_arranged_as_axes_batch_and_length(
     shape: tuple[int, ...], axes: int, arranged: tuple[int, ...]
 ) -> None:
-    """Missing axes have length 1: ids of one prompt count for the whole batch, and ids without axes
-    for all three.
+    """Axes are 1, or 3 for M-RoPE (time, rows, columns). Missing axes of ids get length 1, which
+    broadcasts: ids of one prompt count for the whole batch, and ids without axes for all three.
     """
     found = positions_with_ids(*shape).arranged(axes)
     assert found is not None
@@ -84,7 +88,9 @@ def test_a_mask_counts_tokens_and_leaves_padding_at_the_last_count() -> None:
 
 
 def test_length_and_channels_are_read_from_a_sequence_on_another_axis() -> None:
-    """(2, 3, 4) with the sequence third from the end: 2 positions, and 4 channels in the last axis."""
+    """Of the shape (2, 3, 4), the sequence is the third axis from the end: 2 positions; channels are
+    always the last axis, 4.
+    """
     length, dim = Input(np.zeros((2, 3, 4)), "x").check_sequence(-3)
     assert length == 2
     assert dim == 4

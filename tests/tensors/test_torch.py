@@ -25,15 +25,19 @@ ENCODINGS_AND_OPTIONS = [
 
 
 @pytest.mark.parametrize(("encoding", "options"), ENCODINGS_AND_OPTIONS, ids=repr)
-def test_gradients_are_those_of_finite_differences(encoding: Any, options: Any) -> None:
-    """torch.autograd.gradcheck compares them."""
+def test_gradients_of_apply_are_those_of_finite_differences(encoding: Any, options: Any) -> None:
+    """gradcheck and gradgradcheck of torch.autograd compare the first and second derivatives with
+    finite differences.
+    """
     x = torch.randn(2, 6, 16, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x: pecli.apply(x, encoding, **options), (x,))
     assert torch.autograd.gradgradcheck(lambda x: pecli.apply(x, encoding, **options), (x,))
 
 
-def test_learned_tables_get_a_gradient() -> None:
-    """gradcheck compares the gradients of both the input and the table with finite differences."""
+def test_a_learned_table_that_apply_adds_gets_a_gradient() -> None:
+    """gradcheck of torch.autograd compares the gradients of both the input and the table with finite
+    differences.
+    """
     x = torch.randn(2, 6, 4, dtype=torch.float64, requires_grad=True)
     table = torch.nn.Parameter(torch.randn(9, 4, dtype=torch.float64))
 
@@ -41,8 +45,8 @@ def test_learned_tables_get_a_gradient() -> None:
 
 
 @pytest.mark.parametrize("name", ["float64", "float32", "float16", "bfloat16"])
-def test_tensors_keep_their_dtype_and_device_and_have_the_values_of_numpy(name: str) -> None:
-    """NumPy's result in float64 is rounded once to the tensor's dtype."""
+def test_apply_keeps_dtype_and_device_of_a_tensor_and_has_the_values_of_numpy(name: str) -> None:
+    """The expected values are those of a NumPy array in float64, rounded once to the tensor's dtype."""
     x = torch.randn(2, 6, 16).to(getattr(torch, name))
     rotated = pecli.apply(x, YARN)
 
@@ -52,8 +56,18 @@ def test_tensors_keep_their_dtype_and_device_and_have_the_values_of_numpy(name: 
 
     by_numpy = pecli.apply(x.double().numpy(), YARN)
     assert torch.equal(rotated, torch.from_numpy(by_numpy).to(x.dtype))
-    assert (
-        pecli.convert(x, "interleaved", "halves").dtype == x.dtype == pecli.resize(x[:1], 3).dtype
-    )
+
+
+@pytest.mark.parametrize("name", ["float64", "float32", "float16", "bfloat16"])
+def test_convert_and_resize_keep_the_dtype_of_a_tensor(name: str) -> None:
+    """Rows are moved or interpolated in the dtype of the input, unless a dtype of torch is given."""
+    x = torch.randn(2, 6, 16).to(getattr(torch, name))
+    assert pecli.convert(x, "interleaved", "halves").dtype == x.dtype
+    assert pecli.resize(x[:1], 3).dtype == x.dtype
     assert pecli.convert(x, dtype=torch.float16).dtype == torch.float16
-    assert pecli.Rope(6, 16, dtype=x.dtype).dtype == name
+
+
+@pytest.mark.parametrize("name", ["float64", "float32", "float16", "bfloat16"])
+def test_a_scheme_accepts_a_dtype_of_torch(name: str) -> None:
+    """torch.float16, for example, means «float16», the name of the dtype that the scheme keeps."""
+    assert pecli.Rope(6, 16, dtype=getattr(torch, name)).dtype == name

@@ -31,7 +31,9 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def turn_to_terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Terminal]:
-    """From the call on, standard output is a terminal that keeps what it was shown; pytest's own comes before that."""
+    """From the call on, standard output is a terminal that keeps what it was shown;
+    pytest's own comes before that.
+    """
 
     def turn_to(columns: int = 80) -> Terminal:
         shown = Terminal()

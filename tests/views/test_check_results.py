@@ -37,7 +37,7 @@ def comparison_picture_of(a: np.ndarray, b: np.ndarray, **tolerance: float) -> P
     return comparison_picture([pecli.diff(a, b, **tolerance)])
 
 
-def pixels(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def pixels_of_the_difference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The pixels of the third column, left of its colour bar."""
     return decoded(encoded(render(comparison_picture_of(a, b), dpi=100), dpi=100)).astype(int)[
         50:380, 650:915
@@ -59,24 +59,27 @@ def with_errors(**at: float) -> np.ndarray:
     return b
 
 
-def test_pixels_of_zero_errors_and_missing_values() -> None:
-    """Of 512 rows, 100 to 199 are NaN, a fifth, and one element is off by 2; the other four fifths
-    have no error and are blank.
+def test_the_map_of_a_difference_shows_one_error_and_missing_values_on_white() -> None:
+    """Of 512 rows, 100 to 199 are NaN, a fifth, and the element [300, 20] is off by 2. The only
+    error has the last colour of the palette; the other four fifths are white, and NaN is grey.
     """
     b = with_errors(_300_20=2.0)
     b[100:200] = np.nan
-    area = pixels(TABLE_512_BY_64, b)
+    area = pixels_of_the_difference(TABLE_512_BY_64, b)
+    share_of_white = (area == 255).mean()
 
-    assert count_pixels_of(area, palettes.SEQUENTIAL[-1]) >= 1, (
-        "one error among many has the colour of the largest"
-    )
-    assert (area == 255).mean() > 0.79, "no error is as blank as the paper"
+    assert count_pixels_of(area, palettes.SEQUENTIAL[-1]) >= 1
+    assert share_of_white > 0.79
+    # A fifth of an area of 330 × 265 pixels is 17,490, less what lies beside the table.
     assert count_pixels_of(area, palettes.UNKNOWN) > 10_000
 
 
 @pytest.mark.parametrize("colours", [0, 256, 1 << 24])
-def test_zero_is_blank_in_the_terminal(colours: int) -> None:
-    """Three cells have an error: the smallest, the largest, and a NaN."""
+def test_cells_without_an_error_are_blank_in_a_terminal(colours: int) -> None:
+    """Three of 4 × 6 cells have an error: the smallest (1e-6), the largest (1), and a NaN. Without
+    colours they are three characters; in colours, one or two kinds of blocks, of which the darkest
+    colour of the palette is in four at most, as no zero has it.
+    """
     a = np.zeros((4, 6))
     b = a.copy()
     b[0, 1], b[3, 2], b[2, 4] = 1e-6, 1.0, np.nan
@@ -88,13 +91,12 @@ def test_zero_is_blank_in_the_terminal(colours: int) -> None:
     shown = [line.partition("│")[2] for line in cells if "│" in line]
     bare = re.sub(r"\x1b\[[0-9;]*m", "", "".join(shown))
 
-    assert len(set(bare) - {" "}) in ((3,) if not colours else (1, 2)), (
-        "the smallest error, the largest, and a NaN"
-    )
+    kinds_of_marks = len(set(bare) - {" "})
+    assert kinds_of_marks in ((1, 2) if colours else (3,))
     assert bare.count(" ") >= 0.7 * len(bare)
     if colours:
         darkest = "48;2;18;16;58" if colours > 256 else f"48;5;{palettes.SEQUENTIAL_256[0]}"
-        assert "".join(shown).count(darkest) <= 4, "no zero has the colour of the smallest error"
+        assert "".join(shown).count(darkest) <= 4
     assert "none: blank" in cells[-1]
 
 
@@ -128,7 +130,9 @@ def off_by_half(worst_ulp: int) -> Comparison:
 def test_the_worst_element_has_its_ulps_unless_they_are_too_many(
     worst_ulp: int, units: str
 ) -> None:
-    """0.5 is found instead of 0; `worst_ulp` is the error in units of the last place."""
+    """The element [1] of two is 0.5 instead of 0. The line about it has its error in units of the
+    last place, `worst_ulp`, unless that is more than a million.
+    """
     tensor = off_by_half(worst_ulp)
     assert not tensor.passed
 
@@ -138,8 +142,8 @@ def test_the_worst_element_has_its_ulps_unless_they_are_too_many(
 
 @pytest.mark.parametrize(("count", "text"), [(None, ""), (10**6, "1,000,000 ulp"), (10**6 + 1, "")])
 def test_ulps_are_shown_up_to_a_million(count: int | None, text: str) -> None:
-    """A larger distance in ULPs says no more than the error itself; None means that it was not
-    measured.
+    """A larger distance in units of the last place (ULPs) adds nothing to the error itself. None
+    means that it was not measured.
     """
     assert tensor_lines.units(count) == text
 
@@ -164,18 +168,19 @@ def test_values_have_as_many_digits_as_distinguish_them(
 
 
 def test_inputs_that_are_not_finite_prove_nothing() -> None:
-    """The queries before and after the rotation are NaN, 4 · 128 = 512 values: the line about the
-    tensor says so.
+    """Queries of 4 positions and 128 channels are NaN before and after the rotation. The line about
+    the tensor counts 4 · 128 = 512 values that are not numbers, instead of a pass.
     """
     values = np.full((4, 128), np.nan, np.float32)
     result = pecli.verify(values, "llama-3.1-8b", before=values)
 
-    assert str(result).splitlines()[-1].startswith("  array  4 × 128  512 of its values before ")
+    line_of_tensor = str(result).splitlines()[-1]
+    assert line_of_tensor.startswith("  array  4 × 128  512 of its values before ")
 
 
 def test_a_learned_table_of_zeros_fails() -> None:
-    """The table has GPT-2's shape. Its values are learned, so any are accepted, except zeros, which
-    were never loaded.
+    """The table has the shape of GPT-2's, 1024 positions of 768 channels. Its values are learned,
+    so that any are accepted, except a table of zeros: its weights were never loaded.
     """
     result = pecli.verify({"wpe.weight": np.zeros((1024, 768))}, "gpt2")
     assert str(result).endswith("all its values are 0")
@@ -194,21 +199,25 @@ LONGEST_FINDING = 96 - len("x  2  ")
 
 
 def test_a_line_of_96_columns_about_a_tensor_is_not_broken() -> None:
-    """The line about a tensor has its name (x), its shape (2) and a finding, here the longest that
-    fits.
+    """Lines have at most 96 columns. The line about a tensor has an indent, its name (x), its shape
+    (2) and a finding: here LONGEST_FINDING letters, which just fit.
     """
     finding = "p" * LONGEST_FINDING
     assert lines_about_a_tensor(finding) == [f"  x  2  {finding}"]
 
 
 def test_a_longer_line_about_a_tensor_is_broken_between_its_parts() -> None:
-    """The finding is one letter longer than what fits beside the name (x) and the shape (2)."""
+    """The finding is one letter longer than what fits beside the name (x) and the shape (2) in 96
+    columns; it continues below, with a larger indent.
+    """
     finding = "p" * (LONGEST_FINDING + 1)
     assert lines_about_a_tensor(finding) == ["  x  2", f"      {finding}"]
 
 
 def test_two_forms_of_a_model_are_compared_by_layers_not_by_tensors() -> None:
-    """Only the number of layers and the reason are printed, not the line of the tensor."""
+    """`forms` states that two forms of one model were compared, such as a folder and a .gguf. Only
+    the number of layers and the reason are printed then, not a line about the tensor q.
+    """
     tensor = Comparison("q", (2,), 2, finding=Stated("p"))
     result = Difference("x", "y", (tensor,), ("q differs",), forms="of 2 layers")
 
@@ -228,7 +237,7 @@ def test_str_of_a_result_is_the_output_of_the_command() -> None:
 
 
 def test_an_object_without_a_view_is_refused() -> None:
-    """`show` prints pecli's own results; a dict is none."""
+    """`show` prints pecli's own results, such as verifications; a dict has no view."""
     with pytest.raises(TypeError, match="cannot show a dict"):
         show({})
 
@@ -240,7 +249,9 @@ def heatmaps_of_two_errors() -> Picture:
 
 
 def test_both_sides_of_a_difference_have_one_scale() -> None:
-    """The ends of the colours are the largest magnitude, in three digits."""
+    """`heatmaps_of_two_errors` draws A, B = A with two errors, and the difference. The ends of the
+    colours of both sides are the largest magnitude of B, which has the larger, in three digits.
+    """
     left, right, _ = heatmaps_of_two_errors().heatmaps
     largest = np.abs(with_errors(_300_20=2.0, _10_3=1e-5)).max()
     end = float(f"{largest:.3g}")
@@ -252,7 +263,9 @@ def test_both_sides_of_a_difference_have_one_scale() -> None:
 
 
 def test_only_wrong_elements_have_a_colour_in_the_difference() -> None:
-    """`heatmaps_of_two_errors` draws tables that differ by 1e-5 and by 2 in one element each."""
+    """`heatmaps_of_two_errors` draws tables that differ by 1e-5 and by 2, in one element each. The
+    cells of the third heatmap are maxima, so that no error is averaged away.
+    """
     left, right, difference = heatmaps_of_two_errors().heatmaps
     has_colour = difference.values > 0
 
@@ -263,7 +276,9 @@ def test_only_wrong_elements_have_a_colour_in_the_difference() -> None:
 
 
 def test_the_difference_has_a_logarithmic_scale_with_the_tolerance() -> None:
-    """`heatmaps_of_two_errors` draws tables that differ by 1e-5 and by 2; the tolerance is 1e-3."""
+    """`heatmaps_of_two_errors` draws tables that differ by 1e-5 and by 2, which are the ends of the
+    scale; the tolerance that was given is 1e-3.
+    """
     difference = heatmaps_of_two_errors().heatmaps[2]
     assert difference.log
     np.testing.assert_allclose(difference.ends, (1e-5, 2.0), rtol=1e-9)
@@ -272,7 +287,9 @@ def test_the_difference_has_a_logarithmic_scale_with_the_tolerance() -> None:
 
 
 def test_a_figure_of_a_difference_states_what_its_rows_and_colours_are() -> None:
-    """512 rows are drawn in 192 cells: about 3 rows per cell."""
+    """The picture has A, B and their difference, whose 512 rows are drawn in 192 cells: about 512 /
+    192 = 2.7 rows per cell, which is rounded to 3. B has the axis of A. The tolerance is 1e-3.
+    """
     figure = render(heatmaps_of_two_errors())
     labels = [axes.get_ylabel() for axes in figure.axes]
     assert labels[:3] == ["position (worst of 3 rows)", "", "position (maximum of 3 rows)"]
@@ -293,14 +310,17 @@ def picture_of_another_base() -> Picture:
 
 
 def test_the_title_of_a_failure_has_the_reason() -> None:
-    """Tables of base 10000 were verified against base 500000."""
+    """`picture_of_another_base` is of tables of base 10000 that were verified against base 500000,
+    which fails for the cosines, the sines and the frequencies.
+    """
     reason = "FAILED. cos, sin, inv_freq: base is 10000 (the spec says 500000)"
     assert reason in picture_of_another_base().title
 
 
 def test_frequencies_are_drawn_as_curves_on_logarithmic_axes() -> None:
-    """(500000 / 10000)^(i/16) − 1 is the relative error of the frequencies; that of pair 0 is 0,
-    which has no place on a logarithmic axis. 1e-5 is the tolerance of frequencies.
+    """Frequencies of 16 pairs with base 10000 are compared with those of base 500000: pair i is
+    10000^(−i/16) instead of 500000^(−i/16), a relative error of 50^(i/16) − 1. That of pair 0 is 0,
+    which has no place on a logarithmic axis. 1e-5 is the tolerance of all frequencies.
     """
     panels = picture_of_another_base().panels
     sides, difference = [panel for panel in panels if isinstance(panel, Chart)]
@@ -319,7 +339,9 @@ def test_frequencies_are_drawn_as_curves_on_logarithmic_axes() -> None:
 
 
 def test_tensors_beyond_the_fourth_are_named_in_the_caption() -> None:
-    """Of seven tensors, t0 to t3 are drawn; a bias of another shape cannot be."""
+    """Of the tensors t0 to t5, the first four are drawn, with three heatmaps each: expected, found
+    and difference. A bias of another shape cannot be drawn.
+    """
     right = {f"t{k}": TABLE_512_BY_64[:9] for k in range(6)}
     wrong = {name: -array for name, array in right.items()}
     right["bias"] = np.ones((3, 3))
@@ -337,7 +359,9 @@ def test_tensors_beyond_the_fourth_are_named_in_the_caption() -> None:
     ids=["arrays", "a file and an array", "two files"],
 )
 def test_a_picture_of_equal_tables_is_a_sentence(files: dict[str, str], title: str) -> None:
-    """A table is compared with itself; arrays have no name for the title."""
+    """A table is compared with itself: there is no error to draw. The title has the names of the
+    files A and B; arrays have none.
+    """
     result = pecli.diff(TABLE_512_BY_64, TABLE_512_BY_64)
     picture = comparison_picture([replace(result, **files)])
 
@@ -368,8 +392,9 @@ def picture_of_heads() -> Picture:
 
 
 def test_of_several_heads_the_worst_element_is_drawn() -> None:
-    """Two of the tensors have several matrices (2 heads; 3 matrices). A cell of the heatmap shows
-    the worst error over them, here −1 on the diagonal and 0 elsewhere.
+    """`picture_of_heads` is of a bias with 2 heads, of which the second is −1 on its diagonal
+    instead of 0, and of queries q with 3 matrices. A cell shows the worst element over all heads:
+    panel 1, the bias that was found, is −1 on the diagonal and 0 elsewhere.
     """
     heatmaps = picture_of_heads().heatmaps
     titles = [panel.title for panel in heatmaps if "worst" in panel.title]
@@ -379,13 +404,17 @@ def test_of_several_heads_the_worst_element_is_drawn() -> None:
 
 
 def test_equal_tensors_are_named_in_the_caption() -> None:
-    """The tensor «same» is equal in both files, and so has no heatmap."""
+    """In `picture_of_heads`, the tensor «same» is equal in both files, and so has no heatmap.
+    «near» is off by less than the tolerance; it has one.
+    """
     caption = "Ring: the largest error of a table. Left out: same (no error)"
     assert picture_of_heads().subtitle == caption
 
 
 def test_numbers_of_a_drawn_title_have_a_minus_sign() -> None:
-    """The picture itself has plain text, with a hyphen."""
+    """`picture_of_heads` is of two tensors A and B that differ where B is −1. In the text of a
+    picture, this is «-1» with a hyphen; the figure draws a minus.
+    """
     picture = picture_of_heads()
     assert "B -1" in picture.title
     assert "B −1" in render(picture).get_suptitle()
@@ -418,13 +447,20 @@ COMMAND = "pecli rope --seq-len 4 --dim 8 -o again.safetensors"
     ids=["plain", "a runtime", "two runtimes", "not made", "made", "open"],
 )
 def test_a_match_is_printed_with_its_command(changes: dict[str, Any], lines: list[str]) -> None:
-    """The command stands alone in its line, so that it can be copied."""
+    """MATCH is a rope of 4 positions and 8 channels, and MATCH_LINES the two lines about it. After
+    them is what `changes` adds: the runtimes that make such tables, how the file differs from what
+    the command makes, and what the numbers leave open. The command is the whole last line, so that
+    it can be copied.
+    """
     result = Identification("f", (replace(MATCH, **changes),))
     printed = printed_lines(check_results.show_identification, result)
     assert printed == ["identified  f", *MATCH_LINES, *lines, COMMAND]
 
 
 def test_the_recipe_of_a_match_is_beside_its_error() -> None:
+    """MATCH has a largest error of 1.5e-8. The recipe, here float32, is not repeated among the
+    parameters of the scheme.
+    """
     match = replace(MATCH, scheme=pecli.Rope(4, 8, recipe="float32"))
     _, first, parameters, *_ = printed_lines(
         check_results.show_identification, Identification("f", (match,))
@@ -434,7 +470,7 @@ def test_the_recipe_of_a_match_is_beside_its_error() -> None:
 
 
 def test_a_command_that_is_too_long_is_not_printed() -> None:
-    """A list of 64 factors makes more than 200 letters."""
+    """This longrope has two lists of 64 factors, most of them with 16 digits."""
     factors = tuple(1.0 + k / 7 for k in range(64))
     scheme = pecli.Rope(
         4,
@@ -466,6 +502,9 @@ def test_a_command_that_is_too_long_is_not_printed() -> None:
 def test_tensors_that_are_not_identified_are_described(
     matches: tuple[Match, ...], description: tuple[str, ...], lines: list[str]
 ) -> None:
+    """A file of which nothing was identified, and one of which the tensor y was not: its shape, 3,
+    is printed. MATCH, MATCH_LINES and COMMAND are what was identified.
+    """
     result = Identification("f", matches, description)
     assert printed_lines(check_results.show_identification, result) == lines
 
@@ -489,6 +528,10 @@ NO_TRANSFORM = "  no known transform maps A to B; pecli identify may say what ea
 def test_a_difference_begins_with_its_verdict(
     tensors: tuple[Comparison, ...], fields: dict[str, Any], verdict: str, last: str | None
 ) -> None:
+    """The file a is compared with arrays. EQUAL is a tensor without errors, NEAR one with an error
+    within the tolerance, and `off_by_half` one that is 0.5 instead of 0. `forms` states that two
+    forms of one model were compared.
+    """
     lines = printed_lines(check_results.show_difference, Difference("a", "", tensors, **fields))
     assert lines[0] == f"{verdict}  A: a  B: arrays"
     if last is not None:
@@ -496,6 +539,9 @@ def test_a_difference_begins_with_its_verdict(
 
 
 def test_weaknesses_and_unchecked_tensors_are_listed() -> None:
+    """A verification of arrays passed by 2 rows only, which is weak, and left y and z out. A strict
+    check calls it WEAK.
+    """
     result = Verification("", "rope", (EQUAL,), weak=("2 rows",), unchecked=("y", "z"))
     assert printed_lines(check_results.show_verification, result) == [
         "passed  arrays  rope",

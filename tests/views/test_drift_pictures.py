@@ -44,8 +44,8 @@ def test_the_figure_of_one_scheme_has_one_panel_with_logarithmic_axes() -> None:
 
 
 def test_layer_types_have_panels_below_each_other_with_titles_of_their_own() -> None:
-    """The two layer types have bases 10^6 and 10^4, the default, which a title leaves out. The panel
-    of «full», which was given first, is the upper one.
+    """The two layer types have bases 10^6 and 10^4, the default, which a title leaves out. The
+    panel of «full», which was given first, is the upper one.
     """
     parts = {"full": pecli.Rope(512, 32, base=1e6), "sliding": pecli.Rope(512, 32)}
     recipes = ("bfloat16-positions", "bfloat16-table")

@@ -32,7 +32,10 @@ CONFIGS: dict[str, tuple[dict[str, Any], dict[str, tuple[int, ...]]]] = {
 def test_printed_commands_make_tables_of_the_configs_sizes(
     run_pecli, tmp_path, monkeypatch, name: str
 ) -> None:
-    """CONFIGS has configurations, and the shapes of the files that the commands write."""
+    """CONFIGS has configurations, and the shapes that the files must have: positions or heads, and
+    channels, of the configuration, or 512 positions if it states none. Each command is run as it is
+    printed by `pecli config`.
+    """
     monkeypatch.chdir(tmp_path)
     config, shapes = CONFIGS[name]
     (tmp_path / "config.json").write_text(json.dumps(config))
@@ -42,22 +45,26 @@ def test_printed_commands_make_tables_of_the_configs_sizes(
     assert {file: np.load(file).shape for file in os.listdir() if file.endswith(".npy")} == shapes
 
 
-def test_rotary_layers_are_read_from_the_same_file(run_pecli, tmp_path) -> None:
-    """The printed command has the words that named the model, and as many rows as its context, but
-    at most 4,096: Phi-2 has 2,048 positions.
-    """
-    path = tmp_path / "my model.json"
-    path.write_text(
-        json.dumps({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4})
-    )
-
-    for given, length in (
-        (f"--config '{path}'", 4096),
+@pytest.mark.parametrize(
+    ("model", "length"),
+    [
+        ("--config 'my model.json'", 4096),
         ("--model gemma-3-1b", 4096),
-        ("--model phi-2", 2048),
-    ):
-        (line,) = _commands(run_pecli("config", *shlex.split(given)).out)
-        assert line == f"pecli rope {given} --seq-len {length} -o rope.safetensors"
+        ("--model phi-2", 2048),  # max_position_embeddings of Phi-2
+    ],
+)
+def test_the_command_for_rotary_tables_names_the_model_as_the_user_did(
+    run_pecli, tmp_path, monkeypatch, model: str, length: int
+) -> None:
+    """The printed command has the words that named the model, quotes included, and as many rows as
+    the context of the model, but at most 4,096.
+    """
+    monkeypatch.chdir(tmp_path)
+    config = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
+    (tmp_path / "my model.json").write_text(json.dumps(config))
+
+    (line,) = _commands(run_pecli("config", *shlex.split(model)).out)
+    assert line == f"pecli rope {model} --seq-len {length} -o rope.safetensors"
 
 
 def test_biases_are_made_in_the_form_of_the_model(run_pecli, tmp_path, monkeypatch) -> None:
@@ -90,8 +97,8 @@ def _commands(out: str) -> list[str]:
         ("x", "x"),
     ],
 )
-def test_values_in_a_table_are_shortened(value: Any, text: str) -> None:
-    """Lists of more than three numbers lose their middle."""
+def test_cells_of_the_table_of_encodings_are_short(value: Any, text: str) -> None:
+    """Constants are written as in JSON, and lists of more than three numbers lose their middle."""
     assert encodings.cell(value) == text
 
 
@@ -106,6 +113,9 @@ def test_values_in_a_table_are_shortened(value: Any, text: str) -> None:
     ],
 )
 def test_the_repr_of_a_model_names_its_encodings(name: str, text: str) -> None:
+    """Gemma 3 has two types of layers, each with a rope of its own; Llama has one for all
+    layers.
+    """
     assert repr(pecli.load_model(name)) == text
 
 
@@ -134,7 +144,10 @@ def shown_lines(*arguments: Any, **options: Any) -> list[list[str]]:
 
 
 def test_a_model_is_a_table_of_values_with_their_sources() -> None:
-    """The last frequency of 8 pairs is 10000^(−7/8) = 3.16e-4."""
+    """LLAMA has 64 / 4 = 16 channels per head, and so 8 pairs, whose frequencies are 1,
+    10000^(−1/8) = 0.316, …, 10000^(−7/8) = 3.16e-4. A line has a value and the key of the config
+    from which it is.
+    """
     lines = shown_lines(pecli.load_config(LLAMA))
     assert lines == [
         ["config", "llama", "1 encoding"],
@@ -151,20 +164,23 @@ def test_a_model_is_a_table_of_values_with_their_sources() -> None:
 
 
 def test_values_that_depend_on_a_length_state_it() -> None:
-    """YaRN's factor of 4 has the attention factor 0.1 ln 4 + 1."""
-    *_, factor, frequencies, note = shown_lines(
-        pecli.load_config({**LLAMA, "rope_scaling": YARN}), 8192
-    )
+    """YARN scales by 4, and so has the attention factor 0.1 · ln 4 + 1 = 1.138629436. The length
+    8192 is given, and stated beside what may depend on it.
+    """
+    model = pecli.load_config({**LLAMA, "rope_scaling": YARN})
+    *_, factor, frequencies, note = shown_lines(model, 8192)
     assert factor == ["attention_factor", "1.138629436", "at length 8192"]
     assert frequencies[2] == "at length 8192"
     assert note[0] == "note"
 
 
 def test_a_further_model_is_separated_by_a_blank_line() -> None:
+    """`shown_lines` are the words of each printed line; the first model has no line before it."""
     assert shown_lines(pecli.load_config(LLAMA), first=False)[0] == [""]
 
 
 def test_a_model_without_encodings_has_a_warning() -> None:
+    """Mamba has no positional encodings: there is nothing that pecli could make or check."""
     heading, warning = shown_lines(pecli.load_config({"model_type": "mamba"}))
     assert heading == ["config", "mamba", "no encodings"]
     assert warning[0] == "warning"
@@ -176,10 +192,14 @@ def differences(seq_len: int | None, *configs: dict[str, Any]) -> list[str]:
 
 
 def test_models_that_agree_have_no_differences() -> None:
+    """LLAMA and the same config as a Mistral differ in the name of their family only."""
     assert differences(None, LLAMA, {**LLAMA, "model_type": "mistral"}) == ["no differences"]
 
 
 def test_values_that_differ_stand_side_by_side() -> None:
+    """LLAMA has no scaling; with YARN, it has parameters such as truncate, which LLAMA lacks («–»).
+    Values that agree, such as the base, are left out.
+    """
     title, heads, scaling, *_, last = differences(None, LLAMA, {**LLAMA, "rope_scaling": YARN})
     assert title == "differences"
     assert heads.split() == ["config", "config"]
@@ -197,5 +217,8 @@ def test_values_that_differ_stand_side_by_side() -> None:
 def test_dynamic_scaling_rotates_alike_up_to_its_context_only(
     seq_len: int | None, title: str
 ) -> None:
+    """LLAMA has a context of 4096, up to which dynamic scaling changes nothing: at length 1000 both
+    rotate alike, although their parameters differ.
+    """
     dynamic = {**LLAMA, "rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}
     assert differences(seq_len, LLAMA, dynamic)[0] == title

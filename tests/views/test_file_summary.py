@@ -18,26 +18,30 @@ from tests.views.conftest import said
 
 
 @pytest.mark.parametrize("rows", ["3", "-1", "0:8", "-4:", ":2", ":", "5:2", "9:"])
-def test_elements_are_cut_as_numpy_cuts(rows: str) -> None:
-    """`cut` makes a slice of the text; a single number k is the slice k:k+1."""
+@pytest.mark.parametrize("columns", ["0", "1:3", "-2:", ":"])
+def test_rows_and_columns_select_elements_as_slices_of_numpy_do(rows: str, columns: str) -> None:
+    """`pecli inspect --rows ROWS --cols COLUMNS` prints elements of a table, here of 7 × 5. A
+    single number k is the slice k:k+1, and −1 the last row.
+    """
 
-    def cut(text: str) -> slice:
-        parts = [int(part) if part else None for part in text.split(":")]
-        return slice(*parts) if len(parts) > 1 else slice(parts[0], (parts[0] or 0) + 1 or None)
+    def slice_of(text: str) -> slice:
+        if ":" not in text:
+            index = int(text)
+            return slice(index, None if index == -1 else index + 1)
+        return slice(*(int(part) if part else None for part in text.split(":")))
 
     array = np.arange(35.0).reshape(7, 5)
+    expected = array[slice_of(rows), slice_of(columns)].tolist()
 
-    for columns in ("0", "1:3", "-2:", ":"):
-        assert (
-            file_summary.numbers(array, rows, columns).values
-            == array[cut(rows), cut(columns)].tolist()
-        )
+    assert file_summary.numbers(array, rows, columns).values == expected
 
 
-def test_a_tensor_of_unknown_type_has_no_size_and_others_are_counted(capsys) -> None:
-    """One of two tensors is listed; how many bytes an unknown type takes is not known."""
+def test_a_tensor_of_unknown_type_has_no_size_and_unlisted_tensors_are_counted(capsys) -> None:
+    """The file x has two tensors, of which one is listed. How many bytes an unknown type of GGUF
+    takes is not known.
+    """
     tensor = TensorSummary("a", "ggml type 99", [2], None)
-    file_summary.show(FileSummary("x", "gguf", 2, [tensor], {}))
+    file_summary.show(FileSummary("x", "gguf", 2, [tensor], metadata={}))
 
     assert capsys.readouterr().out.splitlines() == [
         "x  gguf  1 of 2 tensors  0 bytes",
@@ -46,8 +50,10 @@ def test_a_tensor_of_unknown_type_has_no_size_and_others_are_counted(capsys) -> 
     ]
 
 
-def test_metadata_is_flat_and_without_what_is_not_set(capsys) -> None:
-    """`a` is None; the parameters stand beside the other keys."""
+def test_the_spec_in_metadata_is_printed_in_one_line_without_what_is_not_set(capsys) -> None:
+    """`a` is None and left out. The parameters of a spec stand beside its other keys; a mapping
+    among them is in brackets.
+    """
     metadata = {"pecli": {"a": None, "parameters": {"b": {"c": 1}}, "d": 2.0}}
     file_summary.show(FileSummary("x", "npz", 0, [], metadata))
 
@@ -63,8 +69,10 @@ def test_metadata_is_flat_and_without_what_is_not_set(capsys) -> None:
     ],
     ids=["bool", "integer", "float"],
 )
-def test_numbers_of_every_dtype(array: np.ndarray, shown: str, capsys) -> None:
-    """The last line of the output is row 0 with its only number."""
+def test_printed_elements_are_written_by_their_dtype(array: np.ndarray, shown: str, capsys) -> None:
+    """The last line of the output is row 0 with its only element: a bool as in JSON, an integer
+    with commas between thousands.
+    """
     tensor = TensorSummary("a", str(array.dtype), [1], array.nbytes)
     tensor.numbers = file_summary.numbers(array, ":", ":")
     file_summary.show(FileSummary("x", "npy", 1, [tensor], {}))
@@ -111,12 +119,17 @@ def shown_statistics(array: np.ndarray) -> list[str]:
     ids=["rows", "complex", "no finite norm", "a vector", "no elements"],
 )
 def test_statistics_are_printed_that_a_tensor_has(array: np.ndarray, lines: list[str]) -> None:
-    """Complex numbers have no order, so no quantiles; rows with NaN or infinity have no norm."""
+    """`shown_statistics` are the lines about a tensor below its name. The rows (3, 4) and (0, 0)
+    have the norms 5 and 0. Complex numbers have no order, and so no quantiles; rows with NaN or
+    infinity have no norm, and a vector has no rows.
+    """
     assert shown_statistics(array) == lines
 
 
 def test_statistics_have_columns_in_the_table_of_tensors() -> None:
-    """Of two tensors, one has statistics: min 0, max 4, mean 1.75."""
+    """Of two tensors, x has statistics: the numbers 3, 4, 0, 0 have min 0, max 4, mean 1.75 and the
+    standard deviation √((1.25² + 2.25² + 2 · 1.75²) / 4) = 1.785357.
+    """
     array = np.array([[3.0, 4.0], [0.0, 0.0]])
     with_statistics = TensorSummary("x", "float64", [2, 2], 32, profile(array))
     without = TensorSummary("y", "float64", [2], 16)
@@ -137,12 +150,18 @@ def test_statistics_have_columns_in_the_table_of_tensors() -> None:
     ],
 )
 def test_the_stored_hash_is_judged_if_it_was_computed(holds: bool | None, line: str) -> None:
+    """A file may carry the SHA-256 of its data. The last line states whether it holds; if it was
+    not computed, None, the only line is that about the file.
+    """
     summary = FileSummary("f", "npz", 0, [], {}, sha256_holds=holds)
     assert said(file_summary.show, summary).splitlines()[-1] == line
     assert summary.as_json().get("sha256_holds") is holds
 
 
 def test_the_json_of_a_file_has_only_what_was_computed() -> None:
+    """One of 3 tensors is listed. Matches, and numbers of row 1 of the vector (1, 2), are in the
+    JSON only if they were computed.
+    """
     tensor = TensorSummary("x", "float32", [2], 8)
     plain = FileSummary("f", "npz", 3, [tensor], {"a": 1}).as_json()
     assert plain == {
@@ -162,7 +181,9 @@ def test_the_json_of_a_file_has_only_what_was_computed() -> None:
 
 @pytest.mark.parametrize("shape", [(1000, 100), (100_000, 0)])
 def test_at_most_a_hundred_thousand_elements_are_shown(shape: tuple[int, ...]) -> None:
-    """A row without columns takes a line."""
+    """1000 · 100 elements are shown, and one row more is refused. A row without columns counts as
+    an element, as it takes a line.
+    """
     shown = file_summary.numbers(np.zeros(shape, np.float16), ":", ":")
     assert len(shown.rows) == shape[0]
 
@@ -184,12 +205,17 @@ def test_at_most_a_hundred_thousand_elements_are_shown(shape: tuple[int, ...]) -
     ids=["integers", "bool", "complex", "bfloat16", "three axes", "a scalar"],
 )
 def test_elements_are_numbers_that_json_has(array: np.ndarray, values: list[object]) -> None:
+    """Elements of any dtype are shown as numbers of Python, and complex ones as text. An array of
+    three axes has the rows of its matrices one after the other.
+    """
     shown = file_summary.numbers(np.asarray(array), ":", ":").values
     assert shown == values
     assert json.loads(json.dumps(shown)) == values
 
 
-def test_the_spec_of_a_file_is_metadata_unless_it_cannot_be_read() -> None:
+def test_the_spec_of_a_file_is_decoded_metadata_unless_it_is_not_json() -> None:
+    """A spec is JSON under the key «pecli»; other metadata is text."""
+
     def metadata_of(spec: str) -> object:
         file = LoadedFile("f", "npz", {}, {"pecli": spec, "other": "1"})
         return file_summary.describe(file, "f", {}).metadata
@@ -199,11 +225,13 @@ def test_the_spec_of_a_file_is_metadata_unless_it_cannot_be_read() -> None:
 
 
 def test_metadata_of_any_type_takes_a_line() -> None:
+    """Metadata is a text, a number, and a spec whose only key is not set."""
     summary = FileSummary("f", "npz", 0, [], {"a": "text", "b": 3, "pecli": {"parameters": None}})
     assert said(file_summary.show, summary).splitlines()[1:] == ["a  text", "b  3", "pecli"]
 
 
 def test_complex_elements_are_shown_as_python_writes_them() -> None:
+    """The last line is row 0 with its only element, 1 + 2i."""
     tensor = TensorSummary("z", "complex128", [1], 16)
     tensor.numbers = file_summary.numbers(np.array([1 + 2j]), ":", ":")
     lines = said(file_summary.show, FileSummary("f", "npz", 1, [tensor], {})).splitlines()
@@ -230,6 +258,9 @@ LONGROPE = pecli.Rope(
 def test_tensors_are_listed_with_the_command_that_makes_them(
     scheme: pecli.Scheme, command: str
 ) -> None:
+    """The tables cos and sin of a file were made by a scheme. The command of a longrope with lists
+    of 64 factors is too long to be read.
+    """
     match = Match(scheme, 0.0, ("cos", "sin"))
     summary = FileSummary("f", "npz", 0, [], {}, matches=[match])
     assert said(file_summary.show, summary).splitlines()[1:] == [f"cos, sin: as made by {command}"]

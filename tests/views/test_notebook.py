@@ -17,11 +17,11 @@ from pecli.views.pictures.mistakes import comparison_picture
 from tests.pixels import decoded
 from tests.views.test_report import Page
 
-ROPE = pecli.Rope(64, 16)
+ROPE_64_BY_16 = pecli.Rope(64, 16)
 
 
 def failed_verification() -> Any:
-    return pecli.verify({"cos": pecli.Rope(64, 16, base=500.0).tables()["cos"]}, ROPE)
+    return pecli.verify({"cos": pecli.Rope(64, 16, base=500.0).tables()["cos"]}, ROPE_64_BY_16)
 
 
 def difference() -> Any:
@@ -29,19 +29,19 @@ def difference() -> Any:
 
 
 RESULTS_AND_WORDS: dict[str, tuple[Callable[[], Any], str]] = {
-    "scheme": (lambda: ROPE, "seq_len=64"),
+    "scheme": (lambda: ROPE_64_BY_16, "seq_len=64"),
     "slopes": (lambda: pecli.Alibi(8), "heads=8"),
     "long": (lambda: pecli.Sinusoidal(10_000_000, 8), "10000000 × 8"),
     "model": (lambda: pecli.load_model("llama-3.1-8b"), "rope_scaling.factor"),
     "model of slopes": (lambda: pecli.load_model("bloom-560m"), "alibi"),
     "model without rotary encodings": (lambda: pecli.load_model("gpt2"), "learned"),
     "verification": (failed_verification, "FAILED"),
-    "pass": (lambda: pecli.verify(ROPE.tables(), ROPE), "passed"),
+    "pass": (lambda: pecli.verify(ROPE_64_BY_16.tables(), ROPE_64_BY_16), "passed"),
     "difference": (difference, "DIFFERENT"),
-    "audit": (lambda: pecli.audit(ROPE, ["bfloat16-positions"]), "bfloat16-positions"),
+    "audit": (lambda: pecli.audit(ROPE_64_BY_16, ["bfloat16-positions"]), "bfloat16-positions"),
     "runtimes": (lambda: pecli.runtimes("gpt-oss-20b", 64), "rounds YaRN's limits to 8 and 18"),
     "identification": (
-        lambda: pecli.identify(ROPE.tables()["cos"]),
+        lambda: pecli.identify(ROPE_64_BY_16.tables()["cos"]),
         "pecli rope --seq-len 64 --dim 16",
     ),
 }
@@ -65,8 +65,11 @@ WITHOUT_PICTURE = {"model without rotary encodings", "pass"}
 
 @pytest.mark.parametrize("name", RESULTS_AND_WORDS)
 @pytest.mark.sample("model without rotary encodings", "pass", "audit", "runtimes", "identification")
-def test_everything_displays_itself(name: str) -> None:
-    """Each result has words that its HTML must show; its picture must not be blank."""
+def test_schemes_models_and_results_display_themselves_in_a_notebook(name: str) -> None:
+    """RESULTS_AND_WORDS has a scheme, a model or a result for each name, and words that the HTML of
+    it must show. It has one picture, except WITHOUT_PICTURE, which must not be blank: more than 1 %
+    of its pixels differ from the corner.
+    """
     _, words = RESULTS_AND_WORDS[name]
     page = Page(shown(name))
 
@@ -77,14 +80,16 @@ def test_everything_displays_itself(name: str) -> None:
         assert (pixels != pixels[0, 0]).any(axis=2).mean() > 0.01
 
 
-def test_failures_are_coloured() -> None:
-    """The HTML of a failed verification marks the verdict with a CSS class, and defines its colour."""
+def test_the_verdict_of_a_failure_is_coloured() -> None:
+    """The HTML of a failed verification marks the verdict with a CSS class, and defines its
+    colour.
+    """
     failed = shown("verification")
     assert '<span class="bad">FAILED</span>' in failed
     assert ".bad { color" in failed
 
 
-def test_a_report_shows_itself_in_a_frame() -> None:
+def test_a_notebook_shows_a_report_in_a_frame() -> None:
     """Jupyter calls `_repr_html_`: the page is in an iframe, so that its style does not change the
     notebook's.
     """
@@ -93,13 +98,15 @@ def test_a_report_shows_itself_in_a_frame() -> None:
     assert page._repr_html_().startswith('<iframe srcdoc="&lt;!DOCTYPE html&gt;')
 
 
-def test_a_figure_shows_itself() -> None:
+def test_a_notebook_shows_a_figure_as_png() -> None:
     """Jupyter calls `_repr_png_` of a figure; its bytes must decode to pixels."""
-    assert decoded(pecli.plot(ROPE)._repr_png_()).size  # type: ignore[attr-defined]
+    assert decoded(pecli.plot(ROPE_64_BY_16)._repr_png_()).size  # type: ignore[attr-defined]
 
 
 def test_a_failure_shows_the_picture_of_its_errors_and_a_pass_shows_none() -> None:
-    """200 pixels per inch; the picture has the tensor as expected, as found, and the difference."""
+    """Jupyter calls `_repr_png_` of a result. The picture of a failed check of «cos» has the tensor
+    as expected, as found, and the difference, at 200 pixels per inch.
+    """
     assert result("pass")._repr_png_() is None
 
     failure = result("verification")
@@ -127,22 +134,28 @@ pecli.AlibiBias(8)"""
 
 
 @pytest.mark.parametrize("name", ["scheme", "model", "verification", "runtimes"])
-def test_ipython_asks_a_result_for_html(name: str) -> None:
-    """`DisplayFormatter` is the part of IPython that chooses how a notebook shows an object."""
+def test_ipython_shows_schemes_models_and_results_as_html(name: str) -> None:
+    """`DisplayFormatter` is the part of IPython that chooses how a notebook shows an object; it
+    finds HTML among the forms of each.
+    """
     formatters = pytest.importorskip("IPython.core.formatters")
     shown_forms, _ = formatters.DisplayFormatter().format(result(name))
     assert "text/html" in shown_forms
 
 
-def test_ipython_asks_a_figure_for_a_picture() -> None:
-    """IPython's own formatter must find a PNG among the forms of a figure."""
+def test_ipython_shows_a_figure_as_a_picture() -> None:
+    """`DisplayFormatter` is the part of IPython that chooses how a notebook shows an object; it
+    finds a PNG among the forms of a figure.
+    """
     formatters = pytest.importorskip("IPython.core.formatters")
-    shown_forms, _ = formatters.DisplayFormatter().format(pecli.plot(ROPE))
+    shown_forms, _ = formatters.DisplayFormatter().format(pecli.plot(ROPE_64_BY_16))
     assert "image/png" in shown_forms
 
 
 def test_ipython_shows_a_layer_by_its_repr_only() -> None:
-    """IPython's own formatter must find neither HTML nor a picture of a layer."""
+    """`DisplayFormatter` is the part of IPython that chooses how a notebook shows an object; it
+    finds neither HTML nor a picture of a layer.
+    """
     formatters = pytest.importorskip("IPython.core.formatters")
     shown_forms, _ = formatters.DisplayFormatter().format(pecli.AlibiBias(8))
     assert shown_forms == {"text/plain": "AlibiBias(num_heads=8)"}
@@ -174,17 +187,18 @@ def test_a_notebook_shows_html_or_a_picture_of_each_result() -> None:
 @pytest.mark.parametrize(
     ("what", "kind"),
     [
-        ([ROPE], None),
+        ([ROPE_64_BY_16], None),
         (["llama-3.1-8b", pecli.load_model("llama-3-8b")], "wavelengths"),
         ([{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}], "wavelengths"),
         ([np.eye(8)], "heatmap"),
         ([{"a": np.eye(8), "b": np.ones((8, 8))}], "heatmap"),
         ([[[0.0, 1.0], [1.0, 0.0]]], None),
     ],
+    ids=["scheme", "name and model", "configuration", "array", "arrays by name", "list"],
 )
 def test_plot_makes_a_figure(what: list[Any], kind: str | None) -> None:
-    """Schemes, names, configurations, arrays, dictionaries and lists may be drawn; size and title
-    are those of the call, the paper is white.
+    """Size and title of the figure are those of the call, and the paper is white: red, green, blue
+    and opacity are 1. Without a kind, plot chooses one that fits.
     """
     made = pecli.plot(*what, kind=kind, size=(6, 4), title="of mine")
     assert made.get_size_inches().tolist() == [6.0, 4.0]
@@ -232,7 +246,7 @@ def test_an_error_that_was_not_raised_has_only_its_message() -> None:
 
 def test_cells_of_a_notebook_are_aligned_left_and_lines_have_columns() -> None:
     """Jupyter aligns cells right; the HTML of a comparison of runtimes has a rule of CSS against
-    it, and shows text lines in a monospaced font.
+    it. Lines of text, whose columns are made by spaces, are in a monospaced font.
     """
     page = shown("runtimes")
     assert ".pecli tr :is(th, td) { text-align: left" in page
@@ -243,18 +257,20 @@ def test_a_range_of_values_is_the_ends_of_colours() -> None:
     """pecli.plot draws a heatmap by default; the colours of its matplotlib image range from −0.5 to
     0.25, as given.
     """
-    figure = pecli.plot(ROPE, value_range=(-0.5, 0.25))
+    figure = pecli.plot(ROPE_64_BY_16, value_range=(-0.5, 0.25))
     assert figure.axes[0].images[0].get_clim() == (-0.5, 0.25)
 
 
 def test_a_range_of_values_is_the_ends_of_the_vertical_axis() -> None:
     """With kind="curves", value_range sets the limits of the vertical axis."""
-    figure = pecli.plot(ROPE, kind="curves", value_range=(-0.5, 0.25))
+    figure = pecli.plot(ROPE_64_BY_16, kind="curves", value_range=(-0.5, 0.25))
     assert figure.axes[0].get_ylim() == (-0.5, 0.25)
 
 
 def test_curves_of_files_have_the_labels_that_are_given(tmp_path: Path) -> None:
-    """One file is drawn twice, as a path and as a text; channel 3 is a column of it."""
+    """One file is drawn twice, named by a Path and by a str, under the labels «first» and «second».
+    The curve of channel 3 is column 3 of its table.
+    """
     path = tmp_path / "a.npy"
     table = pecli.Sinusoidal(64, 8).tables()["pe"]
     np.save(path, table)

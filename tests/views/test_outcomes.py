@@ -37,14 +37,18 @@ ONE_ELEMENT_IS_HALF_OFF = Comparison(
 OFF = Verification("b", "rope", (ONE_ELEMENT_IS_HALF_OFF,), reasons=("cos: matches if …",))
 
 
-def test_checks_in_a_pipe(capsys) -> None:
-    """EXPECTED is written by hand: seven outcomes of every kind."""
+def test_checks_are_printed_as_a_table_with_the_reasons_of_failures(capsys) -> None:
+    """OUTCOMES are seven: two that passed, two that failed, and three errors. EXPECTED, the text of
+    the table, is written by hand.
+    """
     show_outcomes(OUTCOMES)
     assert capsys.readouterr().out == EXPECTED
 
 
-def test_checks_on_a_terminal_are_the_same_in_colour(turn_to_terminal) -> None:
-    """1;31 is bold and red."""
+def test_a_terminal_shows_the_same_table_of_checks_in_colour(turn_to_terminal) -> None:
+    """OUTCOMES are seven of every kind, and EXPECTED their table without colours. The escape
+    sequence 1;31 is bold and red.
+    """
     shown = turn_to_terminal(200)
     show_outcomes(OUTCOMES)
     assert "\x1b[1;31mFAILED" in shown.getvalue()
@@ -115,7 +119,13 @@ def outcomes_named(name: str) -> list[Outcome]:
 
 @pytest.mark.parametrize("name", ["plain.npy", *HOSTILE_TEXTS])
 def test_a_name_with_any_characters_makes_valid_xml(name: str, tmp_path) -> None:
-    """Control characters and lone surrogates are not allowed in XML."""
+    """Control characters and lone surrogates are not allowed in XML. `outcomes_named` are three
+    checks of a manifest m.toml, of 0.25 s each, whose file and tensor have the name: one passed,
+    one failed for «its shape», and one file does not exist.
+
+    The message of a failure is the first line of its text. Names of characters that can be printed
+    are read back unchanged.
+    """
     write_junit(str(tmp_path / "r.xml"), outcomes_named(name))
     suites = ElementTree.parse(tmp_path / "r.xml").getroot()
 
@@ -133,11 +143,10 @@ def test_a_name_with_any_characters_makes_valid_xml(name: str, tmp_path) -> None
 
     passed, failed, missing = suite
     assert len(passed) == 0
-    assert (
-        failed.find("failure").get("message") == failed.find("failure").text.split("\n  ")[0]
-        or "\n" in name
-    )
-    assert "its shape" in failed.find("failure").text
+    failure = failed.find("failure")
+    first_line, *_ = failure.text.split("\n  ")
+    assert failure.get("message") == first_line or "\n" in name
+    assert "its shape" in failure.text
     assert missing.find("error").text.endswith("does not exist")
     if name.isprintable() and "\ud800" not in name:
         assert failed.get("file") == name
@@ -145,7 +154,9 @@ def test_a_name_with_any_characters_makes_valid_xml(name: str, tmp_path) -> None
 
 
 def test_files_without_a_manifest_have_a_suite_of_their_own(tmp_path) -> None:
-    """One check of the command line, and three of the manifest m.toml."""
+    """One check is of the file a.npy, which was named on the command line; `outcomes_named` are
+    three of the manifest m.toml.
+    """
     plain = Outcome(
         Check("a.npy", lambda: PASSED_VERIFICATION), Verification("a.npy", "rope", ()), 0
     )
@@ -162,18 +173,20 @@ def test_files_without_a_manifest_have_a_suite_of_their_own(tmp_path) -> None:
 
 @pytest.mark.parametrize("name", ["plain.npy", *HOSTILE_TEXTS])
 def test_a_name_with_any_characters_makes_one_annotation(name: str, monkeypatch) -> None:
-    """GitHub's escapes: %25, %0D, %0A, and in properties %3A and %2C."""
+    """GitHub reads `::error file=…,title=…::message` from one line, with the escapes %25, %0D, %0A,
+    and in file and title also %3A and %2C. Read back, they are the name that was given. In the
+    message, line breaks of the name are spaces.
+
+    Of `outcomes_named`, the first passed, and has no annotation; the third is a missing file.
+    """
 
     def unescaped(text: str) -> str:
-        for code, sign in (
-            ("%0D", "\r"),
-            ("%0A", "\n"),
-            ("%3A", ":"),
-            ("%2C", ","),
-            ("%25", "%"),
-        ):  # the last is last
+        escapes = {"%0D": "\r", "%0A": "\n", "%3A": ":", "%2C": ","}
+        for code, sign in escapes.items():
             text = text.replace(code, sign)
-        return text
+        return text.replace(
+            "%25", "%"
+        )  # The sign % is last, so that %250A does not become a break.
 
     monkeypatch.setattr("pecli.views.screen.printable", str)
     monkeypatch.setattr("builtins.print", lambda line: lines.append(line))
@@ -193,7 +206,9 @@ def test_a_name_with_any_characters_makes_one_annotation(name: str, monkeypatch)
 
 
 def test_annotations_name_the_file_without_its_tensor(tmp_path, capsys) -> None:
-    """The check is of a.npz:cos; GitHub shows an annotation beside a file."""
+    """The check is of one tensor of a file, a.npz:cos. GitHub shows an annotation beside a file, so
+    that its name is a.npz.
+    """
     (tmp_path / "a.npz").write_bytes(b"")
     file = f"{tmp_path / 'a.npz'}:cos"
     outcome = Outcome(Check(file, lambda: PASSED_VERIFICATION), FileError(file, "is empty"), 0)
@@ -203,8 +218,10 @@ def test_annotations_name_the_file_without_its_tensor(tmp_path, capsys) -> None:
 
 
 @pytest.mark.parametrize(("count", "summary"), [(1, "1 check: 1 error"), (2, "2 checks: 2 errors")])
-def test_the_last_line_counts_the_checks(count: int, summary: str, capsys) -> None:
-    """The same check, which failed to read its file, once and twice."""
+def test_the_last_line_counts_checks_in_singular_or_plural(
+    count: int, summary: str, capsys
+) -> None:
+    """The outcome is a file that could not be read, once and twice."""
     outcome = Outcome(Check("f", lambda: PASSED_VERIFICATION), FileError("f", "is empty"), 0.0)
     show_outcomes([outcome] * count)
     *_, row, last = capsys.readouterr().out.splitlines()
@@ -213,9 +230,11 @@ def test_the_last_line_counts_the_checks(count: int, summary: str, capsys) -> No
     assert last == summary
 
 
-def test_a_file_without_tables_is_an_error_alone_and_skipped_among_others(capsys) -> None:
-    """A check has a group if its file was named together with others. «::error» is an annotation of
-    GitHub, in which %3A is a colon.
+def test_a_file_without_tables_is_an_error_unless_it_was_named_together_with_others(
+    capsys,
+) -> None:
+    """`pecli verify *` names files of any kind, and those without tables are skipped: their checks
+    have a group, «the command line». «::error» is an annotation of GitHub, in which %3A is a colon.
     """
     problem = NoTablesError("f", "has none")
     annotate([Outcome(Check("f", lambda: PASSED_VERIFICATION), problem, 0.0)])

@@ -18,6 +18,7 @@ from pecli.views.position_ids import in_runs
         ([0, 1, 1, 2], "0 1 × 2 2"),
         ([3, 2, 1], "3 2 1"),
     ],
+    ids=["rising", "one id", "repeated", "mixed", "falling"],
 )
 def test_position_ids_are_written_in_runs(ids: list[int], text: str) -> None:
     """An en dash joins the ends of a rising run, and × counts repetitions; falling numbers are
@@ -28,7 +29,9 @@ def test_position_ids_are_written_in_runs(ids: list[int], text: str) -> None:
 
 @pytest.mark.parametrize(("count", "end"), [(12, "22"), (13, "22 …")])
 def test_at_most_twelve_runs_are_shown(count: int, end: str) -> None:
-    """Every second number is a run by itself, and the twelfth of them is 22."""
+    """Of the even numbers 0, 2, 4, …, each is a run by itself, and the twelfth is 2 · 11 = 22. «…»
+    stands for the others.
+    """
     even = np.arange(0, 2 * count, 2)
     assert in_runs(even).endswith(end)
     assert len(in_runs(even).replace(" …", "").split()) == 12

@@ -25,7 +25,9 @@ def test_a_bar_is_drawn_if_it_is_wanted_and_can_be_erased(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Two of three steps are 67 %."""
+    """A bar is erased at the end, which a dumb terminal and a file cannot do. Work that is done
+    within MIN_SECONDS has none: −1 is always over, and 99 never. Two of three steps are 67 %.
+    """
     monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal)
     monkeypatch.setattr(progress, "MIN_SECONDS", min_seconds)
     monkeypatch.setenv("TERM", term)

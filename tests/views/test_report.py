@@ -117,8 +117,11 @@ def words_of(html: str) -> str:
     return " ".join(" ".join(Page(html).words).split())
 
 
-def test_the_page_stands_alone_and_is_well_formed(page: str) -> None:
-    """`Page` fails if a tag is not closed; links lead into the page, and everything else is in it."""
+def test_a_report_needs_no_network_and_is_well_formed_html(page: str) -> None:
+    """`page` is a report on a model and a wrong file. `Page` fails if a tag is not closed; links
+    lead into the page, images are in it, and nothing is loaded: 500 kB are enough. `default-src
+    'none'` forbids browsers to load anything. No id is there twice.
+    """
     parsed = Page(page)
     assert len(page.encode()) < 500_000
     assert all(target.startswith(("data:", "#")) for target in parsed.targets)
@@ -127,9 +130,9 @@ def test_the_page_stands_alone_and_is_well_formed(page: str) -> None:
     assert "default-src 'none'" in page
 
 
-def test_colours_follow_light_and_dark_and_paper(page: str) -> None:
-    """Texts of pictures have colours by name; each of the three blocks of style, for light, dark
-    and print, defines all names.
+def test_texts_of_pictures_have_colours_for_light_dark_and_print(page: str) -> None:
+    """In `page`, a report with pictures, a text has the name of a colour, such as var(--ink). There
+    are three blocks of style, for light, dark and print, and each defines all names.
     """
     fills = re.findall(r"<text [^>]*fill: ([^;\"]*)", page)
     assert len(fills) > 50
@@ -146,8 +149,10 @@ def test_colours_follow_light_and_dark_and_paper(page: str) -> None:
 
 
 @pytest.mark.parametrize("block", range(3), ids=["light", "dark", "print"])
-def test_letters_have_contrast_with_paper(page: str, block: int) -> None:
-    """4.5 or more, as WCAG 2 requires."""
+def test_letters_of_a_report_have_contrast_with_their_paper(page: str, block: int) -> None:
+    """WCAG 2 (level AA) requires a contrast of 4.5 or more between text and background. The colours
+    t0 to t9 are names of curves, which stand on «paper» only; all others stand on cards too.
+    """
     themes = re.findall(r":root \{(.*?)\}", page, re.S)
     colours = dict(re.findall(r"--(\w+): (#\w{6})", themes[block]))
     letters = [*(f"t{k}" for k in range(10)), "ink", "quiet", "good", "bad", "warn"]
@@ -160,8 +165,8 @@ def test_letters_have_contrast_with_paper(page: str, block: int) -> None:
 
 
 def test_the_reason_the_fix_and_the_picture_are_below_the_verdict(page: str) -> None:
-    """`page` is a report on a file with base 10000 for a model with another base. Between the
-    verdicts and the navigation stand the reason, the command that makes the right file, and the
+    """`page` is a report on a file of cosines with base 10000 for a model with base 500000. Between
+    the verdicts and the navigation stand the reason, the command that makes the right file, and the
     picture, in this order.
     """
     evidence = page[page.index('class="verdicts"') : page.index("<nav")]
@@ -184,7 +189,13 @@ def test_panels_of_a_picture_wrap_on_a_narrow_screen(page: str) -> None:
 
 
 def test_a_scaling_is_explained_in_two_sentences(page: str) -> None:
-    """The config has heads of 16 channels, base 500000 and llama3 scaling by 8 from 8192 positions."""
+    """The config of `page` has heads of 16 channels, base 500000, and llama3 scaling by 8 from 8192
+    positions with the limits 1 and 4; its context is 16384.
+
+    The wavelengths of its 8 pairs are 2π · 500000^(i/8): 856 for pair 3, which is kept, as it is
+    below 8192 / 4; 4443 for pair 4, which is blended; and 22910 for pair 5, which is stretched, as
+    it is above 8192.
+    """
     start = page.index("Scaling explained</h3>")
     (sentences,) = re.findall(r"<p>(.*?)</p>", page[start : page.index("<figure", start)])
 
@@ -197,7 +208,9 @@ def test_a_scaling_is_explained_in_two_sentences(page: str) -> None:
 
 
 def test_drift_is_measured_at_the_context_of_the_model(page: str) -> None:
-    """The config of `page` has a context of 16,384 positions; the report's audit uses that length."""
+    """The config of `page` has a context of 16,384 positions; the report's audit uses that
+    length.
+    """
     assert "within 0.001 to position" in page
     assert "pecli audit rope --config config.json --seq-len 16384" in page
     assert "served with a context of 16,384" in page
@@ -213,11 +226,15 @@ SECTIONS_OF_A_MODEL = {
     "command of the report": "pecli report config.json wrong.npz --atol 0.001 -o report.html",
     "picture of a failure": "cos, expected",
 }
+"""Words of the page about LLAMA3_CONFIG and a wrong file, by what they stand for."""
 
 
 @pytest.mark.parametrize("section", SECTIONS_OF_A_MODEL)
-def test_it_tells_what_the_model_uses(page: str, section: str) -> None:
-    """Each section of the report about a model has the words of SECTIONS_OF_A_MODEL."""
+def test_a_report_has_all_sections_about_a_model(page: str, section: str) -> None:
+    """`page` is a report on a model with llama3 scaling and on a wrong file. SECTIONS_OF_A_MODEL
+    has words that it must contain, each by the section in which they stand: where a value comes
+    from, drift by recipe, runtimes, the command that makes the tables, ….
+    """
     assert SECTIONS_OF_A_MODEL[section] in words_of(page)
 
 
@@ -270,8 +287,8 @@ def page_of_three_files(report_of_three_files: ReportOfFiles) -> str:
 
 
 def test_verdicts_come_first(page_of_three_files: str) -> None:
-    """A report on three files has one title, then the verdicts, then the navigation and the first
-    part.
+    """A report on three files has one title, then the verdicts, then the navigation, and then its
+    first part.
     """
     marks = ("<h1>", '<section class="verdicts">', "<nav", '<h2 id="part1">')
     places = [page_of_three_files.index(mark) for mark in marks]
@@ -280,7 +297,10 @@ def test_verdicts_come_first(page_of_three_files: str) -> None:
 
 
 def test_each_file_has_a_verdict_that_links_to_its_section(page_of_three_files: str) -> None:
-    """Three rows are too few to prove the scaling: they pass, but the check is weak."""
+    """right.npz has the cosines of the model, wrong.npz those of another base, and short.npz the
+    first three rows of right.npz. Three rows are too few to prove the scaling: they pass, but the
+    check is weak.
+    """
     row = r'<th scope="row"><a href="#(\w+)">([^<]*)</a></th><td><span class="\w+">(\w+)</span>'
     verdicts = re.findall(row, page_of_three_files)
 
@@ -293,9 +313,9 @@ def test_each_file_has_a_verdict_that_links_to_its_section(page_of_three_files: 
         assert f'id="{section}"' in page_of_three_files
 
 
-def test_verdicts_have_their_reasons(page_of_three_files: str) -> None:
-    """Of the three files, one has base 10000 and fails; one has 3 rows, which cannot rule out that
-    llama3 scaling is missing, and passes weakly.
+def test_failed_and_weak_verdicts_have_their_reasons(page_of_three_files: str) -> None:
+    """Of the three files, wrong.npz has base 10000 and fails; short.npz has 3 rows, which cannot
+    rule out that llama3 scaling is missing, and passes weakly.
     """
     start = page_of_three_files.index('<section class="verdicts">')
     verdicts = page_of_three_files[start : page_of_three_files.index("<nav")]
@@ -308,7 +328,9 @@ def test_verdicts_have_their_reasons(page_of_three_files: str) -> None:
 def test_files_are_verified_against_the_model_and_compared_with_the_first(
     page_of_three_files: str,
 ) -> None:
-    """right.npz and short.npz, three rows of it, are right; wrong.npz has base 10000, the config 500000."""
+    """right.npz and short.npz, three rows of it, are right; wrong.npz has base 10000, the config
+    500000. Each is verified against the model, and wrong.npz is compared with right.npz as well.
+    """
     words = words_of(page_of_three_files)
     assert words.count("Verified against config.json") == 3
     assert "passed right.npz rope" in words
@@ -317,8 +339,10 @@ def test_files_are_verified_against_the_model_and_compared_with_the_first(
     assert "pecli verify wrong.npz --config config.json --atol 0.001" in words
 
 
-def test_failures_have_pictures(report_of_three_files: ReportOfFiles) -> None:
-    """wrong.npz fails, and both others differ from right.npz."""
+def test_failures_and_differences_have_pictures(report_of_three_files: ReportOfFiles) -> None:
+    """Three pictures are of errors: wrong.npz fails against the model (FAILED), and wrong.npz and
+    short.npz differ from the first file, right.npz (A: …).
+    """
     titles = [picture.title for picture in report_of_three_files.pictures]
     assert sum("FAILED" in title or "A: " in title for title in titles) == 3
 
@@ -332,14 +356,16 @@ def test_a_model_with_sinusoids_has_a_picture_of_them(pictures: list[Picture]) -
 
 
 def test_a_model_with_a_learned_table_has_no_picture(pictures: list[Picture]) -> None:
-    """The weights of BERT's table are not in its configuration."""
+    """The table of BERT is learned: its numbers are weights, which no configuration has."""
     assert "learned" in report("bert-base")
     assert not pictures
 
 
 @pytest.mark.usefixtures("pictures")
-def test_two_tables_of_one_model_are_no_comparison() -> None:
-    """Speech2Text has sinusoids in its encoder and its decoder."""
+def test_two_tables_of_one_model_are_not_compared() -> None:
+    """Speech2Text has sinusoids in its encoder, 60 rows, and in its decoder, 10 rows. Only reports
+    on several models have a section «Comparison».
+    """
     model = {
         "model_type": "speech_to_text",
         "max_source_positions": 60,
@@ -350,7 +376,9 @@ def test_two_tables_of_one_model_are_no_comparison() -> None:
 
 
 def test_several_models_are_on_one_chart(pictures: list[Picture]) -> None:
-    """LLAMA3_CONFIG is trained on 8,192 positions and serves 16,384."""
+    """Two folders have the same config.json, LLAMA3_CONFIG, which is trained on 8,192 positions and
+    serves 16,384. Curves are labelled with the folders, and with both contexts.
+    """
     for folder in ("first", "second"):
         Path(folder).mkdir()
         Path(folder, "config.json").write_text(json.dumps(LLAMA3_CONFIG))
@@ -364,8 +392,10 @@ def test_several_models_are_on_one_chart(pictures: list[Picture]) -> None:
 
 @pytest.mark.usefixtures("pictures")
 def test_a_table_without_a_model_is_identified() -> None:
-    """pe.npy has 64 sinusoidal rows of 16 channels; the report states the command that makes them."""
-    np.save("pe.npy", pecli.Sinusoidal(64, 16).tables()["pe"])
+    """pe.npy has 64 sinusoidal rows of 16 channels; the report states the command that
+    makes them.
+    """
+    np.save("pe.npy", pecli.Sinusoidal(seq_len=64, dim=16).tables()["pe"])
     assert "pecli sinusoidal --seq-len 64 --dim 16" in report("pe.npy")
 
 
@@ -391,9 +421,6 @@ def report_on(run_pecli, pictures: list[Picture]):
     return call
 
 
-"""Words of the page about LLAMA3_CONFIG and a wrong file, by what they stand for."""
-
-
 @pytest.mark.parametrize(
     ("files", "code"),
     [
@@ -405,7 +432,9 @@ def report_on(run_pecli, pictures: list[Picture]):
     ],
     ids=["its own spec", "equal files", "different files", "not identified", "changed bit"],
 )
-def test_the_exit_code_is_the_answer_of_the_checks(report_on, files: str, code: int) -> None:
+def test_the_exit_code_of_a_report_is_the_answer_of_its_checks(
+    report_on, files: str, code: int
+) -> None:
     """right.safetensors and same.npz hold the same tables, other_base.npz those of another base,
     noise.npy no table; a bit of changed.safetensors differs from its spec.
     """
@@ -415,7 +444,9 @@ def test_the_exit_code_is_the_answer_of_the_checks(report_on, files: str, code: 
 
 
 def test_a_file_that_cannot_be_checked_is_an_error(report_on) -> None:
-    """The cosines of torn.npz have two axes, and its sines three."""
+    """The cosines of torn.npz have two axes, and its sines three: no check is possible. The page is
+    written all the same, and one line on standard error states why.
+    """
     outcome = report_on("torn.npz gpt2")
     assert outcome.exit_code in (USAGE_ERROR, FILE_ERROR)
     assert outcome.err.count("\n") == 1
@@ -423,10 +454,12 @@ def test_a_file_that_cannot_be_checked_is_an_error(report_on) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("load", [dict, pecli.load_config], ids=["mapping", "model"])
-def test_a_configuration_may_be_given_itself(
+def test_report_takes_a_configuration_as_a_mapping_or_a_model(
     pictures: list[Picture], load: Callable[[dict[str, Any]], Any]
 ) -> None:
-    """Its tables are cosines of pairs, and base 500000 is that of LLAMA3_CONFIG."""
+    """LLAMA3_CONFIG has base 500000, and rope.npz is the table that it defines: the file passes.
+    The columns of its heatmaps are pairs of channels.
+    """
     pecli.save("rope.npz", RIGHT_ROPE)
     words = words_of(report(load(LLAMA3_CONFIG), "rope.npz", atol=1e-3))
 
@@ -438,7 +471,9 @@ def test_a_configuration_may_be_given_itself(
 def test_names_from_files_are_text_and_huge_numbers_are_drawn_without_a_warning(
     tmp_path: Path,
 ) -> None:
-    """The name of a tensor is a script and an escape sequence."""
+    """The name of a tensor is a script and an escape sequence, which the page shows as text. The
+    numbers, 1e308 and 1e19, overflow when they are multiplied; warnings are errors in these tests.
+    """
     name = "<script>alert(1)</script>\x1b</figure>"
     pecli.save(tmp_path / "x.safetensors", {name: np.array([[1e308, 1e19]] * 4)})
     page = report(tmp_path / "x.safetensors")
@@ -449,7 +484,9 @@ def test_names_from_files_are_text_and_huge_numbers_are_drawn_without_a_warning(
 
 
 def test_two_models_are_compared_in_a_table(pictures: list[Picture]) -> None:
-    """A plain Llama has neither scaling nor factor; LLAMA3_CONFIG has llama3 with factor 8."""
+    """PLAIN is a Llama without a scaling, and so without a factor («–»); LLAMA3_CONFIG has llama3
+    with factor 8. A row of the table has a parameter and its value in both models.
+    """
     page = report(PLAIN, LLAMA3_CONFIG)
     comparison = page[page.index("Comparison</h2>") : page.index('id="part2"')]
     rows = re.findall(r"<tr><td>(.*?)</td><td>(.*?)</td><td>(.*?)</td></tr>", comparison)
@@ -460,7 +497,9 @@ def test_two_models_are_compared_in_a_table(pictures: list[Picture]) -> None:
 
 
 def test_sliders_are_added_if_they_are_wanted(pictures: list[Picture]) -> None:
-    """The page allows its own script only, and has the settings of llama3."""
+    """With interactive=True the page has sliders, which start at the settings of LLAMA3_CONFIG. The
+    only scripts that it allows are those in the page itself («unsafe-inline»).
+    """
     pytest.importorskip("plotly", reason="interactive pages need plotly: pip install plotly")
     page = report(LLAMA3_CONFIG, interactive=True)
 
@@ -480,7 +519,9 @@ def test_a_model_without_frequencies_has_no_sliders() -> None:
 def test_the_first_matrix_of_an_unknown_file_is_drawn(
     tmp_path: Path, pictures: list[Picture]
 ) -> None:
-    """Random numbers are no table of any scheme; their heatmap is all that can be shown."""
+    """numbers.npz has a vector and a matrix x of 12 × 6 random numbers (float64), which are no
+    table of any scheme; the heatmap of the matrix is all that can be shown.
+    """
     numbers = np.random.default_rng(3).normal(size=(12, 6))
     pecli.save(tmp_path / "numbers.npz", {"vector": numbers[0], "x": numbers})
     report("numbers.npz")

@@ -34,12 +34,22 @@ DEPARTING = replace(RESULT, departure=0.5, causes=("ignores it",))
         (replace(RESULT, lacks="it has no yarn scaling", no_scaling=True), "lacks it"),
         (replace(RESULT, lacks="its coefficients are learned"), "not computed"),
     ],
+    ids=[
+        "rounding only",
+        "rounding, short prompts differ",
+        "a departure",
+        "a departure of one pair",
+        "a departure of two pairs",
+        "no such scaling",
+        "cannot be computed",
+    ],
 )
 def test_the_line_of_a_runtime_has_its_verdict(
     result: RuntimeResult, verdict: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """RESULT is off by the rounding of float32 only, DEPARTING by 0.5; each row changes one field
-    of them.
+    """RESULT is vLLM 0.1, whose table is off by 1e-7, the rounding of float32, and nothing else.
+    DEPARTING has a departure of 0.5 beside it. `replace` sets what else was found: the first
+    position and the pairs of the departure, or why there is nothing to compare.
     """
     show_runtimes(RuntimeComparison("model", 4096, 1e-3, {"": (result,)}))
     assert capsys.readouterr().out.splitlines()[1] == f"vllm (0.1)  {verdict}"
@@ -51,7 +61,10 @@ def lines_about(*results: RuntimeResult, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_reasons_are_below_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:
-    """Labels of runtimes are filled up to the longest one."""
+    """RESULT is vLLM 0.1, whose table is off by 1e-7, and DEPARTING the same with a departure of
+    0.5, as it «ignores it». Here TGI lacks something, with a note, and the table of vLLM has 2048
+    rows. Labels are filled up to the longest one.
+    """
     lacking = replace(RESULT, runtime="tgi", lacks="it has none", notes=("only text",))
     ending = replace(DEPARTING, rows=2048)
     assert lines_about(lacking, ending, capsys=capsys) == [
@@ -68,7 +81,9 @@ def test_reasons_are_below_the_verdict(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_runtimes_that_agree_have_one_conclusion(capsys: pytest.CaptureFixture[str]) -> None:
-    """A cause whose effect is within the tolerance is no deviation."""
+    """RESULT is off by the rounding of float32 only. DEPARTING has a cause for a departure, but no
+    position at which the error is beyond the tolerance, and so agrees as well.
+    """
     assert lines_about(RESULT, capsys=capsys)[-1] == "All agree up to float32 rounding."
     assert lines_about(DEPARTING, capsys=capsys)[-1] == "All agree up to float32 rounding."
 
@@ -76,6 +91,7 @@ def test_runtimes_that_agree_have_one_conclusion(capsys: pytest.CaptureFixture[s
 def test_layer_types_have_headings_and_share_a_conclusion(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    """vLLM deviates from position 3 on, in two types of layers; the last line names it once."""
     wrong = replace(DEPARTING, first_beyond=3, pairs=(0, 1))
     layers = {"sliding": (wrong,), "full": (wrong,)}
     show_runtimes(RuntimeComparison("model", 4096, 0.25, layers))
@@ -129,7 +145,10 @@ def test_an_extension_is_printed_with_its_title_and_its_effect(
     conclusion: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """NTK keeps the fastest of 8 pairs, and stretches the slowest by the whole factor."""
+    """CONFIG has 8 pairs and a context of 4,096. NTK keeps the fastest pair and stretches the
+    slowest by the whole factor, 8,192 / 4,096 = 2; with LINEAR, the context is 4 times an original
+    1,024, of which 8,192 are 8 times. What runtimes compute is left out: RESULT stands for it.
+    """
     show_extension(pecli.extend({**CONFIG, "rope_scaling": scaling}, to, "ntk"))
     lines = capsys.readouterr().out.splitlines()
 
@@ -143,6 +162,9 @@ def test_an_extension_is_printed_with_its_title_and_its_effect(
 def test_a_model_that_is_long_enough_has_commands_and_no_settings(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    """CONFIG has a context of 4,096, which is all that is wanted. What runtimes compute is
+    left out.
+    """
     show_extension(pecli.extend(CONFIG, 4096))
     text = capsys.readouterr().out
 

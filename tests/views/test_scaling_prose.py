@@ -32,6 +32,7 @@ def sentences_about(scaling: dict[str, Any] | None) -> str:
 
 
 def test_a_model_without_a_scaling_has_no_sentences() -> None:
+    """`sentences_about` are those of a Llama with a scaling, here none."""
     assert sentences_about(None) == ""
 
 
@@ -80,5 +81,12 @@ SENTENCES: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(
     ("scaling", "sentences"), SENTENCES, ids=["linear", "yarn", "betas", "one pair", "longrope"]
 )
-def test_a_scaling_is_explained(scaling: dict[str, Any], sentences: str) -> None:
+def test_a_scaling_is_explained_by_the_pairs_that_it_keeps_and_stretches(
+    scaling: dict[str, Any], sentences: str
+) -> None:
+    """The Llama has 8 pairs of base 10000: within 4096 positions, pair i turns 4096 · 10000^(−i/8)
+    / 2π times, that is 652, 206, 65, 20.6, 6.5, 2.06, 0.65 and 0.21 times. YaRN keeps those that
+    turn over 32 times and stretches those that turn less than once, unless beta_fast and beta_slow
+    are others.
+    """
     assert sentences_about(scaling) == sentences

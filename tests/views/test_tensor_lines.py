@@ -56,7 +56,12 @@ FIRST = ", the first at [0, 3]"
     ],
     ids=str,
 )
-def test_a_wrong_tensor_has_its_errors(changes: dict[str, Any], parts: list[str]) -> None:
+def test_the_line_about_a_wrong_tensor_has_its_errors(
+    changes: dict[str, Any], parts: list[str]
+) -> None:
+    """WRONG is a tensor «cos» of 8 × 4, of which 3 elements are wrong, the worst at [1, 3]. Each
+    case changes one of its fields. OUT, FIRST and WORST are the words about these elements.
+    """
     assert line_parts(replace(WRONG, **changes), VERIFIED) == ["cos  8 × 4", *parts]
 
 
@@ -74,6 +79,9 @@ def test_a_wrong_tensor_has_its_errors(changes: dict[str, Any], parts: list[str]
 def test_places_of_errors_are_named_if_they_are_at_most_half_of_an_axis(
     where: dict[str, Any], words: str
 ) -> None:
+    """`where` has ranges of the 8 rows and 4 columns of WRONG in which the wrong elements are; half
+    of an axis or less is worth a mention: 4 rows, 2 columns.
+    """
     _, mismatches, _ = line_parts(replace(WRONG, where=where), VERIFIED, with_ranges=True)
     assert mismatches == f"{OUT}{words}{FIRST}"
 
@@ -97,16 +105,25 @@ def test_places_of_errors_are_named_if_they_are_at_most_half_of_an_axis(
 def test_a_tensor_without_errors_has_a_sentence_if_its_values_were_compared(
     tensor: Comparison, parts: list[str]
 ) -> None:
+    """EXACT is a tensor «cos» of 8 × 4 without errors. A finding, such as another dtype, stands
+    before what its values are. Values of learned tables are not compared, nor are those of another
+    shape.
+    """
     assert line_parts(tensor, VERIFIED) == ["cos  8 × 4", *parts]
 
 
-def test_sides_of_a_difference_are_a_and_b() -> None:
+def test_sides_of_a_difference_are_called_a_and_b() -> None:
+    """WRONG is a tensor whose worst element, at [1, 3], is 0.75 instead of 0.5; EXACT has no
+    errors. COMPARED are the words of a difference, in which neither file is the right one.
+    """
     assert line_parts(EXACT, COMPARED)[-1] == "every element is equal"
     assert line_parts(WRONG, COMPARED)[-1].endswith("at [1, 3]: A 0.5, B 0.75")
 
 
 def test_a_reading_is_stated_once() -> None:
-    """Cosines and sines are usually read alike."""
+    """A reading is how a tensor was understood, such as transposed. cos and sin of the same reading
+    follow each other, and only the first line states it; x has a reading of its own.
+    """
     sin = replace(WRONG, name="sin")
     readings = {"cos": "transposed", "sin": "transposed", "x": "flat"}
     x = replace(WRONG, name="x")
@@ -117,7 +134,10 @@ def test_a_reading_is_stated_once() -> None:
 
 
 def test_tensors_that_passed_alike_share_a_line() -> None:
-    """inv_freq of 3 layers, and both tables; one of two learned tables has another shape."""
+    """Passed are inv_freq of 3 layers, cos and sin, which are exact, a table that is 1.5e-7 off, a
+    learned one, and one that was read as transposed. What is alike shares a line; the wrong tensor
+    has none.
+    """
     layers = [
         replace(EXACT, name=f"model.layers.{layer}.rotary_emb.inv_freq", shape=(4,))
         for layer in range(3)
@@ -139,6 +159,9 @@ def test_tensors_that_passed_alike_share_a_line() -> None:
 
 
 def test_weights_of_layers_are_named_without_their_suffix() -> None:
+    """Two layers have h.0.attn.bias.weight and h.1.attn.bias.weight: «bias» is the last word that
+    is not «weight».
+    """
     tensors = tuple(
         replace(EXACT, name=f"h.{layer}.attn.bias.weight", max_abs_error=None) for layer in (0, 1)
     )
@@ -146,6 +169,7 @@ def test_weights_of_layers_are_named_without_their_suffix() -> None:
 
 
 def test_five_names_are_too_many_for_a_line() -> None:
+    """Five tensors, a to e, passed alike: the line has the first names only."""
     tensors = tuple(replace(EXACT, name=name) for name in "abcde")
     (line,) = passed_tensor_lines(Verification("f", "rope", tensors))
 
@@ -158,6 +182,9 @@ def test_five_names_are_too_many_for_a_line() -> None:
     [(0.5, 7, "0.5 (7 ulp)"), (0.5, None, "0.5"), (1e-7, 2**31, "1e-7"), (0.25, 0, "0.25 (0 ulp)")],
 )
 def test_an_error_has_its_ulps_if_they_are_few(error: float, ulp: int | None, words: str) -> None:
+    """The error in units in the last place is left out if it was not measured or exceeds a
+    million.
+    """
     assert error_in_words(error, ulp) == words
     assert units(0) == "0 ulp"
 
@@ -175,6 +202,9 @@ def test_an_error_has_its_ulps_if_they_are_few(error: float, ulp: int | None, wo
 def test_places_of_errors_are_the_best_clue_unless_the_mistake_is_known(
     mistakes: tuple[Edit, ...], has_ranges: bool
 ) -> None:
+    """All wrong elements are in row 1. The line states it if no mistake was found, or if the
+    mistake is only that a row or a column is wrong; another base, for example, explains all of it.
+    """
     wrong = replace(WRONG, where={"rows": [(1, 1)]})
     explanations = (Explanation(mistakes, None, ("cos",)),) if mistakes else ()
     result = Verification("f", "rope", (wrong,), explanations=explanations)
@@ -183,6 +213,7 @@ def test_places_of_errors_are_the_best_clue_unless_the_mistake_is_known(
     assert (", all in row 1" in mismatches) == has_ranges
 
 
-def test_values_that_are_no_floats_are_shown_as_python_shows_them() -> None:
+def test_complex_numbers_and_integers_in_a_line_are_shown_as_python_shows_them() -> None:
+    """The worst element is 3 instead of 1 + 2i."""
     line = line_parts(replace(WRONG, expected=1 + 2j, found=3), VERIFIED)[-1]
     assert line.endswith("expected (1+2j), found 3")

@@ -6,8 +6,10 @@ from pecli.views.text_table import print_table
 
 
 def test_a_row_of_text_that_is_too_wide_is_continued_below(turn_to_terminal) -> None:
-    """The name takes 57 of 60 columns, so that the other columns follow in a line below it."""
-    shown = turn_to_terminal(60)
+    """The name takes 57 of 60 columns, so that the columns dtype and shape follow in a line below
+    it, as they do in the heading.
+    """
+    shown = turn_to_terminal(columns=60)
     name = "model.language_model.layers.31.self_attn.rotary_embedding"
     print_table(["name", "dtype", "shape"], [[name, "float32", "4096 × 64"], ["b", "float64", "8"]])
 
@@ -20,17 +22,24 @@ def test_a_row_of_text_that_is_too_wide_is_continued_below(turn_to_terminal) -> 
 
 
 def test_only_the_row_that_is_too_wide_is_continued_below(turn_to_terminal) -> None:
-    """50 + 2 + 8 columns just fit into 60, and 50 + 2 + 9 do not."""
-    shown = turn_to_terminal(60)
+    """Columns are two spaces apart: 50 + 2 + 8 characters just fit into 60, and 50 + 2 + 9 do not.
+    The 9 characters are in a line of their own, which is indented by two.
+    """
+    shown = turn_to_terminal(columns=60)
     print_table(["a", "b"], [["x" * 50, "y" * 8], ["x" * 50, "y" * 9]])
-    assert [len(line) for line in shown.plain()[1:]] == [60, 50, 11]
+    _, row_that_fits, start_of_row, rest_of_row = shown.plain()
+
+    assert len(row_that_fits) == 50 + 2 + 8
+    assert len(start_of_row) == 50
+    assert len(rest_of_row) == 2 + 9
 
 
 def test_columns_of_numbers_that_do_not_fit_are_printed_in_blocks_with_the_first_column(
     turn_to_terminal,
 ) -> None:
-    """Two rows, 3 and 4, of 20 multiples of π. A block has three lines: the columns' names and two
-    rows.
+    """A table has the rows 3 and 4 and 20 columns, multiples of π with 7 digits, of which a
+    terminal of 80 columns shows some at a time. A block has three lines: the columns' names, row 3
+    and row 4.
     """
     values = np.pi * np.arange(40.0).reshape(2, 20)
     shown = turn_to_terminal()

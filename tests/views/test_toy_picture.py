@@ -44,8 +44,8 @@ def test_a_new_kind_of_picture_is_written_to_a_figure(run_pecli: Callable, tmp_p
 
 
 def test_a_new_kind_of_picture_refuses_schemes_that_it_does_not_fit(run_pecli: Callable) -> None:
-    """The toy kind of this module is registered for tables; `pecli plot alibi` draws slopes or a
-    bias, which it does not fit.
+    """The toy kind is registered by this module for tables. Without a length, `pecli plot alibi`
+    has slopes only, which it does not fit.
     """
     outcome = run_pecli("plot", "alibi", "--heads", "4", "--kind", "toy")
     assert outcome.exit_code == USAGE_ERROR

@@ -34,11 +34,10 @@ def match_tensors(reference: ModelFiles, checked: ModelFiles) -> Matched:
 
     A tensor that one of them lacks is a problem, unless it is there in a type that is not read.
     """
-    found = _with_tied_output(checked.tensors)
-    expected = _split_latent_projections(_with_tied_output(reference.tensors), found)
-    found = _split_latent_projections(found, expected)
+    expected, found = _name_alike(reference, checked)
     pairs: list[Pair] = []
     problems: list[TensorDifference] = []
+    # A name of neither is that of a projection that was split into others.
     for name in dict.fromkeys([*reference.tensors, *checked.tensors]):
         if name in expected and name in found:
             match = _match(name, expected[name], found[name])
@@ -51,6 +50,26 @@ def match_tensors(reference: ModelFiles, checked: ModelFiles) -> Matched:
         elif name in found:
             problems += _find_missing(name, lacking=reference)
     return Matched(pairs, problems)
+
+
+class _ExpectedAndFound(NamedTuple):
+    """The tensors of the reference, and those of the checked model, both by their names in GGUF."""
+
+    expected: dict[str, StoredTensor]
+    found: dict[str, StoredTensor]
+
+
+def _name_alike(reference: ModelFiles, checked: ModelFiles) -> _ExpectedAndFound:
+    """Return the tensors of two models with the same names for the same weights.
+
+    A tied output projection gets a name of its own, and DeepSeek's kv_b is split in the model that
+    has it if the other model has k_b and v_b.
+    """
+    expected = _with_tied_output(reference.tensors)
+    found = _with_tied_output(checked.tensors)
+    split_expected = _split_latent_projections(expected, found)
+    split_found = _split_latent_projections(found, split_expected)
+    return _ExpectedAndFound(split_expected, split_found)
 
 
 def _find_missing(name: str, lacking: ModelFiles) -> Iterator[TensorDifference]:

@@ -173,18 +173,21 @@ def _read_counts(source: Source, context: int | None) -> Counts:
     A multimodal model has them in `text_config`, which has precedence.
     """
     config = find.describe(source.config).values
-    text_configs: list[Settings] = []
-    for name in key_names.TEXTS:
-        text_config = config.get(name)
-        if isinstance(text_config, Mapping):
-            text_configs.append(text_config)
-    by_precedence = [*text_configs, config]
+    by_precedence = [*_find_text_configs(config), config]
     layers = _find_first_value(by_precedence, LAYER_COUNTS)
     if source.format == ModelFormat.GGUF and isinstance(layers, int):
         # GGUF counts the layers that predict further tokens (DeepSeek's MTP) as blocks.
         layers -= config.get("nextn_predict_layers") or 0
     heads = _find_first_value(by_precedence, HEAD_COUNTS)
     return Counts(context=context, layers=layers, heads=heads)
+
+
+def _find_text_configs(config: Settings) -> Iterator[Settings]:
+    """Yield the parts of a multimodal configuration that describe its language model."""
+    for name in key_names.TEXTS:
+        text_config = config.get(name)
+        if isinstance(text_config, Mapping):
+            yield text_config
 
 
 def _find_first_value(parts: Iterable[Settings], keys: Sequence[str]) -> object:
@@ -203,22 +206,32 @@ class NamedTensor(NamedTuple):
     gguf_name: str
     stored: StoredTensor
 
+    @property
+    def is_comparable(self) -> bool:
+        """True if GGUF has a name for the tensor, and its values can be read: they are not packed."""
+        is_packed = bool(PACKED.search(self.name))
+        return bool(self.gguf_name) and self.stored.is_read and not is_packed
+
+    @property
+    def description(self) -> str:
+        """The name, and the dtype unless it is the name that prevents a comparison: «q.qweight (int32)»."""
+        return f"{self.name} ({self.stored.dtype})" if self.gguf_name else self.name
+
 
 def _read_tensors(source: Source, model_type: str | None) -> FormTensors:
     """Open all tensors, and divide them into those that can be compared and those that cannot.
 
     The latter are those that GGUF has no name for, and those of a packed or unknown type.
     """
-    readable: dict[str, StoredTensor] = {}
+    comparable: dict[str, StoredTensor] = {}
     unread: dict[str, str] = {}
-    for name, gguf_name, stored in _open_named_tensors(source, model_type):
-        if not gguf_name:
-            unread.setdefault(name, name)
-        elif stored.is_read and not PACKED.search(name):
-            readable.update(stored.by_expert(gguf_name))
+    for tensor in _open_named_tensors(source, model_type):
+        if tensor.is_comparable:
+            comparable.update(tensor.stored.by_expert(tensor.gguf_name))
         else:
-            unread.setdefault(gguf_name, f"{name} ({stored.dtype})")
-    return FormTensors(readable, unread)
+            # Several packed parts of a weight have one name in GGUF: the first describes them.
+            unread.setdefault(tensor.gguf_name or tensor.name, tensor.description)
+    return FormTensors(comparable, unread)
 
 
 def _open_named_tensors(source: Source, model_type: str | None) -> Iterator[NamedTensor]:

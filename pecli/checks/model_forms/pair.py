@@ -29,6 +29,11 @@ class RowErrors(NamedTuple):
     is_bad: AnyArray
     errors: AnyArray
 
+    @classmethod
+    def none_bad(cls, errors: AnyArray) -> "RowErrors":
+        """Return errors that are all within tolerance."""
+        return cls(np.zeros(len(errors), bool), errors)
+
 
 class Pair(NamedTuple):
     """A tensor in both formats.
@@ -90,11 +95,8 @@ class Pair(NamedTuple):
         reference_rows = self.reference.rows
         checked_rows = self.checked.rows
         rows_at_once = max(1, PIECE_ELEMENTS // self._width)
-        dtypes = (self.reference.dtype, self.checked.dtype)
-        compared_dtype = np.float64 if "float64" in dtypes else np.float32
-        # Memory for the floats of both files, which all pieces use one after the other.
-        rows_in_memory = min(rows_at_once, len(checked_rows))
-        buffers = np.empty((2, rows_in_memory, self._width), compared_dtype)
+        # Memory that all pieces use, one after the other.
+        buffers = self._make_buffers(min(rows_at_once, len(checked_rows)))
         for start in range(0, len(checked_rows), rows_at_once):
             piece = slice(start, start + rows_at_once)
             expected_rows = piece if self.order is None else self.order[piece]
@@ -102,6 +104,12 @@ class Pair(NamedTuple):
             errors = self._compare_stored_rows(expected, checked_rows[piece], buffers, tolerance)
             if errors is not None:
                 yield errors
+
+    def _make_buffers(self, rows: int) -> AnyArray:
+        """Return memory for the floats of some rows of both files, (2, rows, elements of a row)."""
+        dtypes = (self.reference.dtype, self.checked.dtype)
+        compared_dtype = np.float64 if "float64" in dtypes else np.float32
+        return np.empty((2, rows, self._width), compared_dtype)
 
     def _compare_stored_rows(
         self, expected: Array, stored_rows: Array, buffers: AnyArray, tolerance: Tolerance
@@ -146,13 +154,13 @@ class Pair(NamedTuple):
             limits = self._find_limits(values, slack, stored_rows)
             return _judge_quantised_rows(error, limits)
         errors = _find_largest_errors(error)
-        all_pass = (errors <= self._smallest_step).all()
+        all_pass = (errors <= self._smallest_step).all()  # Then no limits have to be computed.
         if all_pass:
-            return RowErrors(np.zeros(len(error), bool), errors)
+            return RowErrors.none_bad(errors)
         limits = self._find_limits(values, slack, stored_rows)
-        is_within = np.abs(error) <= reduce(np.maximum, limits)
+        is_beyond = ~(np.abs(error) <= reduce(np.maximum, limits))  # True for NaN
         # A value that overflows has an infinite limit, so that any error would be within it.
-        is_bad = np.any(~is_within, axis=1) | ~np.isfinite(errors)
+        is_bad = is_beyond.any(axis=1) | ~np.isfinite(errors)
         return RowErrors(is_bad, errors)
 
     @property
@@ -190,16 +198,16 @@ class Pair(NamedTuple):
             return [np.zeros((len(values), 1), np.float32)]
         if self.is_quantised:
             return [*self._find_quantisation_steps(values, stored_rows)]
-        return [tensor.rounding_steps(values) for tensor in (self.reference, self.checked)]
+        return [tensor.rounding_of_dtype(values) for tensor in (self.reference, self.checked)]
 
     def _find_quantisation_steps(
         self, values: AnyArray, stored_rows: Array | None
     ) -> Iterator[AnyArray]:
         """Yield the steps of each format that is quantised."""
         if self.reference.is_quantised:
-            yield self.reference.rounding_steps(values)
+            yield self.reference.quantisation_steps(values)
         if self.checked.is_quantised:
-            yield self.checked.rounding_steps(values, stored_rows)
+            yield self.checked.quantisation_steps(values, stored_rows)
 
 
 def _repeat_columns(limits: AnyArray, columns: int) -> AnyArray:
@@ -222,28 +230,30 @@ def _find_slack(expected: AnyArray, tolerance: Tolerance) -> AnyArray | None:
 def _judge_quantised_rows(error: AnyArray, limits: list[AnyArray]) -> RowErrors:
     """Return which quantised rows differ: too large a sum of squares, or one error of several steps.
 
-    A step is the distance between two numbers that the quantised form can hold. The largest element
-    of a block is at most the root of its sum of squares. If that is within the limit everywhere,
-    which is the common case, single elements need not be looked at.
+    The largest error of a block of 32 lies between √(s / 32) and √s, if s is the sum of squares. If
+    √s is allowed in all rows, which is the common case, single elements need not be looked at.
 
     Args:
         error: The differences, (rows, columns).
-        limits: The step of each element in every format that is quantised, (rows, blocks).
+        limits: The distance of two numbers that a format can hold, its step, for every format that
+            is quantised, (rows, blocks).
     """
-    allowed_sums = _sum_allowed_squares(limits, error.shape[1])
-    largest_step = reduce(np.maximum, [limit.max(axis=1) for limit in limits])
-    allowed_error = MAX_STEPS * largest_step  # of one element, (rows,)
     block_sums = sum_of_squares(error.reshape(-1, BLOCK)).reshape(len(error), -1)  # (rows, blocks)
-    has_small_sum = block_sums.sum(axis=1) <= allowed_sums
+    allowed_sums = _sum_allowed_squares(limits, error.shape[1])
+    has_small_sum = block_sums.sum(axis=1) <= allowed_sums  # (rows,)
     upper_bounds = np.sqrt(block_sums.max(axis=1))
-    has_small_errors = np.isfinite(upper_bounds) & (upper_bounds <= allowed_error)
-    if (has_small_sum & has_small_errors).all():
-        # The largest of 32 errors is smallest, for a sum of squares, if all are equal.
+    if (has_small_sum & _are_few_steps(upper_bounds, limits)).all():
         lower_bounds = upper_bounds / np.float32(math.sqrt(BLOCK))
-        return RowErrors(~has_small_sum, lower_bounds)
+        return RowErrors.none_bad(lower_bounds)
     errors = _find_largest_errors(error)
-    is_good = has_small_sum & (errors <= allowed_error) & np.isfinite(errors)
+    is_good = has_small_sum & _are_few_steps(errors, limits)
     return RowErrors(~is_good, errors)
+
+
+def _are_few_steps(errors: AnyArray, limits: list[AnyArray]) -> AnyArray:
+    """Return, for each row, whether its largest error is finite, and MAX_STEPS steps at most."""
+    largest_step = reduce(np.maximum, [limit.max(axis=1) for limit in limits])  # (rows,)
+    return np.asarray(np.isfinite(errors) & (errors <= MAX_STEPS * largest_step))
 
 
 def _sum_allowed_squares(limits: list[AnyArray], width: int) -> AnyArray:

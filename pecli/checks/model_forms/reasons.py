@@ -22,7 +22,7 @@ from pecli.checks.model_forms.row_mistakes import find_row_mistakes
 from pecli.checks.model_forms.stored import StoredTensor
 from pecli.checks.model_forms.tensor_names import TensorName
 from pecli.compare.tolerance import Tolerance
-from pecli.engine.arrays import Indices
+from pecli.engine.arrays import AnyArray, Indices
 
 FEW_ROWS = 16  #: rows that are compared before all rows are
 FACTOR_SLACK = 1e-3
@@ -37,6 +37,28 @@ class ValueMistake(NamedTuple):
     offset: float
 
 
+class _ExpectedValues(NamedTuple):
+    """The values that a mistake may have stored: rows of the reference, times factor, plus offset.
+
+    Attributes:
+        stored: The tensor of the reference.
+        order: Its rows; None for all of them in order.
+        factor: The factor.
+        offset: The offset.
+    """
+
+    stored: StoredTensor
+    order: Indices | None
+    factor: float
+    offset: float
+
+    def sample(self, row_numbers: Indices) -> AnyArray:
+        """Return the first columns of some rows, (row numbers, columns)."""
+        stored_rows = row_numbers if self.order is None else self.order[row_numbers]
+        values = self.stored.sample(stored_rows)
+        return np.asarray(values * np.float32(self.factor) + np.float32(self.offset))
+
+
 @dataclass(frozen=True)
 class Trial:
     """A tensor that differs, and both models that it is in."""
@@ -48,44 +70,34 @@ class Trial:
 
     def explains(self, stored: StoredTensor, order: Indices | None) -> bool:
         """Return True if the checked tensor has these rows of another one."""
-        return self._explains(stored, order, 1, self.pair.added, self.tolerance)
+        expected = _ExpectedValues(stored, order, factor=1.0, offset=self.pair.added)
+        return self._has_values(expected, self.tolerance)
 
     def explains_values(self, mistake: ValueMistake, order: Indices) -> bool:
         """Return True if the checked tensor has the values that a mistake leads to."""
+        expected = _ExpectedValues(self.pair.reference, order, mistake.factor, mistake.offset)
         loose = replace(self.tolerance, rtol=self.tolerance.rtol + FACTOR_SLACK)
-        return self._explains(self.pair.reference, order, mistake.factor, mistake.offset, loose)
+        return self._has_values(expected, loose)
 
-    def _explains(
-        self,
-        stored: StoredTensor,
-        order: Indices | None,
-        factor: float,
-        offset: float,
-        tolerance: Tolerance,
-    ) -> bool:
-        """Return True if the checked tensor equals some rows of another one, times factor, plus offset.
+    def _has_values(self, expected: _ExpectedValues, tolerance: Tolerance) -> bool:
+        """Return True if the checked tensor has the values that a mistake makes.
 
-        Only the first columns are compared, first in about 16 rows: they refute most mistakes, and
-        only what passes there is compared in all rows.
-
-        Args:
-            stored: The other tensor.
-            order: Its rows; None for all of them in order.
-            factor: The factor.
-            offset: The offset.
-            tolerance: The errors that pass.
+        About 16 rows are compared first: they refute most mistakes, so that reading all rows is
+        rarely needed.
         """
         row_count = len(self.pair.checked.rows)
         few_rows = np.arange(0, row_count, 1 + row_count // FEW_ROWS)
         all_rows = np.arange(row_count)
-        for checked_rows in (few_rows, all_rows):
-            stored_rows = checked_rows if order is None else order[checked_rows]
-            expected = stored.sample(stored_rows) * np.float32(factor) + np.float32(offset)
-            values = self.pair.checked.sample(checked_rows)
-            errors = self.pair.judge_rows(expected, values, tolerance)
-            if errors.is_bad.any():
-                return False
-        return True
+        few_rows_fit = self._has_rows(expected, few_rows, tolerance)
+        return few_rows_fit and self._has_rows(expected, all_rows, tolerance)
+
+    def _has_rows(
+        self, expected: _ExpectedValues, row_numbers: Indices, tolerance: Tolerance
+    ) -> bool:
+        """Return True if the first columns of some rows have the values that a mistake makes."""
+        values = self.pair.checked.sample(row_numbers)
+        errors = self.pair.judge_rows(expected.sample(row_numbers), values, tolerance)
+        return not errors.is_bad.any()
 
 
 @np.errstate(all="ignore")
@@ -182,15 +194,24 @@ def _find_possible_swaps(trial: Trial) -> Iterator[_PossibleSwap]:
     wrong = TensorName.parse(trial.pair.name)
     shape = trial.pair.reference.shape
     for name, tensor in trial.reference.tensors.items():
-        candidate = TensorName.parse(name)
-        is_same_layer = candidate.layer == wrong.layer
-        has_same_name = candidate.short == wrong.short
-        if is_same_layer == has_same_name:
-            continue  # The tensor itself, or one that has nothing in common with it.
-        stored = tensor.with_shape(shape)
-        if stored.shape != shape:
+        finding = _describe_swap(wrong, TensorName.parse(name))
+        if finding is None:
             continue
-        finding: Finding = SwappedTensor(candidate.short)
-        if has_same_name:
-            finding = SwappedLayer(candidate.layer)
-        yield _PossibleSwap(name=name, stored=stored, finding=finding)
+        stored = tensor.with_shape(shape)
+        if stored.shape == shape:
+            yield _PossibleSwap(name=name, stored=stored, finding=finding)
+
+
+def _describe_swap(wrong: TensorName, candidate: TensorName) -> Finding | None:
+    """Return the mistake to store one tensor under the name of another; None if nobody makes it.
+
+    For `blk.3.attn_k`, it is another layer if the candidate is `blk.4.attn_k`, another tensor if it is
+    `blk.3.attn_v`, and None for `blk.4.attn_v` and for the tensor itself.
+    """
+    is_same_layer = candidate.layer == wrong.layer
+    has_same_name = candidate.short == wrong.short
+    if has_same_name and not is_same_layer:
+        return SwappedLayer(candidate.layer)
+    if is_same_layer and not has_same_name:
+        return SwappedTensor(candidate.short)
+    return None

@@ -40,21 +40,27 @@ def find_row_mistakes(
     """
     rows = np.arange(len(pair.reference.rows))
     expected = rows if pair.order is None else pair.order
-    half, odd_rows = divmod(len(rows), 2)
-    if not odd_rows:
-        halves_exchanged = np.roll(expected, half)
-        yield ConverterRowMistake(ConverterMistake.HALVES_EXCHANGED, halves_exchanged)
+    yield from _find_exchanged_halves(expected)
     named = projection(pair.name)
-    if named is None or named.norm or reference.heads is None:
+    heads = reference.heads
+    if named is None or named.norm or heads is None:
         return  # Only projections into heads are permuted.
     are_keys = named.kind != "q"
     if named.kind == "qkv":
-        yield from _find_fused_mistakes(rows, expected, reference.heads)
+        yield from _find_fused_mistakes(rows, expected, heads)
     elif pair.order is not None:
-        yield from _find_wrong_permutations(rows, pair.order, reference.heads, are_keys=are_keys)
+        yield from _find_wrong_permutations(rows, pair.order, heads, are_keys=are_keys)
     else:
-        is_interleaved = checked.layout == "interleaved"
-        yield from _find_needless_permutations(rows, reference.heads, are_keys, is_interleaved)
+        if checked.layout == "interleaved":  # Then the reference has been permuted already.
+            yield from _find_undone_permutation(rows, _count_heads(heads, are_keys=are_keys))
+        yield from _find_needless_permutations(rows, heads, are_keys=are_keys)
+
+
+def _find_exchanged_halves(expected: Indices) -> Iterator[ConverterRowMistake]:
+    """Yield the mistake that has the second half of the rows before the first: 2 3 0 1 for 0 1 2 3."""
+    half, odd_rows = divmod(len(expected), 2)
+    if not odd_rows:
+        yield ConverterRowMistake(ConverterMistake.HALVES_EXCHANGED, np.roll(expected, half))
 
 
 def _find_wrong_permutations(
@@ -77,27 +83,34 @@ def _find_wrong_permutations(
     yield from _find_permutations_in_wrong_heads(rows, heads, are_keys=are_keys)
 
 
-def _find_needless_permutations(
-    rows: Indices, heads: HeadDivision, are_keys: bool, is_interleaved: bool
-) -> Iterator[ConverterRowMistake]:
-    """Yield the mistakes with queries or keys that should keep the order of the reference.
+def _find_undone_permutation(rows: Indices, head_count: int) -> Iterator[ConverterRowMistake]:
+    """Yield the mistake that has rows in the order that they had before the reference was permuted.
 
-    If both models have interleaved pairs, the reference was permuted already, and a checked tensor
-    in the order before that was not.
+    If the reference has rows a c b d, a permutation has made them of a b c d, which are its rows
+    0 2 1 3: the inverse of the permutation.
+
+    Args:
+        rows: All rows in the order of the reference: 0, 1, 2, …
+        head_count: The heads that were permuted one by one.
+    """
+    if _divide_into_pairs(rows, head_count):
+        order_before = np.argsort(_permute(rows, head_count))
+        yield ConverterRowMistake(ConverterMistake.NOT_PERMUTED, order_before)
+
+
+def _find_needless_permutations(
+    rows: Indices, heads: HeadDivision, *, are_keys: bool
+) -> Iterator[ConverterRowMistake]:
+    """Yield the permutations of queries or keys that should keep the order of the reference.
 
     Args:
         rows: All rows in the order of the reference: 0, 1, 2, …
         heads: The numbers of query and key heads.
         are_keys: True for keys, False for queries.
-        is_interleaved: True if the checked model pairs neighbouring rows.
     """
     count = _count_heads(heads, are_keys=are_keys)
     if _divide_into_pairs(rows, count):
-        permuted = _permute(rows, count)
-        if is_interleaved:
-            order_before = np.argsort(permuted)  # the inverse of the permutation
-            yield ConverterRowMistake(ConverterMistake.NOT_PERMUTED, order_before)
-        yield ConverterRowMistake(ConverterMistake.PERMUTED, permuted)
+        yield ConverterRowMistake(ConverterMistake.PERMUTED, _permute(rows, count))
     yield from _find_permutations_in_wrong_heads(rows, heads, are_keys=are_keys)
 
 

@@ -169,12 +169,16 @@ def _find_encoding_changes(
         return
     parameter_changes = [*_find_parameter_changes(expected, found, model_format)]
     yield from parameter_changes
-    has_scaling = found.parameters["scaling"] != "none"
-    is_scaling_lost = expected.parameters["scaling"] != "none" and not has_scaling
+    is_scaling_lost = _has_scaling(expected) and not _has_scaling(found)
     if is_scaling_lost:
         yield find_lost_scaling(expected, model_format)
     elif not parameter_changes:
         yield from _find_frequency_changes(expected, found, length)
+
+
+def _has_scaling(encoding: Encoding) -> bool:
+    """Return True if an encoding has a scaling of its frequencies, such as llama3's or YaRN's."""
+    return bool(encoding.parameters["scaling"] != "none")
 
 
 def _without_default_of_truncate(expected: Encoding, found: Encoding) -> Encoding:

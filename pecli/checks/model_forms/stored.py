@@ -187,25 +187,33 @@ class StoredTensor(NamedTuple):
         out = np.empty((len(row_numbers), columns), dtype)
         return self.floats(rows[row_numbers, :stored_columns], out)
 
-    def rounding_steps(self, values: AnyArray, rows: Array | None = None) -> AnyArray:
-        """Return the largest rounding error that values have if they are stored like this tensor.
+    def rounding_of_dtype(self, values: AnyArray) -> AnyArray:
+        """Return the largest rounding error of each value in the dtype of this tensor, (rows, columns).
 
-        It is a share of each value for a dtype (2^-7 for bfloat16), and a step of its block's scale
-        for a quantised type. The result has one column per value, or one per block of values that
-        share a scale. `rows` are the stored bytes of the values; they hold the scales of Q8_0.
+        It is a share of the value, 2^-7 for bfloat16, and at least the smallest step of the dtype.
         """
-        if not self.is_quantised:
-            rounding = ROUNDING[self.dtype]
-            relative = np.abs(values) * np.float32(rounding.relative)
-            return np.asarray(relative + np.float32(rounding.absolute))
-        if self.dtype == Q8_0 and rows is not None:
-            steps = _read_q8_0_steps(rows)
-            if _may_be_steps_of(values, steps):
-                return steps
-        return self._find_steps_of_largest(values)
+        rounding = ROUNDING[self.dtype]
+        relative = np.abs(values) * np.float32(rounding.relative)
+        return np.asarray(relative + np.float32(rounding.absolute))
 
-    def _find_steps_of_largest(self, values: AnyArray) -> AnyArray:
-        """Return the step of each block if its scale is that of its largest value.
+    def quantisation_steps(self, values: AnyArray, rows: Array | None = None) -> AnyArray:
+        """Return the steps of values that are quantised like this tensor, (rows, blocks).
+
+        A block of 32 values shares a scale, and the values are multiples of it: the step. Stored rows
+        in Q8_0 state their scales; otherwise the scale follows from the largest value of the block.
+
+        Args:
+            values: The values, (rows, columns).
+            rows: Their bytes as this tensor stores them; None if they are not at hand.
+        """
+        if self.dtype == Q8_0 and rows is not None:
+            stored_steps = _read_q8_0_steps(rows)
+            if _may_be_steps_of(values, stored_steps):
+                return stored_steps
+        return self._estimate_steps(values)
+
+    def _estimate_steps(self, values: AnyArray) -> AnyArray:
+        """Return the step of each block if its scale is that of its largest value, (rows, blocks).
 
         Of b bits, 2^b − 1 steps cover the numbers from −m to m, if m is the largest of the block: a
         block of Q4_0 that goes to 1.5 has steps of 2 · 1.5 / 15 = 0.2. K-quants round the scales of
@@ -217,10 +225,7 @@ class StoredTensor(NamedTuple):
         steps = np.asarray(largest * np.float32(2 / (2**bits - 1)))
         is_k_quant = self.dtype.endswith("K")
         if is_k_quant:
-            blocks_per_super_block = SUPER_BLOCK // elements_per_scale
-            by_super_block = largest.reshape(len(values), -1, blocks_per_super_block)
-            scale_error = by_super_block.max(axis=-1) * np.float32(SCALE_SHARE)
-            steps += np.repeat(scale_error, blocks_per_super_block, axis=-1)
+            steps += _bound_scale_errors(largest, SUPER_BLOCK // elements_per_scale)
         return steps
 
 
@@ -230,6 +235,21 @@ def q8_0_blocks(rows: Array) -> AnyArray:
     return np.ascontiguousarray(rows).reshape(-1).view(block)
 
 
+def _bound_scale_errors(largest: AnyArray, blocks_per_super_block: int) -> AnyArray:
+    """Return the error of a K-quant's values that comes from the rounding of their scale.
+
+    It is a share of the largest value of the super-block: with two blocks in each, the largest
+    values 4, 40, 8, 0 become 1, 1, 0.2, 0.2.
+
+    Args:
+        largest: The largest absolute value of each block, (rows, blocks).
+        blocks_per_super_block: The blocks whose scales are rounded together.
+    """
+    by_super_block = largest.reshape(len(largest), -1, blocks_per_super_block)
+    scale_errors = by_super_block.max(axis=-1) * np.float32(SCALE_SHARE)
+    return np.repeat(scale_errors, blocks_per_super_block, axis=-1)
+
+
 def _read_q8_0_steps(rows: Array) -> AnyArray:
     """Return the step of each block of rows in Q8_0, (rows, blocks): the size of its scale."""
     scales = q8_0_blocks(rows)["scale"].astype(np.float32)
@@ -237,7 +257,11 @@ def _read_q8_0_steps(rows: Array) -> AnyArray:
 
 
 def _may_be_steps_of(values: AnyArray, steps: AnyArray) -> bool:
-    """Return True if values are large enough to have been stored with these steps, in all rows."""
+    """Return True if values are large enough to have been stored with these steps, in all rows.
+
+    The largest value of a block is 127 steps, so that values of a few steps were stored with others:
+    the rows compared may be those of another tensor.
+    """
     smallest_sum = MIN_SCALED_STEPS**2 * sum_of_squares(steps)
     return bool((sum_of_squares(values) >= smallest_sum).all())
 

@@ -31,22 +31,21 @@ class CallTokens:
             axes: The axes of a position in the model's encoding.
         """
         assert call.positions is not None  # Runs without positions are refused before.
-        stated_ids = _arrange_by_axis(call.positions, axes)  # (axes or 1, batch, L)
-        recorded_ids = stated_ids[:1]
+        self.axes = axes
+        self.are_as_recorded = False
+        self.by_axis: Indices = _arrange_by_axis(call.positions, axes)  # (axes or 1, batch, L)
+        self.used_ids: Indices = self.by_axis
         if call.position_ids is not None:
             recorded_ids = _arrange_by_axis(call.position_ids, axes)
-        # Only tokens of images have a row and a column that differ from their time. Nothing but the
-        # recorded ids states the sizes of the images.
-        has_images = not _are_axes_equal(recorded_ids)
-        right_ids = recorded_ids if has_images else stated_ids
-        self.axes = axes
-        self.are_as_recorded = has_images
-        self.by_axis: Indices = right_ids[:1] if _are_axes_equal(right_ids) else right_ids
-        self.used_ids: Indices = recorded_ids[:1]
-        if call.position_ids is None:
-            self.used_ids = self.by_axis
+            self.used_ids = recorded_ids[:1]
+            # Only tokens of images have a row and a column that differ from their time. Nothing but
+            # the recorded ids states the sizes of the images.
+            has_images = len(recorded_ids) > 1
+            if has_images:
+                self.are_as_recorded = True
+                self.by_axis = recorded_ids
         self.is_token: Flags = np.ones(self.positions.shape, bool)
-        if call.attention_mask is not None and not has_images:
+        if call.attention_mask is not None and not self.are_as_recorded:
             self.is_token = np.asarray(call.attention_mask != 0)
 
     @property
@@ -131,20 +130,17 @@ class CallTokens:
 
 
 def _arrange_by_axis(ids: Array, axes: int) -> Indices:
-    """Return ids as (axes or 1, batch, L).
+    """Return ids as (axes, batch, L), or as (1, batch, L) if they are the same along all axes.
 
-    Qwen2.5-VL passes four axes: the position in the text, then time, row and column. The last three
-    rotate.
+    Those of text are the same. Qwen2.5-VL passes four axes: the position in the text, then time, row
+    and column. The last three rotate.
     """
     whole = ids.astype(np.int64)
-    if whole.ndim == 3:
-        return whole[-axes:]
-    return np.atleast_2d(whole)[None]
-
-
-def _are_axes_equal(positions: Indices) -> bool:
-    """Return True if positions (axes, batch, L) are the same along all axes, as those of text are."""
-    return bool((positions == positions[:1]).all())
+    if whole.ndim < 3:
+        return np.atleast_2d(whole)[None]
+    rotating = whole[-axes:]
+    are_axes_equal = (rotating == rotating[:1]).all()
+    return rotating[:1] if are_axes_equal else rotating
 
 
 def _are_consecutive(positions: Indices) -> bool:

@@ -22,7 +22,7 @@ from pecli.checks.recorded.run_tensors import AFTER, BEFORE, ROWS, RecordedRun, 
 from pecli.checks.verification import Verification
 from pecli.checks.verify.tensor_pairs import pair_tensors
 from pecli.compare.tolerance import Tolerance
-from pecli.engine.arrays import Array, Floats, widened
+from pecli.engine.arrays import Array, Floats, Indices, widened
 from pecli.engine.grouping import grouped
 from pecli.errors import ParameterError, PecliError, number
 from pecli.files.tensor_roles import role_of
@@ -166,11 +166,9 @@ class ModuleChecker:
             tensors=tensors, encodings=self.encodings, tolerance=self.tolerance, options=options
         )
         check = self._check_tables_once(call, module, layer_type, tables, shared_by=length)
-        if not _is_uninitialised(widened(frequencies)):
-            return check
-        values = ", ".join(number(float(value), 3) for value in frequencies.ravel()[:3])
-        reason = f"{name} was never initialised: it holds {values}, …"
-        return replace(check, known_reason=reason)
+        if _is_uninitialised(widened(frequencies)):
+            return replace(check, known_reason=_describe_uninitialised(name, frequencies))
+        return check
 
     def _check_tables(self, call: int, module: str, tensors: Mapping[str, Array]) -> TableCheck:
         """Compare cosines and sines with those at the positions of the call's tokens.
@@ -273,9 +271,7 @@ class ModuleChecker:
         weight = self.run.weights[module]
         if rows.shape[-2] != tokens.length:
             raise ParameterError(module, f"of shape {rows.shape}", "it has other positions")
-        row_of_position_0 = max((encoding.offset or 0 for encoding in self.encodings), default=0)
-        last_row = len(weight) - 1
-        row_numbers = np.minimum(tokens.positions + row_of_position_0, last_row)  # (batch, L)
+        row_numbers = self._find_row_numbers(tokens, len(weight))  # (batch, L)
         # Rows that all sequences share must be right for each of them.
         rows_per_sequence = np.broadcast_to(rows, (*row_numbers.shape, rows.shape[-1]))
         if tokens.has_padding:  # Padding may have any row.
@@ -285,6 +281,20 @@ class ModuleChecker:
             rows=rows_per_sequence, weight=weight, row_numbers=row_numbers, tolerance=self.tolerance
         )
         return _make_table_check(call, module, None, recorded, recorded.verify(reasons=False))
+
+    def _find_row_numbers(self, tokens: CallTokens, row_count: int) -> Indices:
+        """Return the row of a learned table that each token needs; the last one if there is no such row.
+
+        OPT's offset is 2: the token at position 0 needs row 2.
+        """
+        row_of_position_0 = max((encoding.offset or 0 for encoding in self.encodings), default=0)
+        return np.minimum(tokens.positions + row_of_position_0, row_count - 1)
+
+
+def _describe_uninitialised(name: str, frequencies: Array) -> str:
+    """Return the reason for frequencies that are memory which was never written, with the first three."""
+    values = ", ".join(number(float(value), 3) for value in frequencies.ravel()[:3])
+    return f"{name} was never initialised: it holds {values}, …"
 
 
 def _make_table_check(

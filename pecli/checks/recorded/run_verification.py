@@ -144,15 +144,14 @@ def _describe_other_layers(wrong_layers: Sequence[int], right_count: int) -> str
 
     If several layers are wrong and none is right, it is «; so are all layers after it».
     """
-    are_several_wrong = len(wrong_layers) > 1
-    words = ""
-    if are_several_wrong and right_count:
-        words = f"; wrong are {counted(len(wrong_layers), 'layer')}: {layer_list(wrong_layers)}"
-    elif are_several_wrong:
-        words = "; so are all layers after it"
-    if right_count:
-        words += f"; {counted(right_count, 'layer')} right"
-    return words
+    right = f"; {counted(right_count, 'layer')} right" if right_count else ""
+    is_only_one_wrong = len(wrong_layers) <= 1
+    if is_only_one_wrong:
+        return right
+    if not right_count:
+        return "; so are all layers after it"
+    wrong = f"; wrong are {counted(len(wrong_layers), 'layer')}: {layer_list(wrong_layers)}"
+    return wrong + right
 
 
 def _name_wrong_tensors(first: ModuleCheck, failed: Sequence[ModuleCheck]) -> str:

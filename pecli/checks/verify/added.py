@@ -374,12 +374,22 @@ def _find_wrong_additions(sequence: _Sequence, weight: Floats) -> Iterator[_Wron
     if nothing_was_added:
         yield _WrongAddition(edits=(Rotation("none added"),), rows=added, tensors=(sequence.name,))
         return
-    factor = plain_factor(Sides(expected, added))
+    yield from _find_factor(sequence, expected)
+    yield from _find_other_rows_added(sequence, weight)
+
+
+def _find_factor(sequence: _Sequence, expected: Floats) -> Iterator[_WrongAddition]:
+    """Yield the addition of the right rows times a factor, if a round one fits: 22.627 = √512.
+
+    Args:
+        sequence: The inputs before and after.
+        expected: What should have been added, (L, D).
+    """
+    factor = plain_factor(Sides(expected, sequence.added))
     if factor is not None:
         is_whole_tensor = sequence.name == "after"
         tensors = ("table",) if is_whole_tensor else ("table", sequence.name)
         yield _WrongAddition(edits=factor_edits(factor), rows=factor * expected, tensors=tensors)
-    yield from _find_other_rows_added(sequence, weight)
 
 
 def _find_other_rows_added(sequence: _Sequence, weight: Floats) -> Iterator[_WrongAddition]:
@@ -430,14 +440,27 @@ def _explain_by_tables(scheme: Scheme, sums: _Sums, atol: float) -> Iterator[Exp
         return
     limit = max(atol, _bound_rounding_of_sums(sums.pair))
     for sequence in _split_into_sequences(sums):
-        added_table = sequence.after - sequence.before  # (L, D)
-        first_row = int(sequence.row_numbers[0])
-        expected = _make_scheme_of_rows(scheme, first_row, len(added_table))
-        table_name = expected.single_array().name
-        for reason in search.explain(expected, {table_name: added_table}, limit):
-            if reason.mistakes:
-                # No command is printed: it would make a table, and the file holds sums.
-                yield reason.made_by(None).renamed([sequence.name])
+        yield from _explain_added_table(scheme, sequence, limit)
+
+
+def _explain_added_table(
+    scheme: Scheme, sequence: _Sequence, limit: float
+) -> Iterator[Explanation]:
+    """Yield the mistakes that make of a scheme's table what was added to one sequence, if there are any.
+
+    Args:
+        scheme: The scheme of the table that should have been added.
+        sequence: The inputs before and after, (L, D), at consecutive positions.
+        limit: The error of after − before that is no mistake.
+    """
+    added_table = sequence.after - sequence.before  # (L, D)
+    first_row = int(sequence.row_numbers[0])
+    expected = _make_scheme_of_rows(scheme, first_row, len(added_table))
+    table_name = expected.single_array().name
+    for reason in search.explain(expected, {table_name: added_table}, limit):
+        if reason.mistakes:
+            # No command is printed: it would make a table, and the file holds sums.
+            yield reason.made_by(None).renamed([sequence.name])
 
 
 def _bound_rounding_of_sums(pair: TensorPair) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 
 from pecli.checks.verification import Verification
 from pecli.checks.verify.batch_tables import (
+    TokenTables,
     arrange_per_batch,
     count_rows_per_sequence,
     solve_positions,
@@ -171,19 +172,23 @@ def _verify_batch(job: _Job, options: NamedValues) -> _Attempt:
     from pecli.tensors.row_positions import row_positions
 
     label, file = job.source
-    table_options = dict(options)
-    ids = table_options.pop("positions", None)
-    attention_mask = table_options.pop("attention_mask", None)
-    batch = row_positions(ids, attention_mask)
+    batch = row_positions(options.get("positions"), options.get("attention_mask"))
     tables = {name: arrange_per_batch(array) for name, array in file.tensors.items()}
     tokens = take_rows_of_tokens(label, tables, batch, job.encodings.position_axes)
-    stated_rows = {"positions": tokens.positions}
-    settings = replace(TableSettings.of(table_options), stated_rows=stated_rows)
-    file_of_tokens = LoadedFile(path=NO_FILE, format="arrays", tensors=tokens.tables)
-    answer = job.answer(file_of_tokens, settings, tokens.notes)
-    answer = replace(answer, problems=(*answer.problems, *map(str, tokens.problems)))
+    answer = _answer_about_tokens(job, tokens, options)
     has_tables_per_batch = bool(tokens.notes)  # Each of them has a note.
     return _Attempt(answer=answer, tables=tables, rows=batch if has_tables_per_batch else None)
+
+
+def _answer_about_tokens(job: _Job, tokens: TokenTables, options: NamedValues) -> Verification:
+    """Compare tables with a row for each token of a batch, at the positions of these tokens."""
+    batch_options = ("positions", "attention_mask")
+    other_options = {name: value for name, value in options.items() if name not in batch_options}
+    stated_rows = {"positions": tokens.positions}
+    settings = replace(TableSettings.of(other_options), stated_rows=stated_rows)
+    file_of_tokens = LoadedFile(path=NO_FILE, format="arrays", tensors=tokens.tables)
+    answer = job.answer(file_of_tokens, settings, tokens.notes)
+    return replace(answer, problems=(*answer.problems, *map(str, tokens.problems)))
 
 
 class _Misfit(NamedTuple):

@@ -60,11 +60,9 @@ def verify_scheme(
     """
     check = _SchemeCheck(file=file, scheme=scheme, tolerance=tolerance, any_dtype=any_dtype)
     tables_by_tensor = check.find_named_tables()
-    # Frequencies and slopes are often saved alone: then the tables beside them are not missing.
-    may_be_alone = is_one_tensor or all(map(is_relative, file.tensors))
-    is_alone = len(file.tensors) == 1 and (may_be_alone or not tables_by_tensor)
     problems: list[FileProblem | str] = []
-    if is_alone:
+    is_named = bool(tables_by_tensor)
+    if _is_saved_alone(file, is_named=is_named, is_one_tensor=is_one_tensor):
         checked = check.check_only_tensor()
     else:
         checked = check.check_named_tensors(tables_by_tensor)
@@ -74,6 +72,23 @@ def verify_scheme(
         path, scheme.name, checked.tensors, tolerance, problems, search_reasons=reasons
     )
     return examine_pass(answer, checked.tensors, file.tensors, tolerance)
+
+
+def _is_saved_alone(file: LoadedFile, *, is_named: bool, is_one_tensor: bool) -> bool:
+    """Return True if a file holds one tensor that may be alone, so that no other table is missing.
+
+    Frequencies and slopes are often saved alone. A tensor without the name of a table may be any of
+    them; `cos` by itself is a file that lacks `sin`, unless only that tensor was asked for.
+
+    Args:
+        file: The file.
+        is_named: True if a name states the table that a tensor is.
+        is_one_tensor: True if one tensor of the file was asked for.
+    """
+    if len(file.tensors) != 1:
+        return False
+    are_relative = all(map(is_relative, file.tensors))
+    return is_one_tensor or are_relative or not is_named
 
 
 class _CheckedTables(NamedTuple):

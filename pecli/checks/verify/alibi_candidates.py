@@ -9,7 +9,7 @@ from pecli.checks.verify.alibi_parts import find_alibi_parts
 from pecli.checks.verify.table_settings import TableSettings
 from pecli.checks.verify.tensor_with_role import TensorWithRole
 from pecli.compare.candidate import CandidateTable, candidate_of
-from pecli.engine.arrays import AnyArray, Array, Floats, as_dtype, round_to, widened
+from pecli.engine.arrays import AnyArray, Floats, as_dtype, round_to, widened
 from pecli.engine.schemes.alibi import Alibi
 from pecli.models.encoding import Encoding
 
@@ -97,12 +97,10 @@ def _compute_biases(encoding: Encoding, scheme: Alibi) -> list[_ComputedBias]:
     √head_dim, as attention divides the scores. Runtimes do one of these or both.
     """
     bias = scheme.single_array()  # (heads, 1, keys)
+    key_count = bias.shape[-1]
     rounded: list[_ComputedBias] = []
     if encoding.slope_dtype:
-        slope_scheme = _make_slope_scheme(encoding, encoding.slope_dtype)
-        slopes = slope_scheme.single_array().array()  # (heads,)
-        key_count = bias.shape[-1]
-        rounded.append(_compute_rounded_bias(slopes, key_count, encoding.slope_dtype))
+        rounded.append(_compute_rounded_bias(encoding, key_count, encoding.slope_dtype))
     if not encoding.bias_divisor:
         return rounded
     divisor = float(np.float32(encoding.bias_divisor))
@@ -111,12 +109,13 @@ def _compute_biases(encoding: Encoding, scheme: Alibi) -> list[_ComputedBias]:
     return [*rounded, *divided]
 
 
-def _compute_rounded_bias(slopes: Array, keys: int, dtype: str) -> _ComputedBias:
+def _compute_rounded_bias(encoding: Encoding, key_count: int, dtype: str) -> _ComputedBias:
     """Return slope · position for each head and key, (heads, 1, keys), with each step rounded.
 
     In bfloat16, position 257 becomes 256: it has 8 significant bits.
     """
-    positions = widened(round_to(np.arange(keys, dtype=np.float64), dtype))
+    slopes = _make_slope_scheme(encoding, dtype).single_array().array()  # (heads,)
+    positions = widened(round_to(np.arange(key_count, dtype=np.float64), dtype))
     products = widened(slopes)[:, None, None] * positions
     words = f"slopes and products rounded to {dtype}"
     return _ComputedBias(words, widened(round_to(products, dtype)))

@@ -90,21 +90,31 @@ def _find_parts_of_heads(all_heads: AlibiPart, array: AnyArray) -> Iterator[Alib
 
     Of 8 heads, 4 are those of one of two shards; 12 are all of them and 4 heads without a bias.
     """
-    table = all_heads.values  # (heads, …)
     count = len(array)
-    all_count = len(table)
+    all_count = len(all_heads.values)  # (heads, …)
     if count == all_count:
         yield all_heads
     elif all_count % count == 0:  # The heads of a model are divided evenly into shards.
-        for first in range(0, all_count, count):
-            heads = f"heads {first}–{first + count - 1} of {all_count}"
-            shard = table[first : first + count]
-            yield AlibiPart(shard, _join_words(heads, all_heads.words))
+        yield from _divide_into_shards(all_heads, count)
     elif count > all_count and not array[all_count:].any():
-        added_count = count - all_count
-        zeros = np.zeros((added_count, *table.shape[1:]))
-        heads = f"zeros for {counted(added_count, 'more head')}"
-        yield AlibiPart(np.concatenate([table, zeros]), _join_words(heads, all_heads.words))
+        yield _add_zeros(all_heads, count - all_count)
+
+
+def _divide_into_shards(all_heads: AlibiPart, shard_count: int) -> Iterator[AlibiPart]:
+    """Yield shards of so many heads: «heads 0–3 of 8», «heads 4–7 of 8»."""
+    all_count = len(all_heads.values)
+    for first in range(0, all_count, shard_count):
+        heads = f"heads {first}–{first + shard_count - 1} of {all_count}"
+        shard = all_heads.values[first : first + shard_count]
+        yield AlibiPart(shard, _join_words(heads, all_heads.words))
+
+
+def _add_zeros(all_heads: AlibiPart, added_count: int) -> AlibiPart:
+    """Return all heads, and zeros for further heads, to which attention adds no bias."""
+    zeros = np.zeros((added_count, *all_heads.values.shape[1:]))
+    heads = f"zeros for {counted(added_count, 'more head')}"
+    values = np.concatenate([all_heads.values, zeros])
+    return AlibiPart(values, _join_words(heads, all_heads.words))
 
 
 def _join_words(*words: str) -> str:
@@ -112,26 +122,36 @@ def _join_words(*words: str) -> str:
 
 
 def _find_part_of_queries(scheme: Scheme, shape: tuple[int, ...]) -> AlibiPart | None:
-    """Return the table with the queries that an array has: all, the last ones, or one row for each.
+    """Return the part of a table that has as many queries as an array; None if the array has others.
 
-    The key form has one row of queries, (heads, 1, keys), which keras-hub repeats. Decoding has the
-    last queries, and only these are made. None if no part of the table has the shape.
+    Args:
+        scheme: The scheme of a table (heads, queries, keys), or of slopes (heads,).
+        shape: The shape of the array, which may have other heads.
     """
     table = scheme.single_array()
     if table.shape[1:] == shape[1:]:  # All queries and keys, or slopes, which have none of either.
         return AlibiPart(widened(table.array()), "")
-    queries, *keys = shape[1:]
-    table_queries, *table_keys = table.shape[1:]
+    _, queries, *keys = shape
+    _, table_queries, *table_keys = table.shape
     if keys != table_keys:
         return None
     if table_queries == 1:
-        row = widened(table.array())  # (heads, 1, keys)
-        for_every_query = np.broadcast_to(row, (len(row), queries, *keys))
-        return AlibiPart(for_every_query, "repeated for every query")
+        return _repeat_for_queries(widened(table.array()), queries)
     # A single last query would be the form key-last, which is tried as a form of its own.
-    may_be_last_queries = 1 < queries < table_queries
-    if not may_be_last_queries:
-        return None
+    if 1 < queries < table_queries:
+        return _make_last_queries(scheme, queries)
+    return None
+
+
+def _repeat_for_queries(row: AnyArray, queries: int) -> AlibiPart:
+    """Return a bias in the key form, (heads, 1, keys), as keras-hub has it: (heads, queries, keys)."""
+    heads, _, *keys = row.shape
+    for_every_query = np.broadcast_to(row, (heads, queries, *keys))
+    return AlibiPart(for_every_query, "repeated for every query")
+
+
+def _make_last_queries(scheme: Scheme, queries: int) -> AlibiPart:
+    """Return the bias of the last queries, as decoding has it: only these are made."""
     last: NamedValues = {"queries": queries}
     values = widened(replace(scheme, **last).single_array().array())
     return AlibiPart(values, f"the last {queries} queries")

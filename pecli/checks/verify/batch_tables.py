@@ -13,8 +13,8 @@ from pecli.compare.forms import joined
 from pecli.compare.problems import PaddingNotFinite
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.application import LAYOUTS
-from pecli.engine.arrays import Array, widest
-from pecli.engine.named_values import MutableValues
+from pecli.engine.arrays import Array, Flags, Indices, widest
+from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.given_positions import PositionList
 from pecli.errors import ParameterError, bracketed
 from pecli.files.tensor_roles import role_of
@@ -80,18 +80,25 @@ def take_rows_of_tokens(label: str, tables: Tables, rows: "RowPositions", axes: 
     if not batched:
         return _keep_tables_without_batch(label, tables, rows, batch_shape)
     is_token = rows.tokens_of(batch_shape)  # False for padding
-    ids_of_tokens = ids[:, is_token]  # (axes, tokens)
-    has_several_axes = len(ids) > 1
-    positions = _check_positions(ids_of_tokens if has_several_axes else ids_of_tokens[0])
     by_token = {name: tables[name][is_token] for name in batched}
     padding = {name: tables[name][~is_token] for name in batched}
     note = f"{is_token.sum():,} tokens of {bracketed(batch_shape)}, one after the other"
     return TokenTables(
         tables={**tables, **by_token},
-        positions=positions,
+        positions=_take_positions(ids, is_token),
         notes=dict.fromkeys(batched, note),
         problems=tuple(_find_strange_padding(padding)),
     )
+
+
+def _take_positions(ids: Indices, is_token: Flags) -> PositionList:
+    """Return the positions of tokens, without padding: (tokens,), or (axes, tokens) for several axes.
+
+    Ids (1, 2, 4) and a mask (2, 4) with one 0 give 7 positions.
+    """
+    ids_of_tokens = ids[:, is_token]  # (axes, tokens)
+    has_several_axes = len(ids) > 1
+    return _check_positions(ids_of_tokens if has_several_axes else ids_of_tokens[0])
 
 
 def _keep_tables_without_batch(
@@ -190,12 +197,7 @@ def solve_positions(
     queries = _make_queries_like_tables(tables, encoding)
     if queries is None:
         return None
-    options: MutableValues = {"layer_type": encoding.layer_type or None, "seq_axis": -2}
-    has_mask = rows.is_token is not None
-    if has_mask:
-        options["attention_mask"] = rows.is_token
-    else:
-        options["positions"] = rows.ids
+    options = {**_state_positions(rows), "layer_type": encoding.layer_type or None, "seq_axis": -2}
     try:
         result = verify_rotated(
             queries.after, queries.before, model, tolerance, reasons=True, options=options
@@ -203,6 +205,12 @@ def solve_positions(
     except ParameterError:  # Tables may have another width than the queries of the model.
         return None
     return result if _names_positions(result) else None
+
+
+def _state_positions(rows: "RowPositions") -> NamedValues:
+    """Return the option of `verify` for positions: a mask that counts tokens, or the ids themselves."""
+    has_mask = rows.is_token is not None
+    return {"attention_mask": rows.is_token} if has_mask else {"positions": rows.ids}
 
 
 class _Queries(NamedTuple):

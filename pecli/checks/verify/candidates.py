@@ -66,16 +66,20 @@ def _find_scheme_waves(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[Ca
         prefix: The layers before the names of a bundle's tables, such as `sliding.`.
     """
     layout: str = part.value_of("layout", "")
-    is_doubled = layout in DOUBLED_LAYOUTS
-    single_columns: NamedValues = {"layout": "compact"}
-    compact = replace(part, **single_columns) if is_doubled else part
+    required_layout = layout if layout in DOUBLED_LAYOUTS else ""
+    compact = _with_single_columns(part) if required_layout else part
     tables = {prefix + name: table for name, table in make_cosines_and_sines(compact).items()}
     is_of_bundle = bool(prefix)
     maker = scheme if is_of_bundle else compact
-    required_layout = layout if is_doubled else ""
     yield from find_wave_candidates(
         candidate_of(tables, maker, layout=required_layout, grid=grid_of(part))
     )
+
+
+def _with_single_columns(scheme: Scheme) -> Scheme:
+    """Return a rotary scheme whose tables have one column per frequency."""
+    compact_layout: NamedValues = {"layout": "compact"}
+    return replace(scheme, **compact_layout)
 
 
 def make_cosines_and_sines(rope: Scheme) -> dict[str, Table]:

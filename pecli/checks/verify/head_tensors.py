@@ -177,25 +177,26 @@ def arrange_heads(pair: TensorPair, heads: HeadSizes, axis: int) -> HeadTensor:
     is_single_row = pair.before.ndim == pair.after.ndim == 1
     if is_single_row:  # (D,) becomes (1, D).
         pair = pair._replace(before=pair.before[None], after=pair.after[None])
-    before = pair.before.reshape(heads.unfolded(pair.before.shape))
+    before = pair.before.reshape(heads.unfolded(pair.before.shape))  # (L, 4, 64) for (L, 256)
     after_shape = heads.unfolded(pair.after.shape)
     position_axis = _axis_from_the_end(axis, pair.before.ndim, before.ndim)
     head_axes = find_head_axes(pair.after, before, after_shape, position_axis)
     if head_axes is None:
         raise pair.make_shape_error()
-    assumptions = (
-        "a single row" if is_single_row else "",
-        heads.describe_folding(pair.before.shape),
-        heads.describe_folding(pair.after.shape),
-        head_axes.note,
-    )
+    foldings = (heads.describe_folding(pair.before.shape), heads.describe_folding(pair.after.shape))
+    row_note = "a single row" if is_single_row else ""
     return HeadTensor(
         pair=pair,
         before=before,
         view=head_axes.view(pair.after),
         axis=position_axis,
-        note=", ".join(dict.fromkeys(filter(None, assumptions))),
+        note=_join_notes(row_note, *foldings, head_axes.note),
     )
+
+
+def _join_notes(*notes: str) -> str:
+    """Return notes with commas between them, each different one once, without those that are empty."""
+    return ", ".join(dict.fromkeys(filter(None, notes)))
 
 
 def _axis_from_the_end(axis: int, axes: int, unfolded_axes: int) -> int:

@@ -94,11 +94,7 @@ class ModelCheck:
         return checked
 
     def _check(self, name: str, reading: Reading, tolerance: Tolerance) -> CheckedTensor:
-        """Compare a tensor with the table that it is read as.
-
-        A model with several layer types has several tables of one shape. If no name states which
-        one a tensor is, a pass gets a doubt, and a failure the layers for which it would be right.
-        """
+        """Compare a tensor with the table that it is read as."""
         # The only array of a file has no name: results call it by the table that it is, as `cos`.
         label = reading.name if name == ARRAY_NAME else name
         layer_type = reading.origin.layer_type if self.tensors.has_several_layer_types else ""
@@ -106,12 +102,26 @@ class ModelCheck:
         compared = CheckedTensor.from_reading(name, label, reading, tolerance, stated=stated)
         note = ", ".join(filter(None, self._write_notes(name, label, layer_type, reading)))
         checked = replace(compared, note=note, layers=layer_type)
-        if not layer_type:
-            return checked
+        return self._with_other_layers(checked, reading, tolerance) if layer_type else checked
+
+    def _with_other_layers(
+        self, checked: CheckedTensor, reading: Reading, tolerance: Tolerance
+    ) -> CheckedTensor:
+        """Return a check with what other layers of the model mean for it.
+
+        A model with several layer types has several tables of one shape. If no name states which
+        one a tensor is, a pass gets a doubt, and a failure the layers for which it would be right.
+
+        Args:
+            checked: The check of a tensor against the table of one layer type.
+            reading: How the tensor was read as that table.
+            tolerance: The errors that pass.
+        """
+        name = checked.tensor
         if checked.result.passed:
-            doubt_about_layers = self._find_doubt_about_layers(name, label, reading)
+            doubt_about_layers = self._find_doubt_about_layers(name, checked.result.name, reading)
             return replace(checked, doubt=checked.doubt or doubt_about_layers)
-        other_layers = self._find_layers_it_fits(name, layer_type, reading, tolerance)
+        other_layers = self._find_layers_it_fits(name, checked.layers, reading, tolerance)
         return replace(checked, right_for=other_layers)
 
     def _find_layers_it_fits(

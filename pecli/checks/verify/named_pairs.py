@@ -90,7 +90,8 @@ def find_pair_names(names: list[str]) -> dict[str, PairNames]:
     names_after = {**without_ending, **after}
     pairs = {}
     for stem in (*before, *after):
-        if stem in names_before and stem in names_after and _may_be_query(stem):
+        has_both = stem in names_before and stem in names_after
+        if has_both and _may_be_query(stem):
             pair = PairNames(names_before[stem], names_after[stem])
             # Of tensors `before` and `after`, nothing is left as a stem.
             pairs[stem or pair.after] = pair

@@ -19,7 +19,7 @@ from pecli.checks.verify.rotation_job import RotationJob, has_permuted_weights
 from pecli.compare.comparison import Comparison, compare_arrays, problems_of
 from pecli.compare.factors import Index
 from pecli.compare.tolerance import Tolerance
-from pecli.engine.arrays import Array, Indices, as_dtype, widened
+from pecli.engine.arrays import Array, Flags, Indices, as_dtype, widened
 from pecli.engine.named_values import NamedValues
 from pecli.errors import FileError, ParameterError
 from pecli.files.contents import LoadedFile, PrintedPart
@@ -160,16 +160,20 @@ def _compare_with(
     rows = RowPositions(ids=_find_positions(pair.part, job))
     rotation = job.rotation(inputs, encoding, rows, seq_axis=SEQ_AXIS, layout=layout)
     expected = widened(rotation.apply(inputs))  # (heads, tokens, D)
-    is_computed = np.isfinite(expected)
-    is_printed = np.zeros(pair.after.shape, bool)
-    is_printed[..., pair.part.channels] = True
-    is_compared = is_computed & is_printed
+    is_compared = np.isfinite(expected) & _find_printed(pair)
     expected_or_zero = as_dtype(np.where(is_compared, expected, 0.0), "float32")
     found_or_zero = np.where(is_compared, pair.after, 0.0).astype(np.float32)
     result = compare_arrays(expected_or_zero, found_or_zero, job.tolerance, name=pair.name)
     count = int(np.count_nonzero(is_compared))
     in_whole_tensor = _translate_indices(result, pair.part, count)
     return _Compared(in_whole_tensor, elements=count, total=pair.part.size)
+
+
+def _find_printed(pair: PrintedPair) -> Flags:
+    """Return True for each element after the rotation whose channel was printed, (heads, tokens, D)."""
+    is_printed = np.zeros(pair.after.shape, bool)
+    is_printed[..., pair.part.channels] = True
+    return is_printed
 
 
 def _find_positions(part: PrintedPart, job: RotationJob) -> Indices:

@@ -14,6 +14,7 @@ from pecli.tensors.interpolation import ANTIALIASED_CUBIC, CUBIC
 from pecli.tensors.resize import TableGrid
 
 OTHER_TOKENS = (1, 2, 5)  #: rows for other tokens beside a grid: a class token, and registers
+SWAPPED = "rows and columns are swapped"
 
 
 class _Mistake(NamedTuple):
@@ -65,57 +66,72 @@ def _make_known_mistakes(resizing: Resizing) -> Iterator[_Mistake]:
     kernel = f"the cubic kernel has the coefficient {ANTIALIASED_CUBIC}, not torch's {CUBIC}"
     yield _Mistake(reason=kernel, resizing=resizing, coefficient=ANTIALIASED_CUBIC)
     if resizing.is_on_grid:
+        yield from _find_transposed_writing(resizing)
         yield from _make_swapped_axes(resizing)
-        line = TableGrid(resizing.grid.cells, 1)
-        new_line = TableGrid(len(resizing.new) - resizing.keep, 1)
-        yield _Mistake(
-            "rows are resized along one axis, as if they were no grid",
-            replace(resizing, grid=line, to=new_line),
-        )
+        yield _make_line_of_patches(resizing)
     # Without other tokens, these are the resizing itself and the line, neither of which fits.
+    yield _make_line_of_all_rows(resizing)
+    yield _make_missing_tokens(resizing)
+
+
+def _make_line_of_patches(resizing: Resizing) -> _Mistake:
+    """Return the mistake to resize a grid along one axis: 4 rows to 16 instead of 2x2 to 4x4."""
+    line = TableGrid(resizing.grid.cells, 1)
+    new_line = TableGrid(len(resizing.new) - resizing.keep, 1)
+    reason = "rows are resized along one axis, as if they were no grid"
+    return _Mistake(reason, replace(resizing, grid=line, to=new_line))
+
+
+def _make_line_of_all_rows(resizing: Resizing) -> _Mistake:
+    """Return the mistake to resize the rows of CLS and of patches along one axis: 1 + 4 to 1 + 16."""
+    line = TableGrid(len(resizing.old), 1)
+    new_line = TableGrid(len(resizing.new), 1)
     other_tokens = _describe_other_tokens(resizing)
-    line_of_all = TableGrid(len(resizing.old), 1)
-    new_line_of_all = TableGrid(len(resizing.new), 1)
-    yield _Mistake(
-        f"{other_tokens} are resized as well, along one axis with the others",
-        replace(resizing, grid=line_of_all, to=new_line_of_all, keep=0),
-    )
+    reason = f"{other_tokens} are resized as well, along one axis with the others"
+    return _Mistake(reason, replace(resizing, grid=line, to=new_line, keep=0))
+
+
+def _make_missing_tokens(resizing: Resizing) -> _Mistake:
+    """Return the mistake to leave out the rows of other tokens: 1 + 4 rows become 16."""
     patches_only = resizing.old[resizing.keep :]
-    yield _Mistake(f"{other_tokens} are missing", replace(resizing, old=patches_only, keep=0))
+    reason = f"{_describe_other_tokens(resizing)} are missing"
+    return _Mistake(reason, replace(resizing, old=patches_only, keep=0))
 
 
 def _describe_other_tokens(resizing: Resizing) -> str:
     return f"rows for other tokens ({resizing.keep} at the start)"
 
 
-def _make_swapped_axes(resizing: Resizing) -> Iterator[_Mistake]:
-    """Yield mistakes that exchange the rows and the columns of the old or the new grid.
-
-    If a grid 2x3 becomes 4x6, the old rows may be taken for 3x2, the new ones made for 6x4, or
-    written column by column. Of a square grid, some of these are no mistake; but then they were
-    tried before, and do not fit.
-    """
-    swapped = "rows and columns are swapped"
+def _find_transposed_writing(resizing: Resizing) -> Iterator[_Mistake]:
+    """Yield the mistake to write the new grid column by column, if the new table has all its cells."""
     has_all_rows = len(resizing.new) == resizing.keep + resizing.to.cells
     if has_all_rows:
         row_by_row = _with_columns_as_rows(resizing.new, resizing.to, resizing.keep)
-        yield _Mistake(
-            f"{swapped}: the new rows come column by column", replace(resizing, new=row_by_row)
-        )
-    old_swapped = TableGrid(resizing.grid.width, resizing.grid.height)  # 3x2 for 2x3
-    new_swapped = TableGrid(resizing.to.width, resizing.to.height)
+        reason = f"{SWAPPED}: the new rows come column by column"
+        yield _Mistake(reason, replace(resizing, new=row_by_row))
+
+
+def _make_swapped_axes(resizing: Resizing) -> Iterator[_Mistake]:
+    """Yield the mistakes to take the height of a grid for its width: of the old grid, the new, or both.
+
+    If 2x3 should become 4x6, these are 3x2 to 4x6, 2x3 to 6x4, and 3x2 to 6x4. Of a square grid,
+    some are no mistake; but then they were tried before, and do not fit.
+    """
+    old_swapped = _swap_sides(resizing.grid)
+    new_swapped = _swap_sides(resizing.to)
     old_size = size_in_words(old_swapped)
     new_size = size_in_words(new_swapped)
-    yield _Mistake(
-        f"{swapped}: the old rows are taken for {old_size}", replace(resizing, grid=old_swapped)
-    )
-    yield _Mistake(
-        f"{swapped}: the new rows are made for {new_size}", replace(resizing, to=new_swapped)
-    )
-    yield _Mistake(
-        f"{swapped}: {old_size} becomes {new_size}",
-        replace(resizing, grid=old_swapped, to=new_swapped),
-    )
+    swapped_before = replace(resizing, grid=old_swapped)
+    swapped_after = replace(resizing, to=new_swapped)
+    swapped_in_both = replace(resizing, grid=old_swapped, to=new_swapped)
+    yield _Mistake(f"{SWAPPED}: the old rows are taken for {old_size}", swapped_before)
+    yield _Mistake(f"{SWAPPED}: the new rows are made for {new_size}", swapped_after)
+    yield _Mistake(f"{SWAPPED}: {old_size} becomes {new_size}", swapped_in_both)
+
+
+def _swap_sides(grid: TableGrid) -> TableGrid:
+    """Return a grid with height and width exchanged: 3x2 for 2x3."""
+    return TableGrid(grid.width, grid.height)
 
 
 def _with_columns_as_rows(table: Floats, grid: TableGrid, keep: int) -> Floats:

@@ -51,19 +51,34 @@ def _find_cosines_and_sines(
         settings: The positions of rows: consecutive from an offset, stated one by one, or on a grid.
     """
     doubling = settings.layout or _read_doubling(encoding)
-    # Several readings of the same file need tables with the same number of rows.
-    make_tables = cache(partial(_make_cosines_and_sines, encoding, dtype, settings))
-    # Tables at stated positions have a row for each, whatever number of rows is requested.
-    stated_count, width = make_tables(1).tables["cos"].shape
-    row_count = stated_count if settings.stated_rows else None  # None: as many as the tensor has
-    grid = tuple(settings.stated_rows.get("grid") or ())
-    both_functions = CandidateTable(
-        names=(*PLURALS,), shape=(row_count, width), make=make_tables, layout=doubling, grid=grid
-    )
-    yield from find_wave_candidates(both_functions)
+    yield from find_wave_candidates(_describe_tables(encoding, dtype, settings, doubling))
     is_mrope_text = len(settings.position_axes) > 1 and not encoding.grid.axes
     if is_mrope_text:
         yield from _find_tables_per_axis(encoding, settings, dtype, doubling)
+
+
+def _describe_tables(
+    encoding: Encoding, dtype: str, settings: TableSettings, doubling: str
+) -> CandidateTable:
+    """Return cosines and sines as a table that is made when a tensor is compared with it.
+
+    Its shape is (None, pairs), with as many rows as the tensor, or (5, pairs) at 5 stated positions.
+
+    Args:
+        encoding: A rotary encoding of a model.
+        dtype: The dtype of the tables.
+        settings: The positions of rows.
+        doubling: How tables of the model double columns; empty if either way will do.
+    """
+    # Several readings of the same file need tables with the same number of rows.
+    make_tables = cache(partial(_make_cosines_and_sines, encoding, dtype, settings))
+    # Tables at stated positions have a row for each, whatever number of rows is requested.
+    stated_count, pairs = make_tables(1).tables["cos"].shape
+    row_count = stated_count if settings.stated_rows else None
+    grid = tuple(settings.stated_rows.get("grid") or ())
+    return CandidateTable(
+        names=(*PLURALS,), shape=(row_count, pairs), make=make_tables, layout=doubling, grid=grid
+    )
 
 
 def _make_cosines_and_sines(

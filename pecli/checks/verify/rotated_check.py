@@ -148,26 +148,15 @@ class RotatedCheck:
 
     @cached_property
     def plan(self) -> HeadRotation:
-        """The required rotation, in the form that a search for reasons takes.
-
-        Keys of a cache that are shifted to other positions are rotated a second time. The attention
-        factor was applied by their first rotation, and channels stay in the layout that it left:
-        DeepSeek's takes interleaved channels and leaves halves, so that a shift takes halves and
-        leaves halves.
-        """
-        rope = self.rotation.rope
-        layouts = LAYOUTS[self.rotation.layout]
-        is_second_rotation = self.job.tokens.shift is not None
-        if is_second_rotation:
-            layouts = PairLayouts(before=layouts.after, after=layouts.after)
-            if rope.attention_factor_value() != 1:
-                rope = replace(rope, attention_factor=1.0)
-        return HeadRotation(
-            rope=rope,
-            layouts=layouts,
+        """The required rotation, in the form that a search for reasons takes."""
+        required = HeadRotation(
+            rope=self.rotation.rope,
+            layouts=LAYOUTS[self.rotation.layout],
             trailing=self.encoding.trailing,
             axis=self.tensor.axis,
         )
+        is_shift = self.job.tokens.shift is not None
+        return _as_second_rotation(required) if is_shift else required
 
     @cached_property
     def result(self) -> Comparison:
@@ -432,6 +421,20 @@ class UnrotatedCheck(RotatedCheck):
 
     def find_weaknesses(self) -> Iterator[Doubt]:
         return iter(())
+
+
+def _as_second_rotation(first: HeadRotation) -> HeadRotation:
+    """Return the rotation by which a runtime shifts keys of a cache, which were rotated once before.
+
+    The first rotation has applied the attention factor. It has also left channels in its own
+    layout: DeepSeek's takes interleaved channels and leaves halves, so that a shift takes halves and
+    leaves halves.
+    """
+    rope = first.rope
+    if rope.attention_factor_value() != 1:
+        rope = replace(rope, attention_factor=1.0)
+    left = first.layouts.after
+    return first._replace(rope=rope, layouts=PairLayouts(before=left, after=left))
 
 
 def _count_rows_like_first(before: AnyArray) -> int:

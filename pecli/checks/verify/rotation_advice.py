@@ -1,13 +1,13 @@
 """Advice on a rotation that was explained: where positions seem to be, or the command that rotates so."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple, cast
 
 from pecli.checks.verify.head_tensors import HeadTensor
 from pecli.engine.application import LAYOUTS
-from pecli.engine.edits import Layout, Misplacement, Parameter, PositionMistake, Positions
+from pecli.engine.edits import Edit, Layout, Misplacement, Parameter, PositionMistake, Positions
 from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.command_options import options
 from pecli.engine.schemes.rope import Rope
@@ -53,7 +53,7 @@ class WrongRotation(NamedTuple):
     model: ModelOptions
 
 
-class _UsedRotation(NamedTuple):
+class _AppliedRotation(NamedTuple):
     """The rotation that was applied to the tensor instead of the expected one.
 
     Attributes:
@@ -146,75 +146,92 @@ def _advise_on_heads_below_each_other(
 def _advise_on_command(
     wrong: WrongRotation, reason: Explanation, as_found: _TensorAsFound
 ) -> Iterator[str]:
-    """Yield the `pecli apply` command that makes the wrong tensor, if there is one.
+    """Yield the command that rotates the tensor before as wrongly as the dump has it, if there is one.
 
     «reproduce with pecli apply rope q.npy --model llama-3-8b --offset 1 -o again.npy»
     """
-    pair = wrong.tensor.pair
-    # The command rotates arrays as they are in a file, and has no option for folded heads.
-    is_array_of_file = bool(pair.source) and wrong.tensor.before.shape == pair.before.shape
-    used = _find_used_rotation(wrong, reason, as_found)
-    if used is None or not is_array_of_file:
+    if not _is_array_of_file(wrong.tensor):
         return
-    command = shlex.join(_make_command(wrong, used))
+    applied = _find_applied_rotation(wrong, reason, as_found)
+    if applied is None:  # The command has no options for this mistake.
+        return
+    command = shlex.join(_make_command(wrong, applied))
     if is_readable(command):
         yield f"reproduce with {command}"
 
 
-def _find_used_rotation(
+def _is_array_of_file(tensor: HeadTensor) -> bool:
+    """Return True if a tensor before is in a file, in the shape in which it is compared.
+
+    `pecli apply` rotates arrays as they are in a file, and has no option that makes (L, 4, 64) of
+    (L, 256).
+    """
+    has_file = bool(tensor.pair.source)
+    return has_file and tensor.before.shape == tensor.pair.before.shape
+
+
+def _find_applied_rotation(
     wrong: WrongRotation, reason: Explanation, as_found: _TensorAsFound
-) -> _UsedRotation | None:
+) -> _AppliedRotation | None:
     """Return the rotation that an explanation describes; None if `pecli apply` cannot make it.
 
-    The command has options for parameters of the scheme and for layouts of pairs, and none for
-    recipes, exchanged heads or wrong rows.
+    It is the expected one, except for the scheme, the layout of pairs and the axis of positions that
+    the explanation states.
     """
     rope = cast("Rope | None", reason.scheme)
-    if rope is None or rope.recipe != "exact":
-        return None
     layout = as_found.pair_layout or wrong.layout
-    has_option_for_all = all(isinstance(edit, (Layout, Parameter)) for edit in reason.mistakes)
-    if layout not in LAYOUTS or not has_option_for_all:
+    if rope is None or layout not in LAYOUTS or not _are_options(reason.mistakes):
+        return None
+    if rope.recipe != "exact":
         return None
     axis = as_found.position_axis
     if axis is None:
         axis = wrong.tensor.axis
-    return _UsedRotation(rope=rope, layout=layout, axis=axis)
+    return _AppliedRotation(rope=rope, layout=layout, axis=axis)
 
 
-def _make_command(wrong: WrongRotation, used: _UsedRotation) -> list[str]:
+def _are_options(mistakes: Iterable[Edit]) -> bool:
+    """Return True if `pecli apply` has an option for each mistake.
+
+    It has `--base` and the like for parameters, and `--layout` for pairs, but nothing for exchanged
+    heads or wrong rows.
+    """
+    return all(isinstance(mistake, (Layout, Parameter)) for mistake in mistakes)
+
+
+def _make_command(wrong: WrongRotation, applied: _AppliedRotation) -> list[str]:
     """Return the words of a command: `pecli apply rope q.npy --base 500000 -o again.npy`."""
     pair = wrong.tensor.pair
-    words = _list_scheme_options(wrong, used)
-    if used.axis != SEQ_AXIS:
-        words += ["--seq-axis", str(used.axis + wrong.tensor.before.ndim)]
+    words = _list_scheme_options(wrong, applied)
+    if applied.axis != SEQ_AXIS:
+        words += ["--seq-axis", str(applied.axis + wrong.tensor.before.ndim)]
     words += layout_options(current_layout())
     output = "again.safetensors" if pair.dtype == "bfloat16" else "again.npy"
     return ["pecli", "apply", "rope", pair.source, *words, "-o", output]
 
 
-def _list_scheme_options(wrong: WrongRotation, used: _UsedRotation) -> list[str]:
+def _list_scheme_options(wrong: WrongRotation, applied: _AppliedRotation) -> list[str]:
     """Return the options of `pecli apply` that select the rotation that was used.
 
     If it is the model's own, at most from another position on or in another layout, these are
     `--model NAME --offset 5`; otherwise `--dim 64 --base 500000` and so on.
     """
     expected = wrong.plan.rope
-    differs_in_offset_only = replace(used.rope, offset=expected.offset) == expected
+    differs_in_offset_only = replace(applied.rope, offset=expected.offset) == expected
     if differs_in_offset_only and wrong.model.name:
-        return [*wrong.model.words(), *_list_changed_places(wrong, used)]
-    return _list_parameter_options(wrong, used)
+        return [*wrong.model.words(), *_list_changed_places(wrong, applied)]
+    return _list_parameter_options(wrong, applied)
 
 
-def _list_changed_places(wrong: WrongRotation, used: _UsedRotation) -> Iterator[str]:
+def _list_changed_places(wrong: WrongRotation, applied: _AppliedRotation) -> Iterator[str]:
     """Yield the options by which a rotation differs from the model's: its offset, and its layout."""
-    if used.rope.offset:
-        yield from ("--offset", str(used.rope.offset))
-    if used.layout != wrong.layout:
-        yield from ("--layout", used.layout)
+    if applied.rope.offset:
+        yield from ("--offset", str(applied.rope.offset))
+    if applied.layout != wrong.layout:
+        yield from ("--layout", applied.layout)
 
 
-def _list_parameter_options(wrong: WrongRotation, used: _UsedRotation) -> list[str]:
+def _list_parameter_options(wrong: WrongRotation, applied: _AppliedRotation) -> list[str]:
     """Return the parameters of a rotation that no model has, as options: `--dim 64 --base 500000`.
 
     What belongs to a table, and not to a rotation, is set to its default, so that no option states
@@ -226,10 +243,10 @@ def _list_parameter_options(wrong: WrongRotation, used: _UsedRotation) -> list[s
         "dtype": "float32",
         "recipe": "exact",
     }
-    rotation_only = replace(used.rope, **table_defaults)
+    rotation_only = replace(applied.rope, **table_defaults)
     words = [*options(rotation_only, without=("seq_len",))]
-    if used.layout != DEFAULT_LAYOUT:
-        words += ["--layout", used.layout]
+    if applied.layout != DEFAULT_LAYOUT:
+        words += ["--layout", applied.layout]
     last_channels_rotate = wrong.plan.trailing  # The first ones do by default.
     if last_channels_rotate:
         words.append("--trailing")

@@ -69,16 +69,19 @@ def _find_from_offsets(
     possible_offsets = [model_offset, 0]
     if settings.offset is not None:
         possible_offsets = [settings.offset]
-    shape = (None, parameters["dim"])  # None: as many rows as the tensor has
     for offset in dict.fromkeys(possible_offsets):
         words = f"as in {parameters['style']}"
         if offset or model_offset:
             words = f"{words}, from position {offset}"
-        # Several readings of the same file need tables with the same number of rows.
-        make_rows = cache(partial(_make_rows, parameters, offset))
-        yield CandidateTable(
-            names=("pe",), shape=shape, make=make_rows, words=words, quantised=True
-        )
+        yield _make_candidate_from(offset, parameters, words)
+
+
+def _make_candidate_from(offset: int, parameters: NamedValues, words: str) -> CandidateTable:
+    """Return the table of consecutive positions from an offset on, with as many rows as the tensor."""
+    # Several readings of the same file need tables with the same number of rows.
+    make_rows = cache(partial(_make_rows, parameters, offset))
+    shape = (None, parameters["dim"])  # None: as many rows as the tensor has
+    return CandidateTable(names=("pe",), shape=shape, make=make_rows, words=words, quantised=True)
 
 
 def _make_candidate_on_grid(

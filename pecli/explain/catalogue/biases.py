@@ -459,23 +459,32 @@ class OtherMask(BiasMistake):
 
     @classmethod
     def proposals_for_bias(cls, case: Case, bias: BiasComputation) -> Iterator[Self]:
-        """Yield the mask that the data have, if it is another number or at other places; and zeros.
+        """Yield the mask that the data have, if it differs from the expected one; and zeros in its place.
 
         A port may mask with −1e9 instead of −∞, mask the diagonal as well, or leave zeros above it.
-        All heads have one mask, so that the first one is looked at.
+        All heads have one mask, so that only the first one is looked at.
         """
         every_row = slice(None)
         first_head = case.observations.matrix(every_row)[: bias.queries]  # (queries, keys)
-        is_masked_in_data = first_head <= MASKED
-        mask_values = np.unique(first_head[is_masked_in_data])
-        if len(mask_values) == 1:
-            value = float(mask_values[0])
-            has_expected_places = np.array_equal(is_masked_in_data, bias.masked)
-            if value != bias.mask or not has_expected_places:
-                yield cls(value=value, masked=is_masked_in_data)
-        has_zeros_for_mask = bias.masked.any() and not first_head[bias.masked].any()
-        if has_zeros_for_mask:
+        mask_of_data = cls._read_from(first_head)
+        if mask_of_data is not None and mask_of_data._differs_from(bias):
+            yield mask_of_data
+        is_zero_where_masked = not first_head[bias.masked].any()
+        if bias.masked.any() and is_zero_where_masked:
             yield cls(value=0.0, masked=bias.masked)
+
+    @classmethod
+    def _read_from(cls, head: Floats) -> Self | None:
+        """Return the mask of one head; None unless one number, such as −1e9, stands in all masked places."""
+        is_masked = head <= MASKED
+        mask_values = np.unique(head[is_masked])
+        if len(mask_values) != 1:
+            return None
+        return cls(value=float(mask_values[0]), masked=is_masked)
+
+    def _differs_from(self, bias: BiasComputation) -> bool:
+        """Return True if a bias has another number for its mask, or its mask at other places."""
+        return self.value != bias.mask or not np.array_equal(self.masked, bias.masked)
 
     @classmethod
     def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:

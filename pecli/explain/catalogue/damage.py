@@ -2,7 +2,7 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -97,12 +97,8 @@ class Damage(Mistake):
         part_by_head = parts[0]  # (heads, rows, columns), and the same in every wrong tensor
         wrong_elements = next(iter(wrong_tensors.values()))
         damaged_elements = computation.from_heads(part_by_head).reshape(wrong_elements.shape)
-        # Tensors without wrong elements are compared everywhere.
-        undamaged_elements = np.zeros(damaged_elements.shape, bool)
-        damaged_by_tensor = dict.fromkeys(is_wrong_by_tensor, undamaged_elements)
-        damaged_by_tensor.update(dict.fromkeys(wrong_tensors, damaged_elements))
         yield cls(
-            damaged=np.concatenate(list(damaged_by_tensor.values()), axis=1),
+            damaged=_side_by_side(is_wrong_by_tensor, wrong_tensors, damaged_elements),
             tensors=tuple(wrong_tensors),
             part=wrong_elements,
             share=float(part_by_head.mean()),
@@ -155,6 +151,16 @@ class Damage(Mistake):
 
     def affected(self, case: Case) -> tuple[str, ...]:
         return self.tensors
+
+
+def _side_by_side(
+    names: Iterable[str], wrong_tensors: Iterable[str], damaged_elements: Flags
+) -> Flags:
+    """Return damage of all tensors, side by side (rows, columns): that of `cos`, and none of a right `sin`."""
+    undamaged_elements = np.zeros(damaged_elements.shape, bool)
+    damage_by_tensor = dict.fromkeys(names, undamaged_elements)
+    damage_by_tensor.update(dict.fromkeys(wrong_tensors, damaged_elements))
+    return np.concatenate(list(damage_by_tensor.values()), axis=1)
 
 
 def _are_one_small_part(parts: list[Flags]) -> bool:
@@ -316,11 +322,16 @@ class Uninitialised(Mistake):
 
         Such memory holds old bits, which no table has: NaN, 1e26, 4e-39.
         """
-        observed = case.observations
         if isinstance(case.specification, FrequencyComputation):
-            if _is_garbage_vector(np.abs(observed.sample)):
+            if _is_garbage_vector(np.abs(case.observations.sample)):
                 yield cls()
             return
+        yield from cls._of_table(case)
+
+    @classmethod
+    def _of_table(cls, case: Case) -> Iterator[Self]:
+        """Yield all rows of a table if each of a few holds garbage, or else the wrong rows."""
+        observed = case.observations
         largest = LARGEST_FLOAT16 if observed.held_dtype == "float16" else LARGEST
         tested_rows = np.abs(observed.tested)  # a few rows of the table
         is_all_garbage = all(_is_garbage(row, largest) for row in tested_rows)
@@ -363,21 +374,30 @@ def _are_garbage(rows: Floats, largest: float) -> bool:
 def _is_garbage(sizes: Floats, largest: float) -> bool:
     """Return True if more than 5 % of some numbers are those of no table: NaN, huge or tiny.
 
-    A mask, which is infinite or one large number among zeros, is no garbage.
+    A mask, which is infinite or one large number among zeros, is no garbage; nor are waves that fade
+    away through ever smaller numbers.
 
     Args:
         sizes: Absolute values of numbers.
         largest: The size beyond which numbers are of no table.
     """
-    is_tiny = (sizes > 0) & (sizes < TINY)
-    is_huge = (sizes > largest) & np.isfinite(sizes)
-    is_nan_or_huge = np.isnan(sizes) | is_huge
-    are_many_nan_or_huge = is_nan_or_huge.mean() > GARBAGE_SHARE
-    is_mask = not is_tiny.any() and _is_mask(sizes[is_huge], sizes[~is_nan_or_huge])
-    if are_many_nan_or_huge and not is_mask:
+    if _are_many_nan_or_huge(sizes, largest):
         return True
+    is_tiny = (sizes > 0) & (sizes < TINY)
     are_many_tiny = np.count_nonzero(is_tiny) > GARBAGE_SHARE * sizes.size
     return bool(are_many_tiny and not _are_fading_waves(sizes))
+
+
+def _are_many_nan_or_huge(sizes: Floats, largest: float) -> bool:
+    """Return True if more than 5 % of some numbers are NaN or huge, unless the huge ones are a mask."""
+    is_huge = (sizes > largest) & np.isfinite(sizes)
+    is_nan_or_huge = np.isnan(sizes) | is_huge
+    are_many = is_nan_or_huge.mean() > GARBAGE_SHARE
+    if not are_many:
+        return False
+    has_tiny = ((sizes > 0) & (sizes < TINY)).any()  # as no masked table has
+    is_mask = not has_tiny and _is_mask(sizes[is_huge], sizes[~is_nan_or_huge])
+    return not is_mask
 
 
 def _are_fading_waves(sizes: Floats) -> bool:

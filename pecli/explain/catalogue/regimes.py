@@ -6,6 +6,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from pecli.engine.arrays import Flags
 from pecli.engine.edits import Edit, RowRange
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.catalogue.kinds import waves_of
@@ -115,12 +116,9 @@ def wrong_range(case: Case) -> WrongRange | None:
     if np.count_nonzero(np.diff(is_wrong_in_few)) != 1:
         return None
     is_wrong = np.asarray(case.wrong_elements.any(axis=1))  # (rows,)
-    # Position 0 has the same values at any frequency, so that the first row does not count.
-    differs_from_row_before = np.diff(is_wrong[1:])  # of the rows 2, 3, …
-    changes = 2 + np.flatnonzero(differs_from_row_before)
-    if len(changes) != 1:
+    first_row_after_change = _only_change(is_wrong)
+    if first_row_after_change is None:
         return None
-    first_row_after_change = int(changes[0])
     rows = len(is_wrong)
     if not MIN_ROWS <= first_row_after_change <= rows - MIN_ROWS:
         return None
@@ -128,3 +126,16 @@ def wrong_range(case: Case) -> WrongRange | None:
     if is_end_wrong:
         return WrongRange(first_row_after_change, rows - 1)
     return WrongRange(0, first_row_after_change - 1)
+
+
+def _only_change(is_wrong: Flags) -> int | None:
+    """Return the first row after the only change from right to wrong or back; None if there are other than one.
+
+    Of the rows right right right wrong wrong, it is row 3. Position 0 has the same values at any
+    frequency, so that the first row does not count.
+    """
+    differs_from_row_before = np.diff(is_wrong[1:])  # of the rows 2, 3, …
+    changes = 2 + np.flatnonzero(differs_from_row_before)
+    if len(changes) != 1:
+        return None
+    return int(changes[0])

@@ -214,17 +214,17 @@ class OtherTwoNumbers(ScheduleMistake):
             both_mistakes = cls(first_kind(first_value), second_kind(second_value))
             return both_mistakes.plant_in_schedule(schedule).frequencies
 
-        expected = [float(schedule.value(kind.name)) for kind in (first_kind, second_kind)]
-        fits = fit_numbers(frequencies_with, measured, start=expected)
+        expected_first = float(schedule.value(first_kind.name))
+        expected_second = float(schedule.value(second_kind.name))
+        fits = fit_numbers(frequencies_with, measured, start=[expected_first, expected_second])
         if fits is None:
             return
-        fitted_values = [fit.value for fit in fits]
-        if not measured.agree_with(frequencies_with(fitted_values)):
-            return
         first_fit, second_fit = fits
+        fitted_frequencies = frequencies_with([first_fit.value, second_fit.value])
+        if not measured.agree_with(fitted_frequencies):
+            return
         first = first_kind.plainest(first_fit)
         second = second_kind.plainest(second_fit)
-        expected_first, expected_second = expected
         are_both_wrong = first.value != expected_first and second.value != expected_second
         if are_both_wrong:
             yield cls(first, second)

@@ -33,6 +33,9 @@ RUN_COST = 0.3
 three runs.
 """
 
+AT_ONE_POSITION = (Misplacement.ONE_POSITION, Misplacement.NOT_ROTATED)
+"""Mistakes by which all rows have one position; it is 0 if nothing is rotated."""
+
 MAX_RUNS = 4
 """Runs that are paid for: if all rows of a long list are right, there is no shorter answer."""
 
@@ -154,21 +157,17 @@ class OtherTokenPositions(RotationMistake):
         """
         rotated = case.specification
         assert isinstance(rotated, RotatedComputation)
-        listed = rotated.tokens.edit(self.positions, self.mistake)
-        if rotated.tokens.are_stated or self.mistake is None:
-            return (listed,)
-        first_position = int(self.positions[0, 0])
-        is_shift_of_all_rows = self.mistake.kind is Misplacement.SHIFTED and not self.mistake.row
-        if is_shift_of_all_rows or rotated.rows == 1:
-            expected_offset = int(rotated.positions[0, 0])
-            return (Parameter("offset", expected_offset, first_position),)
-        are_all_at_one_position = self.mistake.kind in (
-            Misplacement.ONE_POSITION,
-            Misplacement.NOT_ROTATED,
-        )
-        if are_all_at_one_position:
-            return (Rows("constant", first_position),)
-        return (listed,)
+        are_supposed = not rotated.tokens.are_stated
+        if are_supposed and self.mistake is not None:
+            first_position = int(self.positions[0, 0])
+            is_shift = self.mistake.kind is Misplacement.SHIFTED
+            is_shift_of_all_rows = is_shift and self.mistake.row == 0
+            if is_shift_of_all_rows or rotated.rows == 1:
+                expected_offset = int(rotated.positions[0, 0])
+                return (Parameter("offset", expected_offset, first_position),)
+            if self.mistake.kind in AT_ONE_POSITION:
+                return (Rows("constant", first_position),)
+        return (rotated.tokens.edit(self.positions, self.mistake),)
 
 
 def _at_all_rows(case: Case, rotated: RotatedComputation, measured: Floats) -> Floats:

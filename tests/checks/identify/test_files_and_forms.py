@@ -16,7 +16,6 @@ from tests.checks.rope_dumps import COS, INV_FREQ, SIN, as_cos_sin_cache, fixed_
 from tests.checks.waves import Array
 
 SLOPES = 2.0 ** -np.arange(1, 9)
-ROPE_COMMAND = "pecli rope --seq-len 12 --dim 16 --theta 500000 -o again.safetensors"
 
 
 @pytest.mark.parametrize(
@@ -26,7 +25,10 @@ ROPE_COMMAND = "pecli rope --seq-len 12 --dim 16 --theta 500000 -o again.safeten
             pecli.Rope(8, 8).tables()["cos"],
             "pecli rope --seq-len 8 --dim 8 -o again.safetensors",
         ),
-        (np.vstack([COS, SIN]), ROPE_COMMAND),
+        (
+            np.vstack([COS, SIN]),
+            "pecli rope --seq-len 12 --dim 16 --theta 500000 -o again.safetensors",
+        ),
         (
             pecli.Alibi(4, 6).tables()["bias"].reshape(-1, 6),
             "pecli alibi --heads 4 --seq-len 6 -o again.npy",
@@ -41,8 +43,9 @@ ROPE_COMMAND = "pecli rope --seq-len 12 --dim 16 --theta 500000 -o again.safeten
 def test_a_table_in_lines_of_text_is_identified_without_its_dtype_and_axes(
     tmp_path: Path, table: Array, command: str
 ) -> None:
-    """A CSV file of the table must lead to the command of the scheme, whatever axes and dtype it
-    had.
+    """The table is written to a CSV file, which states neither a dtype nor more than two axes. It
+    must lead to the command that makes the table again: COS and SIN have 12 positions, 16 channels
+    and base 500000, the others are made by a scheme.
     """
     file = tmp_path / "t.csv"
     np.savetxt(file, table, delimiter=",", fmt="%s")
@@ -54,7 +57,9 @@ def test_copies_of_cosines_and_sines_in_two_tensors_are_one_table() -> None:
     """«a» has three copies of the cosines, «b» three of the sines, as for a batch of three
     sequences. `identify` must find one table in both, and describe the copies.
     """
-    match = pecli.identify({"a": np.stack([COS] * 3), "b": np.stack([SIN] * 3)}).matches[0]
+    arrays = {"a": np.stack([COS, COS, COS]), "b": np.stack([SIN, SIN, SIN])}
+    match = pecli.identify(arrays).matches[0]
+
     assert match.tensors == ("a", "b")
     assert match.form == "repeated 3× along axis 0"
 
@@ -70,14 +75,18 @@ def test_copies_of_cosines_and_sines_in_two_tensors_are_one_table() -> None:
     ],
     ids=["passed", "failed"],
 )
-def test_the_representation_of_an_identification(arrays: Array, text: str) -> None:
-    """The first command if it was identified, otherwise the description."""
+def test_the_repr_of_an_identification_has_the_command_or_else_the_description(
+    arrays: Array, text: str
+) -> None:
+    """Slopes of 12 heads are identified, so that the repr has the command that makes them; a matrix
+    of ones is not, and is described.
+    """
     assert repr(pecli.identify(arrays)) == text
 
 
 def test_angles_are_distinguished_from_their_cosines_and_sines() -> None:
-    """The array has the angles position · 500000^(-2i/16) themselves; `identify` finds the rotary
-    table with base 500000, and states that the values are angles.
+    """The array has the angles of 64 positions, position · 500000^(-2i/16), themselves; `identify`
+    finds the rotary table with base 500000, and states that the values are angles.
     """
     match = pecli.identify(np.outer(np.arange(64), INV_FREQ)).matches[0]
     rope = "pecli rope --seq-len 64 --dim 16 --theta 500000 --dtype float64"
@@ -89,7 +98,9 @@ def test_angles_are_distinguished_from_their_cosines_and_sines() -> None:
 
 
 def test_cosines_beside_sines_are_identified_as_halves() -> None:
-    """vLLM keeps [cos | sin] under the name cos_sin_cache; COS and SIN have base 500000."""
+    """vLLM keeps [cos | sin] under the name cos_sin_cache; COS and SIN have 12 positions, 16
+    channels and base 500000.
+    """
     match = pecli.identify(as_cos_sin_cache(np.hstack([COS, SIN]))).matches[0]
 
     command = "pecli rope --seq-len 12 --dim 16 --theta 500000 -o again.safetensors"
@@ -121,23 +132,23 @@ def test_a_cache_in_which_every_frequency_is_there_twice_is_rotary(base: float) 
     ids=["cosines", "an axis of length 1", "flat", "complex", "pairs"],
 )
 def test_the_form_of_a_rotary_table_is_named(table: Array, form: str) -> None:
-    """COS and SIN of 12 positions, as one function, as cos + i·sin, and as pairs along a last axis
-    of 2.
+    """COS and SIN are tables of 12 positions and 8 frequencies: cosines alone, with an axis of
+    length 1, or as a vector; both as cos + i·sin, or as pairs along a last axis of 2.
     """
     assert pecli.identify(table).matches[0].form == form
 
 
-def test_a_grid_with_other_axes_is_that_grid() -> None:
-    """Axes of length 1 are added before and between rows and channels."""
+def test_a_table_on_a_grid_is_identified_with_axes_of_length_1() -> None:
+    """MAE's table of 8 × 8 patches and 32 channels, (64, 32), is dumped as (1, 64, 1, 32)."""
     scheme = pecli.Sinusoidal(dim=32, grid=(8, 8), style="mae")
-    dump = scheme.tables()["pe"][None, :, None]
+    dump = scheme.tables()["pe"].reshape(1, 64, 1, 32)
 
     assert pecli.identify(dump).matches[0].scheme == scheme
 
 
 def test_a_table_of_int8_with_a_scale_of_127_is_identified() -> None:
-    """Sinusoids times 127, rounded to int8: `identify` must find their parameters, and the command
-    that makes them.
+    """A sinusoidal table of 64 positions and 8 channels is stored as 127 times its numbers, rounded to
+    int8: `identify` must find its parameters, and the command that makes it.
     """
     dump = fixed_point(pecli.Sinusoidal(64, 8).tables()["pe"], 127, "int8")
     command = "pecli sinusoidal --seq-len 64 --dim 8 -o again.npy"
@@ -145,11 +156,11 @@ def test_a_table_of_int8_with_a_scale_of_127_is_identified() -> None:
     assert pecli.identify(dump).matches[0].command == command
 
 
-def test_slopes_that_are_exact_need_no_runtime() -> None:
-    """1/2, 1/4, …, 1/256: powers of two are the same in every precision, so nothing tells which
-    program made them.
+def test_slopes_that_are_powers_of_two_are_assigned_to_no_runtime() -> None:
+    """ALiBi's slopes of 8 heads are 1/2, 1/4, …, 1/256. Powers of two are the same in every
+    precision, so nothing shows which program made them: the recipe is «exact».
     """
-    match = pecli.identify(SLOPES).matches[0]
+    match = pecli.identify(2.0 ** -np.arange(1, 9)).matches[0]
     assert match.recipe == "exact"
     assert match.runtimes == ()
     assert match.lacking == ()
@@ -162,10 +173,10 @@ def test_slopes_that_are_exact_need_no_runtime() -> None:
 def test_more_than_eight_tensors_are_searched_only_if_their_names_speak_of_positions(
     count: int, ending: str, passed: bool
 ) -> None:
-    """A checkpoint has hundreds of tensors; a search of each would take minutes. The names end in
-    «slopes» or in nothing.
+    """A checkpoint has hundreds of tensors; a search of each would take minutes. Here each of 8 or 9
+    tensors holds ALiBi's slopes, under the names x0, x1, … or x0.slopes, x1.slopes, ….
     """
-    arrays = {f"x{k}{ending}": SLOPES for k in range(count)}
+    arrays = {f"x{number}{ending}": SLOPES for number in range(count)}
     assert pecli.identify(arrays).passed == passed
 
 
@@ -182,7 +193,7 @@ def test_more_than_eight_tensors_are_searched_only_if_their_names_speak_of_posit
     ids=["nothing", "nine tensors", "a long vector of zeros"],
 )
 def test_a_file_that_is_not_identified_is_described(arrays: Array, description: str) -> None:
-    """No tensor at all; nine, of which none is searched since their names are «x0» to «x8»; and
-    zeros, which no scheme has.
+    """A file has no tensor at all; nine, of which none is searched since their names are «x0» to
+    «x8»; or zeros, which no scheme has. The description states why nothing is identified.
     """
     assert pecli.identify(arrays).description == (description,)

@@ -8,6 +8,7 @@ transformers (torch_rope.json), or by a scheme that must be found again from its
 import json
 import math
 import tracemalloc
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import pytest
 
 import pecli
 from pecli.checks import identify as identification
+from pecli.checks.identify import Match
 from pecli.engine.edits import Mask, Negated, Repeated, Rows, RowsWrong
 from pecli.engine.table import table_of
 from pecli.files import save_tables
@@ -45,22 +47,24 @@ from tests.tools.sweeps.tables import Waves
 def test_a_table_wider_than_any_model_is_not_identified_and_takes_little_memory(
     table: np.ndarray,
 ) -> None:
-    """70,000 columns or slopes, and 5,000 frequencies by a square: at most 200 MiB at the end,
-    where a matrix of all pairs would take gigabytes.
+    """The tables have 70,000 columns or slopes, or 5,000 frequencies that no scheme has. `identify`
+    takes at most 200 MiB, where a matrix of all pairs of columns would take gigabytes.
     """
     tracemalloc.start()
     try:
         assert pecli.identify(table).matches == ()
-        assert tracemalloc.get_traced_memory()[1] < 200 << 20
+        _, peak_bytes = tracemalloc.get_traced_memory()
+        assert peak_bytes < 200 << 20
     finally:
         tracemalloc.stop()
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3, 4, 6, 7, 8])
 @pytest.mark.sample(4)
-def test_random_tables_are_found_and_made_again(seed: int) -> None:
-    """Each seed draws a scheme and a storage; the scheme that is found must make the table. A small
-    part of the sweep, which tries thousands.
+def test_tables_of_random_schemes_are_identified_and_made_again(seed: int) -> None:
+    """By seed, `attempt_identification` draws a scheme with random parameters and a dtype, makes
+    its table, and identifies it from the numbers alone. The scheme that is found must make the same
+    table; otherwise `problem` states what differs. The sweep tries thousands of seeds.
     """
     assert attempt_identification(seed).problem == ""
 
@@ -68,46 +72,65 @@ def test_random_tables_are_found_and_made_again(seed: int) -> None:
 PADDED = pecli.Sinusoidal(
     64, 32, base=5e6, layout="halves", cos_first=True, offset=2, scale=0.1, padding_idx=3
 )
-HARD_TO_MEASURE = {
-    "a base of eight digits": pecli.Rope(2048, 128, base=12345.678),
-    "a row of zeros in a short table": PADDED,
-    "timesteps, most channels of which turn more than once a row": pecli.Sinusoidal(
-        128, 16, style="flux"
-    ),
-    "one channel between llama3's limits": pecli.Rope(
-        512, 16, base=5e5, scaling="llama3", **{**LLAMA3, "factor": 32.0}, dtype="bfloat16"
-    ),
-    "one channel between YaRN's limits, which are not rounded": pecli.Rope(
-        1000,
-        16,
-        100.0,
-        scaling="yarn",
-        factor=8.0,
-        original_len=8192,
-        truncate=False,
-        attention_factor=1.0,
-    ),
-    "the scale by one channel of four that turn": pecli.Sinusoidal(
-        100, 16, base=5e6, cos_first=True, freq_shift=0.5, offset=896, scale=0.25, dtype="bfloat16"
-    ),
-    "a base above 1e9": pecli.Rope(1000, 16, base=1.4837e9),
-}
 
 
-@pytest.mark.parametrize("name", HARD_TO_MEASURE)
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        pytest.param(pecli.Rope(2048, 128, base=12345.678), id="a base of eight digits"),
+        pytest.param(PADDED, id="a row of zeros in a short table"),
+        pytest.param(
+            pecli.Sinusoidal(128, 16, style="flux"),
+            id="timesteps, most channels of which turn more than once a row",
+        ),
+        pytest.param(
+            pecli.Rope(
+                512, 16, base=5e5, scaling="llama3", **{**LLAMA3, "factor": 32.0}, dtype="bfloat16"
+            ),
+            id="one channel between llama3's limits",
+        ),
+        pytest.param(
+            pecli.Rope(
+                1000,
+                16,
+                100.0,
+                scaling="yarn",
+                factor=8.0,
+                original_len=8192,
+                truncate=False,
+                attention_factor=1.0,
+            ),
+            id="one channel between YaRN's limits, which are not rounded",
+        ),
+        pytest.param(
+            pecli.Sinusoidal(
+                100,
+                16,
+                base=5e6,
+                cos_first=True,
+                freq_shift=0.5,
+                offset=896,
+                scale=0.25,
+                dtype="bfloat16",
+            ),
+            id="the scale by one channel of four that turn",
+        ),
+        pytest.param(pecli.Rope(1000, 16, base=1.4837e9), id="a base above 1e9"),
+    ],
+)
 @pytest.mark.sample(2)
-def test_tables_that_leave_little_to_measure_are_identified(name: str) -> None:
-    """HARD_TO_MEASURE has schemes whose parameters hardly show: in one, a single channel lies
-    between Llama 3's limits. `identify` gets only cosines and sines (or the table); the scheme it
-    finds must make the same numbers within 1e-6.
+def test_tables_that_leave_little_to_measure_are_identified(scheme: Any) -> None:
+    """The parameters of these schemes hardly show in their tables: in one, a single channel lies
+    between Llama 3's limits. `identify` gets only cosines and sines (or the table); the scheme that
+    it finds must make the same numbers within 1e-6.
     """
-    tables = HARD_TO_MEASURE[name].tables()
+    tables = scheme.tables()
     tables.pop("inv_freq", None)
-    again = pecli.identify(tables).matches[0].scheme.single_array().array().astype(np.float64)
+    found = pecli.identify(tables).matches[0].scheme
+    numbers = scheme.single_array().array().astype(np.float64)
+    numbers_again = found.single_array().array().astype(np.float64)
 
-    assert (
-        np.abs(again - HARD_TO_MEASURE[name].single_array().array().astype(np.float64)).max() < 1e-6
-    )
+    assert np.abs(numbers_again - numbers).max() < 1e-6
 
 
 @pytest.mark.parametrize("names", [("cos", "inv_freq"), ("inv_freq", "cos")])
@@ -125,30 +148,29 @@ def test_the_length_is_that_of_the_cosines_whatever_the_order_in_the_file(
 
 FREQUENCIES_OF_NO_LAW = np.exp(-np.sort(np.random.default_rng(8).uniform(0, 6, 16)))
 """Random frequencies, in falling order."""
-FREQUENCIES_OF_FEW_ROWS = {
-    "a base that nobody has": 918_729.5 ** (-np.arange(64) / 64),
-    "divisors": 1000.0 ** (-np.arange(32) / 32) / np.round(np.linspace(1, 5, 32) ** 2, 2),
-}
+FREQUENCIES_OF_BASE_918729 = 918_729.5 ** (-np.arange(64) / 64)
+DIVISORS = np.round(np.linspace(1, 5, 32) ** 2, 2)
+DIVIDED_FREQUENCIES = 1000.0 ** (-np.arange(32) / 32) / DIVISORS
 
 
 @pytest.mark.parametrize(
-    ("name", "offset", "dtype"),
+    ("frequencies", "offset", "dtype"),
     [
-        ("a base that nobody has", 0, "float16"),
-        ("a base that nobody has", 0, "float32"),
-        ("divisors", 0, "float32"),
-        ("divisors", 2351, "float32"),
+        pytest.param(FREQUENCIES_OF_BASE_918729, 0, "float16", id="base 918729.5 in float16"),
+        pytest.param(FREQUENCIES_OF_BASE_918729, 0, "float32", id="base 918729.5 in float32"),
+        pytest.param(DIVIDED_FREQUENCIES, 0, "float32", id="divisors from position 0 on"),
+        pytest.param(DIVIDED_FREQUENCIES, 2351, "float32", id="divisors from position 2351 on"),
     ],
 )
 @pytest.mark.sample(4)
-def test_few_rows_far_from_position_0_are_made_again(name: str, offset: int, dtype: str) -> None:
-    """64 rows with the base 918,729.5, or with a divisor for each of 32 frequencies of base 1000,
-    by NumPy in float64. Float32 shows such numbers at position 2351; float16 shows the base from
-    position 0. The found table is within two units of the dtype at 1.
+def test_frequencies_that_no_model_has_are_identified_from_64_rows(
+    frequencies: np.ndarray, offset: int, dtype: str
+) -> None:
+    """NumPy computes 64 rows from `offset` on in float64, with the base 918,729.5, or with a divisor
+    for each of 32 frequencies of base 1000. From the rounded table, `identify` must find a scheme
+    with this offset and dtype; its table is within two units of the dtype at 1.
     """
-    exact = cos_and_sin_tables(
-        np.arange(offset, offset + 64), FREQUENCIES_OF_FEW_ROWS[name], np.float64
-    )
+    exact = cos_and_sin_tables(np.arange(offset, offset + 64), frequencies, np.float64)
     (match,) = pecli.identify({key: table.astype(dtype) for key, table in exact.items()}).matches
 
     assert match.scheme.offset == offset
@@ -161,22 +183,22 @@ def test_few_rows_far_from_position_0_are_made_again(name: str, offset: int, dty
             )
 
 
-PHASES = {
-    "none": 0.0,
-    "any": np.random.default_rng(9).uniform(0, 6, 16),
-    "half a row": 0.5 * FREQUENCIES_OF_NO_LAW,
-}
-
-
-@pytest.mark.parametrize("phases", PHASES)
+@pytest.mark.parametrize(
+    ("rows", "phases"),
+    [
+        pytest.param(64, 0.0, id="none"),
+        pytest.param(512, np.random.default_rng(9).uniform(0, 6, 16), id="any"),
+        pytest.param(512, 0.5 * FREQUENCIES_OF_NO_LAW, id="half a row"),
+    ],
+)
 @pytest.mark.sample(1)
-def test_waves_of_random_frequencies_or_phases_are_not_identified(phases: str) -> None:
+def test_waves_of_random_frequencies_are_not_identified_whatever_their_phases(
+    rows: int, phases: Any
+) -> None:
     """Cosines and sines of 16 random frequencies, from position 0 on, or with random phases, or
     with the phases of half a row, by which no position has angle 0: no scheme makes these tables.
     """
-    angles = (
-        np.outer(np.arange(64 if phases == "none" else 512), FREQUENCIES_OF_NO_LAW) + PHASES[phases]
-    )
+    angles = np.outer(np.arange(rows), FREQUENCIES_OF_NO_LAW) + phases
     assert pecli.identify({"cos": np.cos(angles), "sin": np.sin(angles)}).matches == ()
 
 
@@ -208,8 +230,8 @@ TABLES_OF_NO_SCHEME = negatives()
 @pytest.mark.parametrize("name", TABLES_OF_NO_SCHEME)
 @pytest.mark.sample(8)
 def test_matrices_of_no_scheme_are_not_identified(name: str) -> None:
-    """For example a matrix of rank 3, a ramp, the identity, and integers: none of them is a table
-    of positions, and each is described in words.
+    """TABLES_OF_NO_SCHEME has, by name, matrices such as one of rank 3, a ramp, the identity, and
+    integers. None is a table of positions: `identify` finds no scheme, and describes it in words.
     """
     table = TABLES_OF_NO_SCHEME[name]
     found = pecli.identify(table.astype(np.float32) if table.dtype.kind == "f" else table)
@@ -218,24 +240,28 @@ def test_matrices_of_no_scheme_are_not_identified(name: str) -> None:
     assert found.description
 
 
-WORDS_FOR_UNKNOWN_TABLES = {
-    "low rank": "of rank 3, not 64",
-    "a constant": "all 0.7",
-    "nothing": "empty",
-}
-WORDS_FOR_UNKNOWN_TABLES["not numbers"] = "64 of 64 elements are infinite or not numbers"
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        pytest.param(TABLES_OF_NO_SCHEME["low rank"], "of rank 3, not 64", id="low rank"),
+        pytest.param(np.full((64, 16), 0.7), "all 0.7", id="a constant"),
+        pytest.param(np.zeros((0, 16)), "empty", id="nothing"),
+        pytest.param(
+            np.full((8, 8), np.nan),
+            "64 of 64 elements are infinite or not numbers",
+            id="not numbers",
+        ),
+    ],
+)
+def test_a_table_of_no_scheme_is_described(table: np.ndarray, words: str) -> None:
+    """The first table is the product of a (200, 3) and a (3, 64) matrix of noise, so its rank is 3."""
+    assert words in "\n".join(pecli.identify(table).description)
 
 
-@pytest.mark.parametrize(("name", "words"), WORDS_FOR_UNKNOWN_TABLES.items())
-def test_an_unknown_table_is_described(name: str, words: str) -> None:
-    """Tables of TABLES_OF_NO_SCHEME: the product of a (200, 3) and a (3, 64) matrix has rank 3, 0.7
-    everywhere is constant, (0, 16) is empty, and 8 × 8 are NaN.
+def test_slopes_are_identified_in_a_file_beside_noise(tmp_path: Path) -> None:
+    """The tensor «a» holds ALiBi's slopes of 12 heads, «b» noise, which is described instead. Each
+    can be named behind the path of the file and a colon, and is then the only one.
     """
-    assert words in "\n".join(pecli.identify(TABLES_OF_NO_SCHEME[name]).description)
-
-
-def test_slopes_are_found_in_a_file_beside_noise(tmp_path) -> None:
-    """The tensor of noise is described instead; a tensor can be named behind a colon."""
     path = tmp_path / "t.npz"
     slopes = pecli.Alibi(12).tables()["slopes"]
     pecli.save(path, {"a": slopes, "b": np.random.default_rng(1).normal(size=(50, 20))})
@@ -247,23 +273,25 @@ def test_slopes_are_found_in_a_file_beside_noise(tmp_path) -> None:
     assert not pecli.identify(f"{path}:b").identified
 
 
-def test_slopes_are_found_in_a_list() -> None:
+def test_slopes_are_identified_in_a_list() -> None:
     """`identify` takes lists of Python's floats, here ALiBi's slopes of 12 heads."""
     slopes = pecli.Alibi(12).tables()["slopes"]
     assert pecli.identify({"x": slopes.tolist()}).matches[0].tensors == ("x",)
 
 
 def test_frequencies_in_float8_are_identified() -> None:
-    """24 frequencies with 3 bits of precision each, in a float32 array."""
+    """The 24 frequencies of 48 channels are rounded to float8 (e5m2), which has 3 bits of precision,
+    and stored as float32.
+    """
     frequencies = pecli.Rope(4, 48).tables()["inv_freq"]
     coarse = np.float32(frequencies.astype(ml_dtypes.float8_e5m2))
 
     assert pecli.identify(coarse).identified
 
 
-def test_the_spec_that_a_file_carries_is_not_believed(tmp_path) -> None:
-    """The spec in the file says that it is sinusoidal, but it holds ALiBi's slopes: `identify` goes
-    by the numbers.
+def test_the_spec_that_a_file_carries_is_not_used_to_identify_it(tmp_path: Path) -> None:
+    """The spec in the file is that of a sinusoidal table, but its numbers are ALiBi's slopes:
+    `identify` goes by the numbers.
     """
     path = tmp_path / "t.npz"
     spec = {**pecli.Sinusoidal(12, 8).spec(), "version": "0"}
@@ -276,13 +304,13 @@ def test_equal_tensors_of_twelve_layers_are_one_match() -> None:
     """A checkpoint may keep ALiBi's slopes in every layer: `identify` lists all 12 tensors in one
     match.
     """
-    slopes = pecli.Alibi(12).tables()["slopes"]
-    found = pecli.identify({f"layers.{k}.alibi_slopes": slopes for k in range(12)})
+    slopes = pecli.Alibi(heads=12).tables()["slopes"]
+    checkpoint = {f"layers.{layer}.alibi_slopes": slopes for layer in range(12)}
 
-    assert len(found.matches[0].tensors) == 12
+    assert len(pecli.identify(checkpoint).matches[0].tensors) == 12
 
 
-def test_thirty_tensors_whose_names_say_nothing_are_not_searched() -> None:
+def test_thirty_tensors_whose_names_are_of_no_positions_are_not_searched() -> None:
     """A checkpoint has hundreds of weights; searching each of them would take minutes."""
     found = pecli.identify({f"h.{k}.weight": np.ones((2, 2)) for k in range(30)})
     assert not found.identified
@@ -305,12 +333,15 @@ def test_an_offset_whose_float32_phases_may_be_anywhere_is_not_claimed() -> None
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_a_bias_that_lacks_a_query_is_described_and_not_identified(dtype: str) -> None:
-    """ALiBi's bias of 64 keys has 64 queries, and a mask in the upper triangle; this has 63."""
-    bias = pecli.Alibi(6, seq_len=64).tables()["bias"]
-
-    result = pecli.identify(bias[:, 1:].astype(dtype))
+    """ALiBi's bias of 6 heads and 64 positions is (6, 64, 64); without its first query it is (6, 63,
+    64).
+    """
+    bias = pecli.Alibi(heads=6, seq_len=64).tables()["bias"]
+    without_first_query = bias[:, 1:].astype(dtype)
+    result = pecli.identify(without_first_query)
 
     assert not result.identified
+    assert result.description
 
 
 TORCH_ROPE_CASES = json.loads(
@@ -324,10 +355,13 @@ TORCH_ROPE_CASES = json.loads(
 def test_frequencies_that_transformers_computed_are_identified_with_their_scaling(
     case: dict[str, Any],
 ) -> None:
-    """The bits of inv_freq and the settings are those of transformers' modules, in torch_rope.json."""
+    """torch_rope.json has the settings of rotary modules of transformers, and the bits of inv_freq
+    that they computed in float32. From these numbers alone, `identify` must find the settings.
+    """
     values = np.array([int(bits, 16) for bits in case["inv_freq"]], np.uint32).view(np.float32)
     (match,) = pecli.identify(values).matches
-    scheme, scaling = match.scheme, case["scaling"]
+    scheme = match.scheme
+    scaling = case["scaling"]
 
     assert scheme.dim == case["dim"]
     assert scheme.base == case["base"]
@@ -347,88 +381,180 @@ def sinusoids(rows: int, dim: int) -> np.ndarray:
     return interleaved_columns(tables["sin"], tables["cos"])
 
 
-def whisper() -> np.ndarray:
-    """Return Whisper's table in float32 throughout, so that late rows are off by a thousand units
-    of the last place.
+def assert_identified(
+    tables: np.ndarray | dict[str, np.ndarray], scheme: Any, *, recipe_may_differ: bool = True
+) -> Match:
+    """Assert that all tensors are one table of the scheme, and return the match.
+
+    In float32 the recipe by which the table was computed may be recognised as well.
+    """
+    matches = pecli.identify(tables).matches
+    match = next(match for match in matches if match.scheme.name == scheme.name)
+    expected = scheme.computed_as(match.recipe) if recipe_may_differ else scheme
+    names = tuple(tables) if isinstance(tables, dict) else ("array",)
+
+    assert match.scheme == expected
+    assert match.tensors == names
+    assert match.max_abs_error < np.inf
+    return match
+
+
+COS, SIN = cos_and_sin_tables(200, inverse_frequencies(500000.0, 64)).values()
+ROPE_200_BY_64 = pecli.Rope(200, 64, base=500000.0)
+
+
+@pytest.mark.parametrize(
+    ("tables", "scheme"),
+    [
+        pytest.param((COS + 1j * SIN).astype(np.complex64), ROPE_200_BY_64, id="Meta's complex"),
+        pytest.param(np.stack([COS, SIN], axis=-1), ROPE_200_BY_64, id="torchtune's pairs"),
+        pytest.param(np.concatenate([COS, SIN], axis=1), ROPE_200_BY_64, id="vLLM's halves"),
+        pytest.param(
+            doubled_as_halves(COS)[None, None],
+            replace(ROPE_200_BY_64, layout="halves"),
+            id="one function alone",
+        ),
+        pytest.param(sinusoids(20, 10_000), pecli.Sinusoidal(20, 10_000), id="wide"),
+        pytest.param(sinusoids(500, 3_000), pecli.Sinusoidal(500, 3_000), id="wide and long"),
+        *[
+            pytest.param(
+                sinusoids(100, 20) * np.float32(size),
+                pecli.Sinusoidal(100, 20, amplitude=size),
+                id=f"times {size:g}",
+            )
+            for size in (1e-12, 100.0, 1e15)
+        ],
+    ],
+)
+@pytest.mark.sample("Meta's complex", "vLLM's halves", "times 100")
+def test_waves_as_other_programs_write_them_are_identified(tables: np.ndarray, scheme: Any) -> None:
+    """COS and SIN are NumPy's of 200 positions, 64 channels and base 500000, in the forms in which
+    other programs keep them; `sinusoids` are the paper's s0 c0 s1 c1 … of base 10000, in NumPy's
+    float32. `identify` must find the scheme with these parameters.
+    """
+    assert_identified(tables, scheme)
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        pecli.Rope(128, 64, base=500000.0, offset=7, layout="halves", dtype="bfloat16"),
+        pecli.Alibi(12, 64, dtype="bfloat16"),
+    ],
+    ids=["cosines, sines and frequencies", "a bias and its slopes"],
+)
+@pytest.mark.sample(1)
+def test_all_tensors_that_a_scheme_makes_are_identified_as_one_table(scheme: Any) -> None:
+    """A file holds cosines, sines and frequencies of a rotary scheme, or a bias and its slopes. The
+    scheme must be found from the numbers, in one match with all of the tensors.
+    """
+    assert_identified(scheme.tables(), scheme)
+
+
+def test_the_table_of_whisper_is_identified_although_late_rows_are_inexact() -> None:
+    """Whisper computes 1500 rows of 384 channels in float32 throughout, as is done here: sines and
+    then cosines of frequencies from 1 down to 1/10000. Late rows are off by a thousand units of the
+    last place, but by less than 3e-4.
     """
     step = np.float32(np.log(10000) / (384 // 2 - 1))
-    angles = np.arange(1500, dtype=np.float32)[:, None] * np.exp(
-        -step * np.arange(192, dtype=np.float32)
-    )
-    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+    frequencies = np.exp(-step * np.arange(192, dtype=np.float32))
+    angles = np.arange(1500, dtype=np.float32)[:, None] * frequencies
+    table = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+
+    match = assert_identified(table, pecli.Sinusoidal(1500, 384, style="whisper"))
+    assert match.max_abs_error < 3e-4
 
 
-def doubles(scheme: Any) -> dict[str, np.ndarray]:
-    """Return the first table as a .csv file gives it back, without its dtype."""
-    name, table = next(iter(scheme.tables().items()))
-    return {name: table.astype(np.float64)}
-
-
-WITH_FREQUENCIES = pecli.Rope(128, 64, base=500000.0, offset=7, layout="halves", dtype="bfloat16")
-COS, SIN = cos_and_sin_tables(200, inverse_frequencies(500000.0, 64)).values()
-LAID_OUT = pecli.Rope(200, 64, base=500000.0)
-FLOAT32 = pecli.Rope(300, 32, layout="halves", recipe="float32")
-SLOPES = np.array([0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125])[:, None, None]
-PLACES = np.arange(20)
-BIAS = -SLOPES * np.abs(PLACES[:, None] - PLACES)
-LINEAR = SLOPES * (PLACES - PLACES[:, None])
-CAUSAL = pecli.Alibi(6, 20, form="causal")
-SIXTEENTHS = 2.0 ** -(np.arange(1, 33) * 16 / 32)
-MPT = np.concatenate([SIXTEENTHS[1::2], SIXTEENTHS[::2]])[None, :24, None, None] * np.arange(
-    1 - 50, 1
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        pecli.Sinusoidal(300, 32),
+        pecli.Rope(300, 32, base=5e5),
+        pecli.Rope(300, 32, layout="halves", recipe="float32"),
+    ],
+    ids=repr,
 )
+@pytest.mark.sample(1)
+def test_a_table_in_float32_is_identified_by_numbers_that_are_stored_in_float64(
+    scheme: Any,
+) -> None:
+    """A .csv file gives numbers back in float64, without their dtype. `identify` gets the first
+    tensor of the scheme, the table or the cosines, and must find its dtype and recipe as well.
+    """
+    name, table = next(iter(scheme.tables().items()))
+    numbers = {name: table.astype(np.float64)}
+
+    assert_identified(numbers, scheme, recipe_may_differ=False)
+
+
+SLOPES_OF_6_HEADS = np.array([0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125])[:, None, None]
+POSITIONS = np.arange(20)
+BIAS_OF_6_HEADS = -SLOPES_OF_6_HEADS * np.abs(POSITIONS[:, None] - POSITIONS)
+CAUSAL_BIAS = pecli.Alibi(6, 20, form="causal")
+LOWEST = float(np.finfo(np.float32).min)
 
 
 def masked(mask: float) -> np.ndarray:
-    return np.where(np.triu(np.ones((20, 20), bool), 1), mask, BIAS).astype(np.float32)
+    """Return the bias of 6 heads with a number where the key is after the query."""
+    is_hidden = np.triu(np.ones((20, 20), bool), 1)
+    return np.where(is_hidden, mask, BIAS_OF_6_HEADS).astype(np.float32)
 
 
-TABLES_OF_OTHER_PROGRAMS: dict[str, tuple[Any, ...]] = {
-    "wide": (sinusoids(20, 10_000), pecli.Sinusoidal(20, 10_000)),
-    "wide and long": (sinusoids(500, 3_000), pecli.Sinusoidal(500, 3_000)),
-    "with frequencies": (WITH_FREQUENCIES.tables(), WITH_FREQUENCIES),
-    "whisper": (whisper(), pecli.Sinusoidal(1500, 384, style="whisper")),
-    "Meta's complex numbers": ((COS + 1j * SIN).astype(np.complex64), LAID_OUT),
-    "torchtune's pairs": (np.stack([COS, SIN], axis=-1), LAID_OUT),
-    "vLLM's halves": (np.concatenate([COS, SIN], axis=1), LAID_OUT),
-    "one function alone": (doubled_as_halves(COS)[None, None], replace(LAID_OUT, layout="halves")),
-    **{f"times {size:g}": (sinusoids(100, 20) * np.float32(size), pecli.Sinusoidal(100, 20, amplitude=size))
-       for size in (1e-12, 100.0, 1e15)},
-    **{f"float64, {scheme!r}": (doubles(scheme), scheme)
-       for scheme in (pecli.Sinusoidal(300, 32), pecli.Rope(300, 32, base=5e5), FLOAT32)},
-    "a mask": (masked(-np.inf), CAUSAL, ()),
-    **{f"a mask of {mask:.2g}": (masked(mask), CAUSAL, (Mask(f"{mask:.2g}"),))
-       for mask in (-1e9, float(np.finfo(np.float32).min), 0.0, np.inf)},
-    "another sign of all, the mask included": (-masked(-np.inf), CAUSAL, (Negated("all"),)),
-    "another sign of all, but of the mask": (-masked(np.inf), CAUSAL, (Negated("all"), Mask("-inf"))),
-    "another sign": ((-BIAS[None]).astype(np.float32), pecli.Alibi(6, 20), (Negated("all"),)),
-    "no mask": (LINEAR.astype(np.float32), CAUSAL, (Mask("m·(j−i) above the diagonal"),)),
-    "MPT's keys, with other bounds than 8": (MPT, pecli.Alibi(24, 50, form="key-last", max_bias=16.0, dtype="float64")),
-    "a bias and its slopes": (pecli.Alibi(12, 64, dtype="bfloat16").tables(), pecli.Alibi(12, 64, dtype="bfloat16")),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", TABLES_OF_OTHER_PROGRAMS)
-@pytest.mark.sample(6)
-def test_tables_as_other_programs_write_them_are_identified(name: str) -> None:
-    """Each case of TABLES_OF_OTHER_PROGRAMS has a table, built by the formula and in the form of
-    another program, and the scheme that it must be identified as: for example cos + i·sin, as
-    Meta's code keeps it. A third value are the edits, differences that are reported, such as
-    another mask. Whisper's own float32 is off by up to 3e-4.
+@pytest.mark.parametrize(
+    ("bias", "scheme", "edits"),
+    [
+        pytest.param(masked(-np.inf), CAUSAL_BIAS, (), id="a mask"),
+        *[
+            pytest.param(masked(mask), CAUSAL_BIAS, (Mask(f"{mask:.2g}"),), id=f"mask {mask:.2g}")
+            for mask in (-1e9, LOWEST, 0.0, np.inf)
+        ],
+        pytest.param(
+            -masked(-np.inf),
+            CAUSAL_BIAS,
+            (Negated("all"),),
+            id="another sign of all, the mask included",
+        ),
+        pytest.param(
+            -masked(np.inf),
+            CAUSAL_BIAS,
+            (Negated("all"), Mask("-inf")),
+            id="another sign of all, but of the mask",
+        ),
+        pytest.param(
+            (-BIAS_OF_6_HEADS[None]).astype(np.float32),
+            pecli.Alibi(6, 20),
+            (Negated("all"),),
+            id="another sign",
+        ),
+        pytest.param(
+            (SLOPES_OF_6_HEADS * (POSITIONS - POSITIONS[:, None])).astype(np.float32),
+            CAUSAL_BIAS,
+            (Mask("m·(j−i) above the diagonal"),),
+            id="no mask",
+        ),
+    ],
+)
+@pytest.mark.sample(2)
+def test_a_bias_of_alibi_with_another_mask_or_sign_is_identified_with_these_edits(
+    bias: np.ndarray, scheme: Any, edits: tuple[Any, ...]
+) -> None:
+    """The bias is −slope · |query − key| for 6 heads and 20 positions, where the right mask is −∞
+    above the diagonal. `edits` are the differences from the scheme that must be reported.
     """
-    tables, scheme, *edits = TABLES_OF_OTHER_PROGRAMS[name]
-    match = next(
-        match for match in pecli.identify(tables).matches if match.scheme.name == scheme.name
-    )
-    # In float32 the recipe by which the table was computed may be recognised as well.
-    expected = scheme if name.startswith("float64") else scheme.computed_as(match.recipe)
-    largest_errors = {"whisper": 3e-4}
+    assert assert_identified(bias, scheme).edits == edits
 
-    assert match.scheme == expected
-    assert match.tensors == tuple(tables if isinstance(tables, dict) else ["array"])
-    assert match.max_abs_error < largest_errors.get(name, np.inf)
-    if edits:
-        assert match.edits == edits[0]
+
+@pytest.mark.thorough
+def test_the_bias_of_keys_as_mpt_computes_it_is_identified() -> None:
+    """MPT has slopes 2^(−16 h / 32) of 32 heads, every other one first, of which the first 24 are
+    used, times 1 − 50 … 0 for 50 keys; its bound, `max_bias`, is 16 instead of 8.
+    """
+    slopes_of_32_heads = 2.0 ** -(np.arange(1, 33) * 16 / 32)
+    slopes = np.concatenate([slopes_of_32_heads[1::2], slopes_of_32_heads[::2]])[:24]
+    bias = slopes[None, :, None, None] * np.arange(1 - 50, 1)
+
+    scheme = pecli.Alibi(24, 50, form="key-last", max_bias=16.0, dtype="float64")
+    assert_identified(bias, scheme)
 
 
 def test_a_wrong_row_beyond_the_first_ones_is_reported() -> None:
@@ -459,8 +585,10 @@ def bloom_slopes(heads: int) -> np.ndarray:
 @pytest.mark.parametrize("heads", [3, 6, 8, 12, 16, 20, 32, 40, 71, 112])
 @pytest.mark.parametrize("shape", [(-1,), (-1, 1, 1), (1, -1, 1, 1)])
 @pytest.mark.sample(5)
-def test_slopes_of_bloom_are_identified(heads: int, shape: tuple[int, ...]) -> None:
-    """`bloom_slopes` follows build_alibi_tensor of transformers' modeling_bloom.py."""
+def test_slopes_as_bloom_computes_them_are_identified(heads: int, shape: tuple[int, ...]) -> None:
+    """`bloom_slopes` computes them by build_alibi_tensor of transformers' modeling_bloom.py, as
+    powers in float32; they are dumped as a vector or with axes of length 1.
+    """
     match = pecli.identify(bloom_slopes(heads).reshape(shape)).matches[0]
     assert match.scheme == pecli.Alibi(heads, slopes=True, dtype="float32", recipe=match.recipe)
     assert match.max_abs_error < 1e-6
@@ -468,12 +596,13 @@ def test_slopes_of_bloom_are_identified(heads: int, shape: tuple[int, ...]) -> N
 
 @pytest.mark.parametrize(("batch", "heads", "length"), [(1, 16, 64), (4, 12, 40), (2, 8, 7)])
 def test_a_bias_as_bloom_writes_it_is_identified(batch: int, heads: int, length: int) -> None:
-    """build_alibi_tensor multiplies slopes by key positions, and folds batch and heads into one
-    axis.
+    """transformers' build_alibi_tensor multiplies slopes by key positions, 0 to length − 1, and
+    folds batch and heads into one axis: (batch · heads, 1, length). The copies are reported as an
+    edit, unless the batch is 1.
     """
-    alibi = bloom_slopes(heads)[None, :, None] * np.arange(length, dtype=np.float32)[None, None]
-    alibi = np.broadcast_to(alibi, (batch, heads, length)).reshape(batch * heads, 1, length)
-    (match,) = pecli.identify(alibi).matches
+    by_head = bloom_slopes(heads)[:, None] * np.arange(length, dtype=np.float32)
+    dump = np.tile(by_head, (batch, 1)).reshape(batch * heads, 1, length)
+    (match,) = pecli.identify(dump).matches
     scheme = match.scheme
 
     assert scheme.heads == heads
@@ -484,7 +613,7 @@ def test_a_bias_as_bloom_writes_it_is_identified(batch: int, heads: int, length:
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16])
-def test_the_naive_rule_is_told_from_the_papers(dtype: type) -> None:
+def test_slopes_by_the_naive_rule_are_distinguished_from_those_of_the_paper(dtype: type) -> None:
     """The slope of head h of 12 is 2^(−8h/12) by the naive rule; the paper takes those of 8 heads
     and every other one of 16 instead.
     """
@@ -495,9 +624,9 @@ def test_the_naive_rule_is_told_from_the_papers(dtype: type) -> None:
     assert not any(line.startswith("rule") for line in match.undetermined)
 
 
-def test_a_batch_of_biases_with_a_wrong_element_is_not_claimed() -> None:
-    """Three equal biases are identified; with one element of the second one wrong, the batch is
-    not.
+def test_a_batch_of_biases_with_a_wrong_element_is_not_identified() -> None:
+    """Three equal biases of 8 heads and 40 positions are identified; with one element of the second
+    one wrong, the batch is not.
     """
     batch = np.repeat(pecli.Alibi(heads=8, seq_len=40).tables()["bias"][None], 3, axis=0)
     assert pecli.identify(batch).identified
@@ -506,8 +635,10 @@ def test_a_batch_of_biases_with_a_wrong_element_is_not_claimed() -> None:
     assert not pecli.identify(batch).identified
 
 
-def test_cosines_and_sines_in_two_layouts_are_two_tables() -> None:
-    """Columns c0 c1 … c0 c1 … beside s0 s0 s1 s1 …, as no program pairs them."""
+def test_cosines_and_sines_in_two_layouts_are_identified_as_two_tables() -> None:
+    """The columns are c0 c1 … c0 c1 … beside s0 s0 s1 s1 …, as no program pairs them: each is a
+    match of its own, with its layout.
+    """
     tables = cos_and_sin_tables(64, inverse_frequencies(10000.0, 32))
     found = pecli.identify(
         {"cos": doubled_as_halves(tables["cos"]), "sin": doubled_as_neighbours(tables["sin"])}
@@ -518,7 +649,9 @@ def test_cosines_and_sines_in_two_layouts_are_two_tables() -> None:
 
 
 def test_flattened_cosines_and_sines_are_identified() -> None:
-    """8 positions of 16 frequencies in a vector of 128 numbers each."""
+    """8 positions of 16 frequencies (32 channels) are a vector of 128 numbers, one of cosines and
+    one of sines.
+    """
     tables = cos_and_sin_tables(8, inverse_frequencies(10000.0, 32))
     (match,) = pecli.identify({name: table.ravel() for name, table in tables.items()}).matches
 
@@ -526,14 +659,18 @@ def test_flattened_cosines_and_sines_are_identified() -> None:
 
 
 def test_equal_complex_tables_are_one_match() -> None:
-    """cos + i·sin under the name that Meta's code gives it, in two layers."""
+    """Two tensors hold the same cos + i·sin, under the name that Meta's code gives it; the edit of
+    the match names the form, «complex».
+    """
     tables = cos_and_sin_tables(64, inverse_frequencies(10000.0, 32))
     table = tables["cos"] + 1j * tables["sin"]
     (match,) = pecli.identify({"a.freqs_cis": table, "b.freqs_cis": table}).matches
     assert [edit.found for edit in match.edits] == ["complex"]
 
 
-def test_a_pair_and_its_tensors_alone_share_one_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_searches_of_a_pair_and_of_each_of_its_tensors_share_one_time_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Cosines and sines are searched together and then each for itself: with a limit for each
     search, noise would take three times as long.
     """
@@ -582,20 +719,23 @@ def test_a_bfloat16_table_that_begins_at_position_17_is_identified() -> None:
     `identify` must find the offset 17; whether angles were in float32 need not show after that
     rounding.
     """
-    (match,) = pecli.identify(
-        float32_dump_of(inverse_frequencies(10000.0, 128), 512, 17, ml_dtypes.bfloat16)
-    ).matches
+    frequencies = inverse_frequencies(10000.0, 128)
+    dump = float32_dump_of(frequencies, rows=512, offset=17, dtype=ml_dtypes.bfloat16)
+    (match,) = pecli.identify(dump).matches
     rope = pecli.Rope(512, 128, offset=17, layout="halves", dtype="bfloat16")
 
     assert match.scheme in {rope, replace(rope, recipe="float32")}
 
 
 def test_llama3_is_recognised_in_cosines_without_sines() -> None:
-    """The table was made from Meta's formula (tests/tools/sweeps/tables.py) with factor 16."""
-    cosine = float32_dump_of(
-        Waves(128, 500000.0, {"type": "llama3", **LLAMA3, "factor": 16.0}).frequencies()[0], 2048
-    )["cos"]
-    found: Any = pecli.identify(cosine).matches[0].scheme
+    """The 2048 rows are NumPy's cosines of frequencies by Meta's formula
+    (tests/tools/sweeps/tables.py), with factor 16 from 8192 positions; columns are doubled as
+    halves.
+    """
+    llama3 = {"type": "llama3", **LLAMA3, "factor": 16.0}
+    frequencies, *_ = Waves(128, 500000.0, llama3).frequencies()
+    cosines = float32_dump_of(frequencies, rows=2048)["cos"]
+    found: Any = pecli.identify(cosines).matches[0].scheme
 
     assert found.base == 500000.0
     assert found.scaling == "llama3"
@@ -606,9 +746,12 @@ def test_llama3_is_recognised_in_cosines_without_sines() -> None:
 
 
 @pytest.mark.thorough
-def test_yarn_is_told_from_few_rows() -> None:
-    """1000 positions in float16; 64 channels, beta_fast 64 instead of the usual 32."""
-    tables = float32_dump_of(Waves(128, 10000.0, YARN).frequencies()[0], 1000, dtype=np.float16)
+def test_yarn_is_identified_in_1000_rows_of_float16() -> None:
+    """The tables are NumPy's of frequencies by YaRN's formula (tests/tools/sweeps/tables.py), with
+    factor 4 from 8192 positions, and beta_fast 64 instead of the usual 32, for 128 channels.
+    """
+    frequencies, *_ = Waves(128, 10000.0, YARN).frequencies()
+    tables = float32_dump_of(frequencies, rows=1000, dtype=np.float16)
     found: Any = pecli.identify(tables).matches[0].scheme
 
     assert found.base == 10000.0
@@ -622,7 +765,8 @@ def test_frequencies_with_a_divisor_each_are_identified_as_longrope() -> None:
     scaling's. The fast half of the frequencies is found to 1e-5.
     """
     divisors = np.round(1 + 30 * np.linspace(0, 1, 32) ** 2, 2)
-    tables = float32_dump_of(inverse_frequencies(10000.0, 64) / divisors, 512)
+    frequencies = inverse_frequencies(10000.0, 64) / divisors
+    tables = float32_dump_of(frequencies, rows=512)
     cache = np.concatenate([tables["cos"][0, :, :32], tables["sin"][0, :, :32]], axis=1)
     (match,) = pecli.identify({"cos_sin_cache": cache}).matches
     found: Any = match.scheme
@@ -631,33 +775,35 @@ def test_frequencies_with_a_divisor_each_are_identified_as_longrope() -> None:
     assert found.layout == "compact"
     assert found.rotary_dim == 64
 
-    expected = inverse_frequencies(10000.0, 64) / divisors
-    np.testing.assert_allclose(
-        np.array(found.frequencies().floats())[:16], expected[:16], rtol=1e-5
-    )
+    fast_half = np.array(found.frequencies().floats())[:16]
+    np.testing.assert_allclose(fast_half, frequencies[:16], rtol=1e-5)
     assert match.max_abs_error <= 1e-4
 
 
 @pytest.mark.parametrize("count", [8, 64])
-@pytest.mark.parametrize("law", ["a line", "inverses", "a square", "a cosine"])
-def test_falling_vectors_are_not_taken_for_frequencies(law: str, count: int) -> None:
-    """With x from 0 to 1: 1 − x, 1 / (1 + k), (1 − x)² and cos x. Each would fit the frequencies of
-    some scheme in a coarse dtype.
+@pytest.mark.parametrize(
+    "law",
+    [
+        pytest.param(lambda k, count: 1 - k / count, id="a line"),
+        pytest.param(lambda k, count: 1 / (1 + k), id="inverses"),
+        pytest.param(lambda k, count: (1 - k / count) ** 2, id="a square"),
+        pytest.param(lambda k, count: np.cos(k / count), id="a cosine"),
+    ],
+)
+def test_vectors_that_fall_by_another_law_are_not_taken_for_frequencies(
+    law: Callable[[np.ndarray, int], np.ndarray], count: int
+) -> None:
+    """Frequencies fall from 1 on by a power law. These vectors do so by another law, but each would
+    fit the frequencies of some scheme in a coarse dtype.
     """
-    place = np.arange(count)
-    share = place / count
-    vector = {
-        "a line": 1 - share,
-        "inverses": 1 / (1 + place),
-        "a square": (1 - share) ** 2,
-        "a cosine": np.cos(share),
-    }[law]
-
+    vector = law(np.arange(count), count)
     assert not pecli.identify(vector.astype(np.float32)).matches
 
 
 def test_rows_in_reverse_order_are_identified() -> None:
-    """One mistake in a table is named beside the scheme and the parameters."""
+    """Cosines and sines of 64 positions have their last row first. The scheme and its parameters
+    are found all the same, and the edit is named.
+    """
     tables = cos_and_sin_tables(64, inverse_frequencies(10000.0, 32))
     reversed_tables = {name: table[::-1].copy() for name, table in tables.items()}
     (match, *_) = pecli.identify(reversed_tables).matches
@@ -667,7 +813,9 @@ def test_rows_in_reverse_order_are_identified() -> None:
 
 
 def test_an_alibi_bias_with_queries_and_keys_exchanged_is_identified() -> None:
-    """The mask of a causal bias is then below the diagonal, where keys are before the query."""
+    """The bias has 8 heads and 16 positions, slope · (key − query), with −∞ where the key is after
+    the query. With both axes exchanged, the mask is below the diagonal.
+    """
     distance = np.arange(16)[None, :] - np.arange(16)[:, None]
     causal = np.where(distance > 0, -np.inf, distance)
     slopes = 2.0 ** -np.arange(1.0, 9.0)

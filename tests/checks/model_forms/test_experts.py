@@ -232,8 +232,9 @@ def diff_mixture(folder: Path, model: str, kind: str, mistake: Plant | None = No
 @pytest.mark.parametrize("model", CONFIGS)
 @pytest.mark.sample(2)
 def test_a_right_mixture_of_experts_passes(tmp_path: Path, model: str, kind: str) -> None:
-    """The .gguf file holds the same weights in the order and shapes of llama.cpp's converter, as
-    F16 or Q8_0; `weak` would list what was not compared.
+    """The Hugging Face folder and the .gguf file hold the same random weights, the latter in the
+    order and shapes of llama.cpp's converter, as F16 or Q8_0; `weak` would list what was not
+    compared.
     """
     found = diff_mixture(tmp_path, model, kind)
     assert found, found
@@ -241,7 +242,7 @@ def test_a_right_mixture_of_experts_passes(tmp_path: Path, model: str, kind: str
 
 
 @pytest.mark.parametrize("model", CONFIGS)
-def test_mistakes_with_experts_are_named(tmp_path: Path, model: str) -> None:
+def test_mistakes_with_the_experts_of_a_mixture_are_named(tmp_path: Path, model: str) -> None:
     """Planted in the .gguf file: the up projections of layer 1 are missing, expert 1 of layer 0 is
     doubled, and experts 1 and 2 of layer 2 are exchanged.
     """
@@ -262,7 +263,9 @@ def test_mistakes_with_experts_are_named(tmp_path: Path, model: str) -> None:
 
 
 def test_experts_in_mxfp4_are_named_and_not_missing(tmp_path: Path) -> None:
-    """gpt-oss stores blocks and scales, which are not decoded: they are listed as not compared."""
+    """In the folder, the experts of gpt-oss are stored as blocks and scales of MXFP4, which are not
+    decoded: they are listed as not compared, and the rest passes.
+    """
     diff_mixture(tmp_path, "gpt_oss", "F16")
     tensors = Mixture("gpt_oss").hugging_face
     for layer in range(LAYERS):

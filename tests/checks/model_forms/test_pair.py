@@ -40,14 +40,16 @@ def compare_pair(
 
 @pytest.mark.parametrize(("error", "mismatched"), [(0, 0), (1e-3, 2)])
 def test_a_wrong_row_of_the_same_dtype_is_counted(error: float, mismatched: int) -> None:
-    """Both elements of the second row are off by 0.001, in float32."""
-    is_second_row = (np.arange(4) == 1)[:, None]
-    checked = FLOAT32_4_BY_2 + np.float32(error) * is_second_row
+    """Both tensors are float32, in 4 rows of 2. Both elements of the second row are off by `error`,
+    0 or 0.001, which is more than rounding.
+    """
+    checked = FLOAT32_4_BY_2.copy()
+    checked[1] += np.float32(error)
 
     assert compare_pair(FLOAT32_4_BY_2, checked).mismatched == mismatched
 
 
-def test_a_comparison_has_both_dtypes() -> None:
+def test_the_comparison_of_a_pair_has_both_dtypes() -> None:
     """`compare_pair` compares a tensor with its converted form, here float32 with float16. The
     numbers are multiples of 1/8, which are exact in float16, so nothing differs.
     """
@@ -61,7 +63,9 @@ def test_a_comparison_has_both_dtypes() -> None:
 
 @pytest.mark.parametrize(("share", "mismatched"), [(0, 0), (2**-10.5, 0), (2**-8, 8)])
 def test_a_cast_to_float16_may_round(share: float, mismatched: int) -> None:
-    """float16 has 11 bits: a relative error up to 2^-10.5 can be rounding, 2^-8 cannot."""
+    """All 4 × 2 = 8 elements, between 1 and 2, are too large by a share, and then cast to float16. It
+    has 11 bits: a relative error up to 2^-10.5 can be rounding, 2^-8 cannot.
+    """
     checked = (FLOAT32_4_BY_2 * (1 + share)).astype(np.float16)
     assert compare_pair(FLOAT32_4_BY_2, checked).mismatched == mismatched
 
@@ -70,14 +74,14 @@ def test_a_cast_to_float16_may_round(share: float, mismatched: int) -> None:
     ("tolerance", "mismatched"),
     [({}, 8), ({"atol": 2**-8}, 0), ({"rtol": 2**-8}, 0), ({"rtol": 2**-12}, 8)],
 )
-def test_a_tolerance_allows_more(tolerance: dict[str, float], mismatched: int) -> None:
-    """All elements, between 1 and 2, are off by 2^-9: within 2^-8, absolute or relative, and beyond
-    2^-12.
+def test_a_tolerance_allows_more_than_rounding(
+    tolerance: dict[str, float], mismatched: int
+) -> None:
+    """All 4 × 2 = 8 elements, between 1 and 2, are off by 2^-9: within 2^-8, absolute or relative,
+    and beyond 2^-12 or the rounding of float32.
     """
-    assert (
-        compare_pair(FLOAT32_4_BY_2, FLOAT32_4_BY_2 + np.float32(2.0**-9), **tolerance).mismatched
-        == mismatched
-    )
+    checked = FLOAT32_4_BY_2 + np.float32(2.0**-9)
+    assert compare_pair(FLOAT32_4_BY_2, checked, **tolerance).mismatched == mismatched
 
 
 def test_rows_are_compared_in_the_expected_order() -> None:
@@ -97,7 +101,7 @@ def test_norms_may_have_one_added() -> None:
     assert compare_pair(FLOAT32_4_BY_2, FLOAT32_4_BY_2 + 1, added=1).mismatched == 0
 
 
-def test_nan_is_an_infinite_error() -> None:
+def test_nan_in_one_tensor_of_a_pair_is_an_infinite_error() -> None:
     """In B, all 4 × 2 = 8 elements are NaN: each is a mismatch, and the largest error is infinite."""
     result = compare_pair(FLOAT32_4_BY_2, np.full_like(FLOAT32_4_BY_2, np.nan))
     assert result.max_abs_error == np.inf
@@ -116,11 +120,10 @@ def test_the_same_bytes_are_equal_unless_something_is_added() -> None:
 @pytest.mark.parametrize(
     ("width", "dtype"), [(3, np.float16), (1, np.uint8), (4, np.float64), (5, np.float32)]
 )
-def test_rows_of_any_width_are_equal_if_their_bytes_are_and_else_counted(
-    width: int, dtype: Any
-) -> None:
-    """`compare_pair` compares bytes first. Rows of 1 to 48 bytes hold ones: compared with ones
-    nothing differs, with twos every element does.
+def test_rows_of_equal_bytes_are_equal_whatever_their_width(width: int, dtype: Any) -> None:
+    """`compare_pair` compares bytes first, in words of several bytes where the width of a row
+    allows it. Two rows of 1 to 32 bytes hold ones: compared with ones nothing differs, with twos
+    every element does.
     """
     ones = StoredTensor("float32", (2, width), np.ones((2, width), dtype))
     twos = StoredTensor("float32", (2, width), np.full((2, width), 2, dtype))
@@ -130,26 +133,37 @@ def test_rows_of_any_width_are_equal_if_their_bytes_are_and_else_counted(
 
 
 def test_float64_is_compared_in_float64() -> None:
-    """1e-12 counts if both tensors are float64, and not if one of them is float32."""
+    """The 4 × 2 = 8 elements are off by 1e-12, which counts if both tensors are float64. If one of
+    them is float32, it is less than the rounding.
+    """
     doubles = FLOAT32_4_BY_2.astype(np.float64)
-    assert compare_pair(doubles, FLOAT32_4_BY_2).mismatched == 0
 
+    assert compare_pair(doubles, FLOAT32_4_BY_2).mismatched == 0
     assert compare_pair(doubles + 1e-12, FLOAT32_4_BY_2).mismatched == 0
     assert compare_pair(doubles, doubles + 1e-12).mismatched == 8
 
 
 @pytest.mark.parametrize(("off", "mismatched"), [(0, 0), (0.5, 0), (0.55, 32)])
 def test_a_row_of_q8_0_may_be_off_by_one_step_per_element(off: float, mismatched: int) -> None:
-    """The step of the block is 0.5: an error of a whole row up to it is rounding."""
+    """The row is one block of 32 elements in steps of 0.5. If all are off by up to one step, that is
+    rounding; beyond it, all 32 count.
+    """
     assert compare_pair(Q8_0_VALUES + np.float32(off), Q8_0).mismatched == mismatched
 
 
 @pytest.mark.parametrize(("off", "mismatched"), [(2.0, 0), (2.01, 32)])
-def test_an_element_of_q8_0_may_be_off_by_four_steps(off: float, mismatched: int) -> None:
-    """Four steps of 0.5 in one element; beyond them the whole block of 32 counts as wrong."""
+def test_an_element_of_a_block_of_32_in_q8_0_may_be_off_by_four_steps(
+    off: float, mismatched: int
+) -> None:
+    """The row is one block of 32 elements in steps of 0.5. Element 3 may be off by four steps, 4 ·
+    0.5 = 2; beyond them the whole block of 32 counts as wrong.
+    """
     assert compare_pair(Q8_0_VALUES + np.float32(off) * AT_INDEX_3, Q8_0).mismatched == mismatched
 
 
 def test_the_largest_error_of_a_q8_0_row_that_fails_is_exact() -> None:
-    """One element is off by 2.5, five steps."""
-    assert compare_pair(Q8_0_VALUES + np.float32(2.5) * AT_INDEX_3, Q8_0).max_abs_error == 2.5
+    """The row is one block of 32 elements in steps of 0.5. Element 3 is off by 2.5, five steps,
+    which is more than the four that are allowed.
+    """
+    checked = Q8_0_VALUES + np.float32(2.5) * AT_INDEX_3
+    assert compare_pair(checked, Q8_0).max_abs_error == 2.5

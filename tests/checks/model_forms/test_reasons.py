@@ -79,23 +79,25 @@ def reasons_of_differences(tensors: Arrays, checked: Arrays, **about: Any) -> di
 
 
 def permutation(heads: int, rows: int = 16) -> np.ndarray[Any, Any]:
-    """LlamaModel.permute of convert_hf_to_gguf.py."""
+    """Return the order of rows by LlamaModel.permute of convert_hf_to_gguf.py."""
     return np.arange(rows).reshape(heads, 2, -1).swapaxes(1, 2).reshape(-1)
 
 
 def test_a_tensor_that_b_lacks_is_missing_in_b() -> None:
-    """A has the tensors a and b, B has a."""
-    problems = match_tensors_of(
-        {"a": RANDOM_SQUARE, "b": RANDOM_SQUARE}, {"a": RANDOM_SQUARE}
-    ).problems
+    """A has the tensors «a» and «b», B has «a»: the problem is a tensor without a match in B."""
+    both = {"a": RANDOM_SQUARE, "b": RANDOM_SQUARE}
+    only_a = {"a": RANDOM_SQUARE}
+    problems = match_tensors_of(both, only_a).problems
+
     assert problems == [TensorDifference("b", UnmatchedTensor("B"))]
 
 
 def test_a_tensor_that_a_lacks_is_missing_in_a() -> None:
-    """A has the tensor a, B has a and b."""
-    problems = match_tensors_of(
-        {"a": RANDOM_SQUARE}, {"a": RANDOM_SQUARE, "b": RANDOM_SQUARE}
-    ).problems
+    """A has the tensor «a», B has «a» and «b»: the problem is a tensor without a match in A."""
+    both = {"a": RANDOM_SQUARE, "b": RANDOM_SQUARE}
+    only_a = {"a": RANDOM_SQUARE}
+    problems = match_tensors_of(only_a, both).problems
+
     assert problems == [TensorDifference("b", UnmatchedTensor("A"))]
 
 
@@ -124,8 +126,8 @@ def test_tensors_of_different_shapes_are_named(shape: tuple[int, int]) -> None:
 
 
 def test_a_latent_projection_in_one_tensor_equals_the_two_of_later_files() -> None:
-    """Early .gguf files of DeepSeek-V2 have keys and values in one tensor, (heads · 6, 64); later
-    ones have keys, transposed, and values.
+    """Early .gguf files of DeepSeek-V2 have keys and values in one tensor; here 2 heads of 4 channels
+    of keys and 2 of values, (2 · 6, 64). Later ones have keys, transposed, and values in two.
     """
     by_head = RANDOM.normal(size=(2, 6, 64))
     fused = {"attn_kv_b.weight": by_head.reshape(12, 64)}
@@ -147,15 +149,21 @@ def test_a_latent_projection_in_one_tensor_equals_the_two_of_later_files() -> No
         ("gemma2", ModelFormat.GGUF, 0),
     ],
 )
-def test_gguf_adds_1_to_norms_of_gemma(architecture: str, kind: ModelFormat, added: int) -> None:
-    """llama.cpp's converter adds 1 from Hugging Face's weights; between two .gguf files nothing is
-    added.
+def test_norms_of_gemma_in_gguf_have_1_added_to_those_of_hugging_face(
+    architecture: str, kind: ModelFormat, added: int
+) -> None:
+    """`kind` is the form of A; B is a .gguf file. llama.cpp's converter adds 1 to Gemma's norms, and
+    nothing to Llama's; between two .gguf files nothing is added. So there is no difference that
+    needs a reason.
     """
-    about = {"architecture": architecture, "kind": kind}
-    assert (
-        reason_of_difference(NORM_WEIGHTS, NORM_WEIGHTS + added, "attn_norm.weight", **about)
-        is None
+    reason = reason_of_difference(
+        NORM_WEIGHTS,
+        NORM_WEIGHTS + added,
+        name="attn_norm.weight",
+        architecture=architecture,
+        kind=kind,
     )
+    assert reason is None
 
 
 @pytest.mark.parametrize(
@@ -167,11 +175,13 @@ def test_gguf_adds_1_to_norms_of_gemma(architecture: str, kind: ModelFormat, add
     ],
 )
 def test_a_norm_that_is_off_by_1_is_named(architecture: str, added: int, expected: Finding) -> None:
-    """GGUF should hold Gemma's weights + 1, and Llama's as they are."""
-    found = reason_of_difference(
-        NORM_WEIGHTS, NORM_WEIGHTS + added, "attn_norm.weight", architecture=architecture
+    """GGUF should hold Gemma's weights + 1, and Llama's as they are; the reason states by how much
+    the norms in B are too large.
+    """
+    reason = reason_of_difference(
+        NORM_WEIGHTS, NORM_WEIGHTS + added, name="attn_norm.weight", architecture=architecture
     )
-    assert found == expected
+    assert reason == expected
 
 
 @pytest.mark.parametrize(
@@ -187,19 +197,18 @@ def test_a_tensor_that_is_multiplied_is_named_with_its_factor(
 
 def test_exchanged_halves_are_named() -> None:
     """A has 12 rows; B has its rows 6 to 11 before rows 0 to 5."""
-    assert (
-        reason_of_difference(RANDOM_TABLES[0], np.roll(RANDOM_TABLES[0], 6, axis=0))
-        == ConverterMistake.HALVES_EXCHANGED
-    )
+    table = RANDOM_TABLES[0]
+    exchanged = np.concatenate([table[6:], table[:6]])
+
+    assert reason_of_difference(table, exchanged) == ConverterMistake.HALVES_EXCHANGED
 
 
 def test_a_difference_without_a_known_reason_is_beyond_rounding() -> None:
     """All elements of B are off by 0.1, which no mistake of converters explains; the error is
     larger than the rounding of float64, the tensors' dtype.
     """
-    assert reason_of_difference(RANDOM_TABLES[0], RANDOM_TABLES[0] + 0.1) == BeyondRounding(
-        "float64"
-    )
+    reason = reason_of_difference(RANDOM_TABLES[0], RANDOM_TABLES[0] + 0.1)
+    assert reason == BeyondRounding("float64")
 
 
 def test_a_transposed_square_matrix_is_named() -> None:
@@ -209,7 +218,7 @@ def test_a_transposed_square_matrix_is_named() -> None:
     assert reason_of_difference(RANDOM_SQUARE, RANDOM_SQUARE.T) == ConverterMistake.TRANSPOSED
 
 
-def test_a_tensor_of_another_layer_is_named() -> None:
+def test_a_tensor_in_the_place_of_that_of_another_layer_is_named() -> None:
     """In B, «up» of layer 0 holds the numbers that A has in layer 1."""
     tensors = {"blk.0.up.weight": RANDOM_TABLES[0], "blk.1.up.weight": RANDOM_TABLES[1]}
     checked = {**tensors, "blk.0.up.weight": RANDOM_TABLES[1]}
@@ -217,7 +226,7 @@ def test_a_tensor_of_another_layer_is_named() -> None:
     assert reasons_of_differences(tensors, checked) == {"blk.0.up.weight": SwappedLayer("1")}
 
 
-def test_another_tensor_of_the_same_layer_is_named() -> None:
+def test_a_tensor_in_the_place_of_another_one_of_its_layer_is_named() -> None:
     """In B, «up» of layer 0 holds the numbers that A has in «gate» of the same layer."""
     tensors = {"blk.0.up.weight": RANDOM_TABLES[0], "blk.0.gate.weight": RANDOM_TABLES[1]}
     checked = {**tensors, "blk.0.up.weight": RANDOM_TABLES[1]}
@@ -227,10 +236,12 @@ def test_another_tensor_of_the_same_layer_is_named() -> None:
 
 @pytest.mark.parametrize(("name", "heads"), [("attn_q.weight", 2), ("attn_k.weight", 1)])
 def test_queries_and_keys_are_permuted_by_their_own_heads(name: str, heads: int) -> None:
-    """The order is LlamaModel.permute's of llama.cpp, with 2 query heads and 1 key head."""
-    (pair,) = match_tensors_of(
-        {name: RANDOM_QUERIES}, {name: RANDOM_QUERIES}, heads=TWO_HEADS
-    ).pairs
+    """The model has 2 query heads and 1 key head. `order` is the order of rows in which GGUF should
+    have the tensor; `permutation` is LlamaModel.permute of llama.cpp for so many heads.
+    """
+    tensors = {name: RANDOM_QUERIES}
+    (pair,) = match_tensors_of(tensors, tensors, heads=TWO_HEADS).pairs
+
     assert pair.order is not None
     assert pair.order.tolist() == permutation(heads).tolist()
 
@@ -239,9 +250,9 @@ def test_values_are_not_permuted() -> None:
     """llama.cpp's converter reorders the rows of q and k, because only these are rotated.
     `match_tensors_of` expects attn_v in its own order (None).
     """
-    (pair,) = match_tensors_of(
-        {"attn_v.weight": RANDOM_QUERIES}, {"attn_v.weight": RANDOM_QUERIES}, heads=TWO_HEADS
-    ).pairs
+    tensors = {"attn_v.weight": RANDOM_QUERIES}
+    (pair,) = match_tensors_of(tensors, tensors, heads=TWO_HEADS).pairs
+
     assert pair.order is None
 
 
@@ -257,31 +268,37 @@ def test_values_are_not_permuted() -> None:
     ],
 )
 def test_a_wrong_permutation_of_queries_is_named(rows: Any, expected: Finding | None) -> None:
-    """16 rows. The right order is llama.cpp's permutation of 2 heads (None: no mistake); the others
-    are no permutation, it applied twice, its halves exchanged, and those of 1 and 4 heads.
+    """A model of 2 query heads; B has the 16 rows of A in the order `rows`. The right order is
+    llama.cpp's `permutation` of 2 heads (None: no mistake); the others are the order of A, the
+    permutation applied twice, its halves exchanged, and those of 1 and 4 heads.
     """
-    assert (
-        reason_of_difference(RANDOM_QUERIES, RANDOM_QUERIES[rows], "attn_q.weight", heads=TWO_HEADS)
-        == expected
-    )
+    converted = RANDOM_QUERIES[rows]
+    reason = reason_of_difference(RANDOM_QUERIES, converted, name="attn_q.weight", heads=TWO_HEADS)
+
+    assert reason == expected
 
 
 def test_an_inverse_permutation_is_named() -> None:
-    """One head of 16 channels: even channels first, instead of interleaving the halves."""
-    rows = np.argsort(permutation(1))
-    found = reason_of_difference(
-        RANDOM_QUERIES, RANDOM_QUERIES[rows], "attn_q.weight", heads=HeadDivision(1)
+    """One head of 16 channels: B has even channels first, 0, 2, …, 14, 1, 3, …, 15, instead of the
+    halves interleaved, 0, 8, 1, 9, ….
+    """
+    even_first = [*range(0, 16, 2), *range(1, 16, 2)]
+    converted = RANDOM_QUERIES[even_first]
+    reason = reason_of_difference(
+        RANDOM_QUERIES, converted, name="attn_q.weight", heads=HeadDivision(1)
     )
 
-    assert found == ConverterMistake.PERMUTED_BACKWARDS
+    assert reason == ConverterMistake.PERMUTED_BACKWARDS
 
 
 def test_keys_that_are_permuted_by_the_query_heads_are_named() -> None:
-    """llama.cpp#3364: models with grouped queries were converted so."""
-    found = reason_of_difference(
-        RANDOM_QUERIES, RANDOM_QUERIES[permutation(2)], "attn_k.weight", heads=TWO_HEADS
-    )
-    assert found == PermutedInHeads(2, 1, are_kv_heads=True)
+    """The model has 2 query heads and 1 key head, but keys have llama.cpp's `permutation` of 2 heads.
+    llama.cpp#3364: models with grouped queries were once converted so.
+    """
+    converted = RANDOM_QUERIES[permutation(2)]
+    reason = reason_of_difference(RANDOM_QUERIES, converted, name="attn_k.weight", heads=TWO_HEADS)
+
+    assert reason == PermutedInHeads(2, 1, are_kv_heads=True)
 
 
 @pytest.mark.parametrize(
@@ -295,14 +312,14 @@ def test_keys_that_are_permuted_by_the_query_heads_are_named() -> None:
 def test_keys_have_as_many_heads_as_queries_unless_stated(
     rows: Any, expected: Finding | None
 ) -> None:
-    """The model has 2 heads of 8 channels, and no number of key heads: the permutation of 2 heads
-    is right (None), and none, or that of 1 head, is wrong.
+    """The model has 2 heads of 8 channels, and states no number of key heads: the permutation of 2
+    heads is right (None), and none, or that of 1 head, is wrong.
     """
     heads = HeadDivision(2, head_dim=8)
-    assert (
-        reason_of_difference(RANDOM_QUERIES, RANDOM_QUERIES[rows], "attn_k.weight", heads=heads)
-        == expected
-    )
+    converted = RANDOM_QUERIES[rows]
+    reason = reason_of_difference(RANDOM_QUERIES, converted, name="attn_k.weight", heads=heads)
+
+    assert reason == expected
 
 
 @pytest.mark.parametrize(

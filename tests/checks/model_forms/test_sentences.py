@@ -54,7 +54,7 @@ def sentences_about(*names: str, finding: Finding = ConverterMistake.ALL_ZEROS) 
 @pytest.mark.parametrize(
     ("numbers", "text"), [((), ""), ((3,), "3"), ((8, 0, 1, 2, 5, 7), "0–2, 5, 7–8")]
 )
-def test_numbers_are_written_as_ranges(numbers: tuple[int, ...], text: str) -> None:
+def test_numbers_of_layers_are_written_as_ranges(numbers: tuple[int, ...], text: str) -> None:
     """Numbers may come in any order; two in a row are a range."""
     assert number_ranges(numbers) == text
 
@@ -78,12 +78,22 @@ def test_names_of_tensors_are_shortened_and_parted_from_their_layer(
 
 
 def test_tensors_with_one_problem_share_a_line() -> None:
-    """The names are llama.cpp's, keys before queries, in layers 0, 1 and 3."""
-    names = [f"blk.{layer}.attn_{part}.weight" for layer in (0, 1, 3) for part in "kq"]
+    """Queries and keys of layers 0, 1 and 3, under llama.cpp's names, are all zeros, the finding that
+    `sentences_about` assumes.
+    """
+    names = [
+        "blk.0.attn_k.weight",
+        "blk.0.attn_q.weight",
+        "blk.1.attn_k.weight",
+        "blk.1.attn_q.weight",
+        "blk.3.attn_k.weight",
+        "blk.3.attn_q.weight",
+    ]
     assert sentences_about(*names) == ["B: q and k of layers 0–1, 3 are all zeros"]
 
 
 def test_a_sentence_about_one_tensor_is_in_the_singular() -> None:
+    """The finding is that halves are exchanged: one tensor «has its halves exchanged»."""
     lines = sentences_about("blk.2.attn_q.weight", finding=ConverterMistake.HALVES_EXCHANGED)
     assert lines == ["B: q of layer 2 has its halves exchanged"]
 
@@ -96,7 +106,7 @@ def test_a_sentence_about_two_tensors_is_in_the_plural() -> None:
     assert lines == ["B: q and q bias of layer 2 have their halves exchanged"]
 
 
-def test_a_line_has_the_largest_error_of_its_tensors() -> None:
+def test_a_line_about_several_tensors_has_their_largest_error() -> None:
     """Errors of 0.25 and 0.5 in two layers of ffn_up share a line; the output has its own."""
     finding = BeyondRounding("float16")
     problems = [
@@ -133,7 +143,7 @@ def test_pairs_of_other_frequencies_are_listed_with_the_context(
     assert sentence == f"B: frequencies of pairs 8–10 differ{where}"
 
 
-def test_three_tensors_are_listed_with_commas() -> None:
+def test_three_tensors_with_one_problem_are_listed_with_commas() -> None:
     """The finding UnmatchedTensor("A") means that a tensor of B is missing in A: here a, b and c of
     layer 0, in one sentence.
     """
@@ -144,7 +154,9 @@ def test_three_tensors_are_listed_with_commas() -> None:
 
 
 def test_more_than_twelve_lines_are_counted_and_not_printed() -> None:
-    """Each of 14 tensors has a problem of its own: layer k of the other file."""
+    """Each of 14 problems needs a line of its own, as another layer is named in it. Twelve lines
+    are printed, and two counted.
+    """
     problems = [TensorDifference("x", SwappedLayer(str(layer))) for layer in range(14)]
     assert describe_tensors(problems[:12], HUGGING_FACE_AND_GGUF)[-1] == "B: x is layer 11 of A"
     assert describe_tensors(problems, HUGGING_FACE_AND_GGUF)[-1] == "and 2 more such lines"

@@ -1,8 +1,8 @@
 """A tensor as a form of a model stores it: its dtype or block type, shards that belong together,
 and stacked experts.
 
-`with_shape` brings it to the shape that the other form has; `rounding_steps` are the distances between
-neighbouring values of the type. Expected values follow from small arrays of known numbers.
+`with_shape` brings it to the shape that the other form has; `rounding_of_dtype` and `quantisation_steps`
+are the distances between neighbouring values of the type. Expected values follow from small arrays of known numbers.
 """
 
 from typing import Any
@@ -14,7 +14,6 @@ import pytest
 from pecli.checks.model_forms.stored import StoredTensor
 
 FLOAT32_4_BY_2 = 1 + np.arange(8, dtype=np.float32).reshape(4, 2) / 8
-SHARDS = StoredTensor.of(np.zeros((2, 2)), [np.ones((2, 2))])
 
 
 def test_axes_of_length_1_are_dropped() -> None:
@@ -23,7 +22,9 @@ def test_axes_of_length_1_are_dropped() -> None:
 
 
 def test_a_tensor_of_another_shape_stays_as_it_is() -> None:
-    """6 elements could be reshaped to 2 × 3, which would be a guess."""
+    """A file has the shape (1, 6) where (2, 3) is expected. The 6 elements could be reshaped, which
+    would be a guess: `with_shape` leaves them.
+    """
     assert StoredTensor.of(np.zeros((1, 6))).with_shape((2, 3)).shape == (1, 6)
 
 
@@ -37,8 +38,11 @@ def test_a_tensor_of_another_shape_stays_as_it_is() -> None:
 def test_shards_are_joined_along_the_axis_that_fits(
     shape: tuple[int, ...], joined: list[list[int]]
 ) -> None:
-    """The first shard holds zeros and the second ones, both of 2 × 2."""
-    assert SHARDS.with_shape(shape).values.tolist() == joined
+    """The first shard holds zeros and the second ones, both of 2 × 2: (2, 4) is expected if they
+    are side by side, and (4, 2) if they are one above the other.
+    """
+    shards = StoredTensor.of(np.zeros((2, 2)), [np.ones((2, 2))])
+    assert shards.with_shape(shape).values.tolist() == joined
 
 
 @pytest.mark.parametrize(
@@ -54,9 +58,11 @@ def test_shards_are_joined_along_the_axis_that_fits(
 def test_stacked_experts_are_numbered(
     shape: tuple[int, ...], name: str, expected: list[str]
 ) -> None:
-    """GGUF stacks experts along the first axis of tensors called *_exps."""
-    names = [name for name, _ in StoredTensor.of(np.zeros(shape)).by_expert(name)]
-    assert names == expected
+    """GGUF stacks experts along the first axis of weights and biases called *_exps: a tensor of two
+    experts is listed as two. A tensor of another name, or without other axes, is one.
+    """
+    experts = StoredTensor.of(np.zeros(shape)).by_expert(name)
+    assert [name_of_expert for name_of_expert, _ in experts] == expected
 
 
 def test_stacked_experts_of_shards_are_joined_one_by_one() -> None:
@@ -86,7 +92,9 @@ def test_stacked_experts_of_shards_are_joined_one_by_one() -> None:
 def test_q8_0_and_float16_are_read_and_iq4_xs_and_int8_are_not(
     kind: str, array: Any, is_read: bool
 ) -> None:
-    """IQ4_XS is not decoded, int8 has no scale, and the last case has no array."""
+    """`is_read` is True if a tensor can be decoded: IQ4_XS is not decoded, int8 has no scale, and the
+    last case has no array.
+    """
     assert StoredTensor(kind, (2, 2), array).is_read == is_read
 
 
@@ -102,35 +110,37 @@ def test_a_tensor_is_rows_along_its_last_axis(
 
 @pytest.mark.parametrize(("width", "sampled"), [(3, 3), (256, 256), (300, 256)])
 def test_a_sample_has_at_most_256_columns(width: int, sampled: int) -> None:
-    """Row 1 of 2, of which the first 256 columns are enough to recognise it."""
-    assert StoredTensor.of(np.zeros((2, width))).sample(np.array([1])).shape == (1, sampled)
+    """The sample is row 1 of 2; its first 256 columns are enough to recognise it."""
+    sample = StoredTensor.of(np.zeros((2, width))).sample(np.array([1]))
+    assert sample.shape == (1, sampled)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", ml_dtypes.bfloat16])
 def test_values_are_widened_exactly(dtype: Any) -> None:
-    """Multiples of 1/8 between 1 and 2 are exact in every dtype; the second argument is room for
-    the result.
+    """The tensor of 4 × 2 holds multiples of 1/8 between 1 and 2, which are exact in every dtype:
+    `floats` gives them in float32, unchanged. It writes into the given room of 9 rows.
     """
     stored = FLOAT32_4_BY_2.astype(dtype)
-    values = StoredTensor.of(stored).floats(stored, np.empty((9, 2), np.float32))
+    room = np.empty((9, 2), np.float32)
+    values = StoredTensor.of(stored).floats(stored, room)
 
     assert values.tolist() == FLOAT32_4_BY_2.tolist()
 
 
 @pytest.mark.parametrize(("dtype", "step"), [(np.float32, 2.0**-22), (ml_dtypes.bfloat16, 2.0**-7)])
-def test_rounding_grows_with_the_value(dtype: Any, step: float) -> None:
-    """The step is relative: float32 has 2^-23 at 1, of which two count, and bfloat16 2^-7; twice as
-    large at −2 as at 1.
+def test_the_rounding_step_grows_with_the_value(dtype: Any, step: float) -> None:
+    """The rounding step is relative: bfloat16 (8 bits) has 2^-7 at 1, and float32 (24 bits) 2^-23,
+    of which two count. It is twice as large at −2 as at 1.
     """
-    steps = StoredTensor.of(FLOAT32_4_BY_2.astype(dtype)).rounding_steps(
-        np.array([[1.0, -2.0]], np.float32)
-    )
+    stored = StoredTensor.of(FLOAT32_4_BY_2.astype(dtype))
+    steps = stored.rounding_of_dtype(np.array([[1.0, -2.0]], np.float32))
+
     assert steps.tolist() == [[step, 2 * step]]
 
 
 @pytest.mark.parametrize(("dtype", "sampled"), [(np.float64, np.float64), (np.float16, np.float32)])
-def test_a_sample_keeps_float64(dtype: Any, sampled: Any) -> None:
-    """Other dtypes are widened to float32."""
+def test_a_sample_of_rows_is_float32_unless_the_tensor_is_float64(dtype: Any, sampled: Any) -> None:
+    """float64 is kept; other dtypes, such as float16, are widened to float32."""
     assert StoredTensor.of(np.zeros((2, 3), dtype)).sample(np.array([0])).dtype == sampled
 
 
@@ -139,7 +149,7 @@ def test_a_block_of_q4_0_has_15_steps_from_end_to_end() -> None:
     from −15 to 15 have steps of 30 / 15 = 2.
     """
     values = np.linspace(-15, 15, 32, dtype=np.float32)[None]
-    steps = StoredTensor("Q4_0", (1, 32), np.zeros((1, 18), np.uint8)).rounding_steps(values)
+    steps = StoredTensor("Q4_0", (1, 32), np.zeros((1, 18), np.uint8)).quantisation_steps(values)
 
     assert steps.tolist() == [[2.0]]
 
@@ -148,8 +158,9 @@ def test_a_block_of_q4_0_has_15_steps_from_end_to_end() -> None:
 def test_compiled_loops_read_q8_0_and_float16_as_numpy_does(
     first_byte: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A tensor in a file may begin at an odd byte. The expected numbers are NumPy's, with the loops
-    forbidden. 3 rows of 64 elements are 6 blocks of 34 bytes in Q8_0.
+    """The expected numbers are those that NumPy decodes from the same random bytes, with compiled
+    loops forbidden by PECLI_KERNELS=0. A tensor in a file may begin at an odd byte, as here at byte
+    1. 3 rows of 64 elements are 6 blocks of 34 bytes in Q8_0, and 384 bytes in float16.
     """
     pytest.importorskip("numba", reason="compiled loops need numba")
     random = np.random.default_rng(4)

@@ -31,16 +31,21 @@ class Exchanged:
         return self.array.__dlpack_device__()
 
 
-@pytest.mark.parametrize(("times", "passed"), [(2, True), (3, False)])
-def test_inputs_plus_a_table_pass(times: int, passed: bool) -> None:
-    """Inputs and table are ones, so the sum is 2, and 3 is wrong."""
-    result = pecli.verify(times * INPUTS_OF_ONES, INPUTS_OF_ONES[0], before=INPUTS_OF_ONES)
+@pytest.mark.parametrize(("sum_in_dump", "passed"), [(2, True), (3, False)])
+def test_a_dump_of_inputs_plus_a_table_passes_only_if_it_is_their_sum(
+    sum_in_dump: int, passed: bool
+) -> None:
+    """Inputs and table are ones, so that the sum is 2."""
+    table = INPUTS_OF_ONES[0]
+    result = pecli.verify(sum_in_dump * INPUTS_OF_ONES, table, before=INPUTS_OF_ONES)
     assert result.passed == passed
     assert result.scheme == "learned table"
 
 
 def test_a_table_may_be_an_array_that_gives_its_values_by_dlpack_only() -> None:
-    """Arrays of other libraries do so (`Exchanged` has no other access). 1 + 1 is 2, and 3 wrong."""
+    """Arrays of other libraries do so (`Exchanged` has no other access). Inputs and table are ones,
+    so that the sum is 2, and 3 is wrong.
+    """
     table: Any = Exchanged(INPUTS_OF_ONES[0])
     assert pecli.verify(2 * INPUTS_OF_ONES, table, before=INPUTS_OF_ONES).passed
     assert not pecli.verify(3 * INPUTS_OF_ONES, table, before=INPUTS_OF_ONES, reasons=False).passed
@@ -54,15 +59,17 @@ def test_a_table_may_be_an_array_that_gives_its_values_by_dlpack_only() -> None:
     ],
     ids=["one too far", "reversed"],
 )
-def test_other_rows_are_named(rows: list[int], positions: str) -> None:
-    """Rows 1 to 5 of the table were added where 0 to 4 belong, or rows in reverse."""
-    diagnosis = pecli.verify(
-        INPUTS_OF_ONES[0] + LEARNED_TABLE[rows], LEARNED_TABLE, before=INPUTS_OF_ONES[0], atol=1e-6
-    ).diagnosis
+def test_rows_that_were_added_at_wrong_positions_are_named(rows: list[int], positions: str) -> None:
+    """To inputs of 5 tokens belong the rows 0 to 4 of a learned table; `rows` were added
+    instead.
+    """
+    inputs = INPUTS_OF_ONES[0]
+    dump = inputs + LEARNED_TABLE[rows]
+    diagnosis = pecli.verify(dump, LEARNED_TABLE, before=inputs, atol=1e-6).diagnosis
     assert diagnosis[0].startswith(f"after: positions are {positions};")
 
 
-def test_other_rows_are_named_by_sequence() -> None:
+def test_rows_that_were_added_at_wrong_positions_are_named_with_their_sequence() -> None:
     """To inputs of two sequences, a learned table was added: rows 0 to 4 to the first, as expected,
     but rows 1 to 5 to the second.
     """
@@ -73,7 +80,7 @@ def test_other_rows_are_named_by_sequence() -> None:
     assert diagnosis[0].startswith(reason)
 
 
-def test_other_rows_are_not_named_without_reasons() -> None:
+def test_wrong_rows_are_not_searched_for_without_reasons() -> None:
     """Rows 1 to 5 were added where 0 to 4 belong; with reasons=False no search for that is made."""
     dump = INPUTS_OF_ONES[0] + LEARNED_TABLE[1:6]
     result = pecli.verify(dump, LEARNED_TABLE, before=INPUTS_OF_ONES[0], atol=1e-6, reasons=False)
@@ -85,7 +92,9 @@ def test_other_rows_are_not_named_without_reasons() -> None:
 def test_added_rows_pass_only_from_the_offset_from_which_they_were_added(
     offset: int, passed: bool
 ) -> None:
-    """Rows 3 to 7 of a learned table were added to inputs of ones."""
+    """Rows 3 to 7 of a learned table were added to inputs of 5 tokens: their first position
+    is 3.
+    """
     dump = INPUTS_OF_ONES[0] + LEARNED_TABLE[3:8]
     result = pecli.verify(dump, LEARNED_TABLE, before=INPUTS_OF_ONES[0], offset=offset, atol=1e-6)
 
@@ -102,47 +111,56 @@ def test_added_rows_pass_only_from_the_offset_from_which_they_were_added(
     ids=["from 0 on", "positions", "a mask"],
 )
 def test_padding_is_not_compared(place: dict[str, Any], passed: bool) -> None:
-    """Two tokens of padding got row 4; the other three are at positions 0, 1, 2, which the
-    positions or a mask of the padding say.
+    """Two tokens of padding got row 4, and the three after them rows 0, 1, 2. That is right for the
+    positions 4, 4, 0, 1, 2, or if a mask marks the first two as padding.
     """
-    dump = INPUTS_OF_ONES[0] + LEARNED_TABLE[[4, 4, 0, 1, 2]]
-    assert (
-        pecli.verify(dump, LEARNED_TABLE, before=INPUTS_OF_ONES[0], atol=1e-6, **place).passed
-        == passed
+    inputs = INPUTS_OF_ONES[0]
+    dump = inputs + LEARNED_TABLE[[4, 4, 0, 1, 2]]
+    result = pecli.verify(dump, LEARNED_TABLE, before=inputs, atol=1e-6, **place)
+
+    assert result.passed == passed
+
+
+def test_with_a_mask_positions_are_counted_from_the_first_token_after_padding() -> None:
+    """After two tokens of padding, rows 0, 1, 2 belong to the other three, but 2, 3, 4 were
+    added.
+    """
+    inputs = INPUTS_OF_ONES[0]
+    dump = inputs + LEARNED_TABLE[:5]
+    result = pecli.verify(
+        dump,
+        LEARNED_TABLE,
+        before=inputs,
+        attention_mask=[0, 0, 1, 1, 1],
+        atol=1e-6,
+        reasons=False,
     )
 
-
-def test_a_mask_moves_the_first_position() -> None:
-    """After two tokens of padding, rows 0, 1, 2 belong to the rest, but 2, 3, 4 were added."""
-    dump = INPUTS_OF_ONES[0] + LEARNED_TABLE[:5]
-    mask = [0, 0, 1, 1, 1]
-
-    assert not pecli.verify(
-        dump, LEARNED_TABLE, before=INPUTS_OF_ONES[0], attention_mask=mask, atol=1e-6, reasons=False
-    ).passed
+    assert not result.passed
 
 
 def test_sums_that_are_not_finite_are_a_problem() -> None:
-    """The learned table is infinite: all 5 · 8 = 40 sums of tokens and channels are."""
+    """The learned table is infinite, and so are all 5 · 8 = 40 sums (5 tokens, 8 channels)."""
+    inputs = INPUTS_OF_ONES[0]
+    result = pecli.verify(inputs, LEARNED_TABLE * np.inf, before=inputs)
+
     problem = "array: 40 of the sums are no finite numbers, of which nothing can be told"
-    assert pecli.verify(
-        INPUTS_OF_ONES[0], LEARNED_TABLE * np.inf, before=INPUTS_OF_ONES[0]
-    ).problems == (problem,)
+    assert result.problems == (problem,)
 
 
-def test_infinite_values_fail() -> None:
-    """The sums of inputs and a learned table are infinite; neither the inputs nor the table are."""
-    assert not pecli.verify(
-        INPUTS_OF_ONES[0] + np.inf, LEARNED_TABLE, before=INPUTS_OF_ONES[0], reasons=False
-    ).passed
+def test_infinite_values_in_the_dump_fail() -> None:
+    """The dump is infinite, although neither the inputs nor the learned table are."""
+    inputs = INPUTS_OF_ONES[0]
+    result = pecli.verify(inputs + np.inf, LEARNED_TABLE, before=inputs, reasons=False)
+
+    assert not result.passed
 
 
 def test_inputs_without_a_sum_are_listed_as_unchecked() -> None:
-    """`before` has the inputs a and c, and the dump only the sum of a."""
-    dump = {"a": INPUTS_OF_ONES[0] + LEARNED_TABLE[:5]}
-    result = pecli.verify(
-        dump, LEARNED_TABLE, before={"a": INPUTS_OF_ONES[0], "c": INPUTS_OF_ONES}, atol=1e-6
-    )
+    """`before` has the inputs a and c, and the dump has only the sum of a with a learned table."""
+    inputs = {"a": INPUTS_OF_ONES[0], "c": INPUTS_OF_ONES}
+    dump = {"a": inputs["a"] + LEARNED_TABLE[:5]}
+    result = pecli.verify(dump, LEARNED_TABLE, before=inputs, atol=1e-6)
 
     assert result.unchecked == ("c",)
 
@@ -152,7 +170,9 @@ SINUSOIDAL = pecli.Sinusoidal(5, 8)
 
 @pytest.mark.parametrize("as_spec", [False, True], ids=["scheme", "spec"])
 def test_rows_of_a_scheme_may_be_added(as_spec: bool) -> None:
-    """Rows of the sinusoidal table were added to both sequences, one after the other."""
+    """SINUSOIDAL is a table of 5 positions and 8 channels, given as a scheme or as its spec. Its
+    rows were added to the inputs, ones, of two sequences; twice the inputs are not that sum.
+    """
     dump = INPUTS_OF_ONES + SINUSOIDAL.tables()["pe"]
     scheme: Any = SINUSOIDAL.spec() if as_spec else SINUSOIDAL
     result = pecli.verify(dump, scheme, before=INPUTS_OF_ONES, atol=1e-6)
@@ -163,7 +183,9 @@ def test_rows_of_a_scheme_may_be_added(as_spec: bool) -> None:
 
 
 def test_a_table_of_another_base_that_was_added_is_named() -> None:
-    """Rows of base 500 were added instead of base 10000. No command makes sums."""
+    """Rows of a sinusoidal table of base 500 were added to both sequences, instead of base 10000.
+    The reason is the only line, as no command makes sums.
+    """
     dump = INPUTS_OF_ONES + pecli.Sinusoidal(5, 8, base=500.0).tables()["pe"]
     result = pecli.verify(dump, SINUSOIDAL, before=INPUTS_OF_ONES, atol=1e-6)
 
@@ -171,8 +193,8 @@ def test_a_table_of_another_base_that_was_added_is_named() -> None:
     assert sentence.startswith("sequence 0, sequence 1: base is 500 (the spec says 10000); ")
 
 
-def test_a_scheme_that_is_not_added_takes_no_inputs() -> None:
-    """Rope rotates: its tables are not added to inputs."""
+def test_inputs_are_refused_for_a_scheme_that_is_not_added() -> None:
+    """Rope rotates queries and keys; its tables are not added to inputs."""
     with pytest.raises(pecli.PecliError, match="before is given; it belongs to a model"):
         pecli.verify(INPUTS_OF_ONES, pecli.Rope(5, 8), before=INPUTS_OF_ONES)
 
@@ -193,26 +215,32 @@ RANDOM_INPUTS: Array = np.random.default_rng(1).normal(size=(2, 5, 8))
     ],
     ids=["width", "a vector", "three axes", "four axes", "one token", "too short", "complex"],
 )
-def test_shapes_that_do_not_belong_together_are_refused(
+def test_inputs_and_tables_whose_shapes_do_not_belong_together_are_refused(
     inputs: Array, table: Array, words: str
 ) -> None:
-    """Inputs are (L, D) or (batch, L, D), and the table has a row of D numbers for each token."""
+    """Inputs are (L, D) or (batch, L, D), here (2, 5, 8), and the table, here 8 × 8, has a row of D
+    numbers for each token.
+    """
     with pytest.raises(pecli.PecliError, match=words):
         pecli.verify(inputs, table, before=inputs)
 
 
-def test_inputs_of_another_shape_before_are_refused() -> None:
+def test_inputs_of_another_shape_than_the_sums_are_refused() -> None:
+    """There are sums of two sequences, and inputs of one."""
     with pytest.raises(pecli.PecliError, match="they must be alike"):
         pecli.verify(INPUTS_OF_ONES, LEARNED_TABLE, before=INPUTS_OF_ONES[:1])
 
 
 def test_a_shift_of_added_rows_is_refused() -> None:
+    """A shift moves the rotated keys of a cache; rows that were added cannot be moved."""
     with pytest.raises(pecli.PecliError, match="shift is given; inputs have positions"):
         pecli.verify(INPUTS_OF_ONES, LEARNED_TABLE, before=INPUTS_OF_ONES, shift=3)
 
 
 def test_a_table_that_was_multiplied_is_named() -> None:
-    """Rows of twice the table were added to one sequence, or to the second of two."""
+    """Rows of twice the learned table were added to one sequence, or to the second of two, of which
+    the first is right.
+    """
     before, other = RANDOM_INPUTS
     twice = before + 2 * LEARNED_TABLE[:5]
     right = other + LEARNED_TABLE[:5]
@@ -226,14 +254,16 @@ def test_a_table_that_was_multiplied_is_named() -> None:
 
 
 def test_rows_that_were_not_added_are_named() -> None:
-    """A table of zeros need not be added."""
+    """The dump has the inputs, unchanged. That is right only if the table to be added is zeros."""
     result = pecli.verify(RANDOM_INPUTS[0], LEARNED_TABLE, before=RANDOM_INPUTS[0], atol=1e-6)
     assert [each.edits for each in result.explanations] == [(Rotation("none added"),)]
     assert pecli.verify(RANDOM_INPUTS[0], 0 * LEARNED_TABLE, before=RANDOM_INPUTS[0]).passed
 
 
 def test_padding_that_became_nan_is_a_problem_unless_it_was_nan_before() -> None:
-    """The first token of the first sequence is padding, and its 8 sums are NaN."""
+    """The first token of the first sequence is padding, by the mask, and its 8 sums are NaN. All
+    other sums are right; if one is wrong as well, it is the reason, and not the padding.
+    """
     mask = [[0, 1, 1, 1, 1], [1] * 5]
     spoilt = RANDOM_INPUTS + np.stack(
         [np.vstack([LEARNED_TABLE[7:], LEARNED_TABLE[:4]]), LEARNED_TABLE[:5]]
@@ -253,8 +283,10 @@ def test_padding_that_became_nan_is_a_problem_unless_it_was_nan_before() -> None
     assert not wrong.passed
 
 
-def test_other_rows_of_a_scheme_are_named_before_another_table() -> None:
-    """Rows 1 to 5 of 8 were added, which is also a table that begins at position 1."""
+def test_wrong_positions_are_named_rather_than_a_table_with_another_offset() -> None:
+    """Rows 1 to 5 of a sinusoidal table of 8 rows were added, where 0 to 4 belong. They are also
+    the first rows of a table that begins at position 1.
+    """
     scheme = pecli.Sinusoidal(8, 8)
     dump = RANDOM_INPUTS[0] + scheme.tables()["pe"][1:6]
     (sentence,) = pecli.verify(dump, scheme, before=RANDOM_INPUTS[0], atol=1e-6).diagnosis
@@ -263,7 +295,9 @@ def test_other_rows_of_a_scheme_are_named_before_another_table() -> None:
 
 
 def test_another_table_is_searched_for_in_consecutive_rows_only() -> None:
-    """Rows of base 500 were added at positions 0, 2, 1, 3, 4."""
+    """Rows of a table of base 500 were added, in the order 0, 2, 1, 3, 4 of the positions that are
+    given; of consecutive positions, another base would be named.
+    """
     places = [0, 2, 1, 3, 4]
     dump = RANDOM_INPUTS[0] + pecli.Sinusoidal(5, 8, base=500.0).tables()["pe"][places]
     result = pecli.verify(dump, SINUSOIDAL, before=RANDOM_INPUTS[0], positions=places, atol=1e-6)
@@ -272,7 +306,8 @@ def test_another_table_is_searched_for_in_consecutive_rows_only() -> None:
     assert result.explanations == ()
 
 
-def test_rows_of_a_learned_table_have_no_parameters_to_search() -> None:
+def test_a_learned_table_has_no_parameters_that_a_reason_could_name() -> None:
+    """The rows of one learned table were added, and those of another are expected."""
     scheme = pecli.LearnedInit(5, 8)
     result = pecli.verify(
         RANDOM_INPUTS[0] + LEARNED_TABLE[:5], scheme, before=RANDOM_INPUTS[0], atol=1e-6

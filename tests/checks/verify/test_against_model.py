@@ -50,41 +50,47 @@ def float32_tables(base: float = 5e5, first: int = 0) -> tuple[np.ndarray, np.nd
     return np.cos(angles), np.sin(angles)
 
 
-def verify_with_config(tensors, config=LLAMA_OF_BASE_500000, tolerance=WITHIN_2E_6, **options):
+def verify_with_config(tensors, config, tolerance=WITHIN_2E_6, **options):
     return pecli.verify(tensors, pecli.load_config(config), tolerance, **options)
 
 
-COS, SIN = float32_tables()
+def verify_with_llama(tensors, tolerance=WITHIN_2E_6, **options):
+    """Verify the tables of a Llama with base 500000 and heads of 16 channels."""
+    return verify_with_config(tensors, LLAMA_OF_BASE_500000, tolerance, **options)
+
+
+LLAMA_COS, LLAMA_SIN = float32_tables()
 ONE_COLUMN_PER_FREQUENCY = "one column per frequency"
 TWO_COLUMNS_AS_HALVES = "two columns per frequency (c0 c1 … c0 c1 …)"
 TWO_COLUMNS_AS_NEIGHBOURS = "c0 c0 c1 c1 …"
 FORMS = {
-    "cos": (COS, "cos", ONE_COLUMN_PER_FREQUENCY),
-    "sin": (SIN, "sin", ONE_COLUMN_PER_FREQUENCY),
-    "transformers": (doubled_as_halves(COS), "cos", TWO_COLUMNS_AS_HALVES),
-    "transformers, batch and head": (doubled_as_halves(SIN)[None, None], "sin", f"{TWO_COLUMNS_AS_HALVES}, axes of length 1 dropped"),
-    "interleaved": (doubled_as_neighbours(COS), "cos", f"two columns per frequency ({TWO_COLUMNS_AS_NEIGHBOURS})"),
-    "megatron": (doubled_as_halves(COS)[:, None, None], "cos", f"{TWO_COLUMNS_AS_HALVES}, axes of length 1 dropped"),
-    "vllm": (np.concatenate([COS, SIN], 1), "cos_sin", "all cosines, then all sines"),
-    "gptj": (np.concatenate([SIN, COS], 1), "cos_sin", "all sines, then all cosines"),
-    "in turn": (interleaved_columns(COS, SIN), "cos_sin", "cosines and sines interleaved"),
-    "stacked": (np.stack([COS, SIN]), "cos_sin", "the cosines, then the sines"),
-    "stacked, doubled": (doubled_as_neighbours(np.stack([COS, SIN])), "cos_sin",
+    "cos": (LLAMA_COS, "cos", ONE_COLUMN_PER_FREQUENCY),
+    "sin": (LLAMA_SIN, "sin", ONE_COLUMN_PER_FREQUENCY),
+    "transformers": (doubled_as_halves(LLAMA_COS), "cos", TWO_COLUMNS_AS_HALVES),
+    "transformers, batch and head": (doubled_as_halves(LLAMA_SIN)[None, None], "sin", f"{TWO_COLUMNS_AS_HALVES}, axes of length 1 dropped"),
+    "interleaved": (doubled_as_neighbours(LLAMA_COS), "cos", f"two columns per frequency ({TWO_COLUMNS_AS_NEIGHBOURS})"),
+    "megatron": (doubled_as_halves(LLAMA_COS)[:, None, None], "cos", f"{TWO_COLUMNS_AS_HALVES}, axes of length 1 dropped"),
+    "vllm": (np.concatenate([LLAMA_COS, LLAMA_SIN], 1), "cos_sin", "all cosines, then all sines"),
+    "gptj": (np.concatenate([LLAMA_SIN, LLAMA_COS], 1), "cos_sin", "all sines, then all cosines"),
+    "in turn": (interleaved_columns(LLAMA_COS, LLAMA_SIN), "cos_sin", "cosines and sines interleaved"),
+    "stacked": (np.stack([LLAMA_COS, LLAMA_SIN]), "cos_sin", "the cosines, then the sines"),
+    "stacked, doubled": (doubled_as_neighbours(np.stack([LLAMA_COS, LLAMA_SIN])), "cos_sin",
                          f"the cosines, then the sines, two columns per frequency ({TWO_COLUMNS_AS_NEIGHBOURS})"),
-    "torchtune": (np.stack([COS, SIN], -1), "cos_sin", "pairs of cosines and sines"),
-    "meta": ((COS + 1j * SIN).astype(np.complex64), "cos_sin", "complex numbers"),
+    "torchtune": (np.stack([LLAMA_COS, LLAMA_SIN], -1), "cos_sin", "pairs of cosines and sines"),
+    "meta": ((LLAMA_COS + 1j * LLAMA_SIN).astype(np.complex64), "cos_sin", "complex numbers"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.sample(4)
 def test_a_nameless_array_passes_in_any_layout(tmp_path, form) -> None:
-    """Each form holds tables as transformers computes them in float32, arranged as one program
-    keeps them: «meta» has complex numbers, for example. The file has no name for the array.
+    """Each of FORMS holds tables of 24 positions and 16 channels, as transformers computes them in
+    float32, arranged as one program keeps them («meta» has complex numbers, for example), and how
+    verify reads them. The file has no name for the array. A complex number counts as two elements.
     """
     array, name, words = FORMS[form]
     np.save(tmp_path / "dump.npy", array)
-    result = verify_with_config(
+    result = verify_with_llama(
         tmp_path / "dump.npy",
         **({"layout": "interleaved"} if TWO_COLUMNS_AS_NEIGHBOURS in words else {}),
     )
@@ -103,31 +109,31 @@ def test_a_nameless_array_passes_in_any_layout(tmp_path, form) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.sample(2)
 def test_another_first_position_is_named_in_any_layout(form) -> None:
-    """Each case of FORMS is a table as one program keeps it, such as vLLM's [cos | sin]. Position 1
-    is expected in the first row, and the table begins at 0.
+    """Each of FORMS is a table as one program keeps it, such as vLLM's [cos | sin]. With offset=1,
+    position 1 is expected in the first row, and the table begins at 0.
     """
     array, name, words = FORMS[form]
-    shifted = verify_with_config(array.copy(), offset=1)
+    shifted = verify_with_llama(array.copy(), offset=1)
 
     assert not shifted.passed
     assert shifted.readings == {name: words}
-    assert {edit for each in shifted.explanations for edit in each.mistakes} == {
-        Parameter("offset", 1, 0)
-    }
+    mistakes = {mistake for each in shifted.explanations for mistake in each.mistakes}
+    assert mistakes == {Parameter("offset", expected=1, found=0)}
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.sample(4)
 def test_one_wrong_element_has_its_index_in_any_layout(monkeypatch, form) -> None:
-    """Each case of FORMS is a table as one program keeps it, such as vLLM's [cos | sin]. The third
-    element from the end is off by 1; blocks of a few rows are compared at a time.
+    """Each of FORMS is a table as one program keeps it, such as vLLM's [cos | sin]. The third
+    element from the end is off by 1; its index is that in the array as it was dumped. Blocks of a
+    few rows are compared at a time.
     """
     array, name, words = FORMS[form]
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1 << 9)
     monkeypatch.setattr("pecli.compare.comparison.READ_BYTES", 1 << 7)
     spoilt = np.ascontiguousarray(array).copy()
     spoilt.reshape(-1)[-3] += 1
-    result = verify_with_config(spoilt, reasons=False)
+    result = verify_with_llama(spoilt, reasons=False)
     place = tuple(map(int, np.unravel_index(array.size - 3, array.shape)))
 
     assert result.readings == {name: words}
@@ -142,15 +148,15 @@ def test_inverse_frequencies_in_float32_pass_unless_they_are_off_by_a_thousandth
     by their shape.
     """
     values = inverse_frequencies(5e5, DIM).astype(np.float32).reshape(shape)
-    assert verify_with_config({"rotary_emb.inv_freq": values}, tolerance=Tolerance()).passed
+    assert verify_with_llama({"rotary_emb.inv_freq": values}, tolerance=Tolerance()).passed
 
-    result = verify_with_config(values * np.float32(1.001), reasons=False)
+    result = verify_with_llama(values * np.float32(1.001), reasons=False)
     assert not result.passed
     assert result.tensors[0].name == "inv_freq"
 
 
 def test_a_single_inverse_frequency_needs_no_axis(tmp_path) -> None:
-    """A head of 2 channels has one frequency, 1."""
+    """A head of 2 channels has one frequency, base^0 = 1, here in an array without axes."""
     np.save(tmp_path / "inv_freq.npy", np.float32(1))
     assert verify_with_config(
         tmp_path / "inv_freq.npy", {**LLAMA_OF_BASE_500000, "head_dim": 2}
@@ -171,16 +177,17 @@ LONGROPE_LLAMA = {
 
 
 def test_an_offset_chooses_the_expected_rows() -> None:
-    """The dump has the rows of positions 7 to 30; it passes with offset=7, and fails where position
-    0 is expected first.
+    """The dump has the rows of the 24 positions 7 to 30; it passes with offset=7, and fails
+    without, as position 0 is expected first.
     """
-    assert verify_with_config(float32_tables(first=7)[0], offset=7).passed
-    assert not verify_with_config(float32_tables(first=7)[0], reasons=False).passed
+    assert verify_with_llama(float32_tables(first=7)[0], offset=7).passed
+    assert not verify_with_llama(float32_tables(first=7)[0], reasons=False).passed
 
 
 def test_a_length_chooses_the_base_of_dynamic_scaling() -> None:
-    """Dynamic NTK at length 32 has base 5e5 · (2 · 32 / 8 − 1)^(16/14); the table itself ends at 24,
-    which is another length.
+    """DYNAMIC_LLAMA has base 500000, heads of 16 channels, factor 2 and an original length of 8. At
+    length 32, dynamic NTK has the base 5e5 · (2 · 32 / 8 − 1)^(16/14). Without a length, that of
+    the table counts, which is 24.
     """
     grown = float32_tables(5e5 * ((2.0 * 32 / 8) - 1) ** (DIM / (DIM - 2)))[0]
 
@@ -190,25 +197,28 @@ def test_a_length_chooses_the_base_of_dynamic_scaling() -> None:
 
 @pytest.mark.parametrize("config", [DYNAMIC_LLAMA, LONGROPE_LLAMA], ids=["dynamic", "longrope"])
 def test_frequencies_beside_a_table_are_read_where_it_ends_or_before_any_call(config) -> None:
-    """Modules recompute inv_freq at the length of the prompt, or keep that of the start: a dump of
-    24 rows may hold either. At length 24, dynamic scaling has base 5e5 · (2 · 24/8 − 1)^(16/14),
-    and LongRoPE divides by 4.
+    """Modules recompute inv_freq at the length of the prompt, or keep that of the start: beside
+    cosines of 24 rows, either passes. Both configs have an original length of 8.
+
+    At length 24, dynamic scaling has the base 5e5 · (2 · 24 / 8 − 1)^(16/14), and LongRoPE divides
+    all frequencies by 4, its long factor. With length=8, or without a table, only those of the
+    start are right.
     """
     exact = Tolerance(rtol=1e-14)
-    base, divisor = (
-        (5e5 * (2.0 * LENGTH / 8 - 1) ** (DIM / (DIM - 2)), 1)
-        if config is DYNAMIC_LLAMA
-        else (5e5, 4)
-    )
+    if config is DYNAMIC_LLAMA:
+        base = 5e5 * (2.0 * LENGTH / 8 - 1) ** (DIM / (DIM - 2))
+        grown = inverse_frequencies(base, DIM)
+    else:
+        grown = inverse_frequencies(5e5, DIM) / 4
+    at_the_start = inverse_frequencies(5e5, DIM)
     dump = pecli.load_config(config).one().rope(LENGTH).tables()
     found = verify_with_config(dump, config, Tolerance())
 
     assert found.passed
     assert found.readings["inv_freq"] == f"at length {LENGTH}"
 
-    grown = inverse_frequencies(base, DIM) / divisor
     cos = {"cos": dump["cos"]}
-    for values in (grown, inverse_frequencies(5e5, DIM)):
+    for values in (grown, at_the_start):
         assert verify_with_config({**cos, "inv_freq": values}, config, exact).passed
     assert not verify_with_config(
         {**cos, "inv_freq": grown}, config, exact, length=8, reasons=False
@@ -224,8 +234,9 @@ def test_frequencies_beside_a_table_are_read_where_it_ends_or_before_any_call(co
 def test_frequencies_of_ernie_pass_axis_by_axis_or_interleaved(
     order: list[int], words: str
 ) -> None:
-    """Ernie's module stores frequencies of rows (0, 2, 4), then of columns (1, 3, 5), then of time
-    (6, 7); its tables have them in their order.
+    """Ernie has 3 + 3 + 2 = 8 frequencies for rows, columns and time. Its module stores those of
+    rows (0, 2, 4), then of columns (1, 3, 5), then of time (6, 7); its tables have them in turn.
+    Expected are powers of the base 500000, in NumPy, in either order.
     """
     config = {"model_type": "ernie4_5_vl_moe_text", "hidden_size": 64, "num_attention_heads": 4}
     config["rope_parameters"] = {"rope_theta": 5e5, "mrope_section": [3, 3, 2]}
@@ -236,10 +247,12 @@ def test_frequencies_of_ernie_pass_axis_by_axis_or_interleaved(
     assert found.readings["inv_freq"] == words
 
 
-def test_a_name_counts_more_than_the_content() -> None:
-    """cos_cached holds sines, and sin_cached cosines: both fail, and are said to be swapped."""
-    result = verify_with_config(
-        {"cos_cached": doubled_as_halves(SIN), "sin_cached": doubled_as_halves(COS)}
+def test_the_name_of_a_tensor_counts_more_than_its_content() -> None:
+    """cos_cached holds sines, and sin_cached cosines: both fail, and the reason is that they are
+    swapped.
+    """
+    result = verify_with_llama(
+        {"cos_cached": doubled_as_halves(LLAMA_SIN), "sin_cached": doubled_as_halves(LLAMA_COS)}
     )
     assert [tensor.passed for tensor in result.tensors] == [False, False]
     assert {*result.readings.values()} == {TWO_COLUMNS_AS_HALVES}
@@ -250,15 +263,15 @@ def test_the_name_of_a_file_counts_if_the_array_has_none(tmp_path) -> None:
     """sin.npy holds cosines. An array without any name would pass as such, but the file's name
     promises sines.
     """
-    np.save(tmp_path / "sin.npy", COS)
-    assert not verify_with_config(tmp_path / "sin.npy", reasons=False).passed
+    np.save(tmp_path / "sin.npy", LLAMA_COS)
+    assert not verify_with_llama(tmp_path / "sin.npy", reasons=False).passed
 
 
 def test_tables_without_telling_names_are_found_by_their_content(tmp_path) -> None:
     """np.savez calls them arr_0, arr_1 and arr_2; the third is noise, which is left out."""
     noise = np.random.default_rng(0).normal(size=(LENGTH, DIM)).astype(np.float32)
-    np.savez(tmp_path / "all.npz", SIN, COS, noise)
-    result = verify_with_config(tmp_path / "all.npz")
+    np.savez(tmp_path / "all.npz", LLAMA_SIN, LLAMA_COS, noise)
+    result = verify_with_llama(tmp_path / "all.npz")
 
     assert result.passed
     assert result.readings == {
@@ -269,9 +282,10 @@ def test_tables_without_telling_names_are_found_by_their_content(tmp_path) -> No
 
 def test_tables_belong_to_a_layer_type_by_name_by_number_or_by_fit() -> None:
     """Gemma 3: full attention has base 1e6, sliding attention 1e4; layer 5 is of full attention,
-    layer 0 is not. Beside each table stands whether it is right for the layers of its name.
+    layer 0 of sliding. In `found`, each table has a note whether it is right for the layers of its
+    name; «rope» names none, and is taken for what fits best.
     """
-    full, sliding = float32_tables(1e6), float32_tables(1e4)
+    full, sliding = float32_tables(base=1e6), float32_tables(base=1e4)
     found = {"full_attention.cos": (full[0], True), "sliding_attention.cos": (full[0], False),
              "rope.sin_cached": (sliding[1], True), "layers.0.rotary_emb.sin_cached": (full[1], False),
              "layers.5.rotary_emb.sin_cached": (full[1], True)}  # fmt: skip
@@ -293,15 +307,20 @@ def test_tables_belong_to_a_layer_type_by_name_by_number_or_by_fit() -> None:
 
 
 def test_cosines_and_sines_in_two_layouts_do_not_pass() -> None:
-    """Columns c0 c1 … c0 c1 … beside s0 s0 s1 s1 …."""
-    result = verify_with_config({"cos": doubled_as_halves(COS), "sin": doubled_as_neighbours(SIN)})
+    """The cosines are in columns c0 c1 … c0 c1 …, and the sines in s0 s0 s1 s1 …; each would pass
+    by itself.
+    """
+    result = verify_with_llama(
+        {"cos": doubled_as_halves(LLAMA_COS), "sin": doubled_as_neighbours(LLAMA_SIN)}
+    )
     assert not result.passed
     assert result.problems[0] == "cos and sin are doubled in two ways: no rotation takes both"
 
 
-def test_tables_of_exchanged_layer_types_are_named() -> None:
-    """Gemma's bases 1e6 (full attention) and 1e4 (sliding) the wrong way round, under the names
-    local and global that other projects give these layers.
+def test_tables_that_are_right_for_another_layer_type_are_named() -> None:
+    """In Gemma, full attention has base 1e6 and sliding attention 1e4. The dump has them the wrong
+    way round, under the names global (full) and local (sliding) that other projects give these
+    layers.
     """
     swapped = verify_with_config(
         {"cos_local": float32_tables(1e6)[0], "cos_global": float32_tables(1e4)[0]}, GEMMA
@@ -315,7 +334,9 @@ def test_tables_of_exchanged_layer_types_are_named() -> None:
 
 
 def test_each_layer_type_has_its_own_reason_and_command() -> None:
-    """Full attention has base 500000 instead of 1e6, sliding attention begins at position 1."""
+    """In Gemma, full attention has base 1e6 and sliding attention 1e4. In the dump, full attention
+    has base 500000, and sliding attention begins at position 1.
+    """
     dumped = {
         "full_attention": float32_tables(5e5),
         "sliding_attention": float32_tables(1e4, first=1),
@@ -336,10 +357,12 @@ def test_each_layer_type_has_its_own_reason_and_command() -> None:
     assert commands == ["full_attention: reproduce with ", "sliding_attention: reproduce with "]
 
 
-def test_tables_of_a_vision_tower_that_the_configuration_does_not_know_are_left_out() -> None:
-    """The config is of a text model; «visual» is a part of another one."""
-    result = verify_with_config(
-        {"visual.rotary_pos_emb.inv_freq": COS[3], "model.rotary_emb.cos_cached": COS}
+def test_tables_of_a_vision_tower_that_the_configuration_does_not_have_are_left_out() -> None:
+    """The config is of a text model. «visual» is the name of a vision tower, whose frequencies it
+    does not define; they are wrong here, and are not compared.
+    """
+    result = verify_with_llama(
+        {"visual.rotary_pos_emb.inv_freq": LLAMA_COS[3], "model.rotary_emb.cos_cached": LLAMA_COS}
     )
     assert result.passed
     assert [tensor.name for tensor in result.tensors] == ["model.rotary_emb.cos_cached"]
@@ -352,39 +375,42 @@ CHECKPOINT = {
 
 
 def test_tables_among_the_weights_of_a_checkpoint_are_found_by_name() -> None:
-    """cos_cached and sin_cached among 20 weights."""
-    dump = {"model.rotary_emb.cos_cached": COS, "model.rotary_emb.sin_cached": SIN}
-    result = verify_with_config({**CHECKPOINT, **dump})
+    """CHECKPOINT has the weights of 20 layers; cos_cached and sin_cached are beside them."""
+    dump = {"model.rotary_emb.cos_cached": LLAMA_COS, "model.rotary_emb.sin_cached": LLAMA_SIN}
+    result = verify_with_llama({**CHECKPOINT, **dump})
 
     assert result.passed
     assert [tensor.name for tensor in result.tensors] == list(dump)
 
 
 def test_a_table_in_a_checkpoint_without_a_telling_name_has_to_be_named(tmp_path) -> None:
-    """A tensor is named behind a colon, FILE:NAME."""
-    save_file({**CHECKPOINT, "lm_head": COS}, tmp_path / "model.safetensors")
+    """Cosines are under the name lm_head, among the weights of 20 layers (CHECKPOINT). The error
+    states that a tensor is named after a colon, FILE:NAME.
+    """
+    save_file({**CHECKPOINT, "lm_head": LLAMA_COS}, tmp_path / "model.safetensors")
     with pytest.raises(FileError, match=r"no positional tables of rope \(21 tensors: .*FILE:NAME"):
-        verify_with_config(tmp_path / "model.safetensors")
+        verify_with_llama(tmp_path / "model.safetensors")
 
-    result = verify_with_config(f"{tmp_path / 'model.safetensors'}:lm_head")
+    result = verify_with_llama(f"{tmp_path / 'model.safetensors'}:lm_head")
     assert result.passed
     assert result.readings == {"lm_head": f"cos, {ONE_COLUMN_PER_FREQUENCY}"}
 
 
 @pytest.mark.parametrize(
-    "array", [np.zeros((5, 7), np.float32), np.zeros((0, 8), np.float32), np.float32(1)]
+    "array",
+    [np.zeros((5, 7), np.float32), np.zeros((0, 8), np.float32), np.float32(1)],
+    ids=["7 columns", "no rows", "a scalar"],
 )
 def test_an_array_whose_shape_no_table_has_fails_with_the_expected_shapes(array) -> None:
-    """Heads of 16 channels have 8 frequencies, one column or two columns each; the problem is in
+    """Heads of 16 channels have 8 frequencies, in one column or two columns each; the problem is in
     the JSON as well.
     """
-    result = verify_with_config(np.asarray(array))
+    result = verify_with_llama(np.asarray(array))
     assert not result.passed
     assert "(positions, 8) or (positions, 16)" in result.problems[0]
-    assert (
-        json.loads(json.dumps(result.as_json(), allow_nan=False))["diagnosis"][0]
-        == result.problems[0]
-    )
+
+    as_json = json.loads(json.dumps(result.as_json(), allow_nan=False))
+    assert as_json["diagnosis"][0] == result.problems[0]
 
 
 @pytest.mark.parametrize("size", [DIM // 2, DIM])
@@ -392,17 +418,16 @@ def test_an_array_whose_shape_no_table_has_fails_with_the_expected_shapes(array)
 def test_vectors_of_zeros_or_ones_do_not_pass_as_the_row_of_position_0(
     value: float, size: int
 ) -> None:
-    """Sines of position 0 are zeros, and cosines ones; but frequencies that nobody set are zeros as
-    well.
+    """The sines of position 0 are zeros, and its cosines ones. But memory that nobody has written
+    is zeros or ones as well, such as frequencies that were never computed.
     """
-    assert not verify_with_config(np.full(size, value, np.float32), reasons=False).passed
+    assert not verify_with_llama(np.full(size, value, np.float32), reasons=False).passed
 
 
 @pytest.mark.parametrize("dim_of_file", [32, 64])
 def test_frequencies_of_a_larger_head_are_not_taken_for_a_flat_table(dim_of_file: int) -> None:
-    """LLAMA's heads have 64 / 4 = 16 channels, and so 8 frequencies; the file has 16 or 32.
-
-    These are multiples of 8, and could be 2 or 4 rows of 8 cosines whose rows were joined.
+    """The model has heads of 64 / 4 = 16 channels, and so 8 frequencies; those of 32 or 64 channels
+    are 16 or 32. These are multiples of 8, and could be 2 or 4 rows of 8 cosines in one line.
     """
     frequencies = inverse_frequencies(LLAMA_OF_BASE_500000["rope_theta"], dim_of_file)
     dim, _, shape = pecli.verify({"inv_freq": frequencies}, LLAMA_OF_BASE_500000).diagnosis
@@ -411,9 +436,9 @@ def test_frequencies_of_a_larger_head_are_not_taken_for_a_flat_table(dim_of_file
     assert shape.startswith(f"inv_freq: its shape is ({dim_of_file // 2}) where (8), ")
 
 
-def test_learned_tables_are_checked_for_their_shape() -> None:
-    """Any finite values pass, since they are learned; GPT-2's wte is the embedding of tokens, which
-    is no table of positions.
+def test_a_learned_table_of_the_right_shape_passes_whatever_its_values() -> None:
+    """GPT-2's table of positions is called wpe, here of 12 positions and 6 channels. Its wte is the
+    embedding of tokens, which is not checked. Learned values have no error.
     """
     config = {"model_type": "gpt2", "n_positions": 12, "n_embd": 6, "n_head": 2}
     weights = np.random.default_rng(0).normal(size=(12, 6)).astype(np.float32)
@@ -452,10 +477,11 @@ def sinusoids(rows: int) -> np.ndarray:
             (169, 4),
         ),
     ],
+    ids=["t5", "swin"],
 )
 def test_biases_by_relative_position_are_checked_for_their_rows(config, name, shape) -> None:
-    """T5 has 32 buckets and 8 heads, Swin (2 · 7 − 1)² = 169 offsets of a window of 7; a missing
-    row or a NaN fails.
+    """T5 has a row for each of 32 buckets, Swin for each of (2 · 7 − 1)² = 169 offsets in a window
+    of 7; columns are heads. A missing row or a NaN fails.
     """
     values = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     others = {"shared.weight": np.ones((4, 4), np.float32)}
@@ -476,7 +502,9 @@ DECODER_TABLE = "model.decoder.embed_positions.weight"
 
 
 def test_whisper_has_a_sinusoidal_table_beside_a_learned_one() -> None:
-    """The encoder has sinusoids by tensor2tensor's formula, the decoder any learned values."""
+    """The encoder has sinusoids by tensor2tensor's formula (`sinusoids`, in NumPy), the decoder any
+    learned values.
+    """
     pe = sinusoids(10)
     result = verify_with_config({ENCODER_TABLE: pe, DECODER_TABLE: pe[:5] * 2}, WHISPER)
 
@@ -486,7 +514,9 @@ def test_whisper_has_a_sinusoidal_table_beside_a_learned_one() -> None:
 
 
 def test_a_part_of_a_sinusoidal_table_is_checked_from_an_offset_on() -> None:
-    """The dump has rows 3 to 9 of the table of Whisper's encoder; the reading states the offset."""
+    """The dump has rows 3 to 9 of the table of Whisper's encoder, by tensor2tensor's formula
+    (`sinusoids`, in NumPy); the reading states the offset.
+    """
     rows = {ENCODER_TABLE: sinusoids(10)[3:]}
     result = verify_with_config(rows, WHISPER, layer_type="encoder", offset=3)
 
@@ -508,8 +538,9 @@ def test_a_layer_type_leaves_the_tables_of_other_layers_out() -> None:
 
 
 def test_a_fairseq_table_begins_at_position_zero() -> None:
-    """fairseq puts the padding row, of zeros, at index 1 and positions after it: with these two
-    rows the table is from position 0 on, and without them it passes as well.
+    """fairseq puts the row of padding, zeros, at index 1, and tokens from index 2 on: a table with
+    these two rows begins at position 0, and one without them, at position 2, passes as well.
+    `sinusoids` is the formula in NumPy.
     """
     config = {
         "model_type": "m2m_100",
@@ -553,8 +584,9 @@ ALIBI = {
 @pytest.mark.parametrize("case", ALIBI)
 @pytest.mark.sample(3)
 def test_alibi_passes_in_the_form_of_every_program(case) -> None:
-    """Each case of ALIBI is the bias or the slopes as another program keeps them, such as slopes
-    times key positions in one row («bloom»). Halving the last row, or everything, fails.
+    """Each case of ALIBI is the slopes of 6 heads by the paper's rule, or a bias of 9 keys, as one
+    program keeps it: BLOOM as slope · key, for example, in one row. If the last row or everything
+    is halved, it fails.
     """
     array, name, words = ALIBI[case]
     bloom = {"model_type": "bloom", "n_head": 6, "hidden_size": 48}
@@ -581,8 +613,8 @@ def test_float32_angles_far_from_position_0_pass_only_with_their_recipe() -> Non
     angles = np.arange(5000, 5000 + LENGTH, dtype=np.float32)[:, None] * inv_freq
     cos = np.cos(angles.astype(np.float64)).astype(np.float32)
 
-    assert not verify_with_config(cos, offset=5000, reasons=False).passed
-    assert verify_with_config(cos, offset=5000, recipe="float32").passed
+    assert not verify_with_llama(cos, offset=5000, reasons=False).passed
+    assert verify_with_llama(cos, offset=5000, recipe="float32").passed
 
 
 @pytest.mark.parametrize("function", ["cos", "sin"])
@@ -590,30 +622,26 @@ def test_float32_angles_far_from_position_0_pass_only_with_their_recipe() -> Non
 def test_a_table_of_fewer_channels_is_recognised_by_the_name_of_its_file(
     tmp_path, function
 ) -> None:
-    """The model has 16 channels, base 500000, and the table 8 channels, base 10000; with one
-    function only, other parameters could make up for the base.
+    """The model has heads of 16 channels and base 500000; the file, named cos_cached or sin_cached,
+    has 64 positions of 8 channels with base 10000. The reason has the 8 channels. In cosines
+    without sines, other parameters can make up for the base, so that these are allowed too.
     """
-    np.save(
-        tmp_path / f"{function}_cached.npy",
-        cos_and_sin_tables(64, inverse_frequencies(10000.0, 8))[function],
-    )
-    edits = verify_with_config(tmp_path / f"{function}_cached.npy").explanations[0].mistakes
+    tables = cos_and_sin_tables(64, inverse_frequencies(10000.0, 8))
+    file = tmp_path / f"{function}_cached.npy"
+    np.save(file, tables[function])
+    mistakes = verify_with_llama(file).explanations[0].mistakes
 
-    assert {getattr(edit, "name", "layout") for edit in edits} <= {
-        "dim",
-        "base",
-        "exponent_dim",
-        "layout",
-    }
-    assert Parameter("dim", DIM, 8) in edits
+    names = {getattr(mistake, "name", "layout") for mistake in mistakes}
+    assert Parameter("dim", expected=16, found=8) in mistakes
+    assert names <= {"dim", "base", "exponent_dim", "layout"}
 
 
 @pytest.mark.parametrize(
     ("lines", "config"),
     [
-        (np.concatenate([COS, SIN]), LLAMA_OF_BASE_500000),
-        (doubled_as_halves(np.concatenate([COS, SIN])), LLAMA_OF_BASE_500000),
-        (COS, LLAMA_OF_BASE_500000),
+        (np.concatenate([LLAMA_COS, LLAMA_SIN]), LLAMA_OF_BASE_500000),
+        (doubled_as_halves(np.concatenate([LLAMA_COS, LLAMA_SIN])), LLAMA_OF_BASE_500000),
+        (LLAMA_COS, LLAMA_OF_BASE_500000),
         (BIAS.reshape(6 * 9, 9), {"model_type": "bloom", "n_head": 6}),
     ],
     ids=["cosines above sines", "both doubled", "cosines", "head after head of a bias"],
@@ -621,7 +649,9 @@ def test_a_table_of_fewer_channels_is_recognised_by_the_name_of_its_file(
 def test_a_table_in_lines_of_text_passes(
     tmp_path: Path, lines: np.ndarray, config: dict[str, Any]
 ) -> None:
-    """A CSV file has no more than two axes, neither a dtype nor a name."""
+    """A CSV file has two axes at most, and neither a dtype nor a name. LLAMA_COS and LLAMA_SIN are
+    tables of the Llama, BIAS is 6 heads of 9 × 9 by ALiBi's rule.
+    """
     np.savetxt(tmp_path / "t.csv", lines, delimiter=",")
     found = verify_with_config(tmp_path / "t.csv", config)
 
@@ -662,9 +692,12 @@ PRODUCTS = "in the key form, slopes and products rounded to bfloat16"
 def test_slopes_and_biases_of_falcon_pass_as_transformers_computes_them(
     name: str, values: np.ndarray, words: str | None
 ) -> None:
-    """build_alibi_tensor of transformers' Falcon multiplies bfloat16 slopes and positions, and
-    Falcon-RW divides by √head_dim = 8; exact ones pass too. The paper's slopes of 12 heads are
-    those of 8 and every other one of 16.
+    """`build_alibi_tensor` of transformers' Falcon multiplies bfloat16 slopes and positions and
+    rounds the products, and its attention divides by √head_dim = √(768 / 12) = 8; exact ones pass
+    too.
+
+    By the paper, the slopes of 12 heads are those of 8, 2^−1 … 2^−8, and every other one of 16,
+    2^−0.5, 2^−1.5, ….
     """
     found = verify_with_config({name: values}, FALCON, Tolerance())
     assert found.passed
@@ -672,8 +705,8 @@ def test_slopes_and_biases_of_falcon_pass_as_transformers_computes_them(
 
 
 def test_slopes_rounded_to_bfloat16_fail_for_a_model_that_does_not_round_them() -> None:
-    """BLOOM keeps the slopes of its 12 heads in float32; those that are no powers of two change in
-    bfloat16.
+    """BLOOM keeps the slopes of its 12 heads in float32. Those after the eighth, 2^−0.5, 2^−1.5, …,
+    are not powers of two, and change when they are rounded to bfloat16.
     """
     rounded = {"slopes": bfloat16(SLOPES_OF_12_HEADS)}
     bloom = {"model_type": "bloom", "n_head": 12}
@@ -698,8 +731,9 @@ DINOV3_FREQUENCIES = inverse_frequencies(100.0, 32).astype(np.float32)
 def test_frequencies_of_dinov3_are_checked_although_it_has_no_table(
     dump: dict[str, np.ndarray], passes: bool
 ) -> None:
-    """Frequencies are 100^(-2i/32) in NumPy. There is no table over positions, so that cosines
-    cannot be checked, and fail.
+    """DINOv3 rotates by fractions of the image, with base 100 and 32 channels per axis: frequencies
+    are 100^(−2i/32), in NumPy. There is no table over positions, so that cosines cannot be checked,
+    and fail.
     """
     assert verify_with_config(dump, DINOV3, Tolerance()).passed is passes
 
@@ -721,7 +755,7 @@ def t5_index(dtype: str) -> np.ndarray:
 @pytest.mark.parametrize("dtype", ["int64", "int16", "uint8"])
 @pytest.mark.parametrize("spec", [T5, pecli.Relative("t5", 40)], ids=["model", "scheme"])
 def test_buckets_of_t5_pass_in_integers_of_any_width(dtype: str, spec: Any) -> None:
-    """`t5_index` is T5's own formula in NumPy, here for 40 positions, in each dtype of integers."""
+    """`t5_index` is T5's own formula in NumPy: the buckets of 40 queries and 40 keys."""
     found = pecli.verify({"index": t5_index(dtype)}, spec)
 
     assert found.passed
@@ -730,7 +764,9 @@ def test_buckets_of_t5_pass_in_integers_of_any_width(dtype: str, spec: Any) -> N
 
 @pytest.mark.parametrize("dtype", ["int64", "int16", "uint8"])
 def test_one_bucket_of_t5_that_is_off_by_one_fails(dtype: str) -> None:
-    """T5 has a bucket (an integer) per query and key; that of query 3 and key 5 is one too large."""
+    """`t5_index` has the bucket (an integer) of each of 40 queries and keys, by T5's formula in
+    NumPy; that of query 3 and key 5 is one too large.
+    """
     index = t5_index(dtype)
     index[3, 5] += 1
 
@@ -760,15 +796,20 @@ def verify_tables_by_axis(
     return pecli.verify(dump, "qwen2.5-vl-7b", positions=positions, atol=1e-12, reasons=reasons)
 
 
-batches = pytest.mark.parametrize("batch", [2, pytest.param(1, marks=pytest.mark.thorough)])
+in_batches_of_two_and_of_one = pytest.mark.parametrize(
+    "batch", [2, pytest.param(1, marks=pytest.mark.thorough)]
+)
 
 
-@batches
+@in_batches_of_two_and_of_one
 @pytest.mark.parametrize("has_batch_axis", [False, True], ids=["shared", "per sequence"])
 def test_a_table_for_each_axis_of_positions_passes_as_qwen2_vl_returns_it(
     batch: int, has_batch_axis: bool
 ) -> None:
-    """Base 1e6 as in the config; positions are given once for all sequences, or for each."""
+    """Qwen2VLRotaryEmbedding of transformers multiplies the positions of each axis (time, row,
+    column) with all frequencies of base 1e6: `verify_tables_by_axis` verifies these tables, made in
+    NumPy. Positions (PLACES) are given once for all sequences, or for each.
+    """
     positions = np.repeat(PLACES[:, None], batch, axis=1) if has_batch_axis else PLACES
     found = verify_tables_by_axis(batch, positions)
 
@@ -778,22 +819,26 @@ def test_a_table_for_each_axis_of_positions_passes_as_qwen2_vl_returns_it(
     )
 
 
-@batches
+@in_batches_of_two_and_of_one
 def test_a_table_for_each_axis_fails_if_rows_and_columns_are_exchanged(batch: int) -> None:
-    """The tables are computed at positions in the order t, h, w; the positions that are given to
-    `verify` have the order t, w, h.
+    """PLACES are the positions of tokens by time, row and column, at which `verify_tables_by_axis`
+    computes the tables. Those that are given to verify have the order time, column, row.
     """
     assert not verify_tables_by_axis(batch, PLACES[[0, 2, 1]], reasons=False).passed
 
 
-@batches
+@in_batches_of_two_and_of_one
 def test_another_base_of_a_table_for_each_axis_is_named(batch: int) -> None:
-    """The tables have one part per axis (t, h, w) and base 100000; the model's base is 1000000."""
+    """`verify_tables_by_axis` verifies a table for each axis of positions (time, row, column), here
+    of base 100000; Qwen2.5-VL has base 1000000.
+    """
     found = verify_tables_by_axis(batch, PLACES, base=1e5)
     assert found.diagnosis[0].startswith("cos, sin: base is 100000 (the spec says 1000000); ")
 
 
 def test_positions_that_differ_within_a_batch_are_refused_for_tables_by_axis() -> None:
-    """3 axes, 2 sequences and 2 tokens: such a table has rows for the tokens only."""
+    """Positions have 3 axes, 2 sequences and 2 tokens, and are different for each sequence; a table
+    for each axis has rows for the tokens of all sequences.
+    """
     with pytest.raises(ParameterError, match=r"of shape \(3, 2, 2\)"):
         verify_tables_by_axis(2, np.arange(12).reshape(3, 2, 2))

@@ -58,14 +58,19 @@ LEARNED_TABLE = np.random.default_rng(0).normal(size=(8, 8))
     ],
 )  # fmt: skip
 def test_the_expected_shape_is_in_the_problem(dump: Any, spec: Any, problem: str) -> None:
-    """The dump has a shape that the model or scheme cannot have; a rotary model of 16 channels has
-    8 frequencies in one column or two columns each.
+    """The dump has a shape that no table of the model or scheme has.
+
+    BLOOM has 8 heads, and so 8 slopes. CONFIG is a Llama with heads of 16 channels, which have 8
+    frequencies, in one column or two columns each. GPT-2 has 1024 positions of 768 channels, MARIAN
+    8 channels, and PixArt-XL 1024 a table of 64 × 64 = 4096 patches.
     """
     assert pecli.verify(dump, spec, reasons=False).problems == (problem,)
 
 
 def test_an_array_wider_than_any_table_has_the_wrong_shape() -> None:
-    """Logits of a vocabulary of 70,000, for example: a table has at most 65,536 columns."""
+    """The array is as wide as logits of a vocabulary of 70,000; a table has at most 65,536 columns.
+    CONFIG is a Llama with 8 frequencies, in one column or two columns each.
+    """
     logits = np.random.default_rng(0).normal(size=(2, 70_000)).astype(np.float32)
     result = pecli.verify(logits, CONFIG, reasons=False)
 
@@ -75,10 +80,11 @@ def test_an_array_wider_than_any_table_has_the_wrong_shape() -> None:
 
 
 def test_every_wrong_shape_is_a_problem() -> None:
-    """Rope(6, 8) has tables of 6 positions and 4 pairs. Both tensors have other shapes, and each is
-    reported.
+    """The scheme has tables of 6 positions and 8 / 2 = 4 pairs. Neither a vector of 5 nor SIN, a
+    table of 12 × 8, has this shape, and each is reported.
     """
-    result = pecli.verify({"cos": np.ones(5), "sin": SIN}, pecli.Rope(6, 8), reasons=False)
+    dump = {"cos": np.ones(5), "sin": SIN}
+    result = pecli.verify(dump, pecli.Rope(seq_len=6, dim=8), reasons=False)
     assert result.problems == (
         "cos: its shape is (5) where (6, 4) is expected",
         "sin: its shape is (12, 8) where (6, 4) is expected",
@@ -87,8 +93,8 @@ def test_every_wrong_shape_is_a_problem() -> None:
 
 @pytest.mark.parametrize(("dim", "passed"), [(1152, False), (1536, True)])
 def test_a_grid_that_is_given_is_cut_from_the_table_of_the_model(dim: int, passed: bool) -> None:
-    """SD3 medium has 24 heads of 64 = 1536 channels and a table of 64 × 64 patches, whose middle
-    serves smaller images.
+    """SD3 medium has 24 heads of 64 channels, 1536 in all. The middle of its large table serves
+    smaller images, here of 8 × 8 patches. A table of 1152 channels is none of its own.
     """
     scheme = pecli.Sinusoidal(dim=dim, style="sd3", grid="8x8", grid_base=(64,))
     dump = {"pe": scheme.tables()["pe"]}
@@ -96,16 +102,16 @@ def test_a_grid_that_is_given_is_cut_from_the_table_of_the_model(dim: int, passe
     assert pecli.verify(dump, "sd3-medium", grid="8x8", reasons=False).passed == passed
 
 
-def test_the_problem_of_a_transposed_table_says_that_it_fits_when_transposed() -> None:
-    """The model is a GPT-2 with 3 positions of 2 channels; the dump is 2 × 3."""
+def test_the_problem_of_a_transposed_table_states_that_it_fits_when_transposed() -> None:
+    """SMALL_GPT2 has a learned table of 3 positions and 2 channels; the dump is 2 × 3."""
     dump = {"wpe.weight": np.arange(6.0, dtype="f4").reshape(2, 3)}
     (tensor,) = pecli.verify(dump, SMALL_GPT2, reasons=False).tensors
 
     assert tensor.problem.endswith("expected; transposed, it fits")
 
 
-def test_the_problem_of_another_shape_does_not_speak_of_transposing() -> None:
-    """The model has 3 positions of 2 channels, and the table is (2, 4)."""
+def test_the_problem_of_a_shape_that_never_fits_does_not_mention_transposing() -> None:
+    """SMALL_GPT2 has a learned table of 3 positions and 2 channels; the dump is 2 × 4."""
     dump = {"wpe.weight": np.ones((2, 4), "f4")}
     (tensor,) = pecli.verify(dump, SMALL_GPT2, reasons=False).tensors
 
@@ -117,8 +123,10 @@ def test_the_problem_of_another_shape_does_not_speak_of_transposing() -> None:
     [LEARNED_TABLE, np.vstack([LEARNED_TABLE[:7], np.zeros((1, 8))])],
     ids=["random", "one row of zeros"],
 )
-def test_a_learned_table_passes(table: Array) -> None:
-    """Random values, one row of which may be zeros, as that of a padding token."""
+def test_a_learned_table_of_varied_values_passes(table: Array) -> None:
+    """GPT2 is a model with a learned table of 8 × 8. Any values could be learned, and the row of a
+    padding token may be zeros.
+    """
     assert pecli.verify({"wpe.weight": table}, GPT2).passed
 
 
@@ -133,7 +141,9 @@ def test_a_learned_table_passes(table: Array) -> None:
     ],
 )
 def test_a_learned_table_of_one_value_fails(value: float, problem: str) -> None:
-    """No training makes all values the same, or not finite."""
+    """GPT2 is a model with a learned table of 8 × 8. No training makes all its values the same;
+    such a table was never loaded. Values that are not finite are lost.
+    """
     result = pecli.verify({"wpe.weight": np.full_like(LEARNED_TABLE, value)}, GPT2)
     assert not result.passed
     assert result.problems == (f"wpe.weight: {problem}",)
@@ -141,7 +151,7 @@ def test_a_learned_table_of_one_value_fails(value: float, problem: str) -> None:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_a_learned_table_with_a_row_that_is_not_finite_fails(value: float) -> None:
-    """The last of 8 rows holds NaN or infinity."""
+    """GPT2 is a model with a learned table of 8 × 8; the last row holds NaN or infinity."""
     table = np.vstack([LEARNED_TABLE[:7], np.full((1, 8), value)])
     result = pecli.verify({"wpe.weight": table}, GPT2)
     problem = "wpe.weight: it holds values that are infinite or not numbers"
@@ -151,8 +161,10 @@ def test_a_learned_table_with_a_row_that_is_not_finite_fails(value: float) -> No
 
 
 def test_columns_of_one_frequency_that_differ_are_compared_and_not_a_problem_of_shape() -> None:
-    """Column 11 holds 0.5, unlike column 3 of the same frequency, and the base is wrong: elements
-    are counted by the closed form, |found − cos(position · 10000^(-i/8))| > 0.1.
+    """The scheme has 8 frequencies in 16 columns: column 11 has the frequency of column 11 − 8 = 3.
+    In the dump, column 11 holds 0.5, and the base is 500000 instead of 10000.
+
+    Wrong elements are counted by NumPy: those with |found − cos(position · 10000^(−i/8))| > 0.1.
     """
     tables = pecli.Rope(64, 16, 5e5, layout="halves").tables()
     dump = {name: np.where(np.arange(16) == 11, 0.5, tables[name]) for name in ("cos", "sin")}
@@ -162,11 +174,14 @@ def test_columns_of_one_frequency_that_differ_are_compared_and_not_a_problem_of_
     wrong = np.abs(dump["cos"] - np.tile(expected, 2)) > 0.1
 
     assert cos.problem == ""
-    assert cos.mismatched == wrong.sum() == 370
+    assert wrong.sum() > 64
+    assert cos.mismatched == wrong.sum()
 
 
 def test_a_spec_may_be_given_as_a_dictionary() -> None:
-    """A spec is a scheme as JSON; its name and parameters are enough."""
+    """A spec is a scheme as JSON, with the version of pecli, for example; the scheme's name and
+    parameters are enough.
+    """
     spec = ROPE.spec()
     shortened = {"scheme": spec["scheme"], "parameters": spec["parameters"]}
 
@@ -188,7 +203,7 @@ def test_a_spec_may_be_given_as_a_dictionary() -> None:
 def test_the_style_of_a_sinusoidal_table_is_noted(
     scheme: Any, config: dict[str, Any], reading: str
 ) -> None:
-    """A style is the formula of a project; M2M-100 counts positions from 2 on, behind its padding
-    row.
+    """A style is the formula of a project, which its models have. M2M-100 counts positions from 2
+    on, after the rows 0 and 1, of which 1 is for padding.
     """
     assert pecli.verify(scheme.tables()["pe"], config).readings == {"pe": reading}

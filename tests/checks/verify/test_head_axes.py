@@ -101,8 +101,9 @@ AXES_OF_HEADS: dict[str, tuple[np.ndarray, np.ndarray, str]] = {
 
 @pytest.mark.parametrize("case", AXES_OF_HEADS)
 def test_the_right_rotation_passes_with_a_note(case: str) -> None:
-    """Each case of AXES_OF_HEADS has queries before and after the rotation with axes in another
-    order, such as (…, heads · channels) with all heads in one row, and the words that note it.
+    """Each case of AXES_OF_HEADS has queries or keys before and after the rotation, whose axes lie
+    differently, and the words that note it. For example, 6 heads of 8 channels are folded into 48
+    columns, or 2 heads of keys are repeated 3 times. The rotation is the textbook formula in NumPy.
     """
     before, after, note = AXES_OF_HEADS[case]
     result = pecli.verify(after, LLAMA_CONFIG, before=before, atol=1e-9)
@@ -112,9 +113,10 @@ def test_the_right_rotation_passes_with_a_note(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in AXES_OF_HEADS if case != "a single row"])
-def test_a_wrong_element_has_its_own_index(case: str) -> None:
-    """Each case of AXES_OF_HEADS has the axes of queries in another order after the rotation, such
-    as channels first. The last element of the array as it was dumped is wrong.
+def test_a_wrong_element_has_its_index_in_the_array_as_it_was_dumped(case: str) -> None:
+    """Each case of AXES_OF_HEADS has queries or keys whose axes lie differently after the rotation,
+    such as channels first. The last element is wrong, and its index is that in the array as it was
+    dumped, whatever axes it has.
     """
     before, after, _ = AXES_OF_HEADS[case]
     wrong = after.copy()
@@ -128,7 +130,9 @@ def test_a_wrong_element_has_its_own_index(case: str) -> None:
 
 @pytest.mark.parametrize("case", AXES_OF_HEADS)
 def test_rotated_queries_that_are_a_thousandth_too_large_fail(case: str) -> None:
-    """Queries with their axes in each order of AXES_OF_HEADS, times 1.001."""
+    """Each case of AXES_OF_HEADS has queries or keys whose axes lie differently after the rotation,
+    such as channels first; here they are multiplied by 1.001.
+    """
     before, after, _ = AXES_OF_HEADS[case]
     scaled = np.empty_like(after)
     scaled[...] = after * 1.001
@@ -136,9 +140,9 @@ def test_rotated_queries_that_are_a_thousandth_too_large_fail(case: str) -> None
     assert not pecli.verify(scaled, LLAMA_CONFIG, before=before, atol=1e-9, reasons=False).passed
 
 
-def test_a_mistake_of_all_folded_heads_is_named() -> None:
-    """All heads of a row in one vector of 48 channels, rotated as interleaved pairs instead of
-    halves.
+def test_a_mistake_in_folded_heads_is_named() -> None:
+    """6 heads of 8 channels are folded into rows of 48. They were rotated as interleaved pairs (0,
+    1), (2, 3), …, although a Llama rotates halves: (0, 4), (1, 5), ….
     """
     interleaved = pecli.apply(QUERIES, LLAMA_CONFIG, layout="interleaved")
     result = pecli.verify(
@@ -152,8 +156,10 @@ def test_a_mistake_of_all_folded_heads_is_named() -> None:
     assert "interleaved" in result.diagnosis[0]
 
 
-def test_rows_of_folded_tensors_are_positions() -> None:
-    """Column 2 · 8 + 4 belongs to head 2, of heads of 8 channels."""
+def test_a_wrong_element_of_folded_heads_is_located_by_batch_head_and_position() -> None:
+    """6 heads of 8 channels are folded into rows of 48. The wrong element is in batch 1, position 3
+    and column 2 · 8 + 4: channel 4 of head 2. Places are ranges from the first to the last.
+    """
     wrong = heads_folded_into_columns(rotated_by_formula(QUERIES))
     wrong[1, 3, 2 * DIM + 4] += 1
     (tensor,) = pecli.verify(
@@ -166,7 +172,9 @@ def test_rows_of_folded_tensors_are_positions() -> None:
 
 
 def test_repeated_heads_that_differ_are_a_problem() -> None:
-    """Keys of 2 heads are repeated 3 times for 6 query heads; one copy is changed."""
+    """Keys of 2 heads are repeated 3 times in a row for 6 query heads; in the last copy of the
+    first head, one position is changed.
+    """
     wrong = np.repeat(rotated_by_formula(KEYS), 3, axis=1)
     wrong[0, 2, 1] += 1
     result = pecli.verify(wrong, LLAMA_CONFIG, before=KEYS, atol=1e-9)
@@ -175,14 +183,16 @@ def test_repeated_heads_that_differ_are_a_problem() -> None:
 
 
 def test_positions_are_never_taken_for_copies() -> None:
-    """10 positions after the rotation, which are 5 twice, and 5 before it."""
+    """Before the rotation there are 5 positions, and after it 10: the same 5 twice. As copies along
+    an axis of heads they would be accepted.
+    """
     longer = np.concatenate([rotated_by_formula(KEYS)] * 2, axis=2)
     with pytest.raises(ParameterError, match="they must be alike"):
         pecli.verify(longer, LLAMA_CONFIG, before=KEYS)
 
 
 def test_columns_that_are_not_a_known_number_of_heads_are_not_unfolded() -> None:
-    """40 columns would be 5 heads of 8 channels; the model has 6 and 2."""
+    """40 columns would be 5 heads of 8 channels; the model has 6 heads of queries and 2 of keys."""
     before = RANDOM.normal(size=(LENGTH, 5 * DIM))
     with pytest.raises(ParameterError, match=r"a head of .* has 8 channels"):
         pecli.verify(before, LLAMA_CONFIG, before=before)
@@ -199,9 +209,12 @@ def test_columns_that_are_not_a_known_number_of_heads_are_not_unfolded() -> None
         pytest.param((2, 12, 3, DIM), 2, id="12 folded heads, 3 positions: no axis of 6"),
     ],
 )
-def test_a_number_of_heads_tells_where_positions_are(shape: tuple[int, ...], axis: int) -> None:
-    """An axis of 6, the model's heads, is taken for heads, and the one beside it for positions;
-    `axis` is where positions are. The rotation is the textbook formula along that axis.
+def test_positions_are_on_the_axis_beside_the_models_number_of_heads(
+    shape: tuple[int, ...], axis: int
+) -> None:
+    """An axis of 6, which is the number of the model's heads, is taken for heads, and the one
+    beside it for positions. The dump is rotated by the textbook formula along `axis`, and passes if
+    verify takes the same axis for positions.
     """
     before = RANDOM.normal(size=shape)
     after = np.moveaxis(rotated_by_formula(np.moveaxis(before, axis, -2)), -2, axis)
@@ -209,8 +222,10 @@ def test_a_number_of_heads_tells_where_positions_are(shape: tuple[int, ...], axi
     assert pecli.verify(after, LLAMA_CONFIG, before=before, atol=1e-9).passed
 
 
-def test_the_number_of_positions_tells_which_axis_is_that_of_tokens() -> None:
-    """Six given positions belong to the axis of 6, though the model has 6 heads as well."""
+def test_an_axis_as_long_as_the_given_positions_is_that_of_tokens() -> None:
+    """The axes are 2, 12, 6 and 8 channels. Six positions are given, so that the axis of 6 has the
+    tokens, although the model has 6 heads as well.
+    """
     before = RANDOM.normal(size=(2, 12, HEADS, DIM))
     after = rotated_by_formula(before)
     positions = np.arange(HEADS)
@@ -219,7 +234,10 @@ def test_the_number_of_positions_tells_which_axis_is_that_of_tokens() -> None:
 
 
 def test_no_command_is_printed_for_folded_heads(tmp_path: Path) -> None:
-    """`pecli apply` would rotate the first head only."""
+    """A failure may end with «reproduce with», a command of `pecli apply` that makes the wrong
+    file. It would rotate the first 8 of 48 columns, which hold 6 heads of 8, and so is left out.
+    The dump is wrong, as its base is 500 instead of 10000.
+    """
     np.save(tmp_path / "before.npy", heads_folded_into_columns(QUERIES))
     np.save(
         tmp_path / "after.npy", heads_folded_into_columns(rotated_by_formula(QUERIES, base=500.0))
@@ -230,7 +248,9 @@ def test_no_command_is_printed_for_folded_heads(tmp_path: Path) -> None:
 
 
 def test_a_line_of_all_positions_per_head_is_unfolded() -> None:
-    """6 heads of 5 positions of 8 channels, dumped as (6, 40): no model of 6 heads has 5 of 8."""
+    """Queries of 6 heads, 5 positions and 8 channels are dumped as (6, 5 · 8), a line for each
+    head. 40 columns are no number of heads that the model has. Lines that are not rotated fail.
+    """
     rows = QUERIES[0].reshape(HEADS, -1)
     after = rotated_by_formula(QUERIES[0]).reshape(HEADS, -1)
     result = pecli.verify(after, LLAMA_CONFIG, before=rows, atol=1e-9)
@@ -242,7 +262,9 @@ def test_a_line_of_all_positions_per_head_is_unfolded() -> None:
 
 @pytest.mark.parametrize("shape", [(HEADS * LENGTH * DIM,), (1, HEADS * LENGTH * DIM)])
 def test_a_list_of_the_numbers_of_several_heads_needs_a_shape(shape: tuple[int, ...]) -> None:
-    """240 numbers are 6 heads of 5 positions of 8 channels, or 5 positions of 6 heads."""
+    """240 numbers are 6 heads of 5 positions of 8 channels, or 5 positions of 6 heads; the error
+    has the --shape of both.
+    """
     flat = QUERIES[0].reshape(shape)
     with pytest.raises(ParameterError, match="does not state the axes of heads") as error:
         pecli.verify(flat, LLAMA_CONFIG, before=flat)
@@ -252,7 +274,7 @@ def test_a_list_of_the_numbers_of_several_heads_needs_a_shape(shape: tuple[int, 
 
 
 def test_mistakes_of_the_sequences_of_a_batch_are_named_one_by_one() -> None:
-    """The second of 3 sequences was rotated from position 2 on."""
+    """The second of 3 sequences was rotated from position 2 on, and the others from 0."""
     late = pecli.apply(QUERIES[1], LLAMA_CONFIG, offset=2)
     after = np.stack([rotated_by_formula(QUERIES[0]), late, rotated_by_formula(QUERIES[2])])
     sentence, *_ = pecli.verify(after, LLAMA_CONFIG, before=QUERIES, atol=1e-9).diagnosis
@@ -260,8 +282,10 @@ def test_mistakes_of_the_sequences_of_a_batch_are_named_one_by_one() -> None:
     assert sentence.startswith("sequence 1: positions are 2 … 6; expected 0 … 4: all 2 too far")
 
 
-def test_a_pass_has_no_reasons() -> None:
-    """A base of 10001 instead of 10000 is within the tolerance."""
+def test_rotated_queries_that_pass_within_a_tolerance_have_no_reasons() -> None:
+    """The queries were rotated with base 10001 instead of 10000, which changes them by less than
+    the tolerance of 1e-2: no reason is searched for.
+    """
     other_base = rotated_by_formula(QUERIES, base=10001.0)
     result = pecli.verify(other_base, LLAMA_CONFIG, before=QUERIES, atol=1e-2)
 
@@ -270,7 +294,9 @@ def test_a_pass_has_no_reasons() -> None:
 
 
 def test_a_single_row_at_position_0_is_weak_for_one_reason() -> None:
-    """Nothing is rotated at position 0, so that no other mistake shows either."""
+    """At position 0 nothing is rotated, so that no mistake would show; the strongest is named only,
+    that the rotation may be missing. `weak` are remarks on a pass that proves little.
+    """
     row = QUERIES[:, :, :1]
     result = pecli.verify(row, LLAMA_CONFIG, before=row, atol=1e-9)
 
@@ -278,6 +304,7 @@ def test_a_single_row_at_position_0_is_weak_for_one_reason() -> None:
 
 
 def test_weak_passes_of_several_tensors_have_their_names() -> None:
+    """q and k are single rows at position 0, which nothing rotates."""
     row = QUERIES[:, :, :1]
     result = pecli.verify({"q": row, "k": row}, LLAMA_CONFIG, before={"q": row, "k": row})
 
@@ -287,16 +314,18 @@ def test_weak_passes_of_several_tensors_have_their_names() -> None:
     )
 
 
-def test_a_shift_by_0_is_no_weak_pass() -> None:
-    """Keys that moved by no position are right as they were."""
+def test_a_cache_that_was_moved_by_0_is_not_a_weak_pass() -> None:
+    """With shift=0, keys of a cache have to stay as they were: that they are not rotated is
+    right.
+    """
     result = pecli.verify(QUERIES, LLAMA_CONFIG, before=QUERIES, shift=0, atol=1e-9)
 
     assert result.passed
     assert result.weak == ()
 
 
-def test_wrong_copies_that_agree_are_no_problem_of_their_own() -> None:
-    """Keys of 2 heads are repeated 3 times, and all of them are 1 too large."""
+def test_copies_that_are_all_wrong_alike_are_not_reported_as_different_copies() -> None:
+    """Keys of 2 heads are repeated 3 times for 6 query heads, and all of them are 1 too large."""
     wrong = np.repeat(rotated_by_formula(KEYS), 3, axis=1) + 1
     result = pecli.verify(wrong, LLAMA_CONFIG, before=KEYS, atol=1e-9, reasons=False)
 
@@ -315,9 +344,10 @@ def test_wrong_copies_that_agree_are_no_problem_of_their_own() -> None:
     ],
     ids=["a grid", "a number", "empty", "complex", "complex before"],
 )
-def test_what_nothing_rotates_is_refused(
+def test_arrays_that_cannot_be_queries_are_refused(
     after: Any, before: Any, options: dict[str, Any], words: str
 ) -> None:
+    """Queries are real, have axes, and hold numbers; their positions are not on a grid."""
     with pytest.raises(ParameterError, match=words):
         pecli.verify(after, LLAMA_CONFIG, before=before, **options)
 
@@ -331,7 +361,9 @@ GPTJ_CONFIG = {"model_type": "gptj", "n_embd": HEADS * DIM, "n_head": HEADS, "ro
 def test_a_command_states_another_base_and_a_layout_that_is_not_the_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: dict[str, Any], option: str
 ) -> None:
-    """`pecli apply rope` rotates halves, as Llama does, unless another layout is given."""
+    """q was rotated with base 500 instead of 10000, and k is right. `pecli apply rope` rotates
+    halves, as a Llama does, unless another layout is given; GPT-J rotates interleaved pairs.
+    """
     monkeypatch.chdir(tmp_path)
     q = QUERIES[0, 0].astype(np.float32)
     np.savez("before.npz", q=q, k=q)
@@ -346,6 +378,7 @@ def test_a_command_states_another_base_and_a_layout_that_is_not_the_default(
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_rotated_queries_without_a_finite_number_have_no_reason(value: float) -> None:
+    """No mistake of a rotation makes all elements NaN or infinite."""
     after = np.full_like(QUERIES, value)
     result = pecli.verify(after, LLAMA_CONFIG, before=QUERIES, atol=1e-9)
 
@@ -353,7 +386,7 @@ def test_rotated_queries_without_a_finite_number_have_no_reason(value: float) ->
     assert result.explanations == ()
 
 
-def test_the_other_rows_are_explained_beside_those_that_are_not_finite() -> None:
+def test_a_mistake_of_all_rows_is_named_beside_a_row_that_is_not_finite() -> None:
     """All rows are rotated from position 2 on, and row 3 holds NaN in one head."""
     after = pecli.apply(QUERIES[:1], LLAMA_CONFIG, offset=2)
     after[0, 1, 3] = np.nan
@@ -364,6 +397,7 @@ def test_the_other_rows_are_explained_beside_those_that_are_not_finite() -> None
 
 
 def test_a_row_that_is_not_finite_is_the_only_reason_if_the_rest_is_right() -> None:
+    """Row 3 of all heads is NaN; the others are rotated by the textbook formula."""
     after = rotated_by_formula(QUERIES)
     after[:, :, 3] = np.nan
     (reason,) = pecli.verify(after, LLAMA_CONFIG, before=QUERIES, atol=1e-9).explanations

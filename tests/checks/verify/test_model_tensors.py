@@ -22,16 +22,18 @@ LLAMA = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 2}
 
 
 @pytest.mark.parametrize("name", ["vision.cos", "pos_embed"])
-def test_tables_of_other_parts_are_listed_as_unchecked(name: str) -> None:
-    """Beside right cosines, the dump has a table of a vision tower, or a learned one, neither of
-    which the Llama of CONFIG has.
+def test_tables_of_parts_that_the_model_does_not_have_are_listed_as_unchecked(name: str) -> None:
+    """CONFIG is a Llama, and COS its cosines. Beside them, the dump has a table of a vision tower,
+    or a learned one, neither of which a Llama has.
     """
     dump = {"cos": COS, name: np.ones((3, 5), "f4")}
     assert pecli.verify(dump, CONFIG, atol=1e-6).unchecked == (name,)
 
 
 def test_tensors_beside_the_tables_do_not_fail() -> None:
-    """«junk» holds three ones; it is listed as unchecked."""
+    """COS and SIN are the tables of CONFIG. «rotary_emb.junk» holds three ones, and is listed as
+    unchecked.
+    """
     dump = {"cos": COS, "sin": SIN, "rotary_emb.junk": np.ones(3, "f4")}
     result = pecli.verify(dump, CONFIG, atol=1e-6)
 
@@ -40,7 +42,9 @@ def test_tensors_beside_the_tables_do_not_fail() -> None:
 
 
 def test_a_file_without_tables_is_refused() -> None:
-    """The error says what else the file could be compared as, and how to dump tables or queries."""
+    """CONFIG is a Llama; the file has neither its tables nor their shapes. The error lists what the
+    file has, and how tables or queries can be dumped.
+    """
     dump = {"a": np.ones((3, 5), "f4"), "b": np.ones(7, "f4")}
     with pytest.raises(pecli.PecliError) as caught:
         pecli.verify(dump, CONFIG)
@@ -52,43 +56,53 @@ def test_a_file_without_tables_is_refused() -> None:
 
 
 def test_a_file_with_tables_of_no_layer_type_is_refused() -> None:
-    """Gemma 3 has two layer types; the file is tried with each, and has tables of neither."""
+    """Gemma 3 has two types of layers; the file is compared with each, and has tables of
+    neither.
+    """
     with pytest.raises(pecli.PecliError, match=r"has no positional tables of rope \(2 tensors"):
         pecli.verify({"a": np.ones((3, 5), "f4"), "b": np.ones(7, "f4")}, "gemma-3-1b")
 
 
 def test_a_grid_for_a_model_without_one_needs_a_style() -> None:
-    """A Llama has no rule for channels on a grid."""
+    """CONFIG is a Llama, which has no rule for channels on a grid of rows and columns; a style,
+    such as that of a vision model, would be one.
+    """
     with pytest.raises(pecli.ParameterError, match="the grid 4x4 needs a style"):
         pecli.verify({"cos": COS}, CONFIG, grid=(4, 4))
 
 
 def test_a_table_without_a_name_is_found_by_its_values() -> None:
-    """The tensors are called «a» and «b», which says nothing: a holds the model's cosines, b ones."""
+    """The names «a» and «b» mean nothing. a holds the cosines of CONFIG, and b ones."""
     dump = {"a": COS, "b": np.ones((3, 5), "f4")}
     readings = pecli.verify(dump, CONFIG, atol=1e-6).readings
 
     assert readings == {"a": "cos, one column per frequency"}
 
 
-def test_a_table_is_held_against_the_layers_that_it_fits_best() -> None:
-    """Sliding layers have base 100, full ones the 500000 of this table."""
+def test_a_table_is_compared_with_the_layers_that_it_fits_best() -> None:
+    """TWO_LAYER_KINDS is a Gemma 3 whose sliding attention has base 100, and whose full attention
+    has base 500000, as these cosines and sines. Their names state neither.
+    """
     readings = pecli.verify(cosines_and_sines(np.copy), TWO_LAYER_KINDS, atol=1e-6).readings
     fit = "full_attention layers, which it fits best, one column per frequency"
 
     assert readings["cos"] == fit
 
 
-def test_a_table_of_other_layers_is_named() -> None:
-    """The tensors for full and for sliding attention both hold the table of the former."""
+def test_a_table_that_is_right_for_another_type_of_layer_is_named() -> None:
+    """TWO_LAYER_KINDS has base 500000 in full attention, as COS, and base 100 in sliding attention.
+    COS is under the names of both.
+    """
     dump = {"full_attention_cos": COS, "sliding_attention_cos": COS}
     diagnosis = pecli.verify(dump, TWO_LAYER_KINDS, atol=1e-6).diagnosis
 
     assert diagnosis == ("sliding_attention_cos: right for full_attention layers",)
 
 
-def test_tables_of_layers_that_are_not_asked_for_are_not_checked() -> None:
-    """With layer_type, only tables of full attention are compared."""
+def test_with_a_layer_type_tables_of_other_layers_are_not_checked() -> None:
+    """TWO_LAYER_KINDS has full attention, whose cosines COS are, and sliding attention. With
+    layer_type, only tables of full attention are compared.
+    """
     dump = {"full_attention_cos": COS, "sliding_attention_cos": COS}
     result = pecli.verify(dump, TWO_LAYER_KINDS, layer_type=FULL_ATTENTION, atol=1e-6)
 
@@ -97,8 +111,9 @@ def test_tables_of_layers_that_are_not_asked_for_are_not_checked() -> None:
 
 @pytest.mark.parametrize(("dtype", "passed"), [("f2", False), ("f4", True), ("f8", True)])
 def test_frequencies_in_half_precision_fail_within_any_tolerance(dtype: str, passed: bool) -> None:
-    """A tolerance is for tables; frequencies that are off by a thousandth are wrong at large
-    positions, whatever tables of few rows show.
+    """INV_FREQ is 500000^(−i/8), as CONFIG requires. In float16 it is off by 2^−11 = 5e-4 of
+    itself: at large positions the angles would be wrong by turns. The tolerance atol=1 is for
+    tables, and does not apply to frequencies.
     """
     dump = {"inv_freq": INV_FREQ.astype(dtype)}
     assert pecli.verify(dump, CONFIG, atol=1, reasons=False).passed == passed
@@ -113,17 +128,15 @@ def test_frequencies_in_half_precision_fail_within_any_tolerance(dtype: str, pas
         ("vision.layers.5.cos", None),
     ],
 )
-def test_the_name_of_a_tensor_says_which_kind_of_layer_it_is_of(
-    name: str, kind: str | None
-) -> None:
-    """Gemma 3: layer 5 has full attention, layer 4 slides; «local» is a name of sliding layers, and
-    a vision tower has neither.
+def test_the_name_of_a_tensor_states_the_type_of_its_layer(name: str, kind: str | None) -> None:
+    """In Gemma 3, every sixth layer has full attention, the first of which is layer 5; layer 4 has
+    sliding attention. «local» is a name of sliding layers, and a vision tower has neither.
     """
     assert pecli.load_model("gemma-3-4b").layer_named(name) == kind
 
 
-def test_numbers_of_layers_can_be_left_out() -> None:
-    """Layer 5 of Gemma 3 has full attention, which its number says, if numbers count."""
+def test_without_by_number_the_number_of_a_layer_states_no_type() -> None:
+    """Layer 5 of Gemma 3 has full attention, which follows from nothing but its number."""
     model = pecli.load_model("gemma-3-4b")
     assert model.layer_named("layers.5.cos", by_number=False) is None
 
@@ -148,15 +161,17 @@ def test_numbers_of_layers_can_be_left_out() -> None:
 def test_layers_are_those_of_a_key_or_else_of_the_family(
     changes: dict[str, Any], layers: list[str]
 ) -> None:
-    """The key layer_types lists the types; Gemma 3's default is full attention in every sixth
-    layer, and keys that make no sense count as missing.
+    """TWO_LAYER_KINDS is a Gemma 3 with the key layer_types: sliding, then full attention. Without
+    it, sliding_window_pattern counts, and without that Gemma 3's default: full attention in every
+    sixth layer. Patterns that are not a positive number count as missing.
     """
-    assert [*pecli.load_config({**TWO_LAYER_KINDS, **changes}).layers[:6]] == layers
+    model = pecli.load_config({**TWO_LAYER_KINDS, **changes})
+    assert [*model.layers[:6]] == layers
 
 
 def test_every_sixth_layer_of_gemma_3_has_full_attention() -> None:
-    """The published config has the pattern of five sliding layers and a full one: layers 5, 11, …
-    are full.
+    """By the published config, five layers of sliding attention are followed by one of full
+    attention: layers 5, 11, … are full.
     """
     layers = pecli.load_model("gemma-3-4b").layers
     assert layers[:7] == (
@@ -188,10 +203,13 @@ def test_every_sixth_layer_of_gemma_3_has_full_attention() -> None:
     ],
     ids=["right", "sliding everywhere", "exchanged"],
 )
-def test_tables_are_held_against_the_kind_of_their_layer(
+def test_tables_are_compared_with_the_type_of_their_numbered_layer(
     kinds: tuple[str, ...], diagnosis: tuple[str, ...]
 ) -> None:
-    """Layer 0 slides with base 100, layer 1 has full attention with base 500000."""
+    """In TWO_LAYER_KINDS, layer 0 has sliding attention with base 100, and layer 1 full attention
+    with base 500000. `kinds` are the types whose tables are dumped under the names of layers 0 and
+    1.
+    """
     model = pecli.load_config(TWO_LAYER_KINDS)
     dump = {}
     for layer, kind in enumerate(kinds):
@@ -210,10 +228,12 @@ def test_tables_are_held_against_the_kind_of_their_layer(
     ],
     ids=["right", "full attention everywhere"],
 )
-def test_queries_are_held_against_the_kind_of_their_layer(
+def test_queries_are_compared_with_the_type_of_their_numbered_layer(
     kinds: tuple[str, ...], verdicts: list[bool]
 ) -> None:
-    """Layer 0 slides with base 100, layer 1 has full attention with base 500000."""
+    """In TWO_LAYER_KINDS, layer 0 has sliding attention with base 100, and layer 1 full attention
+    with base 500000. `kinds` are the types as which the queries of layers 0 and 1 were rotated.
+    """
     dump = {}
     for layer, kind in enumerate(kinds):
         dump[f"layers.{layer}.q"] = pecli.apply(BEFORE, TWO_LAYER_KINDS, layer_type=kind)
@@ -234,7 +254,9 @@ def tables_from(offsets: tuple[int, ...]) -> dict[str, Array]:
 
 
 def test_layers_with_the_same_mistake_share_a_sentence() -> None:
-    """Of four layers, 1 and 2 begin at position 2, and layer 3 at position 5: two sentences."""
+    """`tables_from` has the tables of four layers, each from a position on. Layer 0 begins at 0, as
+    it should; layers 1 and 2 begin at position 2, and layer 3 at position 5.
+    """
     diagnosis = pecli.verify(tables_from((0, 2, 2, 5)), LLAMA, atol=1e-6).diagnosis
     reasons = [sentence.partition(";")[0] for sentence in diagnosis if "reproduce" not in sentence]
 
@@ -245,7 +267,9 @@ def test_layers_with_the_same_mistake_share_a_sentence() -> None:
 
 
 def test_the_only_layer_that_is_wrong_is_named() -> None:
-    """A dump has tables of two layers; those of layer 1 begin at position 2 instead of 0."""
+    """`tables_from` has the tables of two layers; those of layer 1 begin at position 2 instead of
+    0.
+    """
     diagnosis = pecli.verify(tables_from((0, 2)), LLAMA, atol=1e-6).diagnosis
     reason = "layer 1 cos, sin: positions start at 2 (the spec says 0);"
 
@@ -254,15 +278,18 @@ def test_the_only_layer_that_is_wrong_is_named() -> None:
 
 @pytest.mark.parametrize(("row", "passed"), [(0, True), (1, False)])
 def test_a_table_of_one_row_is_taken_for_position_0(row: int, passed: bool) -> None:
-    """A dump of one row without positions passes if it is row 0 of the model's tables, and fails if
-    it is row 1.
+    """The dump has one row of the cosines and sines of CONFIG, and no positions are given: row 0
+    passes, row 1 fails.
     """
     dump = cosines_and_sines(lambda table: table[row : row + 1])
     assert pecli.verify(dump, CONFIG, atol=1e-6, reasons=False).passed == passed
 
 
 def test_the_place_of_a_wrong_element_is_in_the_json_without_a_search_for_reasons() -> None:
-    """2 sequences, 4 heads, 12 positions, 16 columns; element [1, 2, 5, 3] of the cosines is 2."""
+    """COS is repeated for 2 sequences, 4 heads, 12 positions and 16 columns, and one element is 2:
+    that of sequence 1, head 2, position 5 and column 3. Places are ranges from the first to the
+    last.
+    """
     cos = np.tile(COS, (2, 4, 1, 2))
     cos[1, 2, 5, 3] = 2
     dump = {"cos": cos, "sin": SIN}
@@ -280,10 +307,13 @@ def test_the_place_of_a_wrong_element_is_in_the_json_without_a_search_for_reason
 
 
 def test_the_place_of_wrong_elements_is_printed_without_a_reason() -> None:
-    """Columns 3 and 7 of row 5 hold 0.1, among 64 × 8 elements."""
-    cos = pecli.Rope(64, 16).tables()["cos"].copy()
+    """A table of 64 positions and 8 pairs has 512 elements. Columns 3 and 7 of row 5 hold 0.1,
+    which is not the cosine there.
+    """
+    scheme = pecli.Rope(seq_len=64, dim=16)
+    cos = scheme.tables()["cos"].copy()
     cos[5, [3, 7]] = 0.1
-    result = pecli.verify({"cos": cos}, pecli.Rope(64, 16), atol=1e-6, reasons=False)
+    result = pecli.verify({"cos": cos}, scheme, atol=1e-6, reasons=False)
     place = "2 of 512 out of tolerance, all in row 5, columns 3, 7, the first at [5, 3]"
 
     assert f"      {place}" in str(result).splitlines()

@@ -65,7 +65,10 @@ def queries(heads: int = 4) -> Floats:
     ],
 )
 def test_names_of_queries_before_and_after_belong_together(before: str, after: str) -> None:
-    """Names as scripts of several projects write them; other tensors are in the file as well."""
+    """The names are those that scripts of several projects give to queries before and after the
+    rotation. Tensors that are not rotated are in the file as well: cos, and the input and output of
+    an MLP.
+    """
     (pair,) = find_pair_names([after, before, "cos", "mlp.in", "mlp.out"]).values()
     assert pair.before == before
     assert pair.after == after
@@ -83,13 +86,17 @@ def test_names_of_queries_before_and_after_belong_together(before: str, after: s
     ],
 )
 def test_names_of_other_tensors_do_not_belong_together(names: list[str]) -> None:
-    """Inputs and outputs of other layers are no rotation, and q is no pair of k."""
+    """Inputs and outputs of other layers, and weights, are not rotated; queries before the rotation
+    do not belong to keys after it.
+    """
     assert find_pair_names(names) == {}
 
 
 @pytest.mark.parametrize("suffix", ["npz", "safetensors", "json"])
 def test_queries_and_keys_in_one_file_pass_in_every_format(tmp_path: Path, suffix: str) -> None:
-    """The rotation is computed by the formula of the RoFormer paper, with the config's base 10000."""
+    """Queries have 4 heads, keys 2. `rotated_by_formula` rotates them by the formula of the
+    RoFormer paper, with the config's base 10000.
+    """
     tensors = {
         "q_pre": queries(),
         "q_post": rotated_by_formula(queries(), 10000).astype(np.float32),
@@ -104,7 +111,9 @@ def test_queries_and_keys_in_one_file_pass_in_every_format(tmp_path: Path, suffi
 
 
 def test_a_wrong_base_is_named_with_a_command_that_makes_it_again(tmp_path: Path) -> None:
-    """The queries are rotated with base 500000; the command reads them from the file by name."""
+    """The queries are rotated with base 500000, and the config has 10000. The command that makes
+    the wrong ones reads the queries before the rotation from the file by name, FILE:NAME.
+    """
     tensors = {
         "q_pre": queries(),
         "q_post": rotated_by_formula(queries(), 500000).astype(np.float32),
@@ -118,9 +127,11 @@ def test_a_wrong_base_is_named_with_a_command_that_makes_it_again(tmp_path: Path
 
 
 def test_tables_in_the_same_file_are_checked_too(tmp_path: Path) -> None:
-    """A file whose queries are right and whose tables have base 500000 fails."""
-    tables = pecli.Rope(12, 64).tables()
-    wrong = pecli.Rope(12, 64, theta=500000).tables()
+    """The queries are right. Beside them are tables of 12 positions and 64 channels, with the base
+    10000 of the config in one file and 500000 in the other, which fails.
+    """
+    tables = pecli.Rope(seq_len=12, dim=64).tables()
+    wrong = pecli.Rope(seq_len=12, dim=64, theta=500000).tables()
     tensors = {"q": queries(), "q_rope": rotated_by_formula(queries(), 10000).astype(np.float32)}
     right_file = {**tensors, "cos": tables["cos"], "sin": tables["sin"]}
     wrong_file = {**tensors, "cos": wrong["cos"], "sin": wrong["sin"]}
@@ -132,7 +143,9 @@ def test_tables_in_the_same_file_are_checked_too(tmp_path: Path) -> None:
 
 
 def test_an_offset_applies_to_queries_in_one_file() -> None:
-    """q_rope has the queries of q, rotated by the textbook formula at positions 7 to 18."""
+    """q_rope has the queries of q, rotated by the textbook formula at the 12 positions 7 to 18;
+    without offset=7 they are expected at 0 to 11.
+    """
     tensors = {
         "q": queries(),
         "q_rope": rotated_by_formula(queries(), 10000, offset=7).astype(np.float32),
@@ -143,7 +156,9 @@ def test_an_offset_applies_to_queries_in_one_file() -> None:
 
 
 def test_a_model_without_rotation_leaves_queries_unchecked() -> None:
-    """GPT-2 has a learned table, which is checked; its queries are not rotated."""
+    """GPT-2 has a learned table of 1024 positions and 768 channels, which is checked. It does not
+    rotate queries, so that nothing is expected of them.
+    """
     weights = np.random.default_rng(0).standard_normal((1024, 768)).astype(np.float32)
     tensors = {"wpe.weight": weights, "q_pre": queries(), "q_post": queries()}
     result = pecli.verify(tensors, "gpt2")
@@ -162,8 +177,12 @@ def eval_callback_log_of(base: float, layout: str, edge: int, tokens: int = 40) 
 
 
 def test_a_log_of_llama_cpp_is_compared_at_the_printed_elements(tmp_path: Path) -> None:
-    """Of interleaved pairs, the first and the last are printed: 4 channels of 6 tokens and all heads."""
-    (tmp_path / "x.log").write_text(eval_callback_log_of(10000, "interleaved", 3))
+    """llama.cpp's eval-callback prints the first three and the last three elements of each axis. Of
+    4 heads, 40 tokens and 64 channels, these are 6 tokens of all heads, and 6 channels, of which
+    only 4 are whole interleaved pairs, (0, 1) and (62, 63): 4 · 6 · 4 = 96 elements of 4 · 40 · 64
+    = 10,240.
+    """
+    (tmp_path / "x.log").write_text(eval_callback_log_of(10000, "interleaved", edge=3))
     result = pecli.verify(tmp_path / "x.log", LLAMA_CONFIG, layout="interleaved")
 
     assert result.passed, result
@@ -175,8 +194,10 @@ def test_a_log_of_llama_cpp_is_compared_at_the_printed_elements(tmp_path: Path) 
 def test_a_log_is_compared_at_the_positions_that_are_given(
     tmp_path: Path, first: int, passed: bool
 ) -> None:
-    """There is a position for each of the 40 tokens; they were rotated at 0 to 39."""
-    (tmp_path / "x.log").write_text(eval_callback_log_of(10000, "interleaved", 3))
+    """The log has 40 tokens, which were rotated at the positions 0 to 39; given are those from
+    `first` on.
+    """
+    (tmp_path / "x.log").write_text(eval_callback_log_of(10000, "interleaved", edge=3))
     positions = first + np.arange(40)
     result = pecli.verify(
         tmp_path / "x.log", LLAMA_CONFIG, layout="interleaved", positions=positions, reasons=False
@@ -187,29 +208,34 @@ def test_a_log_is_compared_at_the_positions_that_are_given(
 
 def test_positions_of_another_number_of_tokens_than_a_log_has_are_refused(tmp_path: Path) -> None:
     """The log has 40 tokens; 41 positions are given."""
-    (tmp_path / "x.log").write_text(eval_callback_log_of(10000, "interleaved", 3))
+    (tmp_path / "x.log").write_text(eval_callback_log_of(10000, "interleaved", edge=3))
     with pytest.raises(ParameterError, match="the dump has 40 tokens"):
         pecli.verify(tmp_path / "x.log", LLAMA_CONFIG, positions=np.arange(41))
 
 
 def test_a_wrong_base_in_a_log_fails_at_its_index(tmp_path: Path) -> None:
-    """The first pair rotates by one radian whatever the base is: only the last one is wrong."""
-    (tmp_path / "x.log").write_text(eval_callback_log_of(500000, "interleaved", 3))
+    """The log prints 4 heads, the first and last 3 of 40 tokens, and the first and last pair of 64
+    channels. The first pair turns by one radian per position whatever the base is, so that the
+    worst element is in the last pair, (62, 63), and at one of the last tokens, which have turned
+    most.
+    """
+    (tmp_path / "x.log").write_text(eval_callback_log_of(500000, "interleaved", edge=3))
     result = pecli.verify(tmp_path / "x.log", LLAMA_CONFIG, layout="interleaved")
 
     assert not result.passed
 
-    head, token, channel = result.tensors[0].worst_index or (0, 0, 0)
+    assert result.tensors[0].worst_index is not None
+    head, token, channel = result.tensors[0].worst_index
     assert head < 4
     assert token in (37, 38, 39)
     assert channel in (62, 63)
 
 
 def test_a_log_of_halves_is_refused_because_it_has_no_whole_pair(tmp_path: Path) -> None:
-    """The log prints three channels of each end; of halves, the partner of a channel is half a head
-    away.
+    """The log prints the channels 0, 1, 2 and 61, 62, 63. In layout halves, the pair of channel 0
+    is channel 32, which is not printed. The error states how all elements are printed.
     """
-    (tmp_path / "x.log").write_text(eval_callback_log_of(10000, "halves", 3))
+    (tmp_path / "x.log").write_text(eval_callback_log_of(10000, "halves", edge=3))
     with pytest.raises(FileError, match=r"both channels of its pair; print all .*debug\.cpp"):
         pecli.verify(tmp_path / "x.log", LLAMA_CONFIG, layout="halves")
 
@@ -218,8 +244,10 @@ def test_a_log_of_halves_is_refused_because_it_has_no_whole_pair(tmp_path: Path)
 def test_a_log_with_all_elements_is_checked_in_halves(
     tmp_path: Path, base: float, passed: bool
 ) -> None:
-    """4096 elements are printed at either end, so all of them; base 500000 is wrong."""
-    (tmp_path / "x.log").write_text(eval_callback_log_of(base, "halves", 4096, tokens=9))
+    """The log prints 4096 elements at either end of each axis, so that no element is left out. The
+    config has base 10000.
+    """
+    (tmp_path / "x.log").write_text(eval_callback_log_of(base, "halves", edge=4096, tokens=9))
     result = pecli.verify(tmp_path / "x.log", LLAMA_CONFIG)
 
     assert result.passed is passed
@@ -228,10 +256,10 @@ def test_a_log_with_all_elements_is_checked_in_halves(
 
 
 def test_a_log_is_refused_as_the_file_before_the_rotation(tmp_path: Path) -> None:
-    """A log of llama.cpp holds the values before and after the rotation, so it cannot be the file
-    before it.
+    """A log of llama.cpp holds the values before and after the rotation, and so cannot be the file
+    that is given as `before`.
     """
-    (tmp_path / "x.log").write_text(eval_callback_log_of(10000, "interleaved", 3))
+    (tmp_path / "x.log").write_text(eval_callback_log_of(10000, "interleaved", edge=3))
     with pytest.raises(FileError, match="verify it without --before"):
         pecli.verify(tmp_path / "x.log", LLAMA_CONFIG, before=tmp_path / "x.log")
 
@@ -239,10 +267,12 @@ def test_a_log_is_refused_as_the_file_before_the_rotation(tmp_path: Path) -> Non
 def test_tensors_of_two_files_are_paired_by_names_that_end_in_before_and_after(
     tmp_path: Path,
 ) -> None:
-    """Keys are twice the queries, so that exchanging them would fail."""
+    """b.npz has q_before and k_before, a.npz q_after and k_after. Keys are twice the queries, so
+    that exchanging them would fail.
+    """
     queries = np.random.default_rng(1).normal(size=(9, 64)).astype(np.float32)
     keys = 2 * queries
-    scheme = pecli.Rope(9, 64)
+    scheme = pecli.Rope(seq_len=9, dim=64)
     np.savez(tmp_path / "b.npz", q_before=queries, k_before=keys)
     np.savez(
         tmp_path / "a.npz",

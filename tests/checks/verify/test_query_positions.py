@@ -17,7 +17,7 @@ from tests.checks.queries import BEFORE, TWO_LAYER_KINDS, YARN, rotated_queries
 from tests.checks.rope_dumps import CONFIG, COS, SIN, as_cos_sin_cache, cosines_and_sines
 from tests.checks.waves import Array
 
-X = np.ones((2, 5, 8), "f4")
+ONES_2_BY_5_BY_8 = np.ones((2, 5, 8), "f4")
 BERT = {
     "model_type": "bert",
     "hidden_size": 32,
@@ -38,15 +38,16 @@ def error_of_verify(*arguments: Any, **settings: Any) -> str:
 def test_queries_rotated_from_an_offset_pass_with_that_offset_only(
     offset: int, passed: bool
 ) -> None:
-    """The queries were rotated from position 5 on; `verify` is given several offsets."""
-    result = pecli.verify(
-        rotated_queries(offset=5), CONFIG, before=BEFORE, atol=1e-9, offset=offset
-    )
+    """BEFORE are queries, and `rotated_queries(offset=5)` these queries rotated from
+    position 5 on.
+    """
+    rotated = rotated_queries(offset=5)
+    result = pecli.verify(rotated, CONFIG, before=BEFORE, atol=1e-9, offset=offset)
     assert result.passed == passed
 
 
-def test_another_first_position_is_named() -> None:
-    """The queries were rotated from position 5 on, and the spec starts at 0."""
+def test_a_first_position_that_is_not_the_expected_one_is_named() -> None:
+    """The queries were rotated from position 5 on, and position 0 is expected first."""
     diagnosis = pecli.verify(rotated_queries(offset=5), CONFIG, before=BEFORE, atol=1e-9).diagnosis
     assert diagnosis[0].startswith("after: positions start at 5 (the spec says 0);")
 
@@ -56,23 +57,22 @@ def test_another_first_position_is_named() -> None:
 def test_a_cache_that_was_moved_by_5_passes_with_that_shift_only(
     config: dict[str, Any], shift: int, passed: bool
 ) -> None:
-    """Keys of a cache, rotated already, are rotated by 5 more positions, as llama.cpp's context
-    shift does: `verify` passes with shift=5 and fails with 4.
+    """Keys of a cache are rotated already. llama.cpp's context shift rotates them by some more
+    positions, here by 5, which is the same as rotating the keys from position 5 on. YARN has a
+    scaling with an attention factor, which must not be multiplied a second time.
     """
     moved = pecli.apply(BEFORE, config, offset=5)
     cached = pecli.apply(BEFORE, config)
 
-    assert (
-        pecli.verify(moved, config, before=cached, shift=shift, atol=1e-9, reasons=False).passed
-        == passed
-    )
+    result = pecli.verify(moved, config, before=cached, shift=shift, atol=1e-9, reasons=False)
+    assert result.passed == passed
 
 
 def test_how_far_a_cache_was_moved_is_named() -> None:
-    """All keys were moved by 5 positions and should have been by 4."""
-    result = pecli.verify(
-        rotated_queries(offset=5), CONFIG, before=rotated_queries(), shift=4, atol=1e-9
-    )
+    """All 12 keys of a cache were moved by 5 positions, and should have been moved by 4."""
+    cached = rotated_queries()
+    moved = rotated_queries(offset=5)
+    result = pecli.verify(moved, CONFIG, before=cached, shift=4, atol=1e-9)
     reason = "after: positions are 5 × 12; expected 4 × 12: it was moved by 5, not 4;"
 
     assert result.diagnosis[0].startswith(reason)
@@ -80,7 +80,7 @@ def test_how_far_a_cache_was_moved_is_named() -> None:
 
 @pytest.mark.parametrize(("axis", "passed"), [(0, True), (-3, True), (1, False)])
 def test_queries_pass_with_the_axis_along_which_they_were_rotated(axis: int, passed: bool) -> None:
-    """The queries have their positions on the first of three axes: they pass with seq_axis=0 only."""
+    """The queries have their positions on the first of three axes, which is axis 0 or −3."""
     rotated = np.moveaxis(rotated_queries(), -2, 0)
     before = np.moveaxis(BEFORE, -2, 0)
     result = pecli.verify(rotated, CONFIG, before=before, seq_axis=axis, atol=1e-9)
@@ -89,8 +89,8 @@ def test_queries_pass_with_the_axis_along_which_they_were_rotated(axis: int, pas
 
 
 def test_the_axis_of_positions_is_noted() -> None:
-    """The queries have their positions on the first of three axes; the reading states which axis
-    was taken.
+    """The queries have their positions on the first of three axes, and seq_axis=0 states it; the
+    reading repeats which axis was taken.
     """
     rotated = np.moveaxis(rotated_queries(), -2, 0)
     before = np.moveaxis(BEFORE, -2, 0)
@@ -99,16 +99,20 @@ def test_the_axis_of_positions_is_noted() -> None:
     assert result.readings == {"array": "positions along axis 0"}
 
 
-def test_a_rotation_along_another_axis_gets_advice() -> None:
-    """Queries of 3 heads, 12 positions and 16 channels were rotated as if the heads were positions."""
+def test_a_rotation_along_the_axis_of_heads_gets_advice() -> None:
+    """BEFORE are queries of 3 heads, 12 positions and 16 channels. They were rotated as if the
+    heads were positions; if that is what the axes mean, --seq-axis 0 makes them pass.
+    """
     rotated = pecli.apply(BEFORE, CONFIG, seq_axis=0)
     diagnosis = pecli.verify(rotated, CONFIG, before=BEFORE, atol=1e-9).diagnosis
 
     assert diagnosis[1] == "if positions are along axis 0 of (3, 12, 16), verify with --seq-axis 0"
 
 
-def test_heads_below_each_other_get_advice() -> None:
-    """A loop over heads and positions prints the rows of (3, 12, 16) as 36 lines."""
+def test_heads_whose_rows_follow_each_other_get_advice() -> None:
+    """A loop over 3 heads and 12 positions prints queries as 36 lines of 16 channels. They look
+    like 36 positions, and fail; --shape states what they are.
+    """
     rows = rotated_queries().reshape(36, 16)
     diagnosis = pecli.verify(rows, CONFIG, before=BEFORE.reshape(36, 16), atol=1e-9).diagnosis
     advice = "if these are 3 heads of 12 positions, --shape 3,12,16 states it in text and raw files"
@@ -116,9 +120,9 @@ def test_heads_below_each_other_get_advice() -> None:
     assert diagnosis[1] == advice
 
 
-def test_the_tensor_that_is_wrong_is_explained() -> None:
-    """Queries are rotated as interleaved pairs, which is wrong, and keys as halves, which is right:
-    the explanation is about q only.
+def test_an_explanation_names_only_the_tensor_that_is_wrong() -> None:
+    """q is rotated as interleaved pairs, which is wrong for the Llama of CONFIG, and k as halves,
+    which is right.
     """
     dump = {"q": rotated_queries(layout="interleaved"), "k": rotated_queries()}
     before = {"q": BEFORE, "k": BEFORE}
@@ -128,8 +132,8 @@ def test_the_tensor_that_is_wrong_is_explained() -> None:
 
 
 def test_a_tensor_without_a_name_is_called_after() -> None:
-    """The queries after the rotation are an array without a name; they are rotated as interleaved
-    pairs, which is wrong, so there is an explanation to name them in.
+    """The queries after the rotation are an array without a name. They are rotated as interleaved
+    pairs, which is wrong for a Llama, so that there is an explanation to name them in.
     """
     result = pecli.verify(rotated_queries(layout="interleaved"), CONFIG, before=BEFORE, atol=1e-9)
     assert result.explanations[0].tensors == ("after",)
@@ -141,14 +145,16 @@ def test_a_tensor_without_a_name_is_called_after() -> None:
     ids=["layout", "offset"],
 )
 def test_nothing_is_explained_without_reasons(rotated: Array) -> None:
-    """Two wrong rotations, which fail; no search for a reason is made."""
+    """The queries are rotated as interleaved pairs, or from position 5 on: both are wrong, and with
+    reasons=False no search for the mistake is made.
+    """
     result = pecli.verify(rotated, CONFIG, before=BEFORE, atol=1e-9, reasons=False)
     assert result.explanations == ()
 
 
-def test_noisy_queries_are_held_against_the_layers_that_they_fit_best() -> None:
-    """Rotated with base 100 as in sliding attention, plus up to 1e-3; full attention has base
-    500000.
+def test_noisy_queries_are_compared_with_the_layers_that_they_fit_best() -> None:
+    """TWO_LAYER_KINDS has sliding attention with base 100 and full attention with base 500000. The
+    queries are rotated as in sliding attention, and have noise of up to 1e-3.
     """
     noise = 1e-3 * np.sin(np.arange(16) ** 2)
     rotated = pecli.apply(BEFORE, TWO_LAYER_KINDS, layer_type="sliding_attention") + noise
@@ -157,9 +163,13 @@ def test_noisy_queries_are_held_against_the_layers_that_they_fit_best() -> None:
     assert result.readings == {"array": "of sliding_attention layers"}
 
 
-def test_tensors_before_and_after_have_the_same_names() -> None:
-    """q and k after the rotation, q and z before it."""
-    message = error_of_verify({"q": X, "k": X}, CONFIG, before={"q": X, "z": X})
+def test_tensors_before_and_after_that_have_different_names_are_refused() -> None:
+    """There are q and k after the rotation, and q and z before it."""
+    message = error_of_verify(
+        {"q": ONES_2_BY_5_BY_8, "k": ONES_2_BY_5_BY_8},
+        CONFIG,
+        before={"q": ONES_2_BY_5_BY_8, "z": ONES_2_BY_5_BY_8},
+    )
     assert message == (
         "arrays: holds k, and those before q, z; the names must agree; "
         "or name one of each: FILE:NAME"
@@ -167,8 +177,8 @@ def test_tensors_before_and_after_have_the_same_names() -> None:
 
 
 @pytest.mark.parametrize("layer_type", [None, ""])
-def test_a_model_without_a_rotation_takes_no_queries(layer_type: str | None) -> None:
-    """Queries are given before a rotation, but BERT has a learned table only."""
+def test_queries_are_refused_for_a_model_without_a_rotation(layer_type: str | None) -> None:
+    """Queries before a rotation are given, but BERT has a learned table only, for all layers."""
     message = error_of_verify(BEFORE, BERT, before=BEFORE, layer_type=layer_type)
     assert message == "before is given; the model has no rotary encoding; leave it out"
 
@@ -185,13 +195,16 @@ def test_a_model_without_a_rotation_takes_no_queries(layer_type: str | None) -> 
     ids=["an option of queries", "an unknown option"],
 )
 def test_options_of_queries_are_refused_for_tables(settings: dict[str, Any], message: str) -> None:
-    """seq_axis is the axis of positions in queries; axis is no option of a check."""
+    """The dump has cosines and sines. seq_axis is the axis of positions in queries; axis is not an
+    option of verify at all.
+    """
     assert error_of_verify(cosines_and_sines(np.copy), CONFIG, **settings) == message
 
 
-def test_queries_without_those_before_get_advice() -> None:
-    """Values up to 75 are neither cosines nor sines."""
-
+def test_an_array_that_cannot_be_a_table_gets_advice_about_queries() -> None:
+    """Values up to 5 · 15 = 75 are neither cosines nor sines; an array of three axes and 16
+    channels could be queries after the rotation.
+    """
     dump = np.full((2, 2, 16), 5.0) * np.arange(16)
     assert pecli.verify(dump, CONFIG, reasons=False).diagnosis == (
         "if these are queries or keys after the rotation, and not tables, "
@@ -205,17 +218,17 @@ def test_queries_without_those_before_get_advice() -> None:
     ids=["small values", "two axes"],
 )
 def test_an_array_that_may_be_a_table_gets_no_advice_about_queries(table: Array) -> None:
-    """Values up to 2, or two axes: neither need be queries."""
+    """Values up to 2 may be scaled cosines, and an array of two axes a table of any kind."""
     dump = table * np.arange(16) / 15
     assert pecli.verify(dump, CONFIG, reasons=False).diagnosis == ()
 
 
 def test_right_tables_beside_queries_get_no_advice() -> None:
-    """Cosines and sines pass; activations of the shape of queries, with values of 9, are left out."""
-    cos, sin = (
-        pecli.Rope(12, 16, base=CONFIG["rope_theta"]).tables()[name] for name in ("cos", "sin")
-    )
-    result = pecli.verify({"cos": cos, "sin": sin, "hidden": np.full((2, 4, 12, 16), 9.0)}, CONFIG)
+    """The cosines and sines of CONFIG pass. «hidden» has the shape of queries and values of 9,
+    which would get advice by itself; it is left out.
+    """
+    dump = {"cos": COS, "sin": SIN, "hidden": np.full((2, 4, 12, 16), 9.0)}
+    result = pecli.verify(dump, CONFIG, atol=1e-6)
 
     assert result.passed
     assert result.reasons == ()
@@ -227,17 +240,17 @@ def test_right_tables_beside_queries_get_no_advice() -> None:
     ids=["three without a name", "two with a name"],
 )
 def test_a_table_for_each_sequence_of_a_batch_passes_with_a_mask(dump: Any, batch: int) -> None:
-    """Some models compute one table per sequence: (batch, 12 positions, [cos | sin]). A mask of ones
-    means that all sequences count from 0. Two copies need a name (cos_sin_cache), because they
-    could be cosines and sines.
+    """Some models compute a table for each sequence: (batch, 12 positions, [cos | sin]). A mask of
+    ones means that all sequences count from 0. Two equal tables need a name (cos_sin_cache),
+    because without one they could be cosines and sines.
     """
     mask = np.ones((batch, 12), int)
     assert pecli.verify(dump, CONFIG, attention_mask=mask, atol=1e-6).passed
 
 
 def test_a_table_of_a_batch_with_a_wrong_sequence_fails() -> None:
-    """A batch of three sequences has a table each; the second one begins at position 1 instead of
-    0.
+    """Each of three sequences has a table [cos | sin] of 12 positions. In the second one, rows are
+    moved up by one: it begins at position 1 instead of 0.
     """
     dump = np.stack([COS_BESIDE_SIN, np.roll(COS_BESIDE_SIN, -1, axis=0), COS_BESIDE_SIN])
     mask = np.ones((3, 12), int)
@@ -246,8 +259,9 @@ def test_a_table_of_a_batch_with_a_wrong_sequence_fails() -> None:
 
 
 def test_two_tables_without_a_name_are_taken_for_cosines_and_sines_and_not_for_a_batch() -> None:
-    """(2, 12, 16) may be a batch of two [cos | sin], or cosines and sines with doubled columns; a
-    mask does not decide.
+    """An array (2, 12, 16) may be two sequences of [cos | sin] with 12 positions, or cosines and
+    sines with 16 columns each. It is read as the latter, although there is a mask for two
+    sequences.
     """
     message = error_of_verify(
         np.stack([COS_BESIDE_SIN] * 2), CONFIG, attention_mask=np.ones((2, 12), int)
@@ -259,7 +273,9 @@ def test_two_tables_without_a_name_are_taken_for_cosines_and_sines_and_not_for_a
 
 
 def test_rows_of_padding_are_not_compared() -> None:
-    """The second sequence has one row of padding, which repeats row 0: 12 + 11 = 23 tokens."""
+    """There are tables for two sequences of 12 positions. The second has one row of padding in
+    front, which repeats row 0, and its mask hides it: 12 + 11 = 23 tokens are compared.
+    """
     dump = cosines_and_sines(lambda table: np.stack([table, np.vstack([table[:1], table[:-1]])]))
     mask = [[1] * 12, [0] + [1] * 11]
     result = pecli.verify(dump, CONFIG, attention_mask=mask, atol=1e-6)

@@ -34,9 +34,9 @@ def others_of(interpolation: Interpolation, case: dict[str, Any]) -> list[np.nda
 @pytest.mark.parametrize("case", GROWN_OR_SHRUNK, ids=case_name)
 @pytest.mark.sample(24)
 def test_the_interpolation_of_torch_is_named(case: dict[str, Any], keep: int) -> None:
-    """torch's F.interpolate made the tables with many options (see the data's README); `keep` rows
-    before the grid stay. Another interpolation may be named as well if torch makes the same table
-    with it.
+    """Each case of GROWN_OR_SHRUNK has a small grid, and the table that torch's F.interpolate made
+    of it with some options (tests/tensors/data). `keep` rows before the grid stay as they are.
+    Another interpolation may be named as well if torch makes the same table with it.
     """
     kept = np.random.default_rng(keep).standard_normal((keep, 2)).astype(np.float32)
     old = np.concatenate((kept, decoded(case["given"], case["old"]))).astype(np.float32)
@@ -73,11 +73,11 @@ def verify_against_old_table(new: np.ndarray, **options: Any) -> Any:
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_the_project_that_interpolates_so_is_named(
+def test_an_interpolation_is_named_with_the_project_that_uses_it(
     options: dict[str, Any], project: str, dtype: str
 ) -> None:
-    """Each set of options is that of the project's code: timm resizes by cubic with antialias, for
-    example.
+    """The options are those in the project's own code: timm resizes by cubic with antialias, for
+    example. `resized_old_table` resizes a grid of 5 × 6 rows to 9 × 8 with them.
     """
     result = verify_against_old_table(resized_old_table(**options).astype(dtype))
     assert result.passed
@@ -87,9 +87,9 @@ def test_the_project_that_interpolates_so_is_named(
 
 def test_the_new_grid_is_found_from_the_values() -> None:
     """The old table, a class token and 5 × 6 patches, was resized to 9 × 8 patches. The 72 new rows
-    could also be 8 × 9 or 6 × 12: only the values tell.
+    could also be 8 × 9 or 6 × 12; the check is not given the new grid.
     """
-    result = verify_against_old_table(resized_old_table((9, 8)))
+    result = verify_against_old_table(resized_old_table(to=(9, 8)))
     assert result.passed
     assert "5x6 → 9x8" in result.readings["array"]
 
@@ -99,12 +99,12 @@ def test_a_slice_or_a_crop_of_a_grid_is_named(method: str) -> None:
     """The old table has 5 × 6 rows, the new one 3 × 4 of them: the first of each axis (slice), or
     the middle (crop).
     """
-    result = verify_against_old_table(resized_old_table((3, 4), method=method))
+    result = verify_against_old_table(resized_old_table(to=(3, 4), method=method))
     assert result.interpolations == (Interpolation(method),)
 
 
 def test_the_first_rows_of_a_table_are_named_as_a_slice() -> None:
-    """The new table has the first 20 of 31 rows, as models with a shorter context do."""
+    """The new table has the first 20 of 31 rows, as is done for a shorter context."""
     result = pecli.verify(OLD_TABLE[:20], resized_from=OLD_TABLE)
     assert result.interpolations == (Interpolation("slice"),)
 
@@ -135,9 +135,9 @@ MISTAKES_OF_RESIZING = {
 
 @pytest.mark.parametrize("words", MISTAKES_OF_RESIZING)
 def test_a_mistake_of_resizing_is_named(words: str) -> None:
-    """The old table is a grid of 5 × 6 after one row for the class token; the new one should be 9 ×
-    8. Each mistake of MISTAKES_OF_RESIZING is made here, such as a class token that is missing, and
-    its words are the key.
+    """The old table is a grid of 5 × 6 after one row for the class token; the new one should be
+    1 + 9 · 8 rows. MISTAKES_OF_RESIZING has tables with a mistake, such as a class token that is
+    missing, by the words that name it.
     """
     result = verify_against_old_table(MISTAKES_OF_RESIZING[words], to=(9, 8))
     assert not result.passed
@@ -145,8 +145,8 @@ def test_a_mistake_of_resizing_is_named(words: str) -> None:
 
 
 def test_a_table_that_was_not_resized_is_named() -> None:
-    """5 × 6 rows should have become 6 × 5, but are the old ones. Both have 30 rows, so the shape
-    does not show it.
+    """5 × 6 rows should have become 6 × 5, but are the old ones. Both have 30 rows, so that the
+    shape does not show it.
     """
     result = pecli.verify(OLD_TABLE[1:], resized_from=OLD_TABLE[1:], grid=(5, 6), to=(6, 5))
     assert not result.passed
@@ -154,7 +154,9 @@ def test_a_table_that_was_not_resized_is_named() -> None:
 
 
 def test_another_interpolation_than_the_required_one_fails_and_is_named() -> None:
-    """The table is resized with antialias, as timm does, and the check requires cubic without it."""
+    """The table is resized by cubic with antialias, as timm does, and the check requires cubic
+    without it.
+    """
     result = verify_against_old_table(resized_old_table(antialias=True), method="cubic")
     assert not result.passed
 
@@ -163,12 +165,9 @@ def test_another_interpolation_than_the_required_one_fails_and_is_named() -> Non
 
 
 def test_the_required_interpolation_passes() -> None:
-    """The old table was resized with cubic interpolation and antialiasing, which `verify` is told
-    to require.
-    """
-    assert verify_against_old_table(
-        resized_old_table(antialias=True), method="cubic", antialias=True
-    ).passed
+    """The table was resized by cubic (the default) with antialias, which the check requires."""
+    new = resized_old_table(antialias=True)
+    assert verify_against_old_table(new, method="cubic", antialias=True).passed
 
 
 def test_a_grid_that_was_not_stated_is_proposed() -> None:
@@ -184,7 +183,9 @@ def test_a_grid_that_was_not_stated_is_proposed() -> None:
 
 
 def test_unrelated_numbers_are_not_explained() -> None:
-    """Noise of the shape of a resized table: 1 + 9 · 8 = 73 rows of 12 channels."""
+    """The new table is noise in the shape of a resized table: 1 + 9 · 8 = 73 rows of 12
+    channels.
+    """
     noise = RNG.standard_normal((73, 12)).astype(np.float32)
     result = verify_against_old_table(noise)
 
@@ -194,7 +195,7 @@ def test_unrelated_numbers_are_not_explained() -> None:
 
 
 def test_a_table_that_holds_nan_fails() -> None:
-    """One element of a right table is NaN."""
+    """One element of a table that was resized as it should be is NaN."""
     table = resized_old_table()
     table[5, 3] = np.nan
 
@@ -202,8 +203,8 @@ def test_a_table_that_holds_nan_fails() -> None:
 
 
 def test_a_table_that_shows_no_interpolation_is_weak() -> None:
-    """The table is the old one, which any interpolation to its own size makes; `weak` are remarks
-    on a pass that proves little.
+    """The new table is the old one, which any interpolation to its own size makes; `weak` are
+    remarks on a pass that proves little.
     """
     result = verify_against_old_table(OLD_TABLE)
     assert result.passed
@@ -233,7 +234,9 @@ def test_the_json_of_a_resized_table_has_the_options_that_reproduce_it() -> None
 def test_options_that_do_not_fit_the_tables_are_refused(
     options: dict[str, Any], words: str
 ) -> None:
-    """31 old rows, 73 new ones, of which one is kept."""
+    """The old table has 1 + 5 · 6 = 31 rows, the new one 1 + 9 · 8 = 73. Each case has an option
+    that contradicts these numbers, or that means nothing here.
+    """
     given = {"grid": GRID, "keep": 1, **options}
     with pytest.raises(ParameterError, match=words):
         pecli.verify(resized_old_table(), resized_from=OLD_TABLE, **given)
@@ -252,14 +255,18 @@ def test_a_model_is_refused_beside_a_resized_table() -> None:
 
 
 def test_a_required_interpolation_is_not_weak_if_others_make_the_same_table() -> None:
-    """The size stays the same, so that any interpolation makes the table."""
+    """The new table is the old one, which any interpolation to its own size makes. As cubic is
+    required, that is all that can be asked; `weak` are remarks on a pass that proves little.
+    """
     result = verify_against_old_table(OLD_TABLE, method="cubic")
     assert result.passed
     assert result.weak == ()
 
 
 def test_the_table_of_which_there_are_several_is_named() -> None:
-    """An array has no file that an error could name."""
+    """There are two tensors where one table is needed. Arrays have no file, so that the error names
+    «the new table» or «the old table».
+    """
     several = {"a": OLD_TABLE, "b": OLD_TABLE}
     with pytest.raises(FileError, match=r"^the new table: has 2 tensors: a, b; name one"):
         pecli.verify(several, resized_from=OLD_TABLE)
@@ -268,7 +275,9 @@ def test_the_table_of_which_there_are_several_is_named() -> None:
 
 
 def test_the_only_learned_table_of_several_tensors_is_taken() -> None:
-    """`pos_embed` is the name of a learned table, and `head` of none."""
+    """`pos_embed` is the name of a learned table, here the first 20 rows of the old one; `head` is
+    not. With two learned tables, one has to be named.
+    """
     tensors = {"head": np.ones((3, 5), np.float32), "pos_embed": OLD_TABLE[:20]}
     assert pecli.verify(tensors, resized_from=OLD_TABLE).passed
 
@@ -277,22 +286,27 @@ def test_the_only_learned_table_of_several_tensors_is_taken() -> None:
         pecli.verify(both, resized_from=OLD_TABLE)
 
 
-def test_tables_of_different_widths_are_refused() -> None:
+def test_resized_tables_of_different_widths_are_refused() -> None:
+    """Resizing changes rows, and not the 12 columns of the old table."""
     with pytest.raises(ParameterError, match="of 6 columns; the old one's are 12"):
         pecli.verify(OLD_TABLE[:, :6], resized_from=OLD_TABLE)
 
 
-@pytest.mark.parametrize("keep", [30, 31])
-def test_one_row_must_be_left_on_the_grid(keep: int) -> None:
-    """Of the 31 rows, 30 may be kept and 31 not."""
-    if keep == 30:
-        assert pecli.verify(OLD_TABLE, resized_from=OLD_TABLE, keep=keep).passed
-    else:
-        with pytest.raises(ParameterError, match="31 and 31 rows, and one must be left"):
-            pecli.verify(OLD_TABLE, resized_from=OLD_TABLE, keep=keep)
+def test_all_rows_but_one_may_be_kept() -> None:
+    """Both tables have 31 rows; kept rows are not resized."""
+    assert pecli.verify(OLD_TABLE, resized_from=OLD_TABLE, keep=30).passed
+
+
+def test_keeping_all_rows_is_refused() -> None:
+    """Both tables have 31 rows; if all are kept, none is left to be resized."""
+    with pytest.raises(ParameterError, match="31 and 31 rows, and one must be left"):
+        pecli.verify(OLD_TABLE, resized_from=OLD_TABLE, keep=31)
 
 
 def test_a_number_of_rows_may_be_stated_without_a_grid() -> None:
+    """31 positions in a line were resized to 20. That they became a grid of 4 × 5 cannot be checked
+    without the old grid.
+    """
     new = pecli.resize(OLD_TABLE, 20)
     assert pecli.verify(new, resized_from=OLD_TABLE, to=20).passed
     with pytest.raises(ParameterError, match="has 20 rows; a grid needs --grid, too"):
@@ -300,6 +314,9 @@ def test_a_number_of_rows_may_be_stated_without_a_grid() -> None:
 
 
 def test_sizes_are_noted_for_grids_only() -> None:
+    """31 positions in a line became 20, which the shapes show; a grid would be noted as 5x6
+    → 9x8.
+    """
     new = pecli.resize(OLD_TABLE, 20)
     reading = pecli.verify(new, resized_from=OLD_TABLE).readings["array"]
     assert "→" not in reading
@@ -308,7 +325,9 @@ def test_sizes_are_noted_for_grids_only() -> None:
 
 @pytest.mark.parametrize("to", [(11, 1), (1, 11)])
 def test_a_grid_may_become_a_line(to: tuple[int, int]) -> None:
-    """11 rows are one column or one line, which the values tell."""
+    """A grid of 5 × 6 was resized to 11 rows of one patch, or to one row of 11. Both have 11 rows
+    in the table, and the right one is found from the values.
+    """
     result = verify_against_old_table(resized_old_table(to))
     assert result.passed
     assert f"5x6 → {to[0]}x{to[1]}" in result.readings["array"]

@@ -67,9 +67,12 @@ def rotated_as_deepseek_does(x: np.ndarray, channels: slice) -> np.ndarray:
 def test_deepseek_rotates_the_last_channels_of_a_head(
     dtype: str, tolerance: dict[str, float]
 ) -> None:
-    """A head of DeepSeek-V3 has 192 channels, of which the last 64 are rotated: 128 to 191."""
+    """A head of DeepSeek-V3 has 192 channels, of which the last 64 are rotated: 128 to 191. Its
+    code takes interleaved pairs and writes them as halves; `rotated_as_deepseek_does` is that in
+    NumPy.
+    """
     q = random_queries(1, 4, 32, 192).astype(dtype)
-    after = rotated_as_deepseek_does(q, slice(128, 192))
+    after = rotated_as_deepseek_does(q, channels=slice(128, 192))
 
     assert pecli.verify(after, "deepseek-v3", before=q, **tolerance).passed
 
@@ -77,10 +80,9 @@ def test_deepseek_rotates_the_last_channels_of_a_head(
 def test_the_first_channels_of_deepseek_rotated_by_mistake_are_named() -> None:
     """Of the 192 channels of a head, 0 to 63 were rotated instead of 128 to 191."""
     q = random_queries(1, 4, 32, 192)
-    wrong = pecli.verify(
-        rotated_as_deepseek_does(q, slice(0, 64)), "deepseek-v3", before=q, atol=1e-6
-    )
-    assert [each.edits for each in wrong.explanations] == [(Rotation("first channels"),)]
+    after = rotated_as_deepseek_does(q, channels=slice(0, 64))
+    result = pecli.verify(after, "deepseek-v3", before=q, atol=1e-6)
+    assert [each.edits for each in result.explanations] == [(Rotation("first channels"),)]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +90,9 @@ def test_the_first_channels_of_deepseek_rotated_by_mistake_are_named() -> None:
     [(LLAMA_3_1_8B, (1, 2, 8, 128)), ("gpt-oss-20b", (8, 64)), ("deepseek-v3", (64, 192))],
 )
 def test_no_rotation_at_all_is_named(model: str, shape: tuple[int, ...]) -> None:
-    """The queries after the rotation are those before it."""
+    """The queries after the rotation are those before it. Heads of Llama 3.1 have 128 channels, of
+    gpt-oss 64, and of DeepSeek-V3 192.
+    """
     q = random_queries(*shape)
     found = pecli.verify(q, model, before=q, atol=1e-3)
 
@@ -97,30 +101,38 @@ def test_no_rotation_at_all_is_named(model: str, shape: tuple[int, ...]) -> None
 
 A, B = np.split(random_queries(64, 128).astype(np.float64), 2, axis=-1)
 RANDOM_QUERIES = np.concatenate([A, B], axis=-1)
-COS, SIN = cos_and_sin_at(64)
+LLAMA_3_1_COS, LLAMA_3_1_SIN = cos_and_sin_at(64)
 INTERLEAVED = np.stack([-RANDOM_QUERIES[:, 1::2], RANDOM_QUERIES[:, 0::2]], axis=-1).reshape(
     64, 128
 )
-FIRST = A * COS - B * SIN
+FIRST = A * LLAMA_3_1_COS - B * LLAMA_3_1_SIN
 MISTAKES_OF_ROTATION = {
-    Rotation("no minus"): np.concatenate([A * COS + B * SIN, B * COS + A * SIN], axis=-1),
-    Rotation("two minuses"): np.concatenate([FIRST, B * COS - A * SIN], axis=-1),
-    Rotation("in place"): np.concatenate([FIRST, B * COS + FIRST * SIN], axis=-1),
+    Rotation("no minus"): np.concatenate(
+        [A * LLAMA_3_1_COS + B * LLAMA_3_1_SIN, B * LLAMA_3_1_COS + A * LLAMA_3_1_SIN], axis=-1
+    ),
+    Rotation("two minuses"): np.concatenate(
+        [FIRST, B * LLAMA_3_1_COS - A * LLAMA_3_1_SIN], axis=-1
+    ),
+    Rotation("in place"): np.concatenate(
+        [FIRST, B * LLAMA_3_1_COS + FIRST * LLAMA_3_1_SIN], axis=-1
+    ),
     Rotation("first half"): np.concatenate([FIRST, B], axis=-1),
     Layout("halves", "interleaved, with cos and sin doubled as halves"): RANDOM_QUERIES
-    * np.tile(COS, 2)
-    + INTERLEAVED * np.tile(SIN, 2),
+    * np.tile(LLAMA_3_1_COS, 2)
+    + INTERLEAVED * np.tile(LLAMA_3_1_SIN, 2),
     Layout("halves", "halves, with cos and sin doubled as interleaved"): RANDOM_QUERIES
-    * np.repeat(COS, 2, axis=1)
-    + np.concatenate([-B, A], axis=-1) * np.repeat(SIN, 2, axis=1),
+    * np.repeat(LLAMA_3_1_COS, 2, axis=1)
+    + np.concatenate([-B, A], axis=-1) * np.repeat(LLAMA_3_1_SIN, 2, axis=1),
     Rows("constant", 777): rotated_as_halves(RANDOM_QUERIES, *cos_and_sin_at(np.full(64, 777))),
 }
 
 
 @pytest.mark.parametrize("edit", MISTAKES_OF_ROTATION, ids=str)
 def test_mistakes_of_the_formula_are_named(edit: Any) -> None:
-    """Each mistake is written out as a formula, such as a missing minus or an update in place; no
-    command rotates so, and none is printed.
+    """MISTAKES_OF_ROTATION has queries of Llama 3.1, rotated by a wrong formula in NumPy, by the
+    mistake as an object: a missing minus, (a cos + b sin, b cos + a sin), for example, or an update
+    in place. The wrong formula leaves a residual of rounding only. No command rotates like that, so
+    that none is printed.
     """
     found = pecli.verify(
         MISTAKES_OF_ROTATION[edit].astype(np.float32),
@@ -137,9 +149,11 @@ def test_mistakes_of_the_formula_are_named(edit: Any) -> None:
 @pytest.mark.parametrize("change", ["tanh", "noise", "not a number", "infinity"])
 @pytest.mark.sample(2)
 def test_queries_that_no_mistake_explains_get_no_reason(change: str) -> None:
-    """tanh of the queries, the right rotation with noise of 0.01, and values that are not finite."""
+    """Queries «after» are tanh of those before, or the right rotation with noise of 0.01, or values
+    that are not finite. They fail, and no guess is made.
+    """
     x = RANDOM_QUERIES[:24]
-    rotated = rotated_as_halves(x, COS[:24], SIN[:24])
+    rotated = rotated_as_halves(x, LLAMA_3_1_COS[:24], LLAMA_3_1_SIN[:24])
     after = {
         "tanh": np.tanh(x),
         "noise": rotated + 0.01 * RNG.normal(size=x.shape),
@@ -156,12 +170,12 @@ def test_queries_that_no_mistake_explains_get_no_reason(change: str) -> None:
 
 ONE = random_queries(1, 4, 1, 128)
 EIGHT = random_queries(1, 8, 64, 128)
-BITS = rotated_as_halves(RANDOM_QUERIES, COS, SIN).view(np.uint32)
-ROW = rotated_as_halves(RANDOM_QUERIES, COS, SIN)
-HEAD = rotated_as_halves(EIGHT, COS, SIN)
+BITS = rotated_as_halves(RANDOM_QUERIES, LLAMA_3_1_COS, LLAMA_3_1_SIN).view(np.uint32)
+ROW = rotated_as_halves(RANDOM_QUERIES, LLAMA_3_1_COS, LLAMA_3_1_SIN)
+HEAD = rotated_as_halves(EIGHT, LLAMA_3_1_COS, LLAMA_3_1_SIN)
 ROW[37], HEAD[0, 5] = RANDOM_QUERIES[37], EIGHT[0, 5]
 MANY = random_queries(1, 32, 64, 128)
-NOISY = rotated_as_halves(MANY, COS, SIN)
+NOISY = rotated_as_halves(MANY, LLAMA_3_1_COS, LLAMA_3_1_SIN)
 NOISY[0, 5] += 0.01 * random_queries(64, 128)
 LONG = random_queries(1, 2, 600, 128)
 BFLOAT16 = ml_dtypes.bfloat16
@@ -201,10 +215,10 @@ PARTLY = {
 
 @pytest.mark.parametrize("case", PARTLY)
 @pytest.mark.sample(3)
-def test_a_mistake_in_a_part_of_rotated_queries_is_the_only_reason(case: str) -> None:
-    """Each case of PARTLY has queries before, after, and the mistake: for example, row 37 is not
-    rotated. They are rotated in float64 by the formula; all but those in bfloat16 are dumped in
-    float32.
+def test_rounding_or_a_mistake_in_a_part_of_rotated_queries_is_the_only_reason(case: str) -> None:
+    """Each case of PARTLY has queries before, after, and the mistake that was made: row 37 is not
+    rotated, for example, or the frequencies were rounded to bfloat16. All are rotated by the
+    formula of Llama 3.1 in NumPy, and dumped in float32 unless they are in bfloat16.
     """
     before, after, planted = PARTLY[case]
     dtype = BFLOAT16 if after.dtype == BFLOAT16 else np.float32
@@ -215,14 +229,13 @@ def test_a_mistake_in_a_part_of_rotated_queries_is_the_only_reason(case: str) ->
 
 
 def test_a_rotation_along_the_head_axis_is_named() -> None:
-    """2 heads at angles of positions 0 and 1, instead of 24 positions."""
+    """The axes of the queries are (2 sequences, 2 heads, 24 positions, 128 channels). They are
+    rotated as if the 2 heads were the positions 0 and 1: along axis −3, not −2.
+    """
     q = random_queries(2, 2, 24, 128)
-    found = pecli.verify(
-        rotated_as_halves(q, *(each[:, None] for each in cos_and_sin_at(2))),
-        LLAMA_3_1_8B,
-        before=q,
-        atol=1e-3,
-    )
+    cos, sin = cos_and_sin_at(2)
+    along_heads = rotated_as_halves(q, cos[:, None], sin[:, None])
+    found = pecli.verify(along_heads, LLAMA_3_1_8B, before=q, atol=1e-3)
 
     assert [each.edits for each in found.explanations] == [(Parameter("position_axis", -2, -3),)]
     assert (
@@ -236,7 +249,7 @@ def test_a_rotation_along_the_head_axis_is_named() -> None:
     [
         (
             RANDOM_QUERIES[:1],
-            rotated_as_halves(RANDOM_QUERIES[:1], COS[:1], SIN[:1]),
+            rotated_as_halves(RANDOM_QUERIES[:1], LLAMA_3_1_COS[:1], LLAMA_3_1_SIN[:1]),
             0,
             "1 row cannot detect a missing rotation",
         ),
@@ -249,14 +262,16 @@ def test_a_rotation_along_the_head_axis_is_named() -> None:
             1e-2,
             "whether the llama3 scaling is missing",
         ),
-        (RANDOM_QUERIES, rotated_as_halves(RANDOM_QUERIES, COS, SIN), 1e-3, ""),
+        (RANDOM_QUERIES, rotated_as_halves(RANDOM_QUERIES, LLAMA_3_1_COS, LLAMA_3_1_SIN), 1e-3, ""),
     ],
+    ids=["position 0 only", "zeros", "three rows without the scaling", "64 rows"],
 )
-def test_a_pass_that_known_mistakes_get_too_is_weak(
+def test_a_pass_that_known_mistakes_would_get_as_well_is_weak(
     x: np.ndarray, after: np.ndarray, atol: float, weak: str
 ) -> None:
-    """Position 0 and zeros would pass without a rotation as well, three rows within 1e-2 without
-    Llama 3's scaling; 64 rows within 1e-3 prove enough.
+    """Queries at position 0, and zeros, would pass without a rotation as well. Three rows, rotated
+    without Llama 3.1's scaling, pass within 1e-2. 64 rows within 1e-3 prove enough. `weak` are
+    remarks on a pass that proves little.
     """
     found = pecli.verify(
         after.astype(np.float32), LLAMA_3_1_8B, before=x.astype(np.float32), atol=atol or 1e-6
@@ -266,8 +281,10 @@ def test_a_pass_that_known_mistakes_get_too_is_weak(
     assert bool(weak) == bool(found.weak)
 
 
-def test_layers_whose_heads_differ_in_size_are_told_apart_by_it() -> None:
-    """Heads of Gemma 4's sliding layers have 256 channels, those of full attention 512."""
+def test_queries_are_compared_with_the_layers_whose_heads_have_their_size() -> None:
+    """By the published config, heads of Gemma 4's sliding layers have 256 channels, and those of
+    full attention 512. The queries have 256, and are rotated as in sliding attention.
+    """
     q = random_queries(1, 4, 6, 256)
     after = pecli.apply(q, "gemma-4-e2b", layer_type="sliding_attention")
 
@@ -275,11 +292,13 @@ def test_layers_whose_heads_differ_in_size_are_told_apart_by_it() -> None:
 
 
 def test_positions_are_on_the_axis_beside_that_of_the_models_heads_or_where_it_is_stated() -> None:
-    """Llama 3.1 has 32 heads, so of (2, 24, 32, 128) the axis of 32 is taken for heads; of
-    (2, 24, 4, 128) that of 4 is not, unless the axis of positions is given.
+    """Llama 3.1 has 32 heads, so that of the axes (2, 24, 32, 128) that of 32 is taken for heads,
+    and 24 are positions. Of (2, 24, 4, 128), 4 are taken for positions, unless the axis is given,
+    as 1 or −3.
     """
     q = random_queries(2, 24, 32, 128)
-    after = rotated_as_halves(q, *(each[:, None] for each in cos_and_sin_at(24)))
+    cos, sin = cos_and_sin_at(24)
+    after = rotated_as_halves(q, cos[:, None], sin[:, None])
 
     assert pecli.verify(after, LLAMA_3_1_8B, before=q, atol=1e-5).passed
 
@@ -297,8 +316,9 @@ SHAPED += [("gemma-2-2b", (1, 4, 8, 256), 1e4)]
 def test_keys_with_as_many_positions_as_query_heads_pass(
     model: str, shape: tuple[int, ...], base: float
 ) -> None:
-    """8 key heads and 32 positions, where the model has 32 query heads: the axis of positions is
-    the second to last, as usual.
+    """Qwen3 8B and Mistral 7B have 8 heads of keys and 32 of queries, Gemma 2 2B has 4 and 8. The
+    keys have as many positions as there are heads of queries; the axis of positions is the second
+    to last, as usual.
     """
     keys = random_queries(*shape)
     after = rotated_as_halves(keys, *cos_and_sin_at(shape[2], inverse_frequencies(base, shape[3])))
@@ -307,7 +327,10 @@ def test_keys_with_as_many_positions_as_query_heads_pass(
 
 
 def test_queries_rotated_along_their_heads_fail_with_the_axis_named() -> None:
-    """(1, 4, 32, 128): 32 is the model's number of heads, so that 4 are positions."""
+    """The axes are (1, 4, 32, 128). 32 is the number of Llama 3.1's heads, so that 4 are positions;
+    the queries are rotated as if it were the other way round. If it is, --seq-axis 2 makes them
+    pass.
+    """
     q = random_queries(1, 4, 32, 128)
     along_heads = rotated_as_halves(q, *cos_and_sin_at(32))
     found = pecli.verify(along_heads, LLAMA_3_1_8B, before=q, atol=1e-5)
@@ -319,10 +342,12 @@ def test_queries_rotated_along_their_heads_fail_with_the_axis_named() -> None:
 
 
 def test_queries_rotated_along_their_heads_from_position_1_are_named() -> None:
-    """Two mistakes: the axis, and each angle is that of the next position."""
+    """The axes are (1, 4, 32, 128), and Llama 3.1 has 32 heads. There are two mistakes: the queries
+    are rotated along the axis of heads, and by the angles of positions 1 to 32 instead of 0 to 31.
+    """
     q = random_queries(1, 4, 32, 128)
-    late = (each[1:] for each in cos_and_sin_at(33))
-    found = pecli.verify(rotated_as_halves(q, *late), LLAMA_3_1_8B, before=q, atol=1e-5)
+    cos, sin = cos_and_sin_at(np.arange(1, 33))
+    found = pecli.verify(rotated_as_halves(q, cos, sin), LLAMA_3_1_8B, before=q, atol=1e-5)
     assert (
         "positions are along axis -2, not -3, and positions start at 1 (the spec says 0)"
         in found.diagnosis[0]
@@ -331,17 +356,20 @@ def test_queries_rotated_along_their_heads_from_position_1_are_named() -> None:
 
 
 def test_rounding_is_not_explained_as_another_axis() -> None:
-    """24 positions of 32 heads were rotated in float64, where the recipe «float32» is required: the
-    rounding errors may not be explained as positions along the heads.
+    """Queries of 24 positions and 32 heads were rotated in float64, but the recipe «float32», which
+    rounds angles to float32, is required: they fail, by rounding errors that no mistake explains.
     """
     q = random_queries(1, 24, 32, 128)
-    after = rotated_as_halves(q, *(each[:, None] for each in cos_and_sin_at(24)))
+    cos, sin = cos_and_sin_at(24)
+    after = rotated_as_halves(q, cos[:, None], sin[:, None])
 
     assert pecli.verify(after, LLAMA_3_1_8B, before=q, recipe="float32").diagnosis == ()
 
 
 def test_tensors_of_the_same_name_are_compared_in_a_manifest(run_pecli, tmp_path) -> None:
-    """q is rotated, and k is not; a manifest is a list of checks in pecli.toml."""
+    """A manifest is a list of checks in a .toml file. q is rotated, and k is not: the check of both
+    fails, for k.
+    """
     before = {"q": random_queries(1, 4, 24, 128), "k": random_queries(1, 2, 24, 128)}
     rotation = cos_and_sin_at(24)
     np.savez(tmp_path / "before.npz", **before)
@@ -357,7 +385,9 @@ def test_tensors_of_the_same_name_are_compared_in_a_manifest(run_pecli, tmp_path
 
 
 def test_files_whose_tensors_have_other_names_are_refused(run_pecli, tmp_path) -> None:
-    """`pecli verify after.npz --before other.npz`: the former has q and k, the latter q and v."""
+    """In `pecli verify after.npz --before other.npz`, after.npz has q and k, and other.npz
+    q and v.
+    """
     x = random_queries(1, 4, 24, 128)
     np.savez(tmp_path / "after.npz", q=x, k=x)
     np.savez(tmp_path / "other.npz", q=x, v=x)
@@ -375,8 +405,9 @@ def test_files_whose_tensors_have_other_names_are_refused(run_pecli, tmp_path) -
 
 
 def test_the_printed_command_rotates_as_the_file_was(run_pecli, tmp_path, monkeypatch) -> None:
-    """The queries are DeepSeek's, rotated from position 5 on as interleaved pairs that stay
-    interleaved; `pecli apply` with the printed options makes the same within 1e-6.
+    """The queries are DeepSeek's, with two mistakes: they are rotated from position 5 on, and the
+    pairs of channels 128 to 191 stay interleaved. `pecli apply` with the printed options makes the
+    same, within 1e-6.
     """
     monkeypatch.chdir(tmp_path)  # A command with a long path would not be printed.
     q = random_queries(48, 192)
@@ -397,7 +428,9 @@ def test_the_printed_command_rotates_as_the_file_was(run_pecli, tmp_path, monkey
 
 
 def test_the_printed_command_names_the_model_and_runs(run_pecli, tmp_path, monkeypatch) -> None:
-    """GPT-J rotates interleaved pairs; the file was rotated as halves."""
+    """GPT-J rotates interleaved pairs of 64 channels; the file after.npy was rotated as halves. The
+    printed command makes this file again.
+    """
     monkeypatch.chdir(tmp_path)
     np.save("q.npy", np.random.default_rng(0).normal(size=(32, 64)).astype(np.float32))
 
@@ -416,7 +449,7 @@ def test_the_printed_command_names_the_model_and_runs(run_pecli, tmp_path, monke
 
 
 def test_a_tensor_that_is_missing_after_the_rotation_is_listed_as_unchecked() -> None:
-    """q and k before the rotation, and only q after it."""
+    """There are q and k before the rotation, and only q after it."""
     q = random_queries(2, 24, 128)
     assert pecli.verify(
         {"q": rotated_as_halves(q, *cos_and_sin_at(24))},

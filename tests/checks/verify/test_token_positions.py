@@ -24,13 +24,13 @@ from tests.oracle import turned
 
 HEADS, LENGTH, DIM = 4, 24, 64
 LEFT_PADDED_MASK = np.array([[1] * LENGTH, [0] * 9 + [1] * (LENGTH - 9)])
-ROW_NUMBERS = np.arange(LENGTH)
+POSITIONS_0_TO_23 = np.arange(LENGTH)
 POSITIONS_BY_MASK = np.maximum(LEFT_PADDED_MASK.cumsum(axis=1) - 1, 0)
 PACKED = np.r_[np.arange(16), np.arange(8)]
-IMAGE = np.stack([np.full(LENGTH, 5), 5 + ROW_NUMBERS // 6, 5 + ROW_NUMBERS % 6])
+IMAGE = np.stack([np.full(LENGTH, 5), 5 + POSITIONS_0_TO_23 // 6, 5 + POSITIONS_0_TO_23 % 6])
 
 
-def llama_config(**more: Any) -> dict[str, Any]:
+def llama_of_base_10000(**more: Any) -> dict[str, Any]:
     sizes = {
         "hidden_size": HEADS * DIM,
         "num_attention_heads": HEADS,
@@ -46,11 +46,11 @@ def llama_config(**more: Any) -> dict[str, Any]:
     }
 
 
-QWEN2 = llama_config(
+QWEN2 = llama_of_base_10000(
     model_type="qwen2_vl", rope_scaling={"rope_type": "default", "mrope_section": [8, 12, 12]}
 )
 INTERLEAVED = {"rope_type": "default", "mrope_section": [12, 10, 10], "mrope_interleaved": True}
-QWEN3 = llama_config(model_type="qwen3_vl_text", rope_scaling=INTERLEAVED)
+QWEN3 = llama_of_base_10000(model_type="qwen3_vl_text", rope_scaling=INTERLEAVED)
 GPTJ = {
     "model_type": "gptj",
     "n_embd": HEADS * DIM,
@@ -76,8 +76,8 @@ def rotated_by_formula(
     return turned(x, angles, layout)
 
 
-STALE = np.tile(ROW_NUMBERS, (2, HEADS, 1))
-STALE[1, 1] = np.maximum(ROW_NUMBERS - 1, 0)
+STALE = np.tile(POSITIONS_0_TO_23, (2, HEADS, 1))
+STALE[1, 1] = np.maximum(POSITIONS_0_TO_23 - 1, 0)
 PADDED = {"attention_mask": LEFT_PADDED_MASK}
 MOVED = {"shift": 5}
 SEEN = {"positions": IMAGE}
@@ -85,16 +85,16 @@ SITUATIONS: dict[str, tuple[dict[str, Any], Any, str, str]] = {
     "right": (PADDED, POSITIONS_BY_MASK, "", ""),
     "padding filled with 1": (PADDED, np.where(LEFT_PADDED_MASK, POSITIONS_BY_MASK, 1), "", ""),
     "left padding ignored": (
-        PADDED, ROW_NUMBERS, "sequence 1: positions are 0 … 23; expected 0 × 9, then 0 … 14: left padding is ignored", ""),
+        PADDED, POSITIONS_0_TO_23, "sequence 1: positions are 0 … 23; expected 0 × 9, then 0 … 14: left padding is ignored", ""),
     "packing not reset": (
-        {"positions": PACKED}, ROW_NUMBERS,
+        {"positions": PACKED}, POSITIONS_0_TO_23,
         "expected 0 … 15, then 0 … 7: positions are not reset where a packed sequence begins", ""),
     "offset per sequence": (
-        {}, [ROW_NUMBERS, ROW_NUMBERS + 7], "sequence 1: positions are 7 … 30; expected 0 … 23: all 7 too far", ""),
-    "cache moved": (MOVED, 0 * ROW_NUMBERS + 5, "", ""),
-    "cache not moved": (MOVED, 0 * ROW_NUMBERS, "expected 5 × 24: it was not moved", ""),
-    "cache moved twice": (MOVED, 0 * ROW_NUMBERS + 10, "it was moved twice", ""),
-    "cache moved back": (MOVED, 0 * ROW_NUMBERS - 5, "it was moved the other way", ""),
+        {}, [POSITIONS_0_TO_23, POSITIONS_0_TO_23 + 7], "sequence 1: positions are 7 … 30; expected 0 … 23: all 7 too far", ""),
+    "cache moved": (MOVED, 0 * POSITIONS_0_TO_23 + 5, "", ""),
+    "cache not moved": (MOVED, 0 * POSITIONS_0_TO_23, "expected 5 × 24: it was not moved", ""),
+    "cache moved twice": (MOVED, 0 * POSITIONS_0_TO_23 + 10, "it was moved twice", ""),
+    "cache moved back": (MOVED, 0 * POSITIONS_0_TO_23 - 5, "it was moved the other way", ""),
     "one head stale": ({}, STALE, "sequence 1, head 1: positions are 0, then 0 … 22; expected 0 … 23", ""),
     "M-RoPE right": (SEEN, IMAGE, "", "qwen2"),
     "M-RoPE fed 1-D": (SEEN, IMAGE[[0, 0, 0]], "1-D positions are given to M-RoPE", "qwen2"),
@@ -124,8 +124,11 @@ def test_wrong_positions_are_named_in_every_dtype_and_layout(
     """Each case of SITUATIONS has the options of the check, the positions that were really used,
     and the words that name the mistake (none if they are right). For example, with a mask,
     positions 0 … 23 in the padded sequence: «left padding is ignored».
+
+    Random queries are rotated at these positions by the formula, in NumPy. Positions of M-RoPE are
+    (time, row, column), and each frequency belongs to one of these axes: its `owner`.
     """
-    options, places, said, family = SITUATIONS[name]
+    options, places, words, family = SITUATIONS[name]
     kind = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16}[dtype]
     before = np.random.default_rng(1).normal(size=(2, heads, LENGTH, DIM)).astype(kind)
     owner = {"qwen2": BLOCKED, "qwen3": BLOCKED3 if name == "sections blocked" else MIXED3}.get(
@@ -137,14 +140,15 @@ def test_wrong_positions_are_named_in_every_dtype_and_layout(
     if not heads_first:
         before, after = before.swapaxes(1, 2), after.swapaxes(1, 2)
     model = {"qwen2": QWEN2, "qwen3": QWEN3}.get(family) or (
-        llama_config() if layout == "halves" else GPTJ
+        llama_of_base_10000() if layout == "halves" else GPTJ
     )
     result = pecli.verify(
         after, model, before=before, atol=0.05 if dtype == "bfloat16" else 1e-4, **axes, **options
     )
 
-    assert bool(result) == (not said), result
-    assert said in " ".join(result.diagnosis), result
+    is_right = not words
+    assert bool(result) == is_right, result
+    assert words in " ".join(result.diagnosis), result
 
 
 @pytest.fixture
@@ -156,7 +160,7 @@ def verify_words(tmp_path: Path) -> tuple[Any, ...]:
     arrays = {"q": before, "after": after, "moved": moved, "mask": LEFT_PADDED_MASK}
     for name, array in arrays.items():
         np.save(tmp_path / f"{name}.npy", array)
-    (tmp_path / "config.json").write_text(json.dumps(llama_config()))
+    (tmp_path / "config.json").write_text(json.dumps(llama_of_base_10000()))
     given = ("--before", tmp_path / "q.npy", "--config", tmp_path / "config.json")
     return ("verify", tmp_path / "after.npy", *given, "--atol", "1e-4")
 
@@ -164,14 +168,16 @@ def verify_words(tmp_path: Path) -> tuple[Any, ...]:
 def test_padded_queries_pass_with_their_mask_on_the_command_line(
     run_pecli, tmp_path, verify_words
 ) -> None:
-    """They are rotated at the positions of the mask, 9 tokens of padding in the second sequence."""
+    """`verify_words` is `pecli verify` of queries of two sequences of 24 tokens, rotated at
+    positions that are counted after the padding: 9 tokens of the second sequence, as in mask.npy.
+    """
     found = run_pecli(*verify_words, "--attention-mask", tmp_path / "mask.npy")
     assert found.exit_code == SUCCESS
 
 
 def test_padded_queries_fail_without_their_mask(run_pecli, verify_words) -> None:
-    """Without the attention mask, both sequences are expected at positions 0 … 23, although one has
-    padding on the left.
+    """`verify_words` is `pecli verify` of queries of two sequences, of which the second has padding
+    on the left. Without the mask, both are expected at positions 0 … 23.
     """
     found = run_pecli(*verify_words)
     assert found.exit_code == CHECK_FAILED
@@ -179,21 +185,23 @@ def test_padded_queries_fail_without_their_mask(run_pecli, verify_words) -> None
 
 
 def test_positions_of_two_sequences_are_listed_with_a_semicolon(run_pecli, verify_words) -> None:
-    """`pecli verify --positions 0,1,…;0,0,…` lists the positions of two sequences; they are those
-    at which the queries were rotated.
+    """`verify_words` is `pecli verify` of queries of two sequences, rotated at POSITIONS_BY_MASK.
+    With --positions 0,1,…;0,0,… these are listed, sequence by sequence.
     """
     listed = ";".join(",".join(map(str, row)) for row in POSITIONS_BY_MASK)
     assert run_pecli(*verify_words, "--positions", listed).exit_code == SUCCESS
 
 
 def test_positions_of_two_lengths_are_a_usage_error(run_pecli, verify_words) -> None:
-    """Two positions for one sequence, and one for the other."""
+    """`verify_words` is `pecli verify` of queries of two sequences; two positions are listed for
+    the first, and one for the second.
+    """
     assert run_pecli(*verify_words, "--positions", "1,2;3").exit_code == USAGE_ERROR
 
 
 def test_a_cache_moved_back_by_3_passes_with_that_shift(run_pecli, tmp_path, verify_words) -> None:
-    """moved.npy holds the queries rotated by −3 positions each, as when the first 3 tokens leave a
-    cache.
+    """moved.npy holds the queries of `verify_words` rotated by −3 positions each, as when the first
+    3 tokens leave a cache.
     """
     verify, _, *options = verify_words
     moved = tmp_path / "moved.npy"
@@ -202,19 +210,21 @@ def test_a_cache_moved_back_by_3_passes_with_that_shift(run_pecli, tmp_path, ver
 
 
 def test_a_pass_that_cannot_see_padding_is_weak() -> None:
-    """Nine equal rows at the beginning look like left padding, but no mask was given. Given
-    positions leave no doubt.
+    """The first 9 of 24 tokens of sequence 1 are equal, which looks like left padding, but no mask
+    is given. If positions are given, there is no doubt. `weak` are remarks on a pass that proves
+    little.
     """
     before = np.random.default_rng(1).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
     before[1, :, :9] = before[1, :, :1]
-    after = rotated_by_formula(before, ROW_NUMBERS).astype(np.float32)
-    (line,) = pecli.verify(after, llama_config(), before=before, atol=1e-4).weak
+    after = rotated_by_formula(before, POSITIONS_0_TO_23).astype(np.float32)
+    (line,) = pecli.verify(after, llama_of_base_10000(), before=before, atol=1e-4).weak
 
     assert "sequence 1 begins with 9 equal rows, which look like padding" in line
-    assert (
-        pecli.verify(after, llama_config(), before=before, atol=1e-4, positions=ROW_NUMBERS).weak
-        == ()
+
+    placed = pecli.verify(
+        after, llama_of_base_10000(), before=before, atol=1e-4, positions=POSITIONS_0_TO_23
     )
+    assert placed.weak == ()
 
 
 WPE = np.random.default_rng(3).normal(size=(64, 32)).astype(np.float32)
@@ -225,26 +235,27 @@ NEOX = {
     "rotary_pct": 0.25,
 }
 REPORTS: dict[str, tuple[Any, dict[str, Any], Callable[[np.ndarray], np.ndarray], str]] = {
-    "unsloth#3699": (llama_config(), PADDED, lambda x: rotated_by_formula(x, ROW_NUMBERS), "left padding is ignored"),
+    "unsloth#3699": (llama_of_base_10000(), PADDED, lambda x: rotated_by_formula(x, POSITIONS_0_TO_23), "left padding is ignored"),
     "transformers#22161": (
-        NEOX, PADDED, lambda x: rotated_by_formula(x, ROW_NUMBERS),
+        NEOX, PADDED, lambda x: rotated_by_formula(x, POSITIONS_0_TO_23),
         "left padding is ignored"),
-    "LlamaFactory#7318": (llama_config(), {"positions": PACKED}, lambda x: rotated_by_formula(x, ROW_NUMBERS), "positions are not reset"),
-    "llama.cpp#3825": (llama_config(), {"shift": -8}, lambda x: rotated_by_formula(x, 0 * ROW_NUMBERS - 3), "moved by -3, not -8"),
+    "LlamaFactory#7318": (llama_of_base_10000(), {"positions": PACKED}, lambda x: rotated_by_formula(x, POSITIONS_0_TO_23), "positions are not reset"),
+    "llama.cpp#3825": (llama_of_base_10000(), {"shift": -8}, lambda x: rotated_by_formula(x, 0 * POSITIONS_0_TO_23 - 3), "moved by -3, not -8"),
     "Liger-Kernel#276": (
-        QWEN2, SEEN, lambda x: rotated_by_formula(x, np.stack([ROW_NUMBERS] * 3), owner=BLOCKED), "1-D positions are given to M-RoPE"),
+        QWEN2, SEEN, lambda x: rotated_by_formula(x, np.stack([POSITIONS_0_TO_23] * 3), owner=BLOCKED), "1-D positions are given to M-RoPE"),
     "MNN#4133": (QWEN3, SEEN, lambda x: rotated_by_formula(x, IMAGE, owner=BLOCKED3), "sections are blocked"),
-    "nnsight#673": (WPE, PADDED, lambda x: x + WPE[ROW_NUMBERS], "left padding is ignored"),
+    "nnsight#673": (WPE, PADDED, lambda x: x + WPE[POSITIONS_0_TO_23], "left padding is ignored"),
 }  # fmt: skip
 """The model or table, what tokens are given by, what was done instead, and what it is called."""
 
 
 @pytest.mark.parametrize("report", REPORTS)
 def test_wrong_positions_that_users_reported_are_named(report: str) -> None:
-    """Each case of REPORTS is an issue of a public project, rebuilt by the formula: in
+    """Each case of REPORTS is an issue of a public project, rebuilt by the formula in NumPy: the
+    model, the options of the check, what was done to the queries, and the words that name it. In
     unsloth#3699, for example, a left-padded sequence is rotated at positions 0 … 23.
     """
-    model, options, turn, said = REPORTS[report]
+    model, options, turn, words = REPORTS[report]
     shape = {"transformers#22161": (2, HEADS, LENGTH, 256), "nnsight#673": (2, LENGTH, 32)}.get(
         report
     )
@@ -256,11 +267,14 @@ def test_wrong_positions_that_users_reported_are_named(report: str) -> None:
     )
 
     assert not result
-    assert said in " ".join(result.diagnosis), result
+    assert words in " ".join(result.diagnosis), result
 
 
 def test_a_cache_moved_in_too_many_channels_is_named() -> None:
-    """GPT-NeoX rotates a quarter of a head, 64 of 256 channels; all were rotated."""
+    """NEOX is a GPT-NeoX that rotates a quarter of a head (rotary_pct 0.25): 64 of 256 channels.
+    When the keys of its cache were moved by 5 positions, all 256 were rotated, by 10000^(−i/128)
+    per position.
+    """
     cache = np.random.default_rng(2).normal(size=(1, HEADS, LENGTH, 256)).astype(np.float32)
     moved = turned(cache, 5 * 10000.0 ** (-np.arange(128) / 128)).astype(np.float32)
     result = pecli.verify(moved, NEOX, before=cache, shift=5, atol=1e-4)
@@ -269,8 +283,9 @@ def test_a_cache_moved_in_too_many_channels_is_named() -> None:
 
 
 def test_a_cache_is_not_multiplied_by_the_attention_factor_again() -> None:
-    """The cached keys have the attention factor 1.5 already; moving them by 5 positions is a pure
-    rotation.
+    """The model has LongRoPE with an attention factor of 1.5, and factors of 1 that change no
+    frequency. Cached keys have been multiplied by 1.5 already, so that moving them by 5 positions
+    is a pure rotation.
     """
     ones = [1.0] * (DIM // 2)
     scaling = {
@@ -279,7 +294,7 @@ def test_a_cache_is_not_multiplied_by_the_attention_factor_again() -> None:
         "long_factor": ones,
         "attention_factor": 1.5,
     }
-    model = llama_config(rope_scaling={**scaling, "original_max_position_embeddings": 2048})
+    model = llama_of_base_10000(rope_scaling={**scaling, "original_max_position_embeddings": 2048})
     cache = 1.5 * np.random.default_rng(2).normal(size=(1, HEADS, LENGTH, DIM))
     moved = {by: rotated_by_formula(cache, np.full(LENGTH, by)) for by in (5, 7)}
 
@@ -289,13 +304,14 @@ def test_a_cache_is_not_multiplied_by_the_attention_factor_again() -> None:
     assert "it was moved by 7, not 5" in result.diagnosis[0]
 
 
-@pytest.mark.parametrize("model", [llama_config(), GPTJ], ids=["halves", "interleaved"])
+@pytest.mark.parametrize("model", [llama_of_base_10000(), GPTJ], ids=["halves", "interleaved"])
 def test_positions_of_tables_per_batch_are_named_in_either_layout(model: dict[str, Any]) -> None:
-    """Cosines and sines (2 sequences, 24 positions, 32 frequencies); the second sequence begins at
-    position 7.
+    """The tables have axes (2 sequences, 24 positions, 32 frequencies), as cosines and sines of
+    position · 10000^(−i/32); the second sequence begins at position 7. A Llama rotates halves,
+    GPT-J interleaved pairs.
     """
     inverse = 10000.0 ** (-np.arange(DIM // 2) / (DIM // 2))
-    angles = np.stack([ROW_NUMBERS, ROW_NUMBERS + 7])[..., None] * inverse
+    angles = np.stack([POSITIONS_0_TO_23, POSITIONS_0_TO_23 + 7])[..., None] * inverse
     dump = {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
     first = pecli.verify(dump, model, atol=1e-6).diagnosis[0]
 
@@ -309,15 +325,16 @@ def tables_at(places: np.ndarray) -> dict[str, np.ndarray]:
     return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
 
 
-PADDED_BY_ONES = np.where(LEFT_PADDED_MASK, POSITIONS_BY_MASK, 1)
+POSITIONS_WITH_PADDING_AT_1 = np.where(LEFT_PADDED_MASK, POSITIONS_BY_MASK, 1)
 
 
 def test_positions_of_tables_per_batch_are_named_per_sequence() -> None:
-    """No mask is given, so that the padding of the first sequence counts as positions; the second
-    begins at 7.
+    """`tables_at` has tables of two sequences at the given positions. In the first, 9 tokens of
+    padding are at position 1, and the others count from 0; the second begins at 7. As no mask is
+    given, 0 … 23 are expected of both.
     """
-    places = np.stack([PADDED_BY_ONES[1], ROW_NUMBERS + 7])
-    uncounted = pecli.verify(tables_at(places), llama_config(), atol=1e-6).diagnosis
+    places = np.stack([POSITIONS_WITH_PADDING_AT_1[1], POSITIONS_0_TO_23 + 7])
+    uncounted = pecli.verify(tables_at(places), llama_of_base_10000(), atol=1e-6).diagnosis
 
     assert uncounted[0].startswith("sequence 0: positions are 1 × 9, then 0 … 14; expected 0 … 23;")
     assert uncounted[1].startswith(
@@ -326,31 +343,38 @@ def test_positions_of_tables_per_batch_are_named_per_sequence() -> None:
 
 
 def test_tables_per_batch_that_are_too_narrow_get_no_reason() -> None:
-    """The tables have 10 columns where 32 (pairs) or 64 (channels) are expected: no mistake of
-    positions can be told from them.
+    """The tables have 10 columns where 32 (pairs) or 64 (channels) are expected: no positions can
+    be found from them.
     """
-    narrow = {name: table[..., :10] for name, table in tables_at(PADDED_BY_ONES).items()}
-    assert pecli.verify(narrow, llama_config(), atol=1e-6).reasons == ()
+    narrow = {
+        name: table[..., :10] for name, table in tables_at(POSITIONS_WITH_PADDING_AT_1).items()
+    }
+    assert pecli.verify(narrow, llama_of_base_10000(), atol=1e-6).reasons == ()
 
 
 def test_tables_per_batch_pass_with_their_mask_or_positions() -> None:
-    """Padding is at position 1 in one dump and at 0 in the other: a mask leaves it out, positions
-    require it.
+    """Both dumps are right for the tokens that the mask shows. Tokens of padding are at position 0,
+    as in POSITIONS_BY_MASK, or at position 1, as transformers places them. A mask leaves them out;
+    positions require them as well.
     """
-    ones = tables_at(PADDED_BY_ONES)
-    assert pecli.verify(ones, llama_config(), attention_mask=LEFT_PADDED_MASK, atol=1e-6)
-    assert pecli.verify(
-        tables_at(POSITIONS_BY_MASK), llama_config(), positions=POSITIONS_BY_MASK, atol=1e-6
-    )
-    assert not pecli.verify(
-        ones, llama_config(), positions=POSITIONS_BY_MASK, atol=1e-6, reasons=False
-    )
+    padding_at_0 = tables_at(POSITIONS_BY_MASK)
+    padding_at_1 = tables_at(POSITIONS_WITH_PADDING_AT_1)
+    by_mask = {"attention_mask": LEFT_PADDED_MASK, "atol": 1e-6}
+    by_positions = {"positions": POSITIONS_BY_MASK, "atol": 1e-6}
+
+    assert pecli.verify(padding_at_1, llama_of_base_10000(), **by_mask)
+    assert pecli.verify(padding_at_0, llama_of_base_10000(), **by_positions)
+    assert not pecli.verify(padding_at_1, llama_of_base_10000(), **by_positions, reasons=False)
 
 
 def test_tables_per_batch_that_ignore_left_padding_are_named() -> None:
-    """Both sequences count from 0, and 9 tokens of the second one are padding."""
-    ignored = tables_at(np.stack([ROW_NUMBERS] * 2))
-    result = pecli.verify(ignored, llama_config(), attention_mask=LEFT_PADDED_MASK, atol=1e-6)
+    """`tables_at` has the tables of two sequences that both count 0 … 23, although LEFT_PADDED_MASK
+    hides the first 9 tokens of the second.
+    """
+    ignored = tables_at(np.stack([POSITIONS_0_TO_23] * 2))
+    result = pecli.verify(
+        ignored, llama_of_base_10000(), attention_mask=LEFT_PADDED_MASK, atol=1e-6
+    )
 
     assert "expected 0 × 9, then 0 … 14: left padding is ignored" in result.diagnosis[0]
 
@@ -359,19 +383,24 @@ def test_tables_per_batch_that_ignore_left_padding_are_named() -> None:
 def test_tables_per_batch_that_ignore_left_padding_fail_for_two_layer_types(
     names: list[str],
 ) -> None:
-    """The tensors do not name a layer type; sliding attention of Gemma 3 has their base, 10000."""
-    gemma = llama_config(model_type="gemma3_text", rope_theta=1e6, rope_local_base_freq=1e4)
-    ignored = tables_at(np.stack([ROW_NUMBERS] * 2))
+    """The names cos and sin state no type of layer. In this Gemma 3, full attention has base 1e6,
+    and sliding attention 10000, as the tables. They count 0 … 23 in both sequences, and the given
+    positions begin after the padding.
+    """
+    gemma = llama_of_base_10000(model_type="gemma3_text", rope_theta=1e6, rope_local_base_freq=1e4)
+    ignored = tables_at(np.stack([POSITIONS_0_TO_23] * 2))
     tensors = {name: ignored[name] for name in names}
 
     assert not pecli.verify(tensors, gemma, positions=POSITIONS_BY_MASK, atol=1e-6, reasons=False)
 
 
 def test_the_command_takes_a_mask_for_tables_per_batch(run_pecli, tmp_path) -> None:
-    """Both sequences count from 0, and 9 tokens of the second one are padding."""
-    np.savez(tmp_path / "dump.npz", **tables_at(np.stack([ROW_NUMBERS] * 2)))
+    """dump.npz has the tables of two sequences that both count 0 … 23, although mask.npy hides the
+    first 9 tokens of the second.
+    """
+    np.savez(tmp_path / "dump.npz", **tables_at(np.stack([POSITIONS_0_TO_23] * 2)))
     np.save(tmp_path / "mask.npy", LEFT_PADDED_MASK)
-    (tmp_path / "config.json").write_text(json.dumps(llama_config()))
+    (tmp_path / "config.json").write_text(json.dumps(llama_of_base_10000()))
     words = ("verify", tmp_path / "dump.npz", "--model", tmp_path / "config.json", "--atol", "1e-6")
     outcome = run_pecli(*words, "--attention-mask", tmp_path / "mask.npy")
 
@@ -383,29 +412,41 @@ def queries_of_two_sequences() -> np.ndarray:
     return np.random.default_rng(2).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
 
 
-@pytest.mark.parametrize("tokens", [{}, {"shift": 5}, {"attention_mask": LEFT_PADDED_MASK}])
+@pytest.mark.parametrize(
+    "tokens",
+    [{}, {"shift": 5}, {"attention_mask": LEFT_PADDED_MASK}],
+    ids=["positions from 0", "a shift", "a mask"],
+)
 def test_queries_that_are_not_finite_are_reported(tokens: dict[str, Any]) -> None:
-    """NaN before and after the rotation."""
+    """All elements are NaN, before and after the rotation."""
     q = queries_of_two_sequences() * np.nan
-    result = pecli.verify(q, llama_config(), before=q, atol=1e-3, **tokens)
+    result = pecli.verify(q, llama_of_base_10000(), before=q, atol=1e-3, **tokens)
 
     assert "no finite numbers" in str(result)
 
 
-@pytest.mark.parametrize("tokens", [{}, {"shift": 5}, {"attention_mask": LEFT_PADDED_MASK}])
+@pytest.mark.parametrize(
+    "tokens",
+    [{}, {"shift": 5}, {"attention_mask": LEFT_PADDED_MASK}],
+    ids=["positions from 0", "a shift", "a mask"],
+)
 def test_a_pass_of_queries_of_zeros_is_weak(tokens: dict[str, Any]) -> None:
-    """Any rotation of zeros is zeros, so the check passes but proves nothing."""
+    """Any rotation of zeros is zeros, so that the check passes but proves nothing; `weak` are
+    remarks on such a pass.
+    """
     q = 0 * queries_of_two_sequences()
-    assert pecli.verify(q, llama_config(), before=q, atol=1e-3, **tokens).weak
+    assert pecli.verify(q, llama_of_base_10000(), before=q, atol=1e-3, **tokens).weak
 
 
 def test_rows_of_padding_may_hold_nan_and_are_counted() -> None:
-    """The 9 tokens that the mask hides are NaN before and after the rotation."""
+    """LEFT_PADDED_MASK hides 9 tokens of the second sequence, which are NaN before and after the
+    rotation; all others are rotated at their positions by the formula.
+    """
     q = queries_of_two_sequences()
     padded = np.where(LEFT_PADDED_MASK[:, None, :, None] == 0, np.nan, q)
     result = pecli.verify(
         rotated_by_formula(padded, POSITIONS_BY_MASK),
-        llama_config(),
+        llama_of_base_10000(),
         before=padded,
         attention_mask=LEFT_PADDED_MASK,
         atol=1e-4,
@@ -418,17 +459,19 @@ def test_rows_of_padding_may_hold_nan_and_are_counted() -> None:
 
 
 def test_a_sequence_beside_one_that_is_hidden_as_a_whole_is_checked() -> None:
-    """The first sequence is padding; the second has 1 added to each element, and fails."""
+    """The mask hides all of the first sequence, and nothing of the second, which has 1 added to
+    each element instead of a rotation, and fails.
+    """
     q = queries_of_two_sequences()
-    lone = np.stack([0 * LEFT_PADDED_MASK[0], LEFT_PADDED_MASK[0]])
+    mask = np.stack([np.zeros(LENGTH, int), np.ones(LENGTH, int)])
     result = pecli.verify(
-        q + 1, llama_config(), before=q, attention_mask=lone, atol=1e-3, reasons=False
+        q + 1, llama_of_base_10000(), before=q, attention_mask=mask, atol=1e-3, reasons=False
     )
     assert not result
 
 
 def test_sums_with_a_table_that_are_not_finite_fail() -> None:
-    """A learned table of NaN, and inputs to which it was added."""
+    """A learned table of NaN was added to finite inputs."""
     x = queries_of_two_sequences()[:, 0]
     table = np.full((LENGTH, DIM), np.nan, np.float32)
 
@@ -436,11 +479,13 @@ def test_sums_with_a_table_that_are_not_finite_fail() -> None:
 
 
 def test_padded_sequences_that_are_one_position_too_far_are_named() -> None:
-    """Each token that is no padding is rotated at the next position, in both sequences."""
+    """LEFT_PADDED_MASK is 1 for tokens and 0 for padding: each token is rotated at the position
+    after its own, in both sequences, one of which has padding.
+    """
     q = np.random.default_rng(2).normal(size=(2, HEADS, LENGTH, DIM))
     result = pecli.verify(
         rotated_by_formula(q, POSITIONS_BY_MASK + LEFT_PADDED_MASK),
-        llama_config(),
+        llama_of_base_10000(),
         before=q,
         attention_mask=LEFT_PADDED_MASK,
         atol=1e-4,
@@ -451,41 +496,56 @@ def test_padded_sequences_that_are_one_position_too_far_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("layout", "other"), [("halves", "interleaved"), ("interleaved", "halves")]
+    ("layout", "other_layout"), [("halves", "interleaved"), ("interleaved", "halves")]
 )
-def test_a_stated_layout_is_required_of_rotated_queries(layout: str, other: str) -> None:
-    """A Llama rotates halves; the option overrides that."""
+def test_a_stated_layout_is_required_of_rotated_queries(layout: str, other_layout: str) -> None:
+    """A Llama rotates halves; the option `layout` overrides that. The queries are rotated by the
+    formula at positions 0 … 23, in the stated layout and in the other.
+    """
     q = np.random.default_rng(2).normal(size=(2, HEADS, LENGTH, DIM))
     options = {"before": q, "layout": layout, "atol": 1e-6}
 
-    assert pecli.verify(rotated_by_formula(q, ROW_NUMBERS, layout), llama_config(), **options)
+    assert pecli.verify(
+        rotated_by_formula(q, POSITIONS_0_TO_23, layout), llama_of_base_10000(), **options
+    )
     assert not pecli.verify(
-        rotated_by_formula(q, ROW_NUMBERS, other), llama_config(), **options, reasons=False
+        rotated_by_formula(q, POSITIONS_0_TO_23, other_layout),
+        llama_of_base_10000(),
+        **options,
+        reasons=False,
     )
 
 
-def test_a_mask_tells_the_axis_of_tokens_where_there_are_as_many_heads() -> None:
-    """The axes are (2 sequences, 3 heads, 4 tokens, channels), and the model has 4 heads."""
+def test_a_mask_of_as_many_tokens_as_the_model_has_heads_states_the_axis_of_tokens() -> None:
+    """The axes are (2 sequences, 3 heads, 4 tokens, channels), and the model has 4 heads: without
+    the mask (2, 4), the axis of 4 could be taken for heads.
+    """
     q = np.random.default_rng(2).normal(size=(2, 3, HEADS, DIM))
     mask = np.array([[0] + [1] * (HEADS - 1), [1] * HEADS])
     places = np.maximum(mask.cumsum(-1) - 1, 0)
 
     assert pecli.verify(
-        rotated_by_formula(q, places), llama_config(), before=q, attention_mask=mask, atol=1e-6
+        rotated_by_formula(q, places),
+        llama_of_base_10000(),
+        before=q,
+        attention_mask=mask,
+        atol=1e-6,
     )
 
 
 def test_the_only_layer_with_stale_positions_is_named() -> None:
-    """Of the queries of three layers, those of layer 1 are rotated one position behind."""
+    """Of the queries of layers 0, 1 and 2, those of layer 1 are rotated at the position before
+    their own, 0 0 1 … 22, and all others at 0 1 2 … 23.
+    """
     q = {
         f"layers.{k}.q": np.random.default_rng(k).normal(size=(1, HEADS, LENGTH, DIM))
         for k in range(3)
     }
     after = {
-        name: rotated_by_formula(x, np.maximum(ROW_NUMBERS - (name == "layers.1.q"), 0))
+        name: rotated_by_formula(x, np.maximum(POSITIONS_0_TO_23 - (name == "layers.1.q"), 0))
         for name, x in q.items()
     }
-    result = pecli.verify(after, llama_config(), before=q, atol=1e-4)
+    result = pecli.verify(after, llama_of_base_10000(), before=q, atol=1e-4)
 
     assert [tensor.name for tensor in result.tensors if not tensor.passed] == ["layers.1.q"]
     assert result.diagnosis[0].startswith(
@@ -499,13 +559,17 @@ INPUTS_WITH_LEARNED_ROWS = (INPUTS + WPE[POSITIONS_BY_MASK]).astype(np.float32)
 
 
 def test_inputs_with_a_learned_table_pass_with_their_mask() -> None:
-    """Without the mask the same sums fail, in the test of the command below."""
+    """Rows 0, 1, … of the learned table WPE are added to the tokens that LEFT_PADDED_MASK shows;
+    the padding of the second sequence does not count as positions.
+    """
     mask = {"attention_mask": LEFT_PADDED_MASK}
     assert pecli.verify(INPUTS_WITH_LEARNED_ROWS, WPE, before=INPUTS, atol=1e-6, **mask)
 
 
 def test_padding_may_have_any_row_of_a_learned_table() -> None:
-    """Row 1 is added to padding, as transformers does."""
+    """To the tokens that LEFT_PADDED_MASK hides, row 1 of the learned table WPE is added, as
+    transformers does; the others have their own rows.
+    """
     filled = np.where(LEFT_PADDED_MASK[..., None], INPUTS_WITH_LEARNED_ROWS, INPUTS + WPE[1])
     mask = {"attention_mask": LEFT_PADDED_MASK}
 
@@ -513,20 +577,25 @@ def test_padding_may_have_any_row_of_a_learned_table() -> None:
 
 
 def test_inputs_with_a_sinusoidal_table_are_checked_at_their_positions() -> None:
-    """NumPy's sines and cosines of positions 0 to 23 are added; 1 to 24 are expected once."""
-    waves = np.outer(ROW_NUMBERS, 10000.0 ** (-np.arange(16) / 16))
+    """Sines and cosines of positions 0 to 23, by the paper's formula in NumPy, are added to inputs
+    of 32 channels. They pass, and fail if the positions 1 to 24 are expected.
+    """
+    waves = np.outer(POSITIONS_0_TO_23, 10000.0 ** (-np.arange(16) / 16))
     table = np.stack([np.sin(waves), np.cos(waves)], -1).reshape(LENGTH, 32)
     added = INPUTS + table.astype(np.float32)
     assert pecli.verify(added, pecli.Sinusoidal(64, 32), before=INPUTS, atol=1e-6)
 
     late = pecli.verify(
-        added, pecli.Sinusoidal(64, 32), before=INPUTS, positions=ROW_NUMBERS + 1, atol=1e-6
+        added, pecli.Sinusoidal(64, 32), before=INPUTS, positions=POSITIONS_0_TO_23 + 1, atol=1e-6
     )
     assert "positions are 0 … 23; expected 1 … 24: all 1 too low" in late.diagnosis[0]
 
 
 def test_the_command_checks_inputs_with_a_learned_table(run_pecli, tmp_path) -> None:
-    """With the mask they pass, without it they fail; a length is of rotary scalings only."""
+    """after.npy has the inputs x.npy with rows of the learned table wpe.npy, counted after the
+    padding of mask.npy: with the mask they pass, without it they fail. The option --length is for
+    rotary scalings only.
+    """
     arrays = {"x": INPUTS, "after": INPUTS_WITH_LEARNED_ROWS, "wpe": WPE, "mask": LEFT_PADDED_MASK}
     for name, array in arrays.items():
         np.save(tmp_path / f"{name}.npy", array)
@@ -547,31 +616,33 @@ def test_the_command_checks_inputs_with_a_learned_table(run_pecli, tmp_path) -> 
     assert run_pecli(*words, "--length", "4").exit_code == USAGE_ERROR
 
 
-def test_queries_without_those_before_the_rotation_get_a_hint() -> None:
-    """Random numbers of the shape of queries cannot be a table."""
+def test_an_array_of_the_shape_of_queries_gets_a_hint_to_give_those_before_the_rotation() -> None:
+    """Random numbers of 2 sequences, 4 heads, 24 positions and 64 channels cannot be a table."""
     q = np.random.default_rng(1).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
-    assert "give --before FILE" in pecli.verify(q, llama_config(), atol=1e-3).reasons[-1]
+    assert "give --before FILE" in pecli.verify(q, llama_of_base_10000(), atol=1e-3).reasons[-1]
 
 
 def test_a_wrong_table_gets_no_hint_about_queries() -> None:
-    """Cosines of base 9000 instead of 10000, with axes of batch and head."""
-    table = np.cos(np.outer(ROW_NUMBERS, 9000.0 ** (-np.arange(32) / 32)))
+    """The table has the cosines of base 9000 instead of 10000, with axes of batch and head, as
+    queries have them.
+    """
+    table = np.cos(np.outer(POSITIONS_0_TO_23, 9000.0 ** (-np.arange(32) / 32)))
     cos = np.tile(table, 2)[None, None].astype(np.float32)
-    diagnosis = pecli.verify({"cos": cos}, llama_config(), atol=1e-3).diagnosis
+    diagnosis = pecli.verify({"cos": cos}, llama_of_base_10000(), atol=1e-3).diagnosis
 
     assert "--before" not in " ".join(diagnosis)
 
 
 def test_diff_names_how_far_a_cache_was_moved(run_pecli, tmp_path) -> None:
-    """The second file holds the keys of the first, rotated by 4 more positions; a picture is drawn
-    as well.
+    """b.npy holds the keys of a.npy, rotated by 4 more positions. With --plot, a picture of the
+    difference is drawn as well. A file does not differ from itself.
     """
     cache = rotated_by_formula(
-        np.random.default_rng(1).normal(size=(1, HEADS, LENGTH, DIM)), ROW_NUMBERS
+        np.random.default_rng(1).normal(size=(1, HEADS, LENGTH, DIM)), POSITIONS_0_TO_23
     )
     np.save(tmp_path / "a.npy", cache.astype(np.float32))
     np.save(tmp_path / "b.npy", rotated_by_formula(cache, np.full(LENGTH, 4)).astype(np.float32))
-    (tmp_path / "config.json").write_text(json.dumps(llama_config()))
+    (tmp_path / "config.json").write_text(json.dumps(llama_of_base_10000()))
     words = ("--model", tmp_path / "config.json", "--atol", "1e-4")
     moved = run_pecli(
         "diff", tmp_path / "a.npy", tmp_path / "b.npy", *words, "--plot", "-o", tmp_path / "x.svg"
@@ -585,16 +656,20 @@ def test_diff_names_how_far_a_cache_was_moved(run_pecli, tmp_path) -> None:
 
 @pytest.mark.parametrize("dtype", [int, bool, np.float32, ml_dtypes.bfloat16])
 def test_apply_takes_positions_from_an_attention_mask_of_any_dtype(dtype: type) -> None:
-    """The expected positions are the cumulative sum of the mask, less one."""
+    """The mask is 1 for tokens and 0 for padding on the left: positions are its cumulative sum less
+    one, at which the formula rotates the expected queries.
+    """
     x = np.random.default_rng(1).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
     right = rotated_by_formula(x.astype(float), POSITIONS_BY_MASK)
     mask = LEFT_PADDED_MASK.astype(dtype)
 
-    assert np.abs(pecli.apply(x, llama_config(), attention_mask=mask) - right).max() < 1e-6
+    assert np.abs(pecli.apply(x, llama_of_base_10000(), attention_mask=mask) - right).max() < 1e-6
 
 
 def test_the_command_apply_takes_positions_from_an_attention_mask(run_pecli, tmp_path) -> None:
-    """An offset beside the mask is a usage error."""
+    """`pecli apply rope --attention-mask` rotates at the cumulative sum of the mask less one, as
+    the formula does in NumPy. An offset beside the mask is a usage error.
+    """
     x = np.random.default_rng(1).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
     right = rotated_by_formula(x.astype(float), POSITIONS_BY_MASK)
     np.save(tmp_path / "x.npy", x)
@@ -615,20 +690,24 @@ def test_the_command_apply_takes_positions_from_an_attention_mask(run_pecli, tmp
 
 
 def test_tables_repeated_for_heads_are_not_of_a_batch() -> None:
-    """(24 positions, 30 heads, 32 frequencies): each row is the same for all heads."""
-    tables = {name: table[:, :32] for name, table in tables_at(ROW_NUMBERS + 7).items()}
+    """The axes are (24 positions, 30 heads, 32 frequencies), and each row is the same for all
+    heads. The tables begin at position 7 instead of 0.
+    """
+    tables = {name: table[:, :32] for name, table in tables_at(POSITIONS_0_TO_23 + 7).items()}
     dump = {name: np.repeat(table[:, None], 30, axis=1) for name, table in tables.items()}
-    sentence, *_ = pecli.verify(dump, llama_config(), atol=1e-6).diagnosis
+    sentence, *_ = pecli.verify(dump, llama_of_base_10000(), atol=1e-6).diagnosis
 
     assert sentence == "cos, sin: positions start at 7 (the spec says 0); exact"
 
 
 def test_tables_of_a_batch_are_found_beside_other_tensors() -> None:
-    """Hidden states of another length are no cosines, whose positions are wrong."""
-    places = np.stack([ROW_NUMBERS, ROW_NUMBERS + 7])
+    """`tables_at` has tables of two sequences, of which the second begins at position 7. «hidden»
+    are activations of another length beside them.
+    """
+    places = np.stack([POSITIONS_0_TO_23, POSITIONS_0_TO_23 + 7])
     hidden = np.random.default_rng(0).normal(size=(3, 5, 16))
     sentence, *_ = pecli.verify(
-        {"hidden": hidden, **tables_at(places)}, llama_config(), atol=1e-6
+        {"hidden": hidden, **tables_at(places)}, llama_of_base_10000(), atol=1e-6
     ).diagnosis
 
     assert sentence.startswith("sequence 1: positions are 7 … 30; expected 0 … 23")

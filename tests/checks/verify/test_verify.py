@@ -1,8 +1,8 @@
 """Tables in files and arrays, checked against a scheme or a model: which tensor is which, dtypes,
 arrays of other libraries.
 
-COS and SIN are NumPy's for 6 positions, 8 channels and base 10000 (`pecli.Rope(6, 8)`), the
-frequencies 1, 0.1, 0.01 and 0.001. Verdicts follow from these closed forms.
+NUMPY_COS and NUMPY_SIN are computed for 6 positions, 8 channels and base 10000, which are those of
+`pecli.Rope(6, 8)`: the frequencies 1, 0.1, 0.01 and 0.001. Verdicts follow from these closed forms.
 """
 
 from __future__ import annotations
@@ -23,29 +23,35 @@ from pecli.engine.schemes.bundle import Bundle
 from tests.checks.waves import cos_and_sin_tables, interleaved_columns, inverse_frequencies
 from tests.exit_codes import CHECK_FAILED, SUCCESS
 
-COS, SIN = cos_and_sin_tables(6, inverse_frequencies(10000.0, 8)).values()
+NUMPY_COS, NUMPY_SIN = cos_and_sin_tables(6, inverse_frequencies(10000.0, 8)).values()
 INV_FREQ = np.array([1.0, 0.1, 0.01, 0.001], np.float32)
 ROPE_6_BY_8 = pecli.Rope(6, 8)
-COS_AND_SIN = {"cos": COS, "sin": SIN}
+COS_AND_SIN = {"cos": NUMPY_COS, "sin": NUMPY_SIN}
 
 
-def test_a_problem_fails_a_verification_and_a_remark_does_not() -> None:
-    """A verification made by hand, with a remark and then with a problem as well."""
-    assert Verification("f", "rope", (), (), ("a remark",)).passed
+def test_a_problem_fails_a_verification_and_a_reason_does_not() -> None:
+    """Two verifications of the file f are made by hand, without tensors: one has a reason only, the
+    other a problem as well. The diagnosis has both.
+    """
+    explained = Verification("f", "rope", tensors=(), reasons=("a remark",))
+    assert explained.passed
 
-    failed = Verification("f", "rope", (), ("sin: the tensor is missing",), ("a remark",))
+    problems = ("sin: the tensor is missing",)
+    failed = Verification("f", "rope", tensors=(), problems=problems, reasons=("a remark",))
     assert not failed.passed
     assert failed.as_json()["diagnosis"] == ["a remark", "sin: the tensor is missing"]
 
 
 def test_an_empty_dump_fails_for_a_scheme() -> None:
     """A rotary scheme has the tables cos and sin, and the dump has no tensor."""
-    result = str(pecli.verify({}, pecli.Rope(4, 8)))
+    result = str(pecli.verify({}, pecli.Rope(seq_len=4, dim=8)))
     assert "cos: the tensor is missing; no tensor is there at all" in result
 
 
 def test_an_empty_dump_is_refused_for_a_model() -> None:
-    """A checkpoint of a model may well have no tables, so it is a wrong file and not a failure."""
+    """Checkpoints of models usually have no tables, so that a file without any is the wrong file,
+    and not a failed check.
+    """
     with pytest.raises(pecli.PecliError, match=r"^arrays: has no positional tables of rope"):
         pecli.verify({}, "llama-2-7b")
 
@@ -59,18 +65,23 @@ def test_an_empty_dump_is_refused_for_a_model() -> None:
     ],
 )
 def test_tensors_are_recognised_by_the_names_of_other_programs(names) -> None:
-    """Cosines under the names of sines, and the other way round, fail."""
-    result = pecli.verify(dict(zip(names, (COS, SIN, INV_FREQ), strict=True)), ROPE_6_BY_8)
+    """The names are those of cosines, sines and frequencies in some program, which hold the tables
+    of ROPE_6_BY_8 (6 positions, 8 channels). Cosines under the name of sines, and the other way
+    round, fail.
+    """
+    name_of_cos, name_of_sin, name_of_frequencies = names
+    right = {name_of_cos: NUMPY_COS, name_of_sin: NUMPY_SIN, name_of_frequencies: INV_FREQ}
+    result = pecli.verify(right, ROPE_6_BY_8)
     assert result.passed
     assert sorted(tensor.name for tensor in result.tensors) == sorted(names)
 
-    swapped = pecli.verify(dict(zip(names, (SIN, COS, INV_FREQ), strict=True)), ROPE_6_BY_8)
-    assert sorted(tensor.name for tensor in swapped.tensors if not tensor.passed) == sorted(
-        names[:2]
-    )
+    swapped = {name_of_cos: NUMPY_SIN, name_of_sin: NUMPY_COS, name_of_frequencies: INV_FREQ}
+    result = pecli.verify(swapped, ROPE_6_BY_8)
+    failed = sorted(tensor.name for tensor in result.tensors if not tensor.passed)
+    assert failed == sorted([name_of_cos, name_of_sin])
 
 
-def test_every_layer_of_a_checkpoint_is_held_against_the_scheme() -> None:
+def test_tables_of_every_layer_of_a_checkpoint_are_compared_with_the_scheme() -> None:
     """A checkpoint has cosines and sines of three layers, and a weight. One element of layer 1's
     sines is wrong: of the 6 tables, only this one fails.
     """
@@ -90,9 +101,9 @@ def test_every_layer_of_a_checkpoint_is_held_against_the_scheme() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float64])
-def test_another_dtype_is_a_problem_unless_any_will_do(dtype) -> None:
-    """NumPy's table in another dtype than the scheme's float32; in float64 it is off by a few units
-    of the last place.
+def test_a_dtype_that_is_not_the_schemes_is_a_problem_unless_any_dtype_is_accepted(dtype) -> None:
+    """The scheme is of float32, and the tables, NumPy's of 6 positions and 8 channels, of another
+    dtype. In float64 they are off by a few units in the last place, so that 8 are allowed.
     """
     tensors = cos_and_sin_tables(6, inverse_frequencies(10000.0, 8), dtype)
     tolerance = pecli.Tolerance(max_ulp=8 if dtype is np.float64 else 0)
@@ -105,8 +116,10 @@ def test_another_dtype_is_a_problem_unless_any_will_do(dtype) -> None:
 
 
 def test_the_command_expects_the_dtype_of_the_file_unless_one_is_given(run_pecli, tmp_path) -> None:
-    """The file has float16, and an axis of length 1, which does not matter."""
-    np.save(tmp_path / "t.npy", interleaved_columns(SIN, COS)[None].astype(np.float16))
+    """The file is a sinusoidal table of 6 positions and 8 channels in float16. It has an additional
+    axis of length 1, which does not matter.
+    """
+    np.save(tmp_path / "t.npy", interleaved_columns(NUMPY_SIN, NUMPY_COS)[None].astype(np.float16))
     words = ["sinusoidal", "--seq-len", 6, "--dim", 8, "--verify", tmp_path / "t.npy"]
 
     assert run_pecli(*words).exit_code == SUCCESS
@@ -119,7 +132,9 @@ def test_the_command_expects_the_dtype_of_the_file_unless_one_is_given(run_pecli
 
 @pytest.mark.thorough
 def test_a_file_of_integers_fails(run_pecli, tmp_path) -> None:
-    """Zeros in int32 are no sinusoidal table, and int32 is none of the dtypes of tables."""
+    """All elements of the file are 0, in int32; a sinusoidal table has neither these values nor
+    this dtype.
+    """
     np.save(tmp_path / "t.npy", np.zeros((6, 8), np.int32))
     words = ["sinusoidal", "--seq-len", 6, "--dim", 8, "--verify", tmp_path / "t.npy"]
 
@@ -127,7 +142,9 @@ def test_a_file_of_integers_fails(run_pecli, tmp_path) -> None:
 
 
 def test_tensors_of_a_bundle_are_compared_by_the_name_of_their_layers() -> None:
-    """Both layers hold tables of base 10000, which is wrong for the sliding layers of base 100."""
+    """A bundle is one scheme per type of layer, here with base 10000 for full attention and base
+    100 for sliding attention. The dump has tables of base 10000 under the names of both.
+    """
     bundle = Bundle((("full", pecli.Rope(6, 8)), ("sliding", pecli.Rope(6, 8, base=100.0))))
     tensors = {
         f"{layers}_{name}": array
@@ -142,17 +159,18 @@ def test_tensors_of_a_bundle_are_compared_by_the_name_of_their_layers() -> None:
 
 
 def test_one_wrong_digit_in_a_text_file_is_found(tmp_path) -> None:
-    """0.5403023 is cos 1 in float32; one more in the last digit is another number."""
-    pecli.save(tmp_path / "t.json", pecli.Rope(3, 4))
-    assert pecli.verify(tmp_path / "t.json").passed
+    """A .json file of a scheme carries its spec. 0.5403023 is cos 1 in float32, an element of
+    «cos»; with one more in the last digit it is another number.
+    """
+    file = tmp_path / "t.json"
+    pecli.save(file, pecli.Rope(seq_len=3, dim=4))
+    assert pecli.verify(file).passed
 
-    text = (tmp_path / "t.json").read_text()
-    (tmp_path / "t.json").write_text(text.replace("0.5403023", "0.5403024"))
-    assert [
-        tensor.name
-        for tensor in pecli.verify(tmp_path / "t.json", reasons=False).tensors
-        if not tensor.passed
-    ] == ["cos"]
+    text = file.read_text()
+    assert "0.5403023" in text
+    file.write_text(text.replace("0.5403023", "0.5403024"))
+    tensors = pecli.verify(file, reasons=False).tensors
+    assert [tensor.name for tensor in tensors if not tensor.passed] == ["cos"]
 
 
 LINES = [
@@ -167,14 +185,17 @@ LINES += [pecli.Alibi(4, 6, form=form) for form in ("symmetric", "causal", "key"
 @pytest.mark.parametrize("scheme", LINES, ids=lambda scheme: str(scheme.single_array().shape))
 @pytest.mark.sample(4)
 def test_a_csv_file_passes_as_the_table_that_it_was_made_of(tmp_path, scheme) -> None:
-    """Rows of tables with three axes follow each other in the lines; diff with the .npy file passes
-    both ways.
+    """LINES are schemes of several shapes. A .csv file has two axes: the rows of a table with three
+    axes follow each other. It passes as the scheme, and as equal to the .npy file, which has all
+    axes, both ways.
     """
-    for name in ("t.csv", "t.npy"):
-        pecli.save(tmp_path / name, scheme)
-    assert pecli.verify(tmp_path / "t.csv", scheme).passed
-    assert pecli.diff(tmp_path / "t.csv", tmp_path / "t.npy").passed
-    assert pecli.diff(tmp_path / "t.npy", tmp_path / "t.csv").passed
+    csv, npy = tmp_path / "t.csv", tmp_path / "t.npy"
+    pecli.save(csv, scheme)
+    pecli.save(npy, scheme)
+
+    assert pecli.verify(csv, scheme).passed
+    assert pecli.diff(csv, npy).passed
+    assert pecli.diff(npy, csv).passed
 
 
 class Tensor:
@@ -249,25 +270,26 @@ class Exchanged:
     (lambda x: x.tolist(), "float64"),
 ], ids=["plain", "grad", "bfloat16", "negative bit", "dlpack", "lists"])  # fmt: skip
 def test_arrays_of_other_libraries_are_compared_and_saved(tmp_path, wrap, dtype) -> None:
-    """Stand-ins for tensors of torch (with a gradient, in bfloat16, negated lazily), DLPack, and
-    lists; exchanged cosines and sines fail.
+    """`wrap` makes a stand-in for a tensor of torch (with a gradient, in bfloat16, negated lazily),
+    an array with DLPack only, or lists. They hold the cosines and sines of ROPE_6_BY_8, which pass,
+    and fail if they are exchanged; saved, they are read back unchanged.
     """
-    found = {"cos": wrap(COS), "sin": wrap(SIN)}
-    result = pecli.verify(found, ROPE_6_BY_8, atol=1e-7)
+    dump = {"cos": wrap(NUMPY_COS), "sin": wrap(NUMPY_SIN)}
+    result = pecli.verify(dump, ROPE_6_BY_8, atol=1e-7)
 
     assert result.passed
-    assert [tensor.dtype for tensor in result.tensors] == [dtype] * 2
-    assert not pecli.verify(
-        {"cos": found["sin"], "sin": found["cos"]}, ROPE_6_BY_8, atol=1e-7, reasons=False
-    ).passed
+    assert [tensor.dtype for tensor in result.tensors] == [dtype, dtype]
 
-    pecli.save(tmp_path / "t.safetensors", found)
-    assert pecli.diff(tmp_path / "t.safetensors", found).passed
+    exchanged = {"cos": dump["sin"], "sin": dump["cos"]}
+    assert not pecli.verify(exchanged, ROPE_6_BY_8, atol=1e-7, reasons=False).passed
+
+    pecli.save(tmp_path / "t.safetensors", dump)
+    assert pecli.diff(tmp_path / "t.safetensors", dump).passed
 
 
 def test_a_model_is_given_by_name_or_path(tmp_path) -> None:
-    """Llama 3 8B has base 500000 and 64 frequencies, 500000^(-i/64); Mistral's base is 10000. A
-    path that does not exist is a file error.
+    """Llama 3 8B has base 500000 and 64 frequencies, 500000^(−i/64); the base of Mistral 7B v0.1 is
+    10000. A path that does not exist is a file error.
     """
     inv_freq = {"inv_freq": np.array([math.pow(500000.0, -i / 64) for i in range(64)], np.float32)}
     assert pecli.verify(inv_freq, "llama-3-8b").passed
@@ -286,9 +308,11 @@ LLAMA = "llama-2-7b"
 @pytest.mark.parametrize("mask", ["infinite", "lowest", "near it"])
 @pytest.mark.sample("infinite-float16", "lowest-float16", "near it-float16")
 def test_a_mask_may_be_the_most_negative_number(mask: str, dtype: Any) -> None:
-    """A causal bias, −slope · |i − j|, whose hidden keys hold −∞, the lowest number of the dtype, or
-    one near it: it passes against a model, a scheme and a file with −∞. A visible key that is
-    hidden fails.
+    """The dump is ALiBi's causal bias, −slope · |i − j|, of BLOOM with 8 heads. Its hidden keys
+    hold −∞, the lowest number of the dtype, or one near it: it passes against a model, a scheme and
+    a file with −∞.
+
+    Key 2 is visible to query 5: hidden there, it fails.
     """
     bias = -SLOPES * np.abs(np.arange(LENGTH)[:, None] - np.arange(LENGTH))
     scheme = pecli.Alibi(heads=HEADS, seq_len=LENGTH, form="causal")
@@ -307,8 +331,8 @@ def test_a_mask_may_be_the_most_negative_number(mask: str, dtype: Any) -> None:
 
 
 def test_a_tolerance_that_a_dtype_cannot_hold_names_the_one_that_fits() -> None:
-    """Every 15th element of a bfloat16 table is off by one unit, which is 2^-7 = 0.0078 near 1 and
-    more than the tolerance of 0.001.
+    """In a bfloat16 table of Llama 2's cosines, every 15th element is off by one unit in the last
+    place. Near 1 that is 2^−7 = 0.0078, more than the tolerance of 0.001.
     """
     table = cos_and_sin_tables(64, inverse_frequencies(10000.0, 128), ml_dtypes.bfloat16)["cos"]
     table.view(np.int16)[::3, ::5] += 1
@@ -322,26 +346,32 @@ def test_a_tolerance_that_a_dtype_cannot_hold_names_the_one_that_fits() -> None:
 
 
 def test_zeros_in_place_of_a_mask_are_named() -> None:
-    """A causal bias is −∞ for keys after the query; a port that leaves zeros there attends to them."""
-    scheme = pecli.Alibi(4, 8, form="causal")
+    """A causal bias is −∞ for keys after the query; a port that leaves zeros there attends
+    to them.
+    """
+    scheme = pecli.Alibi(heads=4, seq_len=8, form="causal")
     bias = scheme.tables()["bias"]
-    (first, *_) = pecli.verify({"bias": np.where(np.isinf(bias), 0, bias)}, scheme).explanations
+    without_mask = np.where(np.isinf(bias), 0, bias)
+    (first, *_) = pecli.verify({"bias": without_mask}, scheme).explanations
 
     assert first.edits == (Mask("0"),)
 
 
 def test_frequencies_that_were_printed_with_six_decimals_are_named() -> None:
-    """The vector has 10000^(−i/32), rounded by NumPy to six decimals; `verify` must explain the
-    error by exactly that.
+    """The dump has the frequencies of 32 channels, 10000^(−2i/32), rounded by NumPy to six
+    decimals; the first explanation is exactly that.
     """
-    frequencies = np.round(inverse_frequencies(10000.0, 32), 6)
-    (first, *_) = pecli.verify({"inv_freq": frequencies}, pecli.Rope(64, 32)).explanations
+    frequencies = np.round(inverse_frequencies(base=10000.0, dim=32), decimals=6)
+    scheme = pecli.Rope(seq_len=64, dim=32)
+    (first, *_) = pecli.verify({"inv_freq": frequencies}, scheme).explanations
 
     assert first.edits == (Decimals(6),)
 
 
-def test_a_missing_tensor_is_not_also_a_changed_file(tmp_path: Path) -> None:
-    """The sha256 in a file's spec is that of all its tensors, so it differs if one is missing."""
+def test_a_file_that_lacks_a_tensor_is_not_reported_as_changed_as_well(tmp_path: Path) -> None:
+    """The sha256 in a file's spec is that of all its tensors. It differs if one is missing, here
+    the sines, but then the missing tensor is the only reason.
+    """
     path = tmp_path / "rope.npz"
     pecli.save(path, pecli.Rope(6, 8))
     arrays = dict(np.load(path))
@@ -353,9 +383,11 @@ def test_a_missing_tensor_is_not_also_a_changed_file(tmp_path: Path) -> None:
     assert not any("sha256" in line or "changed" in line for line in diagnosis)
 
 
-@pytest.mark.parametrize("stated", ["0" * 64, ""])
+@pytest.mark.parametrize("stated", ["0" * 64, ""], ids=["a wrong sha256", "no sha256"])
 def test_a_sha256_that_a_text_file_states_is_compared(tmp_path: Path, stated: str) -> None:
-    """Files of JSON need no sha256: a changed number shows in the text. One that is there counts."""
+    """JSON files of pecli have no sha256. One that was added to the spec counts: 64 zeros are not
+    that of the data.
+    """
     path = tmp_path / "t.json"
     pecli.save(path, pecli.Rope(3, 4))
     document = json.loads(path.read_text())

@@ -75,9 +75,10 @@ def uses(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_compiled_loops_make_a_table_of_the_same_bytes(
     name: str, uses: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The environment variable PECLI_KERNELS=0 forbids the loops, and 1 requires them. SCHEMES has
-    tables of odd width, far positions, an amplitude, one row, and so on; those in 16 bits are made
-    by NumPy in both cases.
+    """The environment variable PECLI_KERNELS=0 forbids the loops, so that NumPy makes the expected
+    table, and 1 requires them. SCHEMES has tables of odd width, far positions, an amplitude, one row,
+    and so on; those in 16 bits are made by NumPy in both cases. The fixture `uses` counts the uses of
+    loops.
     """
     scheme = SCHEMES[name]
     monkeypatch.setenv("PECLI_KERNELS", "0")
@@ -96,7 +97,9 @@ def test_compiled_loops_make_a_table_of_the_same_bytes(
 def test_compiled_loops_change_no_byte_of_any_scheme(
     monkeypatch: pytest.MonkeyPatch, scheme: Scheme
 ) -> None:
-    """Random schemes, by NumPy (PECLI_KERNELS=0) and by compiled loops (1)."""
+    """Random schemes are made by NumPy (PECLI_KERNELS=0) and by compiled loops (1); the bytes of all
+    their tensors must be equal.
+    """
     monkeypatch.setenv("PECLI_KERNELS", "0")
     expected = scheme.tables()
     monkeypatch.setenv("PECLI_KERNELS", "1")
@@ -149,7 +152,8 @@ def test_compiled_loops_rotate_to_the_same_bytes(
 ) -> None:
     """Each case of ROTATIONS has the dtypes of the queries and of the unit complex numbers, the
     number of channels, and the first of the 64 that rotate; other channels stay. Among the inputs
-    are infinity, a number near the largest float32, and both zeros.
+    are infinity, a number near the largest float32, and both zeros. The expected bytes are NumPy's
+    (PECLI_KERNELS=0); the fixture `uses` counts the uses of loops.
     """
     dtype, complex_dtype, channels, first_channel = ROTATIONS[name]
     random = np.random.default_rng(8)
@@ -218,7 +222,7 @@ def test_compiled_loops_make_interleaved_sections_at_given_positions(
     np.testing.assert_array_equal(found, expected)
 
 
-def test_compiled_loops_widen_every_float16_number() -> None:
+def test_compiled_loops_widen_every_float16_number_to_float32_as_numpy_does() -> None:
     """There are 2^16 of them, among them subnormal numbers, infinities and NaN."""
     loops = kernels._loaded()
     assert loops is not None
@@ -232,7 +236,7 @@ def test_compiled_loops_widen_every_float16_number() -> None:
     np.testing.assert_array_equal(np.signbit(out), np.signbit(expected))
 
 
-def test_numpy_rotates_interleaved_pairs_that_it_rounds_differently(
+def test_no_loop_rotates_interleaved_pairs_where_numpy_rounds_them_differently(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """a·b + c is rounded once on processors with a fused instruction, which the loops use, and

@@ -48,25 +48,25 @@ def filled_table(
 @pytest.mark.parametrize("amplitude", [1.0, 0.3, 5.0])
 @pytest.mark.sample(8)
 def test_every_element_of_a_table_is_correctly_rounded(first, dtype, amplitude):
-    """All 300 positions × 12 frequencies, near 0 and near 2^40; the oracle computes amplitude · sin
-    and cos with Arb and rounds once.
+    """All 300 positions × 12 frequencies of base 10000, near 0 and near 2^40; the oracle computes
+    amplitude · sin and cos in the arbitrary precision of Arb (python-flint) and rounds once.
     """
-    made = exact_filler(12, 300, amplitude=amplitude)
+    filler = exact_filler(12, 300, amplitude=amplitude)
     row, wave = (grid.ravel() for grid in np.indices((300, 12)))
     sines, cosines = oracle.waves(
         10000.0, 12, (row + first).tolist(), wave.tolist(), amplitude=amplitude
     )
-    for part, digits in (("sin", sines), ("cos", cosines)):
-        found = filled_table(made, part, first, 300, 12, dtype)
-        np.testing.assert_array_equal(oracle.bits(found).ravel(), digits.round(dtype))
+    for part, exact in (("sin", sines), ("cos", cosines)):
+        table = filled_table(filler, part, first, 300, 12, dtype)
+        np.testing.assert_array_equal(oracle.bits(table).ravel(), exact.round(dtype))
 
 
 @pytest.mark.parametrize("dtype", ALL_DTYPES)
 @pytest.mark.parametrize("width", [1, 5, 512, 513, 1100])
 @pytest.mark.sample(10)
-def test_pairs_are_the_single_parts_side_by_side(width, dtype):
+def test_a_table_of_sines_and_cosines_in_turn_has_the_bytes_of_the_two_single_tables(width, dtype):
     """Columns s0 c0 s1 c1 … hold the bytes of the tables s0 s1 … and c0 c1 …; a table of odd width
-    lacks the last column. Tiles have 512 columns, hence 513.
+    lacks the last column. Tables are made in tiles of 512 columns, hence the width 513.
     """
     made = exact_filler(width, 40)
     sine, cosine = (filled_table(made, part, 12345, 40, width, dtype) for part in ("sin", "cos"))
@@ -87,13 +87,13 @@ def test_pairs_are_the_single_parts_side_by_side(width, dtype):
     dtypes,
 )
 def test_rows_do_not_depend_on_the_table_they_are_in(width, count, first, row, dtype):
-    """A row made alone has the bytes of the same row in a table of 50, whatever length (`count`)
-    the table was announced to have.
+    """A row that is made by itself has the bytes of the same row in a table of 50, whatever number of
+    rows (`count`) the filler was prepared for.
     """
     whole = filled_table(exact_filler(width, 50), "cos", first, 50, width, dtype)
-    alone = filled_table(exact_filler(width, count), "cos", first + row, 1, width, dtype)
+    by_itself = filled_table(exact_filler(width, count), "cos", first + row, 1, width, dtype)
 
-    assert alone.tobytes() == whole[row : row + 1].tobytes()
+    assert by_itself.tobytes() == whole[row : row + 1].tobytes()
 
 
 @pytest.mark.parametrize("dtype", ALL_DTYPES)
@@ -128,9 +128,10 @@ def test_a_table_across_several_leaps_has_the_rows_that_are_made_one_by_one(
 
 @pytest.mark.parametrize("part", ["cos", "sin", "cos,sin", "sin,cos"])
 def test_products_are_off_by_at_most_four_fifths_of_the_proven_bound(part):
-    """Before rounding, an element may be off by ERROR = 1.7e-15, and the test for doubtful elements
-    rests on that. The exact values are float64 tables, held against Arb above; the leap is at
-    position 2^39.
+    """A table is a product of factors for leaps (runs of positions that share a starting angle) and
+    for rows within them. Before rounding, an element may be off by ERROR = 1.7e-15, which was proven
+    and on which the search for doubtful elements rests. The exact values are float64 tables, which
+    another test compares with Arb; the leap is at position 2^39.
     """
     made, width = exact_filler(40, 4096), 40
     columns = width * len(part.split(","))
@@ -223,8 +224,8 @@ def by_integers(monkeypatch):
 def test_elements_one_by_one_are_decided_in_floats_and_correctly_rounded(
     by_integers, dtype, amplitude
 ):
-    """400 elements up to position 2^40, of which fewer than 20 need the slower integers of more
-    digits; Arb gives the expected bits.
+    """`every_element` computes 400 elements up to position 2^40 one by one, with Arb's bits beside
+    them. Fewer than 20 need the slower integers of more digits, which `by_integers` lists.
     """
     found, expected = every_element(dtype, amplitude)
 
@@ -248,16 +249,29 @@ def test_elements_that_floats_leave_in_doubt_are_correctly_rounded_by_integers(
 
 
 def test_an_element_that_no_number_of_bits_decides_is_an_error():
-    """The amplitude 1 + 2^-8, a tie of bfloat16, is known with an error of 4 units only: it lies
-    above or below the tie, and no more digits of the cosine help.
+    """At position 0 the element is the amplitude, 1 + 2^-8, a tie of bfloat16, which is known with an
+    error of 4 units of 2^-200 only: it lies above or below the tie, and more digits of the cosine do
+    not help.
     """
-    one = phases.ExactWaves((1 << 190,), 192, (1 << 200) + (1 << 192), 200, 4)
-    places = np.zeros(1, np.uint64), np.zeros(1, np.intp), np.zeros(1, bool)
+    waves = phases.ExactWaves(
+        turns=(1 << 190,),  # a quarter of a turn per position
+        bits=192,
+        amplitude=(1 << 200) + (1 << 192),
+        amplitude_bits=200,
+        amplitude_error=4,
+    )
 
     with pytest.raises(
         ArithmeticError, match="more bits do not decide how position 0 of wave 0 rounds"
     ):
-        correct_rounding.round_waves(one, lambda: one, *places, "bfloat16")
+        correct_rounding.round_waves(
+            waves,
+            lambda: waves,
+            positions=np.zeros(1, np.uint64),
+            wave_indices=np.zeros(1, np.intp),
+            is_sine=np.zeros(1, bool),
+            dtype="bfloat16",
+        )
 
 
 @pytest.mark.parametrize("dtype", NARROW_DTYPES)
@@ -297,5 +311,6 @@ def test_ties_at_position_zero_go_to_even(by_integers, dtype, significand):
 
 
 @pytest.mark.parametrize(("number", "expected"), [(0, 1), (1, 1), (2, 2), (3, 4), (4, 4), (5, 8)])
-def test_the_smallest_power_of_two_that_is_not_below_a_number(number, expected):
+def test_a_number_is_rounded_up_to_a_power_of_two(number, expected):
+    """`power_of_two` returns the smallest power of two that is not below the number."""
     assert tiles.power_of_two(number) == expected

@@ -71,7 +71,9 @@ def test_logarithms_are_off_by_at_most_three_units_of_the_last_place(value, plac
     "value", [-700.0, -40.25, -1.0, -1e-9, 0.0, 1e-9, 0.6931471805599453, 1.0, 10.5, 44.0]
 )
 def test_exponentials_are_off_by_at_most_three_units_of_the_last_place(value, places):
-    """The argument is rounded to fixed point first, and Arb takes that rounded argument."""
+    """Numbers are integers over 2^places. The argument is rounded to this fixed point first, and Arb
+    (arbitrary precision) takes the rounded argument; UNITS is 3.
+    """
     argument = numerics.fixed(Fraction(value), places)
     true = (arb(argument) / arb(2) ** places).exp()
 
@@ -82,7 +84,9 @@ def test_exponentials_are_off_by_at_most_three_units_of_the_last_place(value, pl
 @pytest.mark.parametrize("base", [0.001, 0.5, 1.0, 2.0, 100.0, 10000.0, 500000.0, 1e20, 1e40])
 @pytest.mark.sample(6)
 def test_powers_are_those_of_arbitrary_precision(base, places):
-    """base^exponent is off by at most three units of the last place from Arb's value."""
+    """base^exponent is off by at most three units of the last place (UNITS) from the value of Arb
+    (python-flint).
+    """
     for exponent in (
         Fraction(0),
         Fraction(-1, 64),
@@ -96,7 +100,9 @@ def test_powers_are_those_of_arbitrary_precision(base, places):
 
 @pytest.mark.parametrize("places", BITS)
 def test_cosines_and_sines_are_those_of_arbitrary_precision(places):
-    """The argument is a share of a turn in fixed point; Arb computes cos and sin of 2π times it."""
+    """The argument is a share of a turn, an integer over 2^places; Arb (python-flint) computes cos and
+    sin of 2π times it. They are off by at most three units of the last place (UNITS).
+    """
     rng = random.Random(places)
     one = 1 << places
 
@@ -136,14 +142,16 @@ def test_a_base_or_scale_that_reaches_the_limit_of_frequencies_is_refused(base, 
 
 
 def test_a_base_whose_frequencies_stay_just_below_the_limit_is_accepted():
-    """1 / 2^-63.5 is below 2^64."""
+    """Frequencies must be below 2^64 radians per position, by the fixed-point format; the fastest of a
+    base below 1 is 1 / base, here 2^63.5.
+    """
     numerics.check_base(2.0**-63.5, 1.0)
 
 
 @pytest.mark.parametrize(
     ("quarter", "cosine", "sine"), [(0, 1, 0), (1, 0, 1), (2, -1, 0), (3, 0, -1)]
 )
-def test_quarters_of_a_turn_are_exact(quarter, cosine, sine):
+def test_cosines_and_sines_of_quarters_of_a_turn_are_exact(quarter, cosine, sine):
     """A quarter of a turn is 2^158 in fixed point with 160 places; its cosine and sine are 0, 1 or
     −1.
     """
@@ -154,19 +162,23 @@ def test_quarters_of_a_turn_are_exact(quarter, cosine, sine):
     ("value", "bits", "expected"),
     [(5, 2, 1), (6, 2, 2), (7, 2, 2), (-5, 2, -1), (-7, 2, -2), (5, 0, 5)],
 )
-def test_a_shift_rounds_to_nearest(value, bits, expected):
-    """value / 2^bits: 5/4 is 1.25 and rounds to 1; 6/4 is a tie and goes to 2, the even one."""
+def test_division_by_a_power_of_two_rounds_to_nearest_even(value, bits, expected):
+    """`round_shift` is value / 2^bits: 5/4 is 1.25 and rounds to 1; 6/4 is a tie and goes to 2, the
+    even one.
+    """
     assert numerics.round_shift(value, bits) == expected
 
 
 @pytest.mark.parametrize(("fraction", "expected"), [(Fraction(1, 3), 5), (Fraction(-1, 3), -5)])
 def test_a_fraction_is_rounded_to_fixed_point(fraction, expected):
-    """With 4 binary places a third is 16/3 = 5.33 sixteenths."""
+    """`fixed` returns an integer over 2^places. With 4 places a third is 16/3 = 5.33 sixteenths, which
+    rounds to 5.
+    """
     assert numerics.fixed(fraction, 4) == expected
 
 
-def test_a_single_frequency_needs_no_denominator():
-    """base^(-0/0) is not computed: the first frequency is 1."""
+def test_a_single_frequency_is_one_even_with_a_denominator_of_zero():
+    """Frequency i is base^(-i/denominator); base^(-0/0) is not computed, as the first one is 1."""
     assert numerics.geometric(10000.0, Fraction(0), 1).floats() == [1.0]
 
 
@@ -180,8 +192,9 @@ def test_a_single_frequency_needs_no_denominator():
     ],
 )
 def test_only_values_next_to_a_tie_are_undecided(low, in_doubt):
-    """The value is 1 + low with an error of 2^-75. Float64 numbers above 1 are 2^-52 apart, so that
-    1 + 2^-53 is the tie.
+    """`undecided` states whether the error could change how a value is rounded to float64. The value
+    is 1 + low with an error of 2^-75; float64 numbers above 1 are 2^-52 apart, so that 1 + 2^-53 is
+    the tie.
     """
     value = DoubleDouble(np.array([1.0]), np.array([low]))
     assert numerics.undecided(value, np.array(2.0**-75), "float64").tolist() == [in_doubt]
@@ -213,7 +226,7 @@ def exact(value: DoubleDouble) -> list[Fraction]:
 
 
 @given(moderate, moderate)
-def test_sums_and_products_have_no_error(a, b):
+def test_exact_sums_and_products_of_two_floats_have_no_error(a, b):
     """A sum or product of two float64 numbers is exactly the sum of two float64 numbers; Python's
     fractions are the oracle.
     """
@@ -237,21 +250,23 @@ def is_normal(value: DoubleDouble) -> bool:
     return bool(np.all(value.hi + value.lo == value.hi))
 
 
-def test_multiply_keeps_100_bits():
-    """2000 random products of DoubleDoubles are off by at most 2^-101 of themselves, by exact
-    fractions.
+def test_products_of_double_doubles_keep_100_bits():
+    """A DoubleDouble is the sum of two floats. 2000 random products are off by at most 2^-101 of
+    themselves; `exact` turns DoubleDoubles into fractions.
     """
-    a, b = some(1), some(2)
+    a = some(1)
+    b = some(2)
     product = a * b
 
     assert is_normal(product)
-    for x, y, found in zip(exact(a), exact(b), exact(product), strict=True):
-        assert abs(found - x * y) <= abs(x * y) / 2**101
+    for x, y, result in zip(exact(a), exact(b), exact(product), strict=True):
+        assert abs(result - x * y) <= abs(x * y) / 2**101
 
 
-def test_add_keeps_100_bits_even_when_terms_cancel():
-    """2000 random sums, once of terms of all sizes and once of a and about −a, are off by at most
-    2^-104 of the terms, by exact fractions.
+def test_sums_of_double_doubles_keep_100_bits_even_when_terms_cancel():
+    """A DoubleDouble is the sum of two floats. 2000 random sums, once of terms of all sizes and once
+    of a and about −a, are off by at most 2^-104 of the terms; `exact` turns DoubleDoubles into
+    fractions.
     """
     a = some(3)
     b = DoubleDouble(-a.hi * (1 + 2.0**-30), some(4).lo * 2.0**-40)
@@ -274,14 +289,14 @@ def test_a_fixed_point_number_becomes_two_floats_of_105_bits(numerator):
     assert abs(exact(value)[0] - true) <= abs(true) / 2**105
 
 
-def test_negation_of_two_floats_is_exact():
-    """`exact` turns each pair of floats into the fraction that is their sum."""
+def test_negation_of_a_double_double_is_exact():
+    """A DoubleDouble is the sum of two floats, which `exact` turns into a fraction."""
     values = some(6, 4)
     assert exact(-values) == [-x for x in exact(values)]
 
 
-def test_two_floats_are_picked_by_a_slice_together():
-    """A slice of a DoubleDouble takes the same elements of both floats."""
+def test_a_slice_of_a_double_double_takes_the_same_elements_of_both_floats():
+    """A DoubleDouble holds two arrays, whose sums `exact` turns into fractions."""
     values = some(6, 4)
     assert exact(values[1:3]) == exact(values)[1:3]
 
@@ -328,7 +343,7 @@ def test_rounding_to_a_narrow_dtype_is_to_nearest_even(dtype):
 
 @pytest.mark.parametrize("dtype", FORMATS)
 @pytest.mark.parametrize("beside", [[], [-0.0, np.nan]], ids=["alone", "beside NaN"])
-def test_infinities_stay_infinite(dtype, beside):
+def test_infinities_stay_infinite_in_every_dtype(dtype, beside):
     """bfloat16 is rounded by a longer way if there are tiny numbers or NaN in the array, hence the
     cases beside NaN.
     """
@@ -338,7 +353,7 @@ def test_infinities_stay_infinite(dtype, beside):
 
 @pytest.mark.parametrize("dtype", FORMATS)
 def test_negative_zero_and_nan_stay_what_they_are(dtype):
-    """−0 equals 0 and has the sign bit."""
+    """`round_to` rounds float64 numbers to the dtype; −0 equals 0 and has the sign bit."""
     zero, nan = round_to(np.array([-0.0, np.nan]), dtype).astype(np.float64)
     assert zero == 0
     assert np.signbit(zero)
@@ -347,9 +362,9 @@ def test_negative_zero_and_nan_stay_what_they_are(dtype):
 
 @pytest.mark.parametrize("dtype", NARROW_DTYPES)
 @pytest.mark.sample(2)
-def test_the_low_part_breaks_ties(dtype):
-    """A DoubleDouble is hi + lo: if hi is a tie of the dtype, the sign of lo decides. Arb rounds
-    the exact sum.
+def test_the_low_part_of_a_double_double_breaks_ties(dtype):
+    """A DoubleDouble is hi + lo: if hi is a tie of the dtype, the sign of lo decides. `awkward` has
+    ties, and `oracle_bits` rounds the exact sum with Arb.
     """
     hi = awkward(dtype)[::3]
     hi = hi[(np.abs(hi) > 2.0**-900) & (np.abs(hi) < 2.0**900)]
@@ -363,8 +378,8 @@ def test_the_low_part_breaks_ties(dtype):
 @pytest.mark.parametrize("dtype", FORMATS)
 @pytest.mark.sample(2)
 def test_fixed_point_numbers_are_rounded_to_nearest_even(dtype):
-    """Numbers with 400 binary places at ties of the dtype, and one unit above and below them; Arb
-    rounds the exact fractions.
+    """`round_fixed` takes integers over 2^400: here ties of the dtype (`awkward`), and one unit above
+    and below them. `oracle_bits` rounds the exact fractions with Arb.
     """
     values = awkward(dtype)[::7]
     values = values[(np.abs(values) < 2.0**300) & ((np.abs(values) > 2.0**-300) | (values == 0))]

@@ -218,7 +218,7 @@ def test_an_infinite_angle_does_not_change_the_others():
 
 
 def test_sines_of_zero_are_exactly_0_and_cosines_1():
-    """All of 2 × 3 elements."""
+    """`waves_of` computes sines and cosines of float32 angles, here of an array of 2 × 3."""
     sines, cosines = waves_of(np.zeros((2, 3), np.float32), ("sin", "cos"))
     assert sines.tolist() == [[0.0] * 3] * 2
     assert cosines.tolist() == [[1.0] * 3] * 2
@@ -239,36 +239,36 @@ def test_angles_in_two_dimensions_have_the_waves_of_the_same_angles_in_a_row():
 
 
 @pytest.mark.parametrize("base", [10000.0, 500000.0, 1e6, 0.5, 1.0, 3e38, 2.0**-126, 9999.9])
-def test_powers_are_correctly_rounded(base):
-    """Arb computes base^exponent and rounds it once to float32. Quarters, halves and three quarters
-    may be exact powers, which the next test has.
+def test_powers_in_float32_are_correctly_rounded(base):
+    """`power` has a float32 base and exponent. Arb computes base^exponent and rounds it once to
+    float32. Quarters, halves and three quarters may be exact powers, which Arb cannot decide and
+    another test has.
     """
     base = round_single(base)
-    exponents = [float(np.float32(i) / np.float32(64)) for i in range(64)] + [
-        float(np.float32(-2 / 96)),
-        0.7,
-        -0.1,
-    ]
+    exponents = [float(np.float32(i) / np.float32(64)) for i in range(64)]
+    exponents += [float(np.float32(-2 / 96)), 0.7, -0.1]
     exponents = [
         round_single(exponent) for exponent in exponents if exponent not in (0.25, 0.5, 0.75)
     ]
     true = rounded(lambda: [arb(base) ** rational(exponent) for exponent in exponents], "float32")
-    found = np.array([power(base, exponent) for exponent in exponents], np.float32)
+    powers = np.array([power(base, exponent) for exponent in exponents], np.float32)
 
-    np.testing.assert_array_equal(bits(found), true)
+    np.testing.assert_array_equal(bits(powers), true)
 
 
-def test_powers_that_are_exact_are_exact_and_larger_ones_infinite():
-    """10000 = 10^4, so that its quarters are 10, 100, 1000 and 1/10; float32 ends below 2^128."""
-    assert [power(10000.0, exponent) for exponent in (0.25, 0.5, 0.75, -0.25)] == [
-        10.0,
-        100.0,
-        1000.0,
-        float(f32(0.1)),
-    ]
+def test_powers_that_float32_holds_are_exact():
+    """10000 = 10^4, so that its powers of 1/4, 1/2, 3/4 and −1/4 are 10, 100, 1000 and 1/10."""
+    assert power(10000.0, 0.25) == 10.0
+    assert power(10000.0, 0.5) == 100.0
+    assert power(10000.0, 0.75) == 1000.0
+    assert power(10000.0, -0.25) == float(f32(0.1))
+    assert power(2.0, 127.0) == 2.0**127
+
+
+def test_powers_beyond_float32_are_infinite():
+    """float32 ends below 2^128, 3.4e38."""
     assert power(1e30, 3.0) == math.inf
     assert power(2.0, 130.0) == math.inf
-    assert power(2.0, 127.0) == 2.0**127
 
 
 @pytest.mark.usefixtures("either_way")
@@ -276,15 +276,22 @@ def test_a_cosine_next_to_a_tie_of_float32_goes_to_the_nearer_number():
     """The cosine of this float32 angle lies 2^-49 (of itself) from the middle between two float32
     numbers, nearer to the one of smaller magnitude, as computed by Arb.
     """
-    angle = np.array([2.5878591537475586], np.float32)
-    assert waves_of(angle, ["cos"])[0].tolist() == [-0.850567102432251]
+    angle = 2.5878591537475586
+    (cosines,) = waves_of(np.array([angle], np.float32), ["cos"])
+
+    np.testing.assert_array_equal(bits(cosines), rounded(lambda: [arb(angle).cos()], "float32"))
+    assert cosines.tolist() == [-0.850567102432251]
 
 
 def test_a_power_next_to_a_tie_of_float32_goes_to_the_nearer_number():
     """10000^0.8086… lies 2^-49 (of itself) from the middle between two float32 numbers, nearer to
     the larger one, as computed by Arb.
     """
-    assert power(10000.0, 0.8086530566215515) == 1716.375244140625
+    exponent = 0.8086530566215515
+    expected = rounded(lambda: [arb(10000) ** arb(exponent)], "float32")
+
+    np.testing.assert_array_equal(bits(np.array([power(10000.0, exponent)], np.float32)), expected)
+    assert power(10000.0, exponent) == 1716.375244140625
 
 
 @pytest.mark.parametrize("name", POWERS_BY_TORCH.files)
@@ -300,6 +307,6 @@ def test_powers_are_those_of_pytorch(name: str) -> None:
 
 
 @pytest.mark.parametrize("value", [0.25, 1.0, 3.0, 150000.0])
-def test_logarithms_are_rounded_once(value: float) -> None:
-    """NumPy's float64 logarithm, rounded to float32."""
+def test_logarithms_in_float32_are_those_of_float64_rounded_once(value: float) -> None:
+    """NumPy computes the logarithm in float64, which is then rounded to float32."""
     assert log_single(value) == f32(np.log(value))

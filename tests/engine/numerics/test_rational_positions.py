@@ -104,7 +104,7 @@ def test_random_timesteps_and_those_nearest_to_ties_are_correctly_rounded(count:
 
 
 @pytest.mark.parametrize("amplitude", [1.0, 0.3])
-def test_decimals_are_those_that_were_typed(amplitude: float) -> None:
+def test_positions_that_were_typed_as_decimals_are_exact_fractions(amplitude: float) -> None:
     """0.1 as a text is the fraction 1/10, and not the float64 number nearest to it; the expected
     bits are Arb's, at the fractions.
     """
@@ -163,7 +163,8 @@ def element(position: Fraction, i: int, dtype: str, part: str) -> int:
 
 def test_rows_of_a_grid_are_the_same_in_any_block_and_correctly_rounded() -> None:
     """A grid of 300 × 40 points, whose even waves follow the row of a point (in thirds) and odd
-    ones its column. 777 rows made alone are those of the whole table; three rows have Arb's bits.
+    ones its column. 777 rows that are made by themselves are those of the whole table; the sines of
+    three rows have the bits of Arb's values (`exact_bits`).
     """
     frequencies = numerics.geometric(BASE, Fraction(DIM, 2), DIM // 2)
     rows = [Fraction(k, 3) for k in range(300)]
@@ -174,11 +175,11 @@ def test_rows_of_a_grid_are_the_same_in_any_block_and_correctly_rounded() -> Non
 
     axes = [k % 2 for k in range(DIM // 2)]
     places = Coordinates((rows, columns), 12000, index)
-    made = AxisFiller(lambda unit: ExactWaves.of(frequencies, scale=unit), axes, places)
+    filler = AxisFiller(lambda unit: ExactWaves.of(frequencies, scale=unit), axes, places)
     whole = np.empty((12000, DIM), np.float32)
-    made.fill("sin,cos", 0, whole, "float32")
+    filler.fill("sin,cos", 0, whole, "float32")
     part = np.empty((777, DIM), np.float32)
-    made.fill("sin,cos", 5000, part, "float32")
+    filler.fill("sin,cos", 5000, part, "float32")
 
     np.testing.assert_array_equal(part, whole[5000:5777])
 

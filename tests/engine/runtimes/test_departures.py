@@ -145,8 +145,11 @@ def test_a_runtime_that_departs_has_the_attention_factor_of_its_source(name: str
 
 
 @pytest.mark.parametrize("name", DEPARTURES_OF_RUNTIMES)
-def test_a_runtime_that_departs_states_how_it_reads_the_scaling(name: str) -> None:
-    """A part of the sentence, written by hand: «ramp is inverted» for litgpt, for example."""
+def test_the_departure_of_a_runtime_is_reported_with_its_reading_of_the_scaling(name: str) -> None:
+    """Each row of DEPARTURES_OF_RUNTIMES has a scheme with a runtime that departs from transformers,
+    and a part of the sentence that reports it, written by hand: «ramp is inverted» for litgpt, for
+    example.
+    """
     case = DEPARTURES_OF_RUNTIMES[name]
     assert case.cause in " ".join(departing_rope(case).runtime_reading.causes)
 
@@ -155,11 +158,11 @@ def test_a_runtime_that_departs_states_how_it_reads_the_scaling(name: str) -> No
 @pytest.mark.parametrize(
     "scaling", [{}, {"scaling": "linear", "factor": 8.0}], ids=["unscaled", "linear"]
 )
-def test_runtimes_agree_without_scaling_and_with_linear_scaling(
+def test_runtimes_have_the_bytes_of_transformers_without_scaling_and_with_linear_scaling(
     scaling: dict[str, Any], runtime: str
 ) -> None:
-    """Tables of these runtimes are the same bytes as transformers'; the runtimes in EMULATED are
-    compared in test_runtimes.py with tables that they computed.
+    """By their source, these runtimes compute both as transformers does. The runtimes in EMULATED
+    are compared in test_runtimes.py with tables that they computed.
     """
     rope = Rope(64, DIM, BASE, runtime=runtime, **scaling)
     by_transformers = Rope(64, DIM, BASE, runtime="transformers", **scaling)
@@ -169,28 +172,28 @@ def test_runtimes_agree_without_scaling_and_with_linear_scaling(
 
 
 def test_dynamic_ntk_is_refused_for_exllamav3() -> None:
-    """exllamav3 itself raises an error for it."""
+    """exllamav3 itself raises an error for dynamic scaling, so no table can be what it computes."""
     with pytest.raises(UnsupportedError, match="it raises an error"):
         Rope(
             1, DIM, scaling="dynamic", factor=2.0, max_position_embeddings=4096, runtime="exllamav3"
         )
 
 
-def test_candle_switches_factors_at_the_original_length() -> None:
-    """candle multiplies by the short factors below position 4096 and by the long ones from there
-    on, so that no scaling of all positions describes it, and the scheme stays as it is.
+def test_candle_switches_the_factors_of_longrope_at_the_original_length() -> None:
+    """By its source, candle multiplies frequencies by the short factors at positions below the
+    original length, 4096, and by the long ones from there on. No scaling of all positions describes
+    this, so `as_read` leaves the scheme as it is. float32 angles of up to 30,000 are off by up to
+    2e-3.
     """
-    places = np.arange(4090, 4102)
+    positions = np.arange(4090, 4102)[:, None]
     rope = Rope(1, DIM, BASE, runtime="candle", length=131072, **LONGROPE)
-
-    assert as_read(rope) == rope  # No single scaling describes all positions.
-
-    tables = rope.at(places)
-    angles = places[:, None] * np.where(
-        places[:, None] < 4096, UNSCALED_FREQUENCIES * SHORT, UNSCALED_FREQUENCIES * LONG
+    frequencies = np.where(
+        positions < 4096, UNSCALED_FREQUENCIES * SHORT, UNSCALED_FREQUENCIES * LONG
     )
-    # float32 angles of up to 30,000 are off by up to 2e-3.
-    np.testing.assert_allclose(tables["cos"], np.cos(angles), atol=2e-3)
+
+    assert as_read(rope) == rope
+    cos = rope.at(positions[:, 0])["cos"]
+    np.testing.assert_allclose(cos, np.cos(positions * frequencies), atol=2e-3)
 
 
 SIZES = {
@@ -241,7 +244,7 @@ RATIO = (1 + 0.1 * np.log(4)) / (1 + 0.05 * np.log(4))
         ),
     ],
 )
-def test_a_runtime_may_read_a_scaling_by_the_model_type(
+def test_how_a_runtime_reads_a_scaling_may_depend_on_the_model_type(
     runtime: str,
     model_type: str,
     scaling: dict[str, Any],
@@ -249,10 +252,11 @@ def test_a_runtime_may_read_a_scaling_by_the_model_type(
     attention: float,
     cause: str,
 ) -> None:
-    """The expected bases and attention factors are formulas of the runtimes' source; None means
-    that the frequencies are as in transformers. An empty cause means that nothing departs: with
-    mscale and mscale_all_dim, transformers has (1 + 0.1 · mscale · ln 4) / (1 + 0.1 ·
-    mscale_all_dim · ln 4), RATIO here.
+    """The bases and attention factors are formulas of the runtimes' source: `base` makes all
+    frequencies, or None if they are as in transformers, and `attention` multiplies cos and sin.
+    MAGNITUDES is YaRN by 4 with mscale and mscale_all_dim, for which transformers has RATIO,
+    (1 + 0.1 · mscale · ln 4) / (1 + 0.1 · mscale_all_dim · ln 4). `cause` is a part of the sentence
+    that reports a departure, and empty if there is none.
     """
     config = {"model_type": model_type, **SIZES, "rope_theta": BASE, "rope_scaling": scaling}
     encoding = pecli.load_config(config).ropes()[0]
@@ -277,8 +281,8 @@ def fope_config(place: str, use_fope: bool) -> dict[str, Any]:
 
 @pytest.mark.parametrize("place", ["rope_scaling", "rope_parameters"])
 def test_sglang_reads_fope_which_is_reported_and_not_computed(place: str) -> None:
-    """use_fope asks for Fourier position embedding, which SGLang alone implements and whose learned
-    coefficients a config does not hold.
+    """use_fope requests Fourier position embeddings. Of the runtimes only SGLang implements them, and
+    their learned coefficients are not in a config: pecli reports them and computes no table.
     """
     comparison = pecli.runtimes(fope_config(place, True), 4096)
     (departing,) = [result for result in comparison.layers[""] if result.departs]
@@ -290,14 +294,15 @@ def test_sglang_reads_fope_which_is_reported_and_not_computed(place: str) -> Non
 
 
 @pytest.mark.parametrize("place", ["rope_scaling", "rope_parameters"])
-def test_all_runtimes_agree_without_fope(place: str) -> None:
-    """use_fope: false, which SGLang reads as the ordinary rotation."""
+def test_all_runtimes_agree_if_use_fope_is_false(place: str) -> None:
+    """SGLang, which alone reads use_fope, takes false for the ordinary rotation."""
     assert pecli.runtimes(fope_config(place, False), 4096).agree
 
 
 def test_tensorrt_llm_takes_1024_for_a_missing_original_length() -> None:
-    """YaRN's limits dim · ln(L / 2πβ) / (2 ln base) for β = 32 and 1 are computed with L = 1024,
-    the default in TensorRT-LLM's source.
+    """YaRN by 4 keeps the frequencies of pairs below a lower limit and divides those above an upper
+    one; between them it blends linearly. The limits are dim · ln(L / 2πβ) / (2 ln base) for β = 32
+    and 1, rounded outwards. TensorRT-LLM has L = 1024 by default, as its source shows.
     """
     config = {
         "model_type": "llama",
@@ -305,13 +310,12 @@ def test_tensorrt_llm_takes_1024_for_a_missing_original_length() -> None:
         "rope_theta": BASE,
         "rope_scaling": {"rope_type": "yarn", "factor": 4.0},
     }
-    found = pecli.load_config(config).one().rope(1, runtime="tensorrt-llm").inverse_frequencies()
+    rope = pecli.load_config(config).one().rope(1, runtime="tensorrt-llm")
     low, high = (DIM * np.log(1024 / (2 * np.pi * beta)) / (2 * np.log(BASE)) for beta in (32, 1))
     ramp = np.clip((np.arange(DIM // 2) - np.floor(low)) / (np.ceil(high) - np.floor(low)), 0, 1)
+    expected = UNSCALED_FREQUENCIES * (1 - ramp) + UNSCALED_FREQUENCIES / 4 * ramp
 
-    np.testing.assert_allclose(
-        found, UNSCALED_FREQUENCIES * (1 - ramp) + UNSCALED_FREQUENCIES / 4 * ramp, rtol=4e-7
-    )
+    np.testing.assert_allclose(rope.inverse_frequencies(), expected, rtol=4e-7)
 
     (result,) = pecli.runtimes(config, 4096, names=["tensorrt-llm"]).layers[""]
     assert "assumes 1,024 for original_max_position_embeddings" in result.causes[0]

@@ -58,12 +58,13 @@ def longrope_causes(runtime: str, longest: int, length: int) -> tuple[str, ...]:
         ("mlx-lm", 128, 65, False),
     ],
 )
-def test_at_the_original_length_the_model_still_has_the_short_factors(
+def test_runtimes_that_choose_longrope_factors_otherwise_depart_up_to_the_original_length(
     runtime: str, longest: int, length: int, departs: bool
 ) -> None:
-    """LongRoPE, trained on 64 positions: up to a length of 64 transformers divides by the short
-    factors. exllamav3 divides by the long ones if the model's longest context exceeds 64, mlx-lm
-    always, and they depart from transformers exactly where it has the others.
+    """A LongRoPE of original length 64: transformers divides by the short factors for prompts of up
+    to 64 positions (`length`), and by the long ones beyond. By their source, exllamav3 has the long
+    ones if the model's context (`longest`) exceeds 64, and mlx-lm always has them. A departure is
+    reported exactly if the factors differ from transformers'.
     """
     assert len(longrope_causes(runtime, longest, length)) == departs
 
@@ -108,7 +109,7 @@ def test_llama_cpp_reports_an_attention_factor_that_it_ignores() -> None:
         ("onnxruntime-genai", {"beta_fast": 32.0, "mscale": 0.0}, YARN_FACTOR_OF_4),
     ],
 )
-def test_each_runtime_has_its_own_attention_factor(
+def test_attention_factors_of_mlx_lm_and_onnx_runtime_follow_their_source(
     runtime: str, parameters: dict[str, float], expected: float
 ) -> None:
     """Formulas of the runtimes' source, (1 + 0.1 m ln 4) / (1 + 0.1 a ln 4) with m = mscale and a =
@@ -120,24 +121,28 @@ def test_each_runtime_has_its_own_attention_factor(
 @pytest.mark.parametrize(
     ("truncate", "causes"), [(False, ()), (None, ("does not round YaRN's limits",))]
 )
-def test_onnx_runtime_never_rounds_the_limits(
+def test_onnx_runtime_never_rounds_the_limits_of_yarn(
     truncate: bool | None, causes: tuple[str, ...]
 ) -> None:
-    """YaRN's limits are rounded to whole channels unless the config has truncate: false; only
-    without that key does ONNX Runtime depart from it.
+    """By transformers, YaRN's limits are rounded to whole channels unless the config has truncate:
+    false. ONNX Runtime never rounds them, so it departs only without that key (None).
     """
     scheme = yarn_rope("onnxruntime-genai", beta_fast=32.0, truncate=truncate)
     assert scheme.runtime_reading.causes == causes
 
 
-def test_mlx_lm_multiplies_queries_and_keys_by_the_attention_factor() -> None:
-    """A note is a difference in where a number is applied, which gives the same scores."""
+def test_a_note_says_that_mlx_lm_multiplies_queries_and_keys_by_the_attention_factor() -> None:
+    """transformers multiplies cos and sin, which gives the same scores: such a difference is a note
+    and not a departure.
+    """
     (note,) = yarn_rope("mlx-lm").runtime_reading.notes
     assert note == "its attention factor multiplies q and k, not the table"
 
 
-def test_mlx_lm_has_nothing_to_multiply_by_an_attention_factor_of_one() -> None:
-    """mscale = 0 gives 1 + 0.1 · 0 · ln 4 = 1."""
+def test_mlx_lm_has_no_note_about_an_attention_factor_of_one() -> None:
+    """YaRN by 4 with mscale 0 has the attention factor 1 + 0.1 · 0 · ln 4 = 1, which multiplies
+    nothing.
+    """
     assert yarn_rope("mlx-lm", mscale=0.0).runtime_reading.notes == ()
 
 
@@ -158,10 +163,11 @@ def first_mlx_frequency(low_freq_factor: float) -> float:
     return frequencies[0]
 
 
-def test_mlx_lm_divides_only_waves_longer_than_the_limit() -> None:
-    """Llama 3 divides waves longer than O / low_freq_factor positions by 8; O = 64. The wave of the
-    first pair is 2π = 64 / 10.185916 positions in float32, so it is just as long: neither divided
-    nor blended. With 10.2 it is longer and divided, with 10.1 blended.
+def test_mlx_lm_divides_only_waves_longer_than_the_limit_of_llama_3_scaling() -> None:
+    """Llama 3 scaling divides frequencies of waves longer than O / low_freq_factor positions by the
+    factor, 8 here; O is the original length, 64. The wave of the first pair is 2π = 64 / 10.185916
+    positions in float32, so it is just as long as the limit: by mlx-lm's comparison it keeps its
+    frequency, 1. With low_freq_factor 10.2 it is longer and divided, with 10.1 shorter and blended.
     """
     assert np.float32(64) / np.float32(10.185916) == np.float32(2 * math.pi)
     assert first_mlx_frequency(low_freq_factor=10.185916) == 1.0
@@ -189,7 +195,10 @@ def test_mlx_lm_divides_proportional_frequencies_by_a_factor_that_is_given(
 
 @pytest.mark.parametrize("runtime", ["none", "mlx-lm", "llama.cpp", "transformers"])
 def test_the_blend_of_llama3_is_a_step_if_both_factors_are_equal(runtime: str) -> None:
-    """Waves longer than 64 / 4 = 16 positions are divided by 8; 2π, the first, is shorter."""
+    """Frequencies of waves longer than 64 / 4 = 16 positions are divided by the factor 8, and others
+    stay. The 8 channels of base 10000 have the frequencies 1, 0.1, 0.01 and 0.001; the first wave,
+    2π positions, is shorter than 16, the second, 2π / 0.1, longer.
+    """
     rope = Rope(
         1,
         8,
@@ -206,9 +215,12 @@ def test_the_blend_of_llama3_is_a_step_if_both_factors_are_equal(runtime: str) -
 
 
 @pytest.mark.parametrize(("runtime", "divisor"), [("exllamav3", 1.0), ("mlx-lm", 2.0)])
-def test_longrope_without_the_context_of_the_model(runtime: str, divisor: float) -> None:
-    """max_position_embeddings is missing: exllamav3 switches to the long factors (2 each) by that
-    context, so it has the short ones (1 each), and mlx-lm always has the long ones.
+def test_the_factors_of_longrope_if_the_context_of_the_model_is_missing(
+    runtime: str, divisor: float
+) -> None:
+    """max_position_embeddings is missing. By their source, exllamav3 switches to the long factors (2
+    each) by that context, so it has the short ones (1 each), and mlx-lm always has the long ones.
+    They divide 1, 0.1, 0.01 and 0.001, the frequencies of 8 channels of base 10000.
     """
     rope = Rope(
         1,
@@ -222,9 +234,9 @@ def test_longrope_without_the_context_of_the_model(runtime: str, divisor: float)
     )
     expected = [1 / divisor, 0.1 / divisor, 0.01 / divisor, 0.001 / divisor]
     assert rope.inverse_frequencies() == pytest.approx(expected, rel=1e-6)
-    # The attention factor of LongRoPE is sqrt(1 + ln(factor) / ln(original length)).
-    factor = math.sqrt(1 + math.log(4) / math.log(64))
-    assert rope.attention_factor_value() == pytest.approx(factor, rel=1e-12)
+    # LongRoPE's paper: sqrt(1 + ln(factor) / ln(original length)).
+    attention_factor = math.sqrt(1 + math.log(4) / math.log(64))
+    assert rope.attention_factor_value() == pytest.approx(attention_factor, rel=1e-12)
 
 
 @pytest.mark.parametrize(

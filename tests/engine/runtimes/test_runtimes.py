@@ -82,15 +82,18 @@ def test_llama_cpp_refuses_dynamic_scaling(case: str) -> None:
 
 
 @pytest.mark.parametrize(("runtime", "case"), CASES_THAT_A_RUNTIME_COMPUTES)
-def test_tables_are_those_that_the_runtime_computed(runtime: str, case: str) -> None:
-    """Cosines and sines of ten models by the runtimes' own code (data/README.md); one ULP of float32
-    at 1, 2^-23, is left to other sine functions.
+def test_cosines_and_sines_of_a_runtime_are_those_that_its_own_code_computed(
+    runtime: str, case: str
+) -> None:
+    """Each case is one of ten models, whose cosines and sines the runtime's own code computed at some
+    positions (data/README.md has the scripts). Sine functions may differ by one ULP of float32 at 1,
+    2^-23.
     """
     cos, sin = tables_computed_by(case, runtime)
-    found = rope_of_case(case, runtime).at(COMPUTED_BY_RUNTIMES["positions"][: len(cos)])
+    tables = rope_of_case(case, runtime).at(COMPUTED_BY_RUNTIMES["positions"][: len(cos)])
 
-    np.testing.assert_allclose(found["cos"], cos, rtol=0, atol=ULP)
-    np.testing.assert_allclose(found["sin"], sin, rtol=0, atol=ULP)
+    np.testing.assert_allclose(tables["cos"], cos, rtol=0, atol=ULP)
+    np.testing.assert_allclose(tables["sin"], sin, rtol=0, atol=ULP)
 
 
 @pytest.mark.parametrize(("runtime", "case"), CASES_THAT_A_RUNTIME_COMPUTES)
@@ -161,47 +164,58 @@ def test_attention_factors_of_yarn_differ_by_runtime(
 
 
 def test_only_transformers_takes_a_given_attention_factor_of_longrope() -> None:
-    """attention_factor 1.25 is given; EMULATED has transformers first. The other runtimes compute
-    √(1 + ln s / ln O) by the paper, for the factor s = 1024 / 64 = 16 and the original length O =
-    64.
+    """The parameters have attention_factor 1.25. EMULATED is transformers, vLLM, llama.cpp and mlx-lm;
+    the other three compute √(1 + ln s / ln O) by the paper, for the factor s = 1024 / 64 = 16 and the
+    original length O = 64.
     """
-    expected = float(np.sqrt(1 + np.log(16) / np.log(64)))
-    found = [
+    by_the_paper = float(np.sqrt(1 + np.log(16) / np.log(64)))
+    factors = [
         attention_factor_of(runtime, **LONGROPE, attention_factor=1.25) for runtime in EMULATED
     ]
-
-    assert found == pytest.approx([1.25, expected, expected, expected], rel=1e-12)
+    assert factors == pytest.approx([1.25, by_the_paper, by_the_paper, by_the_paper], rel=1e-12)
 
 
 def test_vllm_reports_an_attention_factor_of_longrope_that_it_ignores() -> None:
-    """√(1 + ln 16 / ln 64) = 1.29099, from 1024 positions instead of 64."""
-    cause = Rope(1, 8, runtime="vllm", **LONGROPE, attention_factor=1.25).runtime_reading.causes[0]
-    assert (
-        cause == "attention factor 1.29099, not 1.25: computes it only from max_position_embeddings"
+    """The parameters have 1.25; vLLM computes √(1 + ln 16 / ln 64), as LONGROPE stretches 64 positions
+    to 1024, 16 times as many.
+    """
+    rope = Rope(1, 8, runtime="vllm", **LONGROPE, attention_factor=1.25)
+    computed = f"{np.sqrt(1 + np.log(16) / np.log(64)):.6g}"  # 1.29099
+    expected = (
+        f"attention factor {computed}, not 1.25: computes it only from max_position_embeddings"
     )
 
+    assert rope.runtime_reading.causes[0] == expected
 
-@pytest.mark.parametrize(("length", "runtimes"), [(64, ["mlx-lm"]), (65, [*EMULATED])])
-def test_runtimes_choose_longrope_factors_by_the_context(length: int, runtimes: list[str]) -> None:
+
+@pytest.mark.parametrize(
+    ("length", "runtimes_with_long_factors"), [(64, ["mlx-lm"]), (65, [*EMULATED])]
+)
+def test_runtimes_except_mlx_lm_choose_longrope_factors_by_the_context(
+    length: int, runtimes_with_long_factors: list[str]
+) -> None:
     """64 is the original length: up to it the short factors (1) are taken, beyond it the long ones
-    (2), which halve the frequencies. mlx-lm always takes the long ones.
+    (2), which halve the first frequency, 1. mlx-lm always takes the long ones.
     """
-    found = {
-        name: Rope(4, 8, **LONGROPE, length=length, runtime=name).inverse_frequencies()[0]
-        for name in EMULATED
-    }
-    assert found == {name: 0.5 if name in runtimes else 1.0 for name in EMULATED}
+    for runtime in EMULATED:
+        rope = Rope(4, 8, **LONGROPE, length=length, runtime=runtime)
+        expected = 1 / 2 if runtime in runtimes_with_long_factors else 1 / 1
+        assert rope.inverse_frequencies()[0] == expected
 
 
 def test_vllm_has_factor_times_the_original_length_of_positions_with_yarn() -> None:
-    """8 · 4096 = 32,768 rows: positions 32,760 to 32,767 exist, the next one does not."""
+    """By its source, vLLM's cache has 8 · 4096 = 32,768 rows for YARN, which is YaRN by 8 from 4096
+    positions: positions 32,760 to 32,767 exist, the next one does not.
+    """
     Rope(8, 8, offset=32760, **YARN, runtime="vllm")
     with pytest.raises(UnsupportedError, match="vllm has 32,768 positions for these parameters"):
         Rope(9, 8, offset=32760, **YARN, runtime="vllm")
 
 
 def test_vllm_has_no_positions_beyond_the_model_with_dynamic_scaling() -> None:
-    """Its cache has max_position_embeddings rows, by its source."""
+    """By its source, vLLM's cache has max_position_embeddings rows with dynamic scaling, 64 here; the
+    65th is refused.
+    """
     dynamic = {"scaling": "dynamic", "factor": 2.0, "max_position_embeddings": 64}
     with pytest.raises(UnsupportedError, match="vllm has 64 positions"):
         Rope(65, 8, **dynamic, runtime="vllm")
@@ -231,7 +245,9 @@ def parameters_of_scaling(scaling: str) -> dict[str, Any]:
     ],
 )
 def test_a_runtime_refuses_a_scaling_that_it_lacks(runtime: str, scaling: str) -> None:
-    """SCALINGS_A_RUNTIME_LACKS was read from the runtimes' source."""
+    """SCALINGS_A_RUNTIME_LACKS was read from the runtimes' source. A table that a runtime cannot compute
+    must not be made in its name.
+    """
     with pytest.raises(UnsupportedError, match=f"it has no {scaling} scaling"):
         Rope(64, 8, scaling=scaling, runtime=runtime, **parameters_of_scaling(scaling))
 
@@ -248,10 +264,13 @@ def test_a_runtime_refuses_a_scaling_that_it_lacks(runtime: str, scaling: str) -
 def test_a_runtime_that_reports_no_departure_has_the_exact_table(
     runtime: str, scaling: str
 ) -> None:
-    """Within float32: 1e-5 for angles up to 64. Departures have tests of their own."""
-    own = parameters_of_scaling(scaling)
-    rope = Rope(64, 8, scaling=scaling, runtime=runtime, **own)
-    exact = Rope(64, 8, scaling=scaling, **own)
+    """Every scaling that a runtime has is computed as by the exact formula unless a departure
+    (`causes`) is reported; departures have tests of their own. Angles up to 64 are off by up to 1e-5
+    in float32.
+    """
+    parameters = parameters_of_scaling(scaling)
+    rope = Rope(64, 8, scaling=scaling, runtime=runtime, **parameters)
+    exact = Rope(64, 8, scaling=scaling, **parameters)
     if not rope.runtime_reading.causes:
         np.testing.assert_allclose(rope.tables()["cos"], exact.tables()["cos"], rtol=0, atol=1e-5)
         np.testing.assert_allclose(
@@ -285,8 +304,8 @@ def test_a_table_of_a_gpu_is_that_of_one_recipe_only(
     recipe of each way makes the same: exactly if it ends in bfloat16, within 3e-7 (a GPU's own
     sine) or 1e-5 (its phases) in float32. All other recipes differ by more than 1e-3.
     """
-    found, computed_there = on_gpu(model, way, recipe)
-    np.testing.assert_allclose(found, computed_there, rtol=0, atol=atol)
+    by_recipe, by_gpu = on_gpu(model, way, recipe)
+    np.testing.assert_allclose(by_recipe, by_gpu, rtol=0, atol=atol)
 
     others = {
         "float32",
@@ -297,5 +316,5 @@ def test_a_table_of_a_gpu_is_that_of_one_recipe_only(
     } - {recipe}
 
     for other in others:
-        found, computed_there = on_gpu(model, way, other)
-        assert np.abs(found - computed_there).max() > 1e-3
+        by_other_recipe, by_gpu = on_gpu(model, way, other)
+        assert np.abs(by_other_recipe - by_gpu).max() > 1e-3

@@ -54,31 +54,36 @@ def precision():
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_frequencies_are_the_nearest_floats(case: str) -> None:
-    """The float64 numbers nearest to the papers' formulas in Arb's balls of 300 bits."""
+def test_scaled_frequencies_are_the_floats_nearest_to_the_papers_formulas(case: str) -> None:
+    """cases.json has parameters of every scaling. `exact_frequencies_and_factor` computes the papers'
+    formulas in Arb's arbitrary precision (300 bits); the frequencies are these rounded to float64.
+    """
     inverse, _ = exact_frequencies_and_factor(case)
     assert rope_of_case(case).frequencies().floats() == [float(value) for value in inverse]
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_attention_factors_are_the_nearest_floats(case: str) -> None:
-    """The float64 numbers nearest to the papers' formulas in Arb's balls of 300 bits."""
+def test_attention_factors_are_the_floats_nearest_to_the_papers_formulas(case: str) -> None:
+    """cases.json has parameters of every scaling. `exact_frequencies_and_factor` computes the papers'
+    formulas in Arb's arbitrary precision (300 bits); the factor is this rounded to float64.
+    """
     _, factor = exact_frequencies_and_factor(case)
     assert rope_of_case(case).attention_factor_value() == float(factor)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_approximate_frequencies_are_right_to_twelve_digits(case: str) -> None:
-    """They are computed in plain float64 for the search of parameters; the papers' formulas in Arb
-    are the true values.
+    """`approximate` computes in plain float64, for the search of parameters, which tries thousands.
+    The papers' formulas in Arb's arbitrary precision are the true values.
     """
     inverse, _ = exact_frequencies_and_factor(case)
-    wanted = [float(value) for value in inverse]
-    plain = BASE ** (-np.arange(DIM // 2) / (DIM // 2))
-    with np.errstate(divide="ignore"):  # a step has no width
-        found = rope_of_case(case).scaling_value.complete().approximate(plain, BASE, DIM / 2)
+    exact = [float(value) for value in inverse]
+    unscaled = BASE ** (-np.arange(DIM // 2) / (DIM // 2))
+    with np.errstate(divide="ignore"):  # A blend that is a step has no width.
+        scaling = rope_of_case(case).scaling_value.complete()
+        approximate = scaling.approximate(unscaled, BASE, DIM / 2)
 
-    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=0)
+    np.testing.assert_allclose(approximate, exact, rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -103,7 +108,9 @@ def test_tables_are_correctly_rounded(case: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("dim", [4, 8])
 def test_ntk_with_a_base_beyond_all_floats_is_exact(dim: int) -> None:
-    """10000 · 1e308^(dim/(dim−2)) is larger than any float64; Arb holds it."""
+    """NTK's base 10000 · 1e308^(dim/(dim−2)) is larger than any float64; Arb holds it, and its powers
+    base^(−2i/dim) are the frequencies. All but the first are so small that cos is 1.
+    """
     base = arb(10000) * arb(1e308) ** (arb(dim) / (dim - 2))
     wanted = [float(base ** (arb(-2 * i) / dim)) for i in range(dim // 2)]
     made = Rope(4, dim, scaling="ntk", factor=1e308)
@@ -129,17 +136,19 @@ PUBLISHED_FREQUENCIES = [
 
 
 @pytest.mark.parametrize(("case", "changes", "pair", "expected"), PUBLISHED_FREQUENCIES)
-def test_frequencies_are_the_published_ones(
+def test_scaled_frequencies_are_those_that_others_published(
     case: str, changes: dict[str, Any], pair: int, expected: float
 ) -> None:
-    """Published to five digits for head_dim 128, base 10000 and 2048 positions."""
+    """Each row has a scaling and the frequency of one pair, which was published to five digits for
+    heads of 128 channels, base 10000 and 2048 positions.
+    """
     frequencies = rope_of_case(case, **changes).frequencies().floats()
     assert frequencies[pair] == pytest.approx(expected, rel=1e-4)
 
 
 def test_the_attention_factor_of_yarn_is_the_published_one() -> None:
-    """YaRN's paper: 0.1 · ln(factor) + 1, here for factor 10 and computed in float64."""
-    assert rope_of_case("yarn").attention_factor_value() == 1.2302585092994045
+    """YaRN's paper: 0.1 · ln(factor) + 1, here for factor 10; it is computed in float64."""
+    assert rope_of_case("yarn").attention_factor_value() == 0.1 * math.log(10) + 1
 
 
 def test_limits_that_are_not_rounded_are_a_known_mistake_of_yarn() -> None:
@@ -168,8 +177,9 @@ def yarn_attention(**parameters: Any) -> Fraction | None:
 def test_a_rational_attention_factor_of_yarn_is_known_exactly(
     parameters: dict[str, float], expected: Fraction | None
 ) -> None:
-    """It is 1 if mscale and mscale_all_dim cancel, or the given one; then ties at position 0 can be
-    decided. 1 + 0.1 ln 4 is not rational: None.
+    """At position 0 an element of cos is the attention factor, and if it is halfway between two
+    floats, only an exact value decides. It is 1 if mscale and mscale_all_dim cancel or the factor is
+    1, or the given one. 1 + 0.1 ln 4, for example, is not rational: None.
     """
     assert yarn_attention(**parameters) == expected
 
@@ -183,7 +193,9 @@ def two_pairs(factor: float) -> Rope:
 
 
 def test_attention_factor_of_longrope_is_rational_only_without_extension() -> None:
-    """√(1 + ln(factor) / ln(16)) is 1 for a factor of 1, and √1.5 for 4."""
+    """By the paper, with original length 16 it is √(1 + ln(factor) / ln(16)): 1 for a factor of 1, and
+    √1.5, which is not rational, for 4.
+    """
     assert two_pairs(1.0).scaling_value.exact_attention == 1
     assert two_pairs(4.0).scaling_value.exact_attention is None
 
@@ -205,12 +217,14 @@ def test_without_scaling_the_attention_factor_is_one() -> None:
 def test_dynamic_ntk_stretches_once_the_length_exceeds_the_trained_one(
     length: int | None, expected: int
 ) -> None:
-    """f·L/M − (f − 1) with f = 2 and M = 32 trained positions: 3 at L = 64, and 1 up to M."""
+    """The base is stretched by f·L/M − (f − 1), with factor f = 2, length L and M = 32 trained
+    positions: 2 · 64/32 − 1 = 3 at 64, and 1 up to 32 or without a length (None).
+    """
     assert Dynamic(2.0, 32, length).stretch() == expected
 
 
 def test_approximate_ntk_divides_the_last_frequency_by_the_factor() -> None:
-    """NTK keeps the first frequency, and the last is that of linear scaling, 0.01 / 2."""
+    """NTK by 2 keeps the first frequency, 1, and the last one is that of linear scaling, 0.01 / 2."""
     found = Ntk(2.0).approximate(np.array([1.0, 0.01]), 10000.0, 2.0)
     assert found.tolist() == [1.0, 0.005]
 
@@ -262,26 +276,27 @@ def test_proportional_scaling_may_leave_all_pairs_unrotated(dtype: str, recipe: 
 
 
 def test_proportional_scaling_leaves_the_last_pairs_unrotated() -> None:
-    """A quarter of 32 pairs rotates: 8, whose frequencies are 10^(-6 · 2i/64) as of the whole head.
-    In halves, the pairs 8 to 31 are columns 8 to 31 and 40 to 63.
+    """A quarter of 32 pairs rotates: 8, whose frequencies are those of the whole head, base^(−2i/64)
+    with base 10^6, in Arb's arbitrary precision. In halves, the unrotated pairs 8 to 31 are columns 8
+    to 31 and 40 to 63, where cos is 1 and sin 0.
     """
-    made = Rope(
+    rope = Rope(
         40, 64, 1e6, scaling="proportional", partial_rotary_factor=0.25, layout="halves", offset=7
     )
-    inverse = made.frequencies().floats()
+    frequencies = rope.frequencies().floats()
 
-    assert inverse[:8] == [float(arb(10) ** (arb(-6 * 2 * i) / 64)) for i in range(8)]
-    assert inverse[8:] == [0.0] * 24
+    assert frequencies[:8] == [float(arb(10) ** (arb(-6 * 2 * i) / 64)) for i in range(8)]
+    assert frequencies[8:] == [0.0] * 24
 
-    tables = made.tables()
+    tables = rope.tables()
     assert tables["cos"].shape == (40, 64)
     assert (tables["cos"][:, 8:32] == 1).all()
     assert (tables["sin"][:, 8:32] == 0).all()
     assert np.array_equal(tables["cos"][:, :32], tables["cos"][:, 32:])
 
 
-def test_partial_rotation_has_the_frequencies_of_its_own_dim() -> None:
-    """A quarter of 128 channels rotates, as a head of 32 would."""
+def test_partial_rotation_has_the_frequencies_of_the_channels_that_rotate() -> None:
+    """A quarter of 128 channels rotates, with the frequencies of a head of 32: a table of 16 pairs."""
     made = Rope(4, 128, partial_rotary_factor=0.25)
     assert made.rotary_dim == 32
     assert made.frequencies().floats() == Rope(4, 32).frequencies().floats()

@@ -38,7 +38,10 @@ def slopes(heads: int, **options) -> np.ndarray:
 )
 @pytest.mark.sample("some")
 def test_slopes_of_every_head_count_are_correctly_rounded(counts):
-    """Arb computes the powers of 2 by the paper's rule and by the naive one."""
+    """`get_slopes` returns the exponents e of the slopes 2^−e by the code of ALiBi's paper; by the naive
+    rule e is 8(h + 1)/n for head h of n. `assert_slopes_are` computes the powers in Arb's arbitrary
+    precision, rounded once.
+    """
     for heads in counts:
         assert_slopes_are(heads, get_slopes(heads))
         assert_slopes_are(heads, [Fraction(8 * (h + 1), heads) for h in range(heads)], rule="naive")
@@ -47,12 +50,14 @@ def test_slopes_of_every_head_count_are_correctly_rounded(counts):
 @pytest.mark.parametrize("heads", [1, 6, 12])
 @pytest.mark.parametrize("max_bias", [1.0, 16.0, 0.3, 256.0])
 def test_slopes_of_another_maximum_are_powers_of_that(heads, max_bias):
-    """max_bias replaces the 8 in 2^(-8/n); Arb computes the powers."""
+    """max_bias replaces the 8 in the paper's slopes 2^(-8h/n). `get_slopes` has the exponents, and Arb
+    computes the powers in arbitrary precision.
+    """
     assert_slopes_are(heads, get_slopes(heads, Fraction(max_bias)), max_bias=max_bias)
 
 
 def test_slopes_of_8_heads_are_the_published_powers_of_a_half():
-    """The paper: 1/2, 1/4, …, 1/256."""
+    """ALiBi's paper: the slopes of 8 heads are 1/2, 1/4, …, 1/256."""
     assert slopes(8, dtype="float64").tolist() == [2.0**-k for k in range(1, 9)]
 
 

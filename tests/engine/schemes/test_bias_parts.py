@@ -26,7 +26,10 @@ T5_10_POSITIONS = {"style": "t5", "seq_len": 10, "weights": WEIGHTS}
 def test_a_shard_of_alibi_is_a_part_of_the_whole(
     heads: tuple[int, int], queries: int | None, form: str
 ) -> None:
-    """head_range=(3, 6) are heads 3, 4 and 5; queries=4 are the last 4 of 10 rows."""
+    """ALIBI_12_HEADS is a bias of 12 heads, 10 queries and 10 keys, of which a process of tensor
+    parallelism makes its own heads: head_range=(3, 6) are heads 3, 4 and 5, and queries=4 are the
+    last 4 of 10 rows.
+    """
     whole = Alibi(**ALIBI_12_HEADS, form=form).tables()
     part = Alibi(**ALIBI_12_HEADS, form=form, head_range=heads, queries=queries).tables()
     rows = slice(-(queries or 10), None)
@@ -58,7 +61,9 @@ def test_a_form_by_key_refuses_a_number_of_queries(form: str) -> None:
 def test_a_shard_of_a_learned_bias_is_a_part_of_the_whole(
     heads: tuple[int, int] | None, queries: int | None
 ) -> None:
-    """Heads 4 to 7 of 12, and the last 1 or 7 of 10 queries."""
+    """T5_10_POSITIONS is T5's bias with weights of 12 heads, for 10 queries and 10 keys. A shard has
+    heads 4 to 7 of them, and the last 1 or 7 queries.
+    """
     whole = Relative(**T5_10_POSITIONS).tables()["bias"]
     part = Relative(**T5_10_POSITIONS, head_range=heads, queries=queries).tables()["bias"]
     chosen = slice(*heads) if heads else slice(None)
@@ -70,16 +75,16 @@ def test_a_shard_of_a_learned_bias_is_a_part_of_the_whole(
     "style", [{"style": "t5", "seq_len": 12}, {"style": "swin", "grid": (3, 4)}]
 )
 def test_the_last_queries_have_the_last_rows_of_an_index(style: dict[str, Any]) -> None:
-    """The index holds the bucket of each query and key: 12 queries, or the 12 points of a 3 × 4
-    window of Swin.
+    """The index of a relative bias holds the bucket of each query and key: 12 queries of T5, or the
+    12 points of a 3 × 4 window of Swin. queries=5 makes the rows of the last 5.
     """
     whole = Relative(**style).tables()["index"]
     assert np.array_equal(Relative(**style, queries=5).tables()["index"], whole[-5:])
 
 
-def test_a_shard_is_added_to_scores() -> None:
+def test_the_bias_of_a_shard_is_added_to_scores_of_its_heads_and_queries() -> None:
     """Scores of 3 heads and 4 queries fit the shard of heads 3 to 5 and the last 4 queries of 10
-    keys; head_range may be the text "3:6".
+    keys; head_range may be the text "3:6". One rounding of float64 is below 1e-15.
     """
     scores = np.random.default_rng(5).standard_normal((2, 3, 4, 10))
     shard = Alibi(**ALIBI_12_HEADS, head_range="3:6", queries=4, dtype="float64")
@@ -92,12 +97,16 @@ def test_a_shard_is_added_to_scores() -> None:
     "scheme", [Alibi(**ALIBI_12_HEADS, head_range="3:6", queries=2), Alibi(**ALIBI_12_HEADS)]
 )
 def test_a_spec_of_a_part_makes_the_same_scheme(scheme: Alibi) -> None:
-    """A spec is the scheme as plain data, as files carry it."""
+    """A spec is the scheme as plain data, as files carry it. One scheme is heads 3 to 5 and the last 2
+    queries of ALIBI_12_HEADS, the other is the whole.
+    """
     assert Alibi.from_spec(scheme.spec()) == scheme
 
 
 def test_a_spec_of_a_whole_bias_does_not_mention_parts() -> None:
-    """So it is byte for byte the spec that was written before there were parts."""
+    """Parts (head_range, queries) were added later: without them, a spec is byte for byte the one that
+    older versions wrote and read.
+    """
     parameters = Alibi(**ALIBI_12_HEADS).spec()["parameters"]
     assert "head_range" not in parameters
     assert "queries" not in parameters
@@ -118,19 +127,19 @@ def test_a_spec_of_a_whole_bias_does_not_mention_parts() -> None:
     ],
     ids=["another shard", "counted by the shard", "another form"],
 )
-def test_mistakes_of_a_shard_are_named(made: Alibi, words: str) -> None:
-    """The spec is heads 3 to 5 of 12. The tables given are of another shard, of a model with 3
-    heads in all, and of the causal form; verify names that parameter.
+def test_verify_names_the_parameter_that_makes_a_shard_wrong(made: Alibi, words: str) -> None:
+    """The spec is heads 3 to 5 of 12. The bias was made by mistake for another shard, for a model with
+    3 heads in all, or in the causal form; the diagnosis of `verify` names that parameter.
     """
-    bias = {"bias": made.tables()["bias"]}
-    result = pecli.verify(bias, Alibi(**ALIBI_12_HEADS, head_range=(3, 6)), atol=1e-6)
+    dump = {"bias": made.tables()["bias"]}
+    result = pecli.verify(dump, Alibi(**ALIBI_12_HEADS, head_range=(3, 6)), atol=1e-6)
 
     assert not result.passed
     assert words in result.diagnosis[0]
 
 
-def test_another_shard_of_a_learned_bias_is_named() -> None:
-    """T5's bias has 8 heads in two shards: the table has heads 0 to 3, the spec heads 4 to 7."""
+def test_verify_names_the_heads_of_another_shard_of_a_learned_bias() -> None:
+    """The table has heads 0 to 3 of T5's bias (12 heads in all), and the spec heads 4 to 7."""
     bias = Relative(**T5_10_POSITIONS, head_range=(0, 4)).tables()
     result = pecli.verify(bias, Relative(**T5_10_POSITIONS, head_range=(4, 8)), atol=1e-6)
 
@@ -151,8 +160,12 @@ def test_another_shard_of_a_learned_bias_is_named() -> None:
     ],
     ids=["beyond", "empty", "a dash", "queries", "slopes", "index", "weights", "rows"],
 )
-def test_ranges_that_do_not_fit_are_refused(make: Any, words: str) -> None:
-    """There are 12 heads and 10 queries; slopes alone have no queries, and an index has no heads."""
+def test_a_range_of_heads_or_queries_that_does_not_fit_the_bias_is_refused(
+    make: Any, words: str
+) -> None:
+    """ALIBI_12_HEADS and T5_10_POSITIONS have 12 heads and 10 queries; slopes alone have no queries,
+    and an index has no heads.
+    """
     with pytest.raises(ParameterError, match=words):
         make()
 

@@ -79,7 +79,11 @@ def test_every_style_is_tested_against_another_project() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_style_makes_the_table_of_its_project(name: str) -> None:
-    """Some projects keep cos + i·sin, or matrices ((cos, −sin), (sin, cos)), instead of two tables."""
+    """A style is the way in which a project numbers the points of a grid. `tables_of` reads the tables
+    that the project's own code made (data/grids), and `scheme_of` is the scheme of the command that
+    must make the same. Some projects keep cos + i·sin, or matrices ((cos, −sin), (sin, cos)),
+    instead of two tables; IN_FLOAT32 has larger tolerances for tables of float32 angles.
+    """
     theirs = tables_of(name)
     made = scheme_of(name).tables()
     if len(theirs) == 1 and "pe" not in theirs:
@@ -200,21 +204,25 @@ def rows_of(case: str, parameters: dict, formula: Callable[..., list[float]]) ->
     )
 
 
-def test_tables_on_grids_are_the_formulas_of_their_projects() -> None:
-    """The formulas are written out above from each project's code, for sizes, bases and scales of
-    which there are no tables; float64 on both sides.
+@pytest.mark.parametrize("style", ADDED_STYLES)
+def test_an_added_table_on_a_grid_is_the_formula_of_its_project(style: str) -> None:
+    """ADDED_STYLES has sizes, bases and scales of which there are no stored tables, and a function
+    that computes a row by the formula of the project's code; float64 on both sides.
     """
-    for case, (parameters, formula) in ADDED_STYLES.items():
-        found = Sinusoidal(**parameters, style=case, dtype="float64").tables()["pe"]
-        np.testing.assert_allclose(
-            found, rows_of(case, parameters, formula), rtol=0, atol=2e-14, err_msg=case
-        )
-    for case, (parameters, formula) in ROTARY_STYLES.items():
-        tables = Rope(**parameters, style=case, dtype="float64").tables()
-        turned = np.exp(1j * rows_of(case, parameters, formula))
-        np.testing.assert_allclose(
-            tables["cos"] + 1j * tables["sin"], turned, rtol=0, atol=2e-14, err_msg=case
-        )
+    parameters, formula = ADDED_STYLES[style]
+    table = Sinusoidal(**parameters, style=style, dtype="float64").tables()["pe"]
+    np.testing.assert_allclose(table, rows_of(style, parameters, formula), rtol=0, atol=2e-14)
+
+
+@pytest.mark.parametrize("style", ROTARY_STYLES)
+def test_a_rotary_table_on_a_grid_has_the_angles_of_its_projects_formula(style: str) -> None:
+    """ROTARY_STYLES has sizes, bases and scales of which there are no stored tables, and a function
+    that computes the angles of a row by the formula of the project's code; float64 on both sides.
+    """
+    parameters, formula = ROTARY_STYLES[style]
+    tables = Rope(**parameters, style=style, dtype="float64").tables()
+    factors = np.exp(1j * rows_of(style, parameters, formula))
+    np.testing.assert_allclose(tables["cos"] + 1j * tables["sin"], factors, rtol=0, atol=2e-14)
 
 
 @pytest.mark.parametrize(
@@ -237,10 +245,8 @@ def test_the_spec_of_a_grid_makes_the_same_scheme_and_bytes(scheme: Scheme) -> N
     again = Scheme.from_spec(json.loads(json.dumps(scheme.spec())))
     assert again == scheme
 
-    made, expected = (
-        [table.tobytes() for table in each.tables().values()] for each in (again, scheme)
-    )
-    assert made == expected
+    tables_again = [table.tobytes() for table in again.tables().values()]
+    assert tables_again == [table.tobytes() for table in scheme.tables().values()]
 
     whole = scheme.tensors()[0].array().tobytes()
     assert b"".join(block.tobytes() for block in scheme.blocks(rows=2)) == whole
@@ -253,28 +259,27 @@ def test_the_float32_recipe_of_a_style_is_off_by_float32_rounding(
     """A recipe computes in the dtypes of some project. Angles of up to 6 radians in float32 are off
     by less than 6 · 2^-23 = 7e-7, but not by nothing.
     """
-    recipes = ("exact", "float32")
-    exact, rough = (
-        kind(grid=(5, 7), dim=32, style=style, recipe=recipe).tables() for recipe in recipes
-    )
+    exact = kind(grid=(5, 7), dim=32, style=style, recipe="exact").tables()
+    in_float32 = kind(grid=(5, 7), dim=32, style=style, recipe="float32").tables()
 
     for name in exact.keys() - {"inv_freq", "axis"}:
-        off = np.abs(exact[name] - rough[name]).max()
-        assert 0 < off < 1e-6
+        difference = np.abs(exact[name] - in_float32[name]).max()
+        assert 0 < difference < 1e-6
 
 
-def test_listed_positions_are_rows_of_the_table_from_zero() -> None:
-    """In any order and repeated; row 3 of a table with padding_idx=3 is zeros in both."""
-    places = [7, 3, 3, 1000, 0, 12]
-    given = Rope(positions=places, dim=16).tables()
-    whole = Rope(1001, 16).tables()
+def test_a_table_at_listed_positions_has_the_rows_of_the_whole_table() -> None:
+    """Positions may come in any order and repeatedly. Row 3 of a sinusoidal table with padding_idx=3
+    is zeros in both.
+    """
+    positions = [7, 3, 3, 1000, 0, 12]
+    listed_rope = Rope(positions=positions, dim=16).tables()
+    whole_rope = Rope(1001, 16).tables()
     for name in ("cos", "sin"):
-        np.testing.assert_array_equal(given[name], whole[name][places])
-    table = Sinusoidal(1001, 9, padding_idx=3).tables()["pe"]
+        np.testing.assert_array_equal(listed_rope[name], whole_rope[name][positions])
 
-    np.testing.assert_array_equal(
-        Sinusoidal(positions=places, dim=9, padding_idx=3).tables()["pe"], table[places]
-    )
+    listed = Sinusoidal(positions=positions, dim=9, padding_idx=3).tables()["pe"]
+    whole = Sinusoidal(1001, 9, padding_idx=3).tables()["pe"]
+    np.testing.assert_array_equal(listed, whole[positions])
 
 
 def test_scalings_apply_at_listed_positions() -> None:
@@ -291,8 +296,10 @@ def test_scalings_apply_at_listed_positions() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.sample(1)
-def test_a_wrong_theta_is_named(name: str) -> None:
-    """The tables are of other libraries; the spec has 2.5 times their base (theta)."""
+def test_verify_names_the_base_of_a_table_of_another_project(name: str) -> None:
+    """`tables_of` has the table of another library, and the spec 2.5 times its base: the diagnosis of
+    `verify` states both.
+    """
     right = scheme_of(name)
     result = pecli.verify(
         tables_of(name), scheme_of(name, base=2.5 * right.base), atol=IN_FLOAT32.get(name, 1e-4)
@@ -306,7 +313,7 @@ def test_a_wrong_theta_is_named(name: str) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.sample(1)
-def test_rows_where_columns_should_be_are_named(name: str) -> None:
+def test_verify_names_a_grid_whose_rows_and_columns_are_exchanged(name: str) -> None:
     """The rows of the other library's table are put in the order of the transposed grid: row (a, b)
     has the values of (b, a). Then channels that should follow rows follow columns, which verify
     reports as axes in the order w, h, or as a project that has that order.
@@ -366,26 +373,32 @@ def test_the_configuration_of_a_class_has_its_style(name: str, tmp_path: Path) -
 
 
 def test_grids_with_axes_need_no_style() -> None:
-    """axes=(4, 2, 4) are the channels of time, row and column: frequencies 1 and 1/100 for 4
-    channels, 1 for 2. Time is 0 in an image.
+    """axes=(4, 2, 4) are the channels of time, row and column: base 10000 gives 4 channels the
+    frequencies 1 and 1/100, and 2 channels 1. Time is 0 in an image; axes=(2, 4) are row and column.
     """
-    turned = np.exp(1j * np.array([[0, 0, h, w, w / 100] for h in range(2) for w in range(3)]))
-    tables = Rope(grid=(2, 3), axes=(4, 2, 4), dtype="float64").tables()
+    angles = np.array(
+        [[0, 0, row, column, column / 100] for row in range(2) for column in range(3)]
+    )
+    factors = np.exp(1j * angles)
 
-    np.testing.assert_allclose(tables["cos"] + 1j * tables["sin"], turned, rtol=0, atol=1e-15)
-
-    tables = Rope(grid=(2, 3), axes=(2, 4), dtype="float64").tables()
+    with_time = Rope(grid=(2, 3), axes=(4, 2, 4), dtype="float64").tables()
     np.testing.assert_allclose(
-        tables["cos"] + 1j * tables["sin"], turned[:, 2:], rtol=0, atol=1e-15
+        with_time["cos"] + 1j * with_time["sin"], factors, rtol=0, atol=1e-15
+    )
+
+    without_time = Rope(grid=(2, 3), axes=(2, 4), dtype="float64").tables()
+    np.testing.assert_allclose(
+        without_time["cos"] + 1j * without_time["sin"], factors[:, 2:], rtol=0, atol=1e-15
     )
 
 
-def test_channels_beyond_the_dim_are_cut() -> None:
+def test_channels_beyond_the_dim_of_a_grid_are_cut() -> None:
     """positional-encodings 6.0.3 gives each of three axes 2·⌈dim/6⌉ channels: 12 if dim is 31 or
-    36, of which the first 31 stay.
+    36, together 36, of which the first 31 stay.
     """
-    common = {"grid": (2, 3, 2), "style": "positional-encodings-3d"}
-    cut, whole = (Sinusoidal(dim=dim, **common).tables()["pe"] for dim in (31, 36))
+    grid = {"grid": (2, 3, 2), "style": "positional-encodings-3d"}
+    cut = Sinusoidal(dim=31, **grid).tables()["pe"]
+    whole = Sinusoidal(dim=36, **grid).tables()["pe"]
 
     np.testing.assert_array_equal(cut, whole[:, :31])
 

@@ -69,9 +69,9 @@ def test_weights_are_quantiles_of_philox_numbers(seed, init):
     )
 
 
-def test_a_row_far_down_is_made_alone():
-    """Philox counts elements, so that row 2^40 − 1 needs no row before it; the expected value is
-    the quantile of its number, by Arb.
+def test_a_row_far_down_is_made_without_the_rows_before_it():
+    """Philox, the random generator, counts elements, so that row 2^40 − 1 needs no row before it. The
+    expected weight is 0.02 times the normal quantile of its uniform number (`share`), by Arb.
     """
     (table,) = LearnedInit(2**40, 65536, seed=3, dtype="float64").tensors()
     row = 2**40 - 1
@@ -124,8 +124,9 @@ def quantile_grid() -> np.ndarray:
 
 
 def test_normal_quantiles_are_off_by_less_than_1e_15():
-    """Relative to the quantile, or to 1e-3 near the middle; Arb computes the true ones, from both
-    tails to the places where the approximation changes.
+    """`learned.normal` computes the quantile Φ^-1(u) of uniform numbers. Errors are relative to the
+    quantile, or to 1e-3 near the middle; Arb computes the true ones, from both tails to the places
+    where the approximation changes.
     """
     u = quantile_grid()
     with ctx.workprec(200):
@@ -146,8 +147,10 @@ def test_a_normal_quantile_does_not_depend_on_those_computed_with_it():
     assert alone == learned.normal(u).tolist()
 
 
-def test_logarithms_are_within_two_units():
-    """Arb computes the true logarithms; a unit is the distance to the next float64 number."""
+def test_logarithms_for_normal_quantiles_are_within_two_units_of_float64():
+    """`learned.log` is the same on every machine, unlike NumPy's. Arb computes the true logarithms; a
+    unit is the distance to the next float64 number.
+    """
     x = np.concatenate(
         [np.linspace(0.001, 4, 1000), 2.0 ** -np.arange(1, 60), np.sqrt(0.5) + np.array([0, 2e-16])]
     )

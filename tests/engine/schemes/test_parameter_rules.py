@@ -63,7 +63,7 @@ def test_the_rule_of_a_parameter_is_stated_in_words(parameter: ParameterRule, ru
 
 
 def test_the_placeholder_of_a_list_shows_the_kind_of_its_items() -> None:
-    """The help of the command line shows it behind the option."""
+    """A placeholder (metavar) is what the help of the command line shows behind an option."""
     assert ListOf("", each=Whole("")).metavar == "INTEGER,…"
 
 
@@ -87,18 +87,22 @@ def test_a_text_is_parsed_to_the_value_that_it_stands_for(
 
 
 def test_a_grid_may_have_two_to_the_20_points_along_an_axis() -> None:
-    """GridParameter's own limit; the first argument of check is the parameter's name."""
+    """2^20 is GridParameter's own limit. `check` returns an accepted value; its first argument is the
+    parameter's name, for errors.
+    """
     assert GridParameter("").check("grid", (2**20, 2**20)) == (2**20, 2**20)
 
 
 def test_a_grid_of_more_than_two_to_the_20_points_along_an_axis_is_refused() -> None:
-    """The error begins with the parameter's name and its value."""
+    """GridParameter's limit is 2^20 points along an axis. The error begins with the parameter's name
+    and its value.
+    """
     with pytest.raises(ParameterError, match=r"^grid is "):
         GridParameter("").check("grid", (2, 2**20 + 1))
 
 
-def test_a_grid_may_be_given_as_a_text() -> None:
-    """2 × 2 points."""
+def test_the_grid_of_a_scheme_may_be_given_as_a_text() -> None:
+    """The text 2x2, as on the command line, means 2 × 2 points."""
     assert Sinusoidal(grid="2x2", dim=8, style="mae").grid == (2, 2)
 
 
@@ -144,5 +148,7 @@ def test_a_misspelled_word_is_answered_with_the_nearest_one(word: str, advice: s
 def test_the_options_of_a_scheme_are_those_that_differ_from_defaults(
     scheme: Scheme, expected: str
 ) -> None:
-    """--theta is the parameter base."""
+    """`options` returns the command line's options of a scheme; --theta is the parameter base, 500
+    here instead of 10000.
+    """
     assert [*options(scheme)] == expected.split()

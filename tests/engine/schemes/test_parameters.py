@@ -78,20 +78,25 @@ def shown(value: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("parameter", "given", "value"),
+    ("parameter", "argument", "value"),
     [
-        (parameter, given, value)
+        (parameter, argument, value)
         for parameter, cases in VALUES_AND_WHAT_THEY_MEAN.items()
-        for given, value in cases
+        for argument, value in cases
     ],
     ids=shown,
 )
-def test_a_value_or_text_that_is_accepted_becomes_a_plain_python_value(parameter, given, value):
-    """The text "1_000" and the number np.uint8(7) become ints, np.float32(0.5) a float."""
-    found = parameter.parse("x", given) if isinstance(given, str) else parameter.check("x", given)
+def test_a_value_or_text_that_is_accepted_becomes_a_plain_python_value(parameter, argument, value):
+    """A parameter parses texts of the command line, and checks values of Python. The text "1_000" and
+    the number np.uint8(7) become ints, for example, and np.float32(0.5) a float.
+    """
+    if isinstance(argument, str):
+        accepted = parameter.parse("x", argument)
+    else:
+        accepted = parameter.check("x", argument)
 
-    assert found == value
-    assert type(found) is type(value)
+    assert accepted == value
+    assert type(accepted) is type(value)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +170,9 @@ def test_every_parameter_of_a_scheme_refuses_values_of_a_wrong_type(kind):
 
 @pytest.mark.parametrize("kind", USUAL)
 def test_every_choice_of_a_scheme_refuses_a_word_that_is_none_of_its_options(kind):
-    """The word is zzz; each scheme has a choice, its dtype, at least."""
+    """A choice is a parameter with a list of words. Each in turn is given the word zzz; each scheme has
+    at least one choice, its dtype.
+    """
     choices = [
         name for name, parameter in kind.parameters().items() if isinstance(parameter, Choice)
     ]
@@ -183,7 +190,7 @@ class DtypeOfTorch:
 
 
 @pytest.mark.parametrize(
-    ("parameter", "said", "meant"),
+    ("parameter", "word", "meaning"),
     [
         *(
             ("dtype", word, "float16")
@@ -199,11 +206,13 @@ class DtypeOfTorch:
         ("scaling", "default", "none"),
     ],
 )
-def test_other_words_for_a_value_mean_the_same(parameter: str, said: Any, meant: str) -> None:
+def test_words_of_other_projects_for_a_value_are_understood(
+    parameter: str, word: Any, meaning: str
+) -> None:
     """fp16, half and F16 are written for float16, for example; "half" as a layout is rotate_half,
     whose pairs are halves apart. Names are those of NumPy, torch and other projects.
     """
-    assert getattr(Rope(4, 8, **{parameter: said}), parameter) == meant
+    assert getattr(Rope(4, 8, **{parameter: word}), parameter) == meaning
 
 
 def test_help_shows_the_defaults_that_count() -> None:

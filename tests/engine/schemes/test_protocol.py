@@ -49,7 +49,9 @@ SCALED = {
 
 
 @pytest.mark.parametrize("scaling", SCALED)
-def test_frequencies_in_float32_are_those_of_the_formula_rounded(scaling: str) -> None:
+def test_scaled_frequencies_of_the_recipe_float32_are_float32_numbers_near_the_formula(
+    scaling: str,
+) -> None:
     """ntk-fixed by 4 is (4 · 10000)^(-i/16) / 4^(2/32), and llama3 here divides wavelengths beyond
     32 positions by 8, in NumPy. The recipe float32 computes in float32: 1e-6 near the formula, and
     each frequency is a float32 number.
@@ -72,9 +74,9 @@ def test_frequencies_of_the_recurrence_in_float32_are_close_to_the_formula(scali
     assert rope.inverse_frequencies() == pytest.approx(expected, rel=1e-5)
 
 
-def test_longrope_has_no_frequencies_of_another_dim() -> None:
-    """LongRoPE divides frequencies by two lists of fixed length: two here, so that three
-    frequencies have no divisors and are NaN.
+def test_longrope_cannot_scale_another_number_of_frequencies_than_its_factors() -> None:
+    """LongRoPE divides frequencies by two lists of factors: two numbers here for 4 channels. Three
+    frequencies, as the search of parameters may try, have no divisors, and become NaN.
     """
     rope = Rope(
         8,

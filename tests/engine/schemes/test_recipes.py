@@ -85,18 +85,18 @@ def hf_at(recipe: str, positions: np.ndarray, dim: int, base: float) -> np.ndarr
 )
 @pytest.mark.sample(10)
 def test_each_recipe_has_the_angles_of_its_formula_in_numpy(recipe, dim, base):
-    """The formulas are those of transformers' modules and of ggml, in NumPy's float32; cos and sin
-    may be off by one unit, 2^-23. float16 holds no positions beyond 65,504.
+    """A recipe is the way in which some project computes angles. `hf_at` has the formulas of
+    transformers' modules and of ggml, in NumPy's float32, bfloat16 or float16; cos and sin of these
+    angles may be off by one unit of float32, 2^-23. float16 holds no positions beyond 65,504.
     """
-    for offset in (
-        (0, 200, 4000)
-        if recipe.startswith("float16")
-        else (0, 200, 4000, 131000, 10**6, 2**24 - 80)
-    ):
-        found = Rope(80, dim, base, offset=offset, recipe=recipe).tables()
+    offsets = [0, 200, 4000]
+    if not recipe.startswith("float16"):
+        offsets += [131000, 10**6, 2**24 - 80]
+    for offset in offsets:
+        tables = Rope(80, dim, base, offset=offset, recipe=recipe).tables()
         angles = hf_at(recipe, np.arange(offset, offset + 80), dim, base).astype(np.float64)
-        np.testing.assert_allclose(found["cos"], np.cos(angles), rtol=0, atol=ULP)
-        np.testing.assert_allclose(found["sin"], np.sin(angles), rtol=0, atol=ULP)
+        np.testing.assert_allclose(tables["cos"], np.cos(angles), rtol=0, atol=ULP)
+        np.testing.assert_allclose(tables["sin"], np.sin(angles), rtol=0, atol=ULP)
 
 
 def singles(row: list[str]) -> np.ndarray:
@@ -137,13 +137,14 @@ def test_the_float32_recipe_has_the_bits_of_transformers(case):
 
 
 @pytest.mark.parametrize("scaling", SCALINGS[2:4], ids=["ntk", "dynamic"])
-def test_a_stretched_base_is_rounded_to_float32(scaling):
+def test_the_stretched_base_of_ntk_is_rounded_to_float32(scaling):
     """NTK multiplies the base by f^(d / (d − 2)): f is the factor 3, or by dynamic scaling
-    factor · length / trained length − (factor − 1) = 2 · 64/16 − 1.
+    factor · length / trained length − (factor − 1) = 2 · 64/16 − 1. `exact_singles` are the powers of
+    this base in float32, and `ggml_phases` ggml's recurrence of them.
     """
     rope = Rope(64, 32, recipe="float32", **scaling)
-    by = {"ntk": 3.0, "dynamic": 2.0 * 64 / 16 - 1}[rope.scaling]
-    base = 10000.0 * by ** (32 / 30)
+    stretch = {"ntk": 3.0, "dynamic": 2.0 * 64 / 16 - 1}[rope.scaling]
+    base = 10000.0 * stretch ** (32 / 30)
 
     assert rope.inverse_frequencies() == exact_singles(16, 16, base).tolist()
 
@@ -160,9 +161,10 @@ def test_a_stretched_base_is_rounded_to_float32(scaling):
         (1048575, ["2.5e-02", "8.5e-02", "1.9e+00", "8.2e-01"]),
     ],
 )
-def test_errors_of_recipes_are_those_that_were_measured_elsewhere(position, published):
-    """The largest |Δcos| of four recipes that others measured at head_dim 128 and base 10000, in two
-    digits as published.
+def test_errors_of_recipes_are_those_that_others_published(position, published):
+    """The largest |Δcos| between the exact table and four recipes, in the order float32,
+    float32-recurrence, bfloat16-inv-freq and bfloat16-positions, which others measured for heads of
+    128 channels and base 10000, in two digits as published.
 
     For float32 at 131071, 1.5e-3 was measured as well: inverse frequencies that are rounded once
     from float64 give that. Those of transformers are rounded three times, and off by more there.
@@ -177,7 +179,9 @@ def test_errors_of_recipes_are_those_that_were_measured_elsewhere(position, publ
 
 @pytest.mark.parametrize("position", [257, 4095, 131071, 1048575])
 def test_a_table_in_bfloat16_is_off_by_half_a_unit(position):
-    """Below 1, bfloat16 has steps of 2^-8, so at most 2^-9 is lost; 1.9e-3 to 2.0e-3 was measured."""
+    """Below 1, bfloat16 has steps of 2^-8, so a rounding loses at most half of it, 2^-9 = 1.95e-3;
+    among 64 elements one is nearly as bad (1.85e-3).
+    """
     exact = Rope(1, 128, offset=position, dtype="float64").tables()["cos"]
     cast = Rope(1, 128, offset=position, recipe="bfloat16-table").tables()["cos"]
 
@@ -186,7 +190,9 @@ def test_a_table_in_bfloat16_is_off_by_half_a_unit(position):
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_layouts_of_a_sinusoidal_table_hold_the_same_numbers(recipe):
-    """s0 c0 s1 c1 … as s0 s1 … c0 c1 …, or with cosines first; position 905 is the padding row."""
+    """The layout interleaved is s0 c0 s1 c1 …, halves is s0 s1 … c0 c1 …, and cos_first exchanges
+    sines and cosines. Position 905, row 5 from the offset 900 on, is the padding row of zeros.
+    """
     common = {"recipe": recipe, "offset": 900, "padding_idx": 905}
     interleaved = Sinusoidal(40, 16, **common).tables()["pe"]
     halves = Sinusoidal(40, 16, layout="halves", **common).tables()["pe"]
@@ -201,7 +207,10 @@ def test_layouts_of_a_sinusoidal_table_hold_the_same_numbers(recipe):
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_rotary_and_sinusoidal_tables_of_a_recipe_hold_the_same_numbers(recipe):
-    """Sinusoidal has sines in even columns and cosines in odd ones; halves repeats a rotary table."""
+    """Both have the frequencies 10000^(−2i/16). A sinusoidal table has sines in even columns and
+    cosines in odd ones; a rotary one has a column per pair, and in the layout halves every column
+    twice.
+    """
     sinusoidal = Sinusoidal(40, 16, recipe=recipe, offset=900).tables()["pe"]
     compact = Rope(40, 16, offset=900, recipe=recipe)
     doubled = replace(compact, layout="halves").tables()["sin"]
@@ -212,7 +221,7 @@ def test_rotary_and_sinusoidal_tables_of_a_recipe_hold_the_same_numbers(recipe):
 
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.sample(4)
-def test_scalings_stay_near_the_exact_table(recipe):
+def test_a_recipe_stays_near_the_exact_table_under_every_scaling(recipe):
     """Every recipe is near the exact table under every scaling, at positions 0, 1 and 2.
 
     Phases below 4 are off by half a unit of the dtype there: 2^-7 in bfloat16 (8 bits of
@@ -262,13 +271,14 @@ def test_tables_at_listed_positions_are_rows_of_the_whole_table(recipe, interlea
 @pytest.mark.parametrize("name", ["cos", "sin"])
 def test_a_recipe_rounds_to_its_own_dtype_before_that_of_the_table(name, recipe, narrow, dtype):
     """The recipe float16-table, for example, rounds to float16 first, and then to the dtype of the
-    table: as NumPy casts a float16 table.
+    table: the result is the table of float16 (`narrow`) as NumPy casts it to that dtype.
     """
-    to = bf16 if dtype == "bfloat16" else np.dtype(dtype)
-    found = Rope(90, 32, offset=1000, dtype=dtype, recipe=recipe).tables()[name]
+    numpy_dtype = bf16 if dtype == "bfloat16" else np.dtype(dtype)
+    table = Rope(90, 32, offset=1000, dtype=dtype, recipe=recipe).tables()[name]
+    cast = narrow.tables()[name].astype(np.float64).astype(numpy_dtype)
 
-    assert found.dtype == to
-    assert found.tolist() == narrow.tables()[name].astype(np.float64).astype(to).tolist()
+    assert table.dtype == numpy_dtype
+    assert table.tolist() == cast.tolist()
 
 
 def test_positions_of_the_float32_recipe_are_rounded_to_float32():
@@ -281,7 +291,9 @@ def test_positions_of_the_float32_recipe_are_rounded_to_float32():
 
 
 def test_the_float32_recipe_multiplies_by_the_amplitude_in_float32():
-    """NumPy multiplies the float32 table by float32(0.3), which rounds once more."""
+    """The recipe rounds the sines to float32, and their products with the amplitude once more; the
+    expected products are NumPy's in float32.
+    """
     plain = Sinusoidal(50, 8, recipe="float32").tables()["pe"]
     louder = Sinusoidal(50, 8, recipe="float32", amplitude=0.3).tables()["pe"]
 
@@ -289,10 +301,13 @@ def test_the_float32_recipe_multiplies_by_the_amplitude_in_float32():
 
 
 def test_the_float32_recipe_scales_positions_in_float32():
-    """Positions times 0.1 times 10000^(-2i/8), each product in NumPy's float32."""
-    quicker = Sinusoidal(50, 8, recipe="float32", scale=0.1).tables()["pe"]
-    angles = (np.arange(50, dtype=f32) * f32(0.1))[:, None] * exact_singles(4, 4, 10000.0)
-    np.testing.assert_allclose(quicker[:, 0::2], np.sin(angles), rtol=0, atol=FEW)
+    """Angles are positions times 0.1 times 10000^(-2i/8), each product rounded in NumPy's float32;
+    even columns are their sines.
+    """
+    table = Sinusoidal(50, 8, recipe="float32", scale=0.1).tables()["pe"]
+    scaled_positions = np.arange(50, dtype=f32) * f32(0.1)
+    angles = scaled_positions[:, None] * exact_singles(4, 4, 10000.0)
+    np.testing.assert_allclose(table[:, 0::2], np.sin(angles), rtol=0, atol=FEW)
 
 
 @pytest.mark.parametrize("heads", [8, 12, 7])
@@ -358,6 +373,8 @@ def test_a_single_frequency_is_one_in_a_style_that_divides_by_one_less(recipe, d
 
 
 def test_a_base_that_float32_cannot_hold_leaves_the_slow_pairs_without_rotation() -> None:
-    """NTK multiplies the base by factor^(d / (d − 2)), which is 1e78 here; 1 / infinity is 0."""
+    """NTK multiplies the base by factor^(d / (d − 2)), 1e39^(4 / 2) = 1e78 here, which is infinite in
+    float32; the slow frequency is then 1 / infinity = 0.
+    """
     rope = Rope(seq_len=2, dim=4, scaling="ntk", factor=1e39, recipe="float32")
     assert rope.inverse_frequencies() == [1.0, 0.0]

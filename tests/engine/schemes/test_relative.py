@@ -9,6 +9,7 @@ integer. Expected biases are NumPy's lookup, weights[index].
 import math
 import shlex
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,25 +61,31 @@ def deberta(r: int, buckets: int, limit: int) -> int:
 @pytest.mark.parametrize(
     ("buckets", "limit"), [(32, 128), (32, 129), (64, 100), (10, 1000), (12, 81)]
 )
-def test_buckets_are_those_of_t5(buckets: int, limit: int, causal: bool) -> None:
-    """The first row and column against T5's formula in Arb (`t5` above, for r = key − query); all
-    other elements depend on r only.
+def test_buckets_of_relative_distances_are_those_of_t5s_formula(
+    buckets: int, limit: int, causal: bool
+) -> None:
+    """T5 maps the distance r = key − query to one of `buckets` numbers, up to the distance `limit`.
+    `t5` is its formula in Arb's arbitrary precision, for which the first row (r = j) and column
+    (r = −i) are compared; all other elements must depend on r only.
     """
-    found = Relative("t5", 300, buckets, limit, causal).tables()["index"]
-    assert found.dtype == np.int32
-    assert found[0].tolist() == [t5(j, buckets, limit, causal) for j in range(300)]
-    assert found[:, 0].tolist() == [t5(-i, buckets, limit, causal) for i in range(300)]
-    assert np.array_equal(found[1:, 1:], found[:-1, :-1])
+    index = Relative("t5", 300, buckets, limit, causal).tables()["index"]
+    assert index.dtype == np.int32
+    assert index[0].tolist() == [t5(j, buckets, limit, causal) for j in range(300)]
+    assert index[:, 0].tolist() == [t5(-i, buckets, limit, causal) for i in range(300)]
+    assert np.array_equal(index[1:, 1:], index[:-1, :-1])
 
 
 @pytest.mark.parametrize(("buckets", "limit"), [(32, 64), (256, 512), (16, 65), (6, 1000)])
-def test_buckets_are_those_of_deberta(buckets: int, limit: int) -> None:
-    """The first row and column against DeBERTa's formula in Arb (`deberta` above, for r = query −
-    key).
+def test_buckets_of_relative_distances_are_those_of_debertas_formula(
+    buckets: int, limit: int
+) -> None:
+    """DeBERTa maps the distance r = query − key to one of `buckets` numbers, up to the distance
+    `limit`. `deberta` is its formula in Arb's arbitrary precision, with which the first column
+    (r = i) and row (r = −j) are compared.
     """
-    found = Relative("deberta", 700, buckets, limit).tables()["index"]
-    assert found[:, 0].tolist() == [deberta(i, buckets, limit) for i in range(700)]
-    assert found[0].tolist() == [deberta(-j, buckets, limit) for j in range(700)]
+    index = Relative("deberta", 700, buckets, limit).tables()["index"]
+    assert index[:, 0].tolist() == [deberta(i, buckets, limit) for i in range(700)]
+    assert index[0].tolist() == [deberta(-j, buckets, limit) for j in range(700)]
 
 
 @pytest.mark.parametrize("style", ["t5", "deberta"])
@@ -112,19 +119,18 @@ def test_a_spec_of_relative_positions_makes_the_same_scheme(scheme: Relative) ->
 
 
 @pytest.mark.parametrize(
-    "given", [{"style": "t5", "seq_len": 20}, {"style": "swin", "grid": (3, 4)}]
+    ("parameters", "buckets"),
+    [({"style": "t5", "seq_len": 20}, 32), ({"style": "swin", "grid": (3, 4)}, 5 * 7)],
 )
-def test_the_bias_is_looked_up_in_the_weights_by_the_index(given: dict) -> None:
-    """As the layers of transformers do: weights[index], with the heads moved to the front. T5 has
+def test_the_bias_is_looked_up_in_the_weights_by_the_index(
+    parameters: dict[str, Any], buckets: int
+) -> None:
+    """As the layers of transformers do: weights[index], with the 3 heads moved to the front. T5 has
     32 buckets; a 3 × 4 window of Swin has 5 · 7 differences of rows and columns.
     """
-    weights = (
-        np.random.default_rng(2)
-        .normal(size=(32 if "seq_len" in given else 5 * 7, 3))
-        .astype(np.float32)
-    )
-    bias = np.moveaxis(weights[Relative(**given).tables()["index"]], -1, 0)
-    scheme = Relative(**given, weights=weights)
+    weights = np.random.default_rng(2).normal(size=(buckets, 3)).astype(np.float32)
+    bias = np.moveaxis(weights[Relative(**parameters).tables()["index"]], -1, 0)
+    scheme = Relative(**parameters, weights=weights)
 
     np.testing.assert_array_equal(scheme.tables()["bias"], bias)
     np.testing.assert_array_equal(
@@ -159,7 +165,10 @@ def test_a_file_of_biases_passes_with_its_weights(
 def test_a_file_of_biases_is_verified_by_the_weights_that_it_holds(
     run_pecli, tmp_path: Path, words_with_weights: tuple[object, ...]
 ) -> None:
-    """A .npz file carries its spec, and the learned weights in it."""
+    """`words_with_weights` is the command `pecli relative` with T5's learned weights in a file. The
+    .npz file that it writes carries its spec, and the weights in it, so that `verify` needs no other
+    file.
+    """
     run_pecli(*words_with_weights, "-q", "-o", tmp_path / "bias.npz")
     assert run_pecli("verify", tmp_path / "bias.npz").exit_code == SUCCESS
 
@@ -167,14 +176,14 @@ def test_a_file_of_biases_is_verified_by_the_weights_that_it_holds(
 def test_the_command_that_reproduces_wrong_biases_has_the_weights(
     run_pecli, tmp_path: Path, words_with_weights: tuple[object, ...]
 ) -> None:
-    """The file is not causal and the spec is; the command printed to reproduce the file (after
-    «reproduce with pecli») makes it.
+    """The file is not causal, and the command that verifies it is. The diagnosis has a line
+    «reproduce with pecli …», whose command must have the file of learned weights, so that the biases
+    pass with it.
     """
     words = words_with_weights
     run_pecli(*words, "-q", "-o", tmp_path / "bias.npy")
     failed = run_pecli(*words, "--causal", "--verify", tmp_path / "bias.npy", "--json")
-    (command,) = [line for line in failed.json["diagnosis"] if line.startswith("reproduce with ")]
+    (line,) = [line for line in failed.json["diagnosis"] if line.startswith("reproduce with ")]
+    command = shlex.split(line)[3:]
 
-    assert (
-        run_pecli(*shlex.split(command)[3:], "--verify", tmp_path / "bias.npy").exit_code == SUCCESS
-    )
+    assert run_pecli(*command, "--verify", tmp_path / "bias.npy").exit_code == SUCCESS

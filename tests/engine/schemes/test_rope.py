@@ -105,12 +105,16 @@ def test_layouts_repeat_the_columns_and_the_single_array_is_cos_then_sin(dtype):
         )
 
 
-def test_the_signature_shows_every_parameter_and_its_aliases():
-    """theta is another name for base; a repr has only what differs from the defaults."""
-    shown = inspect.signature(Rope).parameters
-    assert [*shown] == [*inspect.signature(Rope.__init__).parameters][1:]
-    assert {*Rope.parameters(), "theta"} <= {*shown}
-    assert shown["dim"].annotation is int
+def test_the_signature_of_rope_shows_every_parameter_and_its_aliases():
+    """`help(pecli.Rope)` prints it; theta is another name for base."""
+    parameters = inspect.signature(Rope).parameters
+    assert [*parameters] == [*inspect.signature(Rope.__init__).parameters][1:]
+    assert {*Rope.parameters(), "theta"} <= {*parameters}
+    assert parameters["dim"].annotation is int
+
+
+def test_the_repr_of_a_rope_has_what_differs_from_the_defaults():
+    """theta is another name for base, whose default is 10000."""
     assert repr(Rope(4, 8, theta=5e5)) == "Rope(seq_len=4, dim=8, base=500000.0)"
 
 
@@ -126,7 +130,9 @@ def values_at(function, angles: list[Fraction]) -> list[arb]:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_tables_of_given_frequencies_are_correctly_rounded(dtype):
-    """Each element is the cosine or sine of position · the given float64 number, as Arb has it."""
+    """GIVEN has frequencies such as 1/3, 2^-40 and 0. Each element is the cosine or sine of
+    position · frequency, which Arb computes in arbitrary precision and rounds once.
+    """
     positions = (0, 1, 1000, 2**30)
     tables = Rope(positions=positions, inv_freq=np.array(GIVEN), dtype=dtype).tables()
     angles = [Fraction(p) * Fraction(frequency) for p in positions for frequency in GIVEN]
@@ -136,19 +142,29 @@ def test_tables_of_given_frequencies_are_correctly_rounded(dtype):
     assert tables["inv_freq"].tolist() == list(GIVEN)
 
 
-def test_given_frequencies_of_a_base_give_the_tables_of_the_base():
-    of_base = Rope(1000, 128).tables()
-    given = Rope(1000, inv_freq=of_base["inv_freq"])
-    assert given.dim == 128
-    for name, table in given.tables().items():
-        assert ulps(table, of_base[name]).max() <= 1
+def test_the_frequencies_of_a_base_give_the_tables_of_the_base():
+    """64 frequencies make 128 channels. Frequencies of a base are exact powers, and given ones are
+    rounded to float64, so that tables may differ by one unit in the last place.
+    """
+    by_base = Rope(1000, 128)
+    by_frequencies = Rope(1000, inv_freq=by_base.tables()["inv_freq"])
+
+    assert by_frequencies.dim == 128
+    for name, table in by_frequencies.tables().items():
+        assert ulps(table, by_base.tables()[name]).max() <= 1
 
 
-def test_a_spec_holds_given_frequencies_and_older_specs_lack_them():
+def test_a_spec_holds_given_frequencies():
+    """A spec is the scheme as plain data; it goes through JSON, as in a file."""
     rope = Rope(4, inv_freq=GIVEN)
     spec = json.loads(json.dumps(rope.spec()))
-    assert Rope.from_spec(spec) == rope
+
     assert spec["parameters"]["inv_freq"] == list(GIVEN)
+    assert Rope.from_spec(spec) == rope
+
+
+def test_a_spec_of_a_base_does_not_mention_given_frequencies():
+    """The parameter inv_freq was added later: without it, a spec is the one of older versions."""
     assert "inv_freq" not in Rope(4, 8).spec()["parameters"]
 
 
@@ -165,8 +181,9 @@ def largest_error(found: np.ndarray, positions, dim: int) -> float:
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_rotations_at_listed_positions_are_off_by_one_rounding(keep, monkeypatch):
-    """Errors are measured against Arb; 0.6 · 2^-53 is one rounding of float64 and a little. With
-    room for a cached table (`keep`) as without.
+    """A rotation is the complex number exp(i · position · frequency). Errors are measured against Arb;
+    0.6 · 2^-53 is one rounding of float64 and a little. It holds with room for a cached table (`keep`)
+    as without.
     """
     monkeypatch.setattr(module, "MAX_CACHED_BYTES", (1 << 27) if keep else 0)
     places = [place for place in PLACES if place < 10**5] if keep else PLACES
@@ -208,26 +225,31 @@ def test_the_size_of_blocks_changes_no_rotation(exact, monkeypatch):
 
 
 def test_the_inverse_of_a_rotation_divides_by_the_attention_factor():
-    """YaRN multiplies cos and sin by 1 + 0.1 ln 4 = 1.139, its attention factor; there and back is
-    1.
+    """Rotations are complex numbers, whose magnitude is the attention factor: YaRN by 4 multiplies by
+    1 + 0.1 ln 4 = 1.139. A rotation times its inverse is 1.
     """
     rope = Rope(8, 16, scaling="yarn", factor=4, original_max_position_embeddings=1024)
-    assert rope.attention_factor_value() > 1.1
+    there = RotationFactors(rope, inverse=False).at(range(8))
+    back = RotationFactors(rope, inverse=True).at(range(8))
 
-    there, back = (RotationFactors(rope, inverse=inverse).at(range(8)) for inverse in (False, True))
+    np.testing.assert_allclose(np.abs(there), 1 + 0.1 * np.log(4), rtol=1e-15)
     np.testing.assert_allclose(there * back, 1, rtol=1e-15)
-    np.testing.assert_allclose(np.abs(there), rope.attention_factor_value(), rtol=1e-15)
 
 
 @pytest.mark.parametrize("places", [1, -1, 4096, -(2**40)])
-def test_a_shift_is_a_pure_rotation(places):
-    """Shifting keys of a cache by some positions multiplies by numbers of magnitude 1, without
-    YaRN's attention factor, which the keys have already. Without scaling it is the rotation by that
-    many positions, against Arb.
+def test_a_shift_has_no_attention_factor(places):
+    """Shifting keys of a cache by some positions multiplies by complex numbers of magnitude 1, without
+    YaRN's attention factor, which the keys have already.
     """
     yarn = Rope(8, 16, scaling="yarn", factor=4, original_max_position_embeddings=1024)
     np.testing.assert_allclose(np.abs(RotationFactors(yarn).shift(places)), 1, rtol=3e-16)
 
-    found = RotationFactors(Rope(8, 16)).shift(places)
-    assert found.shape == (1, 8)
-    assert largest_error(found, [places], 16) <= 0.6 * 2**-53
+
+@pytest.mark.parametrize("places", [1, -1, 4096, -(2**40)])
+def test_a_shift_is_the_rotation_by_so_many_positions(places):
+    """The 8 pairs of 16 channels are compared with Arb's exp(i · places · frequency); 0.6 · 2^-53 is
+    one rounding of float64 and a little.
+    """
+    factors = RotationFactors(Rope(8, 16)).shift(places)
+    assert factors.shape == (1, 8)
+    assert largest_error(factors, [places], 16) <= 0.6 * 2**-53

@@ -31,14 +31,18 @@ SMALLEST_PARAMETERS = {
 
 
 def test_every_scheme_is_registered_by_its_name():
-    """SMALLEST_PARAMETERS has one entry for each scheme, in the order of the registry."""
+    """SMALLEST_PARAMETERS has the fewest parameters of each scheme (sinusoidal, rope, alibi, …) by its
+    name, in the order of the registry.
+    """
     assert list(SCHEMES) == list(SMALLEST_PARAMETERS)
     assert [scheme_named(name).name for name in SCHEMES] == list(SMALLEST_PARAMETERS)
 
 
 @given(strategies.schemes())
 def test_a_spec_makes_the_scheme_and_its_bytes_again(scheme):
-    """Random schemes of all kinds; the spec goes through JSON."""
+    """A spec is the scheme as plain data, as files carry it. Specs of random schemes of all kinds go
+    through JSON.
+    """
     text = json.dumps(scheme.spec(), sort_keys=True, allow_nan=False)
     again = Scheme.from_spec(json.loads(text))
 
@@ -54,16 +58,19 @@ def test_a_spec_makes_the_scheme_and_its_bytes_again(scheme):
 
 @pytest.mark.parametrize("name", SMALLEST_PARAMETERS)
 def test_a_spec_names_every_parameter(name):
-    """Except those that were added later, which are left out if they have their default."""
+    """A spec is the scheme as plain data, and complete, so that a later version with other defaults
+    reads the same scheme. Parameters that were added after the first version are left out if they
+    have their default (`omitted_default`).
+    """
     scheme = scheme_named(name)(**SMALLEST_PARAMETERS[name])
     parameters = scheme.spec()["parameters"]
-    omitted = {
-        name
-        for name, each in scheme.parameters().items()
-        if each.omitted_default is not dataclasses.MISSING
+    added_later = {
+        parameter_name
+        for parameter_name, parameter in scheme.parameters().items()
+        if parameter.omitted_default is not dataclasses.MISSING
     }
 
-    assert set(parameters) == {field.name for field in dataclasses.fields(scheme)} - omitted
+    assert set(parameters) == {field.name for field in dataclasses.fields(scheme)} - added_later
     assert list(parameters)[-1] == "dtype"
 
 
@@ -89,12 +96,13 @@ def test_a_spec_mentions_a_recipe_only_if_it_is_not_exact(name):
 
     assert "recipe" not in spec["parameters"]
 
-    said = {"scheme": name, "parameters": {**spec["parameters"], "recipe": "exact"}}
-    assert Scheme.from_spec(spec) == Scheme.from_spec(said)
+    spec_with_recipe = {"scheme": name, "parameters": {**spec["parameters"], "recipe": "exact"}}
+    assert Scheme.from_spec(spec) == Scheme.from_spec(spec_with_recipe)
 
-    other = dataclasses.replace(exact, recipe="float32")
-    assert other.spec()["parameters"]["recipe"] == "float32"
-    assert Scheme.from_spec(json.loads(json.dumps(other.spec()))) == other != exact
+    in_float32 = dataclasses.replace(exact, recipe="float32")
+    assert in_float32 != exact
+    assert in_float32.spec()["parameters"]["recipe"] == "float32"
+    assert Scheme.from_spec(json.loads(json.dumps(in_float32.spec()))) == in_float32
 
 
 @pytest.mark.parametrize("value", [None, [], {}, "x", 1.5, True, -1, 10**30, 1e400], ids=repr)
@@ -110,19 +118,18 @@ def test_any_value_in_a_spec_is_taken_or_refused_with_a_parameter_error(name, va
 
 
 def test_blocks_are_the_rows_of_a_tensor_by_its_name():
-    """inv_freq has one axis, so that its blocks are vectors; without a name the blocks are those of
-    the first tensor, cos.
+    """`blocks` yields a tensor in parts of `rows` rows, for tables that do not fit into memory. Put
+    together they are the tensor. Without a name the blocks are those of the first tensor, cos.
     """
     scheme = Rope(10, 14)
     tables = scheme.tables()
 
     for rows in (1, 2, 3, None):
         for name in ("cos", "sin", "inv_freq"):
-            assert (
-                np.concatenate(list(scheme.blocks(name, rows=rows))).tolist()
-                == tables[name].tolist()
-            )
-        assert np.concatenate(list(scheme.blocks(rows=rows))).tobytes() == tables["cos"].tobytes()
+            together = np.concatenate(list(scheme.blocks(name, rows=rows)))
+            assert together.tolist() == tables[name].tolist()
+        of_the_first = np.concatenate(list(scheme.blocks(rows=rows)))
+        assert of_the_first.tobytes() == tables["cos"].tobytes()
 
 
 LAYERS = Bundle(
@@ -155,6 +162,8 @@ def test_a_saved_bundle_is_verified(tmp_path) -> None:
 
 
 def test_a_bundle_is_not_saved_in_a_file_of_one_array(tmp_path) -> None:
-    """A .npy file holds one array; the error lists the layer types."""
+    """LAYERS is a bundle with a rope for the layer types full and sliding, which have a table each. A
+    .npy file holds one array; the error lists the layer types.
+    """
     with pytest.raises(ParameterError, match="full, sliding"):
         pecli.save(tmp_path / "t.npy", LAYERS)

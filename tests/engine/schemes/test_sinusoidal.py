@@ -49,7 +49,9 @@ def assert_equal_to_arbitrary_precision(
 @pytest.mark.parametrize("offset", OFFSETS)
 @pytest.mark.sample(1)
 def test_tables_of_many_bases_and_dimensions_are_correctly_rounded(offset, dtype):
-    """300 random elements of each table are compared bit by bit with Arb's values."""
+    """300 random elements of each table are compared bit by bit with sin and cos of
+    position · base^(−2i/dim), which Arb computes in arbitrary precision and rounds once.
+    """
     for base in (2.0, 100.0, 10000.0, 500000.0, 1e6, 1e20, 0.5, 1.0, 1e300, 1e-5):
         assert_equal_to_arbitrary_precision(
             300, 64, samples=300, seed=1, base=base, offset=offset, dtype=dtype
@@ -107,9 +109,9 @@ def test_row_1_has_the_published_numbers():
 
     assert paper[1, 2] == pytest.approx(0.82185619, abs=2**-25)
     assert shifted[1, 1] == pytest.approx(0.82177866, abs=2**-25)
-    assert paper[1, :2].tolist() == pytest.approx(
-        [0.8414709848078965, 0.5403023058681398], abs=1e-15
-    )
+    sin_1 = 0.8414709848078965
+    cos_1 = 0.5403023058681398
+    assert paper[1, :2].tolist() == pytest.approx([sin_1, cos_1], abs=1e-15)
 
 
 def halves(position: float, dim: int, shift: int = 0, order=(np.sin, np.cos)) -> np.ndarray:
@@ -171,16 +173,16 @@ def test_a_style_whose_project_has_even_dims_only_refuses_odd_ones(style, dim):
 
 
 @pytest.mark.parametrize("offset", [0, 3, 5, 6])
-def test_the_padding_row_is_where_its_position_is(offset):
-    """padding_idx=5 makes position 5 a row of zeros: row 5 − offset, if the table has it."""
-    found = sinusoidal_table(4, 6, offset=offset, padding_idx=5)
-    zero = [not row.any() for row in found]
+def test_padding_idx_makes_the_row_of_that_position_zeros(offset):
+    """padding_idx=5 means position 5, which is row 5 − offset, if a table of 4 rows has it."""
+    table = sinusoidal_table(4, 6, offset=offset, padding_idx=5)
+    is_zero = [not row.any() for row in table]
 
-    assert zero == [offset + row == 5 for row in range(4)]
+    assert is_zero == [offset + row == 5 for row in range(4)]
 
 
 @pytest.mark.parametrize(
-    ("style", "given", "rest"),
+    ("style", "option", "set_by_style"),
     [
         ("whisper", {"layout": "interleaved"}, {"freq_shift": 1.0}),
         ("whisper", {"freq_shift": 0.0}, {"layout": "halves"}),
@@ -190,15 +192,19 @@ def test_the_padding_row_is_where_its_position_is(offset):
         ("fairseq", {"padding_idx": 0, "base": 500.0}, {"layout": "halves"}),
     ],
 )
-def test_a_given_option_wins_over_the_style_which_sets_the_rest(style, given, rest):
-    """`rest` is an option that the style sets, by its project's formula."""
-    scheme = Sinusoidal(4, 8, style=style, **given)
-    for name, value in {**given, **rest}.items():
+def test_an_option_wins_over_the_style_which_sets_the_others(style, option, set_by_style):
+    """A style is a name for the options of a project. `option` is given beside the style and differs
+    from it; `set_by_style` is another option, which still has the value of the project's formula.
+    """
+    scheme = Sinusoidal(4, 8, style=style, **option)
+    for name, value in {**option, **set_by_style}.items():
         assert getattr(scheme, name) == value
 
 
 def test_a_style_is_a_name_for_its_options():
-    """Whisper: all sines before all cosines, and exponents i / (dim/2 − 1)."""
+    """OpenAI's Whisper has all sines before all cosines (layout halves), and exponents i / (dim/2 − 1)
+    (freq_shift 1): the style «whisper» makes the same scheme as these options.
+    """
     styled = Sinusoidal(4, 8, style="whisper")
     spelled = Sinusoidal(4, 8, layout="halves", freq_shift=1)
 
@@ -206,7 +212,8 @@ def test_a_style_is_a_name_for_its_options():
     assert styled.spec() == spelled.spec()
 
 
-def test_every_style_of_grids_is_registered():
+def test_every_style_of_grids_is_an_option_of_sinusoidal_tables():
+    """ADDED is the registry of styles; GRID_STYLES are the words that the parameter `style` accepts."""
     assert tuple(ADDED) == GRID_STYLES
 
 
@@ -247,7 +254,9 @@ def test_ties_that_need_hundreds_of_bits_are_correctly_rounded(dim, options):
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("amplitude", [1e-31, 1e-40, 1e-44, 1e-100, 1e39, 1e100, 1e300])
 def test_extreme_amplitudes_are_correctly_rounded_or_refused_without_a_warning(amplitude):
-    """Products that float32 cannot hold are refused; others have Arb's bits."""
+    """Products of the amplitude with sines that float32 cannot hold are refused; others have the bits
+    of Arb's values, rounded once. Warnings of NumPy are errors here.
+    """
     try:
         found = sinusoidal_table(5, 4, amplitude=amplitude)
     except ParameterError:
@@ -261,15 +270,15 @@ def test_extreme_amplitudes_are_correctly_rounded_or_refused_without_a_warning(a
 
 @pytest.mark.parametrize("dim", [3, 6])
 def test_channels_beyond_the_dim_of_a_grid_are_left_out(dim: int) -> None:
-    """positional-encodings has 2·⌈dim/4⌉ channels for each of two axes, 2 or 4 here, together more
-    than dim.
+    """The package positional-encodings has 2·⌈dim/4⌉ channels for each of two axes, 2 or 4 here,
+    together more than dim (4 > 3, 8 > 6): only dim channels stay. The grid has 6 · 2 points.
     """
     table = Sinusoidal(grid=(6, 2), dim=dim, style="positional-encodings-2d").tables()["pe"]
     assert table.shape == (12, dim)
 
 
 @pytest.mark.parametrize("dim", [3, 6])
-def test_channels_are_not_left_out_of_halves(dim: int) -> None:
+def test_a_grid_style_that_leaves_out_channels_is_refused_in_the_layout_halves(dim: int) -> None:
     """If all sines come before all cosines, the last channels would be cosines of one axis only."""
     with pytest.raises(ParameterError, match="leaves out channels"):
         Sinusoidal(grid=(6, 2), dim=dim, layout="halves", style="positional-encodings-2d")

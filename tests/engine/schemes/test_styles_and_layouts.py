@@ -51,8 +51,10 @@ def test_ltx_mixes_axes_after_pairs_of_angle_zero() -> None:
     assert {block.denominator for block in mixed} == {-1}
 
 
-def test_ltx_has_a_frequency_per_axis_if_there_are_no_more() -> None:
-    """6 channels are 3 pairs, one per axis: blocks are (axis, channels, denominator)."""
+def test_ltx_has_one_frequency_per_axis_in_6_channels() -> None:
+    """6 channels of LTX-Video are 3 pairs, one for each of time, rows and columns. Blocks are (axis,
+    channels, denominator of the exponents).
+    """
     assert blocks_of_style("ltx", 6) == [(0, 2, 1), (1, 2, 1), (2, 2, 1)]
 
 
@@ -79,21 +81,24 @@ def test_given_channels_replace_the_shares_and_the_order_of_a_style(
 def test_a_grid_is_resampled_from_its_base(
     grid_base: tuple[int, ...], positions: tuple[list[int], ...]
 ) -> None:
-    """Two points stretched over a base grid of 4 are at 0 and 2, over 8 at 0 and 4. The last 0 is
-    the row that stands beside the grid.
+    """grid_base is the grid that a model was trained on; its two points along each axis are at 0 and
+    4/2, or at 0 and 8/2. `positions` are those of rows and columns; the last 0 of each is the class
+    token of the style mae, which stands beside the grid.
     """
     scheme = Sinusoidal(grid=(2, 2), dim=16, style="mae", grid_base=grid_base)
     assert scheme.coordinates().values == positions
 
 
-def test_positions_in_turns_are_exact_at_quarters() -> None:
+def test_cosines_of_dinov3_at_quarters_of_a_turn_are_exact() -> None:
     """DINOv3's angle is 2π · position: cos(π/2) = 0, cos(π) = −1, cos(3π/2) = 0, cos(2π) = 1."""
     rope = Rope(positions=((0.25, 0.5), (0.75, 1.0)), dim=4, style="dinov3")
     assert rope.tables()["cos"].tolist() == [[0.0, 0.0], [-1.0, 1.0]]
 
 
 def test_half_a_turn_of_an_amplitude_that_is_a_tie_rounds_to_even() -> None:
-    """1 + 2^-24 is halfway between two float32 numbers, and 1 is the even one."""
+    """DETR's angle at 0.5 is half a turn, so that sin is 0 and cos −1, times the amplitude 1 + 2^-24.
+    This is halfway between two float32 numbers, of which 1 is the even one.
+    """
     amplitude = 1 + 2.0**-24
     table = Sinusoidal(positions=((0.5,), (0.5,)), dim=4, style="detr", amplitude=amplitude)
 
@@ -101,13 +106,17 @@ def test_half_a_turn_of_an_amplitude_that_is_a_tie_rounds_to_even() -> None:
 
 
 def test_an_attention_factor_that_is_a_tie_rounds_to_even() -> None:
-    """1 + 2^-24 is halfway between two float32 numbers, and 1 is the even one."""
+    """At position 0, cos is the attention factor itself. 1 + 2^-24 is halfway between two float32
+    numbers, of which 1 is the even one.
+    """
     rope = Rope(1, 4, **YARN, attention_factor=1 + 2.0**-24)
     assert rope.tables()["cos"].tolist() == [[1.0, 1.0]]
 
 
 def test_relative_positions_fall_from_the_last_to_minus_the_last() -> None:
-    """Positions 1, 0 and −1."""
+    """A relative table for 2 positions has the distances 1, 0 and −1, as in Transformer-XL. Two
+    channels have the frequency 1: (sin, cos) of the distance.
+    """
     table = Sinusoidal(2, 2, relative=True, dtype="float64").tables()["pe"]
     expected = [
         [math.sin(1), math.cos(1)],
@@ -119,15 +128,17 @@ def test_relative_positions_fall_from_the_last_to_minus_the_last() -> None:
 
 
 def test_a_sinusoidal_table_is_added_to_the_input() -> None:
-    """Rows (sin 0, cos 0) and (sin 1, cos 1) on ones."""
-    added = Sinusoidal(2, 2).applied_to(np.ones((1, 2, 2)))
-    expected = [[[1.0, 2.0], [1 + math.sin(1), 1 + math.cos(1)]]]
+    """The inputs are ones; the rows of the table for 2 channels are (sin 0, cos 0) and (sin 1, cos 1)."""
+    result = Sinusoidal(2, 2).applied_to(np.ones((1, 2, 2)))
+    expected = [[[1 + 0, 1 + 1], [1 + math.sin(1), 1 + math.cos(1)]]]
 
-    np.testing.assert_allclose(added, expected, rtol=1e-15)
+    np.testing.assert_allclose(result, expected, rtol=1e-15)
 
 
 def test_tables_at_positions_have_a_column_per_frequency_in_every_layout() -> None:
-    """The layout repeats columns in whole tables only."""
+    """`Rope.at` returns the rows at given positions, for programs that compute with pairs. The layout
+    repeats columns in whole tables only (`tables`).
+    """
     interleaved = Rope(1, 8, layout="interleaved").at([3])["cos"]
     compact = Rope(1, 8).at([3])["cos"]
 
@@ -143,23 +154,25 @@ def test_tables_at_positions_have_a_column_per_frequency_in_every_layout() -> No
         ("eva", (2, 2), 16),
     ],
 )
-def test_a_recipe_has_the_frequencies_of_a_style(
+def test_the_recipe_float32_has_the_frequencies_of_a_style(
     style: str, grid: tuple[int, ...], dim: int
 ) -> None:
-    """In float32, a rounding is 6e-8 of the exact frequency; a few of them stay below 1e-6."""
-    rounded = Rope(grid=grid, dim=dim, style=style, recipe="float32").inverse_frequencies()
+    """A style of a grid has frequencies of its own, which a recipe must not replace by those of text.
+    In float32, a rounding is 6e-8 of the exact frequency; a few of them stay below 1e-6.
+    """
+    in_float32 = Rope(grid=grid, dim=dim, style=style, recipe="float32").inverse_frequencies()
     exact = Rope(grid=grid, dim=dim, style=style).inverse_frequencies()
 
-    assert rounded == pytest.approx(exact, rel=1e-6)
+    assert in_float32 == pytest.approx(exact, rel=1e-6)
 
 
-def test_a_recipe_multiplies_by_the_amplitude() -> None:
-    """At position 0, the recipe «float32» must have 2 · sin 0 = 0 and 2 · cos 0 = 2."""
+def test_the_recipe_float32_multiplies_by_the_amplitude() -> None:
+    """At position 0, an amplitude of 2 makes 2 · sin 0 = 0 and 2 · cos 0 = 2."""
     table = Sinusoidal(2, 2, amplitude=2.0, recipe="float32").tables()["pe"]
     assert table[0].tolist() == [0.0, 2.0]
 
 
-def test_a_recipe_stores_the_table_in_bfloat16() -> None:
+def test_the_recipe_float32_bfloat16_table_rounds_the_table_to_bfloat16() -> None:
     """cos(1) = 0.5403 is 138.3/256, and bfloat16 has steps of 1/256 there."""
     assert Rope(2, 4, recipe="float32-bfloat16-table").tables()["cos"][1, 0] == 138 / 256
 
@@ -190,8 +203,10 @@ STYLES_OF_VIDEOS = [name for name, style in ROTARY.items() if "t" in style.axes]
 
 
 @pytest.mark.parametrize("style", STYLES_OF_VIDEOS)
-def test_an_image_is_a_video_of_one_frame(style: str) -> None:
-    """A grid HxW has no axis for time; its points are those of 1xHxW."""
+def test_an_image_has_the_table_of_a_video_of_one_frame(style: str) -> None:
+    """The style is one of a video model. A grid of height and width has no axis for time; its points
+    are those of (1, height, width).
+    """
     dim = 96
     image = pecli.Rope(dim=dim, grid=(4, 6), style=style)
     video = pecli.Rope(dim=dim, grid=(1, 4, 6), style=style)
@@ -200,7 +215,9 @@ def test_an_image_is_a_video_of_one_frame(style: str) -> None:
 
 
 def test_pairs_that_proportional_scaling_stops_have_cosine_1_and_sine_0() -> None:
-    """Half of the 4 pairs rotate, and the others stay at the angle 0."""
+    """partial_rotary_factor 0.5 lets half of the 4 pairs rotate; pairs 2 and 3 stay at the angle 0 at
+    all positions.
+    """
     rope = Rope(3, 8, scaling="proportional", partial_rotary_factor=0.5)
     tables = rope.tables()
 

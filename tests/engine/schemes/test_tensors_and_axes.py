@@ -39,8 +39,9 @@ from pecli.engine.schemes.sinusoidal import Sinusoidal
 def test_the_axes_of_a_tensor_have_names_a_first_position_and_a_unit(
     scheme: Scheme, tensor: str, axes: Axes
 ) -> None:
-    """Sinusoidal(4, 8, offset=3) has a tensor pe (position, channel) from position 3 on, for
-    example, whose columns share a frequency in pairs.
+    """Axes are their names, the first position, what the values are, and how many columns share a
+    frequency: Sinusoidal(4, 8, offset=3), for example, has a tensor pe (position, channel) from
+    position 3 on, whose columns share a frequency by 2.
     """
     assert scheme.axes_of(tensor) == axes
 
@@ -51,8 +52,10 @@ def test_a_grid_has_a_tensor_of_the_axis_that_each_pair_follows() -> None:
     assert rope.tables()["axis"].tolist() == [0, 0, 1, 1]
 
 
-def test_positions_in_one_row_need_no_axes() -> None:
-    """Then every pair follows the only axis, and there is no tensor `axis`."""
+def test_a_rope_over_a_text_has_no_tensor_of_axes() -> None:
+    """Ropes on a grid have a tensor `axis` with the axis that each pair follows; the positions of a
+    text are a single axis.
+    """
     assert "axis" not in Rope(4, 8).tables()
 
 
@@ -75,7 +78,10 @@ def test_schemes_that_rotate_nothing_have_an_attention_factor_of_one(scheme: Sch
 def test_alibi_has_slopes_and_a_bias_if_it_has_a_length(
     scheme: Alibi, shapes: dict[str, tuple[int, ...]]
 ) -> None:
-    """4 heads; a bias is (heads, queries, keys), with one row of queries in a form by key."""
+    """`shapes` are the tensors of 4 heads: a slope per head, and with a length of 6 a bias (heads,
+    queries, keys), which has one row for all queries in a form by key. slopes=True makes slopes
+    only.
+    """
     assert {table.name: table.shape for table in scheme.tensors()} == shapes
 
 
@@ -84,19 +90,23 @@ def test_the_bias_stands_for_alibi_in_files_of_a_single_array() -> None:
     assert Alibi(4, 6).single_array().name == "bias"
 
 
-def test_the_form_has_no_effect_on_slopes() -> None:
-    """The form says how the bias is laid out; slopes=True makes no bias."""
+def test_the_form_of_alibi_is_inert_if_only_slopes_are_made() -> None:
+    """An inert parameter has no effect on the tensors. The form determines the arrangement of the
+    bias, and slopes=True makes none.
+    """
     assert Alibi(4, 6, slopes=True).inert_parameters == {"form"}
     assert Alibi(4, 6).inert_parameters == frozenset()
 
 
-def test_slopes_follow_from_the_bias() -> None:
-    """A derived tensor adds no information to the others in a file."""
+def test_slopes_of_alibi_are_derived_if_there_is_a_bias() -> None:
+    """A derived tensor adds no information to the others in a file: slopes can be read off the bias,
+    but not if they are the only tensor.
+    """
     assert Alibi(4, 6).derived_tensors == {"slopes"}
     assert Alibi(4, 6, slopes=True).derived_tensors == frozenset()
 
 
-def test_frequencies_are_scaled_as_positions_are() -> None:
+def test_a_scale_on_positions_multiplies_angular_frequencies() -> None:
     """4 channels have the frequencies 1 and 10000^(-1/2) = 0.01; scale multiplies each by 1000."""
     assert Sinusoidal(1, 4, scale=1000.0).angular_frequencies() == [1000.0, 10.0]
 
@@ -119,19 +129,21 @@ def test_learned_tables_and_relative_indices_have_no_recipes(scheme: Scheme) -> 
 
 
 @pytest.mark.parametrize("scheme", [LearnedInit(4, 8), Rope(4, 8)], ids=str)
-def test_without_a_runtime_no_parameter_is_read_differently(scheme: Scheme) -> None:
-    """`causes` are the sentences that say how a runtime departs from the model's own code."""
+def test_a_scheme_without_a_runtime_has_no_departures(scheme: Scheme) -> None:
+    """`causes` are the sentences that report how a runtime departs from the model's own code."""
     assert scheme.runtime_reading.causes == ()
 
 
 def test_a_repr_shows_the_defaults_of_a_style() -> None:
-    """T5's 32 buckets and largest distance 128 are filled in."""
+    """The scheme is made from the style t5 and a length; T5's 32 buckets and largest distance 128, as
+    in its published config, are filled in.
+    """
     expected = "Relative(style='t5', seq_len=4, buckets=32, max_distance=128)"
     assert repr(Relative("t5", 4)) == expected
 
 
-def test_a_signature_has_plain_types_and_defaults() -> None:
-    """As `help(pecli.LearnedInit)` prints it."""
+def test_the_signature_of_a_scheme_has_plain_types_and_defaults() -> None:
+    """`help(pecli.LearnedInit)` prints it: int and float instead of the classes of parameters."""
     expected = (
         "(max_len: int, dim: int, init: str = 'normal', std: float = 0.02, seed: int = 0, *, "
         "dtype: str = 'float32') -> None"
@@ -150,7 +162,7 @@ def test_a_signature_has_the_defaults_of_parameters(kind: type[Scheme]) -> None:
 
 
 def test_recipe_and_dtype_are_the_last_parameters() -> None:
-    """Parameters of single schemes and scalings come before those of all."""
+    """All schemes have them; in help and specs, the parameters of a single scheme come before."""
     assert [*Rope.parameters()][-2:] == ["recipe", "dtype"]
 
 

@@ -32,21 +32,27 @@ STYLES_WITHOUT_A_GRID = ("t5", "deberta", "swin", "timesteps", "mrope")
     "name", [name for name in INDEX if not name.startswith(STYLES_WITHOUT_A_GRID)]
 )
 @pytest.mark.sample(3)
-def test_tables_of_other_projects_are_recognised(name: str, tmp_path: Path) -> None:
-    """The tables were made by transformers, diffusers and others (see the data's index.json); the
-    command that identify prints must make them again within 1e-4.
+def test_the_command_of_identify_makes_the_table_of_another_project_again(
+    name: str, tmp_path: Path
+) -> None:
+    """The expected tables are dumps of the own code of transformers, diffusers and others
+    (engine/schemes/data/grids, versions in its index.json). `identify` prints a command for each,
+    «pecli rope … -o FILE», which must make the dump's numbers within 1e-4.
     """
-    found = pecli.identify(DATA / f"{name}.npz")
-    assert found.identified
+    result = pecli.identify(DATA / f"{name}.npz")
+    assert result.identified
 
-    words = shlex.split(found.matches[0].command)[1:]
-    again = tmp_path / "again.npz"
-    assert run([*words[: words.index("-o")], "-q", "-o", str(again)]) == 0
+    program, *words = shlex.split(result.matches[0].command)
+    assert program == "pecli"
 
-    made = np.load(again)
+    words_without_output = words[: words.index("-o")]
+    remade = tmp_path / "remade.npz"
+    assert run([*words_without_output, "-q", "-o", str(remade)]) == SUCCESS
+
+    ours = np.load(remade)
     theirs = np.load(DATA / f"{name}.npz")
     for tensor in theirs:
-        np.testing.assert_allclose(made[tensor], theirs[tensor], rtol=0, atol=1e-4)
+        np.testing.assert_allclose(ours[tensor], theirs[tensor], rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -66,16 +72,18 @@ def test_tables_of_other_projects_are_recognised(name: str, tmp_path: Path) -> N
 )
 @pytest.mark.sample("scheme4", "scheme7")
 def test_schemes_on_grids_are_identified_from_their_own_tables(scheme: Scheme) -> None:
-    """identify sees the tables only: the scheme that it finds makes them within 1e-5, float32
-    rounding of the angles, and has the same base, axis factors and kind of positions.
+    """A round trip: `identify` is given the tables of `scheme`, and nothing else. The scheme that it
+    finds must make the same tables within 1e-5 (float32 rounding of the angles), and have the same
+    base, axis factors and kind of positions.
     """
-    match = pecli.identify(scheme.tables()).matches[0].scheme
-    made, wanted = match.tables(), scheme.tables()
-    for name in wanted.keys() & {"pe", "cos", "sin", "index"}:
-        np.testing.assert_allclose(made[name], wanted[name], rtol=0, atol=1e-5)
+    found = pecli.identify(scheme.tables()).matches[0].scheme
+    found_tables = found.tables()
+    tables = scheme.tables()
+    for name in tables.keys() & {"pe", "cos", "sin", "index"}:
+        np.testing.assert_allclose(found_tables[name], tables[name], rtol=0, atol=1e-5)
 
-    for name in ("base", "axis_factors", "relative"):
-        assert getattr(match, name, 0) == getattr(scheme, name, 0)
+    for parameter in ("base", "axis_factors", "relative"):
+        assert getattr(found, parameter, 0) == getattr(scheme, parameter, 0)
 
 
 def test_no_base_is_claimed_of_points_that_are_whole_turns_apart() -> None:
@@ -130,26 +138,24 @@ MROPE = {"dim": 128, "theta": 1e6, "mrope_section": (16, 24, 24)}
     ],
 )  # fmt: skip
 def test_another_parameter_of_a_grid_is_named(found: Scheme, spec: Scheme, words: str) -> None:
-    """The first scheme makes the table, the second is the spec; `words` are a part of the reason.
-    For example, rows and columns of Qwen2-VL's positions (t, h, w) are exchanged.
+    """The table that is checked is made by `found`, and `spec` is what it should be: they differ in
+    one parameter, which `words` name. MROPE is Qwen2-VL's base 10^6 and its sections of 16, 24 and
+    24 channels for time, row and column (t, h, w).
     """
     assert words in reasons_of_verify(found, spec)
 
 
 def test_exchanged_rows_and_columns_of_a_grid_are_named() -> None:
-    """In a grid of 3 × 5 points, channels of the row hold its column, and those of the column its
-    row; DETR's coordinates are scaled to 2π along each axis.
+    """A grid of 3 × 5 points: the channels of the row (h) are made of columns, and those of the
+    column (w) of rows. DETR scales the coordinates of each axis to 2π.
     """
-    right = Sinusoidal(grid=(3, 5), dim=32, style="detr")
-    values = right.coordinates().values
-    places = [[values[0][h], values[1][w]] for h in range(3) for w in range(5)]
-    exchanged = Sinusoidal(
-        positions=[[w for _, w in places], [h for h, _ in places]], dim=32, style="detr"
-    )
+    spec = Sinusoidal(grid=(3, 5), dim=32, style="detr")
+    row_coordinates, column_coordinates = spec.coordinates().values
+    h, w = np.meshgrid(row_coordinates[:3], column_coordinates[:5], indexing="ij")
+    exchanged = Sinusoidal(positions=[w.ravel().tolist(), h.ravel().tolist()], dim=32, style="detr")
 
-    assert "positions are those of the axes w,h (the spec says h,w)" in reasons_of_verify(
-        exchanged, right
-    )
+    reasons = reasons_of_verify(exchanged, spec)
+    assert "positions are those of the axes w,h (the spec says h,w)" in reasons
 
 
 H, W = (axis.reshape(-1) for axis in np.indices((8, 12)))
@@ -213,16 +219,17 @@ HALVES = {name: np.tile(with_reversed_columns(LARGE, 16, 16)[name], 2) for name 
 def test_wrong_positions_along_the_axes_of_a_grid_are_named(
     tables: dict[str, np.ndarray], spec: Scheme, words: str
 ) -> None:
-    """Tables are computed by NumPy from positions and channels per axis; H and W are rows and
-    columns of a grid of 8 × 12. For example, (W + 1, 56) gives 56 channels the column plus one:
-    «positions along w are off by 1».
+    """`tables_on_axes((W, 32), (H, 32))` is NumPy's table of 32 channels at positions W beside 32 at
+    positions H; H and W are the rows and columns of a grid of 8 × 12 (LARGE_…: 64 × 64), and ROWS
+    counts its points. SAM 2 has the axes w, h, and FLUX t, h, w with 16, 56 and 56 channels, where
+    t is 0 in an image. So (W + 1, 56) instead of (W, 56) is «positions along w are off by 1».
     """
     reason = pecli.verify(tables, spec, atol=1e-4).diagnosis[0]
     assert reason.startswith(f"cos, sin: {words};")
 
 
 @pytest.mark.parametrize(
-    ("places", "base", "words"),
+    ("positions", "base", "words"),
     [
         ([40000], 1e6, "positions start at 40,000 (the spec says 0)"),
         ([100, 101], 1e6, "positions start at 100 (the spec says 0)"),
@@ -237,22 +244,29 @@ def test_wrong_positions_along_the_axes_of_a_grid_are_named(
 )
 @pytest.mark.sample(2)
 def test_wrong_positions_of_a_few_rows_are_along_one_axis(
-    places: list[int], base: float, words: str
+    positions: list[int], base: float, words: str
 ) -> None:
     """One to four rows fit several explanations: two axes of base 1000, a thousandth of each
-    position along the second, would do as well as one axis of base 10^6. Only positions that do not
-    count up are printed in the command.
+    position along the second, would do as well as one axis of base 10^6. The spec has base 10^6
+    and positions 0, 1, 2, …; the reason names only what differs. The command lists positions only
+    if they do not count up by one, as 100, 57, 8.
     """
-    tables = tables_on_axes((np.array(places), 128), base=base)
-    why, command = pecli.verify(tables, Rope(len(places), 128, 1e6), atol=1e-3).diagnosis
+    tables = tables_on_axes((np.array(positions), 128), base=base)
+    spec = Rope(len(positions), 128, 1e6)
+    reason, command = pecli.verify(tables, spec, atol=1e-3).diagnosis
 
-    assert why.startswith(f"cos, sin: {words};")
-    assert ("--positions 100,57,8" in command) == (places == [100, 57, 8])
+    assert reason.startswith(f"cos, sin: {words};")
+
+    counts_up = np.all(np.diff(positions) == 1)
+    listed = "--positions " + ",".join(map(str, positions))
+    assert (listed in command) == (not counts_up)
 
 
 @pytest.mark.parametrize(("first", "rows", "base"), [(100, 2, 1e6), (0, 3, 500.0), (7, 4, 500.0)])
-def test_few_consecutive_rows_are_identified(first: int, rows: int, base: float) -> None:
-    """NumPy's table of two to four positions; its base and first position are found."""
+def test_base_and_first_position_of_a_few_rows_are_identified(
+    first: int, rows: int, base: float
+) -> None:
+    """NumPy's cosines and sines of 128 channels at `rows` positions from `first` on."""
     tables = tables_on_axes((np.arange(first, first + rows), 128), base=base)
     scheme: Any = pecli.identify(tables).matches[0].scheme
 
@@ -262,15 +276,17 @@ def test_few_consecutive_rows_are_identified(first: int, rows: int, base: float)
 
 
 def test_three_rows_along_two_axes_are_not_identified() -> None:
-    """Points (0, 0), (0, 1) and (1, 0): three rows fit too many grids."""
+    """NumPy's table at the points (0, 0), (0, 1) and (1, 0), with 64 channels per axis: three rows
+    fit too many grids, so `identify` must claim none.
+    """
     tables = tables_on_axes((np.array([0, 0, 1]), 64), (np.array([0, 1, 0]), 64))
     assert not pecli.identify(tables).matches
 
 
 @pytest.mark.thorough
 def test_three_rows_along_two_axes_have_no_reason() -> None:
-    """Points (0, 0), (0, 1) and (1, 0), where positions 0, 1, 2 are expected: three rows fit too
-    many grids.
+    """NumPy's table at the points (0, 0), (0, 1) and (1, 0), where positions 0, 1, 2 are expected:
+    three rows fit too many grids, so `verify` must not name one of them.
     """
     tables = tables_on_axes((np.array([0, 0, 1]), 64), (np.array([0, 1, 0]), 64))
     assert not pecli.verify(tables, Rope(3, 128), atol=1e-3).explanations
@@ -292,7 +308,9 @@ def verify_qwen(tmp_path: Path) -> list[str]:
 
 
 def test_a_dump_of_qwen_passes_at_the_positions_of_its_image(verify_qwen: list[str]) -> None:
-    """The dump is of transformers' own code, with an image in the middle, at positions (t, h, w)."""
+    """The dump was made by transformers' own Qwen2.5-VL for a text with an image in the middle. The
+    option's file has the positions (t, h, w) that transformers computed for it.
+    """
     positions = str(DATA / "mrope-positions.npy")
     assert run([*verify_qwen, "--positions", positions]) == SUCCESS
 
@@ -300,7 +318,9 @@ def test_a_dump_of_qwen_passes_at_the_positions_of_its_image(verify_qwen: list[s
 def test_a_dump_of_qwen_fails_at_positions_with_rows_and_columns_exchanged(
     verify_qwen: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The file has the right positions in the order t, w, h."""
+    """The dump was made by transformers at positions (t, h, w); `verify` is given them in the order
+    t, w, h.
+    """
     np.save(tmp_path / "wrong.npy", MROPE_POSITIONS[[0, 2, 1]])
 
     assert run([*verify_qwen, "--positions", str(tmp_path / "wrong.npy")]) == CHECK_FAILED
@@ -310,7 +330,7 @@ def test_a_dump_of_qwen_fails_at_positions_with_rows_and_columns_exchanged(
 def test_a_dump_of_qwen_does_not_pass_at_positions_for_other_tokens(
     verify_qwen: list[str],
 ) -> None:
-    """`pecli verify` with the positions 0, 1 and 2: the dump has more than three rows."""
+    """`pecli verify --positions 0,1,2` of a dump by transformers, which has more than three rows."""
     assert run([*verify_qwen, "--positions", "0,1,2"]) != SUCCESS
 
 
@@ -338,10 +358,10 @@ def video_angles(grid: tuple[int, ...], axes: tuple[int, ...], base: float) -> n
 def test_other_numbers_of_channels_per_axis_are_named(
     grid: tuple[int, ...], expected: tuple[int, ...], found: tuple[int, ...], dtype: str
 ) -> None:
-    """The table has `found` channels for each axis, by the formula of video models in NumPy, and
-    the spec `expected` ones: one mistake, the parameter axes.
+    """The table has `found` channels for each axis, and the spec `expected` ones: one mistake, the
+    parameter axes. The angles are NumPy's: position along the axis · 10000^(-2i/channels of it).
     """
-    angles = video_angles(grid, found, 10000.0)
+    angles = video_angles(grid, found, base=10000.0)
     tables = {"cos": np.cos(angles).astype(dtype), "sin": np.sin(angles).astype(dtype)}
     spec = Rope(grid=grid, dim=sum(expected), axes=expected)
     (first, *_) = pecli.verify(tables, spec, atol=1e-6).explanations
@@ -362,12 +382,13 @@ def test_other_numbers_of_channels_per_axis_are_named(
 def test_another_base_of_a_grid_is_not_called_another_style(
     options: dict[str, Any], base: float
 ) -> None:
-    """Other styles have other bases, so that two parameters could explain the table; the base alone
-    is the shorter reason.
+    """The table has `base`, where the spec has 10000; its angles are NumPy's, position along the
+    axis · base^(-2i/channels of it). Another style with this base, and one more parameter, would
+    explain the table as well; the base alone is the shorter reason.
     """
     spec = Rope(dim=64, **options)
-    channels = tuple(block.channels for block in spec.axis_blocks)
-    angles = video_angles(options["grid"], channels, base)
+    channels_per_axis = tuple(block.channels for block in spec.axis_blocks)
+    angles = video_angles(options["grid"], channels_per_axis, base)
     tables = {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
     result = pecli.verify(tables, spec, atol=1e-6)
 

@@ -55,13 +55,15 @@ def unpacked(array: dict[str, str]) -> NDArray[np.float32]:
     return np.frombuffer(base64.b64decode(array["bdata"]), "<f4").reshape(rows, columns)
 
 
-def test_a_heatmap_holds_the_table(run_pecli: Callable[..., Outcome], tmp_path: Path) -> None:
+def test_the_heatmap_of_a_page_holds_the_table_bit_for_bit(
+    run_pecli: Callable[..., Outcome], tmp_path: Path
+) -> None:
     """`pecli plot -o x.html` writes the numbers of the table as base64; unpacked, they are those of
-    pecli.Sinusoidal, bit for bit.
+    the same scheme in Python.
     """
     run_pecli("plot", "sinusoidal", "--seq-len", "20", "--dim", "8", "-o", tmp_path / "x.html")
     (panel,) = page_data(tmp_path / "x.html")["panels"]
-    expected = pecli.Sinusoidal(20, 8).tables()["pe"]
+    expected = pecli.Sinusoidal(seq_len=20, dim=8).tables()["pe"]
 
     np.testing.assert_array_equal(unpacked(panel["data"][0]["z"]), expected)
 
@@ -74,18 +76,24 @@ def test_a_page_needs_no_network(run_pecli: Callable[..., Outcome], tmp_path: Pa
     assert not re.search(r'<(script|link|img)[^>]+(src|href)="?http', page)
 
 
-def test_a_page_holds_the_script_that_draws_it(
+def test_a_page_holds_the_whole_script_of_plotly(
     run_pecli: Callable[..., Outcome], tmp_path: Path
 ) -> None:
-    """The file is the one in the installed package plotly."""
+    """Without a network the page cannot load plotly.js, so it contains the file of the installed
+    package, unchanged.
+    """
     run_pecli("plot", "llama-3.1-8b", "--kind", "wavelengths", "-o", tmp_path / "x.html")
     script = files("plotly") / "package_data" / "plotly.min.js"
 
     assert script.read_text("utf-8") in (tmp_path / "x.html").read_text("utf-8")
 
 
-def test_a_label_cannot_end_the_script(run_pecli: Callable[..., Outcome], tmp_path: Path) -> None:
-    """The page keeps its data in a script; the label must come out of it unchanged."""
+def test_a_label_cannot_end_the_script_that_holds_the_data(
+    run_pecli: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    """The page keeps its data as JSON in a <script>. A label that contains </script> is escaped
+    there, and read back as JSON it is the label that was given.
+    """
     label = "</script><b>"
     run_pecli("plot", "rope", "--kind", "decay", "--label", label, "-o", tmp_path / "x.html")
 
@@ -95,12 +103,15 @@ def test_a_label_cannot_end_the_script(run_pecli: Callable[..., Outcome], tmp_pa
 
 @pytest.mark.parametrize(
     ("model", "method", "factor"),
-    [("llama-3.1-8b", "llama3", 8.0), ("gpt-oss-20b", "yarn", 32.0), ("llama-2-7b", "none", 4.0)],
+    [
+        ("llama-3.1-8b", "llama3", 8.0),  # rope_scaling of its config.json
+        ("gpt-oss-20b", "yarn", 32.0),  # rope_scaling of its config.json
+        ("llama-2-7b", "none", 4.0),  # It has no scaling; 4 is the slider's default.
+    ],
 )
-def test_sliders_start_at_the_model(
+def test_sliders_start_at_the_scaling_of_the_model(
     run_pecli: Callable[..., Outcome], tmp_path: Path, model: str, method: str, factor: float
 ) -> None:
-    """The methods and factors are those of the published configs; 4 is the slider's default."""
     run_pecli("plot", model, "--kind", "wavelengths", "-o", tmp_path / "x.html")
     settings = page_data(tmp_path / "x.html")["sliders"][0]
 
@@ -108,13 +119,17 @@ def test_sliders_start_at_the_model(
     assert settings["factor"] == factor
 
 
-def test_a_list_of_factors_has_no_slider(run_pecli: Callable[..., Outcome], tmp_path: Path) -> None:
-    """Phi-3's longrope has 48 factors."""
+def test_a_scaling_by_a_list_of_factors_has_no_slider(
+    run_pecli: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    """A slider moves one factor, and the longrope of Phi-3 has 48: one per pair of channels."""
     run_pecli("plot", "phi-3-mini-128k-2024-04", "--kind", "wavelengths", "-o", tmp_path / "x.html")
     assert page_data(tmp_path / "x.html")["sliders"] == []
 
 
-def drawn_by(run_pecli: Callable[..., Outcome], folder: Path, *options: str) -> dict[str, Any]:
+def data_of_plotted_page(
+    run_pecli: Callable[..., Outcome], folder: Path, *options: str
+) -> dict[str, Any]:
     """Return the JSON of the page that `pecli plot` makes with some options."""
     page = folder / "x.html"
     assert run_pecli("plot", *options, "-o", page).exit_code == SUCCESS
@@ -124,14 +139,13 @@ def drawn_by(run_pecli: Callable[..., Outcome], folder: Path, *options: str) -> 
 def test_a_circle_has_the_angle_of_each_position_in_degrees(
     run_pecli: Callable[..., Outcome], tmp_path: Path
 ) -> None:
-    """A rotary table of four channels has two pairs, the first of frequency 1."""
+    """The first pair of a rotary table has the frequency 1: position p is at p radians."""
     options = "rope --seq-len 4 --dim 4 --kind circle"
-    panels = drawn_by(run_pecli, tmp_path, *options.split())["panels"]
+    panels = data_of_plotted_page(run_pecli, tmp_path, *options.split())["panels"]
     first_pair = panels[0]["data"][0]
 
     assert first_pair["type"] == "scatterpolar"
 
-    # Its frequency is 1: it turns by one radian from each position to the next.
     turned = np.degrees(np.arange(4)) % 360
     np.testing.assert_allclose(np.mod(first_pair["theta"], 360), turned, rtol=1e-6)
 
@@ -139,11 +153,16 @@ def test_a_circle_has_the_angle_of_each_position_in_degrees(
 def test_the_area_of_a_spread_lies_between_two_lines_without_colour(
     run_pecli: Callable[..., Outcome], tmp_path: Path
 ) -> None:
-    """In the page, a spread is drawn by two lines of width 0, low and high, around the median;
-    Plotly's «tonexty» fills the area between a line and the one before it.
+    """9,000 positions have more distances than the curve has points, so that a point stands for
+    several and has a spread.
+
+    It is drawn by two lines of width 0, low and high; Plotly's «tonexty» fills the area between a
+    line and the line before it.
     """
     options = "rope --seq-len 9000 --dim 8 --kind decay"
-    low, high, median = drawn_by(run_pecli, tmp_path, *options.split())["panels"][0]["data"][:3]
+    low, high, median = data_of_plotted_page(run_pecli, tmp_path, *options.split())["panels"][0][
+        "data"
+    ][:3]
 
     assert low["line"]["width"] == 0
     assert high["fill"] == "tonexty"
@@ -151,12 +170,12 @@ def test_the_area_of_a_spread_lies_between_two_lines_without_colour(
     assert (np.array(high["y"]) >= np.array(median["y"])).all()
 
 
-def test_contexts_of_models_are_dots_on_their_curves(
+def test_contexts_of_models_are_dots_at_their_lengths(
     run_pecli: Callable[..., Outcome], tmp_path: Path
 ) -> None:
     """Llama 3.1 was trained on 8,192 positions and serves 131,072; Llama 2 has 4,096."""
     options = "llama-3.1-8b llama-2-7b --kind wavelengths"
-    traces = drawn_by(run_pecli, tmp_path, *options.split())["panels"][0]["data"]
+    traces = data_of_plotted_page(run_pecli, tmp_path, *options.split())["panels"][0]["data"]
     dots = [trace["y"] for trace in traces if trace["mode"] == "markers"]
 
     assert dots == [[8192, 131072], [4096]]
@@ -166,32 +185,36 @@ def test_contexts_of_models_are_dots_on_their_curves(
 def test_a_slider_starts_at_the_factor_of_the_table(
     run_pecli: Callable[..., Outcome], tmp_path: Path, method: str
 ) -> None:
-    """The settings in the page are those that the slider has when it is opened."""
+    """The factor 8 is an option of the command; the settings in the page are those that its sliders
+    have when it is opened.
+    """
     options = f"rope --kind wavelengths --scaling {method} --factor 8"
-    (settings,) = drawn_by(run_pecli, tmp_path, *options.split())["sliders"]
+    (settings,) = data_of_plotted_page(run_pecli, tmp_path, *options.split())["sliders"]
 
     assert settings["method"] == method
     assert settings["factor"] == 8
 
 
 @pytest.mark.parametrize(
-    ("options", "count"), [("--dim 4", 1), ("--dim 2", 0), ("--dim 8 --theta 1", 0)]
+    ("options", "has_sliders"),
+    [("--dim 4", True), ("--dim 2", False), ("--dim 8 --theta 1", False)],
+    ids=["two frequencies", "one frequency", "equal frequencies"],
 )
-def test_tables_without_two_frequencies_have_no_sliders(
-    run_pecli: Callable[..., Outcome], tmp_path: Path, options: str, count: int
+def test_only_tables_of_different_frequencies_have_sliders(
+    run_pecli: Callable[..., Outcome], tmp_path: Path, options: str, has_sliders: bool
 ) -> None:
-    """Four channels have two frequencies, and the page has a slider. Two channels have one
-    frequency, and with base 1 all are equal: no slider.
+    """A frequency is theta^(-2i/dim) for each pair i of channels. Two channels are one pair, and
+    with theta 1 all frequencies are 1: a scaling has nothing to show.
     """
-    data = drawn_by(run_pecli, tmp_path, "rope", "--kind", "curves", *options.split())
-    assert len(data["sliders"]) == count
+    data = data_of_plotted_page(run_pecli, tmp_path, "rope", "--kind", "curves", *options.split())
+    assert len(data["sliders"]) == (1 if has_sliders else 0)
 
 
 @pytest.mark.parametrize("option", ["--dpi 200", "--size 8x5", "--cmap magma"])
-def test_options_of_figures_are_refused(
+def test_a_page_refuses_the_options_of_figures(
     run_pecli: Callable[..., Outcome], tmp_path: Path, option: str
 ) -> None:
-    """Pixels per inch, inches and palettes belong to figures."""
+    """Pixels per inch, a size in inches and a palette are for images, not for an .html page."""
     done = run_pecli("plot", "rope", "-o", tmp_path / "x.html", *option.split())
     assert done.exit_code == USAGE_ERROR
     assert "an .html page has the size of its window" in done.err
@@ -261,7 +284,7 @@ DRIVER = """
 
 
 @pytest.fixture(scope="module")
-def drawn(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def drawn_in_browser(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return what a browser has drawn after each move of the sliders of Llama 3.1."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
@@ -302,18 +325,28 @@ def rope_of(shown: dict[str, Any]) -> pecli.Rope:
 
 
 @pytest.mark.parametrize("move", MOVES_OF_SLIDERS)
-def test_drawn_wavelengths_are_the_engines(drawn: dict[str, Any], move: str) -> None:
-    """Chromium runs the page's JavaScript; the sliders' settings are given to the engine."""
-    shown = drawn[move]
+def test_the_browser_draws_the_wavelengths_of_pecli_rope(
+    drawn_in_browser: dict[str, Any], move: str
+) -> None:
+    """After each move of the sliders, Chromium has run the page's JavaScript. `rope_of` is a
+    pecli.Rope with the settings that the sliders show then; a wavelength is 2π / frequency.
+    """
+    shown = drawn_in_browser[move]
     expected = 2 * math.pi / np.array(rope_of(shown).angular_frequencies())
 
     np.testing.assert_allclose(shown["wavelengths"]["y"], expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("move", MOVES_OF_SLIDERS)
-def test_drawn_scores_are_the_engines(drawn: dict[str, Any], move: str) -> None:
-    """Up to distance 40, a point of the curve is one distance."""
-    shown = drawn[move]
+def test_the_browser_draws_the_scores_of_pecli_rope(
+    drawn_in_browser: dict[str, Any], move: str
+) -> None:
+    """The score at distance d is the mean of cos(d · frequency), times the square of the attention
+    factor. `rope_of` is a pecli.Rope with the settings that the sliders show.
+
+    Up to distance 40, a point of the curve is a single distance.
+    """
+    shown = drawn_in_browser[move]
     rope = rope_of(shown)
     distances = np.array(shown["median"]["x"][:20], np.float64)
     phases = distances[:, None] * np.array(rope.angular_frequencies())
@@ -323,18 +356,24 @@ def test_drawn_scores_are_the_engines(drawn: dict[str, Any], move: str) -> None:
     np.testing.assert_allclose(shown["median"]["y"][:20], expected, atol=1e-9)
 
 
-def test_every_slider_moves(drawn: dict[str, Any]) -> None:
-    """`drawn` has the curves of the page in a browser, as opened and after moving each slider."""
-    opened = drawn["as-opened"]
+def test_every_slider_changes_the_wavelengths(drawn_in_browser: dict[str, Any]) -> None:
+    """`drawn_in_browser` has the curves of the page in a browser, as opened and after moving each
+    slider.
+    """
+    opened = drawn_in_browser["as-opened"]
     for move in ("theta", "factor", "original-length"):
-        assert drawn[move]["wavelengths"] != opened["wavelengths"]
+        assert drawn_in_browser[move]["wavelengths"] != opened["wavelengths"]
 
 
 @pytest.mark.parametrize("plot", ["panel", "sliders"])
-def test_hovering_shows_the_pair_and_its_wavelength(drawn: dict[str, Any], plot: str) -> None:
-    """`drawn` is what a browser draws of the page; a wavelength is 2π / frequency."""
-    frequency = rope_of(drawn["as-opened"]).angular_frequencies()[HOVERED_PAIR]
-    shown = drawn["hovers"][plot]
+def test_hovering_shows_the_pair_and_its_wavelength(
+    drawn_in_browser: dict[str, Any], plot: str
+) -> None:
+    """The mouse was moved to pair 40 in the browser. The label has the number of the pair and, with
+    six digits at least, its wavelength: 2π / frequency.
+    """
+    frequency = rope_of(drawn_in_browser["as-opened"]).angular_frequencies()[HOVERED_PAIR]
+    shown = drawn_in_browser["hovers"][plot]
     label = f"pair {HOVERED_PAIR}"
 
     assert label in shown
@@ -343,6 +382,9 @@ def test_hovering_shows_the_pair_and_its_wavelength(drawn: dict[str, Any], plot:
     assert float(wavelength) == pytest.approx(2 * math.pi / frequency, rel=1e-6)
 
 
-def test_another_suffix_names_pages_too(run_pecli: Callable[..., Outcome], tmp_path: Path) -> None:
+def test_the_error_about_an_unknown_suffix_lists_html(
+    run_pecli: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    """.jpg is not a format of pictures; pages are among the formats that could be taken."""
     done = run_pecli("plot", "rope", "-o", tmp_path / "x.jpg")
     assert done.err.rstrip().endswith("must be one of .png, .svg, .pdf, .html")

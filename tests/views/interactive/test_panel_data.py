@@ -15,6 +15,7 @@ from pecli.views.pictures.panels import Band, Chart, Curve, HeatmapPanel, Level,
 
 VALUES = np.array([[1.0, -1.0, 0.5], [np.inf, np.nan, -np.inf]])
 HEATMAP = HeatmapPanel("cos", VALUES, table_shape=(8, 6), first_row=5, meaning="value")
+"""2 × 3 values of a table of 8 rows, from row 5 on, and 6 columns; only its first row is finite."""
 
 
 def unpacked(packed: dict[str, Any]) -> np.ndarray[Any, Any]:
@@ -23,7 +24,10 @@ def unpacked(packed: dict[str, Any]) -> np.ndarray[Any, Any]:
     return np.frombuffer(b64decode(packed["bdata"]), "<f4").reshape(rows, columns)
 
 
-def test_a_heatmap_has_gaps_for_what_is_not_finite() -> None:
+def test_cells_of_a_heatmap_that_are_not_finite_are_gaps() -> None:
+    """HEATMAP has a row 1, −1, 0.5 and a row ∞, NaN, −∞, which plotly gets as NaN and leaves blank.
+    Its colours end at −1 and 1.
+    """
     panel = plotly_panel(HEATMAP, dark=False)
     (trace,) = panel["data"]
 
@@ -34,7 +38,9 @@ def test_a_heatmap_has_gaps_for_what_is_not_finite() -> None:
 
 
 def test_the_axes_of_a_heatmap_count_the_rows_of_its_table() -> None:
-    """Two drawn rows stand for 8 from row 5 on, and three columns for 6."""
+    """HEATMAP has two rows that stand for 8 rows of a table, from row 5 on, and three columns that
+    stand for 6: dx = 6 / 3 and dy = 8 / 2. Rows are counted downwards.
+    """
     panel = plotly_panel(HEATMAP, dark=False)
     (trace,) = panel["data"]
 
@@ -49,7 +55,9 @@ def test_the_axes_of_a_heatmap_count_the_rows_of_its_table() -> None:
 
 
 def test_colours_are_centred_if_the_scale_is() -> None:
-    """The middle of a centred palette is pale, the ends of any palette are not alike."""
+    """HEATMAP has values from −1 to 1, and so a palette with a pale middle, more than 200 of 255 in
+    red, green and blue. Without negative values it has another palette.
+    """
     (centred,) = plotly_panel(HEATMAP, dark=False)["data"]
     above_zero = replace(HEATMAP, values=np.abs(VALUES))
     (one_sided,) = plotly_panel(above_zero, dark=False)["data"]
@@ -62,7 +70,10 @@ def test_colours_are_centred_if_the_scale_is() -> None:
     assert min(map(int, middle.split(","))) > 200
 
 
-def test_cells_are_squares_only_if_both_axes_are_alike() -> None:
+def test_cells_of_a_page_are_squares_only_if_both_axes_are_alike() -> None:
+    """Two keys by two keys are squares: plotly's `scaleanchor` gives both axes one scale. HEATMAP
+    is of positions by channels.
+    """
     square = replace(HEATMAP, table_shape=None, values=np.eye(2), rows="key", columns="key")
     layout = plotly_panel(square, dark=False)["layout"]
 
@@ -72,7 +83,9 @@ def test_cells_are_squares_only_if_both_axes_are_alike() -> None:
 
 
 def test_a_logarithmic_scale_has_logarithms_as_colours_and_values_under_the_mouse() -> None:
-    """Zero and infinity have no logarithm with a colour."""
+    """The first row is 100 and 0.1, whose logarithms are 2 and −1. Zero and infinity in the second
+    row have no logarithm, and so no colour. plotly shows `customdata` under the mouse.
+    """
     values = np.array([[100.0, 0.1], [0.0, np.inf]])
     (trace,) = plotly_panel(HeatmapPanel("x", values, log=True), dark=False)["data"]
 
@@ -88,9 +101,13 @@ def test_a_logarithmic_scale_has_logarithms_as_colours_and_values_under_the_mous
 X = np.array([0.0, 1.0, 2.0])
 CURVE = Curve("a", X, np.array([1.0, np.inf, 3.0]))
 CHART = Chart("angles", (CURVE,), x="pair", y="angle")
+"""The curve «a» of three points (0, 1), (1, ∞) and (2, 3)."""
 
 
-def test_a_curve_has_gaps_and_names_of_its_axes() -> None:
+def test_a_curve_of_a_page_has_gaps_and_names_of_its_axes() -> None:
+    """CHART has the axes «pair» and «angle», and a curve of the points (0, 1), (1, ∞) and (2, 3); ∞
+    is a gap. If points are not joined, they are markers. A single curve needs no legend.
+    """
     panel = plotly_panel(CHART, dark=False)
     (trace,) = panel["data"]
     layout = panel["layout"]
@@ -107,7 +124,8 @@ def test_a_curve_has_gaps_and_names_of_its_axes() -> None:
     assert plotly_panel(replace(CHART, joined=False), dark=False)["data"][0]["mode"] == "markers"
 
 
-def test_several_curves_have_a_legend_and_colours_of_their_own() -> None:
+def test_several_curves_of_a_page_have_a_legend_and_colours_of_their_own() -> None:
+    """CURVE is drawn twice, and once as a reference, which is dotted."""
     reference = CURVE._replace(label="b", reference=True)
     panel = plotly_panel(replace(CHART, curves=(CURVE, CURVE, reference)), dark=False)
     first, second, third = (trace["line"] for trace in panel["data"])
@@ -117,7 +135,10 @@ def test_several_curves_have_a_legend_and_colours_of_their_own() -> None:
     assert third["dash"] == "dot"
 
 
-def test_ordered_curves_have_colours_that_are_steps() -> None:
+def test_ordered_curves_of_a_page_have_colours_that_are_steps() -> None:
+    """Three curves that are steps of one quantity have a palette of their own, unlike three
+    others.
+    """
     curves = (CURVE,) * 3
     in_order = plotly_panel(replace(CHART, curves=curves, ordered=True), dark=False)["data"]
     apart = plotly_panel(replace(CHART, curves=curves), dark=False)["data"]
@@ -128,6 +149,10 @@ def test_ordered_curves_have_colours_that_are_steps() -> None:
 
 
 def test_a_spread_is_filled_between_two_lines_and_marks_are_dots() -> None:
+    """A curve over x = 0, 1, 2 has a spread from x − 1 to x + 1, and marks at (1, 7) and (2, 8).
+    Plotly's «tonexty» fills the area between a line and the line before it, in the colour of the
+    curve.
+    """
     spread = Spread(X - 1, X + 1)
     curve = CURVE._replace(spread=spread, marks=((1.0, 7.0), (2.0, 8.0)))
     low, high, line, marks = plotly_panel(replace(CHART, curves=(curve,)), dark=False)["data"]
@@ -144,6 +169,7 @@ def test_a_spread_is_filled_between_two_lines_and_marks_are_dots() -> None:
 
 
 def test_angles_around_a_circle_are_degrees() -> None:
+    """The curve has the angles 0 and π/2 at radius 1; plotly takes degrees."""
     polar = Chart("turns", (Curve("a", np.array([0.0, np.pi / 2]), np.ones(2)),), polar=True)
     (trace,) = plotly_panel(polar, dark=False)["data"]
 
@@ -152,11 +178,17 @@ def test_angles_around_a_circle_are_degrees() -> None:
     assert trace["r"] == [1, 1]
 
 
-@pytest.mark.parametrize(("log", "ends", "place"), [(False, [1, 100], 10), (True, [0, 2], 1)])
+@pytest.mark.parametrize(
+    ("log", "ends", "place"),
+    [(False, [1, 100], 10), (True, [0, 2], 1)],
+    ids=["linear", "logarithmic"],
+)
 def test_ends_and_names_lie_at_logarithms_and_lines_at_values(
     log: bool, ends: list[float], place: float
 ) -> None:
-    """plotly takes ends of a logarithmic axis, and annotations on it, as powers of ten."""
+    """The vertical axis goes from 1 to 100, and a level «ten» is at 10. plotly takes the ends of a
+    logarithmic axis, and annotations on it, as powers of ten, but lines as they are.
+    """
     chart = replace(CHART, log_y=log, y_limits=(1.0, 100.0), levels=(Level("ten", 10.0),))
     layout = plotly_panel(chart, dark=False)["layout"]
 
@@ -172,7 +204,10 @@ def test_ends_and_names_lie_at_logarithms_and_lines_at_values(
     assert "range" not in plotly_panel(CHART, dark=False)["layout"]["yaxis"]
 
 
-def test_bands_reach_half_a_pair_beyond_their_ends() -> None:
+def test_bands_of_a_page_reach_half_a_pair_beyond_their_ends() -> None:
+    """A band «kept» of the pairs 0 to 2 goes from −0.5 to 2.5, where the next one begins. Its name
+    is in the middle, at 1. Bands that touch have different opacities.
+    """
     chart = replace(CHART, bands=(Band("kept", 0, 2), Band("", 3, 5)))
     layout = plotly_panel(chart, dark=False)["layout"]
     first, second = layout["shapes"]

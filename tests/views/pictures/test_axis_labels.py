@@ -12,27 +12,30 @@ from pecli.views.pictures.figure_text import number_axis
 
 @pytest.mark.parametrize(
     ("high", "ends"),
-    [(1e-300, (-0.5, 0.5)), (1.1e-300, (0.0, 1.1e-300))],
+    [(1e-300, (0.0 - 0.5, 0.0 + 0.5)), (1.1e-300, (0.0, 1.1e-300))],
+    ids=["no extent", "an extent"],
 )
-def test_ends_are_moved_apart_if_hardly_any_number_lies_between(
-    high: float, ends: tuple[float, float]
-) -> None:
-    """An extent of at most 1e-300 is taken for none, and half a unit is added at both ends."""
+def test_an_axis_of_no_extent_is_one_unit_long(high: float, ends: tuple[float, float]) -> None:
+    """The axis goes from 0 to `high`. At most 1e-300 is taken for no extent, of which no scale can
+    be computed; the ends are moved half a unit apart then.
+    """
     assert apart(0.0, high) == ends
 
 
-def test_a_tick_just_beyond_the_end_is_drawn() -> None:
-    """Rounding must not lose the number at the end: 1 is drawn at 1.000000001."""
+def test_a_tick_next_to_the_end_of_the_axis_survives_rounding() -> None:
+    """The axis ends at 1.000000001; its tick is the round number 1."""
     assert ticks(0, 1.000000001, 1) == [0.0, 1.0]
 
 
-def test_an_axis_without_extent_has_its_two_ends() -> None:
-    """Both ends are 5."""
+def test_the_ticks_of_an_axis_without_extent_are_its_two_ends() -> None:
+    """The axis goes from 5 to 5 and has room for four numbers."""
     assert ticks(5.0, 5.0, 4) == [5.0, 5.0]
 
 
 def test_a_short_logarithmic_axis_has_finer_numbers_if_it_is_vertical() -> None:
-    """From 10 to 50, numbers 10, 20 and 50 have room one above the other, and only 10 side by side."""
+    """From 10 to 50, a vertical axis has room for the numbers 10, 20 and 50, one above the other; a
+    horizontal one shows only the power of ten.
+    """
     axes = Figure().subplots()
     axes.loglog([10.0, 50.0], [10.0, 50.0])
     places = {}
@@ -58,6 +61,9 @@ def test_a_short_logarithmic_axis_has_finer_numbers_if_it_is_vertical() -> None:
 def test_ticks_are_multiples_of_1_2_and_5(
     low: float, high: float, most: int, numbers: list[float]
 ) -> None:
+    """An axis from `low` to `high` has about `most` numbers; their distance is 1, 2 or 5 times a
+    power of ten. One that is infinitely long has its two ends only.
+    """
     assert ticks(low, high, most) == pytest.approx(numbers)
 
 
@@ -75,6 +81,9 @@ def test_ticks_are_multiples_of_1_2_and_5(
 def test_logarithmic_ticks_are_powers_of_ten_if_there_are_several(
     low: float, high: float, most: int, numbers: list[float]
 ) -> None:
+    """If many powers of ten lie on the axis, every n-th is shown; if only two do, and there is
+    room, 2 and 5 times these are as well. Without any, the numbers are equally spaced.
+    """
     assert ticks(low, high, most, log=True) == pytest.approx(numbers)
 
 
@@ -86,6 +95,9 @@ def test_logarithmic_ticks_are_powers_of_ten_if_there_are_several(
     ],
 )  # fmt: skip
 def test_large_powers_of_ten_are_written_as_powers(value: float, label: str) -> None:
+    """Powers of ten from 10⁴ on, and up to 10⁻⁴, are written as powers; other numbers as
+    they are.
+    """
     assert log_label(value) == label
 
 
@@ -100,6 +112,7 @@ def test_large_powers_of_ten_are_written_as_powers(value: float, label: str) -> 
     ],
 )
 def test_numbers_have_minus_signs_and_names_hyphens(text: str | float, set_as: str) -> None:
+    """A hyphen before a number is a minus, also in an exponent; one within a word stays."""
     assert typeset(text) == set_as
 
 
@@ -117,11 +130,16 @@ def test_numbers_have_minus_signs_and_names_hyphens(text: str | float, set_as: s
 def test_a_text_that_is_too_long_loses_its_middle(
     text: str, width: float, lines: int, fitted: list[str]
 ) -> None:
-    """A line has at least three letters beside the mark."""
+    """A text is broken into at most `lines` lines of `width` letters; what has no room loses its
+    middle, for which «…» stands. A line has at least three letters beside it.
+    """
     assert fit_text(text, width, lines) == fitted
 
 
-def test_ends_beyond_all_numbers_are_cut() -> None:
+def test_ends_of_an_axis_are_limited_and_moved_apart_if_they_are_equal() -> None:
+    """Ends are cut at ±1e150, whose squares float64 can hold. Ends that differ by rounding, 1e-13,
+    are moved half a unit apart, and those at 1e12 by 1e-9 of themselves at both sides: 2000 in all.
+    """
     assert apart(-1e200, 1e200) == (-1e150, 1e150)
     assert apart(5.0, 5.0 + 1e-13) == (4.5, 5.5 + 1e-13)
     low, high = apart(1e12, 1e12)

@@ -16,9 +16,9 @@ from pecli.views.pictures.downsample import Reduction, envelope, fitted_to, redu
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32])
-def test_means_of_rows_are_those_of_numpy(monkeypatch, dtype: type) -> None:
-    """1,200 rows in 30 are means of 40; of 24 columns in 8, every third is kept. The table is read
-    in blocks of 1,000 bytes, and NumPy averages the whole array.
+def test_rows_are_averaged_and_columns_left_out(monkeypatch, dtype: type) -> None:
+    """1,200 rows become 30 means of 40 rows; of 24 columns, every third is kept. The table is read
+    in blocks of 1,000 bytes; the expected means are NumPy's, of the whole array.
     """
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1000)
     array = (np.random.default_rng(0).normal(size=(1200, 24)) * 100).astype(dtype)
@@ -38,7 +38,9 @@ def array_with_nan_and_infinities() -> np.ndarray:
 
 
 def test_nan_and_infinities_survive_averaging(monkeypatch) -> None:
-    """Each of the 4 means is of 100 rows."""
+    """Of 400 rows of ones, row 5 has a NaN, row 150 an ∞, and rows 200 to 299 have −∞, each in
+    another column. Each of the 4 means is of 100 rows.
+    """
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1000)
     means = reduced(table_of("x", array_with_nan_and_infinities()), rows=4, columns=6)
 
@@ -49,7 +51,9 @@ def test_nan_and_infinities_survive_averaging(monkeypatch) -> None:
 
 
 def test_an_array_has_the_same_means_as_a_table_that_is_read_in_blocks(monkeypatch) -> None:
-    """NaN and infinities are among the numbers; blocks have 1,000 bytes."""
+    """`fitted_to` averages an array in memory, `reduced` a table in blocks, here of 1,000 bytes.
+    NaN and infinities are among the numbers.
+    """
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1000)
     array = array_with_nan_and_infinities()
     means = reduced(table_of("x", array), rows=4, columns=6)
@@ -57,8 +61,10 @@ def test_an_array_has_the_same_means_as_a_table_that_is_read_in_blocks(monkeypat
 
 
 @pytest.mark.parametrize(("length", "count"), [(6, 3), (7, 3), (100, 7), (5, 4), (60, 59)], ids=str)
-def test_each_row_is_the_mean_of_its_share(length: int, count: int) -> None:
-    """Share k of 7 rows in 3 begins at row 7k // 3. The means are computed with statistics.fmean."""
+def test_each_cell_is_the_mean_of_its_share_of_rows(length: int, count: int) -> None:
+    """`length` rows are reduced to `count` cells; cell k begins at row k · length // count. The
+    expected means are computed by statistics.fmean.
+    """
     values = np.random.default_rng(0).integers(-50, 50, (length, 1)).astype(float)
     edges = [k * length // count for k in range(count + 1)]
     expected = [statistics.fmean(values[a:b, 0].tolist()) for a, b in pairwise(edges)]
@@ -67,25 +73,29 @@ def test_each_row_is_the_mean_of_its_share(length: int, count: int) -> None:
     assert means == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
-def test_means_of_one_number_are_that_number_to_the_last_bit() -> None:
-    """Nine lines of pixels stand for 64 rows, so that some lines hold more rows than others."""
+def test_means_of_a_constant_are_exact() -> None:
+    """64 rows of 0.25 are drawn in 9 lines, some of which are means of 7 rows and some of 8."""
     means = fitted_to(np.full((64, 64), 0.25), rows=9, columns=64)
     assert set(means.ravel().tolist()) == {0.25}
 
 
-def test_the_largest_magnitude_of_a_cell_survives() -> None:
-    """Row 617 of 1,000 is in cell 6 of 10, column 22 of 40 in cell 2 of 4."""
+def test_the_maximum_keeps_the_largest_magnitude_of_a_cell_with_its_sign() -> None:
+    """1,000 × 40 numbers are reduced to 10 × 4 cells of 100 rows and 10 columns. The only number
+    that is not 0 is at [617, 22]: in cell [6, 2].
+    """
     values = np.zeros((1000, 40))
     values[617, 22] = -3.0
-    cells = fitted_to(values, 10, 4, Reduction.MAX)
+    cells = fitted_to(values, rows=10, columns=4, reduction=Reduction.MAX)
 
     assert cells[6, 2] == -3.0
     assert np.count_nonzero(cells) == 1
 
 
-def test_a_diagonal_that_is_sampled_stays_one() -> None:
-    """100 rows in 30 and 100 columns in 45 are every fourth row and every fourth column."""
-    cells = fitted_to(np.eye(100), 30, 45, Reduction.SAMPLE)
+def test_a_sampled_diagonal_stays_a_diagonal() -> None:
+    """100 rows in 30 cells are every fourth row. The 45 cells across would have room for every
+    third column, but one step is taken for both axes of a matrix.
+    """
+    cells = fitted_to(np.eye(100), rows=30, columns=45, reduction=Reduction.SAMPLE)
     np.testing.assert_array_equal(cells, np.eye(25))
 
 
@@ -93,7 +103,8 @@ def test_a_diagonal_that_is_sampled_stays_one() -> None:
 def test_an_array_that_fits_stays_as_it_is(reduction: Reduction) -> None:
     """`fitted_to` reduces an array to at most 5 × 3 elements for a picture; this one has 2 × 3."""
     values = np.array([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
-    np.testing.assert_array_equal(fitted_to(values, 5, 3, reduction), values)
+    shown = fitted_to(values, rows=5, columns=3, reduction=reduction)
+    np.testing.assert_array_equal(shown, values)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0], ids=["rising", "falling"])
@@ -120,31 +131,40 @@ def test_a_long_curve_keeps_its_spikes(spike: float) -> None:
 
 @pytest.mark.parametrize(("count", "room", "step"), [(0, 5, 1), (5, 0, 5), (6, 3, 2), (7, 3, 3)])
 def test_a_stride_leaves_no_more_than_there_is_room_for(count: int, room: int, step: int) -> None:
-    """`room` of `count` columns can be drawn if every `step`-th is taken."""
+    """Every `step`-th of `count` columns is drawn: ⌈count / room⌉, at least 1. Without any room,
+    only the first column is taken.
+    """
     assert stride(count, room) == step
 
 
-def test_the_larger_magnitude_wins_and_of_equal_ones_the_positive() -> None:
-    """Each pair of rows becomes one: of 1 and −1 the positive one, of −3 and 2 the larger."""
+def test_the_maximum_of_equal_magnitudes_is_the_positive_number() -> None:
+    """Each pair of rows becomes one cell: of 1 and −1 the positive one, of −3 and 2 the larger
+    magnitude.
+    """
     values = np.array([[1.0], [-1.0], [-3.0], [2.0]])
-    assert fitted_to(values, 2, 1, Reduction.MAX).tolist() == [[1.0], [-3.0]]
+    cells = fitted_to(values, rows=2, columns=1, reduction=Reduction.MAX)
+    assert cells.tolist() == [[1.0], [-3.0]]
 
 
 def test_a_piece_of_a_curve_is_its_lowest_and_its_highest_point() -> None:
-    """Six points become one piece."""
+    """Six points, 0 and 1 in turn, are reduced to one piece, of which 0 and 1 are drawn."""
     _, y = envelope(np.arange(6.0), np.array([0.0, 1, 0, 0, 1, 0]), 1)
     assert y.tolist() == [0.0, 1.0]
 
 
 def test_a_short_curve_keeps_its_gap() -> None:
-    """NaN is a gap; four points are twice two pieces, so that all are kept."""
+    """NaN is a gap. Two pieces are drawn by two points each, so that all of four points are
+    kept.
+    """
     y = np.array([np.nan, 1, 2, 3])
     np.testing.assert_array_equal(envelope(np.arange(4.0), y, 2)[1], y)
 
 
 @pytest.mark.parametrize("shape", [(6, 70000), (40, 40000), (9, 3)])
 def test_means_are_of_equal_shares_of_rows_whatever_the_width(shape: tuple[int, int]) -> None:
-    """The expected means are taken by NumPy, over rows k · n / count to (k + 1) · n / count."""
+    """Half as many means as rows are made, and of very wide tables at most 50 columns are kept. The
+    expected means are NumPy's, of rows k · n // count to (k + 1) · n // count.
+    """
     values = np.random.default_rng(0).normal(size=shape)
     count = shape[0] // 2
     edges = np.arange(count + 1) * shape[0] // count
@@ -154,15 +174,17 @@ def test_means_are_of_equal_shares_of_rows_whatever_the_width(shape: tuple[int, 
     np.testing.assert_allclose(reduced(table_of("t", values), count, 50), expected)
 
 
-def test_means_of_very_many_rows_are_of_some_of_them() -> None:
-    """All elements are 0.25, so are the means of any of them."""
-    table = table_of("t", np.full((1 << 16, 64), 0.25))
-    assert reduced(table, 2, 4).tolist() == [[0.25] * 4] * 2
+def test_means_of_a_table_that_is_too_large_to_be_read_whole_are_exact_for_a_constant() -> None:
+    """65,536 × 64 elements are more than are read for a picture, so that some rows are left out.
+    All are 0.25, and so are the 2 × 4 means, whichever rows were read.
+    """
+    table = table_of("t", np.full((65_536, 64), 0.25))
+    assert reduced(table, rows=2, columns=4).tolist() == [[0.25] * 4] * 2
 
 
 def test_of_very_many_rows_only_some_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Row k holds k. The means of the halves of 100,000 rows are near 25,000 and 75,000, although
-    at most 400 elements of 4 columns may be read, twice.
+    """Row k holds the number k, so that the means of the two halves of 100,000 rows are near 25,000
+    and 75,000. At most 400 elements may be read per mean: 100 rows of 4 columns.
     """
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1000)
     monkeypatch.setattr("pecli.views.pictures.downsample.MAX_ELEMENTS", 400)
@@ -172,7 +194,7 @@ def test_of_very_many_rows_only_some_are_read(monkeypatch: pytest.MonkeyPatch) -
         rows_read.append(len(out))
         out[:] = np.arange(start, start + len(out))[:, None]
 
-    means = reduced(Table("x", "float64", (100_000, 4), fill), 2, 4)
+    means = reduced(Table("x", "float64", (100_000, 4), fill), rows=2, columns=4)
 
     np.testing.assert_allclose(means[:, 0], [25_000, 75_000], rtol=0.05)
     assert sum(rows_read) <= 2 * 400 / 4

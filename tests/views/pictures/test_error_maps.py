@@ -25,7 +25,9 @@ RNG = np.random.default_rng(0)
 
 
 def worst_by_loop(a: np.ndarray, b: np.ndarray, down: int, across: int) -> np.ndarray:
-    """(3, down, across): A, B and |A − B| of the worst element of each cell, over all leading axes."""
+    """(3, down, across): A, B and |A − B| of the worst element of each cell, over all
+    leading axes.
+    """
     height, width = a.shape[-2:]
     cells = np.full((3, down, across), -1.0)
     for index in np.ndindex(a.shape):
@@ -37,7 +39,7 @@ def worst_by_loop(a: np.ndarray, b: np.ndarray, down: int, across: int) -> np.nd
     return cells
 
 
-def the_error_map(a: object, b: object, *, rows: int = 192, columns: int = 192) -> ErrorMap:
+def only_error_map(a: object, b: object, *, rows: int = 192, columns: int = 192) -> ErrorMap:
     """Return the map of the only tensor in which two inputs differ."""
     (tensor,) = pecli.diff(a, b, reasons=False).tensors
     (errors,) = error_maps(tensor, rows, columns)
@@ -50,13 +52,14 @@ def maps_by_tensor(a: object, b: object, **tolerance: float) -> dict[str, ErrorM
 
 
 @pytest.mark.parametrize("shape", [(6, 4), (50, 30), (3, 17, 23)], ids=str)
-def test_cells_are_the_worst_elements(shape: tuple[int, ...]) -> None:
-    """A map of at most 10 × 7 cells; a plain loop over elements finds the worst one of each cell.
-    About half of the elements differ.
+def test_each_cell_of_a_map_is_the_worst_element_that_it_stands_for(shape: tuple[int, ...]) -> None:
+    """A map has at most 10 × 7 cells. `worst_by_loop` finds the worst element of each cell, over
+    all matrices, by a plain loop. About half of the elements differ; a cell without any error has
+    equal values on both sides.
     """
     a = RNG.standard_normal(shape)
     b = a + RNG.standard_normal(shape) * (RNG.random(shape) < 0.5)
-    errors = the_error_map(a, b, rows=10, columns=7)
+    errors = only_error_map(a, b, rows=10, columns=7)
     size = min(10, shape[-2]), min(7, shape[-1])
     expected, found, worst = worst_by_loop(a, b, *size)
 
@@ -72,9 +75,9 @@ def test_cells_are_the_worst_elements(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize(("shape", "layers"), [((6, 4), 1), ((3, 17, 23), 3)], ids=str)
 def test_a_map_counts_the_matrices_that_it_stands_for(shape: tuple[int, ...], layers: int) -> None:
-    """The first axis of three counts matrices."""
+    """A table of two axes is one matrix; of three axes, the first counts matrices."""
     a = RNG.standard_normal(shape)
-    assert the_error_map(a, a + 1.0).layers == layers
+    assert only_error_map(a, a + 1.0).layers == layers
 
 
 @pytest.mark.parametrize(
@@ -89,12 +92,12 @@ def test_a_map_counts_the_matrices_that_it_stands_for(shape: tuple[int, ...], la
     ],
     ids=str,
 )
-def test_the_tolerance_is_the_one_applied(
+def test_a_map_marks_its_tolerance_only_if_that_is_a_single_limit(
     tolerance: dict[str, float], limit: float, is_relative: bool
 ) -> None:
-    """0 stands for a tolerance that is no single limit, such as a sum of two.
-
-    Only if the tolerance is relative, errors are divided by the magnitude of A.
+    """The limit is 0 if the tolerance is no single number for all elements: atol + rtol · |A|,
+    ULPs, or none at all. Only if rtol is given without another tolerance, errors are divided by
+    |A|.
     """
     a = np.linspace(1.0, 4.0, 24).reshape(6, 4)
     b = np.linspace(1.0, 5.0, 24).reshape(6, 4)
@@ -106,8 +109,8 @@ def test_the_tolerance_is_the_one_applied(
     np.testing.assert_array_equal(errors.errors, abs(a - b) / (a if is_relative else 1))
 
 
-ROPE_OF_BASE_10000 = pecli.Rope(4, 16).tables()
-ROPE_OF_BASE_9000 = pecli.Rope(4, 16, base=9000.0).tables()
+ROPE_OF_BASE_10000 = pecli.Rope(seq_len=4, dim=16).tables()
+ROPE_OF_BASE_9000 = pecli.Rope(seq_len=4, dim=16, base=9000.0).tables()
 
 
 def test_frequencies_are_judged_relatively() -> None:
@@ -123,7 +126,9 @@ def test_frequencies_are_judged_relatively() -> None:
 
 
 def test_cosines_are_judged_by_the_tolerance_that_was_given() -> None:
-    """The tables have bases 10000 and 9000; absolute errors are drawn, by position and pair."""
+    """The tables have bases 10000 and 9000, and the tolerance is atol 1e-3: absolute errors are
+    drawn, by position and pair.
+    """
     errors = maps_by_tensor(ROPE_OF_BASE_10000, ROPE_OF_BASE_9000, atol=1e-3)["cos"]
     assert not errors.is_relative
     assert errors.tolerance == 1e-3
@@ -147,8 +152,10 @@ def test_frequencies_are_drawn_over_their_pairs() -> None:
     assert [curve.x.tolist() for curve in difference.curves] == [list(range(8))]
 
 
-def test_axes_are_named_as_the_table_has_them() -> None:
-    """In layout halves every frequency has two columns of cosines, which are channels then."""
+def test_columns_are_channels_in_layout_halves_and_pairs_in_inv_freq() -> None:
+    """In layout halves, every frequency has two columns of cosines and of sines, one per channel of
+    the pair; inv_freq has one element per pair.
+    """
     right = pecli.Rope(64, 16, layout="halves").tables()
     wrong = pecli.Rope(64, 16, layout="halves", base=500.0).tables()
     maps = maps_by_tensor(right, wrong)
@@ -158,17 +165,17 @@ def test_axes_are_named_as_the_table_has_them() -> None:
     assert maps["inv_freq"].columns == "pair"
 
 
-def test_a_bias_has_queries_and_keys() -> None:
-    """Alibi(4, 8) has 4 heads, each of which is a matrix."""
-    bias = pecli.Alibi(4, 8).tables()["bias"]
-    errors = the_error_map({"bias": bias}, {"bias": bias / 2})
+def test_the_map_of_a_bias_has_queries_as_rows_and_keys_as_columns() -> None:
+    """The bias has 4 heads, each of which is a matrix."""
+    bias = pecli.Alibi(heads=4, seq_len=8).tables()["bias"]
+    errors = only_error_map({"bias": bias}, {"bias": bias / 2})
     assert errors.rows == "query"
     assert errors.columns == "key"
     assert errors.layers == 4
 
 
 def test_cosines_and_sines_in_one_array_are_two_maps() -> None:
-    """Only the sines are 0.01 off."""
+    """The columns of the array are [cos | sin], and 0.01 is added to the sines only."""
     tables = pecli.Rope(32, 16).tables()
     wrong_sines = tables["sin"] + np.float32(0.01)
     packed = np.concatenate([tables["cos"], wrong_sines], axis=1)
@@ -183,7 +190,10 @@ def test_cosines_and_sines_in_one_array_are_two_maps() -> None:
 
 @pytest.mark.parametrize("packed_is_first", [True, False], ids=["packed first", "packed second"])
 def test_the_expected_side_is_the_first_file_whichever_was_divided(packed_is_first: bool) -> None:
-    """The packed array [cos | sin] / 2 has to be divided to be compared with separate tables."""
+    """One file has the tables cos and sin, the other the array [cos | sin] / 2, which is divided to
+    be compared with them. In the maps of cos, «expected» is from the first file and «found» from
+    the second.
+    """
     tables = pecli.Rope(32, 16).tables()
     cos = tables["cos"]
     separate = {"cos": cos, "sin": tables["sin"]}
@@ -191,7 +201,8 @@ def test_the_expected_side_is_the_first_file_whichever_was_divided(packed_is_fir
     files = (packed, separate) if packed_is_first else (separate, packed)
     errors = next(error_maps(pecli.diff(*files, reasons=False).tensors[0]))
 
-    first, second = (cos / 2, cos) if packed_is_first else (cos, cos / 2)
+    cos_of_packed = cos / 2
+    first, second = (cos_of_packed, cos) if packed_is_first else (cos, cos_of_packed)
     np.testing.assert_array_equal(errors.expected, first)
     np.testing.assert_array_equal(errors.found, second)
 
@@ -204,7 +215,7 @@ def test_nan_and_infinity_are_infinitely_far_off() -> None:
     b = a.copy()
     b[1, 2] = np.nan
     b[3, 3] = np.inf
-    errors = the_error_map(a, b).errors
+    errors = only_error_map(a, b).errors
     assert np.argwhere(np.isinf(errors)).tolist() == [[1, 2], [3, 3]]
 
 
@@ -255,12 +266,15 @@ def test_columns_of_cosines_are_channels_if_every_frequency_is_there_twice(
         ("slopes", (4,), ("", "head")),
         ("x", (4,), ("", "element")),
     ],
+    ids=str,
 )
 def test_axes_are_named_by_the_tensor_and_its_shape(
     name: str, shape: tuple[int, ...], axes: tuple[str, str]
 ) -> None:
-    """Square matrices of several heads are query by key; a bias of two axes has no heads."""
-    errors = error_map_of(name, np.ones(shape))
+    """`name` is the tensor's. Matrices of a bias with heads, and square ones of any tensor of three
+    axes, are query by key; others are position by channel. A vector has no rows.
+    """
+    errors = error_map_of(name, table=np.ones(shape))
     rows, columns = axes
 
     assert errors.rows == rows
@@ -285,29 +299,36 @@ def test_a_terminal_states_how_many_rows_a_line_stands_for(rows: int, name: str)
     assert f"{name} ↓" in terminal_render.lines(picture, Terminal())[-1]
 
 
-def test_matrices_and_copies_are_counted() -> None:
-    """An array of two matrices, and three copies of the cosines of Llama 2, all 1 % too large."""
+def test_a_map_counts_the_matrices_of_an_array_of_three_axes() -> None:
+    """The array has two matrices of one element each."""
     two_matrices = np.array([[[1.0]], [[5.0]]])
     assert error_map_of("x", two_matrices).layers == 2
 
+
+def test_a_map_counts_the_copies_of_a_table() -> None:
+    """Three copies of Llama 2's cosines, 64 positions of 128 channels, are all 1 % too large."""
     cos = 1.01 * pecli.Rope(64, 128, layout="halves").tables()["cos"]
     result = pecli.verify({"cos": np.stack([cos] * 3)}, "llama-2-7b", Tolerance(atol=1e-3))
     assert next(error_maps(result.tensors[0])).layers == 3
 
 
-def test_the_label_of_the_colour_bar_fits_beside_one_table() -> None:
-    """Three copies and a NaN give the longest label; its lines have at most 46 characters."""
+def test_the_longest_label_of_a_colour_bar_is_broken_to_fit_beside_its_table() -> None:
+    """Llama 2's cosines, three copies, are 1 % too large, and one is NaN: the label mentions both
+    and the tolerance. A line of 46 characters fits.
+    """
     cos = 1.01 * pecli.Rope(64, 128, layout="halves").tables()["cos"]
     cos[5, 3] = np.nan
     tables = {"cos": np.stack([cos] * 3)}
     result = pecli.verify(tables, "llama-2-7b", Tolerance(atol=1e-3), reasons=False)
     label = render(comparison_picture([result])).axes[-1].get_ylabel()
 
-    assert max(len(line) for line in label.splitlines()) < 47
+    assert max(len(line) for line in label.splitlines()) <= 46
 
 
 def test_the_worst_element_lies_in_the_marked_cell() -> None:
-    """8192 rows are drawn in 192 cells, so that row 3629 is at the middle of its cell."""
+    """8192 rows are drawn in 192 cells of 8192 / 192 rows. The worst of two errors is at [3629,
+    31]; its ring is at the middle of its cell, at most half a cell from row 3629.
+    """
     expected = np.zeros((8192, 64), np.float32)
     found = expected.copy()
     found[3629, 31] = 2.0
@@ -351,14 +372,18 @@ WIDE = RNG.standard_normal((6, 4))
 def test_axes_are_named_by_the_table_and_its_columns(
     name: str, table: np.ndarray, axes: tuple[str, str]
 ) -> None:
-    """Columns of cosines are pairs unless each is there twice, in halves or side by side."""
+    """WIDE is a matrix of 6 × 4 random numbers. Columns of cosines are pairs unless each is there
+    twice, in halves or side by side; of two matrices, those of a bias are query by key, and so are
+    square ones. A vector has no rows.
+    """
     assert axes_of(name, table, table * 1.5) == axes
 
 
-def test_a_cell_is_the_worst_over_all_heads() -> None:
+def test_a_map_of_several_axes_counts_the_matrices_of_all() -> None:
+    """An array of 3 × 2 matrices has 6, over which a cell of the map is the worst; WIDE is one."""
     heads = RNG.standard_normal((3, 2, 6, 4))
-    assert the_error_map(heads, heads + 1).layers == 6
-    assert the_error_map(WIDE, WIDE + 1).layers == 1
+    assert only_error_map(heads, heads + 1).layers == 6
+    assert only_error_map(WIDE, WIDE + 1).layers == 1
 
 
 @pytest.mark.parametrize(
@@ -375,11 +400,16 @@ def test_a_cell_is_the_worst_over_all_heads() -> None:
 def test_a_tolerance_is_drawn_if_it_is_the_same_for_all_elements(
     tolerance: dict[str, float], shown: float
 ) -> None:
+    """Two tables differ by 1. 0 stands for a tolerance that no contour can show: the sum of an
+    absolute and a relative one, or ULPs, depends on the element.
+    """
     assert maps_by_tensor(WIDE, WIDE + 1, **tolerance)["array"].tolerance == shown
 
 
 def test_a_relative_tolerance_has_relative_errors() -> None:
-    """Errors are divided by the expected magnitudes; zeros that agree have none."""
+    """With rtol only, errors are divided by the expected magnitudes: (3 − 2) / 2 and (5 − 4) / 4.
+    Zeros that agree have none. With atol as well, errors are absolute.
+    """
     expected = np.array([[2.0, 0.0], [-4.0, 1.0]])
     found = np.array([[3.0, 0.0], [-5.0, 1.0]])
     relative = maps_by_tensor(expected, found, rtol=1e-6)["array"]
@@ -392,13 +422,16 @@ def test_a_relative_tolerance_has_relative_errors() -> None:
 
 
 def test_the_worst_place_is_the_middle_of_its_cell() -> None:
-    """Of 8 rows in 2 cells, the second stands for rows 4 to 7; NaN is worse than any error."""
+    """Of 8 rows in 2 cells, the first stands for rows 0 to 3, whose middle is 1.5, and the second
+    for rows 4 to 7, whose middle is 5.5. The worst is at row 5, until row 0 holds NaN, which is
+    worse than any error.
+    """
     expected = np.zeros((8, 4))
     found = expected.copy()
     found[5, 2] = 3
-    place = the_error_map(expected, found, rows=2, columns=4).worst
+    place = only_error_map(expected, found, rows=2, columns=4).worst
     assert place.row == 5.5
     assert place.column == 2
 
     found[0, 0] = np.nan
-    assert the_error_map(expected, found, rows=2, columns=4).worst.row == 1.5
+    assert only_error_map(expected, found, rows=2, columns=4).worst.row == 1.5

@@ -37,18 +37,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
-POSITIONS = np.arange(50.0)
+POSITIONS_0_TO_49 = np.arange(50.0)
 
 
-@pytest.mark.parametrize("size", [None, (3.0, 2.0)], ids=["as it likes", "small"])
-@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("size", [None, (3.0, 2.0)], ids=["default size", "small"])
+@pytest.mark.parametrize("beside", [False, True], ids=["one scheme", "two schemes"])
 @pytest.mark.parametrize(("name", "kind"), CASES)
 @pytest.mark.sample(3)
 def test_texts_of_a_figure_stay_on_the_paper_and_do_not_overlap(
     name: str, kind: str, beside: bool, size: tuple[float, float] | None
 ) -> None:
-    """`assert_readable` compares the boxes of all texts with the paper and with each other, and
-    returns the texts. CASES are schemes with the kinds of pictures that they have.
+    """CASES are all schemes with the kinds of pictures that they have, drawn by themselves or
+    beside a scheme with other parameters.
+
+    `assert_readable` compares the boxes of all texts with the paper and with each other, and
+    returns the texts: one begins with the name of the scheme, and one ends as the title does.
     """
     if beside and (kind == "circle" or (kind, name) == ("heatmap", "alibi")):  # one at a time
         return
@@ -118,9 +121,9 @@ def without_spaces(texts: list[str]) -> list[str]:
     return ["".join(text.split()) for text in texts]
 
 
-def test_long_titles_lose_their_middle() -> None:
-    """NAMES_OF_WEIGHTS are long names of tensors; what does not fit has «…» after its first
-    letters.
+def test_long_titles_of_panels_lose_their_middle() -> None:
+    """NAMES_OF_WEIGHTS are names of tensors of 57 letters and more, which a panel of a third of a
+    figure has no room for. A title is whole, or it has its first letters and «…».
     """
     panels = [HeatmapPanel(n, np.zeros((4, 4)), limits=(0.0, 1.0)) for n in NAMES_OF_WEIGHTS]
     texts = without_spaces(assert_readable(render(Picture("many", panels, across=3))))
@@ -129,14 +132,16 @@ def test_long_titles_lose_their_middle() -> None:
         assert name in texts or is_shortened
 
 
-def test_a_title_of_two_lines_stays_one_of_two_lines() -> None:
+def test_a_line_break_in_a_title_is_kept() -> None:
     """`assert_readable` returns the texts of a figure."""
     panel = HeatmapPanel("x", np.zeros((4, 4)), limits=(0.0, 1.0))
     assert "two\nlines" in assert_readable(render(Picture("two\nlines", [panel])))
 
 
-def test_legends_lose_nothing() -> None:
-    """A name is three names of weights, broken into several lines."""
+def test_long_names_in_a_legend_are_broken_into_lines_and_not_shortened() -> None:
+    """NAMES_OF_WEIGHTS have 57 letters and more. A name in this legend is one of them three times,
+    which no line has room for.
+    """
     curves = []
     for number, name in enumerate(NAMES_OF_WEIGHTS):
         curves.append(Curve(name * 3, np.arange(9.0), np.arange(9.0) + number))
@@ -147,25 +152,32 @@ def test_legends_lose_nothing() -> None:
 
 @pytest.fixture
 def chart_of_wavelengths() -> Figure:
-    """A curve with a mark at (10, 62.8), two levels close to each other, and a band of pairs 0 to 20."""
+    """A curve with a mark at (10, 62.8), two levels close to each other, and a band of pairs 0 to
+    20.
+    """
     levels = [Level("trained on 8,192", 8192.0), Level("extended to 10,240", 10240.0)]
-    curve = Curve("rope", POSITIONS, 6.28 * 1e5 ** (POSITIONS / 50), marks=[(10.0, 62.8)])
+    curve = Curve(
+        "rope", POSITIONS_0_TO_49, 6.28 * 1e5 ** (POSITIONS_0_TO_49 / 50), marks=[(10.0, 62.8)]
+    )
     bands = [Band("kept", 0, 20)]
     chart = Chart("", [curve], "pair", "wavelength", log_y=True, levels=levels, bands=bands)
     return render(Picture("waves", [chart]))
 
 
-"""Names of 57 letters and more, which a panel of a third of a figure has no room for."""
-
-
-def test_levels_and_bands_are_named_close_ones_too(chart_of_wavelengths: Figure) -> None:
-    """8,192 and 10,240 lie close to each other on a logarithmic axis."""
+def test_levels_that_are_close_to_each_other_have_readable_names(
+    chart_of_wavelengths: Figure,
+) -> None:
+    """The chart has levels at 8,192 and 10,240, close to each other on a logarithmic axis, a band
+    «kept» and a curve «rope». `assert_readable` fails if names lie on each other.
+    """
     names = {"trained on 8,192", "extended to 10,240", "kept", "rope"}
     assert names <= set(assert_readable(chart_of_wavelengths))
 
 
 def test_levels_and_marks_are_at_their_heights(chart_of_wavelengths: Figure) -> None:
-    """The lines are the curve, which begins at 6.28, its mark, and the levels."""
+    """The lines of `chart_of_wavelengths` are a curve that begins at 6.28, its mark at (10, 62.8),
+    and two levels: trained on 8,192 and extended to 10,240. A mark has the colour of its curve.
+    """
     (axes,) = chart_of_wavelengths.axes
     curve, mark, *_ = axes.lines
     heights = [line.get_ydata()[0] for line in axes.lines]
@@ -174,26 +186,30 @@ def test_levels_and_marks_are_at_their_heights(chart_of_wavelengths: Figure) -> 
 
 
 def test_a_band_reaches_half_a_pair_beyond_its_ends(chart_of_wavelengths: Figure) -> None:
-    """The pairs 0 to 20 are kept: 21 of them."""
+    """`chart_of_wavelengths` has a band of the pairs 0 to 20: it begins at −0.5 and is 21 pairs
+    wide.
+    """
     (axes,) = chart_of_wavelengths.axes
     assert axes.patches[0].get_x() == -0.5
     assert axes.patches[0].get_width() == 21.0
 
 
-def test_equal_curves_are_both_seen_as_the_second_is_dashed() -> None:
-    """A curve for reference is dotted."""
+def test_the_second_of_equal_curves_is_dashed_so_that_both_are_seen() -> None:
+    """A curve for reference, such as an unscaled law, is dotted."""
     curves = [
-        Curve("first", POSITIONS, POSITIONS**2),
-        Curve("same", POSITIONS, POSITIONS**2),
-        Curve("law", POSITIONS, 50 * POSITIONS, reference=True),
+        Curve("first", POSITIONS_0_TO_49, POSITIONS_0_TO_49**2),
+        Curve("same", POSITIONS_0_TO_49, POSITIONS_0_TO_49**2),
+        Curve("law", POSITIONS_0_TO_49, 50 * POSITIONS_0_TO_49, reference=True),
     ]
     lines = render(Picture("", [Chart("", curves)])).axes[0].lines
     assert [line.get_linestyle() for line in lines] == ["-", "--", ":"]
 
 
-def test_points_on_each_other_are_both_seen_as_they_are_open() -> None:
-    """Slopes are points that no line joins, with a marker per source."""
-    figure = render(drawn_picture("slopes", pecli.Alibi(12), pecli.Alibi(8)))
+def test_points_on_each_other_have_open_markers_so_that_both_are_seen() -> None:
+    """The slopes of ALiBi are points that no line joins. 12 heads have all slopes of 8 heads, so
+    that each of the two sources has a marker of its own, not filled.
+    """
+    figure = render(drawn_picture("slopes", pecli.Alibi(heads=12), pecli.Alibi(heads=8)))
     below, above = figure.axes[0].lines
     assert below.get_linestyle() == "None"
     assert above.get_linestyle() == "None"
@@ -201,11 +217,14 @@ def test_points_on_each_other_are_both_seen_as_they_are_open() -> None:
     assert above.get_fillstyle() == "none"
 
 
-ENDS = {"low": 1.0, "high": 10.0, "next to it": 9.9, "gone": 5.0}
+ENDS = {"low": 1.0, "high": 10.0, "next to high": 9.9, "gone": 5.0}
+"""The heights at which four curves end, by their names. «gone» ends before the right edge."""
 
 
 def axes_with_names_at_ends(*, log: bool) -> Axes:
-    curves = [Curve(name, POSITIONS, np.linspace(5.0, end, 50)) for name, end in ENDS.items()]
+    curves = [
+        Curve(name, POSITIONS_0_TO_49, np.linspace(5.0, end, 50)) for name, end in ENDS.items()
+    ]
     curves[3].y[30:] = np.nan
     figure = render(Picture("", [Chart("", curves, log_y=log)]))
     assert_readable(figure)
@@ -227,12 +246,14 @@ def heights_of_names(axes: Axes) -> dict[str, float]:
 
 @pytest.mark.parametrize("log", [False, True], ids=["linear", "logarithmic"])
 def test_curves_are_named_where_they_end(log: bool) -> None:
-    """Names are in the order of the ends; «low» and «gone», whose neighbours are far, are at them."""
+    """The curves end at the heights «low» 1, «gone» 5, «next to high» 9.9 and «high» 10. Names are
+    in this order from below; those with room around them, low and gone, are exactly at the ends.
+    """
     axes = axes_with_names_at_ends(log=log)
     heights = heights_of_names(axes)
 
     assert axes.get_legend() is None
-    assert sorted(heights, key=heights.__getitem__) == ["low", "gone", "next to it", "high"]
+    assert sorted(heights, key=heights.__getitem__) == ["low", "gone", "next to high", "high"]
     for name in ("low", "gone"):
         end_in_pixels = axes.transData.transform((49.0, ENDS[name]))
         end = axes.transAxes.inverted().transform(end_in_pixels)[1]
@@ -240,7 +261,9 @@ def test_curves_are_named_where_they_end(log: bool) -> None:
 
 
 def test_names_at_ends_have_the_colours_of_their_curves_in_enough_contrast() -> None:
-    """4.5 is the contrast that WCAG 2 requires of letters."""
+    """Four curves have four colours, and so have their names. 4.5 is the contrast of text on its
+    background, here white, that WCAG 2 requires (level AA).
+    """
     axes = axes_with_names_at_ends(log=False)
     colours = [str(text.get_color()) for text in axes.texts]
     assert len(set(colours)) == len(ENDS)
@@ -261,8 +284,12 @@ TALL_NAMES = [
     ids=["too many", "too long", "too high"],
 )
 def test_names_without_room_at_the_ends_are_in_a_legend(names: list[str]) -> None:
-    """The legend is read row by row, although matplotlib fills columns."""
-    curves = [Curve(name, POSITIONS, POSITIONS * k) for k, name in enumerate(names)]
+    """A figure of 8 × 3 inches has no room for these names beside the ends of the curves.
+
+    The legend is read row by row, although matplotlib fills it column by column: of n columns, the
+    first has every n-th name, from name 0 on.
+    """
+    curves = [Curve(name, POSITIONS_0_TO_49, POSITIONS_0_TO_49 * k) for k, name in enumerate(names)]
     (axes,) = render(Picture("", [Chart("", curves)]), size=(8.0, 3.0)).axes
     legend = axes.get_legend()
     shown = [" ".join(text.get_text().split()) for text in legend.get_texts()]
@@ -272,17 +299,16 @@ def test_names_without_room_at_the_ends_are_in_a_legend(names: list[str]) -> Non
     assert shown == filled_by_columns
 
 
-"""The heights at which four curves end, by their names. «gone» ends before the right edge."""
-
-
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("ordered", [False, True], ids=["unordered", "ordered"])
 def test_ten_curves_have_ten_colours(dark: bool, ordered: bool) -> None:
-    """Unordered curves have two kinds of dashes, so that more can be distinguished; ordered ones
-    run through a palette.
+    """Unordered curves, such as models, also have two kinds of dashes, so that neighbours are
+    easily distinguished; ordered ones, such as channels, run through a palette and are all solid.
     """
     chart = Chart(
-        "", [Curve(f"curve {k}", POSITIONS, POSITIONS * k) for k in range(10)], ordered=ordered
+        "",
+        [Curve(f"curve {k}", POSITIONS_0_TO_49, POSITIONS_0_TO_49 * k) for k in range(10)],
+        ordered=ordered,
     )
     lines = render(Picture("", [chart]), dark=dark).axes[0].lines
 
@@ -302,8 +328,15 @@ def number_on_axis(label: str) -> float:
 
 @pytest.mark.parametrize(("name", "kind"), CASES)
 @pytest.mark.sample(3)
-def test_numbers_on_axes_are_those_of_their_places(name: str, kind: str) -> None:
-    """Read as numbers, with a minus that is no hyphen; and the data lie within the ends of every axis."""
+def test_numbers_on_axes_are_their_places_and_the_data_lie_between_the_ends(
+    name: str, kind: str
+) -> None:
+    """CASES are all schemes with the kinds of pictures that they have. `number_on_axis` reads
+    labels such as «−0.5» and «10⁻⁷» as numbers; a minus is «−», not a hyphen.
+
+    Charts: all values lie within the vertical axis, which has more than three numbers. Heatmaps:
+    the ends of the colours are the panel's, and each row reaches half a row beyond its number.
+    """
     picture = drawn_picture(kind, SCHEMES[name])
     figure = render(picture)
     figure.canvas.draw()
@@ -332,19 +365,27 @@ def test_numbers_on_axes_are_those_of_their_places(name: str, kind: str) -> None
             assert high == panel.first_row + panel.shape[0] - 0.5
 
 
-@pytest.mark.parametrize(("count", "named"), [(6, [False] * 3 + [True] * 3), (5, [True] * 5)])
-def test_the_outer_axes_speak_for_all_where_there_are_such(count: int, named: list[bool]) -> None:
-    """Six panels in rows of three: the upper ones need no label. Of five, the last place is empty,
-    so that every panel has its own.
+@pytest.mark.parametrize(
+    ("count", "named"),
+    [(6, [False, False, False, True, True, True]), (5, [True] * 5)],
+    ids=["two full rows", "an empty place"],
+)
+def test_axes_above_others_have_no_label_if_all_rows_are_full(
+    count: int, named: list[bool]
+) -> None:
+    """Of six panels in rows of three, the upper ones need no label, as the lower ones have it. Of
+    five, the last place is empty, so that every panel has its own.
     """
     heats = [HeatmapPanel(f"panel {k}", np.zeros((4, 4)), limits=(0.0, 1.0)) for k in range(count)]
     *axes, _ = render(Picture("some", heats, across=3)).axes
 
-    assert [each.get_xlabel() != "" for each in axes] == named
+    assert [panel_axes.get_xlabel() != "" for panel_axes in axes] == named
 
 
-def test_matrices_of_other_ends_have_a_bar_each() -> None:
-    """Three matrices whose colours end at 1, 10 and 100; each bar is as high as its matrix."""
+def test_heatmaps_of_different_ends_have_a_colour_bar_each() -> None:
+    """The colours of three heatmaps end at 1, 10 and 100. Each bar has the label «error», and is as
+    high as its heatmap: `bbox.y0` and `y1` are the lower and the upper edge in pixels.
+    """
     heats = [
         HeatmapPanel(f"panel {k}", np.full((4, 4), k), limits=(0.0, 10.0**k), meaning="error")
         for k in range(3)
@@ -358,8 +399,8 @@ def test_matrices_of_other_ends_have_a_bar_each() -> None:
 
 
 def test_zero_is_white_and_nan_is_grey() -> None:
-    """The left half is 0, the right half NaN; pixels are taken from the middle of each. 128 of 255
-    is grey.
+    """The left half of a heatmap from −1 to 1 is 0, the right half NaN; a pixel is taken from the
+    middle of each. 128 of 255 is grey.
     """
     values = np.zeros((8, 8))
     values[:, 4:] = np.nan
@@ -370,47 +411,48 @@ def test_zero_is_white_and_nan_is_grey() -> None:
     middle = int(figure.bbox.y1 - (axes.y0 + axes.y1) / 2)
     left, right = (pixels[middle, int(axes.x0 + axes.width * share)] for share in (0.25, 0.75))
 
-    assert left.min() > 240  # the middle of the diverging palette is next to white
+    assert left.min() > 240  # The middle of the diverging palette is next to white.
     assert right.tolist() == [128, 128, 128]
     assert figure.axes[1].get_ylabel() == "grey: not finite"
-    assert np.rint(255 * colour_map("gray")(np.array([0.0, 1.0, np.nan]))[:, 0]).tolist() == [
-        0,
-        255,
-        128,
-    ]
+
+    # In matplotlib's palette «gray», 0 is black and 1 is white; NaN is grey in every palette.
+    black, white, grey = np.rint(255 * colour_map("gray")(np.array([0.0, 1.0, np.nan]))[:, 0])
+    assert black == 0
+    assert white == 255
+    assert grey == 128
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(512, 64), (5000, 64), (300, 2000), (37, 9)])
 def test_rows_of_pixels_are_means_of_rows_and_columns_are_never_mixed(
     rows: int, columns: int
 ) -> None:
-    """At most 750 rows (three quarters of 5 inches at 200 per inch) and 1200 columns are drawn;
-    wider tables lose columns.
+    """A figure is 8 × 5 inches at 200 pixels per inch. Three quarters of it are for the heatmap: at
+    most 0.75 · 5 · 200 = 750 rows and 0.75 · 8 · 200 = 1200 columns. Longer tables are averaged;
+    of wider ones, every n-th column is drawn. −(−a // b) is a / b rounded up.
     """
     values = pecli.Sinusoidal(rows, columns, dtype="float64").tables()["pe"]
     figure = render(Picture("t", [HeatmapPanel("", values, limits=(-1.0, 1.0))]))
     drawn = np.asarray(figure.axes[0].images[0].get_array())
 
-    assert drawn.shape == (
-        min(rows, 750),
-        -(-columns // -(-columns // 1200)),
-    )  # three quarters of 8 × 5 inches
+    column_step = -(-columns // 1200)
+    assert drawn.shape == (min(rows, 750), -(-columns // column_step))
 
     edges = [k * rows // len(drawn) for k in range(len(drawn) + 1)]
     for k in range(0, len(drawn), 13):
-        part = values[edges[k] : edges[k + 1], :: -(-columns // 1200)]
+        part = values[edges[k] : edges[k + 1], ::column_step]
         np.testing.assert_allclose(drawn[k], part.mean(axis=0), atol=1e-12)
 
 
-def test_axes_say_what_of_a_table_is_shown() -> None:
-    """Ten million rows in 750 pixels are means; of 4000 columns every fourth is drawn."""
+def test_axes_state_how_many_rows_are_averaged_and_columns_left_out() -> None:
+    """The panel holds 5000 × 2000 numbers of a table of 10 million rows and 4000 columns, every
+    second of which was left out before. A figure has 750 × 1200 pixels for it: a row of pixels is a
+    mean of 10^7 / 750 rows, and again every second column is left out, so that one in 4 is drawn.
+    """
     panel = HeatmapPanel("", np.zeros((5000, 2000)), table_shape=(10_000_000, 4000))
     axes, _ = render(Picture("t", [panel])).axes
 
     assert axes.get_ylabel() == f"position (means of {1e7 / 750:,.0f})"
-    assert (
-        axes.get_xlabel() == "channel (one in 4)"
-    )  # every second of 2000, each of which is one in two
+    assert axes.get_xlabel() == "channel (one in 4)"
 
 
 def test_a_logarithmic_scale_marks_the_tolerance() -> None:
@@ -429,7 +471,9 @@ def test_a_logarithmic_scale_marks_the_tolerance() -> None:
 
 
 def test_a_heatmap_in_svg_has_one_pixel_per_cell() -> None:
-    """The embedded PNG has 3 × 4 pixels; the browser enlarges them without smoothing."""
+    """The PNG that is embedded for a heatmap of 3 × 4 numbers has 3 × 4 pixels; the browser
+    enlarges them without smoothing.
+    """
     values = np.arange(12.0).reshape(3, 4)
     text = svg(render(Picture("", [HeatmapPanel("", values)])), "f")
     images = [
@@ -448,11 +492,12 @@ def saved_figure(folder: Path, name: str = "x.png", *, dark: bool = False) -> by
 
 
 def test_a_gradient_has_the_colours_of_the_palette_on_light_and_dark_paper(tmp_path: Path) -> None:
-    """4 × 3 inches at 200 pixels per inch. Row 300 crosses a heatmap that goes from −1 to 1;
-    colours may be off by 3 of 255. The corner is paper.
+    """`saved_figure` is a PNG of 4 × 3 inches at 200 pixels per inch. Row 300 crosses its heatmap,
+    which goes from −1 to 1, so that some pixel there has the first and some the last colour of the
+    palette, within 3 of 255. The corner is paper: light, or dark.
     """
     pixels = decoded(saved_figure(tmp_path))
-    assert pixels.shape == (600, 800, 3)
+    assert pixels.shape == (3 * 200, 4 * 200, 3)
     for colour in (palettes.DIVERGING[0], palettes.DIVERGING[-1]):
         assert np.abs(pixels[300].astype(int) - np.array(colour)).max(axis=1).min() <= 3
     assert pixels[0, 0].min() > 200
@@ -471,7 +516,9 @@ assert "matplotlib.pyplot" not in sys.modules
 
 
 @pytest.mark.parametrize(
-    "suffixes", [["svg"], pytest.param(["png", "svg", "pdf"], marks=pytest.mark.thorough)]
+    "suffixes",
+    [["svg"], pytest.param(["png", "svg", "pdf"], marks=pytest.mark.thorough)],
+    ids=["svg", "all formats"],
 )
 def test_the_same_figure_is_the_same_bytes_whatever_the_settings_of_matplotlib(
     suffixes: list[str], tmp_path: Path
@@ -512,11 +559,17 @@ def test_the_same_figure_is_the_same_bytes_whatever_the_settings_of_matplotlib(
         (pecli.Rope(9, 12), (0, 5), 1),
         pytest.param(pecli.Sinusoidal(1991, 64, offset=3), None, 10, marks=pytest.mark.thorough),
     ],
+    ids=["short", "long, every tenth position"],
 )
-def test_pairs_turn_in_a_gif(
+def test_hands_of_pairs_turn_by_their_frequency_in_a_gif(
     scheme: pecli.Rope, pairs: tuple[int, ...] | None, step: int, tmp_path: Path
 ) -> None:
-    """The hand of a pair is at position × frequency."""
+    """Image k of the animation shows position k · step + offset; the hand of pair i has turned by
+    position · 10000^(−2i/dim) radians. Hands are found by their colour, which nothing else has, and
+    their direction is that of the mean of their pixels around the middle of the circle.
+
+    A file has at most 1 MiB, 20 images a second, the last for 1.5 s, and the spec as a comment.
+    """
     picture = drawn_picture("circle", scheme, request=PlotRequest(channels=pairs))
     figure = render(picture)
     save(figure, str(tmp_path / "x.gif"), about={"command": "it"})
@@ -528,11 +581,10 @@ def test_pairs_turn_in_a_gif(
         for k in (1, image.n_frames // 2, image.n_frames - 1):
             image.seek(k)
             is_last = k == image.n_frames - 1
-            assert image.info["duration"] == (1500 if is_last else 50)  # 20 frames a second
+            assert image.info["duration"] == (1500 if is_last else 1000 / 20)
             red, green, blue = np.moveaxis(np.asarray(image.convert("RGB")).astype(int), 2, 0)
-            down, across = np.nonzero(
-                (red > green + 60) & (red > blue + 100)
-            )  # the hands, and nothing else
+            is_of_a_hand = (red > green + 60) & (red > blue + 100)
+            down, across = np.nonzero(is_of_a_hand)
             for axes, panel in zip(figure.axes, picture.panels, strict=True):
                 pair = int(re.findall(r"\d+", panel.title)[0])
                 points = (
@@ -546,39 +598,49 @@ def test_pairs_turn_in_a_gif(
                 assert np.angle(turned) == pytest.approx(0, abs=0.01)
 
 
-def test_text_stays_text_and_charts_of_the_same_points_have_the_same_ends(tmp_path: Path) -> None:
-    """The title has «$», which Matplotlib would read as a formula, and Chinese. Positions go from 0
-    to 49; 1 % is left free on both sides.
+def test_titles_are_text_in_svg_and_pdf_and_not_formulas(tmp_path: Path) -> None:
+    """The title of `saved_figure` is «costs $5 and $6 位置 🙂», in which Matplotlib would read the
+    text between two «$» as a formula. The bytes are UTF-8 of 位置.
     """
     assert b">costs $5 and $6 \xe4\xbd\x8d\xe7\xbd\xae" in saved_figure(tmp_path, "x.svg")
     assert b"/Type /Font" in saved_figure(tmp_path, "x.pdf")
 
+
+def test_charts_of_the_same_positions_have_the_same_ends_in_spite_of_gaps() -> None:
+    """Two charts have the positions 0 to 49, the second with NaN up to 9. 1 % of 49 is left free on
+    both sides.
+    """
     curves = [
-        Curve("", POSITIONS, POSITIONS + 1),
-        Curve("", POSITIONS, np.where(POSITIONS > 9, POSITIONS, np.nan)),
+        Curve("", POSITIONS_0_TO_49, POSITIONS_0_TO_49 + 1),
+        Curve("", POSITIONS_0_TO_49, np.where(POSITIONS_0_TO_49 > 9, POSITIONS_0_TO_49, np.nan)),
     ]
-    one, other = render(Picture("", [Chart("", [curve]) for curve in curves], 2)).axes
-    assert one.get_xlim() == other.get_xlim() == pytest.approx((-0.49, 49.49))
+    left, right = render(Picture("", [Chart("", [curve]) for curve in curves], 2)).axes
+    assert left.get_xlim() == pytest.approx((0 - 0.49, 49 + 0.49))
+    assert right.get_xlim() == left.get_xlim()
 
 
 def test_a_spiral_leaves_a_hole_in_the_middle() -> None:
-    """Nine positions are the radius 0 to 9; a third of it is left free inside."""
-    axes = render(drawn_picture("circle", pecli.Rope(9, 4))).axes[0]
+    """The radius is the position, from 0 to 9 for nine positions. It begins outside a hole of a
+    third of that, which matplotlib calls an origin of −3.
+    """
+    axes = render(drawn_picture("circle", pecli.Rope(seq_len=9, dim=4))).axes[0]
     assert axes.get_rorigin() == -3.0
     assert axes.get_ylim() == (0.0, 9.0)
 
 
 def test_the_label_of_a_colour_bar_explains_blank_and_grey_cells() -> None:
-    """A causal bias is −∞ for later keys (grey) and 0 for the key itself, which has no logarithm
-    (blank).
+    """A causal bias is −∞ for later keys (grey) and 0 for the key at the query's own position,
+    which has no logarithm (blank).
     """
-    bar = render(drawn_picture("heatmap", pecli.Alibi(1, 4, form="causal"))).axes[-1]
+    causal = pecli.Alibi(heads=1, seq_len=4, form="causal")
+    bar = render(drawn_picture("heatmap", causal)).axes[-1]
     assert bar.get_ylabel() == "|bias|, logarithmic, none: blank, grey: not finite"
 
 
-def test_a_failure_is_ringed_and_the_tolerance_is_a_contour() -> None:
-    """Errors are 2^−row, and the tolerance is 0.01: rows 0 to 6 exceed it, as 2^−6 = 0.016 and 2^−7
-    = 0.008.
+def test_the_worst_error_has_a_ring_and_the_tolerance_is_a_contour() -> None:
+    """The error in row r is 2^−r, and the worst is at row 0, column 3. It equals the tolerance 0.01
+    = 2^−log2(100) at the height log2(100) = 6.6, between the rows. The ring and the contour are
+    drawn by two lines each, so that they are seen on dark and light cells.
     """
     errors = 2.0 ** -np.arange(16.0)[:, None] * np.ones((16, 8))
     panel = HeatmapPanel(
@@ -601,8 +663,8 @@ def test_a_failure_is_ringed_and_the_tolerance_is_a_contour() -> None:
     assert len(rings) == len(contours) == 2
 
 
-def test_a_contour_around_one_cell_would_hide_it() -> None:
-    """One of 256 errors is beyond the tolerance: no line is drawn around it."""
+def test_no_contour_is_drawn_around_a_single_cell() -> None:
+    """One of 256 errors is beyond the tolerance; a line around its cell would hide it."""
     errors = np.full((16, 16), 1e-4)
     errors[8, 8] = 1.0
     panel = HeatmapPanel("e", errors, limits=(1e-5, 1.0), log=True, marked=Level("tolerance", 0.01))
@@ -612,20 +674,22 @@ def test_a_contour_around_one_cell_would_hide_it() -> None:
 
 
 def test_curves_that_end_early_are_in_a_legend() -> None:
-    """The weights of ALiBi's first heads fall below those that are drawn within a few positions."""
-    (axes,) = render(drawn_picture("decay", pecli.Alibi(8, 1024))).axes
+    """The slope of ALiBi's head 0 is 1/2, so that its softmax weights fall by e^(−1/2) per position
+    and are soon too small to be drawn: its curve has no end on the right for a name.
+    """
+    (axes,) = render(drawn_picture("decay", pecli.Alibi(heads=8, seq_len=1024))).axes
     assert [text.get_text() for text in axes.get_legend().get_texts()].count("head 0") == 1
     assert not axes.texts
 
 
-def test_a_chart_that_continues_another_has_its_axis() -> None:
-    """Two charts over the same positions share the axis below the second."""
+def test_a_chart_that_continues_the_one_above_shares_its_horizontal_axis() -> None:
+    """Two charts over the same positions: the name of the axis stands below the second only."""
     upper, lower = render(
         Picture(
             "",
             [
-                Chart("", [Curve("", POSITIONS, POSITIONS)]),
-                Chart("", [Curve("", POSITIONS, POSITIONS)], continues=True),
+                Chart("", [Curve("", POSITIONS_0_TO_49, POSITIONS_0_TO_49)]),
+                Chart("", [Curve("", POSITIONS_0_TO_49, POSITIONS_0_TO_49)], continues=True),
             ],
         )
     ).axes
@@ -635,9 +699,11 @@ def test_a_chart_that_continues_another_has_its_axis() -> None:
     assert upper.get_xlim() == lower.get_xlim()
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_names_of_curves_can_be_read(dark: bool) -> None:
-    """4.5 is the contrast that WCAG 2 requires of text."""
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_every_colour_of_a_curve_has_a_legible_form_for_its_name(dark: bool) -> None:
+    """The colours are those of unordered curves and of eight ordered ones. 4.5 is the contrast with
+    the paper that WCAG 2 requires of text (level AA).
+    """
     paper = palettes.from_hex(theme(dark=dark).paper)
     colours = [*theme(dark=dark).curves, *(palettes.step(k, 8, dark=dark) for k in range(8))]
 
@@ -645,14 +711,16 @@ def test_names_of_curves_can_be_read(dark: bool) -> None:
         assert palettes.contrast(palettes.legible(colour, paper), paper) >= 4.5
 
 
-@pytest.mark.parametrize(("dark", "last"), [(True, 255), (False, 224)])
+@pytest.mark.parametrize(
+    ("dark", "last"), [(True, 255), (False, round((0.14 + 0.74) * 255))], ids=["dark", "light"]
+)
 def test_ordered_curves_contrast_with_the_paper(dark: bool, last: int) -> None:
     """Dark paper shows the palette up to its brightest end, step 255 of 256.
 
     Light paper stops at 0.14 + 0.74 of it, which is step 224, because brighter curves would not
     be seen.
     """
-    curves = [Curve(f"curve {k}", POSITIONS, POSITIONS * k) for k in range(3)]
+    curves = [Curve(f"curve {k}", POSITIONS_0_TO_49, POSITIONS_0_TO_49 * k) for k in range(3)]
     lines = render(Picture("", [Chart("", curves, ordered=True)]), dark=dark).axes[0].lines
 
     brightest = palettes.steps(palettes.SEQUENTIAL)[last]
@@ -660,7 +728,9 @@ def test_ordered_curves_contrast_with_the_paper(dark: bool, last: int) -> None:
 
 
 def test_a_logarithmic_axis_without_points_reaches_a_decade_around_its_level() -> None:
-    """Zero has no logarithm, so that no curve has a point."""
+    """All points of the curve are 0, which has no logarithm. A level is at 100, so that the axis
+    goes from 100 / 10 to 100 · 10.
+    """
     zeros = Curve("a", np.arange(3.0), np.zeros(3))
     chart = Chart("", (zeros,), log_y=True, levels=(Level("context", 100.0),))
     axes, *_ = render(Picture("x", (chart,))).axes

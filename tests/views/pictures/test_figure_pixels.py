@@ -14,7 +14,10 @@ from pecli.views.pictures.panels import HeatmapPanel, Picture
 @pytest.mark.parametrize("shape", [(96, 64), (14, 14), (32, 7), (1, 3)], ids=str)
 @pytest.mark.sample(2)
 def test_cells_of_a_heatmap_have_whole_pixels(shape: tuple[int, int]) -> None:
-    """Cells of 2 and 3 pixels in turn would look like a pattern of the data."""
+    """Cells of 2 and 3 pixels in turn would look like a pattern of the data. At 200 pixels per
+    inch, the width and height of each of two heatmaps, divided by their cells, are whole numbers;
+    the colour bar is as high as the heatmap beside it. Afterwards the figure has its layout again.
+    """
     rows, columns = shape
     values = np.arange(rows * columns, dtype=float).reshape(shape)
     figure = render(Picture("t", [HeatmapPanel("a", values), HeatmapPanel("b", values)], across=2))
@@ -33,9 +36,9 @@ def test_cells_of_a_heatmap_have_whole_pixels(shape: tuple[int, int]) -> None:
     assert figure.get_layout_engine() is not None
 
 
-def test_squares_stay_squares() -> None:
-    """37 does not divide the number of pixels of the figure, at 200 per inch; cells have whole
-    pixels all the same.
+def test_square_cells_stay_square_when_they_get_whole_pixels() -> None:
+    """37 cells do not divide the pixels of the figure, at 200 per inch: the heatmap is made a
+    little smaller, in both directions.
     """
     values = np.eye(37)
     figure = render(Picture("t", [HeatmapPanel("a", values, "query", "key")]))

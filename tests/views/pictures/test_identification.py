@@ -15,8 +15,8 @@ from pecli.views.pictures.plot_sources import PlotSource
 
 @pytest.mark.parametrize(("count", "is_worth_it"), [(4, True), (5, False)])
 def test_a_file_of_up_to_four_tables_is_worth_a_search(count: int, is_worth_it: bool) -> None:
-    """`pecli plot` searches for the scheme of a file's tables to describe the picture. That takes
-    time per table, so it does so for up to four.
+    """`pecli plot` searches for the scheme that made a file's tables, to describe the picture. The
+    search takes time for each table, so that there are four at most.
     """
     tables = tuple(table_of(str(k), np.zeros((2, 2))) for k in range(count))
     assert is_worth_a_search(PlotSource("x", tables)) is is_worth_it
@@ -24,12 +24,17 @@ def test_a_file_of_up_to_four_tables_is_worth_a_search(count: int, is_worth_it: 
 
 @pytest.mark.parametrize(("rows", "is_worth_it"), [(64, True), (65, False)])
 def test_noise_is_worth_a_search_up_to_4096_elements(rows: int, is_worth_it: bool) -> None:
-    """64 rows of 64."""
+    """64 rows of 64 columns are 4,096 elements, the most that are searched if they are not
+    waves.
+    """
     noise = table_of("a", np.random.default_rng(0).normal(size=(rows, 64)))
     assert is_worth_a_search(PlotSource("x", (noise,))) is is_worth_it
 
 
 @pytest.mark.parametrize(("rows", "is_worth_it"), [(8192, True), (8193, False)])
 def test_waves_are_searched_up_to_half_a_million_elements(rows: int, is_worth_it: bool) -> None:
-    """8,192 rows of 64 channels are 2^19 elements, the most that are searched."""
-    assert is_worth_a_search(PlotSource("x", pecli.Sinusoidal(rows, 64).tensors())) is is_worth_it
+    """8,192 rows of 64 channels are 2^19 elements, the most that are searched if columns
+    are waves.
+    """
+    waves = pecli.Sinusoidal(seq_len=rows, dim=64).tensors()
+    assert is_worth_a_search(PlotSource("x", waves)) is is_worth_it

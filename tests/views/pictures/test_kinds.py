@@ -31,21 +31,23 @@ from tests.views.pictures.drawing import FITTING, SCHEMES, TABLES, drawn_picture
 @pytest.mark.parametrize(
     ("name", "kind"), [(n, k) for n in SCHEMES for k in kinds.KINDS if k not in FITTING[n]]
 )
-def test_a_kind_that_does_not_fit_says_what_does(kind: str, name: str) -> None:
-    """FITTING lists the kinds of pictures of each scheme; here are all the others."""
+def test_the_error_about_a_kind_that_does_not_fit_lists_those_that_do(kind: str, name: str) -> None:
+    """FITTING has the kinds of pictures that each scheme has (slopes only ALiBi, wavelengths only
+    waves, …); the cases are all other kinds. A heatmap fits every scheme.
+    """
     with pytest.raises(ParameterError, match=f"{name} has no such picture; take one of heatmap"):
         drawn_picture(kind, SCHEMES[name])
 
 
 @pytest.mark.parametrize("kind", sorted(TABLES))
-def test_files_without_a_spec_have_their_kinds(kind: str) -> None:
-    """Heatmap, curves and similarity show any table with rows and columns, here random numbers."""
+def test_heatmap_curves_and_similarity_are_drawn_of_any_table(kind: str) -> None:
+    """The file x.npy has random numbers, and no spec that would state its scheme."""
     noise = table_of("array", np.random.default_rng(0).normal(size=(64, 8)))
     assert kinds.picture(kind, [PlotSource("x.npy", (noise,))], PlotRequest()).panels
 
 
 @pytest.mark.parametrize("kind", ["heatmap", "curves", "wavelengths", "similarity", "decay"])
-def test_two_are_compared_under_names_that_tell_them_apart(kind: str) -> None:
+def test_two_schemes_are_named_by_the_parameter_in_which_they_differ(kind: str) -> None:
     """Two tables of bases 10000 and 500: titles or labels have the parameter that differs."""
     picture = drawn_picture(kind, pecli.Rope(64, 16), pecli.Rope(64, 16, base=500.0))
     words = [panel.title for panel in picture.panels]
@@ -60,27 +62,32 @@ def test_two_are_compared_under_names_that_tell_them_apart(kind: str) -> None:
     assert any("base 500" in word for word in words)
 
 
-ROPE = pecli.Rope(64, 8)
+ROPE_64_BY_8 = pecli.Rope(64, 8)
 CHANNEL_2 = PlotRequest(channels=(2,))
-SCHEMES_AND_NAMES = [
-    ([ROPE, pecli.Rope(128, 8)], ["seq_len 64", "seq_len 128"]),
-    (
-        [ROPE, pecli.Rope(128, 8), ROPE],
-        ["seq_len 64 (1 of 2)", "seq_len 128", "seq_len 64 (2 of 2)"],
-    ),
-    (
-        [ROPE, pecli.Rope(64, 8, scaling="linear", factor=2.0)],
-        ["unscaled", "scaling linear, factor 2"],
-    ),
-]
 
 
-@pytest.mark.parametrize("label", ["", "llama-3.1-8b"])
-@pytest.mark.parametrize(("schemes", "expected"), SCHEMES_AND_NAMES)
-def test_no_two_names_are_alike_and_none_is_cut(
+@pytest.mark.parametrize("label", ["", "llama-3.1-8b"], ids=["without a label", "with a label"])
+@pytest.mark.parametrize(
+    ("schemes", "expected"),
+    [
+        ([ROPE_64_BY_8, pecli.Rope(128, 8)], ["seq_len 64", "seq_len 128"]),
+        (
+            [ROPE_64_BY_8, pecli.Rope(128, 8), ROPE_64_BY_8],
+            ["seq_len 64 (1 of 2)", "seq_len 128", "seq_len 64 (2 of 2)"],
+        ),
+        (
+            [ROPE_64_BY_8, pecli.Rope(64, 8, scaling="linear", factor=2.0)],
+            ["unscaled", "scaling linear, factor 2"],
+        ),
+    ],
+    ids=["another length", "the same twice", "a scaling"],
+)
+def test_names_state_what_differs_and_number_equal_schemes(
     schemes: list[pecli.Scheme], expected: list[str], label: str
 ) -> None:
-    """A name is the label, or else the scheme, and the parameters in which the schemes differ."""
+    """ROPE_64_BY_8 has 64 positions of 8 channels. A name is the label, or else the scheme «rope»,
+    and the parameters in which the schemes differ.
+    """
     sources: list[PlotSource] = []
     for scheme in schemes:
         sources += of_scheme(scheme, label)
@@ -89,8 +96,10 @@ def test_no_two_names_are_alike_and_none_is_cut(
 
 
 def test_a_heatmap_holds_the_table() -> None:
-    """The table begins at position 5 and has numbers from −1 to 1."""
-    scheme = pecli.Sinusoidal(40, 16, offset=5)
+    """The table begins at position 5, so that its rows are numbered from 5 on. Sines are from −1 to
+    1, which are the ends of the colours, with 0 in their middle.
+    """
+    scheme = pecli.Sinusoidal(seq_len=40, dim=16, offset=5)
     (panel,) = drawn_picture("heatmap", scheme).panels
 
     assert isinstance(panel, HeatmapPanel)
@@ -102,21 +111,24 @@ def test_a_heatmap_holds_the_table() -> None:
 
 
 def test_the_title_of_a_heatmap_has_the_rows_of_the_table_not_those_drawn() -> None:
-    """At most 10 of 300,000 rows are drawn."""
-    picture = drawn_picture("heatmap", pecli.Sinusoidal(300_000, 8), request=PlotRequest(10, 8))
+    """The table has 300,000 rows, of which there is room for 10."""
+    request = PlotRequest(rows=10, columns=8)
+    picture = drawn_picture("heatmap", pecli.Sinusoidal(300_000, 8), request=request)
     assert picture.title == "value over 300,000 positions, by channel"
 
 
 def test_eight_evenly_spaced_heads_of_alibi_are_drawn() -> None:
-    """15 k / 7 for k = 0 … 7, rounded."""
-    picture = drawn_picture("heatmap", pecli.Alibi(16, 8))
+    """Of 16 heads, the numbers are 15 k / 7 for k = 0 … 7, rounded."""
+    picture = drawn_picture("heatmap", pecli.Alibi(heads=16, seq_len=8))
     heads = (0, 2, 4, 6, 9, 11, 13, 15)
     assert [panel.title for panel in picture.panels] == [f"head {head}" for head in heads]
 
 
 def test_heads_of_alibi_have_one_logarithmic_scale() -> None:
-    """|bias| is the slope times the distance, from 0 to 7. A scale spans a decade at least, so that of
-    the last head begins at a tenth of its largest value: 0.7 times its slope.
+    """|bias| is the slope times the distance, which is at most 7. The scale ends at the largest
+    value of the first head, which has the largest slope. It begins at a tenth of the largest value
+    of the last head, since the scale of each head spans a decade at least. Panels 0 and 1 are heads
+    0 and 2.
     """
     slopes = pecli.Alibi(16, 8).tables()["slopes"]
     panels = drawn_picture("heatmap", pecli.Alibi(16, 8)).panels
@@ -130,16 +142,20 @@ def test_heads_of_alibi_have_one_logarithmic_scale() -> None:
 
 
 def test_a_bias_with_one_query_has_a_row_per_head() -> None:
-    """The slopes of 4 heads are 2^−2, 2^−4, 2^−6 and 2^−8; key 1 has distance 1 from key 0."""
-    (panel,) = drawn_picture("heatmap", pecli.Alibi(4, 8, form="key")).panels
+    """In form «key», the bias is the slope times the number of the key. By the paper, the slopes of
+    4 heads are 2^−2, 2^−4, 2^−6 and 2^−8, which are the column of key 1.
+    """
+    alibi = pecli.Alibi(heads=4, seq_len=8, form="key")
+    (panel,) = drawn_picture("heatmap", alibi).panels
     assert panel.values[:, 1].tolist() == [2.0**-2, 2.0**-4, 2.0**-6, 2.0**-8]
 
 
 SWIN = Relative(style="swin", grid=(2, 3))
+"""The index of relative positions in a window of 2 × 3 patches, as Swin has it."""
 
 
-def test_relative_positions_are_drawn_by_query_and_key() -> None:
-    """SWIN is the index of a window of Swin."""
+def test_the_index_of_a_swin_window_is_drawn_by_query_and_key() -> None:
+    """SWIN has a bucket for each pair of patches (query, key) in a window of 2 × 3."""
     picture = drawn_picture("heatmap", SWIN)
     (panel,) = picture.panels
     assert picture.title == "bucket by query and key"
@@ -148,8 +164,9 @@ def test_relative_positions_are_drawn_by_query_and_key() -> None:
 
 
 def test_buckets_of_t5_are_steps_by_distance() -> None:
-    """T5's formula with 32 buckets: 16 per side, of which the first 8 are exact, and 128 as the
-    largest distance. Keys after the query have the buckets from 16 on.
+    """T5's formula with 32 buckets: 16 per side, of which the first 8 are exact, and up to distance
+    128 the others are 8 + 8 · ln(distance / 8) / ln(128 / 8), at most 15. Keys after the query have
+    the buckets from 16 on.
     """
     t5 = Relative(style="t5", seq_len=140, buckets=32, max_distance=128)
     picture = drawn_picture("curves", t5)
@@ -169,33 +186,40 @@ def test_buckets_of_t5_are_steps_by_distance() -> None:
 
 
 def test_a_long_table_of_buckets_is_sampled_not_averaged() -> None:
-    """512 rows in 200 are every third; the mean of two buckets would be a bucket of neither."""
+    """Of 512 rows, every third is drawn, as there is room for 200. The mean of two buckets would be
+    the bucket of neither.
+    """
     index = Relative(style="t5", seq_len=512)
-    (panel,) = drawn_picture("heatmap", index, request=PlotRequest(200, 200)).panels
+    request = PlotRequest(rows=200, columns=200)
+    (panel,) = drawn_picture("heatmap", index, request=request).panels
 
     np.testing.assert_array_equal(panel.values, index.tables()["index"][::3, ::3])
     assert panel.axis_names(*panel.values.shape) == ("query (one in 3)", "key (one in 3)")
 
 
 @pytest.mark.parametrize(
-    ("scheme", "kind"), [(Relative(style="t5", seq_len=512), "curves"), (SWIN, "heatmap")]
+    ("scheme", "kind"),
+    [(Relative(style="t5", seq_len=512), "curves"), (SWIN, "heatmap")],
+    ids=["t5", "swin"],
 )
 def test_buckets_are_curves_by_default_unless_they_lie_on_a_grid(
     scheme: pecli.Scheme, kind: str
 ) -> None:
-    """T5 has one axis of distances, Swin two."""
+    """Buckets of T5 depend on one distance. SWIN is the index of a window of 2 × 3 patches, whose
+    distances have two axes.
+    """
     assert kinds.default_kind(of_scheme(scheme)) == kind
 
 
 def test_buckets_on_a_grid_have_no_curves() -> None:
-    """SWIN is the index of a window of Swin."""
+    """SWIN is the index of a window of 2 × 3 patches; a curve has one axis for its distances."""
     with pytest.raises(ParameterError, match="distances on a grid have two axes"):
         drawn_picture("curves", SWIN)
 
 
 def test_curves_are_the_columns_that_were_requested_in_that_order() -> None:
-    """Channel 3 before channel 0."""
-    scheme = pecli.Sinusoidal(50, 16)
+    """Channel 3 was requested before channel 0."""
+    scheme = pecli.Sinusoidal(seq_len=50, dim=16)
     (chart,) = drawn_picture("curves", scheme, request=PlotRequest(channels=(3, 0))).panels
 
     assert [curve.label for curve in chart.curves] == ["channel 3", "channel 0"]
@@ -203,19 +227,25 @@ def test_curves_are_the_columns_that_were_requested_in_that_order() -> None:
 
 
 def test_biases_are_lines_that_fall_by_the_slope() -> None:
-    """The slopes of two heads are 2^−4 and 2^−8; the largest of 101 distances is 100."""
+    """By the paper, the slopes of two heads are 2^−4 and 2^−8. Head 1 is drawn; the largest of 101
+    distances is 100.
+    """
     request = PlotRequest(channels=(1,))
-    (chart,) = drawn_picture("curves", pecli.Alibi(2, 101), request=request).panels
+    alibi = pecli.Alibi(heads=2, seq_len=101)
+    (chart,) = drawn_picture("curves", alibi, request=request).panels
     assert chart.curves[0].y[-1] == -100 * 2.0**-8
 
 
-def test_chosen_pairs_turn_between_half_a_time_and_sixteen_times() -> None:
-    """Pair i turns 999 · 10000^(-i/64) / 2π times in 1000 positions."""
-    (chart,) = drawn_picture("curves", pecli.Rope(1000, 128)).panels
+def test_curves_are_of_five_pairs_that_turn_between_sixteen_times_and_half_a_time() -> None:
+    """Slower pairs would be flat lines, and faster ones would fill the picture. From position 0 to
+    999, pair i turns 999 · 10000^(−i/64) / 2π times. Neighbours differ by one ratio, within 10 %,
+    as only whole pairs can be chosen.
+    """
+    (chart,) = drawn_picture("curves", pecli.Rope(seq_len=1000, dim=128)).panels
     pairs = [int(curve.label.removeprefix("pair ")) for curve in chart.curves]
     turns = [999 * 10000 ** (-pair / 64) / (2 * math.pi) for pair in pairs]
 
-    np.testing.assert_allclose(turns, [16, 6.7, 2.8, 1.2, 0.5], rtol=0.1)
+    np.testing.assert_allclose(turns, np.geomspace(16, 0.5, num=5), rtol=0.1)
     assert chart.y == "cosine"
 
 
@@ -226,9 +256,10 @@ def test_heatmaps_of_biases_with_one_query_take_no_channels() -> None:
 
 
 def test_heatmaps_of_biases_take_heads_as_channels() -> None:
-    """Head 1 of 4 is requested."""
+    """Of a bias with 4 heads, each of which is a panel, head 1 is requested."""
     request = PlotRequest(channels=(1,))
-    assert len(drawn_picture("heatmap", pecli.Alibi(4, 8), request=request).panels) == 1
+    picture = drawn_picture("heatmap", pecli.Alibi(heads=4, seq_len=8), request=request)
+    assert len(picture.panels) == 1
 
 
 def test_curves_of_several_tables_have_dashes_of_their_own() -> None:
@@ -247,7 +278,9 @@ def test_curves_of_several_tables_have_dashes_of_their_own() -> None:
 
 
 def mean_cosines_by_distance(distances: np.ndarray) -> np.ndarray:
-    """Return the mean of cos(d · 10000^(−i/16)) over 16 frequencies: the similarity of rows d apart."""
+    """Return the mean of cos(d · 10000^(−i/16)) over 16 frequencies: the similarity of rows d
+    apart.
+    """
     return np.cos(distances[..., None] * 10000.0 ** (-np.arange(16) / 16)).mean(axis=-1)
 
 
@@ -255,8 +288,8 @@ def mean_cosines_by_distance(distances: np.ndarray) -> np.ndarray:
 def test_similarity_of_waves_depends_on_the_distance_alone(
     scheme_class: type[pecli.Scheme],
 ) -> None:
-    """The cosine of two rows is the mean over frequencies of cos(distance · frequency), which NumPy
-    computes.
+    """Each pair of channels of a row is (cos, sin) of position · frequency, so that the cosine of
+    the angle between two rows is the mean of cos(distance · frequency) over the 16 frequencies.
     """
     expected = mean_cosines_by_distance(np.arange(100))
     heat, chart = drawn_picture("similarity", scheme_class(100, 32, dtype="float64")).panels
@@ -278,16 +311,16 @@ def test_rows_are_divided_by_their_length_whatever_it_is() -> None:
 
 
 def test_rows_without_a_direction_are_left_out_of_the_mean() -> None:
-    """The rows a, NaN, b, −a with a·b = 0.6 have the products b·(−a) = −0.6 at distance 1, a·b = 0.6
-    at distance 2, and a·(−a) = −1 at distance 3.
+    """The rows are a = (0.6, 0.8), NaN, b = (1, 0) and −a, with a·b = 0.6. Their products are
+    b·(−a) = −0.6 at distance 1, a·b = 0.6 at distance 2, and a·(−a) = −1 at distance 3.
     """
     nan = [np.nan, np.nan]
     rows = np.array([[0.6, 0.8], nan, [1.0, 0.0], [-0.6, -0.8]])
     np.testing.assert_allclose(similarity.by_distance(rows), [1.0, -0.6, 0.6, -1.0], atol=1e-12)
 
 
-def test_a_file_of_vectors_alone_has_no_similarity() -> None:
-    """A vector has no rows to compare, and there is no table whose name could be given."""
+def test_a_file_without_a_table_of_rows_has_no_similarity() -> None:
+    """The file has only a vector, which has no rows to compare."""
     vector = PlotSource("x.npy", (table_of("array", np.ones(8)),))
     with pytest.raises(ParameterError) as refused:
         kinds.picture("similarity", [vector], PlotRequest())
@@ -295,8 +328,10 @@ def test_a_file_of_vectors_alone_has_no_similarity() -> None:
     assert str(refused.value) == "kind is similarity; x.npy has 0 tables with rows and columns"
 
 
-def test_the_mean_similarity_by_distance_is_that_of_the_diagonals() -> None:
-    """The products of random rows and their diagonals are NumPy's."""
+def test_the_similarity_at_a_distance_is_the_mean_of_a_diagonal_of_all_products() -> None:
+    """Rows i and i + d are d apart: their products are diagonal d of the matrix of all products.
+    The expected means are NumPy's.
+    """
     rows = np.random.default_rng(0).normal(size=(50, 7))
     products = rows @ rows.T
     expected = [np.diagonal(products, distance).mean() for distance in range(50)]
@@ -304,11 +339,15 @@ def test_the_mean_similarity_by_distance_is_that_of_the_diagonals() -> None:
 
 
 @pytest.mark.parametrize(
-    "scheme", [pecli.Sinusoidal(1_000_000, 64), pecli.LearnedInit(5000, 16, init="uniform")]
+    "scheme",
+    [pecli.Sinusoidal(1_000_000, 64), pecli.LearnedInit(5000, 16, init="uniform")],
+    ids=["sinusoidal", "random"],
 )
-def test_a_long_table_is_sampled_and_every_row_is_like_itself(scheme: pecli.Scheme) -> None:
-    """At most 512 rows are compared, at equal steps. The cosine of rows 3 and 200 of them is
-    computed by NumPy.
+def test_of_a_long_table_at_most_512_rows_at_equal_steps_are_compared(
+    scheme: pecli.Scheme,
+) -> None:
+    """Every row is like itself: similarity 1. Of the rows that are compared, the cosine of the 4th
+    and the 201st is computed by NumPy. −(−a // b) is a / b rounded up.
     """
     heat, chart = drawn_picture("similarity", scheme, request=PlotRequest(1000)).panels
     table = scheme.tensors()[0]
@@ -320,16 +359,24 @@ def test_a_long_table_is_sampled_and_every_row_is_like_itself(scheme: pecli.Sche
     assert heat.title == "pairs of positions"
     assert heat.axis_names(*heat.values.shape)[0].startswith("position (one in ")
 
-    one, other = (table.read(k * step, k * step + 1)[0].astype(float) for k in (3, 200))
-    expected = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
+    row_3, row_200 = (table.read(k * step, k * step + 1)[0].astype(float) for k in (3, 200))
+    expected = row_3 @ row_200 / np.linalg.norm(row_3) / np.linalg.norm(row_200)
     assert heat.values[3, 200] == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize(
-    ("style", "shape"), [("eva", (3, 5)), ("qwen2-vl", (4, 6))]
-)  # the second merges 2 × 2 patches
-def test_a_patch_is_most_similar_to_itself(style: str, shape: tuple[int, int]) -> None:
-    """The similarity of two rotations is the mean of the cosines of what they differ by."""
+    ("style", "shape"),
+    [
+        ("eva", (3, 5)),
+        ("qwen2-vl", (4, 6)),  # Its rows are in the order of blocks of 2 × 2 patches.
+    ],
+)
+def test_similarities_of_patches_fall_with_the_distance_from_the_middle_patch(
+    style: str, shape: tuple[int, int]
+) -> None:
+    """A head of 4 channels has one pair for the row and one for the column, both of frequency 1.
+    The similarity of two patches is the mean of the cosines of their distances in rows and columns.
+    """
     (panel,) = drawn_picture("patch", pecli.Rope(grid=shape, dim=4, style=style)).panels
     rows, columns = np.indices(shape)
     wanted = (np.cos(rows - shape[0] // 2) + np.cos(columns - shape[1] // 2)) / 2
@@ -343,7 +390,9 @@ EVA_ON_4_BY_6 = pecli.Rope(grid=(4, 6), dim=8, style="eva")
 
 
 def test_a_picture_of_patches_names_the_grid_and_its_middle() -> None:
-    """Row 2, column 3 is the middle of 4 × 6."""
+    """The grid has 4 × 6 patches, of which the one at row 4 / 2 and column 6 / 2 is compared with
+    all others.
+    """
     picture = drawn_picture("patch", EVA_ON_4_BY_6)
     assert picture.title.endswith("similarity of one patch to all others, 4 × 6")
     assert [panel.title for panel in picture.panels] == ["row 2, column 3"]
@@ -372,7 +421,10 @@ def test_patches_of_a_video_are_those_of_its_first_frame() -> None:
 
 
 def test_tables_on_grids_are_maps_of_channels() -> None:
-    """Channel 2 of MAE's table is the sine of the column times 1/100; one row is a class token."""
+    """MAE's table has 16 channels: 4 sines and 4 cosines of the column, then 8 of the row. Channel
+    2 has the frequency 10000^(−2/4) = 1/100. The first row is a class token (keep=1), and not
+    drawn.
+    """
     mae = pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae", keep=1)
     (panel,) = drawn_picture("heatmap", mae, request=CHANNEL_2).panels
 
@@ -385,6 +437,7 @@ def test_tables_on_grids_are_maps_of_channels() -> None:
 
 
 VIT_TABLE = np.random.default_rng(0).normal(size=(1, 16, 8))
+"""A learned table as ViT has it: a class token, then 3 × 5 patches, of 8 channels."""
 
 
 def vit_source() -> PlotSource:
@@ -395,20 +448,24 @@ def vit_source() -> PlotSource:
 
 
 def test_a_file_on_a_grid_has_the_kinds_of_a_scheme_on_a_grid() -> None:
-    """The source is a table of a vision tower on a grid of 3 × 5, without a spec."""
+    """`vit_source` is a learned table of a vision tower on a grid of 3 × 5, in a file without a
+    spec; it has the kinds of pictures of a rotary table on such a grid.
+    """
     tower = pecli.Rope(grid=(3, 5), dim=16, style="eva")
     assert vit_source().picture_kinds == ("heatmap", "similarity", "patch")
     assert picture_kinds(tower) == ("heatmap", "similarity", "patch")
 
 
 def test_a_file_on_a_grid_is_maps_of_channels() -> None:
-    """The table of 1 + 15 rows is a class token and a grid of 3 × 5; channel 2 is drawn."""
+    """VIT_TABLE has 1 + 15 rows, a class token and a grid of 3 × 5; channel 2 is drawn."""
     (panel,) = kinds.picture("heatmap", [vit_source()], CHANNEL_2).panels
     np.testing.assert_array_equal(panel.values, VIT_TABLE[0, 1:, 2].reshape(3, 5))
 
 
 def test_patches_of_a_file_are_compared_with_the_middle_one() -> None:
-    """Patch 7 is in row 1 and column 2 of 3 × 5."""
+    """VIT_TABLE has a class token, then 3 × 5 patches. Patch 7 = 5 · 1 + 2 is the middle one, in
+    row 1 and column 2. Expected are the cosines between the rows of the table, by NumPy.
+    """
     (panel,) = kinds.picture("patch", [vit_source()], PlotRequest()).panels
     patches = VIT_TABLE[0, 1:]
     directions = patches / np.linalg.norm(patches, axis=1, keepdims=True)
@@ -424,8 +481,8 @@ def plot_patches_of_vit(run_pecli, tmp_path: Path):
     return lambda *more: run_pecli(*words, *more)
 
 
-def test_a_class_token_is_kept_apart_from_the_grid(plot_patches_of_vit) -> None:
-    """x.npy has 16 rows: one to keep, and a grid of 3 × 5."""
+def test_keep_leaves_a_class_token_out_of_the_grid(plot_patches_of_vit) -> None:
+    """x.npy has 16 rows and is drawn with --grid 3x5: one row is kept, and 15 are the grid."""
     assert plot_patches_of_vit("--keep", "1").exit_code == SUCCESS
 
 
@@ -438,13 +495,10 @@ def test_a_grid_that_does_not_have_all_rows_is_refused(plot_patches_of_vit) -> N
     assert "with 0 kept that is 15 rows; x.npy has 16" in outcome.err
 
 
-"""A learned table as ViT has it: a class token, then 3 × 5 patches, of 8 channels."""
-
-
-def test_the_expected_score_and_its_bound() -> None:
+def test_scores_and_their_bound_follow_the_definitions_of_the_paper() -> None:
     """The score at distance 3 is the mean of cos(3θ) over 8 frequencies θ. The bound of Su et al.
-    (2021) is the mean of |partial sums of e^(3iθ)|, divided by 4.5, the mean of 1 to 8, so that it
-    is 1 at distance 0.
+    (RoFormer, 2021, section 3.4.3) is the mean of |partial sums of e^(3iθ)|, divided by 4.5, the
+    mean of 1 to 8, so that it is 1 at distance 0.
     """
     frequencies = 10000.0 ** (-np.arange(8) / 8)
     score, bound = decay.scores(frequencies, np.array([0.0, 3.0]))
@@ -465,19 +519,24 @@ YARN_BY_4: dict[str, Any] = {
 
 
 def test_scores_grow_with_the_square_of_the_attention_factor() -> None:
-    """The attention factor multiplies queries and keys, so scores grow by 1.5² = 2.25."""
+    """The attention factor 1.5 multiplies queries and keys, so that scores, and their bounds, are
+    1.5² = 2.25 times those of factor 1.
+    """
     plain = drawn_picture("decay", pecli.Rope(256, 32, **YARN_BY_4, attention_factor=1.0))
     scaled = drawn_picture("decay", pecli.Rope(256, 32, **YARN_BY_4, attention_factor=1.5))
 
     for panel, scaled_panel in zip(plain.panels, scaled.panels, strict=True):
-        expected = 2.25 * panel.curves[0].y
+        expected = 1.5**2 * panel.curves[0].y
         np.testing.assert_allclose(scaled_panel.curves[0].y, expected, rtol=1e-12)
     assert plain.subtitle == ""
     assert scaled.subtitle.startswith("Attention factor 1.5")
 
 
-def test_scores_are_those_of_rotated_vectors() -> None:
-    """q = k = (1, 0) in each of 16 pairs becomes the row of cosines and sines; |q|² is 16."""
+def test_scores_are_products_of_rotated_queries_and_keys() -> None:
+    """q = k = (1, 0) in each of 16 pairs becomes, when rotated, the row of cosines and sines of its
+    position. The score at distance d is the product of rows d and 0, divided by |q|² = 16; the
+    first that is drawn is at distance 1.
+    """
     rope = pecli.Rope(256, 32, **YARN_BY_4, attention_factor=1.5, dtype="float64")
     tables = rope.tables()
     rotated = np.concatenate([tables["cos"], tables["sin"]], axis=1)
@@ -488,9 +547,11 @@ def test_scores_are_those_of_rotated_vectors() -> None:
 
 
 def test_circles_turn_by_the_frequency_of_their_pair() -> None:
-    """Pair i of 6 turns by 10000^(−i/6) radians per position; the radius is the position."""
+    """In polar coordinates, x is the angle and y the radius. Pair i of 6 turns by 10000^(−i/6)
+    radians per position; the radius is the position.
+    """
     request = PlotRequest(channels=(0, 5))
-    fast, slow = drawn_picture("circle", pecli.Rope(97, 12), request=request).panels
+    fast, slow = drawn_picture("circle", pecli.Rope(seq_len=97, dim=12), request=request).panels
 
     np.testing.assert_allclose(fast.curves[0].x, np.arange(97.0), rtol=1e-12)
     np.testing.assert_allclose(slow.curves[0].x, np.arange(97) * 10000 ** (-5 / 6), rtol=1e-12)
@@ -507,24 +568,31 @@ def test_slopes_are_those_of_the_paper() -> None:
 
 
 def test_similarities_of_which_some_are_negative_have_colours_from_minus_1() -> None:
-    """Rows of a rope of base 10000 and 8 pairs, up to 63 positions apart."""
-    (panel,) = drawn_picture("similarity", pecli.Rope(64, 16)).heatmaps
-    phases = np.arange(64)[:, None] * 10000.0 ** (-np.arange(8) / 8)
-    smallest = np.cos(phases).mean(axis=1).min()
-
-    expected = (-1.0, 1.0) if smallest < 0 else (smallest, 1.0)
-    assert panel.ends == pytest.approx(expected, abs=1e-6)
+    """A head of 2 channels has one pair, of frequency 1: the similarity of rows d apart is cos d,
+    which is negative at distance 2. The colours range from −1 to 1, although no similarity is −1.
+    """
+    (panel,) = drawn_picture("similarity", pecli.Rope(seq_len=3, dim=2)).heatmaps
+    assert panel.values.min() == pytest.approx(math.cos(2), abs=1e-6)
+    assert panel.ends == (-1.0, 1.0)
 
 
 def test_similarities_of_which_none_is_negative_have_the_range_of_the_data() -> None:
-    """512 channels of slow waves: the first 16 rows are alike."""
-    (panel,) = drawn_picture("similarity", pecli.Sinusoidal(16, 512)).heatmaps
-    assert panel.values.min() > 0
+    """The similarity of rows d apart is the mean of cos(d · 10000^(−i/8)) over 8 pairs, which is
+    positive at all 63 distances: the colours range from the smallest similarity to 1.
+    """
+    (panel,) = drawn_picture("similarity", pecli.Rope(seq_len=64, dim=16)).heatmaps
+    phases = np.arange(64)[:, None] * 10000.0 ** (-np.arange(8) / 8)
+    smallest = np.cos(phases).mean(axis=1).min()
+
+    assert smallest > 0
+    assert panel.values.min() == pytest.approx(smallest, abs=1e-6)
     assert panel.ends == (panel.values.min(), 1.0)
 
 
 def test_similarities_of_two_tables_have_one_range() -> None:
-    """Bases 10000 and 100; the smaller minimum is the end of both."""
+    """The bases are 10000 and 100; the smaller of both minima is the end of the colours of both
+    heatmaps, so that these can be compared.
+    """
     slow = pecli.Sinusoidal(16, 512)
     fast = pecli.Sinusoidal(16, 512, base=100.0)
     first, second = drawn_picture("similarity", slow, fast).heatmaps
@@ -536,8 +604,8 @@ def test_similarities_of_two_tables_have_one_range() -> None:
 
 @pytest.mark.parametrize("slope", [0.5, 2.0**-8, 0.0])
 def test_weights_after_softmax_add_up_to_one(slope: float) -> None:
-    """The expected weights are softmax by NumPy, of 100 keys at distances 0 to 99; those below
-    MIN_WEIGHT are not drawn.
+    """The weights of 100 keys at the distances 0 to 99, by NumPy, are the softmax of −slope ·
+    distance. Those below MIN_WEIGHT, too small for the picture, are not drawn: they are NaN.
     """
     logits = -slope * np.arange(100)
     expected = np.exp(logits) / np.exp(logits).sum()
@@ -549,9 +617,11 @@ def test_weights_after_softmax_add_up_to_one(slope: float) -> None:
 
 
 @pytest.mark.parametrize("label", ["whisper-tiny encoder", "t5-small decoder", "mpt-7b"])
-def test_models_without_rope_are_drawn_with_what_they_have(run_pecli, label: str) -> None:
-    """`pecli plot` of a model draws the encoding that it has: Whisper a sinusoidal table, T5
-    buckets, MPT ALiBi.
+def test_models_without_rope_are_drawn_with_the_encoding_that_they_have(
+    run_pecli, label: str
+) -> None:
+    """Whisper's encoder has a sinusoidal table, T5 buckets of distances, and MPT the biases of
+    ALiBi. The picture is labelled with the model, and the part of it that has the encoding.
     """
     assert label in run_pecli("plot", label.split()[0]).out
 
@@ -564,7 +634,9 @@ def test_a_model_of_which_no_table_follows_from_the_config_is_refused(run_pecli)
 
 
 def test_a_vision_tower_is_a_source_beside_the_text() -> None:
-    """The tower of Qwen3-VL has 16 frequencies of base 10000 per axis."""
+    """By its published config, the vision tower of Qwen3-VL has heads of 1024 / 16 = 64 channels:
+    32 pairs, of which 16 turn with the row and 16 with the column, with base 10000.
+    """
     model = pecli.load_model("qwen3-vl-4b")
     text, vision = of_model(model, "qwen3-vl-4b", "wavelengths")
 
@@ -575,8 +647,9 @@ def test_a_vision_tower_is_a_source_beside_the_text() -> None:
 
 
 def test_only_the_vision_tower_has_patches() -> None:
-    """Half of the pairs turn with the row, half with the column: the similarity of two patches is
-    the mean of both axes' mean cosines. The middle of 16 × 16 patches is [8, 8].
+    """In Qwen3-VL's tower, 16 pairs turn with the row and 16 with the column, at frequencies
+    10000^(−i/16): the similarity of two patches is the mean of both axes' mean cosines of their
+    distances. The middle of 16 × 16 patches is [8, 8].
     """
     model = pecli.load_model("qwen3-vl-4b")
     (tower,) = of_model(model, "qwen3-vl-4b", "patch")
@@ -605,7 +678,9 @@ def test_a_model_is_named_in_the_title(run_pecli, words: str, title: str) -> Non
 
 
 def test_the_panels_of_a_vision_tower_are_named(run_pecli) -> None:
-    """The text model of Qwen3-VL has a table of its own beside it."""
+    """Qwen3-VL has a rotary table for text and one for its vision tower. The frequencies of the
+    tower are the same for rows and columns, so that a panel shows one axis.
+    """
     assert "qwen3-vl-4b vision, one axis, cos" in run_pecli("plot", "qwen3-vl-4b").out
 
 
@@ -635,8 +710,11 @@ FILES_AND_AXES = {
 
 
 @pytest.mark.parametrize("name", FILES_AND_AXES)
-def test_tables_that_identify_knows_have_its_axes(name: str) -> None:
-    """Of several layers, or of noise, no scheme is known: rows are positions from 0 on."""
+def test_a_file_without_a_spec_has_the_axes_of_the_scheme_that_was_identified(name: str) -> None:
+    """FILES_AND_AXES has tables with the names of their axes and their first position: rotary
+    tables from position 7, a bias of ALiBi, sinusoids from position 3. Of several layers, or of
+    noise, no scheme is known: rows are positions from 0 on.
+    """
     arrays, (rows, columns, first_row) = FILES_AND_AXES[name]
     _, file = opened(arrays)
     (source,) = of_file("x.npz", file)
@@ -649,8 +727,10 @@ def test_tables_that_identify_knows_have_its_axes(name: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["symmetric", "causal"])
-def test_a_bias_without_its_slopes_is_drawn_as_one(form: str) -> None:
-    """The slope of head 0 of 4 is 1/4, and the largest of 32 distances is 31."""
+def test_a_bias_in_a_file_without_slopes_is_identified_and_drawn_as_alibi(form: str) -> None:
+    """Heatmaps have a panel of |bias| per head. Curves are −slope · distance: by the paper, the
+    slope of head 0 of 4 is 1/4, and the largest of 32 distances is 31.
+    """
     bias = pecli.Alibi(4, 32, form=form).tables()["bias"]
     _, file = opened({"bias": bias})
     (source,) = of_file("bias.npz", file)
@@ -668,13 +748,18 @@ def test_a_bias_without_its_slopes_is_drawn_as_one(form: str) -> None:
 
 @pytest.mark.parametrize(("rows", "points"), [(1, 2), (10, 9), (1201, 1200)])
 def test_decay_is_drawn_at_every_distance_of_a_short_table(rows: int, points: int) -> None:
-    """Up to 1200 distances."""
-    chart = drawn_picture("decay", pecli.Rope(rows, 4)).panels[0]
+    """`rows` positions have the distances 1 to rows − 1, each of which is a point as long as they
+    are no more than 1200. A table of one row is drawn at distances 1 and 2, so that there is a
+    curve.
+    """
+    chart = drawn_picture("decay", pecli.Rope(seq_len=rows, dim=4)).panels[0]
     assert len(chart.curves[0].x) == points
 
 
 def test_decay_of_a_long_table_ends_at_its_largest_distance() -> None:
-    """1,202 positions have distances up to 1,201; a logarithmic axis begins at 1."""
+    """1,202 positions have distances up to 1,201, more than the 1,200 that are drawn one by one; a
+    logarithmic axis begins at 1.
+    """
     distances = drawn_picture("decay", pecli.Rope(1202, 4)).panels[0].curves[0].x
     assert distances[0] == 1.0
     assert distances[-1] == 1201.0
@@ -682,9 +767,13 @@ def test_decay_of_a_long_table_ends_at_its_largest_distance() -> None:
 
 @pytest.mark.parametrize("kind", ["decay", "curves"])
 def test_fewer_heads_are_drawn_of_each_of_several_subjects(kind: str) -> None:
-    """Of a bias with 16 heads, 8 are drawn if it is alone, and 6 of each if there are two."""
-    alone = drawn_picture(kind, pecli.Alibi(16, 8)).panels[0]
-    beside = drawn_picture(kind, pecli.Alibi(16, 8), pecli.Alibi(16, 9)).panels[0]
+    """Of a bias with 16 heads, 8 are drawn if it is the only one. Of two biases, 3 heads of each
+    are drawn, 6 curves in all. Only heads of one bias have an order, and colours that show it.
+    """
+    bias = pecli.Alibi(heads=16, seq_len=8)
+    longer_bias = pecli.Alibi(heads=16, seq_len=9)
+    alone = drawn_picture(kind, bias).panels[0]
+    beside = drawn_picture(kind, bias, longer_bias).panels[0]
 
     assert len(alone.curves) == 8
     assert alone.ordered
@@ -693,7 +782,7 @@ def test_fewer_heads_are_drawn_of_each_of_several_subjects(kind: str) -> None:
 
 
 def test_weights_are_drawn_at_every_distance_of_a_short_context() -> None:
-    """Eight keys have the distances 0 to 7."""
+    """Weights are the softmax of ALiBi's biases. Eight keys have the distances 0 to 7."""
     chart = drawn_picture("decay", pecli.Alibi(2, 8)).panels[0]
     assert chart.curves[0].x.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
 
@@ -702,8 +791,8 @@ def test_weights_are_drawn_at_every_distance_of_a_short_context() -> None:
     ("heads", "across"), [(1, 1), (2, 2), (3, 3), (4, 2), (5, 3), (6, 3), (7, 4), (8, 4)]
 )
 def test_panels_stand_in_rows_of_about_equal_length(heads: int, across: int) -> None:
-    """One panel for each head; at most four stand beside each other."""
-    assert drawn_picture("heatmap", pecli.Alibi(heads, 4)).across == across
+    """There is one panel for each head; at most four stand beside each other in a row."""
+    assert drawn_picture("heatmap", pecli.Alibi(heads, seq_len=4)).across == across
 
 
 @pytest.mark.parametrize(
@@ -712,7 +801,7 @@ def test_panels_stand_in_rows_of_about_equal_length(heads: int, across: int) -> 
         ((pecli.Rope(4, 4),), "cosine and sine over 4 positions, by pair"),
         ((pecli.Rope(4, 4), pecli.Alibi(2, 4)), "value over 4 positions, by pair"),
     ],
-    ids=["two names", "three names"],
+    ids=["one scheme", "two schemes"],
 )
 def test_the_title_of_a_heatmap_names_its_elements(
     schemes: tuple[pecli.Scheme, ...], title: str
@@ -724,7 +813,9 @@ def test_the_title_of_a_heatmap_names_its_elements(
 
 
 def test_rows_that_are_kept_do_not_move_the_patches() -> None:
-    """keep=1 puts a class token before the rows of the grid."""
+    """keep=1 puts the row of a class token before the rows of the grid; the picture of patches
+    shows the same grid.
+    """
     plain = drawn_picture("patch", pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae"))
     kept = drawn_picture("patch", pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae", keep=1))
 

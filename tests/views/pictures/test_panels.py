@@ -22,6 +22,7 @@ EMPTY_CHART = Chart("", [])
         ([-2.0, 0.0], (-2.0, 0.0)),
         ([np.nan], (0.0, 1.0)),
     ],
+    ids=["mostly positive", "mostly negative", "not negative", "not positive", "no number"],
 )
 def test_colours_end_at_the_data_and_are_centred_around_a_change_of_sign(
     values: list[float], ends: tuple[float, float]
@@ -34,12 +35,15 @@ def test_colours_end_at_the_data_and_are_centred_around_a_change_of_sign(
 
 @pytest.mark.parametrize(
     ("values", "ends"),
-    [([0.0, 2.0], (0.2, 2.0)), ([0.1, 2.0], (0.1, 2.0)), ([0.0], (0.1, 1.0))],
+    [([0.0, 2.0], (2.0 / 10, 2.0)), ([0.1, 2.0], (0.1, 2.0)), ([0.0], (1.0 / 10, 1.0))],
+    ids=["one positive", "two positive", "none"],
 )
 def test_logarithmic_colours_leave_zero_out_and_span_a_decade(
     values: list[float], ends: tuple[float, float]
 ) -> None:
-    """The lower end is the smallest positive value, but at most a tenth of the largest."""
+    """The lower end is the smallest positive value, but at most a tenth of the largest, so that the
+    scale spans a decade at least. Without any positive value, the ends are 0.1 and 1.
+    """
     assert HeatmapPanel("", np.array([values]), log=True).ends == ends
 
 
@@ -56,7 +60,10 @@ def test_logarithmic_colours_leave_zero_out_and_span_a_decade(
 def test_cells_are_squares_on_images_and_if_both_axes_are_alike(
     rows: str, columns: str, width: int, is_square: bool
 ) -> None:
-    """Query by key is square only if there are as many queries as keys."""
+    """The heatmap has 2 rows, and as many columns as `width`. Cells are squares if both axes are
+    positions, or patches of an image, or queries and keys of which there are as many. A table of
+    positions and channels fills the room that there is.
+    """
     assert HeatmapPanel("", np.zeros((2, width)), rows, columns).is_square is is_square
 
 
@@ -68,11 +75,12 @@ def test_cells_are_squares_on_images_and_if_both_axes_are_alike(
         (HeatmapPanel("", np.zeros((2, 3)), first_row=1), False),
         (HeatmapPanel("", np.zeros((2, 3)), reduction=Reduction.MAX), False),
     ],
+    ids=["the same", "more rows", "another first row", "maxima instead of means"],
 )
-def test_panels_share_their_rows_if_these_have_the_same_numbers(
+def test_panels_share_the_axis_of_rows_if_the_same_rows_are_drawn_alike(
     neighbour: HeatmapPanel, has_same_rows: bool
 ) -> None:
-    """The other panel has rows 0 and 1, each a mean of its elements."""
+    """The neighbour stands beside a panel of rows 0 and 1; cells of it would be means of rows."""
     panel = HeatmapPanel("", np.zeros((2, 3)))
 
     assert (panel.row_axis == neighbour.row_axis) is has_same_rows
@@ -83,7 +91,9 @@ def test_panels_share_their_rows_if_these_have_the_same_numbers(
     [(14, "pair", "pair"), (15, "pair", "pair (one in 2)"), (20, "", "")],
 )
 def test_an_axis_states_how_many_rows_a_cell_stands_for(rows: int, name: str, shown: str) -> None:
-    """14 rows in 10 cells are 1.4 to a cell, about one; 15 are 1.5, which is rounded to 2."""
+    """The panel has 10 cells for its rows. 14 rows are 1.4 to a cell, about one, and are not
+    mentioned; 15 are 1.5, which is rounded to 2. An axis without a name states nothing.
+    """
     panel = HeatmapPanel("", np.zeros((rows, 1)), name, reduction=Reduction.SAMPLE)
     name_of_rows, _ = panel.axis_names(rows=10, columns=1)
 
@@ -98,7 +108,7 @@ ERROR_MAP_2_BY_3 = HeatmapPanel("", np.zeros((2, 3)), reduction=Reduction.MAX)
     ("picture", "inches"),
     [
         (Picture(""), (8.0, 2.0)),
-        (Picture("", [ERROR_MAP_2_BY_3] * 6, 3), (10.0, 7.1)),
+        (Picture("", [ERROR_MAP_2_BY_3] * 6, 3), (10.0, 1.3 + 2 * 2.9)),
         (Picture("", [HEATMAP_2_BY_3] * 3, 3), (8.0, 5.0)),
         (Picture("", [HEATMAP_2_BY_3] * 4, 3), (8.0, 6.5)),
     ],
@@ -107,10 +117,11 @@ ERROR_MAP_2_BY_3 = HeatmapPanel("", np.zeros((2, 3)), reduction=Reduction.MAX)
 def test_a_picture_is_as_large_as_its_panels_need(
     picture: Picture, inches: tuple[float, float]
 ) -> None:
-    """Inches. Comparisons are 10 wide and 1.3 + 2.9 high for each row of panels; others are 8 wide,
-    with one height for one row and another for several.
+    """Width and height in inches; 3 panels stand in a row. Comparisons are 10 wide, and 1.3 high
+    with 2.9 for each row of panels; other pictures are 8 wide, and 5 or 6.5 high for one or more
+    rows. A sentence without panels is 2 high.
     """
-    assert picture.inches == inches
+    assert picture.inches == pytest.approx(inches)
 
 
 @pytest.mark.parametrize(
@@ -121,11 +132,14 @@ def test_a_picture_is_as_large_as_its_panels_need(
         (2, False, [2, 1, 1]),
         (3, False, [2, 1, 1, 1]),
     ],
+    ids=["one heatmap", "narrow panels", "two heatmaps", "three heatmaps"],
 )
 def test_a_chart_has_its_own_row_below_several_heatmaps_or_if_panels_are_narrow(
     heatmaps: int, narrow: bool, lengths: list[int]
 ) -> None:
-    """The picture has some matrices and two charts, at most two panels in a row."""
+    """The picture has some heatmaps and two charts, and room for two panels in a row. `lengths` are
+    the numbers of panels in each row, from above: a single heatmap shares its row with a chart.
+    """
     picture = Picture("", [*[HEATMAP_2_BY_2] * heatmaps, EMPTY_CHART, EMPTY_CHART])
     assert [len(row) for row in picture.rows(2, narrow=narrow)] == lengths
 

@@ -21,40 +21,41 @@ from pecli.views.pictures.plot_sources import (
 
 
 @pytest.mark.parametrize(
-    ("names", "windows"),
+    ("layer_types", "windows"),
     [
         (("global", "local"), [None, 7]),
         (("full", "sliding"), [None, 7]),
         (("a", "b"), [7, 7]),
     ],
+    ids=["global and local", "full and sliding", "other names"],
 )
-def test_the_window_belongs_to_sliding_layers_if_any_are_named_so(
-    names: tuple[str, ...], windows: list[int | None]
+def test_only_layers_that_are_named_local_or_sliding_have_the_window(
+    layer_types: tuple[str, ...], windows: list[int | None]
 ) -> None:
-    """The model has a window of 7; names such as «local» and «sliding» tell which layers have it,
-    other names do not.
-    """
-    bundle = Bundle(tuple((name, pecli.Rope(4, 8)) for name in names))
-    subjects = of_scheme(bundle, "", None, 7)
+    """The model has a window of 7 positions. If no type of layers has such a name, all have it."""
+    bundle = Bundle(tuple((name, pecli.Rope(seq_len=4, dim=8)) for name in layer_types))
+    subjects = of_scheme(bundle, label="", context=None, window=7)
 
     assert [subject.window for subject in subjects] == windows
 
 
-def test_each_type_of_layer_of_a_model_is_a_subject() -> None:
-    """512 is Gemma 3 1B's sliding window, 32768 its context, by the published config."""
+def test_each_type_of_layer_of_a_model_is_drawn_under_its_own_label() -> None:
+    """Gemma 3 1B has full and sliding attention. By its published config, its window is 512, which
+    only sliding layers have, and its context 32768. Tables have 512 rows by default.
+    """
     full, sliding = of_model(pecli.load_model("gemma-3-1b"), "g")
     assert full.label == "g full_attention"
     assert full.window is None
     assert sliding.label == "g sliding_attention"
     assert sliding.window == 512
-    for subject in (full, sliding):
-        assert subject.context == 32768
-        assert subject.tables[0].rows == 512
+    for source in (full, sliding):
+        assert source.context == 32768
+        assert source.tables[0].rows == 512
 
 
-def test_the_only_encoding_of_a_model_has_its_window() -> None:
-    """Mistral 7B v0.1 has a sliding window of 4096 tokens; as it has one encoding, no layer type
-    follows the label «m».
+def test_the_only_encoding_of_a_model_is_labelled_without_a_layer_type() -> None:
+    """All layers of Mistral 7B v0.1 have one encoding and, by its config, a window of 4096
+    tokens.
     """
     (subject,) = of_model(pecli.load_model("mistral-7b-v0.1"), "m")
     assert subject.label == "m"
@@ -62,7 +63,12 @@ def test_the_only_encoding_of_a_model_has_its_window() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "grid"), [("sd3-medium", (192, 192)), ("cogvideox-2b", (13, 30, 45))]
+    ("name", "grid"),
+    [
+        ("sd3-medium", (192, 192)),  # pos_embed_max_size
+        # (49 frames − 1) / 4 + 1, and 60 × 90 latents in patches of 2 × 2.
+        ("cogvideox-2b", (13, 30, 45)),
+    ],
 )
 def test_a_table_on_a_grid_has_the_size_that_its_model_declares(
     name: str, grid: tuple[int, ...]
@@ -80,7 +86,7 @@ def test_a_table_on_a_grid_has_the_size_that_its_model_declares(
 def test_the_last_axes_of_a_file_are_positions_and_channels(
     shape: tuple[int, ...], names: tuple[str, ...]
 ) -> None:
-    """Axes before them have no name."""
+    """Axes before the last two have no name. The file has no spec that would name its axes."""
     table = table_of("a", np.zeros(shape))
     assert PlotSource("x", ()).axes_of(table).names == names
 
@@ -92,7 +98,7 @@ def test_the_last_axes_of_a_file_are_positions_and_channels(
 def test_channels_are_chosen_evenly_from_the_first_to_the_last(
     most: int, channels: list[int]
 ) -> None:
-    """`most` channels of 5 are drawn."""
+    """At most `most` channels of 5 are drawn: the first only, the first and the last, or all."""
     assert PlotRequest().choose(5, most) == channels
 
 
@@ -127,7 +133,12 @@ WAVES = np.exp(1j * np.outer(np.arange(12), 10.0 ** -np.arange(4)))
 def test_arrays_of_a_file_are_divided_into_tables(
     tensors: dict[str, np.ndarray], label: str, tables: dict[str, tuple[int, ...]]
 ) -> None:
-    """The label states how an array was divided, and which one if there are several."""
+    """VALUES are 4 × 6 random numbers, and WAVES 12 × 4 complex numbers of magnitude 1. These are
+    divided into cosines and sines, other complex numbers into real and imaginary parts. Axes of
+    length 1 are dropped in front, and from tables that are called cos or sin.
+
+    The label states what was divided.
+    """
     (source,) = of_file("t.npz", opened(tensors).file)
 
     assert source.label == label
@@ -135,6 +146,7 @@ def test_arrays_of_a_file_are_divided_into_tables(
 
 
 def test_a_file_with_a_spec_has_a_scheme_if_its_tables_are_complete(tmp_path: Path) -> None:
+    """The file is written from a scheme, which is its spec. FILE:cos is one tensor of it."""
     path = tmp_path / "rope.npz"
     pecli.save(path, pecli.Rope(4, 8))
     (complete,) = of_file(*opened(path))

@@ -17,8 +17,8 @@ from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Level, Pictu
 from pecli.views.screen import Terminal, terminal
 from tests.views.pictures.drawing import CASES, SCHEMES, TERMINALS, drawn_picture, without_colours
 
-TRUE_COLOURS, FEW_COLOURS, GREY_TERMINAL, ASCII_TERMINAL = TERMINALS.values()
-POSITIONS = np.arange(201.0)
+TERMINAL_OF_ALL_COLOURS, TERMINAL_OF_256_COLOURS, GREY_TERMINAL, ASCII_TERMINAL = TERMINALS.values()
+POSITIONS_0_TO_200 = np.arange(201.0)
 
 
 def heatmap_lines(values: np.ndarray, kind: Terminal, title: str = "", **how: Any) -> list[str]:
@@ -63,11 +63,16 @@ def braille_dots(lines: list[str]) -> np.ndarray:
 @pytest.mark.parametrize(("name", "kind"), CASES)
 @pytest.mark.parametrize("terminal", [*TERMINALS.values(), Terminal(120, 40)])
 @pytest.mark.sample(12)
-def test_every_kind_is_shown_in_every_terminal(name: str, kind: str, terminal: Terminal) -> None:
-    """«38;5;N» selects one of 256 colours, «38;2;R;G;B» any colour; a terminal without colours gets
-    no such sequence.
+def test_every_kind_of_picture_fits_every_terminal_and_uses_its_colours_only(
+    name: str, kind: str, terminal: Terminal
+) -> None:
+    """CASES are all schemes with the kinds of pictures that they have. A picture has at most as
+    many columns as the terminal, and leaves one line for the prompt.
+
+    «38;5;N» selects one of 256 colours, «38;2;R;G;B» any of 2^24; a terminal without colours gets
+    no such sequence, and one without Unicode gets ASCII.
     """
-    if kind == "circle":  # which no terminal draws
+    if kind == "circle":  # No terminal draws circles.
         return
     shown = terminal_render.lines(drawn_picture(kind, SCHEMES[name], titled=True), terminal)
 
@@ -80,21 +85,21 @@ def test_every_kind_is_shown_in_every_terminal(name: str, kind: str, terminal: T
     assert terminal.unicode or "".join(shown).isascii()
 
 
-DECAY = ("score of q = k", "bound of Su")
-"""The titles of the two charts of a decay."""
-
-
 @pytest.mark.parametrize(
     ("terminal", "is_beside"),
     [(Terminal(80, 24), True), (Terminal(60, 24), False), (Terminal(80, 10), True)],
     ids=["80 columns", "60 columns", "10 lines"],
 )
-def test_panels_lie_beside_each_other_where_there_is_room(
-    terminal: Terminal, is_beside: bool
-) -> None:
-    """A chart needs 36 columns beside another."""
+def test_charts_lie_beside_each_other_if_there_is_room(terminal: Terminal, is_beside: bool) -> None:
+    """A chart needs 36 columns beside another. The picture «decay» has two, of scores and of the
+    bound of Su et al., whose titles are in one line if they lie beside each other.
+    """
     lines = terminal_render.lines(drawn_picture("decay", SCHEMES["rope"]), terminal)
-    assert any(all(title in line for title in DECAY) for line in lines) == is_beside
+    lines_of_both_titles = [
+        line for line in lines if "score of q = k" in line and "bound of Su" in line
+    ]
+
+    assert bool(lines_of_both_titles) == is_beside
     assert len(lines) < terminal.lines
 
 
@@ -103,70 +108,84 @@ def test_four_similarities_and_their_chart_fit_a_terminal_of_24_lines() -> None:
     one of 24 lines, so 23 are left.
     """
     ropes = [pecli.Rope(300, 64, base=base) for base in (1e4, 1e5, 1e6, 1e7)]
-    assert len(terminal_render.lines(drawn_picture("similarity", *ropes), FEW_COLOURS)) <= 23
+    assert (
+        len(terminal_render.lines(drawn_picture("similarity", *ropes), TERMINAL_OF_256_COLOURS))
+        <= 23
+    )
 
 
 def test_twelve_maps_fit_a_terminal_of_24_lines() -> None:
-    """One line is left for the prompt."""
+    """The shell's prompt takes one of 24 lines, so 23 are left for twelve maps in rows of four."""
     maps = []
     for number in range(12):
         title = f"map {number}"
         maps.append(HeatmapPanel(title, np.eye(16), "row", "column", limits=(0.0, 1.0)))
-    assert len(terminal_render.lines(Picture("maps", maps, across=4), FEW_COLOURS)) <= 23
+    assert (
+        len(terminal_render.lines(Picture("maps", maps, across=4), TERMINAL_OF_256_COLOURS)) <= 23
+    )
 
 
 def test_zero_has_the_middle_colour_of_the_palette() -> None:
-    """The middle lies between two of 256 steps, so that a colour may be 1 off."""
-    lines = lines_inside_axes(heatmap_lines(np.zeros((64, 32)), TRUE_COLOURS, limits=(-1.0, 1.0)))
+    """All cells of a heatmap from −1 to 1 are 0. The middle of the palette lies between two of its
+    256 steps, so that a colour may be 1 of 255 off.
+    """
+    lines = lines_inside_axes(
+        heatmap_lines(np.zeros((64, 32)), TERMINAL_OF_ALL_COLOURS, limits=(-1.0, 1.0))
+    )
     middle = np.array(palettes.DIVERGING[len(palettes.DIVERGING) // 2])
     for line in lines:
         assert np.abs(np.array(colours_of_half_blocks(line)) - middle).max() <= 1
 
 
 GRADIENT = np.tile(np.linspace(-3, 3, 60), (40, 1))
+"""40 equal rows that rise from −3 to 3 over 60 columns."""
 
 
-def test_colours_run_through_the_palette() -> None:
-    """GRADIENT goes from −3 to 3 over 60 columns; each character shows two cells, one above the
-    other.
+def test_colours_run_through_the_palette_from_the_lowest_to_the_highest_number() -> None:
+    """GRADIENT goes from −3 to 3 over 60 columns, in equal rows; each character shows two cells,
+    one above the other.
     """
-    for line in lines_inside_axes(heatmap_lines(GRADIENT, TRUE_COLOURS)):
+    for line in lines_inside_axes(heatmap_lines(GRADIENT, TERMINAL_OF_ALL_COLOURS)):
         pairs = colours_of_half_blocks(line)
         assert len(pairs) == 60
         assert pairs[0] == (palettes.DIVERGING[0], palettes.DIVERGING[0])
         assert pairs[-1] == (palettes.DIVERGING[-1], palettes.DIVERGING[-1])
 
 
-def test_with_256_colours_all_of_the_palette_are_used() -> None:
-    """GRADIENT goes from −3 to 3; the palette is a list of numbers of the 256 colours."""
+def test_a_gradient_uses_all_colours_of_the_palette_in_a_terminal_of_256_colours() -> None:
+    """GRADIENT goes from −3 to 3 over 60 columns. DIVERGING_256 is the palette of numbers with both
+    signs, as numbers of the terminal's 256 colours.
+    """
     codes = set()
-    for line in lines_inside_axes(heatmap_lines(GRADIENT, FEW_COLOURS)):
+    for line in lines_inside_axes(heatmap_lines(GRADIENT, TERMINAL_OF_256_COLOURS)):
         for (upper,), (lower,) in colours_of_half_blocks(line):
             codes |= {upper, lower}
     assert codes == set(palettes.DIVERGING_256)
 
 
-def test_curves_that_are_steps_of_a_quantity_run_through_the_palette() -> None:
-    """The first two colours of the palette are too dark for curves."""
-    curves = [Curve("", POSITIONS, POSITIONS * step) for step in range(3)]
-    text = "".join(curve_lines(curves, FEW_COLOURS, ordered=True))
+def test_ordered_curves_run_through_the_palette_in_a_terminal_of_256_colours() -> None:
+    """Three curves are steps of one quantity. The first two colours of the palette, 0 and 1, are
+    too dark for curves, so that they are drawn in colours from 2 to the last.
+    """
+    curves = [Curve("", POSITIONS_0_TO_200, POSITIONS_0_TO_200 * step) for step in range(3)]
+    text = "".join(curve_lines(curves, TERMINAL_OF_256_COLOURS, ordered=True))
     codes = {int(code) for code in re.findall(r"38;5;(\d+)", text)}
     assert palettes.SEQUENTIAL_256[2] in codes
     assert palettes.SEQUENTIAL_256[-1] in codes
 
 
-def test_two_rows_share_a_line() -> None:
-    """A half block ▀ shows two rows: its foreground and its background. Rows of 0 and 1 in turn."""
+def test_two_rows_of_a_heatmap_share_a_line_of_half_blocks() -> None:
+    """A half block ▀ shows two rows: the upper one as its foreground, the lower one as its
+    background. The 40 rows are 0 and 1 in turn, so that every line shows the lowest colour above
+    the highest.
+    """
     rows = np.array([[0.0] * 40, [1.0] * 40] * 20)
-    lines = lines_inside_axes(heatmap_lines(rows, TRUE_COLOURS))
+    lines = lines_inside_axes(heatmap_lines(rows, TERMINAL_OF_ALL_COLOURS))
 
     assert len(lines) == 20
     lowest_above_highest = (palettes.SEQUENTIAL[0], palettes.SEQUENTIAL[-1])
     for line in lines:
         assert colours_of_half_blocks(line) == [lowest_above_highest] * 40
-
-
-"""40 equal rows that rise from left to right."""
 
 
 @pytest.mark.parametrize(
@@ -186,7 +205,7 @@ def test_without_colours_shades_rise_with_the_value(terminal: Terminal, shades: 
 def test_a_picture_fits_the_terminal_and_leaves_a_line_for_the_prompt(
     kind: Terminal, shape: tuple[int, int]
 ) -> None:
-    """Random matrices that are smaller, wider and higher than the terminals."""
+    """The heatmaps are of random matrices that are smaller, wider and higher than the terminals."""
     shown = heatmap_lines(
         np.random.default_rng(0).normal(size=shape), kind, title="a title", first_row=7
     )
@@ -194,8 +213,8 @@ def test_a_picture_fits_the_terminal_and_leaves_a_line_for_the_prompt(
     assert max(map(len, without_colours(shown))) <= kind.columns
 
 
-def test_what_is_not_finite_has_a_mark_and_a_legend() -> None:
-    """Of 16 rows, row 0 is NaN, row 1 is −∞, and all others are 0."""
+def test_cells_that_are_not_finite_have_a_mark_and_a_legend() -> None:
+    """Of 16 rows, row 0 is NaN, row 1 is −∞, and all others are 0; the mark is x in ASCII."""
     values = np.zeros((16, 16))
     values[0] = np.nan
     values[1] = -np.inf
@@ -208,34 +227,38 @@ def test_what_is_not_finite_has_a_mark_and_a_legend() -> None:
     assert "not finite" in lines[-1]
 
 
-def test_what_is_not_finite_is_grey_in_colour() -> None:
-    """The first two of 16 rows are NaN; a character shows two cells, one above the other."""
+def test_cells_that_are_not_finite_are_grey_in_a_terminal_with_colours() -> None:
+    """The first two of 16 rows are NaN; a character shows two cells, one above the other. UNKNOWN
+    is the grey that no palette has.
+    """
     values = np.zeros((16, 16))
     values[:2] = np.nan
-    first_line = lines_inside_axes(heatmap_lines(values, TRUE_COLOURS))[0]
+    first_line = lines_inside_axes(heatmap_lines(values, TERMINAL_OF_ALL_COLOURS))[0]
     assert colours_of_half_blocks(first_line)[0] == (palettes.UNKNOWN, palettes.UNKNOWN)
 
 
-def test_logarithms_begin_at_the_lower_end() -> None:
-    """0 is blank; 1e-3, the lower end, 1e-2, 1e-1 and 1 are four shades of nine."""
+def test_a_logarithmic_heatmap_has_equal_steps_between_powers_of_ten() -> None:
+    """The shades of ASCII are « .:-=+*#%@», numbered 0 to 9. On a scale from 1e-3 to 1, the numbers
+    1e-2, 1e-1 and 1 are the shades 3, 6 and 9. The lower end is shade 1, as only 0 is blank.
+    """
     values = np.array([[0.0, 1e-3, 1e-2, 1e-1, 1.0]] * 20)
     lines = heatmap_lines(values, ASCII_TERMINAL, limits=(1e-3, 1.0), log=True)
     (line,) = set(lines_inside_axes(lines))
     assert re.fullmatch(r" +\.+-+\*+@+", line)
 
 
-def test_the_largest_numbers_are_drawn() -> None:
-    """Their difference overflows; the ends have the lightest and the darkest character all the
-    same.
-    """
+def test_a_heatmap_of_the_largest_numbers_has_the_lightest_and_the_darkest_character() -> None:
+    """1.7e308 is next to the largest float64, so that the difference of both numbers overflows."""
     (line,) = set(lines_inside_axes(heatmap_lines(np.array([[-1.7e308, 1.7e308]]), ASCII_TERMINAL)))
     assert line[0] == " "
     assert line[-1] == "@"
 
 
 def test_a_rising_curve_rises_without_holes() -> None:
-    """The line from (0, 0) to (200, 200), read back as dots of Braille characters."""
-    dots = braille_dots(curve_lines([Curve("", POSITIONS, POSITIONS)]))
+    """The line from (0, 0) to (200, 200) is read back as a grid of dots of Braille characters, row
+    0 at the top: it begins at the lower left, ends at the top, and has a dot in each column.
+    """
+    dots = braille_dots(curve_lines([Curve("", POSITIONS_0_TO_200, POSITIONS_0_TO_200)]))
     highest_dots = [np.flatnonzero(column)[0] for column in dots.T if column.any()]
 
     assert dots[-1, 0]
@@ -251,7 +274,7 @@ def test_a_steep_curve_has_no_holes() -> None:
 
 
 def test_a_spike_of_a_long_curve_is_drawn_at_its_place() -> None:
-    """Of a million points, point 123,456 is 1 and all others are 0."""
+    """Of a million points, point 123,456 is 1 and all others are 0: 12.3 % of the width."""
     y = np.zeros(1_000_000)
     y[123_456] = 1.0
     dots = braille_dots(curve_lines([Curve("", np.arange(1e6), y)]))
@@ -259,26 +282,30 @@ def test_a_spike_of_a_long_curve_is_drawn_at_its_place() -> None:
     assert first_dot_of_top_row / dots.shape[1] == pytest.approx(0.123, abs=0.02)
 
 
-def test_gaps_stay_gaps() -> None:
-    """Positions 81 to 119 of 0 to 200 are NaN: 40 % to 60 % of the axis."""
-    is_gap = (POSITIONS > 80) & (POSITIONS < 120)
-    dots = braille_dots(curve_lines([Curve("", POSITIONS, np.where(is_gap, np.nan, 1.0))]))
+def test_a_gap_of_a_curve_is_not_bridged() -> None:
+    """Positions 81 to 119 of 0 to 200 are NaN, 40 % to 60 % of the axis: the columns of dots from
+    45 % to 55 % are empty.
+    """
+    is_gap = (POSITIONS_0_TO_200 > 80) & (POSITIONS_0_TO_200 < 120)
+    dots = braille_dots(curve_lines([Curve("", POSITIONS_0_TO_200, np.where(is_gap, np.nan, 1.0))]))
     width = dots.shape[1]
     assert not dots[:, int(0.45 * width) : int(0.55 * width)].any()
 
 
 def test_an_axis_ends_where_the_curve_ends() -> None:
-    """The curve has values at positions 0 to 39 and NaN from 40 on: the horizontal axis has a
-    number 30 and none of 100.
+    """The curve has values at positions 0 to 39, and NaN from 40 to 200. The numbers of the
+    horizontal axis, in the last line but one, have 30 among them but not 100.
     """
-    y = np.where(POSITIONS < 40, 1.0 + POSITIONS, np.nan)
-    numbers = curve_lines([Curve("", POSITIONS, y)])[-2].split()
+    y = np.where(POSITIONS_0_TO_200 < 40, 1.0 + POSITIONS_0_TO_200, np.nan)
+    numbers = curve_lines([Curve("", POSITIONS_0_TO_200, y)])[-2].split()
     assert "30" in numbers
     assert "100" not in numbers
 
 
 def test_axes_number_the_rows_and_columns_of_the_table_that_the_array_stands_for() -> None:
-    """100 x 50 cells stand for a table of a million rows from 1000 on, and 500 columns."""
+    """100 × 50 cells stand for a table of a million rows, numbered from 1000 on, and 500 columns.
+    Numbers of rows stand before «│», those of columns in the last line but one.
+    """
     shown = heatmap_lines(
         np.zeros((100, 50)), GREY_TERMINAL, first_row=1000, table_shape=(1_000_000, 500)
     )
@@ -295,38 +322,36 @@ def test_axes_number_the_rows_and_columns_of_the_table_that_the_array_stands_for
     assert 400 <= columns[-1] < 500
 
 
-ENVIRONMENTS = [
-    ("utf-8", {"TERM": "xterm-256color", "COLORTERM": "truecolor"}, Terminal(132, 40, 1 << 24)),
-    ("utf-8", {"TERM": "xterm", "COLORTERM": "24bit"}, Terminal(132, 40, 1 << 24)),
-    ("UTF8", {"TERM": "screen-256color"}, Terminal(132, 40, 256)),
-    ("ascii", {"TERM": "xterm"}, Terminal(132, 40, 0, unicode=False)),
-    ("nonsense", {"TERM": "dumb", "COLORTERM": "truecolor"}, Terminal(132, 40, 0, unicode=False)),
-    (
-        "utf-8",
-        {"TERM": "xterm-256color", "COLORTERM": "truecolor", "NO_COLOR": "1"},
-        Terminal(132, 40),
-    ),
-    ("utf-8", {}, Terminal(132, 40)),
-]
-
-
-@pytest.mark.parametrize(("encoding", "environment", "expected"), ENVIRONMENTS)
-def test_a_terminal_is_what_it_says_and_a_pipe_80_columns_of_plain_characters(
-    monkeypatch, encoding: str, environment: dict[str, str], expected: Terminal
+@pytest.mark.parametrize(
+    ("encoding", "environment", "colours", "has_unicode"),
+    [
+        ("utf-8", {"TERM": "xterm-256color", "COLORTERM": "truecolor"}, 1 << 24, True),
+        ("utf-8", {"TERM": "xterm", "COLORTERM": "24bit"}, 1 << 24, True),
+        ("UTF8", {"TERM": "screen-256color"}, 256, True),
+        ("ascii", {"TERM": "xterm"}, 0, False),
+        ("nonsense", {"TERM": "dumb", "COLORTERM": "truecolor"}, 0, False),
+        ("utf-8", {"TERM": "xterm", "COLORTERM": "truecolor", "NO_COLOR": "1"}, 0, True),
+        ("utf-8", {}, 0, True),
+    ],
+)
+def test_colours_follow_from_the_environment_and_a_pipe_has_none_and_80_columns(
+    monkeypatch, encoding: str, environment: dict[str, str], colours: int, has_unicode: bool
 ) -> None:
-    """Each row has an encoding, variables of the environment, and the terminal they describe;
-    columns and lines are 132 and 40.
+    """TERM, COLORTERM and NO_COLOR state how many colours a terminal has, and the encoding of
+    standard output whether it shows Unicode. COLUMNS and LINES are 132 and 40, which pipes ignore.
     """
     for name in ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     for name, value in {**environment, "COLUMNS": "132", "LINES": "40"}.items():
         monkeypatch.setenv(name, value)
 
-    for is_terminal, found in ((True, expected), (False, Terminal(80, 24, 0, expected.unicode))):
-        monkeypatch.setattr(
-            "sys.stdout", SimpleNamespace(encoding=encoding, isatty=lambda told=is_terminal: told)
-        )
-        assert terminal() == found
+    screen_output = SimpleNamespace(encoding=encoding, isatty=lambda: True)
+    monkeypatch.setattr("sys.stdout", screen_output)
+    assert terminal() == Terminal(132, 40, colours, unicode=has_unicode)
+
+    pipe = SimpleNamespace(encoding=encoding, isatty=lambda: False)
+    monkeypatch.setattr("sys.stdout", pipe)
+    assert terminal() == Terminal(80, 24, colours=0, unicode=has_unicode)
 
 
 def key_of_colours(kind: Terminal, columns: int) -> str:
@@ -340,7 +365,9 @@ def key_of_colours(kind: Terminal, columns: int) -> str:
 
 @pytest.mark.parametrize("kind", TERMINALS.values(), ids=TERMINALS)
 def test_a_key_without_room_for_a_bar_of_4_cells_has_words_instead(kind: Terminal) -> None:
-    """Both ends, two spaces and 4 cells need 7 + 6 + 2 + 4 = 19 columns."""
+    """The line below a heatmap is the key to its colours, here from −0.8656 (7 letters) to 0.8656
+    (6). Both ends, two spaces and a bar of 4 cells need 7 + 6 + 2 + 4 = 19 columns.
+    """
     assert key_of_colours(kind, columns=18) == "−0.8656 to 0.8656"
 
 
@@ -349,10 +376,10 @@ def test_a_key_without_room_for_a_bar_of_4_cells_has_words_instead(kind: Termina
 def test_a_key_without_room_for_the_names_of_axes_is_a_bar_between_its_ends(
     kind: Terminal, columns: int
 ) -> None:
-    """The names "position ↓  position →   " have 25 letters, and need a bar of 6 cells beside them.
-
-    So the key has names from 25 + 7 + 6 + 2 + 6 = 46 columns on, and in ASCII, whose names are
-    longer, from more on.
+    """The key to the colours below a heatmap, from −0.8656 (7 letters) to 0.8656 (6), has a bar
+    from 19 columns on. The names "position ↓ position → " have 25 letters more, and need a bar of 6
+    cells beside them: the key has names from 25 + 7 + 6 + 2 + 6 = 46 columns on, and in ASCII,
+    whose names are longer, from more on.
     """
     line = key_of_colours(kind, columns)
     assert line.startswith("−0.8656 ")
@@ -363,7 +390,9 @@ def test_a_key_without_room_for_the_names_of_axes_is_a_bar_between_its_ends(
 
 @pytest.mark.parametrize("kind", TERMINALS.values(), ids=TERMINALS)
 def test_a_key_with_room_has_the_names_of_axes_before_the_bar(kind: Terminal) -> None:
-    """`key_of_colours` is the line below a heatmap of a table from −0.8656 to 0.8656."""
+    """The line below a heatmap is the key to its colours, here from −0.8656 to 0.8656. It begins
+    with the names of the axes, rows and columns, which are positions.
+    """
     line = key_of_colours(kind, columns=80)
     assert line.startswith("position ")
     assert "   −0.8656 " in line
@@ -374,14 +403,17 @@ def test_a_key_with_room_has_the_names_of_axes_before_the_bar(kind: Terminal) ->
 @pytest.mark.parametrize(
     ("columns", "words"),
     [(80, "position (one in 2) ↓  position (one in 2) →   "), (38, "one in 4   ")],
+    ids=["room for names", "no room for names"],
 )
-def test_a_picture_says_one_in_n_even_where_the_names_of_axes_have_no_room(
+def test_the_key_states_one_in_n_even_if_the_names_of_axes_have_no_room(
     columns: int, words: str
 ) -> None:
-    """Of 100 rows and columns, 80 characters show half, and 38 less the numbers a quarter."""
+    """The heatmap has 100 rows and columns. A terminal of 80 columns shows every second; one of 38,
+    of which the numbers of the rows take some, every fourth.
+    """
     shown = heatmap_lines(
         np.eye(100),
-        TRUE_COLOURS._replace(columns=columns, lines=60),
+        TERMINAL_OF_ALL_COLOURS._replace(columns=columns, lines=60),
         columns="position",
         reduction=Reduction.SAMPLE,
     )
@@ -389,12 +421,19 @@ def test_a_picture_says_one_in_n_even_where_the_names_of_axes_have_no_room(
 
 
 @pytest.mark.parametrize(
-    "terminal", [GREY_TERMINAL, ASCII_TERMINAL, FEW_COLOURS, Terminal(60, 16, 1 << 24)]
+    "terminal", [GREY_TERMINAL, ASCII_TERMINAL, TERMINAL_OF_256_COLOURS, Terminal(60, 16, 1 << 24)]
 )
 @pytest.mark.parametrize("count", [1, 2, 9])
-def test_curves_fit_and_are_named(terminal: Terminal, count: int) -> None:
-    """The last three lines are the legend; one line is left for the prompt."""
-    lines = [Curve(f"curve {k}", POSITIONS, np.sin(POSITIONS / (k + 3))) for k in range(count)]
+def test_a_chart_fits_the_terminal_and_names_its_curves_and_levels_below(
+    terminal: Terminal, count: int
+) -> None:
+    """The last three lines are the legend, with the curves and then the level «limit»; one line of
+    the terminal is left for the prompt.
+    """
+    lines = [
+        Curve(f"curve {k}", POSITIONS_0_TO_200, np.sin(POSITIONS_0_TO_200 / (k + 3)))
+        for k in range(count)
+    ]
     shown = without_colours(curve_lines(lines, terminal, title="t", levels=[Level("limit", 0.5)]))
 
     assert len(shown) <= terminal.lines - 1
@@ -405,8 +444,10 @@ def test_curves_fit_and_are_named(terminal: Terminal, count: int) -> None:
 
 
 def test_the_number_in_the_middle_of_an_axis_is_on_the_middle_line() -> None:
-    """The curve goes from 0 to 200."""
-    shown = curve_lines([Curve("", POSITIONS, POSITIONS)], Terminal(80, 25, 0))
+    """The curve goes from 0 to 200, which are the numbers at the ends of the vertical axis; 100 is
+    on the middle line, or one of the two middle lines. Numbers stand before «│».
+    """
+    shown = curve_lines([Curve("", POSITIONS_0_TO_200, POSITIONS_0_TO_200)], Terminal(80, 25, 0))
     labels = [line.split("│")[0].strip() for line in shown if "│" in line]
     middle = (len(labels) - 1) / 2
 
@@ -416,8 +457,12 @@ def test_the_number_in_the_middle_of_an_axis_is_on_the_middle_line() -> None:
 
 
 def test_a_logarithmic_axis_has_powers_of_ten() -> None:
-    """The curve is 10^(x/40)."""
-    shown = curve_lines([Curve("", POSITIONS, 10 ** (POSITIONS / 40))], log_y=True)
+    """The curve is 10^(x/40), which is a straight line on a logarithmic axis: neighbouring columns
+    of its dots differ by one row at most. Numbers stand before «│».
+    """
+    shown = curve_lines(
+        [Curve("", POSITIONS_0_TO_200, 10 ** (POSITIONS_0_TO_200 / 40))], log_y=True
+    )
     labels = [
         float(line.split("│")[0]) for line in shown if "│" in line and line.split("│")[0].strip()
     ]
@@ -427,65 +472,97 @@ def test_a_logarithmic_axis_has_powers_of_ten() -> None:
     heights = np.array(
         [np.flatnonzero(column)[0] for column in braille_dots(shown).T if column.any()]
     )
-    assert np.abs(np.diff(heights)).max() <= 1, "an exponential is a straight line"
-
-
-def test_points_are_marks_a_minus_is_one_and_ascii_has_substitutes() -> None:
-    """A curve of three points. A terminal of Unicode shows «●», «−», «×» and «→»; one of ASCII
-    shows «*», «-», «x» and «->».
-    """
-    steep = Curve("−5 × 2 → 1…", np.array([0.0, 1.0, 2.0]), np.array([-10.0, 9.0, -10.0]))
-    for kind, mark, minus, words in (
-        (GREY_TERMINAL, "●", "−", "−5 × 2 → 1…"),
-        (ASCII_TERMINAL, "*", "-", "-5 x 2 -> 1..."),
-    ):
-        shown = curve_lines(
-            [steep, steep._replace(label="", x=steep.x + 3)], kind, "at -1e-5 of x-1", joined=False
-        )
-        assert "".join(lines_inside_axes(shown)).count(mark) == 3
-        assert shown[0] == f"at {minus}1e{minus}5 of x-1"
-        assert any(line.startswith(f"{minus}10 ") for line in shown)
-        assert shown[-1] == f"{mark} {words}"
-
-    rows = heatmap_lines(np.zeros((8, 8)), GREY_TERMINAL, first_row=-4, limits=(-1.0, 1.0))
-    assert next(filter(None, (line.split("│")[0].strip() for line in rows if "│" in line))) == "−4"
+    assert np.abs(np.diff(heights)).max() <= 1
 
 
 @pytest.mark.parametrize(
-    ("kind", "mark"), [(GREY_TERMINAL, "●"), (TRUE_COLOURS, "●"), (ASCII_TERMINAL, "O")]
+    ("kind", "mark", "minus", "words"),
+    [(GREY_TERMINAL, "●", "−", "−5 × 2 → 1…"), (ASCII_TERMINAL, "*", "-", "-5 x 2 -> 1...")],
+    ids=["unicode", "ascii"],
+)
+def test_points_and_signs_have_substitutes_in_ascii(
+    kind: Terminal, mark: str, minus: str, words: str
+) -> None:
+    """Two curves of three points each, which no line joins; the second has a mark of its own. A
+    hyphen before a number becomes a minus, in the title and at the axis; one in «x-1» stays.
+    """
+    first = Curve("−5 × 2 → 1…", np.array([0.0, 1.0, 2.0]), np.array([-10.0, 9.0, -10.0]))
+    second = first._replace(label="", x=first.x + 3)
+    shown = curve_lines([first, second], kind, "at -1e-5 of x-1", joined=False)
+
+    assert "".join(lines_inside_axes(shown)).count(mark) == 3
+    assert shown[0] == f"at {minus}1e{minus}5 of x-1"
+    assert any(line.startswith(f"{minus}10 ") for line in shown)
+    assert shown[-1] == f"{mark} {words}"
+
+
+def test_numbers_of_rows_before_zero_have_a_minus() -> None:
+    """The rows of the heatmap are numbered from −4 on, before «│»."""
+    rows = heatmap_lines(np.zeros((8, 8)), GREY_TERMINAL, first_row=-4, limits=(-1.0, 1.0))
+    numbers = [line.split("│")[0].strip() for line in rows if "│" in line]
+    assert next(filter(None, numbers)) == "−4"
+
+
+@pytest.mark.parametrize(
+    ("kind", "mark"), [(GREY_TERMINAL, "●"), (TERMINAL_OF_ALL_COLOURS, "●"), (ASCII_TERMINAL, "O")]
 )
 def test_marked_points_lie_on_their_curve(kind: Terminal, mark: str) -> None:
-    """A straight line with marks at both ends."""
-    line = Curve("", POSITIONS, POSITIONS, marks=[(0.0, 0.0), (POSITIONS[-1], POSITIONS[-1])])
+    """A straight line from the bottom left to the top right has marks at both ends, and no
+    others.
+    """
+    line = Curve(
+        "",
+        POSITIONS_0_TO_200,
+        POSITIONS_0_TO_200,
+        marks=[(0.0, 0.0), (POSITIONS_0_TO_200[-1], POSITIONS_0_TO_200[-1])],
+    )
     drawn = lines_inside_axes(without_colours(curve_lines([line], kind)))
 
-    assert drawn[0].strip()[-1] == mark, "the last point is at the top right"
-    assert drawn[-1][0] == mark, "the first point is at the bottom left"
+    top_right = drawn[0].strip()[-1]
+    bottom_left = drawn[-1][0]
+    assert top_right == mark
+    assert bottom_left == mark
     assert "".join(drawn).count(mark) == 2
 
 
 def test_marked_points_beyond_the_range_are_not_drawn() -> None:
-    """The marks are at the ends of a line, and the axis begins and ends one point further inside."""
-    line = Curve("", POSITIONS, POSITIONS, marks=[(0.0, 0.0), (POSITIONS[-1], POSITIONS[-1])])
+    """The marks «●» are at both ends of a line, and the vertical axis begins and ends one point
+    further inside.
+    """
+    line = Curve(
+        "",
+        POSITIONS_0_TO_200,
+        POSITIONS_0_TO_200,
+        marks=[(0.0, 0.0), (POSITIONS_0_TO_200[-1], POSITIONS_0_TO_200[-1])],
+    )
     assert "●" not in "".join(
-        curve_lines([line], GREY_TERMINAL, y_limits=(POSITIONS[1], POSITIONS[-2]))
+        curve_lines([line], GREY_TERMINAL, y_limits=(POSITIONS_0_TO_200[1], POSITIONS_0_TO_200[-2]))
     )
 
 
-@pytest.mark.parametrize("y", [np.full(201, 3.0), np.full(201, np.nan), np.full(201, -1.0)])
-@pytest.mark.parametrize("log", [False, True])
-def test_curves_without_extent_are_no_trouble(y: np.ndarray, log: bool) -> None:
-    """A constant, only NaN, and negative numbers, which a logarithmic axis does not have."""
-    assert len(curve_lines([Curve("c", POSITIONS, y)], log_y=log)) > 10
+@pytest.mark.parametrize("y", [3.0, np.nan, -1.0], ids=["constant", "NaN", "negative"])
+@pytest.mark.parametrize("log", [False, True], ids=["linear", "logarithmic"])
+def test_a_chart_of_a_curve_without_extent_is_drawn(y: float, log: bool) -> None:
+    """A constant has no range for an axis, NaN has no place, and a logarithmic axis has no negative
+    numbers. The chart still has its lines: 24 of the terminal, less those of axis and legend.
+    """
+    curve = Curve("c", POSITIONS_0_TO_200, np.full(len(POSITIONS_0_TO_200), y))
+    assert len(curve_lines([curve], log_y=log)) > 10
 
 
-@pytest.mark.parametrize("terminal", [GREY_TERMINAL, FEW_COLOURS._replace(unicode=False)])
-def test_curves_that_dots_cannot_tell_apart_have_letters_and_a_legend(terminal: Terminal) -> None:
-    """Without colours or without Braille dots, the curves are drawn with «*» and «o»; in colour,
-    the legend has the colours of the curves.
+@pytest.mark.parametrize(
+    "terminal", [GREY_TERMINAL, TERMINAL_OF_256_COLOURS._replace(unicode=False)]
+)
+def test_curves_that_dots_cannot_distinguish_have_letters_and_a_legend(terminal: Terminal) -> None:
+    """Without colours or without Braille dots, two curves are drawn with «*» and «o». In colours, a
+    mark in the legend has the colour of its curve, which is on more than five lines of the chart.
     """
     shown = curve_lines(
-        [Curve("a", POSITIONS, POSITIONS), Curve("b", POSITIONS, -POSITIONS)], terminal
+        [
+            Curve("a", POSITIONS_0_TO_200, POSITIONS_0_TO_200),
+            Curve("b", POSITIONS_0_TO_200, -POSITIONS_0_TO_200),
+        ],
+        terminal,
     )
     assert set("".join(lines_inside_axes(without_colours(shown)))) == {" ", "*", "o"}
     assert without_colours(shown)[-1] == "* a   o b"
@@ -494,14 +571,20 @@ def test_curves_that_dots_cannot_tell_apart_have_letters_and_a_legend(terminal: 
         assert sum(f"{colour}{mark}" in line for line in shown[:-1]) > 5
 
 
-@pytest.mark.parametrize("terminal", [GREY_TERMINAL, FEW_COLOURS, ASCII_TERMINAL])
+@pytest.mark.parametrize("terminal", [GREY_TERMINAL, TERMINAL_OF_256_COLOURS, ASCII_TERMINAL])
 @pytest.mark.parametrize("count", [2, 3])
 def test_curves_on_each_other_are_all_seen(terminal: Terminal, count: int) -> None:
-    """Equal curves take turns: each has its colour or its mark somewhere."""
+    """Equal curves take turns along their common line: each has its colour somewhere, or without
+    colours its mark, «*», «o» or «+».
+    """
     inside = "".join(
         lines_inside_axes(
             curve_lines(
-                [Curve("abc"[k], POSITIONS, np.sqrt(POSITIONS)) for k in range(count)], terminal
+                [
+                    Curve("abc"[k], POSITIONS_0_TO_200, np.sqrt(POSITIONS_0_TO_200))
+                    for k in range(count)
+                ],
+                terminal,
             )
         )
     )
@@ -512,9 +595,11 @@ def test_curves_on_each_other_are_all_seen(terminal: Terminal, count: int) -> No
 
 
 @pytest.mark.parametrize(("unicode", "name"), [(True, "abcd…mnop"), (False, "abc...nop")])
-def test_a_long_title_loses_its_middle(unicode: bool, name: str) -> None:
-    """Of sixteen letters, the ends are shown around «…» or «...»: nine characters in all."""
-    chart = Chart("", [Curve("abcdefghijklmnop", POSITIONS, POSITIONS)])
+def test_a_long_name_of_a_curve_loses_its_middle(unicode: bool, name: str) -> None:
+    """A terminal of 13 columns has room for nine characters in the legend: of sixteen letters, the
+    ends are shown around «…», or «...» in ASCII.
+    """
+    chart = Chart("", [Curve("abcdefghijklmnop", POSITIONS_0_TO_200, POSITIONS_0_TO_200)])
     shown = terminal_render.lines(Picture("", [chart]), Terminal(13, unicode=unicode))
 
     assert shown[-1].endswith(f" {name}")
@@ -522,7 +607,9 @@ def test_a_long_title_loses_its_middle(unicode: bool, name: str) -> None:
 
 def test_the_name_of_a_curve_is_not_wider_than_the_terminal() -> None:
     """The name has 100 letters, the terminal 40 columns."""
-    shown = curve_lines([Curve("x" * 100, POSITIONS, POSITIONS)], Terminal(40, 16))
+    shown = curve_lines(
+        [Curve("x" * 100, POSITIONS_0_TO_200, POSITIONS_0_TO_200)], Terminal(40, 16)
+    )
     assert max(len(line) for line in shown) <= 40
 
 
@@ -530,7 +617,9 @@ def test_the_name_of_a_curve_is_not_wider_than_the_terminal() -> None:
 def test_a_chart_stands_beside_a_heatmap_if_both_have_36_columns(
     columns: int, is_beside: bool
 ) -> None:
-    """72 columns are twice 36."""
+    """72 columns are twice 36. The picture of similarities has a heatmap «pairs of positions» and a
+    chart «mean by distance», whose titles are in one line if they stand beside each other.
+    """
     shown = terminal_render.lines(
         drawn_picture("similarity", pecli.Rope(16, 8)), Terminal(columns, 24)
     )
@@ -541,7 +630,9 @@ def test_a_chart_stands_beside_a_heatmap_if_both_have_36_columns(
 
 @pytest.mark.parametrize(("lines", "is_below"), [(17, True), (16, False)])
 def test_heatmaps_stand_below_each_other_if_each_has_7_lines(lines: int, is_below: bool) -> None:
-    """A terminal of 17 lines has just enough for two heatmaps with their names."""
+    """A heatmap needs 7 lines, and a terminal of 17 has just enough for two of them with a title, a
+    legend and the prompt. Otherwise they stand beside each other, and «a» and «b» share a line.
+    """
     heats = [HeatmapPanel("a", np.eye(4)), HeatmapPanel("b", np.eye(4))]
     shown = terminal_render.lines(Picture("t", heats), Terminal(80, lines))
     own_lines = [line for line in shown if line.strip() in ("a", "b")]
@@ -550,20 +641,28 @@ def test_heatmaps_stand_below_each_other_if_each_has_7_lines(lines: int, is_belo
 
 
 def test_a_point_at_zero_is_not_joined_on_a_logarithmic_axis() -> None:
-    """The points are at 0, 1 and 10; a logarithmic axis has no 0."""
+    """The points are (0, 5), (1, 1) and (10, 2). A logarithmic axis has no 0, so that the highest
+    point is not drawn, and no line leads up to it from x = 1 at the left end.
+    """
     curve = Curve("", np.array([0.0, 1.0, 10.0]), np.array([5.0, 1.0, 2.0]))
     grid = braille_dots(curve_lines([curve], log_x=True))
 
-    assert not grid[0, :2].any(), "the first point lies beyond the axis"
-    assert grid[:, -1].any()
+    top_left = grid[0, :2]
+    right_end = grid[:, -1]
+    assert not top_left.any()
+    assert right_end.any()
 
 
 CHARTS = [case for case in CASES if case[1] in ("curves", "wavelengths", "decay", "slopes")]
 
 
 @pytest.mark.parametrize(("name", "kind"), CHARTS)
-def test_a_chart_of_60_columns_and_24_lines_has_three_numbers_up(name: str, kind: str) -> None:
-    """Numbers before «│» belong to the vertical axis."""
+def test_a_chart_of_60_columns_and_24_lines_has_three_numbers_at_its_vertical_axis(
+    name: str, kind: str
+) -> None:
+    """CHARTS are all schemes with the pictures of curves that they have. The numbers of the
+    vertical axis stand before «│».
+    """
     small = Terminal(columns=60, lines=24)
     drawn = without_colours(terminal_render.lines(drawn_picture(kind, SCHEMES[name]), small))
     numbers: list[str] = []
@@ -574,7 +673,9 @@ def test_a_chart_of_60_columns_and_24_lines_has_three_numbers_up(name: str, kind
 
 
 def test_every_level_has_a_mark_of_its_own() -> None:
-    """Three levels: the legend shows a pattern of dots before each name."""
+    """A level is a horizontal line across a chart, dashed differently for each of three: the legend
+    shows its pattern of dots before the name.
+    """
     levels = [Level(f"level {k}", float(k)) for k in range(3)]
     chart = Chart("", [Curve("", np.arange(4.0), np.arange(4.0))], levels=levels)
     legend = " ".join(terminal_render.lines(Picture("", [chart]), Terminal()))
@@ -584,11 +685,11 @@ def test_every_level_has_a_mark_of_its_own() -> None:
 
 
 def test_ordered_curves_go_from_dark_to_bright_in_true_colours() -> None:
-    """Three curves of ordered subjects take steps of the sequential palette; the first and last are
-    the ends of its bright part, which can be seen on a dark terminal.
+    """Three ordered curves take steps of the sequential palette. The last has its last colour; the
+    first has step 0 of 3 of its bright part, which can be seen on a dark terminal.
     """
-    curves = [Curve("", POSITIONS, POSITIONS * k) for k in range(3)]
-    shown = "".join(curve_lines(curves, TRUE_COLOURS, ordered=True))
+    curves = [Curve("", POSITIONS_0_TO_200, POSITIONS_0_TO_200 * k) for k in range(3)]
+    shown = "".join(curve_lines(curves, TERMINAL_OF_ALL_COLOURS, ordered=True))
     codes = re.findall(r"38;2;(\d+);(\d+);(\d+)", shown)
 
     colours = {tuple(map(int, code)) for code in codes}

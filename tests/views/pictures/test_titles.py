@@ -13,32 +13,36 @@ from pecli.views.pictures.titles import count_positions, labelled, names_of, tit
     [
         (
             pecli.Rope(9, 8, scaling="linear", factor=2.0, dtype="float16"),
-            "rope, dim 8, scaling linear, factor 2, dtype float16: it",
+            "rope, dim 8, scaling linear, factor 2, dtype float16: similarity",
         ),
         (
             pecli.Rope(9, 16, scaling="linear", factor=2.0, dtype="float16"),
-            "rope, dim 16, scaling linear, factor 2: it",
+            "rope, dim 16, scaling linear, factor 2: similarity",
         ),
-        (pecli.Rope(9, 8, base=1e7), "rope, dim 8, base 1e7: it"),
-        (pecli.Alibi(1, slopes=True), "alibi, 1 head: it"),
-        (pecli.Alibi(8, slopes=True), "alibi, 8 heads: it"),
+        (pecli.Rope(9, 8, base=1e7), "rope, dim 8, base 1e7: similarity"),
+        (pecli.Alibi(1, slopes=True), "alibi, 1 head: similarity"),
+        (pecli.Alibi(8, slopes=True), "alibi, 8 heads: similarity"),
     ],
-    ids=["40 letters", "one letter too many", "a float", "one head", "heads"],
+    ids=["40 letters", "41 letters", "a float", "one head", "heads"],
 )
 def test_a_title_has_as_many_parameters_as_there_is_room_for(
     scheme: pecli.Scheme, title: str
 ) -> None:
-    """40 letters are the limit."""
-    assert title_of(labelled(of_scheme(scheme)), "it") == title
+    """At most 40 letters of parameters stand between the scheme and what is drawn.
+    `dim 8, scaling linear, factor 2, dtype float16` has 40 without commas and spaces between them;
+    with dim 16, the last parameter is left out.
+    """
+    assert title_of(labelled(of_scheme(scheme)), "similarity") == title
 
 
-def test_a_file_is_named_by_its_label() -> None:
-    """`title_of` names what is drawn («it») after the label of its source («file»)."""
-    assert title_of([PlotSource("file", ())], "it") == "file: it"
+def test_the_title_of_a_file_is_its_label_and_what_is_drawn() -> None:
+    """A file without a spec has no parameters to name."""
+    source = PlotSource(label="mine.npy", tables=())
+    assert title_of([source], "similarity") == "mine.npy: similarity"
 
 
-def test_labels_state_differences_and_equal_subjects_are_numbered() -> None:
-    """Bases 1, 2 and 2: the second and third are the same scheme."""
+def test_labels_state_what_differs_and_number_equal_schemes() -> None:
+    """Of the bases 1, 2 and 2, the second and third are the same scheme."""
     subjects = [
         subject for base in (1.0, 2.0, 2.0) for subject in of_scheme(pecli.Rope(4, 8, base=base))
     ]
@@ -47,8 +51,10 @@ def test_labels_state_differences_and_equal_subjects_are_numbered() -> None:
     assert labels == ["rope, base 1", "rope, base 2 (1 of 2)", "rope, base 2 (2 of 2)"]
 
 
-def test_a_scheme_beside_a_file_states_its_base_and_alone_only_its_name() -> None:
-    """The file has no spec that the scheme could be compared with."""
+def test_a_scheme_beside_a_file_states_its_parameters_and_alone_only_its_name() -> None:
+    """The file has no spec, so that it is not known in which parameters the scheme differs from it:
+    the label has the main ones.
+    """
     file = PlotSource("mine.npy", ())
     rope = of_scheme(pecli.Rope(4, 8))
     beside = [source.label for source in labelled([file, *rope])]
@@ -61,7 +67,7 @@ def test_a_scheme_beside_a_file_states_its_base_and_alone_only_its_name() -> Non
     ("counts", "words"), [([], "positions"), ([1, 1], "1 positions"), ([1, 2], "positions")]
 )
 def test_positions_are_counted_if_all_tables_have_as_many(counts: list[int], words: str) -> None:
-    """Two tables of one row each, and tables of one and two rows."""
+    """`counts` are the numbers of rows of the tables: none known, one each, and one and two."""
     assert count_positions(counts) == words
 
 
@@ -70,6 +76,7 @@ def labels_of(*sources: PlotSource, names: tuple[str, ...] = ()) -> list[str]:
 
 
 def test_labels_may_be_given_for_each_source() -> None:
+    """Two sources need two names, in their order."""
     file = PlotSource("file", ())
     assert labels_of(file, file, names=("a", "b")) == ["a", "b"]
     with pytest.raises(ParameterError, match="label is 1 name; there are 2 sources; name each"):
@@ -77,7 +84,9 @@ def test_labels_may_be_given_for_each_source() -> None:
 
 
 def test_a_source_is_named_by_a_parameter_that_it_lacks() -> None:
-    """Only one of two sinusoidal tables has a row of padding."""
+    """Only one of two sinusoidal tables has a row of padding. The label of the other states that it
+    has none.
+    """
     with_padding = of_scheme(pecli.Sinusoidal(4, 8, padding_idx=1))
     assert labels_of(*of_scheme(pecli.Sinusoidal(4, 8)), *with_padding) == [
         "sinusoidal, no padding_idx",
@@ -85,7 +94,8 @@ def test_a_source_is_named_by_a_parameter_that_it_lacks() -> None:
     ]
 
 
-def test_an_unscaled_scheme_is_called_so_beside_a_scaled_one() -> None:
+def test_a_scheme_without_a_scaling_is_called_unscaled_beside_a_scaled_one() -> None:
+    """Labels have the parameters in which two ropes differ: the scaling and its factor."""
     scaled = of_scheme(pecli.Rope(4, 8, scaling="linear", factor=2.0))
     assert labels_of(*of_scheme(pecli.Rope(4, 8)), *scaled) == [
         "rope, unscaled",
@@ -93,7 +103,10 @@ def test_an_unscaled_scheme_is_called_so_beside_a_scaled_one() -> None:
     ]
 
 
-def test_schemes_of_different_kinds_are_told_apart_by_base_and_heads() -> None:
+def test_labels_of_different_schemes_have_their_main_parameters() -> None:
+    """Rope and ALiBi have no parameters in common that could differ; base and heads
+    describe them.
+    """
     assert labels_of(*of_scheme(pecli.Rope(4, 8)), *of_scheme(pecli.Alibi(2, 4))) == [
         "rope, dim 8, base 10000",
         "alibi, 2 heads",
@@ -101,6 +114,9 @@ def test_schemes_of_different_kinds_are_told_apart_by_base_and_heads() -> None:
 
 
 def test_several_sources_are_named_where_they_are_drawn_and_one_in_the_title() -> None:
+    """`names_of` are the names beside the curves or panels of each source, which are empty if there
+    is one source, as the title has its name.
+    """
     first, second = PlotSource("a", ()), PlotSource("b", ())
     assert title_of([first, second], "angles by pair") == "Angles by pair"
     assert names_of([first, second]) == ["a", "b"]

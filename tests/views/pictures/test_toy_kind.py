@@ -60,7 +60,9 @@ def _known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_new_kind_is_drawn_in_a_terminal_and_a_figure() -> None:
-    """The values 0 to 7 are two per bin."""
+    """The toy scheme Ramp(8) has the values 0 to 7, which are two in each of the four bins of the
+    toy kind «histogram».
+    """
     picture = titled(of_scheme(Ramp(8), "r"), PlotRequest(), "histogram")
     (chart,) = picture.panels
 
@@ -78,7 +80,7 @@ def test_a_new_kind_does_not_fit_schemes_that_do_not_name_it() -> None:
         titled(of_scheme(pecli.Rope(8, 4)), PlotRequest(), "histogram")
 
 
-def test_a_new_kind_takes_no_channels_unless_it_says_so() -> None:
-    """The toy kind «histogram» shows all channels, so a choice of channels is refused."""
+def test_a_new_kind_refuses_a_choice_of_channels_unless_it_declares_them() -> None:
+    """The toy kind «histogram» of this module shows all channels."""
     with pytest.raises(ParameterError, match="histogram shows all of them"):
         titled(of_scheme(Ramp(8)), PlotRequest(channels=(0,)), "histogram")

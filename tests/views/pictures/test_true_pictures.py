@@ -20,6 +20,7 @@ from pecli.views.screen import Terminal
 from tests.views.pictures.drawing import drawn_picture, without_colours
 
 ROPE_OF_4_FRAMES = pecli.Rope(grid=(4, 6, 6), axes=(8, 12, 12))
+"""The rotary table of a video: 4 frames of 6 × 6 patches, with 8, 12 and 12 channels."""
 
 
 def last_line(kind: str, scheme: pecli.Scheme, terminal: Terminal) -> str:
@@ -27,8 +28,9 @@ def last_line(kind: str, scheme: pecli.Scheme, terminal: Terminal) -> str:
 
 
 def test_a_constant_panel_does_not_widen_the_common_scale() -> None:
-    """Panels of a video's first frame share a scale of colours. Its time is 0, so one panel is
-    constant (cos 0 = 1); the scale stays −1 to 1.
+    """Of a video, the first frame is drawn, in a panel for each of the pairs 0, 4 and 10. Pair 0
+    turns with the time, which is 0 in this frame: its panel is constant, cos 0 = 1. The scale of
+    colours that all panels share stays −1 to 1, the range of a cosine.
     """
     picture = drawn_picture("heatmap", ROPE_OF_4_FRAMES, request=PlotRequest(channels=(0, 4, 10)))
     assert any(np.ptp(panel.values) == 0 for panel in picture.heatmaps)
@@ -40,14 +42,14 @@ def test_panels_of_one_constant_have_a_scale_around_it() -> None:
     """All numbers are 0: the colours range from 0 − 0.5 to 0 + 0.5, as a range of zero width has no
     colours.
     """
-    picture = drawn_picture("heatmap", pecli.LearnedInit(4, 4, init="zeros"))
-    assert picture.heatmaps[0].ends == (-0.5, 0.5)
+    picture = drawn_picture("heatmap", pecli.LearnedInit(max_len=4, dim=4, init="zeros"))
+    assert picture.heatmaps[0].ends == (0 - 0.5, 0 + 0.5)
 
 
 @pytest.mark.parametrize("kind", ["heatmap", "patch"])
 def test_the_frame_of_a_video_is_named(kind: str) -> None:
-    """The scheme has a grid of 4 frames, of which only the first (0) is drawn; the title of each
-    panel states it.
+    """ROPE_OF_4_FRAMES has a grid of 4 frames, of which only the first (0) is drawn; the title of
+    each panel states it.
     """
     for panel in drawn_picture(kind, ROPE_OF_4_FRAMES).panels:
         assert panel.title.endswith(", frame 0 of 4")
@@ -63,36 +65,43 @@ def test_an_image_has_no_frames(kind: str) -> None:
 
 @pytest.mark.parametrize("terminal", [Terminal(), Terminal(colours=256)], ids=["grey", "colour"])
 def test_a_terminal_states_of_how_many_rows_a_line_is_the_mean(terminal: Terminal) -> None:
-    """19 lines of 24 are left for rows, and colours draw two rows per line."""
-    line = last_line("heatmap", pecli.Sinusoidal(512, 64), terminal)
+    """A terminal has 24 lines by default, of which 19 are left for the 512 positions. In colours, a
+    line shows two rows of cells, one above the other. The last line explains the axes.
+    """
+    line = last_line("heatmap", pecli.Sinusoidal(seq_len=512, dim=64), terminal)
     drawn_rows = 19 * (2 if terminal.colours else 1)
 
     assert line.startswith(f"position (means of {512 / drawn_rows:.0f}) ↓  channel →")
 
 
-def test_a_narrow_terminal_states_it_without_the_names_of_the_axes() -> None:
-    """512 rows in 19 lines are means of 27."""
-    line = last_line("heatmap", pecli.Sinusoidal(512, 64), Terminal(40))
+def test_a_narrow_terminal_states_means_without_the_names_of_the_axes() -> None:
+    """512 positions in 19 lines are means of 512 / 19 = 27. Of 64 channels, every second is drawn,
+    as 40 columns have no room for all. The last line explains the axes.
+    """
+    line = last_line("heatmap", pecli.Sinusoidal(seq_len=512, dim=64), Terminal(columns=40))
     assert line.startswith("means of 27, one in 2   ")
 
 
 def test_a_terminal_names_the_unit_of_its_colours() -> None:
-    """The legend of the heatmap has the smallest slope of 8 heads, 2^-8 = 0.003906, as |bias|."""
-    line = last_line("heatmap", pecli.Alibi(8, 64), Terminal(120))
+    """The scale of |bias| begins at the bias of the smallest of 8 slopes at distance 1, which is
+    2^−8 = 0.003906 by the paper. The last line is the legend of the heatmap.
+    """
+    line = last_line("heatmap", pecli.Alibi(heads=8, seq_len=64), Terminal(columns=120))
     assert " |bias| 0.003906 " in line
 
 
-def test_pairs_of_positions_are_not_called_all_if_every_second_is_drawn() -> None:
-    """100 positions do not fit a terminal of 24 lines."""
-    shown = without_colours(
-        terminal_render.lines(drawn_picture("similarity", pecli.Rope(100, 32)), Terminal(120))
-    )
+def test_pairs_of_positions_are_not_called_all_if_some_are_left_out() -> None:
+    """A similarity is drawn by position and position, and 100 do not fit a terminal of 24 lines:
+    the legend states that every n-th is drawn.
+    """
+    picture = drawn_picture("similarity", pecli.Rope(seq_len=100, dim=32))
+    shown = without_colours(terminal_render.lines(picture, Terminal(columns=120)))
     assert not any("all pairs" in line for line in shown)
     assert "position (one in " in shown[-1]
 
 
-def test_matrices_of_four_axes_are_named_by_both_indices() -> None:
-    """2 × 3 matrices of 4 × 5."""
+def test_matrices_of_an_array_of_four_axes_are_named_by_their_two_indices() -> None:
+    """The array has 2 × 3 matrices of 4 × 5 numbers; panel 4 is the matrix [1, 1]."""
     array = np.arange(2 * 3 * 4 * 5.0).reshape(2, 3, 4, 5)
     (subject,) = of_file("x", opened({"x": array})[1])
     panels = kinds.picture("heatmap", [subject], PlotRequest()).heatmaps
@@ -108,9 +117,13 @@ def test_matrices_of_four_axes_are_named_by_both_indices() -> None:
     np.testing.assert_array_equal(panels[4].values, array[1, 1])
 
 
-def test_a_curve_is_named_by_the_parameter_that_it_lacks() -> None:
-    """The two tables differ in padding_idx only, which is not set in one of them."""
-    picture = drawn_picture("curves", pecli.Sinusoidal(9, 4), pecli.Sinusoidal(9, 4, padding_idx=0))
+def test_a_curve_is_named_by_a_parameter_that_only_the_other_table_has() -> None:
+    """The two tables differ in padding_idx only, which is not set in the first. The last word of a
+    label is its channel.
+    """
+    plain = pecli.Sinusoidal(seq_len=9, dim=4)
+    padded = pecli.Sinusoidal(seq_len=9, dim=4, padding_idx=0)
+    picture = drawn_picture("curves", plain, padded)
     labels = {curve.label.rpartition(", ")[0] for curve in picture.panels[0].curves}
 
     assert labels == {"sinusoidal, no padding_idx", "sinusoidal, padding_idx 0"}
@@ -120,13 +133,17 @@ ROPE_20000_BY_16 = pecli.Rope(20_000, 16, base=5e5)
 
 
 def exact_scores(distances: range) -> list[float]:
-    """The mean of cos(d·θ) over the eight pairs of `LONG`, by its definition."""
+    """The mean of cos(d·θ) over the eight pairs of `ROPE_20000_BY_16`, by its definition."""
     frequencies = [5e5 ** (-pair / 8) for pair in range(8)]
     return [sum(math.cos(d * theta) for theta in frequencies) / 8 for d in distances]
 
 
 def test_the_decay_of_a_long_table_shows_its_largest_and_smallest_scores() -> None:
-    """A point stands for a range of distances; the exact scores are computed by the definition."""
+    """19,999 distances are drawn by at most 300 points, each of which stands for a range of them:
+    the last one for more than 100. It is the median of their scores, between minimum and maximum.
+
+    `exact_scores` is the mean of cos(distance · 500000^(−i/8)) over the 8 pairs of the table.
+    """
     (curve,) = drawn_picture("decay", ROPE_20000_BY_16).panels[0].curves
     assert len(curve.x) <= 300
     assert curve.x[0] == 1.0
@@ -134,21 +151,23 @@ def test_the_decay_of_a_long_table_shows_its_largest_and_smallest_scores() -> No
 
     last_piece = range(int(curve.x[-2]) + 1, 20_000)
     expected = exact_scores(last_piece)
-    assert len(expected) > 100
+    assert len(last_piece) > 100
     assert curve.spread.high[-1] == pytest.approx(max(expected), abs=1e-9)
     assert curve.spread.low[-1] == pytest.approx(min(expected), abs=1e-9)
     assert curve.y[-1] == pytest.approx(float(np.median(expected)), abs=1e-9)
 
 
 def test_the_title_of_a_decay_states_that_points_stand_for_ranges() -> None:
-    """Of 20,000 positions a point stands for several distances, of 1,000 for one."""
+    """Up to 1,200 distances are drawn one by one: so are those of 1,000 positions. Of 20,000
+    positions, a point stands for several distances.
+    """
     assert drawn_picture("decay", ROPE_20000_BY_16).panels[0].title.endswith(": median, min–max")
     assert "median" not in drawn_picture("decay", pecli.Rope(1000, 16)).panels[0].title
 
 
 def test_a_figure_fills_the_range_around_a_curve() -> None:
-    """Of 20,000 positions, a point stands for several distances; the filled area goes from their
-    minimum to their maximum.
+    """Of 20,000 positions, a point stands for several distances. The area that matplotlib fills
+    goes from their minimum to their maximum.
     """
     picture = drawn_picture("decay", ROPE_20000_BY_16)
     (fill,) = render(picture).axes[0].collections
@@ -160,20 +179,25 @@ def test_a_figure_fills_the_range_around_a_curve() -> None:
 
 
 def test_a_terminal_fills_the_range_around_a_curve() -> None:
-    """The curve is 0.5, its range 0 to 1, which is all of the axis."""
+    """The curve is 0.5 everywhere, and its range is 0 to 1, which is the whole vertical axis: the
+    first character of every line is filled. «│» is the axis, at the left of the chart.
+    """
     x = np.array([0.0, 1.0, 2.0])
     spread = Spread(np.zeros(3), np.ones(3))
     chart = Chart("", [Curve("", x, np.full(3, 0.5), spread=spread)])
     shown = without_colours(terminal_render.lines(Picture("", [chart]), Terminal(12, 12)))
     columns = [line.partition("│")[2] for line in shown if "│" in line]
 
-    assert all(line[:1].strip() for line in columns), "the first column is filled from 0 to 1"
+    assert all(line[:1].strip() for line in columns)
 
 
 @pytest.mark.parametrize("dim", [8, 128])
 def test_bounds_are_1_if_all_phases_agree_whatever_the_dimension(dim: int) -> None:
-    """With a base of 1e30, all pairs but the first hardly turn: their phases agree at distance 1."""
-    chart = drawn_picture("decay", pecli.Rope(3, dim, base=1e30)).panels[1]
+    """With a base of 1e30, all pairs except the first hardly turn, so that their phases agree at
+    distance 1. The second panel of the picture «decay» has the bound of Su et al. (2021), which is
+    divided by its value at distance 0.
+    """
+    chart = drawn_picture("decay", pecli.Rope(seq_len=3, dim=dim, base=1e30)).panels[1]
     assert chart.curves[0].y[0] == pytest.approx(1.0, abs=0.1)
 
 
@@ -181,19 +205,25 @@ def test_no_bound_exceeds_1() -> None:
     """The second panel of the picture «decay» has the bound of the similarity of two positions by
     their distance, relative to that at distance 0. No mean of cosines exceeds 1.
     """
-    for curve in drawn_picture("decay", pecli.Rope(64, 8), pecli.Rope(64, 128)).panels[1].curves:
+    narrow = pecli.Rope(seq_len=64, dim=8)
+    wide = pecli.Rope(seq_len=64, dim=128)
+    for curve in drawn_picture("decay", narrow, wide).panels[1].curves:
         assert curve.y.max() <= 1.0
 
 
 def test_a_spiral_states_what_its_radius_is() -> None:
-    assert drawn_picture("circle", pecli.Rope(64, 8)).subtitle == "Radius = position"
+    """The picture «circle» draws the angle of a pair at each position as a spiral."""
+    picture = drawn_picture("circle", pecli.Rope(seq_len=64, dim=8))
+    assert picture.subtitle == "Radius = position"
 
 
 def test_maps_of_a_grid_are_of_channels_that_vary() -> None:
-    """Channels that hardly change would be blank maps."""
+    """Channels that hardly change over the image would be blank maps. Eight of 64 channels are
+    drawn; each has about a quarter of the largest variance, by NumPy, or more.
+    """
     image = pecli.Sinusoidal(grid=(14, 14), dim=64, style="mae")
     picture = drawn_picture("heatmap", image)
-    variances = pecli.Sinusoidal(grid=(14, 14), dim=64, style="mae").tables()["pe"].var(axis=0)
+    variances = image.tables()["pe"].var(axis=0)
 
     assert len(picture.heatmaps) == 8
     for panel in picture.heatmaps:

@@ -15,6 +15,7 @@ def picture_of(**fields: object) -> Picture:
 
 
 def test_a_range_is_two_numbers_the_smaller_first() -> None:
+    """On the command line it is LOW:HIGH, in Python a pair of numbers; None is no range."""
     assert parse_range(None) is None
     assert check_range(None) is None
     assert parse_range("-1:1e3") == ValueRange(-1, 1000)
@@ -22,19 +23,24 @@ def test_a_range_is_two_numbers_the_smaller_first() -> None:
 
 
 @pytest.mark.parametrize("text", ["1", "1:2:3", "1:1", "2:1", "a:1", "1:inf", ":"])
-def test_other_texts_are_no_range(text: str) -> None:
+def test_texts_that_are_not_two_rising_numbers_are_refused_as_a_range(text: str) -> None:
+    """The option is LOW:HIGH, with finite numbers; the error names the option, range."""
     with pytest.raises(ParameterError, match=r"^range"):
         parse_range(text)
 
 
 @pytest.mark.parametrize("value", [3, (1,), (1, 2, 3), (2, 1), (1, 1), ("1", 2)])
-def test_other_values_are_no_range(value: object) -> None:
+def test_values_that_are_not_two_rising_numbers_are_refused_as_a_range(value: object) -> None:
+    """The argument is a pair (low, high) of numbers; the error names the argument, value_range."""
     with pytest.raises(ParameterError, match=r"^value_range"):
         check_range(value)
 
 
 def test_a_picture_shows_its_range_except_where_panels_show_another_quantity() -> None:
-    """The stretch below wavelengths is drawn in a panel of a smaller height."""
+    """A chart and a heatmap get the range −1 to 2 as their ends. A chart with share=0.5, such as
+    the stretch below wavelengths, shows another quantity in half the height, and keeps its own
+    ends.
+    """
     small = Chart("stretch", CHART.curves, share=0.5)
     heatmap = HeatmapPanel("x", np.eye(2))
     changed = with_range(Picture("x", (CHART, small, heatmap)), ValueRange(-1, 2))
@@ -49,12 +55,14 @@ def test_a_picture_shows_its_range_except_where_panels_show_another_quantity() -
 
 
 def test_without_a_range_a_picture_stays_as_it_is() -> None:
+    """A picture of circles has no range, and none is given: it is the same object."""
     picture = picture_of(polar=True)
     assert with_range(picture, None) is picture
 
 
 @pytest.mark.parametrize("low", [0.0, -1.0])
 def test_a_logarithmic_range_begins_above_zero(low: float) -> None:
+    """Zero and negative numbers have no place on a logarithmic axis; on a linear one they have."""
     with pytest.raises(ParameterError, match=r"on a logarithmic scale it must begin above 0"):
         with_range(picture_of(log_y=True), ValueRange(low, 2))
     with_range(picture_of(log_y=True), ValueRange(1e-9, 2))
@@ -62,5 +70,6 @@ def test_a_logarithmic_range_begins_above_zero(low: float) -> None:
 
 
 def test_circles_have_no_range() -> None:
+    """A polar chart shows angles, of which 0 to 2 would be a sector."""
     with pytest.raises(ParameterError, match="circles show angles; leave it out"):
         with_range(picture_of(polar=True), ValueRange(0, 2))

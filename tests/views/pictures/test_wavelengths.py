@@ -22,8 +22,11 @@ from tests.views.pictures.drawing import drawn_picture
 
 
 def test_wavelengths_run_from_2_pi_to_2_pi_times_the_base() -> None:
-    """With freq_shift 1, the last of 32 frequencies is 1 / 10000 exactly."""
-    (chart,) = drawn_picture("wavelengths", pecli.Sinusoidal(512, 64, freq_shift=1.0)).panels
+    """A wavelength is 2π / frequency. With freq_shift 1, frequency i of 32 is 10000^(−i / (32 −
+    1)), so that the first is 1 and the last is 1 / 10000 exactly.
+    """
+    sinusoidal = pecli.Sinusoidal(seq_len=512, dim=64, freq_shift=1.0)
+    (chart,) = drawn_picture("wavelengths", sinusoidal).panels
     (curve,) = chart.curves
     assert curve.y[0] == pytest.approx(2 * math.pi, rel=1e-12)
     assert curve.y[-1] == pytest.approx(2 * math.pi * 10000, rel=1e-12)
@@ -50,8 +53,8 @@ LLAMA3 = pecli.Rope(64, 128, base=5e5, scaling="llama3", **GIVEN)
 
 
 def test_a_scaling_is_drawn_beside_the_unscaled_law() -> None:
-    """The unscaled wavelengths of Llama 3.1 are 2π · 500000^(2i/d); its curve is marked as the
-    reference, which is drawn dotted. Other tests have the scaled ones.
+    """LLAMA3 is Llama 3.1's rope: base 500000, 64 pairs. UNSCALED_LLAMA3 is 2π · 500000^(i/64),
+    whose curve is marked as the reference, which is drawn dotted.
     """
     scaled, unscaled = drawn_picture("wavelengths", LLAMA3).panels[0].curves
     assert scaled.label == "scaled"
@@ -60,23 +63,29 @@ def test_a_scaling_is_drawn_beside_the_unscaled_law() -> None:
     np.testing.assert_allclose(unscaled.y, UNSCALED_LLAMA3, rtol=1e-12)
 
 
-def test_the_stretch_of_a_scaling_is_drawn_below() -> None:
-    """Llama 3.1's rule: waves longer than 8,192 are stretched by 8, those shorter than 8,192 / 4 are
-    kept.
+def test_the_stretch_of_each_pair_by_a_scaling_is_drawn_below() -> None:
+    """Llama 3.1's rule, with factor 8 and an original length of 8192: wavelengths (UNSCALED_LLAMA3)
+    longer than 8192 / low_freq_factor = 8192 / 1 are stretched by 8, and those shorter than
+    8192 / high_freq_factor = 8192 / 4 are kept.
     """
     stretch = drawn_picture("wavelengths", LLAMA3).panels[1].curves[0].y
     np.testing.assert_allclose(stretch[UNSCALED_LLAMA3 > 8192], 8.0, rtol=1e-12)
-    np.testing.assert_allclose(stretch[UNSCALED_LLAMA3 < 2048], 1.0, rtol=1e-12)
+    np.testing.assert_allclose(stretch[UNSCALED_LLAMA3 < 8192 / 4], 1.0, rtol=1e-12)
 
 
 def test_the_contexts_of_a_scaling_are_levels() -> None:
-    """8 · 8,192 is 65,536."""
+    """LLAMA3 has llama3 scaling with factor 8 of an original length of 8,192; 8 · 8,192 is
+    65,536.
+    """
     chart = drawn_picture("wavelengths", LLAMA3).panels[0]
     assert chart.levels == [("trained on 8,192", 8192.0), ("8 times the original, 65,536", 65536.0)]
 
 
 def test_pairs_that_a_scaling_treats_alike_are_bands() -> None:
-    """Pairs with waves below 2,048 are kept, and those above 8,192 are stretched."""
+    """LLAMA3 is a scaling by 8 of an original length of 8,192. By its rule, pairs of wavelengths
+    (UNSCALED_LLAMA3) below 8,192 / 4 = 2,048 are kept, as they turn over 4 times within it, and
+    those above 8,192 are stretched.
+    """
     picture = drawn_picture("wavelengths", LLAMA3)
     kept, blended, stretched = picture.panels[0].bands
     last_kept = int(np.sum(UNSCALED_LLAMA3 < 2048)) - 1
@@ -90,8 +99,9 @@ def test_pairs_that_a_scaling_treats_alike_are_bands() -> None:
 
 
 def test_the_limits_of_yarn_are_those_of_its_formula() -> None:
-    """YaRN's paper: dim · ln(original / (turns · 2π)) / (2 ln base), rounded outwards; pairs that turn
-    over 32 times within the original context are kept, those under 1 are stretched.
+    """YaRN's paper: the pair that turns n times within the original length L has the number
+    dim · ln(L / (n · 2π)) / (2 ln base), rounded outwards. Pairs that turn over 32 times are kept,
+    those under once are stretched. The attention factor is 0.1 · ln(factor) + 1.
     """
     yarn = pecli.Rope(
         64, 64, base=1.5e5, scaling="yarn", factor=32.0, original_max_position_embeddings=4096
@@ -118,16 +128,18 @@ NTK_BY_8 = 8.0 ** (np.arange(32) / 31)
 
 
 def test_the_stretch_of_ntk_grows_from_pair_to_pair() -> None:
-    """NTK with factor 8 replaces the base, which multiplies wavelength i of 32 by 8^(i/31)
-    (NTK_BY_8). The second panel of the picture draws this stretch.
+    """NTK with factor 8 replaces the base, which multiplies wavelength i of 32 by 8^(i/31). The
+    second panel of the picture draws this stretch.
     """
-    picture = drawn_picture("wavelengths", pecli.Rope(64, 64, scaling="ntk", factor=8.0))
-    np.testing.assert_allclose(picture.panels[1].curves[0].y, NTK_BY_8, rtol=1e-9)
+    ntk = pecli.Rope(seq_len=64, dim=64, scaling="ntk", factor=8.0)
+    stretch = drawn_picture("wavelengths", ntk).panels[1].curves[0].y
+    np.testing.assert_allclose(stretch, 8.0 ** (np.arange(32) / 31), rtol=1e-9)
 
 
-def test_where_every_pair_has_a_factor_of_its_own_there_are_no_bands() -> None:
-    """`pair_ranges` finds ranges of pairs that are stretched alike. NTK keeps the first pair and
-    stretches the last by the whole factor; between them, every pair has a stretch of its own.
+def test_pairs_that_all_have_different_factors_are_no_bands() -> None:
+    """`pair_ranges` finds ranges of pairs that are stretched alike. NTK_BY_8 is 8^(i/31) for pair i
+    of 32; without the first, which is kept, and the last, which has the whole factor 8, every pair
+    has a stretch of its own.
     """
     assert pair_ranges(NTK_BY_8[1:-1]) == []
 
@@ -139,16 +151,17 @@ def test_pairs_that_are_all_stretched_alike_are_one_band() -> None:
 
 
 def test_models_with_different_numbers_of_pairs_share_an_axis_from_0_to_1() -> None:
-    """Heads of 128 and 32 channels have 64 and 16 pairs."""
-    chart = drawn_picture("wavelengths", pecli.Rope(64, 128), pecli.Rope(64, 32)).panels[0]
+    """Heads of 128 and 32 channels have 64 and 16 pairs; pair i of n is at i / n."""
+    ropes = pecli.Rope(seq_len=64, dim=128), pecli.Rope(seq_len=64, dim=32)
+    chart = drawn_picture("wavelengths", *ropes).panels[0]
     assert chart.x == "pair, as a share of all"
     np.testing.assert_allclose(chart.curves[0].x, np.arange(64) / 64)
     np.testing.assert_allclose(chart.curves[1].x, np.arange(16) / 16)
 
 
 def test_models_with_equal_numbers_of_pairs_share_an_axis_of_pairs() -> None:
-    """Heads of 128 channels have 64 pairs."""
-    ropes = pecli.Rope(64, 128), pecli.Rope(64, 128, base=500.0)
+    """Heads of 128 channels have 64 pairs, whatever the base: pair i is at i."""
+    ropes = pecli.Rope(seq_len=64, dim=128), pecli.Rope(seq_len=64, dim=128, base=500.0)
     chart = drawn_picture("wavelengths", *ropes).panels[0]
     assert chart.x == "pair"
     assert chart.curves[1].x.tolist() == list(range(64))
@@ -160,7 +173,9 @@ def of_models(*names: str) -> Picture:
 
 
 def test_the_levels_of_a_model_are_its_contexts() -> None:
-    """By the published configs."""
+    """The numbers are in the published configs: original_max_position_embeddings (trained on, or
+    8192 for Llama 3.1), max_position_embeddings (context, extended to), and sliding_window.
+    """
     expected = {
         "llama-3.1-8b": [("trained on 8,192", 8192.0), ("extended to 131,072", 131072.0)],
         "deepseek-v3": [("trained on 4,096", 4096.0), ("extended to 163,840", 163840.0)],
@@ -170,8 +185,10 @@ def test_the_levels_of_a_model_are_its_contexts() -> None:
     assert {name: of_models(name).panels[0].levels for name in expected} == expected
 
 
-def test_of_longrope_both_kinds_of_factors_are_drawn() -> None:
-    """The wavelengths are multiplied by the factors of Phi-3's config."""
+def test_longrope_is_drawn_with_its_short_and_its_long_factors() -> None:
+    """Longrope multiplies the wavelength of each pair by a factor of the config: short_factor up to
+    the original length, 4,096, and long_factor beyond. Phi-3 has 48 pairs of base 10000.
+    """
     config = presets()["phi-3-mini-128k-2024-04"].config
     law = 2 * math.pi * 1e4 ** (np.arange(48) / 48)
     short, long, unscaled = of_models("phi-3-mini-128k-2024-04").panels[0].curves
@@ -184,8 +201,11 @@ def test_of_longrope_both_kinds_of_factors_are_drawn() -> None:
 
 
 def test_contexts_of_many_models_are_dots_on_their_curves() -> None:
-    """Llama 3.1 was trained on 8,192 positions and serves 131,072; sliding layers of Gemma 3 see
-    512. A dot lies on the line between the neighbouring points of its curve.
+    """Of several models, contexts are no levels but in the labels. Llama 3.1 was trained on 8,192
+    positions and serves 131,072; Gemma 3 1B has 32,768, and its sliding layers see 512.
+
+    A dot (x, y) lies on the straight line between the neighbouring points of its curve, on the
+    logarithmic axis.
     """
     chart = of_models("llama-3.1-8b", "gpt-oss-20b", "qwen3-8b", "gemma-3-1b").panels[0]
     labels = [curve.label for curve in chart.curves]
@@ -199,8 +219,10 @@ def test_contexts_of_many_models_are_dots_on_their_curves() -> None:
     assert [y for _, y in chart.curves[0].marks] == [8192.0, 131072.0]
 
 
-def test_of_dynamic_scaling_both_lengths_are_drawn() -> None:
-    """Base 10000 · (2 · 16384 / 4096 − 1)^(64/62), by the formula of dynamic NTK."""
+def test_dynamic_scaling_is_drawn_up_to_its_original_length_and_at_the_context() -> None:
+    """Up to the original length, 4096, nothing is scaled. Beyond, by the formula of dynamic NTK,
+    the base is multiplied by (factor · length / original − factor + 1)^(dim / (dim − 2)).
+    """
     dynamic = pecli.Rope(64, 64, scaling="dynamic", factor=2.0, max_position_embeddings=4096)
     within, beyond, law = (
         kinds.picture("wavelengths", of_scheme(dynamic, "d", 16384), PlotRequest()).panels[0].curves
@@ -210,26 +232,30 @@ def test_of_dynamic_scaling_both_lengths_are_drawn() -> None:
     assert beyond.label == "at length 16,384"
     np.testing.assert_allclose(within.y, law.y, rtol=1e-12)
 
-    base = 1e4 * (2.0 * 16384 / 4096 - 1) ** (64 / 62)
+    base = 1e4 * (2.0 * 16384 / 4096 - 2.0 + 1) ** (64 / 62)
     np.testing.assert_allclose(beyond.y, 2 * math.pi * base ** (np.arange(32) / 32), rtol=1e-9)
 
 
-def test_curves_are_marked_and_stretched_only_where_they_reach() -> None:
-    """Gemma 4's full layers rotate a quarter of their pairs, the slowest of which turns within 200 positions."""
-    (chart,) = of_models("gemma-4-e4b", "llama-3-8b", "qwen3-8b").panels  # no pair is stretched
+def test_pairs_that_are_not_rotated_have_no_wavelength() -> None:
+    """Gemma 4's full layers rotate a quarter of their pairs, the slowest of which turns within 200
+    positions: no context lies on its curve. No pair is stretched, so that there is one panel only.
+
+    Of the four pairs of a head of 8 channels, a quarter is the first one.
+    """
+    (chart,) = of_models("gemma-4-e4b", "llama-3-8b", "qwen3-8b").panels
     full = next(curve for curve in chart.curves if "full" in curve.label)
 
     assert full.y[np.isfinite(full.y)].max() < 200
     assert not full.marks
 
-    rope = pecli.Rope(8, 8, scaling="proportional", partial_rotary_factor=0.25)
+    rope = pecli.Rope(seq_len=8, dim=8, scaling="proportional", partial_rotary_factor=0.25)
     (chart,) = drawn_picture("wavelengths", rope).panels
     assert np.isfinite(chart.curves[0].y).tolist() == [True, False, False, False]
 
 
 def test_pairs_are_kept_blended_or_stretched_by_the_largest_factor() -> None:
-    """The numbers are the divisors of the frequencies: 1 keeps a pair, the largest stretches it,
-    others lie between.
+    """`pair_ranges` gets the stretch of the wavelength of each pair: 1 is kept, the largest is
+    stretched, those between are blended. A range has its first and last pair, and that largest.
     """
     assert pair_ranges(np.array([1.0, 2.0, 4.0])) == [
         PairRange(Treatment.KEPT, 0, 0, 4.0),
@@ -242,10 +268,12 @@ def test_pairs_are_kept_blended_or_stretched_by_the_largest_factor() -> None:
     ]
 
 
-@pytest.mark.parametrize("stretch", [[1.0, 2.0, 1.0, 4.0], [2.0, 3.0, 4.0]])
+@pytest.mark.parametrize(
+    "stretch", [[1.0, 2.0, 1.0, 4.0], [2.0, 3.0, 4.0]], ids=["alternating", "all different"]
+)
 def test_ranges_that_alternate_or_share_no_factor_are_not_shaded(stretch: list[float]) -> None:
-    """`pair_ranges` finds ranges of pairs that are stretched alike, which are shaded; these have
-    none worth it.
+    """`pair_ranges` finds ranges of pairs that are stretched alike, which are shaded. Here kept
+    pairs are not in one range, or no two pairs have a factor in common.
     """
     assert pair_ranges(np.array(stretch)) == []
 
@@ -257,12 +285,13 @@ def test_ranges_that_alternate_or_share_no_factor_are_not_shaded(stretch: list[f
         (None, 128, ["up to 32", "at length 128"]),
         (64, 128, [""]),
     ],
+    ids=["no context", "a context", "a length that is set"],
 )
 def test_dynamic_scaling_is_drawn_within_and_beyond_its_context_unless_a_length_is_set(
     length: int | None, context: int | None, words: list[str]
 ) -> None:
-    """The original length is 32, so up to 32 the frequencies are unscaled; those beyond depend on
-    the length.
+    """Up to the original length, 32, the frequencies are unscaled; those beyond depend on the
+    length, which is the context of the model, unless the scheme has a length of its own.
     """
     rope = pecli.Rope(
         4, 8, scaling="dynamic", factor=2.0, max_position_embeddings=32, length=length
@@ -293,6 +322,7 @@ def test_the_label_of_one_of_several_curves_states_its_contexts(
 
 
 def test_a_single_curve_without_a_scaling_has_no_label() -> None:
+    """There is nothing from which it has to be distinguished; the title names the scheme."""
     (chart,) = drawn_picture("wavelengths", pecli.Rope(4, 4)).panels
     assert [curve.label for curve in chart.curves] == [""]
 
@@ -318,8 +348,10 @@ YARN = pecli.Rope(
 def test_the_contexts_of_a_scheme_follow_from_its_model_or_its_scaling(
     rope: pecli.Rope, model_context: int | None, contexts: list[tuple[float, str]]
 ) -> None:
-    """DYNAMIC has an original length of 32 and factor 2, YARN a length of 64 and factor 2; without
-    either, the length is offset + rows.
+    """DYNAMIC has an original length of 32 and factor 2, so that it is extended to 64 unless a
+    model states its context. YARN has an original length of 64 and a longest one of 128.
+
+    Rope(4, 8) has 4 positions without a scaling: with offset 3, its length is 3 + 4 = 7.
     """
     lengths = [(each.length, each.label) for each in scheme_contexts(rope, model_context)]
     assert lengths == contexts
@@ -329,7 +361,9 @@ QWEN2_VL = pecli.Rope(64, 128, base=1e6, mrope_section=(16, 24, 24))
 
 
 def test_sections_that_follow_each_other_are_bands() -> None:
-    """Qwen2-VL has mrope_section 16, 24, 24."""
+    """QWEN2_VL has Qwen2-VL's mrope_section 16, 24, 24: pairs for time, height and width, in this
+    order.
+    """
     picture = drawn_picture("wavelengths", QWEN2_VL)
     (chart,) = picture.panels
 
@@ -338,8 +372,8 @@ def test_sections_that_follow_each_other_are_bands() -> None:
 
 
 def test_sections_that_take_turns_are_counted() -> None:
-    """M-RoPE with 24 + 20 + 20 = 64 pairs of 128 channels for time, rows and columns, interleaved:
-    there are no bands to shade, so the subtitle counts them.
+    """M-RoPE with 24 + 20 + 20 = 64 pairs of 128 channels for time, height and width, which take
+    turns: there are no bands to shade, so that the subtitle counts the pairs of each.
     """
     scheme = pecli.Rope(64, 128, base=5e6, mrope_section=(24, 20, 20), mrope_interleaved=True)
     picture = drawn_picture("wavelengths", scheme)
@@ -349,8 +383,10 @@ def test_sections_that_take_turns_are_counted() -> None:
     assert picture.subtitle == "M-RoPE, axes take turns: 24 time, 20 height, 20 width pairs"
 
 
-def test_the_one_scaling_of_two_tables_is_shaded() -> None:
-    """As `pecli extend` draws it: before and after."""
+def test_bands_are_shaded_if_only_one_of_two_tables_is_scaled() -> None:
+    """`pecli extend` draws a model before and after its scaling: here Llama 3.1's base 500000
+    plain, and LLAMA3 with a scaling by 8. The chart of the stretch below has the same bands.
+    """
     lengths, stretch = drawn_picture("wavelengths", pecli.Rope(64, 128, base=5e5), LLAMA3).panels
     assert [band.label for band in lengths.bands] == ["kept", "blended", "stretched ×8"]
     assert [band.start for band in stretch.bands] == [band.start for band in lengths.bands]
