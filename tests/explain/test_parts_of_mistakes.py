@@ -4,6 +4,9 @@ reproduces it.
 Schemes are made by hand; slopes are 2^(−8k/12), the rule that the paper has for powers of two.
 """
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -12,9 +15,13 @@ from pecli.explain.catalogue.biases import OtherRule
 from pecli.explain.catalogue.placements import has_mrope_sections
 from pecli.explain.catalogue.scalings import OtherScalingNumber
 from pecli.explain.exact_tables import exact_tensors
+from pecli.explain.hypothesis import Case
+from pecli.explain.observations import Observations
 from pecli.explain.planting import tensors_made_together
+from pecli.explain.readable import is_as_supposed
 from pecli.explain.recognition import MAX_VECTOR
 
+ROPE = pecli.Rope(40, 16)
 TWELVE_HEADS = pecli.Alibi(12, 8)
 NAIVE = OtherRule(rule="naive", heads=12, max_bias=8.0)
 AT_THREE_AXES = ((0, 1), (0, 2), (0, 3))
@@ -68,3 +75,19 @@ def test_rows_counted_from_0_are_named_beside_those_given() -> None:
     counted = pecli.Rope(4, 16).tables()
     found = pecli.verify(counted, pecli.Rope(dim=16, positions=(5, 9, 2, 7)))
     assert "positions are 0, 1, 2, …, not those given" in found.diagnosis[0]
+
+
+@pytest.mark.parametrize(
+    ("difference", "is_right"), [({}, True), ({"base": 5e5}, False), ({"offset": 3}, False)]
+)
+def test_only_the_expected_table_is_as_supposed(difference: dict[str, Any], is_right: bool) -> None:
+    """Its frequencies, positions and amplitude are measured: those of another base, or of rows that
+    begin at 3, are not the supposed ones, and a few rows show it.
+    """
+    (expected,) = tensors_made_together(ROPE, ["cos", "sin"])
+    (found,) = tensors_made_together(replace(ROPE, **difference), ["cos", "sin"])
+    observations = Observations(found.every_row, "float32")
+    case = Case.of(ROPE, expected.computation, observations)
+
+    assert is_as_supposed(case) is is_right
+    assert case.fails_in_few_rows is (not is_right)
