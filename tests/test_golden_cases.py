@@ -334,3 +334,13 @@ def test_another_file_called_index_json_is_refused_with_advice(suite: str) -> No
 
     problem = "is not the index of a golden suite"
     assert str(caught.value) == f"{index}: {problem}; pecli golden -o FOLDER writes one"
+
+
+def test_beside_its_sines_an_answer_named_by_the_case_of_a_table_is_its_cosines(
+    suite: str, tmp_path: Path
+) -> None:
+    """Cosines and sines have one size, and the cosines come first."""
+    answers = {"model-llama-2-7b": np.cos(ANGLES), "model-llama-2-7b.sin": np.sin(ANGLES)}
+    file = write_answers(tmp_path, answers)
+
+    assert golden.answer_checks(suite, [file], None)[0].run().passed

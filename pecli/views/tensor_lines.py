@@ -161,9 +161,9 @@ def worst_element(tensor: Comparison, sides: SideNames) -> str:
     """
     expected, found = _distinct_digits(tensor.expected, tensor.found)
     error = error_in_words(tensor.largest_error, tensor.worst_ulp)
-    index = list(tensor.worst_index or ())
+    assert tensor.worst_index is not None  # Tensors without an error have no such line.
     values = f"{sides.expected} {expected}, {sides.found} {found}"
-    return f"max error {error} at {index}: {values}"
+    return f"max error {error} at {[*tensor.worst_index]}: {values}"
 
 
 def error_in_words(error: float, ulp: int | None) -> str:

@@ -248,3 +248,9 @@ def test_another_word_for_a_model_is_understood_or_answered_with_candidates(
     assert outcome.exit_code == (USAGE_ERROR if is_ambiguous else SUCCESS)
     assert note in outcome.err
     assert note or not outcome.err
+
+
+def test_a_word_that_is_like_no_command_points_to_the_help(run_pecli) -> None:
+    outcome = run_pecli("xyzzy")
+    assert outcome.exit_code == USAGE_ERROR
+    assert outcome.err.endswith("; see pecli --help\n")

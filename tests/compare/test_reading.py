@@ -13,6 +13,7 @@ from pecli.compare.arrangement import find_arrangements
 from pecli.compare.best_reading import find_best_reading
 from pecli.compare.candidate import CandidateTable, MadeTables, candidate_of
 from pecli.compare.forms import Form
+from pecli.compare.reading_conflicts import Doubling
 from pecli.compare.reading_notes import note_on
 from pecli.compare.tolerance import EXACT
 from pecli.compare.waves import find_row_widths, separate_tables
@@ -328,3 +329,33 @@ def test_a_flat_table_of_both_functions_is_drawn_as_cosines_and_sines() -> None:
     assert note == "all cosines, then all sines"
     np.testing.assert_array_equal(tables["cos"], COS)
     np.testing.assert_array_equal(tables["sin"], SIN)
+
+
+@pytest.mark.parametrize(
+    ("shape", "notes"), [((8,), ["a single row"]), ((1, 8), [""]), ((5, 9), [])]
+)
+def test_only_a_vector_as_wide_as_the_table_is_a_single_row(
+    shape: tuple[int, ...], notes: list[str]
+) -> None:
+    """The table has 8 columns and any number of rows."""
+    assert notes_on_readings(shape, CandidateTable(("cos",), (None, 8), no_tables)) == notes
+
+
+@pytest.mark.parametrize(("upright", "is_transposed"), [({}, True), ({"upright": True}, False)])
+def test_a_square_table_is_read_transposed_unless_its_rows_must_be_positions(
+    upright: dict[str, bool], is_transposed: bool
+) -> None:
+    candidate = candidate_of({"cos": COS[:8]}, has_frequencies=True, transposable=True)
+    reading = find_best_reading(COS[:8].T.copy(), [candidate], **upright)
+
+    assert reading is not None
+    assert reading.transposed is is_transposed
+
+
+@pytest.mark.parametrize(("name", "is_certain"), [("cos", True), ("bias", False)])
+def test_only_cosines_and_sines_are_certain_to_be_doubled(name: str, is_certain: bool) -> None:
+    """A bias has no columns that belong to a frequency."""
+    reading = find_best_reading(COS, [candidate_of({name: COS})])
+
+    assert reading is not None
+    assert Doubling("", reading, "halves").is_certain is is_certain

@@ -380,3 +380,14 @@ def test_an_interrupt_does_not_wait_for_threads(
     assert ended.is_set() == waits
 
     may_end.set()
+
+
+def test_with_4_threads_5_items_wait_for_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six were taken when the first result comes, so that the next one is number 6."""
+    monkeypatch.setenv("PECLI_THREADS", "4")
+    items = iter(range(20))
+    results = results_in_order(lambda item: item, items)
+
+    assert next(results) == 0
+    assert next(items) == 1 + 5
+    results.close()

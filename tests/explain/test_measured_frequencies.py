@@ -11,7 +11,7 @@ import pytest
 from pecli.engine.scalings.llama3 import Llama3
 from pecli.explain import wave_measurement
 from pecli.explain.frequency_schedule import FrequencySchedule
-from pecli.explain.measure import MeasuredFrequencies, frequencies_of
+from pecli.explain.measure import MeasuredFrequencies, fit_number, frequencies_of
 
 FREQUENCIES = np.array([1.0, 0.1, 0.01])
 RUN = range(40)
@@ -92,3 +92,28 @@ def test_a_base_that_is_whole_stays_a_real_number() -> None:
     base 500.0 must not become the integer 500.
     """
     assert type(SCHEDULE.having("base", 500.0).value("base")) is float
+
+
+def test_a_parameter_of_another_scaling_changes_nothing() -> None:
+    """YaRN's `beta_fast` is none of llama3's numbers; two mistakes may exclude each other."""
+    assert SCHEDULE.having("beta_fast", 16.0) == SCHEDULE
+
+
+@pytest.mark.parametrize(("rows", "are_waves"), [(7, False), (8, True)])
+def test_eight_rows_in_a_run_show_that_columns_are_waves(rows: int, are_waves: bool) -> None:
+    """Of fewer rows, only the frequencies are known, and not how much the columns are off."""
+    positions = np.arange(float(rows))
+    found = frequencies_of(np.exp(1j * np.outer(positions, FREQUENCIES)), positions)
+
+    assert found is not None
+    assert found.are_clean is are_waves
+    np.testing.assert_allclose(found.values, FREQUENCIES, atol=1e-5)
+
+
+def test_a_number_below_1_is_fitted_from_starts_below_1() -> None:
+    """The frequencies are half the schedule's; of the start 0 there is no logarithm."""
+    halves = MeasuredFrequencies(FREQUENCIES / 2, FREQUENCIES * 1e-6, 1.0, is_folded=False)
+    fit = fit_number(lambda scale: scale * FREQUENCIES, halves, (0.0, 0.25, 1.0))
+
+    assert fit is not None
+    assert fit.value == pytest.approx(0.5, rel=1e-6)

@@ -19,7 +19,9 @@ import pytest
 
 import pecli
 from pecli.engine.table import table_of
+from pecli.errors import FileError
 from pecli.files import save_tables
+from pecli.files.contents import Contents
 from tests.files.conftest import SPEC, is_read
 
 DATA = Path(__file__).parent / "data"
@@ -157,3 +159,22 @@ def test_a_file_is_read_at_a_limit_and_refused_one_beyond(
 
     monkeypatch.setattr(constant, amount - 1)
     assert not is_read(limit.file)
+
+
+@pytest.mark.parametrize(
+    ("beyond", "problem"), [(0, "is truncated"), (1, "claims a header of")], ids=["at", "beyond"]
+)
+def test_a_header_of_16_mib_may_be_claimed(tmp_path: Path, beyond: int, problem: str) -> None:
+    """The limit is 16 MiB; two bytes follow, so that the header is cut short."""
+    path = tmp_path / "h.safetensors"
+    path.write_bytes((2**24 + beyond).to_bytes(8, "little") + b"{}")
+
+    with pytest.raises(FileError, match=problem):
+        pecli.load(path)
+
+
+def test_bytes_in_memory_are_kept() -> None:
+    """Only the pages of a mapped file are dropped after they were read."""
+    contents = Contents("x.npy", memoryview(b"abc"))
+    contents.forget_before(2)
+    assert bytes(contents.data) == b"abc"

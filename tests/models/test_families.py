@@ -324,3 +324,15 @@ def test_rope_theta_of_deepseek_v4_is_not_the_base_of_compressed_layers() -> Non
     model = load_config({"model_type": "deepseek_v4", "head_dim": 64, "rope_theta": 2e5})
     bases = {encoding.layer_type: encoding.parameters["base"] for encoding in model}
     assert bases == {"main": 2e5, "compress": 1.6e5}
+
+
+@pytest.mark.parametrize(("model_type", "is_unrotated"), [("afmoe", True), ("exaone4", False)])
+def test_only_exaone_rotates_all_layers_without_a_window(
+    model_type: str, is_unrotated: bool
+) -> None:
+    """AFMoE's class rotates by the type of a layer, whatever `sliding_window` is."""
+    types = ["sliding_attention", "full_attention"]
+    config = {**LLAMA_CONFIG, "model_type": model_type, "sliding_window": None}
+    model = load_config({**config, "num_hidden_layers": 2, "layer_types": types})
+
+    assert model.is_unrotated("model.layers.1.q") is is_unrotated

@@ -57,3 +57,10 @@ def test_the_note_on_a_key_of_a_part_has_the_full_path_of_the_key() -> None:
     (note,) = pecli.load_config({"model_type": "llava", "text_config": inner}).notes
 
     assert note.startswith("theta is only in text_config.rope_parameters")
+
+
+def test_the_base_of_a_class_is_no_key_of_the_file() -> None:
+    """Mixtral's class has the base 1000000; the file states none, so that no key is missed."""
+    model = pecli.load_config({**SIZES, "model_type": "mixtral"})
+    assert model.one().parameters["base"] == 1e6
+    assert model.notes == ()

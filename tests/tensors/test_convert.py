@@ -479,3 +479,13 @@ def test_only_tensors_of_another_dtype_are_listed_as_cast() -> None:
     tensors = {"single": np.zeros(3, np.float32), "double": np.zeros(3)}
     plan = converted(tensors, "a file", None, None, dtype="float32")
     assert plan.cast == ["double"]
+
+
+def test_the_last_rows_of_a_latent_key_move() -> None:
+    """DeepSeek's compressed keys have other rows than heads of queries: 12 of the rank, then 4 that
+    rotate, from pairs (12, 13) and (14, 15) to halves.
+    """
+    layout = HeadDivision(HEADS, head_dim=10, rotary_dim=4, trailing=True)
+    moved = moved_weight("a.kv_a_proj_with_mqa.weight", np.arange(16.0)[:, None], layout)
+
+    assert moved.ravel().tolist() == [*range(12), 12, 14, 13, 15]

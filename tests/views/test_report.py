@@ -17,7 +17,9 @@ import numpy as np
 import pytest
 
 import pecli
+from pecli.errors import ParameterError
 from pecli.views.html import Html, element
+from pecli.views.interactive import SliderParts, slider_parts
 from pecli.views.pictures import palettes
 from pecli.views.pictures.panels import Picture
 from pecli.views.report import report
@@ -526,3 +528,20 @@ def test_the_first_matrix_of_an_unknown_file_is_drawn(
 
     (picture,) = pictures
     assert picture.title == "x, 12 × 6 float64: value over 12 positions, by channel"
+
+
+def test_a_report_is_only_written_as_html(run_pecli) -> None:
+    """The rule is stated before the file is looked for."""
+    outcome = run_pecli("report", "missing.npy", "-o", "report.pdf")
+    assert outcome.exit_code == USAGE_ERROR
+    assert "--output is report.pdf; a report is one page of HTML" in outcome.err
+
+
+def test_vectors_before_a_rotation_need_a_model() -> None:
+    """Nothing else says how they are rotated; the files need not exist."""
+    with pytest.raises(ParameterError, match=r"before is q\.npy; a model rotates them"):
+        pecli.report("missing.npy", before="q.npy")
+
+
+def test_a_page_without_models_has_no_sliders() -> None:
+    assert slider_parts([]) == SliderParts()

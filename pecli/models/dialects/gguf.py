@@ -274,7 +274,7 @@ def _head_sizes(keys: Keys) -> StoredHeadSizes:
 
 def _width_over_heads(keys: Keys, width: Setting[int] | None) -> Setting[int] | None:
     """Return the model's width over its heads; None if layers have different numbers of heads."""
-    if width is None or isinstance(keys.data.get("attention.head_count"), list):
+    if isinstance(keys.data.get("attention.head_count"), list):
         return None
     heads = keys.whole_number("attention.head_count")
     return derived(operator.floordiv, "{} // {}", width, heads)

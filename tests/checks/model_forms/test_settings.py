@@ -6,6 +6,7 @@ whose settings are given here; findings are written by hand.
 """
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,10 @@ from pecli.checks.model_forms.findings import (
 from pecli.checks.model_forms.model_files import NO_COUNTS, Counts, ModelFiles, ModelFormat
 from pecli.checks.model_forms.settings import compare_settings
 from pecli.checks.model_forms.stored import StoredTensor
+from pecli.errors import FileError
 from pecli.models.keys import origin_at
 from pecli.tensors.head_layout import HeadDivision
+from tests.checks.model_forms.model_files import write_gguf
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama",
@@ -288,3 +291,28 @@ def test_a_rotary_dimension_that_a_file_states_is_not_a_default() -> None:
     (change,) = compare_settings(reference(half), checked)
 
     assert change == ValueChanged("rotary dimension", 8, 16, "rope.dimension_count", False)
+
+
+@pytest.fixture
+def gguf_without_factors(tmp_path: Path) -> Path:
+    """A .gguf file with two norms, and no tensor that a rotation is made of."""
+    norms = {f"blk.{layer}.attn_norm.weight": np.ones(5, np.float32) for layer in range(2)}
+    path = tmp_path / "m.gguf"
+    write_gguf(path, "llama", norms, {"context_length": 4096}, "F32")
+    return path
+
+
+def test_a_gguf_file_without_factors_has_lost_the_scaling_of_its_model(
+    gguf_without_factors: Path,
+) -> None:
+    """Llama 3.1's scaling is in rope_freqs.weight: the header has no key for it."""
+    found = pecli.verify(gguf_without_factors, "llama-3.1-8b")
+    assert found.diagnosis == ("rope_freqs.weight is missing: the llama3 scaling is lost",)
+
+
+def test_a_gguf_file_without_factors_has_nothing_to_compare_if_its_model_has_none(
+    gguf_without_factors: Path,
+) -> None:
+    """Llama 2 has no scaling, so that nothing was lost."""
+    with pytest.raises(FileError, match="has no positional tables of rope"):
+        pecli.verify(gguf_without_factors, "llama-2-7b")

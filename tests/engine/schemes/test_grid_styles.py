@@ -21,6 +21,7 @@ import pytest
 import pecli
 from pecli.cli.app import run
 from pecli.engine.schemes import grid_styles
+from pecli.engine.schemes.axis_divisions import ALTERNATING
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
@@ -429,3 +430,27 @@ def test_four_points_of_an_axis_have_these_positions(
 def test_the_only_point_of_an_axis_has_a_position() -> None:
     assert grid_styles.COORDINATES["edge to edge"](0, 1, "h") == -0.5
     assert grid_styles.COORDINATES["centred"](0, 1, "h") == -1
+
+
+FOURTHS = {
+    "index": (0, 1, 2, 3),
+    "from one": (1, 2, 3, 4),
+    "centred": (-2, -1, 0, 1),
+    "video latents": (0.5, 1.5, 2.5, 3.5),
+    "edge to edge": (-1 / 2, -1 / 6, 1 / 6, 1 / 2),
+    "-1 to 1": (-3 / 4, -1 / 4, 1 / 4, 3 / 4),
+    "share": (1 / 4, 2 / 4, 3 / 4, 1),
+}
+"""Places of four rows of an image, by the rule of their project; DETR adds 1e-6 to the count."""
+
+
+@pytest.mark.parametrize("name", FOURTHS)
+def test_four_rows_have_these_places(name: str) -> None:
+    place = grid_styles.COORDINATES[name]
+    assert [float(place(i, 4, "h")) for i in range(4)] == pytest.approx(FOURTHS[name], rel=1e-6)
+
+
+@pytest.mark.parametrize(("dim", "pairs"), [(6, 0), (8, 4)])
+def test_axes_take_turns_only_in_whole_pairs_of_both(dim: int, pairs: int) -> None:
+    """MoonViT's 8 channels are w0 h0 w1 h1; of 6 channels, each axis would have one and a half."""
+    assert len(ALTERNATING.in_turns((2, 1), dim)) == pairs

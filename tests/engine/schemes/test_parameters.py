@@ -4,6 +4,7 @@
 by hand in the tables below; an error states what was given and the rule of the parameter.
 """
 
+import inspect
 from typing import Any
 
 import ml_dtypes
@@ -14,6 +15,7 @@ from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.parameters import Choice, Flag, ListOf, ParameterRule, Real, Whole
 from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.row_places import RANGE
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import KindError, ParameterError
@@ -211,3 +213,15 @@ def test_words_of_other_projects_for_a_value_are_understood(
     whose pairs are halves apart. Names are those of NumPy, torch and other projects.
     """
     assert getattr(Rope(4, 8, **{parameter: word}), parameter) == meaning
+
+
+def test_help_shows_the_defaults_that_count() -> None:
+    """`help(pecli.Rope)` shows this signature: base=10000.0, and no value for a required number."""
+    assert inspect.signature(Rope).parameters["base"].default == 10000.0
+    assert inspect.signature(Alibi).parameters["heads"].default is inspect.Parameter.empty
+
+
+def test_a_range_of_positions_has_no_list_of_them() -> None:
+    """Its rows are counted from the offset, one by one."""
+    with pytest.raises(NotImplementedError):
+        RANGE.coordinates()

@@ -222,3 +222,13 @@ def test_bands_of_a_page_reach_half_a_pair_beyond_their_ends() -> None:
     assert dark["fillcolor"] != first["fillcolor"]
     assert name["text"] == "kept"
     assert name["x"] == 1
+
+
+def test_colours_run_from_the_first_to_the_last_of_the_palette() -> None:
+    """plotly needs the shares 0 and 1."""
+    layout = plotly_panel(HEATMAP, dark=False)
+    (trace,) = layout["data"]
+    shares = [share for share, _ in trace["colorscale"]]
+
+    assert shares[0] == 0
+    assert shares[-1] == 1

@@ -144,3 +144,8 @@ def test_ends_of_an_axis_are_limited_and_moved_apart_if_they_are_equal() -> None
     assert apart(5.0, 5.0 + 1e-13) == (4.5, 5.5 + 1e-13)
     low, high = apart(1e12, 1e12)
     assert high - low == pytest.approx(2000)
+
+
+def test_a_logarithmic_axis_with_one_power_of_ten_has_equally_spaced_numbers() -> None:
+    """Between 5 and 28 is only 10; a single number shows no scale."""
+    assert ticks(5, 28, 3, log=True) == [5.0, 10.0, 15.0, 20.0, 25.0]

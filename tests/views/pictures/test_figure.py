@@ -736,3 +736,12 @@ def test_a_logarithmic_axis_without_points_reaches_a_decade_around_its_level() -
     axes, *_ = render(Picture("x", (chart,))).axes
 
     assert axes.get_ylim() == pytest.approx((10, 1000))
+
+
+@pytest.mark.parametrize(("last", "is_whole"), [(1.0, False), (3.0, True)])
+def test_an_axis_that_ends_at_1_has_fractions(last: float, is_whole: bool) -> None:
+    """Shares go from 0 to 1; positions and pairs are whole numbers."""
+    x = np.linspace(0.0, last, 4)
+    (axes,) = render(Picture("", [Chart("", [Curve("", x, x)])])).axes
+
+    assert all(float(tick).is_integer() for tick in axes.get_xticks()) is is_whole

@@ -148,3 +148,11 @@ def test_a_chart_stands_beside_a_single_heatmap() -> None:
     """`Picture.rows(2)` arranges panels in rows of up to two: a heatmap and a chart share one."""
     (row,) = Picture("", [HEATMAP_2_BY_2, EMPTY_CHART]).rows(2)
     assert row == [HEATMAP_2_BY_2, EMPTY_CHART]
+
+
+@pytest.mark.parametrize(("shape", "inches"), [((4, 4), (8.0, 7.0)), ((4, 6), (8.0, 5.0))])
+def test_a_square_matrix_fills_the_width(
+    shape: tuple[int, int], inches: tuple[float, float]
+) -> None:
+    """It is (8 − 1.2)/1.2 = 5.67 inches high, and 1.2 for the title and gaps: 6.87, in halves 7."""
+    assert Picture("", [HeatmapPanel("", np.zeros(shape))]).inches == inches
