@@ -87,6 +87,7 @@ class OtherPlacement(WaveMistake):
         "class tokens that shift a grid by one row",
     )
     stage = Stage.PARAMETERS
+    rank = -1  # It makes a table of its own, in which other mistakes are then planted.
     changes_reading = True
     computation_needs: ClassVar[Needs] = (is_table,)
     scheme_needs: ClassVar[Needs] = (has_placed_rows,)

@@ -394,3 +394,17 @@ def test_another_base_of_a_grid_is_not_called_another_style(
 
     assert f"base is {base:.0f} (the spec says 10000)" in result.diagnosis[0]
     assert len(result.explanations[0].mistakes) == 1
+
+
+@pytest.mark.parametrize("style", ["eva", "pixtral", "sam2"])
+def test_a_table_of_consecutive_positions_is_explained_against_a_grid(style: str) -> None:
+    """The table of a text model has no rows and columns of an image: all pairs of a row turn by one
+    position, 0 to 8, with frequencies of the whole dim.
+    """
+    text_tables = pecli.Rope(seq_len=9, dim=16).tables()
+    grid = pecli.Rope(grid=(3, 3), dim=16, style=style)
+
+    (sentence, *_) = pecli.verify(text_tables, grid).diagnosis
+
+    assert "axes share the frequencies of the whole dim" in sentence
+    assert "positions are 0, 1, 2, …, not those of the grid; exact" in sentence
