@@ -73,6 +73,8 @@ def cases_of(scheme: Scheme, tensors: Mapping[str, Array]) -> Iterator[Case]:
 
 @cases_of.register
 def _cases_of_waves(scheme: Positioned, tensors: Mapping[str, Array]) -> Iterator[Case]:
+    if "axis" in tensors:  # It has the number of each pair's axis of positions, and no waves.
+        return
     for tables in shaped(scheme, tensors):
         if not _has_too_many_rows(tables):
             yield wave_case(tables)

@@ -408,3 +408,14 @@ def test_a_table_of_consecutive_positions_is_explained_against_a_grid(style: str
 
     assert "axes share the frequencies of the whole dim" in sentence
     assert "positions are 0, 1, 2, …, not those of the grid; exact" in sentence
+
+
+def test_the_axes_of_pairs_are_not_explained_as_waves() -> None:
+    """The tensor `axis` of a grid numbers the axis of positions that each pair follows: 8 of one or
+    the other. It differs as well, and only cosines and sines have a reason.
+    """
+    found = pecli.Rope(grid=(4, 4), dim=16, axes=(8, 8)).tables()
+    result = pecli.verify(found, pecli.Rope(grid=(4, 4), dim=16, axes=(4, 12)))
+
+    assert result.diagnosis[0] == "cos, sin: axes is 8,8 (the spec says 4,12); exact"
+    assert [explanation.tensors for explanation in result.explanations] == [("cos", "sin")]
