@@ -27,7 +27,7 @@ from pecli.explain.frequency_schedule import (
     waves_of_schedule,
     with_frequencies_of,
 )
-from pecli.explain.wave_tables import scheme_of_waves
+from pecli.explain.wave_tables import WaveTable, scheme_of_waves
 
 
 def computation_of(scheme: Positioned, tensors: tuple[str, ...]) -> WaveComputation:
@@ -204,17 +204,33 @@ def _scheme_of_table(
     Returns:
         The scheme; None if none has such parameters: sinusoidal tables have no scaling, for example.
     """
-    # Consecutive positions are the same on every axis of a scheme, so the first axis tells all.
+    waves = _waves_of_columns(schedule, computation, columns)
+    is_rotary = specification.applied_as == "rotation"
+    if is_rotary:
+        return scheme_of_waves(waves, dtype=specification.dtype)
+    sinusoidal = waves._replace(separate=False, cos_first=columns.cos_first)
+    return scheme_of_waves(sinusoidal, dtype=specification.dtype)
+
+
+def _waves_of_columns(
+    schedule: FrequencySchedule, computation: WaveComputation, columns: Columns
+) -> WaveTable:
+    """Return cosines and sines as a computation makes them, in two tensors as rotary schemes have them.
+
+    If positions begin at 1 and values are multiplied by 1.1, the waves have the offset 1 and the
+    amplitude 1.1.
+
+    Args:
+        schedule: The formula of the frequencies.
+        computation: The steps that made the table.
+        columns: What each column of the table holds.
+    """
+    # Consecutive positions are the same on every axis, so that the first axis tells all.
     positions = computation.positions[0]
-    # These are rotary tables, `cos` and `sin`, as the specification may have them.
-    waves = waves_of_schedule(schedule, columns.dim, rows=len(positions))._replace(
+    from_position_0 = waves_of_schedule(schedule, columns.dim, rows=len(positions))
+    return from_position_0._replace(
         amplitude=computation.amplitude, offset=_offset_of(positions), layout=columns.layout
     )
-    is_added = specification.applied_as != "rotation"
-    if is_added:
-        # A sinusoidal table has both functions in one tensor, in either order.
-        waves = waves._replace(separate=False, cos_first=columns.cos_first)
-    return scheme_of_waves(waves, dtype=specification.dtype)
 
 
 def _offset_of(positions: Floats) -> int:
