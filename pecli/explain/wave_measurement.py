@@ -574,9 +574,11 @@ def _fit_slow_waves(waves: CosineWaves, data: Floats, rows_from_0: Floats) -> Co
 def _errors_of_one_function(data: Floats, fit: WaveFit) -> FitErrors:
     """Return the standard errors of frequencies and phases that are fitted to only one function.
 
-    They are those of least squares: a cosine changes by −sin(f·p + phase) per radian of its phase, and
-    by p times that per radian of its frequency. Near its top it hardly depends on either, so that rows
-    there show little of them.
+    A channel is amplitude · cos(f·p + phase) at offset p, with noise of size σ. Its derivatives by f
+    and by the phase are amplitude · p · sin and amplitude · sin, without their sign, which changes no
+    error. If J holds p · sin and sin of all rows, least squares gives the errors
+    (σ / amplitude) · √diag(inverse(Jᵀ·J)): twice the amplitude halves them. Rows near the top of the
+    cosine, where sin is nearly 0, show little of either number.
 
     Args:
         data: Columns of only cosines or only sines, (rows, channels).
@@ -584,11 +586,10 @@ def _errors_of_one_function(data: Floats, fit: WaveFit) -> FitErrors:
     """
     offsets = fit.rows_from_0 - fit.centre
     sin = np.sin(_angles(offsets, fit.frequency, fit.phase))
-    # The derivatives by frequency and phase; their sign changes no variance.
-    tangents = (sin * offsets[:, None], sin)
-    variances = _least_squares(tangents, data).variances  # (2, channels)
+    variances = _least_squares((sin * offsets[:, None], sin), data).variances
+    amplitude = np.maximum(np.abs(fit.amplitude), TINY)
     noise = fit.common_noise
-    errors = np.sqrt(variances) * noise / np.maximum(np.abs(fit.amplitude), TINY)
+    errors = np.sqrt(variances) * noise / amplitude  # (2, channels)
     frequency_error, phase_error = _with_errors_of_steps(errors, data, noise)
     return FitErrors(frequency=frequency_error, phase=phase_error)
 
