@@ -152,33 +152,36 @@ def _first_suppositions(incomplete: OpenCase, *, changes_reading: bool) -> Itera
             exchanged columns; False for all others.
     """
     case = incomplete.case
-    excluded_stages = _excluded_stages(case)
     for kind in _possible_kinds(incomplete):
-        is_excluded = kind.stage in excluded_stages or _would_make_frequencies_wrong(kind, case)
-        if is_excluded or kind.changes_reading != changes_reading:
-            continue
-        for mistake in kind.suppositions(case):
-            check_time()
-            yield Supposition(case, mistake)
+        if kind.changes_reading == changes_reading and _may_come_first(kind, case):
+            for mistake in kind.suppositions(case):
+                check_time()
+                yield Supposition(case, mistake)
 
 
-def _would_make_frequencies_wrong(kind: type[Mistake], case: Case) -> bool:
-    """Return True for a mistake of the schedule if the supposed frequencies are the measured ones."""
-    return issubclass(kind, ScheduleMistake) and case.frequencies_are_confirmed
+def _may_come_first(kind: type[Mistake], case: Case) -> bool:
+    """Return True if a mistake may be supposed in a case before another one is measured.
+
+    A mistake of the schedule, such as another base, may not if the case has the measured frequencies
+    already: it would make them wrong.
+    """
+    if issubclass(kind, ScheduleMistake) and case.frequencies_are_confirmed:
+        return False
+    return kind.stage in _stages_that_come_first(case)
 
 
-def _excluded_stages(case: Case) -> set[Stage]:
-    """Return the stages of which no further mistake is supposed before another one is measured.
+def _stages_that_come_first(case: Case) -> set[Stage]:
+    """Return the stages of which a mistake may be supposed before another one is measured.
 
-    Steps in 16 bits are rarely beside two other mistakes: they are supposed first, or not at all.
-    After them nothing else is supposed, so that all stages are excluded.
+    Damage is none of them, since any mistake looks like damage. Steps in 16 bits are rarely beside
+    two other mistakes: they are supposed first, and nothing else is supposed after them.
     """
     stages_so_far = {mistake.stage for mistake in case.mistakes_beside_storage}
+    if not stages_so_far:
+        return set(Stage) - {Stage.DAMAGE}
     if Stage.ARITHMETIC in stages_so_far:
-        return set(Stage)
-    if stages_so_far:
-        return {Stage.DAMAGE, Stage.ARITHMETIC}
-    return {Stage.DAMAGE}
+        return set()
+    return set(Stage) - {Stage.DAMAGE, Stage.ARITHMETIC}
 
 
 def _has_schedule_mistake(case: Case) -> bool:
