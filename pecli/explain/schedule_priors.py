@@ -424,15 +424,19 @@ def _with_bases(prior: SchedulePrior, measured: MeasuredFrequencies) -> Iterator
     base_fit = _fit_base(schedule, measured)
     if base_fit is None:
         return
-    doubts = prior.doubts
-    is_vague = base_fit.error > SIGMAS * KNOWN_TO * base_fit.value
-    if is_vague:
-        doubts = (*doubts, f"the base is known within {number(base_fit.error, 1)}")
+    doubts = (*prior.doubts, *_doubts_of_base(base_fit))
     for base in _possible_bases(schedule, base_fit, measured):
         yield SchedulePrior(schedule.having("base", base), prior.cost + _cost_of_base(base), doubts)
     is_unscaled = schedule.scaling == NO_SCALING and schedule.scale == 1
     if is_unscaled:
         yield from _ntk_schedules(schedule, base_fit)
+
+
+def _doubts_of_base(base_fit: Fit) -> Iterator[str]:
+    """Yield a doubt if a base is measured vaguely: 10000 ± 500, with an error of 5 %."""
+    is_vague = base_fit.error > SIGMAS * KNOWN_TO * base_fit.value
+    if is_vague:
+        yield f"the base is known within {number(base_fit.error, 1)}"
 
 
 def _possible_bases(

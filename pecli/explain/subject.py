@@ -175,13 +175,18 @@ def _scheme_of_waves(computation: WaveComputation, specification: Scheme) -> Sch
     schedule = computation.schedule
     if schedule is None:  # The frequencies are given one by one.
         return None
-    if schedule.applied != "once" or schedule.scaling_denominator is not None:
+    if not _has_parameters(schedule):
         return None
     if computation.places_tokens:
         return _scheme_of_rotation(specification, schedule, computation)
     if isinstance(computation.form, Columns):
         return _scheme_of_table(specification, schedule, computation, computation.form)
     return _scheme_of_vector(specification, schedule)
+
+
+def _has_parameters(schedule: FrequencySchedule) -> bool:
+    """Return True if a scheme has parameters for a schedule: its scaling is applied once, with its own dim."""
+    return schedule.applied == "once" and schedule.scaling_denominator is None
 
 
 def _scheme_of_table(

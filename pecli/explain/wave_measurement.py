@@ -511,7 +511,9 @@ def _refined_frequency(data: Floats, rows_from_0: Floats, frequency: Floats) -> 
 def _amplitude_error(data: Floats, offsets: Floats, frequency: Floats) -> float:
     """Return the relative standard error of the amplitude of one column (rows, 1) of less than one turn.
 
-    The less it turns, the more its frequency makes up for a wrong amplitude: over 20 rows, sin(0.01·p)
+    The column is a·cos(f·p) + b·sin(f·p), with the amplitude √(a² + b²). Its error is taken to be
+    √(error(a)² + error(b)²), the largest that errors of a and b can cause. The less the column turns,
+    the more f makes up for a wrong amplitude, so that these errors are large: over 20 rows, sin(0.01·p)
     and 2·sin(0.005·p) differ by 0.001 at most.
     """
     curve = _fit_sinusoid(data, offsets, frequency)
@@ -595,15 +597,23 @@ def _errors_of_one_function(data: Floats, fit: WaveFit) -> FitErrors:
 
 
 def _with_errors_of_steps(errors: Floats, data: Floats, noise: Floats) -> Floats:
-    """Return errors (numbers, channels) that are larger for channels that pass few steps of rounding.
+    """Return errors that are larger for channels that pass few steps of rounding.
 
-    Rounded to 0, 0.1, 0.2, …, a channel from 0.00 to 0.14 passes 1.4 steps and shows nothing: its error
-    is half a turn. A channel that passes some steps has errors that do not average out.
+    Numbers that are rounded to 0, 0.1, 0.2, … have steps of 0.1. A channel from 0.00 to 0.14 passes 1.4
+    steps, which shows nothing: its errors are half a turn. If a channel passes a few steps, its errors
+    are larger than those of least squares, which suppose that the rounding of many rows averages out.
+
+    Args:
+        errors: The errors of least squares, (numbers, channels).
+        data: The channels, (rows, channels).
+        noise: The standard deviation of each channel, from which the step follows.
     """
     step_of_rounding = np.maximum(STEP_IN_SIGMAS * noise, TINY)
     steps_passed = np.ptp(data, axis=0) / step_of_rounding
-    errors = np.where(steps_passed < FEW_STEPS, FEW_STEPS_PENALTY * errors, errors)
-    return np.where(steps_passed < INVISIBLE_STEPS, np.pi, errors)
+    passes_few_steps = steps_passed < FEW_STEPS
+    shows_nothing = steps_passed < INVISIBLE_STEPS
+    larger_errors = np.where(passes_few_steps, FEW_STEPS_PENALTY * errors, errors)
+    return np.where(shows_nothing, np.pi, larger_errors)
 
 
 def _cos_sin(
