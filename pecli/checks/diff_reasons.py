@@ -140,16 +140,22 @@ def _explain_tables(
     than other parameters of a scheme. If the transform may also be a parameter, as a factor of 1.1
     may be YaRN's attention factor, it is returned only if no parameters explain the table.
     """
-    arrays_by_name = {pair.name: (pair.a, pair.b) for pair in pairs}
-    swapped = array_transforms.explain_swapped(arrays_by_name, tolerance.atol)
-    not_swapped = _without_explained(pairs, swapped)
-    transforms = [*_find_transforms(not_swapped, tolerance.atol)]
+    swapped = _find_swapped(pairs, tolerance.atol)
+    in_place = _without_explained(pairs, swapped)
+    transforms = list(_find_transforms(in_place, tolerance.atol))
     certain = [transform for transform in transforms if not _may_be_parameter(transform)]
-    not_transformed = _without_explained(not_swapped, certain)
-    parameters = _explain_by_parameters(not_transformed, scheme, tolerance)
     uncertain = [transform for transform in transforms if _may_be_parameter(transform)]
-    last_resort = _without_names(uncertain, _collect_explained_names(parameters))
-    return [*swapped, *certain, *parameters, *last_resort]
+    not_transformed = _without_explained(in_place, certain)
+    parameters = _explain_by_parameters(not_transformed, scheme, tolerance)
+    names_with_parameters = _collect_explained_names(parameters)
+    transforms_left = _without_names(uncertain, names_with_parameters)
+    return [*swapped, *certain, *parameters, *transforms_left]
+
+
+def _find_swapped(pairs: Iterable[TablePair], atol: float) -> list[Explanation]:
+    """Return that two tables have each other's names in B, such as `cos` and `sin`, if they do."""
+    arrays_by_name = {pair.name: (pair.a, pair.b) for pair in pairs}
+    return list(array_transforms.explain_swapped(arrays_by_name, atol))
 
 
 def _without_names(transforms: Iterable[Explanation], names: set[str]) -> list[Explanation]:

@@ -262,20 +262,21 @@ class Compared:
         if scheme.value_of("positions") is not None:
             scheme = _place_consecutively(scheme)
         length = scheme.value_of("seq_len") or 0
-        if not length or not self._have_rows(length):
+        if not self._have_rows(length):
             return
-        while 2 * length <= MAX_ROWS:
-            length *= 2
-            longer = self._find_longer_table(scheme, length)
+        for doubled in _list_doubled_lengths(length):
+            longer = self._find_longer_table(scheme, doubled)
             if longer is None:
                 return
-            yield length, longer
+            yield doubled, longer
 
     def _have_rows(self, length: int) -> bool:
         """Return True if some table has a row per position, unlike `inv_freq` (64,), which has one.
 
-        A single row is one of a table if the scheme has the length 1.
+        A single row is one of a table if the scheme has the length 1; a scheme of length 0 has none.
         """
+        if length == 0:
+            return False
         return length == 1 or any(tensors.computation.rows > 1 for tensors in self.tensors)
 
     def _find_longer_table(self, scheme: Scheme, length: int) -> "Compared | None":
@@ -290,6 +291,14 @@ class Compared:
         if longer is None or not all(map(_is_affordable, longer.tensors())):
             return None
         return Compared(scheme=longer, names=self.names, tolerance=self.tolerance)
+
+
+def _list_doubled_lengths(length: int) -> Iterator[int]:
+    """Yield 2, 4, 8, … times a length, up to MAX_ROWS: 4, 8, 16, … of 2."""
+    doubled = 2 * length
+    while doubled <= MAX_ROWS:
+        yield doubled
+        doubled *= 2
 
 
 def _in_harmless_errors(result: Comparison) -> float:

@@ -109,10 +109,16 @@ def _has_unused_sections(scheme: Scheme) -> bool:
 
     Sections choose among the time, the row and the column of a token, which are equal in text.
     """
-    if scheme.value_of("mrope_section") is None or scheme.value_of("grid") is not None:
-        return False
+    has_sections = scheme.value_of("mrope_section") is not None
+    return has_sections and not _has_several_axes(scheme)
+
+
+def _has_several_axes(scheme: Scheme) -> bool:
+    """Return True if tokens have a position on each of several axes: on a grid, or as they are listed."""
+    if scheme.value_of("grid") is not None:
+        return True
     positions = scheme.value_of("positions")
-    return positions is None or len(positions.axes) < 2
+    return positions is not None and len(positions.axes) > 1
 
 
 def _find_undetected_mistakes(
