@@ -140,16 +140,22 @@ def _explain_tables(
     than other parameters of a scheme. If the transform may also be a parameter, as a factor of 1.1
     may be YaRN's attention factor, it is returned only if no parameters explain the table.
     """
-    arrays_by_name = {pair.name: (pair.a, pair.b) for pair in pairs}
-    swapped = array_transforms.explain_swapped(arrays_by_name, tolerance.atol)
-    not_swapped = _without_explained(pairs, swapped)
-    transforms = [*_find_transforms(not_swapped, tolerance.atol)]
+    swapped = _find_swapped(pairs, tolerance.atol)
+    in_place = _without_explained(pairs, swapped)
+    transforms = list(_find_transforms(in_place, tolerance.atol))
     certain = [transform for transform in transforms if not _may_be_parameter(transform)]
-    not_transformed = _without_explained(not_swapped, certain)
-    parameters = _explain_by_parameters(not_transformed, scheme, tolerance)
     uncertain = [transform for transform in transforms if _may_be_parameter(transform)]
-    last_resort = _without_names(uncertain, _collect_explained_names(parameters))
-    return [*swapped, *certain, *parameters, *last_resort]
+    not_transformed = _without_explained(in_place, certain)
+    parameters = _explain_by_parameters(not_transformed, scheme, tolerance)
+    names_with_parameters = _collect_explained_names(parameters)
+    transforms_left = _without_names(uncertain, names_with_parameters)
+    return [*swapped, *certain, *parameters, *transforms_left]
+
+
+def _find_swapped(pairs: Iterable[TablePair], atol: float) -> list[Explanation]:
+    """Return that two tables have each other's names in B, such as `cos` and `sin`, if they do."""
+    arrays_by_name = {pair.name: (pair.a, pair.b) for pair in pairs}
+    return list(array_transforms.explain_swapped(arrays_by_name, atol))
 
 
 def _without_names(transforms: Iterable[Explanation], names: set[str]) -> list[Explanation]:
@@ -192,19 +198,29 @@ def _collect_explained_names(explanations: Iterable[Explanation]) -> set[str]:
 def _explain_by_parameters(
     pairs: Sequence[TablePair], scheme: Scheme | None, tolerance: Tolerance
 ) -> list[Explanation]:
-    """Return the parameters by which the scheme of B differs from that of A: base 500000 instead of 10000.
+    """Return the parameters that tables of B have instead of those of A: base 500000, not 10000.
 
-    A file of pecli carries its scheme. For other files, `scheme` is None, and the scheme that makes
-    A's tables is recognised by their values.
+    A scheme is a formula with its parameters, such as Rope with base 10000. First the scheme of A's
+    tables is found, and then the parameters are searched with which it makes B's tables.
+
+    Args:
+        pairs: Tables of A and B that belong together.
+        scheme: The scheme that A carries, as files written by pecli do; None for other files, whose
+            scheme is recognised by the values of the tables.
+        tolerance: The errors that pass.
     """
-    # Any scheme could make a table of a few numbers.
-    large_pairs = [pair for pair in pairs if min(pair.a.size, pair.b.size) >= MIN_ELEMENTS]
+    large_pairs = [pair for pair in pairs if _is_large_enough(pair)]
     in_a = {pair.name: pair.a for pair in large_pairs}
     in_b = {pair.name: pair.b for pair in large_pairs}
     explanations: list[Explanation] = []
     for tables_of_a in _recognise_all(in_a, scheme):
         explanations += _find_other_parameters(tables_of_a, in_b, tolerance)
     return merged(explanations)
+
+
+def _is_large_enough(pair: TablePair) -> bool:
+    """Return True unless a table has so few numbers that any scheme could make it."""
+    return min(pair.a.size, pair.b.size) >= MIN_ELEMENTS
 
 
 def _recognise_all(in_a: Mapping[str, Array], scheme: Scheme | None) -> "Iterator[_Recognised]":

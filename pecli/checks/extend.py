@@ -388,25 +388,39 @@ def _read_model_lengths(
 ) -> Lengths:
     """Return how many positions a model has without any scaling, and as its configuration has it.
 
-    A model of 4,096 positions with YaRN of factor 40 has the lengths 4,096 and 163,840. The user,
-    or else the makers, may state another original length than the configuration does.
+    A model of 4,096 positions with YaRN of factor 40 has the lengths 4,096 and 163,840.
+
+    Args:
+        model: The model.
+        encoding: Its rotary encoding, with the scaling that it has already.
+        chosen: The new scaling, for which the model's makers may recommend an original length.
+        original_len: The original length that the user gave; None for the makers' or the model's own.
 
     Raises:
         ParameterError: They are unknown, or the model's scaling cannot be replaced.
     """
-    scaling = encoding.parameters["scaling"]
-    if scaling == "proportional":
-        rule = "no other scaling has its proportional frequencies, of which a part rotates"
-        raise ParameterError("model", model.file, rule)
+    _require_replaceable_scaling(model, encoding)
     by_config = _read_original_length(model, encoding)
     stretched = _compute_stretched_length(encoding, by_config)
     longest = max(stretched, int(model.context or 0))
     if original_len is not None:
         by_user: int = ORIGINAL_LEN.check("original_len", original_len)
         return Lengths(original=by_user, longest=longest)
+    is_unscaled = encoding.parameters["scaling"] == "none"
+    if is_unscaled and chosen.original:
+        return Lengths(original=chosen.original, longest=longest)
     # A config with a scaling was changed already, and states its own original length.
-    by_makers = chosen.original if scaling == "none" else None
-    return Lengths(original=by_makers or by_config, longest=longest)
+    return Lengths(original=by_config, longest=longest)
+
+
+def _require_replaceable_scaling(model: ModelEncodings, encoding: Encoding) -> None:
+    """Raise ParameterError for proportional scaling, which rotates only a part of the pairs.
+
+    Every other scaling rotates all of them: it cannot take its place.
+    """
+    if encoding.parameters["scaling"] == "proportional":
+        rule = "no other scaling has its proportional frequencies, of which a part rotates"
+        raise ParameterError("model", model.file, rule)
 
 
 def _compute_stretched_length(encoding: Encoding, original: int) -> int:

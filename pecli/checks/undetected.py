@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.compare.comparison import are_far_apart, compare_arrays
+from pecli.compare.comparison import Comparison, are_far_apart, compare_arrays
 from pecli.compare.tolerance import DRIFT, FREQ_RTOL, Tolerance, is_relative
 from pecli.engine.arrays import Floats, Indices, round_to
 from pecli.engine.edits import Edit
@@ -237,23 +237,18 @@ class Compared:
     def _measure_difference(self, name: str, right: Floats, wrong: Floats) -> float:
         """Return the difference of a right and a wrong table, as a multiple of one that does no harm.
 
-        Harmless are relative errors of 1e-5 in frequencies, as float32 arithmetic makes them, and
-        absolute errors of 1e-3 in tables, as an audit allows them.
-
         Returns:
-            The multiple; infinity if the comparison would fail with the wrong table.
+            The multiple: 2.5 for cosines that differ by 0.0025, since 0.001 does no harm. SHOWN if the
+            comparison would fail with the wrong table.
         """
-        if are_far_apart(right, wrong, self.tolerance.for_tensor(name)):
+        tolerance = self.tolerance.for_tensor(name)
+        if are_far_apart(right, wrong, tolerance):  # This shows most mistakes at once.
             return SHOWN
         dtype = self.scheme.dtype
         result = compare_arrays(
             round_to(right, dtype), round_to(wrong, dtype), self.tolerance, name=name
         )
-        if not result.passed:
-            return SHOWN
-        if is_relative(name):
-            return (result.max_rel_error or 0.0) / FREQ_RTOL
-        return result.largest_error / DRIFT
+        return _in_harmless_errors(result) if result.passed else SHOWN
 
     def _make_longer_tables(self) -> Iterator[tuple[int, "Compared"]]:
         """Yield tables of the same scheme with 2, 4, 8, … times as many rows, and the number of rows.
@@ -267,20 +262,21 @@ class Compared:
         if scheme.value_of("positions") is not None:
             scheme = _place_consecutively(scheme)
         length = scheme.value_of("seq_len") or 0
-        if not length or not self._have_rows(length):
+        if not self._have_rows(length):
             return
-        while 2 * length <= MAX_ROWS:
-            length *= 2
-            longer = self._find_longer_table(scheme, length)
+        for doubled in _list_doubled_lengths(length):
+            longer = self._find_longer_table(scheme, doubled)
             if longer is None:
                 return
-            yield length, longer
+            yield doubled, longer
 
     def _have_rows(self, length: int) -> bool:
         """Return True if some table has a row per position, unlike `inv_freq` (64,), which has one.
 
-        A single row is one of a table if the scheme has the length 1.
+        A single row is one of a table if the scheme has the length 1; a scheme of length 0 has none.
         """
+        if length == 0:
+            return False
         return length == 1 or any(tensors.computation.rows > 1 for tensors in self.tensors)
 
     def _find_longer_table(self, scheme: Scheme, length: int) -> "Compared | None":
@@ -295,6 +291,25 @@ class Compared:
         if longer is None or not all(map(_is_affordable, longer.tensors())):
             return None
         return Compared(scheme=longer, names=self.names, tolerance=self.tolerance)
+
+
+def _list_doubled_lengths(length: int) -> Iterator[int]:
+    """Yield 2, 4, 8, … times a length, up to MAX_ROWS: 4, 8, 16, … of 2."""
+    doubled = 2 * length
+    while doubled <= MAX_ROWS:
+        yield doubled
+        doubled *= 2
+
+
+def _in_harmless_errors(result: Comparison) -> float:
+    """Return the largest error of a comparison as a multiple of one that does no harm.
+
+    Frequencies may have relative errors of 1e-5, as float32 arithmetic makes them. All other tables
+    may have absolute errors of 1e-3, as an audit allows them.
+    """
+    if is_relative(result.name):
+        return (result.max_rel_error or 0.0) / FREQ_RTOL
+    return result.largest_error / DRIFT
 
 
 def _place_consecutively(scheme: Scheme) -> Scheme:

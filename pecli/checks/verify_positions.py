@@ -368,17 +368,35 @@ def _find_first_wrong_segment(case: _Case, found: Indices, expected: Indices) ->
 
     If no known mistake explains all ids, this is where a user has to look: «segment 1
     (image:1x16x22) begins at 0, not at 12».
+
+    Args:
+        case: The prompts, and the rules of the model.
+        found: The position ids that were given.
+        expected: The ids of the model, in the same shape.
     """
-    # Segments are located in one prompt of text and images, whose ids are (axes, L).
-    is_one_prompt = len(case.prompts) <= 1 and expected.ndim == 2
-    if not is_one_prompt or case.rules.style:
-        return
+    if _has_tokens_in_order(case, expected):
+        wrong_segments = _find_wrong_segments(case, found, expected)
+        yield from islice(wrong_segments, 1)
+
+
+def _has_tokens_in_order(case: _Case, expected: Indices) -> bool:
+    """Return True if ids are (axes, L) for the L tokens of one prompt, one segment after the other.
+
+    A batch has ids (axes, batch, L), and a model without M-RoPE (L,). Diffusion models, whose rules
+    have a style, have ids (L, axes).
+    """
+    has_one_prompt = len(case.prompts) <= 1
+    is_language_model = not case.rules.style
+    return has_one_prompt and is_language_model and expected.ndim == 2
+
+
+def _find_wrong_segments(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:
+    """Yield a sentence on each segment with wrong ids (axes, L) of the only prompt."""
     segments = case.prompts[0]
     for number, tokens in enumerate(_locate_segments(case.rules, segments)):
         mistake = _describe_segment_mistake(found[:, tokens], expected[:, tokens])
         if mistake:
             yield f"segment {number} ({segments[number]}) {mistake}"
-            return
 
 
 def _locate_segments(rules: IdRules, segments: Sequence[Segment]) -> Iterator[slice]:

@@ -42,7 +42,7 @@ def find_weaknesses(tables: Tables, tolerance: Tolerance) -> list[Doubt]:
     doubts += _find_unequal_lengths(tables)
     all_names = set[str]().union(*tables.values())
     for scheme, found in tables.items():
-        doubts += _find_mistakes_without_trace(scheme, found, all_names)
+        doubts += _find_invisible_mistakes(scheme, found, all_names)
     return doubts
 
 
@@ -59,31 +59,34 @@ def _find_unequal_lengths(tables: Tables) -> Iterator[Doubt]:
         yield UnequalLengths(lengths["cos"], lengths["sin"])
 
 
-def _find_mistakes_without_trace(
-    scheme: Scheme, compared: Iterable[str], all_compared: Collection[str]
+def _find_invisible_mistakes(
+    scheme: Scheme, names: Iterable[str], names_in_file: Collection[str]
 ) -> Iterator[Doubt]:
-    """Yield a doubt for each mistake that would not change any number of the compared tables.
+    """Yield a doubt for each part of a scheme that makes no difference to any compared number.
 
-    A wrong base does not change the row of position 0, and a wrong attention factor does not change
-    frequencies.
+    Such a part may be wrong in the program that made the file, although all numbers are right:
+
+    - the base, if all rows are at position 0: cos(0 · frequency) = 1, whatever the base is;
+    - the attention factor, which multiplies cosines, if only frequencies were compared;
+    - M-RoPE sections, if tokens have one position for all axes, as text has.
 
     Args:
         scheme: The expected scheme.
-        compared: Its tables that were compared: `inv_freq`, `cos`.
-        all_compared: The tables of all schemes that were compared.
+        names: Its tables that were compared: `inv_freq`, `cos`.
+        names_in_file: The tables that were compared, of this scheme and of others in the file.
     """
-    if _are_unrotated_cosines(scheme, compared):
+    if _are_unrotated_cosines(scheme, names):
         yield OnlyPosition0()
-    are_frequencies = {*all_compared} == {"inv_freq"}
-    if are_frequencies and _has_attention_factor(scheme):
+    has_only_frequencies = {*names_in_file} == {"inv_freq"}
+    if has_only_frequencies and _has_attention_factor(scheme):
         yield AttentionFactorUnseen()
-    if not are_frequencies and _has_unused_sections(scheme):
+    if _has_unused_sections(scheme) and not has_only_frequencies:
         yield SectionsUnseen()
 
 
-def _are_unrotated_cosines(scheme: Scheme, compared: Iterable[str]) -> bool:
+def _are_unrotated_cosines(scheme: Scheme, names: Iterable[str]) -> bool:
     """Return True if compared cosines are those of position 0 only, where all angles are 0."""
-    has_cosines = any(name in WAVES for name in compared)
+    has_cosines = any(name in WAVES for name in names)
     is_rotation = has_cosines and scheme.applied_as == "rotation"
     return is_rotation and _is_only_position_0(scheme)
 
@@ -106,10 +109,16 @@ def _has_unused_sections(scheme: Scheme) -> bool:
 
     Sections choose among the time, the row and the column of a token, which are equal in text.
     """
-    if scheme.value_of("mrope_section") is None or scheme.value_of("grid") is not None:
-        return False
+    has_sections = scheme.value_of("mrope_section") is not None
+    return has_sections and not _has_several_axes(scheme)
+
+
+def _has_several_axes(scheme: Scheme) -> bool:
+    """Return True if tokens have a position on each of several axes: on a grid, or as they are listed."""
+    if scheme.value_of("grid") is not None:
+        return True
     positions = scheme.value_of("positions")
-    return positions is None or len(positions.axes) < 2
+    return positions is not None and len(positions.axes) > 1
 
 
 def _find_undetected_mistakes(

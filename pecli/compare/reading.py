@@ -200,15 +200,28 @@ class Reading:
             columns_may_differ: True if the two columns of a frequency, [c0 c1 … c0 c1 …], do not
                 count as copies of each other.
         """
-        first_copy = [slice(1)] * len(self.parts[0].copies)  # index 0 of every axis of copies
-        has_axis_of_doubled_columns = self.form.doubled and not self.form.is_signed
-        if columns_may_differ and has_axis_of_doubled_columns:
-            first_copy[0] = slice(None)  # That axis is the first one: both of its columns are kept.
+        first_copy = self._locate_first_copy(both_columns=columns_may_differ)
         first_parts = self.first_parts
         return all(
-            _are_copies_close(part, first_parts[part.name], tuple(first_copy), atol)
-            for part in self.parts
+            _are_copies_close(part, first_parts[part.name], first_copy, atol) for part in self.parts
         )
+
+    def _locate_first_copy(self, *, both_columns: bool) -> tuple[slice, ...]:
+        """Return the index of the copy that all others should equal, with a slice per axis of copies.
+
+        A batch of 3 tables, (3, rows, frequencies), has one axis of copies: the index is [0:1]. If each
+        frequency has two columns in it, the copies are (2, 3, rows, frequencies), and the index is
+        [0:1, 0:1], or [:, 0:1] for both columns of the first table.
+
+        Args:
+            both_columns: True for both columns of each frequency, if they are an axis of copies.
+        """
+        first_of_each = (slice(0, 1),) * len(self.parts[0].copies)
+        # Signed columns, [−s0 s0 …], are two parts of the tensor instead of an axis.
+        has_axis_of_columns = bool(self.form.doubled) and not self.form.is_signed
+        if both_columns and has_axis_of_columns:
+            return (slice(None), *first_of_each[1:])
+        return first_of_each
 
     # What a few rows show
 

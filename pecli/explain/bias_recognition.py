@@ -173,28 +173,59 @@ def _repeats_after(heads: int, values: Array) -> bool:
     return bool((copies == values[:heads]).all())
 
 
-def _possible_forms(values: Array) -> Iterator[str]:
-    """Yield the forms of ALiBi, such as causal, that the last query of every head agrees with.
+class _LastQuery(NamedTuple):
+    """The biases of the last query, which sees all keys: −3/2, −1, −1/2, 0 for a slope of 1/2 and four keys."""
 
-    In its row each bias is a slope times a distance: −3/2, −1, −1/2, 0 for a slope of 1/2 and four
-    keys. So the best slope is fitted to each head, and a form is possible if no bias is farther from
-    its line than MAX_RESIDUAL of the largest bias.
+    blocks_of_heads: list[Array]
+    """The biases (heads, keys) of HEADS_AT_ONCE heads each."""
+    largest: float
+    """The largest absolute bias of all heads; 0 if there is none."""
+
+    @classmethod
+    def of(cls, values: Array) -> "_LastQuery":
+        """Return the last query of a bias (heads, queries, keys)."""
+        starts = range(0, len(values), HEADS_AT_ONCE)
+        blocks = [values[start : start + HEADS_AT_ONCE, -1] for start in starts]
+        return cls(blocks, largest=max(_largest(_biases(block)) for block in blocks))
+
+    @property
+    def keys(self) -> int:
+        return int(self.blocks_of_heads[0].shape[1])
+
+    @property
+    def distinguishes_forms(self) -> bool:
+        """True if there are two distances, and a slope: one key or only zeros agree with any form."""
+        return self.keys > 1 and self.largest > 0
+
+    def agrees_with(self, form: str) -> bool:
+        """Return True if the biases of every head are nearly a slope times the distances of a form.
+
+        Of 2.9, 2, 1.1, 0 the best slope for the distances 3, 2, 1, 0 is 0.99, which misses a bias by
+        0.11 at most. That is less than MAX_RESIDUAL of the largest bias, 0.05 · 2.9 = 0.145.
+        """
+        distances = multiples_of(form, queries=1, keys=self.keys).values[0]
+        limit = MAX_RESIDUAL * self.largest
+        return all(
+            _largest_residual(_biases(block), distances) <= limit for block in self.blocks_of_heads
+        )
+
+
+def _possible_forms(values: Array) -> Iterator[str]:
+    """Yield the forms of ALiBi that agree with the last query of every head.
+
+    ALiBi adds slope · distance to the scores of attention, with a slope per head. Its forms differ in
+    the distance: «causal» and «key-last» count back from the query, −3 −2 −1 0 for four keys, and
+    «key» counts on from the first key, 0 1 2 3.
 
     Args:
         values: The bias, (heads, queries, keys).
     """
-    heads, queries, keys = values.shape
-    starts = range(0, heads, HEADS_AT_ONCE)
-    blocks_of_heads = [values[start : start + HEADS_AT_ONCE, -1] for start in starts]
-    largest = max(_largest(_biases(block)) for block in blocks_of_heads)
-    if keys < 2 or not largest:
-        return  # Any form agrees with one key, and with zeros.
-    limit = MAX_RESIDUAL * largest
+    last_query = _LastQuery.of(values)
+    if not last_query.distinguishes_forms:
+        return  # Any form would agree, so that none can be recognised.
+    queries = values.shape[1]
     forms = FORMS_OF_MATRICES if queries > 1 else FORMS_OF_ROWS
-    for form in forms:
-        distances = multiples_of(form, queries=1, keys=keys).values[0]
-        if all(_largest_residual(_biases(block), distances) <= limit for block in blocks_of_heads):
-            yield form
+    yield from filter(last_query.agrees_with, forms)
 
 
 def _largest_residual(biases: Floats, distances: Floats) -> float:

@@ -361,8 +361,14 @@ def _frequencies_along_axis(
 ) -> MeasuredFrequencies | None:
     """Measure the frequencies of some pairs, all of which turn with one axis of a grid.
 
-    Rows at the same place of the axis have the same cosines and sines, so their means are a short
-    table with one row per place: the 12 rows of a 3 × 4 grid become a table of 3 rows for the height.
+    Places are the different positions on the axis: the 12 rows of a 3 × 4 grid are at the places 0, 1
+    and 2 of the height. Text around an image may be at 0, 1, 2, 8, 9, …, which are uneven places.
+
+    Args:
+        phasors: cos + i·sin (rows, pairs).
+        pairs: The indices of the pairs that turn with the axis.
+        positions: The position of each row on the axis.
+        rounding: Error of an angle, in radians.
 
     Returns:
         The frequencies; None if all rows are at one place, if so few places are stored so coarsely
@@ -371,13 +377,24 @@ def _frequencies_along_axis(
     places = np.unique(positions)
     if len(places) < 2:
         return None
-    table = np.stack([phasors[positions == place][:, pairs].mean(axis=0) for place in places])
+    table = _table_of_places(phasors, pairs, positions, places)
     step = places[1] - places[0]
     is_even = np.allclose(np.diff(places), step)
     if is_even:
         return _frequencies_at_even_places(table, step, rounding)
-    # Text around an image is at 0, 1, 2, 8, 9, …: each place counts as it is.
     return frequencies_of(table, places, max(rounding, _roughness(table)))
+
+
+def _table_of_places(
+    phasors: Complex, pairs: Indices, positions: Floats, places: Floats
+) -> Complex:
+    """Return a table of phasors with one row per place on an axis, (places, pairs).
+
+    All rows at one place should have the same phasors: the four at height 2 become one row, their
+    mean, in which their rounding partly cancels.
+    """
+    means = [phasors[positions == place][:, pairs].mean(axis=0) for place in places]
+    return np.stack(means)
 
 
 def _frequencies_at_even_places(

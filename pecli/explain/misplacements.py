@@ -171,19 +171,31 @@ def _decoded_tokens(rows: TokenPositions) -> Iterator[PossibleMistake]:
         yield PossibleMistake(stuck, mistake)
 
 
-def _packed_sequences(rows: TokenPositions) -> Iterator[PossibleMistake]:
-    """Yield mistakes of packed sequences, whose positions start again at 0: 0 1 2 0 1 2 3 …"""
-    used = rows.used
-    should_restart = bool((np.diff(rows.expected) < 0).any())
+def _packed_as_one(rows: TokenPositions) -> Iterator[PossibleMistake]:
+    """Yield the mistake of packed sequences that are counted as one: 0 1 2 3 4 5, not 0 1 2 0 1 2."""
+    should_restart = _falls(rows.expected)
     if should_restart:
-        yield PossibleMistake(rows.counted, PositionMistake(Misplacement.NOT_RESET))
-    restarts = bool((np.diff(used) < 0).any())
-    if restarts and _counts_up(rows.expected):
-        # Each row is at 0, or one after the row before: then positions restart at 0 only.
-        one_after_row_before = np.append(used[:1], used[:-1] + 1)
-        restarted = np.where(used == 0, 0.0, one_after_row_before)
-        mistake = PositionMistake(Misplacement.RESTARTED, by=_rows_of_each_run(used))
-        yield PossibleMistake(restarted, mistake)
+        mistake = PositionMistake(Misplacement.NOT_RESET)
+        yield PossibleMistake(positions=rows.counted, mistake=mistake)
+
+
+def _one_as_packed(rows: TokenPositions) -> Iterator[PossibleMistake]:
+    """Yield the mistake of one sequence that is counted like packed ones: 0 1 2 0 1 2, not 0 1 2 3 4 5."""
+    is_one_sequence = _counts_up(rows.expected)
+    if is_one_sequence and _falls(rows.used):
+        rows_of_each_run = _rows_of_each_run(rows.used)
+        mistake = PositionMistake(Misplacement.RESTARTED, by=rows_of_each_run)
+        yield PossibleMistake(positions=_counted_from_zeros(rows.used), mistake=mistake)
+
+
+def _counted_from_zeros(positions: Floats) -> Floats:
+    """Return positions that are 0 in the same rows, and one after the row before in all others.
+
+    0 1 2 0 1 2 remain what they are, since each packed sequence begins at 0. 0 1 2 1 2 3 become
+    0 1 2 3 2 3: a fall from 2 to 1 is no beginning of a sequence.
+    """
+    one_after_row_before = np.append(positions[:1], positions[:-1] + 1)
+    return np.where(positions == 0, 0.0, one_after_row_before)
 
 
 def _rows_of_each_run(positions: Floats) -> int:
@@ -225,7 +237,8 @@ _POSSIBLE_MISTAKES: tuple[Callable[[TokenPositions], Iterator[PossibleMistake]],
     _limited_positions,
     _whole_sequences,
     _decoded_tokens,
-    _packed_sequences,
+    _packed_as_one,
+    _one_as_packed,
     _rows_before,
     _shifts,
 )
@@ -235,6 +248,11 @@ _POSSIBLE_MISTAKES: tuple[Callable[[TokenPositions], Iterator[PossibleMistake]],
 def _counts_up(positions: Floats) -> bool:
     """Return True if each position is one more than the position before."""
     return bool((np.diff(positions) == 1).all())
+
+
+def _falls(positions: Floats) -> bool:
+    """Return True if some position is less than the position before, as where packed sequences begin."""
+    return bool((np.diff(positions) < 0).any())
 
 
 def _is_constant(positions: Floats) -> bool:

@@ -125,11 +125,18 @@ class RotatedComputation(WaveComputation):
         return super().measured_frequencies(sample[has_values], rows[has_values])
 
     def measured_positions(self, matrix: Floats, rows: Indices) -> Floats | None:
-        """Return the positions (axes, rows) by which some rows of heads were rotated; NaN for a row at none.
+        """Return the positions by which some rows of heads were rotated.
+
+        A phasor cos + i·sin is the rotation of one pair of channels in one row. At position p it is
+        that of the angle p · frequency, so that a row's phasors show its position.
 
         Args:
             matrix: Some rows of rotated heads, (rows, heads · channels).
             rows: The indices of these rows.
+
+        Returns:
+            The positions, (axes, rows), with NaN for a row that no position explains; None if no
+            phasors can be measured.
         """
         phasors = self.form.phasors(matrix, rows)  # (rows, pairs)
         if phasors is None:
@@ -137,9 +144,22 @@ class RotatedComputation(WaveComputation):
         expected = self.positions[:, rows]  # (axes, rows)
         are_axes_alike = bool((expected == expected[0]).all())
         if are_axes_alike:
-            positions = measure.solve_positions(phasors, self.frequencies, expected[0])
-            return np.tile(positions, (len(expected), 1))
+            return self._positions_of_text(phasors, expected)
         return self._positions_by_axis(phasors, expected)
+
+    def _positions_of_text(self, phasors: Complex, expected: Floats) -> Floats:
+        """Return the positions (axes, rows) of rows that have the same one on every axis, like text.
+
+        All pairs together show one position per row, such as 5 6 7. It counts for time, height and
+        width, which makes three rows of 5 6 7.
+
+        Args:
+            phasors: The rotation of each row and pair, cos + i·sin.
+            expected: The expected positions, (axes, rows), equal on all axes.
+        """
+        axis_count = len(expected)
+        positions = measure.solve_positions(phasors, self.frequencies, expected[0])
+        return np.tile(positions, (axis_count, 1))
 
     def _positions_by_axis(self, phasors: Complex, expected: Floats) -> Floats:
         """Return the positions (axes, rows) of rows that have different ones on each axis.

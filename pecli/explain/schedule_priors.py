@@ -38,6 +38,11 @@ per row.
 COST_PER_DIGIT = 0.1
 """Cost of each digit of a number that no model is known to have."""
 
+TIMESTEPS_COST = 2 * COST_PER_DIGIT
+"""Cost of positions that are multiplied by TIMESTEPS: as much as two digits that no model is known to
+have, so that a schedule without a factor is preferred.
+"""
+
 NTK_COST = 0.25
 """Cost of NTK scaling by a plain factor: with one digit, less than that of a base of four digits,
 which it replaces.
@@ -192,7 +197,7 @@ def sinusoidal_schedules(
     """
     priors = []
     for place, denominator in enumerate(denominators):
-        for prior in _added_schedules_on_line(measured, denominator):
+        for prior in _added_schedules(measured, denominator):
             # The first denominator is the usual one: fairseq's D/2 − 1 and others come after it.
             priors.append(replace(prior, cost=prior.cost + COST_PER_DIGIT * place))
     return _agreeing(priors, measured)
@@ -314,17 +319,34 @@ def _rotary_schedules_on_line(
         yield from _with_bases(proportional, line.measured)
 
 
+def _added_schedules(measured: MeasuredFrequencies, denominator: float) -> Iterator[SchedulePrior]:
+    """Yield schedules of a table that is added to embeddings: those of timesteps, then the fitted ones.
+
+    Pair i has the frequency scale · base^(−i/denominator), where the scale is what positions are
+    multiplied by.
+    """
+    yield from _schedules_of_timesteps(len(measured.values), denominator)
+    yield from _added_schedules_on_line(measured, denominator)
+
+
+def _schedules_of_timesteps(pairs: int, denominator: float) -> Iterator[SchedulePrior]:
+    """Yield the schedules of diffusion timesteps, 1000 · base^(−i/denominator), with each usual base.
+
+    They are tried without a look at the frequencies, which cannot be measured: pair 0 turns by 1000
+    radians from row to row, and whole turns do not show.
+    """
+    for base in USUAL_BASES:
+        timesteps = FrequencySchedule(pairs, denominator, base, TIMESTEPS)
+        yield SchedulePrior(timesteps, TIMESTEPS_COST)
+
+
 def _added_schedules_on_line(
     measured: MeasuredFrequencies, denominator: float
 ) -> Iterator[SchedulePrior]:
-    """Yield schedules scale · base^(−i/denominator) of a table that is added to embeddings.
+    """Yield schedules that are fitted to frequencies, each of which has the same ratio to the one before.
 
-    Those of diffusion timesteps are yielded without a fit: positions that are multiplied by 1000
-    lose whole turns from row to row, so that nothing can be fitted to them.
+    0.5, 0.05 and 0.005 are 0.5 · base^(−i/denominator) with denominator = 4 and the base 10000.
     """
-    for base in USUAL_BASES:
-        timesteps = FrequencySchedule(len(measured.values), denominator, base, TIMESTEPS)
-        yield SchedulePrior(timesteps, 2 * COST_PER_DIGIT)
     line = fit_line(measured)
     if line is not None and line.has_base(denominator):
         scaled = _with_multiplied_positions(line.schedule(denominator), line)
@@ -402,15 +424,19 @@ def _with_bases(prior: SchedulePrior, measured: MeasuredFrequencies) -> Iterator
     base_fit = _fit_base(schedule, measured)
     if base_fit is None:
         return
-    doubts = prior.doubts
-    is_vague = base_fit.error > SIGMAS * KNOWN_TO * base_fit.value
-    if is_vague:
-        doubts = (*doubts, f"the base is known within {number(base_fit.error, 1)}")
+    doubts = (*prior.doubts, *_doubts_of_base(base_fit))
     for base in _possible_bases(schedule, base_fit, measured):
         yield SchedulePrior(schedule.having("base", base), prior.cost + _cost_of_base(base), doubts)
     is_unscaled = schedule.scaling == NO_SCALING and schedule.scale == 1
     if is_unscaled:
         yield from _ntk_schedules(schedule, base_fit)
+
+
+def _doubts_of_base(base_fit: Fit) -> Iterator[str]:
+    """Yield a doubt if a base is measured vaguely: 10000 ± 500, with an error of 5 %."""
+    is_vague = base_fit.error > SIGMAS * KNOWN_TO * base_fit.value
+    if is_vague:
+        yield f"the base is known within {number(base_fit.error, 1)}"
 
 
 def _possible_bases(

@@ -115,16 +115,28 @@ def resized(tables: Shaped) -> Iterator[Shaped]:
 
 
 def _with_rows_of_tensors(tables: Shaped) -> Iterator[Shaped]:
-    """Yield the scheme as it is, of another length, or with a known mistake in placing rows."""
+    """Yield tensors with a scheme that has as many rows as they have.
+
+    - If 64 rows are expected and there are 64, it is the scheme as it is.
+    - If 64 are expected at positions 0 … 63 and there are 128, it is the scheme of length 128.
+    - If rows are expected at certain positions, such as those of a grid, a scheme has no parameter
+      for their number: a known mistake in placing them may explain another one.
+    """
     expected_rows, _ = tables.expected_shape
+    is_range = tables.scheme.is_range  # True if rows are at consecutive positions.
     if tables.rows == expected_rows:
         yield tables
-    elif tables.scheme.is_range:
-        edit = Parameter("seq_len", tables.scheme.seq_len, tables.rows)
-        for longer in _changed(tables.scheme, seq_len=tables.rows):
-            yield replace(tables, scheme=longer, edits=(*tables.edits, edit))
+    elif is_range:
+        yield from _with_another_length(tables)
     else:
-        yield from _neighbours_of_shape(tables)
+        yield from _with_misplaced_rows(tables)
+
+
+def _with_another_length(tables: Shaped) -> Iterator[Shaped]:
+    """Yield a scheme of consecutive positions with the length of the tensors, if it may be so long."""
+    edit = Parameter("seq_len", tables.scheme.seq_len, tables.rows)
+    for scheme in _changed(tables.scheme, seq_len=tables.rows):
+        yield replace(tables, scheme=scheme, edits=(*tables.edits, edit))
 
 
 def _with_columns_of_tensors(tables: Shaped) -> Iterator[Shaped]:
@@ -185,7 +197,7 @@ def _rotary_dim_of(scheme: Rope) -> int:
     return scheme.rotary_dim
 
 
-def _neighbours_of_shape(tables: Shaped) -> Iterator[Shaped]:
+def _with_misplaced_rows(tables: Shaped) -> Iterator[Shaped]:
     """Yield known mistakes in placing rows that have as many rows as the tensors."""
     for neighbour in neighbours(tables.scheme):
         if named_tensors(neighbour.scheme)[tables.name].shape == tables.shape:

@@ -27,7 +27,7 @@ from pecli.explain.frequency_schedule import (
     waves_of_schedule,
     with_frequencies_of,
 )
-from pecli.explain.wave_tables import scheme_of_waves
+from pecli.explain.wave_tables import WaveTable, scheme_of_waves
 
 
 def computation_of(scheme: Positioned, tensors: tuple[str, ...]) -> WaveComputation:
@@ -175,13 +175,18 @@ def _scheme_of_waves(computation: WaveComputation, specification: Scheme) -> Sch
     schedule = computation.schedule
     if schedule is None:  # The frequencies are given one by one.
         return None
-    if schedule.applied != "once" or schedule.scaling_denominator is not None:
+    if not _has_parameters(schedule):
         return None
     if computation.places_tokens:
         return _scheme_of_rotation(specification, schedule, computation)
     if isinstance(computation.form, Columns):
         return _scheme_of_table(specification, schedule, computation, computation.form)
     return _scheme_of_vector(specification, schedule)
+
+
+def _has_parameters(schedule: FrequencySchedule) -> bool:
+    """Return True if a scheme has parameters for a schedule: its scaling is applied once, with its own dim."""
+    return schedule.applied == "once" and schedule.scaling_denominator is None
 
 
 def _scheme_of_table(
@@ -204,17 +209,33 @@ def _scheme_of_table(
     Returns:
         The scheme; None if none has such parameters: sinusoidal tables have no scaling, for example.
     """
-    # Consecutive positions are the same on every axis of a scheme, so the first axis tells all.
+    waves = _waves_of_columns(schedule, computation, columns)
+    is_rotary = specification.applied_as == "rotation"
+    if is_rotary:
+        return scheme_of_waves(waves, dtype=specification.dtype)
+    sinusoidal = waves._replace(separate=False, cos_first=columns.cos_first)
+    return scheme_of_waves(sinusoidal, dtype=specification.dtype)
+
+
+def _waves_of_columns(
+    schedule: FrequencySchedule, computation: WaveComputation, columns: Columns
+) -> WaveTable:
+    """Return cosines and sines as a computation makes them, in two tensors as rotary schemes have them.
+
+    If positions begin at 1 and values are multiplied by 1.1, the waves have the offset 1 and the
+    amplitude 1.1.
+
+    Args:
+        schedule: The formula of the frequencies.
+        computation: The steps that made the table.
+        columns: What each column of the table holds.
+    """
+    # Consecutive positions are the same on every axis, so that the first axis tells all.
     positions = computation.positions[0]
-    # These are rotary tables, `cos` and `sin`, as the specification may have them.
-    waves = waves_of_schedule(schedule, columns.dim, rows=len(positions))._replace(
+    from_position_0 = waves_of_schedule(schedule, columns.dim, rows=len(positions))
+    return from_position_0._replace(
         amplitude=computation.amplitude, offset=_offset_of(positions), layout=columns.layout
     )
-    is_added = specification.applied_as != "rotation"
-    if is_added:
-        # A sinusoidal table has both functions in one tensor, in either order.
-        waves = waves._replace(separate=False, cos_first=columns.cos_first)
-    return scheme_of_waves(waves, dtype=specification.dtype)
 
 
 def _offset_of(positions: Floats) -> int:

@@ -83,25 +83,39 @@ def _all_but_the_last(case: Case, count: int) -> Iterator[OpenCase]:
 
 
 def _likeliest_first(case: Case, count: int) -> Iterator[Case]:
-    """Yield the numbers of a file with so many mistakes supposed, the likeliest first.
+    """Yield a case with so many mistakes supposed, the likeliest first, so that one more can be measured.
 
-    One more mistake can then be measured in them. First come mistakes that only change how columns
-    and rows are read (exchanged columns), which need no measurement; then those after which the
-    frequencies are the measured ones; then all others. Damage is never supposed before another
-    mistake, since any mistake looks like damage.
+    1. Mistakes that only change how columns and rows are read, such as exchanged columns: to
+       suppose them requires no measurement.
+    2. All others, those first that lead to the measured frequencies.
+
+    Damage is never supposed before another mistake, since any mistake looks like damage.
     """
     if count == 0:
         yield case
         return
     yield from _with_changes_of_reading(case, count)
-    unlikely: list[Case] = []
-    for with_mistakes in _with_measured_mistakes(case, count):
-        if with_mistakes.frequencies_are_confirmed:
-            yield with_mistakes
+    yield from _confirmed_first(_with_measured_mistakes(case, count))
+
+
+def _confirmed_first(cases: Iterable[Case]) -> Iterator[Case]:
+    """Yield the cases whose frequencies are the measured ones, and then all others.
+
+    Of the others, those in which the frequencies are as specified come before those with a mistake
+    of the schedule: another base that was supposed and does not lead to the measured frequencies is
+    the least likely.
+    """
+    without_schedule_mistake: list[Case] = []
+    with_schedule_mistake: list[Case] = []
+    for case in cases:
+        if case.frequencies_are_confirmed:
+            yield case
+        elif _has_schedule_mistake(case):
+            with_schedule_mistake.append(case)
         else:
-            unlikely.append(with_mistakes)
-    # Cases without a mistake of the schedule first: False is sorted before True.
-    yield from sorted(unlikely, key=_has_schedule_mistake)
+            without_schedule_mistake.append(case)
+    yield from without_schedule_mistake
+    yield from with_schedule_mistake
 
 
 def _with_measured_mistakes(case: Case, count: int) -> Iterator[Case]:
@@ -138,33 +152,36 @@ def _first_suppositions(incomplete: OpenCase, *, changes_reading: bool) -> Itera
             exchanged columns; False for all others.
     """
     case = incomplete.case
-    excluded_stages = _excluded_stages(case)
     for kind in _possible_kinds(incomplete):
-        is_excluded = kind.stage in excluded_stages or _would_make_frequencies_wrong(kind, case)
-        if is_excluded or kind.changes_reading != changes_reading:
-            continue
-        for mistake in kind.suppositions(case):
-            check_time()
-            yield Supposition(case, mistake)
+        if kind.changes_reading == changes_reading and _may_come_first(kind, case):
+            for mistake in kind.suppositions(case):
+                check_time()
+                yield Supposition(case, mistake)
 
 
-def _would_make_frequencies_wrong(kind: type[Mistake], case: Case) -> bool:
-    """Return True for a mistake of the schedule if the supposed frequencies are the measured ones."""
-    return issubclass(kind, ScheduleMistake) and case.frequencies_are_confirmed
+def _may_come_first(kind: type[Mistake], case: Case) -> bool:
+    """Return True if a mistake may be supposed in a case before another one is measured.
+
+    A mistake of the schedule, such as another base, may not if the case has the measured frequencies
+    already: it would make them wrong.
+    """
+    if issubclass(kind, ScheduleMistake) and case.frequencies_are_confirmed:
+        return False
+    return kind.stage in _stages_that_come_first(case)
 
 
-def _excluded_stages(case: Case) -> set[Stage]:
-    """Return the stages of which no further mistake is supposed before another one is measured.
+def _stages_that_come_first(case: Case) -> set[Stage]:
+    """Return the stages of which a mistake may be supposed before another one is measured.
 
-    Steps in 16 bits are rarely beside two other mistakes: they are supposed first, or not at all.
-    After them nothing else is supposed, so that all stages are excluded.
+    Damage is none of them, since any mistake looks like damage. Steps in 16 bits are rarely beside
+    two other mistakes: they are supposed first, and nothing else is supposed after them.
     """
     stages_so_far = {mistake.stage for mistake in case.mistakes_beside_storage}
+    if not stages_so_far:
+        return set(Stage) - {Stage.DAMAGE}
     if Stage.ARITHMETIC in stages_so_far:
-        return set(Stage)
-    if stages_so_far:
-        return {Stage.DAMAGE, Stage.ARITHMETIC}
-    return {Stage.DAMAGE}
+        return set()
+    return set(Stage) - {Stage.DAMAGE, Stage.ARITHMETIC}
 
 
 def _has_schedule_mistake(case: Case) -> bool:
@@ -192,21 +209,32 @@ class LeftGroups(NamedTuple):
 
 
 def _possible_kinds(incomplete: OpenCase) -> Iterator[type[Mistake]]:
-    """Yield the kinds of mistakes that may be left, and that count as many as are missing.
+    """Yield the kinds of mistakes, such as another base, that the missing mistake may be of.
 
-    Mistakes of the schedule come first if other frequencies were measured than the supposed ones.
+    A kind is possible if it is not supposed already, if it counts as one or two mistakes as the
+    missing one does, and if the mistakes that are supposed leave room for it: beside another base,
+    which is measured in the columns as they are read, no exchange of columns is supposed any more.
     """
-    case = incomplete.case
-    supposed_kinds = {type(mistake) for mistake in case.mistakes}
-    left_groups = _left_groups(case)
-    kinds: Iterable[type[Mistake]] = (*DAMAGE, *MISTAKES)
-    if case.frequencies_are_refuted:
-        kinds = sorted(kinds, key=lambda kind: not issubclass(kind, ScheduleMistake))
-    for kind in kinds:
-        if kind in supposed_kinds or kind.counts_as != incomplete.counts_as:
-            continue
-        if left_groups.allow(kind):
+    supposed_kinds = {type(mistake) for mistake in incomplete.case.mistakes}
+    left_groups = _left_groups(incomplete.case)
+    for kind in _kinds_in_order(incomplete.case):
+        is_new = kind not in supposed_kinds
+        if is_new and kind.counts_as == incomplete.counts_as and left_groups.allow(kind):
             yield kind
+
+
+def _kinds_in_order(case: Case) -> list[type[Mistake]]:
+    """Return all kinds of mistakes, those of the schedule first if the case has other frequencies.
+
+    The schedule is the formula of the frequencies, base^(−2i/dim): if 0.2 is expected and 0.3 is
+    measured, the reason is most likely in there.
+    """
+    kinds = [*DAMAGE, *MISTAKES]
+    if not case.frequencies_are_refuted:
+        return kinds
+    of_schedule = [kind for kind in kinds if issubclass(kind, ScheduleMistake)]
+    others = [kind for kind in kinds if not issubclass(kind, ScheduleMistake)]
+    return [*of_schedule, *others]
 
 
 def _left_groups(case: Case) -> LeftGroups:

@@ -511,7 +511,9 @@ def _refined_frequency(data: Floats, rows_from_0: Floats, frequency: Floats) -> 
 def _amplitude_error(data: Floats, offsets: Floats, frequency: Floats) -> float:
     """Return the relative standard error of the amplitude of one column (rows, 1) of less than one turn.
 
-    The less it turns, the more its frequency makes up for a wrong amplitude: over 20 rows, sin(0.01·p)
+    The column is a·cos(f·p) + b·sin(f·p), with the amplitude √(a² + b²). Its error is taken to be
+    √(error(a)² + error(b)²), the largest that errors of a and b can cause. The less the column turns,
+    the more f makes up for a wrong amplitude, so that these errors are large: over 20 rows, sin(0.01·p)
     and 2·sin(0.005·p) differ by 0.001 at most.
     """
     curve = _fit_sinusoid(data, offsets, frequency)
@@ -574,9 +576,11 @@ def _fit_slow_waves(waves: CosineWaves, data: Floats, rows_from_0: Floats) -> Co
 def _errors_of_one_function(data: Floats, fit: WaveFit) -> FitErrors:
     """Return the standard errors of frequencies and phases that are fitted to only one function.
 
-    They are those of least squares: a cosine changes by −sin(f·p + phase) per radian of its phase, and
-    by p times that per radian of its frequency. Near its top it hardly depends on either, so that rows
-    there show little of them.
+    A channel is amplitude · cos(f·p + phase) at offset p, with noise of size σ. Its derivatives by f
+    and by the phase are amplitude · p · sin and amplitude · sin, without their sign, which changes no
+    error. If J holds p · sin and sin of all rows, least squares gives the errors
+    (σ / amplitude) · √diag(inverse(Jᵀ·J)): twice the amplitude halves them. Rows near the top of the
+    cosine, where sin is nearly 0, show little of either number.
 
     Args:
         data: Columns of only cosines or only sines, (rows, channels).
@@ -584,25 +588,32 @@ def _errors_of_one_function(data: Floats, fit: WaveFit) -> FitErrors:
     """
     offsets = fit.rows_from_0 - fit.centre
     sin = np.sin(_angles(offsets, fit.frequency, fit.phase))
-    # The derivatives by frequency and phase; their sign changes no variance.
-    tangents = (sin * offsets[:, None], sin)
-    variances = _least_squares(tangents, data).variances  # (2, channels)
+    variances = _least_squares((sin * offsets[:, None], sin), data).variances
+    amplitude = np.maximum(np.abs(fit.amplitude), TINY)
     noise = fit.common_noise
-    errors = np.sqrt(variances) * noise / np.maximum(np.abs(fit.amplitude), TINY)
+    errors = np.sqrt(variances) * noise / amplitude  # (2, channels)
     frequency_error, phase_error = _with_errors_of_steps(errors, data, noise)
     return FitErrors(frequency=frequency_error, phase=phase_error)
 
 
 def _with_errors_of_steps(errors: Floats, data: Floats, noise: Floats) -> Floats:
-    """Return errors (numbers, channels) that are larger for channels that pass few steps of rounding.
+    """Return errors that are larger for channels that pass few steps of rounding.
 
-    Rounded to 0, 0.1, 0.2, …, a channel from 0.00 to 0.14 passes 1.4 steps and shows nothing: its error
-    is half a turn. A channel that passes some steps has errors that do not average out.
+    Numbers that are rounded to 0, 0.1, 0.2, … have steps of 0.1. A channel from 0.00 to 0.14 passes 1.4
+    steps, which shows nothing: its errors are half a turn. If a channel passes a few steps, its errors
+    are larger than those of least squares, which suppose that the rounding of many rows averages out.
+
+    Args:
+        errors: The errors of least squares, (numbers, channels).
+        data: The channels, (rows, channels).
+        noise: The standard deviation of each channel, from which the step follows.
     """
     step_of_rounding = np.maximum(STEP_IN_SIGMAS * noise, TINY)
     steps_passed = np.ptp(data, axis=0) / step_of_rounding
-    errors = np.where(steps_passed < FEW_STEPS, FEW_STEPS_PENALTY * errors, errors)
-    return np.where(steps_passed < INVISIBLE_STEPS, np.pi, errors)
+    passes_few_steps = steps_passed < FEW_STEPS
+    shows_nothing = steps_passed < INVISIBLE_STEPS
+    larger_errors = np.where(passes_few_steps, FEW_STEPS_PENALTY * errors, errors)
+    return np.where(shows_nothing, np.pi, larger_errors)
 
 
 def _cos_sin(

@@ -153,26 +153,35 @@ def _rotating_share(waves: WaveTable) -> float:
 def _scaling_parameters(scaling: Scaling, amplitude: float, pairs: int) -> dict[str, Any]:
     """Return the parameters of a rotary scheme that has a scaling, and cosines of some amplitude.
 
-    The amplitude is the scaling's attention factor. YaRN's default for a factor of 4 is
-    0.1·ln(4) + 1 = 1.139; with any other amplitude, the attention factor is a parameter as well.
-    Linear and NTK scalings have none: then the amplitude is stated beside the scheme, not by it.
+    YaRN of factor 4 multiplies cosines and sines by 0.1·ln(4) + 1 = 1.139 unless an attention factor
+    is given. So an amplitude of 1.139 takes no parameter beside the factor, and 1.2 takes one.
     """
     parameters = {name: value for name, value in vars(scaling).items() if value is not None}
     parameters["scaling"] = name_of(scaling)
     has_default_amplitude = math.isclose(amplitude, scaling.attention_value, rel_tol=1e-9)
     if has_default_amplitude:
         return parameters
+    return {**parameters, **_parameters_of_amplitude(scaling, amplitude, pairs)}
+
+
+def _parameters_of_amplitude(scaling: Scaling, amplitude: float, pairs: int) -> dict[str, Any]:
+    """Return the parameters that give cosines an amplitude other than that of their scaling.
+
+    - YaRN and LongRoPE have the attention factor.
+    - Without a scaling, a LongRoPE stands in for it.
+    - Linear and NTK scalings have no such parameter: explanations state the amplitude beside them.
+    """
     has_attention_factor = "attention_factor" in scaling.names()
-    if has_attention_factor:
-        return {**parameters, "attention_factor": amplitude}
     is_unscaled = scaling == Scaling()
+    if has_attention_factor:
+        return {"attention_factor": amplitude}
     if is_unscaled:
-        return _parameters_of_amplitude(amplitude, pairs)
-    return parameters
+        return _longrope_for_amplitude(amplitude, pairs)
+    return {}
 
 
-def _parameters_of_amplitude(amplitude: float, pairs: int) -> dict[str, Any]:
-    """Return the parameters of a rotary scheme whose cosines have an amplitude, without any scaling.
+def _longrope_for_amplitude(amplitude: float, pairs: int) -> dict[str, Any]:
+    """Return the parameters of a LongRoPE that changes only the amplitude of cosines.
 
     LongRoPE is the only scaling that has an attention factor and can leave frequencies as they are:
     it divides each of them by a number of a list, which is 1 here. It must have an original length,
@@ -189,7 +198,7 @@ def _parameters_of_amplitude(amplitude: float, pairs: int) -> dict[str, Any]:
 
 
 def has_longrope_for_amplitude(scheme: Scheme) -> bool:
-    """Return True if LongRoPE only stands in for an amplitude, as in `_parameters_of_amplitude`.
+    """Return True if LongRoPE only stands in for an amplitude, as in `_longrope_for_amplitude`.
 
     The model has no such scaling then, so that none can be missing in other tables.
     """

@@ -146,14 +146,16 @@ def _advise_on_heads_below_each_other(
 def _advise_on_command(
     wrong: WrongRotation, reason: Explanation, as_found: _TensorAsFound
 ) -> Iterator[str]:
-    """Yield the command that rotates the tensor before as wrongly as the dump has it, if there is one.
+    """Yield a command that makes the same mistake, if `pecli apply` has an option for it.
 
-    «reproduce with pecli apply rope q.npy --model llama-3-8b --offset 1 -o again.npy»
+    For queries that are rotated from position 1 on instead of 0, it is «reproduce with pecli apply
+    rope q.npy --model llama-3-8b --offset 1 -o again.npy». The tensor before the rotation has to be in
+    a file, and the command must not be too long to be read.
     """
     if not _is_array_of_file(wrong.tensor):
         return
     applied = _find_applied_rotation(wrong, reason, as_found)
-    if applied is None:  # The command has no options for this mistake.
+    if applied is None:
         return
     command = shlex.join(_make_command(wrong, applied))
     if is_readable(command):
@@ -175,18 +177,18 @@ def _find_applied_rotation(
 ) -> _AppliedRotation | None:
     """Return the rotation that an explanation describes; None if `pecli apply` cannot make it.
 
-    It is the expected one, except for the scheme, the layout of pairs and the axis of positions that
-    the explanation states.
+    It has the scheme, the layout of pairs and the axis of positions that the explanation states, and
+    otherwise those that were expected.
     """
+    # All tensors here are rotated, so that the scheme of a reason is a Rope if it has one.
     rope = cast("Rope | None", reason.scheme)
     layout = as_found.pair_layout or wrong.layout
-    if rope is None or layout not in LAYOUTS or not _are_options(reason.mistakes):
+    axis = wrong.tensor.axis if as_found.position_axis is None else as_found.position_axis
+    if rope is None or rope.recipe != "exact":
         return None
-    if rope.recipe != "exact":
+    has_options = layout in LAYOUTS and _are_options(reason.mistakes)
+    if not has_options:
         return None
-    axis = as_found.position_axis
-    if axis is None:
-        axis = wrong.tensor.axis
     return _AppliedRotation(rope=rope, layout=layout, axis=axis)
 
 

@@ -2,7 +2,7 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -88,20 +88,33 @@ class Damage(Mistake):
         that is more than MAX_SHARE of a tensor, or not the same part of every tensor that has wrong
         elements.
         """
-        is_wrong_by_tensor = case.observations.by_tensor(case.wrong_elements)  # (rows, columns)
-        wrong_tensors = {name: flags for name, flags in is_wrong_by_tensor.items() if flags.any()}
         computation = case.specification
-        parts = [cls.widened(computation.by_head(flags)) for flags in wrong_tensors.values()]
-        if not _are_one_small_part(parts):
-            return
-        part_by_head = parts[0]  # (heads, rows, columns), and the same in every wrong tensor
+        wrong_by_tensor = case.observations.by_tensor(case.wrong_elements)  # (rows, columns) each
+        with_wrong = [flags for flags in wrong_by_tensor.values() if flags.any()]
+        parts = [cls.widened(computation.by_head(flags)) for flags in with_wrong]
+        if _are_one_small_part(parts):
+            yield cls._of_part(parts[0], wrong_by_tensor, computation)
+
+    @classmethod
+    def _of_part(
+        cls, part: Flags, wrong_by_tensor: Mapping[str, Flags], computation: Computation
+    ) -> Self:
+        """Return the damage of one part in every tensor that has wrong elements.
+
+        Args:
+            part: The part that is not compared, (heads, rows, columns): row 5 of all heads.
+            wrong_by_tensor: The wrong elements of each tensor, (rows, columns): two in row 5 of `cos`
+                and of `sin`, for example. Those of the first such tensor stand for all.
+            computation: The steps that should have made the tensors.
+        """
+        wrong_tensors = {name: flags for name, flags in wrong_by_tensor.items() if flags.any()}
         wrong_elements = next(iter(wrong_tensors.values()))
-        damaged_elements = computation.from_heads(part_by_head).reshape(wrong_elements.shape)
-        yield cls(
-            damaged=_side_by_side(is_wrong_by_tensor, wrong_tensors, damaged_elements),
+        damaged_elements = computation.from_heads(part).reshape(wrong_elements.shape)
+        return cls(
+            damaged=_side_by_side(wrong_by_tensor, wrong_tensors, damaged_elements),
             tensors=tuple(wrong_tensors),
             part=wrong_elements,
-            share=float(part_by_head.mean()),
+            share=float(part.mean()),
         )
 
     @classmethod
