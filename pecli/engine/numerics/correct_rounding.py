@@ -97,20 +97,34 @@ def _wave_products(
 def _round_with_more_bits(
     element: Element, waves: ExactWaves, make_waves: Callable[[], ExactWaves], dtype: str
 ) -> float:
-    """Round one element with more and more bits, until all numbers within the error agree.
+    """Return an element rounded to the dtype, computed with as many bits as that takes.
 
-    Waves of 192 bits are made again with 192 bits more, then with 576, 1344, …
+    With 192 bits, the true value is known to lie in a short interval. If the middle between two
+    floats lies in it as well, the nearer float is still unknown. The waves are then made again with
+    192 bits more, then with 576, 1344, … more, which shortens the interval until one float is
+    nearest to all of it.
+
+    Args:
+        element: The position, the wave, and whether its sine or cosine is meant.
+        waves: The waves as the table was computed.
+        make_waves: Makes the same waves again, with as many extra bits as `numerics.extra_bits`.
+        dtype: The dtype to round to.
+
+    Raises:
+        ArithmeticError: More than `_MAX_EXTRA_BITS` would be needed.
     """
-    extra_bits = 0
     rounded = _round_by_integers(waves, element, dtype)
-    while rounded is None:
-        extra_bits = 2 * extra_bits + waves.bits
-        if extra_bits > _MAX_EXTRA_BITS:
-            place = f"position {element.position} of wave {element.wave}"
-            raise ArithmeticError(f"{extra_bits} more bits do not decide how {place} rounds")
+    if rounded is not None:
+        return rounded
+    extra_bits = waves.bits
+    while extra_bits <= _MAX_EXTRA_BITS:
         finer_waves = _with_extra_bits(make_waves, extra_bits)
         rounded = _round_by_integers(finer_waves, element, dtype)
-    return rounded
+        if rounded is not None:
+            return rounded
+        extra_bits = 2 * extra_bits + waves.bits
+    place = f"position {element.position} of wave {element.wave}"
+    raise ArithmeticError(f"{extra_bits} more bits do not decide how {place} rounds")
 
 
 def _with_extra_bits(make_waves: Callable[[], ExactWaves], extra_bits: int) -> ExactWaves:
