@@ -440,8 +440,8 @@ def _rotation_in_halves(factors: AnyArray) -> BlockRotation:
     The right-hand side has two products and a sum of whole rows. That is faster than four products
     of half rows, because NumPy takes a fixed time for every row of every operation.
 
-    The four arrays of the products begin at different places of a page (`aligned_buffer`): the
-    block at 0, the swapped halves at 1, the cosines at 2, the sines at 3.
+    The arrays of the products begin at different places of a page (`aligned_buffer`): the swapped
+    halves at 1, the cosines at 2, the sines at 3, and a block that `_rounded_once` widened at 0.
 
     Args:
         factors: The complex factors c + i·s (positions, 1, d/2).

@@ -139,8 +139,9 @@ def _with_extra_bits(make_waves: Callable[[], ExactWaves], extra_bits: int) -> E
 def _round_by_integers(waves: ExactWaves, element: Element, dtype: str) -> float | None:
     """Return the element as computed in integers, or None if its error leaves two roundings.
 
-    The ends of the interval in which the true number lies are both rounded; if they round alike, so
-    does the number.
+    The element is v · a, a cosine or sine times the amplitude. If v is off by up to e, and a by up
+    to s, the product is off by up to e · a + (|v| + e) · s. Both ends of that interval are rounded;
+    if they round alike, so does the true number, which lies between them.
     """
     value, error = _cosine_or_sine(waves, element)
     product = value * waves.amplitude
@@ -161,11 +162,15 @@ class _BoundedValue(NamedTuple):
 def _cosine_or_sine(waves: ExactWaves, element: Element) -> _BoundedValue:
     """Return the cosine or sine of an element, with amplitude 1, and a bound of its error.
 
-    The frequency is off by less than one unit, so the phase by less than `position` units and the
-    angle by less than 7 times as many. That moves a cosine by the error times the sine, its slope,
-    and a sine by the error times the cosine. The squared term bounds what the slope itself changes,
-    and the rounding of `cos_sin`. At position 3 with 192 bits, for example, the error is at most 28
-    units of 2**-192 times the slope.
+    If an angle x is off by up to e, then
+
+        |cos(x + e) − cos x| ≤ e · |sin x| + e² / 2,
+        |sin(x + e) − sin x| ≤ e · |cos x| + e² / 2.
+
+    The other function is the slope. The frequency is off by less than one unit of 2**-bits, in
+    turns; the phase by less than `position` units; the angle in radians by less than 7 times as
+    many, since 2π < 7. At position 3 with 192 bits, e is at most 7 · (3 + 1) = 28 units of 2**-192.
+    The squared term is rounded up to (8 · 4)², to include the rounding of `cos_sin`.
     """
     bits = waves.bits
     phase = element.position * waves.turns[element.wave] % (1 << bits)  # without whole turns

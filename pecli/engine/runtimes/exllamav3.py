@@ -32,7 +32,9 @@ def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
 def _read_longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
     """Return LongRoPE as exllamav3 reads it: with the long factors, also for short prompts.
 
-    That holds for models whose context is longer than the original length.
+    That holds for models whose context is longer than the original length. Phi-3-mini-128k has
+    131,072 and 4,096: prompts of up to 4,096 tokens have the short factors in the model. Here they
+    are read with a length of 4,097, the least that has the long ones.
     """
     longrope = definition.scaling
     original = longrope.original_max_position_embeddings

@@ -155,6 +155,7 @@ class Yarn(Scaling):
         return (dim * log_radians << bits) // (2 * log_base)
 
     def approximate(self, plain: Floats, base: float | Floats, half: float) -> Floats:
+        """Return the frequencies in float64, by the formula of `frequencies`, for searches."""
         assert self.factor is not None  # `complete` has set it.
         low, high = self._approximate_limits(base, half)
         ramp = np.clip((np.arange(plain.shape[-1]) - low) / (high - low), 0, 1)
@@ -163,7 +164,12 @@ class Yarn(Scaling):
     def _approximate_limits(self, base: float | Floats, half: float) -> tuple[Floats, Floats]:
         """Return the pairs between which YaRN blends, the low and the high one, in float64.
 
-        The steps are those of `limits`, for many scalings at once.
+        The steps are those of `limits`, for many scalings at once: a beta or the base may be a
+        column of numbers.
+
+        Args:
+            base: The base of the frequencies.
+            half: Half of the rotary dim, the number of pairs.
         """
         assert self.beta_fast is not None  # `complete` has set both.
         assert self.beta_slow is not None
