@@ -430,30 +430,44 @@ def _rotation_of_layouts(factors: AnyArray, layouts: PairLayouts) -> BlockRotati
 
 
 def _rotation_in_halves(factors: AnyArray) -> BlockRotation:
-    """Return the rotation of halves: x·[c, c] + swapped(x)·[−s, s].
+    """Return the function that rotates blocks whose pairs are halves, channels (i, i + d/2).
 
-    swapped(x) exchanges the halves of a row [u, v], and the result is (u·c − v·s, v·c + u·s). By 90
-    degrees, c = 0 and s = 1, and [1, 2] becomes [−2, 1]. NumPy pays for every inner loop, and whole
-    rows make them long.
+    A row x = [u, v] of two halves becomes
+
+        [u·c − v·s, v·c + u·s] = x · [c, c] + [v, u] · [−s, s],
+
+    with the cosines c and the sines s. By 90 degrees, c = 0 and s = 1, and [1, 2] becomes [−2, 1].
+    The right-hand side has two products and a sum of whole rows. That is faster than four products
+    of half rows, because NumPy takes a fixed time for every row of every operation.
+
+    The arrays of the products begin at different places of a page (`aligned_buffer`): the swapped
+    halves at 1, the cosines at 2, the sines at 3, and a block that `_rounded_once` widened at 0.
 
     Args:
         factors: The complex factors c + i·s (positions, 1, d/2).
     """
-    half = factors.shape[-1]
     cosines = _joined_halves(factors.real, factors.real, place=2)  # (positions, 1, d)
     signed_sines = _joined_halves(-factors.imag, factors.imag, place=3)
     scratch = _Scratch(cosines.dtype, place=1)
 
     def rotation(block: AnyArray, out: AnyArray) -> None:
         swapped = scratch.of_shape(block.shape)
-        # One copy to a reversed axis takes less time than two copies of half the length.
-        by_half = (*block.shape[:-1], 2, half)
-        np.copyto(swapped.reshape(by_half)[..., ::-1, :], block.reshape(by_half))
+        _swap_halves(block, out=swapped)
         np.multiply(swapped, signed_sines, out=swapped)
         np.multiply(block, cosines, out=out)
         np.add(out, swapped, out=out)
 
     return rotation
+
+
+def _swap_halves(block: AnyArray, *, out: AnyArray) -> None:
+    """Write rows with their halves exchanged: [v, u] for [u, v].
+
+    (…, d) is viewed as (…, 2, d/2), with an axis of halves, which is reversed. One copy to a
+    reversed axis takes less time than two copies of half the length.
+    """
+    by_half = (*block.shape[:-1], 2, block.shape[-1] // 2)
+    np.copyto(out.reshape(by_half)[..., ::-1, :], block.reshape(by_half))
 
 
 def _joined_halves(first: AnyArray, second: AnyArray, *, place: int) -> AnyArray:

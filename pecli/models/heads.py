@@ -242,28 +242,41 @@ def _mark_fractions_of_one_as_read(keys: Keys) -> None:
 
 
 def _latent_head(layer: Layer, latent: Setting[int], *, scaled: bool) -> Head:
-    """Return the head of multi-head latent attention, some channels of which are made for rotation.
+    """Return the head of multi-head latent attention (MLA), of which some channels rotate.
 
-    DeepSeek-V3 has 128 channels that never rotate (`qk_nope_head_dim`) and 64 that do (`latent`, its
-    `qk_rope_head_dim`). In some families, `head_dim` states the rotating channels instead. A
-    `partial_rotary_factor` is a share of the rotating channels, or, in some families, of the whole
-    head.
+    A head of DeepSeek-V3 has 128 channels that never rotate (`qk_nope_head_dim`) and 64 that do
+    (`qk_rope_head_dim`). The number of rotating channels may be replaced by a `head_dim`, and then
+    by a fraction.
+
+    Args:
+        layer: The layer type, with its keys.
+        latent: The channels that rotate, `qk_rope_head_dim`.
+        scaled: True if the layer has a scaling; some classes read a partial factor only then.
     """
-    family = layer.family
     head_dim = layer.keys.whole_number("head_dim")
     size = _latent_size(layer.keys, latent, head_dim)
     head = Head(size=size, dim=latent, is_latent=True)
     # A `head_dim` that is only the default of the class does not count.
     is_head_dim_in_file = "head_dim" in layer.keys
-    if family.head_dim_rotates and is_head_dim_in_file and head_dim is not None:
+    if layer.family.head_dim_rotates and is_head_dim_in_file and head_dim is not None:
         head = replace(head, dim=head_dim, warnings=_contradicting_dims(head_dim, latent))
     fraction = _rotating_fraction(layer, scaled=scaled)
+    return _latent_head_with_fraction(head, fraction, layer.family)
+
+
+def _latent_head_with_fraction(
+    head: Head, fraction: Setting[float] | None, family: ModelFamily
+) -> Head:
+    """Return a latent head of which a fraction rotates (`partial_rotary_factor`).
+
+    In Mistral 4 and DeepSeek-V4, it is a fraction of the whole head: 1/8 of 512 channels are 64. In
+    other families it is one of the rotating channels: half of DeepSeek-V3's 64 are 32.
+    """
     if fraction is None:
         return head
     if family.partial_of_head:
-        return replace(head, dim=_share_of_head(size, fraction))
-    rotates_all_of_dim = fraction.value == 1
-    if rotates_all_of_dim:
+        return replace(head, dim=_share_of_head(head.size, fraction))
+    if fraction.value == 1:
         return head
     return replace(head, partial=fraction)
 

@@ -57,7 +57,14 @@ MAX_ALPHA = 2**64
 
 
 def rope_encodings(keys: Keys, family: ModelFamily, *, vision: bool = False) -> ParsedEncodings:
-    """Return all rotary encodings of the keys and the family.
+    """Return the rotary encodings of a model, one per layer type, and warnings about them.
+
+    Gemma 3 has two: its sliding layers rotate with a base of 10,000, its full layers with
+    1,000,000.
+
+    Every key that is looked at is recorded in `keys.usage`, so that the caller can warn of keys
+    that nothing has read. Warnings are about the model first, then about each layer type, then
+    about the indexer, whose channels follow from the encodings of the layers.
 
     Args:
         keys: The keys of the model, or of a part of it, in Hugging Face's spelling.
@@ -65,8 +72,8 @@ def rope_encodings(keys: Keys, family: ModelFamily, *, vision: bool = False) -> 
         vision: True for a part that reads images: it rotates by two axes unless the family differs.
     """
     keys = by_layer_type(keys)
+    _mark_keys_without_effect_as_read(keys)
     layers, warnings = layers_of(keys, family)
-    _mark_other_keys_as_read(keys)
     unrotated = unrotated_layers(keys, family)
     warnings += unrotated.warnings
     warnings += _model_warnings(keys, family)
@@ -79,7 +86,7 @@ def rope_encodings(keys: Keys, family: ModelFamily, *, vision: bool = False) -> 
     return ParsedEncodings(encodings, warnings)
 
 
-def _mark_other_keys_as_read(keys: Keys) -> None:
+def _mark_keys_without_effect_as_read(keys: Keys) -> None:
     """Record keys that are right although no encoding reads them, so that nothing warns of them.
 
     `rope_theta` and the other SHARED names may stand beside the settings of each layer type, which
@@ -261,7 +268,12 @@ def _indexer(keys: Keys, family: ModelFamily) -> dict[str, Setting[object]]:
 
 
 def _indexer_warnings(encodings: Sequence[Encoding]) -> list[str]:
-    """Return a warning if an indexer rotates other channels, or other pairs, than heads do."""
+    """Return a warning about each way in which an indexer rotates; none for models without one.
+
+    The indexer of DeepSeek-V3.2 chooses the keys that a query attends to. Its heads have 128
+    channels, of which the first 64 rotate in halves. The heads of its attention have 192 channels,
+    of which the last 64 rotate, read as interleaved pairs.
+    """
     warnings = []
     for encoding in encodings:
         indexer = encoding.of_indexer()

@@ -394,7 +394,20 @@ class AlibiRule(EncodingRule):
     scaled: bool = False
 
     def encodings(self, keys: Keys) -> list[Encoding]:
-        """Return the bias: its heads, the rule of its slopes, and how the model rounds or scales it.
+        """Return one encoding, with the origin of each of its values.
+
+        A value is read as a `Setting`, which also has the key or the rule that it comes from;
+        `pecli config` prints both. The smallest BLOOM has 16 heads, by `n_head`, and a largest
+        bias of 8, by default.
+        """
+        parameters = self._parameters(keys)
+        fields = self._fields(keys)
+        origins = origins_of({**parameters, **fields})
+        bias = encoding_of("alibi", parameters)
+        return [replace(bias, origins=origins, **values_of(fields))]
+
+    def _parameters(self, keys: Keys) -> Settings:
+        """Return the parameters of the scheme, `pecli.Alibi`.
 
         The slopes of n heads are powers of 2^(−max_bias / n); `alibi_bias_max` is 8 in most models.
         """
@@ -402,20 +415,20 @@ class AlibiRule(EncodingRule):
         attention = keys.section_or_empty("attn_config")
         max_bias = attention.number("alibi_bias_max") or keys.number_or(8.0, "alibi_bias_max")
         heads = keys.whole_number(*HEADS)
-        parameters: Settings = {
+        return {
             "heads": keys.required(heads, "number of attention heads"),
             "rule": Setting(self.rule, "default"),
             "max_bias": max_bias,
             "form": Setting(self.form, FAMILY),
         }
-        # The dtype and the divisor are fields of an encoding, not parameters of the scheme.
-        fields: Settings = {
-            "slope_dtype": nonzero(Setting(self.slope_dtype, "as transformers computes them")),
-            "bias_divisor": self._divisor(keys),
-        }
-        bias = encoding_of("alibi", parameters)
-        origins = origins_of({**parameters, **fields})
-        return [replace(bias, origins=origins, **values_of(fields))]
+
+    def _fields(self, keys: Keys) -> Settings:
+        """Return fields of an `Encoding` that change the bias of the scheme in this model.
+
+        Falcon rounds the slopes to bfloat16, and divides the bias by √head_dim.
+        """
+        slope_dtype = Setting(self.slope_dtype, "as transformers computes them")
+        return {"slope_dtype": nonzero(slope_dtype), "bias_divisor": self._divisor(keys)}
 
     def _divisor(self, keys: Keys) -> Setting[float] | None:
         if not self.scaled:

@@ -126,6 +126,7 @@ def test_a_bias_of_any_number_of_heads_takes_the_axis_of_heads_as_it_is() -> Non
 
 
 def axes_of_copies(shape: tuple[int, ...], candidate: CandidateTable) -> list[tuple[int, ...]]:
+    """The axes along which the table is repeated, for each way to read an array of this shape."""
     found = find_arrangements(shape, candidate, Form("alone"))
     return [arrangement.copy_axes for arrangement in found]
 
@@ -133,17 +134,27 @@ def axes_of_copies(shape: tuple[int, ...], candidate: CandidateTable) -> list[tu
 @pytest.mark.parametrize(
     ("shape", "expected"),
     [
-        ((2, 12, 8), [(0,), (1,)]),
-        ((1, 12, 8), [(), ()]),
-        ((4, 1, 12, 8), [(0,), (2,), (0,), (2,)]),
+        pytest.param((2, 12, 8), [(0,), (1,)], id="two axes may count positions"),
+        pytest.param((1, 12, 8), [(), ()], id="with and without an axis of length 1"),
+        pytest.param(
+            (4, 1, 12, 8),
+            [(0,), (2,), (0,), (2,)],
+            id="two axes, with and without one of length 1 between them",
+        ),
     ],
 )
 def test_the_axis_before_the_channels_is_tried_first_for_positions(
     shape: tuple[int, ...], expected: list[tuple[int, ...]]
 ) -> None:
-    """The expected cosines have 8 channels and any number of rows. `axes_of_copies` lists, in the
-    order of trial, which other axes of a dump hold copies: first all but the one before the
-    channels. In (2, 12, 8), the 12 rows are positions and the 2 are copies (axis 0).
+    """The expected cosines have 8 channels and any number of positions. One axis before the channels
+    counts positions, the others count copies, such as the heads of a model; each way to read the
+    array has one entry, the axes of its copies, in the order of trial.
+
+    (2, 12, 8) is first 12 positions with copies along axis 0, then 2 positions with copies along
+    axis 1. An axis of length 1 has neither positions nor copies, and the array is read twice: as it
+    is, and without that axis. So (1, 12, 8) and (12, 8) have one reading each, 12 positions without
+    copies; and (4, 1, 12, 8) and (4, 12, 8) have two each, with copies along axis 0 (of length 4)
+    or axis 2 (of length 12). Axes are numbered as in the array, also if one is left out.
     """
     candidate = CandidateTable(("cos",), (None, 8), no_tables, has_frequencies=True)
     assert axes_of_copies(shape, candidate) == expected

@@ -29,9 +29,16 @@ def yarn_frequencies(**changes: Any) -> np.ndarray:
 
 @pytest.mark.parametrize("beta", [1e-45, 1e-50, 1e-300])
 def test_the_ramp_of_llama_cpp_ends_at_the_last_channel(beta: float) -> None:
-    """YaRN blends frequencies between two channels that follow from beta_fast and beta_slow. A tiny
-    beta_slow becomes 0 or a subnormal number in float32, and the ramp's end infinite: ggml takes the
-    smaller of dim − 1 and ceil(∞). 1e-30 gives a finite end beyond all channels, hence the same.
+    """The pair that rotates β times within the original length is, with dim 64 and base 10000,
+
+        p(β) = dim · ln(4096 / 2πβ) / (2 · ln base),
+
+    and YaRN's ramp is (pair − low) / (high − low), cut to 0 … 1, from low = max(0, ⌊p(beta_fast)⌋)
+    to high = min(dim − 1, ⌈p(beta_slow)⌉). Frequencies are kept at 0 and divided by the factor at 1.
+
+    float32 has no numbers between 0 and 1.4e-45. A beta_slow of 1e-45 becomes 1.4e-45, and 4096 /
+    2πβ exceeds 3.4e38 and is infinite; 1e-50 becomes 0, by which it divides. Both make p infinite,
+    and high dim − 1 = 63. So does the expected beta of 1e-30, for which p is finite: 262.5.
     """
     expected = yarn_frequencies(beta_slow=1e-30, runtime="llama.cpp")
     assert np.array_equal(yarn_frequencies(beta_slow=beta, runtime="llama.cpp"), expected)
@@ -39,9 +46,10 @@ def test_the_ramp_of_llama_cpp_ends_at_the_last_channel(beta: float) -> None:
 
 @pytest.mark.parametrize("beta", [1e39, 1e60, 1e300])
 def test_the_ramp_of_llama_cpp_begins_at_the_first_channel(beta: float) -> None:
-    """YaRN blends frequencies between two channels that follow from beta_fast and beta_slow. A huge
-    beta_fast becomes infinite in float32, and the ramp's start −∞: ggml takes the larger of 0 and
-    floor(−∞). 1e30 gives a finite negative start, hence the same.
+    """The pair that rotates β times is p(β) = dim · ln(4096 / 2πβ) / (2 · ln base), and YaRN's ramp
+    begins at low = max(0, ⌊p(beta_fast)⌋). A beta_fast of 1e39 is infinite in float32, which ends at
+    3.4e38: then 4096 / 2πβ is 0, its logarithm −∞, and low 0. So is it for the expected beta of
+    1e30, for which p is finite: −217.5.
     """
     expected = yarn_frequencies(beta_fast=1e30, runtime="llama.cpp")
     assert np.array_equal(yarn_frequencies(beta_fast=beta, runtime="llama.cpp"), expected)

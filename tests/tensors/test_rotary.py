@@ -128,8 +128,16 @@ def test_two_opposite_shifts_give_x_back_within_a_unit_and_a_quarter(layout):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_shift_moves_rotated_rows_to_another_offset(layout):
-    """Rotated from position 100 on and shifted by −60 is rotated from 40 on, except for the roundings
-    of three rotations, of √½ units each at most; the layout «deepseek» writes halves.
+    """Rows rotated from position 100 on and then shifted by −60 are rows rotated from 40 on, except
+    for three roundings to float32, each by up to ½ unit in the last place of a pair's length:
+
+    - `at_100` is off by up to ½ in both channels of a pair, which is √½ = 0.71 in length. Turned by
+      the shift, that error may fall on one channel entirely;
+    - `shifted` is off by another ½ in each channel;
+    - `at_40`, which it is compared with, is off by ½ as well.
+
+    They are 0.71 + 0.5 + 0.5 = 1.71 together, and 1.75 is the next quarter above. The layout
+    «deepseek» reads interleaved pairs and writes halves, so that its results are halves.
     """
     x = random_normal(3, 50, 32)
     rope = Rope(50, 32)

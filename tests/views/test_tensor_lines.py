@@ -45,22 +45,47 @@ FIRST = ", the first at [0, 3]"
 @pytest.mark.parametrize(
     ("changes", "parts"),
     [
-        ({}, [f"{OUT}{FIRST}", WORST]),
-        ({"first_index": (1, 3)}, [OUT, WORST]),
-        ({"max_ulp_error": 9}, [f"{OUT}{FIRST}", f"{WORST}  (elsewhere up to 9 ulp)"]),
-        ({"max_ulp_error": 2**31}, [f"{OUT}{FIRST}", WORST]),
-        ({"strange_found": 1200}, [f"{OUT}{FIRST}", WORST, "1,200 not finite (found)"]),
-        ({"strange_expected": 2}, [f"{OUT}{FIRST}", WORST, "2 not finite (expected)"]),
-        ({"finding": Stated("its copies differ")}, ["its copies differ", f"{OUT}{FIRST}", WORST]),
-        ({"worst_index": None}, [f"{OUT}{FIRST}"]),
+        pytest.param({}, [f"{OUT}{FIRST}", WORST], id="as it is"),
+        pytest.param({"first_index": (1, 3)}, [OUT, WORST], id="the first is also the worst"),
+        pytest.param(
+            {"max_ulp_error": 9},
+            [f"{OUT}{FIRST}", f"{WORST}  (elsewhere up to 9 ulp)"],
+            id="another element has more ulps",
+        ),
+        pytest.param(
+            {"max_ulp_error": 2**31},
+            [f"{OUT}{FIRST}", WORST],
+            id="another element has too many ulps to show",
+        ),
+        pytest.param(
+            {"strange_found": 1200},
+            [f"{OUT}{FIRST}", WORST, "1,200 not finite (found)"],
+            id="found values are infinite",
+        ),
+        pytest.param(
+            {"strange_expected": 2},
+            [f"{OUT}{FIRST}", WORST, "2 not finite (expected)"],
+            id="expected values are infinite",
+        ),
+        pytest.param(
+            {"finding": Stated("its copies differ")},
+            ["its copies differ", f"{OUT}{FIRST}", WORST],
+            id="a finding comes first",
+        ),
+        pytest.param({"worst_index": None}, [f"{OUT}{FIRST}"], id="the worst element is not known"),
     ],
-    ids=str,
 )
 def test_the_line_about_a_wrong_tensor_has_its_errors(
     changes: dict[str, Any], parts: list[str]
 ) -> None:
     """WRONG is a tensor «cos» of 8 × 4, of which 3 elements are wrong, the worst at [1, 3]. Each
     case changes one of its fields. OUT, FIRST and WORST are the words about these elements.
+
+    The worst element has the largest absolute error, 0.25, which is 3 ulp there. A small value
+    elsewhere may be off by more ulps, which a note adds: «elsewhere up to 9 ulp». Counts above
+    MAX_ULP, a million, are not shown: 2^31 is about the distance from −1 to 1 in float32, and states
+    no more than the absolute error does. Without a `worst_index`, no element is known to which
+    «max error … at [1, 3]» could refer, and that part is left out.
     """
     assert line_parts(replace(WRONG, **changes), VERIFIED) == ["cos  8 × 4", *parts]
 

@@ -168,17 +168,18 @@ class AxisFiller:
     def _row_by_row(
         self, function: str, positions: Sequence[int | Fraction], waves: Indices, dtype: str
     ) -> Array:
-        """Return a table (positions, waves) of positions that are multiples of a few units.
+        """Return a table (positions, waves), each element computed by itself.
 
-        3/4 and 1/2 are 192 and 128 units of 1/256, and their rows are computed from the waves of
-        that unit. The sine of a negative position is that of the positive one, negated.
+        cos(position · frequency) is cos(n · wave) if the position is n units and the wave is
+        unit · frequency. Waves have hundreds of bits and take long to make, so that positions are
+        grouped by their unit, and waves are made once per unit: 3/4 and 1/2 are 192 and 128 units
+        of 1/256.
+
+        Cosines are the same on both sides of 0, and sines are negated: sin(−x) = −sin(x).
         """
         out = np.empty((len(positions), len(waves)), numpy_dtype(dtype))
         for unit, rows in _grouped_by_unit(positions).items():
-            distances = [abs(positions[row]) for row in rows]
-            multiples = [
-                int(distance * unit.denominator) // unit.numerator for distance in distances
-            ]
+            multiples = [_multiple_of_unit(abs(positions[row]), unit) for row in rows]
             out[rows] = self._rows_of_multiples(function, unit, multiples, waves, dtype)
         if function == "sin":
             is_negative = np.array([position < 0 for position in positions], bool)
@@ -273,6 +274,11 @@ def _grouped_by_unit(positions: Sequence[int | Fraction]) -> dict[Fraction, Indi
     for row, position in enumerate(positions):
         rows_of.setdefault(_unit_of_position(position), []).append(row)
     return {Fraction(*unit): np.array(rows, np.intp) for unit, rows in rows_of.items()}
+
+
+def _multiple_of_unit(distance: int | Fraction, unit: Fraction) -> int:
+    """Return how many units a distance from 0 is: 192 for 3/4 and a unit of 1/256."""
+    return int(distance * unit.denominator) // unit.numerator
 
 
 def _unit_of_position(position: int | Fraction) -> tuple[int, int]:

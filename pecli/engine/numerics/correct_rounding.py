@@ -97,20 +97,34 @@ def _wave_products(
 def _round_with_more_bits(
     element: Element, waves: ExactWaves, make_waves: Callable[[], ExactWaves], dtype: str
 ) -> float:
-    """Round one element with more and more bits, until all numbers within the error agree.
+    """Return an element rounded to the dtype, computed with as many bits as that takes.
 
-    Waves of 192 bits are made again with 192 bits more, then with 576, 1344, …
+    With 192 bits, the true value is known to lie in a short interval. If the middle between two
+    floats lies in it as well, the nearer float is still unknown. The waves are then made again with
+    192 bits more, then with 576, 1344, … more, which shortens the interval until one float is
+    nearest to all of it.
+
+    Args:
+        element: The position, the wave, and whether its sine or cosine is meant.
+        waves: The waves as the table was computed.
+        make_waves: Makes the same waves again, with as many extra bits as `numerics.extra_bits`.
+        dtype: The dtype to round to.
+
+    Raises:
+        ArithmeticError: More than `_MAX_EXTRA_BITS` would be needed.
     """
-    extra_bits = 0
     rounded = _round_by_integers(waves, element, dtype)
-    while rounded is None:
-        extra_bits = 2 * extra_bits + waves.bits
-        if extra_bits > _MAX_EXTRA_BITS:
-            place = f"position {element.position} of wave {element.wave}"
-            raise ArithmeticError(f"{extra_bits} more bits do not decide how {place} rounds")
+    if rounded is not None:
+        return rounded
+    extra_bits = waves.bits
+    while extra_bits <= _MAX_EXTRA_BITS:
         finer_waves = _with_extra_bits(make_waves, extra_bits)
         rounded = _round_by_integers(finer_waves, element, dtype)
-    return rounded
+        if rounded is not None:
+            return rounded
+        extra_bits = 2 * extra_bits + waves.bits
+    place = f"position {element.position} of wave {element.wave}"
+    raise ArithmeticError(f"{extra_bits} more bits do not decide how {place} rounds")
 
 
 def _with_extra_bits(make_waves: Callable[[], ExactWaves], extra_bits: int) -> ExactWaves:
@@ -125,8 +139,9 @@ def _with_extra_bits(make_waves: Callable[[], ExactWaves], extra_bits: int) -> E
 def _round_by_integers(waves: ExactWaves, element: Element, dtype: str) -> float | None:
     """Return the element as computed in integers, or None if its error leaves two roundings.
 
-    The ends of the interval in which the true number lies are both rounded; if they round alike, so
-    does the number.
+    The element is v · a, a cosine or sine times the amplitude. If v is off by up to e, and a by up
+    to s, the product is off by up to e · a + (|v| + e) · s. Both ends of that interval are rounded;
+    if they round alike, so does the true number, which lies between them.
     """
     value, error = _cosine_or_sine(waves, element)
     product = value * waves.amplitude
@@ -147,11 +162,15 @@ class _BoundedValue(NamedTuple):
 def _cosine_or_sine(waves: ExactWaves, element: Element) -> _BoundedValue:
     """Return the cosine or sine of an element, with amplitude 1, and a bound of its error.
 
-    The frequency is off by less than one unit, so the phase by less than `position` units and the
-    angle by less than 7 times as many. That moves a cosine by the error times the sine, its slope,
-    and a sine by the error times the cosine. The squared term bounds what the slope itself changes,
-    and the rounding of `cos_sin`. At position 3 with 192 bits, for example, the error is at most 28
-    units of 2**-192 times the slope.
+    If an angle x is off by up to e, then
+
+        |cos(x + e) − cos x| ≤ e · |sin x| + e² / 2,
+        |sin(x + e) − sin x| ≤ e · |cos x| + e² / 2.
+
+    The other function is the slope. The frequency is off by less than one unit of 2**-bits, in
+    turns; the phase by less than `position` units; the angle in radians by less than 7 times as
+    many, since 2π < 7. At position 3 with 192 bits, e is at most 7 · (3 + 1) = 28 units of 2**-192.
+    The squared term is rounded up to (8 · 4)², to include the rounding of `cos_sin`.
     """
     bits = waves.bits
     phase = element.position * waves.turns[element.wave] % (1 << bits)  # without whole turns

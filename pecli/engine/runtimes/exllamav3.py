@@ -32,7 +32,9 @@ def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
 def _read_longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
     """Return LongRoPE as exllamav3 reads it: with the long factors, also for short prompts.
 
-    That holds for models whose context is longer than the original length.
+    That holds for models whose context is longer than the original length. Phi-3-mini-128k has
+    131,072 and 4,096: prompts of up to 4,096 tokens have the short factors in the model. Here they
+    are read with a length of 4,097, the least that has the long ones.
     """
     longrope = definition.scaling
     original = longrope.original_max_position_embeddings
@@ -50,10 +52,14 @@ def _read_longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]
 
 
 def _adapted_to_exllamav3(encoding: ModelRope) -> Adaptation:
-    """Return the parameters that exllamav3 reads differently, by the model and its config.
+    """Return the parameters that exllamav3 ignores, as None, and why the result then departs.
 
-    The ratio of both mscales is used only for DeepSeek-V3. If the config has no original length,
-    the context cannot be divided by it, and YaRN's factor is read after all.
+    Without an original length in the config, the context cannot be divided by it. YaRN's context
+    is then None, and `_read_yarn` keeps the factor of the config: that is the model's definition,
+    and needs no cause.
+
+    DeepSeek-V3 multiplies attention by the ratio of two magnitudes, which depend on `mscale` and
+    `mscale_all_dim`. exllamav3 ignores both in all other families.
     """
     parameters = encoding.parameters
     replaced: MutableValues = {}
@@ -61,12 +67,12 @@ def _adapted_to_exllamav3(encoding: ModelRope) -> Adaptation:
     if is_yarn_with_factor and encoding.lacks_original_length:
         replaced["max_position_embeddings"] = None
     has_both_mscales = parameters.get("mscale") and parameters.get("mscale_all_dim")
-    uses_ratio = encoding.family == "deepseek_v3"
-    if not has_both_mscales or uses_ratio:
-        return Adaptation(replaced, cause="")
-    replaced["mscale"] = None
-    replaced["mscale_all_dim"] = None
-    return Adaptation(replaced, "uses the ratio of both mscales only for DeepSeek-V3")
+    cause = ""
+    if has_both_mscales and encoding.family != "deepseek_v3":
+        replaced["mscale"] = None
+        replaced["mscale_all_dim"] = None
+        cause = "uses the ratio of both mscales only for DeepSeek-V3"
+    return Adaptation(replaced, cause)
 
 
 RUNTIME = like_transformers(

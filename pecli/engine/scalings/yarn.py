@@ -34,10 +34,33 @@ class Betas(NamedTuple):
 
 
 class RampLimits(NamedTuple):
-    """The pairs between which YaRN blends, as integers over 2**bits; they may be fractions."""
+    """The pairs between which YaRN blends, as integers over 2**bits.
+
+    They may be fractions of a pair: with 100 bits, pair 8.5 is the integer 8.5 · 2**100.
+    """
 
     low: int
     high: int
+
+    def rounded_outwards(self, bits: int) -> RampLimits:
+        """Return the limits at whole pairs: 8.1 and 17.3 become 8 and 18."""
+        one = 1 << bits
+        low_pair = self.low // one  # rounded down
+        high_pair = (self.high + one - 1) // one  # rounded up
+        return RampLimits(low_pair * one, high_pair * one)
+
+    def within_channels(self, dim: int, bits: int) -> RampLimits:
+        """Return the limits cut to 0 … dim − 1, and apart from each other.
+
+        The code of the paper cuts pairs at the last channel, not at the last pair: with 64 channels,
+        the high limit is at most 63, although pairs end at 31. Equal limits are set apart by 0.001,
+        because the ramp divides by their distance.
+        """
+        low = max(self.low, 0)
+        high = min(self.high, (dim - 1) << bits)
+        if low == high:
+            high += numerics.fixed(_MIN_RAMP, bits)
+        return RampLimits(low, high)
 
     def ramp_at(self, pair: int, bits: int) -> int:
         """Return the ramp at a pair: 0 up to the low limit, 1 from the high one on."""
@@ -104,23 +127,19 @@ class Yarn(Scaling):
     def limits(self, base: float, dim: int, bits: int) -> RampLimits:
         """Return the pairs between which YaRN blends, as integers over 2**bits.
 
-        A pair that rotates more often than beta_fast within the original length keeps its
-        frequency, and one that rotates less often than beta_slow is divided by the whole factor.
-        The limits are rounded outwards to whole pairs unless `truncate` is False (gpt-oss): 8.1 and
-        17.3 become 8 and 18.
+        A pair that rotates more often than beta_fast (32 times) within the original length keeps
+        its frequency. One that rotates less often than beta_slow (once) has it divided by the whole
+        factor. The limits are the pairs that rotate just so often.
+
+        They are rounded to whole pairs unless `truncate` is False, as in gpt-oss.
         """
         betas = self.betas()
         low = self._pair_of_rotations(betas.fast, base, dim, bits)
         high = self._pair_of_rotations(betas.slow, base, dim, bits)
-        one = 1 << bits
+        limits = RampLimits(low, high)
         if self.truncate is not False:
-            low = low // one * one
-            high = -(-high // one) * one  # rounded up
-        low = max(low, 0)
-        high = min(high, (dim - 1) * one)
-        if low == high:  # The ramp divides by their distance.
-            high += numerics.fixed(_MIN_RAMP, bits)
-        return RampLimits(low, high)
+            limits = limits.rounded_outwards(bits)
+        return limits.within_channels(dim, bits)
 
     def _pair_of_rotations(self, rotations: float, base: float, dim: int, bits: int) -> int:
         """Return the pair that rotates so many times within O, as an integer over 2**bits.
@@ -136,6 +155,7 @@ class Yarn(Scaling):
         return (dim * log_radians << bits) // (2 * log_base)
 
     def approximate(self, plain: Floats, base: float | Floats, half: float) -> Floats:
+        """Return the frequencies in float64, by the formula of `frequencies`, for searches."""
         assert self.factor is not None  # `complete` has set it.
         low, high = self._approximate_limits(base, half)
         ramp = np.clip((np.arange(plain.shape[-1]) - low) / (high - low), 0, 1)
@@ -144,7 +164,12 @@ class Yarn(Scaling):
     def _approximate_limits(self, base: float | Floats, half: float) -> tuple[Floats, Floats]:
         """Return the pairs between which YaRN blends, the low and the high one, in float64.
 
-        The steps are those of `limits`, for many scalings at once.
+        The steps are those of `limits`, for many scalings at once: a beta or the base may be a
+        column of numbers.
+
+        Args:
+            base: The base of the frequencies.
+            half: Half of the rotary dim, the number of pairs.
         """
         assert self.beta_fast is not None  # `complete` has set both.
         assert self.beta_slow is not None

@@ -111,15 +111,20 @@ def _scaling(keys: Keys, kind: str) -> Settings:
 
 
 def _latent_encoding(keys: Keys) -> ParsedEncodings:
-    """Return the rotary encoding of latent attention (MLA), as DeepSeek-V3 has it.
+    """Return the rotary encoding of multi-head latent attention (MLA).
 
-    Megatron's class for it has YaRN by default, unless `rope_type` is `rope`.
+    A head has channels that never rotate and channels that do, 128 and 64 in DeepSeek-V3. Their
+    numbers are `qk_head_dim` and `qk_pos_emb_head_dim` in Megatron, `qk_nope_head_dim` and
+    `qk_rope_head_dim` in Hugging Face's config, whose names the result has.
+
+    Megatron scales by YaRN unless `rope_type` is `rope`. Only its class of plain RoPE reads
+    `rotary_percent`, the fraction of the channels that rotates.
     """
     keys = with_defaults(keys, "Megatron's MLATransformerConfig")
     rope_type = keys.required(keys.word("rope_type"), "rope_type")
-    kind = keys.checked_word(rope_type, "yarn", "rope")
+    is_plain = keys.checked_word(rope_type, "yarn", "rope") == "rope"
     scaling: Settings = {}
-    if kind == "yarn":
+    if not is_plain:
         scaling = {**_yarn_parameters(keys), "rope_type": rope_type}
     settings = renamed(
         keys,
@@ -127,8 +132,9 @@ def _latent_encoding(keys: Keys) -> ParsedEncodings:
         qk_rope_head_dim="qk_pos_emb_head_dim",
         qk_nope_head_dim="qk_head_dim",
     )
-    if kind == "rope":
+    if is_plain:
         settings["partial_rotary_factor"] = keys.number("rotary_percent")
+    # Pairs of channels lie side by side before the rotation and in halves after it.
     family = ModelFamily("Megatron", layout=DEEPSEEK)
     return translated_ropes(keys, family, scaling=scaling, settings=settings)
 

@@ -23,6 +23,7 @@ from pecli.views.pictures.panels import TablePoint
 MAX_ROWS = 192  #: Rows of a map; a figure has as many pixels for each of three maps.
 MAX_COLUMNS = 192
 MAX_POINTS = 4096  #: Elements of a vector that are drawn.
+_NO_ERROR = -1.0  #: Less than any error, and equal to none, since errors are absolute.
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,10 +225,10 @@ class _WorstElements:
     """The element that is farthest off, cell by cell."""
 
     def __init__(self, rows: int, columns: int) -> None:
-        # An error of −1 is less than any, so that the first element of each cell is kept.
+        # Any error exceeds _NO_ERROR, so that the first elements of a cell replace the fill values.
         self.expected = np.full((rows, columns), -1.0)
         self.found = np.full((rows, columns), -1.0)
-        self.errors = np.full((rows, columns), -1.0)
+        self.errors = np.full((rows, columns), _NO_ERROR)
 
     def transposed(self) -> "_WorstElements":
         """Return the same elements with rows and columns exchanged."""
@@ -251,8 +252,8 @@ class _WorstElements:
     ) -> None:
         """Update the cells with elements of some rows that are farther off than what they hold.
 
-        Each cell of the map covers many elements, and keeps the worst. First the largest error of each
-        cell is computed, then the elements are located whose error equals it; of several, any is kept.
+        Let a cell hold an error of 3, and stand for the new errors 2, 5 and 4. It then takes the
+        element with 5. If it held an error of 6, it would keep that.
 
         Args:
             cell_of_row: The row of cells that each row belongs to.
@@ -265,10 +266,12 @@ class _WorstElements:
         cells_down, cells_across = self.errors.shape
         cell_of_column = np.arange(width) * cells_across // width
         largest = _largest_in_cells(errors, cell_of_row, cell_of_column, cells_down)
-        # Cells that hold a worse element already become NaN, which equals no error.
-        new_largest = np.where(largest > self.errors, largest, np.nan)
-        new_largest_of_element = new_largest[cell_of_row][:, cell_of_column]  # (rows, columns)
-        rows, columns = np.nonzero(errors == new_largest_of_element)
+        is_larger = largest > self.errors  # (cells down, cells across)
+        searched_error = np.where(is_larger, largest, _NO_ERROR)
+        # Every element is compared with the error that its cell searches for.
+        searched_by_cell_of_element = searched_error[cell_of_row][:, cell_of_column]
+        rows, columns = np.nonzero(errors == searched_by_cell_of_element)
+        # If several elements of a cell have this error, any of them is kept.
         cells = cell_of_row[rows], cell_of_column[columns]
         self.expected[cells] = expected.real[rows, columns]
         self.found[cells] = found.real[rows, columns]
@@ -278,7 +281,7 @@ class _WorstElements:
 def _largest_in_cells(
     errors: Floats, cell_of_row: Indices, cell_of_column: Indices, cells_down: int
 ) -> Floats:
-    """Return the largest error of each cell of a map, −1 for cells without any of these rows.
+    """Return the largest error of each cell of a map, `_NO_ERROR` for cells without these rows.
 
     Args:
         errors: The errors of some rows, (rows, columns).
@@ -289,7 +292,7 @@ def _largest_in_cells(
     """
     first_columns = np.flatnonzero(np.diff(cell_of_column, prepend=-1))
     largest_in_rows = np.maximum.reduceat(errors, first_columns, axis=1)  # (rows, cells across)
-    largest = np.full((cells_down, len(first_columns)), -1.0)
+    largest = np.full((cells_down, len(first_columns)), _NO_ERROR)
     np.maximum.at(largest, cell_of_row, largest_in_rows)
     return largest
 
