@@ -190,3 +190,40 @@ def test_a_class_name_has_one_meaning() -> None:
     ambiguous = {name: modules for name, modules in modules_of_class.items() if len(modules) > 1}
 
     assert ambiguous == {}
+
+
+def test_a_tuned_number_of_the_search_has_one_value() -> None:
+    """A limit that is 7.5 in one file and 12 in another, under one name, is two limits."""
+    values_by_name: dict[str, set[str]] = {}
+    for folder in ("explain", "checks", "compare"):
+        for tree in trees(folder).values():
+            for name, value in numeric_constants(tree):
+                values_by_name.setdefault(name, set()).add(value)
+
+    names_of_several = {name: values for name, values in values_by_name.items() if len(values) > 1}
+    assert names_of_several == {}
+
+
+def numeric_constants(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yield the names, without a leading underscore, and the values of a module's numbers.
+
+    >>> list(numeric_constants(ast.parse("_MAX = 1 << 16; NAME = 'x'; HALF = MAX / 2")))
+    [('MAX', '1 << 16')]
+    """
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id.lstrip("_")
+            if name.isupper() and is_number(node.value):
+                yield name, ast.unparse(node.value)
+
+
+def is_number(node: ast.expr) -> bool:
+    """Return True for a number such as 0.05, -6e4 or 1 << 16, False for anything with a name."""
+    match node:
+        case ast.Constant(value=int() | float()):
+            return True
+        case ast.UnaryOp(operand=operand):
+            return is_number(operand)
+        case ast.BinOp(left=left, right=right):
+            return is_number(left) and is_number(right)
+    return False

@@ -16,7 +16,7 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.files.tensor_roles import function_order
 
 MAX_COPY_ERROR = 1e-5  #: error by which copies of a table may differ that have one reason
-BLOCK_ELEMENTS = 1 << 22  #: elements of a learned table that are looked at at once
+COMPARED_ELEMENTS = 1 << 22  #: elements of a learned table that are looked at at once
 SINES_FIRST = ("sin", "cos")
 
 Tables = Mapping[Scheme, Mapping[str, Array]]
@@ -131,7 +131,7 @@ def _find_problem_of_learned(values: Array) -> Problem | None:
     """
     low = np.inf
     high = -np.inf
-    for rows in np.array_split(values, max(1, values.size // BLOCK_ELEMENTS)):
+    for rows in np.array_split(values, max(1, values.size // COMPARED_ELEMENTS)):
         wide = widened(rows)
         if not np.isfinite(wide).all():
             return LearnedNotFinite()

@@ -12,7 +12,7 @@ from pecli.engine.table import results_in_order
 SHARES = (0.01, 0.25, 0.5, 0.75, 0.99)  #: shares of the elements below each quantile
 DOUBLE = ("float64", "int64", "uint64", "int32", "uint32")
 """Dtypes whose values float32 cannot hold."""
-SAMPLED_ELEMENTS = 1 << 16  #: elements of the sample
+QUANTILE_ELEMENTS = 1 << 16  #: elements of the sample
 MARGIN = 4.0
 """Margin of a bracket in units of √n, for n elements of the sample."""
 
@@ -112,12 +112,12 @@ def _take_finite(values: Array, dtype: str) -> AnyArray:
 
 
 def _sample(rows: Array, dtype: str) -> AnyArray:
-    """Return about SAMPLED_ELEMENTS elements of a table, sorted.
+    """Return about QUANTILE_ELEMENTS elements of a table, sorted.
 
     The step is odd, so that it visits all columns of a table with 64 or 128 of them: with a step of
     64, all samples of a table of 64 columns would be of the first one.
     """
-    step = rows.size // SAMPLED_ELEMENTS | 1
+    step = rows.size // QUANTILE_ELEMENTS | 1
     return np.sort(_take_finite(rows.reshape(-1)[::step], dtype))
 
 

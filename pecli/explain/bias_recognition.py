@@ -45,10 +45,10 @@ MAX_HEADS = 512
 HEADS_AT_ONCE = 16
 """Heads that are looked at together: copies of 65,536 keys take 8 MB each."""
 
-MAX_DIGITS = 3
+MAX_WRITTEN_DIGITS = 3
 """Digits of a max_bias that somebody wrote."""
 
-MAX_RESIDUAL = 0.05
+MAX_MISS_OF_FORM = 0.05
 """Share of the largest bias by which a form may miss a bias: bfloat16 rounds to a tenth of this."""
 
 FAR = 1e4
@@ -201,10 +201,10 @@ class _LastQuery(NamedTuple):
         """Return True if the biases of every head are nearly a slope times the distances of a form.
 
         Of 2.9, 2, 1.1, 0 the best slope for the distances 3, 2, 1, 0 is 0.99, which misses a bias by
-        0.11 at most. That is less than MAX_RESIDUAL of the largest bias, 0.05 · 2.9 = 0.145.
+        0.11 at most. That is less than MAX_MISS_OF_FORM of the largest bias, 0.05 · 2.9 = 0.145.
         """
         distances = multiples_of(form, queries=1, keys=self.keys).values[0]
-        limit = MAX_RESIDUAL * self.largest
+        limit = MAX_MISS_OF_FORM * self.largest
         return all(
             _largest_residual(_biases(block), distances) <= limit for block in self.blocks_of_heads
         )
@@ -278,7 +278,7 @@ def _schemes_of_rule(rule: str, bias: HeadBias) -> Iterator[Alibi]:
     yield usual
     slopes = np.abs(bias.measured_slopes())
     for max_bias in near_max_bias(slopes, rule):
-        could_be_written = max_bias >= 1 and digits(max_bias) <= MAX_DIGITS
+        could_be_written = max_bias >= 1 and digits(max_bias) <= MAX_WRITTEN_DIGITS
         if could_be_written and max_bias != usual.max_bias:
             yield replace(usual, max_bias=max_bias)
 

@@ -41,10 +41,10 @@ MAX_LOST = 0.5
 """Share of rows that may be at no position: if more are, the table does not consist of such rows.
 """
 
-FLOAT32_ERROR = 1e-6
+READ_AMPLITUDE_ERROR = 1e-6
 """Relative error of an amplitude that is read off float32 values."""
 
-AMPLITUDE_ERROR = 1e-3
+FITTED_AMPLITUDE_ERROR = 1e-3
 """Relative error of an amplitude that is fitted to only cosines or only sines."""
 
 TABLE_RECIPES: Mapping[tuple[str | None, str], str] = {
@@ -482,10 +482,10 @@ class Case:
             # Medians, since some elements may have been overwritten.
             amplitude = float(np.median(sizes))
             spread = float(np.median(np.abs(sizes - amplitude)))
-            return Fit(amplitude, SIGMAS * spread + FLOAT32_ERROR * amplitude)
+            return Fit(amplitude, SIGMAS * spread + READ_AMPLITUDE_ERROR * amplitude)
         if self.measured_frequencies is not None:
             amplitude = self.measured_frequencies.amplitude
-            return Fit(amplitude, AMPLITUDE_ERROR * amplitude)
+            return Fit(amplitude, FITTED_AMPLITUDE_ERROR * amplitude)
         return None
 
     def errors(self, rows: Indices) -> "Errors":

@@ -19,7 +19,7 @@ from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import spelled
 from pecli.explain.changed_schemes import SchemeT, permitted
 
-MAX_LISTED = 1 << 16
+MAX_LISTED_EXAMPLE = 1 << 16
 """The maximum length of an explicit list of positions in a known mistake."""
 
 PlacedT = TypeVar("PlacedT", bound=Positioned)
@@ -148,7 +148,7 @@ def _with_shared_frequencies(scheme: Rope) -> Iterator[Neighbour[Rope]]:
     have the first 16 of the head's 32 frequencies, and columns the others. Since M-RoPE divides
     frequencies like this, the mistake is expressed as its sections at the positions of the grid.
     """
-    if scheme.grid is None or scheme.seq_len > MAX_LISTED:
+    if scheme.grid is None or scheme.seq_len > MAX_LISTED_EXAMPLE:
         return
     style = _style_of(scheme)
     blocks = scheme.axis_blocks
@@ -230,7 +230,7 @@ def _misplaced(scheme: PlacedT, styles: Mapping[str, GridStyle]) -> Iterator[Nei
         yield from _on_other_grids(scheme, scheme.grid)
     if style is not None:
         yield from _with_other_styles(scheme, style, styles)
-    if scheme.grid is not None and scheme.seq_len <= MAX_LISTED:
+    if scheme.grid is not None and scheme.seq_len <= MAX_LISTED_EXAMPLE:
         yield from _at_other_points(scheme)
     if scheme.positions is not None and len(scheme.positions.axes) > 1:
         yield from _with_axes_exchanged(scheme, scheme.positions.axes)

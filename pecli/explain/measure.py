@@ -29,7 +29,7 @@ MAX_MOVE = 3.0
 MAX_MOVE_OF_SEVERAL = 1.0
 """Largest step of a fit of several numbers, which may make up for each other: a factor of e = 2.7."""
 
-LARGEST_LOG = 100.0
+RUNAWAY_LOG = 100.0
 """Logarithm of a number from which on a fit ran away: no model has a base of e¹⁰⁰."""
 
 SOLVER_STEP = 1e-4
@@ -68,7 +68,7 @@ ALIKE = 0.98
 MAX_MISMATCH = 0.12
 """Mean distance of a row's phasors from those of its position, in units of the largest frequency."""
 
-MAX_NOISE = 0.25
+MAX_MISS = 0.25
 """Share of the amplitude by which a pair may miss its wave: one that misses it by more is overwritten, not measured."""
 
 MAX_WAVE_NOISE = 0.006
@@ -193,7 +193,7 @@ def _frequencies_of_waves(waves: MeasuredWaves) -> MeasuredFrequencies:
     its error is half a turn per position.
     """
     amplitude = np.median(waves.amplitude)
-    is_wave = waves.noise <= MAX_NOISE * amplitude
+    is_wave = waves.noise <= MAX_MISS * amplitude
     sharp_error = np.where(is_wave, waves.error, np.pi)
     error = np.hypot(sharp_error, FLOAT32_DRIFT * np.abs(waves.frequency))
     noise = float(np.median(waves.noise) / amplitude)
@@ -560,7 +560,7 @@ def _fit_by_gauss_newton(fit: _NumberFit, log_start: float) -> Fit | None:
         log_number += min(max(move, -MAX_MOVE), MAX_MOVE)
         if abs(move) < CONVERGED:
             break
-    is_possible = abs(log_number) <= LARGEST_LOG  # False of NaN as well.
+    is_possible = abs(log_number) <= RUNAWAY_LOG  # False of NaN as well.
     if not is_possible:
         return None
     number = math.exp(log_number)
@@ -723,7 +723,7 @@ def steady_pairs(phasors: Complex) -> Flags:
     sizes = np.nan_to_num(np.abs(phasors))
     usual = np.median(sizes, axis=0)
     spread = np.median(np.abs(sizes - usual), axis=0)
-    return np.asarray(spread <= MAX_NOISE * usual)
+    return np.asarray(spread <= MAX_MISS * usual)
 
 
 def solve_positions(phasors: Complex, frequencies: Floats, expected: Floats) -> Floats:

@@ -19,7 +19,7 @@ from pecli.explain.storage import rounded_to
 MEASURED_HEADS = 8
 """Heads from which phasors are measured: their errors are averaged, and more would cost more than they tell."""
 
-SINGULAR = 1e-9
+SINGULAR_HEAD = 1e-9
 """Determinant, as a share of its diagonal, below which a head does not show both the cosine and the sine."""
 
 
@@ -122,7 +122,7 @@ class NormalEquations(NamedTuple):
         If only the first channel of the pair (0, 4) is rotated, 0·c − 4·s = −4 does not determine c.
         """
         determinant = self.cos_cos * self.sin_sin - self.cos_sin**2
-        is_singular = determinant <= SINGULAR * self.cos_cos * self.sin_sin
+        is_singular = determinant <= SINGULAR_HEAD * self.cos_cos * self.sin_sin
         if is_singular.mean() > 0.5:
             return None
         divisor = np.where(is_singular, np.inf, np.maximum(determinant, TINY))

@@ -35,10 +35,10 @@ TIMESTEPS = 1000.0
 per row.
 """
 
-COST_PER_DIGIT = 0.1
+COST_PER_UNUSUAL_DIGIT = 0.1
 """Cost of each digit of a number that no model is known to have."""
 
-TIMESTEPS_COST = 2 * COST_PER_DIGIT
+TIMESTEPS_COST = 2 * COST_PER_UNUSUAL_DIGIT
 """Cost of positions that are multiplied by TIMESTEPS: as much as two digits that no model is known to
 have, so that a schedule without a factor is preferred.
 """
@@ -79,7 +79,7 @@ MIN_DIVISORS = 6
 FLOAT32_ERROR = 1e-7
 """Relative error of a number in float32."""
 
-FLOAT64_ERROR = 1e-9
+FLOAT64_NUMBER_ERROR = 1e-9
 """Relative error of a number that is computed from frequencies in float64, with a wide margin."""
 
 SMALLEST_RATIO = 1e-9
@@ -98,7 +98,7 @@ SMALLEST_DIVISOR = 0.5
 LARGEST_DIVISOR = 2000.0
 """Divisors of LongRoPE: published ones are between 1 and 65, and its search may go beyond."""
 
-FACTOR_ERROR = 0.02
+BLEND_FACTOR_ERROR = 0.02
 """Relative error of a factor that is read off the slowest pair: a blend may not have reached its
 end there.
 """
@@ -112,7 +112,7 @@ KNOWN_TO = 1e-4
 LARGEST_LOG = 60.0
 """Logarithm of the largest base that is considered."""
 
-UNUSUAL_COST = 4 * COST_PER_DIGIT
+UNUSUAL_COST = 4 * COST_PER_UNUSUAL_DIGIT
 """Cost of limits of YaRN that few models have."""
 
 BETA_COSTS = {
@@ -126,16 +126,16 @@ BETA_COSTS = {
 }
 """Values of beta_fast and beta_slow that YaRN is used with, the paper's first, and their costs."""
 
-TRUNCATION_COSTS = {True: 0.0, False: COST_PER_DIGIT}
+TRUNCATION_COSTS = {True: 0.0, False: COST_PER_UNUSUAL_DIGIT}
 """Values of YaRN's truncate, and their costs: only gpt-oss and its descendants do not truncate."""
 
 LLAMA3_COSTS = {
-    (1.0, 4.0): COST_PER_DIGIT,
-    (1.0, 2.0): COST_PER_DIGIT,
-    (1.0, 8.0): COST_PER_DIGIT,
-    (2.0, 4.0): 2 * COST_PER_DIGIT,
-    (1.0, 16.0): 2 * COST_PER_DIGIT,
-    (2.0, 8.0): 2 * COST_PER_DIGIT,
+    (1.0, 4.0): COST_PER_UNUSUAL_DIGIT,
+    (1.0, 2.0): COST_PER_UNUSUAL_DIGIT,
+    (1.0, 8.0): COST_PER_UNUSUAL_DIGIT,
+    (2.0, 4.0): 2 * COST_PER_UNUSUAL_DIGIT,
+    (1.0, 16.0): 2 * COST_PER_UNUSUAL_DIGIT,
+    (2.0, 8.0): 2 * COST_PER_UNUSUAL_DIGIT,
 }
 """Values of low_freq_factor and high_freq_factor of llama3 scaling, those of Llama 3.1 first, and their costs."""
 
@@ -199,7 +199,7 @@ def sinusoidal_schedules(
     for place, denominator in enumerate(denominators):
         for prior in _added_schedules(measured, denominator):
             # The first denominator is the usual one: fairseq's D/2 − 1 and others come after it.
-            priors.append(replace(prior, cost=prior.cost + COST_PER_DIGIT * place))
+            priors.append(replace(prior, cost=prior.cost + COST_PER_UNUSUAL_DIGIT * place))
     return _agreeing(priors, measured)
 
 
@@ -246,7 +246,7 @@ class LogLine(NamedTuple):
     def scale(self) -> Fit:
         """The frequency of pair 0 on the line, exp(level). Its relative error is that of the level."""
         scale = math.exp(min(self.level, LARGEST_LOG))
-        relative_error = SIGMAS * self.level_error + FLOAT64_ERROR
+        relative_error = SIGMAS * self.level_error + FLOAT64_NUMBER_ERROR
         return Fit(scale, relative_error * scale)
 
     def holds(self, index: Indices, logs: Floats, errors: Floats) -> Flags:
@@ -366,7 +366,7 @@ def _with_proportional_scaling(
     factor = _plainest(_inverse(line.level))
     cost = PROPORTIONAL_COST
     if factor != 1:
-        cost += COST_PER_DIGIT * digits(factor)
+        cost += COST_PER_UNUSUAL_DIGIT * digits(factor)
     return SchedulePrior(
         replace(schedule, scaling=Proportional(factor), rotating=rotating_pairs), cost
     )
@@ -383,7 +383,9 @@ def _with_linear_scaling(schedule: FrequencySchedule, line: FittedLine) -> Sched
     if _is_unscaled(line):
         return SchedulePrior(schedule)
     factor = _plainest(_inverse(line.level))
-    return SchedulePrior(replace(schedule, scaling=Linear(factor)), COST_PER_DIGIT * digits(factor))
+    return SchedulePrior(
+        replace(schedule, scaling=Linear(factor)), COST_PER_UNUSUAL_DIGIT * digits(factor)
+    )
 
 
 def _with_multiplied_positions(schedule: FrequencySchedule, line: FittedLine) -> SchedulePrior:
@@ -393,7 +395,7 @@ def _with_multiplied_positions(schedule: FrequencySchedule, line: FittedLine) ->
     factor = _plainest(line.level)
     divisor = _plainest(_inverse(line.level))
     scale = 1 / divisor if digits(divisor) < digits(factor) else factor
-    cost = COST_PER_DIGIT * min(digits(divisor), digits(factor))
+    cost = COST_PER_UNUSUAL_DIGIT * min(digits(divisor), digits(factor))
     return SchedulePrior(replace(schedule, scale=scale), cost)
 
 
@@ -463,7 +465,7 @@ def _fit_base(schedule: FrequencySchedule, measured: MeasuredFrequencies) -> Fit
 
 def _cost_of_base(base: float) -> float:
     """Return how unlikely a base is: 0 for those of public models, 0.1 per digit for others."""
-    return 0.0 if base in USUAL_BASES else COST_PER_DIGIT * digits(base)
+    return 0.0 if base in USUAL_BASES else COST_PER_UNUSUAL_DIGIT * digits(base)
 
 
 def _ntk_schedules(schedule: FrequencySchedule, base: Fit) -> Iterator[SchedulePrior]:
@@ -484,7 +486,7 @@ def _ntk_schedules(schedule: FrequencySchedule, base: Fit) -> Iterator[ScheduleP
         if digits(factor) <= MAX_NTK_DIGITS:
             yield SchedulePrior(
                 schedule=replace(schedule, base=usual_base, scaling=Ntk(factor)),
-                cost=NTK_COST + COST_PER_DIGIT * digits(factor),
+                cost=NTK_COST + COST_PER_UNUSUAL_DIGIT * digits(factor),
                 doubts=(doubt,),
             )
 
@@ -501,7 +503,7 @@ def _ntk_factor(base: Fit, usual_base: float, half_dim: float) -> Fit:
     """
     exponent = 1 - 1 / half_dim  # (d − 2)/d
     factor = (base.value / usual_base) ** exponent
-    return Fit(factor, factor * exponent * base.error / base.value + FLOAT64_ERROR)
+    return Fit(factor, factor * exponent * base.error / base.value + FLOAT64_NUMBER_ERROR)
 
 
 @dataclass(frozen=True)
@@ -579,7 +581,7 @@ def _blend_factors(
     if is_raised.any():
         return
     divisor_of_slowest = 1 / max(float(ratios[-1]), SMALLEST_RATIO)
-    fitted_factor = _plainest(Fit(divisor_of_slowest, FACTOR_ERROR * divisor_of_slowest))
+    fitted_factor = _plainest(Fit(divisor_of_slowest, BLEND_FACTOR_ERROR * divisor_of_slowest))
     for factor in dict.fromkeys((fitted_factor, *FACTORS)):
         is_divided_by_more = ratios < 1 / factor - errors
         if factor > MIN_FACTOR and not is_divided_by_more.any():
@@ -653,7 +655,7 @@ def _with_usual_blends(
         factor: The number by which slow frequencies are divided.
         measured: The frequencies that the schedules have to give.
     """
-    cost_of_factor_and_base = COST_PER_DIGIT * digits(factor) + _cost_of_base(unscaled.base)
+    cost_of_factor_and_base = COST_PER_UNUSUAL_DIGIT * digits(factor) + _cost_of_base(unscaled.base)
     for blend in _usual_blends(factor):
         check_time()
         schedule = replace(unscaled, scaling=blend.scaling)
@@ -781,4 +783,4 @@ def _are_different_decimals(divisors: Floats, errors: Floats) -> bool:
     units_per_number = np.where(errors < 5e-5, 1000.0, 100.0)  # thousandths or hundredths
     in_units = divisors * units_per_number
     distances = np.abs(in_units - np.rint(in_units)) / units_per_number
-    return bool((distances <= 4 * errors + FLOAT64_ERROR).all())
+    return bool((distances <= 4 * errors + FLOAT64_NUMBER_ERROR).all())

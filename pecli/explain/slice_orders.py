@@ -25,7 +25,7 @@ PROJECTIONS = 24
 NEAR = 0.02
 """Share of the usual square of a row within which its source lies."""
 
-MAX_LOST = 0.25
+MAX_PADDING = 0.25
 """Share of rows that may have no source: they are padding, which is one number."""
 
 MIN_SOURCES = 4
@@ -210,7 +210,7 @@ def _are_enough(sources: Indices, count: int) -> bool:
     matched = sources[sources >= 0]
     is_constant = not np.ptp(sources)
     are_several = is_constant or len(np.unique(matched)) >= min(MIN_SOURCES, count)
-    return are_several and len(matched) >= (1 - MAX_LOST) * len(sources)
+    return are_several and len(matched) >= (1 - MAX_PADDING) * len(sources)
 
 
 def _permutation(sources: Indices, count: int, slices: Slices) -> Channels | Heads | None:

@@ -111,7 +111,7 @@ def completions(tensors: Mapping[str, Array]) -> Iterator[Completion]:
             yield Completion(way.name, tables)
 
 
-BLOCK_ELEMENTS = 1 << 20
+SCANNED_ELEMENTS = 1 << 20
 """Elements that are looked at together: a large table is not widened as a whole."""
 LARGEST_COSINE = 1.5
 """Cosines with an attention factor exceed 1: YaRN's is 0.1·ln(40) + 1 = 1.37 for a factor of 40."""
@@ -128,7 +128,7 @@ def are_angles(values: Array) -> bool:
     """
     if len(values) < 3 or values.shape[1] == 0:
         return False
-    block_rows = max(1, BLOCK_ELEMENTS // values.shape[1])
+    block_rows = max(1, SCANNED_ELEMENTS // values.shape[1])
     lowest, highest = _ranges_of_columns(values, block_rows)
     largest = np.maximum(highest, -lowest)  # the largest absolute value of each column
     # False with NaN or infinity in any column, too: it is the largest value then.

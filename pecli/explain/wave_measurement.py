@@ -36,7 +36,7 @@ MAX_NOISE = 0.025
 TRIED_CHANNELS = 24
 """Channels of a wide table that are measured first: if none of them is a wave, more than half of all are hardly (2⁻²⁴)."""
 
-FLOAT64_ERROR = 4e-16
+FLOAT64_PHASE_ERROR = 4e-16
 """Relative error of phases in float64, two units of the last place."""
 
 FIT_STEPS = 9
@@ -335,7 +335,7 @@ def _errors_of_one_sided_rounding(fit: WaveFit, noise: Floats) -> FitErrors:
 
 def _errors_of_float64(fit: WaveFit) -> FitErrors:
     """Return the errors of angles that are computed in float64."""
-    error_of_angle = FLOAT64_ERROR * (1 + np.abs(fit.phase))
+    error_of_angle = FLOAT64_PHASE_ERROR * (1 + np.abs(fit.phase))
     last_row = max(1.0, float(fit.rows_from_0[-1]))
     return FitErrors(frequency=error_of_angle / last_row, phase=error_of_angle)
 

@@ -62,7 +62,7 @@ START_SLACK = 0.05
 EXACT_ROWS = 48
 """First rows of a table, whose angles are right even if positions or phases were rounded to bfloat16."""
 
-SAME_BASE = 1e-5
+SAME_ROUNDED_BASE = 1e-5
 """Relative difference of bases that a runtime's rounding of frequencies may make."""
 
 FLOAT32_TABLE = TABLE_RECIPES["float32", "bfloat16"]
@@ -406,7 +406,7 @@ def _prefer_usual_base(
     fitted_base = prior.schedule.base
     if fitted_base in USUAL_BASES or not explanation.has_edit(Runtime):
         return explanation
-    for usual_base in numbers_near(USUAL_BASES, fitted_base, SAME_BASE * fitted_base):
+    for usual_base in numbers_near(USUAL_BASES, fitted_base, SAME_ROUNDED_BASE * fitted_base):
         schemes = table.schemes(prior.schedule.having("base", usual_base))
         likeliest = next(schemes, None)
         if likeliest is not None:

@@ -27,7 +27,7 @@ COMPLEX_WITH_NAN_AND_INF = np.array(
 @pytest.fixture(params=[1 << 16, 60], ids=["one slice", "many slices"])
 def slices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statistics, "SLICE_ELEMENTS", request.param)
-    monkeypatch.setattr(quantiles, "SAMPLED_ELEMENTS", request.param)
+    monkeypatch.setattr(quantiles, "QUANTILE_ELEMENTS", request.param)
 
 
 @pytest.mark.usefixtures("slices")

@@ -40,7 +40,7 @@ from pecli.files.load import Given
 from pecli.tensors.inputs import SEQ_AXIS, Input
 from pecli.tensors.row_positions import RowPositions, row_positions
 
-BLOCK_ELEMENTS = 1 << 22  #: distances between rows and table that are in memory at once
+COMPARED_ELEMENTS = 1 << 22  #: distances between rows and table that are in memory at once
 ROUNDINGS = 4  #: roundings of a sum: of the inputs, the row, the sum and its storage
 
 
@@ -420,7 +420,7 @@ def _find_nearest_rows(added: Floats, weight: Floats) -> Indices:
         weight: The table, (rows, D).
     """
     sizes = (weight**2).sum(axis=1)
-    step = max(1, BLOCK_ELEMENTS // len(weight))
+    step = max(1, COMPARED_ELEMENTS // len(weight))
     nearest: list[Indices] = [np.empty(0, np.intp)]
     for start in range(0, len(added), step):
         # |a - w|² is |a|² - 2 a·w + |w|², and |a|² is the same for all rows w.

@@ -289,13 +289,13 @@ LONGEST = 1e15
 6e12.
 """
 
-LARGEST_MASK = 3e38
+LARGEST_FLOAT32_MASK = 3e38
 """Size of the most negative number of float32 and bfloat16, −3.4e38, which masks."""
 
 SMALL = 1e-15
 """Size of values below those of any table, zeros apart."""
 
-TINY = 1e-30
+LARGEST_POINTER = 1e-30
 """Size of integers and pointers if their bits are taken for floating-point numbers, at most."""
 
 
@@ -378,7 +378,7 @@ def _are_garbage(rows: Floats, largest: float) -> bool:
 
     Rows of NaN only were computed from infinities, or masked: memory holds other numbers as well.
     """
-    is_tiny = (rows < TINY) & (rows > 0)
+    is_tiny = (rows < LARGEST_POINTER) & (rows > 0)
     is_strange = is_tiny | (rows > largest) | np.isnan(rows)
     is_memory = bool(is_strange.any(axis=1).all()) and not np.isnan(rows).all()
     return is_memory and _is_garbage(rows, largest)
@@ -396,7 +396,7 @@ def _is_garbage(sizes: Floats, largest: float) -> bool:
     """
     if _are_many_nan_or_huge(sizes, largest):
         return True
-    is_tiny = (sizes > 0) & (sizes < TINY)
+    is_tiny = (sizes > 0) & (sizes < LARGEST_POINTER)
     are_many_tiny = np.count_nonzero(is_tiny) > GARBAGE_SHARE * sizes.size
     return bool(are_many_tiny and not _are_fading_waves(sizes))
 
@@ -408,7 +408,7 @@ def _are_many_nan_or_huge(sizes: Floats, largest: float) -> bool:
     are_many = is_nan_or_huge.mean() > GARBAGE_SHARE
     if not are_many:
         return False
-    has_tiny = ((sizes > 0) & (sizes < TINY)).any()  # as no masked table has
+    has_tiny = ((sizes > 0) & (sizes < LARGEST_POINTER)).any()  # as no masked table has
     is_mask = not has_tiny and _is_mask(sizes[is_huge], sizes[~is_nan_or_huge])
     return not is_mask
 
@@ -419,8 +419,8 @@ def _are_fading_waves(sizes: Floats) -> bool:
     Waves fade through numbers of all sizes, such as 1e-20; integers read as floats are numbers such
     as 4e-39, with nothing between these and the usual ones.
     """
-    tiny = np.count_nonzero((sizes > 0) & (sizes < TINY))
-    fading = np.count_nonzero((sizes >= TINY) & (sizes < SMALL))
+    tiny = np.count_nonzero((sizes > 0) & (sizes < LARGEST_POINTER))
+    fading = np.count_nonzero((sizes >= LARGEST_POINTER) & (sizes < SMALL))
     return bool(fading > MAX_FADING * tiny)
 
 
@@ -433,4 +433,4 @@ def _is_mask(large: Floats, others: Floats) -> bool:
     is_among_zeros = bool(len(others)) and not others.any()
     exponent = math.log10(large[0])
     is_power_of_ten = math.isclose(exponent, round(exponent), abs_tol=1e-6)
-    return is_among_zeros or is_power_of_ten or bool(large[0] > LARGEST_MASK)
+    return is_among_zeros or is_power_of_ten or bool(large[0] > LARGEST_FLOAT32_MASK)

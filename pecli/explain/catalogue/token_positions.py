@@ -25,7 +25,7 @@ KNOWN_COST = 1.05
 first.
 """
 
-LISTED_COST = 1.5
+UNKNOWN_POSITIONS_COST = 1.5
 """Cost of positions that follow no known mistake."""
 
 RUN_COST = 0.3
@@ -148,7 +148,7 @@ class OtherTokenPositions(RotationMistake):
         if self.mistake is not None:
             return STATED_COST if self.are_stated else KNOWN_COST
         runs = min(MAX_RUNS, count_runs(self.positions[0]))
-        return LISTED_COST + RUN_COST * (runs - 1)
+        return UNKNOWN_POSITIONS_COST + RUN_COST * (runs - 1)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         """Return the positions as an edit, or an offset if nobody stated the right ones.

@@ -29,16 +29,16 @@ RUN_COST = 0.3
 than three runs.
 """
 
-MAX_LISTED = 64
+MAX_LISTED_POSITIONS = 64
 """Positions in a list that may fit a command of 200 letters."""
 
-FEW_ROWS = 8
+TOO_FEW_ROWS = 8
 """Rows of a table that is too short for an example of rows that are moved."""
 
 
 def has_many_rows(waves: WaveComputation) -> bool:
     """Return True unless a table is too short to show rows that are moved, as an example."""
-    return waves.rows > FEW_ROWS
+    return waves.rows > TOO_FEW_ROWS
 
 
 @dataclass(frozen=True, eq=False)
@@ -416,7 +416,7 @@ class UsedPositions(RowMistake):
         counts_by_mistake = self.counts_from_0 and not scheme.is_range
         if counts_by_mistake:
             return permitted(scheme, **{**without_rows, "seq_len": rows})
-        can_be_listed = self.known_mistake is None and rows <= MAX_LISTED
+        can_be_listed = self.known_mistake is None and rows <= MAX_LISTED_POSITIONS
         if can_be_listed:
             return permitted(scheme, **{**without_rows, "positions": self._listed_positions()})
         return None
