@@ -116,8 +116,7 @@ def _main_tensor(entry: Entry) -> str:
     """Return the tensor that an answer without a tensor's name is: the rotated or the largest."""
     if "after" in entry.shapes:
         return "after"
-    sizes = {name: math.prod(shape) for name, shape in entry.shapes.items()}
-    return max(sizes, key=sizes.__getitem__)
+    return max(entry.shapes, key=lambda name: math.prod(entry.shapes[name]))
 
 
 def _verify_case(entry: Entry) -> Verification:
@@ -134,8 +133,8 @@ def _verify_case(entry: Entry) -> Verification:
         return _verify_mistake(entry, tensors)
     if entry.is_rotation:
         return _verify_answer(entry, {"after": _rotated(entry, tensors)}, None)
-    # The attention factor is a single number, and not a table.
-    tables = {name: array for name, array in tensors.items() if name != "attention_factor"}
+    tables = dict(tensors)
+    tables.pop("attention_factor", None)  # It is a single number, and not a table.
     if not tables:
         raise entry.error("has no tensors")
     result = _verify_tables(tables, entry.scheme, Tolerance())

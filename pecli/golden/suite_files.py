@@ -49,7 +49,10 @@ def write(
         for file in _file_names(case, formats).values():
             _refuse_stream(os.path.join(folder, file))
     _refuse_stream(os.path.join(folder, INDEX))
-    entries = [entry_json(case, _write_case(folder, case, formats)) for case in suite]
+    entries = []
+    for case in suite:
+        digests = _write_case(folder, case, formats)
+        entries.append(entry_json(case, digests))
     write_index(folder, entries)
     return entries
 

@@ -76,7 +76,11 @@ class Entry:
 
     def damaged_files(self) -> list[str]:
         """Return the files that are missing or whose sha256 is not that of the index."""
-        return [file for file, digest in self.files.items() if _digest(self.path(file)) != digest]
+        damaged = []
+        for file, digest in self.files.items():
+            if _digest(self.path(file)) != digest:
+                damaged.append(file)
+        return damaged
 
     def check_files(self) -> None:
         """Raise a FileError if a file of the case is damaged."""
