@@ -344,3 +344,23 @@ def test_beside_its_sines_an_answer_named_by_the_case_of_a_table_is_its_cosines(
     file = write_answers(tmp_path, answers)
 
     assert golden.answer_checks(suite, [file], None)[0].run().passed
+
+
+@pytest.mark.parametrize(("function", "passed"), [(np.cos, True), (np.sin, False)])
+def test_a_single_answer_has_to_be_the_tensor_that_it_is_called(
+    suite: str, tmp_path: Path, function: np.ufunc, passed: bool
+) -> None:
+    """A port may leave out its sines; sines that are called cosines fail."""
+    file = write_answers(tmp_path, {"model-llama-2-7b.cos": function(ANGLES)})
+
+    assert golden.answer_checks(suite, [file], None)[0].run().passed == passed
+
+
+def test_two_answers_for_one_tensor_are_refused(suite: str, tmp_path: Path) -> None:
+    """A dot and a slash separate the case and the tensor alike, so that both names mean the cosines."""
+    cosines = np.cos(ANGLES)
+    answers = {"model-llama-2-7b.cos": cosines, "model-llama-2-7b/cos": cosines}
+    file = write_answers(tmp_path, answers)
+
+    with pytest.raises(pecli.FileError, match="has cos of model-llama-2-7b twice; leave out"):
+        golden.answer_checks(suite, [file], None)

@@ -83,11 +83,18 @@ def _file_checks(
 
 
 def _tensors_by_case(entries: Mapping[str, Entry], file: str) -> dict[str, dict[str, Array]]:
-    """Return a port's tensors of each case: {"rope": {"cos": …, "sin": …}}."""
+    """Return a port's tensors of each case: {"rope": {"cos": …, "sin": …}}.
+
+    Raises:
+        FileError: If two names mean one tensor, such as `rope.cos` and `rope/cos`.
+    """
     tensors_by_case: dict[str, dict[str, Array]] = {}
     for name, array in load(file).items():
         case, tensor = _answered_tensor(entries, file, name)
-        tensors_by_case.setdefault(case, {})[tensor] = array
+        tensors = tensors_by_case.setdefault(case, {})
+        if tensor in tensors:
+            raise FileError(file, f"has {tensor} of {case} twice", f"leave out {quoted(name)}")
+        tensors[tensor] = array
     return tensors_by_case
 
 
@@ -160,11 +167,22 @@ def _rotated(entry: Entry, tensors: Mapping[str, Array]) -> Array:
 def _verify_tables(
     tensors: Mapping[str, Array], scheme: Scheme, tolerance: Tolerance
 ) -> Verification:
-    """Compare tensors with those of a scheme; a single one may have any name."""
+    """Compare tensors with those of a scheme, of which one alone may be answered.
+
+    A single tensor may have any name and layout. But if it is called `cos` and has the sines, it is
+    wrong, although they are a table of the scheme.
+    """
     if len(tensors) > 1:
         return verify(dict(tensors), scheme, tolerance)
-    (array,) = tensors.values()
-    return verify(array, scheme, tolerance)
+    ((name, array),) = tensors.items()
+    result = verify(array, scheme, tolerance)
+    compared_names = {tensor.name for tensor in result.tensors}
+    names_of_tables = {table.name for table in scheme.tensors()}
+    other_names = names_of_tables - {name}
+    is_another_table = name in names_of_tables and compared_names <= other_names
+    if result.passed and is_another_table:
+        return verify({name: array}, scheme, tolerance)
+    return result
 
 
 def _verify_mistake(entry: Entry, tensors: Mapping[str, Array]) -> Verification:

@@ -298,12 +298,15 @@ def _largest_in_cells(
 
 
 def _errors(expected: AnyArray, found: AnyArray, is_relative: bool) -> Floats:
-    """Return the errors of elements; a relative one is 0 if both sides are 0."""
+    """Return the errors of elements; a relative one is 0 if both sides are alike, such as 0 and 0."""
     errors: Floats = absolute_errors(expected, found)[1]
     if not is_relative:
         return errors
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(errors == 0, 0.0, errors / np.abs(expected))
+        ratios = errors / np.abs(expected)
+    # An infinite error is no share of an infinite number, and larger than all others.
+    ratios = np.where(np.isnan(ratios), np.inf, ratios)
+    return np.where(errors == 0, 0.0, ratios)
 
 
 def _axis_names(table_name: str, expected: Floats, shape: tuple[int, ...]) -> _AxisNames:

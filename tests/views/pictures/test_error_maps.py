@@ -174,6 +174,16 @@ def test_the_map_of_a_bias_has_queries_as_rows_and_keys_as_columns() -> None:
     assert errors.layers == 4
 
 
+def test_a_relative_error_beside_infinity_is_infinite() -> None:
+    """∞ − 1 is no share of ∞, and larger than any other; the number beside it is off by half."""
+    expected = np.array([[np.inf, 0.5, 0.25]])
+    found = np.array([[1.0, 0.75, 0.25]])
+    map_of_x = maps_by_tensor({"x": expected}, {"x": found}, rtol=1e-4)["x"]
+
+    assert map_of_x.errors.tolist() == [[np.inf, 0.5, 0.0]]
+    assert map_of_x.found.tolist() == [[1.0, 0.75, 0.25]]
+
+
 def test_cosines_and_sines_in_one_array_are_two_maps() -> None:
     """The columns of the array are [cos | sin], and 0.01 is added to the sines only."""
     tables = pecli.Rope(32, 16).tables()
