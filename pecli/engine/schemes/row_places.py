@@ -33,8 +33,12 @@ class RowPlaces:
         return "it"
 
     def coordinates(self) -> Coordinates:
-        """Return the positions of all rows, axis by axis; only for rows that are not a range."""
-        raise NotImplementedError
+        """Return the positions of all rows, axis by axis.
+
+        Raises:
+            TypeError: The rows are a range, which is computed without listing its positions.
+        """
+        raise TypeError("rows of a range have no list of coordinates")
 
     def end(self, first: int, rows: int) -> int:
         """Return the position after the last one, for scalings that depend on the length."""
