@@ -223,5 +223,5 @@ def test_help_shows_the_defaults_that_count() -> None:
 
 def test_a_range_of_positions_has_no_list_of_them() -> None:
     """Its rows are counted from the offset, one by one."""
-    with pytest.raises(NotImplementedError):
+    with pytest.raises(TypeError, match="rows of a range have no list of coordinates"):
         RANGE.coordinates()
