@@ -1,5 +1,6 @@
 """Tables of cos and sin as a recipe computes them, with the same `fill` as the exact ones."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property, partial
@@ -14,7 +15,7 @@ from pecli.engine.numerics import Frequencies, round_fixed
 from pecli.engine.numerics.axis_tables import AxisFiller, Coordinates
 from pecli.engine.numerics.cos_sin_tables import ExactFiller
 from pecli.engine.numerics.float32_functions import power, round_single
-from pecli.engine.numerics.float32_waves import waves_of
+from pecli.engine.numerics.float32_waves import write_waves
 from pecli.engine.runtimes.runtime import Phases, recurrence
 from pecli.engine.scalings.scaling import reciprocal
 from pecli.engine.schemes.recipes import PrecisionRecipe
@@ -257,27 +258,34 @@ class RecipeFiller:
             out: The columns of these pairs in these rows: (n, pairs · functions).
             dtype: The dtype of `out`.
         """
-        waves = self._waves_at(band, functions, positions)  # (n, pairs, functions)
-        if self._amplitude != 1:
-            waves *= self._amplitude
+        shape = (len(out), len(band.pairs), len(functions))
+        table_dtype = self._recipe.table or "float32"
+        are_final = table_dtype == dtype == "float32"
+        if are_final and out.size == math.prod(shape) and out.flags.c_contiguous:
+            self._write_waves(band, functions, positions, out.reshape(shape))
+            return
+        waves = np.empty(shape, np.float32)
+        self._write_waves(band, functions, positions, waves)
         # With an odd dimension, the last pair has no second column.
         columns = waves.reshape(len(out), -1)[:, : out.shape[1]]
-        stored = as_dtype(columns, self._recipe.table or "float32")
-        out[...] = as_dtype(stored, dtype)
+        out[...] = as_dtype(as_dtype(columns, table_dtype), dtype)
 
-    def _waves_at(self, band: PairBand, functions: list[str], positions: Singles) -> Singles:
-        """Return cos and sin, with amplitude 1, of pairs at positions: (n, pairs, functions).
+    def _write_waves(
+        self, band: PairBand, functions: list[str], positions: Singles, out: Singles
+    ) -> None:
+        """Write cos and sin of pairs at positions in float32: (n, pairs, functions).
 
         The angles of negative positions are those of the positive ones, so that they are rounded
         alike: the cosine is the same, and the sine is negated.
         """
         distances = np.abs(positions)[:, None] * self._scale  # (n, 1)
         angles = band.phases(distances)[:, band.phase_columns]  # (n, pairs)
-        waves = waves_of(rounded(angles, self._recipe.product), functions)
+        write_waves(rounded(angles, self._recipe.product), functions, out)
         is_negative = np.signbit(positions)
         if is_negative.any() and "sin" in functions:
-            waves[is_negative, :, functions.index("sin")] *= -1
-        return waves
+            out[is_negative, :, functions.index("sin")] *= -1
+        if self._amplitude != 1:
+            out *= self._amplitude
 
 
 def _bands_of_function(
