@@ -262,7 +262,8 @@ class RecipeFiller:
         table_dtype = self._recipe.table or "float32"
         are_final = table_dtype == dtype == "float32"
         if are_final and out.size == math.prod(shape) and out.flags.c_contiguous:
-            self._write_waves(band, functions, positions, out.reshape(shape))
+            table = out.reshape(shape).view(np.float32)  # the same dtype, for type checkers
+            self._write_waves(band, functions, positions, table)
             return
         waves = np.empty(shape, np.float32)
         self._write_waves(band, functions, positions, waves)
