@@ -53,25 +53,38 @@ def diff_models(
 ) -> ModelDifference | None:
     """Compare a model in two formats, such as a Hugging Face folder and a .gguf file.
 
-    Returns None unless both are models in different formats, or .gguf files, which may be quantised
-    differently. Two folders of one project have tensors of the same names, and are compared as any
-    other files.
+    Returns:
+        The fields of the answer; None if the files have to be compared as any others: they are not
+        models, or two folders of one project, whose tensors have the same names and values.
     """
     source_a = find_source(a)
     source_b = find_source(b)
     if source_a is None or source_b is None:
         return None
-    have_same_format = source_a.format == source_b.format
-    if have_same_format and source_a.format != ModelFormat.GGUF:
+    if not _are_two_forms(source_a.format, source_b.format):
         return None
-    models = _read_both(source_a, source_b)
+    return _compare_models(_read_both(source_a, source_b), tolerance)
+
+
+def _are_two_forms(format_a: ModelFormat, format_b: ModelFormat) -> bool:
+    """Return True for different formats, and for two .gguf files, whose quantisation may differ."""
+    return format_a != format_b or format_a == ModelFormat.GGUF
+
+
+def _compare_models(models: BothModels, tolerance: Tolerance) -> ModelDifference:
+    """Compare the settings and the tensors of two models.
+
+    Returns:
+        Sentences on what differs (`diagnosis`), the tensors that differ, sentences on those that were
+        not compared (`weak`), and a line that counts the others (`forms`).
+    """
     matched = match_tensors(models.reference, models.checked)
     compared = _compare_pairs(matched.pairs, tolerance)
     changed = [item for item in compared if item.result.mismatched]
-    reasons = _explain_changed_tensors(changed, models, tolerance)
-    problems = [*matched.problems, *reasons]
-    diagnosis = [*_describe_settings(models), *describe_tensors(problems, models)]
-    if not matched.pairs and not problems:
+    changed_with_reasons = _explain_changed_tensors(changed, models, tolerance)
+    tensor_problems = [*matched.problems, *changed_with_reasons]
+    diagnosis = [*_describe_settings(models), *describe_tensors(tensor_problems, models)]
+    if not matched.pairs and not tensor_problems:
         diagnosis.append(NOTHING_COMPARED)
     return {
         "diagnosis": tuple(diagnosis),

@@ -34,21 +34,23 @@ def match_tensors(reference: ModelFiles, checked: ModelFiles) -> Matched:
 
     A tensor that one of them lacks is a problem, unless it is there in a type that is not read.
     """
-    expected, found = _name_alike(reference, checked)
+    expected, found = _rename_as_in_gguf(reference, checked)
     pairs: list[Pair] = []
     problems: list[TensorDifference] = []
-    # A name of neither is that of a projection that was split into others.
-    for name in dict.fromkeys([*reference.tensors, *checked.tensors]):
+    names_in_file_order = dict.fromkeys([*reference.tensors, *checked.tensors])
+    for name in names_in_file_order:
         if name in expected and name in found:
             match = _match(name, expected[name], found[name])
             if isinstance(match, TensorDifference):
                 problems.append(match)
-            elif not match.is_empty:
+            elif not match.is_empty:  # Of no elements, as with 0 experts, none can differ.
                 pairs.append(_with_conversion(match, reference, checked))
         elif name in expected:
             problems += _find_missing(name, lacking=checked)
         elif name in found:
             problems += _find_missing(name, lacking=reference)
+        else:
+            continue  # DeepSeek's kv_b is in neither: k_b and v_b, into which it was split, are.
     return Matched(pairs, problems)
 
 
@@ -59,7 +61,7 @@ class _ExpectedAndFound(NamedTuple):
     found: dict[str, StoredTensor]
 
 
-def _name_alike(reference: ModelFiles, checked: ModelFiles) -> _ExpectedAndFound:
+def _rename_as_in_gguf(reference: ModelFiles, checked: ModelFiles) -> _ExpectedAndFound:
     """Return the tensors of two models with the same names for the same weights.
 
     A tied output projection gets a name of its own, and DeepSeek's kv_b is split in the model that
@@ -87,16 +89,16 @@ def _match(name: str, expected: StoredTensor, found: StoredTensor) -> Pair | Ten
     expected = expected.with_shape(found.shape)
     if expected.shape != found.shape:
         return TensorDifference(name, DifferentShape(found.shape, expected.shape))
-    return Pair(name=name, reference=expected, checked=found, order=None, added=0)
+    return Pair(name=name, reference=expected, checked=found, order=None, added_by_converter=0)
 
 
 def _with_conversion(pair: Pair, reference: ModelFiles, checked: ModelFiles) -> Pair:
     """Return a pair with what a converter should have changed: the order of rows, and the 1 of norms."""
     order = find_expected_order(pair.name, pair.reference, reference, checked)
-    added = 0
+    added_by_converter = 0
     if pair.name.endswith("norm.weight"):
-        added = _number_added_to_norms(checked) - _number_added_to_norms(reference)
-    return pair._replace(order=order, added=added)
+        added_by_converter = _number_added_to_norms(checked) - _number_added_to_norms(reference)
+    return pair._replace(order=order, added_by_converter=added_by_converter)
 
 
 def _number_added_to_norms(model: ModelFiles) -> int:
@@ -180,9 +182,11 @@ def find_expected_order(
 ) -> Indices | None:
     """Return the rows of the reference that the checked model should have; None for all in order.
 
-    Converters move the rows of query and key projections in two ways. Rows of a projection that is
-    fused head by head, q0 k0 v0 q1 k1 v1, are collected: q0 q1 k0 k1 v0 v1. And the rows of each
-    head change from halves to interleaved pairs: 0 1 2 3 becomes 0 2 1 3.
+    Row i of the checked tensor should be row order[i] of the reference. Converters move the rows of
+    query and key projections in two steps. First the rows of a projection that is fused head by
+    head, q0 k0 v0 q1 k1 v1, are collected: q0 q1 k0 k1 v0 v1. Then the rows of each head change from
+    halves to interleaved pairs: 0 1 2 3 becomes 0 2 1 3. If both steps apply to one head of 4 query
+    rows, which are rows 6 7 8 9 of the reference, its order is 6 8 7 9.
 
     Args:
         name: The name of the tensor in GGUF, such as `blk.3.attn_q.weight`.
@@ -190,18 +194,21 @@ def find_expected_order(
         reference: The model that defines what is right.
         checked: The model in the other format.
     """
-    named = projection(name)
+    role = projection(name)
     heads = reference.heads
-    if named is None or heads is None:
+    if role is None or heads is None:
         return None
     rows = np.arange(len(stored.rows))
     order = rows
-    is_fused_by_head = named.kind == "qkv" and heads.fused
+    is_fused_by_head = role.kind == "qkv" and heads.fused
     if is_fused_by_head and _is_converted_to_gguf(reference, checked):
         order = _find_order_by_part(stored, heads)
-    has_pairs = named.kind != "latent"  # Latent vectors are compressed, and do not rotate.
+    has_pairs = role.kind != "latent"  # Latent vectors are compressed, and do not rotate.
     if has_pairs and reference.layout != checked.layout:
-        order = order[_find_order_in_layout(name, stored, heads, reference.layout, checked.layout)]
+        order_in_layout = _find_order_in_layout(
+            name, stored, heads, reference.layout, checked.layout
+        )
+        order = order[order_in_layout]  # The second step moves the rows that the first has moved.
     if (order == rows).all():
         return None
     return order

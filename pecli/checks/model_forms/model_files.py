@@ -14,6 +14,7 @@ from pecli.engine import application
 from pecli.engine.arrays import Array
 from pecli.engine.named_values import NamedValues
 from pecli.errors import FileError, PecliError
+from pecli.files.contents import LoadedFile
 from pecli.files.load import load_file
 from pecli.models import config_files, find, key_names
 from pecli.models.encoding import ModelEncodings
@@ -237,20 +238,29 @@ def _read_tensors(source: Source, model_type: str | None) -> FormTensors:
 def _open_named_tensors(source: Source, model_type: str | None) -> Iterator[NamedTensor]:
     """Yield the weights of a model with their names in GGUF.
 
-    The first file has all names. Only Meta has further files, which hold other shards of the same
-    tensors.
+    One file, or a folder that is loaded as one, has all names. Only Meta has further files: each
+    holds a shard of every tensor, under the same name.
     """
-    first, *others = [load_file(file) for file in _find_tensor_files(source)]
-    for tensor in first.unread:
-        stored = StoredTensor(tensor.dtype, tensor.shape, tensor.blocks)
-        yield NamedTensor(name=tensor.name, gguf_name=tensor.name, stored=stored)
+    first, *files_of_shards = [load_file(file) for file in _find_tensor_files(source)]
+    yield from _open_quantised_tensors(first)
     for name in first.tensors:
         if NOT_WEIGHTS.fullmatch(name):
             continue
         array = first.tensors[name]
-        shards = [file.tensors[name] for file in others]
+        # GGUF splits `gate_up_proj` of Hugging Face only, and only Meta has shards: never both.
+        shards = [file.tensors[name] for file in files_of_shards]
         for gguf_name, part in _split_as_gguf(name, array, source.format, model_type):
             yield NamedTensor(name=name, gguf_name=gguf_name, stored=StoredTensor.of(part, shards))
+
+
+def _open_quantised_tensors(file: LoadedFile) -> Iterator[NamedTensor]:
+    """Yield the tensors whose elements NumPy has no dtype for, such as Q4_0 in a .gguf file.
+
+    They keep the bytes of their blocks, or nothing if their type is not known.
+    """
+    for tensor in file.unread:
+        stored = StoredTensor(tensor.dtype, tensor.shape, tensor.blocks)
+        yield NamedTensor(name=tensor.name, gguf_name=tensor.name, stored=stored)
 
 
 def _find_tensor_files(source: Source) -> list[str]:

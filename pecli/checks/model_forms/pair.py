@@ -43,14 +43,15 @@ class Pair(NamedTuple):
         reference: The tensor in the files that define the model.
         checked: The tensor in the other files.
         order: The rows of the reference that the checked tensor should have; None for all in order.
-        added: What the format of the checked files adds to the values: 1 for norms of Gemma in GGUF.
+        added_by_converter: The number that a converter from one format to the other adds to all
+            values: 1 for norms of Gemma, which llama.cpp stores as 1 + weight, otherwise 0.
     """
 
     name: str
     reference: StoredTensor
     checked: StoredTensor
     order: Indices | None
-    added: int
+    added_by_converter: int
 
     @property
     def is_empty(self) -> bool:
@@ -64,16 +65,20 @@ class Pair(NamedTuple):
     @property
     def is_rounded(self) -> bool:
         """True if one was rounded on the way to the other."""
-        return bool(self.added) or self.reference.dtype != self.checked.dtype
+        return bool(self.added_by_converter) or self.reference.dtype != self.checked.dtype
 
-    @np.errstate(all="ignore")
+    @np.errstate(all="ignore")  # Weights may be infinite, or overflow when they are rounded.
     def compare(self, tolerance: Tolerance) -> Comparison:
-        """Compare all elements, a piece of some rows at a time; the weights may exceed memory."""
+        """Compare all elements, a piece of some rows at a time; the weights may exceed memory.
+
+        A row passes or fails as a whole: if one of its elements is wrong, all of them count as wrong.
+        """
         mismatched = 0
         largest_error = 0.0
-        for errors in self._compare_pieces(tolerance):
-            mismatched += int(errors.is_bad.sum()) * self._width
-            largest_error = max(largest_error, _find_largest(errors.errors))
+        for piece in self._compare_pieces(tolerance):
+            bad_rows = int(piece.is_bad.sum())
+            mismatched += bad_rows * self._elements_per_row
+            largest_error = max(largest_error, _find_largest(piece.errors))
         shape = self.checked.shape
         return Comparison(
             name=self.name,
@@ -86,7 +91,7 @@ class Pair(NamedTuple):
         )
 
     @property
-    def _width(self) -> int:
+    def _elements_per_row(self) -> int:
         """The elements of a row, which may be stored as fewer bytes."""
         return math.prod(self.checked.shape) // len(self.checked.rows)
 
@@ -94,40 +99,39 @@ class Pair(NamedTuple):
         """Yield the errors of some rows at a time, except those that have the same bytes in both files."""
         reference_rows = self.reference.rows
         checked_rows = self.checked.rows
-        rows_at_once = max(1, PIECE_ELEMENTS // self._width)
+        rows_at_once = max(1, PIECE_ELEMENTS // self._elements_per_row)
         # Memory that all pieces use, one after the other.
         buffers = self._make_buffers(min(rows_at_once, len(checked_rows)))
         for start in range(0, len(checked_rows), rows_at_once):
             piece = slice(start, start + rows_at_once)
             expected_rows = piece if self.order is None else self.order[piece]
             expected = reference_rows[expected_rows]
-            errors = self._compare_stored_rows(expected, checked_rows[piece], buffers, tolerance)
-            if errors is not None:
-                yield errors
+            stored_rows = checked_rows[piece]
+            if self.is_rounded or not _have_same_bytes(expected, stored_rows):
+                yield self._compare_stored_rows(expected, stored_rows, buffers, tolerance)
 
     def _make_buffers(self, rows: int) -> AnyArray:
         """Return memory for the floats of some rows of both files, (2, rows, elements of a row)."""
         dtypes = (self.reference.dtype, self.checked.dtype)
         compared_dtype = np.float64 if "float64" in dtypes else np.float32
-        return np.empty((2, rows, self._width), compared_dtype)
+        return np.empty((2, rows, self._elements_per_row), compared_dtype)
 
     def _compare_stored_rows(
         self, expected: Array, stored_rows: Array, buffers: AnyArray, tolerance: Tolerance
-    ) -> RowErrors | None:
-        """Compare some rows as they are stored; return None if they have the same bytes.
+    ) -> RowErrors:
+        """Compare some rows as they are stored, in bfloat16 or as blocks of Q8_0, by their values.
 
         Args:
             expected: Rows of the reference, in the order of the checked tensor.
             stored_rows: Rows of the checked tensor.
             buffers: Memory for the floats of both, which is used for each piece again.
-            tolerance: What is allowed beyond the rounding.
+            tolerance: The errors that pass beside those of rounding.
         """
-        if not self.is_rounded and _have_same_bytes(expected, stored_rows):
-            return None
-        expected_values = self.reference.floats(expected, buffers[0])
-        if self.added:
-            expected_values += np.float32(self.added)
-        values = self.checked.floats(stored_rows, buffers[1])
+        expected_buffer, found_buffer = buffers
+        expected_values = self.reference.floats(expected, expected_buffer)
+        if self.added_by_converter:
+            expected_values += np.float32(self.added_by_converter)
+        values = self.checked.floats(stored_rows, found_buffer)
         return self.judge_rows(expected_values, values, tolerance, stored_rows)
 
     def judge_rows(
@@ -139,29 +143,43 @@ class Pair(NamedTuple):
     ) -> RowErrors:
         """Return which rows differ by more than rounding; `expected` is overwritten.
 
-        Rows may be a sample of the columns. Quantised rows are judged as a whole, as a quantiser
-        shifts elements of a block to lower their common error; others element by element.
+        Quantised rows are judged as a whole, as a quantiser shifts elements of a block to lower their
+        common error; others element by element.
 
         Args:
-            expected: What the values should be.
-            values: Rows of the checked tensor as floats.
-            tolerance: What is allowed beyond the rounding.
+            expected: What the values should be, (rows, columns); the columns may be a sample.
+            values: Rows of the checked tensor as floats, (rows, columns).
+            tolerance: The errors that pass beside those of rounding.
             stored_rows: The bytes of these rows as they are stored, if all columns are there.
         """
         slack = _find_slack(expected, tolerance)
         error = np.subtract(expected, values, out=expected)  # Another array would take more memory.
-        if self.is_quantised:
-            limits = self._find_limits(values, slack, stored_rows)
-            return _judge_quantised_rows(error, limits)
-        errors = _find_largest_errors(error)
-        all_pass = (errors <= self._smallest_step).all()  # Then no limits have to be computed.
+        if not self.is_quantised:
+            return self._judge_elements(error, values, slack)
+        limits_by_format = self._find_limits(values, slack, stored_rows)
+        return _judge_quantised_rows(error, limits_by_format)
+
+    def _judge_elements(
+        self, error: AnyArray, values: AnyArray, slack: AnyArray | None
+    ) -> RowErrors:
+        """Return which rows have an element that is off by more than rounding allows.
+
+        Args:
+            error: The differences, (rows, columns).
+            values: The rows of the checked tensor as floats, (rows, columns).
+            slack: What the tolerance allows for each element in addition; None if nothing.
+        """
+        largest_errors = _find_largest_errors(error)  # (rows,)
+        # The limit of any element is at least the smallest step, and takes much longer to compute.
+        all_pass = (largest_errors <= self._smallest_step).all()
         if all_pass:
-            return RowErrors.none_bad(errors)
-        limits = self._find_limits(values, slack, stored_rows)
-        is_beyond = ~(np.abs(error) <= reduce(np.maximum, limits))  # True for NaN
+            return RowErrors.none_bad(largest_errors)
+        limits_by_format = self._find_limits(values, slack, stored_rows=None)
+        limits = reduce(np.maximum, limits_by_format)  # (rows, columns), or (rows, 1)
+        is_beyond = ~(np.abs(error) <= limits)  # True for NaN
         # A value that overflows has an infinite limit, so that any error would be within it.
-        is_bad = is_beyond.any(axis=1) | ~np.isfinite(errors)
-        return RowErrors(is_bad, errors)
+        is_bad = is_beyond.any(axis=1) | ~np.isfinite(largest_errors)
+        return RowErrors(is_bad, largest_errors)
 
     @property
     def _smallest_step(self) -> float:
@@ -227,42 +245,55 @@ def _find_slack(expected: AnyArray, tolerance: Tolerance) -> AnyArray | None:
     return np.asarray(np.float32(tolerance.atol) + relative)
 
 
-def _judge_quantised_rows(error: AnyArray, limits: list[AnyArray]) -> RowErrors:
-    """Return which quantised rows differ: too large a sum of squares, or one error of several steps.
+def _judge_quantised_rows(error: AnyArray, limits_by_format: list[AnyArray]) -> RowErrors:
+    """Return which quantised rows differ. A row is good if two rules hold:
 
-    The largest error of a block of 32 lies between √(s / 32) and √s, if s is the sum of squares. If
-    √s is allowed in all rows, which is the common case, single elements need not be looked at.
+    - the sum of its squared errors is at most that of errors which all are as large as allowed;
+    - its largest error is a few steps, MAX_STEPS, at most.
+
+    Single elements are looked at only if their block could break the second rule. Of a block of 32
+    with the sum of squares s, the largest error lies between √(s / 32), if all are equal, and √s, if
+    it is the only one. If √s is a few steps in all rows, which is the common case, all are good.
 
     Args:
         error: The differences, (rows, columns).
-        limits: The distance of two numbers that a format can hold, its step, for every format that
-            is quantised, (rows, blocks).
+        limits_by_format: For every format that is quantised, the error that each element may have:
+            the distance of two numbers that the format can hold, its step, (rows, blocks).
+
+    Returns:
+        The rows that are bad, and the largest error of each row. If single elements were not looked
+        at, it is the lower bound √(s / 32), so that no error is reported that may not be there.
     """
     block_sums = sum_of_squares(error.reshape(-1, BLOCK)).reshape(len(error), -1)  # (rows, blocks)
-    allowed_sums = _sum_allowed_squares(limits, error.shape[1])
+    allowed_sums = _sum_allowed_squares(limits_by_format, error.shape[1])
     has_small_sum = block_sums.sum(axis=1) <= allowed_sums  # (rows,)
-    upper_bounds = np.sqrt(block_sums.max(axis=1))
-    if (has_small_sum & _are_few_steps(upper_bounds, limits)).all():
+    upper_bounds = np.sqrt(block_sums.max(axis=1))  # (rows,)
+    is_surely_good = has_small_sum & _are_few_steps(upper_bounds, limits_by_format)
+    if is_surely_good.all():
         lower_bounds = upper_bounds / np.float32(math.sqrt(BLOCK))
         return RowErrors.none_bad(lower_bounds)
-    errors = _find_largest_errors(error)
-    is_good = has_small_sum & _are_few_steps(errors, limits)
-    return RowErrors(~is_good, errors)
+    largest_errors = _find_largest_errors(error)
+    is_good = has_small_sum & _are_few_steps(largest_errors, limits_by_format)
+    return RowErrors(~is_good, largest_errors)
 
 
-def _are_few_steps(errors: AnyArray, limits: list[AnyArray]) -> AnyArray:
+def _are_few_steps(errors: AnyArray, limits_by_format: list[AnyArray]) -> AnyArray:
     """Return, for each row, whether its largest error is finite, and MAX_STEPS steps at most."""
-    largest_step = reduce(np.maximum, [limit.max(axis=1) for limit in limits])  # (rows,)
+    largest_steps = [limits.max(axis=1) for limits in limits_by_format]
+    largest_step = reduce(np.maximum, largest_steps)  # (rows,)
     return np.asarray(np.isfinite(errors) & (errors <= MAX_STEPS * largest_step))
 
 
-def _sum_allowed_squares(limits: list[AnyArray], width: int) -> AnyArray:
+def _sum_allowed_squares(limits_by_format: list[AnyArray], width: int) -> AnyArray:
     """Return the sum of squares that rows may have if each error is as large as its limit.
 
     A limit has one column per block: of a block of 32 elements, its square counts 32 times. Of
     several formats, the one that allows most decides.
     """
-    sums = [sum_of_squares(limit) * np.float32(width / limit.shape[1]) for limit in limits]
+    sums = []
+    for limits in limits_by_format:
+        elements_per_limit = np.float32(width / limits.shape[1])
+        sums.append(sum_of_squares(limits) * elements_per_limit)
     return np.asarray(reduce(np.maximum, sums))
 
 

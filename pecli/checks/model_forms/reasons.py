@@ -70,7 +70,7 @@ class Trial:
 
     def explains(self, stored: StoredTensor, order: Indices | None) -> bool:
         """Return True if the checked tensor has these rows of another one."""
-        expected = _ExpectedValues(stored, order, factor=1.0, offset=self.pair.added)
+        expected = _ExpectedValues(stored, order, factor=1.0, offset=self.pair.added_by_converter)
         return self._has_values(expected, self.tolerance)
 
     def explains_values(self, mistake: ValueMistake, order: Indices) -> bool:
@@ -128,16 +128,16 @@ def _find_value_mistakes(pair: Pair, order: Indices) -> Iterator[ValueMistake]:
     They are zeros, norms whose weights are 1 too small or too large, and a constant factor.
 
     Args:
-        pair: The tensor in both formats. `pair.added` is what the checked format adds to the
-            weights of norms: 1 for Gemma in GGUF, and 0 for all other tensors.
+        pair: The tensor in both formats.
         order: The rows of the reference that the checked tensor should have.
     """
     yield ValueMistake(finding=ConverterMistake.ALL_ZEROS, factor=0.0, offset=0.0)
-    is_one_added = bool(pair.added)
+    added = pair.added_by_converter
+    is_one_added = bool(added)
     too_small = NormOffset(-1, is_one_added)
     too_large = NormOffset(1, is_one_added)
-    yield ValueMistake(finding=too_small, factor=1.0, offset=pair.added - 1.0)
-    yield ValueMistake(finding=too_large, factor=1.0, offset=pair.added + 1.0)
+    yield ValueMistake(finding=too_small, factor=1.0, offset=added - 1.0)
+    yield ValueMistake(finding=too_large, factor=1.0, offset=added + 1.0)
     yield from _find_wrong_factors(pair, order)
 
 
@@ -146,16 +146,22 @@ def _find_wrong_factors(pair: Pair, order: Indices) -> Iterator[ValueMistake]:
 
     Converters multiply by round numbers such as 0.5 or 16, and the values are rounded: a measured
     factor of 0.50003 is tried as 0.5 only, and one of 0.70711 as 0.7, 0.71 and 0.7071.
+
+    Args:
+        pair: The tensor in both formats.
+        order: For each row of the checked tensor, the row of the reference that it should have.
     """
-    expected = pair.reference.sample(order) + np.float32(pair.added)
-    values = pair.checked.sample(np.arange(len(order)))
+    added = pair.added_by_converter
+    checked_rows = np.arange(len(order))
+    expected = pair.reference.sample(order) + np.float32(added)
+    values = pair.checked.sample(checked_rows)
     expected_energy = np.vdot(expected, expected) or 1  # Zeros have no factor: then it is 0.
     measured_factor = np.vdot(expected, values) / expected_energy  # by least squares
     rounded_factors = dict.fromkeys(float(f"{measured_factor:.{digits}g}") for digits in (1, 2, 4))
     for factor in rounded_factors:
         if factor != 1:
             # (reference + added) · factor is reference · factor + added · factor.
-            offset = factor * pair.added
+            offset = factor * added
             yield ValueMistake(finding=Multiplied(factor), factor=factor, offset=offset)
 
 

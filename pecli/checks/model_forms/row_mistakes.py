@@ -34,25 +34,30 @@ def find_row_mistakes(
     be forgotten, done twice, or done with the wrong number of heads.
 
     Args:
-        pair: The tensor in both formats.
+        pair: The tensor in both formats; its `order` is the permutation by a right converter, None if
+            it moves no rows.
         reference: The model that defines what is right.
         checked: The model that may have the mistake.
     """
     rows = np.arange(len(pair.reference.rows))
     expected = rows if pair.order is None else pair.order
     yield from _find_exchanged_halves(expected)
-    named = projection(pair.name)
+    role = projection(pair.name)
     heads = reference.heads
-    if named is None or named.norm or heads is None:
+    if role is None or role.norm or heads is None:
         return  # Only projections into heads are permuted.
-    are_keys = named.kind != "q"
-    if named.kind == "qkv":
+    are_keys = role.kind != "q"
+    if role.kind == "qkv":
         yield from _find_fused_mistakes(rows, expected, heads)
     elif pair.order is not None:
+        # Hugging Face to GGUF, of a model like Llama, whose pairs become interleaved.
         yield from _find_wrong_permutations(rows, pair.order, heads, are_keys=are_keys)
+    elif checked.layout == "interleaved":
+        # From .gguf to .gguf, of a model like Llama: the reference was permuted when it was made.
+        yield from _find_undone_permutation(rows, heads, are_keys=are_keys)
+        yield from _find_needless_permutations(rows, heads, are_keys=are_keys)
     else:
-        if checked.layout == "interleaved":  # Then the reference has been permuted already.
-            yield from _find_undone_permutation(rows, _count_heads(heads, are_keys=are_keys))
+        # A model like Qwen2, whose pairs are in halves in all formats.
         yield from _find_needless_permutations(rows, heads, are_keys=are_keys)
 
 
@@ -83,7 +88,9 @@ def _find_wrong_permutations(
     yield from _find_permutations_in_wrong_heads(rows, heads, are_keys=are_keys)
 
 
-def _find_undone_permutation(rows: Indices, head_count: int) -> Iterator[ConverterRowMistake]:
+def _find_undone_permutation(
+    rows: Indices, heads: HeadDivision, *, are_keys: bool
+) -> Iterator[ConverterRowMistake]:
     """Yield the mistake that has rows in the order that they had before the reference was permuted.
 
     If the reference has rows a c b d, a permutation has made them of a b c d, which are its rows
@@ -91,10 +98,12 @@ def _find_undone_permutation(rows: Indices, head_count: int) -> Iterator[Convert
 
     Args:
         rows: All rows in the order of the reference: 0, 1, 2, …
-        head_count: The heads that were permuted one by one.
+        heads: The numbers of query and key heads.
+        are_keys: True for keys, False for queries.
     """
-    if _divide_into_pairs(rows, head_count):
-        order_before = np.argsort(_permute(rows, head_count))
+    count = _count_heads(heads, are_keys=are_keys)
+    if _divide_into_pairs(rows, count):
+        order_before = np.argsort(_permute(rows, count))
         yield ConverterRowMistake(ConverterMistake.NOT_PERMUTED, order_before)
 
 

@@ -118,24 +118,28 @@ def _make_change(
 
 
 def _find_count_problems(reference: ModelFiles, checked: ModelFiles) -> Iterator[SettingsProblem]:
-    """Yield the counts that a model lacks, and a different number of layers.
+    """Yield the keys of counts that a file lacks, or of a different number of layers.
 
-    Different contexts are usual, and heads are compared as those of the attention layers.
+    The counts are the context, the layers and the heads. Only the layers are compared here: two
+    files of a model may state different contexts, and `_find_head_changes` compares the heads.
     """
-    expected = reference.counts._asdict()
-    stated = checked.counts._asdict()
-    for name, count in expected.items():
-        key = KEYS[checked.format].get(name)
-        if key is None:
-            continue
-        if count is not None and stated[name] is None:
-            yield MissingKey(key)
-        elif name == "layers" and _are_different_integers(count, stated[name]):
-            yield _make_change(name, count, stated[name], checked.format)
+    keys = KEYS[checked.format]
+    expected_counts = reference.counts._asdict()
+    counts = checked.counts._asdict()
+    for name, expected in expected_counts.items():
+        is_lost = expected is not None and counts[name] is None
+        if is_lost and name in keys:
+            yield MissingKey(keys[name])
+        if name == "layers" and name in keys:
+            yield from _find_layers_change(expected, counts[name], checked.format)
 
 
-def _are_different_integers(count: object, other: object) -> bool:
-    return isinstance(count, int) and isinstance(other, int) and count != other
+def _find_layers_change(
+    expected: object, count: object, model_format: ModelFormat
+) -> Iterator[ValueChanged]:
+    """Yield a different number of layers; what is not stated, or is no integer, is not compared."""
+    if isinstance(expected, int) and isinstance(count, int) and expected != count:
+        yield _make_change("layers", expected, count, model_format)
 
 
 def _find_counterpart(

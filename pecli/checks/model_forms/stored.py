@@ -269,16 +269,25 @@ def _may_be_steps_of(values: AnyArray, steps: AnyArray) -> bool:
 def _dequantise_q8_0(rows: Array, out: AnyArray) -> None:
     """Write rows of Q8_0 as floats, twice as fast as the gguf package, which is not imported.
 
-    A block is a scale and 32 signed bytes: 0.5 and 1, −2, 3, … become 0.5, −1, 1.5, …
+    A block has 34 bytes, a float16 scale and 32 signed bytes: 0.5 and 1, −2, 3, … become 0.5, −1,
+    1.5, …
     """
     loops = compiled_loops(out.size)
     if loops is not None and out.dtype == np.float32:
-        stored = np.ascontiguousarray(rows).reshape(-1).view(np.int8)
-        stored_as_int16 = np.require(stored.view(np.int16), requirements=["C", "A"])
-        loops.dequantise_q8_0(stored, stored_as_int16, out.reshape(-1))
+        elements = np.ascontiguousarray(rows).reshape(-1).view(np.int8)
+        # Every 17th is the bits of a scale. Integers of two bytes must begin at an even address (A).
+        scales = np.require(elements.view(np.int16), requirements=["C", "A"])
+        loops.dequantise_q8_0(elements, scales, out.reshape(-1))
         return
+    _dequantise_q8_0_by_numpy(rows, out)
+
+
+def _dequantise_q8_0_by_numpy(rows: Array, out: AnyArray) -> None:
+    """Write rows of Q8_0 as floats if there is no compiled loop, or the floats are float64."""
     blocks = q8_0_blocks(rows)
-    out.reshape(-1)[...] = blocks["elements"].copy().view(np.int8)
+    # Elements of different blocks are not adjacent, because of the scales, until they are copied.
+    elements = blocks["elements"].copy().view(np.int8)
+    out.reshape(-1)[...] = elements
     out_by_block = out.reshape(-1, 32)
     out_by_block *= blocks["scale"].astype(np.float32)[:, None]
 
