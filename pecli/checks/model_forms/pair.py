@@ -7,7 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.checks.model_forms.stored import ROUNDING, StoredTensor, sum_of_squares
+from pecli.checks.model_forms.stored import (
+    Q8_0,
+    ROUNDING,
+    StoredTensor,
+    find_largest_q8_0_errors,
+    sum_of_squares,
+)
 from pecli.compare.comparison import Comparison
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import AnyArray, Array, Indices
@@ -33,6 +39,11 @@ class RowErrors(NamedTuple):
     def none_bad(cls, errors: AnyArray) -> "RowErrors":
         """Return errors that are all within tolerance."""
         return cls(np.zeros(len(errors), bool), errors)
+
+    @classmethod
+    def of_equal_rows(cls, errors: AnyArray) -> "RowErrors":
+        """Return the errors of rows that have to be equal: any but 0 is bad, and so is NaN."""
+        return cls(errors != 0, errors)
 
 
 class Pair(NamedTuple):
@@ -127,6 +138,11 @@ class Pair(NamedTuple):
             buffers: Memory for the floats of both, which is used for each piece again.
             tolerance: The errors that pass beside those of rounding.
         """
+        must_be_equal = not self.is_rounded and not _allows_errors(tolerance)
+        if must_be_equal and self.checked.dtype == Q8_0:
+            largest_errors = find_largest_q8_0_errors(expected, stored_rows)
+            if largest_errors is not None:
+                return RowErrors.of_equal_rows(largest_errors)
         expected_buffer, found_buffer = buffers
         expected_values = self.reference.floats(expected, expected_buffer)
         if self.added_by_converter:
@@ -154,6 +170,8 @@ class Pair(NamedTuple):
         """
         slack = _find_slack(expected, tolerance)
         error = np.subtract(expected, values, out=expected)  # Another array would take more memory.
+        if slack is None and not self.is_rounded:
+            return RowErrors.of_equal_rows(_find_largest_errors(error))
         if not self.is_quantised:
             return self._judge_elements(error, values, slack)
         limits_by_format = self._find_limits(values, slack, stored_rows)
@@ -237,9 +255,14 @@ def _repeat_columns(limits: AnyArray, columns: int) -> AnyArray:
     return np.repeat(limits, columns // limits.shape[1], axis=1)
 
 
+def _allows_errors(tolerance: Tolerance) -> bool:
+    """Return True if a tolerance lets errors pass that rounding does not explain."""
+    return bool(tolerance.atol or tolerance.rtol)
+
+
 def _find_slack(expected: AnyArray, tolerance: Tolerance) -> AnyArray | None:
     """Return what a tolerance allows for each element; None if nothing."""
-    if not tolerance.atol and not tolerance.rtol:
+    if not _allows_errors(tolerance):
         return None
     relative = np.float32(tolerance.rtol) * np.abs(expected)
     return np.asarray(np.float32(tolerance.atol) + relative)

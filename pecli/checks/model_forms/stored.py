@@ -256,6 +256,35 @@ def _read_q8_0_steps(rows: Array) -> AnyArray:
     return np.asarray(np.abs(scales).reshape(len(rows), -1))
 
 
+def find_largest_q8_0_errors(expected: Array, stored: Array) -> AnyArray | None:
+    """Return the largest absolute difference of each row of two arrays in Q8_0, by a compiled loop.
+
+    The loop reads two bytes per pair of elements, where NumPy has to write and read floats. Returns
+    None if there is no loop.
+    """
+    loops = compiled_loops(stored.size)
+    if loops is None:
+        return None
+    largest_errors = np.empty(len(stored), np.float32)
+    loops.find_largest_q8_0_errors(
+        *_q8_0_elements_and_scales(expected),
+        *_q8_0_elements_and_scales(stored),
+        largest_errors.view(np.int32),
+    )
+    return largest_errors
+
+
+def _q8_0_elements_and_scales(rows: Array) -> tuple[AnyArray, AnyArray]:
+    """Return the bytes of rows in Q8_0 as signed integers, and the same as integers of 16 bits.
+
+    Every 17th of the latter is the bits of a scale.
+    """
+    elements = np.ascontiguousarray(rows).reshape(-1).view(np.int8)
+    # Integers of two bytes must begin at an even address (A).
+    scales = np.require(elements.view(np.int16), requirements=["C", "A"])
+    return elements, scales
+
+
 def _may_be_steps_of(values: AnyArray, steps: AnyArray) -> bool:
     """Return True if values are large enough to have been stored with these steps, in all rows.
 
@@ -274,10 +303,7 @@ def _dequantise_q8_0(rows: Array, out: AnyArray) -> None:
     """
     loops = compiled_loops(out.size)
     if loops is not None and out.dtype == np.float32:
-        elements = np.ascontiguousarray(rows).reshape(-1).view(np.int8)
-        # Every 17th is the bits of a scale. Integers of two bytes must begin at an even address (A).
-        scales = np.require(elements.view(np.int16), requirements=["C", "A"])
-        loops.dequantise_q8_0(elements, scales, out.reshape(-1))
+        loops.dequantise_q8_0(*_q8_0_elements_and_scales(rows), out.reshape(-1))
         return
     _dequantise_q8_0_by_numpy(rows, out)
 

@@ -438,17 +438,18 @@ def _half_to_single(bits: np.int16) -> np.float32:
 
 
 _BYTES = types.Array(types.int8, 1, "C", readonly=True)
+_HALF_BITS = types.Array(types.int16, 1, "C", readonly=True)
 _SINGLES = types.Array(types.float32, 1, "C")
 
 
-@_compiled(types.void(types.Array(types.int16, 1, "C", readonly=True), _SINGLES))
+@_compiled(types.void(_HALF_BITS, _SINGLES))
 def widen_halves(bits: AnyArray, out: Singles) -> None:
     """Write float16 numbers, given as their bits, in float32."""
     for place in range(len(bits)):
         out[place] = _half_to_single(bits[place])
 
 
-@_compiled(types.void(_BYTES, types.Array(types.int16, 1, "C", readonly=True), _SINGLES))
+@_compiled(types.void(_BYTES, _HALF_BITS, _SINGLES))
 def dequantise_q8_0(stored: AnyArray, scales: AnyArray, out: Singles) -> None:
     """Write the elements of blocks of ggml's Q8_0: 32 signed bytes after a scale of two bytes.
 
@@ -464,3 +465,43 @@ def dequantise_q8_0(stored: AnyArray, scales: AnyArray, out: Singles) -> None:
         numbers = out[32 * block : 32 * block + 32]
         for place in range(32):
             numbers[place] = np.float32(elements[place]) * scale
+
+
+_ALL_BUT_SIGN = np.int32(0x7FFFFFFF)
+
+
+@_compiled(types.void(_BYTES, _HALF_BITS, _BYTES, _HALF_BITS, types.Array(types.int32, 1, "C")))
+def find_largest_q8_0_errors(
+    expected: AnyArray,
+    expected_scales: AnyArray,
+    stored: AnyArray,
+    stored_scales: AnyArray,
+    largest_errors: AnyArray,
+) -> None:
+    """Write the largest absolute difference of each row of two arrays of blocks of Q8_0.
+
+    Errors are float32 numbers, given as their bits. Without the sign, these are integers in the
+    order of the numbers, and the bits of NaN are above those of infinity. The compiler finds the
+    largest of several integers at once, but not of floats, among which NaN has no order.
+
+    Args:
+        expected: The bytes of all blocks, 34 each.
+        expected_scales: The same bytes as integers of 16 bits, of which every 17th is a scale.
+        stored: The bytes of the other blocks.
+        stored_scales: Their scales.
+        largest_errors: The array for one error per row, which has the same number of blocks in all.
+    """
+    blocks_per_row = len(stored) // 34 // len(largest_errors)
+    for row in range(len(largest_errors)):
+        largest = np.int32(0)
+        for block in range(row * blocks_per_row, (row + 1) * blocks_per_row):
+            expected_scale = _half_to_single(expected_scales[17 * block])
+            stored_scale = _half_to_single(stored_scales[17 * block])
+            expected_elements = expected[34 * block + 2 : 34 * block + 34]
+            stored_elements = stored[34 * block + 2 : 34 * block + 34]
+            for place in range(32):
+                expected_value = np.float32(expected_elements[place]) * expected_scale
+                value = np.float32(stored_elements[place]) * stored_scale
+                error = np.float32(expected_value - value)
+                largest = max(largest, error.view(np.int32) & _ALL_BUT_SIGN)
+        largest_errors[row] = largest

@@ -167,3 +167,30 @@ def test_the_largest_error_of_a_q8_0_row_that_fails_is_exact() -> None:
     """
     checked = Q8_0_VALUES + np.float32(2.5) * AT_INDEX_3
     assert compare_pair(checked, Q8_0).max_abs_error == 2.5
+
+
+@pytest.mark.parametrize("kernels", ["0", "1"], ids=["NumPy", "compiled loops"])
+@pytest.mark.parametrize(
+    ("scale", "largest_error"),
+    [(0.5, 1.0), (-0.5, 127.0), (np.inf, np.inf), (np.nan, np.inf)],
+    ids=["the same scale", "a negated scale", "an infinite scale", "a scale that is NaN"],
+)
+def test_two_rows_in_q8_0_are_compared_by_their_values(
+    scale: float, largest_error: float, kernels: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second row holds 5 instead of 3 in its first place, and the other elements 7, 11, …, 127
+    unchanged. With the scale 0.5 that is an error of (5 − 3) · 0.5 = 1. Negated, the last element is
+    off most: 127 · 0.5 − 127 · (−0.5) = 127; the scales 0.5 and −0.5 are exact in float16.
+    """
+    monkeypatch.setenv("PECLI_KERNELS", kernels)
+    elements = EIGHT_BITS.copy()
+    elements[0] = 5
+    stored_scale = np.array([scale], np.float16)
+    block = np.concatenate([stored_scale.view(np.uint8), elements.view(np.uint8)])
+    first_rows = StoredTensor("Q8_0", (2, 32), np.concatenate([Q8_0.values, Q8_0.values]))
+    second_rows = StoredTensor("Q8_0", (2, 32), np.stack([Q8_0.values[0], block]))
+
+    result = compare_pair(first_rows, second_rows)
+
+    assert result.max_abs_error == largest_error
+    assert result.mismatched == 32  # The first rows are equal.
