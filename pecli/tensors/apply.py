@@ -147,15 +147,33 @@ def _rotation_of_encoding(
         rope = cast(Rope, encoding)  # the only kind of scheme that rotates
         scheme_fields = {"layout": _pair_layout(rope)}
         return RowRotation(rope, rows, **{**scheme_fields, **fields})
-    model = find_model(model=encoding)
+    return _rotation_of_model(x, encoding, rows, layer_type, fields)
+
+
+def _rotation_of_model(
+    x: ArrayLike,
+    model: Model,
+    rows: RowPositions,
+    layer_type: str | None,
+    fields: NamedValues,
+) -> RowRotation:
+    """Return the rotation that a layer of a model applies to x.
+
+    The arguments are those of `_rotation_of_encoding`.
+    """
+    encodings = find_model(model=model)
     numbers_of_heads: tuple[int, ...] = ()
-    has_configuration = not isinstance(encoding, (ModelEncodings, Encoding))
+    has_configuration = not isinstance(model, (ModelEncodings, Encoding))
     if has_configuration:
-        numbers_of_heads = head_counts(encoding, layer_type)
-    tensor = Input(numbers("x", x), "x")
-    layer_encoding = model.one(layer_type)
+        numbers_of_heads = head_counts(model, layer_type)
     return model_rotation(
-        [tensor], model.file, layer_encoding, rows, numbers_of_heads, fields, offset=rows.offset
+        [Input(numbers("x", x), "x")],
+        encodings.file,
+        encodings.one(layer_type),
+        rows,
+        numbers_of_heads,
+        fields,
+        offset=rows.offset,  # The tables of the rope begin at the same position.
     )
 
 

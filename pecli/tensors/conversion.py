@@ -200,7 +200,8 @@ def _rotated_heads(table: Table, move: Move, heads: HeadDivision, layout: str) -
     after, except for the order of channels.
 
     Args:
-        table: A projection (heads · channels, inputs), or a bias or norm.
+        table: A projection (heads · channels, inputs), or its bias or norm, which count as the
+            projection of one input.
         move: How it moves: which heads, and their number of channels.
         heads: Which channels of a head rotate.
         layout: The layout of pairs in the table.
@@ -214,7 +215,7 @@ def _rotated_heads(table: Table, move: Move, heads: HeadDivision, layout: str) -
     factors = _rotation_factors(rotary_dim)  # (positions, pairs)
     return rotate(
         moving_heads,
-        lambda start, stop: factors[start:stop],
+        lambda start, stop: factors[start:stop],  # `rotate` asks for some positions at a time.
         layout_before=layout,
         layout_after=layout,
         first_channel=first_channel,

@@ -112,14 +112,18 @@ class HeadDivision:
         """Return the heads with `head_dim` and `kv_heads` as the projections imply them.
 
         All heads have one size. Queries have as many heads as are known, so that 64 rows of 4 heads
-        are heads of 16; then 32 rows of keys are 2 key heads.
+        are heads of 16; then 32 rows of keys are 2 key heads. Without any keys, there are as many
+        key heads as query heads.
+
+        Raises:
+            ParameterError: A weight is no projection, or its rows are not divided into such heads.
         """
-        projections = self._measurable_projections(weights)
+        projections = self._measurable_projections(weights)  # This also checks all weights.
         are_sizes_known = bool(self.head_dim and self.kv_heads)
         if are_sizes_known:
             return self
         sizes = KnownSizes(self.kv_heads, self.head_dim)
-        for projected in projections:
+        for projected in projections:  # queries first
             sizes = self._sizes_with(projected, sizes)
         if sizes.head_dim is None:
             rule = "cannot infer head_dim without a query projection"
@@ -129,28 +133,31 @@ class HeadDivision:
     def _sizes_with(self, projected: Measurable, sizes: KnownSizes) -> KnownSizes:
         """Return the sizes that a projection adds to those known; refuse one that contradicts.
 
-        With 4 query heads and no other size known, queries of 64 rows add head_dim 16. Keys of 32 rows
-        then add 2 key heads.
+        If the model has 4 query heads (`heads`) and no other size is known, queries of 64 rows add
+        head_dim 16. Keys of 32 rows then add 2 key heads.
 
         Args:
-            projected: The projection.
+            projected: The projection: queries (q), keys (k), or both with the values (qkv).
             sizes: The sizes that are known from the model and from earlier projections.
         """
         rows = _rows(projected.weight)
-        kv_heads = sizes.kv_heads
-        has_keys = projected.kind != "q"
-        if has_keys and kv_heads is None:
-            kv_heads = self._implied_kv_heads(projected, sizes.head_dim)
-        # A projection of queries has the same heads whatever the number of key heads is.
+        kv_heads = self._kv_heads_with(projected, sizes)
         head_count = self._head_count(projected.kind, kv_heads or 0)
-        head_dim = sizes.head_dim
-        if not head_dim:
-            head_dim = rows // max(head_count, 1)
+        head_dim = sizes.head_dim or rows // max(head_count, 1)
         has_whole_heads = rows > 0 and rows == head_count * head_dim
         is_possible = has_whole_heads and self._can_share_keys(kv_heads)
         if not is_possible:
             raise self._not_divided(projected, sizes.head_dim)
         return KnownSizes(kv_heads, head_dim)
+
+    def _kv_heads_with(self, projected: Measurable, sizes: KnownSizes) -> int | None:
+        """Return the key heads that are known, or that a projection implies.
+
+        Queries have the same heads whatever the number of key heads is: they imply None.
+        """
+        if sizes.kv_heads is None and projected.kind != "q":
+            return self._implied_kv_heads(projected, sizes.head_dim)
+        return sizes.kv_heads
 
     def _can_share_keys(self, kv_heads: int | None) -> bool:
         """Return True unless some key heads would serve more queries than others do."""
@@ -302,10 +309,11 @@ class HeadDivision:
         «4 heads of 8, the first 4 of 8 channels, 2 kv heads, rows q or k of each head».
         """
         kinds = {self.projection_of(weight).kind for weight in weights}
-        key_words = counted(required(self.kv_heads), "kv head")
         if "latent" in kinds:
             key_words = "1 key that all heads share"
-        order_words = self._fused_words(weights)
+        else:
+            key_words = counted(required(self.kv_heads), "kv head")
+        order_words = self._fused_words(weights)  # those of queries, keys and values in one weight
         has_separate_projections = bool(kinds - {"qkv"})
         if has_separate_projections:
             order = "rows q, gate of each head" if self.gated else "rows q or k of each head"

@@ -146,7 +146,7 @@ class Interpolation:
             raise ParameterError("method", self.method, rule, "choose linear or cubic")
 
     def taps(self, old: int, new: int, part: slice = slice(None)) -> Taps:
-        """Return the taps by which `old` rows become `new` rows.
+        """Return the old rows that each new row is a sum of, with their weights (its taps).
 
         Args:
             old: The number of rows now.
@@ -159,6 +159,7 @@ class Interpolation:
         new_rows = np.arange(*part.indices(new))
         if self.method in COPIES:
             return Taps.copies(self._copied_rows(new_rows, old, new))
+        # An offset shifts the rows even if their number stays.
         changes_nothing = old == new and not self.scale_offset
         if changes_nothing:
             return Taps.copies(new_rows)
@@ -167,7 +168,7 @@ class Interpolation:
         # Where new rows are among old ones: 4 rows become 2 at 0.5 and 2.5, the middles of cells.
         centres: Floats = (row_numbers + 0.5) * old_per_new - 0.5
         if self.antialias:
-            # torch does not align the corners here, although the ratio is the one for it.
+            # With align_corners, torch takes its ratio but leaves the centres in the cells.
             return self._antialiased_taps(centres, old, stretch=max(old_per_new, 1.0))
         if self.align_corners:
             # The first new row is at the first old row: 4 rows become 2 at 0 and 3.
@@ -204,8 +205,10 @@ class Interpolation:
     def _plain_taps(self, centres: Floats, old: int) -> Taps:
         """Return the old rows and weights for new rows at these centres, without antialias.
 
-        A linear kernel reaches 1 row: the new row at 2.5 has the rows 2 and 3. Outside of the table,
-        its first and its last row are repeated.
+        The new row at 2.5 is a sum of the rows 2 and 3 with a linear kernel, which reaches 1 row to
+        each side, and of 1, 2, 3 and 4 with a cubic one, which reaches 2. Outside of the table, its
+        first and its last row are repeated: row −1 is row 0. A linear kernel does not go there,
+        because its centres are moved to the first or last row.
 
         Args:
             centres: Where the new rows are, in units of old rows, (new rows,).
@@ -215,6 +218,7 @@ class Interpolation:
         reach = KERNELS[self.method]
         if self.method == "linear":
             centres = np.clip(centres, 0, last_row)
+        # The first row within reach: with 2.5 and a reach of 2, it is the first above 0.5.
         first_rows = np.floor(centres - reach + 1).astype(np.intp)
         rows = first_rows[:, None] + np.arange(2 * reach)  # (new rows, taps)
         distances = rows - centres[:, None]
@@ -224,8 +228,9 @@ class Interpolation:
     def _antialiased_taps(self, centres: Floats, old: int, stretch: float) -> Taps:
         """Return the old rows and weights for new rows at these centres, averaged when shrinking.
 
-        If 4 rows become 2, a linear kernel that reaches 1 row is stretched to reach 2. Rows outside
-        of the table have no weight, and the others add up to 1.
+        If 4 rows become 2, a linear kernel that reaches 1 row is stretched to reach 2: the new row
+        at 0.5 is a sum of the rows 0, 1 and 2, which are less than 2 from it. Rows outside of the
+        table, here −1, have no weight, and the weights of the others add up to 1.
 
         Args:
             centres: Where the new rows are, in units of old rows, (new rows,).
@@ -238,11 +243,12 @@ class Interpolation:
         tap_count = math.ceil(2 * reach) + 1
         rows = first_rows[:, None] + np.arange(tap_count)  # (new rows, taps)
         distances = (rows - centres[:, None]) / stretch
-        weights = _kernel(distances, self.method, ANTIALIASED_CUBIC)
+        weights = _kernel(distances, self.method, ANTIALIASED_CUBIC)  # torch's, with antialias
         is_outside = (rows < 0) | (rows >= old)
         weights[is_outside] = 0
         weights /= weights.sum(axis=1, keepdims=True)
-        return Taps(np.clip(rows, 0, old - 1), weights)
+        valid_rows = np.clip(rows, 0, old - 1)  # Those outside need an index, but add nothing.
+        return Taps(valid_rows, weights)
 
 
 def _kernel(distance: Floats, kernel: str, a: float) -> Floats:

@@ -146,6 +146,7 @@ def attention_of(model: Model | None, layer_type: str | None = None) -> ModelHea
             trailing=rope.trailing,
         )
     head_dim = head_size(part.keys).value if heads else None
+    # A rope may be missing because nothing of it is stated. Only another encoding excludes it.
     has_other_encoding = _has_encoding_of_text(encodings)
     return replace(attention, head_dim=head_dim, rotates=not has_other_encoding)
 

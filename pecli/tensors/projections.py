@@ -57,8 +57,10 @@ class Projection(NamedTuple):
 def projection(name: str) -> Projection | None:
     """Parse a tensor's name; return None unless it is a projection of queries or keys.
 
-    >>> projection("model.layers.0.self_attn.k_proj.weight").kind
-    'k'
+    >>> projection("h.0.attn.k_proj.weight")
+    Projection(kind='k', layer='h.0.attn.', norm=False, order=None)
+    >>> projection("blk.0.attn_qkv.weight")
+    Projection(kind='qkv', layer='blk.0.', norm=False, order='blocks')
     >>> projection("model.layers.0.mlp.up_proj.weight") is None
     True
     """
@@ -66,11 +68,12 @@ def projection(name: str) -> Projection | None:
     # The first factor of a LoRA has rows of its rank, not of heads.
     if match is None or ".lora_A" in match["suffix"]:
         return None
-    kind, norm = _WORDS[match["word"]]
-    implies_blocks = kind == "qkv" and _BLOCK_NAMES.search(name)
-    # ggml has the layer's prefix in the word: blk.0.attn_q and blk.0.attn_k share blk.0.
+    word = _WORDS[match["word"]]
+    # ggml joins `attn_` and the word: blk.0.attn_q and blk.0.attn_k are of the layer blk.0.
     layer = match["layer"].removesuffix("attn_")
-    return Projection(kind, layer, norm, "blocks" if implies_blocks else None)
+    implies_blocks = word.kind == "qkv" and _BLOCK_NAMES.search(name) is not None
+    order = "blocks" if implies_blocks else None
+    return Projection(word.kind, layer, word.norm, order)
 
 
 def weight_of(name: str, array: Array) -> Input:

@@ -171,8 +171,14 @@ def row_positions(
 ) -> RowPositions:
     """Return the positions of rows that the options of a command or function state.
 
-    At most one of them may be given; without any, rows are at 0, 1, 2, … A shift moves rows alike
-    wherever they are, so that it needs no positions.
+    At most one of them may be given; without any, rows are at 0, 1, 2, …
+
+    Args:
+        positions: The position of each row.
+        attention_mask: 1 for rows that are counted, and 0 for padding.
+        shift: By how much rows of a KV cache are moved. It is only checked: all rows are turned by
+            the same angles, wherever they are.
+        offset: The position of the first row.
 
     Raises:
         ParameterError: Two are given, or one breaks its rule.
@@ -180,6 +186,7 @@ def row_positions(
     _refuse_two_of(positions=positions, attention_mask=attention_mask, shift=shift, offset=offset)
     if shift is not None:
         SHIFT.check("shift", shift)
+        return RowPositions()
     if attention_mask is not None:
         return _masked_positions(attention_mask)
     if positions is not None:

@@ -102,12 +102,13 @@ class RowRotation:
         return out
 
     def _factors(self, x: Array, length: int) -> RotationFactors:
-        """Return the factors of x with `length` positions: in float64, exact to the last bit.
+        """Return the factors that rotate x, which has `length` positions.
 
-        Other dtypes do not need that, and their factors take less time. Tables of few positions are
-        kept for the next tensor.
+        For a float64 array they are exact to the last bit. Other dtypes do not show that bit, and
+        factors without it take less time. Tables of few positions are kept for the next tensor.
         """
         is_exact = x.dtype == np.float64
+        # A shift turns all rows by the same angles.
         needs_no_table = self.shift is not None or x.size == 0
         if needs_no_table:
             return RotationFactors(self.rope, exact=is_exact, inverse=self.inverse)
@@ -237,19 +238,28 @@ def model_rotation(
 
 
 def _check_rotary(file: str, encoding: Encoding, parameters: Mapping[str, object]) -> None:
-    """Raise ParameterError unless an encoding rotates by positions 0, 1, 2, … or those given."""
+    """Raise ParameterError if an encoding does not rotate, or by positions that nobody has stated.
+
+    Tokens of a text are at 0, 1, 2, …, but those of an image are at places of a grid. Its positions
+    or its size may be stated, and they settle the order of its axes as well.
+
+    Args:
+        file: The model's name in errors.
+        encoding: The encoding of some of its layers.
+        parameters: The parameters that are stated.
+    """
     if not encoding.is_rotary:
         raise ParameterError("model", file, f"its encoding is {encoding.scheme}, not rope")
     states_positions = "positions" in parameters or "grid" in parameters
     if states_positions:
         return
-    layer_type = f"{encoding.layer_type!r} of {file}"
+    shown_layer_type = f"{encoding.layer_type!r} of {file}"
     if encoding.grid.axes:
         rule = "it rotates by places in an image, which is not supported"
-        raise ParameterError("layer_type", layer_type, rule)
+        raise ParameterError("layer_type", shown_layer_type, rule)
     if encoding.order:
         rule = "its frequencies are in another order, which is not supported"
-        raise ParameterError("layer_type", layer_type, rule)
+        raise ParameterError("layer_type", shown_layer_type, rule)
 
 
 def _check_head(
