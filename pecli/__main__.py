@@ -54,20 +54,21 @@ def _resend_signal(unraisable: sys.UnraisableHookArgs) -> None:
         sys.__unraisablehook__(unraisable)
 
 
-def _send_later(number: int) -> None:
-    """Send a signal to this thread from another one, when the hook has returned.
+def _send_later(signal_number: int) -> None:
+    """Send a signal to this thread, the main one, from another thread a moment later.
 
-    A signal to the process could reach the thread that sends it: then the main thread, in which
-    Python raises exceptions of signals, would go on waiting for whatever it waits for.
+    Ctrl+C may arrive while Python runs a hook, such as a destructor, whose exceptions it drops. So
+    the signal is sent again when the hook has returned. If it were sent to the process, the sending
+    thread might receive it, and would not end what the main thread waits for.
     """
     main_thread = _thread.get_ident()
 
     def send() -> None:
         time.sleep(RESEND_SECONDS)
         if hasattr(signal, "pthread_kill"):
-            signal.pthread_kill(main_thread, number)
+            signal.pthread_kill(main_thread, signal_number)
         else:
-            os.kill(os.getpid(), number)
+            os.kill(os.getpid(), signal_number)
 
     _thread.start_new_thread(send, ())
 
@@ -173,15 +174,16 @@ def _report_defect(problem: BaseException) -> None:
 
 
 def _leave(code: int) -> NoReturn:
-    """Exit at once.
+    """Exit at once, after the functions of `atexit` and the end of the output.
 
     An orderly end would dismantle the interpreter, try again to write output that cannot be written,
     and print a traceback for a signal that arrives meanwhile.
     """
     for number in _signals("SIGINT", "SIGTERM", "SIGHUP"):
-        if callable(signal.getsignal(number)):
+        raises_an_exception = callable(signal.getsignal(number))  # A signal may also be ignored.
+        if raises_an_exception:
             signal.signal(number, signal.SIG_DFL)
-    atexit._run_exitfuncs()
+    atexit._run_exitfuncs()  # `os._exit` does not call them.
     for stream in (sys.stdout, sys.stderr):
         try:  # noqa: SIM105 - contextlib would have to be imported
             stream.flush()

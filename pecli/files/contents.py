@@ -459,13 +459,18 @@ def _read_source(source: str | int, label: str, max_stream: MaxStream) -> Conten
     """Return the bytes of a path or a descriptor, which errors call by a label.
 
     A file is mapped into memory; a pipe is read to its end.
+
+    Args:
+        source: The path or the descriptor.
+        label: What errors call it.
+        max_stream: Refuses the input by its first bytes, or returns how long a pipe may be.
     """
     try:
         with open_to_read(source) as file:
             mapped = _mapped_file(file, label)
             if mapped is None:
                 return Contents(label, _read_stream(file, label, max_stream))
-            max_stream(label, mapped[:START])  # It may refuse the file; its limit is for pipes.
+            max_stream(label, mapped[:START])  # A file may have any length, but may be refused.
             return Contents(label, memoryview(mapped))
     except MemoryError:
         problem = "does not fit into the memory that this process may use"

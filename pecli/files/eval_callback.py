@@ -211,10 +211,10 @@ def _read_block(contents: Contents, operation: _Operation, numbers: NumberList) 
             break
     part = reader.printed_part(operation)
     printed = np.array(numbers.values[reader.start :], np.float64)
-    dim = operation.sides[0]
+    dim = operation.sides[0]  # ggml states the channels first.
     printed_shape = (len(part.tokens), len(part.heads), len(part.channels))
-    is_complete = printed.size > 0 and printed.size == math.prod(printed_shape)
-    if dim > MAX_DIM or not is_complete:
+    has_all_elements = printed.size > 0 and printed.size == math.prod(printed_shape)
+    if dim > MAX_DIM or not has_all_elements:
         problem = f"the elements of {operation.name} are not those of its shape"
         raise error_at(contents, operation.start, problem, "the file seems to be cut short")
     values = np.full((len(part.tokens), len(part.heads), dim), np.nan)
@@ -230,16 +230,25 @@ class _BlockReader:
         self.numbers = numbers
         self.start = len(numbers.values)
         self.depth = 0
-        self.planes = _PrintedAxis()  # tokens
-        self.rows = _PrintedAxis()  # heads of the last token; all tokens have the same
+        self.tokens = _PrintedAxis()
+        self.heads = _PrintedAxis()  # those of the last token; all tokens have the same
         self.columns = _PrintedAxis()
         self.is_complete = False
 
     def read_line(self, line: bytes, offset: int) -> None:
         """Read a line of the nested lists that llama.cpp prints.
 
-        Depth 1 is the list of tokens, 2 the list of a token's heads. Lines of other programs are
-        ignored.
+        Depth 1 is the list of tokens, and 2 the list of a token's heads, each in one line:
+
+            [                              opens the list of tokens: depth 1
+             [                             opens the heads of token 0: depth 2
+              [ 0.1, 0.2, ..., 0.9 ],      a head
+              ...,                         heads that are left out
+             ],                            depth 1
+             ...,                          tokens that are left out
+            ]                              depth 0: the block is complete
+
+        Lines of other programs between them are ignored.
         """
         is_in_list_of_heads = self.depth == 2
         if line == b"[":
@@ -248,7 +257,7 @@ class _BlockReader:
             self.depth -= 1
             self.is_complete = self.depth <= 0
         elif line.startswith(_DOTS):  # They stand for tokens or heads that are left out.
-            axis = self.planes if self.depth == 1 else self.rows
+            axis = self.tokens if self.depth == 1 else self.heads
             axis.is_cut = True
         elif is_in_list_of_heads and line.startswith(b"["):
             self._read_row(line, offset)
@@ -258,21 +267,21 @@ class _BlockReader:
         dim, heads, tokens, _ = operation.sides
         return PrintedPart(
             shape=(heads, tokens, dim),
-            heads=self.rows.indices(heads),
-            tokens=self.planes.indices(tokens),
+            heads=self.heads.indices(heads),
+            tokens=self.tokens.indices(tokens),
             channels=self.columns.indices(dim),
         )
 
     def _open(self) -> None:
         """Open the list of tokens, or that of the heads of a token."""
         if self.depth == 1:
-            self.planes.count()
-            self.rows = _PrintedAxis()
+            self.tokens.count()
+            self.heads = _PrintedAxis()
         self.depth += 1
 
     def _read_row(self, line: bytes, offset: int) -> None:
         """Read the channels of a head: `[-1.1135, 1.4604, ..., 0.7500],`."""
-        self.rows.count()
+        self.heads.count()
         first, dots, last = line.strip(b"[], ").partition(_DOTS)
         self.columns = _PrintedAxis()
         self.columns.count(self.numbers.scan(self.contents, first, offset))

@@ -18,7 +18,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from pecli.errors import FileError, ParameterError
-from pecli.files.raw_layout import NO_LAYOUT, current_layout, missing_dtype
+from pecli.files.raw_layout import NO_LAYOUT, current_layout, missing_dtype_error
 
 if TYPE_CHECKING:
     from pecli.files.contents import Contents, LoadedFile
@@ -233,10 +233,11 @@ def _not_recognised(path: str, first_bytes: bytes) -> FileError | ParameterError
         problem = "is a pickle without an archive around it, and those are never loaded"
         advice = "write the tensors with safetensors.torch.save_file or numpy.save"
         return FileError(path, problem, advice)
-    layout = current_layout()
-    states_only_shape = layout.dtype is None and layout != NO_LAYOUT
+    # A file of no format is read as raw numbers if --raw-dtype and --shape are given.
+    raw_layout = current_layout()
+    states_only_shape = raw_layout.dtype is None and raw_layout != NO_LAYOUT
     if states_only_shape:
-        return missing_dtype()
+        return missing_dtype_error()
     suffixes = one_of(readable_suffixes())
     advice = ADVICE.get(suffix_of(path), _RAW_ADVICE)
     return FileError(path, f"is not a {suffixes} file of tables", advice)

@@ -141,7 +141,7 @@ class GgufHeader(NamedTuple):
         is_setting = has_floats and is_short
         problem = f"holds {name} in another form than 1 to {MAX_NUMBERS:,} floats"
         self.contents.require(is_setting, problem)
-        self.checked_bytes(name)
+        self.checked_bytes(name)  # Raises FileError for a tensor that is cut off.
         array = self.contents.array(dtype, entry.shape, entry.offset)
         return [float(value) for value in widened(array).reshape(-1)]
 
@@ -155,8 +155,9 @@ class GgufHeader(NamedTuple):
         block = BLOCKS.get(entry.kind)
         if block is None:
             return None
-        # `data_bytes` returns elements · bytes per block, and so the size times elements per block.
-        size = self.contents.tensor(name).data_bytes(entry.shape, block.size) // block.elements
+        # As if every element took a block; this also refuses a shape that cannot be.
+        size_of_single_elements = self.contents.tensor(name).data_bytes(entry.shape, block.size)
+        size = size_of_single_elements // block.elements
         is_beyond_end = entry.offset + size > self.contents.size
         problem = f"is truncated: tensor {quoted(name)} goes on beyond its end"
         self.contents.refuse_if(is_beyond_end, problem)

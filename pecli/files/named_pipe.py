@@ -44,9 +44,14 @@ class _NamedPipe(io.FileIO):
         """Read into a buffer, and return the number of bytes; 0 at the end.
 
         Until its writer has come, the pipe does not block, and `select` waits for WRITER_SECONDS.
-        After that it blocks, so that a slow writer may take as long as it likes.
+        After that it blocks, so that a slow writer may take as long as it likes. A read without
+        blocking returns
+
+            the number of bytes      the writer has sent some
+            None                     the writer has sent nothing yet
+            0                        there is no writer; it has come and gone if `select` saw it
         """
-        has_writer = os.get_blocking(self.fileno())
+        has_writer = os.get_blocking(self.fileno())  # The pipe blocks once a writer has come.
         if has_writer:
             return super().readinto(buffer)
         import select
@@ -57,6 +62,6 @@ class _NamedPipe(io.FileIO):
             problem = f"is a pipe that no program has opened to write within {WRITER_SECONDS:.0f} s"
             raise FileError(self._path, problem)
         os.set_blocking(self.fileno(), True)
-        if count is None:  # There is a writer, and it has sent nothing yet.
+        if count is None:
             return super().readinto(buffer)
         return count

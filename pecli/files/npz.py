@@ -96,9 +96,10 @@ def _write_text(archive: zipfile.ZipFile, name: str, text: str) -> None:
 def _aligned_member(archive: zipfile.ZipFile, name: str, size: int) -> zipfile.ZipInfo:
     """Return the entry of a member whose data begin at a multiple of ALIGNMENT bytes.
 
-    The local header of 30 bytes, the name and an extra field lie before the data. If the header
-    begins at 0 and the name is `cos.npy`, they end at 37, and the field takes 27 bytes: 6 of its
-    own, and 21 of padding.
+    Before the data lie the local header of 30 bytes, the name, a field with 64-bit sizes if the
+    member is large, and a field of padding: its number and its length (2 bytes each), the alignment
+    (2 bytes), and zeros. If the header begins at 0 and the name is `cos.npy`, the name ends at 37,
+    and the field takes 27 bytes to end at 64: 6 of its own, and 21 zeros.
     """
     member = zipfile.ZipInfo(f"{name}.npy", DATE)
     member.create_system = UNIX  # on every machine, so that the bytes are the same
@@ -108,8 +109,8 @@ def _aligned_member(archive: zipfile.ZipFile, name: str, size: int) -> zipfile.Z
     end_of_name = archive.fp.tell() + LOCAL_BYTES + len(member.filename.encode())  # type: ignore[union-attr]
     if is_zip64:
         end_of_name += ZIP64_FIELD_BYTES
-    padding = -(end_of_name + PADDING_HEADER) % ALIGNMENT
-    content = struct.pack("<H", ALIGNMENT) + bytes(padding)
+    zeros = bytes(-(end_of_name + PADDING_HEADER) % ALIGNMENT)
+    content = struct.pack("<H", ALIGNMENT) + zeros
     member.extra = struct.pack("<HH", PADDING_FIELD, len(content)) + content
     return member
 

@@ -96,14 +96,21 @@ def pieces(contents: Contents, start: int = 0, stop: int | None = None) -> Itera
 
 
 def _piece_at(contents: Contents, start: int, stop: int) -> Piece:
-    """Return the piece that begins at an offset: a column if there is one, else a line or a part."""
+    """Return the piece that begins at an offset: a column, a line, or a part of a long line.
+
+    A part has about PIECE bytes, and ends where a number does, so that no number is cut.
+
+    Raises:
+        FileError: A part would not end, because there is a word longer than any number.
+    """
     column = _COLUMN.match(contents.data, start, stop)
     if column is not None:
         return Piece(column[0], start, ends_line=True, is_column=True)
     match = _PIECES.match(contents.data, start, stop)
     assert match is not None  # It matches the empty text as well.
     text = match[0]
-    if len(text) >= PIECE + 2 * MAX_NUMERAL:
+    longest_part = PIECE + 2 * MAX_NUMERAL
+    if len(text) >= longest_part:
         raise error_at(contents, start + PIECE, "a word of thousands of letters")
     is_last = match.end() == stop
     return Piece(text, start, ends_line=is_last or text.endswith(b"\n"))
@@ -133,7 +140,7 @@ class NumberList:
     def __init__(self) -> None:
         self.values = array("d")
         self.is_real = False
-        self._decimals: Counter[int] = Counter()  # numerals of the sample, by their decimals
+        self._numerals_by_decimals: Counter[int] = Counter()  # those of the sample
 
     @property
     def decimals(self) -> int:
@@ -141,12 +148,17 @@ class NumberList:
 
         printf's %.4f, torch and llama.cpp print four decimals of every number. Of numbers with all
         their digits, such as 0.5, 0.25 and 0.125, most have fewer decimals than the longest one.
+        They are taken for rounded
+
+            with many decimals (0.841471)      always
+            with a few (0.5, 0.8)              if there are several, and all have as many
+            otherwise (0.8415)                 if most have as many
         """
-        longest = max(self._decimals, default=0)
+        longest = max(self._numerals_by_decimals, default=0)
         if longest >= MANY_DECIMALS:
             return longest
-        total = self._decimals.total()
-        with_longest = self._decimals[longest]
+        total = self._numerals_by_decimals.total()
+        with_longest = self._numerals_by_decimals[longest]
         if longest <= FEW_DECIMALS:
             # Numbers such as 0.5 often have all their digits; rounding gives them to every number.
             are_rounded = with_longest == total and total >= MIN_NUMERALS
@@ -169,7 +181,7 @@ class NumberList:
         if not self.is_real:
             self.is_real = _REAL.search(text) is not None
         if len(self.values) < SAMPLE:  # Enough numbers show how many decimals are printed.
-            self._decimals.update(map(decimals_of, numerals))
+            self._numerals_by_decimals.update(map(decimals_of, numerals))
         numbers = _plainly_spelled(text, numerals)  # fast, and enough for most files
         if numbers is None:
             numbers = _numbers_of_any_language(contents, text, numerals, offset)

@@ -187,21 +187,32 @@ def _open_descriptor(path: str) -> int | None:
     return int(number) if is_number else None
 
 
+def _writable_target(path: str, *, replaces_file: bool) -> str:
+    """Return the file that is written or replaced: that of a link, which stays.
+
+    Raises:
+        FileError: The file is there, and write-protected.
+    """
+    target = os.path.realpath(path) if os.path.islink(path) else path
+    if replaces_file and not os.access(target, os.W_OK):
+        raise FileError(path, "is write-protected", "make it writable or choose another name")
+    return target
+
+
 @contextmanager
 def _written_beside(path: str, old_mode: int) -> Iterator[Output]:
     """Write a new file beside `path` that takes its place at the end.
 
-    `pe.npy` is written as `.pe.npy.9f86d081.tmp`, which is removed if the block raises.
+    `pe.npy` is written as `.pe.npy.9f86d081.tmp`, which is removed if the block raises. It is locked
+    meanwhile, so that other writers do not take it for what a killed one has left. When it is whole,
+    it gets its mode, is renamed, and the folder is synced to disk.
 
     Args:
         path: The file.
         old_mode: The mode of the file that is there, which the new one gets; or NO_FILE.
     """
     replaces_file = old_mode != NO_FILE
-    # A link stays, and its target is replaced.
-    target = os.path.realpath(path) if os.path.islink(path) else path
-    if replaces_file and not os.access(target, os.W_OK):
-        raise FileError(path, "is write-protected", "make it writable or choose another name")
+    target = _writable_target(path, replaces_file=replaces_file)
     folder, name = os.path.split(target)
     temporary = os.path.join(folder, temporary_name(name))
     _remove_leftovers(folder, temporary)

@@ -100,12 +100,15 @@ class _FlatList(NamedTuple):
 
 
 def _flat_lists(tensors: dict[str, AnyArray]) -> Iterator[_FlatList]:
-    """Yield the flat lists that have as many numbers as a shape beside them: 6 for (2, 3)."""
+    """Yield the flat lists that have as many numbers as a shape beside them in the same object.
+
+    In {"x": {"data": [1, 2, 3, 4, 5, 6], "shape": [2, 3]}}, x.data has the shape of x.shape.
+    """
     lists_by_object = grouped(tensors, _path_of_object)
-    for shape_name, sides in tensors.items():
-        if not _is_shape(shape_name, sides):
+    for shape_name, numbers in tensors.items():
+        if not _is_shape(shape_name, numbers):
             continue
-        shape = tuple(sides.tolist())
+        shape = tuple(numbers.tolist())
         for name in _lists_beside(lists_by_object, shape_name):
             values = tensors[name]
             if values.ndim == 1 and values.size == math.prod(shape):
@@ -277,17 +280,18 @@ class _Parser:
         `[]` holds none, and `[{…}]` and `["a"]` hold something else.
         """
         depth = 1
+        # Whatever is not part of a finite number: brackets, words such as NaN, quotes and braces.
         for match in _IN_LIST.finditer(self.contents.data, self.offset):
-            sign = match[0]
-            if sign == b"[":
+            token = match[0]
+            if token == b"[":
                 depth += 1
-            elif sign == b"]":
+            elif token == b"]":
                 depth -= 1
-            elif sign not in _NOT_FINITE:
+            elif token not in _NOT_FINITE:
                 return False
             has_ended = depth == 0
             if has_ended:
-                is_empty = match.start() == self.offset
+                is_empty = match.start() == self.offset  # White space was skipped before.
                 return not is_empty
         raise error_at(self.contents, len(self.contents.data), "a list does not end")
 
@@ -305,7 +309,7 @@ class _Parser:
                 self.offset = end + 1
                 self._note_decimals(nested.numbers.decimals)
                 return nested.array(contents, end)
-        raise AssertionError("the end of the list was found before")
+        raise AssertionError("`_holds_numbers` has found the end of the list")
 
     def _read_piece(self, nested: NestedNumbers, piece: Piece) -> int | None:
         """Read a piece of a nested list, such as a line of it.

@@ -122,7 +122,7 @@ def layout_options(layout: RawLayout) -> list[str]:
     return options
 
 
-def missing_dtype() -> ParameterError:
+def missing_dtype_error() -> ParameterError:
     """Return the error for a raw file of which only the shape is stated."""
     rule = "raw files do not state their dtype"
     return ParameterError("raw_dtype", "missing", rule, f"give {_SHORT_NAMES}")
@@ -164,7 +164,7 @@ def _parse_dtype(text: str) -> str:
     refused, because it may also mean a float of 8 bits.
     """
     spelling = text.lower().removeprefix("torch.").removeprefix("np.")
-    name = spelling.lstrip("<>=")
+    name = spelling.lstrip("<>=")  # The byte order is read from `text` elsewhere.
     has_byte_order = name != spelling
     if has_byte_order and name in _NUMPY_CODES:
         return _NUMPY_CODES[name]

@@ -11,10 +11,11 @@ from pecli.files.raw_layout import Shape, current_layout, spelled
 def in_stated_shape(file: LoadedFile) -> LoadedFile:
     """Return a file of text with the current shape for all tensors that have its size.
 
-    Other files state their shapes themselves.
+    Other files state their shapes themselves. The shape (--shape) may also be meant for raw files:
+    then a dtype (--raw-dtype) is given too, and a text without such a tensor is left as it is.
 
     Raises:
-        FileError: no tensor has the size, and the shape is not meant for raw files.
+        FileError: No tensor has the size, and only a shape is given.
     """
     layout = current_layout()
     is_whole_text = file.printed is not None and not file.parts

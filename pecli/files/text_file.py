@@ -134,14 +134,15 @@ class _TextReader:
         They are read at once, which is fast, unless they continue a line or rows of several
         numbers, or are numbered below a title such as «head 2:».
         """
-        rows = self.rows.get(self.title.name) or TextRows()
-        continues_others = not self.is_line_start or rows.width > 1
+        rows = self.rows.get(self.title.name, TextRows())
+        continues_line = not self.is_line_start
+        continues_wider_rows = rows.width > 1
         are_numbered = bool(self.title.indices)
-        if continues_others or are_numbered:
+        if continues_line or continues_wider_rows or are_numbered:
             for line in piece.lines():
                 self.add(line)
             return
-        self.label = NO_LABEL
+        self.label = NO_LABEL  # These lines have no label of their own.
         self.rows[self.title.name] = rows
         rows.add_column(self.contents, piece.text, piece.offset)
         self._check_count(piece.offset)
@@ -200,10 +201,10 @@ class _TextReader:
         self.title_rows = 0
 
     def _refuse_numbers_before(self, label: bytes, offset: int, *, is_title: bool) -> None:
-        """Raise FileError for a word between or after numbers: a label comes first.
+        """Raise FileError for a label that stands after numbers, as in `0.5 cos = 1`.
 
-        A whole number may precede a label, as the number of a line does: `3: cos = 0.5`. A title has
-        no numbers after it, so that none may stand before it either.
+        A whole number may precede it, as the number of a line does: `3: cos = 0.5`. A title has no
+        numbers after it, so that none may stand before it either: `3 cos` is refused.
 
         Args:
             label: The label, and what stands before it in its line.
@@ -216,8 +217,8 @@ class _TextReader:
             return
         words_before = _NUMERALS.findall(label[:word_start])
         numerals = [numeral for numeral in words_before if number_of(numeral) is not None]
-        reals = [numeral for numeral in numerals if b"." in numeral]
-        misplaced = numerals if is_title else reals
+        not_line_numbers = [numeral for numeral in numerals if b"." in numeral]
+        misplaced = numerals if is_title else not_line_numbers
         if misplaced:
             name = quoted(word[0].decode("utf-8", "replace"))
             raise error_at(self.contents, offset + word_start, f"{name} is not a number")
@@ -282,9 +283,11 @@ class _TextReader:
     def _add_completed(self, values: AnyArray, offset: int, *, is_c_array: bool) -> None:
         """Add a list that has ended, as a tensor or as a row of one.
 
-        A C array has its shape in its label: `float q[2][64] = {0.1f, …}` may list 128 numbers
-        without inner braces. A flat list is a row of a table, because programs print one per line.
-        Nested lists are a tensor, which is named after its label and the indices in it.
+        - A C array has its shape in its label: `float q[2][64] = {0.1f, …}` may list 128 numbers
+          without inner braces.
+        - A flat list is a row of a table, because programs print one per line.
+        - A matrix below «head 3:» is the rows of this head.
+        - Other nested lists are a tensor, which is named after its label and the indices in it.
         """
         indices = self.label.indices
         has_shape_in_label = is_c_array and math.prod(indices) == values.size
@@ -297,6 +300,7 @@ class _TextReader:
         elif values.ndim == 2 and self._is_of_head:
             self._add_rows_of_head(values, offset)
         elif is_c_array:
+            # `float q[128] = {{0.1f, …}, …}`: the braces state another shape than the label.
             self._add_list(self._name, values, offset)
         else:
             name_with_indices = ".".join([self._name, *map(str, indices)])  # `q[3]` becomes `q.3`.

@@ -59,6 +59,9 @@ class TextRows:
     ) -> None:
         """End a row whose numbers were scanned, if there are any.
 
+        The numbers of all rows lie one after another: of 3 rows of 4 and the 4 numbers after them,
+        these are the row that ends.
+
         Args:
             contents: the file, for errors.
             indices: the indices in the label of the row.
@@ -93,9 +96,11 @@ class TextRows:
     def array(self, contents: Contents) -> AnyArray:
         """Return the rows in the order of their labels, with an axis for each index of a label.
 
-        Without labels that number all places, rows are in the order of the text: (rows, numbers per
-        row), or a vector for a single list. Elements that are labelled one by one need no axis of
-        their own: x[0][0], x[0][1], x[1][0] and x[1][1] are (2, 2).
+        - A single list, [1, 2, 3], is a vector.
+        - Rows whose labels do not number all places are in the order of the text: (rows, numbers
+          per row).
+        - Single elements with the labels x[0][0], x[0][1], x[1][0] and x[1][1] are (2, 2).
+        - Rows of 64 numbers with these labels are (2, 2, 64).
         """
         rows = self.numbers.array(contents, (self.count, self.width))
         is_single_list = self._is_list and self.count == 1
@@ -104,6 +109,7 @@ class TextRows:
         row_order = self._row_order()
         if row_order is None:
             return rows
+        # `sides` are how many values each index has, (2, 2) in the example.
         ordered = rows if row_order.is_ascending else _at_places(rows, row_order.places)
         if self.width == 1:
             return ordered.reshape(row_order.sides)

@@ -321,21 +321,21 @@ def _view_of_storage(
     """Return a tensor as a view of its storage.
 
     Offset and strides count elements of the tensor's dtype. An expanded tensor, such as one with
-    strides (0, 1) whose rows are all the same elements, has more bytes than its storage.
+    strides (0, 1) whose rows are all the same elements, has more bytes than its storage: at most
+    MAX_REPEATED more, so that no small file becomes an array that fills the memory.
     """
     if not all(map(_is_count, (offset, *shape, *strides))):
         raise PickleError("rebuilds a tensor in an unknown way")
-    available = len(storage.contents.data)  # bytes
+    available_bytes = len(storage.contents.data)
     itemsize = numpy_dtype(dtype).itemsize
-    size = storage.contents.data_bytes(shape, itemsize)
-    span = _span(shape, strides)
-    is_beyond_storage = (offset + span) * itemsize > available
-    repeats_too_much = size > available + MAX_REPEATED
+    expanded_bytes = storage.contents.data_bytes(shape, itemsize)
+    spanned_elements = _span(shape, strides)
+    is_beyond_storage = (offset + spanned_elements) * itemsize > available_bytes
+    repeats_too_much = expanded_bytes > available_bytes + MAX_REPEATED
     if is_beyond_storage or repeats_too_much:
-        raise PickleError(
-            f"holds a tensor of {size} bytes that reaches beyond its storage of {available}"
-        )
-    flat = storage.contents.array(dtype, (span,), offset * itemsize)
+        problem = f"of {expanded_bytes} bytes that reaches beyond its storage of {available_bytes}"
+        raise PickleError(f"holds a tensor {problem}")
+    flat = storage.contents.array(dtype, (spanned_elements,), offset * itemsize)
     byte_strides = [stride * itemsize for stride in strides]
     return np.lib.stride_tricks.as_strided(flat, shape, byte_strides, writeable=False)
 

@@ -38,13 +38,14 @@ def chunk_shape(table: Table) -> tuple[int, ...]:
     (2, 1024, 1024)
     """
     axes_of_rows, row_shape = _split_rows(table.shape)
-    rows_left = table.block_rows()
+    rows_that_fit = table.block_rows()
     sides: tuple[int, ...] = row_shape
     for length in reversed(axes_of_rows):
-        side = max(1, min(length, rows_left))
+        side = max(1, min(length, rows_that_fit))
         sides = (side, *sides)
-        is_held_entirely = 0 < length <= rows_left
-        rows_left = rows_left // length if is_held_entirely else 1
+        is_held_entirely = 0 < length <= rows_that_fit
+        # Of the axes before one that is split, a chunk holds a single index each.
+        rows_that_fit = rows_that_fit // length if is_held_entirely else 1
     return sides
 
 
@@ -73,10 +74,11 @@ def chunk_of(table: Table, place: tuple[int, ...]) -> Array:
         sides.append(min(side, length - start))  # The last chunk of an axis can be smaller.
     if not sides:  # A table without axes has one number.
         return table.read(0, 1).reshape(())
+    # The rows of a chunk are consecutive, because it splits one axis at most, and no row.
     axes_of_rows, _ = _split_rows(table.shape)
-    count = len(axes_of_rows)
-    first_row = int(np.ravel_multi_index(starts[:count], axes_of_rows))
-    row_count = math.prod(sides[:count])
+    row_axis_count = len(axes_of_rows)
+    first_row = int(np.ravel_multi_index(starts[:row_axis_count], axes_of_rows))
+    row_count = math.prod(sides[:row_axis_count])
     return table.read(first_row, first_row + row_count).reshape(sides)
 
 

@@ -175,10 +175,11 @@ def _zip64_directory_size(contents: Contents, tail: bytes, end: int) -> int:
 
 def _read_directory(contents: Contents, *, is_empty: bool) -> Directory:
     """Return the members that the directory at the end of an archive lists, and where it begins."""
-    data: Any = contents.data.obj
-    # `zipfile` seeks in a mapped file directly, but before the beginning of an empty archive.
-    is_seekable = not isinstance(data, bytearray) and not is_empty
-    file = data if is_seekable else io.BytesIO(data)
+    data: Any = contents.data.obj  # A mapped file, or a bytearray that was read from a pipe.
+    # A mapped file is read as it is, without a copy. In an empty archive, `zipfile` would seek to a
+    # place before its beginning, which a mapped file refuses.
+    is_read_as_mapped = not isinstance(data, bytearray) and not is_empty
+    file = data if is_read_as_mapped else io.BytesIO(data)
     try:
         with zipfile.ZipFile(file) as archive:
             return Directory(archive.infolist(), archive.start_dir)

@@ -299,22 +299,24 @@ def commands(model: ModelEncodings, model_option: str, length: int | None = None
     """Return the `pecli` commands that make a model's tables, for users to copy.
 
     One command makes all rotary tables over text: `pecli rope --model llama-3.1-8b --seq-len 4096
-    -o rope.safetensors`. Every other table, such as a vision tower's, has a command of its own.
+    -o rope.safetensors`. Every other table, such as a bias, has a command of its own. There is none
+    for a table whose positions depend on an image.
 
     Args:
         model: The model.
         model_option: The option that names it, such as `--model llama-3.1-8b`.
         length: The length of rotary tables and biases. By default they end with the context.
     """
-    rows = length or _default_length(model, DEFAULT_ROWS)
-    keys = length or _default_length(model, DEFAULT_KEYS)
+    table_rows = length or _default_length(model, DEFAULT_ROWS)
+    bias_keys = length or _default_length(model, DEFAULT_KEYS)
     lines: list[str] = []
     for encoding in model.encodings:
         if _is_rope_over_text(encoding):
-            lines.append(_rope_command(model, encoding, model_option, rows))
+            lines.append(_rope_command(model, encoding, model_option, table_rows))
         elif not _has_positions_of_images(encoding):
-            with suppress(ParameterError):  # the configuration lacks a parameter of the table
-                lines.append(_table_command(model, encoding, keys))
+            # A configuration may lack a parameter of the table, which then has no command.
+            with suppress(ParameterError):
+                lines.append(_table_command(model, encoding, bias_keys))
     return list(dict.fromkeys(lines))  # one rope command makes the tables of all layer types
 
 

@@ -61,9 +61,10 @@ def _reasons(result: RuntimeResult) -> list[str]:
 def _verdict_on_runtime(result: RuntimeResult) -> Styled:
     """Return in words how far a runtime is from the model's definition, in the colour of a verdict.
 
-    A deviation within the tolerance is green. A runtime that builds one longrope table for the
-    served context is right only for long prompts. Rounding, which another column shows, is not part
-    of the verdict: it may exceed the tolerance although the runtime does what the model defines.
+    Red: the runtime has no such table. Yellow: it computes something else, beyond the tolerance.
+    Green: the same, or something else within the tolerance. Rounding, which another column shows,
+    is not part of the verdict: it may exceed the tolerance although the runtime does what the model
+    defines.
     """
     if result.lacks:
         return Styled("lacks it" if result.no_scaling else "not computed", "red")
@@ -74,6 +75,7 @@ def _verdict_on_runtime(result: RuntimeResult) -> Styled:
     if result.causes:
         return Styled(deviation, "green")
     if result.short_prompts:
+        # One longrope table, that of the served context, is wrong for prompts that are shorter.
         return Styled("as defined for long prompts", "green")
     return Styled("as defined", "green")
 

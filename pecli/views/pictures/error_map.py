@@ -84,16 +84,16 @@ def error_maps(
     has_errors = result.worst_index is not None
     if not has_errors:
         return
-    most = _Cells(rows, columns)
+    limits = _CellLimits(rows, columns)
     parts_by_table = grouped(result.parts, lambda part: part.name or result.name)
     if len(parts_by_table) == 1:
-        yield _error_map(result.name, result.name, result.parts, result, most)
+        yield _error_map(result.name, result.name, result.parts, result, limits)
         return
     for table_name, parts in parts_by_table.items():
-        yield _error_map(f"{result.name}: {table_name}", table_name, parts, result, most)
+        yield _error_map(f"{result.name}: {table_name}", table_name, parts, result, limits)
 
 
-class _Cells(NamedTuple):
+class _CellLimits(NamedTuple):
     """The most rows and columns of a map."""
 
     rows: int
@@ -101,7 +101,7 @@ class _Cells(NamedTuple):
 
 
 def _error_map(
-    label: str, table_name: str, parts: Sequence[Part], result: Comparison, most: _Cells
+    label: str, table_name: str, parts: Sequence[Part], result: Comparison, limits: _CellLimits
 ) -> ErrorMap:
     """Return a map of a table's errors: a grid of cells, each with the worst element that it covers.
 
@@ -113,16 +113,19 @@ def _error_map(
         table_name: Its own name, such as cos, which decides the names of its axes.
         parts: The arrays that were compared as this table, of the same shape: heads, for example.
         result: The comparison that they belong to.
-        most: The most rows and columns of the map.
+        limits: The most rows and columns of the map.
     """
     shape = parts[0].expected.shape
     is_relative = _has_only_relative_tolerance(result)
     if _is_vector(shape):
-        # A vector is read as a column, of which more elements fit into a chart, and drawn as a row.
-        worst = _worst_elements(parts, _Cells(MAX_POINTS, 1), is_relative).transposed()
+        # A vector of 4,096 is read as a column, 4,096 × 1, of which more elements fit into a chart,
+        # and drawn as a row.
+        column_limits = _CellLimits(rows=MAX_POINTS, columns=1)
+        worst = _worst_elements(parts, column_limits, is_relative).transposed()
     else:
-        worst = _worst_elements(parts, most, is_relative)
-    if result.sides_swapped:  # The arrays were compared the other way round.
+        worst = _worst_elements(parts, limits, is_relative)
+    if result.sides_swapped:
+        # The arrays were compared the other way round. The errors and the axes are the same.
         worst = worst.swapped()
     axes = _axis_names(table_name, worst.expected, shape)
     return ErrorMap(
@@ -174,7 +177,9 @@ def _read_height_and_width(shape: tuple[int, ...]) -> tuple[int, int]:
     return height, width
 
 
-def _worst_elements(parts: Sequence[Part], most: _Cells, is_relative: bool) -> "_WorstElements":
+def _worst_elements(
+    parts: Sequence[Part], limits: _CellLimits, is_relative: bool
+) -> "_WorstElements":
     """Return the worst element of each cell of a map; a vector is read as a column.
 
     A map has fewer cells than its table has elements: of 8,192 rows in 192 rows of cells, row 4,000
@@ -184,15 +189,16 @@ def _worst_elements(parts: Sequence[Part], most: _Cells, is_relative: bool) -> "
     Args:
         parts: The arrays that were compared as one table; each may have copies, such as heads that
             all hold the same table.
-        most: The most rows and columns of the map.
+        limits: The most rows and columns of the map.
         is_relative: True if errors are divided by the expected magnitude.
     """
     shape = parts[0].expected.shape
     height, width = _read_height_and_width(shape)
-    cells_down = min(height, most.rows)
-    cells_across = min(width, most.columns)
+    cells_down = min(height, limits.rows)
+    cells_across = min(width, limits.columns)
     worst = _WorstElements(cells_down, cells_across)
-    shape_of_rows = shape[:-1] or shape  # (heads, rows) of (heads, rows, columns)
+    # (heads, rows) of (heads, rows, columns); a vector (n,) has n rows of one element.
+    shape_of_rows = shape[:-1] or shape
     rows_at_once = max(1, READ_BYTES // (8 * width))
     for part in parts:
         for slab in split_into_slabs(shape_of_rows, rows_at_once):
@@ -252,13 +258,13 @@ class _WorstElements:
     ) -> None:
         """Update the cells with elements of some rows that are farther off than what they hold.
 
-        Let a cell hold an error of 3, and stand for the new errors 2, 5 and 4. It then takes the
-        element with 5. If it held an error of 6, it would keep that.
+        Let a cell hold an error of 3, and cover new elements with the errors 2, 5 and 4. It then
+        takes the element with 5. If it held an error of 6, it would keep that.
 
         Args:
-            cell_of_row: The row of cells that each row belongs to.
+            cell_of_row: The row of cells that each row belongs to, (rows,).
             expected: The rows, (rows, columns).
-            found: The same elements of the other side.
+            found: The same elements of the other side, (rows, columns).
             is_relative: True if errors are divided by the expected magnitude.
         """
         errors = _errors(expected, found, is_relative)  # (rows, columns)
@@ -267,11 +273,11 @@ class _WorstElements:
         cell_of_column = np.arange(width) * cells_across // width
         largest = _largest_in_cells(errors, cell_of_row, cell_of_column, cells_down)
         is_larger = largest > self.errors  # (cells down, cells across)
-        searched_error = np.where(is_larger, largest, _NO_ERROR)
-        # Every element is compared with the error that its cell searches for.
-        searched_by_cell_of_element = searched_error[cell_of_row][:, cell_of_column]
-        rows, columns = np.nonzero(errors == searched_by_cell_of_element)
-        # If several elements of a cell have this error, any of them is kept.
+        # Cells search for the element with the new error; no element has _NO_ERROR.
+        error_to_find = np.where(is_larger, largest, _NO_ERROR)  # (cells down, cells across)
+        error_to_find_by_element = error_to_find[cell_of_row][:, cell_of_column]  # (rows, columns)
+        rows, columns = np.nonzero(errors == error_to_find_by_element)
+        # If several elements of a cell have this error, the last one is kept.
         cells = cell_of_row[rows], cell_of_column[columns]
         self.expected[cells] = expected.real[rows, columns]
         self.found[cells] = found.real[rows, columns]

@@ -103,7 +103,7 @@ class _NamedEnd(NamedTuple):
     name: str  #: In a few lines.
     end: _End
 
-    def height(self, room: Room) -> float:
+    def name_height(self, room: Room) -> float:
         """Return the height of the name as a share of the axes' height."""
         line_count = self.name.count("\n") + 1
         return line_count * END_INCHES / (AXES_SHARE * room.height)
@@ -120,7 +120,7 @@ def _named_ends(axes: Axes, chart: Chart, room: Room) -> list[_NamedEnd]:
     if not names:
         return []
     ends = [_NamedEnd(*pair) for pair in zip(names, _curve_ends(axes, chart), strict=True)]
-    if sum(end.height(room) for end in ends) > 1:
+    if sum(end.name_height(room) for end in ends) > 1:
         return []
     early_ends = [end for end in ends if end.end.share < EARLY_END]
     return ends if len(early_ends) <= 1 else []
@@ -131,20 +131,21 @@ def _write_names_of_ends(
 ) -> None:
     """Write the name of each curve beside its right end, moved up or down if names would overlap.
 
-    A thin line leads from a name that is moved to its curve.
+    A thin line, the pointer, leads from a name that is moved to its curve. Heights are shares of
+    the axes' height.
     """
     heights_of_ends = np.array([named.end.height for named in ends])
-    heights_of_names = np.array([named.height(room) for named in ends])
-    places = _without_overlaps(heights_of_ends, heights_of_names)
-    for (name, end), place, line in zip(ends, places.tolist(), lines, strict=True):
+    heights_of_names = np.array([named.name_height(room) for named in ends])
+    name_places = _without_overlaps(heights_of_ends, heights_of_names)
+    for named, name_place, line in zip(ends, name_places.tolist(), lines, strict=True):
         colour = _letter_colour(line, colours)
-        is_moved = abs(place - end.height) > MOVED_SHARE
-        reaches_right_edge = end.share >= EARLY_END
-        pointer = {**_POINTER, "color": colour} if is_moved and reaches_right_edge else None
+        is_moved = abs(name_place - named.end.height) > MOVED_SHARE
+        ends_early = named.end.share < EARLY_END  # A pointer would cross the chart.
+        pointer = {**_POINTER, "color": colour} if is_moved and not ends_early else None
         axes.annotate(
-            name,
-            end.point,
-            (END_GAP, place),
+            named.name,
+            named.end.point,
+            (END_GAP, name_place),
             textcoords="axes fraction",
             fontsize="small",
             va="center",
@@ -197,18 +198,18 @@ def _draw_bands(axes: Axes, chart: Chart, colours: Theme) -> list[Artist]:
 
 
 def _draw_level(axes: Axes, level: Level, levels: Sequence[Level], colours: Theme) -> None:
-    """Draw a dashed line with its name above it, or below if the name of the next level is close.
+    """Draw a dashed line with its name above it, or below it if another level is close above.
 
     Args:
         axes: The axes to draw in.
         level: The level to draw.
-        levels: All levels of the chart.
+        levels: All levels of the chart, which are positive, on a logarithmic axis.
         colours: The colours of the paper.
     """
     axes.axhline(level.value, color=colours.grey, linestyle="--", linewidth=1, zorder=1)
-    higher_values = [other.value for other in levels if other.value > level.value]
-    is_close_below = any(value < level.value * CLOSE_LEVELS for value in higher_values)
-    points_above_line = POINTS_BELOW_LEVEL if is_close_below else POINTS_ABOVE_LEVEL
+    levels_above = [other.value for other in levels if other.value > level.value]
+    has_close_level_above = any(value < level.value * CLOSE_LEVELS for value in levels_above)
+    points_above_line = POINTS_BELOW_LEVEL if has_close_level_above else POINTS_ABOVE_LEVEL
     axes.annotate(
         drawable_text(level.label),
         xy=(0, level.value),
@@ -368,13 +369,19 @@ def _without_overlaps(ends: Floats, heights: Floats) -> Floats:
     from_bottom = np.lexsort((later_first, ends.round(END_DIGITS)))  # The last key decides first.
     ordered_ends = ends[from_bottom]
     ordered_heights = heights[from_bottom]
+    free_height = 1 - ordered_heights.sum()
     # Stacked from the bottom without gaps, the example's names have their middles at 0.05, 0.15
     # and 0.25. They are moved up by 0.45, 0.45 and 0.65; none by less than the name below it.
-    stacked = np.cumsum(ordered_heights) - ordered_heights / 2
-    moves = np.maximum.accumulate(ordered_ends - stacked)
-    free_height = 1 - ordered_heights.sum()
+    top_of_stack = 0.0
+    move = 0.0
+    ordered_places = []
+    for end, height in zip(ordered_ends.tolist(), ordered_heights.tolist(), strict=True):
+        top_of_stack += height
+        stacked_middle = top_of_stack - height / 2
+        move = max(move, end - stacked_middle)
+        ordered_places.append(stacked_middle + min(move, free_height))
     places = np.empty_like(ends)
-    places[from_bottom] = stacked + np.clip(moves, 0, free_height)
+    places[from_bottom] = ordered_places
     return places
 
 
@@ -385,17 +392,18 @@ def _add_legend(axes: Axes, names: Mapping[Artist, str], title: str, width: floa
         axes: The axes of the chart.
         names: The name of each curve and band.
         title: The title of the chart.
-        width: The width of the panel in inches of full-size letters.
+        width: The width of the panel in inches; more if letters are smaller, as they need less.
     """
     letters = LEGEND_SHARE * width * LETTERS_PER_INCH
-    labels: dict[Artist, str] = {}
+    wrapped_names: dict[Artist, str] = {}
     for artist, name in names.items():
-        labels[artist] = fitted_lines(name, letters - LEGEND_MARGIN, LEGEND_LINES)
-    columns = _legend_columns(list(labels.values()), letters)
-    artists = _in_rows(list(labels), columns)
+        wrapped_names[artist] = fitted_lines(name, letters - LEGEND_MARGIN, LEGEND_LINES)
+    columns = _legend_columns(list(wrapped_names.values()), letters)
+    # matplotlib fills a legend column by column.
+    artists = _in_rows(list(wrapped_names), columns)
     axes.legend(
         artists,
-        [labels[artist] for artist in artists],
+        [wrapped_names[artist] for artist in artists],
         ncols=columns,
         title=title or None,
         title_fontsize="medium",

@@ -154,16 +154,20 @@ class _Animation:
     """
 
     def __init__(self, figure: Figure) -> None:
-        """Add a hand to each panel and a caption, and draw once what does not move."""
+        """Add a hand to each panel and a caption, and draw once what does not move.
+
+        The background, without the moving things, is kept as pixels. A frame begins with a copy of
+        them, over which the moving things are drawn (matplotlib calls this blitting).
+        """
         self.figure = figure
-        canvas: Any = figure.canvas
+        canvas: Any = figure.canvas  # Its declared type, FigureCanvasBase, has no copy_from_bbox.
         self.canvas = canvas
-        self.spirals = list(map(_spiral, figure.axes))
+        self.spirals = [_spiral_with_hand(axes) for axes in figure.axes]
         self.caption = figure.text(0.99, 0.01, "", ha="right", va="bottom")
         for artist in self._moving_artists():
             artist.set_animated(True)  # Drawing the figure leaves these out.
         self.canvas.draw()
-        self.paper: Any = self.canvas.copy_from_bbox(figure.bbox)  #: Everything that does not move.
+        self.background: Any = self.canvas.copy_from_bbox(figure.bbox)
 
     def _moving_artists(self) -> list["Artist"]:
         """Return what moves, in the order in which it is drawn: a hand lies above all dots."""
@@ -175,7 +179,7 @@ class _Animation:
         """Return an image of the first `count` positions; frames can be drawn in any order."""
         from PIL import Image
 
-        self.canvas.restore_region(self.paper)
+        self.canvas.restore_region(self.background)
         last_position = self.spirals[0].positions[count - 1]
         self.caption.set_text(f"position {last_position:,.0f}")
         for spiral in self.spirals:
@@ -186,8 +190,8 @@ class _Animation:
         return Image.fromarray(pixels).convert("RGB")
 
 
-def _spiral(axes: "Axes") -> _Spiral:
-    """Return the dots of a panel, to which a hand is added."""
+def _spiral_with_hand(axes: "Axes") -> _Spiral:
+    """Return the spiral of a panel, to which a hand is added."""
     dots = axes.lines[0]
     (hand,) = axes.plot([0, 0], axes.get_ylim(), linestyle="-", linewidth=2)
     angles = np.asarray(dots.get_xdata(), np.float64)

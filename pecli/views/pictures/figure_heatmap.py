@@ -22,6 +22,8 @@ RING_POINTS = 9.0  #: The width of the ring around an element.
 MIN_CONTOUR_CELLS = 5  #: Cells, down or across, that a contour spans at least.
 _SEEN_ON_ALL = (("white", 2.5), ("black", 1.2))
 """Colours and widths of lines: a black one on a white one is seen on every colour."""
+BAR_SHARE = 0.06  #: Share of the panels' width that a colour bar takes.
+BAR_GAP = 0.015  #: The gap before it, as a share of the same width.
 MIN_BAR_ASPECT = 30  #: Height of a colour bar over its width.
 
 
@@ -202,13 +204,13 @@ def _colour_scale(heatmap: DrawnHeatmap) -> tuple[object, ...]:
 def _add_colour_bar(figure: Figure, group: Sequence[DrawnHeatmap], letters: float) -> None:
     """Add a colour bar beside the panels of a group, as high as all its rows together.
 
-    Its aspect, height over width, grows with the rows, so that it is no wider than the bar of a
-    single row.
+    matplotlib wants its aspect: height over width. Panels get smaller with the columns of panels,
+    and the bar gets higher with their rows, so that all bars are equally wide.
 
     Args:
         figure: The figure.
         group: Heatmaps with the same colours.
-        letters: Letters of a line of the label of a bar that is as high as one panel.
+        letters: How many letters of its label fit beside one panel, along the bar.
     """
     panel = group[0].panel
     group_axes = [heatmap.axes for heatmap in group]
@@ -217,13 +219,13 @@ def _add_colour_bar(figure: Figure, group: Sequence[DrawnHeatmap], letters: floa
         group_axes[0].images[0],
         ax=group_axes,
         aspect=MIN_BAR_ASPECT * max(1, row_count / column_count),
-        fraction=0.06,
-        pad=0.015,
+        fraction=BAR_SHARE,
+        pad=BAR_GAP,
     )
     bar.outline.set_visible(False)
     bar.set_label(fitted_lines(_bar_label(group), letters * row_count, BAR_LABEL_LINES))
     number_axis(bar.ax.yaxis, panel.ends if panel.log else None)
-    if panel.marked is not None:
+    if panel.marked is not None:  # the tolerance, in a map of errors
         _mark(bar, panel.marked.value)
 
 

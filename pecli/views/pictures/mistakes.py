@@ -29,7 +29,7 @@ from pecli.views.pictures.panels import (
 from pecli.views.screen import printable, terminal
 from pecli.views.tensor_lines import COMPARED, MAX_LISTED, VERIFIED, SideNames, worst_element
 
-MAX_TABLES = 4  #: Tables that a picture shows.
+MAX_MAPS = 4  #: Maps after which a picture shows no further tensor.
 ACROSS = 3  #: Panels per table: expected, found, difference.
 CHART_SHARE = 0.7  #: The height of a vector's charts, as a share of a table's.
 TERMINAL_LINES = 16  #: Lines of a terminal for the errors of a tensor.
@@ -71,14 +71,14 @@ class _DrawnTensors(NamedTuple):
 def _drawn_tensors(results: "Sequence[Verification | Difference]") -> _DrawnTensors:
     """Return the maps of the worst tensors, as many as a picture has room for.
 
-    A tensor without errors has no map, and is left out like those for which there is no room.
+    The last tensor for which there is room has all its maps, even if they exceed MAX_MAPS. A tensor
+    without errors has no map, and is left out like those for which there is no room.
     """
     maps: list[ErrorMap] = []
     left_out = []
     for tensor in _worst_first(results):
-        tensor_maps = []
-        if len(maps) < MAX_TABLES:
-            tensor_maps = _named_maps(tensor)
+        has_room = len(maps) < MAX_MAPS
+        tensor_maps = _named_maps(tensor) if has_room else []
         if tensor_maps:
             maps += tensor_maps
         else:

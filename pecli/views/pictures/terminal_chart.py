@@ -296,6 +296,9 @@ def _plot_area(chart: Chart, plane: _Plane, pens: Sequence[_Pen]) -> list[str]:
     A character shows 2 × 4 dots (Braille) of all curves in it, in the colour of one of them, which
     owns it. Without colours it is the letter of that curve. A pen is a colour and a letter.
 
+    Each curve and level is a layer, (lines, columns) of integers. Their bits are the dots in each
+    character; where characters are letters, 1 stands for a letter.
+
     Args:
         chart: The chart.
         plane: The axes of the chart, and the characters between them.
@@ -308,6 +311,7 @@ def _plot_area(chart: Chart, plane: _Plane, pens: Sequence[_Pen]) -> list[str]:
     characters_by_line = []
     for line_owners, line_patterns in zip(owners.tolist(), patterns.tolist(), strict=True):
         characters_by_line.append(_line_of_characters(line_owners, line_patterns, pens))
+    # Some points of a curve have a mark instead.
     pens_of_curves = pens[: len(chart.curves)]
     for curve, pen in zip(chart.curves, pens_of_curves, strict=True):
         for line, column in _marked_characters(curve, plane):
@@ -428,18 +432,18 @@ def _owners_of_characters(layers: Sequence[Indices], curve_count: int) -> Indice
         layers: The dots of each curve, then of each level: (lines, columns), 0 if there are none.
         curve_count: The number of curves.
     """
-    _, column_count = layers[0].shape
     owners: Indices = np.full(layers[0].shape, NOBODY, np.intp)
-    dots_of_owners = np.zeros(layers[0].shape, np.intp)
-    levels_then_curves = [*range(curve_count, len(layers)), *range(curve_count)]
-    for number in levels_then_curves:
-        dots = layers[number]
-        is_over_level = owners >= curve_count
-        would_hide_equal_curve = (dots == dots_of_owners) & ~is_over_level
-        may_own = ~would_hide_equal_curve | _columns_in_turn(number, column_count)
+    for level in range(curve_count, len(layers)):
+        owners[layers[level] > 0] = level
+    _, column_count = layers[0].shape
+    dots_of_curves = np.zeros_like(layers[0])  # The dots of the curves that own characters so far.
+    for curve in range(curve_count):
+        dots = layers[curve]
+        would_hide_equal_curve = dots == dots_of_curves
+        may_own = ~would_hide_equal_curve | _columns_in_turn(curve, column_count)
         is_owned = (dots > 0) & may_own
-        owners = np.where(is_owned, number, owners)
-        dots_of_owners = np.where(is_owned, dots, dots_of_owners)
+        owners[is_owned] = curve
+        dots_of_curves[is_owned] = dots[is_owned]
     return owners
 
 

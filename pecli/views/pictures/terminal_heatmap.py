@@ -25,8 +25,8 @@ from pecli.views.screen import Terminal
 UNKNOWN = -1  #: The level of a value that is not finite: grey, or an x without colours.
 BLANK = -2  #: The level of zero on a logarithmic scale: the terminal's own background.
 MAX_BAR = 32  #: Cells of a colour bar.
-MIN_BAR = 6  #: Cells of a colour bar below which the names of the axes make room for it.
-LEAST_BAR = 4  #: Cells of a colour bar below which there is none.
+BAR_BESIDE_NAMES = 6  #: Cells of a colour bar for which the names of the axes make room.
+SHORTEST_BAR = 4  #: Cells of a colour bar below which there is none.
 
 
 class _Canvas(NamedTuple):
@@ -99,6 +99,7 @@ def _cell_size(canvas: _Canvas, panel: HeatmapPanel, terminal: Terminal) -> _Cel
     """
     per_line = _values_per_line(terminal)
     rows, columns = canvas.values.shape
+    # The largest cells for which there is room: values down, and characters across.
     down = max(1, canvas.height // rows)
     across = max(1, canvas.width // columns)
     is_reduced = canvas.values.shape != panel.values.shape
@@ -106,11 +107,12 @@ def _cell_size(canvas: _Canvas, panel: HeatmapPanel, terminal: Terminal) -> _Cel
         # One direction is full; in the other one, cells may grow to 2 lines or 4 characters.
         down = min(down, 2 * per_line)
         across = min(across, 4)
+    lines_down = down / per_line
     # 2 characters are as wide as 1 line is high: a cell is at most as high as it is wide, …
-    most_lines = across / 2
-    most_down = max(1, int(most_lines * per_line))
-    # … and at most twice as wide as it is high.
-    most_across = max(1, 4 * down // per_line)
+    most_lines_down = across / 2
+    most_down = max(1, int(most_lines_down * per_line))
+    # … and at most twice as wide as it is high: 4 characters for each line.
+    most_across = max(1, int(4 * lines_down))
     return _CellSize(min(down, most_down), min(across, most_across))
 
 
@@ -234,23 +236,23 @@ def _shaded(levels: AnyArray, panel: HeatmapPanel, terminal: Terminal) -> list[s
 def key_line(heatmaps: Sequence[HeatmapPanel], terminal: Terminal, shape: tuple[int, int]) -> str:
     """Return the line below heatmaps: the names of their axes, and their colours.
 
-    For example «position ↓  channel →   −1 ▀▀▀▀▀▀▀▀ 1». On a narrow terminal the names, and then the
-    bar of colours, are left out: «−1 to 1».
+    For example «position ↓  channel →   −1 ▀▀▀▀▀▀▀▀ 1». On a narrow terminal the names are left out,
+    and then the bar of colours and the note on blank elements: «−1 to 1».
 
     Args:
         heatmaps: Heatmaps that share their colours.
         terminal: The room for the line.
         shape: Rows and columns of the first heatmap that are drawn.
     """
-    panel = heatmaps[0]
+    panel = heatmaps[0]  # All of them have its colours.
     low, high = map(typeset, panel.ends)
     if panel.quantity:
         low = f"{panel.quantity} {low}"
     note = _blank_note(heatmaps, terminal)
     room = terminal.columns - visible_length(f"{low}  {high}{note}")
-    names = _axis_names(panel, terminal, shape, room - MIN_BAR)
+    names = _axis_names(panel, terminal, shape, room - BAR_BESIDE_NAMES)
     bar_width = min(MAX_BAR, room - len(names))
-    if bar_width < LEAST_BAR:
+    if bar_width < SHORTEST_BAR:
         return f"{names}{low} to {high}"[: terminal.columns]
     return f"{names}{low} {_colour_bar(panel, terminal, bar_width)} {high}{note}"
 

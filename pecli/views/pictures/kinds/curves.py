@@ -117,14 +117,14 @@ def _chosen_channels(sources: Sequence[PlotSource], request: PlotRequest) -> Pic
     most_per_table = max(1, CHOSEN_CURVES // len(sources))
     curves: list[Curve] = []
     lengths = []
-    for number, table in enumerate(tables):
-        columns = _columns_to_draw(table, request, most_per_table)
-        values = _first_rows(table.table, columns)  # (positions, columns)
+    for number, drawn in enumerate(tables):
+        columns = _columns_to_draw(drawn, request, most_per_table)
+        values = _first_rows(drawn.table, columns)  # (positions, columns)
         lengths.append(len(values))
         dash = DASHES[number % len(DASHES)]
-        curves += _column_curves(table, columns, values, dash)
+        curves += _column_curves(drawn, columns, values, dash)
     _check_curves(curves, request)
-    has_pairs = all(table.has_pairs for table in tables)
+    has_pairs = all(drawn.has_pairs for drawn in tables)
     # A single curve has no legend, so that its name is the title of the chart.
     chart_title = curves[0].label if len(curves) == 1 else ""
     chart = Chart(chart_title, curves[:MAX_CURVES], y="cosine" if has_pairs else "value")

@@ -159,15 +159,16 @@ def distance_pieces(last: int, pair_count: int) -> DistancePieces:
         distances = np.arange(1.0, last + 1)
         return DistancePieces(distances, starts=np.arange(last), ends=distances)
     edges = _piece_edges(last)
-    most_per_piece = max(1, MAX_TERMS // pair_count // len(edges))
+    most_distances = MAX_TERMS // pair_count  # A sum has a term per pair.
+    most_per_piece = max(1, most_distances // len(edges))
     pieces = []
     for start, stop in pairwise(edges.tolist()):
         step = stride(stop - start, most_per_piece)
         pieces.append(np.arange(start, stop, step, dtype=np.float64))
-    lengths = np.array(list(map(len, pieces)))
+    lengths = np.array([len(piece) for piece in pieces])
     starts = np.cumsum(lengths) - lengths  # Lengths 1 1 2 4 have the starts 0 1 2 4.
-    ends = (edges[1:] - 1).astype(np.float64)
-    return DistancePieces(np.concatenate(pieces), starts, ends)
+    last_distances = (edges[1:] - 1).astype(np.float64)
+    return DistancePieces(np.concatenate(pieces), starts, ends=last_distances)
 
 
 def _piece_edges(last: int) -> Indices:

@@ -1,5 +1,6 @@
 """The values of tables as colours."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -179,15 +180,23 @@ def _maps_of_channels(
 def _maps_of_table(
     table: Table, source: PlotSource, patch_rows: Indices, request: PlotRequest, most: int
 ) -> Iterator[_Matrix]:
-    """Yield a map per channel of one table, at most `most` if the user chose none."""
+    """Yield a map per channel of one table, over the patches of an image.
+
+    Args:
+        table: The table, with a row per patch.
+        source: What the table belongs to.
+        patch_rows: The row of the table for each patch, (rows, columns) of the grid.
+        request: The channels that the user chose, if any.
+        most: The most maps if the user chose none.
+    """
     axes = source.axes_of(table)
     noun = axes.names[-1]  # channel, or pair
     table_name = table.name if len(source.matrices) > 1 else ""
     choice = _chosen_columns(table, patch_rows, noun, request, most)
     maps = _columns_over_grid(table, patch_rows, choice.columns)  # (rows, columns, channels)
-    for channel, column in enumerate(choice.columns):
+    for index, column in enumerate(choice.columns):
         title = ", ".join(filter(None, [table_name, f"{noun} {column}", frame_note(source)]))
-        image = table_of(table.name, maps[:, :, channel])
+        image = table_of(table.name, maps[:, :, index])
         yield _Matrix(image, title, "row", "column", axes.value, choice.chosen_from)
 
 
@@ -268,14 +277,15 @@ def _matrices_of(
 def _matrices_of_stack(table: Table, axes: Axes, request: PlotRequest) -> Iterator[_Matrix]:
     """Yield the requested matrices of a tensor of more than two axes, or a few evenly spaced ones.
 
-    A bias (32, 512, 512) is a stack of 32 matrices, one per head. If it is not the user who chose
-    some of them, they are marked as chosen from «32 heads».
+    A bias (32, 512, 512) is a stack of 32 matrices, one per head. If the user chose none and there
+    are too many to show, the picture says that the ones shown are chosen from «32 heads».
     """
     stack_name = axes.names[0]  # «head» for a bias; empty for an axis of a file
     row_name, column_name = axes.names[-2:]
-    matrix_count = table.rows // table.shape[-2]
+    matrix_count = math.prod(table.shape[:-2])
     chosen_from = ""
-    if request.channels is None and matrix_count > MAX_HEADS:
+    user_chose_none = request.channels is None
+    if user_chose_none and matrix_count > MAX_HEADS:
         nouns = f"{stack_name}s" if stack_name else "matrices"
         chosen_from = f"{matrix_count:,} {nouns}"
     for number in request.choose(matrix_count, MAX_HEADS, "heads"):

@@ -114,8 +114,10 @@ def _wave(source: PlotSource, read_at: str) -> Wave:
 def _lengths_that_matter(rope: Rope, context: int | None) -> dict[int, str]:
     """Return the lengths of a context at which a scaling that depends on it is drawn, in words.
 
-    A dynamic scaling changes with the length, so that both ends of its range are drawn: «up to
-    4,096» and «at length 16,384».
+    A dynamic scaling changes with the length, so that both ends of its range are drawn: {4096: "up
+    to 4,096", 16384: "at length 16,384"}. LongRoPE has two lists of factors, and the second one
+    counts from one position beyond the trained length: {4096: "short factors, up to 4,096", 4097:
+    "long factors, beyond 4,096"}.
 
     Args:
         rope: The rope, without a length.
@@ -123,7 +125,7 @@ def _lengths_that_matter(rope: Rope, context: int | None) -> dict[int, str]:
     """
     trained = trained_length(rope) or rope.effective_length
     is_longrope = rope.long_factor is not None
-    if is_longrope:  # It switches its factors one position beyond.
+    if is_longrope:
         return {
             trained: f"short factors, up to {trained:,}",
             trained + 1: f"long factors, beyond {trained:,}",
@@ -346,9 +348,9 @@ def pair_ranges(stretch: Floats) -> list[PairRange]:
     largest = float(np.nanmax(stretch))
     treatments = _treatments(stretch, largest)
     is_kept = treatments == Treatment.KEPT
-    is_stretched = treatments == Treatment.STRETCHED
-    has_own_factors = not is_kept.any() and is_stretched.sum() <= 1
-    if has_own_factors:
+    is_stretched = treatments == Treatment.STRETCHED  # by the largest factor
+    every_pair_has_own_factor = not is_kept.any() and is_stretched.sum() <= 1
+    if every_pair_has_own_factor:
         return []
     changes = np.flatnonzero(treatments[1:] != treatments[:-1]) + 1
     edges = [0, *changes.tolist(), len(stretch)]
