@@ -370,13 +370,14 @@ def _add_alibi(inputs: Sequence[Input], values: Values) -> AppliedArrays:
     arrays: list[Array] = []
     for tensor in inputs:
         tensor.check_floating()
-        scores = _score_shape(tensor)
-        scheme = Alibi(scores.heads, **parameters)
+        scheme = Alibi(_score_shape(tensor).heads, **parameters)
         arrays.append(_biased(tensor.array, scheme))
-    spec = {name: getattr(scheme, name) for name in ("heads", *_added_parameters(Alibi))}
-    words = f"{scheme.form}, {scheme.rule} slopes of {scores.heads} heads"
-    if scores.queries < scores.keys:
-        words += f", queries are the last {scores.queries} of {scores.keys} positions"
+    last_shape = _score_shape(inputs[-1])
+    last_scheme = Alibi(last_shape.heads, **parameters)
+    spec = {name: getattr(last_scheme, name) for name in ("heads", *_added_parameters(Alibi))}
+    words = f"{last_scheme.form}, {last_scheme.rule} slopes of {last_shape.heads} heads"
+    if last_shape.queries < last_shape.keys:
+        words += f", queries are the last {last_shape.queries} of {last_shape.keys} positions"
     return AppliedArrays(arrays, spec, words)
 
 
@@ -456,7 +457,11 @@ class _RotationRequest(NamedTuple):
 
 
 def _rotation_request(inputs: Sequence[Input], values: Values) -> _RotationRequest:
-    """Return the rotation that options state; raise ParameterError for inputs that do not fit it."""
+    """Return the rotation that options state; raise ParameterError for inputs that do not fit it.
+
+    Whole numbers of `--positions` say which row of the rope's tables a row of the input takes. Other
+    positions, such as 0.5 or places in a grid, are those that the rope makes its tables for.
+    """
     fields = given_options(
         layout=values["layout"],
         trailing=values["trailing"],
@@ -470,8 +475,8 @@ def _rotation_request(inputs: Sequence[Input], values: Values) -> _RotationReque
     rows = row_positions.row_positions(
         stated.ids, stated.mask, values["shift"], parameters.get("offset")
     )
-    if stated.of_rope is not None:
-        parameters["positions"] = stated.of_rope
+    if stated.for_rope is not None:
+        parameters["positions"] = stated.for_rope
     return _RotationRequest(inputs, rows, fields, parameters)
 
 
@@ -493,7 +498,9 @@ class _StatedPositions(NamedTuple):
     """Positions of rows that options state, each None if its option was not given."""
 
     ids: Array | None  #: of `--positions`: whole numbers, which may differ within a batch
-    of_rope: PositionList | None  #: of `--positions`: any others, which are a parameter of the rope
+    for_rope: (
+        PositionList | None
+    )  #: of `--positions`: any others, which are a parameter of the rope
     mask: Array | None  #: of `--attention-mask`
 
 
@@ -505,18 +512,18 @@ def _stated_positions(values: Values) -> _StatedPositions:
     """
     rule = Rope.parameters()["positions"]
     ids: Array | None = None
-    of_rope: PositionList | None = None
+    for_rope: PositionList | None = None
     if values["positions"] is not None:
         numbers = options.value_or_array("positions", rule, values["positions"])
         has_axes = values["style"] is not None or values["axes"] is not None
         if _are_ids(numbers) and not has_axes:
             ids = numbers
         else:
-            of_rope = rule.check("positions", numbers)
+            for_rope = rule.check("positions", numbers)
     mask: Array | None = None
     if values["attention_mask"] is not None:
         mask = read_numbers("attention_mask", values["attention_mask"])
-    return _StatedPositions(ids, of_rope, mask)
+    return _StatedPositions(ids, for_rope, mask)
 
 
 def _are_ids(numbers: object) -> TypeGuard[Array]:

@@ -83,7 +83,8 @@ def _run_audit(scheme_type: type[Scheme], **values: Any) -> None:
     A model may have several schemes, one per type of layer, which are audited one after the other.
     The figure, if there is one, carries the command and the specs.
     """
-    not_given = dict.fromkeys(_OMITTED)  # a scheme is made from a value for each of its parameters
+    # An audit lacks options of some parameters, which get the value that options have by default.
+    not_given = dict.fromkeys(_OMITTED)
     scheme = scheme_options.scheme_from(scheme_type, {**not_given, **values})
     audits = _audit_layer_types(scheme, values)
 
@@ -93,10 +94,10 @@ def _run_audit(scheme_type: type[Scheme], **values: Any) -> None:
         figure_files.save(drift_pictures.audits_figure(audits), path, about=metadata)
 
     answer_with_figure(
-        _Audits(scheme, audits),
-        lambda result: drift.show_audits(result.by_layer_type, details=values["details"]),
-        values["output"],
-        save_figure,
+        result=_Audits(scheme, audits),
+        show=lambda result: drift.show_audits(result.by_layer_type, details=values["details"]),
+        output=values["output"],
+        save=save_figure,
         json=values["json"],
         quiet=values["quiet"],
     )

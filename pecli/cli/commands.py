@@ -194,14 +194,17 @@ def _with_signature(run: Run, options: Iterable[Parameter]) -> Run:
     def call(
         *, shape: str | None = None, raw_dtype: str | None = None, **values: object
     ) -> int | None:
-        """Run the command, without its notes if it has `--quiet`."""
+        """Run the command, without its notes if it has `--quiet`.
+
+        Notes that the library makes meanwhile are printed.
+        """
         with _raw_files(shape, raw_dtype), passed_to(print_note):
             if values.get("quiet"):
                 return call_quietly(run, **values)
             return run(**values)
 
     call.__signature__ = Signature(list(options))  # type: ignore[attr-defined]
-    call.__annotations__ = {}
+    call.__annotations__ = {}  # Typer would take the types of options from them.
     return call
 
 

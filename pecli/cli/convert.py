@@ -310,6 +310,7 @@ def _meaning_of_check(result: Converted, check: ScoreCheck) -> dict[str, object]
     """
     heads = result.heads
     assert heads is not None  # only projections of heads have scores to check
+    # The number of heads is the model's, unless --heads replaces it.
     model_confirms_heads = heads.model and "heads" not in heads.given
     if model_confirms_heads:
         source = f"of {heads.model}"

@@ -273,7 +273,9 @@ MODEL_ARGUMENT = (
     ),
     *model_options(f"The same by an option: {MODEL}."),
 )
-"""A model as an argument or an option."""
+"""A model as an argument or an option, and one type of its layers."""
+ONE_MODEL = MODEL_ARGUMENT[:3]
+"""A model as an argument or an option; all its layers."""
 
 
 def one_model(values: Values) -> str:

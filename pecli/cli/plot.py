@@ -315,6 +315,7 @@ class _SourceReader:
                 sources += self._read_scheme(scheme_words)
             else:
                 sources += self._read_files_and_models(part, words)
+        # Reading a model has set `has_models`.
         if self.flags is not None and not self.has_models:
             rule = "flags belong to a model"
             raise ParameterError("flags", repr(self.flags), rule, "name one: pecli plot qwen3-8b")
@@ -460,7 +461,7 @@ def _opened(name: str) -> LoadedFile:
         raise FileError(name, problem.problem, advice) from None
 
 
-def _scheme_words(part: Sequence[str]) -> Sequence[str]:
+def _scheme_words(part: Sequence[str]) -> list[str]:
     """Return words as a scheme with its options; empty if they only name files and models.
 
     The options of a scheme also apply to a model, and mean its rotary scheme:
@@ -476,14 +477,14 @@ def _scheme_words(part: Sequence[str]) -> Sequence[str]:
     """
     first, *others = part
     if first in SCHEMES:
-        return part
+        return [*part]
     if first.startswith("--"):
-        return ["rope", *part] if _has_model_option(part) else ()
+        return ["rope", *part] if _has_model_option(part) else []
     options_follow = bool(others) and others[0].startswith("--")
     if not options_follow:
-        return ()
-    model_option = _model_option(first)
-    return ["rope", model_option, *part] if model_option else ()
+        return []
+    model_option = _model_option(first)  # --model or --config, without the name
+    return ["rope", model_option, first, *others] if model_option else []
 
 
 def _has_model_option(words: Sequence[str]) -> bool:

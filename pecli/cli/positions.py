@@ -24,7 +24,7 @@ _PADDING = f"Side of the padding of a batch: {' or '.join(PADDINGS)}. (default: 
 
 
 @command(
-    *options.MODEL_ARGUMENT[:3],
+    *options.ONE_MODEL,
     options.text("--segments", "LIST", _SEGMENTS, several=True),
     options.text("--attention-mask", "FILE", _MASK),
     options.text("--padding", "SIDE", _PADDING, choices=PADDINGS, default="right"),

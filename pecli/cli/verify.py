@@ -288,7 +288,7 @@ def _checks_of_command_line(
         _refuse_target(target)
         return _answer_checks(golden, files, tolerances)
     if all(map(is_manifest, files)):
-        _refuse_target(target)
+        _refuse_target(target)  # Manifests state targets of their own; other files need this one.
     verifier = _Verifier(_target(target), Tolerance(**tolerances), reasons)
     group = "the command line" if len(files) > 1 else ""
     checks: list[Check] = []
@@ -360,8 +360,9 @@ def _target(target_options: Mapping[str, str]) -> _Target:
 def _expected_spec(target_options: Mapping[str, str]) -> str | ModelEncodings | Array | None:
     """Return what files are verified against.
 
-    It is the name of a model, a model with server flags applied, a learned table (`--table`), or
-    None for the spec that each file carries. Everything is looked up before any file is read.
+    It is the name of a model, a model with server flags applied, or a learned table (`--table`). None
+    is returned for the spec that each file carries, and for the table that `--resized-from` names,
+    which is read elsewhere. Everything is looked up before any file is read.
 
     Raises:
         ParameterError: The model or the type of its layers does not exist, or options describe
@@ -377,11 +378,20 @@ def _expected_spec(target_options: Mapping[str, str]) -> str | ModelEncodings | 
     options.refuse(target_options, _INTERPOLATION, rule, "add --resized-from FILE")
     model = options.model_name(target_options)
     if model is None:
-        # Files are verified against their own specs, which no option may describe.
-        advice = "add --config or --model, or make the table: pecli rope … --verify FILE"
-        options.refuse(target_options, target_options, "it belongs to a model", advice, repr)
+        _refuse_any(target_options)
         return None
     return _expected_model(model, target_options)
+
+
+def _refuse_any(target_options: Mapping[str, str]) -> None:
+    """Raise ParameterError for any option, as files are verified against their own specs."""
+    options.refuse(
+        target_options,
+        names=target_options,
+        rule="it belongs to a model",
+        advice="add --config or --model, or make the table: pecli rope … --verify FILE",
+        show=repr,
+    )
 
 
 def _expected_model(model: str, target_options: Mapping[str, str]) -> str | ModelEncodings:

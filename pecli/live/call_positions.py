@@ -7,7 +7,7 @@ import numpy as np
 
 from pecli.engine.arrays import Array, as_numpy
 from pecli.files.torch_module import TorchTensor, is_tensor
-from pecli.live.rotations import Arguments, is_whole_tensor
+from pecli.live.rotations import Arguments, holds_integers
 
 TOKEN_NAMES = ("input_ids", "inputs_embeds", "hidden_states", "tokens", "idx", "x")
 """Arguments that hold a token per column, the usual names first."""
@@ -114,14 +114,14 @@ def _token_shape(values: Mapping[str, object]) -> TokenShape | None:
 def _tokens_in(tensor: TorchTensor) -> TokenShape | None:
     """Return the shape of a tensor's tokens; None if it has another number of axes.
 
-    Queries are (batch, heads, L, D), vectors (batch, L, D) or (L, D), ids (batch, L) or (L,); an id
-    without axes is one token.
+    Queries are (batch, heads, L, D), vectors (batch, L, D) or (L, D). Whole numbers are ids (batch,
+    L) or (L,); an id without axes is one token.
     """
     sides = [int(side) for side in tensor.shape] or [1]
     if len(sides) == 4:
         batch, _heads, length, _channels = sides
         return TokenShape(batch, length)
-    are_ids = is_whole_tensor(tensor)
+    are_ids = holds_integers(tensor)
     sides_of_tokens = sides if are_ids else sides[:-1]  # The last axis of vectors is D.
     match sides_of_tokens:
         case [length]:

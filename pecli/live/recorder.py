@@ -203,7 +203,7 @@ class ModelRecorder:
         has_begun_rotation = name in self._rotary and bool(self._running)
         has_returned_rows = name in self._tables and output is not None
         if has_begun_rotation:
-            self._leave_rotary(name, module, output)
+            self._leave_rotary(name, module, output)  # even if it raised: it runs no longer
         elif has_returned_rows and self._is_recording():
             self._record_rows(name, output)
         self._stack.pop()

@@ -200,7 +200,7 @@ class Arguments(NamedTuple):
     def position_ids(self) -> TorchTensor | None:
         """Return the tensor of position ids among the arguments, or None."""
         for name, value in self.by_name.items():
-            if is_whole_tensor(value) and _POSITION_NAMES.search(name):
+            if holds_integers(value) and _POSITION_NAMES.search(name):
                 return value
         return None
 
@@ -261,7 +261,7 @@ def is_real_tensor(value: object) -> TypeGuard[TorchTensor]:
     return is_tensor(value) and _dtype_word(value) in FLOATS and len(value.shape) >= 2
 
 
-def is_whole_tensor(value: object) -> TypeGuard[TorchTensor]:
+def holds_integers(value: object) -> TypeGuard[TorchTensor]:
     """Return True for a tensor of integers."""
     return is_tensor(value) and _dtype_word(value).startswith(("int", "uint"))
 
