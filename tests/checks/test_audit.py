@@ -197,6 +197,8 @@ def test_sinusoidal_columns_belong_to_their_frequencies(layout: str, dim: int) -
     """An audit reads a table by rows: `groups` is, by column, the number of its frequency, and
     `values` are the frequencies. Each column must be 2 · cos or 2 · sin of position times its
     frequency, and row 4, of padding, 0. An odd dim of 33 has 17 cosines and 16 sines interleaved.
+    Halves are read by pairs, too, the cosine before the sine; the last column of an odd dim, which
+    has no wave, is left out.
     """
     scheme = Sinusoidal(300, dim, layout=layout, cos_first=True, padding_idx=4, amplitude=2.0)
     numbers = scheme.in_dtype("float64").by_position()
@@ -233,8 +235,10 @@ def test_alibi_is_audited_by_distance_and_head() -> None:
 
 @pytest.mark.parametrize(("dtype", "error"), [("float32", 0), ("bfloat16", 2**-9), ("float64", 0)])
 def test_the_recipe_exact_drifts_only_by_rounding_to_the_dtype(dtype: str, error: float) -> None:
-    """The recipe «exact» rounds true values once to the dtype. Cosines below 1 are off by half a
-    unit in the last place at most: 2^-9 in bfloat16, which has 8 bits.
+    """The recipe «exact» rounds true values once to the dtype. An audit compares with the table of
+    exact values in float32, or in the dtype if it is finer: so there is no error in float32 and
+    float64. In bfloat16, which has 8 bits, cosines below 1 are off by half a unit in the last place
+    at most: 2^-9.
     """
     drift = drift_of(audit(Rope(400, 32, dtype=dtype), ["exact"]))
     assert drift.max_abs_error == pytest.approx(error, rel=0.01)

@@ -47,7 +47,9 @@ def test_more_than_four_ulps_are_no_rounding() -> None:
 def test_small_values_may_be_off_by_many_ulps_within_an_absolute_tolerance(
     ulps: int, advice: list[int]
 ) -> None:
-    """1e-5 instead of 2e-5 is off by 128 ULPs of bfloat16, and by 0.00001."""
+    """1 is off by so many ULPs of bfloat16, of which 4 at most are advised to be allowed. That 1e-5
+    instead of 2e-5 is off by 128 ULPs does not matter, as it is off by less than 1e-3.
+    """
     lines = advice_on([1, 1e-5], [1 + ulps * ULP_OF_BFLOAT16, 2e-5], atol=1e-3)
     assert lines == [f"{CANNOT_HOLD}; allow --max-ulp {count}" for count in advice]
 
@@ -127,6 +129,9 @@ def test_a_table_that_was_computed_by_a_recipe_may_be_verified_with_it(
 
 
 def test_rounding_is_no_advice_beside_a_reason() -> None:
+    """x is off by one ULP, which alone would be advised to be allowed («allow --max-ulp 1»). Beside a
+    reason, here that it was computed in float32, there is no such line.
+    """
     numbers = np.array([1.0, 1 + ULP_OF_FLOAT32], np.float32)
     off_by_one_ulp = compare_arrays(numbers[:1], numbers[1:], pecli.Tolerance(), name="x")
     reason, *_ = lines = diagnose([IN_FLOAT32], [off_by_one_ulp], pecli.Tolerance())

@@ -67,7 +67,9 @@ def test_tables_of_the_other_layer_type_need_no_search() -> None:
 
 
 def test_a_bias_of_zeros_needs_no_search() -> None:
-    """Slopes that are zero, too, are no bias; a single number that is not zero is a wrong one."""
+    """A file of zeros (here without the slopes, which ALiBi also has) has no bias, which is said at
+    once. A single element of 1 makes it a wrong bias, for which nothing is said without a search.
+    """
     scheme = pecli.Alibi(4, 8)
     tables = scheme.tables()
     zeros = {name: 0 * table for name, table in tables.items() if name != "slopes"}

@@ -41,5 +41,8 @@ def test_rows_are_counted_in_every_sequence_if_their_cosines_differ() -> None:
 
 
 def test_rows_are_not_counted_if_all_sequences_are_alike() -> None:
+    """Two sequences of a batch have other positions, hence other tables, each of 3 rows. Two equal
+    tables may as well be two heads or two copies, so that nothing is said about sequences.
+    """
     cosines = np.cos(np.arange(12.0)).reshape(1, 3, 4)
     assert count_rows_per_sequence({"cos": np.repeat(cosines, 2, axis=0)}) is None

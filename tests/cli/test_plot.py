@@ -63,7 +63,9 @@ def test_a_figure_may_have_the_largest_number_of_pixels(
 def test_a_figure_with_too_many_pixels_is_refused(
     run_pecli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The limit is one pixel less than the 4 · 3 · 100^2 of the figure."""
+    """The limit is one pixel less than the 4 · 3 · 100^2 of the figure: less than 100 dots per inch
+    count as 100.
+    """
     monkeypatch.setattr("pecli.views.pictures.figure_size.MAX_PIXELS", 4 * 3 * 100**2 - 1)
     done = run_pecli("plot", *SMALL_TABLE, *FIGURE_OF_4_BY_3_INCHES)
 

@@ -298,7 +298,8 @@ def test_a_run_of_ones_suggests_the_width_of_a_flat_table(
 ) -> None:
     """A flat table has lost its width. Cosines of position 0 are ones: a run of w ones at the
     beginning suggests rows of w (one function) or 2w, if the whole makes at least 8 rows of it;
-    `widths` are those of that many ones, then zeros.
+    `widths` are those of that many ones, then zeros. Ones to the end have no second row, and a
+    single one is no run: both suggest nothing.
     """
     assert find_row_widths(np.r_[np.ones(ones), np.zeros(zeros)]) == widths
 

@@ -45,7 +45,9 @@ def test_complex_numbers_are_refused_without_advice() -> None:
 
 
 def test_an_argument_without_an_identifier_is_refused_without_advice() -> None:
-    """«the input» is no name of a variable, on which a method could be called."""
+    """For an argument x the message ends with «convert it first, as with x.astype('float32')». «The
+    input» is no name on which a method could be called, so it ends with the accepted dtypes.
+    """
     assert error_about_dtype("the input", int).endswith("bfloat16")
 
 

@@ -95,8 +95,9 @@ def test_a_rank_is_counted_above_the_rounding_of_coarse_dtypes() -> None:
 def test_some_rows_or_elements_of_a_large_tensor_are_looked_at(
     monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], words: str
 ) -> None:
-    """Every row is 0, 1, 2, …; at most 8 elements are looked at, or 16 in whole rows. Every third
-    of 10 rows of 2 is one of 4, and every third of 17 numbers one of 6: 0, 3, …, 15.
+    """Every row is 0, 1, 2, …; a tensor of more than 8 elements is looked at in part: in every third
+    of 10 rows of 2 (4 rows), and in every third of 17 numbers (0, 3, …, 15). Rows of more than 16
+    elements are cut to their first 8.
     """
     monkeypatch.setattr("pecli.explain.description.MAX_FULL_READ", 8)
     (sentence, *_) = description_of(np.broadcast_to(np.arange(shape[-1]), shape))

@@ -36,14 +36,22 @@ def test_an_edit_is_left_out_or_added() -> None:
     assert FOR_COS.beside(RowsWrong((3,))).edits == (OTHER_BASE, RowsWrong((3,)))
 
 
-def test_names_and_the_scheme_of_the_command_are_replaced() -> None:
+def test_the_names_of_tensors_and_the_scheme_of_the_command_are_replaced() -> None:
+    """`made_by` states the scheme by which a command makes the table; None if no command does."""
     assert FOR_COS.renamed(["a", "b"]).tensors == ("a", "b")
     assert FOR_COS.made_by(None).scheme is None
+
+
+def test_an_explanation_of_a_search_that_ran_out_of_time_is_marked_in_a_copy() -> None:
     assert FOR_COS.cut_short().is_cut_short
     assert not FOR_COS.is_cut_short
 
 
 def test_suppositions_come_first_and_each_edit_of_the_shape_costs_nine_tenths() -> None:
+    """Suppositions are edits by which the shape was made to fit: here an exchange of the axes and a
+    sign. The cost is 1.5 of FOR_COS, the stated 0.25, and 0.9 for each of two edits. What stays
+    in doubt about the shape stands before what is open in the explanation.
+    """
     supposed = replace(FOR_COS, open=("a",)).with_suppositions(
         edits=(Transposed((1, 0)), Negated("all")), cost=0.25, doubts=("b",)
     )
@@ -71,10 +79,14 @@ def test_tensors_with_the_same_mistakes_share_an_explanation() -> None:
 
 
 def test_tensors_without_mistakes_or_with_others_are_not_merged() -> None:
+    """Rounding is no mistake; a negated table and another base are different mistakes."""
     right = replace(FOR_COS, edits=(ROUNDED,))
     negated = replace(FOR_COS, edits=(Negated("all"),))
     assert merged([right, right]) == [right, right]
     assert merged([FOR_COS, negated, right]) == [FOR_COS, negated, right]
+
+
+def test_equal_mistakes_are_merged_with_the_scheme_that_one_of_them_has() -> None:
     without_scheme = replace(FOR_COS, scheme=None)
     (both,) = merged([without_scheme, FOR_COS])
     assert both.scheme == pecli.Rope(4, 8)

@@ -49,7 +49,10 @@ def explain(prior: SchedulePrior) -> Iterator[Explanation]:
 def test_the_first_plain_or_exact_schedule_is_the_answer(
     priors: tuple[SchedulePrior, ...], doubt: str
 ) -> None:
-    """Otherwise it is the first of all; its cost and its doubts are added."""
+    """A schedule is plain if it costs less than 0.4, and exact if it leaves at most LIMIT. If there is
+    neither, the answer is the first that explains. The cost of a schedule and its doubts are added
+    to those of the explanation by it, which costs 0.5.
+    """
     (explanation,) = explain_by_priors(priors, explain, largest_exact_residual=LIMIT)
 
     assert explanation.open == (doubt,)

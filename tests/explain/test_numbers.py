@@ -41,8 +41,10 @@ def test_the_plainest_numbers_come_first(value: float, error: float, numbers: li
     assert [*plain_numbers(value, error)] == numbers
 
 
-def test_64_is_a_power_of_two_that_may_be_meant() -> None:
-    """64 itself is the first number that may stand for the power of two beside it."""
+def test_a_value_from_64_on_may_stand_for_the_nearest_power_of_two() -> None:
+    """The numbers are those within 100 of a value, the plainest first: 60 has one digit, 64 two, and
+    64 is nearest to 70. Values below 64, such as 60, are not taken for a power of two.
+    """
     assert [*plain_numbers(64.0, 100.0)] == [60.0, 64.0]
     assert [*plain_numbers(70.0, 100.0)] == [70.0, 64.0]
     assert [*plain_numbers(60.0, 100.0)] == [60.0]

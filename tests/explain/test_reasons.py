@@ -381,14 +381,14 @@ def test_an_int8_table_is_explained_as_cosines_in_steps_of_1_127() -> None:
 
 
 @pytest.mark.thorough
-def test_waves_that_turn_often_are_searched_for_offsets_that_are_near() -> None:
-    """sin(0.3 · n) as a stack of 33 × 16 elements, checked as a rotary table. Each whole turn up to
-    the largest offset, 2^40, may be one; there are too many to list, and the search for them must
-    stay below 64 MiB.
+def test_a_search_for_offsets_of_many_turns_takes_little_memory() -> None:
+    """sin(0.3 · n) as a stack of 33 × 16 elements, checked as a rotary table. Positions may begin at
+    any whole turn up to the largest offset, 2^40: there are too many to list them, and the search
+    must stay below 64 MiB.
     """
     waves = np.sin(np.arange(33 * 16) * 0.3).reshape(1, 33, 16)
     tracemalloc.start()
-    result = pecli.verify(waves, pecli.Rope(4, 8), reasons=False)
+    result = pecli.verify(waves, pecli.Rope(4, 8))
     _, peak_in_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
@@ -484,14 +484,14 @@ def test_a_sinusoidal_table_of_odd_width_raises_no_error_in_the_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The table has 15 channels, positions in steps of 1/8 and base 1000, where the spec has steps of
-    1 and base 10000. With PECLI_DEBUG, an error of the search would be raised instead of being
-    reported as «no reason».
+    1 and base 10000. With PECLI_DEBUG, an error of the search for a reason would be raised instead
+    of being reported as «no reason».
     """
     monkeypatch.setenv("PECLI_DEBUG", "1")
     angles = np.outer(np.arange(3) / 8, 1000.0 ** (-np.arange(8) / 8))
     table = np.stack([np.cos(angles), np.sin(angles)], axis=-1).reshape(3, 16)[:, :-1]
 
-    assert not pecli.verify(table, pecli.Sinusoidal(3, 15), reasons=False).passed
+    assert not pecli.verify(table, pecli.Sinusoidal(3, 15)).passed
 
 
 @pytest.mark.filterwarnings("error")

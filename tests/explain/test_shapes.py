@@ -49,6 +49,9 @@ def other_dim(dim: int) -> list[tuple[Edit, ...]]:
 def test_rows_and_copies_may_be_others(
     shape: tuple[int, ...], edits: list[tuple[Edit, ...]]
 ) -> None:
+    """A compact table of 6 positions and dim 16 is (6, 8). (9, 8) has 9 positions; or it is the
+    transposed table of 8 positions and 9 frequencies, so of dim 18. An axis before them counts copies.
+    """
     assert edits_of(COMPACT, shape) == edits
 
 
@@ -61,6 +64,9 @@ def test_a_table_of_the_expected_shape_is_transposed_only_if_it_is_square() -> N
 
 
 def test_copies_that_differ_are_none() -> None:
+    """An array of (2, 6, 8) may be two copies of a table of (6, 8). `shaped` yields that reading if
+    both are equal, also where both are NaN, and none if an element differs.
+    """
     array = np.zeros((2, 6, 8))
     array[1, 3, 2] = 1
     assert [*shaped(COMPACT, {"cos": array})] == []
@@ -83,15 +89,19 @@ def test_copies_that_differ_are_none() -> None:
 def test_columns_are_those_of_another_layout_or_dim(
     scheme: Positioned, width: int, edits: list[tuple[Edit, ...]]
 ) -> None:
-    """16 columns of cosines are 8 pairs twice, or 16 pairs of a dim of 32; 8 columns of halves are 8
-    pairs of a dim of 16, or 4 pairs twice.
+    """16 columns of cosines are 8 pairs twice (two layouts), or 16 pairs of a dim of 32. 8 columns
+    of halves are 4 pairs twice, so of dim 8; or one column for each of 8 pairs of dim 16, which is
+    compact; or, by the last reading, compact with the exponents of another dim. 12 columns are of
+    dim 12, or compact of dim 24.
     """
     found = [each for each in edits_of(scheme, (6, width)) if TRANSPOSED not in each]
     assert found == edits
 
 
 def test_frequencies_are_a_row_whose_dim_is_twice_its_width() -> None:
-    """A vector has no layout and no length."""
+    """A vector of frequencies has no layout and no length. 8 frequencies are those of dim 16, the
+    expected one; 4 are those of dim 8, with exponents over 8, or (`other_dim`) still over 16.
+    """
     assert edits_of(COMPACT, (8,), "inv_freq") == [()]
     assert edits_of(HALVES, (4,), "inv_freq") == other_dim(8)
     (first, _) = shaped(HALVES, {"inv_freq": np.zeros(4)})
@@ -102,11 +112,18 @@ def test_frequencies_are_a_row_whose_dim_is_twice_its_width() -> None:
 
 
 def test_the_exponents_may_be_those_of_the_expected_dim() -> None:
+    """4 pairs are those of dim 8. By the second reading their frequencies are base^(−2i/16), with the
+    dim 16 of the spec, instead of base^(−2i/8).
+    """
     _, same_exponents, *_ = shaped(COMPACT, {"cos": np.zeros((6, 4))})
     assert same_exponents.exponent_dim == 16
 
 
 def test_a_sinusoidal_table_has_another_dim_but_no_other_layout() -> None:
+    """12 columns instead of 16 are dim 12, with exponents over 12 or still over 16. Rotary tables of
+    this width may also be compact; sinusoidal ones have all columns, whatever their layout. Transposed
+    tables have tests of their own.
+    """
     scheme = pecli.Sinusoidal(6, 16)
     found = [each for each in edits_of(scheme, (6, 12), "pe") if TRANSPOSED not in each]
     assert found == other_dim(12)

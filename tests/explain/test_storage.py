@@ -58,7 +58,11 @@ def test_values_are_rounded_as_a_cast_rounds_them(dtype: str) -> None:
 
 
 def test_values_beyond_the_range_of_float32_do_not_overflow() -> None:
+    """They are rounded to the 24 significant bits of float32, without its limit of 3.4e38."""
     assert rounded_to(np.array([1e39]), "float32")[0] == pytest.approx(1e39, rel=1e-7)
+
+
+def test_values_without_a_dtype_are_not_rounded() -> None:
     assert rounded_to(RANDOM, None) is RANDOM
 
 
@@ -81,8 +85,10 @@ def test_the_unit_of_decimals_is_the_same_at_all_values() -> None:
     assert decimals(1).rounded(np.array([0.26, -0.26])) == pytest.approx([0.3, -0.3])
 
 
-def test_what_was_not_rounded_has_no_unit() -> None:
-    """Its values are stored in the dtype of the file."""
+def test_what_was_not_rounded_is_off_by_nothing() -> None:
+    """UNROUNDED is the storage of exact numbers: half a step between them is 0, only the dtype of
+    the file rounds them, and stated as an edit they are float64.
+    """
     assert UNROUNDED.rounded(RANDOM) is RANDOM
     assert UNROUNDED.half_unit(RANDOM[:2]).tolist() == [0, 0]
     assert np.array_equal(UNROUNDED.stored(RANDOM, "float16"), rounded_to(RANDOM, "float16"))
@@ -154,6 +160,7 @@ def test_the_coarsest_dtype_that_holds_values_is_yielded(dtype: str) -> None:
 def test_only_dtypes_coarser_than_that_of_the_file_are_yielded(
     file_dtype: str, expected: list[Edit]
 ) -> None:
+    """The values are numbers of float16, so also of float32: only the coarsest dtype is yielded."""
     values = RANDOM.astype(np.float16).astype(np.float64)
     assert coarser_storages(values, file_dtype) == expected
     assert Dtype("float16") not in coarser_storages(values, "float16")
@@ -188,7 +195,7 @@ def test_integers_with_a_scale_of_their_own_are_found(largest: int, is_found: bo
 
 
 def test_integers_of_few_levels_have_no_scale() -> None:
-    """Three levels hold anything."""
+    """The numbers are 0, 1 and 3 times 1/π; but so few levels prove no scale: many tables have one."""
     assert [*storages_of(np.array([0.0, 1, 3]) / np.pi, "float32")] == []
 
 
@@ -211,6 +218,8 @@ def test_a_step_must_be_small_beside_the_largest_value() -> None:
 def test_a_number_that_was_rounded_to_nearest_is_the_middle_of_those_stored_as_it(
     storage: Storage,
 ) -> None:
-    """A grid of its own is coarser than the dtype of the file."""
+    """`middle` returns such numbers themselves. `stored` gives them as a file of float64 holds them,
+    which is finer than the storage and changes nothing.
+    """
     assert storage.middle(RANDOM) is RANDOM
     assert np.array_equal(storage.stored(RANDOM, "float64"), storage.rounded(RANDOM))

@@ -387,7 +387,9 @@ def test_a_printed_table_without_labels_needs_no_note() -> None:
 )
 def test_the_number_of_printed_decimals_is_found(text: str, decimals: int) -> None:
     """The tolerance of a comparison follows from the number of decimals; 0 means that all digits
-    were printed. That short numbers have equally many decimals may be chance, unless they are 64.
+    were printed. Numbers were cut off after the last decimal if one ends with a zero, if six or more
+    digits are shown, or if half of them have the same number of three decimals or more. Fewer
+    decimals may be chance, unless all of 64 numbers have as many.
     """
     Path("x.txt").write_text(text)
     printed = load_file("x.txt").printed

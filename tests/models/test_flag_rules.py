@@ -180,8 +180,8 @@ def test_a_flag_that_is_ignored_or_has_the_opposite_effect_is_warned_of(
     ],
 )
 def test_neutral_and_usual_values_of_flags_are_not_warned_of(flags: str) -> None:
-    """A factor of 1 changes nothing, −1 means «unset» in llama.cpp, and exllamav2's -rs 2 is the
-    usual way to stretch a context.
+    """A factor of 1 changes nothing, −1 means «unset» in llama.cpp, and exllamav2's -rs, whatever its
+    number, is the usual way to stretch a context.
     """
     assert pecli.load_model("llama-2-7b", flags).warnings == ()
 

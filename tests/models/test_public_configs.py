@@ -247,7 +247,7 @@ def test_a_key_that_only_contains_a_word_about_positions_has_no_warning(
 
 
 def test_use_rope_is_not_taken_for_a_misspelled_nope() -> None:
-    """The words differ by two letters; a hint at «use_nope» would mislead."""
+    """The words differ by one letter; a hint at «use_nope» would mislead."""
     model = load_config({"model_type": "bert", **SIZES, "use_rope": True})
     assert not any("nope" in warning for warning in model.warnings)
 

@@ -100,13 +100,15 @@ def test_an_alpha_of_0_counts_as_missing() -> None:
         (8, [0, 0, 8], (0, 1, 2, 3, 4, 5, 6, 7)),
         (8, [], (0, 2, 4, 6, 1, 3, 5, 7)),
     ],
+    ids=["8 pairs", "24 pairs", "2 pairs of time", "only time", "an empty section"],
 )
 def test_ernie_stores_rows_then_columns_then_20_frequencies_of_time(
     pairs: int, section: list[int] | None, order: tuple[int, ...]
 ) -> None:
     """By ernie4_5_vl_moe of transformers, even pairs rotate by rows, odd ones by columns, and the last
     20, or as many as the third section, by time. Frequencies are stored in this order: of 24 pairs,
-    (0, 2) are rows, (1, 3) columns and 4 to 23 time.
+    (0, 2) are rows, (1, 3) columns and 4 to 23 time. Heads of fewer than 20 pairs without sections
+    have no time.
     """
     settings = {"type": "default", "mrope_section": section}
     encoding = small_encoding(

@@ -66,8 +66,9 @@ def without_keys(settings: Config, *names: str) -> Config:
 
 
 def test_exllamav3_goes_by_the_factor_if_the_original_length_is_missing() -> None:
-    """None in an adaptation marks a parameter that the runtime does not use: here
-    max_position_embeddings, from which transformers would derive the factor.
+    """ExLlamaV3 takes YaRN's factor as it is stated, where transformers would divide
+    max_position_embeddings by the original length, and without that takes it for the original one.
+    None in an adaptation marks a parameter that the runtime does not use.
     """
     settings = without_keys(YARN_SCALING, "mscale", "original_max_position_embeddings")
     changes = adaptation_by("exllamav3", {**LLAMA_CONFIG, "rope_scaling": settings}).parameters

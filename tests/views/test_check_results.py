@@ -77,8 +77,9 @@ def test_the_map_of_a_difference_shows_one_error_and_missing_values_on_white() -
 @pytest.mark.parametrize("colours", [0, 256, 1 << 24])
 def test_cells_without_an_error_are_blank_in_a_terminal(colours: int) -> None:
     """Three of 4 × 6 cells have an error: the smallest (1e-6), the largest (1), and a NaN. Without
-    colours they are three characters; in colours, one or two kinds of blocks, of which the darkest
-    colour of the palette is in four at most, as no zero has it.
+    colours they are three characters; in colours, one or two kinds of blocks. 21 of 24 cells are
+    blank (7/8 of the text, less what surrounds it: 0.7). The darkest colour of the palette stands for
+    the smallest error, in four characters at most: if zeros had it, too, it would be in most.
     """
     a = np.zeros((4, 6))
     b = a.copy()

@@ -75,8 +75,9 @@ LLAMA3_CONFIG = {
     "hidden_size": 64,
     "num_attention_heads": 4,
     "max_position_embeddings": 16384,
+    "rope_theta": 5e5,
+    "rope_scaling": {"rope_type": "llama3", **SCALING},
 }
-LLAMA3_CONFIG |= {"rope_theta": 5e5, "rope_scaling": {"rope_type": "llama3", **SCALING}}
 PLAIN = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
 PLAIN |= {"max_position_embeddings": 512}
 RIGHT_ROPE = pecli.Rope(4096, 16, base=5e5, scaling="llama3", **SCALING)

@@ -68,7 +68,8 @@ BIASES: dict[str, tuple[Any, pecli.Alibi, str]] = {
 
 
 @pytest.mark.parametrize("name", BIASES)
-def test_a_bias_is_identified_however_it_lies(name: str) -> None:
+def test_a_bias_is_identified_whatever_its_sign_mask_and_axes(name: str) -> None:
+    """The match has the scheme, and the departure in sign, mask or axes as a sentence."""
     array, scheme, form = BIASES[name]
     (match,) = matches(array)
 
@@ -145,7 +146,9 @@ INDICES: dict[str, tuple[pecli.Relative, str]] = {
 
 @pytest.mark.parametrize("name", INDICES)
 def test_an_index_is_identified_with_what_it_leaves_open(name: str) -> None:
-    """Few keys do not show the distance at which the last bucket begins."""
+    """Few keys do not show the distance at which the last bucket begins. The doubts list the usual
+    distances (256, 512, … first) that give the same index for so few keys; of 160 keys, none does.
+    """
     scheme, doubt = INDICES[name]
     (match,) = matches(scheme.tables()["index"][None])
 

@@ -193,4 +193,4 @@ def test_two_rows_in_q8_0_are_compared_by_their_values(
     result = compare_pair(first_rows, second_rows)
 
     assert result.max_abs_error == largest_error
-    assert result.mismatched == 32  # The first rows are equal.
+    assert result.mismatched == 32  # Blocks differ as a whole: the 32 elements of the second row.

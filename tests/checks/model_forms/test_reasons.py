@@ -407,7 +407,10 @@ SAME_LAYOUT = ("halves", "halves")
 
 
 def test_only_fused_projections_are_collected_and_only_for_gguf() -> None:
-    """Between two .gguf files, and in a query projection, rows stay in order."""
+    """A fused projection of two groups has rows q k v, q k v, which a converter from Hugging Face to
+    .gguf collects as q q, k k, v v (BY_PART). Between two .gguf files, and in a query projection,
+    rows stay in order.
+    """
     assert order_of("attn_qkv.weight", FUSED_ROWS, heads=OF_GROUPS, layouts=SAME_LAYOUT) == [
         *BY_PART
     ]

@@ -189,7 +189,10 @@ def test_another_rotary_dimension_is_the_only_change_that_is_named() -> None:
     assert change == ValueChanged("rotary dimension", 8, 16, "rope.dimension_count", True)
 
 
-def test_formats_without_a_key_of_the_rotary_dimension_lack_none() -> None:
+def test_formats_without_a_key_for_the_rotary_dimension_are_not_said_to_lack_it() -> None:
+    """Meta's params.json has no key for it, so 8 → 16 is a changed value («its key» stands for the
+    name it does not have) and no default for want of a key: the last field is False.
+    """
     half = {**LLAMA, "partial_rotary_factor": 0.5, "model_type": "phi"}
     (change,) = changes(half, LLAMA, ModelFormat.META)
     assert change == ValueChanged("rotary dimension", 8, 16, "its key", False)
@@ -282,7 +285,10 @@ def test_other_sections_of_m_rope_are_named() -> None:
 
 
 def test_a_rotary_dimension_that_a_file_states_is_not_a_default() -> None:
-    """A .gguf file has the architecture before its key: phi.rope.dimension_count."""
+    """A rotates 8 of 16 channels of a head (partial_rotary_factor 0.5). B states 16, by the key
+    phi.rope.dimension_count; in the problem the key stands without the architecture «phi», and the
+    last field, whether the value is a default for want of the key, is False.
+    """
     half = {**LLAMA, "partial_rotary_factor": 0.5, "model_type": "phi"}
     whole = pecli.load_config(LLAMA)
     origins = {"dim": origin_at("phi.rope.dimension_count")}

@@ -316,9 +316,8 @@ SHAPED += [("gemma-2-2b", (1, 4, 8, 256), 1e4)]
 def test_keys_with_as_many_positions_as_query_heads_pass(
     model: str, shape: tuple[int, ...], base: float
 ) -> None:
-    """Qwen3 8B and Mistral 7B have 8 heads of keys and 32 of queries, Gemma 2 2B has 4 and 8. The
-    keys have as many positions as there are heads of queries; the axis of positions is the second
-    to last, as usual.
+    """Both models have 8 heads of keys and 32 of queries, and these keys 32 positions: as many as
+    there are heads of queries. The axis of positions is the second to last, as usual.
     """
     keys = random_queries(*shape)
     after = rotated_as_halves(keys, *cos_and_sin_at(shape[2], inverse_frequencies(base, shape[3])))

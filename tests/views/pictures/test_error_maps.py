@@ -298,9 +298,12 @@ def test_axes_are_named_by_the_tensor_and_its_shape(
         (4, "position (maximum of 2 rows)"),
         (5, "position"),
     ],
+    ids=["3 lines for 6 rows", "4 lines for 6 rows", "5 lines for 6 rows"],
 )
 def test_a_terminal_states_how_many_rows_a_line_stands_for(rows: int, name: str) -> None:
-    """The tables have 6 rows: three or four lines show the larger error of two rows each."""
+    """The tables have 6 rows. A line shows the larger error of two rows if there is room for three
+    or four lines only; in five lines, each row has its half of a line, so no number is stated.
+    """
     comparison = pecli.diff(np.zeros((6, 2)), np.ones((6, 2))).tensors[0]
     picture = error_picture(comparison, rows, 2)
 
