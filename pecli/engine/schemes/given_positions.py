@@ -27,6 +27,7 @@ _NUMBER_OR_WORD = re.compile(rf"{_DECIMAL.pattern}|(?i:[+-]?(nan|inf|infinity|))
 """A number, or a word in a list that is refused as a number, and not taken for the name of a file."""
 _GRID = re.compile(r"\s*[0-9]{1,13}\s*([x×,]\s*[0-9]{1,13}\s*)*")
 """Sizes of a grid in small letters, such as 2x16x22."""
+_SUFFIX = re.compile(r"\.[A-Za-z]\w*$")
 _SEPARATOR = re.compile(r"\s*[,;]\s*")
 NOT_REAL_NUMBERS = "cbOSU"
 """NumPy's letters for complex numbers, booleans, objects, and texts of bytes and of characters."""
@@ -189,12 +190,14 @@ def _axis(item: object) -> Sequence[object]:
 def looks_like_list(text: str) -> bool:
     """Return True for a list of numbers, False for the name of a file.
 
-    All parts of a list are numbers; a list whose first two parts are numbers has a typing error
-    later on.
+    If the first two parts are numbers, as in 0,5,x, it is a list with a typing error; so is 1,x,
+    since files whose names begin with a number and a comma have a suffix, as 1,x.npy.
     """
     parts = re.split(_SEPARATOR, text)
-    begins_with_two_numbers = len(parts) >= 2 and all(map(_looks_like_number, parts[:2]))
-    return begins_with_two_numbers or all(map(_looks_like_number, parts))
+    if all(map(_looks_like_number, parts[:2])):
+        return True
+    is_list_begun = len(parts) >= 2 and _looks_like_number(parts[0])
+    return is_list_begun and _SUFFIX.search(text) is None
 
 
 def _looks_like_number(text: str) -> bool:
