@@ -478,8 +478,15 @@ def _joined_halves(first: AnyArray, second: AnyArray, *, place: int) -> AnyArray
 
 
 def _rotation_in_pairs(factors: AnyArray) -> BlockRotation:
-    """Return the rotation of interleaved pairs, which lie in memory as complex numbers do."""
-    complex_dtype = factors.dtype
+    """Return the function that rotates blocks whose pairs are neighbours, channels (2i, 2i + 1).
+
+    Neighbours u, v lie in memory as the complex number u + iv does, so that rows of d channels are
+    viewed as d/2 complex numbers, and multiplied.
+
+    Args:
+        factors: The complex factors c + i·s (positions, 1, d/2).
+    """
+    complex_dtype = factors.dtype  # Its parts have the dtype of the blocks.
 
     def rotation(block: AnyArray, out: AnyArray) -> None:
         np.multiply(block.view(complex_dtype), factors, out=out.view(complex_dtype))
@@ -488,13 +495,16 @@ def _rotation_in_pairs(factors: AnyArray) -> BlockRotation:
 
 
 def _rotation_halves_to_pairs(factors: AnyArray) -> BlockRotation:
-    """Return the rotation of channels (i, i + d/2) into (2i, 2i + 1), by way of complex numbers.
+    """Return the function that rotates pairs (i, i + d/2) and writes them to (2i, 2i + 1).
+
+    A pair u, v is the complex number u + iv, which lies in memory as two neighbours: rows
+    [u0, u1, v0, v1] become [u0', v0', u1', v1'].
 
     Args:
-        factors: The complex factors (positions, 1, d/2).
+        factors: The complex factors c + i·s (positions, 1, d/2).
     """
     half = factors.shape[-1]
-    complex_dtype = factors.dtype
+    complex_dtype = factors.dtype  # Its parts have the dtype of the blocks.
 
     def rotation(block: AnyArray, out: AnyArray) -> None:
         pairs = np.empty((*block.shape[:-1], half), complex_dtype)
@@ -506,14 +516,23 @@ def _rotation_halves_to_pairs(factors: AnyArray) -> BlockRotation:
 
 
 def _rotation_pairs_to_halves(factors: AnyArray) -> BlockRotation:
-    """Return the rotation of channels (2i, 2i + 1) into (i, i + d/2), as in DeepSeek-V3."""
+    """Return the function that rotates pairs (2i, 2i + 1) and writes them to (i, i + d/2).
+
+    DeepSeek-V3 does so. Neighbours u, v lie in memory as the complex number u + iv does, so that
+    rows of d channels are viewed as d/2 complex numbers, and multiplied: rows [u0, v0, u1, v1]
+    become [u0', u1', v0', v1'].
+
+    Args:
+        factors: The complex factors cos + i·sin (positions, 1, d/2).
+    """
     half = factors.shape[-1]
-    complex_dtype = factors.dtype
+    complex_dtype = factors.dtype  # Its parts have the dtype of the blocks.
 
     def rotation(block: AnyArray, out: AnyArray) -> None:
-        pairs = block.view(complex_dtype) * factors
-        out[..., :half] = pairs.real
-        out[..., half:] = pairs.imag
+        pairs = block.view(complex_dtype)  # (…, d/2)
+        rotated_pairs = pairs * factors
+        out[..., :half] = rotated_pairs.real
+        out[..., half:] = rotated_pairs.imag
 
     return rotation
 

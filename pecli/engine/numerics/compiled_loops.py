@@ -156,11 +156,16 @@ def _split_into_sectors(
     sectors_per_radian = 1 / (first_angle + second_angle + third_angle)
     for place in range(len(angles)):
         angle = np.float64(angles[place])
+        # Floats near TO_INTEGER, 1.5 · 2**52, are 1 apart, so that the sum is rounded to an
+        # integer. The lower bits of the float are the bits of that integer.
         shifted_count = angle * sectors_per_radian + TO_INTEGER
+        lower_bits = np.float64(shifted_count).view(np.uint64)
+        sectors[place] = lower_bits & last_sector  # without whole turns
+        # The angle and the count times the first summand nearly cancel, and both are exact, so that
+        # their difference is exact. The smaller summands come after it.
         count = shifted_count - TO_INTEGER
         rest = angle - count * first_angle - count * second_angle
         remainders[place] = rest - count * third_angle
-        sectors[place] = np.float64(shifted_count).view(np.uint64) & last_sector
 
 
 @_inlined
@@ -437,6 +442,14 @@ def _half_to_single(bits: np.int16) -> np.float32:
     return finite if is_finite else not_finite
 
 
+_BLOCK_VALUES = 32
+"""Elements of a block of ggml's Q8_0, one signed byte each."""
+_SCALE_BYTES = 2
+"""Bytes of the scale, a float16 number that stands before the elements of its block."""
+_BLOCK_BYTES = _SCALE_BYTES + _BLOCK_VALUES
+_BLOCK_HALVES = _BLOCK_BYTES // 2
+"""Integers of 16 bits in a block, the first of which is the scale."""
+
 _BYTES = types.Array(types.int8, 1, "C", readonly=True)
 _HALF_BITS = types.Array(types.int16, 1, "C", readonly=True)
 _SINGLES = types.Array(types.float32, 1, "C")
@@ -458,12 +471,12 @@ def dequantise_q8_0(stored: AnyArray, scales: AnyArray, out: Singles) -> None:
         scales: The same bytes as integers of 16 bits, of which every 17th is a scale.
         out: The array for 32 numbers per block.
     """
-    # A block begins at byte 34 · block, which is 16-bit integer 17 · block.
-    for block in range(len(stored) // 34):
-        scale = _half_to_single(scales[17 * block])
-        elements = stored[34 * block + 2 : 34 * block + 34]
-        numbers = out[32 * block : 32 * block + 32]
-        for place in range(32):
+    for block in range(len(stored) // _BLOCK_BYTES):
+        scale = _half_to_single(scales[_BLOCK_HALVES * block])
+        first_byte = _BLOCK_BYTES * block
+        elements = stored[first_byte + _SCALE_BYTES : first_byte + _BLOCK_BYTES]
+        numbers = out[_BLOCK_VALUES * block : _BLOCK_VALUES * (block + 1)]
+        for place in range(_BLOCK_VALUES):
             numbers[place] = np.float32(elements[place]) * scale
 
 
@@ -480,6 +493,9 @@ def find_largest_q8_0_errors(
 ) -> None:
     """Write the largest absolute difference of each row of two arrays of blocks of Q8_0.
 
+    A block of Q8_0 is a float16 scale (2 bytes) and 32 elements (a signed byte each), which are
+    multiplied by the scale.
+
     Errors are float32 numbers, given as their bits. Without the sign, these are integers in the
     order of the numbers, and the bits of NaN are above those of infinity. The compiler finds the
     largest of several integers at once, but not of floats, among which NaN has no order.
@@ -488,20 +504,23 @@ def find_largest_q8_0_errors(
         expected: The bytes of all blocks, 34 each.
         expected_scales: The same bytes as integers of 16 bits, of which every 17th is a scale.
         stored: The bytes of the other blocks.
-        stored_scales: Their scales.
-        largest_errors: The array for one error per row, which has the same number of blocks in all.
+        stored_scales: The same bytes as integers of 16 bits.
+        largest_errors: The array for one error per row. All rows have the same number of blocks.
     """
-    blocks_per_row = len(stored) // 34 // len(largest_errors)
+    blocks_per_row = len(stored) // _BLOCK_BYTES // len(largest_errors)
     for row in range(len(largest_errors)):
-        largest = np.int32(0)
+        largest_bits = np.int32(0)
         for block in range(row * blocks_per_row, (row + 1) * blocks_per_row):
-            expected_scale = _half_to_single(expected_scales[17 * block])
-            stored_scale = _half_to_single(stored_scales[17 * block])
-            expected_elements = expected[34 * block + 2 : 34 * block + 34]
-            stored_elements = stored[34 * block + 2 : 34 * block + 34]
-            for place in range(32):
+            expected_scale = _half_to_single(expected_scales[_BLOCK_HALVES * block])
+            stored_scale = _half_to_single(stored_scales[_BLOCK_HALVES * block])
+            first_element = _BLOCK_BYTES * block + _SCALE_BYTES
+            end = first_element + _BLOCK_VALUES
+            expected_elements = expected[first_element:end]
+            stored_elements = stored[first_element:end]
+            for place in range(_BLOCK_VALUES):
                 expected_value = np.float32(expected_elements[place]) * expected_scale
-                value = np.float32(stored_elements[place]) * stored_scale
-                error = np.float32(expected_value - value)
-                largest = max(largest, error.view(np.int32) & _ALL_BUT_SIGN)
-        largest_errors[row] = largest
+                stored_value = np.float32(stored_elements[place]) * stored_scale
+                error = np.float32(expected_value - stored_value)
+                absolute_bits = error.view(np.int32) & _ALL_BUT_SIGN
+                largest_bits = max(largest_bits, absolute_bits)
+        largest_errors[row] = largest_bits

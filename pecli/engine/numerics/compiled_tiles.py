@@ -78,10 +78,12 @@ class CompiledTile(Tile):
         self._anchor_factors.set_anchors(self._anchors)
 
     def _fill_leap(self, first: int, out: Array) -> Iterator[Doubtful]:
-        """Write the rows of `out` that lie in the current leap (a stretch of positions), all at once.
+        """Write the rows of `out` that lie in the current leap, and yield the elements in doubt.
 
-        The compiled loop multiplies the direction at every anchor with those of the rows after it,
-        and rounds the products to float32.
+        A leap is a stretch of positions, and an anchor one of them whose direction cos + i·sin is
+        computed; the directions of the rows after it are products with that of the anchor. Each
+        cosine or sine is a sum of two real products, anchor · row, and the compiled loop adds them
+        up for the whole leap at once. Factors named first and second belong to these two products.
         """
         in_leap = self._rows_in_leap(first, len(out))
         rows = out[in_leap]
@@ -89,17 +91,17 @@ class CompiledTile(Tile):
         rows_after_leap_start = first + in_leap.start - leap_start
         elements_per_row = rows.strides[0] // rows.itemsize
         doubtful_count = self._loops.add_products(
-            self._anchor_factors.first,
-            self._anchor_factors.second,
-            self._rows.first,
-            self._rows.second,
-            rows_after_leap_start,
-            _memory(rows),
-            elements_per_row,
-            self.columns,
-            self._scale[()],
-            self._shift[()],
-            self._doubtful_elements,
+            first_anchors=self._anchor_factors.first,
+            second_anchors=self._anchor_factors.second,
+            first_rows=self._rows.first,
+            second_rows=self._rows.second,
+            first=rows_after_leap_start,
+            out=_memory(rows),
+            row_length=elements_per_row,
+            columns=self.columns,
+            scale=self._scale[()],
+            shift=self._shift[()],
+            places=self._doubtful_elements,
         )
         if doubtful_count:
             # The loop writes the numbers of doubtful elements: with 64 columns, element 130 is in

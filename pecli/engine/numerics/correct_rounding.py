@@ -20,8 +20,8 @@ _MAX_EXTRA_BITS = 1 << 16
 """Bits after which deciding a rounding is given up."""
 _MIN_PRODUCT = 2.0**-800
 """Size below which the low part of a product of 106 bits may underflow."""
-_FREQUENCY_ERROR = 7
-"""Radians per turn, rounded up: the frequency is off by less than one unit, in turns."""
+_RADIANS_PER_TURN = 7
+"""2π, rounded up, for bounds of errors."""
 
 
 class Element(NamedTuple):
@@ -167,20 +167,27 @@ def _cosine_or_sine(waves: ExactWaves, element: Element) -> _BoundedValue:
         |cos(x + e) − cos x| ≤ e · |sin x| + e² / 2,
         |sin(x + e) − sin x| ≤ e · |cos x| + e² / 2.
 
-    The other function is the slope. The frequency is off by less than one unit of 2**-bits, in
-    turns; the phase by less than `position` units; the angle in radians by less than 7 times as
-    many, since 2π < 7. At position 3 with 192 bits, e is at most 7 · (3 + 1) = 28 units of 2**-192.
-    The squared term is rounded up to (8 · 4)², to include the rounding of `cos_sin`.
+    The frequency is off by less than one unit of 2**-bits, in turns; the phase by less than
+    `position` units; the angle in radians by less than 7 times as many, since 2π < 7. At position 3
+    with 192 bits, e is at most 7 · (3 + 1) = 28 units of 2**-192. The squared term is rounded up to
+    (8 · 4)², to include the rounding of `cos_sin`.
+
+    Phases and their errors are integers over 2**bits; values, slopes and the result have twice as
+    many bits, so that rounding the value is a small error beside the phase's.
     """
     bits = waves.bits
     phase = element.position * waves.turns[element.wave] % (1 << bits)  # without whole turns
-    # With twice the bits, the value's own rounding is small beside the phase's error.
     cosine, sine = numerics.cos_sin(phase << bits, 2 * bits)
-    value, slope = (sine, cosine) if element.is_sine else (cosine, sine)
+    value = cosine
+    slope = sine  # except for the sign
+    if element.is_sine:
+        value = sine
+        slope = cosine
     is_multiple_of_quarter_turn = phase % (1 << (bits - 2)) == 0
     if is_multiple_of_quarter_turn:  # There cosine and sine are exact.
         return _BoundedValue(value, error=0)
     phase_error = element.position + 1
-    error_by_slope = abs(slope) * _FREQUENCY_ERROR * phase_error >> bits
-    error_of_slope = (8 * phase_error) ** 2
-    return _BoundedValue(value, error_by_slope + error_of_slope)
+    angle_error = _RADIANS_PER_TURN * phase_error
+    first_order_error = abs(slope) * angle_error >> bits  # 3·bits of the product, less bits
+    second_order_error = (8 * phase_error) ** 2  # The square has 2·bits.
+    return _BoundedValue(value, first_order_error + second_order_error)

@@ -109,18 +109,22 @@ def round_double_double(values: DoubleDouble, dtype: str) -> Array:
 
 
 def _rounded_to_odd(values: DoubleDouble) -> Floats:
-    """Return values in float64; of the two neighbours of an inexact one, that whose last bit is 1.
+    """Return values of 106 bits in float64, from which a narrower dtype rounds them right.
 
-    Ties of the narrower dtypes end in 0, so that an inexact value is never taken for one.
+    A value that float64 does not hold lies between two neighbours, and becomes the one whose last
+    bit is 1. (The nearest one could be halfway between two float32 numbers where the value is not,
+    so that the second rounding would go the wrong way. A number whose last bit is 1 is never
+    halfway, because float32 has fewer bits.) A value that float64 holds stays as it is.
     """
     hi, lo = np.broadcast_arrays(np.asarray(values.hi), np.asarray(values.lo))
-    bits = np.array(hi).view(np.int64)
     is_inexact = lo != 0
-    # If the low part has the opposite sign, the value lies between hi and the number below it in
-    # magnitude, whose bits are one less, or else between hi and the one above it.
-    is_below_hi = is_inexact & (np.signbit(lo) != np.signbit(hi))
-    lower_neighbour = bits - is_below_hi
-    odd_neighbour = lower_neighbour | 1  # itself, or the number above it
+    # The bits of a float, read as an integer, count up with its magnitude: the neighbours of hi
+    # have one more and one less. The value is between hi and the smaller neighbour if lo has the
+    # opposite sign, or else between hi and the larger one.
+    bits = np.array(hi).view(np.int64)
+    is_smaller_than_hi = is_inexact & (np.signbit(lo) != np.signbit(hi))
+    smaller_neighbour = bits - is_smaller_than_hi
+    odd_neighbour = smaller_neighbour | 1  # itself, or the number above it
     return np.where(is_inexact, odd_neighbour, bits).view(np.float64)
 
 
