@@ -195,17 +195,20 @@ class _RotationJob:
                 shares.append(_Share(positions, range(first_batch, end_batch)))
         return shares
 
-    def _batches_per_share(self, starts: int) -> int:
-        """Return how many batches a share has, if their positions are divided into so many pieces.
+    def _batches_per_share(self, pieces: int) -> int:
+        """Return how many batches a share has, if the positions are divided into so many pieces.
 
         There are at least two shares per thread, if there are as many batches, so that no thread
         waits long for the last one. With 4 threads, 16 batches and 3 pieces, 8 shares are needed:
         the batches of every piece are divided among ⌈8 / 3⌉ = 3 shares, of 6, 6 and 4 batches.
+
+        A share has at least the batches of a block, which are rotated at once.
         """
         batches: int = self.source.shape[0]
-        shares_per_start = -(-2 * thread_count() // starts)  # rounded up
-        least_batches = self._batches_per_block(self.source.itemsize)
-        return max(least_batches, -(-batches // shares_per_start))
+        wanted_shares = 2 * thread_count()
+        shares_per_piece = -(-wanted_shares // pieces)  # rounded up
+        batches_per_share = -(-batches // shares_per_piece)
+        return max(batches_per_share, self._batches_per_block(self.source.itemsize))
 
     def max_threads(self) -> int:
         """Return how many threads are of use.
@@ -277,7 +280,8 @@ class _RotationJob:
 
         It computes in the dtype of the factors, and rounds to that of the array.
         """
-        rotation = _rotation_of_layouts(_for_all_heads(factors), self.layouts)
+        prepare_rotation = _ROTATIONS[self.layouts]
+        rotation = prepare_rotation(_for_all_heads(factors))
         work_dtype = factors.real.dtype
         if self.source.dtype == work_dtype:
             return rotation
@@ -421,14 +425,6 @@ def _for_all_heads(factors: AnyArray) -> AnyArray:
     return factors[:, None]
 
 
-def _rotation_of_layouts(factors: AnyArray, layouts: PairLayouts) -> BlockRotation:
-    """Return the function that rotates blocks by factors (positions, 1, d/2).
-
-    Each layout has its own function, which prepares the factors once for all blocks of a share.
-    """
-    return _ROTATIONS[layouts](factors)
-
-
 def _rotation_in_halves(factors: AnyArray) -> BlockRotation:
     """Return the function that rotates blocks whose pairs are halves, channels (i, i + d/2).
 
@@ -543,6 +539,8 @@ _ROTATIONS: dict[PairLayouts, Callable[[AnyArray], BlockRotation]] = {
     PairLayouts("halves", "interleaved"): _rotation_halves_to_pairs,
     PairLayouts("interleaved", "halves"): _rotation_pairs_to_halves,
 }
+"""Functions that take complex factors (positions, 1, d/2), prepare them once, and return the
+function that rotates blocks by them."""
 
 
 def _write(out: Array, values: AnyArray) -> None:

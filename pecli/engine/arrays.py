@@ -362,7 +362,9 @@ def floating(name: str, values: object, dtypes: Sequence[str] = FLOATS[:4]) -> A
 
 
 def _of_dtype(array: AnyArray) -> str:
-    return f"of dtype {quoted(str(array.dtype))[1:-1]}"
+    """Return the dtype for an error: «of dtype int64», cut if it is long, as of records."""
+    quoted_name = quoted(str(array.dtype))
+    return f"of dtype {quoted_name[1:-1]}"
 
 
 def _dtype_word(values: ForeignArray) -> str:

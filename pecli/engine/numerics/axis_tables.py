@@ -130,17 +130,21 @@ class AxisFiller:
     def _gathered(self, function: str, axis: int, value_indices: Indices, dtype: str) -> Array:
         """Return "cos" or "sin" of the waves of an axis, one row per index of its values.
 
-        A small table of all values is made once, if most rows repeat one of them, as on a grid. Of
-        other coordinates, only the values of these rows are computed.
+        A grid of 64 x 64 points has 4,096 rows and 64 values per axis. If most rows repeat a value,
+        a small table of all values is made once, and rows are gathered from it. Of other
+        coordinates, only the values of these rows are computed.
         """
         values = self._coordinates.values[axis]
         waves = self._axis_waves[axis]
         is_repeated = 2 * len(values) <= self._coordinates.rows
         if is_repeated and len(values) * len(waves) <= _MAX_SHARED:
-            return self._shared_table(function, axis, dtype)[value_indices]
-        distinct, inverse = np.unique(value_indices, return_inverse=True)
-        table = self.table(function, [values[index] for index in distinct], waves, dtype)
-        return table[inverse.reshape(-1)]
+            shared_table = self._shared_table(function, axis, dtype)
+            return shared_table[value_indices]
+        # indices_of_values[row_of_index] is value_indices.
+        indices_of_values, row_of_index = np.unique(value_indices, return_inverse=True)
+        positions = [values[index] for index in indices_of_values]
+        table = self.table(function, positions, waves, dtype)
+        return table[row_of_index]
 
     def _whole_table(self, function: str, axis: int, dtype: str) -> Array:
         """Return "cos" or "sin" of the waves of an axis, one row per different position on it."""
@@ -256,9 +260,14 @@ def _are_close_integers(positions: Sequence[int | Fraction]) -> bool:
     """Return True for integers that fill enough of their range to compute all of it."""
     if not positions:
         return False
-    if not all(position >= 0 and position.denominator == 1 for position in positions):
+    if not all(map(_is_natural, positions)):
         return False
     return int(max(positions)) - int(min(positions)) < _MAX_SPREAD * len(positions)
+
+
+def _is_natural(position: int | Fraction) -> bool:
+    """Return True for an integer of 0 or more."""
+    return position >= 0 and position.denominator == 1
 
 
 def _first_run(positions: Sequence[int | Fraction]) -> int:
@@ -268,8 +277,8 @@ def _first_run(positions: Sequence[int | Fraction]) -> int:
     3
     """
     for index, position in enumerate(positions):
-        is_integer = position >= 0 and position.denominator == 1
-        if not is_integer or position != positions[0] + index:
+        is_next = position == positions[0] + index
+        if not is_next or not _is_natural(position):
             return index
     return len(positions)
 

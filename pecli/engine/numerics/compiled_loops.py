@@ -41,10 +41,18 @@ def _inlined(function: Loop) -> Loop:
 
 @_inlined
 def _is_in_doubt(value: np.float64, shift: np.uint64) -> np.bool_:
-    """Return True if the lower bits of a value, rounded to an integer, are zero (see `tiles`)."""
+    """Return True if a value may round to either of two float32 numbers, because of its error.
+
+    Values are in units of somewhat more than twice the error. In these units, a tie between two
+    float32 numbers is an integer whose lower bits are 0, and a value near it rounds to it.
+
+    Args:
+        value: The value.
+        shift: The number of its upper bits that may be anything.
+    """
     bits = np.float64(np.rint(value)).view(np.uint64)
-    is_zero: np.bool_ = bits << shift == 0
-    return is_zero
+    has_zeros_below: np.bool_ = bits << shift == 0
+    return has_zeros_below
 
 
 _FACTORS = types.Array(types.float64, 2, "C", readonly=True)
@@ -63,29 +71,33 @@ def add_products(
     second_anchors: Floats,
     first_rows: Floats,
     second_rows: Floats,
-    first: int,
+    start: int,
     out: Singles,
     row_length: int,
     columns: int,
     scale: np.float32,
     shift: np.uint64,
-    places: Positions,
+    doubtful: Positions,
 ) -> int:
-    """Write first anchor · first row + second anchor · second row; list the elements in doubt.
+    """Write rows of a table: first anchor · first row + second anchor · second row per element.
 
-    With 64 rows per anchor and `first` = 100, the first row of `out` is row 36 after anchor 1.
+    An anchor is a position whose cosines and sines are known. By the addition theorems, those of the
+    rows after it are sums of two products. With 64 rows per anchor and `start` = 100, the first row
+    of `out` is row 36 after anchor 1.
 
     Args:
         first_anchors: Factors (anchors, columns) in units of the test.
         second_anchors: Factors (anchors, columns) in units of the test.
         first_rows: Factors (rows per anchor, columns).
         second_rows: Factors (rows per anchor, columns).
-        first: The first row of `out`, counted from the first anchor.
+        start: The rows between the first anchor and the first row of `out`.
         out: The memory to write to, from the first element of the first row on.
         row_length: Elements of `out` from one row to the next, at least as many as columns.
+        columns: The number of columns.
         scale: One unit of the test.
-        shift: Bits that the test ignores.
-        places: Room for the elements in doubt: row · columns + column.
+        shift: Upper bits that the test ignores.
+        doubtful: Room for the elements whose rounding the error leaves in doubt. Each is written as
+            row · columns + column.
 
     Returns:
         The number of elements in doubt.
@@ -94,8 +106,8 @@ def add_products(
     rows = -(-len(out) // row_length)  # rounded up: the last row ends with its last column
     count = 0
     for row in range(rows):
-        anchor = (first + row) // rows_per_anchor
-        row_after_anchor = (first + row) % rows_per_anchor
+        anchor = (start + row) // rows_per_anchor
+        row_after_anchor = (start + row) % rows_per_anchor
         first_anchor = first_anchors[anchor]
         second_anchor = second_anchors[anchor]
         first_row = first_rows[row_after_anchor]
@@ -114,7 +126,7 @@ def add_products(
                 first_product = first_anchor[column] * first_row[column]
                 value = first_product + second_anchor[column] * second_row[column]
                 if _is_in_doubt(value, shift):
-                    places[count] = row * columns + column
+                    doubtful[count] = row * columns + column
                     count += 1
     return count
 
@@ -127,9 +139,13 @@ _RUN = 512
 
 @_inlined
 def _is_near_tie(value: np.float64, error: int) -> np.bool_:
-    """Return True if a number is within the error, in ULPs, of a tie between two float32 numbers."""
-    distance = (np.float64(value).view(np.int64) + (error - _TIE)) & _DROPPED
-    is_near: np.bool_ = distance <= 2 * error
+    """Return True if a number is within the error, in ULPs, of a tie between two float32 numbers.
+
+    The 29 bits that float32 drops are 100…0 at a tie. With that taken off and the error added,
+    numbers within the error of a tie, on either side, have 0 … 2 · error.
+    """
+    shifted_bits = np.float64(value).view(np.int64) + (error - _TIE)
+    is_near: np.bool_ = (shifted_bits & _DROPPED) <= 2 * error
     return is_near
 
 
@@ -434,7 +450,12 @@ _HALF_SCALE = np.float32(2.0**112)
 
 @_inlined
 def _half_to_single(bits: np.int16) -> np.float32:
-    """Return a float16 number, given as its bits, in float32, which holds all of them."""
+    """Return a float16 number, given as its bits, in float32, which holds all of them.
+
+    The sign, the exponent and the digits are moved to their places in float32. There the exponent
+    means a number that is smaller by 2**112, except that the largest exponent, of infinity and NaN,
+    has to be the largest again. 1.0 is 0x3C00; moved, 0x07800000 is 2**-112; scaled, 1.0 again.
+    """
     shifted = (np.int32(bits) << np.int32(13)) & _HALF_SIGN_AND_DIGITS
     is_finite = (shifted & _HALF_INFINITY) != _HALF_INFINITY
     finite = np.int32(shifted).view(np.float32) * _HALF_SCALE

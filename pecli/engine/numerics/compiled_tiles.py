@@ -95,13 +95,13 @@ class CompiledTile(Tile):
             second_anchors=self._anchor_factors.second,
             first_rows=self._rows.first,
             second_rows=self._rows.second,
-            first=rows_after_leap_start,
+            start=rows_after_leap_start,
             out=_memory(rows),
             row_length=elements_per_row,
             columns=self.columns,
             scale=self._scale[()],
             shift=self._shift[()],
-            places=self._doubtful_elements,
+            doubtful=self._doubtful_elements,
         )
         if doubtful_count:
             # The loop writes the numbers of doubtful elements: with 64 columns, element 130 is in

@@ -67,13 +67,19 @@ def round_waves(
 
 
 def _in_doubt(products: DoubleDouble, positions: Ints, dtype: str) -> Flags:
-    """Return True for elements that their error bound could make round differently."""
+    """Return True for elements that their error bound could make round differently.
+
+    The bound is relative to the element: 2**-91 for float64, whose products have about 98 bits, and
+    2**-50 for narrower dtypes, whose products have about 51.
+    """
     magnitudes = np.abs(products.hi)
     if dtype != "float64":
         return undecided(products, phases.FLOAT64_ERROR * magnitudes, dtype)
     in_doubt = undecided(products, phases.PRODUCT_ERROR * magnitudes, dtype)
-    # The low part of a tiny product underflows, and its error bound fails.
-    return in_doubt | ((magnitudes < _MIN_PRODUCT) & (positions > 0))
+    # A product is a sum of two float64 numbers, high and low. The low part of a tiny one underflows,
+    # so that the bound fails. At position 0, products are exact.
+    underflows = (magnitudes < _MIN_PRODUCT) & (positions > 0)
+    return in_doubt | underflows
 
 
 def _wave_products(
@@ -91,7 +97,8 @@ def _wave_products(
         lo = np.where(is_sine, sines.lo, cosines.lo)
         return DoubleDouble(hi, lo) * waves.factor
     plain_cosines, plain_sines = phases.cos_sin(frequency_digits, positions)
-    return DoubleDouble.plain(np.where(is_sine, plain_sines, plain_cosines)) * waves.factor
+    values = np.where(is_sine, plain_sines, plain_cosines)
+    return DoubleDouble.plain(values) * waves.factor  # The product has a low part.
 
 
 def _round_with_more_bits(
@@ -114,17 +121,15 @@ def _round_with_more_bits(
         ArithmeticError: More than `_MAX_EXTRA_BITS` would be needed.
     """
     rounded = _round_by_integers(waves, element, dtype)
-    if rounded is not None:
-        return rounded
     extra_bits = waves.bits
-    while extra_bits <= _MAX_EXTRA_BITS:
+    while rounded is None:
+        if extra_bits > _MAX_EXTRA_BITS:
+            place = f"position {element.position} of wave {element.wave}"
+            raise ArithmeticError(f"{extra_bits} more bits do not decide how {place} rounds")
         finer_waves = _with_extra_bits(make_waves, extra_bits)
         rounded = _round_by_integers(finer_waves, element, dtype)
-        if rounded is not None:
-            return rounded
         extra_bits = 2 * extra_bits + waves.bits
-    place = f"position {element.position} of wave {element.wave}"
-    raise ArithmeticError(f"{extra_bits} more bits do not decide how {place} rounds")
+    return rounded
 
 
 def _with_extra_bits(make_waves: Callable[[], ExactWaves], extra_bits: int) -> ExactWaves:

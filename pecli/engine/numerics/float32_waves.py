@@ -329,11 +329,12 @@ def _summands_of_sector_angle() -> tuple[float, float, float]:
 
     Products of these two with numbers of sectors are exact, and the sum has more than 100 bits.
     """
-    angle = 2 * numerics.pi(_SECTOR_BITS) // _SECTORS
-    first_shift = angle.bit_length() - _SUMMAND_BITS
-    second_shift = first_shift - _SUMMAND_BITS
-    first = angle >> first_shift << first_shift
-    second = (angle - first) >> second_shift << second_shift
+    angle = 2 * numerics.pi(_SECTOR_BITS) // _SECTORS  # over 2**_SECTOR_BITS
+    bits_after_first = angle.bit_length() - _SUMMAND_BITS
+    bits_after_second = bits_after_first - _SUMMAND_BITS
+    # Shifting to the right and back makes the lower bits 0.
+    first = angle >> bits_after_first << bits_after_first
+    second = (angle - first) >> bits_after_second << bits_after_second
     third = angle - first - second
     unit = 1 << _SECTOR_BITS
     return first / unit, second / unit, third / unit
