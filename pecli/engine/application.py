@@ -393,11 +393,15 @@ class _Scratch:
     """
 
     def __init__(self, dtype: "np.dtype[Any]", place: int) -> None:
-        """Return scratch memory; arrays of different places are fast together (aligned_buffer)."""
+        """Prepare memory of a dtype; the first block determines its shape.
+
+        Arrays that one loop uses begin at different places of a page, 0 to 3 (see `aligned_buffer`).
+        """
         self._memory = np.empty(0, dtype)
         self._place = place
 
     def of_shape(self, shape: tuple[int, ...]) -> AnyArray:
+        """Return uninitialised memory of a shape, the same again if the last block had that shape."""
         if self._memory.shape != shape:
             memory = aligned_buffer(prod(shape), self._memory.dtype, place=self._place)
             self._memory = memory.reshape(shape)

@@ -269,7 +269,7 @@ def write_directions(
             run_out[2 * place + 1] = np.float32(imags[place])
             run_is_in_doubt |= _is_near_tie(reals[place], error)
             run_is_in_doubt |= _is_near_tie(imags[place], error)
-        if run_is_in_doubt:
+        if run_is_in_doubt:  # Few runs are, so that their parts are only tested again in those.
             for place in range(len(run)):
                 if _is_near_tie(reals[place], error):
                     doubtful[count] = 2 * (start + place)

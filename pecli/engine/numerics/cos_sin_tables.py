@@ -117,14 +117,12 @@ class ExactFiller:
             return
         rows = np.concatenate([places.rows for places in doubtful])
         columns = np.concatenate([places.columns for places in doubtful])
-        if not rows.size:
-            return
         positions = rows.astype(np.uint64) + np.uint64(first)
-        names = np.array(functions.split(","))
-        waves, index_of_name = np.divmod(columns, len(names))
-        is_sine = names[index_of_name] == "sin"
+        function_names = np.array(functions.split(","))
+        wave_indices, name_indices = np.divmod(columns, len(function_names))
+        is_sine = function_names[name_indices] == "sin"
         out[rows, columns] = round_waves(
-            self.waves, self._make_waves, positions, waves, is_sine, dtype
+            self.waves, self._make_waves, positions, wave_indices, is_sine, dtype
         )
 
     def _take_tile(self, functions: str, first_wave: int, target: Array, dtype: str) -> Tile:

@@ -34,6 +34,8 @@ class DoubleDouble:
         """Return the fixed-point number value / 2**bits, rounded to two float64 numbers."""
         hi = value / (1 << bits)
         numerator, denominator = hi.as_integer_ratio()
+        # The difference value / 2**bits − numerator / denominator, as one fraction of integers,
+        # which Python rounds once.
         lo = (value * denominator - (numerator << bits)) / (denominator << bits)
         return cls(np.array(hi), np.array(lo))
 
@@ -88,7 +90,11 @@ def normal(hi: Floats, lo: Floats) -> DoubleDouble:
 
 
 def _halves(a: Floats) -> tuple[Floats, Floats]:
-    """Return a as a sum of two numbers of 26 bits (Veltkamp); products of halves are exact."""
+    """Return a as a sum of two numbers of 26 bits (Veltkamp); products of halves are exact.
+
+    `scaled` is about 2**27 times as large as a, so that the lower 27 bits of a are lost in the
+    difference of both, and are missing when that is subtracted again.
+    """
     scaled = _SPLITTER * a
     high = scaled - (scaled - a)
     return high, a - high

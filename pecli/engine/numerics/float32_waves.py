@@ -286,10 +286,17 @@ def _write_rounded(directions: Complex, out: Singles) -> None:
 
 
 def _directions_by_library(angles: Floats, *, sine_first: bool) -> Complex:
-    """Return the directions of angles of any size, as the C library computes them."""
+    """Return cos a + i·sin a of angles a of any size, as the C library has them.
+
+    With sines first, they are sin a + i·cos a.
+    """
     directions = np.empty(angles.shape, np.complex128)
-    np.cos(angles, out=directions.imag if sine_first else directions.real)
-    np.sin(angles, out=directions.real if sine_first else directions.imag)
+    cosines = directions.real
+    sines = directions.imag
+    if sine_first:
+        cosines, sines = sines, cosines
+    np.cos(angles, out=cosines)
+    np.sin(angles, out=sines)
     return directions
 
 

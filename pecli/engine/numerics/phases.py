@@ -90,11 +90,16 @@ class ExactWaves:
 
     @cached_property
     def limbs(self) -> Ints:
-        """The frequencies' fractions as 32-bit digits, lowest first: (digits, waves)."""
-        size = self.bits // 8
+        """The frequencies' fractions as 32-bit digits, lowest first: (digits, waves).
+
+        With 64 bits, 1/4 turn has the digits 0 and 2**30. Whole turns per position are left out,
+        because they change no cosine.
+        """
+        bytes_per_frequency = self.bits // 8
         fraction_mask = (1 << self.bits) - 1
-        packed = b"".join((turn & fraction_mask).to_bytes(size, "little") for turn in self.turns)
-        digits = np.frombuffer(packed, "<u4").reshape(len(self.turns), size // 4)
+        fractions = [turns & fraction_mask for turns in self.turns]
+        packed = b"".join(number.to_bytes(bytes_per_frequency, "little") for number in fractions)
+        digits = np.frombuffer(packed, "<u4").reshape(len(fractions), bytes_per_frequency // 4)
         return np.ascontiguousarray(digits.T).astype(np.uint64)
 
     @cached_property
@@ -300,7 +305,9 @@ def _add_lower_digits(distance: Floats, lower_digits: list[Ints]) -> Floats:
 
 
 def _small_angle(x: Floats) -> tuple[Floats, Floats]:
-    """Return sin x and cos x − 1 for |x| ≤ π/256.
+    """Return sin x and cos x − 1 for |x| ≤ π/256, by the series in z = x².
+
+        sin x = x + x·z·(−1/3! + z/5! − z²/7! …), cos x − 1 = z·(−1/2! + z/4! − z²/6! + z³/8! …)
 
     The first terms that are left out, x⁹/9! and x¹⁰/10!, are below 2**-75.
     """
@@ -370,9 +377,12 @@ def _turns_from_sector(distance: Floats, lower_digits: list[Ints]) -> DoubleDoub
 
 
 def _small_angle_double_double(x: DoubleDouble) -> tuple[DoubleDouble, DoubleDouble]:
-    """Return sin x and cos x − 1 for |x| ≤ π/256.
+    """Return sin x and cos x − 1 for |x| ≤ π/256, by the series in z = x².
 
-    x² is below 2**-12, so that the last terms of the series are small and 53 bits of them suffice.
+        sin x = x + x·z·(−1/3! + z/5! − z²/7! …), cos x − 1 = z·(−1/2! + z/4! − z²/6! …)
+
+    z is below 2**-12, so that the terms from z²/7! and z²/6! on, the tails, are small and 53 bits of
+    them suffice.
     """
     z = x * x
     sine_tail = z.hi * (-1 / 5040 + z.hi * (1 / 362880 + z.hi * (-1 / 39916800)))
