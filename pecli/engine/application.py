@@ -221,9 +221,11 @@ class _RotationJob:
         return MAX_THREADS_OF_SHORT_STEPS
 
     def rotate_share(self, share: _Share) -> None:
-        """Rotate the rows of a share.
+        """Rotate the rows of a share: neighbouring positions of neighbouring batches.
 
-        Its batches have the same positions, so that their factors are made once.
+        The batches have the same positions, so that their factors are made once. A compiled loop is
+        fastest. A complex product is one NumPy call. Otherwise, several calls rotate a block at a
+        time, small enough for the cache.
         """
         factors = self.factors(share.positions.start, share.positions.stop)
         loop = self._loop_for(share, factors)
@@ -288,11 +290,14 @@ class _RotationJob:
         return _rounded_once(rotation, work_dtype)
 
     def _is_complex_product(self, factors: AnyArray) -> bool:
-        """Return True if pairs lie in memory as complex numbers that NumPy can multiply."""
+        """Return True if pairs lie in memory as complex numbers that NumPy can multiply.
+
+        Neighbouring channels u, v do, as u + iv. Halves, which are d/2 channels apart, do not.
+        """
         return self.layouts == LAYOUTS["interleaved"] and self._fits(factors)
 
     def _fits(self, factors: AnyArray) -> bool:
-        """Return True if numbers of the source are those of the factors, or float32 to be widened.
+        """Return True if the source has the dtype of the factors' parts, or float32 to be widened.
 
         There are no complex numbers of float16 or bfloat16, nor in another byte order.
         """

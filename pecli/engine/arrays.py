@@ -116,7 +116,7 @@ def _odd_singles(values: Floats) -> Singles:
         values[is_small] = _rounded_underflow(values[is_small])
     bits = values.view(np.uint64)
     # A float32 number has the upper 35 bits of a float64 number; the lower 29 are dropped. The last
-    # kept bit becomes 1 if a dropped bit is set. On the right are 4 bits of which 2 are dropped.
+    # kept bit becomes 1 if a dropped bit is set. On the right is an example with 2 + 2 bits, 10|01.
     sticky = bits & _DROPPED_BITS  # 10|01 → 00|01
     sticky += _DROPPED_BITS  # 00|01 + 00|11 = 01|00: the last kept bit is 1 if a dropped bit was.
     sticky |= bits  # 10|01 or 01|00 = 11|01: no other kept bit changes.

@@ -286,13 +286,14 @@ def _first_run(positions: Sequence[int | Fraction]) -> int:
 def _grouped_by_unit(positions: Sequence[int | Fraction]) -> dict[Fraction, Indices]:
     """Return the rows of each unit of which positions are multiples.
 
-    0.5 and 0.75 are multiples of 1/256, 3 is one of 1, 2/3 one of 1/3. A position whose numerator
-    would exceed 63 bits, such as 2**39 + 2**-40, is a unit by itself.
+    0.5 and 0.75 are multiples of 1/256, 3 is one of 1, 2/3 one of 1/3. A position of 2**63 units or
+    more, such as 2**39 + 2**-40, is a unit by itself.
     """
-    rows_of: dict[tuple[int, int], list[int]] = {}
+    rows_of_unit: dict[tuple[int, int], list[int]] = {}
     for row, position in enumerate(positions):
-        rows_of.setdefault(_unit_of_position(position), []).append(row)
-    return {Fraction(*unit): np.array(rows, np.intp) for unit, rows in rows_of.items()}
+        unit = _unit_of_position(position)
+        rows_of_unit.setdefault(unit, []).append(row)
+    return {Fraction(*unit): np.array(rows, np.intp) for unit, rows in rows_of_unit.items()}
 
 
 def _multiple_of_unit(distance: int | Fraction, unit: Fraction) -> int:

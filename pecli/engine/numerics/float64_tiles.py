@@ -279,7 +279,9 @@ class Float64Tiles:
     def _anchors_of(self, leap: int) -> Directions:
         """Return the directions of a leap's anchors, times the amplitude: (anchors, waves).
 
-        They are those of the first leap, turned by the angle at which this one starts.
+        A leap is a stretch of positions, and its anchors every 32nd of them, for example. The
+        directions, cos and sin, are those of the first leap, turned by the angle at which this leap
+        starts.
         """
         start = self._directions(multiples(leap, 1, self._rows_per_leap))  # (1, waves)
         cosine = start.cosines * self._amplitude

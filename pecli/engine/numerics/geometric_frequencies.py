@@ -119,16 +119,11 @@ def _geometric_bits(
 ) -> int:
     """Return the number of bits after the point with which frequencies are precise enough.
 
-    Frequencies are base ** (−i / denominator) for i = 0 … count − 1, and each is the product of the
-    one before and the same ratio. The bits are the sum of
-
-        those of the smallest frequency times any position; with base 10000 and 64 frequencies, the
-            smallest is about 2**-13, and needs 224,
-        a margin of 64,
-        those that errors of the products spoil, and
-        those of the factor by which positions will be multiplied.
-
-    The arguments are those of `geometric`.
+    The product of the smallest frequency and any position must be precise: with base 10000 and 64
+    frequencies, the smallest is about 2**-13, which needs 224 bits. To these are added a margin of
+    64; bits for rounding errors, because each frequency is computed from the one before; and bits
+    for `scale`, a factor by which positions will be multiplied. The arguments are those of
+    `geometric`.
     """
     largest_exponent = 0.0
     if count > 1:
