@@ -97,7 +97,7 @@ def geometric(
         log_base = partial(log, Fraction(base))
     bits = _geometric_bits(log_base, denominator, count, scale)
     one = 1 << bits  # base ** 0
-    if count <= 1:
+    if count <= 1:  # The denominator may be 0 then, as of an axis without channels.
         return Frequencies((one,), bits)
     ratio = _ratio_of_neighbours(log_base, denominator, bits)
     values = [one]
