@@ -195,17 +195,20 @@ class _RotationJob:
                 shares.append(_Share(positions, range(first_batch, end_batch)))
         return shares
 
-    def _batches_per_share(self, starts: int) -> int:
-        """Return how many batches a share has, if their positions are divided into so many pieces.
+    def _batches_per_share(self, pieces: int) -> int:
+        """Return how many batches a share has, if the positions are divided into so many pieces.
 
         There are at least two shares per thread, if there are as many batches, so that no thread
         waits long for the last one. With 4 threads, 16 batches and 3 pieces, 8 shares are needed:
         the batches of every piece are divided among ⌈8 / 3⌉ = 3 shares, of 6, 6 and 4 batches.
+
+        A share has at least the batches of a block, which are rotated at once.
         """
         batches: int = self.source.shape[0]
-        shares_per_start = -(-2 * thread_count() // starts)  # rounded up
-        least_batches = self._batches_per_block(self.source.itemsize)
-        return max(least_batches, -(-batches // shares_per_start))
+        wanted_shares = 2 * thread_count()
+        shares_per_piece = -(-wanted_shares // pieces)  # rounded up
+        batches_per_share = -(-batches // shares_per_piece)
+        return max(batches_per_share, self._batches_per_block(self.source.itemsize))
 
     def max_threads(self) -> int:
         """Return how many threads are of use.
@@ -218,9 +221,11 @@ class _RotationJob:
         return MAX_THREADS_OF_SHORT_STEPS
 
     def rotate_share(self, share: _Share) -> None:
-        """Rotate the rows of a share.
+        """Rotate the rows of a share: neighbouring positions of neighbouring batches.
 
-        Its batches have the same positions, so that their factors are made once.
+        The batches have the same positions, so that their factors are made once. A compiled loop is
+        fastest. A complex product is one NumPy call. Otherwise, several calls rotate a block at a
+        time, small enough for the cache.
         """
         factors = self.factors(share.positions.start, share.positions.stop)
         loop = self._loop_for(share, factors)
@@ -277,18 +282,22 @@ class _RotationJob:
 
         It computes in the dtype of the factors, and rounds to that of the array.
         """
-        rotation = _rotation_of_layouts(_for_all_heads(factors), self.layouts)
+        prepare_rotation = _ROTATIONS[self.layouts]
+        rotation = prepare_rotation(_for_all_heads(factors))
         work_dtype = factors.real.dtype
         if self.source.dtype == work_dtype:
             return rotation
         return _rounded_once(rotation, work_dtype)
 
     def _is_complex_product(self, factors: AnyArray) -> bool:
-        """Return True if pairs lie in memory as complex numbers that NumPy can multiply."""
+        """Return True if pairs lie in memory as complex numbers that NumPy can multiply.
+
+        Neighbouring channels u, v do, as u + iv. Halves, which are d/2 channels apart, do not.
+        """
         return self.layouts == LAYOUTS["interleaved"] and self._fits(factors)
 
     def _fits(self, factors: AnyArray) -> bool:
-        """Return True if numbers of the source are those of the factors, or float32 to be widened.
+        """Return True if the source has the dtype of the factors' parts, or float32 to be widened.
 
         There are no complex numbers of float16 or bfloat16, nor in another byte order.
         """
@@ -389,11 +398,15 @@ class _Scratch:
     """
 
     def __init__(self, dtype: "np.dtype[Any]", place: int) -> None:
-        """Return scratch memory; arrays of different places are fast together (aligned_buffer)."""
+        """Prepare memory of a dtype; the first block determines its shape.
+
+        Arrays that one loop uses begin at different places of a page, 0 to 3 (see `aligned_buffer`).
+        """
         self._memory = np.empty(0, dtype)
         self._place = place
 
     def of_shape(self, shape: tuple[int, ...]) -> AnyArray:
+        """Return uninitialised memory of a shape, the same again if the last block had that shape."""
         if self._memory.shape != shape:
             memory = aligned_buffer(prod(shape), self._memory.dtype, place=self._place)
             self._memory = memory.reshape(shape)
@@ -419,14 +432,6 @@ def _rounded_once(rotation: BlockRotation, work_dtype: "np.dtype[Any]") -> Block
 def _for_all_heads(factors: AnyArray) -> AnyArray:
     """Return factors (positions, d/2) as (positions, 1, d/2): all heads have the same."""
     return factors[:, None]
-
-
-def _rotation_of_layouts(factors: AnyArray, layouts: PairLayouts) -> BlockRotation:
-    """Return the function that rotates blocks by factors (positions, 1, d/2).
-
-    Each layout has its own function, which prepares the factors once for all blocks of a share.
-    """
-    return _ROTATIONS[layouts](factors)
 
 
 def _rotation_in_halves(factors: AnyArray) -> BlockRotation:
@@ -478,8 +483,15 @@ def _joined_halves(first: AnyArray, second: AnyArray, *, place: int) -> AnyArray
 
 
 def _rotation_in_pairs(factors: AnyArray) -> BlockRotation:
-    """Return the rotation of interleaved pairs, which lie in memory as complex numbers do."""
-    complex_dtype = factors.dtype
+    """Return the function that rotates blocks whose pairs are neighbours, channels (2i, 2i + 1).
+
+    Neighbours u, v lie in memory as the complex number u + iv does, so that rows of d channels are
+    viewed as d/2 complex numbers, and multiplied.
+
+    Args:
+        factors: The complex factors c + i·s (positions, 1, d/2).
+    """
+    complex_dtype = factors.dtype  # Its parts have the dtype of the blocks.
 
     def rotation(block: AnyArray, out: AnyArray) -> None:
         np.multiply(block.view(complex_dtype), factors, out=out.view(complex_dtype))
@@ -488,13 +500,16 @@ def _rotation_in_pairs(factors: AnyArray) -> BlockRotation:
 
 
 def _rotation_halves_to_pairs(factors: AnyArray) -> BlockRotation:
-    """Return the rotation of channels (i, i + d/2) into (2i, 2i + 1), by way of complex numbers.
+    """Return the function that rotates pairs (i, i + d/2) and writes them to (2i, 2i + 1).
+
+    A pair u, v is the complex number u + iv, which lies in memory as two neighbours: rows
+    [u0, u1, v0, v1] become [u0', v0', u1', v1'].
 
     Args:
-        factors: The complex factors (positions, 1, d/2).
+        factors: The complex factors c + i·s (positions, 1, d/2).
     """
     half = factors.shape[-1]
-    complex_dtype = factors.dtype
+    complex_dtype = factors.dtype  # Its parts have the dtype of the blocks.
 
     def rotation(block: AnyArray, out: AnyArray) -> None:
         pairs = np.empty((*block.shape[:-1], half), complex_dtype)
@@ -506,14 +521,23 @@ def _rotation_halves_to_pairs(factors: AnyArray) -> BlockRotation:
 
 
 def _rotation_pairs_to_halves(factors: AnyArray) -> BlockRotation:
-    """Return the rotation of channels (2i, 2i + 1) into (i, i + d/2), as in DeepSeek-V3."""
+    """Return the function that rotates pairs (2i, 2i + 1) and writes them to (i, i + d/2).
+
+    DeepSeek-V3 does so. Neighbours u, v lie in memory as the complex number u + iv does, so that
+    rows of d channels are viewed as d/2 complex numbers, and multiplied: rows [u0, v0, u1, v1]
+    become [u0', u1', v0', v1'].
+
+    Args:
+        factors: The complex factors cos + i·sin (positions, 1, d/2).
+    """
     half = factors.shape[-1]
-    complex_dtype = factors.dtype
+    complex_dtype = factors.dtype  # Its parts have the dtype of the blocks.
 
     def rotation(block: AnyArray, out: AnyArray) -> None:
-        pairs = block.view(complex_dtype) * factors
-        out[..., :half] = pairs.real
-        out[..., half:] = pairs.imag
+        pairs = block.view(complex_dtype)  # (…, d/2)
+        rotated_pairs = pairs * factors
+        out[..., :half] = rotated_pairs.real
+        out[..., half:] = rotated_pairs.imag
 
     return rotation
 
@@ -524,6 +548,8 @@ _ROTATIONS: dict[PairLayouts, Callable[[AnyArray], BlockRotation]] = {
     PairLayouts("halves", "interleaved"): _rotation_halves_to_pairs,
     PairLayouts("interleaved", "halves"): _rotation_pairs_to_halves,
 }
+"""Functions that take complex factors (positions, 1, d/2), prepare them once, and return the
+function that rotates blocks by them."""
 
 
 def _write(out: Array, values: AnyArray) -> None:

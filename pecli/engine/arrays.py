@@ -111,17 +111,18 @@ def _odd_singles(values: Floats) -> Singles:
     1. Ties of narrower dtypes end in 0, so that it is never taken for one.
     """
     is_small = np.abs(values) < _MIN_NORMAL_SINGLE
-    if is_small.any():  # There float32 has fewer bits.
+    if is_small.any():  # Below 2**-126, float32 has fewer than 24 bits.
         values = values.copy()
         values[is_small] = _rounded_underflow(values[is_small])
     bits = values.view(np.uint64)
-    # If any dropped bit is set, adding all of them carries into the last bit that is kept. With 4
-    # bits of which 2 are dropped: 01|01 + 00|11 has the carry 01|00 where 01|00 + 00|11 has none.
-    # The carry is joined with `or`, so that the last bit becomes 1 and no other bit changes.
-    odd_bits = (bits & _DROPPED_BITS) + _DROPPED_BITS
-    odd_bits |= bits
-    odd_bits &= ~_DROPPED_BITS
-    return odd_bits.view(np.float64).astype(np.float32)
+    # A float32 number has the upper 35 bits of a float64 number; the lower 29 are dropped. The last
+    # kept bit becomes 1 if a dropped bit is set. On the right is an example with 2 + 2 bits, 10|01.
+    sticky = bits & _DROPPED_BITS  # 10|01 → 00|01
+    sticky += _DROPPED_BITS  # 00|01 + 00|11 = 01|00: the last kept bit is 1 if a dropped bit was.
+    sticky |= bits  # 10|01 or 01|00 = 11|01: no other kept bit changes.
+    sticky &= ~_DROPPED_BITS  # 11|00
+    odd_doubles: Floats = sticky.view(np.float64)
+    return odd_doubles.astype(np.float32)  # exact, because the dropped bits are 0
 
 
 def _rounded_underflow(values: Floats) -> Floats:
@@ -361,7 +362,9 @@ def floating(name: str, values: object, dtypes: Sequence[str] = FLOATS[:4]) -> A
 
 
 def _of_dtype(array: AnyArray) -> str:
-    return f"of dtype {quoted(str(array.dtype))[1:-1]}"
+    """Return the dtype for an error: «of dtype int64», cut if it is long, as of records."""
+    quoted_name = quoted(str(array.dtype))
+    return f"of dtype {quoted_name[1:-1]}"
 
 
 def _dtype_word(values: ForeignArray) -> str:

@@ -154,8 +154,14 @@ class PositionMistake:
 
     kind: Misplacement
     by: int = 0
-    """SHIFTED, CACHE_MOVED…: positions too far; CLAMPED: the largest one; SHARED: rows per position; STUCK: the one;
-    RESTARTED: rows of each run of positions, 0 if they differ."""
+    """A number that depends on the kind of mistake.
+
+    SHIFTED, CACHE_MOVED and the like: by how many positions rows are too far.
+    CLAMPED: the largest position.
+    SHARED: the number of rows that share a position.
+    STUCK: the position at which rows stay.
+    RESTARTED: the rows of each run of positions; 0 if runs have different lengths.
+    """
     expected: int = 0
     """CACHE_MOVED_OTHERWISE: the positions that the cache should have been moved by."""
     row: int = 0

@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -215,7 +216,7 @@ def thread_count() -> int:
     cores.
     """
     setting = os.environ.get("PECLI_THREADS", "")
-    is_number = setting.isascii() and setting.isdigit() and len(setting) < 9
+    is_number = re.fullmatch("[0-9]{1,8}", setting)
     if is_number and int(setting) > 0:
         return min(int(setting), MAX_THREADS)
     return min(_available_cores(), MAX_THREADS)

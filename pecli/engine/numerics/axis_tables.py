@@ -20,7 +20,8 @@ from pecli.engine.numerics.correct_rounding import round_waves
 from pecli.engine.numerics.cos_sin_tables import ExactFiller
 from pecli.engine.numerics.phases import ExactWaves
 
-_MAX_NUMERATOR = 1 << 63
+_MAX_UNITS = 1 << 63
+"""A position is below so many units, so that their number fits 64 bits."""
 _EXPONENT_STEP = 8
 """Denominators 2**e are raised to 2**8, 2**16, …, so that floats form few groups."""
 _CHUNK = 1 << 13
@@ -73,10 +74,7 @@ def listed_coordinates(axes: Sequence[Sequence[int | Fraction]]) -> Coordinates:
 class AxisFiller:
     """Makes rows of cos and sin tables in which each wave follows one axis of coordinates.
 
-    Args:
-        make_waves: `make_waves(unit)` makes the waves for positions that are multiples of a unit.
-        axes: The axis that each wave follows.
-        coordinates: The positions of the rows.
+    A wave is one frequency: the cosine or sine of position · frequency is a column of the table.
     """
 
     def __init__(
@@ -85,23 +83,32 @@ class AxisFiller:
         axes: Sequence[int],
         coordinates: Coordinates,
     ) -> None:
-        """Prepare the caches; nothing is computed before the first `fill`."""
-        self._make_waves = make_waves
+        """Keep the arguments; nothing is computed before the first `fill`.
+
+        Args:
+            make_waves: `make_waves(unit)` makes the frequencies per unit of positions. With the
+                unit 1/256, position 3/4 is 192 units, and cos(3/4 · frequency) is
+                cos(192 · (frequency / 256)).
+            axes: The axis whose positions each wave, a frequency, is multiplied by.
+            coordinates: The positions of the rows on each axis.
+        """
         self._coordinates = coordinates
         # The waves that follow each axis: axes 0 0 1 1 1 are the waves [0, 1] and [2, 3, 4].
         axis_of_wave = np.array(axes)
         axis_numbers = range(len(coordinates.values))
         self._axis_waves = [np.flatnonzero(axis_of_wave == axis) for axis in axis_numbers]
-        # Waves of a unit of positions, and whole tables of an axis, are made once.
-        self._waves_of = cache(make_waves)
+        # Waves of a unit take long to make, and are kept. If a rounding is hard to decide, they are
+        # made again with more bits, by the function that keeps nothing.
+        self._waves_of_unit = cache(make_waves)
+        self._make_waves = make_waves
         self._shared_table = cache(self._whole_table)
 
     def fill(self, functions: str, first: int, out: Array, dtype: str) -> None:
         """Write rows first, first + 1, … of the table into `out`.
 
-        A row has a position on each axis: (row 3, column 5) of an image. The waves of an axis only
-        depend on the position there, so that one small table per axis holds all values, and rows
-        are gathered from it.
+        A row has a position on each axis: (row 3, column 5) of an image. A wave, which is one
+        frequency, follows one axis: it is multiplied by the positions there. So one small table per
+        axis holds all values of its waves, and rows are gathered from it.
 
         Args:
             functions: "cos" or "sin" for one column per wave, "cos,sin" or "sin,cos" for two.
@@ -112,28 +119,32 @@ class AxisFiller:
         names = functions.split(",")
         value_indices = self._coordinates.index(first, first + len(out))  # (axes, rows)
         for place, function in enumerate(names):
-            column_of_wave = out[:, place :: len(names)]  # (rows, waves)
-            # The last cosine of an odd dim is missing.
-            wave_count = column_of_wave.shape[1]
-            for axis, waves in enumerate(self._axis_waves):
-                written_waves = waves[waves < wave_count]
+            columns_of_function = out[:, place :: len(names)]  # (rows, waves)
+            # With an odd dim, the last wave has no column of the second function.
+            wave_count = columns_of_function.shape[1]
+            for axis, waves_of_axis in enumerate(self._axis_waves):
                 rows = self._gathered(function, axis, value_indices[axis], dtype)
-                column_of_wave[:, _as_slice(written_waves)] = rows[:, : len(written_waves)]
+                waves = waves_of_axis[waves_of_axis < wave_count]  # ascending indices
+                columns_of_function[:, _as_slice(waves)] = rows[:, : len(waves)]
 
     def _gathered(self, function: str, axis: int, value_indices: Indices, dtype: str) -> Array:
         """Return "cos" or "sin" of the waves of an axis, one row per index of its values.
 
-        A small table of all values is made once, if most rows repeat one of them, as on a grid. Of
-        other coordinates, only the values of these rows are computed.
+        A grid of 64 x 64 points has 4,096 rows and 64 values per axis. If most rows repeat a value,
+        a small table of all values is made once, and rows are gathered from it. Of other
+        coordinates, only the values of these rows are computed.
         """
         values = self._coordinates.values[axis]
         waves = self._axis_waves[axis]
         is_repeated = 2 * len(values) <= self._coordinates.rows
         if is_repeated and len(values) * len(waves) <= _MAX_SHARED:
-            return self._shared_table(function, axis, dtype)[value_indices]
-        distinct, inverse = np.unique(value_indices, return_inverse=True)
-        table = self.table(function, [values[index] for index in distinct], waves, dtype)
-        return table[inverse.reshape(-1)]
+            shared_table = self._shared_table(function, axis, dtype)
+            return shared_table[value_indices]
+        # indices_of_values[row_of_index] is value_indices.
+        indices_of_values, row_of_index = np.unique(value_indices, return_inverse=True)
+        positions = [values[index] for index in indices_of_values]
+        table = self.table(function, positions, waves, dtype)
+        return table[row_of_index]
 
     def _whole_table(self, function: str, axis: int, dtype: str) -> Array:
         """Return "cos" or "sin" of the waves of an axis, one row per different position on it."""
@@ -214,15 +225,18 @@ class AxisFiller:
             waves: The indices of the waves, one per column.
             dtype: The dtype of the result (multiples, waves).
         """
-        unit_waves = self._waves_of(unit)
-        make_unit_waves = partial(self._make_waves, unit)  # called only if more bits are needed
+        frequencies = self._waves_of_unit(unit)
+        # Called only for roundings that need frequencies with more bits.
+        make_again = partial(self._make_waves, unit)
         is_sine = np.array([[function == "sin"]])
         out = np.empty((len(multiples), len(waves)), numpy_dtype(dtype))
-        step = max(1, _CHUNK // max(1, len(waves)))
-        for start in range(0, len(multiples), step):
-            positions = np.array(multiples[start : start + step], np.uint64)[:, None]  # (rows, 1)
-            out[start : start + step] = round_waves(
-                unit_waves, make_unit_waves, positions, waves[None, :], is_sine, dtype
+        # About _CHUNK elements are computed at a time, so that they stay in the cache.
+        rows_at_once = max(1, _CHUNK // max(1, len(waves)))
+        for start in range(0, len(multiples), rows_at_once):
+            rows = slice(start, start + rows_at_once)
+            positions = np.array(multiples[rows], np.uint64)[:, None]  # (rows, 1)
+            out[rows] = round_waves(
+                frequencies, make_again, positions, waves[None, :], is_sine, dtype
             )
         return out
 
@@ -246,9 +260,14 @@ def _are_close_integers(positions: Sequence[int | Fraction]) -> bool:
     """Return True for integers that fill enough of their range to compute all of it."""
     if not positions:
         return False
-    if not all(position >= 0 and position.denominator == 1 for position in positions):
+    if not all(map(_is_natural, positions)):
         return False
     return int(max(positions)) - int(min(positions)) < _MAX_SPREAD * len(positions)
+
+
+def _is_natural(position: int | Fraction) -> bool:
+    """Return True for an integer of 0 or more."""
+    return position >= 0 and position.denominator == 1
 
 
 def _first_run(positions: Sequence[int | Fraction]) -> int:
@@ -258,8 +277,8 @@ def _first_run(positions: Sequence[int | Fraction]) -> int:
     3
     """
     for index, position in enumerate(positions):
-        is_integer = position >= 0 and position.denominator == 1
-        if not is_integer or position != positions[0] + index:
+        is_next = position == positions[0] + index
+        if not is_next or not _is_natural(position):
             return index
     return len(positions)
 
@@ -267,13 +286,14 @@ def _first_run(positions: Sequence[int | Fraction]) -> int:
 def _grouped_by_unit(positions: Sequence[int | Fraction]) -> dict[Fraction, Indices]:
     """Return the rows of each unit of which positions are multiples.
 
-    0.5 and 0.75 are multiples of 1/256, 3 is one of 1, 2/3 one of 1/3. A position whose numerator
-    would exceed 63 bits, such as 2**39 + 2**-40, is a unit by itself.
+    0.5 and 0.75 are multiples of 1/256, 3 is one of 1, 2/3 one of 1/3. A position of 2**63 units or
+    more, such as 2**39 + 2**-40, is a unit by itself.
     """
-    rows_of: dict[tuple[int, int], list[int]] = {}
+    rows_of_unit: dict[tuple[int, int], list[int]] = {}
     for row, position in enumerate(positions):
-        rows_of.setdefault(_unit_of_position(position), []).append(row)
-    return {Fraction(*unit): np.array(rows, np.intp) for unit, rows in rows_of.items()}
+        unit = _unit_of_position(position)
+        rows_of_unit.setdefault(unit, []).append(row)
+    return {Fraction(*unit): np.array(rows, np.intp) for unit, rows in rows_of_unit.items()}
 
 
 def _multiple_of_unit(distance: int | Fraction, unit: Fraction) -> int:
@@ -284,19 +304,20 @@ def _multiple_of_unit(distance: int | Fraction, unit: Fraction) -> int:
 def _unit_of_position(position: int | Fraction) -> tuple[int, int]:
     """Return the unit of which a position is a multiple, as (numerator, denominator).
 
-    Units of fractions are the same for many positions, so that waves are made for few units: 3/4
-    and 0.01 in float64 are multiples of 1/2**8 and 1/2**64. The result is a pair because making
-    fractions takes time.
+    Waves (frequencies per unit) are made for every unit, so there should be few units. The unit of
+    a fraction with denominator 2**e, as all floats are, is 1/2**8, 1/2**16, …: 3/4 has 1/2**8, and
+    0.01 in float64, with denominator 2**59, has 1/2**64. Other fractions n/d have the unit 1/d.
+    The result is a pair because making fractions takes time.
     """
-    denominator = position.denominator
-    is_power_of_two = denominator & (denominator - 1) == 0
-    if is_power_of_two and denominator > 1:
-        exponent = denominator.bit_length() - 1
-        raised_exponent = -(-exponent // _EXPONENT_STEP) * _EXPONENT_STEP  # 2 becomes 8
-        denominator = 1 << raised_exponent
     numerator = abs(position.numerator)
-    # The number of units is numerator · denominator / position.denominator.
-    has_too_many_units = numerator * denominator >= _MAX_NUMERATOR * position.denominator
-    if has_too_many_units:
-        return numerator, position.denominator  # It is a unit by itself.
-    return 1, denominator
+    denominator = position.denominator
+    unit_denominator = denominator
+    is_power_of_two = denominator & (denominator - 1) == 0
+    if is_power_of_two:
+        exponent = denominator.bit_length() - 1
+        steps = -(-exponent // _EXPONENT_STEP)  # rounded up
+        unit_denominator = 1 << (steps * _EXPONENT_STEP)
+    units = numerator * unit_denominator // denominator
+    if units >= _MAX_UNITS:  # Their number would not fit, and the position is a unit by itself.
+        return numerator, denominator
+    return 1, unit_denominator

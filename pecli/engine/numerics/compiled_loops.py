@@ -41,10 +41,18 @@ def _inlined(function: Loop) -> Loop:
 
 @_inlined
 def _is_in_doubt(value: np.float64, shift: np.uint64) -> np.bool_:
-    """Return True if the lower bits of a value, rounded to an integer, are zero (see `tiles`)."""
+    """Return True if a value may round to either of two float32 numbers, because of its error.
+
+    Values are in units of somewhat more than twice the error. In these units, a tie between two
+    float32 numbers is an integer whose lower bits are 0, and a value near it rounds to it.
+
+    Args:
+        value: The value.
+        shift: The number of its upper bits that may be anything.
+    """
     bits = np.float64(np.rint(value)).view(np.uint64)
-    is_zero: np.bool_ = bits << shift == 0
-    return is_zero
+    has_zeros_below: np.bool_ = bits << shift == 0
+    return has_zeros_below
 
 
 _FACTORS = types.Array(types.float64, 2, "C", readonly=True)
@@ -63,29 +71,33 @@ def add_products(
     second_anchors: Floats,
     first_rows: Floats,
     second_rows: Floats,
-    first: int,
+    start: int,
     out: Singles,
     row_length: int,
     columns: int,
     scale: np.float32,
     shift: np.uint64,
-    places: Positions,
+    doubtful: Positions,
 ) -> int:
-    """Write first anchor · first row + second anchor · second row; list the elements in doubt.
+    """Write rows of a table: first anchor · first row + second anchor · second row per element.
 
-    With 64 rows per anchor and `first` = 100, the first row of `out` is row 36 after anchor 1.
+    An anchor is a position whose cosines and sines are known. By the addition theorems, those of the
+    rows after it are sums of two products. With 64 rows per anchor and `start` = 100, the first row
+    of `out` is row 36 after anchor 1.
 
     Args:
         first_anchors: Factors (anchors, columns) in units of the test.
         second_anchors: Factors (anchors, columns) in units of the test.
         first_rows: Factors (rows per anchor, columns).
         second_rows: Factors (rows per anchor, columns).
-        first: The first row of `out`, counted from the first anchor.
+        start: The rows between the first anchor and the first row of `out`.
         out: The memory to write to, from the first element of the first row on.
         row_length: Elements of `out` from one row to the next, at least as many as columns.
+        columns: The number of columns.
         scale: One unit of the test.
-        shift: Bits that the test ignores.
-        places: Room for the elements in doubt: row · columns + column.
+        shift: Upper bits that the test ignores.
+        doubtful: Room for the elements whose rounding the error leaves in doubt. Each is written as
+            row · columns + column.
 
     Returns:
         The number of elements in doubt.
@@ -94,8 +106,8 @@ def add_products(
     rows = -(-len(out) // row_length)  # rounded up: the last row ends with its last column
     count = 0
     for row in range(rows):
-        anchor = (first + row) // rows_per_anchor
-        row_after_anchor = (first + row) % rows_per_anchor
+        anchor = (start + row) // rows_per_anchor
+        row_after_anchor = (start + row) % rows_per_anchor
         first_anchor = first_anchors[anchor]
         second_anchor = second_anchors[anchor]
         first_row = first_rows[row_after_anchor]
@@ -114,7 +126,7 @@ def add_products(
                 first_product = first_anchor[column] * first_row[column]
                 value = first_product + second_anchor[column] * second_row[column]
                 if _is_in_doubt(value, shift):
-                    places[count] = row * columns + column
+                    doubtful[count] = row * columns + column
                     count += 1
     return count
 
@@ -127,9 +139,13 @@ _RUN = 512
 
 @_inlined
 def _is_near_tie(value: np.float64, error: int) -> np.bool_:
-    """Return True if a number is within the error, in ULPs, of a tie between two float32 numbers."""
-    distance = (np.float64(value).view(np.int64) + (error - _TIE)) & _DROPPED
-    is_near: np.bool_ = distance <= 2 * error
+    """Return True if a number is within the error, in ULPs, of a tie between two float32 numbers.
+
+    The 29 bits that float32 drops are 100…0 at a tie. With that taken off and the error added,
+    numbers within the error of a tie, on either side, have 0 … 2 · error.
+    """
+    shifted_bits = np.float64(value).view(np.int64) + (error - _TIE)
+    is_near: np.bool_ = (shifted_bits & _DROPPED) <= 2 * error
     return is_near
 
 
@@ -156,11 +172,16 @@ def _split_into_sectors(
     sectors_per_radian = 1 / (first_angle + second_angle + third_angle)
     for place in range(len(angles)):
         angle = np.float64(angles[place])
+        # Floats near TO_INTEGER, 1.5 · 2**52, are 1 apart, so that the sum is rounded to an
+        # integer. The lower bits of the float are the bits of that integer.
         shifted_count = angle * sectors_per_radian + TO_INTEGER
+        lower_bits = np.float64(shifted_count).view(np.uint64)
+        sectors[place] = lower_bits & last_sector  # without whole turns
+        # The angle and the count times the first summand nearly cancel, and both are exact, so that
+        # their difference is exact. The smaller summands come after it.
         count = shifted_count - TO_INTEGER
         rest = angle - count * first_angle - count * second_angle
         remainders[place] = rest - count * third_angle
-        sectors[place] = np.float64(shifted_count).view(np.uint64) & last_sector
 
 
 @_inlined
@@ -248,7 +269,7 @@ def write_directions(
             run_out[2 * place + 1] = np.float32(imags[place])
             run_is_in_doubt |= _is_near_tie(reals[place], error)
             run_is_in_doubt |= _is_near_tie(imags[place], error)
-        if run_is_in_doubt:
+        if run_is_in_doubt:  # Few runs are, so that their parts are only tested again in those.
             for place in range(len(run)):
                 if _is_near_tie(reals[place], error):
                     doubtful[count] = 2 * (start + place)
@@ -429,13 +450,26 @@ _HALF_SCALE = np.float32(2.0**112)
 
 @_inlined
 def _half_to_single(bits: np.int16) -> np.float32:
-    """Return a float16 number, given as its bits, in float32, which holds all of them."""
+    """Return a float16 number, given as its bits, in float32, which holds all of them.
+
+    The sign, the exponent and the digits are moved to their places in float32. There the exponent
+    means a number that is smaller by 2**112, except that the largest exponent, of infinity and NaN,
+    has to be the largest again. 1.0 is 0x3C00; moved, 0x07800000 is 2**-112; scaled, 1.0 again.
+    """
     shifted = (np.int32(bits) << np.int32(13)) & _HALF_SIGN_AND_DIGITS
     is_finite = (shifted & _HALF_INFINITY) != _HALF_INFINITY
     finite = np.int32(shifted).view(np.float32) * _HALF_SCALE
     not_finite = np.int32(shifted | _INFINITY).view(np.float32)
     return finite if is_finite else not_finite
 
+
+_BLOCK_VALUES = 32
+"""Elements of a block of ggml's Q8_0, one signed byte each."""
+_SCALE_BYTES = 2
+"""Bytes of the scale, a float16 number that stands before the elements of its block."""
+_BLOCK_BYTES = _SCALE_BYTES + _BLOCK_VALUES
+_BLOCK_HALVES = _BLOCK_BYTES // 2
+"""Integers of 16 bits in a block, the first of which is the scale."""
 
 _BYTES = types.Array(types.int8, 1, "C", readonly=True)
 _HALF_BITS = types.Array(types.int16, 1, "C", readonly=True)
@@ -458,12 +492,12 @@ def dequantise_q8_0(stored: AnyArray, scales: AnyArray, out: Singles) -> None:
         scales: The same bytes as integers of 16 bits, of which every 17th is a scale.
         out: The array for 32 numbers per block.
     """
-    # A block begins at byte 34 · block, which is 16-bit integer 17 · block.
-    for block in range(len(stored) // 34):
-        scale = _half_to_single(scales[17 * block])
-        elements = stored[34 * block + 2 : 34 * block + 34]
-        numbers = out[32 * block : 32 * block + 32]
-        for place in range(32):
+    for block in range(len(stored) // _BLOCK_BYTES):
+        scale = _half_to_single(scales[_BLOCK_HALVES * block])
+        first_byte = _BLOCK_BYTES * block
+        elements = stored[first_byte + _SCALE_BYTES : first_byte + _BLOCK_BYTES]
+        numbers = out[_BLOCK_VALUES * block : _BLOCK_VALUES * (block + 1)]
+        for place in range(_BLOCK_VALUES):
             numbers[place] = np.float32(elements[place]) * scale
 
 
@@ -480,6 +514,9 @@ def find_largest_q8_0_errors(
 ) -> None:
     """Write the largest absolute difference of each row of two arrays of blocks of Q8_0.
 
+    A block of Q8_0 is a float16 scale (2 bytes) and 32 elements (a signed byte each), which are
+    multiplied by the scale.
+
     Errors are float32 numbers, given as their bits. Without the sign, these are integers in the
     order of the numbers, and the bits of NaN are above those of infinity. The compiler finds the
     largest of several integers at once, but not of floats, among which NaN has no order.
@@ -488,20 +525,23 @@ def find_largest_q8_0_errors(
         expected: The bytes of all blocks, 34 each.
         expected_scales: The same bytes as integers of 16 bits, of which every 17th is a scale.
         stored: The bytes of the other blocks.
-        stored_scales: Their scales.
-        largest_errors: The array for one error per row, which has the same number of blocks in all.
+        stored_scales: The same bytes as integers of 16 bits.
+        largest_errors: The array for one error per row. All rows have the same number of blocks.
     """
-    blocks_per_row = len(stored) // 34 // len(largest_errors)
+    blocks_per_row = len(stored) // _BLOCK_BYTES // len(largest_errors)
     for row in range(len(largest_errors)):
-        largest = np.int32(0)
+        largest_bits = np.int32(0)
         for block in range(row * blocks_per_row, (row + 1) * blocks_per_row):
-            expected_scale = _half_to_single(expected_scales[17 * block])
-            stored_scale = _half_to_single(stored_scales[17 * block])
-            expected_elements = expected[34 * block + 2 : 34 * block + 34]
-            stored_elements = stored[34 * block + 2 : 34 * block + 34]
-            for place in range(32):
+            expected_scale = _half_to_single(expected_scales[_BLOCK_HALVES * block])
+            stored_scale = _half_to_single(stored_scales[_BLOCK_HALVES * block])
+            first_element = _BLOCK_BYTES * block + _SCALE_BYTES
+            end = first_element + _BLOCK_VALUES
+            expected_elements = expected[first_element:end]
+            stored_elements = stored[first_element:end]
+            for place in range(_BLOCK_VALUES):
                 expected_value = np.float32(expected_elements[place]) * expected_scale
-                value = np.float32(stored_elements[place]) * stored_scale
-                error = np.float32(expected_value - value)
-                largest = max(largest, error.view(np.int32) & _ALL_BUT_SIGN)
-        largest_errors[row] = largest
+                stored_value = np.float32(stored_elements[place]) * stored_scale
+                error = np.float32(expected_value - stored_value)
+                absolute_bits = error.view(np.int32) & _ALL_BUT_SIGN
+                largest_bits = max(largest_bits, absolute_bits)
+        largest_errors[row] = largest_bits

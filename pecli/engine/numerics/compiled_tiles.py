@@ -37,7 +37,11 @@ class ColumnFactors:
         self._imag_columns = slice(last_column_of_wave, None, columns_per_wave)
 
     def set_anchors(self, anchors: Complex) -> None:
-        """Set what the parts of a row are multiplied by: see the sums above."""
+        """Set the factors of anchors a, by which those of rows b are multiplied.
+
+        re(a·b) = re(a) · re(b) + (−im(a)) · im(b), and im(a·b) = re(a) · im(b) + im(a) · re(b). The
+        factors on the left of the first products are `first`, those of the second ones `second`.
+        """
         if self._has_real:
             self.first[:, self._real_columns] = anchors.real
             np.negative(anchors.imag, out=self.second[:, self._real_columns])
@@ -46,7 +50,11 @@ class ColumnFactors:
             self.second[:, self._imag_columns] = anchors.imag
 
     def set_rows(self, rows: Complex) -> None:
-        """Set what the parts of an anchor are multiplied by: see the sums above."""
+        """Set the factors of rows b, by which those of anchors a are multiplied.
+
+        re(a·b) = re(a) · re(b) + (−im(a)) · im(b), and im(a·b) = re(a) · im(b) + im(a) · re(b). The
+        factors on the right of the first products are `first`, those of the second ones `second`.
+        """
         if self._has_real:
             self.first[:, self._real_columns] = rows.real
             self.second[:, self._real_columns] = rows.imag
@@ -64,7 +72,15 @@ class CompiledTile(Tile):
     is_compiled = True
 
     def __init__(self, factors: Factors, columns: int, loops: ModuleType) -> None:
-        """Prepare to make `columns` columns with the loops of `compiled_loops`."""
+        """Compute the factors of rows, and allocate those of anchors and room for doubtful elements.
+
+        Args:
+            factors: The directions of some anchors, and of the rows after an anchor. Their products
+                are the rows of the table.
+            columns: The columns of the table: one per wave (a frequency), or two for cosine and
+                sine.
+            loops: The module `compiled_loops`.
+        """
         super().__init__(factors, columns, "float32")
         waves = factors.row_directions.shape[1]
         self._loops = loops
@@ -78,16 +94,19 @@ class CompiledTile(Tile):
         self._anchor_factors.set_anchors(self._anchors)
 
     def _fill_leap(self, first: int, out: Array) -> Iterator[Doubtful]:
-        """Write the rows of `out` that lie in the current leap (a stretch of positions), all at once.
+        """Write the rows of `out` that lie in the current leap, and yield the elements in doubt.
 
-        The compiled loop multiplies the direction at every anchor with those of the rows after it,
-        and rounds the products to float32.
+        A leap is a stretch of positions, and an anchor one of them whose direction cos + i·sin is
+        computed; the directions of the rows after it are products with that of the anchor. Each
+        cosine or sine is a sum of two real products, anchor · row, and the compiled loop adds them
+        up for the whole leap at once. Factors named first and second belong to these two products.
         """
         in_leap = self._rows_in_leap(first, len(out))
         rows = out[in_leap]
         leap_start = self._leap * self.factors.rows_per_leap
         rows_after_leap_start = first + in_leap.start - leap_start
         elements_per_row = rows.strides[0] // rows.itemsize
+        # The arguments are in the order of `add_products`: for keywords, numba needs 3 µs more.
         doubtful_count = self._loops.add_products(
             self._anchor_factors.first,
             self._anchor_factors.second,

@@ -20,8 +20,8 @@ _MAX_EXTRA_BITS = 1 << 16
 """Bits after which deciding a rounding is given up."""
 _MIN_PRODUCT = 2.0**-800
 """Size below which the low part of a product of 106 bits may underflow."""
-_FREQUENCY_ERROR = 7
-"""Radians per turn, rounded up: the frequency is off by less than one unit, in turns."""
+_RADIANS_PER_TURN = 7
+"""2π, rounded up, for bounds of errors."""
 
 
 class Element(NamedTuple):
@@ -67,13 +67,19 @@ def round_waves(
 
 
 def _in_doubt(products: DoubleDouble, positions: Ints, dtype: str) -> Flags:
-    """Return True for elements that their error bound could make round differently."""
+    """Return True for elements that their error bound could make round differently.
+
+    The bound is relative to the element: 2**-91 for float64, whose products have about 98 bits, and
+    2**-50 for narrower dtypes, whose products have about 51.
+    """
     magnitudes = np.abs(products.hi)
     if dtype != "float64":
         return undecided(products, phases.FLOAT64_ERROR * magnitudes, dtype)
     in_doubt = undecided(products, phases.PRODUCT_ERROR * magnitudes, dtype)
-    # The low part of a tiny product underflows, and its error bound fails.
-    return in_doubt | ((magnitudes < _MIN_PRODUCT) & (positions > 0))
+    # A product is a sum of two float64 numbers, high and low. The low part of a tiny one underflows,
+    # so that the bound fails. At position 0, products are exact.
+    underflows = (magnitudes < _MIN_PRODUCT) & (positions > 0)
+    return in_doubt | underflows
 
 
 def _wave_products(
@@ -91,7 +97,8 @@ def _wave_products(
         lo = np.where(is_sine, sines.lo, cosines.lo)
         return DoubleDouble(hi, lo) * waves.factor
     plain_cosines, plain_sines = phases.cos_sin(frequency_digits, positions)
-    return DoubleDouble.plain(np.where(is_sine, plain_sines, plain_cosines)) * waves.factor
+    values = np.where(is_sine, plain_sines, plain_cosines)
+    return DoubleDouble.plain(values) * waves.factor  # The product has a low part.
 
 
 def _round_with_more_bits(
@@ -114,17 +121,15 @@ def _round_with_more_bits(
         ArithmeticError: More than `_MAX_EXTRA_BITS` would be needed.
     """
     rounded = _round_by_integers(waves, element, dtype)
-    if rounded is not None:
-        return rounded
     extra_bits = waves.bits
-    while extra_bits <= _MAX_EXTRA_BITS:
+    while rounded is None:
+        if extra_bits > _MAX_EXTRA_BITS:
+            place = f"position {element.position} of wave {element.wave}"
+            raise ArithmeticError(f"{extra_bits} more bits do not decide how {place} rounds")
         finer_waves = _with_extra_bits(make_waves, extra_bits)
         rounded = _round_by_integers(finer_waves, element, dtype)
-        if rounded is not None:
-            return rounded
         extra_bits = 2 * extra_bits + waves.bits
-    place = f"position {element.position} of wave {element.wave}"
-    raise ArithmeticError(f"{extra_bits} more bits do not decide how {place} rounds")
+    return rounded
 
 
 def _with_extra_bits(make_waves: Callable[[], ExactWaves], extra_bits: int) -> ExactWaves:
@@ -167,20 +172,27 @@ def _cosine_or_sine(waves: ExactWaves, element: Element) -> _BoundedValue:
         |cos(x + e) − cos x| ≤ e · |sin x| + e² / 2,
         |sin(x + e) − sin x| ≤ e · |cos x| + e² / 2.
 
-    The other function is the slope. The frequency is off by less than one unit of 2**-bits, in
-    turns; the phase by less than `position` units; the angle in radians by less than 7 times as
-    many, since 2π < 7. At position 3 with 192 bits, e is at most 7 · (3 + 1) = 28 units of 2**-192.
-    The squared term is rounded up to (8 · 4)², to include the rounding of `cos_sin`.
+    The frequency is off by less than one unit of 2**-bits, in turns; the phase by less than
+    `position` units; the angle in radians by less than 7 times as many, since 2π < 7. At position 3
+    with 192 bits, e is at most 7 · (3 + 1) = 28 units of 2**-192. The squared term is rounded up to
+    (8 · 4)², to include the rounding of `cos_sin`.
+
+    Phases and their errors are integers over 2**bits; values, slopes and the result have twice as
+    many bits, so that rounding the value is a small error beside the phase's.
     """
     bits = waves.bits
     phase = element.position * waves.turns[element.wave] % (1 << bits)  # without whole turns
-    # With twice the bits, the value's own rounding is small beside the phase's error.
     cosine, sine = numerics.cos_sin(phase << bits, 2 * bits)
-    value, slope = (sine, cosine) if element.is_sine else (cosine, sine)
+    value = cosine
+    slope = sine  # except for the sign
+    if element.is_sine:
+        value = sine
+        slope = cosine
     is_multiple_of_quarter_turn = phase % (1 << (bits - 2)) == 0
     if is_multiple_of_quarter_turn:  # There cosine and sine are exact.
         return _BoundedValue(value, error=0)
     phase_error = element.position + 1
-    error_by_slope = abs(slope) * _FREQUENCY_ERROR * phase_error >> bits
-    error_of_slope = (8 * phase_error) ** 2
-    return _BoundedValue(value, error_by_slope + error_of_slope)
+    angle_error = _RADIANS_PER_TURN * phase_error
+    first_order_error = abs(slope) * angle_error >> bits  # 3·bits of the product, less bits
+    second_order_error = (8 * phase_error) ** 2  # The square has 2·bits.
+    return _BoundedValue(value, first_order_error + second_order_error)

@@ -23,7 +23,7 @@ from pecli.engine.numerics.tiles import Doubtful, Factors, Tile
 if TYPE_CHECKING:
     from pecli.engine.numerics.float64_tiles import Float64Tiles
 
-COLUMNS = 512
+WAVES_PER_TILE = 512
 """Waves of a tile, at most."""
 _MAX_IDLE_TILES = 8
 """Tiles that are kept for the next block."""
@@ -71,22 +71,30 @@ class ExactFiller:
             self._fill_float64(function, first, out[:, place :: len(names)])
 
     def _fill_tiles(self, functions: str, first: int, out: Array, dtype: str) -> list[Doubtful]:
-        """Write products of small tables into `out`, for up to 512 waves at a time (a tile).
+        """Write cosines and sines of positions first, first + 1, … into `out`, tile by tile.
 
-        The arguments are those of `fill`, for a dtype narrower than float64.
+        A wave is one frequency, and has one column per function. A tile makes the columns of up to
+        512 waves, as products of small tables.
+
+        Args:
+            functions: "cos", "sin", "cos,sin" or "sin,cos".
+            first: The position of the first row.
+            out: The array to fill.
+            dtype: The dtype of `out`, narrower than float64.
 
         Returns:
-            The places in `out` whose rounding is in doubt.
+            The places in `out` whose rounding the error of the products leaves in doubt.
         """
-        with self._lock:
-            waves = self.waves
+        with self._lock:  # The first thread makes the waves, and the others wait for them.
+            wave_count = len(self.waves.turns)
         columns_per_wave = len(functions.split(","))
+        columns_per_tile = WAVES_PER_TILE * columns_per_wave
         doubtful: list[Doubtful] = []
-        for first_wave in range(0, len(waves.turns), COLUMNS):
+        for first_wave in range(0, wave_count, WAVES_PER_TILE):
             first_column = first_wave * columns_per_wave
-            target = out[:, first_column : first_column + COLUMNS * columns_per_wave]
-            tile = self._take_tile(functions, first_wave, target, dtype)
-            for rows, columns in tile.fill(first, target):
+            columns_of_tile = out[:, first_column : first_column + columns_per_tile]
+            tile = self._take_tile(functions, first_wave, columns_of_tile, dtype)
+            for rows, columns in tile.fill(first, columns_of_tile):
                 doubtful.append(Doubtful(rows, first_column + columns))
             self._put_back(tile)
         return doubtful
@@ -109,28 +117,30 @@ class ExactFiller:
             return
         rows = np.concatenate([places.rows for places in doubtful])
         columns = np.concatenate([places.columns for places in doubtful])
-        if not rows.size:
-            return
         positions = rows.astype(np.uint64) + np.uint64(first)
-        names = np.array(functions.split(","))
-        waves, index_of_name = np.divmod(columns, len(names))
-        is_sine = names[index_of_name] == "sin"
+        function_names = np.array(functions.split(","))
+        wave_indices, name_indices = np.divmod(columns, len(function_names))
+        is_sine = function_names[name_indices] == "sin"
         out[rows, columns] = round_waves(
-            self.waves, self._make_waves, positions, waves, is_sine, dtype
+            self.waves, self._make_waves, positions, wave_indices, is_sine, dtype
         )
 
     def _take_tile(self, functions: str, first_wave: int, target: Array, dtype: str) -> Tile:
-        """Return a tile (the memory for some hundred rows) that can fill some columns of a table.
+        """Return a tile that can fill some columns of a table, an idle one if there is any.
+
+        A tile is the memory in which some hundred rows are made at a time. The caller has it for
+        itself, and puts it back when the columns are filled; then it is idle, until a thread needs
+        one for the same columns of other rows.
 
         Args:
-            functions: The functions, as for `fill`.
-            first_wave: The first of the tile's waves.
+            functions: The functions of the columns in turn: "cos", "sin", "cos,sin" or "sin,cos".
+            first_wave: The first of the waves (frequencies) that the columns are for.
             target: The columns to fill.
             dtype: The dtype of their elements.
         """
         columns = target.shape[1]
         loops = _loops_for(target, dtype)
-        with self._lock:
+        with self._lock:  # Two threads must not take the same tile, or make the same factors.
             factors = self._factors_from(functions, first_wave)
             idle_tile = self._take_idle(factors, columns, dtype, is_compiled=loops is not None)
         if idle_tile is not None:
@@ -157,7 +167,7 @@ class ExactFiller:
         """Return the small tables of the waves from `first_wave` on, made once."""
         key = (functions, first_wave)
         if key not in self._factors:
-            waves = slice(first_wave, first_wave + COLUMNS)
+            waves = slice(first_wave, first_wave + WAVES_PER_TILE)
             self._factors[key] = Factors(self.waves, waves, functions, self._count)
         return self._factors[key]
 

@@ -34,6 +34,8 @@ class DoubleDouble:
         """Return the fixed-point number value / 2**bits, rounded to two float64 numbers."""
         hi = value / (1 << bits)
         numerator, denominator = hi.as_integer_ratio()
+        # The difference value / 2**bits − numerator / denominator, as one fraction of integers,
+        # which Python rounds once.
         lo = (value * denominator - (numerator << bits)) / (denominator << bits)
         return cls(np.array(hi), np.array(lo))
 
@@ -88,7 +90,11 @@ def normal(hi: Floats, lo: Floats) -> DoubleDouble:
 
 
 def _halves(a: Floats) -> tuple[Floats, Floats]:
-    """Return a as a sum of two numbers of 26 bits (Veltkamp); products of halves are exact."""
+    """Return a as a sum of two numbers of 26 bits (Veltkamp); products of halves are exact.
+
+    `scaled` is about 2**27 times as large as a, so that the lower 27 bits of a are lost in the
+    difference of both, and are missing when that is subtracted again.
+    """
     scaled = _SPLITTER * a
     high = scaled - (scaled - a)
     return high, a - high
@@ -109,18 +115,22 @@ def round_double_double(values: DoubleDouble, dtype: str) -> Array:
 
 
 def _rounded_to_odd(values: DoubleDouble) -> Floats:
-    """Return values in float64; of the two neighbours of an inexact one, that whose last bit is 1.
+    """Return values of 106 bits in float64, from which a narrower dtype rounds them right.
 
-    Ties of the narrower dtypes end in 0, so that an inexact value is never taken for one.
+    A value that float64 does not hold lies between two neighbours, and becomes the one whose last
+    bit is 1. (The nearest one could be halfway between two float32 numbers where the value is not,
+    so that the second rounding would go the wrong way. A number whose last bit is 1 is never
+    halfway, because float32 has fewer bits.) A value that float64 holds stays as it is.
     """
     hi, lo = np.broadcast_arrays(np.asarray(values.hi), np.asarray(values.lo))
-    bits = np.array(hi).view(np.int64)
     is_inexact = lo != 0
-    # If the low part has the opposite sign, the value lies between hi and the number below it in
-    # magnitude, whose bits are one less, or else between hi and the one above it.
-    is_below_hi = is_inexact & (np.signbit(lo) != np.signbit(hi))
-    lower_neighbour = bits - is_below_hi
-    odd_neighbour = lower_neighbour | 1  # itself, or the number above it
+    # The bits of a float, read as an integer, count up with its magnitude: the neighbours of hi
+    # have one more and one less. The value is between hi and the smaller neighbour if lo has the
+    # opposite sign, or else between hi and the larger one.
+    bits = np.array(hi).view(np.int64)
+    is_smaller_than_hi = is_inexact & (np.signbit(lo) != np.signbit(hi))
+    smaller_neighbour = bits - is_smaller_than_hi
+    odd_neighbour = smaller_neighbour | 1  # itself, or the number above it
     return np.where(is_inexact, odd_neighbour, bits).view(np.float64)
 
 

@@ -126,40 +126,54 @@ def _sleef_exp(x: DoubleSingle) -> Singles:
     e**x is 2**n · e**r, with n = x / ln 2 rounded, and the remainder r = x − n · ln 2. For x = 5,
     n is 7, r is 0.148, and e**5 is 128 · e**0.148.
 
+    Numbers are sums high + low of two float32 numbers. What a sum of high parts loses by rounding is
+    added to the low part.
+
     In this function and those that it calls, the order of sums must stay as it is in SLEEF: another
     order has other last bits.
     """
     n = np.rint((x.high + x.low) * _RECIPROCAL_LN2)
     r = _without_multiples_of_ln2(x, n)
-    terms = _exp_terms_from_square(r)
+    terms_from_square = _exp_terms_from_square(r)  # e**r − 1 − r
 
-    # e**r = 1 + (r + terms), with every sum in two float32 numbers
+    tail, tail_error = _two_sum(r.high, terms_from_square.high)  # e**r − 1
+    tail_low = tail_error + (r.low + terms_from_square.low)
+
     one = np.float32(1)
-    tail, sum_error = _two_sum(r.high, terms.high)
-    tail_low = sum_error + (r.low + terms.low)
-    total = one + tail
-    total_low = ((one - total) + tail) + tail_low
-    power_of_e: Singles = np.ldexp(total + total_low, n.astype(np.int32))
+    total = one + tail  # e**r
+    total_error = (one - total) + tail  # exact, because |tail| is below 1
+    exp_r = total + (total_error + tail_low)
+    power_of_e: Singles = np.ldexp(exp_r, n.astype(np.int32))
     return power_of_e
 
 
 def _without_multiples_of_ln2(x: DoubleSingle, multiple: Singles) -> DoubleSingle:
-    """Return x − multiple · ln 2, with ln 2 in two parts of which the first product is exact."""
+    """Return x − multiple · ln 2, for an integer `multiple`.
+
+    ln 2 is the sum of two float32 numbers, of which the first ends in zeros, so that its product is
+    exact. What a sum loses by rounding is added to the low part.
+    """
     high, low = x
     for ln2_part in (_LN2_HIGH, _LN2_LOW):
         high, sum_error = _two_sum(high, multiple * -ln2_part)
         low = sum_error + low
     total = high + low
-    return DoubleSingle(total, (high - total) + low)
+    total_error = (high - total) + low
+    return DoubleSingle(total, total_error)
 
 
 def _exp_terms_from_square(r: DoubleSingle) -> DoubleSingle:
-    """Return r² · (1/2 + r/6 + …): the series of e**r without its first terms 1 + r."""
+    """Return r² · (1/2 + r/6 + …): the series of e**r without its first terms 1 + r.
+
+    fused(a, b, −a·b) is a·b, exactly, minus its rounded value: what the product lost by rounding.
+    """
     square = r.high * r.high
-    square_low = fused(r.high + r.high, r.low, fused(r.high, r.high, -square))
+    square_error = fused(r.high, r.high, -square)
+    square_low = fused(r.high + r.high, r.low, square_error)  # (h + l)² = h² + 2·h·l + …
     series = polynomial(_EXP_COEFFICIENTS, r.high)
     terms = square * series
-    terms_low = fused(square_low, series, fused(square, series, -terms))
+    terms_error = fused(square, series, -terms)
+    terms_low = fused(square_low, series, terms_error)
     return DoubleSingle(terms, terms_low)
 
 

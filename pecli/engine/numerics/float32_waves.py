@@ -46,8 +46,6 @@ _UNUSED_BITS = 32 - DROPPED_BITS
 """Bits of a 32-bit integer beside the dropped ones."""
 _WAVE_ERROR = 1 << 8
 """Bound on the error of float64 waves, in ULPs; any library's, and those here, are within 32."""
-_IN_DOUBT = 2 * _WAVE_ERROR
-"""The largest distance from a tie at which the error may change the rounding."""
 
 _SINGLE_BITS = 24
 _MIN_EXPONENT = -172
@@ -88,19 +86,23 @@ class _WaveMaker(threading.local):
         self._products: Floats = aligned_buffer(_CHUNK, np.float64, place=2)
         self._sector_directions: Complex = aligned_buffer(_CHUNK, np.complex128, place=3)
         self._directions: Complex = aligned_buffer(_CHUNK, np.complex128, place=1)
-        self._rounded: Singles = aligned_buffer(2 * _CHUNK, np.float32)
+        self._parts: Singles = aligned_buffer(2 * _CHUNK, np.float32)
         self._doubtful_parts = np.empty(2 * _CHUNK, np.int64)
 
     def write_waves(self, angles: Singles, functions: Sequence[str], out: Singles) -> None:
         """Write the cosines or sines of some angles (n,) into an array (n, functions)."""
-        doubtful = self._write_nearly_all(angles, out, sine_first=functions[0] == "sin")
+        doubtful = self._write_from_float64(angles, out, sine_first=functions[0] == "sin")
         for column, function in enumerate(functions):
             rows = doubtful.rows[doubtful.columns == column]
             if rows.size:
                 out[rows, column] = _exact_waves(angles[rows], function)
 
-    def _write_nearly_all(self, angles: Singles, out: Singles, *, sine_first: bool) -> Doubtful:
-        """Write the waves of some angles, computed in float64, and return those in doubt.
+    def _write_from_float64(self, angles: Singles, out: Singles, *, sine_first: bool) -> Doubtful:
+        """Write the cosines or sines of some angles, and return those that may be rounded wrongly.
+
+        They are computed in float64 and rounded to float32. One is in doubt if the error of float64
+        leaves two roundings possible; the caller computes these few exactly. There are three ways:
+        the C library for large angles, a compiled loop if one is loaded, or else NumPy.
 
         Args:
             angles: The angles (n,).
@@ -125,10 +127,11 @@ class _WaveMaker(threading.local):
     def _write_compiled(
         self, loops: ModuleType, angles: Singles, out: Singles, *, sine_first: bool
     ) -> Doubtful:
-        """Write the waves of angles by a compiled loop, and return those in doubt.
+        """Write the cosines or sines of angles by a compiled loop, and return those in doubt.
 
-        The loop makes both parts of every direction. A table of one function takes every second
-        part, so that both are made in other memory first.
+        A direction has two parts, the cosine and the sine of an angle, in the order of the result.
+        The loop always makes both. If the table has only the first one, they are made in other
+        memory, of which every second number is copied.
 
         Args:
             loops: The module of compiled loops.
@@ -137,10 +140,12 @@ class _WaveMaker(threading.local):
             sine_first: True if the first function is the sine.
         """
         has_both_parts = out.shape[1] == 2
-        parts = out.reshape(-1) if has_both_parts else self._rounded[: 2 * len(angles)]
+        parts = out.reshape(-1) if has_both_parts else self._parts[: 2 * len(angles)]
+        sector_directions = _sector_directions(sine_first=sine_first)
+        # The arguments are in the order of `write_directions`: for keywords, numba needs 3 µs more.
         doubtful_count = loops.write_directions(
-            np.ascontiguousarray(angles),  # Every second column of a table is not contiguous.
-            _sector_directions(sine_first=sine_first).view(np.float64),
+            np.ascontiguousarray(angles),  # They may be every second column of a table.
+            sector_directions.view(np.float64),
             _SECTOR_ANGLE,
             _sign(sine_first=sine_first),
             _WAVE_ERROR,
@@ -149,9 +154,9 @@ class _WaveMaker(threading.local):
         )
         if not has_both_parts:
             out[:, 0] = parts[::2]
-        # The loop writes the numbers of doubtful parts: 5 is the second part of the direction in
-        # row 2.
-        rows, columns = np.divmod(self._doubtful_parts[:doubtful_count], 2)
+        # Part 5 is the second part of the direction in row 2.
+        doubtful_parts = self._doubtful_parts[:doubtful_count]
+        rows, columns = np.divmod(doubtful_parts, 2)
         return Doubtful(rows, columns)
 
     def _directions_of(self, angles: Singles, *, sine_first: bool) -> Complex:
@@ -215,37 +220,47 @@ class _WaveMaker(threading.local):
         x⁵/5!, are below 2**-49 of the results.
         """
         x = self._remainders[:size]
-        # Memory that the steps before have used.
-        square = np.multiply(x, x, out=self._sector_counts[:size])
+        # The counts and the products of earlier steps are not needed any more: their memory is free.
+        square = self._sector_counts[:size]
         series = self._products[:size]
         directions = self._directions[:size]
+        np.multiply(x, x, out=square)
 
+        # 1 − x²/2
         np.multiply(square, -1 / 2, out=series)
         np.add(series, 1, out=directions.real)
 
+        # (sign − sign · x²/6) · x
         np.multiply(square, -sign / 6, out=series)
         series += sign
         np.multiply(series, x, out=directions.imag)
         return directions
 
     def _in_doubt(self, directions: Complex) -> Doubtful:
-        """Return the parts of directions that are within the error of a float32 tie.
+        """Return the parts of directions that are within 256 float64 ULPs of a tie of float32.
 
-        The 29 bits that float32 drops are 100…0 at a tie. That is taken off and the error added, so
-        that waves within the error of a tie, on either side, have distances from 0 to _IN_DOUBT.
+        A tie, halfway between two float32 numbers, is a float64 number whose lower 29 bits are
+        100…0: those are the bits that float32 drops. With 100…0 taken off and the error of 256 added,
+        the numbers within the error of a tie, on either side, have 0 … 512. For example, a number 3
+        below a tie has the dropped bits 011…101, and then 253.
 
-        The distances are integers of 32 bits, which take half the time of 64. The dropped bits are
-        their upper 29 bits, so that a sum that overflows needs no mask.
+        The dropped bits are moved to the upper end of an integer of 32 bits, so that the sum
+        overflows as it should, without a mask. (Integers of 32 bits take half the time of 64.)
+
+        Args:
+            directions: The directions of angles (n,): complex numbers with two parts each.
         """
-        tie = 1 << (DROPPED_BITS - 1)
-        bits = directions.view(np.int64)
-        unused_memory = self._sector_directions[: len(directions)].view(np.uint32)
-        distances = unused_memory[: len(bits)]
-        np.copyto(distances, bits, casting="unsafe")  # the lower 32 bits
+        bits = directions.view(np.int64)  # (2n,)
+        # The directions of sectors are not needed any more: their memory is free.
+        free_memory = self._sector_directions[: len(directions)].view(np.uint32)
+        distances = free_memory[: len(bits)]
+        np.copyto(distances, bits, casting="unsafe")  # the lower 32 bits, of which 29 are dropped
         distances <<= _UNUSED_BITS
-        distances += np.uint32((_WAVE_ERROR - tie << _UNUSED_BITS) % 2**32)
+        tie = 1 << (DROPPED_BITS - 1)
+        offset = (_WAVE_ERROR - tie) << _UNUSED_BITS
+        distances += np.uint32(offset % 2**32)  # The offset is negative.
         # One wave in a million is in doubt: a minimum takes less time than looking for it.
-        largest_in_doubt = _IN_DOUBT << _UNUSED_BITS
+        largest_in_doubt = (2 * _WAVE_ERROR) << _UNUSED_BITS
         if distances.min() > largest_in_doubt:
             return _NOTHING_IN_DOUBT
         is_in_doubt = distances.reshape(-1, 2) <= largest_in_doubt
@@ -273,10 +288,17 @@ def _write_rounded(directions: Complex, out: Singles) -> None:
 
 
 def _directions_by_library(angles: Floats, *, sine_first: bool) -> Complex:
-    """Return the directions of angles of any size, as the C library computes them."""
+    """Return cos a + i·sin a of angles a of any size, as the C library has them.
+
+    With sines first, they are sin a + i·cos a.
+    """
     directions = np.empty(angles.shape, np.complex128)
-    np.cos(angles, out=directions.imag if sine_first else directions.real)
-    np.sin(angles, out=directions.real if sine_first else directions.imag)
+    cosines = directions.real
+    sines = directions.imag
+    if sine_first:
+        cosines, sines = sines, cosines
+    np.cos(angles, out=cosines)
+    np.sin(angles, out=sines)
     return directions
 
 
@@ -316,11 +338,12 @@ def _summands_of_sector_angle() -> tuple[float, float, float]:
 
     Products of these two with numbers of sectors are exact, and the sum has more than 100 bits.
     """
-    angle = 2 * numerics.pi(_SECTOR_BITS) // _SECTORS
-    first_shift = angle.bit_length() - _SUMMAND_BITS
-    second_shift = first_shift - _SUMMAND_BITS
-    first = angle >> first_shift << first_shift
-    second = (angle - first) >> second_shift << second_shift
+    angle = 2 * numerics.pi(_SECTOR_BITS) // _SECTORS  # over 2**_SECTOR_BITS
+    bits_after_first = angle.bit_length() - _SUMMAND_BITS
+    bits_after_second = bits_after_first - _SUMMAND_BITS
+    # Shifting to the right and back makes the lower bits 0.
+    first = angle >> bits_after_first << bits_after_first
+    second = (angle - first) >> bits_after_second << bits_after_second
     third = angle - first - second
     unit = 1 << _SECTOR_BITS
     return first / unit, second / unit, third / unit

@@ -53,7 +53,10 @@ def _split(value: DoubleDouble, unit: float) -> Split:
 
 
 class Workspace(NamedTuple):
-    """Three arrays of one shape, used again for every tile."""
+    """Three arrays of one shape, used again for every tile.
+
+    A result is the sum of `high` and `low`; `product` is memory for products on the way.
+    """
 
     high: Floats
     low: Floats
@@ -100,6 +103,8 @@ class Terms(NamedTuple):
 def _write_high_part(cosine: Split, sine: Split, terms: Terms, work: Workspace) -> None:
     """Write the products of heads, h·h', of both terms to `work.high`.
 
+    A head is the upper 26 bits of a number, so that products of heads are exact.
+
     Args:
         cosine: The cosines of the anchor.
         sine: Its sines.
@@ -116,7 +121,15 @@ def _write_low_part(
 ) -> None:
     """Write the products with tails, (h + t)·t' + t·h', of both terms to `work.low`.
 
-    The arguments are those of `_write_high_part`; `anchor` has its cosines and sines unsplit.
+    A number is the sum of a head h and a small tail t. The product of two numbers is h·h', which is
+    the high part, and the rest, which is the low part.
+
+    Args:
+        anchor: The cosines and sines of the anchor, h + t.
+        cosine: The cosines as heads and tails.
+        sine: The sines as heads and tails.
+        terms: The numbers that both multiply.
+        work: Memory for the result and for a product.
     """
     _, low, product = work
     np.multiply(anchor.cosines.hi, terms.by_cosine.tail, low)
@@ -128,7 +141,8 @@ def _write_low_part(
 def _add_low_part(work: Workspace, error: float) -> Flags:
     """Add the low part to the high one; return True for elements that the error leaves in doubt.
 
-    That is, if high + (low − error) and high + (low + error) round differently.
+    That is, if high + (low − error) and high + (low + error) round differently. If they do not, both
+    are the rounded sum, so that the second one is left in `work.high`.
     """
     high, low, lower_bound = work
     np.subtract(low, error, lower_bound)
@@ -148,8 +162,11 @@ class Float64Tiles:
     def __init__(self, waves: ExactWaves, count: int) -> None:
         """Compute the two small tables whose products are all rows, to about 106 bits.
 
-        A position is an anchor and some rows after it, and its direction, cos + i·sin, is the
-        product of both: with 32 rows per anchor, position 100 is anchor 3 and row 4.
+        The direction of position p is cos + i·sin of p · frequency, and directions of sums are
+        products. With 32 rows per anchor and 64 anchors per leap, a leap has 2,048 positions, and
+        position 2,148 = 2,048 + 3 · 32 + 4 is row 4 of anchor 3 of leap 1. The tables here hold
+        rows 0 … 31, and the anchors 0, 32, 64, … of leap 0. Those of another leap are the same,
+        turned by the angle at which it starts.
 
         Args:
             waves: The frequencies and the amplitude.
@@ -166,11 +183,12 @@ class Float64Tiles:
         self._anchors_per_leap = min(_MAX_ANCHORS, needed_anchors)
         self._rows_per_leap = self._anchors_per_leap * self._rows_per_anchor
 
+        # A number is split into a head of 26 bits and a tail: products of two heads are exact.
         row_directions = self._directions(multiples(0, self._rows_per_anchor, 1))
         self._row_cosines = _split(row_directions.cosines, _HEAD_UNIT)
         self._row_sines = _split(row_directions.sines, _HEAD_UNIT)
-        first_positions = multiples(0, self._anchors_per_leap, self._rows_per_anchor)
-        self._first_anchors = self._directions(first_positions)
+        positions_of_anchors = multiples(0, self._anchors_per_leap, self._rows_per_anchor)
+        self._first_anchors = self._directions(positions_of_anchors)
 
     def _directions(self, positions: Ints) -> Directions:
         return cos_sin_double_double(self._frequency_digits, positions)
@@ -178,11 +196,19 @@ class Float64Tiles:
     def fill(self, function: str, first: int, out: Array) -> Iterator[Doubtful]:
         """Write "cos" or "sin" of positions first, first + 1, … into `out`; yield doubtful places.
 
-        An element is doubtful if the error of its product leaves two roundings possible. A tile is
-        the rows of one anchor; the anchors of one leap are computed together.
+        An element is doubtful if its error leaves two roundings possible.
+
+        Angles are added: an anchor is every 32nd position, for example, and the rows after it are
+        computed from its cosine and sine and those of 0 … 31. They are a tile, and made at once. A
+        leap is a stretch of positions, 64 anchors, for example, that are computed together.
+
+        Args:
+            function: "cos" or "sin".
+            first: The position of the first row.
+            out: The array to fill, one column per wave (a frequency).
         """
         width = out.shape[1]
-        memory = self._memory_of_tile(width)
+        memory = self._memory_of_tile(width)  # used again for every tile
         anchors = self._first_anchors
         current_leap = _NO_LEAP
         for tile in self._tiles_of(first, len(out)):
@@ -190,8 +216,8 @@ class Float64Tiles:
                 anchors = self._anchors_of(tile.leap)
                 current_leap = tile.leap
             work = Workspace(*memory[:, : tile.row_count])
-            direction = anchors.part(tile.anchor, width)
-            in_doubt = self._write_rows(function, direction, tile.first_row, work)
+            anchor = anchors.part(tile.anchor, width)
+            in_doubt = self._write_rows(function, anchor, tile.first_row, work)  # to work.high
             out[tile.start : tile.start + tile.row_count] = work.high
             if in_doubt.any():
                 rows, columns = np.nonzero(in_doubt)
@@ -217,26 +243,33 @@ class Float64Tiles:
     ) -> Flags:
         """Write cos or sin of an anchor's next rows to `work.high`; return True for doubtful places.
 
-        Angles are added: cos(A + B) = cos A · cos B − sin A · sin B, with an anchor A and rows B. Each
+        An anchor is a position whose cosine and sine are computed. For rows after it, angles are
+        added: cos(A + B) = cos A · cos B − sin A · sin B, with the anchor A and the rows B. Each
         number is a head of 26 bits and a tail. With heads h and tails t, (h + t)·(h' + t') = h·h' +
-        (h + t)·t' + t·h'. The first product is exact in float64; the others are small.
+        (h + t)·t' + t·h'. The first product is exact in float64, and makes the high part of the
+        sum; the others are small, and make the low part.
 
         Args:
             function: "cos" or "sin".
-            anchor: The direction of the anchor, one number per wave.
+            anchor: The cosines and sines of the anchor, one per wave (a frequency).
             first_row: The first of these rows, counted from the anchor.
             work: Memory (rows, waves), with as many rows as are multiplied.
         """
         row_count, width = work.high.shape
         terms = self._terms(function, slice(first_row, first_row + row_count), width)
-        cosine = _split(anchor.cosines, _HEAD_UNIT * self._amplitude_bound)
-        sine = _split(anchor.sines, _HEAD_UNIT * self._amplitude_bound)
-        _write_high_part(cosine, sine, terms, work)
-        _write_low_part(anchor, cosine, sine, terms, work)
+        head_unit = _HEAD_UNIT * self._amplitude_bound
+        split_cosine = _split(anchor.cosines, head_unit)
+        split_sine = _split(anchor.sines, head_unit)
+        _write_high_part(split_cosine, split_sine, terms, work)
+        _write_low_part(anchor, split_cosine, split_sine, terms, work)
         return _add_low_part(work, _ERROR * self._amplitude_bound)
 
     def _terms(self, function: str, rows: slice, width: int) -> Terms:
-        """Return what the anchor's cosine and sine multiply: cosines and sines of some rows."""
+        """Return the numbers of some rows that the anchor's cosine and sine multiply.
+
+        cos(A + B) = cos A · cos B − sin A · sin B, and sin(A + B) = cos A · sin B + sin A · cos B,
+        with the anchor A and the rows B.
+        """
         cosines = self._row_cosines.part(rows, width)
         sines = self._row_sines.part(rows, width)
         if function == "cos":
@@ -246,7 +279,9 @@ class Float64Tiles:
     def _anchors_of(self, leap: int) -> Directions:
         """Return the directions of a leap's anchors, times the amplitude: (anchors, waves).
 
-        They are those of the first leap, turned by the angle at which this one starts.
+        A leap is a stretch of positions, and its anchors every 32nd of them, for example. The
+        directions, cos and sin, are those of the first leap, turned by the angle at which this leap
+        starts.
         """
         start = self._directions(multiples(leap, 1, self._rows_per_leap))  # (1, waves)
         cosine = start.cosines * self._amplitude

@@ -30,6 +30,10 @@ _LIMB_BITS = 32
 _MAX_LEADING_ZEROS = 1100
 """More than the smallest float64 number has after its point (2**-1074)."""
 
+_MARGIN_BITS = 64
+"""Bits of frequencies beyond those that are needed."""
+_LOG_BITS = 64
+"""Bits of a logarithm that only decides how many bits are needed."""
 _MAX_EXPONENT = 1e6
 """The largest exponent that is counted: even 1.001 to this power is beyond float64."""
 _LEAST_LOG2 = -1074.0
@@ -75,28 +79,31 @@ def geometric(
     scale: float = 1.0,
     log_base: Callable[[int], int] | None = None,
 ) -> Frequencies:
-    """Return base ** (−i / denominator) for i = 0 … count − 1.
+    """Return base ** (−i / denominator) for i = 0 … count − 1, as integers over 2**bits.
 
-    For base 10000, denominator 2 and count 2 these are 1 and 1/100.
+    For base 10000, denominator 2 and count 2 these are 1 and 1/100. The number of bits is chosen so
+    that the product of the smallest frequency with any position is precise.
 
     Args:
         base: A positive number.
         denominator: Half of the dim, in most schemes.
         count: The number of frequencies.
-        scale: A factor of the positions, for which the frequencies are precise enough.
-        log_base: The logarithm of the base to a number of bits, for a base that is not a float,
-            such as 10000 · 8^(128/126) of NTK scaling. `base` is not used then.
+        scale: A factor by which positions will be multiplied, and for which bits are added.
+        log_base: `log_base(bits)` returns the natural logarithm of the base, as an integer over
+            2**bits. It is needed for a base that is not a float, such as 10000 · 8^(128/126) of NTK
+            scaling; `base` is not used then.
     """
     if log_base is None:
         log_base = partial(log, Fraction(base))
     bits = _geometric_bits(log_base, denominator, count, scale)
-    first = 1 << bits  # base ** 0 is 1.
-    if count <= 1:
-        return Frequencies((first,), bits)
+    one = 1 << bits  # base ** 0
+    if count <= 1:  # The denominator may be 0 then, as of an axis without channels.
+        return Frequencies((one,), bits)
     ratio = _ratio_of_neighbours(log_base, denominator, bits)
-    values = [first]
+    values = [one]
     for _ in range(count - 1):
-        values.append(values[-1] * ratio >> bits)
+        product = values[-1] * ratio  # over 2**(2 · bits)
+        values.append(product >> bits)
     return Frequencies(tuple(values), bits)
 
 
@@ -110,23 +117,26 @@ def _ratio_of_neighbours(log_base: Callable[[int], int], denominator: Fraction, 
 def _geometric_bits(
     log_base: Callable[[int], int], denominator: Fraction, count: int, scale: float
 ) -> int:
-    """Return the number of bits that keeps the smallest frequency precise after all products.
+    """Return the number of bits after the point with which frequencies are precise enough.
 
-    The arguments are those of `geometric`. With base 10000 and 64 frequencies, the smallest is
-    about 2**-13.
+    The product of the smallest frequency and any position must be precise: with base 10000 and 64
+    frequencies, the smallest is about 2**-13, which needs 224 bits. To these are added a margin of
+    64; bits for rounding errors, because each frequency is computed from the one before; and bits
+    for `scale`, a factor by which positions will be multiplied. The arguments are those of
+    `geometric`.
     """
     largest_exponent = 0.0
     if count > 1:
         largest_exponent = min(float((count - 1) / denominator), _MAX_EXPONENT)
-    log2_base = log_base(64) / 2**64 / math.log(2)
-    smallest = 1.0
-    if log2_base > 0:
-        smallest = 2.0 ** max(_LEAST_LOG2, -largest_exponent * log2_base)
+    ln_base = log_base(_LOG_BITS) / 2**_LOG_BITS
+    log2_last = -largest_exponent * (ln_base / math.log(2))
+    # The first frequency is 1. The last is the smallest, unless the base is below 1.
+    log2_smallest = max(_LEAST_LOG2, min(0.0, log2_last))
     # Each product adds a rounding error, and a base below 1 multiplies the errors before it.
-    growth = max(0, int(-largest_exponent * log2_base))
+    growth = max(0, int(log2_last))
     error_bits = growth + count.bit_length()
     scale_bits = abs(math.frexp(scale)[1])
-    return bits_for(smallest) + 64 + error_bits + scale_bits
+    return bits_for(2.0**log2_smallest) + _MARGIN_BITS + error_bits + scale_bits
 
 
 def joined(parts: Sequence[Frequencies]) -> Frequencies:

@@ -20,10 +20,11 @@ _is_missing = False
 
 
 def compiled_loops(elements: int) -> ModuleType | None:
-    """Return `compiled_loops` if it is worth its loading time, otherwise None.
+    """Return the module `compiled_loops` if it is worth its loading time, otherwise None.
 
-    It is once this process has done much work, which this function counts. The environment variable
-    PECLI_KERNELS=0 keeps to NumPy, and PECLI_KERNELS=1 loads the loops for the first piece of work.
+    Loading takes half a second, which is worth it once this process has done much work. This
+    function counts the work. The environment variable PECLI_KERNELS=0 keeps to NumPy, and
+    PECLI_KERNELS=1 loads the loops for the first piece of work.
 
     Args:
         elements: The size of the work that is about to be done.

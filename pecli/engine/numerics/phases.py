@@ -90,11 +90,16 @@ class ExactWaves:
 
     @cached_property
     def limbs(self) -> Ints:
-        """The frequencies' fractions as 32-bit digits, lowest first: (digits, waves)."""
-        size = self.bits // 8
+        """The frequencies' fractions as 32-bit digits, lowest first: (digits, waves).
+
+        With 64 bits, 1/4 turn has the digits 0 and 2**30. Whole turns per position are left out,
+        because they change no cosine.
+        """
+        bytes_per_frequency = self.bits // 8
         fraction_mask = (1 << self.bits) - 1
-        packed = b"".join((turn & fraction_mask).to_bytes(size, "little") for turn in self.turns)
-        digits = np.frombuffer(packed, "<u4").reshape(len(self.turns), size // 4)
+        fractions = [turns & fraction_mask for turns in self.turns]
+        packed = b"".join(number.to_bytes(bytes_per_frequency, "little") for number in fractions)
+        digits = np.frombuffer(packed, "<u4").reshape(len(fractions), bytes_per_frequency // 4)
         return np.ascontiguousarray(digits.T).astype(np.uint64)
 
     @cached_property
@@ -256,23 +261,25 @@ def _multiply_digits(limbs: Ints, positions: Ints) -> list[Ints]:
 def cos_sin(limbs: Ints, positions: Ints) -> tuple[Floats, Floats]:
     """Return the cosines and sines of position · frequency in float64.
 
-    The product is computed in integers, so that whole turns drop out exactly. The circle has 256
-    sectors, whose directions are known: the angle is that of a sector plus a small one, whose sine
-    and cosine are short series. The results are within 0.6·2**-53 absolutely, and within 2**-51.5 of
-    the value itself.
+    Frequencies are fractions of a turn in base 2**32: the highest digit counts units of 2**-32
+    turns, the next one units of 2**-64. The product is computed in integers, so that whole turns
+    drop out exactly. The circle has 256 sectors, whose directions are known: the angle is that of a
+    sector plus a small one, whose sine and cosine are short series. The results are within
+    0.6·2**-53 absolutely, and within 2**-51.5 of the value itself.
 
     Args:
-        limbs: The digits of the frequencies: (digits, …).
+        limbs: The digits of the frequencies, lowest first: (digits, …).
         positions: Positions that broadcast against the digits.
     """
     *lower_digits, highest_digit = _multiply_digits(limbs[_SPARE_DIGITS:], positions)
-    sector, distance = _nearest_sector(highest_digit)
+    sector, distance = _nearest_sector(highest_digit)  # in units of 2**-32 turns
     distance = _add_lower_digits(distance, lower_digits)
-    small_angle = distance * (2.0**-32 * float(_TURN.hi))  # in radians
-    sine, versine = _small_angle(small_angle)  # sin x and cos x − 1
+    radians_per_unit = 2.0**-32 * float(_TURN.hi)
+    sine, versine = _small_angle(distance * radians_per_unit)  # sin x and cos x − 1
 
     # cos(a + x) = cos a + (cos a · (cos x − 1) − sin a · sin x). The bracket is small, and so are
-    # its rounding errors; only the last sum rounds at full size.
+    # its rounding errors; only the last sum rounds at full size. Sums in another order would exceed
+    # the error bound.
     sector_cosines, sector_sines = sectors()
     c = sector_cosines.hi[sector]
     c_low = sector_cosines.lo[sector]
@@ -286,18 +293,21 @@ def cos_sin(limbs: Ints, positions: Ints) -> tuple[Floats, Floats]:
 def _add_lower_digits(distance: Floats, lower_digits: list[Ints]) -> Floats:
     """Return a distance plus the digits after it, in base 2**32.
 
-    The highest of them is the last, and is added first: just below a sector, the distance is −1 and
-    the digits add up to almost 1, so that the sum is tiny and has to keep all of its bits.
+    The distance is an integer. The digits are lowest first: the last one counts units of 2**-32, the
+    one before units of 2**-64. It is added first: just below a sector, the distance is −1 and the
+    digits add up to almost 1, so that the sum is tiny and has to keep all of its bits.
     """
-    scale = 1.0
+    unit = 1.0
     for digit in reversed(lower_digits):
-        scale *= 2.0**-32
-        distance = distance + digit * scale
+        unit *= 2.0**-32
+        distance = distance + digit * unit
     return distance
 
 
 def _small_angle(x: Floats) -> tuple[Floats, Floats]:
-    """Return sin x and cos x − 1 for |x| ≤ π/256.
+    """Return sin x and cos x − 1 for |x| ≤ π/256, by the series in z = x².
+
+        sin x = x + x·z·(−1/3! + z/5! − z²/7! …), cos x − 1 = z·(−1/2! + z/4! − z²/6! + z³/8! …)
 
     The first terms that are left out, x⁹/9! and x¹⁰/10!, are below 2**-75.
     """
@@ -321,15 +331,23 @@ def directions(limbs: Ints, positions: Ints) -> Complex:
 def cos_sin_double_double(limbs: Ints, positions: Ints) -> Directions:
     """Return the cosines and sines of position · frequency to about 98 bits.
 
-    As in `cos_sin`, an angle is one of 256 sectors of the circle and a small angle, but all numbers
-    are sums of two float64 numbers, high and low. The error is relative to the value itself, even
-    if the value is close to zero.
+    Frequencies are fractions of a turn. Their product with the position is computed in integers, so
+    that whole turns drop out exactly. The circle has 256 sectors, whose directions are known: the
+    angle is that of a sector plus a small one, whose sine and cosine are short series. Numbers are
+    double-doubles, sums of two float64 numbers, whose operators +, − and * keep about 104 bits. The
+    error is relative to the value itself, even if the value is close to zero.
+
+    Args:
+        limbs: The digits of the frequencies in base 2**32, lowest first: (digits, …).
+        positions: Positions that broadcast against the digits.
     """
     *lower_digits, highest_digit = _multiply_digits(limbs, positions)
     sector, distance = _nearest_sector(highest_digit)
     turns = _turns_from_sector(distance, lower_digits)
-    sine, versine = _small_angle_double_double(turns * _TURN)  # sin x and cos x − 1
-    # cos(a + x) and sin(a + x), by the addition theorems
+    small_angle = turns * _TURN  # in radians
+    sine, versine = _small_angle_double_double(small_angle)  # sin x and cos x − 1
+    # cos(a + x) and sin(a + x), by the addition theorems. The brackets are small, and so are their
+    # errors.
     sector_directions = sectors()
     c = sector_directions.cosines[sector]
     s = sector_directions.sines[sector]
@@ -337,27 +355,34 @@ def cos_sin_double_double(limbs: Ints, positions: Ints) -> Directions:
 
 
 def _turns_from_sector(distance: Floats, lower_digits: list[Ints]) -> DoubleDouble:
-    """Return the turns between an angle and its sector, to about 106 bits.
+    """Return the turns between an angle and its sector, as hi + lo with about 106 bits.
+
+    A sector is the multiple of 1/256 turn that is nearest to the angle. The result is the sum
+    distance · 2**-32 + digit · 2**-64 + digit · 2**-96 + …, with as many bits as two float64
+    numbers, hi and lo, have.
 
     Args:
-        distance: The first 32 bits of the turns, in units of 2**-32 turns.
-        lower_digits: The digits after them in base 2**32, the highest last.
+        distance: The difference in units of 2**-32 turns, an integer, rounded down.
+        lower_digits: The digits after it in base 2**32, the highest last.
     """
     unit = 2.0**-32
     hi = distance * unit
-    lo = np.zeros_like(hi)  # What sums lose by rounding is added up here.
+    lo = np.zeros_like(hi)
     for digit in reversed(lower_digits):
         unit *= 2.0**-32
         total = exact_sum(hi, digit.astype(np.float64) * unit)
         hi = total.hi
-        lo += total.lo
+        lo += total.lo  # what the sum has lost by rounding
     return exact_sum(hi, lo)
 
 
 def _small_angle_double_double(x: DoubleDouble) -> tuple[DoubleDouble, DoubleDouble]:
-    """Return sin x and cos x − 1 for |x| ≤ π/256.
+    """Return sin x and cos x − 1 for |x| ≤ π/256, by the series in z = x².
 
-    x² is below 2**-12, so that the last terms of the series are small and 53 bits of them suffice.
+        sin x = x + x·z·(−1/3! + z/5! − z²/7! …), cos x − 1 = z·(−1/2! + z/4! − z²/6! …)
+
+    z is below 2**-12, so that the terms from z²/7! and z²/6! on, the tails, are small and 53 bits of
+    them suffice.
     """
     z = x * x
     sine_tail = z.hi * (-1 / 5040 + z.hi * (1 / 362880 + z.hi * (-1 / 39916800)))

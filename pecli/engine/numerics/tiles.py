@@ -121,12 +121,14 @@ class Factors:
         """Compute the small tables whose products are rows of cosines and sines.
 
         The direction E(p) = cos + i·sin of position p is E(anchor) · E(row), because angles add up
-        when complex numbers are multiplied: E(7,232) is E(7,168) · E(64). So a few anchors and a
-        few rows give a long table.
+        when complex numbers are multiplied: with 128 rows per anchor, E(7,232) is E(7,168) · E(64).
+        So a few anchors and a few rows give a long table. A leap is a stretch of positions whose
+        anchors are in memory at a time; those of leap 0 are computed here, and the others are their
+        products with E at the start of the leap. A tile is the rows that are made at a time.
 
         Args:
             waves: The frequencies and the amplitude.
-            columns: The waves that these tables are for.
+            columns: The waves (frequencies) that these tables are for.
             functions: "cos", "sin", or both in one of two orders.
             count: About how many positions are needed.
         """
@@ -141,16 +143,18 @@ class Factors:
         self.anchors_per_leap = sizes.anchors_per_leap
         self.rows_per_leap = sizes.anchors_per_leap * sizes.rows_per_anchor
 
+        # The direction at the start of a leap is multiplied by the amplitude, and scaled so that a
+        # cheap test finds the products whose rounding is in doubt: their lower bits are then 0.
         amplitude = float(waves.factor.hi)
         self.unit = _unit_of_test(amplitude)
-        self._first_anchor_factor: complex = amplitude * self.unit
+        self._factor_of_starts: complex = amplitude * self.unit
         if self._is_conjugate:
-            self._first_anchor_factor *= 1j  # sin + i·cos = i·conj(cos + i·sin)
+            self._factor_of_starts *= 1j  # sin + i·cos = i·conj(cos + i·sin)
 
-        self.row_directions = self._directions_at_multiples(1, self.rows_per_anchor)
+        self.row_directions = self._directions_at_multiples(step=1, count=self.rows_per_anchor)
         self.row_factors = self._separate_functions(self.row_directions)
         self.anchor_directions = self._directions_at_multiples(
-            self.rows_per_anchor, self.anchors_per_leap
+            step=self.rows_per_anchor, count=self.anchors_per_leap
         )
 
     @property
@@ -185,7 +189,7 @@ class Factors:
     def starts(self, leaps: range) -> Complex:
         """Return E at the first position of every leap, times the amplitude."""
         first_positions = multiples(leaps.start, len(leaps), self.rows_per_leap)
-        starts: Complex = self._directions(first_positions) * self._first_anchor_factor
+        starts: Complex = self._directions(first_positions) * self._factor_of_starts
         return starts
 
 
@@ -211,6 +215,10 @@ class Tile:
     def __init__(self, factors: Factors, columns: int, dtype: str) -> None:
         """Allocate the memory of a tile, some hundred rows of a table, which is used for every tile.
 
+        An anchor is a position whose direction cos + i·sin is in memory, and the rows after it are
+        products with that direction. A leap is a stretch of positions whose anchors are in memory
+        at the same time.
+
         Args:
             factors: The directions of some anchors, and of the rows after an anchor. Their products
                 are the rows of the table.
@@ -229,6 +237,8 @@ class Tile:
         self._anchors: Complex = _memory_like(factors.anchor_directions)
         self._anchor_parts = _memory_for_anchor_parts(factors)
 
+        # The first of the products becomes the result. `_values` is the same memory as rows of
+        # float64, in which a complex number is two neighbouring columns.
         self._products = _memory_for_products(factors)
         result = self._products[0]
         self._values: Floats = result.view(np.float64).reshape(factors.rows_per_tile, -1)
