@@ -19,6 +19,7 @@ bits followed by 22 zeros. Ties below one unit round to 0, which is in doubt as 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -82,17 +83,28 @@ class _TileSizes(NamedTuple):
 
 
 def _tile_sizes(waves: int, count: int) -> _TileSizes:
-    """Return the sizes for a table of some waves and about `count` positions."""
+    """Return how many rows are computed at a time, for a table of about `count` positions.
+
+    A tile is the rows that fit into the processor's cache. A few of its positions are anchors, whose
+    cos + i·sin is computed; the rows after an anchor are products with it. A leap is the stretch of
+    positions whose anchors are in memory. All sizes are powers of two. A table of 64 waves and
+    100,000 positions has tiles of 512 rows, 64 rows per anchor, and 128 anchors per leap.
+
+    Args:
+        waves: The frequencies of the table, one or two columns each.
+        count: About how many positions are needed.
+    """
     rows_in_cache = phases.TILE // waves
-    power_in_cache = 1 << (rows_in_cache.bit_length() - 1)  # rounded down to a power of two
-    rows_per_tile = min(power_of_two(count), _MAX_ROWS_PER_TILE, power_in_cache)
+    exponent_in_cache = rows_in_cache.bit_length() - 1  # of the power of two that is not above it
+    rows_per_tile = min(power_of_two(count), _MAX_ROWS_PER_TILE, 2**exponent_in_cache)
 
     # Three to four times the root of the rows of a tile: fewer rows per anchor need more anchors,
-    # and both small tables have to be computed.
-    rows_of_root = 1 << (rows_per_tile.bit_length() + 3) // 2
-    rows_per_anchor = min(rows_per_tile, rows_of_root)
+    # and the small tables of both have to be computed.
+    tile_exponent = rows_per_tile.bit_length() - 1  # 9 for 512 rows, which are 2**9
+    about_root = 2 ** (tile_exponent // 2)  # 16 for 512 rows
+    rows_per_anchor = min(rows_per_tile, 4 * about_root)
 
-    needed_anchors = power_of_two(-(-count // rows_per_anchor))
+    needed_anchors = power_of_two(math.ceil(count / rows_per_anchor))
     most_anchors = max(1, rows_per_tile // 4)
     return _TileSizes(rows_per_tile, rows_per_anchor, min(most_anchors, needed_anchors))
 
@@ -274,25 +286,31 @@ class Tile:
         return dict(zip(new_leaps, self.factors.starts(new_leaps), strict=True))
 
     def _fill_leap(self, first: int, out: Array) -> Iterator[Doubtful]:
-        """Write the rows of `out` that lie in the current leap (a stretch of positions with anchors).
+        """Write the rows of `out` that lie in the current leap; yield the elements in doubt.
 
-        They are made a tile of rows at a time, as products with the directions at the anchors. With
-        128 rows per anchor, a tile that begins 300 rows after the start of the leap begins 44 rows
-        after anchor 2.
+        A leap is a stretch of positions, in which every 128th, for example, is an anchor: its cosines
+        and sines are in memory, and the 127 rows after it are products with them. As many rows as the
+        memory of a tile holds are written at once. That memory begins at an anchor: to write from
+        position 300 of the leap on, it begins at anchor 2, position 256, and 44 of its rows are left
+        out.
+
+        Args:
+            first: The position of row 0 of `out`.
+            out: The rows, some of which may lie in other leaps.
         """
         factors = self.factors
         leap_start = self._leap * factors.rows_per_leap
-        rows = self._rows_in_leap(first, len(out))
-        row = rows.start
-        while row < rows.stop:
-            rows_after_leap_start = first + row - leap_start
-            anchor, rows_after_anchor = divmod(rows_after_leap_start, factors.rows_per_anchor)
+        rows_of_leap = self._rows_in_leap(first, len(out))
+        out_row = rows_of_leap.start
+        while out_row < rows_of_leap.stop:
+            position_in_leap = first + out_row - leap_start
+            anchor, rows_after_anchor = divmod(position_in_leap, factors.rows_per_anchor)
             rows_left_in_tile = factors.rows_per_tile - rows_after_anchor
-            stop = min(rows.stop, row + rows_left_in_tile)
-            doubtful = self._make_rows(anchor, rows_after_anchor, out[row:stop])
+            stop = min(rows_of_leap.stop, out_row + rows_left_in_tile)
+            doubtful = self._make_rows(anchor, rows_after_anchor, out[out_row:stop])
             if doubtful is not None:
-                yield Doubtful(row + doubtful.rows, doubtful.columns)
-            row = stop
+                yield Doubtful(out_row + doubtful.rows, doubtful.columns)
+            out_row = stop
 
     def _rows_in_leap(self, first: int, count: int) -> slice:
         """Return the rows of a block that lie in the current leap.
@@ -329,21 +347,24 @@ class Tile:
             out[...] = round_to(values * float(self._scale), self.dtype)
 
     def _in_doubt(self, values: Floats) -> Doubtful | None:
-        """Return the places of values whose rounding is in doubt, near a tie; None if there are none.
+        """Return the places of values that their error leaves two roundings; None if there are none.
 
-        Values are in units in which a tie between two numbers of the dtype is an integer whose
-        lower bits are all zero, and a value near a tie rounds to it. So values are rounded to
-        integers, and the upper bits are shifted out: what is then 0 is in doubt. This overwrites
-        the values.
+        Those lie near a tie, the middle of two neighbouring numbers of the dtype, and are computed
+        with more digits elsewhere. The unit of the values is a bit more than their possible error,
+        so that a value near a tie is the tie itself when it is rounded to an integer.
+
+        In binary, a tie in float32 has 25 digits and then only zeros. A float64 is stored as a sign,
+        an exponent, and the digits after the first one, which is always 1. A shift to the left drops
+        the sign, the exponent and the first 25 digits. What remains of the tie 2^46 + 2^22 is 0, and
+        of 2^46 + 2^22 + 1 it is not. The values are overwritten.
         """
         flat = values.reshape(-1)
         np.rint(flat, flat)
-        lower_bits = flat.view(np.uint64)
-        np.left_shift(lower_bits, self._shift, lower_bits)
-        has_no_zero = lower_bits[lower_bits.argmin()] != 0
-        if has_no_zero:
+        bits_of_floats = flat.view(np.uint64)
+        np.left_shift(bits_of_floats, self._shift, bits_of_floats)
+        if bits_of_floats.min() != 0:
             return None
-        rows, columns = np.divmod(np.flatnonzero(lower_bits == 0), values.shape[1])
+        rows, columns = np.divmod(np.flatnonzero(bits_of_floats == 0), values.shape[1])
         is_written = columns < self.columns  # The table may lack the very last column.
         return Doubtful(rows[is_written], columns[is_written])
 

@@ -107,8 +107,8 @@ def _llama3_divisors(llama3: Llama3, definition: Definition[Scaling]) -> Singles
 def _kept_shares(yarn: Yarn, definition: Definition[Scaling]) -> Singles:
     """Return 1 minus YaRN's ramp, whose limits come from float32 logarithms."""
     betas = yarn.betas()
-    last_kept = np.floor(_pair_of_rotations(yarn, definition, betas.fast))
-    first_scaled = np.ceil(_pair_of_rotations(yarn, definition, betas.slow))
+    last_kept = np.floor(_fractional_pair_with_rotations(betas.fast, yarn, definition))
+    first_scaled = np.ceil(_fractional_pair_with_rotations(betas.slow, yarn, definition))
     low = max(np.float32(0), last_kept)
     high = min(np.float32(definition.dim - 1), first_scaled)
     pairs = np.arange(definition.pairs, dtype=np.float32)
@@ -116,21 +116,27 @@ def _kept_shares(yarn: Yarn, definition: Definition[Scaling]) -> Singles:
     return np.float32(1) - np.clip(ramp, 0, 1)
 
 
-def _pair_of_rotations(yarn: Yarn, definition: Definition[Scaling], rotations: float) -> np.float32:
-    """Return the pair that rotates so many times within the original length, in float32 steps.
+def _fractional_pair_with_rotations(
+    rotations: float, yarn: Yarn, definition: Definition[Scaling]
+) -> np.float32:
+    """Return which pair of channels rotates `rotations` times within YaRN's original length.
 
-    With the length O, β rotations, the rotary dim d and the base b it is d · ln(O / 2πβ) / (2 · ln
-    b), which may be a fraction.
+    It may lie between two pairs, such as 8.1. It is d · ln(O / 2πβ) / (2 · ln b), with the original
+    length O, β rotations, the rotary dim d and the base b.
+
+    Every step rounds to float32, in the order of llama.cpp's own code: another order could have
+    another last bit, and so another whole pair.
     """
     length = np.float32(yarn.original_max_position_embeddings)
     with np.errstate(over="ignore", divide="ignore"):  # 1e-45 and 1e39 rotations are 0 and ∞ here.
         radians = np.float32(rotations) * np.float32(2) * np.float32(math.pi)
-        ratio = float(length / radians)
-    if ratio == 0:  # ln 0
-        return np.float32(-math.inf)
-    log_ratio = np.float32(log_single(ratio))  # ∞ if the ratio is
-    log_base = log_single(round_single(definition.base))
-    return np.float32(np.float32(definition.dim) * log_ratio / np.float32(2 * log_base))
+        ratio = length / radians
+    if ratio == 0:
+        return np.float32(-math.inf)  # ln 0, which `log_single` does not accept
+    log_ratio = np.float32(log_single(float(ratio)))
+    base = round_single(definition.base)
+    twice_log_base = np.float32(2 * log_single(base))
+    return np.float32(np.float32(definition.dim) * log_ratio / twice_log_base)
 
 
 RUNTIME = RuntimeProfile(

@@ -48,7 +48,8 @@ def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
     reading = with_rounded_limits(definition)
     scaling = _with_attention_of_mscales(reading.scaling)
     reason = "computes it only from factor, mscale and mscale_all_dim"
-    return _on_input(replace(reading, scaling=scaling).explain_attention(definition, reason))
+    explained = replace(reading, scaling=scaling).explain_attention(definition, reason)
+    return _with_note_on_attention(explained)
 
 
 def _with_attention_of_mscales(yarn: Yarn) -> Yarn:
@@ -61,20 +62,31 @@ def _with_attention_of_mscales(yarn: Yarn) -> Yarn:
 
 
 def _read_longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
-    """Return LongRoPE as mlx-lm reads it: with the long factors at any length."""
+    """Return LongRoPE as mlx-lm reads it: with the long factors, also for short prompts.
+
+    LongRoPE has two lists of numbers that divide the frequencies. The model uses the short factors
+    for prompts up to its original length, and the long ones for longer prompts. mlx-lm always uses
+    the long ones, so that short prompts depart from the model.
+    """
     longrope = definition.scaling
     original = longrope.original_max_position_embeddings
     is_long_prompt = required(longrope.length) > original
     if is_long_prompt:
-        return _on_input(with_attention_of_context(definition))
+        return _with_note_on_attention(with_attention_of_context(definition))
+    # The least length that has the long factors stands for any length.
     with_long_factors = replace(longrope, length=original + 1)
     reading = with_attention_of_context(replace(definition, scaling=with_long_factors))
     cause = f"uses the long factors at any length; the model uses the short ones up to {original:,}"
-    return _on_input(replace(reading, causes=(cause, *reading.causes)))
+    departing = replace(reading, causes=(cause, *reading.causes))
+    return _with_note_on_attention(departing)
 
 
-def _on_input(reading: RuntimeReading[ScalingT]) -> RuntimeReading[ScalingT]:
-    """Note that the attention factor multiplies queries and keys; scores are the same."""
+def _with_note_on_attention(reading: RuntimeReading[ScalingT]) -> RuntimeReading[ScalingT]:
+    """Return a reading that notes that mlx-lm multiplies queries and keys by the attention factor.
+
+    Other runtimes multiply the table of cos and sin by it. The scores are the same, so that this is
+    no departure. A factor of 1 needs no note.
+    """
     if reading.scaling.attention_value == 1:
         return reading
     return replace(reading, notes=("its attention factor multiplies q and k, not the table",))
