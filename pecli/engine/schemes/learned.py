@@ -149,22 +149,34 @@ def log(x: Floats) -> Floats:
     NumPy's own differs between machines in the last bit, and a seed has to give the same table
     everywhere: only sums and products are used here, which are the same on all.
 
-    x = 2^k · m with m from √½ to √2, and ln x = k · ln 2 + ln m. For x = 5 these are k = 2 and
-    m = 1.25. ln m = 2·artanh(r) with r = (m − 1)/(m + 1), by its series in r².
+    x is split into 2^k · m with m from √½ to √2, so that ln x = k · ln 2 + ln m. For x = 5 these are
+    k = 2 and m = 1.25. ln m is 2·artanh(r) with r = (m − 1)/(m + 1), by its series in r².
     """
-    # A float64 has its exponent above 52 bits of fraction: less the bits of √½, the exponent is k.
-    bits_above = x.view(np.int64) - _SQRT_HALF
-    k: Floats = (bits_above >> 52).astype(np.float64)
-    fraction_bits = bits_above & (1 << 52) - 1
-    m = (fraction_bits + _SQRT_HALF).view(np.float64)
+    k, m = _split_at_root_of_half(x)
     r = (m - 1) / (m + 1)
     square = r * r
     # 2·artanh(r) = 2r · (1 + r²/3 + r⁴/5 + … + r²²/23), the smallest terms first.
     series = square * (1 / 23)
     for divisor in range(21, 1, -2):
         series = (series + 1 / divisor) * square
-    double: Floats = 2 * r
-    return k * _LN2_HIGH + (series * double + k * _LN2_LOW + double)
+    two_r: Floats = 2 * r
+    # The small terms are added first. k · _LN2_HIGH is exact, as _LN2_HIGH has few bits.
+    small_terms = series * two_r + k * _LN2_LOW + two_r
+    return k * _LN2_HIGH + small_terms
+
+
+def _split_at_root_of_half(x: Floats) -> tuple[Floats, Floats]:
+    """Return k and m of x = 2^k · m, with whole k and m from √½ to √2: 5 is 2^2 · 1.25.
+
+    The bits of a float64, read as an integer, are its exponent above the 52 bits of its fraction.
+    Less the bits of √½, the exponent of a number from √½ to √2 is 0, and that of a number 2^k times
+    as large is k. With the exponent set to 0, adding the bits of √½ again gives m.
+    """
+    bits_above_root = x.view(np.int64) - _SQRT_HALF
+    k: Floats = (bits_above_root >> 52).astype(np.float64)
+    fraction = bits_above_root & ((1 << 52) - 1)
+    m: Floats = (fraction + _SQRT_HALF).view(np.float64)
+    return k, m
 
 
 class Quotient(NamedTuple):
