@@ -165,8 +165,8 @@ class Alibi(Scheme):
     def _compute_dtype(self) -> str:
         """Return the dtype in which values are computed, before they are given in their own."""
         recipe = recipe_named(self.recipe)
-        if recipe.table:
-            return recipe.table
+        if recipe.table_dtype:
+            return recipe.table_dtype
         return self.dtype if recipe.is_exact else "float32"
 
     def _fixed_slopes(self) -> list[int]:

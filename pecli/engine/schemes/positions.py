@@ -239,13 +239,16 @@ class Positioned(Scheme):
         """
         from pecli.engine.schemes.recipe_tables import geometric_phases, multiples_of, rounded
 
-        for block in self.axis_blocks:
+        for block in self.axis_blocks:  # A block has the frequencies of one axis.
             if block.progression.is_geometric:
+                # The frequencies base^(−i/denominator), computed in float32 as real programs do.
                 count = block.last + 1
                 phases = geometric_phases(recipe, self.base, block.denominator, count)
             else:
-                exact = np.array(self._progression(block, 1.0).floats(), np.float32)
-                phases = multiples_of(rounded(exact, recipe.frequencies))
+                # Any other series, such as frequencies in equal steps: exact, rounded to float32.
+                exact_frequencies = self._progression(block, scale=1.0).floats()
+                singles = np.array(exact_frequencies, np.float32)
+                phases = multiples_of(rounded(singles, recipe.frequency_dtype))
             yield phases, block.indices
 
     @property
@@ -259,7 +262,7 @@ class Positioned(Scheme):
         """Return an object that computes rows of cosines and sines.
 
         A recipe is a precision to imitate, such as frequencies in float16. It rounds numbers on the
-        way, or, if it is exact, only stores the result in another dtype (`recipe.table`).
+        way, or, if it is exact, only stores the result in another dtype (`recipe.table_dtype`).
 
         Args:
             recipe: the precision in which they are computed.
@@ -269,11 +272,11 @@ class Positioned(Scheme):
         if not recipe.is_exact:
             return self._recipe_filler(recipe, coordinates)
         exact = self._exact_filler(rows, coordinates)
-        if not recipe.table:
+        if not recipe.table_dtype:
             return exact
         from pecli.engine.schemes.recipe_tables import CastFiller
 
-        return CastFiller(exact, recipe.table)
+        return CastFiller(exact, recipe.table_dtype)
 
     def _exact_filler(self, rows: int, coordinates: Coordinates | None) -> ExactFiller | AxisFiller:
         """Return an object that computes correctly rounded rows."""
@@ -286,7 +289,15 @@ class Positioned(Scheme):
     def _recipe_filler(
         self, recipe: PrecisionRecipe, coordinates: Coordinates | None
     ) -> RecipeFiller:
-        """Return an object that computes rows with the roundings of a recipe."""
+        """Return an object that computes rows of cosines and sines as a recipe does.
+
+        A recipe is a precision to imitate: the dtypes to which a program rounds positions,
+        frequencies, angles and the table. So the rows have the same errors as that program's.
+
+        Args:
+            recipe: The precision.
+            coordinates: The position of each row on each axis; None if positions are consecutive.
+        """
         from pecli.engine.schemes.recipe_tables import RecipeFiller, RecipeWaves
 
         waves = RecipeWaves(
@@ -328,23 +339,26 @@ class Positioned(Scheme):
         return np.empty(0, np.intp)
 
     def by_position(self) -> ByPosition:
-        """Return the numbers of a row for an audit of rounding errors: cos and sin of each frequency.
+        """Return the table as an audit of rounding errors reads it: cos and sin of each frequency.
 
-        They are in columns c0 s0 c1 s1 …, whatever the layout of the table is, which only arranges
-        the same numbers differently. `groups` holds the frequency of each column.
+        Rows have the columns c0 s0 c1 s1 …, or s0 c0 s1 c1 … as in sinusoidal tables. The layout of
+        the table is left out, as it only arranges the same numbers differently, and so are pairs that
+        do not rotate.
         """
         all_frequencies = required(self.computed_as("exact").inverse_frequencies())
-        frequencies = all_frequencies[: self.rotating_pairs]
+        frequencies = all_frequencies[: self.rotating_pairs]  # Pairs that do not rotate come last.
         self._refuse_if(not frequencies, "dim", "in halves, that leaves no frequency at all")
         filler = self._row_filler(self._recipe)
+        both_functions = ",".join(self._functions)  # "cos,sin": two columns per frequency
         columns = min(2 * len(frequencies), self.dim)  # An odd dim lacks the last column.
 
         def read(start: int, stop: int) -> Array:
             """Return the rows start … stop − 1."""
             out = np.empty((stop - start, columns), numpy_dtype(self.dtype))
-            first = self.first_position + start
-            filler.fill(",".join(self._functions), first, out, self.dtype)
-            out[self._padding_rows(first, len(out))] = 0
+            first_position = self.first_position + start
+            filler.fill(both_functions, first_position, out, self.dtype)
+            # Tables such as fairseq's have zeros at the position of the padding token.
+            out[self._padding_rows(first_position, len(out))] = 0
             return out
 
         return ByPosition(

@@ -174,19 +174,23 @@ class Rope(RotaryParameters):
         yield phases, range(self.rotating_pairs)
 
     def _scaled_phases(self, recipe: PrecisionRecipe) -> Phases:
-        """Return a function from positions to angles as a recipe computes them, scaling included."""
+        """Return a function from positions to angles as a recipe computes them, scaling included.
+
+        A recipe is a precision to imitate. A scaling stretches the context of a model: it changes
+        the base (NTK), or the frequencies one by one (YaRN). `float32_steps` returns the frequencies
+        of the float32 powers base^(2i/dim), in the steps that transformers takes.
+        """
         scaling = self.scaling_value
         dim = self.exponent_dim
-        inverse_frequencies_of_powers = partial(scaling.float32_steps, base=self.base, dim=dim)
-        # Only a scaling that changes single frequencies needs all of them; others change the base.
-        scaled_frequencies = self.frequencies if scaling.per_frequency else None
+        # A scaling that changes only the base needs no exact frequencies: the base implies them.
+        exact_frequencies = self.frequencies if scaling.per_frequency else None
         return geometric_phases(
             recipe,
             base=scaling.float32_base(self.base, dim),
             denominator=Fraction(dim, 2),
             count=self.rotating_pairs,
-            steps=inverse_frequencies_of_powers,
-            scaled=scaled_frequencies,
+            frequencies_of_powers=partial(scaling.float32_steps, base=self.base, dim=dim),
+            exact_frequencies=exact_frequencies,
         )
 
     def computed_as(self, way: str) -> "Rope":
@@ -253,19 +257,23 @@ class Rope(RotaryParameters):
         return tuple(tables)
 
     def _cos_sin(self) -> list[Table]:
-        """Return the tables of cosines and sines, whose rows are computed when they are read.
+        """Return the tables `cos` and `sin`, whose rows are computed when they are read.
 
         They are (seq_len, d/2), or (seq_len, d) in a layout that has every column twice.
+
+        Readers of a table may pick scattered rows, such as 5 and 9000. Some tables can compute these
+        at once (`gathers`); others compute runs of consecutive rows.
         """
-        filler = self._row_filler(self._recipe)
+        filler = self._row_filler(self._recipe)  # It computes cos or sin of rotating pairs.
         width = self.rotary_dim // 2 * self._columns.per_pair
         shape = (self.seq_len, width)
-        # A recipe computes every row by itself; exact rows are made in blocks of consecutive ones.
-        any_rows_can_be_picked = isinstance(filler, RecipeFiller) and self.is_range
+        # A recipe computes every row by itself, so that it accepts an array of positions instead of
+        # the first one. If positions are listed, it needs the numbers of consecutive rows.
+        accepts_scattered_rows = isinstance(filler, RecipeFiller) and self.is_range
         tables = []
         for function in self._functions:
             fill = partial(self._fill, filler, function, self.offset)
-            tables.append(Table(function, self.dtype, shape, fill, gathers=any_rows_can_be_picked))
+            tables.append(Table(function, self.dtype, shape, fill, gathers=accepts_scattered_rows))
         return tables
 
     def _fill(self, filler: Filler, function: str, offset: int, start: Any, out: Array) -> None:

@@ -345,7 +345,7 @@ class Scheme(Displayed, ABC):
         """
         if "recipe" not in self.parameters():
             recipe = recipe_named(STORED_RECIPE.check("recipe", way))
-            return self.in_dtype(recipe.table or self.dtype)
+            return self.in_dtype(recipe.table_dtype or self.dtype)
         changes: NamedValues = {"recipe": way}
         return replace(self, **changes)
 
