@@ -81,7 +81,7 @@ class Positioned(Scheme):
     grid_base: Annotated[tuple[float, ...] | None, _GRID_BASE] = None
     grid_scale: Annotated[tuple[float, ...] | None, _GRID_SCALE] = None
 
-    def _complete(self, preset: Mapping[str, object]) -> None:
+    def _fill_in_and_check(self, preset: Mapping[str, object]) -> None:
         """Fill in the parameters that were left out, and check all of them.
 
         A list of positions or a grid decides the number of rows (`seq_len`): it is filled in, or
@@ -97,7 +97,7 @@ class Positioned(Scheme):
             self._fill_in_keep(preset)
         self._fill_in_rows()
         preset_without_keep = {name: value for name, value in preset.items() if name != "keep"}
-        super()._complete(preset_without_keep)
+        super()._fill_in_and_check(preset_without_keep)
 
     def _fill_in_keep(self, preset: Mapping[str, object]) -> None:
         """Set the number of rows beside the grid to that of the style, if the user gave none."""

@@ -81,7 +81,7 @@ class Scheme(Displayed, ABC):
     )
 
     def __post_init__(self) -> None:
-        self._complete({})
+        self._fill_in_and_check({})
 
     def _set(self, name: str, value: object) -> None:
         """Set a field of the frozen dataclass while it is being made."""
@@ -94,7 +94,7 @@ class Scheme(Displayed, ABC):
             if value is not None:
                 self._set(name, self.parameters()[name].check(name, value))
 
-    def _complete(self, preset: Mapping[str, object]) -> None:
+    def _fill_in_and_check(self, preset: Mapping[str, object]) -> None:
         """Fill in the parameters that the user left out, and check every value.
 
         They come from the preset (a style such as "fairseq" stands for some), or are defaults.

@@ -184,9 +184,9 @@ class Sinusoidal(Positioned):
         style = self.grid_style
         if style is not None:
             preset = {"layout": style.layout, "base": style.base, "keep": style.keep}
-            self._complete(preset)
+            self._fill_in_and_check(preset)
         else:
-            self._complete(self._replace_style())
+            self._fill_in_and_check(self._replace_style())
 
     def _replace_style(self) -> dict[str, object]:
         """Remove a style without a grid, and return the parameters that it stands for.
@@ -377,12 +377,15 @@ class Sinusoidal(Positioned):
     def _fill_halves(
         self, filler: "Filler", blocks: list[HalfColumns], start_position: int, out: Array
     ) -> None:
-        """Write rows of the layout `halves`, such as s0 s1 | c0 c1, into `out`.
+        """Write rows of the layout `halves` into `out`: all sines of a block, then all its cosines.
+
+        A block is the columns of some pairs, a left and a right half. Most tables are one block: 2
+        pairs have the columns s0 s1 | c0 c1. MAE's table of an image has two, for the row of a point
+        and for its column: s0 s1 | c0 c1, then s2 s3 | c2 c3. With `cos_first`, cosines are left.
 
         Args:
             filler: Computes the sines or cosines of all pairs at consecutive positions.
-            blocks: The columns of each block; MAE's two axes of 2 pairs each are 0:2 and 2:4, then
-                4:6 and 6:8.
+            blocks: The columns of each half; in MAE's example 0:2 and 2:4, then 4:6 and 6:8.
             start_position: The position of the first row.
             out: The rows (positions, dim). An odd dim has a last column of zeros.
         """
