@@ -179,23 +179,37 @@ class Factors:
         return (directions.real.copy(), directions.imag.copy())
 
     def _directions_at_multiples(self, step: int, count: int) -> Complex:
-        """Return E(0), E(step), E(2·step), …, `count` of them, a power of two.
+        """Return the directions at the positions 0, step, 2·step, …, a row each: (count, waves).
 
-        They are products of two shorter tables: for 128 values, E(0) … E(15·step) and E(0),
-        E(16·step), …, E(112·step), so that 16 + 8 directions are computed.
+        The direction at position p is E(p) = cos + i·sin of its angles, and E(a + b) = E(a) · E(b).
+        So they are products of two shorter tables. For step 1 and 128 directions, these are E(0),
+        E(1), …, E(15) and E(0), E(16), …, E(112): only 16 + 8 of them are computed.
+
+        Args:
+            step: The distance of the positions.
+            count: The number of positions, a power of two.
         """
-        fine_count = 1 << count.bit_length() // 2
+        fine_count = 2 ** (count.bit_length() // 2)  # 16 for 128, whose bit_length is 8
+        coarse_count = count // fine_count
         fine = self._directions(multiples(0, fine_count, step))
-        coarse = self._directions(multiples(0, count // fine_count, fine_count * step))
-        return (coarse[:, None] * fine).reshape(count, -1)
+        coarse = self._directions(multiples(0, coarse_count, fine_count * step))
+        products = coarse[:, None] * fine  # (coarse_count, fine_count, waves)
+        return products.reshape(count, -1)
 
     def _directions(self, positions: Ints) -> Complex:
-        """Return E at some positions; for "sin,cos" conjugate, as these pairs turn the other way."""
+        """Return cos + i·sin at some positions, or cos − i·sin for tables of "sin,cos".
+
+        A pair (sin, cos) of such a table is i · (cos − i·sin), and rotates the other way.
+        """
         directions = phases.directions(self._frequency_digits, positions)
         return directions.conj() if self._is_conjugate else directions
 
     def starts(self, leaps: range) -> Complex:
-        """Return E at the first position of every leap, times the amplitude."""
+        """Return cos + i·sin at the first position of every leap, times the factor of all elements.
+
+        A leap is a stretch of positions. Its numbers are products with the one returned here, so that
+        the factor, such as an amplitude, is multiplied only here.
+        """
         first_positions = multiples(leaps.start, len(leaps), self.rows_per_leap)
         starts: Complex = self._directions(first_positions) * self._first_anchor_factor
         return starts
@@ -273,8 +287,9 @@ class Tile:
         With 8,192 positions per leap, positions 8,000 … 16,999 lie in leaps 0, 1 and 2.
         """
         positions_per_leap = self.factors.rows_per_leap
+        first_leap = first // positions_per_leap
         end = -(-(first + count) // positions_per_leap)  # rounded up
-        return range(first // positions_per_leap, end)
+        return range(first_leap, end)
 
     def _starts_of_new_leaps(self, leaps: range) -> dict[int, Complex]:
         """Return E = cos + i·sin at the first position of each leap, except for the one in memory.
@@ -325,15 +340,21 @@ class Tile:
         return slice(start, stop)
 
     def _make_rows(self, anchor: int, rows_after_anchor: int, out: Array) -> Doubtful | None:
-        """Write rows into `out`, from some rows after an anchor on; return the elements in doubt.
+        """Write rows into `out`, rounded to its dtype; return the elements in doubt, None without any.
 
-        The rows of whole anchors are computed in float64, and the ones before the first that is
-        needed are left out. Elements are in doubt if the error of float64 leaves their rounding
-        open; None if there are none.
+        An anchor is a position whose cosines and sines are in memory; those of the rows after it, 64
+        for example, are products with them. All 64 rows of each anchor are computed in float64, also
+        if `out` begins or ends in their middle. Elements are in doubt if the error of float64 leaves
+        their rounding open.
+
+        Args:
+            anchor: The number of the first anchor, in the current leap.
+            rows_after_anchor: The rows from that anchor to the first row of `out`.
+            out: The rows.
         """
         end = rows_after_anchor + len(out)
         anchor_count = -(-end // self.factors.rows_per_anchor)  # rounded up
-        self._multiply_anchors(anchor, anchor_count)
+        self._multiply_anchors(anchor, anchor_count)  # It writes to `_values`.
         values = self._values[rows_after_anchor:end]
         self._write_rounded(values[:, : self.columns], out)
         return self._in_doubt(values)
@@ -369,7 +390,14 @@ class Tile:
         return Doubtful(rows[is_written], columns[is_written])
 
     def _enter_leap(self, leap: int, start: Complex) -> None:
-        """Compute the anchors of a leap, given E at its first position."""
+        """Compute cos + i·sin at all anchors of a leap: every 64th position, for example.
+
+        They are products of those at the anchors of leap 0 and the one at the start of this leap.
+
+        Args:
+            leap: The number of the leap.
+            start: cos + i·sin at its first position, a number per wave.
+        """
         np.multiply(self.factors.anchor_directions, start, self._anchors)
         if not self.factors.has_pairs:
             cosines, sines = self._anchor_parts
@@ -392,7 +420,8 @@ class Tile:
     def _multiply_parts(self, anchors: slice, count: int) -> None:
         """Compute only the cosines, or only the sines, of the rows that follow some anchors.
 
-        They are the real or the imaginary parts of the products.
+        An anchor is a position a whose cosine and sine are in memory, and position a + b is b rows
+        after it. The results are in the first array of `_products`.
         """
         row_cosines, row_sines = self.factors.row_factors
         cosines, sines = self._anchor_parts

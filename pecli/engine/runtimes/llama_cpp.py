@@ -32,8 +32,9 @@ _MIN_RAMP = np.float32(0.001)
 def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
     """Return YaRN as llama.cpp reads it from a GGUF file.
 
-    The file has the factor, the original length, the betas and mscale_all_dim, and nothing else of
-    YaRN.
+    The file has the factor, the original length, the betas and mscale_all_dim. So the parameters of
+    a config that it lacks do not count: `attention_factor`, most values of mscale, and `truncate`
+    (limits are always rounded). If the attention factor is then another, the reading has a cause.
     """
     reading = with_rounded_limits(definition)
     yarn = reading.scaling
@@ -58,11 +59,11 @@ def _mscale_of_gguf(yarn: Yarn) -> float | None:
 
 
 def _llama_cpp_angles(definition: Definition[Scaling]) -> Phases:
-    """Return a function from positions to float32 angles, by ggml's recurrence over the pairs.
+    """Return a function from positions to float32 angles, as ggml computes them for llama.cpp.
 
-    The angle of pair i + 1 is that of pair i times base^(−2/d). Then comes what llama.cpp passes for
-    the scaling: a divisor per pair (Llama 3.1, longrope), a scale of all (linear), or YaRN's mix of
-    scaled and unscaled angles.
+    The angle of pair i + 1 is that of pair i times base^(−2/d): a recurrence. A scaling changes the
+    angles after that: it divides each pair's by a number (Llama 3.1, longrope), multiplies all by
+    1 / factor (linear), or blends these two kinds of angles, scaled and unscaled (YaRN).
     """
     exponent = np.float32(-2) / np.float32(definition.dim)
     ratio = power(round_single(definition.base), float(exponent))
@@ -105,7 +106,11 @@ def _llama3_divisors(llama3: Llama3, definition: Definition[Scaling]) -> Singles
 
 
 def _kept_shares(yarn: Yarn, definition: Definition[Scaling]) -> Singles:
-    """Return 1 minus YaRN's ramp, whose limits come from float32 logarithms."""
+    """Return the share of its frequency that each pair keeps under YaRN, from 1 down to 0.
+
+    It is 1 minus a ramp between two pairs: up to the low one pairs keep all of it, from the high one
+    on none. The steps round to float32, as in ggml.
+    """
     betas = yarn.betas()
     last_kept = np.floor(_fractional_pair_with_rotations(betas.fast, yarn, definition))
     first_scaled = np.ceil(_fractional_pair_with_rotations(betas.slow, yarn, definition))

@@ -104,7 +104,10 @@ def _mlx_lm_angles(definition: Definition[Scaling]) -> Phases:
 
 
 def _periods(definition: Definition[Scaling]) -> Singles | None:
-    """Return the periods of a scaling that changes single frequencies; None for any other."""
+    """Return the periods 1 / frequency of all pairs, by which mlx-lm divides positions.
+
+    It has periods only for scalings that change single frequencies; None for any other.
+    """
     scaling = definition.scaling
     match scaling:
         case Llama3():
@@ -112,7 +115,7 @@ def _periods(definition: Definition[Scaling]) -> Singles | None:
         case Yarn():
             return _yarn_periods(scaling, definition)
         case Proportional():
-            return np.float32(scaling.factor or 1) * _powers(definition)
+            return np.float32(scaling.divisor()) * _powers(definition)
         case LongRope():
             return np.array(scaling.divisors, np.float32) * _powers(definition)
     return None
@@ -136,9 +139,10 @@ def _scaled_positions(definition: Definition[Scaling]) -> Phases:
 
 
 def _inverse_frequencies(definition: Definition[Scaling]) -> Singles:
-    """Return exp(−i·ln b/(d/2)), by the polynomial that MLX has for float32 vectors.
+    """Return the frequency e**(−i·ln b/(d/2)) of each pair i, in the float32 steps of MLX.
 
-    e**x is 2**n · 2**r with x·log2 e = n + r and |r| ≤ 1/2.
+    MLX computes e**x as 2**n · 2**r: x·log2 e is split into the nearest integer n and a remainder r
+    from −1/2 to 1/2, and 2**r is a polynomial. For x = −1, n is −1 and r is −0.44.
     """
     base = round_single(definition.scaling.float32_base(definition.base, definition.dim))
     step = np.float32(log_single(base)) / np.float32(definition.dim // 2)
@@ -158,11 +162,17 @@ def _powers(definition: Definition[Scaling]) -> Singles:
 
 
 def _yarn_periods(yarn: Yarn, definition: Definition[Scaling]) -> Singles:
-    """Blend periods: their reciprocals are the blend of scaled and unscaled frequencies."""
-    powers = _powers(definition)
-    keep = yarn.float32_keep(definition.pairs, definition.base, definition.dim)
-    slow = np.float32(yarn.divisor()) * powers
-    blended: Singles = slow * powers / (slow * keep + powers * (_ONE - keep))
+    """Return the periods 1 / frequency of YaRN, which blends scaled and unscaled frequencies.
+
+    A period p, scaled f·p, of which a share s is kept, becomes f·p·p / (f·p·s + p·(1 − s)). Its
+    reciprocal is s/p + (1 − s)/(f·p), the blend of both frequencies.
+    """
+    unscaled_periods = _powers(definition)
+    kept_share = yarn.float32_keep(definition.pairs, definition.base, definition.dim)
+    scaled_periods = np.float32(yarn.divisor()) * unscaled_periods
+    products = scaled_periods * unscaled_periods
+    weighted_sum = scaled_periods * kept_share + unscaled_periods * (_ONE - kept_share)
+    blended: Singles = products / weighted_sum
     return blended
 
 

@@ -42,6 +42,11 @@ class RampLimits(NamedTuple):
     low: int
     high: int
 
+    def in_pairs(self, bits: int) -> tuple[float, float]:
+        """Return both limits as floats: 8.5 instead of 8.5 · 2**bits."""
+        one = 1 << bits
+        return self.low / one, self.high / one
+
     def rounded_outwards(self, bits: int) -> RampLimits:
         """Return the limits at whole pairs: 8.1 and 17.3 become 8 and 18."""
         one = 1 << bits
@@ -215,16 +220,17 @@ class Yarn(Scaling):
         return None
 
     def attention(self, bits: int) -> int:
-        """Return the attention factor.
+        """Return the attention factor, which multiplies cos and sin, as an integer over 2**bits.
 
-        That is `attention_factor`; or g(f, mscale) / g(f, mscale_all_dim) if the config has both
-        (DeepSeek-V3); or g(f, 1).
+        It is `attention_factor` if that is given. Otherwise it is g(1), with g(m) = 0.1 · m · ln f + 1,
+        or g(mscale) / g(mscale_all_dim) if the config has both of these, as in DeepSeek-V3.
         """
         if self.exact_attention is not None:
             return super().attention(bits)
         factor = self.divisor()
         if not (self.mscale and self.mscale_all_dim):
             return magnitude(factor, 1, bits)
+        # Both have 16 more bits, so that the error of the quotient is below its last bit.
         numerator = magnitude(factor, self.mscale, bits + 16)
         denominator = magnitude(factor, self.mscale_all_dim, bits + 16)
         return (numerator << bits) // denominator
@@ -276,15 +282,23 @@ class Yarn(Scaling):
             raise ParameterError("mscale", spelled(mscale), rule)
 
     def float32_keep(self, count: int, base: float, dim: int) -> Singles:
-        """Return 1 minus the ramp in float32, for the first `count` pairs."""
+        """Return the share of its frequency that each of `count` pairs keeps, from 1 to 0, in float32.
+
+        It is 1 minus a ramp, which is 0 up to the low limit and 1 from the high one on. The limits,
+        which transformers computes in float64, are exact here, then rounded to float32.
+        """
         limits = self.limits(base, dim, _FLOAT32_BITS)
-        low, high = (limit / (1 << _FLOAT32_BITS) for limit in limits)
+        low, high = limits.in_pairs(_FLOAT32_BITS)
         pairs = np.arange(count, dtype=np.float32)
         ramp: Singles = (pairs - np.float32(low)) / np.float32(high - low)
         return np.float32(1) - np.clip(ramp, 0, 1)
 
     def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
-        """Blend 1/p and 1/(f·p) by the ramp, in float32."""
+        """Return the inverse frequencies, each step rounded to float32 as in transformers.
+
+        1/p is kept up to the first limit of YaRN's ramp and divided by f from the second one on.
+        Between them, both are blended. The arguments are those of `Scaling.float32_steps`.
+        """
         one = np.float32(1)
         keep = self.float32_keep(len(powers), base, dim)
         with np.errstate(over="ignore"):  # A factor of 1e39 is infinite in float32.

@@ -51,6 +51,10 @@ _COLUMNS = {
 }
 
 
+_NAMES_OF_ELEMENTS = {"inv_freq": "frequency", "axis": "axis", "cos": "cosine", "sin": "sine"}
+"""The elements of each tensor, by its name, for pictures and messages."""
+
+
 @with_aliases
 @dataclass(frozen=True, repr=False)
 class Rope(RotaryParameters):
@@ -309,21 +313,18 @@ class Rope(RotaryParameters):
         return stacked("cos_sin", self._cos_sin())
 
     def axes_of(self, tensor: str) -> Axes:
-        """Return the names of a tensor's axes and of its elements, for pictures and messages."""
-        if tensor == "inv_freq":
-            return Axes(("pair",), value="frequency")
-        if tensor == "axis":
-            return Axes(("pair",), value="axis")
-        row = ("position", self._columns.name)
-        step = self._columns.step
-        match tensor:
-            case "cos":
-                return Axes(row, self.offset, value="cosine", step=step)
-            case "sin":
-                return Axes(row, self.offset, value="sine", step=step)
-            case "cos_sin":
-                return Axes(("part", *row), self.offset, step=step)
-        return Axes(row, self.offset, step=step)
+        """Return the names of a tensor's axes and of its elements, for pictures and messages.
+
+        `cos` has the axes ("position", "pair") and the elements "cosine".
+        """
+        element = _NAMES_OF_ELEMENTS.get(tensor, "value")
+        is_vector = tensor in self.derived_tensors  # `inv_freq` or `axis`
+        if is_vector:
+            return Axes(("pair",), value=element)
+        names: tuple[str, ...] = ("position", self._columns.name)
+        if tensor == "cos_sin":  # It has two parts, cosines and sines.
+            names = ("part", *names)
+        return Axes(names, self.offset, value=element, step=self._columns.step)
 
     def factors(self, positions: range | Indices) -> Complex:
         """Return the complex factors cos + i·sin that rotate rows, (n, d/2) in float64.

@@ -407,9 +407,9 @@ def _parameter_in(annotation: object) -> ParameterRule:
 
 def default_of(kind: type[Scheme], name: str) -> object:
     """Return the value of a parameter that is not given; MISSING if it has to be given."""
-    for field in fields(kind):
-        if field.name == name and field.default is not None:
-            return field.default
+    default_of_field: object = kind.__dataclass_fields__[name].default
+    if default_of_field is not UNSET:
+        return default_of_field
     return kind.parameters()[name].default
 
 
