@@ -81,12 +81,18 @@ class LearnedInit(Scheme):
         return (Table("weight", self.dtype, (self.max_len, self.dim), fill),)
 
     def _fill_drawn(self, start: int, out: Array) -> None:
-        """Fill rows with random numbers; element (r, c) is number r · dim + c of the stream."""
+        """Write rows start, start + 1, … of random numbers into `out`.
+
+        A seed defines a stream of numbers, and row r of a table of dim 8 has the numbers 8·r …
+        8·r + 7 of it. So a row is the same whichever rows are made together.
+        """
         step = max(1, _SLICE // self.dim)
         for row in range(0, len(out), step):
             part = out[row : row + step]
-            numbers = uniform(self.seed, (start + row) * self.dim, part.size)
-            part[...] = round_to(self._from_uniform(numbers), self.dtype).reshape(part.shape)
+            first_number = (start + row) * self.dim
+            uniform_numbers = uniform(self.seed, first_number, part.size)
+            values = self._from_uniform(uniform_numbers)
+            part[...] = round_to(values, self.dtype).reshape(part.shape)
 
     def _from_uniform(self, u: Floats) -> Floats:
         """Return uniform numbers in (0, 1) as numbers of the distribution `init`."""
@@ -290,9 +296,10 @@ def normal(u: Floats) -> Floats:
 
 
 def _tail_quantiles(distance_to_end: Floats) -> Floats:
-    """Return the absolute quantiles of numbers close to 0 or 1: 1.96 for the distance 0.025.
+    """Return |z| of the normal distribution so that it has the share `distance_to_end` beyond z.
 
-    AS 241 has two quotients of polynomials in r = √(−ln distance) there, up to r = 5 and beyond.
+    For 0.025 it is 1.96. Algorithm AS 241 has two quotients of polynomials in r = √(−ln distance)
+    for such tails, up to r = 5 and beyond.
     """
     r = np.sqrt(-log(distance_to_end))
     quantiles = _value(_MIDDLE, r - 1.6)
