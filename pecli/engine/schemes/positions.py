@@ -168,14 +168,14 @@ class Positioned(Scheme):
         """
         if self.is_range:
             return frozenset()
-        inert = {"seq_len", "offset"}
+        implied = {"seq_len", "offset"}
         style = self.grid_style
         if style is not None:
             values_of_style = {"keep": style.keep, "base": style.base, "layout": style.layout}
             for name, value in values_of_style.items():
                 if getattr(self, name) == value:
-                    inert.add(name)
-        return frozenset(inert)
+                    implied.add(name)
+        return frozenset(implied)
 
     def coordinates(self) -> Coordinates:
         """Return the positions of all rows, axis by axis; only for rows that are not a range."""
@@ -202,10 +202,16 @@ class Positioned(Scheme):
         return sum(block.pairs for block in self.axis_blocks)
 
     def frequencies(self) -> Frequencies:
-        """Return the exact frequencies of all pairs, in radians per position."""
-        values, bits = self._block_frequencies()
-        turn = 2 * numerics.pi(bits) if self._in_turns else 1 << bits
-        radians = [numerics.round_shift(value * turn, bits) for value in values]
+        """Return the exact frequencies of all pairs, in radians per position.
+
+        They are integers over 2**bits. Some styles of grids have them in turns, of 2π radians each.
+        """
+        frequencies = self._block_frequencies()
+        if not self._in_turns:
+            return frequencies
+        bits = frequencies.bits
+        turn = 2 * numerics.pi(bits)
+        radians = [numerics.round_shift(value * turn, bits) for value in frequencies.values]
         return Frequencies(tuple(radians), bits)
 
     def angular_frequencies(self) -> list[float]:
@@ -213,14 +219,23 @@ class Positioned(Scheme):
         return [scale * value for value in self.frequencies().floats()]
 
     def _block_frequencies(self, scale: float = 1.0) -> Frequencies:
-        """Return the exact frequencies of all blocks, one after the other."""
-        blocks = [block for block in self.axis_blocks if block.pairs]
-        return numerics.joined(
-            [self._progression(block, scale).take(block.indices) for block in blocks]
-        )
+        """Return the exact frequencies of all axes, one axis after the other.
+
+        Args:
+            scale: The factor of the positions, which decides how exact frequencies have to be.
+        """
+        frequencies_of_axes = []
+        for block in self.axis_blocks:  # A block has the frequencies of one axis, perhaps none.
+            if block.pairs:
+                frequencies = self._progression(block, scale)
+                frequencies_of_axes.append(frequencies.take(block.indices))
+        return numerics.joined(frequencies_of_axes)
 
     def _progression(self, block: AxisBlock, scale: float) -> Frequencies:
-        """Return the frequencies of which a block has some, from index 0 to its last one."""
+        """Return the exact frequencies with the indices 0, 1, … up to the last one of a block.
+
+        A block, which has the frequencies of one axis, may leave out some: 0, 2, 4, … in Pixtral.
+        """
         return block.progression.frequencies(block, self.base, scale)
 
     @abstractmethod

@@ -346,11 +346,16 @@ class RotaryParameters(Positioned):
         return AxisBlock(0, self.dim, half_dim, progression=Listed(frequencies))
 
     def _blocks_of_axes(self, axes: tuple[int, ...]) -> tuple[AxisBlock, ...]:
-        """Return the frequencies of axes with these channels, each as a head of its own has them."""
+        """Return the frequencies of axes with so many channels, each as a head of its own has them.
+
+        An axis of 16 channels has the 8 frequencies base^(−i/8), as a head of 16 channels has.
+        """
         if sum(axes) != self.dim:
             raise self._wrong("axes", f"they must add up to dim, {self.dim}")
-        sizes = enumerate(axes)
-        return tuple(AxisBlock(axis, size, Fraction(size, 2)) for axis, size in sizes)
+        blocks = []
+        for axis, channels in enumerate(axes):
+            blocks.append(AxisBlock(axis, channels, denominator=Fraction(channels, 2)))
+        return tuple(blocks)
 
     def _stretched_by_axis(
         self, blocks: tuple[AxisBlock, ...], factors: tuple[float, ...] | None
@@ -375,7 +380,7 @@ class RotaryParameters(Positioned):
 
     @property
     def position_axes(self) -> int:
-        """Return how many axes of positions the frequencies follow."""
+        """Return how many axes of positions the frequencies follow: 2 for an image, 1 for a text."""
         if self.axis_blocks:
             return len({block.axis for block in self.axis_blocks})
         return len(self.mrope_section) if self.mrope_section else 1

@@ -266,10 +266,10 @@ class Sinusoidal(Positioned):
     def _check_block(self, block: AxisBlock) -> None:
         """Raise ParameterError if the exponents −i / (D/2 − freq_shift) of an axis are too large.
 
-        dim 4 with freq_shift 1.75 leaves 2 − 1.75 = 0.25, and is refused.
+        dim 4 with freq_shift 1.75 leaves 2 − 1.75 = 0.25 as the denominator, and is refused.
         """
         half_dim = float(block.denominator + Fraction(self.freq_shift))
-        has_powers = block.pairs >= 2  # A single frequency is base^0, whatever the exponent.
+        has_powers = block.pairs >= 2  # A single frequency is base^0, whatever the denominator.
         is_too_small = has_powers and block.denominator < _MIN_DENOMINATOR
         rule = f"it must leave at least 0.5 of D/2 = {half_dim:g}"
         self._refuse_if(is_too_small, "freq_shift", rule)
@@ -303,10 +303,9 @@ class Sinusoidal(Positioned):
 
     @cached_property
     def axis_blocks(self) -> tuple[AxisBlock, ...]:
-        """Return the frequencies of each axis.
+        """Return the frequencies base^(−i / (D/2 − freq_shift)) of each axis of positions.
 
-        With an odd dim, projects with halves pad a column of zeros: dim 5 has 2 pairs over D/2 = 2.
-        Interleaved tables end on a sine: dim 5 has 3 pairs over D/2 = 2.5.
+        Most tables have one axis of D channels; on a grid, each axis has a share of the channels.
         """
         shift = Fraction(self.freq_shift)
         blocks = []
@@ -317,7 +316,11 @@ class Sinusoidal(Positioned):
         return tuple(blocks)
 
     def _unshifted_blocks(self) -> tuple[AxisBlock, ...]:
-        """Return the frequencies of each axis as with freq_shift 0."""
+        """Return the frequencies base^(−i / (D/2)) of each axis of positions, i < pairs.
+
+        With an odd dim, projects with halves have a last column of zeros: dim 5 has 2 pairs, over
+        D/2 = 2. Interleaved tables end on a sine without its cosine: dim 5 has 3 pairs, over 2.5.
+        """
         style = self.grid_style
         if style is not None:
             return style.blocks(self.dim)
