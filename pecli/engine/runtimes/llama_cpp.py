@@ -87,10 +87,11 @@ def _reciprocal(factor: float) -> float:
 
 
 def _llama3_divisors(llama3: Llama3, definition: Definition[Scaling]) -> Singles:
-    """Return the tensor `rope_freqs` that the converter writes: a divisor per frequency.
+    """Return the numbers by which llama.cpp divides the frequencies of a Llama 3.1 model.
 
-    It is computed in float64 from float32 frequencies: 1 for short waves, f for long ones, and
-    1/((1 − s)/f + s) between, where the share s of the frequency is kept.
+    The script that converts a model to GGUF writes them as the tensor `rope_freqs`. It computes them
+    in float64 from float32 frequencies: 1 for short waves, f for long ones, and 1/((1 − s)/f + s)
+    between, if a share s of the frequency is kept.
     """
     inv_freq = reciprocal(torch_powers_of(definition.base, definition))
     wavelengths = 2 * math.pi / inv_freq.astype(np.float64)
@@ -115,6 +116,7 @@ def _kept_shares(yarn: Yarn, definition: Definition[Scaling]) -> Singles:
     last_kept = np.floor(_fractional_pair_with_rotations(betas.fast, yarn, definition))
     first_scaled = np.ceil(_fractional_pair_with_rotations(betas.slow, yarn, definition))
     low = max(np.float32(0), last_kept)
+    # Pairs end at dim / 2, but the code of YaRN's paper cuts them at the last channel.
     high = min(np.float32(definition.dim - 1), first_scaled)
     pairs = np.arange(definition.pairs, dtype=np.float32)
     ramp: Singles = (pairs - low) / max(_MIN_RAMP, high - low)

@@ -177,10 +177,11 @@ def _yarn_periods(yarn: Yarn, definition: Definition[Scaling]) -> Singles:
 
 
 def _llama3_periods(llama3: Llama3, powers: Singles) -> Singles:
-    """Return periods p·f of long waves, p of short ones, and p / ((1 − s)/f + s) between.
+    """Return the periods 1 / frequency of Llama 3.1's scaling, in the float32 steps of mlx-lm.
 
-    The share s of the frequency is kept. Wavelengths are 2π·p; one that equals a limit is neither
-    long nor between.
+    An unscaled period p becomes p·f for long waves and stays p for short ones. Between them, a share
+    s of the frequency is kept, and the period is p / ((1 − s)/f + s). Wavelengths are 2π·p; one that
+    equals a limit is neither long nor between.
 
     Args:
         llama3: The scaling.
@@ -193,10 +194,10 @@ def _llama3_periods(llama3: Llama3, powers: Singles) -> Singles:
     wavelengths = np.float32(2 * math.pi) * powers
     is_long = wavelengths > length / low
     is_between = (wavelengths > length / high) & (wavelengths < length / low)
-    periods = np.where(is_long, powers * factor, powers)
+    multiplied_or_kept = np.where(is_long, powers * factor, powers)
     kept_share = (length / wavelengths - low) / (high - low or _ONE)  # unused if both are equal
-    blended = periods / ((_ONE - kept_share) / factor + kept_share)
-    return np.where(is_between, blended, periods)
+    blended = powers / ((_ONE - kept_share) / factor + kept_share)
+    return np.where(is_between, blended, multiplied_or_kept)
 
 
 RUNTIME = RuntimeProfile(

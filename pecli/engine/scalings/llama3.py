@@ -72,11 +72,16 @@ class Llama3(Scaling):
             raise ParameterError("high_freq_factor", spelled(self.high_freq_factor), rule)
 
     def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
-        """Divide the frequencies of long waves, keep those of short ones, and blend those between.
+        """Return the inverse frequencies, each step rounded to float32 as in transformers.
 
-        A wave is long if it fits less than `low_freq_factor` times into the original length, and
-        short if it fits more than `high_freq_factor` times. transformers compares the wavelengths
-        with length / factor, in float32.
+        Those of long waves are divided by the factor, those of short waves stay, and those between
+        are blended. A wave is long if it fits less than `low_freq_factor` times into the original
+        length, and short if it fits more than `high_freq_factor` times.
+
+        Args:
+            powers: The wavelengths over 2π, b^(2i/d), in float32.
+            base: The base, b.
+            dim: The rotary dim, d.
         """
         one = np.float32(1)
         factor = np.float32(self.factor)
@@ -88,7 +93,7 @@ class Llama3(Scaling):
         is_between = ~is_long & ~is_short
         divided_or_kept = np.where(is_long, inv_freq / factor, inv_freq)
         kept_share = self._float32_share(length / wavelength)
-        blended = (one - kept_share) * divided_or_kept / factor + kept_share * divided_or_kept
+        blended = (one - kept_share) * inv_freq / factor + kept_share * inv_freq
         return np.where(is_between, blended, divided_or_kept)
 
     def _float32_share(self, rotations: Singles) -> Singles | np.float32:

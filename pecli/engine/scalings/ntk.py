@@ -111,6 +111,7 @@ def _of_larger_base(base: float, dim: int, factor: Fraction, exponent: Fraction)
     """
 
     def log_base(bits: int) -> int:
+        """Return the logarithm as an integer over 2**bits; 8 more bits take up rounding errors."""
         log_factor = numerics.log(factor, bits + 8)
         stretch = log_factor * exponent.numerator // exponent.denominator
         log_of_larger_base = numerics.log(Fraction(base), bits + 8) + stretch

@@ -147,9 +147,9 @@ class GivenPositions(ParameterRule):
         if array.dtype.kind in NOT_REAL_NUMBERS:
             raise KindError(name, f"{description} and dtype {array.dtype}", self.rule)
         if array.ndim == 3:
-            first_batch = array[:, 0]  # (axes, L)
-            has_equal_batches = (array == first_batch[:, None]).all()
-            array = first_batch if has_equal_batches else array
+            first_batch = array[:, :1]  # (axes, 1, L)
+            if (array == first_batch).all():
+                array = first_batch[:, 0]
         if array.ndim not in (1, 2) or not array.size:
             raise ParameterError(name, description, self.rule)
         return array
@@ -228,8 +228,8 @@ def _exact_fraction(value: object) -> Fraction:
     The text "0.1" is 1/10, while the float 0.1 is the nearest multiple of a power of two.
 
     Raises:
-        ValueError: It is a text that is no number, too long, or a float that is not finite.
-        TypeError: It is nothing of these.
+        ValueError: It is a text that is not a number or too long, or a float that is not finite.
+        TypeError: It is none of these.
     """
     if isinstance(value, str):
         if len(value) > _MAX_DIGITS or not _DECIMAL.fullmatch(value):

@@ -95,7 +95,10 @@ class LearnedInit(Scheme):
             part[...] = round_to(values, self.dtype).reshape(part.shape)
 
     def _from_uniform(self, u: Floats) -> Floats:
-        """Return uniform numbers in (0, 1) as numbers of the distribution `init`."""
+        """Return random numbers of the distribution `init`, made from uniform ones in (0, 1).
+
+        The smallest uniform number becomes the smallest number of the distribution, and ½ its middle.
+        """
         match self.init:
             case "xavier-uniform":
                 limit = math.sqrt(6 / (self.max_len + self.dim))
