@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -212,14 +213,13 @@ _TOUCHED_BYTES = 1 << 10
 def thread_count() -> int:
     """Return how many threads fill tables, at most MAX_THREADS.
 
-    That is PECLI_THREADS if the environment has a positive number there, otherwise the number of
-    cores.
+    That is PECLI_THREADS if the environment has a positive number of up to 8 digits there, otherwise
+    the number of cores.
     """
     setting = os.environ.get("PECLI_THREADS", "")
-    is_number = setting.isascii() and setting.isdigit() and len(setting) < 9
-    if is_number and int(setting) > 0:
-        return min(int(setting), MAX_THREADS)
-    return min(_available_cores(), MAX_THREADS)
+    is_number = re.fullmatch("[0-9]{1,8}", setting) is not None
+    wanted_threads = int(setting) if is_number else 0
+    return min(wanted_threads or _available_cores(), MAX_THREADS)
 
 
 def _available_cores() -> int:

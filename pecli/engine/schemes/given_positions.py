@@ -28,6 +28,7 @@ _NUMBER_OR_WORD = re.compile(rf"{_DECIMAL.pattern}|(?i:[+-]?(nan|inf|infinity|))
 _GRID = re.compile(r"\s*[0-9]{1,13}\s*([x×,]\s*[0-9]{1,13}\s*)*")
 """Sizes of a grid in small letters, such as 2x16x22."""
 _SEPARATOR = re.compile(r"\s*[,;]\s*")
+_COMMA = re.compile(r"\s*,\s*")
 NOT_REAL_NUMBERS = "cbOSU"
 """NumPy's letters for complex numbers, booleans, objects, and texts of bytes and of characters."""
 _MAX_DIGITS = 48
@@ -97,8 +98,9 @@ class GivenPositions(ParameterRule):
 
     def parse(self, name: str, text: str) -> PositionList:
         """Return the positions of `0,0.5,1`, or of `0,1;2,3` for two axes."""
-        axes = [[part.strip() for part in axis.split(",")] for axis in text.split(";")]
-        return self.check(name, axes if len(axes) > 1 else axes[0])
+        axes = [_COMMA.split(axis.strip()) for axis in text.split(";")]
+        has_several_axes = len(axes) > 1
+        return self.check(name, axes if has_several_axes else axes[0])
 
     def check(self, name: str, value: object) -> PositionList:
         """Return positions from a list (L,), or from one list per axis, (axes, L), or an array.

@@ -160,15 +160,21 @@ class RotaryParameters(Positioned):
         """
         # These three have to be valid before others can follow from them.
         self._check_first("axes", "style", "inv_freq")
-        if self.inv_freq is not None and self.dim is None:
-            self._set("dim", 2 * len(self.inv_freq))
-        if self.axes is not None and self.dim is None:
-            self._set("dim", sum(self.axes))
+        if self.dim is None:
+            self._set("dim", self._implied_dim())
         defaults_of_style: dict[str, object] = {}
         style = self.grid_style
         if style is not None:
             defaults_of_style = {"base": style.base, "keep": style.keep}
         self._fill_in_and_check(defaults_of_style)
+
+    def _implied_dim(self) -> int | None:
+        """Return the dim that frequencies or the channels of axes add up to; None without them."""
+        if self.inv_freq is not None:
+            return 2 * len(self.inv_freq)
+        if self.axes is not None:
+            return sum(self.axes)
+        return None
 
     def _check(self) -> None:
         """Raise ParameterError for parameters that do not fit each other."""
