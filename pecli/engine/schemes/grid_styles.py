@@ -289,7 +289,13 @@ class GridStyle:
         base: Sequence[float] | None = None,
         scale: Sequence[float] | None = None,
     ) -> None:
-        """Raise ParameterError for a grid, grid_base or grid_scale that does not fit the style."""
+        """Raise ParameterError for a grid, grid_base or grid_scale that does not fit the style.
+
+        Args:
+            grid: The sizes (H, W), or (T, H, W) of a video, which some styles do not have.
+            base: `grid_base`, one number or one per axis of the grid; None if it was left out.
+            scale: `grid_scale`, likewise.
+        """
         sizes = "x".join(map(str, grid))
         *times, height, width = grid
         has_place_for_time = "t" in self.axes or self.repeats_time
@@ -318,6 +324,8 @@ class GridStyle:
         """
         if values is None:
             return
+        # Positions other than 0, 1, 2, … have a spacing of their own, except for LTX-2's, which are
+        # divided by the style's `grid_scale`.
         can_be_resampled = self.coordinate == "index" or self.grid_scale
         if not can_be_resampled:
             rule = f"the {self.name} style has positions of its own along a grid"

@@ -142,7 +142,7 @@ def uniform(seed: int, start: int, count: int) -> Floats:
     """
     counter, draws_before = divmod(start, 4)  # A counter of Philox yields four draws.
     generator = np.random.Philox(key=seed, counter=counter)
-    generator.random_raw(draws_before)
+    generator.random_raw(draws_before)  # They belong to earlier numbers, and are dropped.
     bits = generator.random_raw(count)
     bits >>= np.uint64(64 - 52)  # the 52 random bits that are used
     # With the exponent of 1, they are the bits of the float64 1 + n · 2^−52.

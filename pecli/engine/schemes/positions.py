@@ -92,17 +92,13 @@ class Positioned(Scheme):
         """
         self._check_first("positions", "grid", "keep")
         self._check_positions_or_grid()
-        # Styles have rows beside the grid; without a grid they must not be filled in.
-        if self.grid is not None:
-            self._fill_in_keep(preset)
+        defaults = dict(preset)
+        keep_of_style = defaults.pop("keep", None)
+        lacks_keep = self.grid is not None and self.keep is None
+        if lacks_keep and keep_of_style:
+            self._set("keep", keep_of_style)
         self._fill_in_rows()
-        preset_without_keep = {name: value for name, value in preset.items() if name != "keep"}
-        super()._fill_in_and_check(preset_without_keep)
-
-    def _fill_in_keep(self, preset: Mapping[str, object]) -> None:
-        """Set the number of rows beside the grid to that of the style, if the user gave none."""
-        if self.keep is None and preset.get("keep"):
-            self._set("keep", preset["keep"])
+        super()._fill_in_and_check(defaults)
 
     def _fill_in_rows(self) -> None:
         """Set `seq_len` to the number of rows of a list or a grid; raise an error if it differs."""
