@@ -178,8 +178,11 @@ class Alibi(Scheme):
         slopes = self._exact_slopes()[self._heads.start : self._heads.stop]
         if recipe_named(self.recipe).is_exact:
             return slopes
-        rounded = [Fraction(round_fixed(slope, _SLOPE_BITS, "float32")) for slope in slopes]
-        return [numerics.fixed(slope, _SLOPE_BITS) for slope in rounded]
+        rounded_slopes = []
+        for slope in slopes:
+            single = round_fixed(slope, _SLOPE_BITS, "float32")
+            rounded_slopes.append(numerics.fixed(Fraction(single), _SLOPE_BITS))
+        return rounded_slopes
 
     def _exact_slopes(self) -> list[int]:
         """Return the slopes of all heads over 2^_SLOPE_BITS, without rounding.

@@ -189,8 +189,11 @@ class Positioned(Scheme):
 
     @property
     def pair_axes(self) -> list[int]:
-        """Return the axis of positions that each frequency follows."""
-        return [block.axis for block in self.axis_blocks for _ in block.indices]
+        """Return the axis of positions that each frequency follows: 0 0 1 1 1 for blocks of 2 and 3."""
+        axes: list[int] = []
+        for block in self.axis_blocks:
+            axes += [block.axis] * block.pairs
+        return axes
 
     @property
     def rotating_pairs(self) -> int:

@@ -87,8 +87,11 @@ def _float32_powers(base: float, denominator: Fraction, indices: Iterable[int]) 
     """Return base^(i/denominator) for some i; the base, each exponent and power are float32."""
     base_float32 = round_single(base)
     denominator_float32 = np.float32(float(denominator))
-    exponents = [float(np.float32(i) / denominator_float32) for i in indices]
-    return [power(base_float32, exponent) for exponent in exponents]
+    powers = []
+    for index in indices:
+        exponent = np.float32(index) / denominator_float32
+        powers.append(power(base_float32, float(exponent)))
+    return powers
 
 
 def _divisors_of_scaling(before: Frequencies, after: Frequencies) -> Singles:

@@ -145,16 +145,18 @@ class Scheme(Displayed, ABC):
     def parameters(cls) -> dict[str, ParameterRule]:
         """Return the parameters by name: keyword-only ones later, `recipe` and `dtype` last."""
         annotations = get_type_hints(cls, include_extras=True)
-        names = [field.name for field in sorted(fields(cls), key=_place_of_parameter)]
-        return {name: _parameter_in(annotations[name]) for name in names}
+        sorted_fields = sorted(fields(cls), key=_place_of_parameter)
+        return {field.name: _parameter_in(annotations[field.name]) for field in sorted_fields}
 
     @classmethod
     @cache
     def _optional(cls) -> frozenset[str]:
         """Return the parameters that may be None."""
         hints = get_type_hints(cls)
-        names = [field.name for field in fields(cls)]
-        return frozenset(name for name in names if type(None) in get_args(hints[name]))
+        optional = [
+            field.name for field in fields(cls) if type(None) in get_args(hints[field.name])
+        ]
+        return frozenset(optional)
 
     def value_of(self, name: str, default: object = None) -> Any:
         """Return the value of a parameter, or the default if the scheme has no such parameter."""
