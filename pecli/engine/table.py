@@ -83,9 +83,10 @@ class Table:
         if self.gathers:
             self.fill(rows, out)
             return out
-        run_starts = np.flatnonzero(np.diff(rows) != 1) + 1
-        for start, stop in pairwise([0, *run_starts.tolist(), len(rows)]):
-            if start < stop:
+        later_starts = np.flatnonzero(np.diff(rows) != 1) + 1  # [3, 5] in the example
+        bounds_of_runs = [0, *later_starts.tolist(), len(rows)]
+        for start, stop in pairwise(bounds_of_runs):
+            if start < stop:  # Without rows, there is a run of none.
                 self.fill(int(rows[start]), out[start:stop])
         return out
 
@@ -156,7 +157,7 @@ def stacked(name: str, parts: Sequence[Table]) -> Table:
     """Return tables of one shape and dtype as one table, joined along a new first axis.
 
     Of two tables of 10 rows, rows 8 … 12 of the result are rows 8 and 9 of the first and rows 0 to
-    2 of the second.
+    2 of the second. Nothing is computed before rows are read.
     """
     first_part, *_ = parts  # All have its shape and dtype.
 
@@ -166,10 +167,10 @@ def stacked(name: str, parts: Sequence[Table]) -> Table:
         for number, part in enumerate(parts):
             part_start = number * part.rows
             part_stop = part_start + part.rows
-            wanted_rows = range(max(start, part_start), min(stop, part_stop))
-            if wanted_rows:
-                target = out[wanted_rows.start - start : wanted_rows.stop - start]
-                part.fill(wanted_rows.start - part_start, target)
+            rows_of_part = range(max(start, part_start), min(stop, part_stop))
+            if rows_of_part:
+                target = out[rows_of_part.start - start : rows_of_part.stop - start]
+                part.fill(rows_of_part.start - part_start, target)
 
     return Table(name, first_part.dtype, (len(parts), *first_part.shape), fill)
 
@@ -212,8 +213,8 @@ _TOUCHED_BYTES = 1 << 10
 def thread_count() -> int:
     """Return how many threads fill tables, at most MAX_THREADS.
 
-    That is PECLI_THREADS if the environment has a positive number there, otherwise the number of
-    cores.
+    That is PECLI_THREADS if the environment has a positive number of up to 8 digits there, otherwise
+    the number of cores.
     """
     setting = os.environ.get("PECLI_THREADS", "")
     is_number = re.fullmatch("[0-9]{1,8}", setting)
@@ -233,14 +234,19 @@ def results_in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> I
 
     Items are taken in the caller's thread.
     """
-    rest = iter(items)
-    first_two = list(islice(rest, 2))
-    every_item = chain(first_two, rest)
-    has_work_for_threads = len(first_two) == 2 and thread_count() > 1
+    every_item, are_several = _peeked(items)
+    has_work_for_threads = are_several and thread_count() > 1
     if has_work_for_threads:
         yield from _results_of_threads(work, every_item)
     else:
         yield from map(work, every_item)
+
+
+def _peeked(items: Iterable[Item]) -> tuple[Iterator[Item], bool]:
+    """Return all items, and True if there are two or more; only two are taken to find that out."""
+    rest = iter(items)
+    first_two = list(islice(rest, 2))
+    return chain(first_two, rest), len(first_two) == 2
 
 
 def _results_of_threads(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
@@ -349,15 +355,13 @@ def work_through(
     The caller's thread does a share of the work. If it waited for the others, it would wake up for
     every item, and each time a working thread would have to wait for the interpreter.
     """
-    rest = iter(items)
-    first_two = list(islice(rest, 2))
-    shared = _SharedItems(chain(first_two, rest))
-    max_helpers = min(thread_count(), max_threads) - 1
-    has_work_for_helpers = len(first_two) == 2 and max_helpers > 0
+    every_item, are_several = _peeked(items)
+    max_helpers = min(thread_count(), max_threads) - 1  # threads beside the caller's
+    has_work_for_helpers = are_several and max_helpers > 0
     if has_work_for_helpers:
-        _work_in_threads(work, shared, max_helpers)
+        _work_in_threads(work, _SharedItems(every_item), max_helpers)
         return
-    for item in shared:
+    for item in every_item:
         work(item)
 
 

@@ -48,8 +48,8 @@ class ThreadPool(ThreadPoolExecutor):
         if not self._works_alone:
             try:
                 return super().submit(fn, *args, **kwargs)
-            # The error is «can't start new thread», and there is no thread that could do the work.
             except RuntimeError:
+                # «can't start new thread», and there is none yet that could do the work.
                 self._works_alone = True
         return _done_at_once(partial(fn, *args, **kwargs))
 

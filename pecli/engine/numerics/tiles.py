@@ -19,6 +19,7 @@ bits followed by 22 zeros. Ties below one unit round to 0, which is in doubt as 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -82,17 +83,28 @@ class _TileSizes(NamedTuple):
 
 
 def _tile_sizes(waves: int, count: int) -> _TileSizes:
-    """Return the sizes for a table of some waves and about `count` positions."""
+    """Return how many rows are computed at a time, for a table of about `count` positions.
+
+    A tile is the rows that fit into the processor's cache. A few of its positions are anchors, whose
+    cos + i·sin is computed; the rows after an anchor are products with it. A leap is the stretch of
+    positions whose anchors are in memory. All sizes are powers of two. A table of 64 waves and
+    100,000 positions has tiles of 512 rows, 64 rows per anchor, and 128 anchors per leap.
+
+    Args:
+        waves: The frequencies of the table, one or two columns each.
+        count: About how many positions are needed.
+    """
     rows_in_cache = phases.TILE // waves
-    power_in_cache = 1 << (rows_in_cache.bit_length() - 1)  # rounded down to a power of two
-    rows_per_tile = min(power_of_two(count), _MAX_ROWS_PER_TILE, power_in_cache)
+    exponent_in_cache = rows_in_cache.bit_length() - 1  # of the power of two that is not above it
+    rows_per_tile = min(power_of_two(count), _MAX_ROWS_PER_TILE, 2**exponent_in_cache)
 
     # Three to four times the root of the rows of a tile: fewer rows per anchor need more anchors,
-    # and both small tables have to be computed.
-    rows_of_root = 1 << (rows_per_tile.bit_length() + 3) // 2
-    rows_per_anchor = min(rows_per_tile, rows_of_root)
+    # and the small tables of both have to be computed.
+    tile_exponent = rows_per_tile.bit_length() - 1  # 9 for 512 rows, which are 2**9
+    about_root = 2 ** (tile_exponent // 2)  # 16 for 512 rows
+    rows_per_anchor = min(rows_per_tile, 4 * about_root)
 
-    needed_anchors = power_of_two(-(-count // rows_per_anchor))
+    needed_anchors = power_of_two(math.ceil(count / rows_per_anchor))
     most_anchors = max(1, rows_per_tile // 4)
     return _TileSizes(rows_per_tile, rows_per_anchor, min(most_anchors, needed_anchors))
 
@@ -171,23 +183,37 @@ class Factors:
         return (directions.real.copy(), directions.imag.copy())
 
     def _directions_at_multiples(self, step: int, count: int) -> Complex:
-        """Return E(0), E(step), E(2·step), …, `count` of them, a power of two.
+        """Return the directions at the positions 0, step, 2·step, …, a row each: (count, waves).
 
-        They are products of two shorter tables: for 128 values, E(0) … E(15·step) and E(0),
-        E(16·step), …, E(112·step), so that 16 + 8 directions are computed.
+        The direction at position p is E(p) = cos + i·sin of its angles, and E(a + b) = E(a) · E(b).
+        So they are products of two shorter tables. For step 1 and 128 directions, these are E(0),
+        E(1), …, E(15) and E(0), E(16), …, E(112): only 16 + 8 of them are computed.
+
+        Args:
+            step: The distance of the positions.
+            count: The number of positions, a power of two.
         """
-        fine_count = 1 << count.bit_length() // 2
+        fine_count = 2 ** (count.bit_length() // 2)  # 16 for 128, whose bit_length is 8
+        coarse_count = count // fine_count
         fine = self._directions(multiples(0, fine_count, step))
-        coarse = self._directions(multiples(0, count // fine_count, fine_count * step))
-        return (coarse[:, None] * fine).reshape(count, -1)
+        coarse = self._directions(multiples(0, coarse_count, fine_count * step))
+        products = coarse[:, None] * fine  # (coarse_count, fine_count, waves)
+        return products.reshape(count, -1)
 
     def _directions(self, positions: Ints) -> Complex:
-        """Return E at some positions; for "sin,cos" conjugate, as these pairs turn the other way."""
+        """Return cos + i·sin at some positions, or cos − i·sin for tables of "sin,cos".
+
+        A pair (sin, cos) of such a table is i · (cos − i·sin), and rotates the other way.
+        """
         directions = phases.directions(self._frequency_digits, positions)
         return directions.conj() if self._is_conjugate else directions
 
     def starts(self, leaps: range) -> Complex:
-        """Return E at the first position of every leap, times the amplitude."""
+        """Return cos + i·sin at the first position of every leap, times the factor of all elements.
+
+        A leap is a stretch of positions. Its numbers are products with the one returned here, so that
+        the factor, such as an amplitude, is multiplied only here.
+        """
         first_positions = multiples(leaps.start, len(leaps), self.rows_per_leap)
         starts: Complex = self._directions(first_positions) * self._factor_of_starts
         return starts
@@ -271,8 +297,9 @@ class Tile:
         With 8,192 positions per leap, positions 8,000 … 16,999 lie in leaps 0, 1 and 2.
         """
         positions_per_leap = self.factors.rows_per_leap
+        first_leap = first // positions_per_leap
         end = -(-(first + count) // positions_per_leap)  # rounded up
-        return range(first // positions_per_leap, end)
+        return range(first_leap, end)
 
     def _starts_of_new_leaps(self, leaps: range) -> dict[int, Complex]:
         """Return E = cos + i·sin at the first position of each leap, except for the one in memory.
@@ -284,25 +311,31 @@ class Tile:
         return dict(zip(new_leaps, self.factors.starts(new_leaps), strict=True))
 
     def _fill_leap(self, first: int, out: Array) -> Iterator[Doubtful]:
-        """Write the rows of `out` that lie in the current leap (a stretch of positions with anchors).
+        """Write the rows of `out` that lie in the current leap; yield the elements in doubt.
 
-        They are made a tile of rows at a time, as products with the directions at the anchors. With
-        128 rows per anchor, a tile that begins 300 rows after the start of the leap begins 44 rows
-        after anchor 2.
+        A leap is a stretch of positions, in which every 128th, for example, is an anchor: its cosines
+        and sines are in memory, and the 127 rows after it are products with them. As many rows as the
+        memory of a tile holds are written at once. That memory begins at an anchor: to write from
+        position 300 of the leap on, it begins at anchor 2, position 256, and 44 of its rows are left
+        out.
+
+        Args:
+            first: The position of row 0 of `out`.
+            out: The rows, some of which may lie in other leaps.
         """
         factors = self.factors
         leap_start = self._leap * factors.rows_per_leap
-        rows = self._rows_in_leap(first, len(out))
-        row = rows.start
-        while row < rows.stop:
-            rows_after_leap_start = first + row - leap_start
-            anchor, rows_after_anchor = divmod(rows_after_leap_start, factors.rows_per_anchor)
+        rows_of_leap = self._rows_in_leap(first, len(out))
+        out_row = rows_of_leap.start
+        while out_row < rows_of_leap.stop:
+            position_in_leap = first + out_row - leap_start
+            anchor, rows_after_anchor = divmod(position_in_leap, factors.rows_per_anchor)
             rows_left_in_tile = factors.rows_per_tile - rows_after_anchor
-            stop = min(rows.stop, row + rows_left_in_tile)
-            doubtful = self._make_rows(anchor, rows_after_anchor, out[row:stop])
+            stop = min(rows_of_leap.stop, out_row + rows_left_in_tile)
+            doubtful = self._make_rows(anchor, rows_after_anchor, out[out_row:stop])
             if doubtful is not None:
-                yield Doubtful(row + doubtful.rows, doubtful.columns)
-            row = stop
+                yield Doubtful(out_row + doubtful.rows, doubtful.columns)
+            out_row = stop
 
     def _rows_in_leap(self, first: int, count: int) -> slice:
         """Return the rows of a block that lie in the current leap.
@@ -317,15 +350,21 @@ class Tile:
         return slice(start, stop)
 
     def _make_rows(self, anchor: int, rows_after_anchor: int, out: Array) -> Doubtful | None:
-        """Write rows into `out`, from some rows after an anchor on; return the elements in doubt.
+        """Write rows into `out`, rounded to its dtype; return the elements in doubt, None without any.
 
-        The rows of whole anchors are computed in float64, and the ones before the first that is
-        needed are left out. Elements are in doubt if the error of float64 leaves their rounding
-        open; None if there are none.
+        An anchor is a position whose cosines and sines are in memory; those of the rows after it, 64
+        for example, are products with them. All 64 rows of each anchor are computed in float64, also
+        if `out` begins or ends in their middle. Elements are in doubt if the error of float64 leaves
+        their rounding open.
+
+        Args:
+            anchor: The number of the first anchor, in the current leap.
+            rows_after_anchor: The rows from that anchor to the first row of `out`.
+            out: The rows.
         """
         end = rows_after_anchor + len(out)
         anchor_count = -(-end // self.factors.rows_per_anchor)  # rounded up
-        self._multiply_anchors(anchor, anchor_count)
+        self._multiply_anchors(anchor, anchor_count)  # It writes to `_values`.
         values = self._values[rows_after_anchor:end]
         self._write_rounded(values[:, : self.columns], out)
         return self._in_doubt(values)
@@ -339,26 +378,36 @@ class Tile:
             out[...] = round_to(values * float(self._scale), self.dtype)
 
     def _in_doubt(self, values: Floats) -> Doubtful | None:
-        """Return the places of values whose rounding is in doubt, near a tie; None if there are none.
+        """Return the places of values that their error leaves two roundings; None if there are none.
 
-        Values are in units in which a tie between two numbers of the dtype is an integer whose
-        lower bits are all zero, and a value near a tie rounds to it. So values are rounded to
-        integers, and the upper bits are shifted out: what is then 0 is in doubt. This overwrites
-        the values.
+        Those lie near a tie, the middle of two neighbouring numbers of the dtype, and are computed
+        with more digits elsewhere. The unit of the values is a bit more than their possible error,
+        so that a value near a tie is the tie itself when it is rounded to an integer.
+
+        In binary, a tie in float32 has 25 digits and then only zeros. A float64 is stored as a sign,
+        an exponent, and the digits after the first one, which is always 1. A shift to the left drops
+        the sign, the exponent and the first 25 digits. What remains of the tie 2^46 + 2^22 is 0, and
+        of 2^46 + 2^22 + 1 it is not. The values are overwritten.
         """
         flat = values.reshape(-1)
         np.rint(flat, flat)
-        lower_bits = flat.view(np.uint64)
-        np.left_shift(lower_bits, self._shift, lower_bits)
-        has_no_zero = lower_bits[lower_bits.argmin()] != 0
-        if has_no_zero:
+        bits_of_floats = flat.view(np.uint64)
+        np.left_shift(bits_of_floats, self._shift, bits_of_floats)
+        if bits_of_floats.min() != 0:
             return None
-        rows, columns = np.divmod(np.flatnonzero(lower_bits == 0), values.shape[1])
+        rows, columns = np.divmod(np.flatnonzero(bits_of_floats == 0), values.shape[1])
         is_written = columns < self.columns  # The table may lack the very last column.
         return Doubtful(rows[is_written], columns[is_written])
 
     def _enter_leap(self, leap: int, start: Complex) -> None:
-        """Compute the anchors of a leap, given E at its first position."""
+        """Compute cos + i·sin at all anchors of a leap: every 64th position, for example.
+
+        They are products of those at the anchors of leap 0 and the one at the start of this leap.
+
+        Args:
+            leap: The number of the leap.
+            start: cos + i·sin at its first position, a number per wave.
+        """
         np.multiply(self.factors.anchor_directions, start, self._anchors)
         if not self.factors.has_pairs:
             cosines, sines = self._anchor_parts
@@ -381,7 +430,8 @@ class Tile:
     def _multiply_parts(self, anchors: slice, count: int) -> None:
         """Compute only the cosines, or only the sines, of the rows that follow some anchors.
 
-        They are the real or the imaginary parts of the products.
+        An anchor is a position a whose cosine and sine are in memory, and position a + b is b rows
+        after it. The results are in the first array of `_products`.
         """
         row_cosines, row_sines = self.factors.row_factors
         cosines, sines = self._anchor_parts

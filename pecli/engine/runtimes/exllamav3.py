@@ -52,22 +52,24 @@ def _read_longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]
 
 
 def _adapted_to_exllamav3(encoding: ModelRope) -> Adaptation:
-    """Return the parameters that exllamav3 ignores, as None, and why the result then departs.
+    """Return the parameters of a model that exllamav3 does not use, each replaced by None.
 
-    Without an original length in the config, the context cannot be divided by it. YaRN's context
-    is then None, and `_read_yarn` keeps the factor of the config: that is the model's definition,
-    and needs no cause.
-
-    DeepSeek-V3 multiplies attention by the ratio of two magnitudes, which depend on `mscale` and
-    `mscale_all_dim`. exllamav3 ignores both in all other families.
+    The cause states why its result then differs from the model's definition; it is empty if the
+    result is the same.
     """
     parameters = encoding.parameters
     replaced: MutableValues = {}
+    cause = ""
+
+    # exllamav3 divides the context by the original length to get YaRN's factor. If the config lacks
+    # that length, it takes the factor of the config, as the model's own code does: no cause.
     is_yarn_with_factor = parameters["scaling"] == "yarn" and "factor" in parameters
     if is_yarn_with_factor and encoding.lacks_original_length:
         replaced["max_position_embeddings"] = None
+
+    # With both mscales, the attention factor is by definition the ratio of two numbers that follow
+    # from them. exllamav3 has that ratio only for DeepSeek-V3; others get 0.1 · ln factor + 1.
     has_both_mscales = parameters.get("mscale") and parameters.get("mscale_all_dim")
-    cause = ""
     if has_both_mscales and encoding.family != "deepseek_v3":
         replaced["mscale"] = None
         replaced["mscale_all_dim"] = None

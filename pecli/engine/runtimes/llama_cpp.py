@@ -32,8 +32,9 @@ _MIN_RAMP = np.float32(0.001)
 def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
     """Return YaRN as llama.cpp reads it from a GGUF file.
 
-    The file has the factor, the original length, the betas and mscale_all_dim, and nothing else of
-    YaRN.
+    The file has the factor, the original length, the betas and mscale_all_dim. So the parameters of
+    a config that it lacks do not count: `attention_factor`, most values of mscale, and `truncate`
+    (limits are always rounded). If the attention factor is then another, the reading has a cause.
     """
     reading = with_rounded_limits(definition)
     yarn = reading.scaling
@@ -58,11 +59,11 @@ def _mscale_of_gguf(yarn: Yarn) -> float | None:
 
 
 def _llama_cpp_angles(definition: Definition[Scaling]) -> Phases:
-    """Return a function from positions to float32 angles, by ggml's recurrence over the pairs.
+    """Return a function from positions to float32 angles, as ggml computes them for llama.cpp.
 
-    The angle of pair i + 1 is that of pair i times base^(−2/d). Then comes what llama.cpp passes for
-    the scaling: a divisor per pair (Llama 3.1, longrope), a scale of all (linear), or YaRN's mix of
-    scaled and unscaled angles.
+    The angle of pair i + 1 is that of pair i times base^(−2/d): a recurrence. A scaling changes the
+    angles after that: it divides each pair's by a number (Llama 3.1, longrope), multiplies all by
+    1 / factor (linear), or blends these two kinds of angles, scaled and unscaled (YaRN).
     """
     exponent = np.float32(-2) / np.float32(definition.dim)
     ratio = power(round_single(definition.base), float(exponent))
@@ -86,10 +87,11 @@ def _reciprocal(factor: float) -> float:
 
 
 def _llama3_divisors(llama3: Llama3, definition: Definition[Scaling]) -> Singles:
-    """Return the tensor `rope_freqs` that the converter writes: a divisor per frequency.
+    """Return the numbers by which llama.cpp divides the frequencies of a Llama 3.1 model.
 
-    It is computed in float64 from float32 frequencies: 1 for short waves, f for long ones, and
-    1/((1 − s)/f + s) between, where the share s of the frequency is kept.
+    The script that converts a model to GGUF writes them as the tensor `rope_freqs`. It computes them
+    in float64 from float32 frequencies: 1 for short waves, f for long ones, and 1/((1 − s)/f + s)
+    between, if a share s of the frequency is kept.
     """
     inv_freq = reciprocal(torch_powers_of(definition.base, definition))
     wavelengths = 2 * math.pi / inv_freq.astype(np.float64)
@@ -105,32 +107,43 @@ def _llama3_divisors(llama3: Llama3, definition: Definition[Scaling]) -> Singles
 
 
 def _kept_shares(yarn: Yarn, definition: Definition[Scaling]) -> Singles:
-    """Return 1 minus YaRN's ramp, whose limits come from float32 logarithms."""
+    """Return the share of its frequency that each pair keeps under YaRN, from 1 down to 0.
+
+    It is 1 minus a ramp between two pairs: up to the low one pairs keep all of it, from the high one
+    on none. The steps round to float32, as in ggml.
+    """
     betas = yarn.betas()
-    last_kept = np.floor(_pair_of_rotations(yarn, definition, betas.fast))
-    first_scaled = np.ceil(_pair_of_rotations(yarn, definition, betas.slow))
+    last_kept = np.floor(_fractional_pair_with_rotations(betas.fast, yarn, definition))
+    first_scaled = np.ceil(_fractional_pair_with_rotations(betas.slow, yarn, definition))
     low = max(np.float32(0), last_kept)
+    # Pairs end at dim / 2, but the code of YaRN's paper cuts them at the last channel.
     high = min(np.float32(definition.dim - 1), first_scaled)
     pairs = np.arange(definition.pairs, dtype=np.float32)
     ramp: Singles = (pairs - low) / max(_MIN_RAMP, high - low)
     return np.float32(1) - np.clip(ramp, 0, 1)
 
 
-def _pair_of_rotations(yarn: Yarn, definition: Definition[Scaling], rotations: float) -> np.float32:
-    """Return the pair that rotates so many times within the original length, in float32 steps.
+def _fractional_pair_with_rotations(
+    rotations: float, yarn: Yarn, definition: Definition[Scaling]
+) -> np.float32:
+    """Return which pair of channels rotates `rotations` times within YaRN's original length.
 
-    With the length O, β rotations, the rotary dim d and the base b it is d · ln(O / 2πβ) / (2 · ln
-    b), which may be a fraction.
+    It may lie between two pairs, such as 8.1. It is d · ln(O / 2πβ) / (2 · ln b), with the original
+    length O, β rotations, the rotary dim d and the base b.
+
+    Every step rounds to float32, in the order of llama.cpp's own code: another order could have
+    another last bit, and so another whole pair.
     """
     length = np.float32(yarn.original_max_position_embeddings)
     with np.errstate(over="ignore", divide="ignore"):  # 1e-45 and 1e39 rotations are 0 and ∞ here.
         radians = np.float32(rotations) * np.float32(2) * np.float32(math.pi)
-        ratio = float(length / radians)
-    if ratio == 0:  # ln 0
-        return np.float32(-math.inf)
-    log_ratio = np.float32(log_single(ratio))  # ∞ if the ratio is
-    log_base = log_single(round_single(definition.base))
-    return np.float32(np.float32(definition.dim) * log_ratio / np.float32(2 * log_base))
+        ratio = length / radians
+    if ratio == 0:
+        return np.float32(-math.inf)  # ln 0, which `log_single` does not accept
+    log_ratio = np.float32(log_single(float(ratio)))
+    base = round_single(definition.base)
+    twice_log_base = np.float32(2 * log_single(base))
+    return np.float32(np.float32(definition.dim) * log_ratio / twice_log_base)
 
 
 RUNTIME = RuntimeProfile(

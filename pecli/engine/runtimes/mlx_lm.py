@@ -48,7 +48,8 @@ def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
     reading = with_rounded_limits(definition)
     scaling = _with_attention_of_mscales(reading.scaling)
     reason = "computes it only from factor, mscale and mscale_all_dim"
-    return _on_input(replace(reading, scaling=scaling).explain_attention(definition, reason))
+    explained = replace(reading, scaling=scaling).explain_attention(definition, reason)
+    return _with_note_on_attention(explained)
 
 
 def _with_attention_of_mscales(yarn: Yarn) -> Yarn:
@@ -61,20 +62,31 @@ def _with_attention_of_mscales(yarn: Yarn) -> Yarn:
 
 
 def _read_longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
-    """Return LongRoPE as mlx-lm reads it: with the long factors at any length."""
+    """Return LongRoPE as mlx-lm reads it: with the long factors, also for short prompts.
+
+    LongRoPE has two lists of numbers that divide the frequencies. The model uses the short factors
+    for prompts up to its original length, and the long ones for longer prompts. mlx-lm always uses
+    the long ones, so that short prompts depart from the model.
+    """
     longrope = definition.scaling
     original = longrope.original_max_position_embeddings
     is_long_prompt = required(longrope.length) > original
     if is_long_prompt:
-        return _on_input(with_attention_of_context(definition))
+        return _with_note_on_attention(with_attention_of_context(definition))
+    # The least length that has the long factors stands for any length.
     with_long_factors = replace(longrope, length=original + 1)
     reading = with_attention_of_context(replace(definition, scaling=with_long_factors))
     cause = f"uses the long factors at any length; the model uses the short ones up to {original:,}"
-    return _on_input(replace(reading, causes=(cause, *reading.causes)))
+    departing = replace(reading, causes=(cause, *reading.causes))
+    return _with_note_on_attention(departing)
 
 
-def _on_input(reading: RuntimeReading[ScalingT]) -> RuntimeReading[ScalingT]:
-    """Note that the attention factor multiplies queries and keys; scores are the same."""
+def _with_note_on_attention(reading: RuntimeReading[ScalingT]) -> RuntimeReading[ScalingT]:
+    """Return a reading that notes that mlx-lm multiplies queries and keys by the attention factor.
+
+    Other runtimes multiply the table of cos and sin by it. The scores are the same, so that this is
+    no departure. A factor of 1 needs no note.
+    """
     if reading.scaling.attention_value == 1:
         return reading
     return replace(reading, notes=("its attention factor multiplies q and k, not the table",))
@@ -92,7 +104,10 @@ def _mlx_lm_angles(definition: Definition[Scaling]) -> Phases:
 
 
 def _periods(definition: Definition[Scaling]) -> Singles | None:
-    """Return the periods of a scaling that changes single frequencies; None for any other."""
+    """Return the periods 1 / frequency of all pairs, by which mlx-lm divides positions.
+
+    It has periods only for scalings that change single frequencies; None for any other.
+    """
     scaling = definition.scaling
     match scaling:
         case Llama3():
@@ -100,7 +115,7 @@ def _periods(definition: Definition[Scaling]) -> Singles | None:
         case Yarn():
             return _yarn_periods(scaling, definition)
         case Proportional():
-            return np.float32(scaling.factor or 1) * _powers(definition)
+            return np.float32(scaling.divisor()) * _powers(definition)
         case LongRope():
             return np.array(scaling.divisors, np.float32) * _powers(definition)
     return None
@@ -124,9 +139,10 @@ def _scaled_positions(definition: Definition[Scaling]) -> Phases:
 
 
 def _inverse_frequencies(definition: Definition[Scaling]) -> Singles:
-    """Return exp(−i·ln b/(d/2)), by the polynomial that MLX has for float32 vectors.
+    """Return the frequency e**(−i·ln b/(d/2)) of each pair i, in the float32 steps of MLX.
 
-    e**x is 2**n · 2**r with x·log2 e = n + r and |r| ≤ 1/2.
+    MLX computes e**x as 2**n · 2**r: x·log2 e is split into the nearest integer n and a remainder r
+    from −1/2 to 1/2, and 2**r is a polynomial. For x = −1, n is −1 and r is −0.44.
     """
     base = round_single(definition.scaling.float32_base(definition.base, definition.dim))
     step = np.float32(log_single(base)) / np.float32(definition.dim // 2)
@@ -146,19 +162,26 @@ def _powers(definition: Definition[Scaling]) -> Singles:
 
 
 def _yarn_periods(yarn: Yarn, definition: Definition[Scaling]) -> Singles:
-    """Blend periods: their reciprocals are the blend of scaled and unscaled frequencies."""
-    powers = _powers(definition)
-    keep = yarn.float32_keep(definition.pairs, definition.base, definition.dim)
-    slow = np.float32(yarn.divisor()) * powers
-    blended: Singles = slow * powers / (slow * keep + powers * (_ONE - keep))
+    """Return the periods 1 / frequency of YaRN, which blends scaled and unscaled frequencies.
+
+    A period p, scaled f·p, of which a share s is kept, becomes f·p·p / (f·p·s + p·(1 − s)). Its
+    reciprocal is s/p + (1 − s)/(f·p), the blend of both frequencies.
+    """
+    unscaled_periods = _powers(definition)
+    kept_share = yarn.float32_keep(definition.pairs, definition.base, definition.dim)
+    scaled_periods = np.float32(yarn.divisor()) * unscaled_periods
+    products = scaled_periods * unscaled_periods
+    weighted_sum = scaled_periods * kept_share + unscaled_periods * (_ONE - kept_share)
+    blended: Singles = products / weighted_sum
     return blended
 
 
 def _llama3_periods(llama3: Llama3, powers: Singles) -> Singles:
-    """Return periods p·f of long waves, p of short ones, and p / ((1 − s)/f + s) between.
+    """Return the periods 1 / frequency of Llama 3.1's scaling, in the float32 steps of mlx-lm.
 
-    The share s of the frequency is kept. Wavelengths are 2π·p; one that equals a limit is neither
-    long nor between.
+    An unscaled period p becomes p·f for long waves and stays p for short ones. Between them, a share
+    s of the frequency is kept, and the period is p / ((1 − s)/f + s). Wavelengths are 2π·p; one that
+    equals a limit is neither long nor between.
 
     Args:
         llama3: The scaling.
@@ -171,10 +194,10 @@ def _llama3_periods(llama3: Llama3, powers: Singles) -> Singles:
     wavelengths = np.float32(2 * math.pi) * powers
     is_long = wavelengths > length / low
     is_between = (wavelengths > length / high) & (wavelengths < length / low)
-    periods = np.where(is_long, powers * factor, powers)
+    multiplied_or_kept = np.where(is_long, powers * factor, powers)
     kept_share = (length / wavelengths - low) / (high - low or _ONE)  # unused if both are equal
-    blended = periods / ((_ONE - kept_share) / factor + kept_share)
-    return np.where(is_between, blended, periods)
+    blended = powers / ((_ONE - kept_share) / factor + kept_share)
+    return np.where(is_between, blended, multiplied_or_kept)
 
 
 RUNTIME = RuntimeProfile(

@@ -49,16 +49,19 @@ def _departures_of_limits(definition: Definition[Yarn]) -> Iterator[str]:
 
 
 def _with_limits_over_head(yarn: Yarn, definition: Definition[Yarn]) -> Yarn:
-    """Return YaRN whose limits in the rotary dimension are those of the formula over the head.
+    """Return YaRN with other betas, which have the limits that the runtime computes with its own.
 
-    A limit is dim · ln(c/β) / (2 · ln b) with c = O/2π. The β' whose limit over `dim` equals that
-    of β over `head` satisfies c/β' = (c/β)^(head/dim).
+    A limit is dim · ln(c/β) / (2 · ln b) with c = O/2π. The runtime takes the head size instead of
+    the rotary dimension, dim. So β' has the same limit over dim as β over the head if c/β' =
+    (c/β)^(head/dim).
     """
     if definition.head == definition.dim:
         return yarn
     c = yarn.original_max_position_embeddings / (2 * math.pi)
     exponent = definition.head / definition.dim
-    fast, slow = (c * (beta / c) ** exponent for beta in yarn.betas())
+    betas = yarn.betas()
+    fast = c * (betas.fast / c) ** exponent
+    slow = c * (betas.slow / c) ** exponent
     return replace(yarn, beta_fast=fast, beta_slow=slow)
 
 

@@ -174,31 +174,37 @@ class RuntimeProfile:
 
 
 def as_defined(definition: Definition[ScalingT]) -> RuntimeReading[ScalingT]:
-    """Read a scaling as transformers does."""
+    """Return a scaling as transformers reads it, which defines models: unchanged, and no cause."""
     return RuntimeReading(definition.scaling)
 
 
 def with_rounded_limits(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
-    """Read YaRN with limits rounded to whole frequencies, also if `truncate` is false.
+    """Return YaRN as runtimes read it that ignore `truncate`, and always round its limits.
 
-    gpt-oss is the model that sets truncate to false, and every runtime that ignores it departs.
+    The limits are the pairs between which YaRN blends frequencies, such as 8.1 and 17.3, rounded to
+    8 and 18. A config may keep the fractions by `truncate: false`, as that of gpt-oss does; these
+    runtimes then depart from the model's definition, and the reading states that as the cause.
     """
     yarn = definition.scaling
     if yarn.truncate is not False:
         return RuntimeReading(yarn)
     rounded = replace(yarn, truncate=True)
     limits = rounded.limits(definition.base, definition.dim, _LIMIT_BITS)
-    low = limits.low / (1 << _LIMIT_BITS)
-    high = limits.high / (1 << _LIMIT_BITS)
+    low, high = limits.in_pairs(_LIMIT_BITS)
     cause = f"rounds YaRN's limits to {low:g} and {high:g}; the config has truncate: false"
     return RuntimeReading(rounded, (cause,))
 
 
 def with_attention_of_context(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
-    """Read LongRoPE with the attention factor of M/O, also if the config states another."""
+    """Return LongRoPE as runtimes read it that ignore the attention factor of a config.
+
+    They compute it from the context over the original length, such as 131,072 / 4,096 in Phi-3. If
+    it then differs from the config's, the reading has a cause.
+    """
     longrope = definition.scaling
     if longrope.max_position_embeddings is None:
         return RuntimeReading(longrope)
+    # Without either, the attention factor follows from the two lengths.
     scaling = replace(longrope, factor=None, attention_factor=None)
     reason = "computes it only from max_position_embeddings"
     return RuntimeReading(scaling).explain_attention(definition, reason)

@@ -14,9 +14,10 @@ from pecli.errors import UnsupportedError
 
 
 def _read_dynamic(definition: Definition[Dynamic]) -> RuntimeReading[Ntk]:
-    """Return dynamic NTK as SGLang reads it: at any length as if the length were f · context.
+    """Return dynamic NTK as SGLang reads it: at any length L as if L were f times the context M.
 
-    There the stretch f·L/M − (f − 1) is f² − f + 1, which is 3 for factor 2.
+    Dynamic NTK stretches the base by f·L/M − (f − 1), which follows the length of the prompt. SGLang
+    has the stretch of L = f·M at any length: f² − f + 1, which is 3 for factor 2.
     """
     factor = definition.scaling.factor
     stretch_at_any_length = factor**2 - factor + 1
@@ -35,7 +36,9 @@ def _read_dynamic(definition: Definition[Dynamic]) -> RuntimeReading[Ntk]:
 
 
 def _adapted_to_sglang(encoding: ModelRope) -> Adaptation:
-    """Read `alpha` as NTK's factor, as Hunyuan means it, whatever the model.
+    """Return the scaling that SGLang takes from `alpha`: NTK with that factor, whatever the model.
+
+    Hunyuan's configs mean that by it. In those of other models, their own code ignores the key.
 
     Raises:
         UnsupportedError: The config has use_fope, whose tables depend on learned coefficients.

@@ -18,15 +18,19 @@ class Linear(Scaling):
 
     factor: float
 
+    def divisor(self) -> float:
+        """Return f, or 1 if f is not given, as in the subclass `Proportional`."""
+        return self.factor or 1.0
+
     def frequencies(self, base: float, dim: int) -> Frequencies:
-        divisors = [Fraction(self.factor or 1.0)] * ((dim + 1) // 2)
+        divisors = [Fraction(self.divisor())] * ((dim + 1) // 2)
         return divided(unscaled(base, dim), divisors)
 
     def approximate(self, plain: Floats, base: float | Floats, half: float) -> Floats:
         return plain / self.factor
 
     def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
-        return reciprocal(powers) / powers.dtype.type(self.factor or 1.0)
+        return reciprocal(powers) / powers.dtype.type(self.divisor())
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,11 @@ from pecli.errors import ParameterError, spelled
 class Llama3(Scaling):
     """Divides a frequency by f, or by less, according to its rotations within the original length.
 
-    A wave of λ positions rotates O/λ times within O, the original length. Up to `low_freq_factor` rotations it is divided by f, from `high_freq_factor` on it stays. In
-    between, a share of (rotations − low) / (high − low) stays: with low 1 and high 4, a wave that
-    rotates twice keeps 1/3 of its frequency and gets 2/3 of frequency / f. If both are equal, the
-    blend is a step (Llama 4 Scout).
+    A wave of λ positions rotates O/λ times within O, the original length. Up to `low_freq_factor`
+    rotations its frequency is divided by f, from `high_freq_factor` on it stays. In between, a share
+    of (rotations − low) / (high − low) stays: with low 1 and high 4, a wave that rotates twice keeps
+    1/3 of its frequency and gets 2/3 of frequency / f. If both are equal, the blend is a step (Llama
+    4 Scout).
     """
 
     per_frequency = True
@@ -31,12 +32,19 @@ class Llama3(Scaling):
     high_freq_factor: float
 
     def frequencies(self, base: float, dim: int) -> Frequencies:
-        """Return frequency · share + frequency / f · (1 − share) of each pair."""
+        """Return kept_share · frequency + (1 − kept_share) · frequency / factor of each pair.
+
+        The share falls from 1 to 0 with the rotations that a pair does within the original length:
+        short waves keep their frequency, and that of long ones is divided by the factor.
+
+        Frequencies are in radians per position. They and the shares are integers over 2**bits, with
+        more digits than a float64 has: 1/4 is 2**bits / 4.
+        """
         factor = Fraction(self.factor)
-        plain, bits = unscaled(base, dim)
-        radians_per_rotation = 2 * numerics.pi(bits)
+        unscaled_frequencies, bits = unscaled(base, dim)
+        radians_per_rotation = 2 * numerics.pi(bits)  # 2π, also over 2**bits
         frequencies = []
-        for frequency in plain:
+        for frequency in unscaled_frequencies:
             radians = frequency * self.original_max_position_embeddings
             rotations = Fraction(radians, radians_per_rotation)
             kept_share = numerics.fixed(self._kept_share(rotations), bits)
@@ -64,11 +72,16 @@ class Llama3(Scaling):
             raise ParameterError("high_freq_factor", spelled(self.high_freq_factor), rule)
 
     def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
-        """Divide the frequencies of long waves, keep those of short ones, and blend those between.
+        """Return the inverse frequencies, each step rounded to float32 as in transformers.
 
-        A wave is long if it fits less than `low_freq_factor` times into the original length, and
-        short if it fits more than `high_freq_factor` times. transformers compares the wavelengths
-        with length / factor, in float32.
+        Those of long waves are divided by the factor, those of short waves stay, and those between
+        are blended. A wave is long if it fits less than `low_freq_factor` times into the original
+        length, and short if it fits more than `high_freq_factor` times.
+
+        Args:
+            powers: The wavelengths over 2π, b^(2i/d), in float32.
+            base: The base, b.
+            dim: The rotary dim, d.
         """
         one = np.float32(1)
         factor = np.float32(self.factor)
@@ -80,7 +93,7 @@ class Llama3(Scaling):
         is_between = ~is_long & ~is_short
         divided_or_kept = np.where(is_long, inv_freq / factor, inv_freq)
         kept_share = self._float32_share(length / wavelength)
-        blended = (one - kept_share) * divided_or_kept / factor + kept_share * divided_or_kept
+        blended = (one - kept_share) * inv_freq / factor + kept_share * inv_freq
         return np.where(is_between, blended, divided_or_kept)
 
     def _float32_share(self, rotations: Singles) -> Singles | np.float32:

@@ -104,11 +104,17 @@ class NtkFixed(Scaling):
 
 
 def _of_larger_base(base: float, dim: int, factor: Fraction, exponent: Fraction) -> Frequencies:
-    """Return (b · factor^exponent)^(−2i/d), for a base that may be beyond all floats."""
+    """Return the frequencies (b · factor^exponent)^(−2i/d) of a larger base.
+
+    Such a base may be too large for a float: 10,000 · 1e39^2, for example. So it is passed on as its
+    logarithm, ln b + exponent · ln factor, which is a function of the bits that it should have.
+    """
 
     def log_base(bits: int) -> int:
+        """Return the logarithm as an integer over 2**bits; 8 more bits take up rounding errors."""
         log_factor = numerics.log(factor, bits + 8)
         stretch = log_factor * exponent.numerator // exponent.denominator
-        return numerics.round_shift(numerics.log(Fraction(base), bits + 8) + stretch, 8)
+        log_of_larger_base = numerics.log(Fraction(base), bits + 8) + stretch
+        return numerics.round_shift(log_of_larger_base, 8)
 
     return numerics.geometric(base, Fraction(dim, 2), (dim + 1) // 2, log_base=log_base)

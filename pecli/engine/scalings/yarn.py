@@ -20,7 +20,7 @@ DEFAULTS = {"beta_fast": 32.0, "beta_slow": 1.0, "truncate": True}
 """Values of parameters that are not given, from the paper."""
 MAX_ATTENTION = 10**6
 _CHECK_BITS = 100
-"""With these bits, the least attention factor, 1e-30, is more than zero."""
+"""With these bits, the least attention factor, 1e-30, is more than zero: 1.27 units."""
 _FLOAT32_BITS = 160
 _MIN_RAMP = Fraction(1, 1000)
 """The length of a ramp whose limits are equal, in pairs, as in transformers."""
@@ -41,6 +41,11 @@ class RampLimits(NamedTuple):
 
     low: int
     high: int
+
+    def in_pairs(self, bits: int) -> tuple[float, float]:
+        """Return both limits as floats: 8.5 instead of 8.5 · 2**bits."""
+        one = 1 << bits
+        return self.low / one, self.high / one
 
     def rounded_outwards(self, bits: int) -> RampLimits:
         """Return the limits at whole pairs: 8.1 and 17.3 become 8 and 18."""
@@ -110,16 +115,20 @@ class Yarn(Scaling):
         return Betas(fast, slow)
 
     def frequencies(self, base: float, dim: int) -> Frequencies:
-        """Return frequency · (1 − ramp) + frequency / f · ramp of each pair.
+        """Return frequency · (1 − ramp) + frequency / factor · ramp of each pair.
 
-        The ramp is 0 up to the low limit, 1 from the high one on, and linear between.
+        The ramp is 0 up to the low limit, 1 from the high one on, and linear between: with limits 8
+        and 18, pair 13 has the ramp 1/2.
+
+        Frequencies are in radians per position. They and the ramp are integers over 2**bits, with
+        more digits than a float64 has: a ramp of 1/2 is 2**bits / 2.
         """
         factor = self.divisor()
-        plain, bits = unscaled(base, dim)
+        unscaled_frequencies, bits = unscaled(base, dim)
         limits = self.limits(base, dim, bits)
         one = 1 << bits
         frequencies = []
-        for pair, frequency in enumerate(plain):
+        for pair, frequency in enumerate(unscaled_frequencies):
             kept_share = one - limits.ramp_at(pair, bits)
             frequencies.append(blended(frequency, factor, kept_share, bits))
         return Frequencies(tuple(frequencies), bits)
@@ -162,8 +171,9 @@ class Yarn(Scaling):
         return plain / self.factor * ramp + plain * (1 - ramp)
 
     def _approximate_limits(self, base: float | Floats, half: float) -> tuple[Floats, Floats]:
-        """Return the pairs between which YaRN blends, the low and the high one, in float64.
+        """Return the first and the last pair of YaRN's ramp, in float64: 8.0 and 18.0, for example.
 
+        Up to the first one frequencies stay, from the last one on they are divided by the factor.
         The steps are those of `limits`, for many scalings at once: a beta or the base may be a
         column of numbers.
 
@@ -179,11 +189,12 @@ class Yarn(Scaling):
             low = np.floor(low)
             high = np.ceil(high)
         low = np.maximum(low, 0.0)
+        # Pairs end at half − 1, but the code of YaRN's paper cuts them at the last channel.
         last_channel = 2 * half - 1
         high = np.minimum(high, last_channel)
-        # The ramp divides by their distance.
-        least_distance = np.where(low == high, float(_MIN_RAMP), 0.0)
-        return low, high + least_distance
+        # The ramp divides by the distance of its ends, which must not be 0.
+        added_distance = np.where(low == high, float(_MIN_RAMP), 0.0)
+        return low, high + added_distance
 
     def _approximate_pair(self, rotations: float, base: float | Floats, half: float) -> Floats:
         """Return the pair that rotates so many times within O, in float64."""
@@ -209,16 +220,17 @@ class Yarn(Scaling):
         return None
 
     def attention(self, bits: int) -> int:
-        """Return the attention factor.
+        """Return the attention factor, which multiplies cos and sin, as an integer over 2**bits.
 
-        That is `attention_factor`; or g(f, mscale) / g(f, mscale_all_dim) if the config has both
-        (DeepSeek-V3); or g(f, 1).
+        It is `attention_factor` if that is given. Otherwise it is g(1), with g(m) = 0.1 · m · ln f + 1,
+        or g(mscale) / g(mscale_all_dim) if the config has both of these, as in DeepSeek-V3.
         """
         if self.exact_attention is not None:
             return super().attention(bits)
         factor = self.divisor()
         if not (self.mscale and self.mscale_all_dim):
             return magnitude(factor, 1, bits)
+        # Both have 16 more bits, so that the error of the quotient is below its last bit.
         numerator = magnitude(factor, self.mscale, bits + 16)
         denominator = magnitude(factor, self.mscale_all_dim, bits + 16)
         return (numerator << bits) // denominator
@@ -250,15 +262,19 @@ class Yarn(Scaling):
     def _check_magnitudes(self, mscale: float, mscale_all_dim: float) -> None:
         """Raise ParameterError unless the ratio of mscales is allowed as an attention factor.
 
-        Each of them stands for the number 0.1 · mscale · ln f + 1, and the factor is their
-        quotient.
+        Each of them stands for the number 0.1 · mscale · ln factor + 1, and the attention factor is
+        the quotient of these two. For factor 40 and the mscales 1 and 0.5 it is 1.369 / 1.184.
+
+        Numbers are integers over 2**100 here, in units of 7.9e-31: an attention factor below about
+        1e-30 is rounded down to 0.
         """
         for name, scale in (("mscale", mscale), ("mscale_all_dim", mscale_all_dim)):
             if magnitude(self.divisor(), scale, _CHECK_BITS) <= 0:
                 rule = "0.1 · mscale · ln factor + 1 must be above 0"
                 raise ParameterError(name, spelled(scale), rule)
         largest_attention = MAX_ATTENTION << _CHECK_BITS
-        if not 0 < self.attention(_CHECK_BITS) <= largest_attention:
+        is_allowed = 0 < self.attention(_CHECK_BITS) <= largest_attention
+        if not is_allowed:
             rule = (
                 f"with mscale_all_dim {mscale_all_dim:g}, "
                 "the attention factor is not from 1e-30 to 1e+06"
@@ -266,15 +282,23 @@ class Yarn(Scaling):
             raise ParameterError("mscale", spelled(mscale), rule)
 
     def float32_keep(self, count: int, base: float, dim: int) -> Singles:
-        """Return 1 minus the ramp in float32, for the first `count` pairs."""
+        """Return the share of its frequency that each of `count` pairs keeps, from 1 to 0, in float32.
+
+        It is 1 minus a ramp, which is 0 up to the low limit and 1 from the high one on. The limits,
+        which transformers computes in float64, are exact here, then rounded to float32.
+        """
         limits = self.limits(base, dim, _FLOAT32_BITS)
-        low, high = (limit / (1 << _FLOAT32_BITS) for limit in limits)
+        low, high = limits.in_pairs(_FLOAT32_BITS)
         pairs = np.arange(count, dtype=np.float32)
         ramp: Singles = (pairs - np.float32(low)) / np.float32(high - low)
         return np.float32(1) - np.clip(ramp, 0, 1)
 
     def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
-        """Blend 1/p and 1/(f·p) by the ramp, in float32."""
+        """Return the inverse frequencies, each step rounded to float32 as in transformers.
+
+        1/p is kept up to the first limit of YaRN's ramp and divided by f from the second one on.
+        Between them, both are blended. The arguments are those of `Scaling.float32_steps`.
+        """
         one = np.float32(1)
         keep = self.float32_keep(len(powers), base, dim)
         with np.errstate(over="ignore"):  # A factor of 1e39 is infinite in float32.

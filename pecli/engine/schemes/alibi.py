@@ -165,20 +165,24 @@ class Alibi(Scheme):
     def _compute_dtype(self) -> str:
         """Return the dtype in which values are computed, before they are given in their own."""
         recipe = recipe_named(self.recipe)
-        if recipe.table:
-            return recipe.table
+        if recipe.table_dtype:
+            return recipe.table_dtype
         return self.dtype if recipe.is_exact else "float32"
 
     def _fixed_slopes(self) -> list[int]:
-        """Return the slopes over 2^_SLOPE_BITS; a recipe that is not exact rounds them to float32.
+        """Return the slopes of the heads in the tables, as integers over 2^_SLOPE_BITS.
 
-        A shard has the slopes of its heads among all heads, not those of fewer heads.
+        A shard of heads 4 … 7 of 8 has the slopes 4 … 7 of 8 heads, and not those of 4 heads. A
+        recipe that imitates float32 rounds them.
         """
         slopes = self._exact_slopes()[self._heads.start : self._heads.stop]
         if recipe_named(self.recipe).is_exact:
             return slopes
-        rounded = [Fraction(round_fixed(slope, _SLOPE_BITS, "float32")) for slope in slopes]
-        return [numerics.fixed(slope, _SLOPE_BITS) for slope in rounded]
+        rounded_slopes = []
+        for slope in slopes:
+            single = round_fixed(slope, _SLOPE_BITS, "float32")
+            rounded_slopes.append(numerics.fixed(Fraction(single), _SLOPE_BITS))
+        return rounded_slopes
 
     def _exact_slopes(self) -> list[int]:
         """Return the slopes of all heads over 2^_SLOPE_BITS, without rounding.
@@ -186,12 +190,13 @@ class Alibi(Scheme):
         For 12 heads, the paper takes the 8 slopes 2^(−1), …, 2^(−8) of 8 heads, and then the first
         4 of every other slope of 16 heads: 2^(−0.5), 2^(−1.5), 2^(−2.5), 2^(−3.5).
         """
-        largest_power_of_two = 1 << (self.heads.bit_length() - 1)
-        regular_heads = self.heads if self.rule == "naive" else largest_power_of_two
-        slopes = _geometric_slopes(self.max_bias, regular_heads)
-        further_heads = self.heads - regular_heads
+        if self.rule == "naive":
+            return _geometric_slopes(self.max_bias, self.heads)
+        largest_power_of_two = 2 ** (self.heads.bit_length() - 1)  # 8 for 12 heads
+        slopes = _geometric_slopes(self.max_bias, largest_power_of_two)
+        further_heads = self.heads - largest_power_of_two
         if further_heads:
-            every_other = _geometric_slopes(self.max_bias, 2 * regular_heads)[::2]
+            every_other = _geometric_slopes(self.max_bias, 2 * largest_power_of_two)[::2]
             slopes += every_other[:further_heads]
         return slopes
 
@@ -257,11 +262,17 @@ class Alibi(Scheme):
         return fill
 
     def _bias_vector(self, slope: int, keys: int) -> Array:
-        """Return the vector on which the rows of a head's bias are windows.
+        """Return a vector of which each row of a head's bias is a part, as long as the keys.
 
-        For 3 keys and slope 1 it is −2 −1 0 −1 −2 in the form `symmetric`, and −2 −1 0 −∞ −∞ in
-        `causal`, whose bias is also the mask. The other forms have one row for all queries, which
-        is the only window: 0 1 2 in `key`, −2 −1 0 in `key-last`.
+        The bias of a query and a key only depends on their distance. For 3 keys and slope 1 the
+        vector is −2 −1 0 −1 −2 in the form `symmetric`: its last three numbers, 0 −1 −2, are the row
+        of query 0, and its first three that of query 2. It is −2 −1 0 −∞ −∞ in `causal`, whose bias
+        is also the mask. The other forms have one row for all queries, which is the vector: 0 1 2 in
+        `key`, −2 −1 0 in `key-last`.
+
+        Args:
+            slope: The slope of the head, as an integer over 2^_SLOPE_BITS.
+            keys: The number of keys.
         """
         first_distance = 0 if self._form.counts_from_first_key else 1 - keys
         multiples = _slope_multiples(slope, first_distance, keys, self._compute_dtype)
@@ -366,19 +377,20 @@ def _slope_multiples(slope: int, first_distance: int, count: int, dtype: str) ->
 def _rounded_products(slope: int, distances: Indices, dtype: str) -> Array:
     """Return slope · distance for some distances, each product rounded once.
 
+    Products are computed as sums of two float64 numbers (a double-double), which have a small error.
+    Where it leaves two roundings, because the product is close to the middle of two numbers of the
+    dtype, integers decide.
+
     Args:
         slope: The slope as an integer over 2^_SLOPE_BITS.
         distances: The distances (n,), negative or not.
         dtype: The dtype of the result (n,).
     """
-    products = DoubleDouble.fixed(slope, _SLOPE_BITS) * DoubleDouble.plain(
-        distances.astype(np.float64)
-    )
+    exact_distances = DoubleDouble.plain(distances.astype(np.float64))
+    products = DoubleDouble.fixed(slope, _SLOPE_BITS) * exact_distances
     rounded: Array = round_double_double(products, dtype)
-    products_are_exact = _is_float64(slope)
-    if products_are_exact:
+    if _is_float64(slope):  # Then the products are exact.
         return rounded
-    # Products too close to a tie are rounded again, from integers.
     error = _RELATIVE_ERROR * np.abs(products.hi)
     for index in np.flatnonzero(undecided(products, error, dtype)):
         exact_product = slope * int(distances[index])

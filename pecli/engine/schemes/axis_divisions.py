@@ -51,8 +51,13 @@ class SharedFrequencies(Division):
     """
 
     def block(self, share: AxisShare, axis_count: int, dim: int) -> AxisBlock:
-        denominator = Fraction(dim, 2)
-        return AxisBlock(share.axis, share.channels, denominator, share.place, axis_count)
+        return AxisBlock(
+            share.axis,
+            share.channels,
+            denominator=Fraction(dim, 2),
+            start=share.place,
+            step=axis_count,
+        )
 
 
 class RisingPowers(Division):
@@ -89,13 +94,15 @@ class MixedPairs(Division):
     """
 
     def in_turns(self, axes: Sequence[int], dim: int) -> tuple[AxisBlock, ...]:
-        count = dim // 2 // len(axes)
-        if count < 2:  # A single frequency does not rise.
+        """Return the pairs of angle 0 as one block, and then a block for each pair of each axis."""
+        pairs_per_axis = dim // 2 // len(axes)
+        if pairs_per_axis < 2:  # A single frequency does not rise.
             return ()
-        still_channels = dim - 2 * count * len(axes)
+        still_channels = dim - 2 * pairs_per_axis * len(axes)
         still = AxisBlock(0, still_channels, Fraction(1), progression=STILL)
-        # base^(−i/(1 − count)) is base^(i/(count − 1)).
-        return (still, *_pairs_in_turn(axes, count, denominator=Fraction(1 - count)))
+        # The exponents −i/denominator of a block are i/(pairs_per_axis − 1), which rise.
+        denominator = Fraction(1 - pairs_per_axis)
+        return (still, *_pairs_in_turn(axes, pairs_per_axis, denominator))
 
 
 class AlternatingPairs(Division):
@@ -105,13 +112,20 @@ class AlternatingPairs(Division):
     """
 
     def in_turns(self, axes: Sequence[int], dim: int) -> tuple[AxisBlock, ...]:
+        """Return a block for each pair of each axis; none if two axes cannot have as many pairs."""
         if dim % 4:
             return ()
         return tuple(_pairs_in_turn(axes, dim // 4, denominator=Fraction(dim, 4)))
 
 
 def _pairs_in_turn(axes: Sequence[int], frequencies: int, denominator: Fraction) -> list[AxisBlock]:
-    """Return a pair of each axis for the first frequency, then one of each for the second, …"""
+    """Return a pair of each axis for the first frequency, then one of each for the second, …
+
+    Args:
+        axes: The numbers of the axes, in the order of their channels.
+        frequencies: The number of frequencies, which all axes have.
+        denominator: That of the exponents −i/denominator of the frequencies.
+    """
     blocks = []
     for index in range(frequencies):
         for axis in axes:

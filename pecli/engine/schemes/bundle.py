@@ -23,7 +23,7 @@ class SchemesByName(ParameterRule):
         """
         if not isinstance(value, (Mapping, tuple)) or not value:
             raise KindError(name, quoted(value), self.rule)
-        items = value.items() if isinstance(value, Mapping) else value
+        items = dict(value).items()  # A copy of a bundle is made from pairs.
         parts = tuple((str(layer_type), _scheme_of(scheme)) for layer_type, scheme in items)
         if any(holds_several(scheme) for _, scheme in parts):
             raise ParameterError(name, "nested", "a bundle holds plain schemes")

@@ -29,6 +29,7 @@ _GRID = re.compile(r"\s*[0-9]{1,13}\s*([x×,]\s*[0-9]{1,13}\s*)*")
 """Sizes of a grid in small letters, such as 2x16x22."""
 _SUFFIX = re.compile(r"\.[A-Za-z]\w*$")
 _SEPARATOR = re.compile(r"\s*[,;]\s*")
+_COMMA = re.compile(r"\s*,\s*")
 NOT_REAL_NUMBERS = "cbOSU"
 """NumPy's letters for complex numbers, booleans, objects, and texts of bytes and of characters."""
 _MAX_DIGITS = 48
@@ -98,8 +99,9 @@ class GivenPositions(ParameterRule):
 
     def parse(self, name: str, text: str) -> PositionList:
         """Return the positions of `0,0.5,1`, or of `0,1;2,3` for two axes."""
-        axes = [[part.strip() for part in axis.split(",")] for axis in text.split(";")]
-        return self.check(name, axes if len(axes) > 1 else axes[0])
+        axes = [_COMMA.split(axis.strip()) for axis in text.split(";")]
+        has_several_axes = len(axes) > 1
+        return self.check(name, axes if has_several_axes else axes[0])
 
     def check(self, name: str, value: object) -> PositionList:
         """Return positions from a list (L,), or from one list per axis, (axes, L), or an array.
@@ -148,9 +150,9 @@ class GivenPositions(ParameterRule):
         if array.dtype.kind in NOT_REAL_NUMBERS:
             raise KindError(name, f"{description} and dtype {array.dtype}", self.rule)
         if array.ndim == 3:
-            first_batch = array[:, 0]  # (axes, L)
-            has_equal_batches = (array == first_batch[:, None]).all()
-            array = first_batch if has_equal_batches else array
+            first_batch = array[:, :1]  # (axes, 1, L)
+            if (array == first_batch).all():
+                array = first_batch[:, 0]
         if array.ndim not in (1, 2) or not array.size:
             raise ParameterError(name, description, self.rule)
         return array
@@ -231,8 +233,8 @@ def _exact_fraction(value: object) -> Fraction:
     The text "0.1" is 1/10, while the float 0.1 is the nearest multiple of a power of two.
 
     Raises:
-        ValueError: It is a text that is no number, too long, or a float that is not finite.
-        TypeError: It is nothing of these.
+        ValueError: It is a text that is not a number or too long, or a float that is not finite.
+        TypeError: It is none of these.
     """
     if isinstance(value, str):
         if len(value) > _MAX_DIGITS or not _DECIMAL.fullmatch(value):

@@ -219,27 +219,26 @@ class GridStyle:
         return [self.sorted_axes.index(axis) for axis in self.axes]
 
     def blocks(self, dim: int, channels: Sequence[int] | None = None) -> tuple[AxisBlock, ...]:
-        """Return one block of channels per axis of an image, or several if the axes take turns.
+        """Return the blocks into which the `dim` channels are divided among the axes of an image.
 
-        A block is some pairs of channels that are rotated by the position on one axis. With 8
-        channels, most styles have two blocks: 4 channels for the row of a point and 4 for its
-        column.
+        A block is some neighbouring pairs of channels that are rotated by the position on one axis.
+        Most styles have one block per axis: with 8 channels, 4 for the row of a point and 4 for its
+        column. In a few, such as MoonViT's, the axes take turns, and every pair is a block.
 
         Args:
             dim: the channels of all axes.
-            channels: the channels of each axis, instead of the style's own shares and order.
+            channels: the channels of each axis; None to divide them as the style does.
 
         Raises:
             ParameterError: the channels do not fit the axes.
         """
-        if channels:
+        if channels is not None:
             axis_channels = tuple(channels)
             self._check_given_channels(axis_channels, dim)
             return self._block_per_axis(axis_channels, dim)
-        if channels is None:
-            alternating_blocks = self.division.in_turns(self._axis_numbers, dim)
-            if alternating_blocks:
-                return alternating_blocks
+        blocks_in_turns = self.division.in_turns(self._axis_numbers, dim)
+        if blocks_in_turns:
+            return blocks_in_turns
         axis_channels = tuple(self.split(dim))
         if not self._fits(axis_channels, dim):
             raise ParameterError("dim", dim, self._rule_of_channels(axis_channels))
@@ -290,7 +289,13 @@ class GridStyle:
         base: Sequence[float] | None = None,
         scale: Sequence[float] | None = None,
     ) -> None:
-        """Raise ParameterError for a grid, grid_base or grid_scale that does not fit the style."""
+        """Raise ParameterError for a grid, grid_base or grid_scale that does not fit the style.
+
+        Args:
+            grid: The sizes (H, W), or (T, H, W) of a video, which some styles do not have.
+            base: `grid_base`, one number or one per axis of the grid; None if it was left out.
+            scale: `grid_scale`, likewise.
+        """
         sizes = "x".join(map(str, grid))
         *times, height, width = grid
         has_place_for_time = "t" in self.axes or self.repeats_time
@@ -319,6 +324,8 @@ class GridStyle:
         """
         if values is None:
             return
+        # Positions other than 0, 1, 2, … have a spacing of their own, except for LTX-2's, which are
+        # divided by the style's `grid_scale`.
         can_be_resampled = self.coordinate == "index" or self.grid_scale
         if not can_be_resampled:
             rule = f"the {self.name} style has positions of its own along a grid"
@@ -366,40 +373,46 @@ class GridStyle:
     ) -> Fraction:
         """Return the distance of neighbouring points along an axis, 1 unless they are resampled.
 
-        With `grid_base` 14, 28 points lie 1/2 apart, and with `grid_scale` 2 also 1/4. Arguments
-        are those of `coordinates`.
+        A model that was trained with 14 points along an axis may be used with 28. They are then
+        placed among the positions 0 … 14 of training, 14/28 = 1/2 apart: 14 is the `grid_base`. The
+        `grid_scale` divides positions: with 2, the points lie 1/4 apart.
+
+        Args:
+            axis: "t" for time, "h" for rows, "w" for columns, or "l" for text.
+            grid: The sizes (H, W) or (T, H, W).
+            base: The user's `grid_base`, one number or one per axis of the grid; None if there is none.
+            scale: The user's `grid_scale`, likewise.
         """
         size = GridRows.of(grid, keep=0).size_of(axis)
-        # Time is axis 0 of a grid (T, H, W), and before the first one of (H, W).
-        axis_of_grid = AXES.index(axis) - (3 - len(grid))
-        resampled_points = self._setting_of_axis(axis, axis_of_grid, base, self.grid_base, size)
-        divisor = self._setting_of_axis(axis, axis_of_grid, scale, self.grid_scale, 1)
-        return resampled_points / size / divisor
+        axes_of_grid = AXES[3 - len(grid) : 3]  # "hw" or "thw"
+        trained_points = self._setting_of_axis(axis, axes_of_grid, base, self.grid_base, size)
+        divisor = self._setting_of_axis(axis, axes_of_grid, scale, self.grid_scale, 1)
+        return trained_points / size / divisor
 
     def _setting_of_axis(
         self,
         axis: str,
-        axis_of_grid: int,
+        axes_of_grid: str,
         user_numbers: Sequence[float] | None,
         style_numbers: Sequence[float] | None,
         default: int,
     ) -> Fraction:
-        """Return `grid_base` or `grid_scale` for one axis: the user's number, or the style's.
+        """Return `grid_base` or `grid_scale` for one axis: the user's number, or else the style's.
 
-        The user's numbers are for the axes of the grid: an image H x W has two. A style's numbers
-        are for all axes of the style: LTX has one for time, too, which an image does not use.
+        The user gives a number for each axis of the grid, which are "hw" for an image. A style has
+        one for each of its own axes: LTX also has one for time, which an image does not use.
 
         Args:
             axis: "t", "h", "w" or "l".
-            axis_of_grid: Its number in the grid: 0 for rows of (H, W); negative if it has none.
-            user_numbers: One, or one per axis of the grid; None or empty if the user gave none.
+            axes_of_grid: "hw", or "thw" for a video.
+            user_numbers: One, or one per axis of the grid; None if the user gave none.
             style_numbers: One, or one per axis of the style; None if the style sets none.
-            default: The number if neither sets one.
+            default: The number of an axis for which neither sets one.
         """
-        if user_numbers:
-            return _number_at(user_numbers, axis_of_grid, default)
-        if style_numbers:
-            return _number_at(style_numbers, self.axes.index(axis), default)
+        if user_numbers is not None:
+            return _number_of_axis(axis, axes_of_grid, user_numbers, default)
+        if style_numbers is not None:
+            return _number_of_axis(axis, self.axes, style_numbers, default)
         return Fraction(default)
 
     def _positions_along(self, axis: str, rows: GridRows, spacing: Fraction) -> list[Fraction]:
@@ -438,14 +451,16 @@ class GridStyle:
         return [self.settled(position_of(i, size, axis) * spacing) for i in range(size)]
 
     def _indices_of_rows(self, rows: GridRows, start: int, stop: int) -> Indices:
-        """Return where in the lists of `_positions_along` the positions of table rows are.
+        """Return the index of each row's position in the list of positions of each axis.
 
-        A row of the table is a point of an image, or a token that is not in it, such as text. With
-        2 tokens before an image of 1 × 3 points, the list of columns is 0 1 2 | 0 1 if tokens are
-        numbered along columns, and the rows 0 … 4 of the table have the indices 3 4 0 1 2 in it.
+        A row of the table is a point of an image, or a token that is not in it, such as text. Each
+        axis has a list of positions, those of points before those of tokens (`_positions_along`).
+        With 2 tokens before an image of 1 × 3 points, the list of columns is 0 1 2 | 0 1 if tokens
+        are numbered along columns. The rows 0 … 4 of the table are token, token, point, point,
+        point, and have the indices 3 4 0 1 2 in the list.
 
         Args:
-            rows: The sizes of the grid, and the number of other tokens (`keep`).
+            rows: The sizes of the grid, and the number of tokens (`keep`).
             start: The first row of the table.
             stop: The row after the last one.
 
@@ -453,12 +468,16 @@ class GridStyle:
             Indices (axes, stop − start).
         """
         table_rows = np.arange(start, stop)
-        # Points are numbered from 0; tokens before the image have numbers below 0.
-        point_numbers = table_rows if self.keep_last else table_rows - rows.keep
+        if self.keep_last:  # The points come first, and tokens after them.
+            point_numbers = table_rows
+            token_numbers = table_rows - rows.points
+        else:
+            point_numbers = table_rows - rows.keep
+            token_numbers = table_rows
         is_point = (point_numbers >= 0) & (point_numbers < rows.points)
+
+        # Rows of tokens have no number of a point: point 0 stands in, whose indices are not used.
         index_of_point = self._places_of_points(rows, np.where(is_point, point_numbers, 0))
-        tokens_after_image = point_numbers - rows.points
-        token_numbers = tokens_after_image if self.keep_last else table_rows
         index_by_axis = []
         for axis in self.sorted_axes:
             index_of_token = self._indices_of_tokens(axis, rows, token_numbers)
@@ -501,20 +520,22 @@ class GridStyle:
         }
 
 
-def _number_at(numbers: Sequence[float], place: int, default: int) -> Fraction:
-    """Return the number of an axis; a single number is for all axes.
+def _number_of_axis(axis: str, axes: str, numbers: Sequence[float], default: int) -> Fraction:
+    """Return the number of an axis in a list of one number per axis, or of one for all axes.
+
+    For the axes "hw" and the numbers 14 and 16, "w" has 16, and "t" has the default.
 
     Args:
+        axis: "t", "h", "w" or "l".
+        axes: The axes that the numbers are for.
         numbers: One number per axis, or one for all.
-        place: The place of the axis. It is −1 for the time of a single image, which is no axis of
-            its grid.
-        default: The number of an axis that `numbers` leaves out, such as text beside a grid.
+        default: The number of an axis that is not among them, such as the time of a single image.
     """
-    if place < 0:
+    if axis not in axes:
         return Fraction(default)
     if len(numbers) == 1:
         return Fraction(numbers[0])
-    return Fraction(numbers[place]) if place < len(numbers) else Fraction(default)
+    return Fraction(numbers[axes.index(axis)])
 
 
 _HALVES = shares(_HALF, _HALF)

@@ -81,15 +81,24 @@ class LearnedInit(Scheme):
         return (Table("weight", self.dtype, (self.max_len, self.dim), fill),)
 
     def _fill_drawn(self, start: int, out: Array) -> None:
-        """Fill rows with random numbers; element (r, c) is number r · dim + c of the stream."""
+        """Write rows start, start + 1, … of random numbers into `out`.
+
+        A seed defines a stream of numbers, and row r of a table of dim 8 has the numbers 8·r …
+        8·r + 7 of it. So a row is the same whichever rows are made together.
+        """
         step = max(1, _SLICE // self.dim)
         for row in range(0, len(out), step):
             part = out[row : row + step]
-            numbers = uniform(self.seed, (start + row) * self.dim, part.size)
-            part[...] = round_to(self._from_uniform(numbers), self.dtype).reshape(part.shape)
+            first_number = (start + row) * self.dim
+            uniform_numbers = uniform(self.seed, first_number, part.size)
+            values = self._from_uniform(uniform_numbers)
+            part[...] = round_to(values, self.dtype).reshape(part.shape)
 
     def _from_uniform(self, u: Floats) -> Floats:
-        """Return uniform numbers in (0, 1) as numbers of the distribution `init`."""
+        """Return random numbers of the distribution `init`, made from uniform ones in (0, 1).
+
+        The smallest uniform number becomes the smallest number of the distribution, and ½ its middle.
+        """
         match self.init:
             case "xavier-uniform":
                 limit = math.sqrt(6 / (self.max_len + self.dim))
@@ -133,7 +142,7 @@ def uniform(seed: int, start: int, count: int) -> Floats:
     """
     counter, draws_before = divmod(start, 4)  # A counter of Philox yields four draws.
     generator = np.random.Philox(key=seed, counter=counter)
-    generator.random_raw(draws_before)
+    generator.random_raw(draws_before)  # They belong to earlier numbers, and are dropped.
     bits = generator.random_raw(count)
     bits >>= np.uint64(64 - 52)  # the 52 random bits that are used
     # With the exponent of 1, they are the bits of the float64 1 + n · 2^−52.
@@ -149,22 +158,34 @@ def log(x: Floats) -> Floats:
     NumPy's own differs between machines in the last bit, and a seed has to give the same table
     everywhere: only sums and products are used here, which are the same on all.
 
-    x = 2^k · m with m from √½ to √2, and ln x = k · ln 2 + ln m. For x = 5 these are k = 2 and
-    m = 1.25. ln m = 2·artanh(r) with r = (m − 1)/(m + 1), by its series in r².
+    x is split into 2^k · m with m from √½ to √2, so that ln x = k · ln 2 + ln m. For x = 5 these are
+    k = 2 and m = 1.25. ln m is 2·artanh(r) with r = (m − 1)/(m + 1), by its series in r².
     """
-    # A float64 has its exponent above 52 bits of fraction: less the bits of √½, the exponent is k.
-    bits_above = x.view(np.int64) - _SQRT_HALF
-    k: Floats = (bits_above >> 52).astype(np.float64)
-    fraction_bits = bits_above & (1 << 52) - 1
-    m = (fraction_bits + _SQRT_HALF).view(np.float64)
+    k, m = _split_at_root_of_half(x)
     r = (m - 1) / (m + 1)
     square = r * r
     # 2·artanh(r) = 2r · (1 + r²/3 + r⁴/5 + … + r²²/23), the smallest terms first.
     series = square * (1 / 23)
     for divisor in range(21, 1, -2):
         series = (series + 1 / divisor) * square
-    double: Floats = 2 * r
-    return k * _LN2_HIGH + (series * double + k * _LN2_LOW + double)
+    two_r: Floats = 2 * r
+    # The small terms are added first. k · _LN2_HIGH is exact, as _LN2_HIGH has few bits.
+    small_terms = series * two_r + k * _LN2_LOW + two_r
+    return k * _LN2_HIGH + small_terms
+
+
+def _split_at_root_of_half(x: Floats) -> tuple[Floats, Floats]:
+    """Return k and m of x = 2^k · m, with whole k and m from √½ to √2: 5 is 2^2 · 1.25.
+
+    The bits of a float64, read as an integer, are its exponent above the 52 bits of its fraction.
+    Less the bits of √½, the exponent of a number from √½ to √2 is 0, and that of a number 2^k times
+    as large is k. With the exponent set to 0, adding the bits of √½ again gives m.
+    """
+    bits_above_root = x.view(np.int64) - _SQRT_HALF
+    k: Floats = (bits_above_root >> 52).astype(np.float64)
+    fraction = bits_above_root & ((1 << 52) - 1)
+    m: Floats = (fraction + _SQRT_HALF).view(np.float64)
+    return k, m
 
 
 class Quotient(NamedTuple):
@@ -278,9 +299,10 @@ def normal(u: Floats) -> Floats:
 
 
 def _tail_quantiles(distance_to_end: Floats) -> Floats:
-    """Return the absolute quantiles of numbers close to 0 or 1: 1.96 for the distance 0.025.
+    """Return |z| of the normal distribution so that it has the share `distance_to_end` beyond z.
 
-    AS 241 has two quotients of polynomials in r = √(−ln distance) there, up to r = 5 and beyond.
+    For 0.025 it is 1.96. Algorithm AS 241 has two quotients of polynomials in r = √(−ln distance)
+    for such tails, up to r = 5 and beyond.
     """
     r = np.sqrt(-log(distance_to_end))
     quantiles = _value(_MIDDLE, r - 1.6)

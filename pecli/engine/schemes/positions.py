@@ -81,7 +81,7 @@ class Positioned(Scheme):
     grid_base: Annotated[tuple[float, ...] | None, _GRID_BASE] = None
     grid_scale: Annotated[tuple[float, ...] | None, _GRID_SCALE] = None
 
-    def _complete(self, preset: Mapping[str, object]) -> None:
+    def _fill_in_and_check(self, preset: Mapping[str, object]) -> None:
         """Fill in the parameters that were left out, and check all of them.
 
         A list of positions or a grid decides the number of rows (`seq_len`): it is filled in, or
@@ -92,17 +92,13 @@ class Positioned(Scheme):
         """
         self._check_first("positions", "grid", "keep")
         self._check_positions_or_grid()
-        # Styles have rows beside the grid; without a grid they must not be filled in.
-        if self.grid is not None:
-            self._fill_in_keep(preset)
+        defaults = dict(preset)
+        keep_of_style = defaults.pop("keep", None)
+        lacks_keep = self.grid is not None and self.keep is None
+        if lacks_keep and keep_of_style:
+            self._set("keep", keep_of_style)
         self._fill_in_rows()
-        preset_without_keep = {name: value for name, value in preset.items() if name != "keep"}
-        super()._complete(preset_without_keep)
-
-    def _fill_in_keep(self, preset: Mapping[str, object]) -> None:
-        """Set the number of rows beside the grid to that of the style, if the user gave none."""
-        if self.keep is None and preset.get("keep"):
-            self._set("keep", preset["keep"])
+        super()._fill_in_and_check(defaults)
 
     def _fill_in_rows(self) -> None:
         """Set `seq_len` to the number of rows of a list or a grid; raise an error if it differs."""
@@ -168,14 +164,14 @@ class Positioned(Scheme):
         """
         if self.is_range:
             return frozenset()
-        inert = {"seq_len", "offset"}
+        implied = {"seq_len", "offset"}
         style = self.grid_style
         if style is not None:
             values_of_style = {"keep": style.keep, "base": style.base, "layout": style.layout}
             for name, value in values_of_style.items():
                 if getattr(self, name) == value:
-                    inert.add(name)
-        return frozenset(inert)
+                    implied.add(name)
+        return frozenset(implied)
 
     def coordinates(self) -> Coordinates:
         """Return the positions of all rows, axis by axis; only for rows that are not a range."""
@@ -193,8 +189,11 @@ class Positioned(Scheme):
 
     @property
     def pair_axes(self) -> list[int]:
-        """Return the axis of positions that each frequency follows."""
-        return [block.axis for block in self.axis_blocks for _ in block.indices]
+        """Return the axis of positions that each frequency follows: 0 0 1 1 1 for blocks of 2 and 3."""
+        axes: list[int] = []
+        for block in self.axis_blocks:
+            axes += [block.axis] * block.pairs
+        return axes
 
     @property
     def rotating_pairs(self) -> int:
@@ -202,10 +201,16 @@ class Positioned(Scheme):
         return sum(block.pairs for block in self.axis_blocks)
 
     def frequencies(self) -> Frequencies:
-        """Return the exact frequencies of all pairs, in radians per position."""
-        values, bits = self._block_frequencies()
-        turn = 2 * numerics.pi(bits) if self._in_turns else 1 << bits
-        radians = [numerics.round_shift(value * turn, bits) for value in values]
+        """Return the exact frequencies of all pairs, in radians per position.
+
+        They are integers over 2**bits. Some styles of grids have them in turns, of 2π radians each.
+        """
+        frequencies = self._block_frequencies()
+        if not self._in_turns:
+            return frequencies
+        bits = frequencies.bits
+        turn = 2 * numerics.pi(bits)
+        radians = [numerics.round_shift(value * turn, bits) for value in frequencies.values]
         return Frequencies(tuple(radians), bits)
 
     def angular_frequencies(self) -> list[float]:
@@ -213,14 +218,23 @@ class Positioned(Scheme):
         return [scale * value for value in self.frequencies().floats()]
 
     def _block_frequencies(self, scale: float = 1.0) -> Frequencies:
-        """Return the exact frequencies of all blocks, one after the other."""
-        blocks = [block for block in self.axis_blocks if block.pairs]
-        return numerics.joined(
-            [self._progression(block, scale).take(block.indices) for block in blocks]
-        )
+        """Return the exact frequencies of all axes, one axis after the other.
+
+        Args:
+            scale: The factor of the positions, which decides how exact frequencies have to be.
+        """
+        frequencies_of_axes = []
+        for block in self.axis_blocks:  # A block has the frequencies of one axis, perhaps none.
+            if block.pairs:
+                frequencies = self._progression(block, scale)
+                frequencies_of_axes.append(frequencies.take(block.indices))
+        return numerics.joined(frequencies_of_axes)
 
     def _progression(self, block: AxisBlock, scale: float) -> Frequencies:
-        """Return the frequencies of which a block has some, from index 0 to its last one."""
+        """Return the exact frequencies with the indices 0, 1, … up to the last one of a block.
+
+        A block, which has the frequencies of one axis, may leave out some: 0, 2, 4, … in Pixtral.
+        """
         return block.progression.frequencies(block, self.base, scale)
 
     @abstractmethod
@@ -239,13 +253,16 @@ class Positioned(Scheme):
         """
         from pecli.engine.schemes.recipe_tables import geometric_phases, multiples_of, rounded
 
-        for block in self.axis_blocks:
+        for block in self.axis_blocks:  # A block has the frequencies of one axis.
             if block.progression.is_geometric:
+                # The frequencies base^(−i/denominator), computed in float32 as real programs do.
                 count = block.last + 1
                 phases = geometric_phases(recipe, self.base, block.denominator, count)
             else:
-                exact = np.array(self._progression(block, 1.0).floats(), np.float32)
-                phases = multiples_of(rounded(exact, recipe.frequencies))
+                # Any other series, such as frequencies in equal steps: exact, rounded to float32.
+                exact_frequencies = self._progression(block, scale=1.0).floats()
+                singles = np.array(exact_frequencies, np.float32)
+                phases = multiples_of(rounded(singles, recipe.frequency_dtype))
             yield phases, block.indices
 
     @property
@@ -259,7 +276,7 @@ class Positioned(Scheme):
         """Return an object that computes rows of cosines and sines.
 
         A recipe is a precision to imitate, such as frequencies in float16. It rounds numbers on the
-        way, or, if it is exact, only stores the result in another dtype (`recipe.table`).
+        way, or, if it is exact, only stores the result in another dtype (`recipe.table_dtype`).
 
         Args:
             recipe: the precision in which they are computed.
@@ -269,11 +286,11 @@ class Positioned(Scheme):
         if not recipe.is_exact:
             return self._recipe_filler(recipe, coordinates)
         exact = self._exact_filler(rows, coordinates)
-        if not recipe.table:
+        if not recipe.table_dtype:
             return exact
         from pecli.engine.schemes.recipe_tables import CastFiller
 
-        return CastFiller(exact, recipe.table)
+        return CastFiller(exact, recipe.table_dtype)
 
     def _exact_filler(self, rows: int, coordinates: Coordinates | None) -> ExactFiller | AxisFiller:
         """Return an object that computes correctly rounded rows."""
@@ -286,7 +303,15 @@ class Positioned(Scheme):
     def _recipe_filler(
         self, recipe: PrecisionRecipe, coordinates: Coordinates | None
     ) -> RecipeFiller:
-        """Return an object that computes rows with the roundings of a recipe."""
+        """Return an object that computes rows of cosines and sines as a recipe does.
+
+        A recipe is a precision to imitate: the dtypes to which a program rounds positions,
+        frequencies, angles and the table. So the rows have the same errors as that program's.
+
+        Args:
+            recipe: The precision.
+            coordinates: The position of each row on each axis; None if positions are consecutive.
+        """
         from pecli.engine.schemes.recipe_tables import RecipeFiller, RecipeWaves
 
         waves = RecipeWaves(
@@ -328,23 +353,26 @@ class Positioned(Scheme):
         return np.empty(0, np.intp)
 
     def by_position(self) -> ByPosition:
-        """Return the numbers of a row for an audit of rounding errors: cos and sin of each frequency.
+        """Return the table as an audit of rounding errors reads it: cos and sin of each frequency.
 
-        They are in columns c0 s0 c1 s1 …, whatever the layout of the table is, which only arranges
-        the same numbers differently. `groups` holds the frequency of each column.
+        Rows have the columns c0 s0 c1 s1 …, or s0 c0 s1 c1 … as in sinusoidal tables. The layout of
+        the table is left out, as it only arranges the same numbers differently, and so are pairs that
+        do not rotate.
         """
         all_frequencies = required(self.computed_as("exact").inverse_frequencies())
-        frequencies = all_frequencies[: self.rotating_pairs]
+        frequencies = all_frequencies[: self.rotating_pairs]  # Pairs that do not rotate come last.
         self._refuse_if(not frequencies, "dim", "in halves, that leaves no frequency at all")
         filler = self._row_filler(self._recipe)
+        both_functions = ",".join(self._functions)  # "cos,sin": two columns per frequency
         columns = min(2 * len(frequencies), self.dim)  # An odd dim lacks the last column.
 
         def read(start: int, stop: int) -> Array:
             """Return the rows start … stop − 1."""
             out = np.empty((stop - start, columns), numpy_dtype(self.dtype))
-            first = self.first_position + start
-            filler.fill(",".join(self._functions), first, out, self.dtype)
-            out[self._padding_rows(first, len(out))] = 0
+            first_position = self.first_position + start
+            filler.fill(both_functions, first_position, out, self.dtype)
+            # Tables such as fairseq's have zeros at the position of the padding token.
+            out[self._padding_rows(first_position, len(out))] = 0
             return out
 
         return ByPosition(

@@ -1,6 +1,5 @@
 """Tables of cos and sin as a recipe computes them, with the same `fill` as the exact ones."""
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property, partial
@@ -32,30 +31,32 @@ def geometric_phases(
     base: float,
     denominator: Fraction,
     count: int,
-    steps: Callable[[Singles], Singles] = reciprocal,
-    scaled: Callable[[], Frequencies] | None = None,
+    frequencies_of_powers: Callable[[Singles], Singles] = reciprocal,
+    exact_frequencies: Callable[[], Frequencies] | None = None,
 ) -> Phases:
     """Return a function from positions to angles, computed in float32 as a recipe does it.
 
-    A recipe is a precision to imitate. Usual code multiplies positions by the frequencies
-    base^(−i/denominator), which a recipe may round to float16. ggml computes the first angle and
-    multiplies it by a constant ratio from pair to pair (a recurrence), which adds up errors.
+    A recipe is a precision to imitate. Usual code computes the powers base^(i/denominator), takes
+    their reciprocals as frequencies, which a recipe may round to float16, and multiplies positions
+    by them. One recipe imitates ggml instead: the angle of each pair is that of the pair before
+    times a constant ratio (a recurrence), which adds up errors.
 
     Args:
-        recipe: the dtype of the frequencies, and whether phases are a recurrence.
+        recipe: the dtype of the frequencies, and whether angles are a recurrence.
         base: the base of the powers.
         denominator: half the dimension, in most schemes.
         count: the number of frequencies.
-        steps: turns base^(i/denominator) into inverse frequencies, with the rounding of a scaling.
-        scaled: the exact frequencies after a scaling that does more than divide all by one number.
-            The recurrence, which cannot take `steps`, divides the phases of each pair by a number,
-            as ggml does.
+        frequencies_of_powers: returns the frequencies of float32 powers, 1 / power unless a scaling
+            changes them. The recurrence has no powers, and does not call it.
+        exact_frequencies: returns the frequencies of a scaling that changes each of them
+            differently; None without one. Only the recurrence calls it: it divides the angles of
+            each pair by as much as the scaling divides the frequency, as ggml does.
     """
     if recipe.recurrence:
-        return _recurrent_phases(base, denominator, count, scaled)
+        return _recurrent_phases(base, denominator, count, exact_frequencies)
     powers = _float32_powers(base, denominator, range(count))
-    frequencies = steps(np.array(powers, np.float32))
-    return multiples_of(rounded(frequencies, recipe.frequencies))
+    frequencies = frequencies_of_powers(np.array(powers, np.float32))
+    return multiples_of(rounded(frequencies, recipe.frequency_dtype))
 
 
 def multiples_of(frequencies: Singles) -> Phases:
@@ -64,16 +65,20 @@ def multiples_of(frequencies: Singles) -> Phases:
 
 
 def _recurrent_phases(
-    base: float, denominator: Fraction, count: int, scaled: Callable[[], Frequencies] | None
+    base: float,
+    denominator: Fraction,
+    count: int,
+    exact_frequencies: Callable[[], Frequencies] | None,
 ) -> Phases:
     """Return a function from positions to angles, each of which is the one before times a ratio.
 
-    The arguments are those of `geometric_phases`.
+    With the ratio base^(−1/denominator) = 1/10, position 500 has the angles 500, 50, 5, … The
+    arguments are those of `geometric_phases`.
     """
     divisors = None
-    if scaled is not None:
+    if exact_frequencies is not None:
         unscaled = numerics.geometric(base, denominator, count)
-        divisors = _divisors_of_scaling(unscaled, scaled())
+        divisors = _divisors_of_scaling(unscaled, exact_frequencies())
     (ratio_of_pairs,) = _float32_powers(base, denominator, [-1])
     return partial(recurrence, pairs=count, ratio=ratio_of_pairs, divisors=divisors)
 
@@ -82,8 +87,11 @@ def _float32_powers(base: float, denominator: Fraction, indices: Iterable[int]) 
     """Return base^(i/denominator) for some i; the base, each exponent and power are float32."""
     base_float32 = round_single(base)
     denominator_float32 = np.float32(float(denominator))
-    exponents = [float(np.float32(i) / denominator_float32) for i in indices]
-    return [power(base_float32, exponent) for exponent in exponents]
+    powers = []
+    for index in indices:
+        exponent = np.float32(index) / denominator_float32
+        powers.append(power(base_float32, float(exponent)))
+    return powers
 
 
 def _divisors_of_scaling(before: Frequencies, after: Frequencies) -> Singles:
@@ -203,20 +211,28 @@ class RecipeFiller:
         positions = self._positions(first, len(out))
         for band in self._bands_of_pairs:
             float32_positions = positions[band.axis].astype(np.float32)
-            band_positions = rounded(float32_positions, self._recipe.positions)
+            band_positions = rounded(float32_positions, self._recipe.position_dtype)
             self._fill_band(band, names, band_positions, out, dtype)
 
     def _positions(self, first: int | Indices, count: int) -> Sequence[Indices | Floats]:
-        """Return the positions of some rows, axis by axis."""
-        if self._coordinates is not None:
-            indices_by_axis = self._coordinates.index(
-                int(first), int(first) + count
-            )  # (axes, count)
-            axes = zip(self._distinct_positions, indices_by_axis, strict=True)
-            return [distinct[indices] for distinct, indices in axes]
-        if isinstance(first, int):
-            return [np.arange(first, first + count, dtype=np.int64)]
-        return [first]
+        """Return the positions of `count` rows: an array (count,) for each axis of positions.
+
+        An image has two axes, and a table of consecutive positions has one.
+
+        Args:
+            first: The first row. Without coordinates, a row is a position, and an array of all
+                positions may be given instead.
+            count: The number of rows.
+        """
+        if self._coordinates is None:
+            if isinstance(first, int):
+                return [np.arange(first, first + count, dtype=np.int64)]
+            return [first]
+        # An axis stores each position only once: row 3 of a grid of 2 × 2 has the index 1 on both.
+        start = int(first)
+        indices_by_axis = self._coordinates.index(start, start + count)  # (axes, count)
+        axes = zip(self._distinct_positions, indices_by_axis, strict=True)
+        return [distinct_positions[indices] for distinct_positions, indices in axes]
 
     def _fill_band(
         self, band: PairBand, functions: list[str], positions: Singles, out: Array, dtype: str
@@ -249,26 +265,32 @@ class RecipeFiller:
     def _fill_chunk(
         self, band: PairBand, functions: list[str], positions: Singles, out: Array, dtype: str
     ) -> None:
-        """Write cos and sin of neighbouring pairs into `out`, rounded wherever the recipe rounds.
+        """Write cos and sin of a band of neighbouring pairs into some rows of its columns.
+
+        They are computed in float32, rounded to the dtype that the recipe has for tables, and then
+        to the dtype of `out`.
 
         Args:
-            band: The pairs, and how their phases are computed.
-            functions: `cos`, `sin` or both, in the order of the columns.
+            band: The pairs, and how their angles are computed.
+            functions: `cos`, `sin` or both, in the order of the columns of a pair.
             positions: The positions (n,) of the rows, rounded already.
-            out: The columns of these pairs in these rows: (n, pairs · functions).
+            out: The columns of these pairs in these rows: (n, pairs · functions). With an odd
+                dimension, the last pair has no second column.
             dtype: The dtype of `out`.
         """
         shape = (len(out), len(band.pairs), len(functions))
-        table_dtype = self._recipe.table or "float32"
-        are_final = table_dtype == dtype == "float32"
-        if are_final and out.size == math.prod(shape) and out.flags.c_contiguous:
+        column_count = len(band.pairs) * len(functions)
+        table_dtype = self._recipe.table_dtype or "float32"
+        needs_no_rounding = table_dtype == dtype == "float32"
+        has_all_columns = out.shape[1] == column_count
+        if needs_no_rounding and has_all_columns and out.flags.c_contiguous:
+            # `out` itself has the memory for the values, which saves a copy.
             table = out.reshape(shape).view(np.float32)  # the same dtype, for type checkers
             self._write_waves(band, functions, positions, table)
             return
         waves = np.empty(shape, np.float32)
         self._write_waves(band, functions, positions, waves)
-        # With an odd dimension, the last pair has no second column.
-        columns = waves.reshape(len(out), -1)[:, : out.shape[1]]
+        columns = waves.reshape(len(out), column_count)[:, : out.shape[1]]
         out[...] = as_dtype(as_dtype(columns, table_dtype), dtype)
 
     def _write_waves(
@@ -281,7 +303,7 @@ class RecipeFiller:
         """
         distances = np.abs(positions)[:, None] * self._scale  # (n, 1)
         angles = band.phases(distances)[:, band.phase_columns]  # (n, pairs)
-        write_waves(rounded(angles, self._recipe.product), functions, out)
+        write_waves(rounded(angles, self._recipe.product_dtype), functions, out)
         is_negative = np.signbit(positions)
         if is_negative.any() and "sin" in functions:
             out[is_negative, :, functions.index("sin")] *= -1

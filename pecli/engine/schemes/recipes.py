@@ -18,23 +18,27 @@ _MAX_FLOAT32 = (2 - 2.0**-23) * 2.0**127
 
 
 class PrecisionRecipe(NamedTuple):
-    """The dtypes of positions, frequencies, their product and the table.
+    """The precision with which a program computes a table, to be imitated.
 
-    Each is float32, bfloat16, float16 or, except for the table, exact. A table without a dtype has
-    the requested one.
+    Attributes:
+        position_dtype: The dtype of positions: float32, bfloat16, float16 or exact.
+        frequency_dtype: The dtype of frequencies, likewise.
+        product_dtype: The dtype of the angles, position · frequency, likewise.
+        table_dtype: The dtype to which cosines and sines are rounded before they get the requested
+            one; empty if only the requested one counts.
+        recurrence: True if each angle is the one before times a constant in float32, as in ggml.
     """
 
-    positions: str = "float32"
-    frequencies: str = "float32"
-    product: str = "float32"
-    table: str = ""
+    position_dtype: str = "float32"
+    frequency_dtype: str = "float32"
+    product_dtype: str = "float32"
+    table_dtype: str = ""
     recurrence: bool = False
-    """True if each phase is the one before times a constant in float32, as in ggml."""
 
     @property
     def is_exact(self) -> bool:
         """Return True if only the table is rounded."""
-        return self.positions == self.frequencies == self.product == "exact"
+        return self.position_dtype == self.frequency_dtype == self.product_dtype == "exact"
 
 
 EXACT = PrecisionRecipe("exact", "exact", "exact")
@@ -42,21 +46,21 @@ EXACT = PrecisionRecipe("exact", "exact", "exact")
 RECIPES: Mapping[str, PrecisionRecipe] = {
     "float32": PrecisionRecipe(),
     "float32-recurrence": PrecisionRecipe(recurrence=True),
-    "bfloat16-inv-freq": PrecisionRecipe(frequencies="bfloat16"),
-    "bfloat16-positions": PrecisionRecipe(positions="bfloat16"),
-    "bfloat16-phases": PrecisionRecipe(product="bfloat16"),
-    "float16-inv-freq": PrecisionRecipe(frequencies="float16"),
-    "float16-positions": PrecisionRecipe(positions="float16"),
-    "float16-phases": PrecisionRecipe(product="float16"),
+    "bfloat16-inv-freq": PrecisionRecipe(frequency_dtype="bfloat16"),
+    "bfloat16-positions": PrecisionRecipe(position_dtype="bfloat16"),
+    "bfloat16-phases": PrecisionRecipe(product_dtype="bfloat16"),
+    "float16-inv-freq": PrecisionRecipe(frequency_dtype="float16"),
+    "float16-positions": PrecisionRecipe(position_dtype="float16"),
+    "float16-phases": PrecisionRecipe(product_dtype="float16"),
     # PyTorch's autocast of an einsum of positions and frequencies.
     "bfloat16-autocast": PrecisionRecipe("bfloat16", "bfloat16", "bfloat16"),
     # A model that was cast with .half(), which computes positions and phases in float16 as well.
     "float16-all": PrecisionRecipe("float16", "float16", "float16", "float16"),
     # A module that was cast with .to(torch.bfloat16), its frequencies included.
-    "bfloat16-module": PrecisionRecipe(frequencies="bfloat16", table="bfloat16"),
-    "float32-bfloat16-table": PrecisionRecipe(table="bfloat16"),
-    "float16-table": EXACT._replace(table="float16"),
-    "bfloat16-table": EXACT._replace(table="bfloat16"),
+    "bfloat16-module": PrecisionRecipe(frequency_dtype="bfloat16", table_dtype="bfloat16"),
+    "float32-bfloat16-table": PrecisionRecipe(table_dtype="bfloat16"),
+    "float16-table": EXACT._replace(table_dtype="float16"),
+    "bfloat16-table": EXACT._replace(table_dtype="bfloat16"),
 }
 """The recipes by name, except for exact."""
 

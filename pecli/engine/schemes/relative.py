@@ -134,7 +134,7 @@ class Relative(Scheme):
 
     def __post_init__(self) -> None:
         style = self.parameters()["style"].check("style", self.style)
-        self._complete(_STYLES[style].defaults)
+        self._fill_in_and_check(_STYLES[style].defaults)
 
     def _check(self) -> None:
         """Raise ParameterError for parameters that are missing, or do not fit each other."""

@@ -62,39 +62,46 @@ def deberta_buckets(count: int, buckets: int, max_distance: int) -> Indices:
     middle = buckets // 2
     distances = np.arange(count)
     has_own_bucket = distances <= middle
-    steps = _deberta_steps(distances[~has_own_bucket], middle, max_distance - 1)
-    return np.concatenate([distances[has_own_bucket], middle + steps]).astype(np.intp)
+    log_buckets = _deberta_log_buckets(distances[~has_own_bucket], middle, max_distance - 1)
+    return np.concatenate([distances[has_own_bucket], middle + log_buckets]).astype(np.intp)
 
 
-def _deberta_steps(distances: Indices, middle: int, last_distance: int) -> Floats:
-    """Return ln(distance/middle) / ln(last_distance/middle) · (middle − 1), rounded up.
+def _deberta_log_buckets(distances: Indices, middle: int, last_distance: int) -> Floats:
+    """Return DeBERTa's buckets of large distances, which widen with the logarithm: 1, 2, …
 
-    Logarithms have rounding errors: a result so near an integer that it may be the integer itself,
-    or a little more, is decided in integers.
+    The bucket is ln(distance/middle) / ln(last_distance/middle) · (middle − 1), rounded up. With
+    middle 4 and last_distance 15, the distance 5 has 0.51, so bucket 1, and 7 has 1.27, bucket 2.
+
+    Logarithms have rounding errors: 2.0000000001 may be exactly 2, which is bucket 2, or more, which
+    is bucket 3. A result that near to an integer is decided by a comparison of integers.
 
     Args:
         distances: Distances above the middle.
-        middle: The number of distances that have a bucket each.
-        last_distance: The last distance of the last but one bucket.
+        middle: The number of smaller distances, which have a bucket each.
+        last_distance: The last distance of bucket middle − 1.
     """
-    logs = np.log(distances / middle)
-    steps = logs / math.log(last_distance / middle) * (middle - 1)
-    nearest_steps = np.rint(steps)
-    is_uncertain = np.abs(steps - nearest_steps) <= _LOG_ERROR * np.maximum(1.0, np.abs(steps))
-    rounded_up = np.ceil(steps)
+    log_ratios = np.log(distances / middle) / math.log(last_distance / middle)
+    unrounded = log_ratios * (middle - 1)
+    nearest = np.rint(unrounded)
+    is_uncertain = np.abs(unrounded - nearest) <= _LOG_ERROR * np.maximum(1.0, np.abs(unrounded))
+    buckets = np.ceil(unrounded)
     for index in np.flatnonzero(is_uncertain).tolist():
-        step = int(nearest_steps[index])
-        is_beyond = _is_beyond_step(int(distances[index]), step, middle, last_distance)
-        rounded_up[index] = step + is_beyond
-    return rounded_up
+        bucket = int(nearest[index])
+        if _is_beyond_log_bucket(int(distances[index]), bucket, middle, last_distance):
+            bucket += 1
+        buckets[index] = bucket
+    return buckets
 
 
-def _is_beyond_step(distance: int, step: int, middle: int, last_distance: int) -> bool:
-    """Return True if ln(distance/middle) / ln(last_distance/middle) > step / (middle − 1)."""
+def _is_beyond_log_bucket(distance: int, bucket: int, middle: int, last_distance: int) -> bool:
+    """Return True if ln(distance/middle) / ln(last_distance/middle) > bucket / (middle − 1).
+
+    It is computed without logarithms, as (distance/middle)^(middle − 1) > (last_distance/middle)^bucket,
+    and in integers, which have no rounding errors.
+    """
     steps = middle - 1
-    # Both sides without logarithms: (distance/middle)^steps > (last_distance/middle)^step.
-    left: int = distance**steps * middle**step
-    right: int = last_distance**step * middle**steps
+    left: int = distance**steps * middle**bucket
+    right: int = last_distance**bucket * middle**steps
     return left > right
 
 

@@ -51,6 +51,10 @@ _COLUMNS = {
 }
 
 
+_NAMES_OF_ELEMENTS = {"inv_freq": "frequency", "axis": "axis", "cos": "cosine", "sin": "sine"}
+"""The elements of each tensor, by its name, for pictures and messages."""
+
+
 @with_aliases
 @dataclass(frozen=True, repr=False)
 class Rope(RotaryParameters):
@@ -158,11 +162,12 @@ class Rope(RotaryParameters):
         return ExactWaves.of(rotating, scale=unit, amplitude=amplitude, in_turns=self._in_turns)
 
     def _recipe_phases(self, recipe: PrecisionRecipe) -> Iterator[tuple[Phases, range]]:
-        """Yield how a recipe, or the runtime, computes angles from positions, and for which pairs.
+        """Yield functions from positions (n, 1) to angles, and the columns of each that are used.
 
-        A runtime such as llama.cpp computes them in float32 in an order of its own. A recipe only
+        A runtime such as llama.cpp computes angles in float32 in an order of its own. A recipe only
         imitates a precision: it computes base^(−2i/d) in float32, applies the scaling in the steps
-        that transformers takes, and rounds.
+        that transformers takes, and rounds. Either has one function for all pairs. Only axes with
+        their own frequencies have one each.
         """
         if self.axis_blocks:
             yield from super()._recipe_phases(recipe)
@@ -174,19 +179,23 @@ class Rope(RotaryParameters):
         yield phases, range(self.rotating_pairs)
 
     def _scaled_phases(self, recipe: PrecisionRecipe) -> Phases:
-        """Return a function from positions to angles as a recipe computes them, scaling included."""
+        """Return a function from positions to angles as a recipe computes them, scaling included.
+
+        A recipe is a precision to imitate. A scaling stretches the context of a model: it changes
+        the base (NTK), or the frequencies one by one (YaRN). `float32_steps` returns the frequencies
+        of the float32 powers base^(2i/dim), in the steps that transformers takes.
+        """
         scaling = self.scaling_value
         dim = self.exponent_dim
-        inverse_frequencies_of_powers = partial(scaling.float32_steps, base=self.base, dim=dim)
-        # Only a scaling that changes single frequencies needs all of them; others change the base.
-        scaled_frequencies = self.frequencies if scaling.per_frequency else None
+        # A scaling that changes only the base needs no exact frequencies: the base implies them.
+        exact_frequencies = self.frequencies if scaling.per_frequency else None
         return geometric_phases(
             recipe,
             base=scaling.float32_base(self.base, dim),
             denominator=Fraction(dim, 2),
             count=self.rotating_pairs,
-            steps=inverse_frequencies_of_powers,
-            scaled=scaled_frequencies,
+            frequencies_of_powers=partial(scaling.float32_steps, base=self.base, dim=dim),
+            exact_frequencies=exact_frequencies,
         )
 
     def computed_as(self, way: str) -> "Rope":
@@ -199,7 +208,7 @@ class Rope(RotaryParameters):
 
     @property
     def _recipe(self) -> PrecisionRecipe:
-        """Return the recipe; runtimes compute in float32."""
+        """Return the precision in which the tables are computed; runtimes compute in float32."""
         return recipe_named(self.recipe) if self.runtime == "none" else PrecisionRecipe()
 
     def at(self, position_ids: ArrayLike) -> dict[str, Array]:
@@ -233,14 +242,14 @@ class Rope(RotaryParameters):
     def _rounded_frequencies(self) -> list[float]:
         """Return radians per position of the rotating pairs, as the recipe or runtime computes them.
 
-        They are the angles at position 1.
+        They are the angles at position 1. Some styles of grids have positions in turns of 2π.
         """
         position_one = np.ones((1, 1), np.float32)
         radians_per_unit = 2 * math.pi if self._in_turns else 1.0
         frequencies = []
-        for phases, indices in self._recipe_phases(self._recipe):
-            (angles,) = phases(position_one)  # one row
-            frequencies += [radians_per_unit * float(angles[index]) for index in indices]
+        for angles_of, columns in self._recipe_phases(self._recipe):
+            (angles,) = angles_of(position_one)  # one row
+            frequencies += [radians_per_unit * float(angles[column]) for column in columns]
         return frequencies
 
     def tensors(self) -> tuple[Table, ...]:
@@ -253,23 +262,27 @@ class Rope(RotaryParameters):
         return tuple(tables)
 
     def _cos_sin(self) -> list[Table]:
-        """Return the tables of cosines and sines, whose rows are computed when they are read.
+        """Return the tables `cos` and `sin`, whose rows are computed when they are read.
 
         They are (seq_len, d/2), or (seq_len, d) in a layout that has every column twice.
+
+        Readers of a table may pick scattered rows, such as 5 and 9000. Some tables can compute these
+        at once (`gathers`); others compute runs of consecutive rows.
         """
-        filler = self._row_filler(self._recipe)
+        filler = self._row_filler(self._recipe)  # It computes cos or sin of rotating pairs.
         width = self.rotary_dim // 2 * self._columns.per_pair
         shape = (self.seq_len, width)
-        # A recipe computes every row by itself; exact rows are made in blocks of consecutive ones.
-        any_rows_can_be_picked = isinstance(filler, RecipeFiller) and self.is_range
+        # A recipe computes every row by itself, so that it accepts an array of positions instead of
+        # the first one. If positions are listed, it needs the numbers of consecutive rows.
+        accepts_scattered_rows = isinstance(filler, RecipeFiller) and self.is_range
         tables = []
         for function in self._functions:
             fill = partial(self._fill, filler, function, self.offset)
-            tables.append(Table(function, self.dtype, shape, fill, gathers=any_rows_can_be_picked))
+            tables.append(Table(function, self.dtype, shape, fill, gathers=accepts_scattered_rows))
         return tables
 
     def _fill(self, filler: Filler, function: str, offset: int, start: Any, out: Array) -> None:
-        """Fill rows of cos or sin: rotating pairs, pairs of angle 0, and copies of both.
+        """Write rows of cos or sin into `out`: rotating pairs, pairs of angle 0, and copies of both.
 
         Copies are made if the array has room for them: for 2 pairs, `halves` has the columns c0 c1
         | c0 c1, and `interleaved` c0 c0 c1 c1.
@@ -292,7 +305,7 @@ class Rope(RotaryParameters):
         rotating = column_of_pair[:, : self.rotating_pairs]
         not_rotating = column_of_pair[:, self.rotating_pairs :]
         filler.fill(function, offset + start, rotating, self.dtype)
-        not_rotating[...] = 1 if function == "cos" else 0  # of the angle 0
+        not_rotating[...] = 1 if function == "cos" else 0  # cos 0 and sin 0
         if has_copies:
             copies[...] = column_of_pair
 
@@ -301,21 +314,18 @@ class Rope(RotaryParameters):
         return stacked("cos_sin", self._cos_sin())
 
     def axes_of(self, tensor: str) -> Axes:
-        """Return the names of a tensor's axes and of its elements, for pictures and messages."""
-        if tensor == "inv_freq":
-            return Axes(("pair",), value="frequency")
-        if tensor == "axis":
-            return Axes(("pair",), value="axis")
-        row = ("position", self._columns.name)
-        step = self._columns.step
-        match tensor:
-            case "cos":
-                return Axes(row, self.offset, value="cosine", step=step)
-            case "sin":
-                return Axes(row, self.offset, value="sine", step=step)
-            case "cos_sin":
-                return Axes(("part", *row), self.offset, step=step)
-        return Axes(row, self.offset, step=step)
+        """Return the names of a tensor's axes and of its elements, for pictures and messages.
+
+        `cos` has the axes ("position", "pair") and the elements "cosine".
+        """
+        element = _NAMES_OF_ELEMENTS.get(tensor, "value")
+        is_vector = tensor in self.derived_tensors  # `inv_freq` or `axis`
+        if is_vector:
+            return Axes(("pair",), value=element)
+        names: tuple[str, ...] = ("position", self._columns.name)
+        if tensor == "cos_sin":  # It has two parts, cosines and sines.
+            names = ("part", *names)
+        return Axes(names, self.offset, value=element, step=self._columns.step)
 
     def factors(self, positions: range | Indices) -> Complex:
         """Return the complex factors cos + i·sin that rotate rows, (n, d/2) in float64.
@@ -333,15 +343,21 @@ class Rope(RotaryParameters):
         return self._factors_at(self._coordinates_of(positions), 0, len(positions))
 
     def _factors_at(self, coordinates: Coordinates | None, first: int, count: int) -> Complex:
-        """Return the factors (count, d/2) of rows first, first + 1, … of coordinates.
+        """Return the factors cos + i·sin of rows first, first + 1, …, (count, d/2).
 
-        Without coordinates, a row is a position. Pairs that do not rotate have the factor 1.
+        Pairs that do not rotate have the factor 1.
+
+        Args:
+            coordinates: The position of each row on each axis; None if a row is a position.
+            first: The first row.
+            count: The number of rows.
         """
         recipe = self._recipe if rows_are_listed(self) else EXACT
         filler = self._filler(recipe, count, coordinates)
         factors = np.ones((count, self.rotary_dim // 2), np.complex128)
-        # Complex numbers lie in memory as cos, sin, cos, sin, …
-        rotating_columns = factors.view(np.float64)[:, : 2 * self.rotating_pairs]
+        # Complex numbers lie in memory as cos, sin, cos, sin, …, which are written as two columns.
+        cos_sin_columns = factors.view(np.float64)
+        rotating_columns = cos_sin_columns[:, : 2 * self.rotating_pairs]
         filler.fill("cos,sin", first, rotating_columns, "float64")
         return factors
 
@@ -386,13 +402,15 @@ def tables_at(rope: Rope, position_ids: ArrayLike) -> list[Table]:
 
 
 def as_read(rope: Rope) -> Rope:
-    """Return the scheme that a rope's runtime makes of the parameters, computed exactly.
+    """Return a scheme without a runtime, whose scaling is the one that the runtime reads.
 
-    A rope whose runtime no single scaling describes is returned as it is.
+    SGLang reads dynamic NTK as NTK with a constant factor, for example: the result has that. It is
+    computed exactly, without the roundings of the runtime. A rope whose runtime no single scaling
+    describes, because it changes with the position, is returned as it is.
     """
     if rope.runtime_reading.by_position:
         return rope
-    scaling = rope.scaling_value
+    scaling = rope.scaling_value  # as the runtime reads it
     parameters: MutableValues = dict.fromkeys(PARAMETERS)
     parameters.update(vars(scaling))
     parameters["scaling"] = name_of(scaling)
@@ -400,7 +418,11 @@ def as_read(rope: Rope) -> Rope:
 
 
 def rows_are_listed(rope: Rope) -> bool:
-    """Return True if positions are listed or a recipe rounds: tables hold the factors."""
+    """Return True if the factors that rotate are the numbers of the scheme's tables, row by row.
+
+    That is so for a list of positions or a grid, and for a recipe that rounds. Otherwise factors can
+    be computed at any position.
+    """
     return not rope.is_range or not rope._recipe.is_exact
 
 

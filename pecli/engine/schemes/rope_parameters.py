@@ -152,20 +152,29 @@ class RotaryParameters(Positioned):
     runtime: Annotated[str, RUNTIME] = "none"
 
     def __post_init__(self) -> None:
-        """Fill in the parameters that frequencies, axes or a style imply, and check all of them.
+        """Fill in the parameters that the user left out, and check all of them.
 
-        Axes of 16, 24 and 24 channels imply the dim 64, and 32 frequencies imply it, too.
+        Axes of 16, 24 and 24 channels imply the dim 64, and so do 32 frequencies, one per pair. A
+        style of grids, such as Flux's, has a base of its own, and a number of rows for tokens beside
+        the grid (`keep`).
         """
+        # These three have to be valid before others can follow from them.
         self._check_first("axes", "style", "inv_freq")
-        if self.inv_freq is not None and self.dim is None:
-            self._set("dim", 2 * len(self.inv_freq))
-        if self.axes is not None and self.dim is None:
-            self._set("dim", sum(self.axes))
+        if self.dim is None:
+            self._set("dim", self._implied_dim())
         defaults_of_style: dict[str, object] = {}
         style = self.grid_style
         if style is not None:
             defaults_of_style = {"base": style.base, "keep": style.keep}
-        self._complete(defaults_of_style)
+        self._fill_in_and_check(defaults_of_style)
+
+    def _implied_dim(self) -> int | None:
+        """Return the dim that frequencies or the channels of axes add up to; None without them."""
+        if self.inv_freq is not None:
+            return 2 * len(self.inv_freq)
+        if self.axes is not None:
+            return sum(self.axes)
+        return None
 
     def _check(self) -> None:
         """Raise ParameterError for parameters that do not fit each other."""
@@ -243,15 +252,19 @@ class RotaryParameters(Positioned):
             raise UnsupportedError("seq_len", self.seq_len, rule)
 
     def _check_axes(self) -> None:
-        """Raise ParameterError for axes of positions that contradict other parameters."""
+        """Raise ParameterError for axes of positions that contradict other parameters.
+
+        An image has two axes of positions, rows and columns, and `axes` states how many channels
+        follow each. A range of positions, such as 0 … 99, has only one axis.
+        """
         if self.axes == ():
             rule = "it has a number of channels for each axis"
             raise ParameterError("axes", "empty", rule, "leave it out")
         if self.axis_blocks:
             self._check_shared_frequencies()
-        is_without_positions = self.axes and self.is_range
+        has_axes_for_a_range = self.axes is not None and self.is_range
         rule = "they are those of --positions or of a --grid"
-        self._refuse_if(is_without_positions, "axes", rule)
+        self._refuse_if(has_axes_for_a_range, "axes", rule)
         self._check_count_of_axes()
 
     def _check_shared_frequencies(self) -> None:
@@ -316,7 +329,10 @@ class RotaryParameters(Positioned):
     def axis_blocks(self) -> tuple[AxisBlock, ...]:
         """Return the frequencies of each axis of positions; none if all axes share those of the dim.
 
-        With axes of 16, 24 and 24 channels these are three blocks of 8, 12 and 12 frequencies.
+        With axes of 16, 24 and 24 channels these are three blocks of 8, 12 and 12 frequencies. They
+        follow from the first of these parameters that is set: `inv_freq` (frequencies of the user's
+        own, for a single axis), `style` or a grid with its conventions, and `axes`. The last two may
+        be stretched by `axis_factors`, one per axis; without axes, these are refused.
         """
         if self.inv_freq is not None:
             return (self._block_of_inv_freq(self.inv_freq),)
@@ -336,11 +352,16 @@ class RotaryParameters(Positioned):
         return AxisBlock(0, self.dim, half_dim, progression=Listed(frequencies))
 
     def _blocks_of_axes(self, axes: tuple[int, ...]) -> tuple[AxisBlock, ...]:
-        """Return the frequencies of axes with these channels, each as a head of its own has them."""
+        """Return the frequencies of axes with so many channels, each as a head of its own has them.
+
+        An axis of 16 channels has the 8 frequencies base^(−i/8), as a head of 16 channels has.
+        """
         if sum(axes) != self.dim:
             raise self._wrong("axes", f"they must add up to dim, {self.dim}")
-        sizes = enumerate(axes)
-        return tuple(AxisBlock(axis, size, Fraction(size, 2)) for axis, size in sizes)
+        blocks = []
+        for axis, channels in enumerate(axes):
+            blocks.append(AxisBlock(axis, channels, denominator=Fraction(channels, 2)))
+        return tuple(blocks)
 
     def _stretched_by_axis(
         self, blocks: tuple[AxisBlock, ...], factors: tuple[float, ...] | None
@@ -365,7 +386,7 @@ class RotaryParameters(Positioned):
 
     @property
     def position_axes(self) -> int:
-        """Return how many axes of positions the frequencies follow."""
+        """Return how many axes of positions the frequencies follow: 2 for an image, 1 for a text."""
         if self.axis_blocks:
             return len({block.axis for block in self.axis_blocks})
         return len(self.mrope_section) if self.mrope_section else 1

@@ -121,9 +121,9 @@ class RotationFactors:
                 self._keep(span)
 
     def _kept_table(self, span: range, count: int) -> _KeptTable:
-        """Return the kept table, which grows first if positions are missing.
+        """Return the kept table of factors, which grows first if it lacks some of the positions.
 
-        It does not grow if it would be too large.
+        It does not grow if it would be too large; the caller checks whether it has all positions.
 
         Args:
             span: The range of the positions that are needed.
@@ -189,10 +189,15 @@ class RotationFactors:
         factors[:, : self._rotating_pairs] /= amplitude**2
 
     def _forward(self, positions: Positions, *, are_listed: bool) -> Complex:
-        """Return the factors that rotate, in the way that is fastest for the positions.
+        """Return the factors a · (cos + i·sin) that rotate pairs; a is the attention factor.
 
-        The tables of the scheme are the only source if its positions are listed or rounded by a
-        recipe, and the fastest exact one for a range.
+        Those of a range are products of two factors, which is fast, and has a slightly larger error
+        than if they had to be exact. Those of scattered positions are computed one by one.
+
+        Args:
+            positions: A range, (n,), or (n, axes).
+            are_listed: True if the scheme has a list of positions or a grid, or a recipe rounds. Then
+                the factors are the numbers of its tables; of a list or a grid, `positions` are rows.
         """
         if are_listed or (self._exact and isinstance(positions, range)):
             return self.rope.factors(positions)
@@ -232,13 +237,18 @@ class RotationFactors:
         return out
 
     def _turns(self, positions: NDArray[np.int64]) -> Complex:
-        """Return the factors (n, d/2) of positions (n,) or (n, axes), without the amplitude.
+        """Return the factors cos + i·sin of positions, (n, d/2), without the amplitude.
 
         Pairs that do not rotate have the factor 1.
+
+        Args:
+            positions: (n,), or (n, axes) if positions have several axes, of which each pair follows
+                one.
         """
         count = len(positions)
         if positions.ndim > 1:
             positions = positions[:, self.rope.pair_axes]  # (n, d/2)
+        # A column for each pair, or one column for all pairs.
         positions_of_pairs = positions.astype(np.uint64).reshape(count, -1)
         out = np.ones((count, self._pairs), np.complex128)
         rotating = slice(self._rotating_pairs)
@@ -248,7 +258,8 @@ class RotationFactors:
     def shift(self, places: int) -> Complex:
         """Return the factors (1, d/2) that move rotated rows by so many positions.
 
-        A negative number of places moves them back. The amplitude is in the rows already.
+        Rows of position 5 times the factors for 3 places are those of position 8. A negative number
+        of places moves them back. The amplitude is in the rows already.
         """
-        turns = self._turns(np.array([abs(places)]))
-        return turns if places >= 0 else turns.conj()
+        forward = self._turns(np.array([abs(places)]))
+        return forward if places >= 0 else forward.conj()

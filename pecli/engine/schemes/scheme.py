@@ -81,7 +81,7 @@ class Scheme(Displayed, ABC):
     )
 
     def __post_init__(self) -> None:
-        self._complete({})
+        self._fill_in_and_check({})
 
     def _set(self, name: str, value: object) -> None:
         """Set a field of the frozen dataclass while it is being made."""
@@ -94,7 +94,7 @@ class Scheme(Displayed, ABC):
             if value is not None:
                 self._set(name, self.parameters()[name].check(name, value))
 
-    def _complete(self, preset: Mapping[str, object]) -> None:
+    def _fill_in_and_check(self, preset: Mapping[str, object]) -> None:
         """Fill in the parameters that the user left out, and check every value.
 
         They come from the preset (a style such as "fairseq" stands for some), or are defaults.
@@ -145,16 +145,18 @@ class Scheme(Displayed, ABC):
     def parameters(cls) -> dict[str, ParameterRule]:
         """Return the parameters by name: keyword-only ones later, `recipe` and `dtype` last."""
         annotations = get_type_hints(cls, include_extras=True)
-        names = [field.name for field in sorted(fields(cls), key=_place_of_parameter)]
-        return {name: _parameter_in(annotations[name]) for name in names}
+        sorted_fields = sorted(fields(cls), key=_place_of_parameter)
+        return {field.name: _parameter_in(annotations[field.name]) for field in sorted_fields}
 
     @classmethod
     @cache
     def _optional(cls) -> frozenset[str]:
         """Return the parameters that may be None."""
         hints = get_type_hints(cls)
-        names = [field.name for field in fields(cls)]
-        return frozenset(name for name in names if type(None) in get_args(hints[name]))
+        optional = [
+            field.name for field in fields(cls) if type(None) in get_args(hints[field.name])
+        ]
+        return frozenset(optional)
 
     def value_of(self, name: str, default: object = None) -> Any:
         """Return the value of a parameter, or the default if the scheme has no such parameter."""
@@ -345,7 +347,7 @@ class Scheme(Displayed, ABC):
         """
         if "recipe" not in self.parameters():
             recipe = recipe_named(STORED_RECIPE.check("recipe", way))
-            return self.in_dtype(recipe.table or self.dtype)
+            return self.in_dtype(recipe.table_dtype or self.dtype)
         changes: NamedValues = {"recipe": way}
         return replace(self, **changes)
 
@@ -407,9 +409,9 @@ def _parameter_in(annotation: object) -> ParameterRule:
 
 def default_of(kind: type[Scheme], name: str) -> object:
     """Return the value of a parameter that is not given; MISSING if it has to be given."""
-    for field in fields(kind):
-        if field.name == name and field.default is not None:
-            return field.default
+    default_of_field: object = kind.__dataclass_fields__[name].default
+    if default_of_field is not UNSET:
+        return default_of_field
     return kind.parameters()[name].default
 
 

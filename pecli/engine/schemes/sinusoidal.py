@@ -184,9 +184,9 @@ class Sinusoidal(Positioned):
         style = self.grid_style
         if style is not None:
             preset = {"layout": style.layout, "base": style.base, "keep": style.keep}
-            self._complete(preset)
+            self._fill_in_and_check(preset)
         else:
-            self._complete(self._replace_style())
+            self._fill_in_and_check(self._replace_style())
 
     def _replace_style(self) -> dict[str, object]:
         """Remove a style without a grid, and return the parameters that it stands for.
@@ -266,10 +266,10 @@ class Sinusoidal(Positioned):
     def _check_block(self, block: AxisBlock) -> None:
         """Raise ParameterError if the exponents −i / (D/2 − freq_shift) of an axis are too large.
 
-        dim 4 with freq_shift 1.75 leaves 2 − 1.75 = 0.25, and is refused.
+        dim 4 with freq_shift 1.75 leaves 2 − 1.75 = 0.25 as the denominator, and is refused.
         """
         half_dim = float(block.denominator + Fraction(self.freq_shift))
-        has_powers = block.pairs >= 2  # A single frequency is base^0, whatever the exponent.
+        has_powers = block.pairs >= 2  # A single frequency is base^0, whatever the denominator.
         is_too_small = has_powers and block.denominator < _MIN_DENOMINATOR
         rule = f"it must leave at least 0.5 of D/2 = {half_dim:g}"
         self._refuse_if(is_too_small, "freq_shift", rule)
@@ -303,10 +303,9 @@ class Sinusoidal(Positioned):
 
     @cached_property
     def axis_blocks(self) -> tuple[AxisBlock, ...]:
-        """Return the frequencies of each axis.
+        """Return the frequencies base^(−i / (D/2 − freq_shift)) of each axis of positions.
 
-        With an odd dim, projects with halves pad a column of zeros: dim 5 has 2 pairs over D/2 = 2.
-        Interleaved tables end on a sine: dim 5 has 3 pairs over D/2 = 2.5.
+        Most tables have one axis of D channels; on a grid, each axis has a share of the channels.
         """
         shift = Fraction(self.freq_shift)
         blocks = []
@@ -317,7 +316,11 @@ class Sinusoidal(Positioned):
         return tuple(blocks)
 
     def _unshifted_blocks(self) -> tuple[AxisBlock, ...]:
-        """Return the frequencies of each axis as with freq_shift 0."""
+        """Return the frequencies base^(−i / (D/2)) of each axis of positions, i < pairs.
+
+        With an odd dim, projects with halves have a last column of zeros: dim 5 has 2 pairs, over
+        D/2 = 2. Interleaved tables end on a sine without its cosine: dim 5 has 3 pairs, over 2.5.
+        """
         style = self.grid_style
         if style is not None:
             return style.blocks(self.dim)
@@ -377,12 +380,15 @@ class Sinusoidal(Positioned):
     def _fill_halves(
         self, filler: "Filler", blocks: list[HalfColumns], start_position: int, out: Array
     ) -> None:
-        """Write rows of the layout `halves`, such as s0 s1 | c0 c1, into `out`.
+        """Write rows of the layout `halves` into `out`: all sines of a block, then all its cosines.
+
+        A block is the columns of some pairs, a left and a right half. Most tables are one block: 2
+        pairs have the columns s0 s1 | c0 c1. MAE's table of an image has two, for the row of a point
+        and for its column: s0 s1 | c0 c1, then s2 s3 | c2 c3. With `cos_first`, cosines are left.
 
         Args:
             filler: Computes the sines or cosines of all pairs at consecutive positions.
-            blocks: The columns of each block; MAE's two axes of 2 pairs each are 0:2 and 2:4, then
-                4:6 and 6:8.
+            blocks: The columns of each half; in MAE's example 0:2 and 2:4, then 4:6 and 6:8.
             start_position: The position of the first row.
             out: The rows (positions, dim). An odd dim has a last column of zeros.
         """
