@@ -289,26 +289,25 @@ def _may_be_written_so(reading: Reading) -> bool:
     """Return True if a program may have written the table in this way, although its values are wrong.
 
     Shapes allow many ways to read a tensor that no program meant: (64, 64) may be a table, its
-    transpose, or 64 copies of a vector. A report on wrong values needs the likely one. A transposed
-    table, for example, has all frequencies alike in its first column, at position 0.
+    transpose, or 64 copies of a vector. A report on wrong values needs the likely one. The first
+    rule below that applies to a reading decides.
     """
     if reading.is_learned:
         return True  # There are no expected values that could contradict.
     if reading.transposed:
+        # Row 0 then holds all frequencies at position 0, which are all alike.
         return begins_with_position_0(widest(reading.parts[0].found))
     table_shape = reading.parts[0].expected.shape
-    is_vector_in_table = len(table_shape) < 2 and reading.array.ndim > 1
-    if is_vector_in_table:
-        # Frequencies (64,) are not repeated: (12, 64) is a table rather than 12 of them.
+    expects_vector = len(table_shape) < 2
+    is_vector = reading.array.ndim < 2
+    if expects_vector and not is_vector:
+        # Frequencies (64,) are not repeated: (12, 64) is a table rather than 12 copies of them.
         return reading.copy_count == 1
-    is_table_in_vector = len(table_shape) > 1 and reading.array.ndim < 2
-    if is_table_in_vector:
-        # 128 numbers are no 2 rows of 64.
+    if is_vector and not expects_vector:
+        # 128 numbers are hardly 2 rows of 64 that were written without their axes.
         return table_shape[-2] >= MIN_FLAT_ROWS
-    is_table_by_name = (
-        reading.candidate.origin is not None
-    )  # as the name of a model's tensor states
-    if is_table_by_name:
+    is_named_by_model = reading.candidate.origin is not None
+    if is_named_by_model:
         return True
     # One table has to stand there once, or its copies have to be alike.
     return _is_plain(reading) or reading.is_plausible
