@@ -565,7 +565,7 @@ def test_long_lines_that_are_read_in_pieces_give_the_same_tensors(
     Path("x.txt").write_text(text)
     whole = pecli.load("x.txt")
     pieces_of_16_bytes = re.compile(rb"[^\n]{0,16}[^\s,;\[\]{}]{0,16}\n?")
-    monkeypatch.setattr("pecli.files.number_text._PIECES", pieces_of_16_bytes)
+    monkeypatch.setattr("pecli.files.number_text._LINE_OR_PART", pieces_of_16_bytes)
     in_pieces = pecli.load("x.txt")
 
     assert [*in_pieces] == [*whole]
