@@ -20,7 +20,7 @@ from pecli.cli.commands import command
 from pecli.cli.messages import Exit, print_error
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array
-from pecli.engine.named_values import MutableValues, NamedValues
+from pecli.engine.named_values import MutableValues, NamedValues, without_none
 from pecli.engine.runtimes import RUNTIMES
 from pecli.engine.schemes.given_positions import GivenPositions
 from pecli.errors import ParameterError, PecliError
@@ -144,8 +144,8 @@ def verify(
       pecli verify golden; pecli verify --golden golden answers.npz
     """
     tolerances = options.tolerances(values)
-    target = options.without(options.set_options(values), tolerances)
-    output_paths = options.set_options({"junit": junit, "output": output})
+    target = options.without(without_none(values), tolerances)
+    output_paths = without_none({"junit": junit, "output": output})
     _check_outputs(files, output_paths)
     needs_reasons = json or not quiet or bool(output_paths)
     checks = _checks_of_command_line(files, golden, target, tolerances, reasons=needs_reasons)
