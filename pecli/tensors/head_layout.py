@@ -171,17 +171,14 @@ class HeadDivision:
         Queries come first because their heads are known: they imply the size of a head, which the
         number of key heads follows from. Norms and latent keys are left out, but checked as well.
         """
-        for weight in weights:
-            self._check_weight(weight)
         measurable: list[Measurable] = []
         for weight in weights:
+            self._check_weight(weight)
             named = self.projection_of(weight)
             has_rows_per_head = not named.norm and named.kind != "latent"
             if has_rows_per_head:
                 measurable.append(Measurable(weight, named.kind))
-        queries = [projected for projected in measurable if projected.kind == "q"]
-        others = [projected for projected in measurable if projected.kind != "q"]
-        return queries + others
+        return sorted(measurable, key=lambda projected: projected.kind != "q")
 
     def _check_weight(self, weight: Input) -> None:
         """Raise ParameterError for a tensor without rows, or a fused one in an unknown order."""
