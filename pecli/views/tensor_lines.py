@@ -181,10 +181,10 @@ def error_in_words(error: float, ulp: int | None) -> str:
 def _worse_in_ulps(tensor: Comparison) -> str:
     """Return a remark if another element than the worst has the most ULPs: a small value, say."""
     worst = units(tensor.worst_ulp)
-    most = units(tensor.max_ulp_error)
-    if not worst or not most or tensor.worst_ulp == tensor.max_ulp_error:
+    largest = units(tensor.max_ulp_error)
+    if not worst or not largest or tensor.worst_ulp == tensor.max_ulp_error:
         return ""
-    return f"  (elsewhere up to {most})"
+    return f"  (elsewhere up to {largest})"
 
 
 def units(count: int | None) -> str:

@@ -119,6 +119,18 @@ def stride(count: int, room: int) -> int:
     return max(1, -(-count // max(1, room)))
 
 
+def evenly_spaced(count: int, max_count: int) -> list[int]:
+    """Return at most `max_count` indices below `count`, the first and the last included.
+
+    >>> evenly_spaced(64, 7), evenly_spaced(3, 7)
+    ([0, 10, 21, 32, 42, 52, 63], [0, 1, 2])
+    """
+    chosen_count = min(count, max_count)
+    last = count - 1
+    spaces = max(1, chosen_count - 1)  # 4 indices have 3 spaces between them.
+    return [round(number * last / spaces) for number in range(chosen_count)]
+
+
 def fitted_to(
     values: Floats, rows: int, columns: int, reduction: Reduction = Reduction.MEAN
 ) -> Floats:
@@ -141,15 +153,15 @@ def _max_rows(values: Floats, count: int) -> Floats:
     return np.where(highest >= -lowest, highest, lowest)
 
 
-def envelope(x: Floats, y: Floats, most: int) -> tuple[Floats, Floats]:
-    """Return the x and y of a curve with fewer points: the lowest and highest of each of `most` pieces.
+def envelope(x: Floats, y: Floats, max_pieces: int) -> tuple[Floats, Floats]:
+    """Return the x and y of a curve with fewer points: the lowest and highest of each of `max_pieces` pieces.
 
     No spike is lost. A short curve is returned as it is. Of two pieces, 0 5 1 and 9 8 7, the points
     are 0 5 and 9 7: where the curve falls, the highest comes first, or a smooth curve would be a saw.
     """
-    if len(x) <= 2 * most:
+    if len(x) <= 2 * max_pieces:
         return x, y
-    starts = np.arange(most) * len(x) // most
+    starts = np.arange(max_pieces) * len(x) // max_pieces
     ends = np.append(starts[1:], len(x)) - 1
     lowest = np.fmin.reduceat(y, starts)
     highest = np.fmax.reduceat(y, starts)

@@ -139,10 +139,10 @@ def _column_labels(panel: HeatmapPanel, width: int) -> dict[int, str]:
     return labels
 
 
-def _whole_ticks(first: int, last: int, most: int) -> list[int]:
+def _whole_ticks(first: int, last: int, tick_count: int) -> list[int]:
     """Return indices from 0 to `last` that have round numbers if counted from `first`."""
     indices = set()
-    for value in ticks(first, first + last, most):
+    for value in ticks(first, first + last, tick_count):
         index = value - first
         if value == int(value) and 0 <= index <= last:
             indices.add(int(value) - first)
