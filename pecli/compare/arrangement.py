@@ -68,16 +68,17 @@ class Arrangement:
         """The axes of the array along which the whole table is repeated.
 
         An array (2, 64, 128) that holds `copy 2, row 64, frequency 128` is repeated along axis 0. Its
-        factor `copy 2` and its axis 0 both have 2 indices, each 64 · 128 elements after the other.
-        Heads folded into columns are copies as well, but have no axis of their own.
+        factor `copy 2` and its axis 0 both have 2 indices, each 64 · 128 elements after the other: an
+        axis is a factor if they agree in both. Heads folded into columns are copies as well, but have
+        no axis of their own.
         """
-        sizes = [factor.size for factor in self.factors]
-        copies = set()
-        for factor, step in zip(self.factors, find_steps(sizes), strict=True):
+        factor_sizes = [factor.size for factor in self.factors]
+        copies = set()  # sizes and steps
+        for factor, step in zip(self.factors, find_steps(factor_sizes), strict=True):
             if factor.axis == Axis.COPY and factor.size > 1:
                 copies.add((factor.size, step))
         axes = zip(self.array_shape, find_steps(self.array_shape), strict=True)
-        return tuple(number for number, axis in enumerate(axes) if axis in copies)
+        return tuple(number for number, size_and_step in enumerate(axes) if size_and_step in copies)
 
 
 def make_straight(shape: Shape) -> Arrangement:

@@ -179,14 +179,17 @@ class ElementErrors:
     def _find_largest_known_ratio(self, expected: Array, found: Array) -> float:
         """Return the relative error above which an element may have the largest relative error, or most ULPs.
 
-        Floats of p bits that are n ULPs apart have a relative error of more than n / (2^p + n), and an element counts
-        if it has one ULP more than any so far. Of unlike dtypes, rounding the expected value may have added that one.
+        Floats of p bits that are n ULPs apart have a relative error of more than n / (2^p + n). So an element of
+        float16 (p = 11) can only have more than the 3 ULPs of another one if it is off by more than 4 / (2048 + 4).
         """
         ulps = self.max_ulp_error or 0
         if expected.dtype == found.dtype:
-            ulps += 1
+            ulps += (
+                1  # More than the others have. Of unlike dtypes, rounding may have added one ULP.
+            )
         bits = SIGNIFICAND_BITS[dtype_name(found.dtype)]
-        return min(self.max_rel_error, ulps / ((1 << bits) + ulps))
+        smallest_ratio_of_more_ulps = ulps / ((1 << bits) + ulps)
+        return min(self.max_rel_error, smallest_ratio_of_more_ulps)
 
     def _may_be_worst(self, error: Floats, first_place: int) -> Flags:
         """Return the elements of a piece whose absolute errors may be the largest so far.

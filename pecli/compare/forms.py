@@ -80,14 +80,17 @@ MAX_CACHED = 256  #: forms × numbers of frequencies whose axes are kept: every 
 def stands_for_one(array: Array) -> int:
     """Return the integer that stands for 1, judging by the largest value; 0 if none does.
 
+    Cosines reach 1, so that the largest of their integers is the one for 1, or hardly less.
+
     >>> stands_for_one(np.array([0, -127, 90], np.int8))
     127
     """
     if array.dtype.kind not in "iu":
         return 0
     largest = int(np.abs(array.astype(np.int64)).max(initial=0))
-    ones = STEPS.get(dtype_name(array.dtype), ())
-    return min((one for one in ones if MIN_LARGEST * one <= largest <= one), default=0)
+    candidates = STEPS.get(dtype_name(array.dtype), ())
+    fitting = [integer for integer in candidates if MIN_LARGEST * integer <= largest <= integer]
+    return min(fitting, default=0)
 
 
 def from_integers(arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -95,11 +98,11 @@ def from_integers(arrays: Mapping[str, Array]) -> dict[str, Array]:
 
     The result is empty unless the same integer stands for 1 in all of them.
     """
-    ones = {stands_for_one(array) for array in arrays.values()}
-    if len(ones) != 1 or 0 in ones:
+    integers_for_1 = {stands_for_one(array) for array in arrays.values()}
+    if len(integers_for_1) != 1 or 0 in integers_for_1:
         return {}
-    (one,) = ones
-    return {name: (widened(array) / one).astype(np.float32) for name, array in arrays.items()}
+    (integer,) = integers_for_1
+    return {name: (widened(array) / integer).astype(np.float32) for name, array in arrays.items()}
 
 
 def columns(doubled: str) -> str:

@@ -186,14 +186,15 @@ class Reading:
         """Return one copy of the first and of the second columns of all frequencies.
 
         Of a batch of 3 tables (12, 16) with 8 frequencies, each is (12, 8): columns 0 … 7 and
-        8 … 15 of the first table if they are doubled in halves.
+        8 … 15 of the first table if they are doubled in halves. Signed columns [−s0 … s0 …] are
+        two parts of the tensor, others are its first axis of copies.
         """
         if self.form.is_signed:
-            first, second = self.parts
-            return [-first.first_copy, second.first_copy]
+            negated, second = self.parts
+            return [-negated.first_copy, second.first_copy]
         both_columns = self.parts[0].found  # (2, copies…, rows…, frequencies)
-        other_copies = len(self.parts[0].copies) - 1
-        return [first_along(columns, other_copies) for columns in both_columns]
+        axes_of_other_copies = len(self.parts[0].copies) - 1
+        return [first_along(columns, axes_of_other_copies) for columns in both_columns]
 
     def has_equal_copies(self, atol: float = 0.0, *, columns_may_differ: bool = False) -> bool:
         """Return True if all copies of a table, such as those of a batch, are the same.
@@ -219,12 +220,12 @@ class Reading:
         Args:
             both_columns: True for both columns of each frequency, if they are an axis of copies.
         """
-        first_of_each = (slice(0, 1),) * len(self.parts[0].copies)
+        first_along_all_axes = (slice(0, 1),) * len(self.parts[0].copies)
         # Signed columns, [−s0 s0 …], are two parts of the tensor instead of an axis.
         has_axis_of_columns = bool(self.form.doubled) and not self.form.is_signed
         if both_columns and has_axis_of_columns:
-            return (slice(None), *first_of_each[1:])
-        return first_of_each
+            return (slice(None), *first_along_all_axes[1:])
+        return first_along_all_axes
 
     # What a few rows show
 
