@@ -291,10 +291,8 @@ class _WorstElements:
         """
         cells_down, _ = self.errors.shape
         largest = _largest_in_cells(errors, cell_of_row, cell_of_column, cells_down)
-        # A cell that keeps its error gets _NO_ERROR here, which no element has.
-        new_errors = np.where(
-            largest > self.errors, largest, _NO_ERROR
-        )  # (cells down, cells across)
+        # A cell that keeps its error gets _NO_ERROR here, which no element has: (cells down, across).
+        new_errors = np.where(largest > self.errors, largest, _NO_ERROR)
         new_error_of_element = new_errors[cell_of_row][:, cell_of_column]  # (rows, columns)
         return np.asarray(errors == new_error_of_element)
 

@@ -82,12 +82,15 @@ def save(
 
 
 class _Metadata(NamedTuple):
-    """The metadata of a format."""
+    """The metadata of a format.
 
-    omitted: tuple[
-        str, ...
-    ]  #: Dates and versions: without them, the same figure is the same bytes.
-    place: str  #: The entry for the command that made the figure.
+    Attributes:
+        omitted: Entries for dates and versions. Without them, the same figure is the same bytes.
+        place: The entry for the command that made the figure.
+    """
+
+    omitted: tuple[str, ...]
+    place: str
 
 
 _METADATA = {
