@@ -202,7 +202,7 @@ def _spiral_with_hand(axes: "Axes") -> _Spiral:
     return _Spiral(dots, hand, angles, positions)
 
 
-def _moving(figure: Figure, dpi: float, about: NamedValues | None = None) -> bytes:
+def _moving(figure: Figure, dpi: float, about: NamedValues | None) -> bytes:
     """Return a .gif in which dots appear position by position, and a hand points at the last.
 
     All frames have the colours of the last one, so that each is stored as its difference from the
