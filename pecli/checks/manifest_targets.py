@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pecli.checks.manifest_keys import COMMON, TARGETS, Keys, require_known, text_of
@@ -14,7 +14,7 @@ from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.aliases import by_parameter_name
 from pecli.engine.schemes.parameters import Choice, ParameterRule
-from pecli.engine.schemes.scheme import Scheme, default_of
+from pecli.engine.schemes.scheme import Scheme, require_parameters
 from pecli.errors import ParameterError, PecliError, quoted
 from pecli.models import presets
 from pecli.models.encoding import ModelEncodings
@@ -147,12 +147,8 @@ def _read_scheme(keys: Keys) -> Scheme:
     scheme_class: type[Scheme] = scheme_named(name)
     stated = {key: value for key, value in keys.items() if key != "scheme"}
     values = by_parameter_name(scheme_class, stated)
-    parameters = scheme_class.parameters()
-    require_known(values, (*COMMON, "scheme", *parameters))
-    for key, parameter in parameters.items():
-        is_required = default_of(scheme_class, key) is MISSING
-        if is_required and key not in values:
-            raise ParameterError(key, "missing", parameter.rule)
+    require_known(values, (*COMMON, "scheme", *scheme_class.parameters()))
+    require_parameters(scheme_class, values)
     return scheme_class(**values)
 
 

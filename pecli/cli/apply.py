@@ -459,8 +459,9 @@ class _RotationRequest(NamedTuple):
 def _rotation_request(inputs: Sequence[Input], values: Values) -> _RotationRequest:
     """Return the rotation that options state; raise ParameterError for inputs that do not fit it.
 
-    Whole numbers of `--positions` say which row of the rope's tables a row of the input takes. Other
-    positions, such as 0.5 or places in a grid, are those that the rope makes its tables for.
+    `--positions` has one of two meanings. Whole numbers are row ids: the row of the rope's tables
+    that each row of the input takes. Other positions, such as 0.5 or places in a grid, become the
+    parameter `positions` of the rope, which then has a row for each of them.
     """
     fields = given_options(
         layout=values["layout"],
@@ -470,14 +471,17 @@ def _rotation_request(inputs: Sequence[Input], values: Values) -> _RotationReque
         seq_axis=values["seq_axis"],
     )
     _check_same_dim(inputs, fields.get("seq_axis", SEQ_AXIS))
-    parameters = options.parsed(_ROTARY, values)
+    rope_parameters = options.parsed(_ROTARY, values)
     stated = _stated_positions(values)
     rows = row_positions.row_positions(
-        stated.ids, stated.mask, values["shift"], parameters.get("offset")
+        positions=stated.row_ids,
+        attention_mask=stated.attention_mask,
+        shift=values["shift"],
+        offset=rope_parameters.get("offset"),
     )
-    if stated.for_rope is not None:
-        parameters["positions"] = stated.for_rope
-    return _RotationRequest(inputs, rows, fields, parameters)
+    if stated.rope_positions is not None:
+        rope_parameters["positions"] = stated.rope_positions
+    return _RotationRequest(inputs, rows, fields, rope_parameters)
 
 
 def _check_same_dim(inputs: Sequence[Input], seq_axis: int) -> None:
@@ -495,13 +499,17 @@ def _longest(inputs: Sequence[Input], seq_axis: int) -> int:
 
 
 class _StatedPositions(NamedTuple):
-    """Positions of rows that options state, each None if its option was not given."""
+    """Positions of rows that options state.
 
-    ids: Array | None  #: of `--positions`: whole numbers, which may differ within a batch
-    for_rope: (
-        PositionList | None
-    )  #: of `--positions`: any others, which are a parameter of the rope
-    mask: Array | None  #: of `--attention-mask`
+    Attributes:
+        row_ids: `--positions` if these are whole numbers, which may differ within a batch; else None.
+        rope_positions: `--positions` if these are others, such as 0.5; else None.
+        attention_mask: `--attention-mask`, None if it was not given.
+    """
+
+    row_ids: Array | None
+    rope_positions: PositionList | None
+    attention_mask: Array | None
 
 
 def _stated_positions(values: Values) -> _StatedPositions:
@@ -511,19 +519,19 @@ def _stated_positions(values: Values) -> _StatedPositions:
     A list, such as `--positions 0.5,1`, and files of other numbers are a parameter of the rope.
     """
     rule = Rope.parameters()["positions"]
-    ids: Array | None = None
-    for_rope: PositionList | None = None
+    row_ids: Array | None = None
+    rope_positions: PositionList | None = None
     if values["positions"] is not None:
         numbers = options.value_or_array("positions", rule, values["positions"])
         has_axes = values["style"] is not None or values["axes"] is not None
         if _are_ids(numbers) and not has_axes:
-            ids = numbers
+            row_ids = numbers
         else:
-            for_rope = rule.check("positions", numbers)
-    mask: Array | None = None
+            rope_positions = rule.check("positions", numbers)
+    attention_mask: Array | None = None
     if values["attention_mask"] is not None:
-        mask = read_numbers("attention_mask", values["attention_mask"])
-    return _StatedPositions(ids, for_rope, mask)
+        attention_mask = read_numbers("attention_mask", values["attention_mask"])
+    return _StatedPositions(row_ids, rope_positions, attention_mask)
 
 
 def _are_ids(numbers: object) -> TypeGuard[Array]:
@@ -594,7 +602,9 @@ def _rotated_channels(tensor: Input, rotation: RowRotation) -> list[str]:
 def _rotated_positions(inputs: Sequence[Input], rotation: RowRotation, values: Values) -> str:
     """Return the positions of a rotation in words, such as «positions 0 … 7 along axis 1 of (2, 8, 64)».
 
-    A shift moves all rows by the same number, wherever they are: «moved by -512 positions».
+    A shift moves all rows by the same number, wherever they are: «moved by -512 positions». Positions
+    other than whole numbers are the rope's own; ids of rows have the option's text beside them:
+    «positions 0 … 7 of ids.npy». Without either, rows are consecutive.
     """
     if rotation.shift is not None:
         return f"moved by {rotation.shift} positions"
@@ -604,9 +614,10 @@ def _rotated_positions(inputs: Sequence[Input], rotation: RowRotation, values: V
     else:
         first, stop = rows.span(_longest(inputs, rotation.seq_axis))
         span = _span(first, stop)
-    file = f" of {values[rows.name]}" if rows.ids is not None else ""
+    if rows.ids is not None:
+        span += f" of {values[rows.name]}"  # the file of `--positions` or `--attention-mask`
     undone = "undone at " if rotation.inverse else ""
-    return f"{undone}positions {span}{file} {_along(inputs[0], rotation.seq_axis)}"
+    return f"{undone}positions {span} {_along(inputs[0], rotation.seq_axis)}"
 
 
 def _rotation_parameters(rotation: RowRotation, values: Values) -> NamedValues:

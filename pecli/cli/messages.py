@@ -101,17 +101,23 @@ def _(problem: ParameterError | str) -> Exit:
 def _typed_name(name: str, command_line: Sequence[str]) -> str:
     """Return a parameter's name as the user typed it: `--theta` for `base` if `--theta` was typed.
 
-    Only parameters of rope have aliases, and a model can be an argument.
+    A model is `--model`, or MODEL as in `pecli config MODEL`: then neither `--model` nor `--config`
+    was typed. Without a command line, pecli was called from Python.
+
+    Args:
+        name: The name in Python.
+        command_line: The words that the user typed.
     """
     from pecli.engine.schemes.rope import Rope
 
-    typed_options = {word.partition("=")[0] for word in command_line}
-    is_argument = bool(typed_options) and typed_options.isdisjoint(("--model", "--config"))
-    if name == "model" and is_argument:
+    typed_words = {word.partition("=")[0] for word in command_line}
+    is_typed_without_option = bool(typed_words) and typed_words.isdisjoint(("--model", "--config"))
+    if name == "model" and is_typed_without_option:
         return "MODEL"
-    if name in Rope.parameters():
-        for alias in Rope.parameters()[name].aliases:
-            if alias in typed_options:
+    rope_parameter = Rope.parameters().get(name)  # No other scheme has parameters with aliases.
+    if rope_parameter is not None:
+        for alias in rope_parameter.aliases:
+            if alias in typed_words:
                 return alias
     return option_name(name)
 

@@ -392,11 +392,6 @@ def is_same_file(path: str, other: str) -> bool:
         return False
 
 
-def set_options(values: Values) -> MutableValues:
-    """Return the options that were given."""
-    return {name: value for name, value in values.items() if value is not None}
-
-
 def shows_progress(values: Values) -> bool:
     """Return True unless the options ask for silence."""
     return not values["quiet"] and not values["no_progress"]

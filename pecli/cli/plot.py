@@ -132,12 +132,18 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
 
 
 class _FigureStyle(NamedTuple):
-    """The look of a figure."""
+    """The look of a figure.
 
-    channels: (
-        tuple[int, ...] | None
-    )  #: Channels, pairs or heads to draw; None: chosen for the user.
-    size: Inches | None  #: None lets the number of panels decide the height
+    Attributes:
+        channels: Channels, pairs or heads to draw; None: chosen for the user.
+        size: The size; None lets the number of panels decide the height.
+        dpi: Dots per inch.
+        dark: True for a dark theme.
+        cmap: The name of a colour map of matplotlib; None for the default.
+    """
+
+    channels: tuple[int, ...] | None
+    size: Inches | None
     dpi: int
     dark: bool
     cmap: str | None

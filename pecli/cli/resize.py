@@ -12,7 +12,7 @@ from pecli.cli import options
 from pecli.cli.answers import print_answer
 from pecli.cli.commands import command
 from pecli.engine.arrays import Array, dtype_name, widened
-from pecli.engine.named_values import JsonObject
+from pecli.engine.named_values import JsonObject, without_none
 from pecli.engine.schemes.parameters import Whole
 from pecli.engine.table import table_of
 from pecli.errors import FileError, ParameterError, listed, quoted
@@ -91,8 +91,8 @@ def resize(
         rule = "it must be a number of rows, or a grid such as 24x24"
         raise ParameterError("to", "missing", rule)
     name, table = _only_tensor(file)
-    set_options = options.set_options(settings)
-    resized = resize_table(table, to, name=f"the tensor {quoted(name)}", **set_options)
+    stated_options = without_none(settings)
+    resized = resize_table(table, to, name=f"the tensor {quoted(name)}", **stated_options)
     if output is not None:
         save_tables(output, [table_of(name, resized)], None)
     stream_holds_data = output is not None and is_stream(output)  # standard output, say

@@ -16,7 +16,7 @@ from pecli.cli.options import Values
 from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.parameters import Choice, Flag, ParameterRule
-from pecli.engine.schemes.scheme import Scheme, default_of
+from pecli.engine.schemes.scheme import Scheme, default_of, require_parameters
 from pecli.errors import ParameterError, spelled
 
 if TYPE_CHECKING:
@@ -174,19 +174,11 @@ def scheme_from(scheme_type: type[Scheme], values: Values) -> Scheme:
     parameters = options.parsed(scheme_type.parameters(), values)
     model = options.model_name(values)
     if model is None:
-        _check_required(scheme_type, parameters)
+        require_parameters(scheme_type, parameters)
         return scheme_type(**parameters)
     if scheme_type.applied_as == "rotation":
         return _rotary_scheme(values, parameters)
     return _table_of_model(scheme_type, values, parameters)
-
-
-def _check_required(scheme_type: type[Scheme], parameters: NamedValues) -> None:
-    """Raise ParameterError if a parameter without a default is missing, such as `--heads` of alibi."""
-    for name, parameter in scheme_type.parameters().items():
-        is_required = default_of(scheme_type, name) is MISSING
-        if is_required and name not in parameters:
-            raise ParameterError(name, "missing", parameter.rule)
 
 
 def _table_of_model(scheme_type: type[Scheme], values: Values, parameters: NamedValues) -> Scheme:

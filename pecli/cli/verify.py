@@ -20,7 +20,7 @@ from pecli.cli.commands import command
 from pecli.cli.messages import Exit, print_error
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array
-from pecli.engine.named_values import MutableValues, NamedValues
+from pecli.engine.named_values import MutableValues, NamedValues, without_none
 from pecli.engine.runtimes import RUNTIMES
 from pecli.engine.schemes.given_positions import GivenPositions
 from pecli.errors import ParameterError, PecliError
@@ -144,8 +144,8 @@ def verify(
       pecli verify golden; pecli verify --golden golden answers.npz
     """
     tolerances = options.tolerances(values)
-    target = options.without(options.set_options(values), tolerances)
-    output_paths = options.set_options({"junit": junit, "output": output})
+    target = options.without(without_none(values), tolerances)
+    output_paths = without_none({"junit": junit, "output": output})
     _check_outputs(files, output_paths)
     needs_reasons = json or not quiet or bool(output_paths)
     checks = _checks_of_command_line(files, golden, target, tolerances, reasons=needs_reasons)
@@ -358,11 +358,10 @@ def _target(target_options: Mapping[str, str]) -> _Target:
 
 
 def _expected_spec(target_options: Mapping[str, str]) -> str | ModelEncodings | Array | None:
-    """Return what files are verified against.
+    """Return what files are verified against, if `pecli.verify` has no argument of its own for it.
 
-    It is the name of a model, a model with server flags applied, or a learned table (`--table`). None
-    is returned for the spec that each file carries, and for the table that `--resized-from` names,
-    which is read elsewhere. Everything is looked up before any file is read.
+    It is the name of a model, a model with server flags applied, or a learned table (`--table`).
+    Everything is looked up before any file is read.
 
     Raises:
         ParameterError: The model or the type of its layers does not exist, or options describe
@@ -370,17 +369,24 @@ def _expected_spec(target_options: Mapping[str, str]) -> str | ModelEncodings | 
     """
     if "table" in target_options:
         return _learned_table(target_options)
+    _check_options_of_resizing(target_options)
     if "resized_from" in target_options:
-        rule = "--resized-from is what the table is compared with"
-        options.refuse(target_options, (*_MODELS, "flags"), rule, "leave out one of them")
-        return None
-    rule = "it is about a table that was resized"
-    options.refuse(target_options, _INTERPOLATION, rule, "add --resized-from FILE")
+        return None  # The expected table is the argument `resized_from`.
     model = options.model_name(target_options)
     if model is None:
         _refuse_any(target_options)
-        return None
+        return None  # Each file carries its own spec.
     return _expected_model(model, target_options)
+
+
+def _check_options_of_resizing(target_options: Mapping[str, str]) -> None:
+    """Raise ParameterError for a model beside `--resized-from`, or for an interpolation without it."""
+    if "resized_from" in target_options:
+        rule = "--resized-from is what the table is compared with"
+        options.refuse(target_options, (*_MODELS, "flags"), rule, "leave out one of them")
+        return
+    rule = "it is about a table that was resized"
+    options.refuse(target_options, _INTERPOLATION, rule, "add --resized-from FILE")
 
 
 def _refuse_any(target_options: Mapping[str, str]) -> None:

@@ -13,7 +13,7 @@ of one of these tables. Nothing is taken on trust: every element of every copy i
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations
+from itertools import combinations
 from typing import NamedTuple
 
 from pecli.compare.candidate import CandidateTable, TableShape
@@ -68,16 +68,17 @@ class Arrangement:
         """The axes of the array along which the whole table is repeated.
 
         An array (2, 64, 128) that holds `copy 2, row 64, frequency 128` is repeated along axis 0. Its
-        factor `copy 2` and its axis 0 both have 2 indices, each 64 · 128 elements after the other.
-        Heads folded into columns are copies as well, but have no axis of their own.
+        factor `copy 2` and its axis 0 both have 2 indices, each 64 · 128 elements after the other: an
+        axis is a factor if they agree in both. Heads folded into columns are copies as well, but have
+        no axis of their own.
         """
-        sizes = [factor.size for factor in self.factors]
-        copies = set()
-        for factor, step in zip(self.factors, find_steps(sizes), strict=True):
+        factor_sizes = [factor.size for factor in self.factors]
+        copies = set()  # sizes and steps
+        for factor, step in zip(self.factors, find_steps(factor_sizes), strict=True):
             if factor.axis == Axis.COPY and factor.size > 1:
                 copies.add((factor.size, step))
         axes = zip(self.array_shape, find_steps(self.array_shape), strict=True)
-        return tuple(number for number, axis in enumerate(axes) if axis in copies)
+        return tuple(number for number, size_and_step in enumerate(axes) if size_and_step in copies)
 
 
 def make_straight(shape: Shape) -> Arrangement:
@@ -102,6 +103,9 @@ def find_arrangements(
     An array (2, 12, 16) may be a batch of two tables with 12 rows, or two rows for each of 12 heads;
     a vector of 192 elements may be a table (12, 16) that was written without its axes.
 
+    A *folding* is a shape that the array may have had before a program reshaped it. Its *factors* state what
+    the axes of that shape count: copies, rows, or columns.
+
     Args:
         shape: The shape of the array.
         candidate: The table, or the cosines and sines, that it should hold.
@@ -111,9 +115,11 @@ def find_arrangements(
     """
     unread = _Unread(shape=shape, candidate=candidate, form=form, is_text=is_text)
     # A signed form is a guess by itself: its axes are not folded in unusual ways as well.
-    wants_guesses = guesses and not form.is_signed
+    wants_unusual_foldings = guesses and not form.is_signed
     for folding in _find_foldings(unread):
-        if folding.is_guess != wants_guesses or len(folding.shape) > MAX_AXES:
+        if folding.is_guess != wants_unusual_foldings:
+            continue
+        if len(folding.shape) > MAX_AXES:
             continue
         for factors in _find_factors(folding, candidate, form):
             yield Arrangement(array_shape=shape, factors=factors, form=form, folding=folding)
@@ -132,30 +138,32 @@ def _find_factors(folding: Folding, candidate: CandidateTable, form: Form) -> It
     `row 2, copy 12, double 2, frequency 8` if 12 heads have the same two rows. Nothing is yielded if
     the last axes do not have the lengths that columns of this form have.
     """
-    leading = form.axes_before_columns(folding.upright_shape, candidate.width)
-    if leading is None:
+    factors_before_columns = form.factors_before_columns(folding.upright_shape, candidate.width)
+    if factors_before_columns is None:
         return
-    columns = tuple(chain(*form.last_axes(candidate.width)))
-    rows_and_copies = _with_dropped_axes(leading, candidate.row_lengths)
+    columns = form.column_factors(candidate.width)
+    rows_and_copies = _with_dropped_axes(factors_before_columns, candidate.row_lengths)
     for rows in _choose_row_axes(rows_and_copies, candidate.row_lengths):
         yield folding.in_order(rows, columns)
 
 
 def _with_dropped_axes(factors: Sequence[Factor], row_lengths: TableShape) -> Sequence[Factor]:
-    """Return the factors of an array, and those of length 1 that its table has and the array has dropped.
+    """Return the factors of an array with the axes of length 1 that a program has dropped.
 
     A bias (1, 64, 64) of one head has rows (1, 64). If it was stored as (64, 64), its only factor
-    before columns is `row 64`, which becomes `row 1, row 64`.
+    before columns is `row 64`, which becomes `row 1, row 64`. Programs drop all axes of length 1
+    (`squeeze`) or none; if others are missing, the factors are returned as they are.
 
     Args:
         factors: The factors before those of columns; those of rows are the last ones.
         row_lengths: The lengths of the axes that count rows of the table; None for any length.
     """
-    row_axes = sum(factor.axis == Axis.ROW for factor in factors)
-    are_all_dropped = row_axes + row_lengths.count(1) == len(row_lengths)
+    axes_in_array = sum(factor.axis == Axis.ROW for factor in factors)
+    axes_of_length_1 = row_lengths.count(1)
+    are_all_dropped = axes_in_array + axes_of_length_1 == len(row_lengths)
     if not are_all_dropped:
         return factors
-    first_row_axis = len(factors) - row_axes
+    first_row_axis = len(factors) - axes_in_array
     complete = [*factors]
     for axis, length in enumerate(row_lengths):
         if length == 1:
@@ -230,9 +238,9 @@ class _Unread(NamedTuple):
         return len(self.shape) == 1 or (self.is_text and len(self.long_axes) == 1)
 
     @property
-    def last_axes(self) -> Shape:
-        """The lengths of the last axes of an array in this form."""
-        return self.form.axes(self.candidate.width)
+    def column_axes(self) -> Shape:
+        """The lengths of the last axes, which hold the columns: (16,), or (8, 2) for 8 pairs."""
+        return self.form.column_lengths(self.candidate.width)
 
 
 def _with_or_without_axes_of_length_1(unread: _Unread) -> Iterator[Folding]:
@@ -245,17 +253,17 @@ def _flat_vector(unread: _Unread) -> Iterator[Folding]:
     """Yield the shape of a table that was written as one long vector: (96,) for 12 rows of 8.
 
     C programs dump a buffer without its shape. The columns are known from the expected table, and
-    the number of rows follows from the size: 96 / 8.
+    the number of rows follows from the size: 96 / 8. A vector of 192 elements that holds cosines and
+    then sines, in the form «stacked», is (2, 12, 8): 192 / 8 / 2 rows.
     """
     if not unread.is_vector or not unread.candidate.row_lengths:
         return
-    # Only the axis of rows may be of unknown length, which follows from the size.
-    *_, expected_rows = unread.candidate.row_lengths
-    outer_axes = _axes_before_rows(unread)
+    expected_rows = unread.candidate.row_lengths[-1]  # None for any number; other axes are heads.
+    axes_before_rows = _axes_before_rows(unread)
     (size,) = unread.long_axes
-    elements_per_row = math.prod(unread.last_axes)
-    rows = size // elements_per_row // math.prod(outer_axes)
-    shape = (*outer_axes, rows, *unread.last_axes)
+    elements_per_row = math.prod(unread.column_axes)
+    rows = size // elements_per_row // math.prod(axes_before_rows)
+    shape = (*axes_before_rows, rows, *unread.column_axes)
     uses_all_elements = math.prod(shape) == size
     has_expected_rows = expected_rows in (None, rows)
     if uses_all_elements and has_expected_rows and rows > 1:
@@ -297,7 +305,7 @@ def _lines_of_text(unread: _Unread) -> Iterator[Folding]:
     lengths = unread.candidate.row_lengths
     if not unread.is_text or len(unread.long_axes) > 2 or len(lengths) < 2:
         return
-    shape = (*filter(None, lengths), *unread.last_axes)
+    shape = (*filter(None, lengths), *unread.column_axes)
     if math.prod(shape) == math.prod(unread.shape):
         yield Folding(shape)
 
@@ -320,11 +328,11 @@ def _heads_in_columns(unread: _Unread) -> Iterator[Folding]:
     is read as (64, 128), with the copies of four heads in each row.
     """
     is_vector = len(unread.shape) < 2
-    has_one_column_axis = len(unread.last_axes) == 1
+    has_one_column_axis = len(unread.column_axes) == 1
     if is_vector or not unread.candidate.has_frequencies or not has_one_column_axis:
         return
     *outer, columns = unread.shape
-    (width,) = unread.last_axes  # columns of one head
+    (width,) = unread.column_axes  # columns of one head
     heads, columns_over = divmod(columns, width)
     has_whole_heads = columns_over == 0
     if heads > 1 and has_whole_heads:
@@ -343,12 +351,13 @@ def _axes_of_grid(unread: _Unread) -> Iterator[Folding]:
     if len(unread.candidate.row_lengths) != 1:
         return
     (rows,) = unread.candidate.row_lengths
-    first_column_axis = len(unread.long_axes) - len(unread.last_axes)
-    axes_before_columns = unread.long_axes[:first_column_axis]
+    # (copies…, sides…, columns…): the last axes are columns, and how many of the others are copies is tried.
+    first_column_axis = len(unread.long_axes) - len(unread.column_axes)
+    copies_and_sides = unread.long_axes[:first_column_axis]
     columns = unread.long_axes[first_column_axis:]
-    for first_side in range(len(axes_before_columns) - 1):  # A grid has two sides, or more.
-        copies = axes_before_columns[:first_side]
-        sides = axes_before_columns[first_side:]
+    for first_side in range(len(copies_and_sides) - 1):  # A grid has two sides, or more.
+        copies = copies_and_sides[:first_side]
+        sides = copies_and_sides[first_side:]
         if math.prod(sides) == rows:
             note = f"a grid of {' × '.join(map(str, sides))}, row by row"
             is_stated = sorted(sides) == sorted(unread.candidate.grid)
@@ -357,7 +366,7 @@ def _axes_of_grid(unread: _Unread) -> Iterator[Folding]:
 
 def _single_row(unread: _Unread) -> Iterator[Folding]:
     """Yield the shape of one row (D,) of a table, as of one token in decoding."""
-    if unread.candidate.row_lengths == (None,) and unread.shape == unread.last_axes:
+    if unread.candidate.row_lengths == (None,) and unread.shape == unread.column_axes:
         yield Folding((1, *unread.shape), "a single row", is_guess=True)
 
 

@@ -157,46 +157,46 @@ class _RealTensor:
         views = view_functions(self.values, arrangement.factors)
         view_shape = views[0].view.values.shape  # (copies…, rows…, frequencies)
         row_count = view_shape[-2] if len(view_shape) > 1 else 1
-        made = candidate.make(row_count)
-        first_table = made.tables[candidate.names[0]]
+        expected = candidate.make(row_count)
+        first_table = expected.tables[candidate.names[0]]
         copy_axes_of_view = len(view_shape) - len(first_table.shape)
-        found_shape = view_shape[copy_axes_of_view:]
-        if found_shape != first_table.shape:
+        shape_of_one_copy = view_shape[copy_axes_of_view:]
+        if shape_of_one_copy != first_table.shape:
             return  # (32, 1) is no table of (32, 0); tables of a grid may have another number of rows.
         copy_axes = arrangement.copy_axes
-        as_numbers = []
+        parts_as_numbers = []
         for function, negated, view in views:
             name = candidate.names[function]
             part = Part(
-                expected=made.tables[name],
+                expected=expected.tables[name],
                 view=view,
                 negated=negated,
                 masked=candidate.masked,
                 name=name,
                 copy_axes=copy_axes,
             )
-            as_numbers.append(part)
+            parts_as_numbers.append(part)
         for step in _find_steps(self.values, candidate, first_table):
             yield Reading(
                 array=self.values,
                 candidate=candidate,
                 arrangement=arrangement,
-                parts=tuple(replace(part, step=step) for part in as_numbers),
-                scheme=made.scheme,
+                parts=tuple(replace(part, step=step) for part in parts_as_numbers),
+                scheme=expected.scheme,
                 is_complex=self.is_complex,
             )
 
 
 def _find_steps(array: AnyArray, candidate: CandidateTable, expected: Expected) -> Sequence[float]:
-    """Return what the integer 1 may stand for; 0 if values are numbers themselves, which comes first.
+    """Return the numbers that the integer 1 may stand for; 0 first, for values that are numbers themselves.
 
     An int8 table of cosines may hold whole numbers, or 127, 128 or 64 may stand for 1.0: the steps
     are 0, 1/127, 1/128 and 1/64.
     """
-    ones = STEPS.get(dtype_name(array.dtype), ())
     if not candidate.quantised or not is_float_table(expected):
         return (0.0,)
-    return (0.0, *(1 / one for one in ones))
+    integers_for_1 = STEPS.get(dtype_name(array.dtype), ())
+    return (0.0, *(1 / integer for integer in integers_for_1))
 
 
 def _is_constant(array: AnyArray) -> bool:
@@ -289,26 +289,25 @@ def _may_be_written_so(reading: Reading) -> bool:
     """Return True if a program may have written the table in this way, although its values are wrong.
 
     Shapes allow many ways to read a tensor that no program meant: (64, 64) may be a table, its
-    transpose, or 64 copies of a vector. A report on wrong values needs the likely one. A transposed
-    table, for example, has all frequencies alike in its first column, at position 0.
+    transpose, or 64 copies of a vector. A report on wrong values needs the likely one. The first
+    rule below that applies to a reading decides.
     """
     if reading.is_learned:
         return True  # There are no expected values that could contradict.
     if reading.transposed:
+        # Row 0 then holds all frequencies at position 0, which are all alike.
         return begins_with_position_0(widest(reading.parts[0].found))
     table_shape = reading.parts[0].expected.shape
-    is_vector_in_table = len(table_shape) < 2 and reading.array.ndim > 1
-    if is_vector_in_table:
-        # Frequencies (64,) are not repeated: (12, 64) is a table rather than 12 of them.
+    expects_vector = len(table_shape) < 2
+    is_vector = reading.array.ndim < 2
+    if expects_vector and not is_vector:
+        # Frequencies (64,) are not repeated: (12, 64) is a table rather than 12 copies of them.
         return reading.copy_count == 1
-    is_table_in_vector = len(table_shape) > 1 and reading.array.ndim < 2
-    if is_table_in_vector:
-        # 128 numbers are no 2 rows of 64.
+    if is_vector and not expects_vector:
+        # 128 numbers are hardly 2 rows of 64 that were written without their axes.
         return table_shape[-2] >= MIN_FLAT_ROWS
-    is_table_by_name = (
-        reading.candidate.origin is not None
-    )  # as the name of a model's tensor states
-    if is_table_by_name:
+    is_named_by_model = reading.candidate.origin is not None
+    if is_named_by_model:
         return True
     # One table has to stand there once, or its copies have to be alike.
     return _is_plain(reading) or reading.is_plausible

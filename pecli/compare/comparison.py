@@ -335,7 +335,7 @@ def _make_result(name: str, part: Part, errors: ElementErrors, dtypes: "_Dtypes"
         max_ulp_error=max_ulp_error,
         strange_expected=errors.strange_expected,
         strange_found=errors.strange_found,
-        finding=None if dtypes.are_alike else OtherDtype(dtypes.found, dtypes.expected),
+        finding=OtherDtype(dtypes.found, dtypes.expected) if dtypes.is_mistake else None,
         allowed=errors.tolerance,
     )
 
@@ -343,7 +343,7 @@ def _make_result(name: str, part: Part, errors: ElementErrors, dtypes: "_Dtypes"
 class _Dtypes(NamedTuple):
     expected: str
     found: str
-    are_alike: bool  #: False if the dtype is a finding
+    is_mistake: bool  #: True if they differ and must not
     as_float32: bool  #: True if both are compared as float32
 
 
@@ -352,18 +352,23 @@ def _choose_dtypes(part: Part, names: tuple[str, str], *, any_dtype: bool) -> _D
 
     Frequencies may always differ in their dtype: a model computes them in float32, and files hold
     them in float64 as well. Then both are compared as float32, since the digits beyond are not the
-    model's.
+    model's. So are ALiBi's slopes, but they may differ only if any dtype was allowed.
+
+    Args:
+        part: The table, and its elements in the tensor.
+        names: The names that the tensor has, from which follows what it holds.
+        any_dtype: True if another floating dtype, or integers of another width, pass as well.
     """
     expected = dtype_name(part.expected_dtype)
     found = dtype_name(part.found.dtype)
     if expected == found:
-        return _Dtypes(expected, found, are_alike=True, as_float32=False)
+        return _Dtypes(expected, found, is_mistake=False, as_float32=False)
     holds_frequencies = any(role_of(name) == "inv_freq" for name in names)
-    may_differ = any_dtype or holds_frequencies
-    are_alike = may_differ and _are_of_one_kind(part)
+    may_differ = (any_dtype or holds_frequencies) and _are_of_one_kind(part)
     are_real = "c" not in (part.expected_dtype.kind, part.found.dtype.kind)
-    as_float32 = are_alike and are_real and is_relative(*names)
-    return _Dtypes(expected=expected, found=found, are_alike=are_alike, as_float32=as_float32)
+    holds_frequencies_or_slopes = is_relative(*names)
+    as_float32 = may_differ and are_real and holds_frequencies_or_slopes
+    return _Dtypes(expected, found, is_mistake=not may_differ, as_float32=as_float32)
 
 
 def _are_of_one_kind(part: Part) -> bool:
@@ -393,8 +398,8 @@ def _measure_parts(parts: Sequence[Part], allowed: Tolerance, *, as_float32: boo
 
     def measure_slab_of_part(part_and_slab: tuple[int, Slab]) -> None:
         part_number, slab = part_and_slab
-        first_place = part_number * first.found.size
-        _measure_slab(parts[part_number], slab, errors, first_place, as_float32=as_float32)
+        place_of_part = part_number * first.found.size
+        _measure_slab(parts[part_number], slab, errors, place_of_part, as_float32=as_float32)
 
     axes_of_rows = shape[:-1] or shape  # All of a vector is one axis.
     slabs = split_into_slabs(axes_of_rows, rows_at_once)
@@ -403,7 +408,7 @@ def _measure_parts(parts: Sequence[Part], allowed: Tolerance, *, as_float32: boo
 
 
 def _measure_slab(
-    part: Part, slab: Slab, errors: ElementErrors, first_place: int, *, as_float32: bool
+    part: Part, slab: Slab, errors: ElementErrors, place_of_part: int, *, as_float32: bool
 ) -> None:
     """Add to `errors` those of a few rows, in every copy of a table that the tensor has.
 
@@ -413,15 +418,14 @@ def _measure_slab(
         part: The table, and the copies of it that were found.
         slab: The rows of the table that are compared.
         errors: The errors of all elements, to which those of these rows are added.
-        first_place: The number of the part's first element, counting the elements of all parts.
+        place_of_part: The number of the part's first element, counting the elements of all parts.
         as_float32: True if both sides are rounded to float32 before.
     """
     expected_rows = part.rows(slab)
     if as_float32:
         expected_rows = round_to(widened(expected_rows), "float32")
     for copy_number, copy_index in enumerate(np.ndindex(part.copies)):
-        rows_in_file = part.found[(*copy_index, *slab.at)].reshape(slab.length, errors.width)
-        found_rows = np.ascontiguousarray(part.decoded(rows_in_file))
+        found_rows = _read_rows_of_copy(part, copy_index, slab)
         if as_float32:
             found_rows = round_to(widened(found_rows), "float32")
         storable_rows = expected_rows
@@ -429,7 +433,20 @@ def _measure_slab(
             storable_rows = part.in_steps(expected_rows, found_rows)
         # Row 5 of copy 2 of a table (64, 128) begins at the place (2 · 64 + 5) · 128 of the part.
         rows_before = copy_number * errors.row_count + slab.start
-        errors.measure(storable_rows, found_rows, first_place + rows_before * errors.width)
+        place_of_slab = place_of_part + rows_before * errors.width
+        errors.measure(storable_rows, found_rows, place_of_slab)
+
+
+def _read_rows_of_copy(part: Part, copy_index: Index, slab: Slab) -> AnyArray:
+    """Return the numbers that were found for some rows of one copy of a table, (rows, columns).
+
+    Args:
+        part: The table, and the copies of it that were found, (copies…, rows…, columns).
+        copy_index: The index of the copy along the axes of copies: (sequence, head), say.
+        slab: The rows.
+    """
+    rows = part.found[(*copy_index, *slab.at)].reshape(slab.length, -1)
+    return np.ascontiguousarray(part.decoded(rows))
 
 
 def _with_places(result: Comparison, parts: Sequence[Part], errors: ElementErrors) -> Comparison:
@@ -440,10 +457,10 @@ def _with_places(result: Comparison, parts: Sequence[Part], errors: ElementError
     """
     if errors.worst is not None:
         result = _with_worst_element(result, parts, errors.worst)
-    if not errors.first_places:  # All errors are within the tolerance.
+    if not errors.first_wrong_places:  # All errors are within the tolerance.
         return result
-    first_places = errors.first_places.values()  # of each copy that is wrong
-    first_indices = [_find_index_in_tensor(parts, place) for place in first_places]
+    first_wrong_places = errors.first_wrong_places.values()  # of each copy that is wrong
+    first_indices = [_find_index_in_tensor(parts, place) for place in first_wrong_places]
     where = _find_wrong_places(parts, errors)
     wrong_copies = _find_wrong_copies(parts[0].copy_axes, first_indices, axes_of_table=where)
     return replace(result, first_index=min(first_indices), where={**where, **wrong_copies})
@@ -507,10 +524,10 @@ def _find_wrong_rows(errors: ElementErrors) -> dict[str, Ranges]:
     """
     axis_count = len(errors.shape)
     if axis_count < 2:
-        return {"columns": ranges(np.flatnonzero(errors.rows))}
+        return {"columns": ranges(np.flatnonzero(errors.wrong_rows))}
     *outer_lengths, row_count, _ = errors.shape
     heads = outer_lengths[-1] if outer_lengths else 1
-    is_wrong = errors.rows.reshape(-1, heads, row_count)  # (sequences, heads, rows)
+    is_wrong = errors.wrong_rows.reshape(-1, heads, row_count)  # (sequences, heads, rows)
     where = {"rows": ranges(np.flatnonzero(is_wrong.any(axis=(0, 1))))}
     if axis_count > 2:
         where["heads"] = ranges(np.flatnonzero(is_wrong.any(axis=(0, 2))))
@@ -527,7 +544,7 @@ def _find_wrong_columns(parts: Sequence[Part], errors: ElementErrors) -> Ranges:
     """
     columns_of_copies = [
         _find_columns_of_copy(parts, copy, is_wrong, errors)
-        for copy, is_wrong in errors.columns.items()
+        for copy, is_wrong in errors.wrong_columns.items()
     ]
     return ranges(np.unique(np.concatenate(columns_of_copies)))
 
@@ -550,10 +567,11 @@ def _find_columns_of_copy(
     wrong_frequencies = np.flatnonzero(is_wrong)
     view = parts[0].view
     step = view.steps[-1]  # elements of the file from one frequency to the next
+    # A step as long as the last axis, or longer, leads to another index of an axis before it.
     are_in_last_axis = len(view.array_shape) > 1 and step < view.array_shape[-1]
     if not are_in_last_axis:
         return wrong_frequencies
     elements_per_copy = errors.row_count * errors.width
-    first_index = _find_index_in_tensor(parts, copy * elements_per_copy)
-    first_column = first_index[-1]
+    place_of_copy = copy * elements_per_copy
+    first_column = _find_index_in_tensor(parts, place_of_copy)[-1]
     return first_column + wrong_frequencies * step

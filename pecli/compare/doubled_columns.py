@@ -19,13 +19,13 @@ def take_one_column(both: Array, noise: float) -> Array | None:
 
     Args:
         both: The first columns of all frequencies and then the second ones, (2, rows, frequencies).
-        noise: The error by which they may differ (see `_take_within`); 0 if they must be equal.
+        noise: The error by which they may differ (see `_take_first_within_noise`); 0 if they must be equal.
     """
     first: Array
     second: Array
     first, second = both
     if noise:
-        return _take_within(first, second, noise)
+        return _take_first_within_noise(first, second, noise)
     # Most tables that are not doubled differ in the first row already.
     is_first_row_doubled = np.array_equal(first[:1], second[:1], equal_nan=True)
     if is_first_row_doubled and np.array_equal(first, second, equal_nan=True):
@@ -33,7 +33,7 @@ def take_one_column(both: Array, noise: float) -> Array | None:
     return None
 
 
-def _take_within(first: Array, second: Array, noise: float) -> Array | None:
+def _take_first_within_noise(first: Array, second: Array, noise: float) -> Array | None:
     """Return the first of two columns per frequency if they differ by noise only; None if by more.
 
     Noise comes from coarse storage: after rounding to four decimals, both columns of a frequency
@@ -47,20 +47,31 @@ def _take_within(first: Array, second: Array, noise: float) -> Array | None:
     wide_first = np.asarray(first, np.float64)
     wide_second = np.asarray(second, np.float64)
     error = np.nan_to_num(np.abs(wide_first - wide_second), nan=np.inf)
-    largest_by_row = np.nan_to_num(np.fmax.reduce(np.abs(wide_first), axis=1))
-    size = float(np.median(largest_by_row))  # A few damaged rows do not change the median.
+    size = _measure_typical_size(wide_first)
     is_damaged = _is_damage(error, size)
     has_few_damaged_rows = np.mean(is_damaged.any(axis=1)) <= MAX_WRONG
     if not has_few_damaged_rows:
         return None
-    # The noisiest column counts: the average would hide fast columns that differ.
-    squares = (error**2).sum(axis=0, where=~is_damaged)
-    error_of_noisiest = math.sqrt(squares.max(initial=0.0) / max(1, len(error)))
-    differs_by_noise = error_of_noisiest < noise * (size + TINY)
+    differs_by_noise = _measure_noisiest_column(error, is_damaged) < noise * (size + TINY)
     if not differs_by_noise:
         return None
     one_column: Array = np.where(is_damaged, np.nan, wide_first)
     return one_column
+
+
+def _measure_typical_size(table: Floats) -> float:
+    """Return the largest absolute value of a typical row; a few damaged rows do not change it."""
+    largest_by_row = np.fmax.reduce(np.abs(table), axis=1)  # `fmax` skips NaN unless all are NaN.
+    return float(np.median(np.nan_to_num(largest_by_row)))
+
+
+def _measure_noisiest_column(error: Floats, is_damaged: Flags) -> float:
+    """Return the largest error of a column, root mean square, without its damaged elements.
+
+    The average of all columns would hide a few fast ones that differ.
+    """
+    squares = (error**2).sum(axis=0, where=~is_damaged)
+    return math.sqrt(squares.max(initial=0.0) / max(1, len(error)))
 
 
 def _is_damage(error: Floats, size: float) -> Flags:

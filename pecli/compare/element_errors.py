@@ -53,9 +53,9 @@ class ElementErrors:
         shape: The shape of each table.
         width: The length of a row; 1 for a vector, whose elements are its rows.
         row_count: The number of rows of each table.
-        rows: True for rows that have an element out of tolerance in any copy.
-        columns: By copy, True for the columns that have one.
-        first_places: By copy, the place of the first element out of tolerance.
+        wrong_rows: True for rows that have an element out of tolerance in any copy.
+        wrong_columns: By copy, True for the columns that have one.
+        first_wrong_places: By copy, the place of the first element out of tolerance.
         mismatched: The number of elements out of tolerance.
         strange_expected: Expected values that are infinite or NaN, of elements that differ.
         strange_found: Found values that are, of elements that differ.
@@ -75,13 +75,14 @@ class ElementErrors:
         is_vector = len(shape) < 2
         self.width = 1 if is_vector else shape[-1]
         self.row_count = math.prod(shape if is_vector else shape[:-1])
-        self.rows: Flags = np.zeros(self.row_count, bool)
-        self.columns: dict[int, Flags] = {}
-        self.first_places: dict[int, int] = {}
+        self.wrong_rows: Flags = np.zeros(self.row_count, bool)
+        self.wrong_columns: dict[int, Flags] = {}  # only of copies that have wrong elements
+        self.first_wrong_places: dict[int, int] = {}
         self.mismatched = 0
         self.max_abs_error = 0.0
         self.max_rel_error = 0.0
         self.max_ulp_error: int | None = None if dtype.kind in WHOLE_KINDS else 0
+        # Infinite values and NaN are counted by themselves, as they have no finite error.
         self.strange_expected = 0
         self.strange_found = 0
         self.worst: WorstElement | None = None
@@ -141,10 +142,10 @@ class ElementErrors:
     def _screen(self, expected: Array, found: Array, first_place: int) -> "_Screening":
         """Return which elements of a piece are out of tolerance, and which still have to be measured.
 
-        Measuring an element takes far longer than comparing it with a limit. Most elements need not
-        be measured, since a larger error is known already: of a piece whose errors are about 1e-7,
-        only those above the largest so far are. If ULPs decide what passes, or errors are not
-        finite, all elements that differ are measured.
+        Measuring an element takes far longer than comparing it with a limit. Only those are measured
+        that may have the largest absolute or relative error, or the most ULPs, of all elements that
+        any thread has measured so far. Of the others, it is only needed whether they are out of
+        tolerance. If ULPs decide that, or errors are not finite, all that differ are measured.
 
         Args:
             expected: The expected elements of the piece, (n,).
@@ -161,12 +162,13 @@ class ElementErrors:
         may_pass_by_ulps = self.tolerance.max_ulp > 0 or expected.dtype != found.dtype
         if may_pass_by_ulps and is_wrong.any():
             return _measure_all(expected, found)
+        # If 0 is expected, it is infinite, or NaN if 0 was found as well, which is never larger.
         relative_error = error / size
-        may_be_largest_ratio = relative_error > self._find_largest_known_ratio(expected, found)
+        may_have_largest_ratio = relative_error > self._find_largest_known_ratio(expected, found)
         may_be_worst = self._may_be_worst(error, first_place)
         return _Screening(
             is_wrong=np.asarray(is_wrong),
-            to_measure=np.asarray(may_be_largest_ratio | may_be_worst),
+            to_measure=np.asarray(may_have_largest_ratio | may_be_worst),
         )
 
     def _allowed_errors(self, size: AnyArray, found: AnyArray) -> AnyArray:
@@ -177,14 +179,17 @@ class ElementErrors:
     def _find_largest_known_ratio(self, expected: Array, found: Array) -> float:
         """Return the relative error above which an element may have the largest relative error, or most ULPs.
 
-        Floats of p bits that are n ULPs apart have a relative error of more than n / (2^p + n), and an element counts
-        if it has one ULP more than any so far. Of unlike dtypes, rounding the expected value may have added that one.
+        Floats of p bits that are n ULPs apart have a relative error of more than n / (2^p + n). So an element of
+        float16 (p = 11) can only have more than the 3 ULPs of another one if it is off by more than 4 / (2048 + 4).
         """
         ulps = self.max_ulp_error or 0
         if expected.dtype == found.dtype:
-            ulps += 1
+            ulps += (
+                1  # More than the others have. Of unlike dtypes, rounding may have added one ULP.
+            )
         bits = SIGNIFICAND_BITS[dtype_name(found.dtype)]
-        return min(self.max_rel_error, ulps / ((1 << bits) + ulps))
+        smallest_ratio_of_more_ulps = ulps / ((1 << bits) + ulps)
+        return min(self.max_rel_error, smallest_ratio_of_more_ulps)
 
     def _may_be_worst(self, error: Floats, first_place: int) -> Flags:
         """Return the elements of a piece whose absolute errors may be the largest so far.
@@ -210,15 +215,27 @@ class ElementErrors:
         largest_ratio = float(np.max(ratio, initial=0, where=np.isfinite(ratio)))
         worst = _find_worst_element(expected, found, errors, places)
         with self._lock:  # Other threads add the errors of other rows.
-            if errors.ulps is not None:
-                self.max_ulp_error = max(self.max_ulp_error or 0, int(errors.ulps.max()))
-            if self._is_worse(worst):
-                self.worst = worst
-                self.max_abs_error = worst.error
-            self.max_rel_error = max(self.max_rel_error, largest_ratio)
+            self._raise_maxima(errors.ulps, largest_ratio, worst)
             self.strange_expected += _count_strange(wide_expected, errors.alike)
             self.strange_found += _count_strange(wide_found, errors.alike)
         return ~self._passes(wide_expected, wide_found, errors)
+
+    def _raise_maxima(
+        self, ulps: AnyArray | None, largest_ratio: float, worst: WorstElement
+    ) -> None:
+        """Replace the largest errors so far by those of some elements, if these are larger.
+
+        Args:
+            ulps: The errors in ULPs; None for elements that have none.
+            largest_ratio: The largest relative error.
+            worst: The element with the largest absolute error.
+        """
+        if ulps is not None:
+            self.max_ulp_error = max(self.max_ulp_error or 0, int(ulps.max()))
+        if self._is_worse(worst):
+            self.worst = worst
+            self.max_abs_error = worst.error
+        self.max_rel_error = max(self.max_rel_error, largest_ratio)
 
     def _passes(self, expected: AnyArray, found: AnyArray, errors: "_Errors") -> Flags:
         """Return which elements are within atol + rtol·|expected|, or within `max_ulp` ULPs."""
@@ -240,7 +257,7 @@ class ElementErrors:
         return is_tie and self.worst is not None and element.place < self.worst.place
 
     def _note_wrong(self, is_wrong: Flags, first_place: int) -> None:
-        """Add to `rows`, `columns` and `first_places` where elements of some rows are out of tolerance.
+        """Record the rows and columns in which elements are out of tolerance, and the first element.
 
         Args:
             is_wrong: True for such elements, (rows, columns); or a part of one row, (1, columns).
@@ -255,10 +272,11 @@ class ElementErrors:
         first_wrong = first_place + int(is_wrong.argmax())
         with self._lock:
             self.mismatched += int(np.count_nonzero(is_wrong))
-            self.first_places[copy] = min(first_wrong, self.first_places.get(copy, first_wrong))
-            self.rows[rows] |= is_wrong.any(axis=1)
-            columns_of_copy = self.columns.setdefault(copy, np.zeros(self.width, bool))
-            columns_of_copy[columns] |= is_wrong.any(axis=0)
+            first_before = self.first_wrong_places.get(copy, first_wrong)
+            self.first_wrong_places[copy] = min(first_wrong, first_before)
+            self.wrong_rows[rows] |= is_wrong.any(axis=1)
+            wrong_columns = self.wrong_columns.setdefault(copy, np.zeros(self.width, bool))
+            wrong_columns[columns] |= is_wrong.any(axis=0)
 
 
 class _Screening(NamedTuple):
@@ -349,8 +367,14 @@ def _find_worst_element(
 
 
 def _count_strange(values: AnyArray, alike: Flags) -> int:
-    """Return how many values are infinite or NaN, of those that differ from the other side."""
-    return int(np.count_nonzero(~(alike | np.isfinite(values))))
+    """Return how many values are infinite or NaN, of those that differ from the other side.
+
+    Args:
+        values: The expected or the found values.
+        alike: True for values that are equal on both sides, two NaN included.
+    """
+    is_strange = ~np.isfinite(values) & ~alike
+    return int(np.count_nonzero(is_strange))
 
 
 def _measure_integers(expected: Array, found: Array) -> _Errors:

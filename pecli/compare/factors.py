@@ -178,7 +178,7 @@ def view_functions(array: AnyArray, factors: Sequence[Factor]) -> list[FunctionV
 
     Every factor (rows, functions, frequencies, …) gets an axis of its own, and the axes are sorted,
     functions first. Then the cosines are at index 0 and the sines at index 1, however the array had
-    them.
+    them. An array of one function has no such axis, and is one view as a whole.
 
     >>> pairs = np.array([[1.0, 0.0, 0.5, 0.8]])  # cos, sin, cos, sin
     >>> factors = (Factor(Axis.ROW, 1), Factor(Axis.FREQUENCY, 2), Factor(Axis.FUNCTION, 2))
@@ -190,7 +190,7 @@ def view_functions(array: AnyArray, factors: Sequence[Factor]) -> list[FunctionV
         factors: What its elements count, the slowest first; their sizes multiply to its size.
     """
     sizes = [factor.size for factor in factors]
-    steps = find_steps(sizes)  # by axis, the elements from one index to the next
+    steps = find_steps(sizes)  # by factor, the elements of the array from one index to the next
     order = sorted(range(len(factors)), key=lambda index: factors[index].axis)
     whole = View(
         values=array.reshape(sizes).transpose(order),  # (functions, …, rows, frequencies)
@@ -199,7 +199,6 @@ def view_functions(array: AnyArray, factors: Sequence[Factor]) -> list[FunctionV
         steps=tuple(steps[index] for index in order),
     )
     first_axis = factors[order[0]].axis
-    return [
-        FunctionView(place.function, place.negated, whole.at(place.at))
-        for place in _PLACES_BY_FIRST_AXIS.get(first_axis, _ALONE)
-    ]
+    # Indices of the first axis select functions, unless it is one of copies, rows or frequencies.
+    places = _PLACES_BY_FIRST_AXIS.get(first_axis, _ALONE)
+    return [FunctionView(place.function, place.negated, whole.at(place.at)) for place in places]

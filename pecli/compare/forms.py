@@ -80,14 +80,17 @@ MAX_CACHED = 256  #: forms × numbers of frequencies whose axes are kept: every 
 def stands_for_one(array: Array) -> int:
     """Return the integer that stands for 1, judging by the largest value; 0 if none does.
 
+    Cosines reach 1, so that the largest of their integers is the one for 1, or hardly less.
+
     >>> stands_for_one(np.array([0, -127, 90], np.int8))
     127
     """
     if array.dtype.kind not in "iu":
         return 0
     largest = int(np.abs(array.astype(np.int64)).max(initial=0))
-    ones = STEPS.get(dtype_name(array.dtype), ())
-    return min((one for one in ones if MIN_LARGEST * one <= largest <= one), default=0)
+    candidates = STEPS.get(dtype_name(array.dtype), ())
+    fitting = [integer for integer in candidates if MIN_LARGEST * integer <= largest <= integer]
+    return min(fitting, default=0)
 
 
 def from_integers(arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -95,11 +98,11 @@ def from_integers(arrays: Mapping[str, Array]) -> dict[str, Array]:
 
     The result is empty unless the same integer stands for 1 in all of them.
     """
-    ones = {stands_for_one(array) for array in arrays.values()}
-    if len(ones) != 1 or 0 in ones:
+    integers_for_1 = {stands_for_one(array) for array in arrays.values()}
+    if len(integers_for_1) != 1 or 0 in integers_for_1:
         return {}
-    (one,) = ones
-    return {name: (widened(array) / one).astype(np.float32) for name, array in arrays.items()}
+    (integer,) = integers_for_1
+    return {name: (widened(array) / integer).astype(np.float32) for name, array in arrays.items()}
 
 
 def columns(doubled: str) -> str:
@@ -138,57 +141,58 @@ class Form:
         """
         return self.arrangement == "signed"
 
-    def last_axes(self, frequencies: int) -> tuple[Factors, ...]:
-        """Return the factors of each of the last axes of a tensor, for so many frequencies.
+    def column_factors(self, frequencies: int) -> Factors:
+        """Return what the elements of one row count, the slowest factor first.
 
-        >>> Form("halves", "interleaved").last_axes(8)  # doctest: +ELLIPSIS
-        ((Factor(axis=<Axis.FUNCTION: 2>, size=2), Factor(axis=<Axis.FREQUENCY: 7>, size=8), ...
+        With all cosines and then all sines, each column twice, the row is c0 c0 c1 c1 … s0 s0 s1 s1 …:
+
+        >>> [(factor.axis.name, factor.size) for factor in Form("halves", "interleaved").column_factors(8)]
+        [('FUNCTION', 2), ('FREQUENCY', 8), ('DOUBLE', 2)]
         """
-        return _make_last_axes(self.arrangement, self.doubled, frequencies)
+        return tuple(chain(*_make_column_axes(self.arrangement, self.doubled, frequencies)))
 
-    def axes_before_columns(self, shape: Shape, frequencies: int) -> list[Factor] | None:
+    def column_lengths(self, frequencies: int) -> Shape:
+        """Return the lengths of the last axes of a tensor, which hold the columns of so many frequencies.
+
+        >>> Form("alone", "halves").column_lengths(8), Form("matrices").column_lengths(8)
+        ((16,), (8, 2, 2))
+        """
+        return _make_column_lengths(self.arrangement, self.doubled, frequencies)
+
+    def factors_before_columns(self, shape: Shape, frequencies: int) -> list[Factor] | None:
         """Return what the axes of an array count, except those of its columns; None if it does not fit.
 
         Its last axes must have the lengths that so many frequencies take in this form: 16 columns
         for 8 frequencies in two halves. Which of the rows are copies is found later.
 
-        >>> Form("halves").axes_before_columns((2, 12, 16), 8)
+        >>> Form("halves").factors_before_columns((2, 12, 16), 8)
         [Factor(axis=<Axis.ROW: 6>, size=2), Factor(axis=<Axis.ROW: 6>, size=12)]
         """
-        column_axes = self.axes(frequencies)
-        depth = len(shape) - len(column_axes)
-        if shape[depth:] != column_axes:
+        column_lengths = self.column_lengths(frequencies)
+        first_column_axis = len(shape) - len(column_lengths)
+        if shape[first_column_axis:] != column_lengths:
             return None
-        return self.leading_axes(shape[:depth])
+        return self._leading_factors(shape[:first_column_axis])
 
-    def leading_axes(self, lengths: Shape) -> list[Factor] | None:
-        """Return what the axes before those of columns count; None if this form cannot have such axes.
+    def _leading_factors(self, lengths: Shape) -> list[Factor] | None:
+        """Return what the axes before the columns count; None if this form cannot have such axes.
 
-        `stacked` arrays (2, L, d) begin with an axis for cosines and sines, and `rows` arrays (2·L, d)
-        have all rows of cosines above those of sines. All other axes are called rows.
-
-        >>> Form("rows").leading_axes((24,))
-        [Factor(axis=<Axis.FUNCTION: 2>, size=2), Factor(axis=<Axis.ROW: 6>, size=12)]
+        They count rows, except in two forms. `stacked` arrays (2, L, d) begin with an axis whose
+        index 0 selects the cosines and index 1 the sines. `rows` arrays (2·L, d) have all rows of
+        cosines above those of sines, so that their 24 rows are `function 2, row 12`.
         """
-        rows = [Factor(Axis.ROW, length) for length in lengths]
-        functions = Factor(Axis.FUNCTION, 2)
+        row_factors = [Factor(Axis.ROW, length) for length in lengths]
+        cosines_or_sines = Factor(Axis.FUNCTION, 2)
         if self.arrangement == "stacked":
-            has_axis_of_functions = lengths[:1] == (2,)
-            return [functions, *rows[1:]] if has_axis_of_functions else None
+            if lengths[:1] != (2,):
+                return None
+            return [cosines_or_sines, *row_factors[1:]]
         if self.arrangement == "rows":
             if not lengths or lengths[-1] % 2:
                 return None
-            rows_of_each_function = Factor(Axis.ROW, lengths[-1] // 2)
-            return [*rows[:-1], functions, rows_of_each_function]
-        return rows
-
-    def axes(self, frequencies: int) -> tuple[int, ...]:
-        """Return the lengths of the last axes of a tensor, for so many frequencies.
-
-        >>> Form("alone", "halves").axes(8), Form("matrices").axes(8)
-        ((16,), (8, 2, 2))
-        """
-        return _make_last_lengths(self.arrangement, self.doubled, frequencies)
+            rows_of_one_function = Factor(Axis.ROW, lengths[-1] // 2)
+            return [*row_factors[:-1], cosines_or_sines, rows_of_one_function]
+        return row_factors
 
     def function_views(self, array: AnyArray) -> list[FunctionView] | None:
         """Return the cosines and the sines of a table as views; None if it cannot have this form.
@@ -201,19 +205,18 @@ class Form:
         if is_complex != (self.arrangement == "complex"):
             return None
         values = self._real_values(array)
-        lengths_for_one_frequency = self.axes(1)  # (2,) for one cosine and one sine in a row
+        lengths_for_one_frequency = self.column_lengths(1)  # (2,) for a cosine and a sine in a row
         first_column_axis = values.ndim - len(lengths_for_one_frequency)
         if first_column_axis < 1:
             return None  # No axis is left for rows.
         frequencies = values.shape[first_column_axis] // lengths_for_one_frequency[0]
-        axes_before_columns = self.axes_before_columns(values.shape, frequencies)
-        if axes_before_columns is None:
-            return None
-        row_axes = [factor for factor in axes_before_columns if factor.axis == Axis.ROW]
+        factors_before_columns = self.factors_before_columns(values.shape, frequencies)
+        if factors_before_columns is None:
+            return None  # The columns are no whole frequencies, or the rows no two equal parts.
+        row_axes = [factor for factor in factors_before_columns if factor.axis == Axis.ROW]
         if len(row_axes) != 1:
-            return None
-        column_axes = chain(*self.last_axes(frequencies))
-        return view_functions(values, [*axes_before_columns, *column_axes])
+            return None  # A batch of tables is not one table.
+        return view_functions(values, [*factors_before_columns, *self.column_factors(frequencies)])
 
     def _real_values(self, array: AnyArray) -> AnyArray:
         """Return an array of this form as real numbers that make whole pairs.
@@ -240,15 +243,16 @@ class Form:
         """
         columns = array
         if self.padded:
-            largest_zero = EMPTY if noise else 0.0
-            if not _has_empty_last_column(array, largest_zero):
+            # Noise makes small numbers of the zeros in the last column of an odd width.
+            largest_zero_share = EMPTY if noise else 0.0
+            if not _has_empty_last_column(array, largest_zero_share):
                 return None
             columns = array[:, :-1]
-        functions = self.function_views(columns)
-        if functions is None:
+        function_views = self.function_views(columns)
+        if function_views is None:
             return None
         tables = []
-        for function in functions:
+        for function in function_views:
             table = self._one_column_per_frequency(function.view.values, noise)
             if table is None or not table.size:
                 return None
@@ -270,8 +274,8 @@ class Form:
 
 
 @lru_cache(MAX_CACHED)
-def _make_last_axes(arrangement: str, doubled: str, frequencies: int) -> tuple[Factors, ...]:
-    """Return the factors of each of the last axes of a tensor.
+def _make_column_axes(arrangement: str, doubled: str, frequencies: int) -> tuple[Factors, ...]:
+    """Return the factors of each of the last axes of a tensor, which hold its columns.
 
     The pattern of `pairs` is `f, p`: an axis of frequencies and one of two functions. With columns
     doubled in halves, f is replaced by `d f`, and 8 frequencies have the axes (2 · 8, 2).
@@ -292,9 +296,9 @@ def _make_last_axes(arrangement: str, doubled: str, frequencies: int) -> tuple[F
 
 
 @lru_cache(MAX_CACHED)
-def _make_last_lengths(arrangement: str, doubled: str, frequencies: int) -> Shape:
+def _make_column_lengths(arrangement: str, doubled: str, frequencies: int) -> Shape:
     """Return the lengths of the last axes of a tensor: the products of their factors' sizes."""
-    axes = _make_last_axes(arrangement, doubled, frequencies)
+    axes = _make_column_axes(arrangement, doubled, frequencies)
     return tuple(math.prod(factor.size for factor in axis) for axis in axes)
 
 

@@ -102,18 +102,20 @@ def _find_orders_of_axes(after: Shape, before: Shape, position_axis: int) -> Ite
     never_repeated = (position_axis % len(before), channel_axis)
     for order in permutations(unchanged):
         note = "" if order == unchanged else f"axes {bracketed(order)} of before"
-        reordered = tuple(before[axis] for axis in order)
-        axes_of_other_length = [axis for axis in unchanged if after[axis] != reordered[axis]]
+        reordered_before = tuple(before[axis] for axis in order)
+        axes_of_other_length = [axis for axis in unchanged if after[axis] != reordered_before[axis]]
         if not axes_of_other_length:
-            inverse_order = tuple(np.argsort(order).tolist())
-            yield HeadAxes(shape=after, order=inverse_order, note=note)
-        elif len(axes_of_other_length) == 1:
-            (heads_axis,) = axes_of_other_length
-            are_heads = order[heads_axis] not in never_repeated
-            if are_heads:
-                yield from _find_repeated_axes(
-                    after, order, heads_axis, reordered[heads_axis], note
-                )
+            # `order` makes `after` of `before`; a view of `after` needs the way back.
+            order_back = tuple(np.argsort(order).tolist())
+            yield HeadAxes(shape=after, order=order_back, note=note)
+            continue
+        if len(axes_of_other_length) > 1:
+            continue  # A program repeats one axis only, that of heads.
+        (heads_axis,) = axes_of_other_length
+        may_be_heads = order[heads_axis] not in never_repeated
+        if may_be_heads:
+            heads_before = reordered_before[heads_axis]
+            yield from _find_repeated_axes(after, order, heads_axis, heads_before, note)
 
 
 def _find_repeated_axes(
@@ -174,8 +176,8 @@ def _make_repeated_axes(
     """Return the axes of an array in which heads are repeated: copies first, then those of before.
 
     (1, 512, 6, 128) after the rotation of (1, 2, 512, 128), whose axes it has in the order 0 2 1 3,
-    is (1, 512, 2, 3, 128) with copies along axis 3. The axes of before lie at 0, 2, 1 and 4 of it,
-    so that the view has the axes 3 0 2 1 4.
+    is split into (1, 512, 2, 3, 128), in which axis 3 counts copies. The axes of before have become
+    its axes 0, 2, 1 and 4, so that the view has the axes 3 0 2 1 4.
 
     Args:
         after: The shape after the rotation.
@@ -184,14 +186,17 @@ def _make_repeated_axes(
         note: A note on the order of axes.
     """
     heads_axis = repetition.axis
-    shape = (*after[:heads_axis], *repetition.lengths, *after[heads_axis + 1 :])
-    axes_without_copies = [axis for axis in range(len(shape)) if axis != repetition.copies_axis]
-    # By axis of before, the axis of `shape` that it has become: {0: 0, 2: 1, 1: 2, 3: 4}.
-    axis_in_shape = dict(zip(order, axes_without_copies, strict=True))
-    axes_of_before = [axis_in_shape[axis] for axis in range(len(order))]
+    split_shape = (*after[:heads_axis], *repetition.lengths, *after[heads_axis + 1 :])
+    split_axes_without_copies = [*range(len(split_shape))]
+    split_axes_without_copies.remove(repetition.copies_axis)
+    # By axis of before, the axis of `split_shape` that it has become: {0: 0, 2: 1, 1: 2, 3: 4}.
+    split_axis_by_axis_before = dict(zip(order, split_axes_without_copies, strict=True))
+    split_axes_in_order_before = [split_axis_by_axis_before[axis] for axis in range(len(order))]
     note_on_heads = f"{note}, {repetition.words}" if note else repetition.words
     return HeadAxes(
-        shape=shape, order=(repetition.copies_axis, *axes_of_before), note=note_on_heads
+        shape=split_shape,
+        order=(repetition.copies_axis, *split_axes_in_order_before),
+        note=note_on_heads,
     )
 
 

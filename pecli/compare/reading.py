@@ -127,17 +127,18 @@ class Reading:
     def compare(self, tolerance: Tolerance, *, name: str, any_dtype: bool) -> Comparison:
         """Compare all parts with their tables.
 
-        Columns that are doubled differently than the model rotates them are a problem: every element is right, but
-        the rotation would combine channels of two pairs.
+        Doubled columns have each frequency twice, as c0 c1 … c0 c1 … or c0 c0 c1 c1 …. If the tensor has the one
+        order and the model rotates by the other, every element is right, but the rotation would combine channels of
+        two pairs: this is a finding.
         """
         result = compare_parts(
             self.parts, tolerance, name=name, role=self.name, any_dtype=any_dtype
         )
         if result.finding is not None or not self.candidate.is_doubled_differently(self.form):
             return result
-        # If copies differ as well, the columns are not doubled, and the wrong values are reported alone.
-        is_doubled = not result.mismatched or self._has_alike_probes()
-        if not is_doubled:
+        # If the two columns of a frequency differ, nothing is doubled, and the wrong values are reported alone.
+        are_columns_doubled = not result.mismatched or self._has_equal_probed_copies()
+        if not are_columns_doubled:
             return result
         finding = DoubledDifferently(self.form.doubled, self.candidate.layout)
         return replace(result, finding=finding)
@@ -162,7 +163,8 @@ class Reading:
         A search for the reason of an error gets these: it changes parameters of the scheme until it
         makes the tables. A batch of 3 cosines (3, 64, 128) with 64 frequencies in doubled columns
         gives one table (64, 128), not (64, 64): one of two columns may be wrong and the other right.
-        So the search gets both, and the scheme in the same layout.
+        So the search gets both, and the scheme in the same layout. Of cosines and sines in one
+        tensor, it gets one column per frequency.
         """
         tables = self.take_first_copies()
         scheme = self.scheme
@@ -174,7 +176,8 @@ class Reading:
             tables = {self.name: joined(self._take_both_columns(), doubling)}
             layout: NamedValues = {"layout": doubling}
             scheme = replace(scheme, **layout)
-        if self.candidate.has_frequencies:
+        is_table_of_waves = self.candidate.has_frequencies  # and not a bias, whose heads stay apart
+        if is_table_of_waves:
             # Tables of several axes of positions, (3, L, D), are one table of 3·L rows.
             tables = {name: table.reshape(-1, table.shape[-1]) for name, table in tables.items()}
         return FoundTables(scheme, tables)
@@ -183,14 +186,15 @@ class Reading:
         """Return one copy of the first and of the second columns of all frequencies.
 
         Of a batch of 3 tables (12, 16) with 8 frequencies, each is (12, 8): columns 0 … 7 and
-        8 … 15 of the first table if they are doubled in halves.
+        8 … 15 of the first table if they are doubled in halves. Signed columns [−s0 … s0 …] are
+        two parts of the tensor, others are its first axis of copies.
         """
         if self.form.is_signed:
-            first, second = self.parts
-            return [-first.first_copy, second.first_copy]
+            negated, second = self.parts
+            return [-negated.first_copy, second.first_copy]
         both_columns = self.parts[0].found  # (2, copies…, rows…, frequencies)
-        other_copies = len(self.parts[0].copies) - 1
-        return [first_along(columns, other_copies) for columns in both_columns]
+        axes_of_other_copies = len(self.parts[0].copies) - 1
+        return [first_along(columns, axes_of_other_copies) for columns in both_columns]
 
     def has_equal_copies(self, atol: float = 0.0, *, columns_may_differ: bool = False) -> bool:
         """Return True if all copies of a table, such as those of a batch, are the same.
@@ -216,12 +220,12 @@ class Reading:
         Args:
             both_columns: True for both columns of each frequency, if they are an axis of copies.
         """
-        first_of_each = (slice(0, 1),) * len(self.parts[0].copies)
+        first_along_all_axes = (slice(0, 1),) * len(self.parts[0].copies)
         # Signed columns, [−s0 s0 …], are two parts of the tensor instead of an axis.
         has_axis_of_columns = bool(self.form.doubled) and not self.form.is_signed
         if both_columns and has_axis_of_columns:
-            return (slice(None), *first_of_each[1:])
-        return first_of_each
+            return (slice(None), *first_along_all_axes[1:])
+        return first_along_all_axes
 
     # What a few rows show
 
@@ -241,11 +245,11 @@ class Reading:
         """True if copies are alike, and cos² + sin² is constant, whatever the values are."""
         if self.holds_both:
             # The constant sum confirms copies as well; columns per frequency may still differ.
-            are_columns_alike = not self.form.doubled or self._has_alike_probes()
+            are_columns_alike = not self.form.doubled or self._has_equal_probed_copies()
             return are_columns_alike and self.has_constant_power
-        return self._has_alike_probes()
+        return self._has_equal_probed_copies()
 
-    def _has_alike_probes(self) -> bool:
+    def _has_equal_probed_copies(self) -> bool:
         """Return True if some rows are the same in the first and the last copies, doubled columns included.
 
         Rotation matrices [[cos, −sin], [sin, cos]] hold each function in two parts, one of them

@@ -15,6 +15,15 @@ MutableValues = dict[str, Any]
 _Value = TypeVar("_Value")
 
 
+def without_none(values: NamedValues) -> MutableValues:
+    """Return the values that are stated: all except None.
+
+    >>> without_none({"heads": 32, "head_dim": None, "trailing": False})
+    {'heads': 32, 'trailing': False}
+    """
+    return {name: value for name, value in values.items() if value is not None}
+
+
 def required(value: _Value | None) -> _Value:
     """Return a value that its type allows to be None, although it cannot be None here.
 

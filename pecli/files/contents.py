@@ -225,10 +225,10 @@ class Contents:
         are dropped as a whole: with pages of 4,096 bytes and the offset 10,000, the first two.
         """
         mapped = self.data.obj
-        if isinstance(mapped, mmap.mmap) and len(self.data) == len(mapped):
+        has_advice = hasattr(mmap, "MADV_DONTNEED")  # Windows has not.
+        if has_advice and isinstance(mapped, mmap.mmap) and len(self.data) == len(mapped):
             bytes_of_whole_pages = offset - offset % mmap.PAGESIZE
-            if hasattr(mmap, "MADV_DONTNEED"):  # Windows has no such advice.
-                mapped.madvise(mmap.MADV_DONTNEED, 0, bytes_of_whole_pages)
+            mapped.madvise(mmap.MADV_DONTNEED, 0, bytes_of_whole_pages)
 
     def data_bytes(self, shape: tuple[int, ...], itemsize: int) -> int:
         """Return the size of a tensor in bytes; refuse a shape that no file can hold."""

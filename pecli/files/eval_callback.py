@@ -14,7 +14,7 @@ NaN in the tensor, and missing heads and tokens are left out: `LoadedFile.parts`
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ import numpy as np
 from pecli.engine.arrays import AnyArray, Indices
 from pecli.errors import counted
 from pecli.files.contents import Contents, LoadedFile, PrintedPart, PrintedText
-from pecli.files.number_text import NumberList, error_at, pieces
+from pecli.files.number_text import NumberList, Piece, error_at, pieces
 
 MAX_DIM = 4096  # channels of a head
 MAX_OPERATIONS = 100_000
@@ -205,12 +205,9 @@ def _read_block(contents: Contents, operation: _Operation, numbers: NumberList) 
         numbers: Takes all numbers that are read, to count their decimals.
     """
     reader = _BlockReader(contents, numbers)
-    for piece in pieces(contents, operation.start, operation.stop):
-        reader.read_line(piece.text.strip(), piece.offset)
-        if reader.is_complete:
-            break
+    reader.read_lines(pieces(contents, operation.start, operation.stop))
     part = reader.printed_part(operation)
-    printed = np.array(numbers.values[reader.start :], np.float64)
+    printed = np.array(numbers.values[reader.first_number :], np.float64)
     dim = operation.sides[0]  # ggml states the channels first.
     printed_shape = (len(part.tokens), len(part.heads), len(part.channels))
     has_all_elements = printed.size > 0 and printed.size == math.prod(printed_shape)
@@ -227,15 +224,22 @@ class _BlockReader:
 
     def __init__(self, contents: Contents, numbers: NumberList) -> None:
         self.contents = contents
-        self.numbers = numbers
-        self.start = len(numbers.values)
-        self.depth = 0
+        self.numbers = numbers  # of all blocks; those of this one are added at the end
+        self.first_number = len(numbers.values)
+        self.depth = 0  # lists that are open
         self.tokens = _PrintedAxis()
         self.heads = _PrintedAxis()  # those of the last token; all tokens have the same
         self.columns = _PrintedAxis()
         self.is_complete = False
 
-    def read_line(self, line: bytes, offset: int) -> None:
+    def read_lines(self, lines: Iterable[Piece]) -> None:
+        """Read lines to the end of the block, after which others follow."""
+        for line in lines:
+            self._read_line(line.text.strip(), line.offset)
+            if self.is_complete:
+                return
+
+    def _read_line(self, line: bytes, offset: int) -> None:
         """Read a line of the nested lists that llama.cpp prints.
 
         Depth 1 is the list of tokens, and 2 the list of a token's heads, each in one line:

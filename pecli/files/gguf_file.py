@@ -155,9 +155,12 @@ class GgufHeader(NamedTuple):
         block = BLOCKS.get(entry.kind)
         if block is None:
             return None
-        # As if every element took a block; this also refuses a shape that cannot be.
-        size_of_single_elements = self.contents.tensor(name).data_bytes(entry.shape, block.size)
-        size = size_of_single_elements // block.elements
+        # `data_bytes` multiplies by the bytes of an element, and also refuses impossible shapes. It gets
+        # the bytes of a block, since an element may take less than one byte: the quotient follows at the end.
+        bytes_if_blocks_were_elements = self.contents.tensor(name).data_bytes(
+            entry.shape, block.size
+        )
+        size = bytes_if_blocks_were_elements // block.elements
         is_beyond_end = entry.offset + size > self.contents.size
         problem = f"is truncated: tensor {quoted(name)} goes on beyond its end"
         self.contents.refuse_if(is_beyond_end, problem)

@@ -20,6 +20,7 @@ from pecli.files.contents import MAX_AXES, MAX_TEXT, Contents
 PIECE = 1 << 16  # bytes of a line that are scanned at once
 FORGET_AFTER = 4 << 20  # bytes of a file that stay in memory once they were scanned
 MAX_NUMERAL = 2048  # bytes of a number; the longest exact float64 has 1,100
+MAX_REST = 2 * MAX_NUMERAL  # bytes of a line after PIECE in which the number there must end
 MAX_EXACT_INTEGER = 2**53  # up to here, float64 holds every whole number
 SAMPLE = 4096  # numerals of a tensor whose decimals are counted
 MANY_DECIMALS = 6  # so many decimals are never all digits that a number happens to have
@@ -27,7 +28,8 @@ FEW_DECIMALS = 2  # Up to so many may be all digits that numbers have, such as 0
 MIN_SHARE = 0.5  # share of the numerals that have the most decimals, if printing rounded them
 MIN_NUMERALS = 64  # So many numerals with the same few decimals were rounded: printf's %.2f.
 
-_PIECES = re.compile(rb"[^\n]{0,%d}[^\s,;\[\]{}]{0,%d}\n?" % (PIECE, 2 * MAX_NUMERAL))
+_LINE_OR_PART = re.compile(rb"[^\n]{0,%d}[^\s,;\[\]{}]{0,%d}\n?" % (PIECE, MAX_REST))
+"""A line; or the first PIECE bytes of a longer one, and the rest of the word that they would cut."""
 _COLUMN = re.compile(
     rb"(?:[ \t]{0,99}+[-+]?[0-9]{1,99}+(?:\.[0-9]{0,99}+)?(?:[eE][-+]?[0-9]{1,9}+)?[,;]?"
     rb"[ \t]{0,99}+\r?\n){16,4096}+"
@@ -98,21 +100,21 @@ def pieces(contents: Contents, start: int = 0, stop: int | None = None) -> Itera
 def _piece_at(contents: Contents, start: int, stop: int) -> Piece:
     """Return the piece that begins at an offset: a column, a line, or a part of a long line.
 
-    A part has about PIECE bytes, and ends where a number does, so that no number is cut.
+    A column is 16 lines or more with one number each. A part of a line has PIECE bytes, and then the rest
+    of the number that it would cut.
 
     Raises:
-        FileError: A part would not end, because there is a word longer than any number.
+        FileError: There is a word longer than any number, so that a part would be cut within it.
     """
     column = _COLUMN.match(contents.data, start, stop)
     if column is not None:
         return Piece(column[0], start, ends_line=True, is_column=True)
-    match = _PIECES.match(contents.data, start, stop)
-    assert match is not None  # It matches the empty text as well.
-    text = match[0]
-    longest_part = PIECE + 2 * MAX_NUMERAL
-    if len(text) >= longest_part:
+    line_or_part = _LINE_OR_PART.match(contents.data, start, stop)
+    assert line_or_part is not None  # It matches the empty text as well.
+    text = line_or_part[0]
+    if len(text) >= PIECE + MAX_REST:
         raise error_at(contents, start + PIECE, "a word of thousands of letters")
-    is_last = match.end() == stop
+    is_last = line_or_part.end() == stop
     return Piece(text, start, ends_line=is_last or text.endswith(b"\n"))
 
 

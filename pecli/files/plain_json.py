@@ -30,10 +30,10 @@ MAX_LISTS = 2 * MAX_TENSORS  # A tensor of JavaScript has a list of its shape as
 _TOKEN = re.compile(rb'\s*([{}\[\],:]|"(?:[^"\\\n]|\\.)*+"|[^\s{}\[\],:"]+|$)')
 _NO_VALUES = (b"", b"}", b"]", b",", b":")
 """Tokens with which no value begins; the empty one is the end of the file."""
-_NOT_FINITE = (b'"NaN"', b'"Infinity"', b'"-Infinity"')
+_NUMBERS_IN_QUOTES = (b'"NaN"', b'"Infinity"', b'"-Infinity"')
 """Texts for the numbers that JSON lacks."""
-_IN_LIST = re.compile(rb'"(?:NaN|-?Infinity)"|[\[\]{}"]')
-"""A bracket, or what lists of numbers do not have: an object, or another text."""
+_BRACE_BRACKET_OR_TEXT = re.compile(rb'"(?:NaN|-?Infinity)"|[\[\]{}"]')
+"""Of a text, only the first quote, unless it is a number in quotes."""
 _BRACKET = re.compile(rb"[\[\]]")
 _TYPED_ARRAY = re.compile(rb'\s*"0"\s*:\s*[-0-9n]')
 """The beginning of a JavaScript typed array; Infinity and NaN are null."""
@@ -279,20 +279,19 @@ class _Parser:
 
         `[]` holds none, and `[{…}]` and `["a"]` hold something else.
         """
-        depth = 1
-        # Whatever is not part of a finite number: brackets, words such as NaN, quotes and braces.
-        for match in _IN_LIST.finditer(self.contents.data, self.offset):
+        if self._peek() == b"]":
+            return False
+        depth = 1  # lists that are open
+        for match in _BRACE_BRACKET_OR_TEXT.finditer(self.contents.data, self.offset):
             token = match[0]
             if token == b"[":
                 depth += 1
             elif token == b"]":
                 depth -= 1
-            elif token not in _NOT_FINITE:
-                return False
-            has_ended = depth == 0
-            if has_ended:
-                is_empty = match.start() == self.offset  # White space was skipped before.
-                return not is_empty
+            elif token not in _NUMBERS_IN_QUOTES:
+                return False  # A brace begins an object, and a quote a text that is no number.
+            if depth == 0:
+                return True
         raise error_at(self.contents, len(self.contents.data), "a list does not end")
 
     def _read_numbers(self) -> AnyArray:

@@ -92,33 +92,39 @@ class _TextReader:
         """Read a piece of a text with numbers: a line, a part of a long line, or a column.
 
         A line may be a row of numbers, a label («cos:»), a mix of words, brackets and numbers, or a
-        sentence of a log, which is skipped.
+        sentence of a log, «loading ...», which is skipped. A column is many lines of one number each.
         """
         if piece.is_column and self.nested is None:
             self._add_column(piece)
             return
         dots = _DOTS.search(piece.text)
-        if dots is not None:
+        if dots is not None:  # a sentence, or numbers that were cut short
             self._skip_sentence(piece, dots)
             return
-        label = self._label_of_row(piece) if self._begins_line else None
-        if label is not None:
-            self.label = label
-            self._add_numbers(piece.text[label.end :], piece.offset + label.end)
-        else:
-            self._add_mixed(piece)
+        self._add_line(piece)
         self.is_line_start = piece.ends_line
-        has_ended = piece.ends_line and self.nested is None
-        if has_ended:
+        ends_row = piece.ends_line and self.nested is None
+        if ends_row:
             self._end_row(piece.offset, is_list=False)
 
+    def _add_line(self, piece: Piece) -> None:
+        """Read the label and the numbers of a line, or of the next part of a long line."""
+        label = self._label_of_row(piece) if self._may_have_label else None
+        if label is None:
+            self._add_mixed(piece)
+            return
+        self.label = label
+        self._add_numbers(piece.text[label.end :], piece.offset + label.end)
+
     @property
-    def _begins_line(self) -> bool:
+    def _may_have_label(self) -> bool:
         """True at the beginning of a line that does not continue an open list."""
         return self.is_line_start and self.nested is None
 
     def _skip_sentence(self, piece: Piece, dots: re.Match[bytes]) -> None:
         """Skip a line of a log with dots: «loading ...».
+
+        The next line begins as this one did, since a sentence is always a whole line.
 
         Raises:
             FileError: The dots stand among numbers: the print was cut.
@@ -160,7 +166,7 @@ class _TextReader:
             # Blanks of the same length keep the columns that errors name.
             text = pattern.sub(lambda match: b" " * len(match[0]), text)
         start = 0
-        if self._begins_line:
+        if self._may_have_label:
             start = self._read_label(text, piece.offset)
         self._read_numbers(text[start:], piece.offset + start)
 
@@ -175,7 +181,7 @@ class _TextReader:
 
     def _is_in_sentence(self, piece: Piece, dots: re.Match[bytes]) -> bool:
         """Return True for dots of a log: «Loading model...», «reading the file ... done»."""
-        is_whole_line = self._begins_line and piece.ends_line
+        is_whole_line = self._may_have_label and piece.ends_line
         follows_word = _SENTENCE_END.search(piece.text[: dots.start()]) is not None
         has_words_only = bool(_LETTER.search(piece.text)) and not _DIGIT.search(piece.text)
         return is_whole_line and (follows_word or has_words_only)
@@ -211,17 +217,17 @@ class _TextReader:
             offset: The place of the line in the file.
             is_title: True if the label is all of the line.
         """
-        word_start = first_word(label)
-        word = _NUMERALS.match(label, word_start)
-        if word is None:
+        name_start = first_word(label)
+        name = _NUMERALS.match(label, name_start)
+        if name is None:
             return
-        words_before = _NUMERALS.findall(label[:word_start])
-        numerals = [numeral for numeral in words_before if number_of(numeral) is not None]
-        not_line_numbers = [numeral for numeral in numerals if b"." in numeral]
-        misplaced = numerals if is_title else not_line_numbers
+        words_before_name = _NUMERALS.findall(label[:name_start])
+        numerals = [word for word in words_before_name if number_of(word) is not None]
+        decimals = [numeral for numeral in numerals if b"." in numeral]  # no numbers of lines
+        misplaced = numerals if is_title else decimals
         if misplaced:
-            name = quoted(word[0].decode("utf-8", "replace"))
-            raise error_at(self.contents, offset + word_start, f"{name} is not a number")
+            shown_name = quoted(name[0].decode("utf-8", "replace"))
+            raise error_at(self.contents, offset + name_start, f"{shown_name} is not a number")
 
     def _read_numbers(self, text: bytes, offset: int) -> None:
         """Read numbers and the brackets between them: `[[1.0, 2.0], [3.0, 4.0]]`, or C's braces."""
@@ -370,10 +376,18 @@ class _TextReader:
         )
 
     def _tensors_by_label(self) -> dict[str, AnyArray]:
-        """Return the lists and then the tensors of rows, by their labels."""
+        """Return all tensors of the text by their labels.
+
+        A tensor in nested brackets, [[1, 2], [3, 4]], was printed whole; if a loop printed several
+        under one label, each is a tensor with a number. Other tensors were printed row by row, and
+        all rows under one label are one tensor.
+
+        Raises:
+            FileError: One label has both.
+        """
         tensors: dict[str, AnyArray] = {}
-        for name, prints in self.lists.items():
-            tensors |= _numbered_prints(name or ARRAY_NAME, prints)
+        for name, printed_tensors in self.lists.items():
+            tensors |= _with_numbers(name or ARRAY_NAME, printed_tensors)
         for name, rows in self.rows.items():
             label = name or ARRAY_NAME
             problem = f"prints {quoted(label)} as rows and as lists"
@@ -393,14 +407,14 @@ class _TextReader:
         return notes
 
 
-def _numbered_prints(label: str, prints: list[AnyArray]) -> dict[str, AnyArray]:
-    """Return the lists of one name; several are numbered.
+def _with_numbers(label: str, tensors: list[AnyArray]) -> dict[str, AnyArray]:
+    """Return the tensors that were printed under one label by names; several are numbered.
 
     A loop over layers prints `q` once per layer; `q.0` and `q.1` are then read as layers.
     """
-    if len(prints) == 1:
-        return {label: prints[0]}
-    return {f"{label}.{number}": values for number, values in enumerate(prints)}
+    if len(tensors) == 1:
+        return {label: tensors[0]}
+    return {f"{label}.{number}": values for number, values in enumerate(tensors)}
 
 
 def _notes_on_prints(label: str, prints: list[AnyArray]) -> list[str]:

@@ -99,17 +99,18 @@ def _words(line: bytes) -> Iterator[re.Match[bytes]]:
 
 
 def _end_of_label(line: bytes, last_word: re.Match[bytes]) -> int:
-    """Return the offset after a label: after its last word, and an index, a count or a sign there.
+    """Return the offset after a label, at which the numbers of the line begin.
 
-    The labels of `cos[3] 0.5`, `pos=3 0.5` and `cos: 0.5` end before 0.5.
+    After the last word may follow an index, as in `cos[3] 0.5`, or a count, as in `pos=3 0.5`. If
+    there is a sign (= or : or ->) as well, the label ends after it: `cos[3] = 0.5`.
     """
     end = last_word.end()
     index = _INDEX.match(line, end)
     if index is not None:
         end = index.end()
-    sign = _END.match(line, last_word.end())
-    if sign is not None:
-        end = sign.end()
+    text_with_sign = _END.match(line, last_word.end())
+    if text_with_sign is not None:
+        end = text_with_sign.end()
     return max(end, _end_of_count(line, last_word.start()))
 
 
@@ -163,6 +164,9 @@ def first_word(line: bytes) -> int:
 def _tensor_name(text: str) -> str:
     """Return the name of a tensor in a label; empty for a sentence, which has many words.
 
+    The name is made of all words except types, keywords, and words that count, such as `pos 3`. The
+    number of a layer is put before it, as tensors in checkpoints have it.
+
     >>> _tensor_name("static const float cos_table[2][3] ="), _tensor_name("[INFO] layer 3 q after rope:")
     ('cos_table', 'layers.3.q_after_rope')
     """
@@ -195,16 +199,19 @@ def _is_keyword(word: str) -> bool:
 def _indices(text: str) -> tuple[int, ...]:
     """Return the numbers after words that count, and those at the end of a label.
 
-    They count heads and rows, or rows and columns.
+    They are indices of heads and rows, or of rows and columns. The number of a layer is part of the
+    name, and the numbers of a shape are no indices.
 
     >>> _indices("cos[3][5] ="), _indices("layer 3 q:"), _indices("q pos 7 head 2:")
     ((3, 5), (), (7, 2))
+    >>> _indices("q shape (3, 5):")
+    ()
     """
     if _SHAPE.search(text):
         return ()
-    text = _LAYER.sub("", text)
-    indices = [int(match[1]) for match in _COUNTED.finditer(text)]
-    tail = _LAST_NUMBERS.search(_COUNTED.sub("", text))
-    if tail is not None:
-        indices += map(int, _INTEGER.findall(tail[0]))
+    without_layer = _LAYER.sub("", text)
+    indices = [int(match[1]) for match in _COUNTED.finditer(without_layer)]
+    numbers_at_end = _LAST_NUMBERS.search(_COUNTED.sub("", without_layer))
+    if numbers_at_end is not None:
+        indices += map(int, _INTEGER.findall(numbers_at_end[0]))
     return tuple(indices)

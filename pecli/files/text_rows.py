@@ -60,7 +60,8 @@ class TextRows:
         """End a row whose numbers were scanned, if there are any.
 
         The numbers of all rows lie one after another: of 3 rows of 4 and the 4 numbers after them,
-        these are the row that ends.
+        these are the row that ends. If only some rows have a label, or labels with other numbers of
+        indices, the labels do not order the rows (see `array`).
 
         Args:
             contents: the file, for errors.
@@ -68,8 +69,8 @@ class TextRows:
             offset: the place in the file at which the row ends.
             is_list: whether there are brackets around it.
         """
-        numbers_before = self.count * self.width
-        width = len(self.numbers.values) - numbers_before
+        numbers_of_ended_rows = self.count * self.width  # 0 before the first row has ended
+        width = len(self.numbers.values) - numbers_of_ended_rows
         if width == 0:
             return
         is_first = self.count == 0
@@ -82,8 +83,8 @@ class TextRows:
             raise contents.error(f"line {line} has {row}, and the first has {self.width}")
         self.count += 1
         self._is_list = is_list
-        has_label_of_first = len(indices) == self._rank  # as many indices as the first row
-        if has_label_of_first:
+        has_as_many_indices_as_first = len(indices) == self._rank
+        if has_as_many_indices_as_first:
             self._labels.extend(indices)
 
     def add_column(self, contents: Contents, text: bytes, offset: int) -> None:

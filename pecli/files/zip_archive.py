@@ -157,20 +157,22 @@ def _end_record(contents: Contents) -> EndRecord:
 
 
 def _zip64_directory_size(contents: Contents, tail: bytes, end: int) -> int:
-    """Return the size of the directory as the ZIP64 record has it, which must be in its place.
+    """Return the size of the directory as the ZIP64 record states it.
+
+    The record must lie before its locator, and at the offset that the locator states.
 
     Args:
         contents: The archive.
         tail: Its last bytes.
         end: The offset of the end record in the tail.
     """
-    record = tail[max(end - ZIP64_LOCATOR_BYTES - ZIP64_RECORD_BYTES, 0) :]
-    # The locator has the offset of the record in its bytes 8 to 16 of 20.
-    declared_place = int.from_bytes(tail[end - 12 : end - 4], "little")
-    is_in_place = declared_place == len(contents.data) - len(record)
-    if not record.startswith(ZIP64_RECORD) or not is_in_place:
+    record_and_rest = tail[max(end - ZIP64_LOCATOR_BYTES - ZIP64_RECORD_BYTES, 0) :]
+    # The locator has the offset of the record in its bytes 8 to 16 of 20, the record the size in 40 to 48.
+    stated_offset = int.from_bytes(tail[end - 12 : end - 4], "little")
+    is_in_place = stated_offset == len(contents.data) - len(record_and_rest)
+    if not record_and_rest.startswith(ZIP64_RECORD) or not is_in_place:
         raise contents.error("is a broken archive: its end records contradict each other")
-    return int.from_bytes(record[40:48], "little")
+    return int.from_bytes(record_and_rest[40:48], "little")
 
 
 def _read_directory(contents: Contents, *, is_empty: bool) -> Directory:

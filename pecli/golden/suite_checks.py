@@ -167,20 +167,21 @@ def _rotated(entry: Entry, tensors: Mapping[str, Array]) -> Array:
 def _verify_tables(
     tensors: Mapping[str, Array], scheme: Scheme, tolerance: Tolerance
 ) -> Verification:
-    """Compare tensors with those of a scheme, of which one alone may be answered.
+    """Compare tensors with the tables of a scheme; a port may have written only one of them.
 
-    A single tensor may have any name and layout. But if it is called `cos` and has the sines, it is
-    wrong, although they are a table of the scheme.
+    `verify` compares an array without a name with whichever table it equals, in any layout. So a
+    single tensor passes under a name of the port's own, such as `table`. But if it is called `cos`
+    and equals the sines, it is wrong: compared by its name, it fails.
     """
     if len(tensors) > 1:
         return verify(dict(tensors), scheme, tolerance)
     ((name, array),) = tensors.items()
     result = verify(array, scheme, tolerance)
-    compared_names = {tensor.name for tensor in result.tensors}
+    matched_names = {tensor.name for tensor in result.tensors}
     names_of_tables = {table.name for table in scheme.tensors()}
-    other_names = names_of_tables - {name}
-    is_another_table = name in names_of_tables and compared_names <= other_names
-    if result.passed and is_another_table:
+    names_of_other_tables = names_of_tables - {name}
+    equals_other_table = name in names_of_tables and matched_names <= names_of_other_tables
+    if result.passed and equals_other_table:
         return verify({name: array}, scheme, tolerance)
     return result
 

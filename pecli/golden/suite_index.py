@@ -15,7 +15,7 @@ from typing import Any
 from pecli.engine import __version__
 from pecli.engine.named_values import JsonObject, NamedValues
 from pecli.engine.schemes import scheme_named
-from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.scheme import Scheme, stated_parameters
 from pecli.errors import FileError, ParameterError, quoted
 from pecli.files.contents import Contents, read_contents
 from pecli.files.output import open_output
@@ -111,10 +111,9 @@ def entry_json(case: GoldenCase, files: Mapping[str, str]) -> dict[str, object]:
         case: The case.
         files: The sha256 of its files by name.
     """
-    parameters = case.scheme.spec()["parameters"].items()
     entry: JsonObject = {
         "scheme": case.scheme.name,
-        "parameters": {name: value for name, value in parameters if value is not None},
+        "parameters": stated_parameters(case.scheme),
         "name": case.name,
         "tests": case.tests,
         "tolerances": case.tolerances(),

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import NamedTuple, Self
 
 from pecli.display import Printed
-from pecli.engine.named_values import JsonObject, MutableValues, NamedValues
+from pecli.engine.named_values import JsonObject, MutableValues, NamedValues, without_none
 from pecli.engine.runtimes import runtime_named
 from pecli.engine.scalings import SCALINGS
 from pecli.engine.schemes.rope import Rope
@@ -26,7 +26,7 @@ class _Described:
     """Fields that JSON and tables show under their own names, unless they are None."""
 
     def described(self) -> dict[str, object]:
-        return _without_none({name: getattr(self, name) for name in self.names()})
+        return without_none({name: getattr(self, name) for name in self.names()})
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -261,7 +261,7 @@ class Encoding:
             parameters["axes"] = axis_channels
         else:
             parameters["dim"] = self.head_dim
-        parameters = {**_without_none(parameters), **_without_none(options)}
+        parameters = {**without_none(parameters), **without_none(options)}
         # An offset counts tokens of text, which a grid does not have.
         parameters.pop("offset", None)
         return Rope(**parameters)
@@ -420,7 +420,7 @@ class Encoding:
             "slope_dtype": self.slope_dtype,
             "bias_divisor": self.bias_divisor,
         }
-        values = {**self.parameters, **_without_none(beyond_scheme)}
+        values = {**self.parameters, **without_none(beyond_scheme)}
         return {name: _as_list(value) for name, value in values.items()}
 
     def as_json(self, seq_len: int | None = None) -> JsonObject:
@@ -445,10 +445,6 @@ class Encoding:
             "trailing": self.trailing,
             "sources": dict(self.sources),
         }
-
-
-def _without_none(values: NamedValues) -> MutableValues:
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def _as_list(value: object) -> object:

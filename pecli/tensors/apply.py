@@ -104,9 +104,10 @@ def _checked_fields(**options: object) -> MutableValues:
 
 
 def _refuse(options: Collection[str], encoding: str) -> None:
-    """Raise ParameterError if an option was given that an encoding does not have."""
-    for name in options:
-        raise ParameterError(name, "given", f"not supported for {encoding}", "leave it out")
+    """Raise ParameterError for the first of some options, none of which an encoding has."""
+    if options:
+        first_name, *_ = options
+        raise ParameterError(first_name, "given", f"not supported for {encoding}", "leave it out")
 
 
 def _is_array(encoding: object) -> bool:

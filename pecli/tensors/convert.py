@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arguments import within_limits
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, ForeignArray, like, numbers
-from pecli.engine.named_values import MutableValues, NamedValues, required
+from pecli.engine.named_values import MutableValues, NamedValues, required, without_none
 from pecli.engine.schemes.parameters import Choice, DtypeChoice, Flag, ParameterRule, Whole
 from pecli.errors import KindError, ParameterError, listed, quoted
 from pecli.models.find import Model
@@ -175,8 +175,8 @@ def _checked_head_options(options: Mapping[str, object]) -> dict[str, object]:
     `{"heads": 32, "head_dim": None, "trailing": False}` becomes `{"heads": 32}`.
     """
     _refuse_unknown_options(options)
-    given = {name: value for name, value in options.items() if value is not None}
-    checked = {name: HEAD_RULES[name].check(name, value) for name, value in given.items()}
+    stated = without_none(options)
+    checked = {name: HEAD_RULES[name].check(name, value) for name, value in stated.items()}
     return {name: value for name, value in checked.items() if value is not False}
 
 
@@ -246,8 +246,7 @@ def _heads_of_model(
 
 def _stated_heads(model: Model, layer_type: str | None) -> MutableValues:
     """Return the fields of `HeadDivision` that a model states, with its numbers checked."""
-    attention = vars(attention_of(model, layer_type))
-    stated = {name: value for name, value in attention.items() if value is not None}
+    stated = without_none(vars(attention_of(model, layer_type)))
     for name in ("heads", "kv_heads", "head_dim"):
         if name in stated:
             _COUNT.check(name, stated[name])

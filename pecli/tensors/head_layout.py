@@ -171,17 +171,14 @@ class HeadDivision:
         Queries come first because their heads are known: they imply the size of a head, which the
         number of key heads follows from. Norms and latent keys are left out, but checked as well.
         """
-        for weight in weights:
-            self._check_weight(weight)
         measurable: list[Measurable] = []
         for weight in weights:
+            self._check_weight(weight)
             named = self.projection_of(weight)
             has_rows_per_head = not named.norm and named.kind != "latent"
             if has_rows_per_head:
                 measurable.append(Measurable(weight, named.kind))
-        queries = [projected for projected in measurable if projected.kind == "q"]
-        others = [projected for projected in measurable if projected.kind != "q"]
-        return queries + others
+        return sorted(measurable, key=lambda projected: projected.kind != "q")
 
     def _check_weight(self, weight: Input) -> None:
         """Raise ParameterError for a tensor without rows, or a fused one in an unknown order."""
@@ -307,18 +304,22 @@ class HeadDivision:
         """Return how the weights are divided, for people.
 
         «4 heads of 8, the first 4 of 8 channels, 2 kv heads, rows q or k of each head».
+
+        Weights are of three kinds: projections of queries or of keys only (`q`, `k`), fused projections
+        of queries, keys and values (`qkv`), and DeepSeek's compressed key (`latent`).
         """
         kinds = {self.projection_of(weight).kind for weight in weights}
         if "latent" in kinds:
             key_words = "1 key that all heads share"
         else:
             key_words = counted(required(self.kv_heads), "kv head")
-        order_words = self._fused_words(weights)  # those of queries, keys and values in one weight
-        has_separate_projections = bool(kinds - {"qkv"})
-        if has_separate_projections:
-            order = "rows q, gate of each head" if self.gated else "rows q or k of each head"
-            order_words.append(order)
-        return f"{self._size_words()}, {key_words}, {'; '.join(order_words)}"
+        # The order of rows is stated for each kind: those of fused projections, then those of others.
+        orders = self._fused_words(weights)
+        has_only_fused = kinds <= {"qkv"}
+        if not has_only_fused:
+            rows_of_head = "q, gate" if self.gated else "q or k"
+            orders = [*orders, f"rows {rows_of_head} of each head"]
+        return f"{self._size_words()}, {key_words}, {'; '.join(orders)}"
 
     def _size_words(self) -> str:
         """Return the heads and their rotary channels: «4 heads of 8, the first 4 of 8 channels»."""
@@ -362,7 +363,7 @@ class HeadDivision:
         """
         row_count = _rows(weight)
         if self.head_dim is None or self.kv_heads is None:
-            # Sizes that nobody stated follow from the rows of the projection itself.
+            # Sizes that nobody stated follow from the rows of the projection itself: both have a value then.
             return self.completed([weight]).move(weight, source, target)
         if self._is_norm_of_each_head(weight):
             return move_in_columns(weight, source, target, self.rotary_dim, self.trailing)
@@ -370,8 +371,9 @@ class HeadDivision:
         is_rotated = self._are_rotated(weight, head_rows)  # (heads,)
         channels = _rotary_order(weight, head_rows, source, target, self.rotary_dim, self.trailing)
         old_rows = np.arange(row_count).reshape(-1, head_rows)  # (heads, rows of a head)
-        old_rows[is_rotated] = old_rows[is_rotated][:, channels]
-        return Move(axis=0, order=old_rows.reshape(-1), channels=channels, heads=is_rotated)
+        order = old_rows.copy()
+        order[is_rotated] = old_rows[is_rotated][:, channels]
+        return Move(axis=0, order=order.reshape(-1), channels=channels, heads=is_rotated)
 
     def _are_rotated(self, weight: Input, head_rows: int) -> Array:
         """Return True for each head of a projection whose rows are a query or a key: (heads,).

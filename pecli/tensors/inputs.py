@@ -82,7 +82,7 @@ class OpenedInputs(NamedTuple):
     metadata: dict[str, str]
 
 
-def open_inputs(files: Sequence[str], chosen: Collection[str] = ()) -> OpenedInputs:
+def open_inputs(files: Sequence[str], chosen: Collection[str]) -> OpenedInputs:
     """Read tensors from files, and the metadata that came with them.
 
     The spec of the files is not part of the metadata: it does not describe the result.

@@ -129,15 +129,8 @@ def attention_of(model: Model | None, layer_type: str | None = None) -> ModelHea
     description = describe(model)
     encodings = description.encodings()
     part = _language_part(Keys(description.values, description.label), encodings)
-    heads = _whole(part.keys, (*HEADS, "attention.head_count"))
     rope = _shared_encoding(encodings, layer_type)
-    attention = ModelHeads(
-        model=encodings.file,
-        heads=heads,
-        kv_heads=part.layout.key_heads(part.keys, heads),
-        fused=part.layout.order,
-        gated=part.is_gated,
-    )
+    attention = _heads_without_sizes(part, encodings.file)
     if rope is not None:
         return replace(
             attention,
@@ -145,7 +138,7 @@ def attention_of(model: Model | None, layer_type: str | None = None) -> ModelHea
             rotary_dim=rope.rotary_dim,
             trailing=rope.trailing,
         )
-    head_dim = head_size(part.keys).value if heads else None
+    head_dim = head_size(part.keys).value if attention.heads else None
     # A rope may be missing because nothing of it is stated. Only another encoding excludes it.
     has_other_encoding = _has_encoding_of_text(encodings)
     return replace(attention, head_dim=head_dim, rotates=not has_other_encoding)
@@ -163,6 +156,18 @@ class LanguagePart(NamedTuple):
     keys: Keys
     layout: FamilyLayout
     is_gated: bool
+
+
+def _heads_without_sizes(part: LanguagePart, model: str) -> ModelHeads:
+    """Return the numbers of heads and the order of q, k and v; the channels of a head are left out."""
+    heads = _whole(part.keys, (*HEADS, "attention.head_count"))
+    return ModelHeads(
+        model=model,
+        heads=heads,
+        kv_heads=part.layout.key_heads(part.keys, heads),
+        fused=part.layout.order,
+        gated=part.is_gated,
+    )
 
 
 def _language_part(keys: Keys, encodings: ModelEncodings) -> LanguagePart:

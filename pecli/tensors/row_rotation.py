@@ -201,10 +201,10 @@ def model_rotation(
     encoding: Encoding,
     rows: RowPositions,
     heads: Collection[int],
-    fields: NamedValues,
+    field_overrides: NamedValues,
     *,
     length: int | None = None,
-    **parameters: object,
+    **parameter_overrides: object,
 ) -> RowRotation:
     """Return the rotation that the layers of a model apply to tensors.
 
@@ -218,23 +218,22 @@ def model_rotation(
         rows: the positions of the rows.
         heads: the model's numbers of heads. An axis of such a length is not taken for positions
             unless `seq_axis` is given.
-        fields: fields of the RowRotation that override the model's.
+        field_overrides: fields of the RowRotation, such as its layout, that replace the model's.
         length: the context at which dynamic and longrope are read, instead of that last position.
-        parameters: parameters of the scheme that override the model's.
+        parameter_overrides: parameters of the rope, such as its base, that replace the model's.
     """
-    _check_rotary(file, encoding, parameters)
-    seq_axis = fields.get("seq_axis", SEQ_AXIS)
+    _check_rotary(file, encoding, parameter_overrides)
+    seq_axis = field_overrides.get("seq_axis", SEQ_AXIS)
     most_rows = max(tensor.check_sequence(seq_axis).length for tensor in inputs)
-    seq_len = rows.seq_len(most_rows, parameters)
-    rope = encoding.rope(seq_len, length=length, **parameters)
-    _check_head(inputs[0], file, encoding.head_dim or rope.rotary_dim, rope, fields)
-    # A shift is the same at all positions, so that their axis does not matter.
-    guesses_axis = "seq_axis" not in fields and "shift" not in fields
-    is_language_model = not encoding.part
-    if guesses_axis and is_language_model:
+    seq_len = rows.seq_len(most_rows, parameter_overrides)
+    rope = encoding.rope(seq_len, length=length, **parameter_overrides)
+    _check_head(inputs[0], file, encoding.head_dim or rope.rotary_dim, rope, field_overrides)
+    # A shift turns all rows alike, so that it does not matter which axis counts them.
+    assumes_axis = field_overrides.keys().isdisjoint(("seq_axis", "shift"))
+    if assumes_axis and not encoding.part:  # Parts for images have other numbers of heads.
         _refuse_heads_as_positions(inputs, file, heads)
     model_fields = {"layout": encoding.layout or "halves", "trailing": encoding.trailing}
-    return RowRotation(rope, rows, **{**model_fields, **fields})
+    return RowRotation(rope, rows, **{**model_fields, **field_overrides})
 
 
 def _check_rotary(file: str, encoding: Encoding, parameters: Mapping[str, object]) -> None:

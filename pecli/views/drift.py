@@ -11,6 +11,7 @@ from pecli.engine.grouping import grouped
 from pecli.engine.schemes.scheme import stated_parameters
 from pecli.errors import number, spelled
 from pecli.views import screen
+from pecli.views.pictures.downsample import evenly_spaced
 from pecli.views.screen import Cell, Styled
 from pecli.views.text_table import print_table
 
@@ -160,7 +161,7 @@ def _print_frequencies(audit: Audit) -> None:
     If biases are audited, the columns are slopes of heads instead of frequencies.
     """
     frequencies = audit.numbers.values
-    chosen = _evenly(len(frequencies), MAX_FREQUENCIES)
+    chosen = evenly_spaced(len(frequencies), MAX_FREQUENCIES)
     heads = [number(frequencies[index], 2) for index in chosen]
     rows: list[list[Cell]] = []
     for drift in audit.drifts:
@@ -168,15 +169,6 @@ def _print_frequencies(audit: Audit) -> None:
         rows.append([drift.recipe, *errors])
     noun = _COLUMN_NOUNS[audit.numbers.kind]
     _print_errors(f"largest error, by {noun}", heads, rows)
-
-
-def _evenly(count: int, most: int) -> list[int]:
-    """Return at most `most` indices below `count`, evenly spaced, the first and the last included.
-
-    >>> _evenly(64, 7)
-    [0, 10, 21, 32, 42, 52, 63]
-    """
-    return sorted({round(k * (count - 1) / (most - 1)) for k in range(most)})
 
 
 def _print_errors(title: str, heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -57,26 +56,40 @@ def audits_picture(audits: Mapping[str, Audit]) -> Picture:
     If no recipe has an error, the picture is a sentence that states it. A single panel has no title
     of its own: its title is that of the picture.
     """
-    first_audit = next(iter(audits.values()))
+    first_layer_type, first_audit = next(iter(audits.items()))
     axis = "distance" if first_audit.numbers.kind == "slopes" else "position"
     subject = f"largest error by {axis}"
-    charts = []
-    for layer_type, audit in audits.items():
-        title = title_of(labelled(of_scheme(audit.scheme)), layer_type or subject)
-        charts.append(_audit_chart(title, audit, axis))
+    first_title = _title_of_layers(first_audit, first_layer_type or subject)
     if not any(map(_has_error, audits.values())):
         recipes = ", ".join(drift.recipe for drift in first_audit.drifts)
-        sentence = f"No error to draw: {recipes} equals the exact table everywhere"
-        return Picture(charts[0].title, subtitle=sentence)
-    notes = [_no_error_note(layer_type, audit) for layer_type, audit in audits.items()]
-    caption = ". ".join(filter(None, notes))
-    if len(charts) == 1:
-        return _picture(charts[0].title, [replace(charts[0], title="")], caption)
+        return Picture(
+            first_title,
+            subtitle=f"No error to draw: {recipes} equals the exact table everywhere",
+        )
+    caption = _no_error_notes(audits)
+    if len(audits) == 1:
+        return _picture(first_title, [_audit_chart("", first_audit, axis)], caption)
+    charts = []
+    for layer_type, audit in audits.items():
+        title = _title_of_layers(audit, layer_type or subject)
+        charts.append(_audit_chart(title, audit, axis))
     return _picture(subject.capitalize(), charts, caption)
+
+
+def _title_of_layers(audit: Audit, shows: str) -> str:
+    """Return the scheme of an audit and what is drawn of it: «rope, base 10000: full_attention»."""
+    source = labelled(of_scheme(audit.scheme))
+    return title_of(source, shows)
 
 
 def _has_error(audit: Audit) -> bool:
     return any(drift.max_abs_error for drift in audit.drifts)
+
+
+def _no_error_notes(audits: Mapping[str, Audit]) -> str:
+    """Return the recipes without a curve in each layer type: «full: no error: exact. swa: …»."""
+    notes = [_no_error_note(layer_type, audit) for layer_type, audit in audits.items()]
+    return ". ".join(filter(None, notes))
 
 
 def _no_error_note(layer_type: str, audit: Audit) -> str:

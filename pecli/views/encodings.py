@@ -333,9 +333,9 @@ def _has_positions_of_images(encoding: Encoding) -> bool:
     return encoding.is_rotary and not encoding.grid.style and bool(encoding.grid.axes)
 
 
-def _default_length(model: ModelEncodings, most: int) -> int:
-    """Return the length of a table if none is given: the model's context, but at most `most`."""
-    return min(most, model.context or most)
+def _default_length(model: ModelEncodings, max_length: int) -> int:
+    """Return the length of a table if none is given: the model's context, but at most `max_length`."""
+    return min(max_length, model.context or max_length)
 
 
 def _rope_command(model: ModelEncodings, encoding: Encoding, model_option: str, rows: int) -> str:

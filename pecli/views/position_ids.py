@@ -42,7 +42,7 @@ def _ids_by_axis(ids: Indices) -> Indices:
 
 
 def _is_per_token(ids: Indices) -> bool:
-    """Return True for (L, axes), as diffusion models have ids."""
+    """Return True for (L, axes), as diffusion models have ids; (3, L) is M-RoPE's, for any L."""
     return ids.ndim == 2 and ids.shape[1] in (2, 3, 4) and ids.shape[0] != 3
 
 

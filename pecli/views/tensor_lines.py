@@ -181,10 +181,10 @@ def error_in_words(error: float, ulp: int | None) -> str:
 def _worse_in_ulps(tensor: Comparison) -> str:
     """Return a remark if another element than the worst has the most ULPs: a small value, say."""
     worst = units(tensor.worst_ulp)
-    most = units(tensor.max_ulp_error)
-    if not worst or not most or tensor.worst_ulp == tensor.max_ulp_error:
+    largest = units(tensor.max_ulp_error)
+    if not worst or not largest or tensor.worst_ulp == tensor.max_ulp_error:
         return ""
-    return f"  (elsewhere up to {most})"
+    return f"  (elsewhere up to {largest})"
 
 
 def units(count: int | None) -> str:
@@ -213,22 +213,22 @@ def _with_digits(value: object, digits: int) -> str:
     return repr(value)
 
 
-class _Pass(NamedTuple):
-    """A passed tensor without its layer number; those of identical layers are equal."""
+class _TensorOfAnyLayer(NamedTuple):
+    """A passed tensor without the number of its layer: those of identical layers are equal."""
 
-    pattern: str
+    pattern: str  #: its name, such as `model.layers.N.rotary_emb.inv_freq`
     shape: str
     reading: str
     verdict: str
 
 
-class _PassedLine(NamedTuple):
-    """The part of a line that tensors have in common."""
+class _LineWithoutNames(NamedTuple):
+    """A line about passed tensors without their names: those that are in one line have it in common."""
 
-    shape: str
+    shape: str  #: empty for tensors of several layers
     reading: str
     verdict: str
-    layers: str
+    layers: str  #: «80 layers»; empty for tensors of one layer
 
 
 def passed_tensor_lines(result: Verification) -> list[str]:
@@ -237,30 +237,31 @@ def passed_tensor_lines(result: Verification) -> list[str]:
     A model of 80 layers would have 80 equal lines. So tensors that differ only in the number of
     their layer are counted first, then different tensors with the same verdict are listed.
     """
-    labels_by_line: dict[_PassedLine, list[str]] = {}
-    for common, names in _names_of_layers(result).items():
-        line = _line_of_pass(common, len(names))
+    shown_names_by_line: dict[_LineWithoutNames, list[str]] = {}
+    for tensor, names in _names_of_passed(result).items():
+        line = _line_without_names(tensor, len(names))
         is_in_several_layers = len(names) > 1
-        label = _name_in_layer(common.pattern) if is_in_several_layers else names[0]
-        labels_by_line.setdefault(line, []).append(label)
-    return [_passed_line(line, labels) for line, labels in labels_by_line.items()]
+        shown_name = _name_in_layer(tensor.pattern) if is_in_several_layers else names[0]
+        shown_names_by_line.setdefault(line, []).append(shown_name)
+    return [_with_names(line, names) for line, names in shown_names_by_line.items()]
 
 
-def _names_of_layers(result: Verification) -> dict[_Pass, list[str]]:
-    """Return the names of the tensors that passed, by what those of identical layers have in common."""
-    names_by_pass: dict[_Pass, list[str]] = {}
+def _names_of_passed(result: Verification) -> dict[_TensorOfAnyLayer, list[str]]:
+    """Return the names of the tensors that passed; those of identical layers are together."""
+    names_by_tensor: dict[_TensorOfAnyLayer, list[str]] = {}
     for tensor in result.tensors:
         if tensor.passed:
-            common = _passed(tensor, result.readings.get(tensor.name, ""))
-            names_by_pass.setdefault(common, []).append(tensor.name)
-    return names_by_pass
+            reading = result.readings.get(tensor.name, "")
+            tensor_of_any_layer = _without_layer_number(tensor, reading)
+            names_by_tensor.setdefault(tensor_of_any_layer, []).append(tensor.name)
+    return names_by_tensor
 
 
-def _line_of_pass(common: _Pass, layer_count: int) -> _PassedLine:
-    """Return the line of tensors of several layers, which are counted, or of one, which has a shape."""
+def _line_without_names(tensor: _TensorOfAnyLayer, layer_count: int) -> _LineWithoutNames:
+    """Return the line of a tensor: with the number of layers that have it, or with its shape if one has."""
     if layer_count > 1:
-        return _PassedLine("", common.reading, common.verdict, f"{layer_count} layers")
-    return _PassedLine(common.shape, common.reading, common.verdict, layers="")
+        return _LineWithoutNames("", tensor.reading, tensor.verdict, f"{layer_count} layers")
+    return _LineWithoutNames(tensor.shape, tensor.reading, tensor.verdict, layers="")
 
 
 def _name_in_layer(pattern: str) -> str:
@@ -268,10 +269,11 @@ def _name_in_layer(pattern: str) -> str:
     return pattern.removesuffix(".weight").rpartition(".")[2]
 
 
-def _passed(tensor: Comparison, reading: str) -> _Pass:
-    """Return what tensors of identical layers have in common; `reading` states how it was read."""
+def _without_layer_number(tensor: Comparison, reading: str) -> _TensorOfAnyLayer:
+    """Return a tensor that passed without the number of its layer; `reading` states how it was read."""
     pattern = _LAYER_NUMBER.sub(".N.", tensor.name)
-    return _Pass(pattern, screen.shape(tensor.shape), reading, _passed_verdict(tensor))
+    verdict = _passed_verdict(tensor)
+    return _TensorOfAnyLayer(pattern, screen.shape(tensor.shape), reading, verdict)
 
 
 def _passed_verdict(tensor: Comparison) -> str:
@@ -282,8 +284,8 @@ def _passed_verdict(tensor: Comparison) -> str:
     return f"max error {number(tensor.max_abs_error, 3)}"
 
 
-def _passed_line(line: _PassedLine, labels: Sequence[str]) -> str:
-    """Return the labels of tensors, and what they have in common, as a line of text."""
-    names = listed(labels, MAX_LISTED)
-    head = f"{line.layers}: {names}" if line.layers else f"{names}  {line.shape}"
+def _with_names(line: _LineWithoutNames, names: Sequence[str]) -> str:
+    """Return a line about tensors as text: «80 layers: inv_freq, exact», or «cos, sin  4 × 8, exact»."""
+    shown_names = listed(names, MAX_LISTED)
+    head = f"{line.layers}: {shown_names}" if line.layers else f"{shown_names}  {line.shape}"
     return ", ".join(filter(None, [head, line.reading, line.verdict]))

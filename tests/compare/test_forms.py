@@ -116,7 +116,7 @@ def test_a_form_of_3_frequencies_has_these_last_axes(form: Form, axes: tuple[int
     """A form is a way of storing cosines and sines in an array. Of 3 frequencies, pairs (cos, sin) take
     2 numbers each, rotation matrices 2 × 2, and «halves», which has each column twice, 6 columns.
     """
-    assert form.axes(3) == axes
+    assert form.column_lengths(3) == axes
 
 
 def test_a_matrix_holds_each_function_twice_and_one_sine_negated() -> None:

@@ -525,9 +525,10 @@ def test_lists_in_nested_objects_are_named_by_their_paths() -> None:
     assert tensors["layers.1.q.in"].tolist() == [3, 4]
 
 
-def test_an_empty_list_beside_others_is_left_out() -> None:
+@pytest.mark.parametrize("empty_list", ["[]", "[ ]", "[\n]"])
+def test_an_empty_list_beside_others_is_left_out(empty_list: str) -> None:
     """A list without numbers holds nothing to compare, and is no error beside one that has some."""
-    Path("x.json").write_text('{"bias": [], "q": [1.5]}')
+    Path("x.json").write_text(f'{{"bias": {empty_list}, "q": [1.5]}}')
     tensors = pecli.load("x.json")
     assert [*tensors] == ["q"]
 
@@ -566,7 +567,7 @@ def test_long_lines_that_are_read_in_pieces_give_the_same_tensors(
     Path("x.txt").write_text(text)
     whole = pecli.load("x.txt")
     pieces_of_16_bytes = re.compile(rb"[^\n]{0,16}[^\s,;\[\]{}]{0,16}\n?")
-    monkeypatch.setattr("pecli.files.number_text._PIECES", pieces_of_16_bytes)
+    monkeypatch.setattr("pecli.files.number_text._LINE_OR_PART", pieces_of_16_bytes)
     in_pieces = pecli.load("x.txt")
 
     assert [*in_pieces] == [*whole]

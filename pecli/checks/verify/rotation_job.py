@@ -183,7 +183,7 @@ class RotationJob:
             encoding=encoding,
             rows=rows,
             heads=(),  # They are not needed, as the axis of positions is given.
-            fields=fields,
+            field_overrides=fields,
             offset=offset,
             length=self.settings.length,
             recipe=self.settings.recipe,

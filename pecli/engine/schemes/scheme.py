@@ -1,7 +1,7 @@
 """Schemes: positional encodings with parameters that are checked when a scheme is made."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import KW_ONLY, MISSING, Field, dataclass, fields, replace
 from functools import cache
 from typing import (
@@ -19,7 +19,7 @@ import numpy as np
 
 from pecli.display import Displayed
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, ArrayLike
-from pecli.engine.named_values import JsonObject, NamedValues
+from pecli.engine.named_values import JsonObject, NamedValues, without_none
 from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.parameters import Choice, DtypeChoice, ParameterRule, Whole
 from pecli.engine.schemes.recipes import STORED, STORED_RECIPE, recipe_named
@@ -415,6 +415,14 @@ def default_of(kind: type[Scheme], name: str) -> object:
     return kind.parameters()[name].default
 
 
+def require_parameters(kind: type[Scheme], stated: Collection[str]) -> None:
+    """Raise ParameterError if a parameter without a default is not stated, such as ALiBi's `heads`."""
+    for name, parameter in kind.parameters().items():
+        is_required = default_of(kind, name) is MISSING
+        if is_required and name not in stated:
+            raise ParameterError(name, "missing", parameter.rule)
+
+
 def _other_options(kind: type[Scheme], name: str, usual: str) -> tuple[str, ...]:
     """Return the options of a parameter except for the usual one; none without it."""
     parameter = kind.parameters().get(name)
@@ -435,8 +443,7 @@ def stated_parameters(scheme: Scheme) -> JsonObject:
     >>> "seq_len" in stated_parameters(Alibi(heads=8))
     False
     """
-    parameters = scheme.spec()["parameters"].items()
-    return {name: value for name, value in parameters if value is not None}
+    return without_none(scheme.spec()["parameters"])
 
 
 def tensors_by_name(scheme: Scheme) -> dict[str, Table]:

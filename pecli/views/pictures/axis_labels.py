@@ -21,8 +21,8 @@ MIN_TICKS = 3  #: Numbers that an axis has, if there is room for them.
 _TICK_FACTORS = (1, 2, 5, 10)  #: Ticks are these multiples of a power of ten apart.
 
 
-def ticks(low: float, high: float, most: int, *, log: bool = False) -> list[float]:
-    """Return the numbers at an axis: about `most` round ones between its ends.
+def ticks(low: float, high: float, tick_count: int, *, log: bool = False) -> list[float]:
+    """Return the numbers at an axis: about `tick_count` round ones between its ends.
 
     There are more if they would be only two, which is too few to read values from. On a logarithmic
     axis they are powers of ten, if at least two of them lie on it, and 2 and 5 times these if it is
@@ -40,21 +40,21 @@ def ticks(low: float, high: float, most: int, *, log: bool = False) -> list[floa
     [10.0, 20.0, 30.0, 40.0, 50.0]
     """
     if log:
-        values = _logarithmic_ticks(low, high, most)
+        values = _logarithmic_ticks(low, high, tick_count)
         if values:
             return values
     if not _has_room_for_numbers(low, high):
         return [low, high]
-    values = _equally_spaced(low, high, most)
-    if len(values) < MIN_TICKS <= most:
-        return _equally_spaced(low, high, 2 * most)
+    values = _equally_spaced(low, high, tick_count)
+    if len(values) < MIN_TICKS <= tick_count:
+        return _equally_spaced(low, high, 2 * tick_count)
     return values
 
 
-def _logarithmic_ticks(low: float, high: float, most: int) -> list[float]:
+def _logarithmic_ticks(low: float, high: float, tick_count: int) -> list[float]:
     """Return powers of ten on an axis, with 2 and 5 times them if they are two; none if it is short."""
-    powers = _powers_of_ten(low, high, most)
-    if len(powers) == 2 and most > 2:
+    powers = _powers_of_ten(low, high, tick_count)
+    if len(powers) == 2 and tick_count > 2:
         return _multiples_of_powers(low, high)
     return powers
 
@@ -65,12 +65,12 @@ def _has_room_for_numbers(low: float, high: float) -> bool:
     return MIN_SPAN * magnitude < high - low < math.inf
 
 
-def _equally_spaced(low: float, high: float, most: int) -> list[float]:
-    """Return multiples of a round number between two ends."""
-    step = _tick_step((high - low) / max(1, most))
-    first = math.ceil(low / step - 0.05)
-    last = math.floor(high / step + 0.05)
-    return [k * step for k in range(first, last + 1)]
+def _equally_spaced(low: float, high: float, tick_count: int) -> list[float]:
+    """Return multiples of a round number between two ends, or beyond them by a twentieth of it."""
+    step = _tick_step((high - low) / max(1, tick_count))
+    first_multiple = math.ceil(low / step - 0.05)
+    last_multiple = math.floor(high / step + 0.05)
+    return [multiple * step for multiple in range(first_multiple, last_multiple + 1)]
 
 
 def _multiples_of_powers(low: float, high: float) -> list[float]:
@@ -81,20 +81,24 @@ def _multiples_of_powers(low: float, high: float) -> list[float]:
     return [value for value in values if low <= value * 1.001 and value <= high * 1.001]
 
 
-def _powers_of_ten(low: float, high: float, most: int) -> list[float]:
-    """Return the powers of ten on an axis, or none if there are fewer than two."""
-    first = math.ceil(math.log10(low) - 0.02)
-    last = math.floor(math.log10(high) + 0.02)
-    if last <= first:
+def _powers_of_ten(low: float, high: float, tick_count: int) -> list[float]:
+    """Return the powers of ten on an axis, or none if there are fewer than two.
+
+    If there are too many, every n-th is left. One may lie beyond an end by 0.02 decades, or 5 %.
+    """
+    first_exponent = math.ceil(math.log10(low) - 0.02)
+    last_exponent = math.floor(math.log10(high) + 0.02)
+    if last_exponent <= first_exponent:
         return []
-    step = max(1, -(-(last - first) // most))
-    return [10.0**power for power in range(first, last + 1, step)]
+    step = max(1, -(-(last_exponent - first_exponent) // tick_count))  # rounded up
+    return [10.0**exponent for exponent in range(first_exponent, last_exponent + 1, step)]
 
 
-def _tick_step(least: float) -> float:
-    """Return the smallest round number that is not below `least`."""
-    power = 10.0 ** math.floor(math.log10(least))
-    return next(factor * power for factor in _TICK_FACTORS if factor * power >= least * (1 - 1e-9))
+def _tick_step(min_step: float) -> float:
+    """Return the smallest round number (1, 2, 5, 10, 20, …) that is not below `min_step`."""
+    power = 10.0 ** math.floor(math.log10(min_step))
+    rounded_down = min_step * (1 - 1e-9)  # 0.2 may be 0.2 and the error of float64.
+    return next(factor * power for factor in _TICK_FACTORS if factor * power >= rounded_down)
 
 
 def typeset(text: str | float) -> str:

@@ -52,11 +52,12 @@ def _row_means(table: Table, rows: int, column_step: int) -> Floats:
         rows: The most rows of the result.
         column_step: Of the columns, every n-th is kept.
     """
-    count = min(table.rows, rows)
-    edges = np.arange(count + 1) * table.rows // count
-    means_per_block = max(1, table.block_rows() * count // table.rows)
+    mean_count = min(table.rows, rows)
+    edges = np.arange(mean_count + 1) * table.rows // mean_count
+    means_per_block = max(1, table.block_rows() * mean_count // table.rows)
     blocks = _Blocks(table, edges, means_per_block, column_step)
-    means = results_in_order(blocks.means_from, range(0, count, means_per_block))
+    first_mean_by_block = range(0, mean_count, means_per_block)
+    means = results_in_order(blocks.means_from, first_mean_by_block)
     return np.concatenate(list(means))
 
 
@@ -92,13 +93,19 @@ def _means_between(table: Table, edges: Indices, column_step: int) -> Floats:
 
 
 def _mean_of_runs(table: Table, start: int, stop: int, column_step: int) -> Floats:
-    """Return one row: the mean of `RUNS` short runs of rows between `start` and `stop`."""
-    numbers = np.arange(RUNS)
-    starts = start + (stop - start) * (numbers + numbers * GOLDEN % 1) / RUNS
+    """Return one row: about the mean of the rows between `start` and `stop`, which are too many to read.
+
+    It is the mean of `RUNS` short runs of rows. Each run begins somewhere in its own one of `RUNS`
+    equal parts of the rows: after a share of the part that differs from run to run.
+    """
+    parts = np.arange(RUNS)
+    share_before_run = parts * GOLDEN % 1
+    run_starts = start + (stop - start) * (parts + share_before_run) / RUNS
     run_length = max(1, MAX_ELEMENTS // (RUNS * table.width))
     means = []
-    for first in starts.astype(int).tolist():
-        values = widened(table.read(first, min(first + run_length, stop))[:, ::column_step])
+    for run_start in run_starts.astype(int).tolist():
+        run_stop = min(run_start + run_length, stop)
+        values = widened(table.read(run_start, run_stop)[:, ::column_step])
         means.append(values.mean(axis=0))
     return np.asarray(np.stack(means).mean(axis=0, keepdims=True))
 
@@ -110,6 +117,18 @@ def stride(count: int, room: int) -> int:
     3
     """
     return max(1, -(-count // max(1, room)))
+
+
+def evenly_spaced(count: int, max_count: int) -> list[int]:
+    """Return at most `max_count` indices below `count`, the first and the last included.
+
+    >>> evenly_spaced(64, 7), evenly_spaced(3, 7)
+    ([0, 10, 21, 32, 42, 52, 63], [0, 1, 2])
+    """
+    chosen_count = min(count, max_count)
+    last = count - 1
+    spaces = max(1, chosen_count - 1)  # 4 indices have 3 spaces between them.
+    return [round(number * last / spaces) for number in range(chosen_count)]
 
 
 def fitted_to(
@@ -134,15 +153,15 @@ def _max_rows(values: Floats, count: int) -> Floats:
     return np.where(highest >= -lowest, highest, lowest)
 
 
-def envelope(x: Floats, y: Floats, most: int) -> tuple[Floats, Floats]:
-    """Return the x and y of a curve with fewer points: the lowest and highest of each of `most` pieces.
+def envelope(x: Floats, y: Floats, max_pieces: int) -> tuple[Floats, Floats]:
+    """Return the x and y of a curve with fewer points: the lowest and highest of each of `max_pieces` pieces.
 
     No spike is lost. A short curve is returned as it is. Of two pieces, 0 5 1 and 9 8 7, the points
     are 0 5 and 9 7: where the curve falls, the highest comes first, or a smooth curve would be a saw.
     """
-    if len(x) <= 2 * most:
+    if len(x) <= 2 * max_pieces:
         return x, y
-    starts = np.arange(most) * len(x) // most
+    starts = np.arange(max_pieces) * len(x) // max_pieces
     ends = np.append(starts[1:], len(x)) - 1
     lowest = np.fmin.reduceat(y, starts)
     highest = np.fmax.reduceat(y, starts)

@@ -15,7 +15,7 @@ import numpy as np
 from pecli.compare.comparison import READ_BYTES, Comparison
 from pecli.compare.part import Part, Slab, split_into_slabs
 from pecli.compare.tolerance import Tolerance
-from pecli.engine.arrays import AnyArray, Floats, Indices, absolute_errors, widest
+from pecli.engine.arrays import AnyArray, Flags, Floats, Indices, absolute_errors, widest
 from pecli.engine.grouping import grouped
 from pecli.files.tensor_roles import role_of
 from pecli.views.pictures.panels import TablePoint
@@ -49,12 +49,13 @@ class ErrorMap:
     def worst(self) -> TablePoint:
         """The middle of the cell with the largest error, in rows and columns of the table.
 
-        Of 8192 rows in 192 cells, cell 85 stands for the rows 3627 to 3669.
+        Of 4 rows in 2 cells, cell 1 stands for the rows 2 and 3, whose middle is 2.5.
         """
         errors = np.where(np.isnan(self.errors), np.inf, self.errors)
         cell_row, cell_column = np.unravel_index(np.argmax(errors), errors.shape)
         cells_down, cells_across = errors.shape
         height, width = self.shape
+        # Row 0 reaches from −0.5 to 0.5, so that the edges of all rows are −0.5 and height − 0.5.
         row = (float(cell_row) + 0.5) * height / cells_down - 0.5
         column = (float(cell_column) + 0.5) * width / cells_across - 0.5
         return TablePoint(row, column)
@@ -269,19 +270,31 @@ class _WorstElements:
         """
         errors = _errors(expected, found, is_relative)  # (rows, columns)
         _, width = errors.shape
-        cells_down, cells_across = self.errors.shape
+        _, cells_across = self.errors.shape
         cell_of_column = np.arange(width) * cells_across // width
-        largest = _largest_in_cells(errors, cell_of_row, cell_of_column, cells_down)
-        is_larger = largest > self.errors  # (cells down, cells across)
-        # Cells search for the element with the new error; no element has _NO_ERROR.
-        error_to_find = np.where(is_larger, largest, _NO_ERROR)  # (cells down, cells across)
-        error_to_find_by_element = error_to_find[cell_of_row][:, cell_of_column]  # (rows, columns)
-        rows, columns = np.nonzero(errors == error_to_find_by_element)
-        # If several elements of a cell have this error, the last one is kept.
+        rows, columns = np.nonzero(self._are_new_maxima(errors, cell_of_row, cell_of_column))
+        # If several elements of a cell have its new error, the last one is assigned last, and kept.
         cells = cell_of_row[rows], cell_of_column[columns]
         self.expected[cells] = expected.real[rows, columns]
         self.found[cells] = found.real[rows, columns]
         self.errors[cells] = errors[rows, columns]
+
+    def _are_new_maxima(
+        self, errors: Floats, cell_of_row: Indices, cell_of_column: Indices
+    ) -> Flags:
+        """Return True for elements with the largest error of their cell that exceed what it holds.
+
+        Args:
+            errors: The errors of some rows, (rows, columns).
+            cell_of_row: The row of cells that each row belongs to.
+            cell_of_column: The column of cells that each column belongs to.
+        """
+        cells_down, _ = self.errors.shape
+        largest = _largest_in_cells(errors, cell_of_row, cell_of_column, cells_down)
+        # A cell that keeps its error gets _NO_ERROR here, which no element has: (cells down, across).
+        new_errors = np.where(largest > self.errors, largest, _NO_ERROR)
+        new_error_of_element = new_errors[cell_of_row][:, cell_of_column]  # (rows, columns)
+        return np.asarray(errors == new_error_of_element)
 
 
 def _largest_in_cells(
@@ -316,14 +329,16 @@ def _errors(expected: AnyArray, found: AnyArray, is_relative: bool) -> Floats:
 
 
 def _axis_names(table_name: str, expected: Floats, shape: tuple[int, ...]) -> _AxisNames:
-    """Return the names of rows and columns, by the name of the table, its shape and its values.
+    """Return what the rows and columns of a table count, for the axes of its error map.
 
     A table `cos` (512, 64) has positions and pairs of channels, unless its columns are doubled:
-    then 64 columns are 64 channels. Matrices (8, 512, 512) have queries and keys.
+    then 64 columns are 64 channels. Square matrices of several heads, (8, 512, 512), and biases
+    (8, 1, 512) have queries and keys.
 
     Args:
         table_name: The name of the table, from which its role follows: cos, bias, slopes.
-        expected: The expected values of the map, with as many columns as it has cells.
+        expected: The expected values that the map shows. It has fewer columns than the table if
+            that is too wide for a picture.
         shape: The shape of the table.
     """
     role = role_of(table_name)

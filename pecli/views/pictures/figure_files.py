@@ -82,12 +82,15 @@ def save(
 
 
 class _Metadata(NamedTuple):
-    """The metadata of a format."""
+    """The metadata of a format.
 
-    omitted: tuple[
-        str, ...
-    ]  #: Dates and versions: without them, the same figure is the same bytes.
-    place: str  #: The entry for the command that made the figure.
+    Attributes:
+        omitted: Entries for dates and versions. Without them, the same figure is the same bytes.
+        place: The entry for the command that made the figure.
+    """
+
+    omitted: tuple[str, ...]
+    place: str
 
 
 _METADATA = {
@@ -199,7 +202,7 @@ def _spiral_with_hand(axes: "Axes") -> _Spiral:
     return _Spiral(dots, hand, angles, positions)
 
 
-def _moving(figure: Figure, dpi: float, about: NamedValues | None = None) -> bytes:
+def _moving(figure: Figure, dpi: float, about: NamedValues | None) -> bytes:
     """Return a .gif in which dots appear position by position, and a hand points at the last.
 
     All frames have the colours of the last one, so that each is stored as its difference from the

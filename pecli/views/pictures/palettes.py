@@ -110,17 +110,19 @@ def _luminance(colour: Colour) -> float:
 def legible(colour: Colour, paper: Colour) -> Colour:
     """Return the colour of letters that name a curve: darker or lighter, so that they can be read.
 
-    Orange has a contrast of only 2.25 with white paper:
+    On white paper, the colour is mixed with ever more black, and on dark paper with white, until
+    its contrast is enough. Orange has a contrast of only 2.25 with white:
 
     >>> legible((230, 159, 0), paper=(255, 255, 255))
     (156, 108, 0)
     """
-    goal = 255 if _luminance(paper) < 0.5 else 0
+    black_or_white = 255 if _luminance(paper) < 0.5 else 0
     for shade in range(_SHADES + 1):
-        red, green, blue = (round(part + (goal - part) * shade / _SHADES) for part in colour)
+        share = shade / _SHADES
+        red, green, blue = (round(part + (black_or_white - part) * share) for part in colour)
         if contrast((red, green, blue), paper) >= MIN_CONTRAST:
             return red, green, blue
-    return goal, goal, goal
+    return black_or_white, black_or_white, black_or_white
 
 
 def step(number: int, count: int, *, dark: bool) -> Colour:

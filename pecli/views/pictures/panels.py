@@ -28,9 +28,7 @@ class Curve(NamedTuple):
     label: str
     x: Floats
     y: Floats
-    reference: bool = (
-        False  #: True if it is drawn for comparison only, as the unscaled wavelengths are.
-    )
+    reference: bool = False  #: True if it is only drawn for comparison: unscaled wavelengths, say.
     marks: Sequence[tuple[float, float]] = ()  #: Points (x, y) on it that are marked.
     dash: str = ""  #: Its line style in a figure, if the kind of picture chooses one.
     spread: Spread | None = None  #: The range around it, if a point stands for several values.

@@ -14,6 +14,7 @@ from pecli.errors import FileError, ParameterError
 from pecli.files.contents import LoadedFile, carried_spec
 from pecli.files.tensor_roles import role_of
 from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.views.pictures.downsample import evenly_spaced
 from pecli.views.pictures.fitting import GRID_KINDS, picture_kinds
 
 IMAGE_GRID = (16, 16)
@@ -113,8 +114,8 @@ class PlotRequest(NamedTuple):
     columns: int = 200
     channels: tuple[int, ...] | None = None  #: Channels, pairs or heads; None: chosen for the user.
 
-    def choose(self, count: int, most: int, name: str = "channels") -> list[int]:
-        """Return the requested channels; by default at most `most` of `count`, evenly spaced.
+    def choose(self, count: int, max_count: int, name: str = "channels") -> list[int]:
+        """Return the requested channels; by default at most `max_count` of `count`, evenly spaced.
 
         Raises:
             ParameterError: A requested channel does not exist; the message has the `name` of all.
@@ -125,20 +126,12 @@ class PlotRequest(NamedTuple):
         [1]
         """
         if self.channels is None:
-            return _evenly_spaced(count, most)
+            return evenly_spaced(count, max_count)
         for channel in self.channels:
             if channel >= count:
                 rule = f"there are {count} {name}, numbered from 0"
                 raise ParameterError("channels", channel, rule)
         return list(self.channels)
-
-
-def _evenly_spaced(count: int, most: int) -> list[int]:
-    """Return at most `most` indices below `count`, the first and the last included."""
-    chosen_count = min(count, most)
-    last = count - 1
-    spaces = max(1, chosen_count - 1)  # 4 channels have 3 spaces between them.
-    return [round(number * last / spaces) for number in range(chosen_count)]
 
 
 def of_scheme(

@@ -73,7 +73,7 @@ def chart_lines(chart: Chart, terminal: Terminal, height: int) -> list[str]:
 
 def _row_labels(y_axis: _Axis, line_count: int) -> dict[int, str]:
     """Return the numbers at the vertical axis by their line, counted from the top."""
-    labels = y_axis.labels(line_count, most=max(3, line_count // LINES_PER_NUMBER))
+    labels = y_axis.labels(line_count, tick_count=max(3, line_count // LINES_PER_NUMBER))
     return {line_count - 1 - height: text for height, text in labels.items()}
 
 
@@ -123,13 +123,13 @@ class _Axis:
         """Return numbers in the unit of the ends."""
         return values
 
-    def _ticks(self, most: int) -> list[float]:
-        """Return about `most` round numbers between the ends."""
-        return ticks(self.low, self.high, most)
+    def _ticks(self, tick_count: int) -> list[float]:
+        """Return about `tick_count` round numbers between the ends."""
+        return ticks(self.low, self.high, tick_count)
 
-    def labels(self, room: int, most: int) -> dict[int, str]:
+    def labels(self, room: int, tick_count: int) -> dict[int, str]:
         """Return round numbers by their place, counted from 0 to `room` − 1."""
-        values = self._ticks(most)
+        values = self._ticks(tick_count)
         places = np.rint(self.fractions(np.array(values)) * (room - 1)).tolist()
         labels = {}
         for place, value in zip(places, values, strict=True):
@@ -150,8 +150,8 @@ class _LogAxis(_Axis):
     def _scaled(self, values: Floats) -> Floats:
         return np.log10(values)
 
-    def _ticks(self, most: int) -> list[float]:
-        values = ticks(10.0**self.low, 10.0**self.high, most, log=True)
+    def _ticks(self, tick_count: int) -> list[float]:
+        values = ticks(10.0**self.low, 10.0**self.high, tick_count, log=True)
         return [value for value in values if value > 0]
 
 

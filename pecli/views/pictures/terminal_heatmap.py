@@ -90,30 +90,32 @@ def _cell_size(canvas: _Canvas, panel: HeatmapPanel, terminal: Terminal) -> _Cel
     """Return how often each value is repeated down and across, so that cells are about square.
 
     A table of 4 × 4 would be a speck in a terminal of 80 × 24, so that its cells grow to several
-    characters: without colours, to 4 lines of 16 characters. A character is twice as high as wide.
+    characters: without colours, to 4 lines of 16 characters. A line is as high as 2 characters are
+    wide; with colours it shows 2 values, one above the other. A cell is as wide as it is high, or
+    up to twice as wide: a cell of 1 line has 2 to 4 characters.
 
     Args:
         canvas: The values that are drawn, and the room for them.
         panel: The heatmap; its values may be more than those of the canvas, if they are reduced.
-        terminal: The terminal, which shows one value per character, or two with colours.
+        terminal: The terminal, which has colours or not.
     """
-    per_line = _values_per_line(terminal)
+    values_per_line = _values_per_line(terminal)
     rows, columns = canvas.values.shape
-    # The largest cells for which there is room: values down, and characters across.
-    down = max(1, canvas.height // rows)
-    across = max(1, canvas.width // columns)
+    # The largest cell for which there is room.
+    values_down = max(1, canvas.height // rows)
+    characters_across = max(1, canvas.width // columns)
     is_reduced = canvas.values.shape != panel.values.shape
     if is_reduced:
         # One direction is full; in the other one, cells may grow to 2 lines or 4 characters.
-        down = min(down, 2 * per_line)
-        across = min(across, 4)
-    lines_down = down / per_line
-    # 2 characters are as wide as 1 line is high: a cell is at most as high as it is wide, …
-    most_lines_down = across / 2
-    most_down = max(1, int(most_lines_down * per_line))
-    # … and at most twice as wide as it is high: 4 characters for each line.
-    most_across = max(1, int(4 * lines_down))
-    return _CellSize(min(down, most_down), min(across, most_across))
+        values_down = min(values_down, 2 * values_per_line)
+        characters_across = min(characters_across, 4)
+    # A square cell has 2 characters for each line, and one that is twice as wide has 4.
+    values_down_if_square = max(1, int(characters_across / 2 * values_per_line))
+    characters_across_if_wide = max(1, int(values_down / values_per_line * 4))
+    return _CellSize(
+        down=min(values_down, values_down_if_square),
+        across=min(characters_across, characters_across_if_wide),
+    )
 
 
 def _row_labels(panel: HeatmapPanel, lines: int) -> dict[int, str]:
@@ -137,10 +139,10 @@ def _column_labels(panel: HeatmapPanel, width: int) -> dict[int, str]:
     return labels
 
 
-def _whole_ticks(first: int, last: int, most: int) -> list[int]:
+def _whole_ticks(first: int, last: int, tick_count: int) -> list[int]:
     """Return indices from 0 to `last` that have round numbers if counted from `first`."""
     indices = set()
-    for value in ticks(first, first + last, most):
+    for value in ticks(first, first + last, tick_count):
         index = value - first
         if value == int(value) and 0 <= index <= last:
             indices.add(int(value) - first)

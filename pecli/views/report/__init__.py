@@ -346,14 +346,19 @@ def _add_first_matrix(draft: Draft, name: str, file: LoadedFile) -> None:
 
 
 def _first_rows(source: PlotSource, table: Table) -> PlotSource:
-    # Rows are read one by one, because those of some files are longer than all that is drawn.
-    # Their first columns are copied, so that the memory of one row can be used for the next.
-    count = min(table.rows, MAX_ROWS)
-    rows = np.stack([table.read(row, row + 1)[0, :MAX_COLUMNS].copy() for row in range(count)])
+    """Return the first rows and columns of a table as a source of its own, with its size in the title.
+
+    A row of some files is longer than all that is drawn, so that rows are read one by one, and only
+    their first columns are kept in memory.
+    """
+    corner = []
+    for row in range(min(table.rows, MAX_ROWS)):
+        (columns,) = table.read(row, row + 1)
+        corner.append(columns[:MAX_COLUMNS].copy())
     title = f"{table.name}, {shape(table.shape)} {table.dtype}"
     # A table over a grid is drawn as maps, which need all its rows, unless its scheme is unknown.
     scheme = UNKNOWN if "patch" in source.picture_kinds else source.scheme
-    return PlotSource(title, (table_of(table.name, rows),), scheme)
+    return PlotSource(title, (table_of(table.name, np.stack(corner)),), scheme)
 
 
 def _add_comparison(draft: Draft, first: str, second: str, tolerance: Tolerance) -> None:

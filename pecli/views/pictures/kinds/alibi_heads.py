@@ -25,12 +25,12 @@ class AlibiHead(NamedTuple):
 
 def heads_of(sources: Sequence[PlotSource], request: PlotRequest) -> Iterator[AlibiHead]:
     """Yield the requested heads of every source, or a few of them."""
-    most = MANY_HEADS if len(sources) == 1 else FEW_HEADS
+    max_heads = MANY_HEADS if len(sources) == 1 else FEW_HEADS
     for source, name in zip(sources, names_of(sources), strict=True):
         slopes = slopes_of(source)
         prefix = f"{name}, " if name else ""
         keys = _keys(source.scheme)
-        for head in request.choose(len(slopes), most, "heads"):
+        for head in request.choose(len(slopes), max_heads, "heads"):
             yield AlibiHead(f"{prefix}head {head}", float(slopes[head]), keys)
 
 

@@ -162,29 +162,37 @@ def _drawn_tables(source: PlotSource, *, is_one_of_several: bool) -> list[_Drawn
     return drawn
 
 
-def _columns_to_draw(drawn: _DrawnTable, request: PlotRequest, most: int) -> list[int]:
-    """Return the requested columns; by default at most `most` that show how the table varies."""
-    source = drawn.source
-    table = drawn.table
+def _columns_to_draw(drawn_table: _DrawnTable, request: PlotRequest, max_columns: int) -> list[int]:
+    """Return the columns of a table that become curves: the requested ones, or some that vary.
+
+    Args:
+        drawn_table: The table.
+        request: The user's request, with column numbers or without.
+        max_columns: The most columns, unless some were requested.
+    """
+    source = drawn_table.source
+    table = drawn_table.table
     if request.channels:
-        return request.choose(table.width, most, f"{drawn.noun}s")
+        return request.choose(table.width, max_columns, f"{drawn_table.noun}s")
     has_frequencies = "wavelengths" in source.picture_kinds
-    if has_frequencies:  # Their curves are neither flat lines nor bands.
-        pairs = informative_pairs(angular_frequencies(source), table.rows, most, MAX_TURNS)
-        columns_per_pair = source.axes_of(table).step  # 2 if sines and cosines are columns in turn
-        return [columns_per_pair * pair for pair in pairs]
-    return _inner_columns(table.width, most)
+    if not has_frequencies:
+        return _inner_columns(table.width, max_columns)
+    # Slow pairs would be flat lines, and fast ones bands: those between them are drawn.
+    pairs = informative_pairs(angular_frequencies(source), table.rows, max_columns, MAX_TURNS)
+    columns_per_pair = source.axes_of(table).step  # 2 if a pair's sine and cosine are neighbours
+    return [columns_per_pair * pair for pair in pairs]
 
 
-def _inner_columns(width: int, most: int) -> list[int]:
+def _inner_columns(width: int, max_columns: int) -> list[int]:
     """Return columns that are evenly spaced, without the first and the last; all if they are few.
 
     >>> _inner_columns(64, 3), _inner_columns(2, 3)
     ([16, 32, 48], [0, 1])
     """
-    if width <= most:
+    if width <= max_columns:
         return list(range(width))
-    return [number * width // (most + 1) for number in range(1, most + 1)]
+    intervals = max_columns + 1
+    return [number * width // intervals for number in range(1, intervals)]
 
 
 def _first_rows(table: Table, columns: Sequence[int]) -> Floats:

@@ -137,9 +137,9 @@ def _factor_note(label: str, factor: float) -> str:
 class DistancePieces(NamedTuple):
     """Distances in pieces, each of which is one point of a curve."""
 
-    distances: Floats  #: All distances that count, in order.
-    starts: Indices  #: The index of the first distance of each piece.
-    ends: Floats  #: The last distance of each piece, at which it is drawn.
+    distances: Floats  #: The distances at which scores are computed, in order.
+    first_indices: Indices  #: The index in `distances` at which each piece begins.
+    last_distances: Floats  #: The last distance of each piece, at which its point is drawn.
 
 
 def distance_pieces(last: int, pair_count: int) -> DistancePieces:
@@ -149,6 +149,9 @@ def distance_pieces(last: int, pair_count: int) -> DistancePieces:
     median, minimum and maximum of some hundred pieces. Up to `MAX_POINTS` distances are a piece
     each.
 
+    In pieces that double, the distances 1 to 15 are 1 | 2 3 | 4 5 6 7 | 8 … 15, with the first
+    indices 0 1 3 7 and the last distances 1 3 7 15.
+
     Args:
         last: The largest distance; at least 2, so that there is a curve.
         pair_count: The pairs over which scores are summed. All distances of a piece count, unless
@@ -157,18 +160,20 @@ def distance_pieces(last: int, pair_count: int) -> DistancePieces:
     last = max(2, last)
     if last <= MAX_POINTS:
         distances = np.arange(1.0, last + 1)
-        return DistancePieces(distances, starts=np.arange(last), ends=distances)
+        return DistancePieces(distances, first_indices=np.arange(last), last_distances=distances)
     edges = _piece_edges(last)
-    most_distances = MAX_TERMS // pair_count  # A sum has a term per pair.
-    most_per_piece = max(1, most_distances // len(edges))
+    max_distances = MAX_TERMS // pair_count  # A sum has a term per pair.
+    max_per_piece = max(1, max_distances // len(edges))
     pieces = []
     for start, stop in pairwise(edges.tolist()):
-        step = stride(stop - start, most_per_piece)
+        step = stride(stop - start, max_per_piece)
         pieces.append(np.arange(start, stop, step, dtype=np.float64))
     lengths = np.array([len(piece) for piece in pieces])
-    starts = np.cumsum(lengths) - lengths  # Lengths 1 1 2 4 have the starts 0 1 2 4.
-    last_distances = (edges[1:] - 1).astype(np.float64)
-    return DistancePieces(np.concatenate(pieces), starts, ends=last_distances)
+    return DistancePieces(
+        distances=np.concatenate(pieces),
+        first_indices=np.cumsum(lengths) - lengths,
+        last_distances=(edges[1:] - 1).astype(np.float64),
+    )
 
 
 def _piece_edges(last: int) -> Indices:
@@ -182,12 +187,12 @@ def _piece_edges(last: int) -> Indices:
 
 def _summary_curve(label: str, pieces: DistancePieces, values: Floats) -> Curve:
     """Return the median of each piece, between its smallest and its largest value."""
-    if len(pieces.starts) == len(values):
-        return Curve(label, pieces.ends, values)
-    low = np.minimum.reduceat(values, pieces.starts)
-    high = np.maximum.reduceat(values, pieces.starts)
-    medians = [np.median(piece) for piece in np.split(values, pieces.starts[1:])]
-    return Curve(label, pieces.ends, np.array(medians), spread=Spread(low, high))
+    if len(pieces.first_indices) == len(values):
+        return Curve(label, pieces.last_distances, values)
+    low = np.minimum.reduceat(values, pieces.first_indices)
+    high = np.maximum.reduceat(values, pieces.first_indices)
+    medians = [np.median(piece) for piece in np.split(values, pieces.first_indices[1:])]
+    return Curve(label, pieces.last_distances, np.array(medians), spread=Spread(low, high))
 
 
 class ScoresByDistance(NamedTuple):

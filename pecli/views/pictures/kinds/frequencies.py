@@ -35,26 +35,26 @@ def _(scheme: Rope) -> Rope | None:
     return None if scheme.scaling == "none" else scheme
 
 
-def informative_pairs(frequencies: Floats, length: int, most: int, turns: float) -> list[int]:
+def informative_pairs(frequencies: Floats, length: int, max_pairs: int, turns: float) -> list[int]:
     """Return a few rotary pairs whose curves are worth drawing, the fastest first.
 
     A pair that turns a hundred times over a table looks like a band, and one that hardly turns is a
     flat line: curves between half a turn and `turns` show something. They are the nearest ones to
-    `most` numbers of turns that are equally spaced on a logarithmic scale: of 4 curves up to 8
+    `max_pairs` numbers of turns that are equally spaced on a logarithmic scale: of 4 curves up to 8
     turns, those nearest to 8, 3.2, 1.3 and 0.5 turns. If all pairs turn faster than that, the two
     slowest are returned.
 
     Args:
         frequencies: Radians per position, one per pair.
         length: The rows of the table.
-        most: The number of pairs, at most.
+        max_pairs: The number of pairs, at most.
         turns: The turns over the table that the fastest of them should about have.
     """
     last_position = max(1, length - 1)
     with np.errstate(divide="ignore"):  # A pair that does not rotate lies at −inf.
         log_turns = np.log(frequencies * last_position / (2 * math.pi))
-    wanted_log_turns = np.linspace(math.log(turns), math.log(SLOWEST_TURNS), most)
-    nearest = _nearest_pairs(log_turns, wanted_log_turns.tolist()[: len(frequencies)])
+    targets = np.linspace(math.log(turns), math.log(SLOWEST_TURNS), max_pairs)
+    nearest = _nearest_pairs(log_turns, targets.tolist()[: len(frequencies)])
     fastest_first = sorted(nearest, key=lambda pair: (-frequencies[pair], pair))
     upper_limit = math.log(TURNS_TOLERANCE * turns)
     slow_enough = [pair for pair in fastest_first if log_turns[pair] < upper_limit]
@@ -63,11 +63,16 @@ def informative_pairs(frequencies: Floats, length: int, most: int, turns: float)
     return fastest_first[-2:]
 
 
-def _nearest_pairs(log_turns: Floats, wanted: Sequence[float]) -> list[int]:
-    """Return the pair whose turns are nearest to each wanted number; none is chosen twice."""
+def _nearest_pairs(log_turns: Floats, targets: Sequence[float]) -> list[int]:
+    """Return the pair that is nearest to each target on a logarithmic scale; none is chosen twice.
+
+    Args:
+        log_turns: The logarithm of each pair's turns over the table.
+        targets: Logarithms of turns, at most as many as there are pairs.
+    """
     chosen: list[int] = []
-    for target in wanted:
+    for target in targets:
         distances = np.abs(log_turns - target)
-        distances[chosen] = np.nan
+        distances[chosen] = np.nan  # These are not available any more.
         chosen.append(int(np.nanargmin(distances)))
     return chosen

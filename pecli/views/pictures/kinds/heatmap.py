@@ -178,7 +178,7 @@ def _maps_of_channels(
 
 
 def _maps_of_table(
-    table: Table, source: PlotSource, patch_rows: Indices, request: PlotRequest, most: int
+    table: Table, source: PlotSource, patch_rows: Indices, request: PlotRequest, max_maps: int
 ) -> Iterator[_Matrix]:
     """Yield a map per channel of one table, over the patches of an image.
 
@@ -187,12 +187,12 @@ def _maps_of_table(
         source: What the table belongs to.
         patch_rows: The row of the table for each patch, (rows, columns) of the grid.
         request: The channels that the user chose, if any.
-        most: The most maps if the user chose none.
+        max_maps: The most maps if the user chose none.
     """
     axes = source.axes_of(table)
     noun = axes.names[-1]  # channel, or pair
     table_name = table.name if len(source.matrices) > 1 else ""
-    choice = _chosen_columns(table, patch_rows, noun, request, most)
+    choice = _chosen_columns(table, patch_rows, noun, request, max_maps)
     maps = _columns_over_grid(table, patch_rows, choice.columns)  # (rows, columns, channels)
     for index, column in enumerate(choice.columns):
         title = ", ".join(filter(None, [table_name, f"{noun} {column}", frame_note(source)]))
@@ -208,19 +208,19 @@ class _ColumnChoice(NamedTuple):
 
 
 def _chosen_columns(
-    table: Table, points: Indices, noun: str, request: PlotRequest, most: int
+    table: Table, points: Indices, noun: str, request: PlotRequest, max_columns: int
 ) -> _ColumnChoice:
-    """Return the requested columns, or at most `most` of those that vary."""
+    """Return the requested columns, or at most `max_columns` of those that vary."""
     if request.channels is not None:
-        return _ColumnChoice(request.choose(table.width, most, f"{noun}s"))
-    columns = _varied_columns(table, points, most)
+        return _ColumnChoice(request.choose(table.width, max_columns, f"{noun}s"))
+    columns = _varied_columns(table, points, max_columns)
     if len(columns) == table.width:
         return _ColumnChoice(columns)
     return _ColumnChoice(columns, f"{table.width} {noun}s, by their variance")
 
 
-def _varied_columns(table: Table, points: Indices, most: int) -> list[int]:
-    """Return at most `most` columns that vary over the grid, evenly spaced among those that do.
+def _varied_columns(table: Table, points: Indices, max_columns: int) -> list[int]:
+    """Return at most `max_columns` columns that vary over the grid, evenly spaced among those that do.
 
     The slow half of a table's channels is nearly constant over an image of 14 × 14 patches. A
     column varies if its variance is at least a quarter of the largest.
@@ -228,7 +228,7 @@ def _varied_columns(table: Table, points: Indices, most: int) -> list[int]:
     with np.errstate(over="ignore", invalid="ignore"):
         variances = np.nan_to_num(_variances_over_grid(table, points))
     varied = np.flatnonzero(variances >= VARIED_SHARE * variances.max())
-    chosen = PlotRequest().choose(len(varied), most)
+    chosen = PlotRequest().choose(len(varied), max_columns)
     return [int(varied[index]) for index in chosen]
 
 
