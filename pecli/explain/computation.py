@@ -342,6 +342,12 @@ class Computation(ABC):
         """The tensors whose columns lie side by side in the matrix."""
         return 1
 
+    @property
+    def column_count(self) -> int:
+        """The columns of all tensors together, counted in the first row."""
+        first_row = self.rendered(np.arange(1))
+        return int(first_row.shape[1])
+
     def exactly(self) -> "Computation":
         """Return the computation as computed in float64, if it is supposed to be in float32."""
         return replace(self, arithmetic=self.arithmetic.without_float32())
@@ -637,6 +643,14 @@ INVERSES = {"wavelengths": 2 * np.pi, "1/inv_freq": 1.0}
 FREQUENCY_RTOL = 1e-5
 """Relative error of frequencies that other programs compute: powers in float32, at worst."""
 
+FREQUENCY_SIGMA = 0.25 * FREQUENCY_RTOL
+"""Relative standard error of such frequencies: FREQUENCY_RTOL, the worst error, is four of these."""
+
+
+def standard_errors_of_powers(frequencies: Floats) -> Floats:
+    """Return the standard error of each frequency that another program computed as a power in float32."""
+    return np.asarray(FREQUENCY_SIGMA * np.abs(frequencies) + TINY)
+
 
 @dataclass(frozen=True, eq=False)
 class FrequencyComputation(WaveComputation):
@@ -663,22 +677,27 @@ class FrequencyComputation(WaveComputation):
         return np.asarray(FREQUENCY_RTOL * np.abs(self.rendered(rows)))
 
     def measured_frequencies(self, sample: Floats, rows: Indices) -> MeasuredFrequencies | None:
-        """Return the frequencies that a vector holds, as such or as wavelengths (2π / frequency).
+        """Return the frequencies that a vector states, as such or as wavelengths (2π / frequency).
 
-        A frequency is as uncertain as float32 powers leave it, and as the dtype of the vector rounds it.
+        A vector in which a mistake doubled all numbers has the amplitude 2, by which they are divided.
+        A frequency is as uncertain as float32 powers leave it, and as the supposed storage rounds it.
         None is returned if the vector holds NaN or infinity.
         """
-        values = self.form.phasors(sample, rows)
-        assert values is not None  # A vector holds every frequency.
         if not np.isfinite(sample).all():
             return None
-        frequencies = values.real[0] / self.amplitude
+        phasors = self.form.phasors(sample, rows)
+        assert phasors is not None  # A vector holds every frequency.
+        values = phasors.real[0]  # The single row of a vector, without imaginary parts.
+        frequencies = values / self.amplitude
         if self.holds in INVERSES:
             frequencies = INVERSES[self.holds] / frequencies
-        # A standard error, of which several are granted when a schedule is compared with it.
-        error_of_powers = 0.25 * FREQUENCY_RTOL * np.abs(frequencies) + TINY
-        error = error_of_powers + self.storage.half_unit(frequencies)
-        return MeasuredFrequencies(frequencies, error, amplitude=1.0, is_folded=False)
+        rounding = self.storage.half_unit(frequencies)
+        return MeasuredFrequencies(
+            values=frequencies,
+            errors=standard_errors_of_powers(frequencies) + rounding,
+            amplitude=1.0,
+            is_folded=False,  # A vector states the signs of frequencies, which cosines do not show.
+        )
 
     def measured_positions(self, matrix: Floats, rows: Indices) -> Floats | None:
         return None
