@@ -407,19 +407,22 @@ class UsedPositions(RowMistake):
         return bool((self.positions == np.arange(self.positions.shape[1])).all())
 
     def scheme_after(self, scheme: Scheme) -> Scheme | None:
-        """Return the scheme at these positions, for the command that reproduces the table.
+        """Return the scheme at the positions that were used, for the command that makes the table.
 
-        None is returned if a command cannot name them: neither counted from 0 nor a short list.
+        The rows of a grid of 3 × 4 that count 0, 1, 2, … become `--seq-len 12`, and 64 positions or
+        fewer that follow no known mistake become `--positions` with a list. None is returned for
+        others, which no command can name.
         """
-        without_rows: dict[str, Any] = {"positions": None, "grid": None, "seq_len": None}
         rows = self.positions.shape[1]
-        counts_by_mistake = self.counts_from_0 and not scheme.is_range
-        if counts_by_mistake:
-            return permitted(scheme, **{**without_rows, "seq_len": rows})
-        can_be_listed = self.known_mistake is None and rows <= MAX_LISTED_POSITIONS
-        if can_be_listed:
-            return permitted(scheme, **{**without_rows, "positions": self._listed_positions()})
-        return None
+        # The scheme's own rows, which are one of these three, are replaced.
+        row_parameters: dict[str, Any] = {"positions": None, "grid": None, "seq_len": None}
+        if self.counts_from_0 and not scheme.is_range:
+            row_parameters["seq_len"] = rows
+        elif self.known_mistake is None and rows <= MAX_LISTED_POSITIONS:
+            row_parameters["positions"] = self._listed_positions()
+        else:
+            return None
+        return permitted(scheme, **row_parameters)
 
     def _listed_positions(self) -> list[int] | list[list[int]]:
         """Return the positions as a scheme has them: one list, or one per axis if there are several."""
