@@ -26,25 +26,26 @@ def exact_tensors(tensors: Tensors, mistake: Mistake) -> dict[str, Floats] | Non
     """Return tensors with a mistake in them, to be written as golden vectors that a port must fail.
 
     They have to be the same bytes on every machine. So the engine's correctly rounded cosines are
-    used, not NumPy's; None is returned if the engine cannot make such numbers. It can for every
-    schedule of frequencies and every position that some scheme has, in any order of rows and columns.
+    used, not NumPy's; None is returned if the engine cannot make such numbers.
 
     Args:
         tensors: The right tensors: their names, their scheme and how they are made.
         mistake: The mistake, such as another base.
     """
-    computation = mistake.plant(tensors.computation)
-    is_made_by_scheme = isinstance(computation, (BiasComputation, SchemeComputation))
-    if is_made_by_scheme:
-        every_row = np.arange(computation.rows)
-        return tensors.with_mistake(mistake).rows(every_row)
-    is_vector_of_frequencies = isinstance(computation, FrequencyComputation)
-    if is_vector_of_frequencies or not isinstance(computation, WaveComputation):
-        return None
+    wrong_tensors = tensors.with_mistake(mistake)
+    computation = wrong_tensors.computation
+    if isinstance(computation, (BiasComputation, SchemeComputation)):
+        return (
+            wrong_tensors.every_row
+        )  # Made of the engine's slopes or tables, without NumPy's cosines.
+    if isinstance(computation, FrequencyComputation) or not isinstance(
+        computation, WaveComputation
+    ):
+        return None  # The engine has no exact numbers for wrong frequencies by themselves.
     phasors = _exact_phasors(computation)
-    if phasors is None:
-        return _of_scheme(tensors, mistake)
-    return tensors.split(_stored_matrix(computation, phasors))
+    if phasors is not None:
+        return tensors.split(_stored_matrix(computation, phasors))
+    return _tensors_of_mistaken_scheme(tensors, mistake)
 
 
 def _stored_matrix(computation: WaveComputation, phasors: Complex) -> Floats:
@@ -115,8 +116,11 @@ def _scheme_of_schedule(schedule: FrequencySchedule, amplitude: float) -> Scheme
     return scheme_of_waves(waves._replace(layout="halves", separate=False), dtype="float64")
 
 
-def _of_scheme(tensors: Tensors, mistake: Mistake) -> dict[str, Floats] | None:
-    """Return the tensors of the scheme that has the mistake, as that of another grid."""
+def _tensors_of_mistaken_scheme(tensors: Tensors, mistake: Mistake) -> dict[str, Floats] | None:
+    """Return the tensors of the scheme that has the mistake; None if it is not one of parameters.
+
+    A table on a grid of 3 × 4 instead of 4 × 3 is that of a scheme with the other grid.
+    """
     scheme = mistake.scheme_after(tensors.scheme)
     if scheme is None or scheme == tensors.scheme:
         return None

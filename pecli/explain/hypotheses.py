@@ -75,8 +75,9 @@ class Search:
     Attributes:
         tolerance: How far numbers may be off, as the user granted.
         cases: The cases to which mistakes are added, each with one supposition of how its numbers
-            were stored: as they are, or rounded before.
-        cut_off_cases: The same cases with numbers that were cut off, or rounded twice.
+            were stored: as they were computed, or rounded.
+        cut_off_cases: The same cases with numbers that were cut off instead of rounded, or rounded
+            twice.
         least_cost: The cost of the cheapest case before any mistake is added, which all
             explanations share. It is that of edits such as «transposed».
         exact: The explanations that hold to the last place that the data show.
@@ -86,8 +87,10 @@ class Search:
     def __init__(self, cases: Sequence[Case], tolerance: float) -> None:
         """Begin a search that has no explanations yet.
 
-        Numbers that all have three decimals, such as 0.540 and −0.416, make two cases of one: they
-        may be the results of a computation as they are, or its results rounded to 0.001.
+        Numbers that all have three decimals, such as 0.540 and −0.416, make several cases of one.
+        They may be the results of a computation as they are, or rounded to 0.001: these are two of
+        `cases`. They may also be results that were cut off after three decimals, toward zero or
+        down: these are two of `cut_off_cases`.
 
         Args:
             cases: The numbers of a file with the scheme that should have made them, one case per
@@ -99,7 +102,7 @@ class Search:
         self.cut_off_cases: list[Case] = []
         for case in cases:
             tolerant_case = case.within(tolerance)
-            self.cases += with_storages(tolerant_case)
+            self.cases += with_storages(tolerant_case)  # as computed, then rounded
             self.cut_off_cases += _with_other_roundings(tolerant_case)
         self.least_cost = min((case.cost for case in self.cases), default=0.0)
         self.exact: list[Explanation] = []
