@@ -74,15 +74,19 @@ class Arithmetic:
     def bound(self, positions: Floats, frequencies: Floats) -> Floats:
         """Return how far angles may be off if another library computes the same steps.
 
-        Every rounding is monotone, so rounding both ends of an interval of frequencies bounds the result; ties that tip
-        to the other side are included.
+        Another library may compute a frequency of 0.5 as 0.4999999 or 0.5000001. Angles are computed from
+        both ends of that interval: since rounding keeps the order of numbers, all others lie between them.
+
+        Args:
+            positions: (rows, 1), or (rows, pairs) if pairs follow several axes.
+            frequencies: Radians per position, (pairs,).
         """
         if self == EXACT:
             return np.asarray(EXACT_ERROR * np.abs(positions * frequencies))
-        slow = np.maximum(np.abs(frequencies), TINY)
-        error = HALF_UNIT * (np.abs(np.log(slow)) + 3)
-        low = self.angles(positions, frequencies * (1 - error))
-        high = self.angles(positions, frequencies * (1 + error))
+        sizes = np.maximum(np.abs(frequencies), TINY)  # A frequency of 0 has no logarithm.
+        relative_error = HALF_UNIT * (np.abs(np.log(sizes)) + 3)
+        low = self.angles(positions, frequencies * (1 - relative_error))
+        high = self.angles(positions, frequencies * (1 + relative_error))
         return np.abs(high - low)
 
     def without_float32(self) -> "Arithmetic":
@@ -349,15 +353,23 @@ class Computation(ABC):
         return int(first_row.shape[1])
 
     def exactly(self) -> "Computation":
-        """Return the computation as computed in float64, if it is supposed to be in float32."""
+        """Return the computation with exact steps in place of those in float32."""
         return replace(self, arithmetic=self.arithmetic.without_float32())
 
     def measured_frequencies(self, sample: Floats, rows: Indices) -> MeasuredFrequencies | None:
-        """Measure the frequencies of some rows of data that lie as here; None if they cannot be."""
+        """Measure the frequencies of data in the form of this computation; None if that is not possible.
+
+        Args:
+            sample: Some rows of the data, (rows, columns).
+            rows: Their indices.
+        """
         return None
 
     def measured_positions(self, matrix: Floats, rows: Indices) -> Floats | None:
-        """Solve the positions (axes, rows) of data that lie and turn as here; NaN for a row that is at none."""
+        """Return the positions (axes, rows) at which rows of data are, if form and frequencies are right.
+
+        A row that is at no position has NaN; None is returned if no positions can be solved.
+        """
         return None
 
     @property
@@ -758,7 +770,9 @@ class RegimeComputation(Computation):
     inside: Computation
     outside: Computation
     first: int
+    """The first row of the range."""
     last: int
+    """The last row of the range."""
 
     @property
     def rows(self) -> int:

@@ -35,13 +35,12 @@ def exact_tensors(tensors: Tensors, mistake: Mistake) -> dict[str, Floats] | Non
     wrong_tensors = tensors.with_mistake(mistake)
     computation = wrong_tensors.computation
     if isinstance(computation, (BiasComputation, SchemeComputation)):
-        return (
-            wrong_tensors.every_row
-        )  # Made of the engine's slopes or tables, without NumPy's cosines.
-    if isinstance(computation, FrequencyComputation) or not isinstance(
-        computation, WaveComputation
-    ):
-        return None  # The engine has no exact numbers for wrong frequencies by themselves.
+        # These are made of the engine's slopes or tables, without NumPy's cosines.
+        return wrong_tensors.every_row
+    is_vector_of_frequencies = isinstance(computation, FrequencyComputation)
+    if is_vector_of_frequencies or not isinstance(computation, WaveComputation):
+        # The engine has no exact numbers for wrong frequencies, rotated heads or two regimes.
+        return None
     phasors = _exact_phasors(computation)
     if phasors is not None:
         return tensors.split(_stored_matrix(computation, phasors))
@@ -79,15 +78,17 @@ def _exact_phasors(computation: WaveComputation) -> Complex | None:
 
 
 def _is_expressible(computation: WaveComputation, schedule: FrequencySchedule) -> bool:
-    """Return True if a scheme may have such numbers: exact ones, along one axis of whole positions
-    from 0 on.
+    """Return True if a scheme may have the numbers of a computation.
+
+    Its schemes here have exact arithmetic, positions 0, 1, 2, … in any order along one axis, and a
+    scaling that is applied once.
     """
-    positions = computation.positions[0]
-    is_whole = bool((positions == np.rint(positions)).all())
-    has_one_axis = len(computation.positions) == 1
-    are_positions_possible = has_one_axis and is_whole and bool((positions >= 0).all())
-    is_schedule_possible = schedule.applied == "once" and schedule.scaling_denominator is None
-    return are_positions_possible and is_schedule_possible and computation.arithmetic == EXACT
+    if computation.arithmetic != EXACT or len(computation.positions) > 1:
+        return False
+    (positions,) = computation.positions
+    are_indices = bool(((positions >= 0) & (positions == np.rint(positions))).all())
+    is_scaled_as_usual = schedule.applied == "once" and schedule.scaling_denominator is None
+    return are_indices and is_scaled_as_usual
 
 
 def _phasors_of_tables(tables: Mapping[str, Array]) -> Complex:

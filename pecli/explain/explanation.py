@@ -164,6 +164,9 @@ def merged(explanations: Iterable[Explanation]) -> list[Explanation]:
 def best(explanations: Iterable[Explanation]) -> list[Explanation]:
     """Return the explanations, cheapest first and closest among equals, each list of edits once."""
     unique: dict[tuple[Edit, ...], Explanation] = {}
-    for explanation in sorted(explanations, key=lambda each: (round(each.cost, 6), each.residual)):
+    cheapest_first = sorted(
+        explanations, key=lambda explanation: (round(explanation.cost, 6), explanation.residual)
+    )
+    for explanation in cheapest_first:
         unique.setdefault(explanation.edits, explanation)
     return list(unique.values())

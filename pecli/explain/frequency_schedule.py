@@ -131,9 +131,14 @@ def schedule_of(waves: WaveTable) -> FrequencySchedule:
     may_lack_last_cosine = not waves.separate and waves.layout == "interleaved"
     if may_lack_last_cosine:
         pairs = max(1, (waves.dim + 1) // 2)
-    rotating = waves.rotating if waves.rotating < pairs else None
-    scaling = waves.scaling.complete()
-    return FrequencySchedule(pairs, waves.exponent, waves.base, waves.scale, scaling, rotating)
+    return FrequencySchedule(
+        pairs=pairs,
+        denominator=waves.exponent,
+        base=waves.base,
+        scale=waves.scale,
+        scaling=waves.scaling.complete(),
+        rotating=waves.rotating if waves.rotating < pairs else None,
+    )
 
 
 def fit_parameter(

@@ -5,6 +5,7 @@ ones, all rows at the same place of a column's axis are equal.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain, product
 from typing import Any, NamedTuple
 
@@ -97,16 +98,15 @@ def recognise_grid(tensors: Mapping[str, Array]) -> list[Explanation]:
 def _explain_on_grids(reading: WaveReading) -> list[Explanation]:
     """Return the explanation of a table by the first style and grid that make it.
 
-    Each of 12 rows has 64 columns, say: schemes on 3×4 and 4×3 points are compared with all of them.
+    If no style makes it as its project has it, all are tried with another base or another span.
     """
     if not MIN_POINTS <= reading.rows <= MAX_POINTS or not _may_be_on_grid(reading):
         return []
     schemes = list(_possible_schemes(reading))
-    return explain_by_first(
-        candidates=product((_explain_by_style, _explain_by_style_with_other_numbers), schemes),
-        explain=lambda candidate: candidate[0](reading, candidate[1]),
-        most=1,
-    )
+    by_style = explain_by_first(schemes, partial(_explain_by_style, reading), most=1)
+    if by_style:
+        return by_style
+    return explain_by_first(schemes, partial(_explain_by_style_with_other_numbers, reading), most=1)
 
 
 def _may_be_on_grid(reading: WaveReading) -> bool:
@@ -387,11 +387,9 @@ def _are_equal_by_coordinate(phasors: Complex, coordinates: Indices, limit: floa
 
     Rows with the coordinates 0 0 1 1 are compared with the rows 0 0 2 2.
     """
-    _, first_rows, coordinate_numbers = np.unique(
-        coordinates, return_index=True, return_inverse=True
-    )
-    first_row_with_same = first_rows[coordinate_numbers]
-    differences = np.abs(phasors[first_row_with_same] - phasors)
+    _distinct, first_rows, index = np.unique(coordinates, return_index=True, return_inverse=True)
+    first_row_alike = first_rows[index]  # 0 0 2 2
+    differences = np.abs(phasors[first_row_alike] - phasors)
     return bool(differences.max(initial=0.0) <= limit)
 
 

@@ -287,10 +287,10 @@ def explain_by_small_damage(cases: Sequence[Case]) -> list[Explanation]:
     Args:
         cases: The same file, read in several shapes.
     """
-    found: list[Explanation] = []
+    explanations: list[Explanation] = []
     for case, kind in product(cases, SMALL_PARTS):
-        found += explain_by_kind(case, kind)
-    return [small for small in found if small.cost <= SMALL_DAMAGE_COST]
+        explanations += explain_by_kind(case, kind)
+    return [damage for damage in explanations if damage.cost <= SMALL_DAMAGE_COST]
 
 
 def _explain_by_runtime(
@@ -304,10 +304,11 @@ def _explain_by_runtime(
         cases: The file's numbers, in each way to read their shape.
         explanations: The explanations without a mistake.
     """
+    if not _are_by_float32(explanations):
+        return []
     by_runtime: list[Explanation] = []
-    if _are_by_float32(explanations):
-        for case in cases:
-            by_runtime += explain_by_kind(case, ComputedByRuntime)
+    for case in cases:
+        by_runtime += explain_by_kind(case, ComputedByRuntime)
     return by_runtime
 
 
@@ -325,7 +326,9 @@ def ranked(explanations: Iterable[Explanation]) -> list[Explanation]:
 
     Costs are sums of decimals, which are equal if they agree in six places.
     """
-    return sorted(explanations, key=lambda each: (round(each.cost, 6), each.noise))
+    return sorted(
+        explanations, key=lambda explanation: (round(explanation.cost, 6), explanation.noise)
+    )
 
 
 def with_storages(case: Case) -> Iterator[Case]:

@@ -296,9 +296,11 @@ class Case:
         If this case has the mistakes A, B and C, and A, B and D are given, three computations are
         returned: the specification, the one with A, and the one with A and B.
         """
-        pairs = zip(mistakes, self.mistakes, strict=False)
-        are_shared = [mistake is planted for mistake, planted in pairs]
-        shared_mistakes = [*are_shared, False].index(False)
+        shared_mistakes = 0
+        for mistake, planted in zip(mistakes, self.mistakes, strict=False):
+            if mistake is not planted:
+                break
+            shared_mistakes += 1
         return self.computations[: shared_mistakes + 1] or (self.specification,)
 
     def within(self, tolerance: float) -> "Case":
@@ -712,8 +714,9 @@ class Statement(NamedTuple):
 
 
 def _statement(case: Case) -> Statement:
-    """Return the edits of a case; «computed in float32» is one of them only if exact arithmetic
-    fails.
+    """Return the edits of a case with their cost.
+
+    «Computed in float32» is one of them only if exact arithmetic does not explain the data.
     """
     edits = (*case.arranged, *_named_edits(case))
     cost = case.cost
@@ -741,6 +744,7 @@ def _affected_tensors(case: Case) -> tuple[str, ...]:
 
 
 def _compared_rows(case: Case, remainder: "Remainder") -> ComparedRows | None:
+    """Return how many of the rows there was time to compare; None if it was all of them."""
     total = case.observations.rows
     if remainder.rows == total:
         return None
@@ -844,11 +848,13 @@ def _largest_difference(table: Table | None, array: Array) -> float:
 
 
 class Remainder(NamedTuple):
-    """Measures of what a computation leaves, and the rows that there was time to compare."""
+    """The differences between data and prediction that rounding does not explain."""
 
     largest: float
     noise: float
+    """Their root mean square."""
     rows: int
+    """The rows that there was time to compare."""
 
 
 def _compare_all_rows(case: Case) -> Remainder | None:
@@ -904,7 +910,7 @@ def _different_values(case: Case) -> Floats:
 
 
 def _has_superfluous_mistake(case: Case) -> bool:
-    """Return True if the data show one mistake of several as little as its absence.
+    """Return True if the data are explained as well without one of several mistakes.
 
     Rounding angles by π = 3.14159 does not show in four decimals of sixteen rows. Since nothing
     else in the data speaks against it either, it would be named beside any other mistake.

@@ -116,7 +116,10 @@ def _with_mistake_named(
 
 @mistaken_schemes.register
 def _mistaken_sinusoidal_schemes(scheme: Sinusoidal) -> Iterator[Mistaken[Scheme]]:
-    """Yield exponents over half the dim less 1 (fairseq), unscaled positions, and other places."""
+    """Yield a sinusoidal scheme with each known mistake in its exponents, its scale or its rows' places.
+
+    fairseq divides exponents by half the dim less 1, for example.
+    """
     yield from _with_other_parameters(scheme, freq_shift=0.0 if scheme.freq_shift else 1.0)
     yield from _with_other_parameters(scheme, scale=1.0)
     yield from _misplaced(scheme, ADDED)
@@ -124,9 +127,7 @@ def _mistaken_sinusoidal_schemes(scheme: Sinusoidal) -> Iterator[Mistaken[Scheme
 
 @mistaken_schemes.register
 def _mistaken_rotary_schemes(scheme: Rope) -> Iterator[Mistaken[Scheme]]:
-    """Yield exponents over the whole dim, other places, and the sections of M-RoPE in another
-    order.
-    """
+    """Yield a rotary scheme with each known mistake in its exponents, its rows' places or M-RoPE's sections."""
     yield from _with_exponents_over_head(scheme)
     yield from _misplaced(scheme, ROTARY)
     yield from _with_shared_frequencies(scheme)
@@ -283,13 +284,13 @@ def _with_other_styles(
     has_base_of_style = scheme.base == style.base
     if has_base_of_style:
         changed_base["base"] = None  # The other style's own base replaces it.
-    # These parts of a style change nothing by themselves, or are parameters that the scheme keeps.
-    same_parts: dict[str, Any] = {"name": style.name, "base": style.base}
+    # The parts of a style in which another one may differ without placing rows differently.
+    ignored_parts: dict[str, Any] = {"name": style.name, "base": style.base}
     states_channels_of_axes = scheme.value_of("axes", None) is not None
     if states_channels_of_axes:
-        same_parts["split"] = style.split
+        ignored_parts["split"] = style.split  # The scheme's own channels replace those of a style.
     for name, other_style in styles.items():
-        differs_beyond_base = replace(other_style, **same_parts) != style
+        differs_beyond_base = replace(other_style, **ignored_parts) != style
         if differs_beyond_base:
             yield from _with_other_parameters(scheme, style=name, **changed_base)
 

@@ -288,8 +288,8 @@ class OtherGridSpan(OtherPlacement):
     def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Measure how far positions are stretched, and yield plain spans that stretch them so.
 
-        A model that was trained on 16 points stretches the positions of 32 points by a half. If
-        they are stretched by a quarter, the span of its training is taken for 8 points.
+        A span of 16, the size of a model's own grid, maps the positions 0 … 31 to 0 … 15.5. If the
+        positions of a table are half of these, 0 … 7.75, its span is 8.
         """
         expected = _span_of(case.scheme)
         stretch = _stretch(case, waves)

@@ -215,8 +215,9 @@ class Wrapped(SolvedRowMistake):
 
     @classmethod
     def proposals_for_positions(cls, used: Floats, expected: Floats) -> Iterator[Self]:
-        """Yield the smallest difference of a row that falls back: 4 of 0 1 2 3 0 1 2 3 0, which
-        fall by 4 and 8.
+        """Yield the smallest number by which a row is too low.
+
+        It is 4 for the positions 0 1 2 3 0 1 2 3 0, which are too low by 4 and by 8.
         """
         has_fallen = used < expected
         falls = (expected - used)[has_fallen]  # whole multiples of the period
@@ -327,8 +328,9 @@ class LeftPadded(SolvedRowMistake):
 
     @classmethod
     def proposals_for_positions(cls, used: Floats, expected: Floats) -> Iterator[Self]:
-        """Yield the distance of the last row: 2 of the positions 1 1 0 1 2 … 7, which should end at
-        9.
+        """Yield left padding of as many rows as the last position is too low.
+
+        It is 2 for the positions 1 1 0 1 2 … 7, which should end at 9.
         """
         first = expected[0]
         last = expected[-1]
@@ -478,12 +480,13 @@ class PaddedRows(WaveMistake):
         with them. Nothing is yielded if all rows are zeros, or if some should be.
         """
         is_zero = case.observations.rows_of_zeros()
-        is_zero_backwards = is_zero[::-1]
-        for is_zero_from_edge, at_end in ((is_zero, False), (is_zero_backwards, True)):
-            # The index of the first row with values; 0 if no row has any.
-            count = int(np.argmin(is_zero_from_edge))
-            if count > 0:
-                yield cls(count, at_end=at_end)
+        # The index of the first row with values, counted from either edge; 0 if no row has any.
+        zeros_at_start = int(np.argmin(is_zero))
+        zeros_at_end = int(np.argmin(is_zero[::-1]))
+        if zeros_at_start > 0:
+            yield cls(zeros_at_start, at_end=False)
+        if zeros_at_end > 0:
+            yield cls(zeros_at_end, at_end=True)
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
