@@ -12,6 +12,7 @@ from pecli.engine.edits import Edit, Mask, Negated, RowShift, Scaled
 from pecli.explain.array_arrangements import Candidate
 from pecli.explain.array_computation import as_floats, as_matrix
 from pecli.explain.bias_computation import is_unmasked
+from pecli.explain.computation import TINY
 from pecli.explain.numbers import plainest_number
 
 SOME_ELEMENTS = 1 << 14
@@ -22,8 +23,6 @@ FACTOR_ERROR = 1e-6
 
 FACTOR_SIGMAS = 5.0
 """Standard errors within which a factor is replaced by a plainer number."""
-
-TINY = 1e-300
 
 EVEN = 0.01
 """Share of the largest constant added to a row by which these have to vary: one that is the same is

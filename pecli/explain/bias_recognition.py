@@ -21,6 +21,7 @@ from pecli.explain.catalogue.biases import (
     Unmasked,
     near_max_bias,
 )
+from pecli.explain.computation import TINY
 from pecli.explain.explanation import Explanation
 from pecli.explain.first_choice import explain_by_first
 from pecli.explain.hypotheses import accepted, explain_cases
@@ -256,7 +257,7 @@ def _fit_slopes(biases: Floats, distances: Floats) -> Floats:
     """
     unmasked_distances = np.where(np.isnan(biases), 0.0, distances)
     power = (unmasked_distances**2).sum(axis=1)
-    return np.asarray(np.nansum(unmasked_distances * biases, axis=1) / np.maximum(power, 1e-300))
+    return np.asarray(np.nansum(unmasked_distances * biases, axis=1) / np.maximum(power, TINY))
 
 
 def _schemes_of_rule(rule: str, bias: HeadBias) -> Iterator[Alibi]:

@@ -677,8 +677,9 @@ class FrequencyComputation(WaveComputation):
     def rendered(self, rows: Indices) -> Floats:
         """Return the vector as one row: frequencies, or 2π / frequency if it holds wavelengths."""
         frequencies = self.amplitude * self.frequencies
-        if self.arithmetic.frequencies is not None and self.arithmetic.frequencies != "float32":
-            frequencies = rounded_to(frequencies, self.arithmetic.frequencies)
+        # The rounding of float32 is within `bound`: only that of coarser dtypes is imitated.
+        coarse_dtype = _unless_float32(self.arithmetic.frequencies)
+        frequencies = rounded_to(frequencies, coarse_dtype)
         if self.holds in INVERSES:
             # Pairs that do not turn (partial rotation) have an infinite wavelength.
             with np.errstate(divide="ignore"):
@@ -726,11 +727,15 @@ class Vector(PhasorForm):
     reversed: bool = False
 
     def matrix_of(self, phasors: Complex, rows: Indices) -> Floats:
-        return phasors.real[:, ::-1] if self.reversed else phasors.real
+        return phasors.real[:, self._order]
 
     def phasors(self, matrix: Floats, rows: Indices) -> Complex:
-        values = matrix[:, ::-1] if self.reversed else matrix
-        return values.astype(np.complex128)
+        return matrix[:, self._order].astype(np.complex128)
+
+    @property
+    def _order(self) -> slice:
+        """The order of the columns: from the first to the last, or the other way round."""
+        return slice(None, None, -1 if self.reversed else 1)
 
     def errors(self, bound: Floats, rows: Indices) -> Floats:
         return bound

@@ -187,7 +187,7 @@ def _with_exponents_over_head(scheme: Rope) -> Iterator[Mistaken[Rope]]:
     `exponent_dim` either way.
     """
     channels_by_axis = [block.channels for block in sorted(scheme.axis_blocks)]
-    if not channels_by_axis:  # There is one axis, along which all rotating channels turn.
+    if not channels_by_axis:  # All axes share the frequencies of the channels that rotate.
         channels_by_axis = [scheme.exponent_dim]
     is_whole_head = channels_by_axis == [scheme.dim]
     is_scaled = scheme.scaling not in ("none", "linear")

@@ -655,8 +655,9 @@ class _NumbersFit(NamedTuple):
             residuals: The residuals for these numbers.
         """
         columns = []
-        for unit in np.eye(len(logs)):
-            residuals_after_step = self.residuals(logs + SOLVER_STEP * unit)
+        steps_of_one_number = SOLVER_STEP * np.eye(len(logs))  # One number moves in each row.
+        for step in steps_of_one_number:
+            residuals_after_step = self.residuals(logs + step)
             columns.append((residuals_after_step - residuals) / SOLVER_STEP)
         return np.stack(columns, axis=1)
 
