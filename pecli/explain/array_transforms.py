@@ -90,7 +90,7 @@ class ArrayPair:
         return replace(array_case(computation, self.observed, candidate.edits), measured=self.kept)
 
     def explain_by_change(self) -> Explanation | None:
-        """Return the first change of the expected array that makes every element of the found one.
+        """Return the explanation by the first change of the expected array that makes the found one.
 
         A change is a transposition, another layout, a factor, another order of rows, and so on;
         those that need fewer edits come first. None is returned if no change does.

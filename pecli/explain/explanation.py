@@ -153,7 +153,7 @@ def merged(explanations: Iterable[Explanation]) -> list[Explanation]:
     """
     by_mistakes: dict[object, Explanation] = {}
     for explanation in explanations:
-        # Tensors without mistakes are not alike: a number of its own keeps each one's entry apart.
+        # Explanations without mistakes are kept apart: the number of entries is a key of their own.
         key = explanation.mistakes or len(by_mistakes)
         if key in by_mistakes:
             explanation = by_mistakes[key].merged_with(explanation)

@@ -265,11 +265,12 @@ class Search:
     def _is_worth_comparing(self, case: Case) -> bool:
         """Return True if a case may be the best explanation, and a few rows do not reject it.
 
-        One that is longer than an explanation at hand would not be preferred. Storage is always
-        compared: a table that is right within float32 arithmetic may be exactly right in float32.
+        A case that costs more than an explanation at hand would not be preferred, unless it supposes
+        only how numbers were stored: a table that is right within the errors of float32 arithmetic
+        may be exactly right if it was stored in float32.
         """
-        is_longer = any(case.cost > explanation.cost for explanation in self.exact)
-        if is_longer and case.mistakes_beside_storage:
+        costs_more = any(case.cost > explanation.cost for explanation in self.exact)
+        if costs_more and case.mistakes_beside_storage:
             return False
         return not case.is_far_off and not case.fails_in_few_rows
 

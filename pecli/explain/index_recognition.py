@@ -134,7 +134,8 @@ def _largest_index_of_window(window: GridSize) -> int:
 def _doubts_about_distance(scheme: Relative, others: list[Relative]) -> Iterator[str]:
     """Yield a sentence if a short index does not show the distance at which the last bucket begins.
 
-    With 12 keys, max_distance 128 and 256 make the same integers.
+    Keys from `max_distance` on are in the last bucket. With 12 keys there are none, so that 128 and 256
+    make the same integers.
 
     Args:
         scheme: A scheme that makes the index.

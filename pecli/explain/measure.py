@@ -182,6 +182,7 @@ def _with_later_rows(run: Indices, positions: Floats) -> Indices:
     """
     after_run = np.arange(run[-1] + 1, len(positions))
     later = after_run[positions[after_run] > positions[run[-1]]]
+    # Then every row is in the run, or comes after it and lies beyond it.
     is_one_table = len(run) + len(later) == len(positions)
     return np.concatenate([run, later]) if is_one_table else run
 

@@ -337,7 +337,10 @@ class Uninitialised(Mistake):
 
     @classmethod
     def _of_table(cls, case: Case) -> Iterator[Self]:
-        """Yield all rows of a table if each of a few holds garbage, or else the wrong rows."""
+        """Yield all rows as never written if each of a few holds garbage, or else the wrong rows.
+
+        Garbage is many numbers that no table has, such as NaN, 1e26 or 4e-39.
+        """
         observed = case.observations
         largest = LARGEST_FLOAT16 if observed.held_dtype == "float16" else LARGEST
         tested_rows = np.abs(observed.tested)  # a few rows of the table
