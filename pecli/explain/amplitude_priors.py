@@ -83,11 +83,12 @@ def attention_factors() -> tuple[float, ...]:
     YaRN has g(s) = 0.1 · mscale · ln s + 1 for a factor s, which is 1.1386 for 4, or the quotient of two
     such numbers (DeepSeek). LongRoPE has √(1 + ln s / ln L) for an original length L.
     """
-    factors = {}
+    amplitudes: list[float] = []
     for factor in FACTORS:
         # The paper's mscale is 1, and DeepSeek's 0.707.
         paper, deepseek = (0.1 * mscale * math.log(factor) + 1 for mscale in MSCALES)
-        factors.update(dict.fromkeys((paper, deepseek, paper / deepseek, deepseek / paper)))
+        amplitudes += [paper, deepseek, paper / deepseek, deepseek / paper]
     for factor, length in product(FACTORS, LENGTHS):
-        factors[math.sqrt(1 + math.log(factor) / math.log(length))] = None
-    return tuple(factors)
+        amplitudes.append(math.sqrt(1 + math.log(factor) / math.log(length)))
+    without_duplicates = dict.fromkeys(amplitudes)
+    return tuple(without_duplicates)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from itertools import chain, islice, permutations, product, starmap
+from itertools import chain, permutations, product, starmap
 from typing import NamedTuple
 
 import numpy as np
@@ -57,7 +57,8 @@ def _transposed(plain: Array) -> Iterator[Candidate]:
     """Yield a table with its two or three axes in every other order."""
     if plain.ndim not in (2, 3):
         return
-    for axes in islice(permutations(range(plain.ndim)), 1, None):  # The first is the order at hand.
+    _order_at_hand, *other_orders = permutations(range(plain.ndim))
+    for axes in other_orders:
         yield Candidate((Transposed(axes),), plain.transpose(axes))
 
 

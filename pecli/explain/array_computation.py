@@ -1,5 +1,6 @@
 """The computation of an array from another one: the numbers of a file, in the shape of those that they should equal."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,8 +36,9 @@ class ArrayComputation(Computation):
 
     @property
     def heads(self) -> int:
-        shape = self.arrays[0].shape
-        return int(np.prod(shape[:-2])) if len(shape) > 2 else 1
+        """The matrices in each array: 16 in one of the shape (2, 8, 64, 64)."""
+        head_shape = self.arrays[0].shape[:-2]
+        return math.prod(head_shape)
 
     def rendered(self, rows: Indices) -> Floats:
         return np.concatenate([as_floats(matrix[rows]) for matrix in self.matrices], axis=1)

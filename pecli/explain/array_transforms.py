@@ -12,17 +12,11 @@ from pecli.engine.edits import Dtype, Swapped
 from pecli.explain.array_arrangements import Candidate, arranged_as
 from pecli.explain.array_computation import ArrayComputation, ArrayObservations, array_case
 from pecli.explain.array_values import scaled, with_mask_of, with_row_constants
-from pecli.explain.catalogue.damage import (
-    DamagedColumns,
-    DamagedElements,
-    DamagedHeads,
-    DamagedRows,
-    Uninitialised,
-)
+from pecli.explain.catalogue import DAMAGE
 from pecli.explain.explanation import Explanation, best
 from pecli.explain.first_choice import explain_by_first
 from pecli.explain.hypotheses import explain_by_kind, explain_cases, with_storages
-from pecli.explain.hypothesis import Case, Mistake, accept
+from pecli.explain.hypothesis import Case, accept
 from pecli.explain.slice_orders import with_slices_in_order_of
 from pecli.explain.storage import SIGNIFICANT_BITS
 from pecli.explain.time_limit import limited
@@ -35,32 +29,30 @@ MIN_ELEMENTS = 8
 chance.
 """
 
-DAMAGED: tuple[type[Mistake], ...] = (
-    Uninitialised, DamagedElements, DamagedRows, DamagedColumns, DamagedHeads,
-)  # fmt: skip
-"""Parts of an array that may be wrong in an array that is right otherwise."""
 
+def explain_pair(name: str, expected: Array, found: Array, atol: float) -> Explanation | None:
+    """Return how an array differs from the expected one: stored coarsely, damaged, or changed as a whole.
 
-def explain_pair(name: str, one: Array, other: Array, atol: float) -> Explanation | None:
-    """Return what makes the second array of the first; None if nothing is found in time.
+    None is returned if one of the arrays is empty or too large, or if nothing is found in time.
 
     Args:
         name: The name of both.
-        one: The array that was expected.
-        other: The array at hand.
+        expected: The array that was expected.
+        found: The array at hand.
         atol: The tolerance, granted if nothing explains the array more closely.
     """
-    smaller, larger = sorted((one.size, other.size))
+    smaller, larger = sorted((expected.size, found.size))
     if larger > MAX_COMPARED or smaller == 0:
         return None
     with limited():
-        pair = ArrayPair(name, one, other, atol)
+        pair = ArrayPair(name, expected, found, atol)
         return pair.explain_by_damage() or pair.explain_by_change()
-    return None  # The time was up, or the numbers broke the arithmetic.
+    # `limited` left the block early: the time was up, or the numbers broke the arithmetic.
+    return None
 
 
 def explain_rounding(name: str, exact: Array, rounded: Array) -> Explanation | None:
-    """Return that an array is another one rounded to its own dtype; None if it is not.
+    """Return the explanation «stored in float16», or another dtype, if it holds in every element; else None.
 
     0.1 in float32 became 0.09997559 in float16, for example, and so did every other element.
 
@@ -77,7 +69,8 @@ def explain_rounding(name: str, exact: Array, rounded: Array) -> Explanation | N
     observations = ArrayObservations({name: rounded})
     with limited():
         return accept(array_case(computation, observations, (Dtype(dtype),)))
-    return None  # The time was up, or the numbers broke the arithmetic.
+    # `limited` left the block early: the time was up, or the numbers broke the arithmetic.
+    return None
 
 
 class ArrayPair:
@@ -97,7 +90,7 @@ class ArrayPair:
         return replace(array_case(computation, self.observed, candidate.edits), measured=self.kept)
 
     def explain_by_change(self) -> Explanation | None:
-        """Return the first change of the expected array that makes every element of the found one.
+        """Return the explanation by the first change of the expected array that makes the found one.
 
         A change is a transposition, another layout, a factor, another order of rows, and so on;
         those that need fewer edits come first. None is returned if no change does.
@@ -170,9 +163,10 @@ class ArrayPair:
         ]
 
     def _with_other_values(self, arrangement: Candidate) -> Iterator[Candidate]:
-        """Yield an array with the found one's factor, constants per row, or mask.
+        """Yield an array times a factor, with a constant added to each row, or with another mask.
 
-        Complex numbers have neither constants nor masks.
+        Factor, constants and mask are those by which the found array seems to differ. Complex
+        numbers have neither constants nor masks.
         """
         yield from scaled(arrangement, self.found)
         if not self.is_complex:
@@ -192,13 +186,16 @@ def _in_real_numbers(array: Array) -> Array:
 
 
 def _explain_damage(case: Case, tolerance: float) -> list[Explanation]:
-    """Return the small parts of an array that may be the wrong ones, within a tolerance for the others."""
-    return explain_by_first(with_storages(case.within(tolerance)), _with_damage)
+    """Return the explanations by a small part that is wrong, with a tolerance for all other elements.
+
+    The numbers are first taken as they are, then as rounded to each grid on which they lie.
+    """
+    return explain_by_first(with_storages(case.within(tolerance)), _explain_by_damage)
 
 
-def _with_damage(case: Case) -> Iterator[Explanation]:
+def _explain_by_damage(case: Case) -> Iterator[Explanation]:
     """Yield explanations of an array by wrong elements, rows, columns or heads in it."""
-    for kind in DAMAGED:
+    for kind in DAMAGE:
         yield from explain_by_kind(case, kind)
 
 

@@ -12,6 +12,7 @@ from pecli.engine.edits import Edit, Mask, Negated, RowShift, Scaled
 from pecli.explain.array_arrangements import Candidate
 from pecli.explain.array_computation import as_floats, as_matrix
 from pecli.explain.bias_computation import is_unmasked
+from pecli.explain.computation import TINY
 from pecli.explain.numbers import plainest_number
 
 SOME_ELEMENTS = 1 << 14
@@ -22,8 +23,6 @@ FACTOR_ERROR = 1e-6
 
 FACTOR_SIGMAS = 5.0
 """Standard errors within which a factor is replaced by a plainer number."""
-
-TINY = 1e-300
 
 EVEN = 0.01
 """Share of the largest constant added to a row by which these have to vary: one that is the same is
@@ -52,19 +51,21 @@ class Sides(NamedTuple):
         return np.asarray(self.is_finite & ((self.expected != 0) | (self.found != 0)))
 
 
-def _sample(made: Array, found: Array) -> Sides:
-    """Return some rows of both arrays: about SOME_ELEMENTS elements, or one row if it is longer."""
-    rows_made = as_matrix(made)
-    rows_found = as_matrix(found)
-    step = max(1, rows_found.size // SOME_ELEMENTS)
-    return Sides(expected=as_floats(rows_made[::step]), found=as_floats(rows_found[::step]))
+def _sample(expected: Array, found: Array) -> Sides:
+    """Return every so many rows of both arrays: about SOME_ELEMENTS elements of each, if rows are short."""
+    rows_of_expected = as_matrix(expected)
+    rows_of_found = as_matrix(found)
+    step = max(1, rows_of_found.size // SOME_ELEMENTS)
+    return Sides(
+        expected=as_floats(rows_of_expected[::step]), found=as_floats(rows_of_found[::step])
+    )
 
 
 def scaled(candidate: Candidate, found: Array) -> Iterator[Candidate]:
-    """Yield an array times the plain number that the found one may be multiplied by, such as −1."""
-    sides = _sample(candidate.array, found)
-    factor = plain_factor(sides)
-    if factor is not None and _is_near(factor * sides.expected, sides):
+    """Yield an expected array times the factor by which the found one seems to differ, such as −1 or 0.5."""
+    sample = _sample(candidate.array, found)
+    factor = plain_factor(sample)
+    if factor is not None and _is_near(sample, factor * sample.expected):
         edits = (*candidate.edits, *factor_edits(factor))
         yield Candidate(edits, factor * widest(candidate.array), is_computed=True)
 
@@ -107,11 +108,16 @@ def factor_edits(factor: float) -> tuple[Edit, ...]:
     return edits
 
 
-def _is_near(made: Floats, sides: Sides) -> bool:
-    """Return True if most elements are nearly right: only then is the whole array made."""
-    largest = float(np.abs(sides.found[sides.is_finite]).max(initial=0.0))
+def _is_near(sample: Sides, changed: Floats) -> bool:
+    """Return True if a change brings most elements of a sample near: only then is the whole array changed.
+
+    Args:
+        sample: Some elements of the expected array and of the found one.
+        changed: The expected elements after the change, such as a factor.
+    """
+    largest = float(np.abs(sample.found[sample.is_finite]).max(initial=0.0))
     with np.errstate(all="ignore"):
-        errors = np.abs(made - sides.found)[sides.is_finite]
+        errors = np.abs(changed - sample.found)[sample.is_finite]
     return bool(errors.size) and float(np.median(errors)) <= EVEN * largest
 
 
@@ -123,24 +129,24 @@ def with_row_constants(candidate: Candidate, found: Array) -> Iterator[Candidate
     The constants are measured as the median difference of each row. One constant for all rows is
     not yielded: it is an offset.
     """
-    made = candidate.array
-    has_rows_of_keys = made.ndim > 1 and made.shape[-1] > 2
-    if not has_rows_of_keys or not _may_be_biases(made, found):
+    expected = candidate.array
+    has_rows_of_keys = expected.ndim > 1 and expected.shape[-1] > 2
+    if not has_rows_of_keys or not _may_be_biases(expected, found):
         return
-    # Some rows show whether constants explain anything, before all of a large array are made.
-    sample = _sample(made, found)
-    if not _is_near(sample.expected + _row_constants(sample), sample):
+    # Some rows show whether constants explain anything, before all of a large array are changed.
+    sample = _sample(expected, found)
+    if not _is_near(sample, sample.expected + _row_constants(sample)):
         return
-    sides = Sides(widened(made), widened(found))
+    sides = Sides(widened(expected), widened(found))
     constants = _row_constants(sides)
     if _vary_by_row(constants):
         shifted = np.where(sides.is_used, sides.expected + constants, sides.expected)
         yield Candidate((*candidate.edits, RowShift()), shifted, is_computed=True)
 
 
-def _may_be_biases(made: Array, found: Array) -> bool:
+def _may_be_biases(expected: Array, found: Array) -> bool:
     """Return True for floating-point numbers: integers are indices, and complex numbers phasors (cos + i·sin)."""
-    return made.dtype.kind not in "ciu" and found.dtype.kind not in "ciu"
+    return expected.dtype.kind not in "ciu" and found.dtype.kind not in "ciu"
 
 
 def _vary_by_row(constants: Floats) -> bool:

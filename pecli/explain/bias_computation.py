@@ -107,14 +107,15 @@ class BiasComputation(Computation):
         return np.where(self.masked[query], self.mask, slopes * self.multiples[query])
 
     def bound(self, rows: Indices) -> Floats:
-        """Slopes that other programs compute have the relative error of float32 powers.
+        """Return how far each bias may be off if another program computes the slopes in float32.
 
         BLOOM raises a rounded base to powers up to the number of heads, 16 for slopes 2^(−1/2),
-        2^−1, …
+        2^−1, …, so that its slopes are off by 16 roundings.
         """
-        values = np.abs(self.rendered(rows))
-        share = FREQUENCY_RTOL if self.multiples.size == 1 else 16 * HALF_UNIT
-        return np.where(np.isfinite(values), share * values, 0.0)
+        sizes = np.abs(self.rendered(rows))
+        is_vector_of_slopes = self.multiples.size == 1
+        relative_error = FREQUENCY_RTOL if is_vector_of_slopes else 16 * HALF_UNIT
+        return np.where(np.isfinite(sizes), relative_error * sizes, 0.0)
 
     def by_head(self, flags: Flags) -> Flags:
         return flags.reshape(len(self.slopes), self.queries, -1)

@@ -21,6 +21,7 @@ from pecli.explain.catalogue.biases import (
     Unmasked,
     near_max_bias,
 )
+from pecli.explain.computation import TINY
 from pecli.explain.explanation import Explanation
 from pecli.explain.first_choice import explain_by_first
 from pecli.explain.hypotheses import accepted, explain_cases
@@ -256,7 +257,7 @@ def _fit_slopes(biases: Floats, distances: Floats) -> Floats:
     """
     unmasked_distances = np.where(np.isnan(biases), 0.0, distances)
     power = (unmasked_distances**2).sum(axis=1)
-    return np.asarray(np.nansum(unmasked_distances * biases, axis=1) / np.maximum(power, 1e-300))
+    return np.asarray(np.nansum(unmasked_distances * biases, axis=1) / np.maximum(power, TINY))
 
 
 def _schemes_of_rule(rule: str, bias: HeadBias) -> Iterator[Alibi]:
@@ -298,9 +299,11 @@ def _options_of(bias: HeadBias) -> dict[str, Any]:
 
 
 def _explain_by_scheme(bias: HeadBias, scheme: Alibi) -> Iterator[Explanation]:
-    """Yield explanations of a bias by a scheme: as it is, then with known mistakes in it.
+    """Yield explanations of a bias by an ALiBi scheme: without a mistake, then with a known one.
 
-    Those are the wrong sign, another mask or none, and slopes that were rounded to 16 bits.
+    Known mistakes are the wrong sign, another mask or none, and slopes that were rounded to 16 bits.
+    Nothing is yielded for a bias that lacks queries: with 64 keys, a head of the scheme has 64
+    queries, so that (6, 63, 64) lacks one per head.
 
     Args:
         bias: The tensor, (heads, queries, keys), and how it lies in the file.
@@ -308,13 +311,15 @@ def _explain_by_scheme(bias: HeadBias, scheme: Alibi) -> Iterator[Explanation]:
     """
     computation = BiasComputation.of(scheme, bias.name)
     matrix = bias.values.reshape(-1, bias.keys)  # (heads · queries, keys)
-    observations = Observations({bias.name: matrix}, observed_dtype({bias.name: matrix}))
-    if computation.rows != len(matrix):
-        return  # (6, 63, 64) lacks a query, and (6, 64, 64) is expected of 64 keys.
+    has_all_queries = len(matrix) == computation.rows
+    if not has_all_queries:
+        return
+    tensors = {bias.name: matrix}
+    observations = Observations(tensors, observed_dtype(tensors))
     case = Case.of(scheme, computation, observations, bias.arranged)
-    as_they_are = explain_cases([case], 0.0, most_mistakes=0)
-    with_mistakes = accepted(_cases_with_mistakes(case, bias, computation))
-    for explanation in chain(as_they_are, with_mistakes):
+    without_mistake = explain_cases([case], tolerance=0.0, most_mistakes=0)
+    with_one_mistake = accepted(_cases_with_mistakes(case, bias, computation))
+    for explanation in chain(without_mistake, with_one_mistake):
         yield explanation.made_by(scheme)
 
 

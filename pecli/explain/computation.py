@@ -74,15 +74,19 @@ class Arithmetic:
     def bound(self, positions: Floats, frequencies: Floats) -> Floats:
         """Return how far angles may be off if another library computes the same steps.
 
-        Every rounding is monotone, so rounding both ends of an interval of frequencies bounds the result; ties that tip
-        to the other side are included.
+        Another library may compute a frequency of 0.5 as 0.4999999 or 0.5000001. Angles are computed from
+        both ends of that interval: since rounding keeps the order of numbers, all others lie between them.
+
+        Args:
+            positions: (rows, 1), or (rows, pairs) if pairs follow several axes.
+            frequencies: Radians per position, (pairs,).
         """
         if self == EXACT:
             return np.asarray(EXACT_ERROR * np.abs(positions * frequencies))
-        slow = np.maximum(np.abs(frequencies), TINY)
-        error = HALF_UNIT * (np.abs(np.log(slow)) + 3)
-        low = self.angles(positions, frequencies * (1 - error))
-        high = self.angles(positions, frequencies * (1 + error))
+        sizes = np.maximum(np.abs(frequencies), TINY)  # A frequency of 0 has no logarithm.
+        relative_error = HALF_UNIT * (np.abs(np.log(sizes)) + 3)
+        low = self.angles(positions, frequencies * (1 - relative_error))
+        high = self.angles(positions, frequencies * (1 + relative_error))
         return np.abs(high - low)
 
     def without_float32(self) -> "Arithmetic":
@@ -342,16 +346,30 @@ class Computation(ABC):
         """The tensors whose columns lie side by side in the matrix."""
         return 1
 
+    @property
+    def column_count(self) -> int:
+        """The columns of all tensors together, counted in the first row."""
+        first_row = self.rendered(np.arange(1))
+        return int(first_row.shape[1])
+
     def exactly(self) -> "Computation":
-        """Return the computation as computed in float64, if it is supposed to be in float32."""
+        """Return the computation with exact steps in place of those in float32."""
         return replace(self, arithmetic=self.arithmetic.without_float32())
 
     def measured_frequencies(self, sample: Floats, rows: Indices) -> MeasuredFrequencies | None:
-        """Measure the frequencies of some rows of data that lie as here; None if they cannot be."""
+        """Measure the frequencies of data in the form of this computation; None if that is not possible.
+
+        Args:
+            sample: Some rows of the data, (rows, columns).
+            rows: Their indices.
+        """
         return None
 
     def measured_positions(self, matrix: Floats, rows: Indices) -> Floats | None:
-        """Solve the positions (axes, rows) of data that lie and turn as here; NaN for a row that is at none."""
+        """Return the positions (axes, rows) at which rows of data are, if form and frequencies are right.
+
+        A row that is at no position has NaN; None is returned if no positions can be solved.
+        """
         return None
 
     @property
@@ -637,6 +655,14 @@ INVERSES = {"wavelengths": 2 * np.pi, "1/inv_freq": 1.0}
 FREQUENCY_RTOL = 1e-5
 """Relative error of frequencies that other programs compute: powers in float32, at worst."""
 
+FREQUENCY_SIGMA = 0.25 * FREQUENCY_RTOL
+"""Relative standard error of such frequencies: FREQUENCY_RTOL, the worst error, is four of these."""
+
+
+def standard_errors_of_powers(frequencies: Floats) -> Floats:
+    """Return the standard error of each frequency that another program computed as a power in float32."""
+    return np.asarray(FREQUENCY_SIGMA * np.abs(frequencies) + TINY)
+
 
 @dataclass(frozen=True, eq=False)
 class FrequencyComputation(WaveComputation):
@@ -651,8 +677,9 @@ class FrequencyComputation(WaveComputation):
     def rendered(self, rows: Indices) -> Floats:
         """Return the vector as one row: frequencies, or 2π / frequency if it holds wavelengths."""
         frequencies = self.amplitude * self.frequencies
-        if self.arithmetic.frequencies is not None and self.arithmetic.frequencies != "float32":
-            frequencies = rounded_to(frequencies, self.arithmetic.frequencies)
+        # The rounding of float32 is within `bound`: only that of coarser dtypes is imitated.
+        coarse_dtype = _unless_float32(self.arithmetic.frequencies)
+        frequencies = rounded_to(frequencies, coarse_dtype)
         if self.holds in INVERSES:
             # Pairs that do not turn (partial rotation) have an infinite wavelength.
             with np.errstate(divide="ignore"):
@@ -663,22 +690,27 @@ class FrequencyComputation(WaveComputation):
         return np.asarray(FREQUENCY_RTOL * np.abs(self.rendered(rows)))
 
     def measured_frequencies(self, sample: Floats, rows: Indices) -> MeasuredFrequencies | None:
-        """Return the frequencies that a vector holds, as such or as wavelengths (2π / frequency).
+        """Return the frequencies that a vector states, as such or as wavelengths (2π / frequency).
 
-        A frequency is as uncertain as float32 powers leave it, and as the dtype of the vector rounds it.
+        A vector in which a mistake doubled all numbers has the amplitude 2, by which they are divided.
+        A frequency is as uncertain as float32 powers leave it, and as the supposed storage rounds it.
         None is returned if the vector holds NaN or infinity.
         """
-        values = self.form.phasors(sample, rows)
-        assert values is not None  # A vector holds every frequency.
         if not np.isfinite(sample).all():
             return None
-        frequencies = values.real[0] / self.amplitude
+        phasors = self.form.phasors(sample, rows)
+        assert phasors is not None  # A vector holds every frequency.
+        values = phasors.real[0]  # The single row of a vector, without imaginary parts.
+        frequencies = values / self.amplitude
         if self.holds in INVERSES:
             frequencies = INVERSES[self.holds] / frequencies
-        # A standard error, of which several are granted when a schedule is compared with it.
-        error_of_powers = 0.25 * FREQUENCY_RTOL * np.abs(frequencies) + TINY
-        error = error_of_powers + self.storage.half_unit(frequencies)
-        return MeasuredFrequencies(frequencies, error, amplitude=1.0, is_folded=False)
+        rounding = self.storage.half_unit(frequencies)
+        return MeasuredFrequencies(
+            values=frequencies,
+            errors=standard_errors_of_powers(frequencies) + rounding,
+            amplitude=1.0,
+            is_folded=False,  # A vector states the signs of frequencies, which cosines do not show.
+        )
 
     def measured_positions(self, matrix: Floats, rows: Indices) -> Floats | None:
         return None
@@ -695,11 +727,15 @@ class Vector(PhasorForm):
     reversed: bool = False
 
     def matrix_of(self, phasors: Complex, rows: Indices) -> Floats:
-        return phasors.real[:, ::-1] if self.reversed else phasors.real
+        return phasors.real[:, self._order]
 
     def phasors(self, matrix: Floats, rows: Indices) -> Complex:
-        values = matrix[:, ::-1] if self.reversed else matrix
-        return values.astype(np.complex128)
+        return matrix[:, self._order].astype(np.complex128)
+
+    @property
+    def _order(self) -> slice:
+        """The order of the columns: from the first to the last, or the other way round."""
+        return slice(None, None, -1 if self.reversed else 1)
 
     def errors(self, bound: Floats, rows: Indices) -> Floats:
         return bound
@@ -739,7 +775,9 @@ class RegimeComputation(Computation):
     inside: Computation
     outside: Computation
     first: int
+    """The first row of the range."""
     last: int
+    """The last row of the range."""
 
     @property
     def rows(self) -> int:

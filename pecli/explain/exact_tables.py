@@ -26,25 +26,25 @@ def exact_tensors(tensors: Tensors, mistake: Mistake) -> dict[str, Floats] | Non
     """Return tensors with a mistake in them, to be written as golden vectors that a port must fail.
 
     They have to be the same bytes on every machine. So the engine's correctly rounded cosines are
-    used, not NumPy's; None is returned if the engine cannot make such numbers. It can for every
-    schedule of frequencies and every position that some scheme has, in any order of rows and columns.
+    used, not NumPy's; None is returned if the engine cannot make such numbers.
 
     Args:
         tensors: The right tensors: their names, their scheme and how they are made.
         mistake: The mistake, such as another base.
     """
-    computation = mistake.plant(tensors.computation)
-    is_made_by_scheme = isinstance(computation, (BiasComputation, SchemeComputation))
-    if is_made_by_scheme:
-        every_row = np.arange(computation.rows)
-        return tensors.with_mistake(mistake).rows(every_row)
+    wrong_tensors = tensors.with_mistake(mistake)
+    computation = wrong_tensors.computation
+    if isinstance(computation, (BiasComputation, SchemeComputation)):
+        # These are made of the engine's slopes or tables, without NumPy's cosines.
+        return wrong_tensors.every_row
     is_vector_of_frequencies = isinstance(computation, FrequencyComputation)
     if is_vector_of_frequencies or not isinstance(computation, WaveComputation):
+        # The engine has no exact numbers for wrong frequencies, rotated heads or two regimes.
         return None
     phasors = _exact_phasors(computation)
-    if phasors is None:
-        return _of_scheme(tensors, mistake)
-    return tensors.split(_stored_matrix(computation, phasors))
+    if phasors is not None:
+        return tensors.split(_stored_matrix(computation, phasors))
+    return _tensors_of_mistaken_scheme(tensors, mistake)
 
 
 def _stored_matrix(computation: WaveComputation, phasors: Complex) -> Floats:
@@ -78,15 +78,17 @@ def _exact_phasors(computation: WaveComputation) -> Complex | None:
 
 
 def _is_expressible(computation: WaveComputation, schedule: FrequencySchedule) -> bool:
-    """Return True if a scheme may have such numbers: exact ones, along one axis of whole positions
-    from 0 on.
+    """Return True if a scheme may have the numbers of a computation.
+
+    Its schemes here have exact arithmetic, positions 0, 1, 2, … in any order along one axis, and a
+    scaling that is applied once.
     """
-    positions = computation.positions[0]
-    is_whole = bool((positions == np.rint(positions)).all())
-    has_one_axis = len(computation.positions) == 1
-    are_positions_possible = has_one_axis and is_whole and bool((positions >= 0).all())
-    is_schedule_possible = schedule.applied == "once" and schedule.scaling_denominator is None
-    return are_positions_possible and is_schedule_possible and computation.arithmetic == EXACT
+    if computation.arithmetic != EXACT or len(computation.positions) > 1:
+        return False
+    (positions,) = computation.positions
+    are_indices = bool(((positions >= 0) & (positions == np.rint(positions))).all())
+    is_scaled_as_usual = schedule.applied == "once" and schedule.scaling_denominator is None
+    return are_indices and is_scaled_as_usual
 
 
 def _phasors_of_tables(tables: Mapping[str, Array]) -> Complex:
@@ -115,8 +117,11 @@ def _scheme_of_schedule(schedule: FrequencySchedule, amplitude: float) -> Scheme
     return scheme_of_waves(waves._replace(layout="halves", separate=False), dtype="float64")
 
 
-def _of_scheme(tensors: Tensors, mistake: Mistake) -> dict[str, Floats] | None:
-    """Return the tensors of the scheme that has the mistake, as that of another grid."""
+def _tensors_of_mistaken_scheme(tensors: Tensors, mistake: Mistake) -> dict[str, Floats] | None:
+    """Return the tensors of the scheme that has the mistake; None if it is not one of parameters.
+
+    A table on a grid of 3 × 4 instead of 4 × 3 is that of a scheme with the other grid.
+    """
     scheme = mistake.scheme_after(tensors.scheme)
     if scheme is None or scheme == tensors.scheme:
         return None

@@ -153,7 +153,7 @@ def merged(explanations: Iterable[Explanation]) -> list[Explanation]:
     """
     by_mistakes: dict[object, Explanation] = {}
     for explanation in explanations:
-        # Tensors without mistakes are not alike: a number of its own keeps each one's entry apart.
+        # Explanations without mistakes are kept apart: the number of entries is a key of their own.
         key = explanation.mistakes or len(by_mistakes)
         if key in by_mistakes:
             explanation = by_mistakes[key].merged_with(explanation)
@@ -164,6 +164,9 @@ def merged(explanations: Iterable[Explanation]) -> list[Explanation]:
 def best(explanations: Iterable[Explanation]) -> list[Explanation]:
     """Return the explanations, cheapest first and closest among equals, each list of edits once."""
     unique: dict[tuple[Edit, ...], Explanation] = {}
-    for explanation in sorted(explanations, key=lambda each: (round(each.cost, 6), each.residual)):
+    cheapest_first = sorted(
+        explanations, key=lambda explanation: (round(explanation.cost, 6), explanation.residual)
+    )
+    for explanation in cheapest_first:
         unique.setdefault(explanation.edits, explanation)
     return list(unique.values())

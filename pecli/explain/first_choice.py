@@ -52,11 +52,12 @@ def explain_by_first(
 def explain_by_priors(
     priors: Iterable[SchedulePrior], explain: ExplainPrior, largest_exact_residual: float
 ) -> list[Explanation]:
-    """Return the explanation by the first schedule that is plain or exact, or else by the first of all.
+    """Return the explanation by the first schedule that is plain or exact, or else by the first fitted one.
 
     A schedule is a rule for all frequencies, such as base^(−2i/dim) with a base of 10000. One with
     fitted numbers, such as base 50478.6, may only come near: with base 50478.634 the table may be exact.
-    So it is the answer only if it is exact, or if no later schedule explains the table better.
+    So the explanation by a fitted schedule that is not exact is kept back, and returned only if no later
+    schedule is plain or exact.
 
     Args:
         priors: The schedules to try, the plainest first.
@@ -66,7 +67,7 @@ def explain_by_priors(
     Returns:
         One explanation; an empty list if no schedule explains the table.
     """
-    inexact: list[Explanation] = []
+    kept_back: list[Explanation] = []
     for prior in priors:
         check_time()
         best = next(iter(explain(prior)), None)
@@ -77,5 +78,5 @@ def explain_by_priors(
         is_exact = explanation.residual <= largest_exact_residual
         if is_plain or is_exact:
             return [explanation]
-        inexact.append(explanation)
-    return inexact[:1]
+        kept_back.append(explanation)
+    return kept_back[:1]

@@ -9,7 +9,7 @@ from pecli.engine.arrays import Array, Floats, widened
 from pecli.engine.schemes.positions import Positioned
 from pecli.explain.catalogue.arithmetic import RoundedSteps
 from pecli.explain.catalogue.coarse_storage import Stored
-from pecli.explain.computation import FREQUENCY_RTOL, TINY
+from pecli.explain.computation import TINY, standard_errors_of_powers
 from pecli.explain.explanation import Explanation
 from pecli.explain.first_choice import explain_by_priors
 from pecli.explain.frequency_schedule import FrequencySchedule, waves_of_schedule
@@ -37,8 +37,9 @@ SAME_BASE = 1e-6
 def recognise_frequencies(tensors: Mapping[str, Array]) -> list[Explanation]:
     """Return the rotary scheme of a vector such as a model's inv_freq: 1, 0.75, 0.56, …
 
-    The schedules that frequencies may follow (a base, a scaling) are tried from plain to elaborate. A
-    vector in float64 shows 15 digits of its base, so that base 325029351.4 is preferred to 325030000,
+    The schedules that frequencies may follow (a base, a scaling) are tried from plain to elaborate. The
+    first one that gives the vector to its last places is the answer, or else the first that comes near:
+    a vector in float64 shows 15 digits of its base, so that base 325029351.4 is preferred to 325030000,
     which would do in float32.
     """
     (array,) = tensors.values()
@@ -49,15 +50,15 @@ def recognise_frequencies(tensors: Mapping[str, Array]) -> list[Explanation]:
     measured = MeasuredFrequencies(
         values=values,
         errors=_errors_of_frequencies(values),
+        # The errors if powers were computed in float64: then only the file's dtype rounded them.
+        sharp_errors=rounding + TINY,
         amplitude=1.0,
         is_folded=False,
-        sharp_errors=rounding + TINY,
     )
-    schedules = [prior for prior in rotary_schedules(measured) if _is_rotary(prior.schedule)]
+    priors = [prior for prior in rotary_schedules(measured) if _is_rotary(prior.schedule)]
+    # Exact powers of two libraries may still differ in the last place.
     largest_exact_residual = EXACT_UNITS * float(rounding.max())
-    return explain_by_priors(
-        schedules, partial(_explain_by_schedule, values), largest_exact_residual
-    )
+    return explain_by_priors(priors, partial(_explain_by_schedule, values), largest_exact_residual)
 
 
 def _may_be_frequencies(values: Floats) -> bool:
@@ -73,10 +74,10 @@ def _errors_of_frequencies(values: Floats) -> Floats:
     They are those of powers in float32, and of rounding if all values are numbers of a coarser
     storage, such as bfloat16 or four decimals.
     """
-    errors_of_powers = 0.25 * FREQUENCY_RTOL * np.abs(values) + TINY
+    errors_of_powers = standard_errors_of_powers(values)
     for storage in storages_of(values, "float64"):
         if storage != FloatStorage("float32"):
-            return np.asarray(errors_of_powers + storage.half_unit(values) / GRID_SIGMAS)
+            return errors_of_powers + storage.half_unit(values) / GRID_SIGMAS
     return errors_of_powers
 
 
@@ -99,8 +100,9 @@ def _plainest_near(base: float) -> float:
 def _explain_by_schedule(values: Floats, prior: SchedulePrior) -> Iterator[Explanation]:
     """Yield explanations of a vector of frequencies by a schedule, the one that changes least first.
 
-    Computed in float32, base 10000 and 4 pairs give 1, 0.1, 0.01, 0.001. The vector may hold these,
-    the bfloat16 0.1001 for 0.1, because the model was cast, or numbers that were stored in 8 bits.
+    With base 10000 and 4 pairs, the frequencies are 1, 0.1, 0.01 and 0.001. A vector may hold these
+    as they are; 0.1001 for 0.1, because the model was cast to bfloat16; or coarser numbers, which were
+    stored in 8 bits.
 
     Args:
         values: The vector, one frequency per pair.
@@ -109,14 +111,16 @@ def _explain_by_schedule(values: Floats, prior: SchedulePrior) -> Iterator[Expla
     scheme = _rotary_scheme_of(prior.schedule)
     if scheme is None:
         return
-    one_row = values[None]  # (1, pairs)
     computation = computation_of(scheme, ("inv_freq",))
+    one_row = values[None]  # (1, pairs)
     case = case_of(scheme, computation, {"inv_freq": one_row})
-    yield from explain_cases([case], 0.0, most_mistakes=0)
+    # Frequencies as they are, in float64 or float32.
+    yield from explain_cases([case], tolerance=0.0, most_mistakes=0)
+    # Frequencies in 16 bits, as some recipe of the engine computes them.
     yield from _explain_by_recipes(case)
-    # The engine has no recipe for 8 bits: such frequencies are named by their storage.
-    possible_storages = storages_of(one_row[0], "bfloat16")
-    yield from accepted(case.supposing(Stored(grid)) for grid in possible_storages)
+    # Frequencies in 8 bits, for which there is no recipe: they are named by their storage.
+    coarser_storages = storages_of(values, "bfloat16")
+    yield from accepted(case.supposing(Stored(storage)) for storage in coarser_storages)
 
 
 def _rotary_scheme_of(schedule: FrequencySchedule) -> Positioned | None:

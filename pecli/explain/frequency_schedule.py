@@ -98,18 +98,18 @@ class FrequencySchedule:
     def having(self, name: str, value: Any) -> "FrequencySchedule":
         """Return the schedule with another value of one parameter, its own or its scaling's.
 
-        `having("base", 500000.0)` changes the base, and `having("factor", 8.0)` the factor of YaRN. A scaling
-        without that parameter stays as it is: two mistakes may exclude each other.
+        `having("base", 500000.0)` changes the base, and `having("factor", 8.0)` the factor of YaRN. A
+        parameter that neither has changes nothing: a search supposes several mistakes at once, and
+        one that removes the scaling leaves nothing to do for one in its factor.
         """
         was_integer = isinstance(self.value(name), int)
         if was_integer and value == round(value):
-            value = int(value)  # LongRoPE's attention factor needs lengths that are integers.
+            # A fitted length of 4096.0 stays an integer, as LongRoPE's attention factor requires.
+            value = int(value)
         change: dict[str, Any] = {name: value}
-        is_parameter_of_schedule = name in _SCHEDULE_FIELDS
-        if is_parameter_of_schedule:
+        if name in _SCHEDULE_FIELDS:
             return replace(self, **change)
-        is_parameter_of_scaling = name in self.scaling.names()
-        if is_parameter_of_scaling:
+        if name in self.scaling.names():
             return replace(self, scaling=replace(self.scaling, **change))
         return self
 
@@ -131,9 +131,14 @@ def schedule_of(waves: WaveTable) -> FrequencySchedule:
     may_lack_last_cosine = not waves.separate and waves.layout == "interleaved"
     if may_lack_last_cosine:
         pairs = max(1, (waves.dim + 1) // 2)
-    rotating = waves.rotating if waves.rotating < pairs else None
-    scaling = waves.scaling.complete()
-    return FrequencySchedule(pairs, waves.exponent, waves.base, waves.scale, scaling, rotating)
+    return FrequencySchedule(
+        pairs=pairs,
+        denominator=waves.exponent,
+        base=waves.base,
+        scale=waves.scale,
+        scaling=waves.scaling.complete(),
+        rotating=waves.rotating if waves.rotating < pairs else None,
+    )
 
 
 def fit_parameter(

@@ -5,6 +5,7 @@ ones, all rows at the same place of a column's axis are equal.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain, product
 from typing import Any, NamedTuple
 
@@ -97,16 +98,15 @@ def recognise_grid(tensors: Mapping[str, Array]) -> list[Explanation]:
 def _explain_on_grids(reading: WaveReading) -> list[Explanation]:
     """Return the explanation of a table by the first style and grid that make it.
 
-    Each of 12 rows has 64 columns, say: schemes on 3×4 and 4×3 points are compared with all of them.
+    If no style makes it as its project has it, all are tried with another base or another span.
     """
     if not MIN_POINTS <= reading.rows <= MAX_POINTS or not _may_be_on_grid(reading):
         return []
     schemes = list(_possible_schemes(reading))
-    return explain_by_first(
-        candidates=product((_explain_by_style, _explain_by_style_with_other_numbers), schemes),
-        explain=lambda candidate: candidate[0](reading, candidate[1]),
-        most=1,
-    )
+    by_style = explain_by_first(schemes, partial(_explain_by_style, reading), most=1)
+    if by_style:
+        return by_style
+    return explain_by_first(schemes, partial(_explain_by_style_with_other_numbers, reading), most=1)
 
 
 def _may_be_on_grid(reading: WaveReading) -> bool:
@@ -173,7 +173,7 @@ def _case(reading: WaveReading, scheme: Positioned) -> Case:
 
 def _explain_by_style(reading: WaveReading, scheme: Positioned) -> Iterator[Explanation]:
     """Yield explanations by the scheme of a style with the base and the span that its project has."""
-    yield from explain_cases([_case(reading, scheme)], 0.0, most_mistakes=0)
+    yield from explain_cases([_case(reading, scheme)], tolerance=0.0, most_mistakes=0)
 
 
 def _explain_by_style_with_other_numbers(
@@ -216,7 +216,7 @@ def _possible_grids(prior: GridPrior, keep: int, limit: float) -> Iterator[tuple
         return
     for grid in _grids_of(len(phasors), prior.style):
         check_time()
-        if _has_equal_places(prior, grid, keep, limit):
+        if _has_equal_rows_at_coordinates(prior, grid, keep, limit):
             yield grid
 
 
@@ -312,19 +312,28 @@ def _possible_keeps(prior: GridPrior, limit: float) -> list[int]:
         limit: How much cos + i·sin may differ from 1 if the angle is 0.
     """
     usual = prior.style.keep
-    most = _most_rows_beside_grid(prior, limit)
+    most = _count_edge_rows_without_angle(prior, limit)
     all_but_first_point = max(0, most - 1)
     others = sorted({most, all_but_first_point} - {usual})
     return [usual, *others]
 
 
-def _most_rows_beside_grid(prior: GridPrior, limit: float) -> int:
-    """Return how many rows in sequence have no angle or are zeros: from the first one on, or from the last."""
+def _count_edge_rows_without_angle(prior: GridPrior, limit: float) -> int:
+    """Return how many rows at the start of a table have angle 0 in all pairs, or are zeros.
+
+    Such a row may be that of a class token, which lies beside the grid. If the style has such rows
+    at the end of the table, they are counted from there.
+
+    Args:
+        prior: The style, and cos + i·sin of all rows, (rows, pairs).
+        limit: How much cos + i·sin may differ from 1 if the angle is 0.
+    """
     phasors = prior.phasors
     if prior.style.keep_last:
         phasors = phasors[::-1]  # Rows beside the grid come first now.
-    has_no_angle = np.abs(phasors - 1).max(axis=1) <= limit
-    has_angle = ~has_no_angle & phasors.any(axis=1)
+    distance_from_angle_0 = np.abs(phasors - 1).max(axis=1)  # cos 0 + i·sin 0 is 1.
+    is_zeros = ~phasors.any(axis=1)
+    has_angle = (distance_from_angle_0 > limit) & ~is_zeros
     rows_with_angle = np.flatnonzero(has_angle)
     if not len(rows_with_angle):
         return len(phasors)
@@ -346,8 +355,10 @@ def _has_slow_axis(phasors: Complex, limit: float) -> bool:
     return bool((moves & stays).any())
 
 
-def _has_equal_places(prior: GridPrior, grid: tuple[int, ...], keep: int, limit: float) -> bool:
-    """Return True if rows at the same place along an axis are equal in the columns of that axis.
+def _has_equal_rows_at_coordinates(
+    prior: GridPrior, grid: tuple[int, ...], keep: int, limit: float
+) -> bool:
+    """Return True if rows with the same coordinate along an axis are equal in the columns of that axis.
 
     On a grid of 2×3, rows 0, 1 and 2 have the height 0, and rows 0 and 3 the width 0. So the pairs of
     the height must be the same in rows 0, 1 and 2, and those of the width in rows 0 and 3.
@@ -361,23 +372,24 @@ def _has_equal_places(prior: GridPrior, grid: tuple[int, ...], keep: int, limit:
     phasors = _phasors_of_points(prior, keep)  # (points, pairs)
     # Rows beside the grid, such as that of a class token, come before its points or after them.
     first_point = 0 if prior.style.keep_last else keep
-    coordinates = prior.style.coordinates(grid, keep, None, None)
-    places_by_axis = coordinates.index(first_point, first_point + len(phasors))  # (axes, points)
+    rows_of_grid = prior.style.coordinates(grid, keep, base=None, scale=None)
+    coordinates_by_axis = rows_of_grid.index(first_point, first_point + len(phasors))
     axis_of_pair = prior.axis_of_pair
-    return all(
-        _is_equal_by_place(phasors[:, axis_of_pair == axis], places, limit)
-        for axis, places in enumerate(places_by_axis)
-    )
+    for axis, coordinates in enumerate(coordinates_by_axis):
+        phasors_of_axis = phasors[:, axis_of_pair == axis]
+        if not _are_equal_by_coordinate(phasors_of_axis, coordinates, limit):
+            return False
+    return True
 
 
-def _is_equal_by_place(phasors: Complex, places: Indices, limit: float) -> bool:
-    """Return True if all rows at one place have the phasors of the first row that is there.
+def _are_equal_by_coordinate(phasors: Complex, coordinates: Indices, limit: float) -> bool:
+    """Return True if all rows with one coordinate have the phasors of the first such row.
 
-    Rows at the places 0 0 1 1 are compared with the rows 0 0 2 2.
+    Rows with the coordinates 0 0 1 1 are compared with the rows 0 0 2 2.
     """
-    _, first_rows, place_numbers = np.unique(places, return_index=True, return_inverse=True)
-    first_row_at_place = first_rows[place_numbers]
-    differences = np.abs(phasors[first_row_at_place] - phasors)
+    _distinct, first_rows, index = np.unique(coordinates, return_index=True, return_inverse=True)
+    first_row_alike = first_rows[index]  # 0 0 2 2
+    differences = np.abs(phasors[first_row_alike] - phasors)
     return bool(differences.max(initial=0.0) <= limit)
 
 

@@ -75,8 +75,9 @@ class Search:
     Attributes:
         tolerance: How far numbers may be off, as the user granted.
         cases: The cases to which mistakes are added, each with one supposition of how its numbers
-            were stored: as they are, or rounded before.
-        cut_off_cases: The same cases with numbers that were cut off, or rounded twice.
+            were stored: as they were computed, or rounded.
+        cut_off_cases: The same cases with numbers that were cut off instead of rounded, or rounded
+            twice.
         least_cost: The cost of the cheapest case before any mistake is added, which all
             explanations share. It is that of edits such as «transposed».
         exact: The explanations that hold to the last place that the data show.
@@ -86,8 +87,10 @@ class Search:
     def __init__(self, cases: Sequence[Case], tolerance: float) -> None:
         """Begin a search that has no explanations yet.
 
-        Numbers that all have three decimals, such as 0.540 and −0.416, make two cases of one: they
-        may be the results of a computation as they are, or its results rounded to 0.001.
+        Numbers that all have three decimals, such as 0.540 and −0.416, make several cases of one.
+        They may be the results of a computation as they are, or rounded to 0.001: these are two of
+        `cases`. They may also be results that were cut off after three decimals, toward zero or
+        down: these are two of `cut_off_cases`.
 
         Args:
             cases: The numbers of a file with the scheme that should have made them, one case per
@@ -99,7 +102,7 @@ class Search:
         self.cut_off_cases: list[Case] = []
         for case in cases:
             tolerant_case = case.within(tolerance)
-            self.cases += with_storages(tolerant_case)
+            self.cases += with_storages(tolerant_case)  # as computed, then rounded
             self.cut_off_cases += _with_other_roundings(tolerant_case)
         self.least_cost = min((case.cost for case in self.cases), default=0.0)
         self.exact: list[Explanation] = []
@@ -262,11 +265,12 @@ class Search:
     def _is_worth_comparing(self, case: Case) -> bool:
         """Return True if a case may be the best explanation, and a few rows do not reject it.
 
-        One that is longer than an explanation at hand would not be preferred. Storage is always
-        compared: a table that is right within float32 arithmetic may be exactly right in float32.
+        A case that costs more than an explanation at hand would not be preferred, unless it supposes
+        only how numbers were stored: a table that is right within the errors of float32 arithmetic
+        may be exactly right if it was stored in float32.
         """
-        is_longer = any(case.cost > explanation.cost for explanation in self.exact)
-        if is_longer and case.mistakes_beside_storage:
+        costs_more = any(case.cost > explanation.cost for explanation in self.exact)
+        if costs_more and case.mistakes_beside_storage:
             return False
         return not case.is_far_off and not case.fails_in_few_rows
 
@@ -284,10 +288,10 @@ def explain_by_small_damage(cases: Sequence[Case]) -> list[Explanation]:
     Args:
         cases: The same file, read in several shapes.
     """
-    found: list[Explanation] = []
+    explanations: list[Explanation] = []
     for case, kind in product(cases, SMALL_PARTS):
-        found += explain_by_kind(case, kind)
-    return [small for small in found if small.cost <= SMALL_DAMAGE_COST]
+        explanations += explain_by_kind(case, kind)
+    return [damage for damage in explanations if damage.cost <= SMALL_DAMAGE_COST]
 
 
 def _explain_by_runtime(
@@ -301,10 +305,11 @@ def _explain_by_runtime(
         cases: The file's numbers, in each way to read their shape.
         explanations: The explanations without a mistake.
     """
+    if not _are_by_float32(explanations):
+        return []
     by_runtime: list[Explanation] = []
-    if _are_by_float32(explanations):
-        for case in cases:
-            by_runtime += explain_by_kind(case, ComputedByRuntime)
+    for case in cases:
+        by_runtime += explain_by_kind(case, ComputedByRuntime)
     return by_runtime
 
 
@@ -322,7 +327,9 @@ def ranked(explanations: Iterable[Explanation]) -> list[Explanation]:
 
     Costs are sums of decimals, which are equal if they agree in six places.
     """
-    return sorted(explanations, key=lambda each: (round(each.cost, 6), each.noise))
+    return sorted(
+        explanations, key=lambda explanation: (round(explanation.cost, 6), explanation.noise)
+    )
 
 
 def with_storages(case: Case) -> Iterator[Case]:

@@ -296,9 +296,11 @@ class Case:
         If this case has the mistakes A, B and C, and A, B and D are given, three computations are
         returned: the specification, the one with A, and the one with A and B.
         """
-        pairs = zip(mistakes, self.mistakes, strict=False)
-        are_shared = [mistake is planted for mistake, planted in pairs]
-        shared_mistakes = [*are_shared, False].index(False)
+        shared_mistakes = 0
+        for mistake, planted in zip(mistakes, self.mistakes, strict=False):
+            if mistake is not planted:
+                break
+            shared_mistakes += 1
         return self.computations[: shared_mistakes + 1] or (self.specification,)
 
     def within(self, tolerance: float) -> "Case":
@@ -493,11 +495,12 @@ class Case:
         return self._compare_with_prediction(self.observations.matrix(rows), rows)
 
     def _compare_with_prediction(self, data: Floats, rows: Indices) -> "Errors":
-        """Compare some rows of the data with the numbers that the supposed mistakes make.
+        """Compare some rows of the data with the numbers that the supposed mistakes predict for them.
 
-        If 0.54 is predicted within 1e-6 and the file holds 0.5402 in float32, the residual is
-        0.0002 and the element is wrong. If the file was rounded to two decimals, 0.54 is right:
-        half a unit, 0.005, is allowed as well.
+        A case supposes mistakes, such as base 10000 for 500000, from which every number of the file
+        follows. If 0.54 is predicted within 1e-6 and the file holds 0.5402 in float32, the residual is
+        0.0002 and the element is wrong. If values are supposed to be rounded to two decimals, half a
+        unit of these, 0.005, is allowed as well, so that the element is right.
 
         Args:
             data: The numbers of the file, (rows, columns).
@@ -508,16 +511,16 @@ class Case:
             supposed to be damaged are never wrong: a mistake has been stated for them.
         """
         computation = self.computation
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):  # The file may hold anything.
             predicted = computation.rendered(rows)
-            # A number that was cut off, not rounded, is at the end of its interval:
-            # with one decimal, 0.30 to 0.40 are stored as 0.3, and their centre is 0.35.
-            centres = computation.storage.middle(data)
-            # Masks are infinite in both, and their difference would be NaN.
-            residual = np.where(data == predicted, 0.0, centres - predicted)
-            is_allowed = np.abs(residual) <= self._allowed_residual(data, rows)  # NaN is not.
-        is_wrong = ~is_allowed & ~computation.damage_in(rows)
-        return Errors(residual, is_wrong)
+            # If numbers were cut off, all of 0.30 to 0.40 are stored as 0.3: their middle is 0.35.
+            middle_of_stored = computation.storage.middle(data)
+            residual = middle_of_stored - predicted
+            # A mask of −∞ in both is no difference, although −∞ + ∞ is NaN.
+            residual = np.where(data == predicted, 0.0, residual)
+            is_allowed = np.abs(residual) <= self._allowed_residual(data, rows)  # False for NaN.
+        is_damaged = computation.damage_in(rows)
+        return Errors(residual, is_wrong=~(is_allowed | is_damaged))
 
     def _allowed_residual(self, data: Floats, rows: Indices) -> Floats:
         """Return how far each element may be from the predicted one: the sum of independent causes.
@@ -648,10 +651,12 @@ class Errors(NamedTuple):
 
 
 def accept(case: Case) -> Explanation | None:
-    """Return the explanation if the mistakes of a case make its data, every element of them.
+    """Return the explanation if the mistakes of a case make its data, every element of them; else None.
 
-    A case is the numbers of a file, and the mistakes that are supposed in them. None is returned if it
-    is rejected.
+    A case is the numbers of a file, and the mistakes that are supposed in them. The residual of the
+    explanation is the largest difference between the data and what these mistakes make. If only the
+    precision is stated, such as «computed in float32», the engine's own table in that precision may be
+    nearer to the data: then the residual is the difference from it.
     """
     remainder = _remainder_of_accepted(case)
     if remainder is None:
@@ -660,7 +665,6 @@ def accept(case: Case) -> Explanation | None:
     residual = remainder.largest
     recipe_residual = 0.0
     if statement.is_only_stored:
-        # The table is right, up to its arithmetic: the engine may compute the same last places.
         recipe_residual = _largest_difference_from_recipe(case, statement.edits)
         residual = min(residual, recipe_residual)
     return Explanation(
@@ -710,13 +714,14 @@ class Statement(NamedTuple):
 
 
 def _statement(case: Case) -> Statement:
-    """Return the edits of a case; «computed in float32» is one of them only if exact arithmetic
-    fails.
+    """Return the edits of a case with their cost.
+
+    «Computed in float32» is one of them only if exact arithmetic does not explain the data.
     """
     edits = (*case.arranged, *_named_edits(case))
     cost = case.cost
     is_only_stored = all(edit.storage for edit in edits)
-    if is_only_stored and not _is_exact(case):
+    if is_only_stored and not _is_explained_by_exact_phases(case):
         edits = (Recipe("float32"), *edits)
         cost += FLOAT32_COST
     return Statement(_with_recipe(edits, case.observations.dtype), cost, is_only_stored)
@@ -739,6 +744,7 @@ def _affected_tensors(case: Case) -> tuple[str, ...]:
 
 
 def _compared_rows(case: Case, remainder: "Remainder") -> ComparedRows | None:
+    """Return how many of the rows there was time to compare; None if it was all of them."""
     total = case.observations.rows
     if remainder.rows == total:
         return None
@@ -811,11 +817,12 @@ def _with_recipe(edits: tuple[Edit, ...], dtype: str) -> tuple[Edit, ...]:
 
 
 def _largest_difference_from_recipe(case: Case, edits: tuple[Edit, ...]) -> float:
-    """Return the largest difference from the table that the engine computes by the named recipe.
+    """Return the largest difference of the data from the table that the engine computes by a recipe.
 
-    Float32 powers of different libraries differ in the last place. The engine has those of PyTorch,
-    so that its table may be nearer than the predicted one. Infinity is returned if the edits name
-    no recipe, or if the scheme has no such tensor.
+    A recipe, such as «float32», states how each step is rounded. Float32 powers of different
+    libraries differ in the last place. A recipe has those of PyTorch, so that its table may be nearer
+    to the data than the predicted one. Infinity is returned if the edits name no recipe, or if the
+    scheme has no such tensor.
     """
     recipe = _recipe_of(edits)
     if recipe is None or not isinstance(case.computation, WaveComputation):
@@ -826,7 +833,9 @@ def _largest_difference_from_recipe(case: Case, edits: tuple[Edit, ...]) -> floa
         _largest_difference(tables.get(name), array)
         for name, array in case.observations.tensors.items()
     ]
-    return max(0.0, *differences)  # NaN is not larger than 0.
+    return float(
+        np.nanmax([0.0, *differences])
+    )  # Without NaN, which rows not yet compared may hold.
 
 
 def _largest_difference(table: Table | None, array: Array) -> float:
@@ -839,11 +848,13 @@ def _largest_difference(table: Table | None, array: Array) -> float:
 
 
 class Remainder(NamedTuple):
-    """Measures of what a computation leaves, and the rows that there was time to compare."""
+    """The differences between data and prediction that rounding does not explain."""
 
     largest: float
     noise: float
+    """Their root mean square."""
     rows: int
+    """The rows that there was time to compare."""
 
 
 def _compare_all_rows(case: Case) -> Remainder | None:
@@ -899,7 +910,7 @@ def _different_values(case: Case) -> Floats:
 
 
 def _has_superfluous_mistake(case: Case) -> bool:
-    """Return True if the data show one mistake of several as little as its absence.
+    """Return True if the data are explained as well without one of several mistakes.
 
     Rounding angles by π = 3.14159 does not show in four decimals of sixteen rows. Since nothing
     else in the data speaks against it either, it would be named beside any other mistake.
@@ -923,17 +934,18 @@ def _is_right(case: Case) -> bool:
     return not case.fails_in_few_rows and _compare_all_rows(case) is not None
 
 
-def _is_exact(case: Case) -> bool:
-    """Return True if exact phases make the data as well, so that «computed in float32» is not stated.
+def _is_explained_by_exact_phases(case: Case) -> bool:
+    """Return True if the data need no phases (position · frequency) that were rounded to float32.
 
-    Cosines of float32 are off by 2.4e-7 even if their phases are exact, which is granted here.
+    Then «computed in float32» is not stated. Also with exact phases, cosines that are computed in
+    float32 are off by 2.4e-7, so that this much is allowed.
     """
     if case.computation.arithmetic != FLOAT32:
         return True
-    error_of_functions = FLOAT32_FUNCTION * max(1.0, case.observations.size)
-    exact = replace(
+    error_of_cosines = FLOAT32_FUNCTION * max(1.0, case.observations.size)
+    with_exact_phases = replace(
         case,
         computation=replace(case.computation, arithmetic=EXACT),
-        tolerance=case.tolerance + error_of_functions,
+        tolerance=case.tolerance + error_of_cosines,
     )
-    return _is_right(exact)
+    return _is_right(with_exact_phases)

@@ -1,7 +1,8 @@
 """Identification of relative-position indices: usual buckets and windows are supposed."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -44,24 +45,26 @@ def recognise_index(tensors: Mapping[str, Array]) -> list[Explanation]:
     if not _is_square(index) or len(index) < MIN_LENGTH:
         return []
     styles = (_t5_schemes, _deberta_schemes, _swin_schemes)
-    return explain_by_first(
-        styles, lambda schemes: _explain_by_style(schemes(len(index)), index), most=1
-    )
+    return explain_by_first(styles, partial(_explain_by_style, index), most=1)
 
 
 def _is_square(array: Array) -> bool:
     return array.ndim == 2 and array.shape[0] == array.shape[1]
 
 
-def _explain_by_style(schemes: Iterator[Relative], index: Array) -> Iterator[Explanation]:
-    """Yield the explanation by each scheme that makes an index, with those that it may also be.
+def _explain_by_style(
+    index: Array, schemes_of_length: Callable[[int], Iterator[Relative]]
+) -> Iterator[Explanation]:
+    """Yield the explanation by each scheme of a style that makes an index, with those that it may also be.
 
     Making one row of a scheme is cheap, and leaves few of about a hundred to be compared as a whole.
 
     Args:
-        schemes: Schemes of one style, such as T5 with 32 buckets up to a distance of 128.
         index: The integers (queries, keys).
+        schemes_of_length: Yields the schemes of the style for a number of queries, such as T5 with 32
+            buckets up to a distance of 128.
     """
+    schemes = schemes_of_length(len(index))
     possible = [scheme for scheme in schemes if _has_last_row(scheme, index)]
     for number, scheme in enumerate(possible):
         later_schemes = possible[number + 1 :]
@@ -75,18 +78,20 @@ def _t5_schemes(length: int) -> Iterator[Relative]:
     for causal in (False, True):
         for buckets, distance in product(T5_BUCKETS, T5_DISTANCES):
             settings: Settings = {"buckets": buckets, "max_distance": distance, "causal": causal}
-            yield from _if_possible("t5", length, settings)
+            yield from _with_settings("t5", length, settings)
 
 
 def _deberta_schemes(length: int) -> Iterator[Relative]:
     """Yield DeBERTa's index with each usual number of buckets and distance of the last one."""
     for buckets, distance in product(DEBERTA_BUCKETS, DEBERTA_DISTANCES):
-        yield from _if_possible("deberta", length, {"buckets": buckets, "max_distance": distance})
+        settings: Settings = {"buckets": buckets, "max_distance": distance}
+        yield from _with_settings("deberta", length, settings)
 
 
-def _if_possible(style: str, length: int, settings: Settings) -> Iterator[Relative]:
-    """Yield the scheme, unless its last bucket would begin before the buckets of single distances
-    end.
+def _with_settings(style: str, length: int, settings: Settings) -> Iterator[Relative]:
+    """Yield the scheme of a style with some settings; nothing if it refuses them.
+
+    256 buckets up to a distance of 64 are refused: they distinguish more distances than that.
     """
     try:
         yield Relative(style, length, **settings)  # type: ignore[arg-type]
@@ -129,7 +134,8 @@ def _largest_index_of_window(window: GridSize) -> int:
 def _doubts_about_distance(scheme: Relative, others: list[Relative]) -> Iterator[str]:
     """Yield a sentence if a short index does not show the distance at which the last bucket begins.
 
-    With 12 keys, max_distance 128 and 256 make the same integers.
+    Keys from `max_distance` on are in the last bucket. With 12 keys there are none, so that 128 and 256
+    make the same integers.
 
     Args:
         scheme: A scheme that makes the index.

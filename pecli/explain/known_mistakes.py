@@ -6,7 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import singledispatch
 from itertools import combinations, permutations, product
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from pecli.engine.edits import Layout, Parameter, edit_of
 from pecli.engine.schemes.axis_blocks import AxisBlock
@@ -72,15 +72,15 @@ class Points(NamedTuple):
         return [[(row + 1) / (2 * math.pi) for row in rows] for rows in self.rows]
 
 
-class Neighbour(NamedTuple, Generic[MistakenT]):
-    """A known mistake: the edits that describe it, and the scheme with that mistake."""
+class Mistaken(NamedTuple, Generic[MistakenT]):
+    """A scheme with a known mistake in it, and the edits that name the mistake."""
 
     edits: tuple[Parameter | Layout, ...]
     scheme: MistakenT
 
 
 @singledispatch
-def neighbours(scheme: Scheme) -> Iterator[Neighbour[Scheme]]:
+def mistaken_schemes(scheme: Scheme) -> Iterator[Mistaken[Scheme]]:
     """Yield a scheme on a grid or at listed positions with each known mistake in placing its rows.
 
     Mistakes that any table can have (another base, swapped columns, a missing scaling) are in the
@@ -89,44 +89,45 @@ def neighbours(scheme: Scheme) -> Iterator[Neighbour[Scheme]]:
     yield from ()
 
 
-def neighbour(scheme: SchemeT, **changes: object) -> Iterator[Neighbour[SchemeT]]:
+def _with_other_parameters(scheme: SchemeT, **changes: object) -> Iterator[Mistaken[SchemeT]]:
     """Yield the scheme with other parameters, as a known mistake, if there is such a scheme.
 
-    `neighbour(rope, keep=1)` is the mistake «keep is 1 (the spec says 0)». Parameters that are set
+    `_with_other_parameters(rope, keep=1)` is the mistake «keep is 1 (the spec says 0)». Parameters that are set
     to None are not stated as edits: they only make room for those that replace them, as a grid for
     a list of positions.
     """
     stated = {name: value for name, value in changes.items() if value is not None}
     edits = [edit_of(name, getattr(scheme, name), value) for name, value in stated.items()]
-    yield from neighbour_called(edits, scheme, **changes)
+    yield from _with_mistake_named(edits, scheme, **changes)
 
 
-def neighbour_called(
+def _with_mistake_named(
     edits: Sequence[Parameter | Layout], scheme: SchemeT, **changes: object
-) -> Iterator[Neighbour[SchemeT]]:
-    """Yield the scheme with other parameters, as a mistake that is called by some edits.
+) -> Iterator[Mistaken[SchemeT]]:
+    """Yield the scheme with other parameters, as a mistake that some edits name.
 
     A grid whose axes share frequencies is `rope` with sections of M-RoPE at listed positions, but
-    the mistake is called «axis_frequencies are shared».
+    the mistake is named «axis_frequencies are shared».
     """
     changed = permitted(scheme, **changes)
     if changed is not None and changed != scheme:
-        yield Neighbour(tuple(edits), changed)
+        yield Mistaken(tuple(edits), changed)
 
 
-@neighbours.register
-def _neighbours_of_sinusoidal(scheme: Sinusoidal) -> Iterator[Neighbour[Scheme]]:
-    """Yield exponents over half the dim less 1 (fairseq), unscaled positions, and other places."""
-    yield from neighbour(scheme, freq_shift=0.0 if scheme.freq_shift else 1.0)
-    yield from neighbour(scheme, scale=1.0)
+@mistaken_schemes.register
+def _mistaken_sinusoidal_schemes(scheme: Sinusoidal) -> Iterator[Mistaken[Scheme]]:
+    """Yield a sinusoidal scheme with each known mistake in its exponents, its scale or its rows' places.
+
+    fairseq divides exponents by half the dim less 1, for example.
+    """
+    yield from _with_other_parameters(scheme, freq_shift=0.0 if scheme.freq_shift else 1.0)
+    yield from _with_other_parameters(scheme, scale=1.0)
     yield from _misplaced(scheme, ADDED)
 
 
-@neighbours.register
-def _neighbours_of_rope(scheme: Rope) -> Iterator[Neighbour[Scheme]]:
-    """Yield exponents over the whole dim, other places, and the sections of M-RoPE in another
-    order.
-    """
+@mistaken_schemes.register
+def _mistaken_rotary_schemes(scheme: Rope) -> Iterator[Mistaken[Scheme]]:
+    """Yield a rotary scheme with each known mistake in its exponents, its rows' places or M-RoPE's sections."""
     yield from _with_exponents_over_head(scheme)
     yield from _misplaced(scheme, ROTARY)
     yield from _with_shared_frequencies(scheme)
@@ -134,25 +135,30 @@ def _neighbours_of_rope(scheme: Rope) -> Iterator[Neighbour[Scheme]]:
         yield from _with_other_order_of_sections(scheme)
 
 
-def _with_other_order_of_sections(scheme: Rope) -> Iterator[Neighbour[Rope]]:
+def _with_other_order_of_sections(scheme: Rope) -> Iterator[Mistaken[Rope]]:
     """Yield M-RoPE's sections interleaved for blocks, or the reverse, and in each other order."""
-    yield from neighbour(scheme, mrope_interleaved=None if scheme.mrope_interleaved else True)
+    yield from _with_other_parameters(
+        scheme, mrope_interleaved=None if scheme.mrope_interleaved else True
+    )
     for order in permutations(scheme.mrope_section or ()):
-        yield from neighbour(scheme, mrope_section=order)
+        yield from _with_other_parameters(scheme, mrope_section=order)
 
 
-def _with_shared_frequencies(scheme: Rope) -> Iterator[Neighbour[Rope]]:
+def _with_shared_frequencies(scheme: Rope) -> Iterator[Mistaken[Rope]]:
     """Yield a grid whose axes share the frequencies of the whole head, one block after the other.
 
-    With 64 channels and two axes, each axis should have 16 frequencies of its own. By mistake rows
-    have the first 16 of the head's 32 frequencies, and columns the others. Since M-RoPE divides
-    frequencies like this, the mistake is expressed as its sections at the positions of the grid.
+    With 64 channels and two axes, the height and the width should have 16 frequencies each, both from
+    1 on. By mistake the height has the first 16 of the head's 32 frequencies, and the width the other
+    16. M-RoPE divides the frequencies of a head like this: each section has the next ones, and turns
+    with the positions of one axis. So the scheme with the mistake is M-RoPE at the positions of the
+    grid.
     """
     if scheme.grid is None or scheme.seq_len > MAX_LISTED_EXAMPLE:
         return
     style = _style_of(scheme)
     blocks = scheme.axis_blocks
-    if style.in_turns or len(blocks) < 2 or not has_one_block_per_axis(blocks):
+    are_multiplied_by_2_pi = style.in_turns  # Such positions cannot be listed.
+    if are_multiplied_by_2_pi or not have_an_axis_each(blocks):
         return
     positions_of_axes = Points.of(scheme, style).listed()
     changes: dict[str, object] = {
@@ -163,38 +169,40 @@ def _with_shared_frequencies(scheme: Rope) -> Iterator[Neighbour[Rope]]:
     grid_parameters = ("grid", "keep", "grid_base", "grid_scale", "style", "axes", "axis_factors")
     without_grid = dict.fromkeys(grid_parameters)
     edit = edit_of("axis_frequencies", "their own", "shared")
-    yield from neighbour_called([edit], scheme, **changes, **without_grid)
+    yield from _with_mistake_named([edit], scheme, **changes, **without_grid)
 
 
-def has_one_block_per_axis(blocks: Sequence[AxisBlock]) -> bool:
-    """Return True if each axis of positions has a single block of frequencies."""
-    return len({block.axis for block in blocks}) == len(blocks)
+def have_an_axis_each(blocks: Sequence[AxisBlock]) -> bool:
+    """Return True if there are several blocks of frequencies, each for another axis of positions."""
+    axes = {block.axis for block in blocks}
+    return 1 < len(blocks) == len(axes)
 
 
-def _with_exponents_over_head(scheme: Rope) -> Iterator[Neighbour[Rope]]:
+def _with_exponents_over_head(scheme: Rope) -> Iterator[Mistaken[Rope]]:
     """Yield exponents that are divided by the whole head, if only a part of it has the frequencies.
 
-    With 32 of 128 channels per axis, 10000^(−i/16) becomes 10000^(−i/64): the frequencies of the
-    base 10000^(32/128) = 10. So the mistake is expressed as another base. If axes have different
-    sizes, each needs a base of its own, which a factor of NTK scaling per axis gives.
+    With 32 of 128 channels per axis, 10000^(−i/16) becomes 10000^(−i/64). These are the frequencies of
+    the base 10000^(32/128) = 10, with which the scheme makes them. If axes have different sizes, each
+    needs a base of its own, which a factor of NTK scaling per axis gives. The mistake is named
+    `exponent_dim` either way.
     """
     channels_by_axis = [block.channels for block in sorted(scheme.axis_blocks)]
-    if not channels_by_axis:
+    if not channels_by_axis:  # All axes share the frequencies of the channels that rotate.
         channels_by_axis = [scheme.exponent_dim]
     is_whole_head = channels_by_axis == [scheme.dim]
     is_scaled = scheme.scaling not in ("none", "linear")
     if is_whole_head or is_scaled or not _has_plain_frequencies(scheme):
         return
-    first_channels, *_ = channels_by_axis
-    have_equal_size = len(set(channels_by_axis)) == 1
-    if have_equal_size:
-        edit = edit_of("exponent_dim", first_channels, scheme.dim)
-        base = scheme.base ** (first_channels / scheme.dim)
-        yield from neighbour_called([edit], scheme, base=base)
-        return
-    edit = edit_of("exponent_dim", spelled(tuple(channels_by_axis)), scheme.dim)
-    factors = [_factor_for_exponents_over_head(scheme, channels) for channels in channels_by_axis]
-    yield from neighbour_called([edit], scheme, axis_factors=tuple(factors))
+    are_of_equal_size = len(set(channels_by_axis)) == 1
+    if are_of_equal_size:
+        channels = channels_by_axis[0]
+        edit = edit_of("exponent_dim", channels, scheme.dim)
+        base_for_all_axes = scheme.base ** (channels / scheme.dim)
+        yield from _with_mistake_named([edit], scheme, base=base_for_all_axes)
+    else:
+        edit = edit_of("exponent_dim", spelled(tuple(channels_by_axis)), scheme.dim)
+        factors = [_factor_for_exponents_over_head(scheme, size) for size in channels_by_axis]
+        yield from _with_mistake_named([edit], scheme, axis_factors=tuple(factors))
 
 
 def _factor_for_exponents_over_head(scheme: Rope, size: int) -> float:
@@ -216,7 +224,7 @@ def _has_plain_frequencies(scheme: Rope) -> bool:
     return plain == list(scheme.axis_blocks)
 
 
-def _misplaced(scheme: PlacedT, styles: Mapping[str, GridStyle]) -> Iterator[Neighbour[PlacedT]]:
+def _misplaced(scheme: PlacedT, styles: Mapping[str, GridStyle]) -> Iterator[Mistaken[PlacedT]]:
     """Yield known mistakes in where rows lie: on another grid, in another style, at other points.
 
     A style is the way in which one project, such as MAE, lays channels and positions out.
@@ -231,12 +239,12 @@ def _misplaced(scheme: PlacedT, styles: Mapping[str, GridStyle]) -> Iterator[Nei
     if style is not None:
         yield from _with_other_styles(scheme, style, styles)
     if scheme.grid is not None and scheme.seq_len <= MAX_LISTED_EXAMPLE:
-        yield from _at_other_points(scheme)
+        yield from _with_points_at_wrong_positions(scheme)
     if scheme.positions is not None and len(scheme.positions.axes) > 1:
         yield from _with_axes_exchanged(scheme, scheme.positions.axes)
 
 
-def _on_other_grids(scheme: PlacedT, grid: GridSize) -> Iterator[Neighbour[PlacedT]]:
+def _on_other_grids(scheme: PlacedT, grid: GridSize) -> Iterator[Mistaken[PlacedT]]:
     """Yield a grid of 16×12 for 12×16, a class token forgotten or added, and unstretched positions.
 
     Args:
@@ -244,44 +252,47 @@ def _on_other_grids(scheme: PlacedT, grid: GridSize) -> Iterator[Neighbour[Place
         grid: Its grid, (height, width) or (time, height, width).
     """
     *time, height, width = grid
-    yield from neighbour(scheme, grid=GridSize((*time, width, height)))
+    yield from _with_other_parameters(scheme, grid=GridSize((*time, width, height)))
     class_tokens = scheme.keep or 0
     for possible_class_tokens in (0, 1):
         if possible_class_tokens != class_tokens:
-            yield from neighbour(scheme, keep=possible_class_tokens)
+            yield from _with_other_parameters(scheme, keep=possible_class_tokens)
     # Without a base or a scale, positions are 0, 1, 2, … and are not stretched to a trained size.
     for name in ("grid_base", "grid_scale"):
         edit = edit_of(name, getattr(scheme, name), None)
-        yield from neighbour_called([edit], scheme, **{name: None})
+        yield from _with_mistake_named([edit], scheme, **{name: None})
     style = _style_of(scheme)
     if style.grid_scale is not None:
         # diffusers does not divide the positions of LTX if rope_interpolation_scale is left out.
         undivided = (1.0,) * len(style.grid_scale)
-        yield from neighbour(scheme, grid_scale=undivided)
+        yield from _with_other_parameters(scheme, grid_scale=undivided)
 
 
 def _with_other_styles(
     scheme: PlacedT, style: GridStyle, styles: Mapping[str, GridStyle]
-) -> Iterator[Neighbour[PlacedT]]:
+) -> Iterator[Mistaken[PlacedT]]:
     """Yield the grid as the code of another project places it: that of MAE for DETR's model.
+
+    A style that differs in the base only is left out: another base is a mistake of its own.
 
     Args:
         scheme: The right scheme.
         style: Its style.
         styles: The styles that it could have by mistake, by name.
     """
-    other_parameters: dict[str, object] = {}
-    if scheme.base == style.base:
-        other_parameters["base"] = None  # Another style has its own base.
+    changed_base: dict[str, object] = {}
+    has_base_of_style = scheme.base == style.base
+    if has_base_of_style:
+        changed_base["base"] = None  # The other style's own base replaces it.
+    # The parts of a style in which another one may differ without placing rows differently.
+    ignored_parts: dict[str, Any] = {"name": style.name, "base": style.base}
     states_channels_of_axes = scheme.value_of("axes", None) is not None
+    if states_channels_of_axes:
+        ignored_parts["split"] = style.split  # The scheme's own channels replace those of a style.
     for name, other_style in styles.items():
-        # A style that differs in the base only is another base, which has a mistake of its own.
-        comparable_style = replace(other_style, name=style.name, base=style.base)
-        if states_channels_of_axes:
-            # The scheme keeps its channels, however the style would split them among axes.
-            comparable_style = replace(comparable_style, split=style.split)
-        if comparable_style != style:
-            yield from neighbour(scheme, style=name, **other_parameters)
+        differs_beyond_base = replace(other_style, **ignored_parts) != style
+        if differs_beyond_base:
+            yield from _with_other_parameters(scheme, style=name, **changed_base)
 
 
 def _style_of(scheme: Positioned) -> GridStyle:
@@ -290,11 +301,13 @@ def _style_of(scheme: Positioned) -> GridStyle:
     return scheme.grid_style
 
 
-def _at_other_points(scheme: PlacedT) -> Iterator[Neighbour[PlacedT]]:
-    """Yield rows of a grid at other positions than their points have.
+def _with_points_at_wrong_positions(scheme: PlacedT) -> Iterator[Mistaken[PlacedT]]:
+    """Yield a grid with each known mistake in the positions of its points.
 
-    Axes are exchanged, count all rows of the table, or are shifted; and positions are 1, 2, … where
-    they should be shares of the size, as with `normalize` of DETR.
+    The point at height 2 and width 5 of a grid with 16 points per row is by mistake at (5, 2), with
+    exchanged axes; at (37, 37), if both axes count the rows of the table; or at (3, 5), shifted along
+    the height. In DETR, whose positions are shares of the size, they may be 1, 2, … without
+    `normalize`.
     """
     style = _style_of(scheme)
     if scheme.keep and style.layout:
@@ -310,21 +323,21 @@ def _at_other_points(scheme: PlacedT) -> Iterator[Neighbour[PlacedT]]:
 
 def _with_height_and_width_exchanged(
     scheme: PlacedT, points: Points
-) -> Iterator[Neighbour[PlacedT]]:
+) -> Iterator[Mistaken[PlacedT]]:
     """Yield a grid whose axes h and w are exchanged: those of a video, t h w, become t w h."""
     exchanged = {"h": "w", "w": "h"}
     order = [points.axes.index(exchanged.get(axis, axis)) for axis in points.axes]
     yield from _with_axes_in_order(order, scheme, points.listed(), points.axes)
 
 
-def _counting_rows(scheme: PlacedT, points: Points) -> Iterator[Neighbour[PlacedT]]:
+def _counting_rows(scheme: PlacedT, points: Points) -> Iterator[Mistaken[PlacedT]]:
     """Yield rows at 0, 1, 2, … along all axes, or along h and w, as if they were tokens of a text."""
     edit = edit_of("positions", "those of the grid", "0, 1, 2, …")
     for counting_axes in dict.fromkeys((points.axes, "hw")):
         yield from _at_positions(scheme, points.counting_rows(counting_axes), edit)
 
 
-def _shifted_along_axes(scheme: PlacedT, points: Points) -> Iterator[Neighbour[PlacedT]]:
+def _shifted_along_axes(scheme: PlacedT, points: Points) -> Iterator[Mistaken[PlacedT]]:
     """Yield positions that are off by 1 or 1/2 along one axis, or along h and w.
 
     A pixel is at 0 or at its centre, 1/2, and counting may begin with 0 or 1.
@@ -338,7 +351,7 @@ def _shifted_along_axes(scheme: PlacedT, points: Points) -> Iterator[Neighbour[P
 
 def _with_axes_exchanged(
     scheme: PlacedT, axes: Sequence[Sequence[Position]]
-) -> Iterator[Neighbour[PlacedT]]:
+) -> Iterator[Mistaken[PlacedT]]:
     """Yield every two axes exchanged, and all axes the same as the first.
 
     Of the axes t h w, these are h t w, w h t and t w h, and at last t t t, as in a port that knows
@@ -371,7 +384,7 @@ def _with_axes_in_order(
     scheme: PlacedT,
     positions_of_axes: Sequence[Sequence[Position]],
     names: str,
-) -> Iterator[Neighbour[PlacedT]]:
+) -> Iterator[Mistaken[PlacedT]]:
     """Yield a scheme whose axes have each other's positions: w's for h and h's for w.
 
     Args:
@@ -387,8 +400,8 @@ def _with_axes_in_order(
 
 def _at_positions(
     scheme: PlacedT, positions_of_axes: Sequence[Sequence[Position]], edit: Parameter | Layout
-) -> Iterator[Neighbour[PlacedT]]:
+) -> Iterator[Mistaken[PlacedT]]:
     """Yield a scheme at listed positions instead of its own, as a mistake that an edit names."""
     without_grid = dict.fromkeys(("grid", "keep", "grid_base", "grid_scale"))
     positions = PositionList(map(tuple, positions_of_axes))
-    yield from neighbour_called([edit], scheme, positions=positions, **without_grid)
+    yield from _with_mistake_named([edit], scheme, positions=positions, **without_grid)

@@ -182,28 +182,30 @@ def _with_later_rows(run: Indices, positions: Floats) -> Indices:
     """
     after_run = np.arange(run[-1] + 1, len(positions))
     later = after_run[positions[after_run] > positions[run[-1]]]
+    # Then every row is in the run, or comes after it and lies beyond it.
     is_one_table = len(run) + len(later) == len(positions)
     return np.concatenate([run, later]) if is_one_table else run
 
 
 def _frequencies_of_waves(waves: MeasuredWaves) -> MeasuredFrequencies:
-    """Return frequencies with the errors that float32 powers leave.
+    """Return the frequencies of measured waves, one per pair, with their errors.
 
-    A column that is not a wave, because something else was written over it, may have any frequency:
-    its error is half a turn per position.
+    `sharp_errors` are those of the measurement. `errors` are larger, since a program may compute
+    frequencies as powers in float32, which are off by 1e-6 of their size. A column that is not a wave,
+    because something else was written over it, may have any frequency: its error is half a turn (π)
+    per position. From cosines only, or sines only, the sign of a frequency does not show.
     """
     amplitude = np.median(waves.amplitude)
     is_wave = waves.noise <= MAX_MISS * amplitude
-    sharp_error = np.where(is_wave, waves.error, np.pi)
-    error = np.hypot(sharp_error, FLOAT32_DRIFT * np.abs(waves.frequency))
-    noise = float(np.median(waves.noise) / amplitude)
+    error_of_measurement = np.where(is_wave, waves.error, np.pi)
+    error_of_powers = FLOAT32_DRIFT * np.abs(waves.frequency)
     return MeasuredFrequencies(
         values=waves.frequency,
-        errors=error,
+        errors=np.hypot(error_of_measurement, error_of_powers),  # They are independent.
         amplitude=waves.shared_amplitude,
         is_folded=not waves.has_both_functions,
-        noise=noise,
-        sharp_errors=sharp_error,
+        noise=float(np.median(waves.noise) / amplitude),
+        sharp_errors=error_of_measurement,
     )
 
 
@@ -233,7 +235,7 @@ def _frequencies_of_few(
     if not np.iscomplexobj(phasors):
         return None
     phasors = np.asarray(phasors, np.complex128)
-    # A tensor in float16 is rounded more than the supposed storage, which may be none, tells.
+    # Values may be coarser than the storage that is supposed so far: those of float16, for example.
     error_of_angle = max(rounding, _roughness(phasors))
     are_consecutive = len(positions) > 1 and (np.diff(positions) == 1).all()
     if are_consecutive:
@@ -291,7 +293,8 @@ def _with_errors_of_angles(
 def _sharpen_by_rows(phasors: Complex | Floats, positions: Floats) -> Floats:
     """Return the frequency of each pair (rows, pairs), from rows at positions ever farther from 0.
 
-    Each row corrects the frequency by the angle that it misses, at most half a turn.
+    Each row corrects the frequency by the angle that it misses, at most half a turn: 0.30 of position 1
+    is 6.0 at position 20. If the angle there is 6.04, 0.04 are missed, and the frequency is 0.302.
     """
     frequencies: Floats = np.zeros(phasors.shape[1])
     for position, phasors_of_row in zip(positions, phasors, strict=True):
@@ -653,8 +656,9 @@ class _NumbersFit(NamedTuple):
             residuals: The residuals for these numbers.
         """
         columns = []
-        for unit in np.eye(len(logs)):
-            residuals_after_step = self.residuals(logs + SOLVER_STEP * unit)
+        steps_of_one_number = SOLVER_STEP * np.eye(len(logs))  # One number moves in each row.
+        for step in steps_of_one_number:
+            residuals_after_step = self.residuals(logs + step)
             columns.append((residuals_after_step - residuals) / SOLVER_STEP)
         return np.stack(columns, axis=1)
 
@@ -749,16 +753,16 @@ def solve_positions(phasors: Complex, frequencies: Floats, expected: Floats) -> 
         angle_ahead = np.angle(phasors[:, pair] * phasors_at_positions.conj())
         positions = positions + np.where(has_angle[:, pair], angle_ahead, 0.0) / frequency
     whole_positions = np.rint(positions)
-    is_solved = _match_phasors(whole_positions, phasors, frequencies)
+    is_solved = _are_rows_of_positions(whole_positions, phasors, frequencies)
     return np.where(is_solved, whole_positions, np.nan)
 
 
-def _match_phasors(positions: Floats, phasors: Complex, frequencies: Floats) -> Flags:
-    """Return which rows of phasors (rows, pairs) are near exp(i · position · frequency) in the mean.
+def _are_rows_of_positions(positions: Floats, phasors: Complex, frequencies: Floats) -> Flags:
+    """Return which rows of cos + i·sin (rows, pairs) are near exp(i · position · frequency).
 
-    Position 7 turns a pair of frequency 1 by 7 radians, and position 8 by 8: fast pairs distinguish
-    neighbouring positions, and count more. If all pairs are slow, neighbouring positions are near each
-    other, and phasors have to be as much nearer.
+    The mean distance of a row's pairs from these numbers counts, weighted by frequency: position 8
+    turns a pair of frequency 1 by a radian more than position 7, but one of frequency 0.001 by hardly
+    anything.
     """
     sizes = np.abs(phasors)
     has_angle = sizes > 0
@@ -767,8 +771,9 @@ def _match_phasors(positions: Floats, phasors: Complex, frequencies: Floats) -> 
     distances = np.abs(phasors_of_size_1 - expected)
     weights = np.where(has_angle, np.abs(frequencies), 0.0)  # (rows, pairs)
     total_weight = weights.sum(axis=1)
-    fastest = np.minimum(weights.max(axis=1, initial=0.0), 1.0)
-    allowed_mean = MAX_MISMATCH * fastest
+    # The next position moves the fastest pair by its frequency: a row may be off by a share of that.
+    move_of_fastest = np.minimum(weights.max(axis=1, initial=0.0), 1.0)
+    allowed_mean = MAX_MISMATCH * move_of_fastest
     is_near = (distances * weights).sum(axis=1) <= allowed_mean * total_weight
     return np.asarray(is_near & (total_weight > 0))
 

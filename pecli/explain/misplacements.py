@@ -224,12 +224,13 @@ def _shifts(rows: TokenPositions) -> Iterator[PossibleMistake]:
     0 1 2 5 6 for 0 1 2 3 4 is a shift by 2 from row 3 on. A shift of all rows is stated without a row.
     """
     by = float(rows.used[-1] - rows.expected[-1])
+    if not by.is_integer():
+        return
     first_wrong = rows.first_wrong
-    if by.is_integer():
-        is_shifted = np.arange(len(rows.used)) >= first_wrong
-        row = rows.padding + first_wrong if first_wrong > 0 else 0
-        mistake = PositionMistake(Misplacement.SHIFTED, by=int(by), row=row)
-        yield PossibleMistake(rows.expected + by * is_shifted, mistake)
+    is_shifted = np.arange(len(rows.used)) >= first_wrong
+    row = rows.padding + first_wrong if first_wrong > 0 else 0
+    mistake = PositionMistake(Misplacement.SHIFTED, by=int(by), row=row)
+    yield PossibleMistake(rows.expected + by * is_shifted, mistake)
 
 
 _POSSIBLE_MISTAKES: tuple[Callable[[TokenPositions], Iterator[PossibleMistake]], ...] = (

@@ -448,7 +448,7 @@ def _possible_bases(
 
     Tables that were not computed in float32 show more digits of their base: a second fit supposes that.
     """
-    written = [*OtherBase.written(base_fit.value, base_fit.error)]
+    written = [*OtherBase.plain_values_near(base_fit.value, base_fit.error)]
     sharp_fit = _fit_base(schedule.having("base", base_fit.value), measured.sharpened)
     if sharp_fit is None:
         return list(dict.fromkeys(written))

@@ -13,7 +13,7 @@ from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import named_tensors
 from pecli.errors import ParameterError
-from pecli.explain.known_mistakes import neighbours
+from pecli.explain.known_mistakes import mistaken_schemes
 
 LAYOUTS = ("compact", "halves", "interleaved")
 
@@ -199,10 +199,10 @@ def _rotary_dim_of(scheme: Rope) -> int:
 
 def _with_misplaced_rows(tables: Shaped) -> Iterator[Shaped]:
     """Yield known mistakes in placing rows that have as many rows as the tensors."""
-    for neighbour in neighbours(tables.scheme):
-        if named_tensors(neighbour.scheme)[tables.name].shape == tables.shape:
-            assert isinstance(neighbour.scheme, Positioned)
-            yield replace(tables, scheme=neighbour.scheme, edits=(*tables.edits, *neighbour.edits))
+    for mistaken in mistaken_schemes(tables.scheme):
+        if named_tensors(mistaken.scheme)[tables.name].shape == tables.shape:
+            assert isinstance(mistaken.scheme, Positioned)
+            yield replace(tables, scheme=mistaken.scheme, edits=(*tables.edits, *mistaken.edits))
 
 
 @singledispatch

@@ -1,7 +1,7 @@
 """The known mistakes of schemes on a grid or at listed positions, which the search for reasons
 tries.
 
-`neighbours` lists other schemes that someone might have computed instead, each with the edits
+`mistaken_schemes` lists other schemes that someone might have computed instead, each with the edits
 (differences in parameters, expected and found) that lead to it. Expected lists and positions are
 written by hand for grids of 2 × 2 points.
 """
@@ -15,7 +15,7 @@ from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from pecli.explain.known_mistakes import neighbours
+from pecli.explain.known_mistakes import mistaken_schemes
 
 GRID = Rope(grid=(2, 2), dim=16, style="eva")
 EVERY = [
@@ -26,28 +26,28 @@ EVERY = [
 
 def wrong_parameters(scheme: Scheme) -> list[str]:
     """Return the name of the parameter that each known mistake has wrong."""
-    return [mistake.edits[0].subject for mistake in neighbours(scheme)]
+    return [mistake.edits[0].subject for mistake in mistaken_schemes(scheme)]
 
 
 def schemes_with_wrong(scheme: Scheme, subject: str) -> list[Any]:
     """Return the schemes that have one parameter wrong."""
-    return [each.scheme for each in neighbours(scheme) if each.edits[0].subject == subject]
+    return [each.scheme for each in mistaken_schemes(scheme) if each.edits[0].subject == subject]
 
 
 def wrong_values(scheme: Scheme, subject: str) -> list[Any]:
     """Return the wrong values of one parameter."""
-    edits = [mistake.edits[0] for mistake in neighbours(scheme)]
+    edits = [mistake.edits[0] for mistake in mistaken_schemes(scheme)]
     return [edit.found for edit in edits if edit.subject == subject]
 
 
 @pytest.mark.parametrize("scheme", EVERY, ids=str)
 def test_a_known_mistake_has_edits_and_makes_another_table(scheme: Scheme) -> None:
-    """`neighbours` lists schemes that someone might have computed instead, each with its edits. An
+    """`mistaken_schemes` lists schemes that someone might have computed instead, each with its edits. An
     edit has a value that is expected and another one that is found, and the tables of the wrong
     scheme differ from the right ones in some byte.
     """
     right_bytes = {name: table.tobytes() for name, table in scheme.tables().items()}
-    mistakes = [*neighbours(scheme)]
+    mistakes = [*mistaken_schemes(scheme)]
 
     assert mistakes
     for edits, wrong in mistakes:
@@ -59,10 +59,10 @@ def test_a_known_mistake_has_edits_and_makes_another_table(scheme: Scheme) -> No
 
 @pytest.mark.parametrize("scheme", [Alibi(7, 4), Rope(4, 8), LearnedInit(16, 8)], ids=str)
 def test_schemes_with_counted_positions_have_no_mistakes_of_axes(scheme: Scheme) -> None:
-    """`neighbours` lists mistakes of grids and listed positions. Positions 0, 1, 2, … have no axes
+    """`mistaken_schemes` lists mistakes of grids and listed positions. Positions 0, 1, 2, … have no axes
     that could be exchanged, so there are none.
     """
-    assert [*neighbours(scheme)] == []
+    assert [*mistaken_schemes(scheme)] == []
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_known_mistake_divides_exponents_by_the_whole_dim_instead_of_the_chann
     4, 14 and 14 of FLUX. The mistake is 10000^(-2i/32), over all 32; `pairs` is c/2 of each axis.
     """
     rope = Rope(grid=grid, dim=32, style=style)
-    edits = [mistake.edits[0] for mistake in neighbours(rope)]
+    edits = [mistake.edits[0] for mistake in mistaken_schemes(rope)]
     (edit,) = [edit for edit in edits if edit.subject == "exponent_dim"]
 
     assert edit.expected == channels
@@ -168,7 +168,7 @@ def test_axes_of_positions_are_named_t_h_w_or_numbered(count: int, names: str) -
     """Two axes are row and column, three time, row and column; four have no usual names."""
     positions = ((0, 1), (0, 2), (0, 3), (0, 4))[:count]
     rope = Rope(positions=positions, axes=(4,) * count)
-    edits = [mistake.edits[0] for mistake in neighbours(rope)]
+    edits = [mistake.edits[0] for mistake in mistaken_schemes(rope)]
     right_axes = {edit.expected for edit in edits if edit.subject == "axes of positions"}
 
     assert right_axes == {names}
@@ -182,7 +182,7 @@ def test_the_mistake_of_another_style_has_its_base_unless_one_was_given(
     that was given for DINOv3 is kept.
     """
     rope = Rope(grid=(2, 2), dim=16, style="dinov3", **parameters)
-    mistakes = neighbours(rope)
+    mistakes = mistaken_schemes(rope)
     (eva,) = [mistake.scheme for mistake in mistakes if mistake.edits[0].found == "eva"]
 
     assert eva.value_of("base") == base

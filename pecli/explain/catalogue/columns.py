@@ -116,10 +116,12 @@ class NegatedFunctions(WaveMistake):
         Its readers see columns, not functions: in s0 c0 s1 c1, negated cosines are the second.
         """
         form = case.expected_waves.form
-        if isinstance(form, Columns) and form.tensors == ("pe",) and self.which != "all":
-            first_function = "cos" if form.cos_first else "sin"
-            return (Negated("first" if self.which == first_function else "second"),)
-        return (Negated(self.which),)
+        if not isinstance(form, Columns) or form.tensors != ("pe",):
+            return (Negated(self.which),)
+        column_names = {"all": "all", "sin": "first", "cos": "second"}
+        if form.cos_first:
+            column_names = {"all": "all", "cos": "first", "sin": "second"}
+        return (Negated(column_names[self.which]),)
 
 
 @dataclass(frozen=True)

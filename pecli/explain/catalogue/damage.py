@@ -2,7 +2,7 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -65,7 +65,7 @@ class Damage(Mistake):
     """Elements of all tensors, side by side (rows, columns), that are not compared."""
     tensors: tuple[str, ...]
     """The names of the damaged tensors."""
-    part: Flags
+    wrong_elements: Flags
     """The wrong elements of one damaged tensor, (rows, columns)."""
     share: float
     """Share of the elements of a damaged tensor that are not compared."""
@@ -90,30 +90,17 @@ class Damage(Mistake):
         """
         computation = case.specification
         wrong_by_tensor = case.observations.by_tensor(case.wrong_elements)  # (rows, columns) each
-        with_wrong = [flags for flags in wrong_by_tensor.values() if flags.any()]
-        parts = [cls.widened(computation.by_head(flags)) for flags in with_wrong]
-        if _are_one_small_part(parts):
-            yield cls._of_part(parts[0], wrong_by_tensor, computation)
-
-    @classmethod
-    def _of_part(
-        cls, part: Flags, wrong_by_tensor: Mapping[str, Flags], computation: Computation
-    ) -> Self:
-        """Return the damage of one part in every tensor that has wrong elements.
-
-        Args:
-            part: The part that is not compared, (heads, rows, columns): row 5 of all heads.
-            wrong_by_tensor: The wrong elements of each tensor, (rows, columns): two in row 5 of `cos`
-                and of `sin`, for example. Those of the first such tensor stand for all.
-            computation: The steps that should have made the tensors.
-        """
         wrong_tensors = {name: flags for name, flags in wrong_by_tensor.items() if flags.any()}
-        wrong_elements = next(iter(wrong_tensors.values()))
-        damaged_elements = computation.from_heads(part).reshape(wrong_elements.shape)
-        return cls(
-            damaged=_side_by_side(wrong_by_tensor, wrong_tensors, damaged_elements),
+        parts = [cls.widened(computation.by_head(flags)) for flags in wrong_tensors.values()]
+        if not _are_one_small_part(parts):
+            return
+        # The part is the same in all wrong tensors, so that the first one shows which it is.
+        part, *_ = parts  # (heads, rows, columns)
+        wrong_in_first_tensor, *_ = wrong_tensors.values()
+        yield cls(
+            damaged=_side_by_side(wrong_by_tensor, wrong_tensors, computation.from_heads(part)),
             tensors=tuple(wrong_tensors),
-            part=wrong_elements,
+            wrong_elements=wrong_in_first_tensor,
             share=float(part.mean()),
         )
 
@@ -133,24 +120,31 @@ class Damage(Mistake):
         The part is neither at the edge, which checks may leave out, nor in the first row or column,
         which may hold zeros anyway. Nothing is yielded for tables that are too small.
         """
-        first_row = computation.rendered(np.arange(1))  # (1, columns of all tensors)
-        columns = first_row.shape[1] // computation.tensor_count
-        undamaged = np.zeros((computation.rows, columns), bool)
+        columns_per_tensor = computation.column_count // computation.tensor_count
+        undamaged = np.zeros((computation.rows, columns_per_tensor), bool)
         is_damaged = np.array(computation.by_head(undamaged))  # (heads, rows, columns)
         if not cls.is_small_part_of(is_damaged.shape):
             return
-        # The index of the part: of 8 rows of one head, row 4 is (:, 4, :), and an element (0, 4, 9).
-        index_in_middle: list[int | slice] = [size // 2 for size in is_damaged.shape]
-        for axis in cls.extent:
-            index_in_middle[axis] = slice(None)
-        is_damaged[tuple(index_in_middle)] = True
-        part = computation.from_heads(is_damaged).reshape(computation.rows, columns)
+        is_damaged[cls._index_in_middle(is_damaged.shape)] = True
+        damaged_elements = computation.from_heads(is_damaged)  # (rows, columns) of one tensor
         yield cls(
-            damaged=np.tile(part, computation.tensor_count),
+            # All tensors, side by side, are damaged in the same part.
+            damaged=np.tile(damaged_elements, computation.tensor_count),
             tensors=(),
-            part=part,
-            share=float(part.mean()),
+            wrong_elements=damaged_elements,
+            share=float(damaged_elements.mean()),
         )
+
+    @classmethod
+    def _index_in_middle(cls, shape: tuple[int, ...]) -> tuple[int | slice, ...]:
+        """Return the index of the part in the middle of a tensor (heads, rows, columns).
+
+        Of one head with 8 rows and 18 columns, row 4 is [:, 4, :], and an element [0, 4, 9].
+        """
+        index: list[int | slice] = [size // 2 for size in shape]
+        for axis in cls.extent:
+            index[axis] = slice(None)
+        return tuple(index)
 
     @classmethod
     @abstractmethod
@@ -195,12 +189,13 @@ class DamagedElements(Damage):
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         """Return the indices of the wrong elements: 5 of a vector, (3, 5) of a table."""
-        is_vector = len(self.part) == 1
+        is_vector = len(self.wrong_elements) == 1
         if is_vector:
-            columns = np.flatnonzero(self.part[0])
+            columns = np.flatnonzero(self.wrong_elements[0])
             return (ElementsWrong(tuple(columns.tolist())),)
         computation = case.specification
-        wrong = np.argwhere(computation.by_head(self.part)).tolist()  # head, row, column of each
+        wrong_by_head = computation.by_head(self.wrong_elements)
+        wrong = np.argwhere(wrong_by_head).tolist()  # head, row, column of each
         indices = [(*computation.head_index(head), row, column) for head, row, column in wrong]
         return (ElementsWrong(tuple(indices)),)
 
@@ -217,7 +212,7 @@ class DamagedSlices(Damage):
         return shape[cls.axis] >= MIN_PARTS and shape[ROWS] > 1
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        by_head = case.specification.by_head(self.part)
+        by_head = case.specification.by_head(self.wrong_elements)
         slices = np.flatnonzero(by_head.any(axis=self.extent)).tolist()
         return (self.edit_of_slices(slices, case.specification),)
 
@@ -319,8 +314,7 @@ class Uninitialised(Mistake):
     computation_needs = (is_no_bias,)
 
     def plant(self, computation: Computation) -> Computation:
-        columns = computation.rendered(np.arange(1)).shape[1]
-        damaged = np.zeros((computation.rows, columns), bool)
+        damaged = np.zeros((computation.rows, computation.column_count), bool)
         never_written = list(self.rows) or slice(None)  # An empty list stands for all rows.
         damaged[never_written] = True
         return replace(computation, damaged=damaged, filler=np.nan)
@@ -343,7 +337,10 @@ class Uninitialised(Mistake):
 
     @classmethod
     def _of_table(cls, case: Case) -> Iterator[Self]:
-        """Yield all rows of a table if each of a few holds garbage, or else the wrong rows."""
+        """Yield all rows as never written if each of a few holds garbage, or else the wrong rows.
+
+        Garbage is many numbers that no table has, such as NaN, 1e26 or 4e-39.
+        """
         observed = case.observations
         largest = LARGEST_FLOAT16 if observed.held_dtype == "float16" else LARGEST
         tested_rows = np.abs(observed.tested)  # a few rows of the table

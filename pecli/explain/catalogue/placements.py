@@ -26,7 +26,7 @@ from pecli.explain.catalogue.schedule_numbers import USUAL_BASES, fitted_number
 from pecli.explain.changed_schemes import permitted, with_parameters
 from pecli.explain.computation import Computation, WaveComputation
 from pecli.explain.hypothesis import Case, Needs, Stage
-from pecli.explain.known_mistakes import has_one_block_per_axis, neighbours
+from pecli.explain.known_mistakes import have_an_axis_each, mistaken_schemes
 from pecli.explain.measure import MeasuredFrequencies
 from pecli.explain.numbers import numbers_near, plain_numbers
 from pecli.explain.subject import computation_of
@@ -71,8 +71,7 @@ def shares_channels_among_axes(scheme: Scheme) -> bool:
     if "axes" not in scheme.parameters() or _placed(scheme).grid is None:
         return False
     blocks = _placed(scheme).axis_blocks
-    are_separate = len(blocks) > 1 and has_one_block_per_axis(blocks)
-    return are_separate and all(block.has_all_powers for block in blocks)
+    return have_an_axis_each(blocks) and all(block.has_all_powers for block in blocks)
 
 
 @dataclass(frozen=True)
@@ -104,8 +103,8 @@ class OtherPlacement(WaveMistake):
     @classmethod
     def examples_for(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
         """Yield the known mistakes in placing rows that leave a table's shape as it is."""
-        for neighbour in neighbours(scheme):
-            mistake = cls(_placed(neighbour.scheme), neighbour.edits)
+        for mistaken in mistaken_schemes(scheme):
+            mistake = cls(_placed(mistaken.scheme), mistaken.edits)
             if mistake.has_shape_of(computation):
                 yield mistake
 
@@ -289,8 +288,8 @@ class OtherGridSpan(OtherPlacement):
     def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Measure how far positions are stretched, and yield plain spans that stretch them so.
 
-        A model that was trained on 16 points stretches the positions of 32 points by a half. If
-        they are stretched by a quarter, the span of its training is taken for 8 points.
+        A span of 16, the size of a model's own grid, maps the positions 0 … 31 to 0 … 15.5. If the
+        positions of a table are half of these, 0 … 7.75, its span is 8.
         """
         expected = _span_of(case.scheme)
         stretch = _stretch(case, waves)

@@ -57,10 +57,11 @@ class ComputedByRuntime(Mistake):
         by_table: dict[bytes, Self] = {}
         for supposed, runtime in cls._agreeing_in_few_rows(case):
             table = _first_numbers(supposed)
-            if table in by_table:
-                first = by_table[table]
-                runtime = replace(first, names=(*first.names, *runtime.names))
-            by_table[table] = runtime
+            first = by_table.get(table)
+            if first is None:
+                by_table[table] = runtime
+            else:
+                by_table[table] = replace(first, names=(*first.names, *runtime.names))
         yield from by_table.values()
 
     @classmethod

@@ -70,7 +70,7 @@ class OtherFactor(ParameterMistake):
     seen_in = ("llama.cpp --rope-freq-scale 8 for 0.125", "vLLM --rope-scaling overrides")
     smallest = 0.009
     largest = 1e4
-    usual = FACTORS
+    usual_values = FACTORS
 
     @classmethod
     def examples_for_schedule(cls, schedule: FrequencySchedule) -> Iterator[Self]:
@@ -90,10 +90,10 @@ class OtherOriginalLength(ParameterMistake):
     smallest = 63.0
     largest = 2.0**22
     is_whole = True
-    usual = LENGTHS
+    usual_values = LENGTHS
 
     @classmethod
-    def at_hand(cls, schedule: FrequencySchedule) -> Iterator[float]:
+    def suggested_values(cls, schedule: FrequencySchedule) -> Iterator[float]:
         """Yield the extended length, which configurations give beside the original one."""
         factor = schedule.number("factor")
         if factor is not None:
@@ -108,7 +108,7 @@ class OtherTrainedLength(ParameterMistake):
     smallest = 63.0
     largest = 2.0**22
     is_whole = True
-    usual = LENGTHS
+    usual_values = LENGTHS
 
 
 class OtherLength(ParameterMistake):
@@ -120,7 +120,7 @@ class OtherLength(ParameterMistake):
     smallest = 1.0
     largest = 2.0**22
     is_whole = True
-    usual = LENGTHS
+    usual_values = LENGTHS
     weight = 0.95
 
 
@@ -131,7 +131,7 @@ class OtherBetaFast(ParameterMistake):
     summary = "YaRN with another beta_fast"
     smallest = 0.2
     largest = 4096.0
-    usual = (32.0, 64.0, 16.0, 128.0, 8.0)
+    usual_values = (32.0, 64.0, 16.0, 128.0, 8.0)
 
 
 class OtherBetaSlow(ParameterMistake):
@@ -141,7 +141,7 @@ class OtherBetaSlow(ParameterMistake):
     summary = "YaRN with another beta_slow"
     smallest = 0.005
     largest = 512.0
-    usual = (1.0, 2.0, 4.0, 0.5)
+    usual_values = (1.0, 2.0, 4.0, 0.5)
 
 
 class OtherLowFactor(ParameterMistake):
@@ -151,7 +151,7 @@ class OtherLowFactor(ParameterMistake):
     summary = "llama3 scaling with another low_freq_factor"
     smallest = 0.02
     largest = 128.0
-    usual = (1.0, 2.0, 4.0, 0.5)
+    usual_values = (1.0, 2.0, 4.0, 0.5)
 
 
 class OtherHighFactor(ParameterMistake):
@@ -161,7 +161,7 @@ class OtherHighFactor(ParameterMistake):
     summary = "llama3 scaling with another high_freq_factor"
     smallest = 0.05
     largest = 512.0
-    usual = (4.0, 8.0, 2.0, 16.0)
+    usual_values = (4.0, 8.0, 2.0, 16.0)
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,7 @@ class OtherScalingNumber(ScheduleMistake):
     fitted = ("value",)
     rank = 4
     data_needs = (show_frequencies,)
-    usual: ClassVar[tuple[float, ...]] = (0.5, 1.0, 2.0, 4.0)
+    usual_values: ClassVar[tuple[float, ...]] = (0.5, 1.0, 2.0, 4.0)
 
     def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
         return schedule.having(self.name, self.value)
@@ -267,7 +267,7 @@ class OtherScalingNumber(ScheduleMistake):
     def proposals_for_schedule(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         """Fit each number that has no kind of its own; yield the plain values within its error."""
         for name, expected in cls._numbers_without_kind(schedule).items():
-            starts = (expected, *cls.usual)
+            starts = (expected, *cls.usual_values)
             fit = fitted_parameter(schedule, name, case.frequencies, starts)
             for value in plain_numbers(fit.value, fit.error):
                 yield cls(name, value)
@@ -291,7 +291,7 @@ class OtherScalingNumber(ScheduleMistake):
 
     @property
     def cost(self) -> float:
-        return self.weight if self.value in self.usual else super().cost
+        return self.weight if self.value in self.usual_values else super().cost
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Parameter(self.name, case.expected_schedule.value(self.name), self.value),)

@@ -65,7 +65,7 @@ class ParameterMistake(ScheduleMistake):
     """Another value of one number of the schedule, solved from the measured frequencies."""
 
     value: float
-    is_at_hand: bool = False
+    is_suggested: bool = False
     """True if other numbers of the model suggest the value: then it costs no digits."""
     name: ClassVar[str]
     """The name of the number, such as `base`, in the schedule or in its scaling."""
@@ -75,7 +75,7 @@ class ParameterMistake(ScheduleMistake):
     """Fitted values are below it."""
     is_whole: ClassVar[bool] = False
     """True if the number is an integer, such as a length."""
-    usual: ClassVar[tuple[float, ...]] = ()
+    usual_values: ClassVar[tuple[float, ...]] = ()
     """Values that public models have: they cost no digits."""
     fitted = ("value",)
     rank = 4
@@ -93,10 +93,10 @@ class ParameterMistake(ScheduleMistake):
 
     @classmethod
     def proposals_for_schedule(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
-        """Fit the number to the measured frequencies, and yield the plain values within its error.
+        """Fit the number that this class is about, such as the base, and yield plain values near it.
 
-        A base that is fitted as 499,998 ± 5 yields 500,000. Values that other numbers of the model
-        suggest come first.
+        A base that is fitted to the measured frequencies as 499,998 ± 5 yields 500,000. Values that
+        other numbers of the model suggest come first.
 
         Args:
             case: The data, in which the frequencies are measured.
@@ -104,14 +104,15 @@ class ParameterMistake(ScheduleMistake):
         """
         if case.measured_frequencies is None:
             # Scattered rows do not show a frequency, but they refute a value that is wrong.
-            yield from map(cls, cls.usual)
+            yield from map(cls, cls.usual_values)
             return
         expected = schedule.value(cls.name)
-        first_guesses = (expected, *cls.usual)
+        first_guesses = (expected, *cls.usual_values)
         fit = fitted_parameter(schedule, cls.name, case.measured_frequencies, first_guesses)
-        at_hand = numbers_near(cls.at_hand(schedule), fit.value, fit.error)
-        for value in dict.fromkeys((*at_hand, *cls.written(fit.value, fit.error))):
-            yield cls(value, is_at_hand=value in at_hand)
+        suggested = numbers_near(cls.suggested_values(schedule), fit.value, fit.error)
+        plain = cls.plain_values_near(fit.value, fit.error)
+        for value in dict.fromkeys((*suggested, *plain)):
+            yield cls(value, is_suggested=value in suggested)
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
@@ -124,30 +125,30 @@ class ParameterMistake(ScheduleMistake):
         examples = list(cls.examples_for_schedule(schedule))
         if not examples:
             expected = schedule.value(cls.name)
-            likely = (*cls.at_hand(schedule), *cls.usual)
+            likely = (*cls.suggested_values(schedule), *cls.usual_values)
             wrong_values = [value for value in likely if value != expected]
             examples = list(map(cls, wrong_values[:1]))
         yield from examples
 
     @classmethod
-    def at_hand(cls, schedule: FrequencySchedule) -> Iterator[float]:
+    def suggested_values(cls, schedule: FrequencySchedule) -> Iterator[float]:
         """Yield values that other numbers of the same model suggest."""
         yield from ()
 
     @classmethod
-    def written(cls, value: float, error: float) -> Iterator[float]:
-        """Yield the numbers that may have been written for a fitted one: usual ones first, then the
-        plainest.
+    def plain_values_near(cls, value: float, error: float) -> Iterator[float]:
+        """Yield the numbers that somebody may have written for a fitted one: usual ones first, then
+        the plainest.
         """
-        near = numbers_near(cls.usual, value, error)
-        for candidate in dict.fromkeys((*near, *plain_numbers(value, error))):
+        usual = numbers_near(cls.usual_values, value, error)
+        for candidate in dict.fromkeys((*usual, *plain_numbers(value, error))):
             if cls._may_be(candidate):
                 yield candidate
 
     @classmethod
     def plainest(cls, fit: Fit) -> Self:
         """Return the value that was probably written for a fitted one: 10000 for 9999.8 ± 0.5."""
-        return cls(next(cls.written(fit.value, fit.error), fit.value))
+        return cls(next(cls.plain_values_near(fit.value, fit.error), fit.value))
 
     @classmethod
     def _may_be(cls, candidate: float) -> bool:
@@ -161,10 +162,10 @@ class ParameterMistake(ScheduleMistake):
 
     @property
     def numbers(self) -> tuple[float, ...]:
-        """The value; nothing if it is a usual one, or at hand: then it was not solved from the
+        """The value; nothing if it is a usual or a suggested one: then it was not solved from the
         data.
         """
-        if self.value in self.usual or self.is_at_hand:
+        if self.value in self.usual_values or self.is_suggested:
             return ()
         return (self.value,)
 
@@ -180,7 +181,7 @@ class OtherBase(ParameterMistake):
     seen_in = ("llama.cpp with Code Llama's theta of 1e6", "candle and MLX ports of Llama 3")
     smallest = 1.5
     largest = 1e12
-    usual = USUAL_BASES
+    usual_values = USUAL_BASES
     rank = 0
 
     @classmethod
@@ -198,7 +199,7 @@ class OtherScale(ParameterMistake):
     seen_in = ("timesteps of diffusion models (1000)", "caches that are rotated twice")
     smallest = 1e-4
     largest = 1e4
-    usual = (2.0, 0.5, DEGREES, 1 / DEGREES, 2 * math.pi, 1000.0)
+    usual_values = (2.0, 0.5, DEGREES, 1 / DEGREES, 2 * math.pi, 1000.0)
     weight = 1.1
     rank = 2
 
@@ -208,13 +209,13 @@ class OtherScale(ParameterMistake):
         none is measured.
         """
         yield from super().proposals_for_schedule(case, schedule)
-        for usual in cls.usual:
+        for usual in cls.usual_values:
             yield cls(schedule.scale * usual)
 
     @classmethod
-    def written(cls, value: float, error: float) -> Iterator[float]:
+    def plain_values_near(cls, value: float, error: float) -> Iterator[float]:
         """Yield plain scales, and plain fractions below 1: 1/3 for 0.33334 ± 0.0001."""
-        yield from super().written(value, error)
+        yield from super().plain_values_near(value, error)
         if value < 1:
             error_of_inverse = error / value**2
             for inverse in plain_numbers(1 / value, error_of_inverse):

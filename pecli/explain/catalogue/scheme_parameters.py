@@ -122,8 +122,9 @@ def _other_values(scheme: Scheme) -> Iterator[tuple[str, object]]:
         if name in SKIPPED or name in scheme.inert_parameters:
             continue
         value = getattr(scheme, name)
-        likely = _likely_values(parameter, value, default_of(type(scheme), name))
-        yield from ((name, other) for other in likely if other != value)
+        for likely_value in _likely_values(parameter, value, default_of(type(scheme), name)):
+            if likely_value != value:
+                yield name, likely_value
 
 
 @singledispatch
@@ -159,11 +160,9 @@ def _values_of_whole(parameter: Whole, value: int | None, default: object) -> It
     return _whole(_likely_numbers(value, default))
 
 
-def _whole(numbers: Iterable[float]) -> Iterator[int]:
-    """Yield the numbers that are integers: of 4 and 2.5, only 4."""
-    for number in numbers:
-        if number == int(number):
-            yield int(number)
+def _whole(numbers: Iterable[float]) -> list[int]:
+    """Return the numbers that are integers: of 4.0 and 2.5, only 4."""
+    return [int(number) for number in numbers if number == int(number)]
 
 
 def _likely_numbers(value: float | None, default: object) -> list[float]:

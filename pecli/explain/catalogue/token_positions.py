@@ -151,23 +151,24 @@ class OtherTokenPositions(RotationMistake):
         return UNKNOWN_POSITIONS_COST + RUN_COST * (runs - 1)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        """Return the positions as an edit, or an offset if nobody stated the right ones.
+        """Return the positions as an offset, as one position of all rows, or as a list.
 
-        If positions were only supposed to be 0, 1, 2, …, «offset is 3» says more than a list.
+        If nobody stated the right positions, they were supposed to be 0, 1, 2, …. Then «offset is 3»
+        says more than the list 3, 4, 5, …, and «all rows are at position 7» more than 7, 7, 7, ….
         """
         rotated = case.specification
         assert isinstance(rotated, RotatedComputation)
-        are_supposed = not rotated.tokens.are_stated
-        if are_supposed and self.mistake is not None:
-            first_position = int(self.positions[0, 0])
-            is_shift = self.mistake.kind is Misplacement.SHIFTED
-            is_shift_of_all_rows = is_shift and self.mistake.row == 0
-            if is_shift_of_all_rows or rotated.rows == 1:
-                expected_offset = int(rotated.positions[0, 0])
-                return (Parameter("offset", expected_offset, first_position),)
-            if self.mistake.kind in AT_ONE_POSITION:
-                return (Rows("constant", first_position),)
-        return (rotated.tokens.edit(self.positions, self.mistake),)
+        listed = rotated.tokens.edit(self.positions, self.mistake)
+        if self.mistake is None or rotated.tokens.are_stated:
+            return (listed,)
+        first_position = int(self.positions[0, 0])
+        is_shift_of_all_rows = self.mistake.kind is Misplacement.SHIFTED and self.mistake.row == 0
+        if is_shift_of_all_rows or rotated.rows == 1:
+            expected_first_position = int(rotated.positions[0, 0])
+            return (Parameter("offset", expected_first_position, first_position),)
+        if self.mistake.kind in AT_ONE_POSITION:
+            return (Rows("constant", first_position),)
+        return (listed,)
 
 
 def _at_all_rows(case: Case, rotated: RotatedComputation, measured: Floats) -> Floats:

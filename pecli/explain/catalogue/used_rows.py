@@ -215,8 +215,9 @@ class Wrapped(SolvedRowMistake):
 
     @classmethod
     def proposals_for_positions(cls, used: Floats, expected: Floats) -> Iterator[Self]:
-        """Yield the smallest difference of a row that falls back: 4 of 0 1 2 3 0 1 2 3 0, which
-        fall by 4 and 8.
+        """Yield the smallest number by which a row is too low.
+
+        It is 4 for the positions 0 1 2 3 0 1 2 3 0, which are too low by 4 and by 8.
         """
         has_fallen = used < expected
         falls = (expected - used)[has_fallen]  # whole multiples of the period
@@ -327,8 +328,9 @@ class LeftPadded(SolvedRowMistake):
 
     @classmethod
     def proposals_for_positions(cls, used: Floats, expected: Floats) -> Iterator[Self]:
-        """Yield the distance of the last row: 2 of the positions 1 1 0 1 2 … 7, which should end at
-        9.
+        """Yield left padding of as many rows as the last position is too low.
+
+        It is 2 for the positions 1 1 0 1 2 … 7, which should end at 9.
         """
         first = expected[0]
         last = expected[-1]
@@ -407,19 +409,22 @@ class UsedPositions(RowMistake):
         return bool((self.positions == np.arange(self.positions.shape[1])).all())
 
     def scheme_after(self, scheme: Scheme) -> Scheme | None:
-        """Return the scheme at these positions, for the command that reproduces the table.
+        """Return the scheme at the positions that were used, for the command that makes the table.
 
-        None is returned if a command cannot name them: neither counted from 0 nor a short list.
+        The rows of a grid of 3 × 4 that count 0, 1, 2, … become `--seq-len 12`, and 64 positions or
+        fewer that follow no known mistake become `--positions` with a list. None is returned for
+        others, which no command can name.
         """
-        without_rows: dict[str, Any] = {"positions": None, "grid": None, "seq_len": None}
         rows = self.positions.shape[1]
-        counts_by_mistake = self.counts_from_0 and not scheme.is_range
-        if counts_by_mistake:
-            return permitted(scheme, **{**without_rows, "seq_len": rows})
-        can_be_listed = self.known_mistake is None and rows <= MAX_LISTED_POSITIONS
-        if can_be_listed:
-            return permitted(scheme, **{**without_rows, "positions": self._listed_positions()})
-        return None
+        # The scheme's own rows, which are one of these three, are replaced.
+        row_parameters: dict[str, Any] = {"positions": None, "grid": None, "seq_len": None}
+        if self.counts_from_0 and not scheme.is_range:
+            row_parameters["seq_len"] = rows
+        elif self.known_mistake is None and rows <= MAX_LISTED_POSITIONS:
+            row_parameters["positions"] = self._listed_positions()
+        else:
+            return None
+        return permitted(scheme, **row_parameters)
 
     def _listed_positions(self) -> list[int] | list[list[int]]:
         """Return the positions as a scheme has them: one list, or one per axis if there are several."""
@@ -475,12 +480,13 @@ class PaddedRows(WaveMistake):
         with them. Nothing is yielded if all rows are zeros, or if some should be.
         """
         is_zero = case.observations.rows_of_zeros()
-        is_zero_backwards = is_zero[::-1]
-        for is_zero_from_edge, at_end in ((is_zero, False), (is_zero_backwards, True)):
-            # The index of the first row with values; 0 if no row has any.
-            count = int(np.argmin(is_zero_from_edge))
-            if count > 0:
-                yield cls(count, at_end=at_end)
+        # The index of the first row with values, counted from either edge; 0 if no row has any.
+        zeros_at_start = int(np.argmin(is_zero))
+        zeros_at_end = int(np.argmin(is_zero[::-1]))
+        if zeros_at_start > 0:
+            yield cls(zeros_at_start, at_end=False)
+        if zeros_at_end > 0:
+            yield cls(zeros_at_end, at_end=True)
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
