@@ -259,17 +259,25 @@ def _find_other_parameters(
 def _search_parameters(
     scheme: Scheme, tables: Mapping[str, AnyArray], atol: float
 ) -> Iterator[Explanation]:
-    """Yield the parameters that change a scheme so that it makes certain tables.
+    """Yield the parameters that change the scheme of A so that it makes tables of B.
 
-    A table of amplitude 1.1386 is recognised as LongRoPE, although its file states none. So reasons
-    that suppose a LongRoPE, such as a runtime that ignores it, are left out or put differently.
+    Tables of A whose largest cosine is 1.1386 are recognised as LongRoPE with that attention factor,
+    only because no other scheme makes them. A user who knows of no LongRoPE in A must not read about
+    it: such reasons are put in terms of the attention factor.
+
+    Args:
+        scheme: The scheme that was recognised in the tables of A.
+        tables: The tables of B.
+        atol: The absolute error that passes.
     """
     explanations = search.explain(scheme, tables, atol)
     if not has_longrope_for_amplitude(scheme):
         yield from explanations
         return
     for explanation in explanations:
-        if not explanation.has_edit(Runtime):
+        # «B was made by a runtime that ignores LongRoPE» supposes one in A.
+        supposes_longrope = explanation.has_edit(Runtime)
+        if not supposes_longrope:
             yield _with_attention_factor(explanation, scheme)
 
 

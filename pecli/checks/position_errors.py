@@ -212,16 +212,20 @@ def _measure_rows(table: Array, exact: Array, skipped: int) -> BlockErrors:
         skipped: The number of rows before those that count: 1, or 0 at the beginning of a table.
     """
     error = _measure_absolute_errors(table[skipped:], exact[skipped:])  # (rows, columns)
-    by_row = error.max(axis=1).astype(np.float64)
-    if np.isnan(by_row).any():  # An element that is not a number is farther off than any other.
+    largest_by_column = error.max(axis=0)
+    # The largest number of a column with NaN is NaN: other columns need not be searched for it.
+    if np.isnan(largest_by_column).any():
+        # An element that is not a number is farther off than any other.
         error[np.isnan(error)] = np.inf
-        by_row = error.max(axis=1).astype(np.float64)
-    equal_row = _find_first_equal_row(table, exact)  # counted from the row before
+        largest_by_column = error.max(axis=0)
+    first_equal = _find_first_equal_row(table, exact)
+    if first_equal is not None:
+        first_equal -= skipped  # Rows are counted from the first one that is measured.
     return BlockErrors(
-        by_row=by_row,
+        by_row=error.max(axis=1).astype(np.float64),
         sums=error.sum(axis=1, dtype=np.float64),
-        by_column=error.max(axis=0),
-        first_equal=None if equal_row is None else equal_row - skipped,
+        by_column=largest_by_column,
+        first_equal=first_equal,
     )
 
 

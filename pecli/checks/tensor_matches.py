@@ -77,14 +77,14 @@ class TensorMatch:
         """Return each table as A has it and as B has it, to search for the reason of a difference."""
         return [TablePair(self.name, *self.arrays)]
 
-    def read_from(
-        self, sides: Sequence[Side], read: Callable[[Side], Reading | None]
+    def with_reading_by(
+        self, read: Callable[[Side], Reading | None], sides: Sequence[Side]
     ) -> "TensorMatch":
         """Return the match with the first side that can be read as the other; unchanged if none can.
 
         Args:
-            sides: A to be read as B, and B as A, the better one first.
             read: Reads a side; returns None if it cannot.
+            sides: A to be read as B, and B as A, the better one first.
         """
         for side in sides:
             reading = read(side)
@@ -294,8 +294,10 @@ def _read_joined(joined: Tensors, apart: Tensors, rules: ReadingRules) -> Readin
 def _match_two(name: str, name_in_b: str, a: Array, b: Array, rules: ReadingRules) -> TensorMatch:
     """Find how one of two tensors is read as the other: (2, 64, 128) as two copies of (64, 128).
 
-    Either may have the copies. If neither can be read as the other, they are returned as they are,
-    and differ in their shape.
+    Either may have the copies, so that A is read as B, or B as A. Tensors of one shape are read
+    element by element. Others are read as the same table in another arrangement, and if the values
+    are not near then, as the cosines and sines that the other holds. Tensors that cannot be read so
+    differ in their shape.
 
     Args:
         name: The name in A.
@@ -307,14 +309,14 @@ def _match_two(name: str, name_in_b: str, a: Array, b: Array, rules: ReadingRule
     unread = TensorMatch(name=name, names_in_a=[name], names_in_b=[name_in_b], arrays=(a, b))
     reader = _choose_reader(name, name_in_b, rules)
     sides = _order_sides(a, b, rules)
-    # Integers of the same shape still need their scale: 127 stands for 1.0.
-    has_quantised_waves = reader.has_frequencies and _holds_integers(a) != _holds_integers(b)
-    if a.shape == b.shape and not has_quantised_waves:
-        return unread.read_from(sides, reader.read_in_same_shape)
-    as_table = unread.read_from(sides, reader.read_as_table)
+    # Cosines as integers, 127 for 1.0, have a scale, which is found by reading them as a table.
+    is_one_quantised = reader.has_frequencies and _holds_integers(a) != _holds_integers(b)
+    if a.shape == b.shape and not is_one_quantised:
+        return unread.with_reading_by(reader.read_in_same_shape, sides)
+    as_table = unread.with_reading_by(reader.read_as_table, sides)
     if as_table.is_near or not reader.has_frequencies:
         return as_table
-    return as_table.read_from(sides, reader.read_as_cos_sin)
+    return as_table.with_reading_by(reader.read_as_cos_sin, sides)
 
 
 def _choose_reader(name: str, name_in_b: str, rules: ReadingRules) -> ArrayReader:
