@@ -149,10 +149,12 @@ def _with_solved_positions(attempt: _Attempt, job: _Job, model: Model) -> Verifi
 def _verify_sequence(job: _Job, options: NamedValues) -> _Attempt:
     """Compare tables whose rows are at the same positions for all sequences.
 
-    Cosines (batch, L, D) that fail may be of a batch whose padding the user has not stated.
+    Cosines (batch, L, D) that fail, and differ between sequences, may be those of a batch with
+    padding that the user has not stated. Then the attempt has `rows`, the positions 0, 1, 2, … of
+    every sequence, from which the caller searches for the positions that make these cosines.
     """
     file = job.source.file
-    # A mask states positions per sequence, so that there is none here.
+    # A mask is None here, as tables with one are compared per batch.
     table_options = {name: value for name, value in options.items() if name != "attention_mask"}
     settings = TableSettings.of(table_options)
     answer = job.answer(file, settings, notes={})

@@ -80,21 +80,22 @@ def find_pair_names(names: list[str]) -> dict[str, PairNames]:
     >>> find_pair_names(["layers.0.q_pre", "layers.0.q_post", "k", "k_rope", "cos"])
     {'layers.0.q': PairNames(before='layers.0.q_pre', after='layers.0.q_post'), 'k': PairNames(before='k', after='k_rope')}
     """
-    before = _find_names_by_stem(names, _BEFORE)
+    before_by_stem = _find_names_by_stem(names, _BEFORE)
     # A name with both endings, `q_rope_in`, is that of a tensor before.
     other_names = [name for name in names if not _BEFORE.search(name)]
-    after = _find_names_by_stem(other_names, _AFTER)
-    without_ending = {name: name for name in other_names if not _AFTER.search(name)}
-    # A name without an ending is the other side: `q` and `q_rope`, `q_before` and `q`.
-    names_before = {**without_ending, **before}
-    names_after = {**without_ending, **after}
+    after_by_stem = _find_names_by_stem(other_names, _AFTER)
+    without_ending = {name for name in other_names if not _AFTER.search(name)}
     pairs = {}
-    for stem in (*before, *after):
-        has_both = stem in names_before and stem in names_after
-        if has_both and _may_be_query(stem):
-            pair = PairNames(names_before[stem], names_after[stem])
-            # Of tensors `before` and `after`, nothing is left as a stem.
-            pairs[stem or pair.after] = pair
+    # At least one name of a pair has an ending: «before» or «after» is stated.
+    for stem in (*before_by_stem, *after_by_stem):
+        # A name without an ending is the other side: `q` and `q_rope`, `q_before` and `q`.
+        bare_name = stem if stem in without_ending else None
+        before = before_by_stem.get(stem, bare_name)
+        after = after_by_stem.get(stem, bare_name)
+        if before is not None and after is not None and _may_be_query(stem):
+            # Of tensors that are named only `before` and `after`, nothing is left as a stem.
+            label = stem or after
+            pairs[label] = PairNames(before, after)
     return pairs
 
 

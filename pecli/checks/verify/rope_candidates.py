@@ -60,9 +60,11 @@ def _find_cosines_and_sines(
 def _describe_tables(
     encoding: Encoding, dtype: str, settings: TableSettings, doubling: str
 ) -> CandidateTable:
-    """Return cosines and sines as a table that is made when a tensor is compared with it.
+    """Return cosines and sines as a candidate, whose tables are made when a tensor is compared with it.
 
-    Its shape is (None, pairs), with as many rows as the tensor, or (5, pairs) at 5 stated positions.
+    The user may state positions one by one, or by a grid: then the tables have a row for each, and
+    the shape (5, pairs) for 5 positions. Otherwise positions are consecutive: then the tables have as
+    many rows as the tensor, which the shape (None, pairs) states.
 
     Args:
         encoding: A rotary encoding of a model.
@@ -72,12 +74,15 @@ def _describe_tables(
     """
     # Several readings of the same file need tables with the same number of rows.
     make_tables = cache(partial(_make_cosines_and_sines, encoding, dtype, settings))
-    # Tables at stated positions have a row for each, whatever number of rows is requested.
-    stated_count, pairs = make_tables(1).tables["cos"].shape
-    row_count = stated_count if settings.stated_rows else None
-    grid = tuple(settings.stated_rows.get("grid") or ())
+    # At stated positions, the number of rows that is requested here, 1, is ignored.
+    sample_rows, pairs = make_tables(1).tables["cos"].shape
+    has_stated_positions = bool(settings.stated_rows)
     return CandidateTable(
-        names=(*PLURALS,), shape=(row_count, pairs), make=make_tables, layout=doubling, grid=grid
+        names=(*PLURALS,),
+        shape=(sample_rows if has_stated_positions else None, pairs),
+        make=make_tables,
+        layout=doubling,
+        grid=tuple(settings.stated_rows.get("grid") or ()),
     )
 
 
