@@ -257,8 +257,8 @@ def _verify_model(
     Names decide what a file holds: `calls.0.positions` a recorded run, `q_before` and `q_after`
     vectors. Anything else is compared with the model's tables.
     """
-    vectors_before = options.get("before")
-    other_options = {name: value for name, value in options.items() if name != "before"}
+    other_options = dict(options)
+    vectors_before = other_options.pop("before", None)
     if vectors_before is not None:
         from pecli.checks.verify.rotated import verify_rotated
 
