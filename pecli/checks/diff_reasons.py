@@ -224,16 +224,18 @@ def _is_large_enough(pair: TablePair) -> bool:
 
 
 def _recognise_all(in_a: Mapping[str, Array], scheme: Scheme | None) -> "Iterator[_Recognised]":
-    """Yield the tables of A that belong together, with their scheme: the one that A carries, if any.
+    """Yield the tables of A that belong together, each group with the scheme that makes it.
 
-    Otherwise each group is recognised when it is asked for, since time is limited. Groups that no
-    scheme makes are left out.
+    If A carries a scheme, it makes all tables. Otherwise each group, such as `cos` and `sin`, is
+    recognised by its values when the caller takes it, since time is limited. Groups that no scheme
+    makes are left out.
     """
     if scheme is not None:
         yield _Recognised(scheme, in_a)
         return
     for group in recognition.groups(in_a):
-        yield from islice(_recognise(group), 1)
+        best_first = _recognise(group)
+        yield from islice(best_first, 1)
 
 
 def _find_other_parameters(

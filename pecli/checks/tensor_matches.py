@@ -218,13 +218,13 @@ def _match_names(in_a: Tensors, in_b: Tensors) -> dict[str, str]:
     """
     if len(in_a) == len(in_b) == 1:
         return dict(zip(in_a, in_b, strict=True))
-    names = {name: name for name in in_a if name in in_b}
-    roles_in_a = _find_names_by_role(in_a, names)
-    roles_in_b = _find_names_by_role(in_b, names)
-    for role, name in roles_in_a.items():
-        if role in roles_in_b:
-            names[name] = roles_in_b[role]
-    return names
+    name_in_b_by_name = {name: name for name in in_a if name in in_b}
+    names_in_a_by_role = _find_names_by_role(in_a, name_in_b_by_name)
+    names_in_b_by_role = _find_names_by_role(in_b, name_in_b_by_name)
+    for role, name in names_in_a_by_role.items():
+        if role in names_in_b_by_role:
+            name_in_b_by_name[name] = names_in_b_by_role[role]
+    return name_in_b_by_name
 
 
 def _find_names_by_role(names: Iterable[str], matched: Container[str]) -> dict[str | None, str]:

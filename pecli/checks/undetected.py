@@ -274,9 +274,13 @@ class Compared:
             yield doubled, longer
 
     def _have_rows(self, length: int) -> bool:
-        """Return True if some table has a row per position, unlike `inv_freq` (64,), which has one.
+        """Return True if some table has a row per position, so that a longer one has more rows.
 
-        A single row is one of a table if the scheme has the length 1; a scheme of length 0 has none.
+        Vectors such as `inv_freq` (64,) count as tables of one row, whatever the length of the scheme
+        is. So several rows are those of positions, and so may be one row if the length is 1.
+
+        Args:
+            length: The number of positions of the scheme; 0 if it has none, as for slopes.
         """
         if length == 0:
             return False
