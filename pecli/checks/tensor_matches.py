@@ -116,15 +116,15 @@ class ReadMatch(TensorMatch):
     def note(self) -> str:
         """A note on how each file has the table: «B: repeated 2× along axis 0»; empty if as it stands.
 
-        If the other file has doubled columns and this one has not, the note is on both.
+        The file that was read as the other has the note. If only the other has two columns per
+        frequency, it has one as well.
         """
-        note_on_other = ""
-        layout_of_other = self.reading.candidate.layout
-        if layout_of_other and not self.reading.form.doubled:
-            note_on_other = columns(layout_of_other)
-        file, other_file = ("A", "B") if self.reads_a else ("B", "A")
-        notes = {file: note_on(self.reading), other_file: note_on_other}
-        return "; ".join(f"{label}: {note}" for label, note in notes.items() if note)
+        read_file, other_file = ("A", "B") if self.reads_a else ("B", "A")
+        notes = {read_file: note_on(self.reading)}
+        doubling_in_other = self.reading.candidate.layout
+        if doubling_in_other and not self.reading.form.doubled:
+            notes[other_file] = columns(doubling_in_other)
+        return "; ".join(f"{file}: {note}" for file, note in notes.items() if note)
 
     @property
     def is_near(self) -> bool:
@@ -270,7 +270,7 @@ def _make_joined_match(
         name="cos_sin",
         names_in_a=[*in_a],
         names_in_b=[*in_b],
-        arrays=(array, array),
+        arrays=(array, array),  # The other file has two arrays, and none that holds both.
         reading=reading,
         reads_a=reads_a,
     )

@@ -154,7 +154,7 @@ class Compared:
     def find_undetected(self, kind: type[Mistake]) -> Iterator[Undetected]:
         """Yield the mistakes of a kind, such as a wrong base, that the comparison would not have noticed.
 
-        A mistake that makes no difference in longer tables either does no harm, and is left out.
+        A mistake that makes hardly any difference, even in longer tables, is harmless and left out.
         """
         for example_index, mistake in enumerate(self.examples(kind)):
             if self.shows(mistake):

@@ -213,6 +213,7 @@ def _translate_indices(result: Comparison, part: PrintedPart, count: int) -> Com
         size=count,
         worst_index=_translate_index(result.worst_index, part),
         first_index=_translate_index(result.first_index, part),
+        # What these say of rows and heads is about the small arrays, and is left out.
         where={},
         parts=(),
     )
