@@ -300,12 +300,14 @@ def _find_ways_to_read(group: Mapping[str, Array]) -> Iterator[Mapping[str, Arra
 def _find_matching_schemes(
     group: Mapping[str, Array], schedules: Sequence[SchedulePrior]
 ) -> list[Match]:
-    """Return the schemes that make some tensors; those that runtimes compute, if there are any.
+    """Return the schemes that make some tensors; only those that runtimes compute, if there are any.
 
-    `freqs_cis` may hold a sinusoidal table by its values, but the name means a rotation.
+    A rotation and a sinusoidal table may have the same values. Names such as `freqs_cis`, which state
+    cosines and sines in one array, mean a rotation.
     """
     matches = _recognise_schemes(group, schedules)
     if any(role_of(name) == "both" for name in group):
+        # False comes before True: rotations are first, and others keep their order.
         matches.sort(key=lambda match: match.scheme.applied_as != "rotation")
     by_runtime = [match for match in matches if match.runtimes]
     return by_runtime or matches

@@ -160,13 +160,14 @@ class _Case(NamedTuple):
         Prompts are padded to the length L with text, so that positions do not start at the first
         token: two tokens after two of padding have the positions 2 and 3, not 0 and 1.
         """
-        length = shape[-1]
-        rows = []
+        padded_length = shape[-1]
+        ids_of_prompts = []
         for prompt in self.prompts:
-            padding = Segment(TEXT, length - self.rules.row(prompt).shape[-1])
-            padded = (padding, *prompt) if self.is_padded_left else (*prompt, padding)
-            rows.append(self.rules.row(padded))
-        return np.stack(rows, axis=-2).reshape(shape)
+            token_count = self.rules.row(prompt).shape[-1]
+            padding = Segment(TEXT, padded_length - token_count)
+            padded_prompt = (padding, *prompt) if self.is_padded_left else (*prompt, padding)
+            ids_of_prompts.append(self.rules.row(padded_prompt))  # (L,), or (axes, L)
+        return np.stack(ids_of_prompts, axis=-2).reshape(shape)
 
     @property
     def is_padded_left(self) -> bool:

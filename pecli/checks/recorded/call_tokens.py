@@ -141,11 +141,12 @@ def _arrange_by_axis(ids: Array, axes: int) -> Indices:
     and column. The last three rotate.
     """
     whole = ids.astype(np.int64)
-    if whole.ndim < 3:
+    if whole.ndim < 3:  # (L,) or (batch, L)
         return np.atleast_2d(whole)[None]
-    rotating = whole[-axes:]
-    are_axes_equal = (rotating == rotating[:1]).all()
-    return rotating[:1] if are_axes_equal else rotating
+    by_axis = whole[-axes:]
+    first_axis = by_axis[:1]
+    are_axes_equal = (by_axis == first_axis).all()
+    return first_axis if are_axes_equal else by_axis
 
 
 def _are_consecutive(positions: Indices) -> bool:

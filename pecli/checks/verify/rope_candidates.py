@@ -111,15 +111,16 @@ def _with_grid_of_array(
 def _has_known_positions(encoding: Encoding, settings: TableSettings) -> bool:
     """Return True if the positions of the rows of an encoding's table are known.
 
-    The rows of a vision tower are patches, so that the grid of patches must be stated. Positions
-    (t, h, w) of the text have three axes and are none of the tower's, whose patches have two.
+    The rows of a vision tower are patches, so that the grid of patches must be stated. Positions that
+    are stated may be those of the text beside the tower: (time, row, column) has three axes, and a
+    patch only two.
     """
-    is_on_grid = bool(encoding.grid.axes) or encoding.no_table
+    patch_axes = encoding.grid.axes or 0
+    is_on_grid = bool(patch_axes) or encoding.no_table
     if is_on_grid and not settings.stated_rows:
         return False
-    axes = len(settings.position_axes)
-    are_of_text = bool(encoding.part) and axes > (encoding.grid.axes or axes)
-    return not are_of_text
+    is_tower_on_grid = bool(encoding.part) and bool(patch_axes)
+    return not is_tower_on_grid or len(settings.position_axes) <= patch_axes
 
 
 def _read_doubling(encoding: Encoding) -> str:

@@ -148,7 +148,10 @@ class RotatedCheck:
 
     @cached_property
     def plan(self) -> HeadRotation:
-        """The required rotation, in the form that a search for reasons takes."""
+        """The required rotation, in the form that a search for reasons takes.
+
+        If the user states a shift, it is the second rotation of keys that a cache holds rotated.
+        """
         required = HeadRotation(
             rope=self.rotation.rope,
             layouts=LAYOUTS[self.rotation.layout],
