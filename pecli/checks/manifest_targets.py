@@ -148,7 +148,8 @@ def _read_scheme(keys: Keys) -> Scheme:
     """
     name = Choice(help="a scheme", options=(*SCHEMES,)).check("scheme", text_of(keys, "scheme"))
     scheme_class: type[Scheme] = scheme_named(name)
-    stated = {key: value for key, value in keys.items() if key != "scheme"}
+    stated = dict(keys)
+    del stated["scheme"]
     values = by_parameter_name(scheme_class, stated)
     parameters = scheme_class.parameters()
     require_known(values, (*COMMON, "scheme", *parameters))
