@@ -51,7 +51,13 @@ def diagnose(
 ) -> list[Line]:
     """Return explanations in sentences, each with the command that makes such a table.
 
-    Without any explanation, rounding may be one.
+    If errors are as small as rounding makes them, or as the steps of a quantised table are, there is
+    a line on the tolerance that allows them.
+
+    Args:
+        explanations: The mistakes that a search has found, if any.
+        results: The comparisons of all tensors.
+        tolerance: The errors that pass.
     """
     lines: list[Line] = []
     for explanation in explanations:

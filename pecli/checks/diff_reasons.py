@@ -142,9 +142,13 @@ def _explain_tables(
     """
     swapped = _find_swapped(pairs, tolerance.atol)
     in_place = _without_explained(pairs, swapped)
-    transforms = list(_find_transforms(in_place, tolerance.atol))
-    certain = [transform for transform in transforms if not _may_be_parameter(transform)]
-    uncertain = [transform for transform in transforms if _may_be_parameter(transform)]
+    certain: list[Explanation] = []
+    uncertain: list[Explanation] = []
+    for transform in _find_transforms(in_place, tolerance.atol):
+        if _may_be_parameter(transform):
+            uncertain.append(transform)
+        else:
+            certain.append(transform)
     not_transformed = _without_explained(in_place, certain)
     parameters = _explain_by_parameters(not_transformed, scheme, tolerance)
     names_with_parameters = _collect_explained_names(parameters)

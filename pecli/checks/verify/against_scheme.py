@@ -329,7 +329,7 @@ def _list_doublings(readings: Iterable[Reading | None]) -> list[Doubling]:
 
 
 def _make_candidates_in_dtype(scheme: Scheme, dtype: str) -> Sequence[CandidateTable]:
-    """Return the tables of a scheme that a tensor of a dtype may be.
+    """Return the tables of a scheme that a tensor of a dtype may be; frequencies and slopes in float32 at least.
 
     Half precision spoils frequencies and slopes, and programs keep them in float32 beside float16
     cosines. So of a rope scheme and a float16 file, cosines and sines are expected in float16, and
