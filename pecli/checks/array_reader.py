@@ -175,17 +175,24 @@ class ArrayReader:
     def _find_column_forms(self, table: AnyArray, *, masked: bool) -> Iterator[CandidateTable]:
         """Yield a table as it is, and with one column per frequency if its columns are doubled.
 
+        A rotation table may hold every frequency twice, c0 c1 c0 c1, and the other file may have it
+        once, c0 c1. Frequencies themselves, and biases, have no such columns.
+
         Args:
             table: The table, in one of the shapes that the other file may have.
-            masked: True if both files may hide keys by different numbers.
+            masked: True if a key hidden by −∞ in one file may be hidden by −65504 in the other.
         """
-        has_columns = self.has_frequencies and table.ndim > 1
-        tables_by_doubling = _find_single_columns(table) if has_columns else {"": table}
-        for doubling, single_columns in tables_by_doubling.items():
+        has_columns_of_frequencies = self.has_frequencies and table.ndim > 1
+        # By the way in which columns are doubled, «halves» or «interleaved»: empty for the table as it is.
+        tables_by_doubling = {"": table}
+        if has_columns_of_frequencies:
+            tables_by_doubling = _find_single_columns(table)
+        for doubling, columns in tables_by_doubling.items():
             yield candidate_of(
-                {self.name: single_columns},
-                has_frequencies=has_columns,
+                {self.name: columns},
+                has_frequencies=has_columns_of_frequencies,
                 layout=doubling,
+                # Programs store cosines and sines as integers too: 127 for 1.0.
                 quantised=self.has_frequencies,
                 masked=masked,
                 transposable=self.may_be_transposed and not self.rules.upright,

@@ -47,13 +47,13 @@ def conclude(
     )
 
 
-def examine_pass(
+def with_unchecked_and_doubts(
     answer: Verification,
     checked: Sequence[CheckedTensor],
     tensors: Mapping[str, Array],
     tolerance: Tolerance,
 ) -> Verification:
-    """Return an answer with the tensors that were not compared, and with doubts if it passed.
+    """Return an answer with the names of tensors that were not compared, and with doubts if it passed.
 
     A doubt is a mistake with which the same tensors would have passed as well, such as another base
     that so few rows do not show.

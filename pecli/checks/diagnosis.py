@@ -51,7 +51,13 @@ def diagnose(
 ) -> list[Line]:
     """Return explanations in sentences, each with the command that makes such a table.
 
-    Without any explanation, rounding may be one.
+    If errors are as small as rounding makes them, or as the steps of a quantised table are, there is
+    a line on the tolerance that allows them.
+
+    Args:
+        explanations: The mistakes that a search has found, if any.
+        results: The comparisons of all tensors.
+        tolerance: The errors that pass.
     """
     lines: list[Line] = []
     for explanation in explanations:
@@ -120,29 +126,41 @@ def _add_advice_on_rounding(
 ) -> list[Line]:
     """Return the lines of a report, with advice on `--max-ulp` if all errors are a few ULPs.
 
-    That a dtype is coarser than the tolerance is stated first, whatever else was found. Otherwise
-    rounding is a reason only if there is no other.
+    A dtype whose numbers are further apart than the tolerance cannot pass: this comes first,
+    whatever other reasons there are. Otherwise rounding is the reason only if there is no other.
 
     Args:
-        lines: The lines so far.
+        lines: The lines so far, one or more for each reason that was found.
         failed: The comparisons of the tensors that did not pass.
         tolerance: The errors that pass.
     """
     if _have_findings(failed):
         return lines
-    coarse_dtypes = [
-        result.dtype for result in failed if _step_at_one(result.dtype) > tolerance.atol > 0
-    ]
-    ulps = _find_rounding_ulps(failed, is_coarse=bool(coarse_dtypes))
+    coarse_dtype = _find_coarse_dtype(failed, tolerance)
+    ulps = _find_rounding_ulps(failed, is_coarse=bool(coarse_dtype))
     if not ulps:
         return lines
-    if coarse_dtypes:
-        return [_describe_coarse_dtype(coarse_dtypes[0], tolerance, ulps), *lines]
+    if coarse_dtype:
+        return [_describe_coarse_dtype(coarse_dtype, tolerance, ulps), *lines]
     has_other_reason = bool(lines)
     if has_other_reason:
         return lines
     cause = "the last place differs, as sines and powers of other libraries do"
     return [Line(f"{cause}; allow --max-ulp {ulps}", is_advice=True)]
+
+
+def _find_coarse_dtype(failed: Sequence[Comparison], tolerance: Tolerance) -> str:
+    """Return the first dtype whose steps near 1 are larger than the absolute tolerance; empty if none is.
+
+    With `--atol 1e-4`, bfloat16 is such a dtype. A tolerance of 0 requires equal numbers, which
+    every dtype can hold: none is too coarse for it.
+    """
+    if tolerance.atol == 0:
+        return ""
+    for result in failed:
+        if _step_at_one(result.dtype) > tolerance.atol:
+            return result.dtype
+    return ""
 
 
 def _describe_coarse_dtype(dtype: str, tolerance: Tolerance, ulps: int) -> Line:

@@ -308,7 +308,10 @@ def _find_doublings(matches: Iterable[TensorMatch]) -> Iterator[Doubling]:
     for match in matches:
         if isinstance(match, ReadMatch):
             layers = match.name.rpartition(".")[0]
-            doubled = match.reading.form.doubled or match.reading.candidate.layout
+            # Either file may have the two columns: the one that was read, or else the other.
+            doubled_in_read_file = match.reading.form.doubled
+            doubled_in_other_file = match.reading.candidate.layout
+            doubled = doubled_in_read_file or doubled_in_other_file
             yield Doubling(layers=layers, reading=match.reading, doubled=doubled)
 
 

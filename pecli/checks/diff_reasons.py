@@ -142,9 +142,13 @@ def _explain_tables(
     """
     swapped = _find_swapped(pairs, tolerance.atol)
     in_place = _without_explained(pairs, swapped)
-    transforms = list(_find_transforms(in_place, tolerance.atol))
-    certain = [transform for transform in transforms if not _may_be_parameter(transform)]
-    uncertain = [transform for transform in transforms if _may_be_parameter(transform)]
+    certain: list[Explanation] = []
+    uncertain: list[Explanation] = []
+    for transform in _find_transforms(in_place, tolerance.atol):
+        if _may_be_parameter(transform):
+            uncertain.append(transform)
+        else:
+            certain.append(transform)
     not_transformed = _without_explained(in_place, certain)
     parameters = _explain_by_parameters(not_transformed, scheme, tolerance)
     names_with_parameters = _collect_explained_names(parameters)
@@ -224,16 +228,18 @@ def _is_large_enough(pair: TablePair) -> bool:
 
 
 def _recognise_all(in_a: Mapping[str, Array], scheme: Scheme | None) -> "Iterator[_Recognised]":
-    """Yield the tables of A that belong together, with their scheme: the one that A carries, if any.
+    """Yield the tables of A that belong together, each group with the scheme that makes it.
 
-    Otherwise each group is recognised when it is asked for, since time is limited. Groups that no
-    scheme makes are left out.
+    If A carries a scheme, it makes all tables. Otherwise each group, such as `cos` and `sin`, is
+    recognised by its values when the caller takes it, since time is limited. Groups that no scheme
+    makes are left out.
     """
     if scheme is not None:
         yield _Recognised(scheme, in_a)
         return
     for group in recognition.groups(in_a):
-        yield from islice(_recognise(group), 1)
+        best_first = _recognise(group)
+        yield from islice(best_first, 1)
 
 
 def _find_other_parameters(
@@ -259,17 +265,25 @@ def _find_other_parameters(
 def _search_parameters(
     scheme: Scheme, tables: Mapping[str, AnyArray], atol: float
 ) -> Iterator[Explanation]:
-    """Yield the parameters that change a scheme so that it makes certain tables.
+    """Yield the parameters that change the scheme of A so that it makes tables of B.
 
-    A table of amplitude 1.1386 is recognised as LongRoPE, although its file states none. So reasons
-    that suppose a LongRoPE, such as a runtime that ignores it, are left out or put differently.
+    Tables of A whose largest cosine is 1.1386 are recognised as LongRoPE with that attention factor,
+    only because no other scheme makes them. A user who knows of no LongRoPE in A must not read about
+    it: such reasons are put in terms of the attention factor.
+
+    Args:
+        scheme: The scheme that was recognised in the tables of A.
+        tables: The tables of B.
+        atol: The absolute error that passes.
     """
     explanations = search.explain(scheme, tables, atol)
     if not has_longrope_for_amplitude(scheme):
         yield from explanations
         return
     for explanation in explanations:
-        if not explanation.has_edit(Runtime):
+        # «B was made by a runtime that ignores LongRoPE» supposes one in A.
+        supposes_longrope = explanation.has_edit(Runtime)
+        if not supposes_longrope:
             yield _with_attention_factor(explanation, scheme)
 
 

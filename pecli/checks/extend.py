@@ -366,7 +366,9 @@ def _require_in_config(model_type: str | None, method: str) -> None:
     Phi-3's own code takes `yarn` for another name of longrope.
     """
     family = family_of(model_type)
-    if family.renamed.before != "yarn" or method == "ntk":
+    means_longrope_by_yarn = family.renamed.before == "yarn"
+    changes_only_base = method == "ntk"
+    if not means_longrope_by_yarn or changes_only_base:
         return
     takes = "takes no scaling but longrope, whose factors are searched for"
     rule = f"config.json of {family.name} {takes}"

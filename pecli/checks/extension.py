@@ -205,9 +205,10 @@ class Extension(Printed):
     def _nest_settings(self, settings: Settings) -> Settings:
         """Return settings in the part of the configuration that they belong to.
 
-        The base of a multimodal model is `text_config.rope_parameters.rope_theta`: then {"rope_theta":
-        5e6} becomes {"text_config": {"rope_theta": 5e6}}, as `rope_parameters` is itself a setting.
+        The base of a multimodal model may be `text_config.rope_parameters.rope_theta`: then settings
+        {"rope_parameters": …} become {"text_config": {"rope_parameters": …}}.
         """
+        # The parents end where the place enters `rope_parameters`, which is itself a setting.
         parents = [*takewhile(lambda name: name not in SETTINGS, self.place)]
         if self.is_mlc:
             # Hugging Face's file, from which MLC's was made, has no `model_config` around it.

@@ -137,12 +137,18 @@ def _split_by_table(
 def _describe_layers(layer_type: str, failed: Layers, checked: Sequence[CheckedTensor]) -> str:
     """Return the layers of a failure in words: «sliding_attention layers 3, 4».
 
-    Their numbers are left out if all layers of the type failed. Tensors without the number of a
-    layer count as one layer.
+    Their numbers are left out if all layers of the type failed.
+
+    Args:
+        layer_type: The layer type; empty if the model has one only.
+        failed: The tensors that failed, by the number of their layer. Those whose names have no
+            number count as one layer, whose number is empty.
+        checked: All tensors that were compared.
     """
     layers_of_type = {_read_layer(tensor) for tensor in checked if tensor.layers == layer_type}
     numbers = [*filter(None, failed)]
-    if len(failed) == len(layers_of_type) or not numbers:
+    have_all_failed = len(failed) == len(layers_of_type)
+    if have_all_failed or not numbers:
         return layer_type
     noun = "layer" if len(numbers) == 1 else "layers"
     return f"{layer_type} {noun} {listed(numbers, MAX_LISTED)}".strip()

@@ -194,20 +194,21 @@ class _IdentifiedGroup(NamedTuple):
 
 
 def _identify_groups(groups_of_file: Sequence[Mapping[str, Array]]) -> list[_IdentifiedGroup]:
-    """Find the schemes of all groups of a file, vectors of frequencies first.
+    """Find the schemes of all groups of a file, and return them in the order of the groups.
 
-    Their numbers are sharper than those that tables show: `inv_freq` in float64 has 15 digits of a
-    base, of which cosines in bfloat16 show four.
+    Vectors of frequencies are identified first, as their numbers are sharper than those that tables
+    show: `inv_freq` in float64 has 15 digits of a base, of which cosines in bfloat16 show four. The
+    bases of vectors are then tried for the tables.
     """
-    vectors = [number for number, group in enumerate(groups_of_file) if not _is_table(group)]
-    tables = [number for number, group in enumerate(groups_of_file) if _is_table(group)]
+    # False, for a vector, is sorted before True, for a table.
+    vectors_first = sorted(enumerate(groups_of_file), key=lambda item: _is_table(item[1]))
     identified: dict[int, _IdentifiedGroup] = {}
     schedules: list[SchedulePrior] = []
-    for number in (*vectors, *tables):
-        identified[number] = _identify_group(groups_of_file[number], schedules)
-        if number in vectors:
+    for number, group in vectors_first:
+        identified[number] = _identify_group(group, schedules)
+        if not _is_table(group):
             schedules += _find_schedules(identified[number])
-    return [identified[number] for number in range(len(groups_of_file))]
+    return [identified[number] for number in sorted(identified)]
 
 
 def _find_schedules(vectors: _IdentifiedGroup) -> Iterator[SchedulePrior]:
@@ -299,12 +300,14 @@ def _find_ways_to_read(group: Mapping[str, Array]) -> Iterator[Mapping[str, Arra
 def _find_matching_schemes(
     group: Mapping[str, Array], schedules: Sequence[SchedulePrior]
 ) -> list[Match]:
-    """Return the schemes that make some tensors; those that runtimes compute, if there are any.
+    """Return the schemes that make some tensors; only those that runtimes compute, if there are any.
 
-    `freqs_cis` may hold a sinusoidal table by its values, but the name means a rotation.
+    A rotation and a sinusoidal table may have the same values. Names such as `freqs_cis`, which state
+    cosines and sines in one array, mean a rotation.
     """
     matches = _recognise_schemes(group, schedules)
     if any(role_of(name) == "both" for name in group):
+        # False comes before True: rotations are first, and others keep their order.
         matches.sort(key=lambda match: match.scheme.applied_as != "rotation")
     by_runtime = [match for match in matches if match.runtimes]
     return by_runtime or matches

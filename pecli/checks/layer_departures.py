@@ -103,10 +103,12 @@ def _find_first_departing(layers: Mapping[int, Sequence[Comparison]]) -> _Layer 
         layers: The comparisons of each layer, by its number, in order.
     """
     for number, tensors in layers.items():
-        wrong = [tensor.name for tensor in tensors if not tensor.passed]
-        right = [tensor.name for tensor in tensors if tensor.passed]
-        if wrong:
-            return _Layer(number=number, wrong=wrong, right=right)
+        layer = _Layer(number=number, wrong=[], right=[])
+        for tensor in tensors:
+            names_alike = layer.right if tensor.passed else layer.wrong
+            names_alike.append(tensor.name)
+        if layer.wrong:
+            return layer
     return None
 
 

@@ -159,6 +159,7 @@ def _require_file(path: str) -> None:
     colons = [index for index, letter in enumerate(path) if letter == ":"]
     possible_files = [path, *(path[:colon] for colon in colons)]
     for file in possible_files:
-        if os.path.exists(file) and not os.path.isfile(file) and not os.path.isdir(file):
+        is_file_or_folder = os.path.isfile(file) or os.path.isdir(file)
+        if os.path.exists(file) and not is_file_or_folder:
             advice = "a manifest names files and folders"
             raise FileError(path, "is a pipe or a device", advice)

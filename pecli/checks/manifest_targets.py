@@ -86,11 +86,14 @@ class Models:
     def _read(self, kind: str, name: str) -> FoundModel:
         """Read a model from a path in the manifest's folder, or a preset or repository by its name.
 
-        `config` that is neither is a missing file, and the error names its whole path.
+        Args:
+            kind: `model`, whose value may be any of them, or `config`, which is a path or a preset.
+            name: The value: «llama/config.json», or «llama-3-8b».
         """
         path = os.path.join(self.folder, name)
-        is_missing_file = kind == "config" and presets.find(name) is None
-        if not os.path.exists(path) and not is_missing_file:
+        # A `config` that is neither is a missing file: then the error names its whole path.
+        may_be_name = kind == "model" or presets.find(name) is not None
+        if may_be_name and not os.path.exists(path):
             path = name
         return FoundModel(path, find_model(**{kind: path}))
 
@@ -145,7 +148,8 @@ def _read_scheme(keys: Keys) -> Scheme:
     """
     name = Choice(help="a scheme", options=(*SCHEMES,)).check("scheme", text_of(keys, "scheme"))
     scheme_class: type[Scheme] = scheme_named(name)
-    stated = {key: value for key, value in keys.items() if key != "scheme"}
+    stated = dict(keys)
+    del stated["scheme"]
     values = by_parameter_name(scheme_class, stated)
     require_known(values, (*COMMON, "scheme", *scheme_class.parameters()))
     require_parameters(scheme_class, values)

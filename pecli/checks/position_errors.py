@@ -148,7 +148,11 @@ def _make_no_errors(name: str, edges: Indices, exact: ByPosition) -> Drift:
 
 
 def _find_edges(first: int, stop: int) -> Indices:
-    """Return edges of stretches of positions, even on a logarithmic scale, decades among them."""
+    """Return the edges of stretches of positions that grow with the position: 0, 1, 2, …, 10, 11, 12, 13, 15, …
+
+    They are even on a logarithmic scale, and 1, 10, 100, … are among them, so that a stretch is in
+    one decade.
+    """
     count = MAX_DECADES * POINTS_PER_DECADE
     powers = 10.0 ** (np.arange(count + 1) / POINTS_PER_DECADE)
     edges = np.unique(np.rint(powers).astype(np.int64))
@@ -212,16 +216,20 @@ def _measure_rows(table: Array, exact: Array, skipped: int) -> BlockErrors:
         skipped: The number of rows before those that count: 1, or 0 at the beginning of a table.
     """
     error = _measure_absolute_errors(table[skipped:], exact[skipped:])  # (rows, columns)
-    by_row = error.max(axis=1).astype(np.float64)
-    if np.isnan(by_row).any():  # An element that is not a number is farther off than any other.
+    largest_by_column = error.max(axis=0)
+    # The largest number of a column with NaN is NaN: other columns need not be searched for it.
+    if np.isnan(largest_by_column).any():
+        # An element that is not a number is farther off than any other.
         error[np.isnan(error)] = np.inf
-        by_row = error.max(axis=1).astype(np.float64)
-    equal_row = _find_first_equal_row(table, exact)  # counted from the row before
+        largest_by_column = error.max(axis=0)
+    first_equal = _find_first_equal_row(table, exact)
+    if first_equal is not None:
+        first_equal -= skipped  # Rows are counted from the first one that is measured.
     return BlockErrors(
-        by_row=by_row,
+        by_row=error.max(axis=1).astype(np.float64),
         sums=error.sum(axis=1, dtype=np.float64),
-        by_column=error.max(axis=0),
-        first_equal=None if equal_row is None else equal_row - skipped,
+        by_column=largest_by_column,
+        first_equal=first_equal,
     )
 
 
@@ -240,10 +248,15 @@ def _measure_absolute_errors(table: Array, exact: Array) -> Array:
 
 
 def _find_first_equal_row(table: Array, exact: Array) -> int | None:
-    """Return the first row that equals the row before in the table, but not in the exact one."""
-    rows = np.flatnonzero(table[1:, 0] == table[:-1, 0])  # Most differ in their first number.
-    rows = rows[(table[rows + 1] == table[rows]).all(axis=1)]
-    rows = rows[(exact[rows + 1] != exact[rows]).any(axis=1)]
-    if not rows.size:
-        return None
-    return int(rows[0]) + 1
+    """Return the first row that equals the row before in the table, but not in the exact one.
+
+    Of the rows of positions 255, 256, 257, it is the last if positions are rounded to bfloat16,
+    which cannot hold 257. None if there is no such row.
+    """
+    # Most rows differ from the next one in their first number, so that few are read in full.
+    candidates = np.flatnonzero(table[:-1, 0] == table[1:, 0])
+    are_equal = (table[candidates] == table[candidates + 1]).all(axis=1)
+    equal_to_next = candidates[are_equal]
+    should_differ = (exact[equal_to_next] != exact[equal_to_next + 1]).any(axis=1)
+    wrong = equal_to_next[should_differ]
+    return int(wrong[0]) + 1 if wrong.size else None

@@ -95,17 +95,20 @@ class Outcome:
         return self
 
     def as_json(self) -> JsonObject:
-        """Return the fields of a verification, which has failed if there is an error instead."""
+        """Return the object that `pecli verify --json` prints for a file.
+
+        Programs that read it find the same fields after an error: those of a verification that has
+        failed, with no tensors, and the error as its problem.
+        """
         fields: JsonObject = {}
         if self.check.manifest:
             fields["name"] = self.check.label
         if isinstance(self.result, Verification):
             return {**fields, **self.result.as_json(), "status": self.status}
-        empty = Verification(
-            file=self.check.file, scheme="", tensors=(), problems=(str(self.result),)
-        )
-        failed = {"scheme": None, "passed": False, "status": self.status}
-        return {**fields, **empty.as_json(), **failed}
+        message = str(self.result)
+        failed = Verification(file=self.check.file, scheme="", tensors=(), problems=(message,))
+        # What the file should have been compared with was perhaps not even read.
+        return {**fields, **failed.as_json(), "scheme": None, "status": self.status}
 
 
 def without_tables(outcomes: Sequence[Outcome]) -> list[FileError]:

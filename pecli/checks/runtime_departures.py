@@ -26,7 +26,7 @@ READ = "read"
 
 
 class Departure(NamedTuple):
-    """The error that comes from reading parameters differently.
+    """The error that comes from reading parameters differently, without that of the arithmetic.
 
     Attributes:
         max_abs_error: The largest error.
@@ -48,48 +48,57 @@ class RuntimeErrors(NamedTuple):
 
 
 def measure_runtime(
-    defined: Rope, rope: Rope, count: int, tolerance: float, *, reads_differently: bool
+    defined: Rope, computed: Rope, count: int, tolerance: float, *, reads_differently: bool
 ) -> RuntimeErrors:
-    """Compare a runtime's tables over some of the first `count` positions.
+    """Return the errors of a runtime's cosines and sines, at some of the first `count` positions.
+
+    A runtime may err for two reasons. Its float32 arithmetic rounds, which all its tables show; and
+    it may misread a parameter, for example ignore a scaling. The error of the latter only is the
+    departure: that of exact tables with the misread parameters.
 
     Args:
         defined: The scheme that the model defines.
-        rope: The same scheme, computed by a runtime.
+        computed: The same scheme as the runtime computes it.
         count: The number of positions.
         tolerance: The largest absolute error that a position may have.
-        reads_differently: True if the runtime reads the parameters differently.
+        reads_differently: True if the runtime misreads parameters, so that it has a departure.
     """
-    measured = _measure(defined, rope, count, tolerance, reads_differently=reads_differently)
-    drifts = {drift.recipe: drift for drift in measured.tables}
-    computed = drifts[COMPUTED]
+    drifts = _measure(defined, computed, count, tolerance, reads_differently=reads_differently)
+    drift_by_table = {drift.recipe: drift for drift in drifts.tables}
+    computed_drift = drift_by_table[COMPUTED]
     departure = Departure()
     if reads_differently:
-        departure = _measure_departure(drifts[READ], defined, rope, count, tolerance)
+        read = as_read(computed)
+        departure = _measure_departure(drift_by_table[READ], defined, read, count, tolerance)
     return RuntimeErrors(
-        max_abs_error=computed.max_abs_error, curve=measured.curve(computed), departure=departure
+        max_abs_error=computed_drift.max_abs_error,
+        curve=drifts.curve(computed_drift),
+        departure=departure,
     )
 
 
 def _measure_departure(
-    drift: Drift, defined: Rope, rope: Rope, count: int, tolerance: float
+    drift: Drift, defined: Rope, read: Rope, count: int, tolerance: float
 ) -> Departure:
-    """Return the error of what a runtime reads, and where it exceeds the tolerance.
+    """Return the error of exact tables with misread parameters, and where it exceeds the tolerance.
 
     Args:
-        drift: The errors of its exact tables at some positions.
+        drift: The errors of these tables at a sample of positions: all near ones, and ever fewer
+            beyond.
         defined: The scheme that the model defines.
-        rope: The same scheme as the runtime reads it.
+        read: The same scheme with the parameters as a runtime reads them.
         count: The number of positions.
         tolerance: The largest absolute error that a position may have.
     """
     pairs_beyond = np.flatnonzero(drift.by_frequency > tolerance).tolist()
     first_and_last_pair = (pairs_beyond[0], pairs_beyond[-1]) if pairs_beyond else None
-    departure = Departure(max_abs_error=drift.max_abs_error, pairs=first_and_last_pair)
-    if drift.first_beyond is None:
-        return departure
-    # Positions before it may have been skipped.
-    first = _find_first_beyond(drift.first_beyond, defined, as_read(rope), count, tolerance)
-    return departure._replace(first_beyond=first)
+    first_beyond = drift.first_beyond
+    if first_beyond is not None:
+        # The first position of all may be one before it that the sample skipped.
+        first_beyond = _find_first_beyond(first_beyond, defined, read, count, tolerance)
+    return Departure(
+        max_abs_error=drift.max_abs_error, first_beyond=first_beyond, pairs=first_and_last_pair
+    )
 
 
 def _find_first_beyond(first: int, defined: Rope, read: Rope, count: int, tolerance: float) -> int:
@@ -116,7 +125,7 @@ def _find_first_beyond(first: int, defined: Rope, read: Rope, count: int, tolera
 
 @lru_cache(maxsize=8)
 def _measure(
-    defined: Rope, rope: Rope, count: int, tolerance: float, *, reads_differently: bool
+    defined: Rope, computed: Rope, count: int, tolerance: float, *, reads_differently: bool
 ) -> Drifts:
     """Measure the errors of a runtime's tables at some positions; many runtimes share a result.
 
@@ -125,9 +134,9 @@ def _measure(
     """
     exact = _make_exact_rows(defined, count)
     positions = compared_positions(count)
-    tables = {COMPUTED: _make_rows(rope, positions)}
+    tables = {COMPUTED: _make_rows(computed, positions)}
     if reads_differently:
-        tables[READ] = _make_rows(as_read(rope), positions)
+        tables[READ] = _make_rows(as_read(computed), positions)
     return measure_drifts(exact, tables, tolerance, positions)
 
 

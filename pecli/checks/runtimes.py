@@ -242,10 +242,10 @@ def _make_rope_of_runtime(encoding: Encoding, name: str, served: Served) -> Rope
 
 
 def _as_emulated(rope: Rope, name: str) -> Rope:
-    """Return a scheme with the same tables whose errors may have been measured already.
+    """Return a runtime's scheme as transformers computes it, if both compute the same.
 
-    Runtimes that are not emulated compute the same as transformers, unless that lacks the scaling:
-    only SGLang has ntk.
+    They do unless the arithmetic of the runtime is emulated (EMULATED), or transformers lacks the
+    scaling: only SGLang has ntk. Equal schemes share one measurement, which takes long.
     """
     if name in EMULATED:
         return rope

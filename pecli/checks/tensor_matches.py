@@ -77,14 +77,14 @@ class TensorMatch:
         """Return each table as A has it and as B has it, to search for the reason of a difference."""
         return [TablePair(self.name, *self.arrays)]
 
-    def read_from(
-        self, sides: Sequence[Side], read: Callable[[Side], Reading | None]
+    def with_reading_by(
+        self, read: Callable[[Side], Reading | None], sides: Sequence[Side]
     ) -> "TensorMatch":
         """Return the match with the first side that can be read as the other; unchanged if none can.
 
         Args:
-            sides: A to be read as B, and B as A, the better one first.
             read: Reads a side; returns None if it cannot.
+            sides: A to be read as B, and B as A, the better one first.
         """
         for side in sides:
             reading = read(side)
@@ -116,15 +116,15 @@ class ReadMatch(TensorMatch):
     def note(self) -> str:
         """A note on how each file has the table: «B: repeated 2× along axis 0»; empty if as it stands.
 
-        If the other file has doubled columns and this one has not, the note is on both.
+        The file that was read as the other has the note. If only the other has two columns per
+        frequency, it has one as well.
         """
-        note_on_other = ""
-        layout_of_other = self.reading.candidate.layout
-        if layout_of_other and not self.reading.form.doubled:
-            note_on_other = columns(layout_of_other)
-        file, other_file = ("A", "B") if self.reads_a else ("B", "A")
-        notes = {file: note_on(self.reading), other_file: note_on_other}
-        return "; ".join(f"{label}: {note}" for label, note in notes.items() if note)
+        read_file, other_file = ("A", "B") if self.reads_a else ("B", "A")
+        notes = {read_file: note_on(self.reading)}
+        doubling_in_other = self.reading.candidate.layout
+        if doubling_in_other and not self.reading.form.doubled:
+            notes[other_file] = columns(doubling_in_other)
+        return "; ".join(f"{file}: {note}" for file, note in notes.items() if note)
 
     @property
     def is_near(self) -> bool:
@@ -218,13 +218,13 @@ def _match_names(in_a: Tensors, in_b: Tensors) -> dict[str, str]:
     """
     if len(in_a) == len(in_b) == 1:
         return dict(zip(in_a, in_b, strict=True))
-    names = {name: name for name in in_a if name in in_b}
-    roles_in_a = _find_names_by_role(in_a, names)
-    roles_in_b = _find_names_by_role(in_b, names)
-    for role, name in roles_in_a.items():
-        if role in roles_in_b:
-            names[name] = roles_in_b[role]
-    return names
+    name_in_b_by_name = {name: name for name in in_a if name in in_b}
+    names_in_a_by_role = _find_names_by_role(in_a, name_in_b_by_name)
+    names_in_b_by_role = _find_names_by_role(in_b, name_in_b_by_name)
+    for role, name in names_in_a_by_role.items():
+        if role in names_in_b_by_role:
+            name_in_b_by_name[name] = names_in_b_by_role[role]
+    return name_in_b_by_name
 
 
 def _find_names_by_role(names: Iterable[str], matched: Container[str]) -> dict[str | None, str]:
@@ -270,7 +270,7 @@ def _make_joined_match(
         name="cos_sin",
         names_in_a=[*in_a],
         names_in_b=[*in_b],
-        arrays=(array, array),
+        arrays=(array, array),  # The other file has two arrays, and none that holds both.
         reading=reading,
         reads_a=reads_a,
     )
@@ -294,8 +294,10 @@ def _read_joined(joined: Tensors, apart: Tensors, rules: ReadingRules) -> Readin
 def _match_two(name: str, name_in_b: str, a: Array, b: Array, rules: ReadingRules) -> TensorMatch:
     """Find how one of two tensors is read as the other: (2, 64, 128) as two copies of (64, 128).
 
-    Either may have the copies. If neither can be read as the other, they are returned as they are,
-    and differ in their shape.
+    Either may have the copies, so that A is read as B, or B as A. Tensors of one shape are read
+    element by element. Others are read as the same table in another arrangement, and if the values
+    are not near then, as the cosines and sines that the other holds. Tensors that cannot be read so
+    differ in their shape.
 
     Args:
         name: The name in A.
@@ -307,14 +309,14 @@ def _match_two(name: str, name_in_b: str, a: Array, b: Array, rules: ReadingRule
     unread = TensorMatch(name=name, names_in_a=[name], names_in_b=[name_in_b], arrays=(a, b))
     reader = _choose_reader(name, name_in_b, rules)
     sides = _order_sides(a, b, rules)
-    # Integers of the same shape still need their scale: 127 stands for 1.0.
-    has_quantised_waves = reader.has_frequencies and _holds_integers(a) != _holds_integers(b)
-    if a.shape == b.shape and not has_quantised_waves:
-        return unread.read_from(sides, reader.read_in_same_shape)
-    as_table = unread.read_from(sides, reader.read_as_table)
+    # Cosines as integers, 127 for 1.0, have a scale, which is found by reading them as a table.
+    is_one_quantised = reader.has_frequencies and _holds_integers(a) != _holds_integers(b)
+    if a.shape == b.shape and not is_one_quantised:
+        return unread.with_reading_by(reader.read_in_same_shape, sides)
+    as_table = unread.with_reading_by(reader.read_as_table, sides)
     if as_table.is_near or not reader.has_frequencies:
         return as_table
-    return as_table.read_from(sides, reader.read_as_cos_sin)
+    return as_table.with_reading_by(reader.read_as_cos_sin, sides)
 
 
 def _choose_reader(name: str, name_in_b: str, rules: ReadingRules) -> ArrayReader:

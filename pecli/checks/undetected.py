@@ -154,12 +154,12 @@ class Compared:
     def find_undetected(self, kind: type[Mistake]) -> Iterator[Undetected]:
         """Yield the mistakes of a kind, such as a wrong base, that the comparison would not have noticed.
 
-        A mistake that makes no difference in longer tables either does no harm, and is left out.
+        A mistake that makes hardly any difference, even in longer tables, is harmless and left out.
         """
-        for number, mistake in enumerate(self.examples(kind)):
+        for example_index, mistake in enumerate(self.examples(kind)):
             if self.shows(mistake):
                 continue
-            longer = self.search_longer_tables(kind, number, mistake)
+            longer = self.search_longer_tables(kind, example_index, mistake)
             if longer.error > HARMLESS:
                 edits = self.tensors[0].edits(mistake)
                 yield Undetected(edits, longer.length)
@@ -171,27 +171,30 @@ class Compared:
         return self.measure_largest_error(mistake, Probe.MANY) == SHOWN
 
     def search_longer_tables(
-        self, kind: type[Mistake], number: int, mistake: Mistake
+        self, kind: type[Mistake], example_index: int, mistake: Mistake
     ) -> "LongerTables":
         """Find how many rows tables need to show a mistake that the compared ones do not show.
 
-        Tables of twice as many rows are tried, then of four times as many, and so on.
+        Tables of twice as many rows are tried, then of four times as many, and so on, until the
+        error of the mistake exceeds the tolerance (SHOWN, an infinite error).
 
         Args:
-            kind: The kind of the mistake, such as a wrong base.
-            number: Its number among the examples of that kind. Longer tables have examples of their
-                own, in the same order: a table of 4,000 rows may be shifted by more rows than one of 2.
-            mistake: The mistake.
+            kind: The kind of the mistake, such as rows that are shifted.
+            example_index: The index of the mistake among the examples of that kind. Longer tables
+                have examples of their own, in the same order: a table of 4,000 rows may be shifted by
+                more rows than one of 2.
+            mistake: The mistake, as an example for the tables that were compared.
         """
         largest_error = self.measure_largest_error(mistake, Probe.MANY)
         for length, longer in self._make_longer_tables():
             examples = longer.examples(kind)
-            if number >= len(examples):
+            if example_index >= len(examples):
                 break  # Longer tables cannot have this mistake.
-            error = longer.measure_largest_error(examples[number], Probe.LAST)
-            largest_error = max(largest_error, error)
-            if largest_error == SHOWN:
+            # Errors grow with the position: the last rows of a longer table are enough.
+            error = longer.measure_largest_error(examples[example_index], Probe.LAST)
+            if error == SHOWN:
                 return LongerTables(length, SHOWN)
+            largest_error = max(largest_error, error)
         return LongerTables(None, largest_error)
 
     def measure_largest_error(self, mistake: Mistake, probe: Probe) -> float:
@@ -271,9 +274,13 @@ class Compared:
             yield doubled, longer
 
     def _have_rows(self, length: int) -> bool:
-        """Return True if some table has a row per position, unlike `inv_freq` (64,), which has one.
+        """Return True if some table has a row per position, so that a longer one has more rows.
 
-        A single row is one of a table if the scheme has the length 1; a scheme of length 0 has none.
+        Vectors such as `inv_freq` (64,) count as tables of one row, whatever the length of the scheme
+        is. So several rows are those of positions, and so may be one row if the length is 1.
+
+        Args:
+            length: The number of positions of the scheme; 0 if it has none, as for slopes.
         """
         if length == 0:
             return False

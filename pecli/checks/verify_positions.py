@@ -20,8 +20,6 @@ from pecli.models.position_ids import IdRules, built_ids, id_rules
 from pecli.models.position_ids.mrope import AXES, Continues, MropeRules
 from pecli.models.position_ids.segments import TEXT, Prompt, Prompts, Segment, parse_prompts
 
-MAX_PERMUTED = 4
-"""Axes whose orders are tried."""
 OTHER_CONVENTION = (
     "text after a video continues after its largest id, as in transformers 4 and vLLM; "
     "transformers 5 continues after its rows and columns"
@@ -160,13 +158,14 @@ class _Case(NamedTuple):
         Prompts are padded to the length L with text, so that positions do not start at the first
         token: two tokens after two of padding have the positions 2 and 3, not 0 and 1.
         """
-        length = shape[-1]
-        rows = []
+        padded_length = shape[-1]
+        ids_of_prompts = []
         for prompt in self.prompts:
-            padding = Segment(TEXT, length - self.rules.row(prompt).shape[-1])
-            padded = (padding, *prompt) if self.is_padded_left else (*prompt, padding)
-            rows.append(self.rules.row(padded))
-        return np.stack(rows, axis=-2).reshape(shape)
+            token_count = self.rules.row(prompt).shape[-1]
+            padding = Segment(TEXT, padded_length - token_count)
+            padded_prompt = (padding, *prompt) if self.is_padded_left else (*prompt, padding)
+            ids_of_prompts.append(self.rules.row(padded_prompt))  # (L,), or (axes, L)
+        return np.stack(ids_of_prompts, axis=-2).reshape(shape)
 
     @property
     def is_padded_left(self) -> bool:
@@ -256,14 +255,12 @@ def _list_orders(rules: IdRules, expected: Indices) -> Iterator[_WrongNumbering]
     """Yield the wrong orders of the axes of a position: rows, columns, time instead of time, rows, columns.
 
     M-RoPE's ids are (3, L), with an axis each for time, rows and columns; those of diffusion models
-    such as Flux, which have a style, are (L, 3). Ids of other models, (L,), have one axis only.
+    such as Flux, which have a style, are (L, 3) or (L, 4). In other models a position is one number.
     """
     is_diffusion_model = bool(rules.style)
-    if expected.ndim < 2:
-        return
     if is_diffusion_model:
         yield from _permute_numbers(expected, -1, ("time", "rows", "columns", "text"))
-    else:
+    elif rules.mrope is not None:
         yield from _permute_numbers(expected, 0, AXES)
 
 
@@ -278,8 +275,6 @@ def _permute_numbers(
         names: The names of these numbers.
     """
     count = expected.shape[axis]
-    if count > MAX_PERMUTED:
-        return
     _, *wrong_orders = permutations(range(count))  # The first one is the right order: 0, 1, 2.
     for order in wrong_orders:
         words = ", ".join(names[index] for index in order)

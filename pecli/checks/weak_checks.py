@@ -49,14 +49,14 @@ def find_weaknesses(tables: Tables, tolerance: Tolerance) -> list[Doubt]:
 def _find_unequal_lengths(tables: Tables) -> Iterator[Doubt]:
     """Yield a doubt if the cosines have another number of rows than the sines: 4,096 and 2,048.
 
-    Then each is a table of a scheme of its own, so that there are two schemes.
+    A scheme has one length, so that each of them is then compared with a scheme of its own.
     """
-    lengths: dict[str, int] = {}
+    length_by_name: dict[str, int] = {}
     for scheme, found in tables.items():
-        lengths |= dict.fromkeys(found, scheme.value_of("seq_len", 0))
-    is_pair = len(tables) == 2 and {*lengths} == {"cos", "sin"}
-    if is_pair and lengths["cos"] != lengths["sin"]:
-        yield UnequalLengths(lengths["cos"], lengths["sin"])
+        length_by_name |= dict.fromkeys(found, scheme.value_of("seq_len", 0))
+    has_scheme_for_each = len(tables) == 2 and length_by_name.keys() == {"cos", "sin"}
+    if has_scheme_for_each and length_by_name["cos"] != length_by_name["sin"]:
+        yield UnequalLengths(length_by_name["cos"], length_by_name["sin"])
 
 
 def _find_invisible_mistakes(

@@ -141,6 +141,15 @@ def test_ids_that_count_padding_are_named(padding: str) -> None:
     assert check.reasons == ("padding is counted: the attention mask is ignored",)
 
 
+def test_exchanged_prompts_of_a_model_without_m_rope_are_no_exchanged_axes() -> None:
+    """A position of Llama is one number, and the first axis of the ids (2, 5) is the batch."""
+    left_padded = np.array([[0, 0, 0, 1, 2], [0, 1, 2, 3, 4]])
+    check = verify_positions(left_padded[::-1], "llama-3-8b", ["text:3", "text:5"], padding="left")
+
+    assert check.mismatched == 8
+    assert check.reasons == ()
+
+
 @pytest.mark.parametrize("name", ["flux.1-dev", "qwen-image"])
 def test_ids_of_latents_before_packing_are_named(name: str) -> None:
     """Flux packs 2 × 2 latents into a token, so that an image of 8 × 12 latents has 4 × 6 tokens.

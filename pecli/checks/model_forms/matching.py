@@ -234,8 +234,9 @@ def _find_order_in_layout(
         layout: The layout of its pairs, halves or interleaved.
         new_layout: The other one.
     """
+    first_column = stored.rows[:, 0]  # All columns move alike.
     try:
-        return heads.move(weight_of(name, stored.rows[:, 0]), layout, new_layout).order
+        return heads.move(weight_of(name, first_column), layout, new_layout).order
     except ParameterError:
         return np.arange(len(stored.rows))
 

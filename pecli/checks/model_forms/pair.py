@@ -140,12 +140,13 @@ class Pair(NamedTuple):
         """
         must_be_equal = not self.is_rounded and not _allows_errors(tolerance)
         if must_be_equal and self.checked.dtype == Q8_0:
+            # Both are blocks of integers with a scale, which a compiled loop compares without floats.
             largest_errors = find_largest_q8_0_errors(expected, stored_rows)
-            if largest_errors is not None:
+            if largest_errors is not None:  # None if no loop could be compiled on this machine.
                 return RowErrors.of_equal_rows(largest_errors)
         expected_buffer, found_buffer = buffers
         expected_values = self.reference.floats(expected, expected_buffer)
-        if self.added_by_converter:
+        if self.added_by_converter:  # llama.cpp stores Gemma's norms as 1 + weight.
             expected_values += np.float32(self.added_by_converter)
         values = self.checked.floats(stored_rows, found_buffer)
         return self.judge_rows(expected_values, values, tolerance, stored_rows)
@@ -174,8 +175,8 @@ class Pair(NamedTuple):
             return RowErrors.of_equal_rows(_find_largest_errors(error))
         if not self.is_quantised:
             return self._judge_elements(error, values, slack)
-        limits_by_format = self._find_limits(values, slack, stored_rows)
-        return _judge_quantised_rows(error, limits_by_format)
+        steps_by_format = self._find_limits(values, slack, stored_rows)
+        return _judge_quantised_rows(error, steps_by_format)
 
     def _judge_elements(
         self, error: AnyArray, values: AnyArray, slack: AnyArray | None
@@ -268,55 +269,68 @@ def _find_slack(expected: AnyArray, tolerance: Tolerance) -> AnyArray | None:
     return np.asarray(np.float32(tolerance.atol) + relative)
 
 
-def _judge_quantised_rows(error: AnyArray, limits_by_format: list[AnyArray]) -> RowErrors:
-    """Return which quantised rows differ. A row is good if two rules hold:
+def _judge_quantised_rows(error: AnyArray, steps_by_format: list[AnyArray]) -> RowErrors:
+    """Return which rows of a quantised tensor differ by more than quantising explains.
 
-    - the sum of its squared errors is at most that of errors which all are as large as allowed;
-    - its largest error is a few steps, MAX_STEPS, at most.
+    A quantised format holds multiples of a step, such as 0.01, for each block of 32 elements. A row
+    is good if two rules hold:
 
-    Single elements are looked at only if their block could break the second rule. Of a block of 32
-    with the sum of squares s, the largest error lies between √(s / 32), if all are equal, and √s, if
-    it is the only one. If √s is a few steps in all rows, which is the common case, all are good.
+    1. The sum of its squared errors is at most what it is if every element is off by a step.
+    2. Its largest error is MAX_STEPS steps at most.
+
+    For the second rule, the sum of squares s of a block is looked at first, which costs less than the
+    elements: its largest error is √s at most, if no other element is off, and √(s / 32) at least, if
+    all are equally off. If √s is small enough in all rows, which is the common case, all are good.
 
     Args:
         error: The differences, (rows, columns).
-        limits_by_format: For every format that is quantised, the error that each element may have:
-            the distance of two numbers that the format can hold, its step, (rows, blocks).
+        steps_by_format: The steps of every format that is quantised, (rows, blocks). If a tolerance
+            allows more, they are larger by that, (rows, columns).
 
     Returns:
         The rows that are bad, and the largest error of each row. If single elements were not looked
         at, it is the lower bound √(s / 32), so that no error is reported that may not be there.
     """
     block_sums = sum_of_squares(error.reshape(-1, BLOCK)).reshape(len(error), -1)  # (rows, blocks)
-    allowed_sums = _sum_allowed_squares(limits_by_format, error.shape[1])
+    allowed_sums = _sum_squared_steps(steps_by_format, error.shape[1])
     has_small_sum = block_sums.sum(axis=1) <= allowed_sums  # (rows,)
+    largest_allowed = MAX_STEPS * _find_largest_step(steps_by_format)  # (rows,)
     upper_bounds = np.sqrt(block_sums.max(axis=1))  # (rows,)
-    is_surely_good = has_small_sum & _are_few_steps(upper_bounds, limits_by_format)
+    is_surely_good = has_small_sum & _are_at_most(largest_allowed, upper_bounds)
     if is_surely_good.all():
         lower_bounds = upper_bounds / np.float32(math.sqrt(BLOCK))
         return RowErrors.none_bad(lower_bounds)
-    largest_errors = _find_largest_errors(error)
-    is_good = has_small_sum & _are_few_steps(largest_errors, limits_by_format)
+    largest_errors = _find_largest_errors(error)  # (rows,)
+    is_good = has_small_sum & _are_at_most(largest_allowed, largest_errors)
     return RowErrors(~is_good, largest_errors)
 
 
-def _are_few_steps(errors: AnyArray, limits_by_format: list[AnyArray]) -> AnyArray:
-    """Return, for each row, whether its largest error is finite, and MAX_STEPS steps at most."""
-    largest_steps = [limits.max(axis=1) for limits in limits_by_format]
-    largest_step = reduce(np.maximum, largest_steps)  # (rows,)
-    return np.asarray(np.isfinite(errors) & (errors <= MAX_STEPS * largest_step))
+def _are_at_most(largest_allowed: AnyArray, errors: AnyArray) -> AnyArray:
+    """Return, for each row, whether its error is finite, and at most as large as allowed."""
+    # Steps of numbers that overflow are infinite, so that an infinite error would be within them.
+    return np.asarray(np.isfinite(errors) & (errors <= largest_allowed))
 
 
-def _sum_allowed_squares(limits_by_format: list[AnyArray], width: int) -> AnyArray:
-    """Return the sum of squares that rows may have if each error is as large as its limit.
+def _find_largest_step(steps_by_format: list[AnyArray]) -> AnyArray:
+    """Return the largest step that any block of a row has in any of the formats, (rows,)."""
+    largest_steps = [steps.max(axis=1) for steps in steps_by_format]
+    return np.asarray(reduce(np.maximum, largest_steps))
 
-    A limit has one column per block: of a block of 32 elements, its square counts 32 times. Of
-    several formats, the one that allows most decides.
+
+def _sum_squared_steps(steps_by_format: list[AnyArray], width: int) -> AnyArray:
+    """Return the sum of squared errors of rows whose elements are all off by one step, (rows,).
+
+    A block of 32 elements has one step, whose square counts 32 times. Of several formats, the one
+    with the larger sum decides.
+
+    Args:
+        steps_by_format: The steps of each format, (rows, blocks) or (rows, columns).
+        width: The number of columns.
     """
     sums = []
-    for limits in limits_by_format:
-        elements_per_limit = np.float32(width / limits.shape[1])
-        sums.append(sum_of_squares(limits) * elements_per_limit)
+    for steps in steps_by_format:
+        elements_per_step = np.float32(width / steps.shape[1])
+        sums.append(sum_of_squares(steps) * elements_per_step)
     return np.asarray(reduce(np.maximum, sums))
 
 

@@ -124,27 +124,28 @@ def _find_needless_permutations(
 
 
 def _find_fused_mistakes(
-    rows: Indices, expected: Indices, heads: HeadDivision
+    reference_order: Indices, right_order: Indices, heads: HeadDivision
 ) -> Iterator[ConverterRowMistake]:
     """Yield the mistakes with a projection of queries, keys and values in one tensor.
 
-    With 2 heads and 2 key heads, the reference may have the rows q k v q k v, one letter per head;
-    GGUF has q q k k v v.
+    With 2 heads and 2 key heads, the reference may have the rows q k v q k v, one letter per head.
+    GGUF should have q q k k v v: a converter may forget to sort them, may permute the channels of
+    queries and keys as if the model were a Llama, or may put values before keys.
 
     Args:
-        rows: All rows in the order of the reference.
-        expected: The rows in the order that the checked model should have: all q, all k, all v.
+        reference_order: All rows in the order of the reference: 0, 1, 2, …
+        right_order: The rows in the order that the checked tensor should have: all q, all k, all v.
         heads: The numbers of query and key heads.
     """
     kv_heads = heads.key_heads
     all_heads = heads.heads + 2 * kv_heads  # There are as many value heads as key heads.
-    head_dim, rest = divmod(len(rows), all_heads)
-    if rest:
+    head_dim, rest = divmod(len(right_order), all_heads)
+    if rest:  # The rows are not those of whole heads.
         return
     first_key = heads.heads * head_dim
     first_value = first_key + kv_heads * head_dim
-    queries, keys, values = np.split(expected, [first_key, first_value])
-    yield ConverterRowMistake(ConverterMistake.FUSED_ORDER_KEPT, rows)
+    queries, keys, values = np.split(right_order, [first_key, first_value])
+    yield ConverterRowMistake(ConverterMistake.FUSED_ORDER_KEPT, reference_order)
     permuted = [_permute(queries, heads.heads), _permute(keys, kv_heads), values]
     yield ConverterRowMistake(ConverterMistake.QUERIES_AND_KEYS_PERMUTED, np.concatenate(permuted))
     exchanged = [queries, values, keys]

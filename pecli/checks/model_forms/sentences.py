@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import NamedTuple
 
 from pecli.checks.model_forms.findings import (
@@ -211,14 +210,23 @@ def number_ranges(numbers: Iterable[int]) -> str:
     >>> number_ranges([8, 0, 1, 2, 5, 7])
     '0–2, 5, 7–8'
     """
-    ranges = []
-    # In a run of consecutive numbers, each is as far from its place in the list as the others.
-    for _, run in groupby(enumerate(sorted(numbers)), lambda item: item[1] - item[0]):
-        run_numbers = [number for _, number in run]
-        first = run_numbers[0]
-        last = run_numbers[-1]
-        ranges.append(f"{first}" if first == last else f"{first}–{last}")
-    return ", ".join(ranges)
+    ranges: list[_NumberRange] = []
+    for number in sorted(numbers):
+        if ranges and number == ranges[-1].last + 1:
+            ranges[-1] = _NumberRange(ranges[-1].first, number)
+        else:
+            ranges.append(_NumberRange(number, number))
+    return ", ".join(map(str, ranges))
+
+
+class _NumberRange(NamedTuple):
+    """Consecutive numbers, from the first to the last."""
+
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        return f"{self.first}" if self.first == self.last else f"{self.first}–{self.last}"
 
 
 def _describe_finding(

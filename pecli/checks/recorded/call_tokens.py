@@ -15,36 +15,39 @@ class CallTokens:
 
     Attributes:
         axes: The axes of a position: 3 for M-RoPE (time, row, column), otherwise 1.
-        by_axis: Their positions, (axes, batch, L); one axis stands for all if they agree.
+        by_axis: The positions that tokens should have, (axes, batch, L); (1, batch, L) if they are
+            the same on all axes.
         is_token: False for padding, (batch, L).
-        used_ids: The ids that the model's own code used, (axes or 1, batch or 1, L); the right
-            positions if they were not seen.
-        are_as_recorded: True if axes of positions differ, as with images: then only the recorded
-            ids state where tokens stand.
+        used_ids: The positions that the model's own code used, (axes or 1, batch or 1, L); the right
+            ones if they were not seen.
+        are_as_recorded: True if the positions that were used count as the right ones.
     """
 
     def __init__(self, call: RecordedCall, axes: int) -> None:
-        """Take the positions that tokens should have, or the recorded ids if there are images.
+        """Find the positions that tokens should have: those that follow from the call's arguments.
+
+        The positions of an image depend on its size, which only the ids that the model used state:
+        of a call with images, these ids count as right.
 
         Args:
-            call: The call, with the positions that its arguments state.
+            call: The call: the positions that its arguments require, the ids that the model's code
+                used, if they were recorded, and the mask.
             axes: The axes of a position in the model's encoding.
         """
         assert call.positions is not None  # Runs without positions are refused before.
         self.axes = axes
-        self.are_as_recorded = False
-        self.by_axis: Indices = _arrange_by_axis(call.positions, axes)  # (axes or 1, batch, L)
+        self.by_axis: Indices = _arrange_by_axis(call.positions, axes)
         self.used_ids: Indices = self.by_axis
+        self.are_as_recorded = False
         if call.position_ids is not None:
-            recorded_ids = _arrange_by_axis(call.position_ids, axes)
-            self.used_ids = recorded_ids[:1]
-            # Only tokens of images have a row and a column that differ from their time. Nothing but
-            # the recorded ids states the sizes of the images.
-            has_images = len(recorded_ids) > 1
+            self.used_ids = _arrange_by_axis(call.position_ids, axes)
+            # Tokens of text have the same time, row and column; those of images do not.
+            has_images = len(self.used_ids) > 1
             if has_images:
+                self.by_axis = self.used_ids
                 self.are_as_recorded = True
-                self.by_axis = recorded_ids
-        self.is_token: Flags = np.ones(self.positions.shape, bool)
+        self.is_token: Flags = np.ones(self.by_axis[0].shape, bool)
+        # Ids that count as right are right for padding, too: none is left out then.
         if call.attention_mask is not None and not self.are_as_recorded:
             self.is_token = np.asarray(call.attention_mask != 0)
 
@@ -118,14 +121,16 @@ class CallTokens:
         With left padding, mask 0 0 1 1 1, the three tokens need the ids 0, 1, 2; code that ignores
         the mask passes 2, 3, 4. Padding may have any ids.
         """
-        used = np.broadcast_to(self.used_ids[0], self.positions.shape)
-        for sequence, tokens in enumerate(self.is_token):
-            ids = used[sequence, tokens]
-            expected = self.positions[sequence, tokens]
-            if not np.array_equal(ids, expected):
-                yield WrongIds(
-                    sequence=sequence, ids=ids, expected=expected, count_padding=not tokens.all()
-                )
+        # The first axis is enough: ids that differ between axes, as of images, count as right. A
+        # model may use the same ids (1, L) for all sequences.
+        used_ids = np.broadcast_to(self.used_ids[0], self.positions.shape)
+        for sequence, is_token in enumerate(self.is_token):
+            used = used_ids[sequence, is_token]
+            expected = self.positions[sequence, is_token]
+            if not np.array_equal(used, expected):
+                has_padding = not is_token.all()
+                # Wrong ids beside padding are most likely wrong because they count it.
+                yield WrongIds(sequence, ids=used, expected=expected, count_padding=has_padding)
                 return
 
 
@@ -136,11 +141,12 @@ def _arrange_by_axis(ids: Array, axes: int) -> Indices:
     and column. The last three rotate.
     """
     whole = ids.astype(np.int64)
-    if whole.ndim < 3:
+    if whole.ndim < 3:  # (L,) or (batch, L)
         return np.atleast_2d(whole)[None]
-    rotating = whole[-axes:]
-    are_axes_equal = (rotating == rotating[:1]).all()
-    return rotating[:1] if are_axes_equal else rotating
+    by_axis = whole[-axes:]
+    first_axis = by_axis[:1]
+    are_axes_equal = (by_axis == first_axis).all()
+    return first_axis if are_axes_equal else by_axis
 
 
 def _are_consecutive(positions: Indices) -> bool:

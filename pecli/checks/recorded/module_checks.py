@@ -119,17 +119,21 @@ class RecordedRows(NamedTuple):
     tolerance: Tolerance
 
     def verify(self, *, reasons: bool) -> Verification:
-        """Compare the rows as if they had been added to inputs of 0.
+        """Compare the recorded rows with those of the table that the tokens need.
 
-        `verify` compares sums, x + table[5] for the token at position 5: with x = 0, that is the row.
+        `verify_added` compares a sum, input + row, with the input before. The rows were recorded
+        without an input, so that zeros stand for it: 0 + row is the row.
+
+        Args:
+            reasons: True if reasons for failures are searched for, which takes long.
         """
-        inputs: Floats = np.zeros_like(self.rows)
+        no_inputs: Floats = np.zeros_like(self.rows)
         return verify_added(
             {ROWS: self.rows},
             self.weight,
             self.tolerance,
             reasons,
-            before={ROWS: inputs},
+            before={ROWS: no_inputs},
             positions=self.row_numbers,
         )
 

@@ -127,7 +127,7 @@ def _verify_by_kind(
         return verify_added(given, target, allowed, reasons, **options)
     if isinstance(target, Scheme):
         _refuse_model_options(options)
-        return _verify_scheme(given, target, allowed, any_dtype, reasons)
+        return _open_and_verify_scheme(given, target, allowed, any_dtype, reasons)
     model = cast("Model", target)  # An array is refused when the model is loaded.
     return _verify_model(given, model, allowed, reasons, options)
 
@@ -143,16 +143,27 @@ def _verify_without_spec(
     return _verify_carried(given, tolerance, reasons)
 
 
-def _verify_scheme(
+def _open_and_verify_scheme(
     given: Given, scheme: Scheme, tolerance: Tolerance, any_dtype: bool, reasons: bool
 ) -> Verification:
-    """Compare a file or arrays with the tables of a scheme."""
+    """Read a file, if arrays are not given, and compare it with the tables of a scheme.
+
+    Args:
+        given: A file, or arrays.
+        scheme: The expected scheme.
+        tolerance: The errors that pass.
+        any_dtype: True if tables are expected in the dtype that is found.
+        reasons: True if reasons for failures are searched for.
+    """
     label, file = opened(given)
+    typed_file = file.read_as(scheme.dtype)  # Text states no dtype of its numbers.
+    # Numbers that were printed with 4 decimals cannot equal a table exactly.
+    allowed = widen_for_printed(label, tolerance, file.rounding)
     return verify_scheme(
         label,
-        file.read_as(scheme.dtype),
+        typed_file,
         scheme,
-        widen_for_printed(label, tolerance, file.rounding),
+        allowed,
         is_one_tensor=_is_one_tensor(label, file),
         any_dtype=any_dtype,
         reasons=reasons,
@@ -246,8 +257,8 @@ def _verify_model(
     Names decide what a file holds: `calls.0.positions` a recorded run, `q_before` and `q_after`
     vectors. Anything else is compared with the model's tables.
     """
-    vectors_before = options.get("before")
-    other_options = {name: value for name, value in options.items() if name != "before"}
+    other_options = dict(options)
+    vectors_before = other_options.pop("before", None)
     if vectors_before is not None:
         from pecli.checks.verify.rotated import verify_rotated
 

@@ -149,11 +149,14 @@ def _with_solved_positions(attempt: _Attempt, job: _Job, model: Model) -> Verifi
 def _verify_sequence(job: _Job, options: NamedValues) -> _Attempt:
     """Compare tables whose rows are at the same positions for all sequences.
 
-    Cosines (batch, L, D) that fail may be of a batch whose padding the user has not stated.
+    Cosines (batch, L, D) that fail, and differ between sequences, may be those of a batch with
+    padding that the user has not stated. Then the attempt has `rows`, the positions 0, 1, 2, … of
+    every sequence, from which the caller searches for the positions that make these cosines.
     """
     file = job.source.file
-    # A mask states positions per sequence, so that there is none here.
-    table_options = {name: value for name, value in options.items() if name != "attention_mask"}
+    table_options = dict(options)
+    # A mask is None here, as tables with one are compared per batch.
+    table_options.pop("attention_mask", None)
     settings = TableSettings.of(table_options)
     answer = job.answer(file, settings, notes={})
     has_stated_positions = bool(settings.offset) or bool(settings.stated_rows)
@@ -182,10 +185,11 @@ def _verify_batch(job: _Job, options: NamedValues) -> _Attempt:
 
 def _answer_about_tokens(job: _Job, tokens: TokenTables, options: NamedValues) -> Verification:
     """Compare tables with a row for each token of a batch, at the positions of these tokens."""
-    batch_options = ("positions", "attention_mask")
-    other_options = {name: value for name, value in options.items() if name not in batch_options}
+    # The positions of tokens take the place of the user's, which are those of a batch with padding.
+    table_options = {**options, "positions": None}
+    table_options.pop("attention_mask", None)
     stated_rows = {"positions": tokens.positions}
-    settings = replace(TableSettings.of(other_options), stated_rows=stated_rows)
+    settings = replace(TableSettings.of(table_options), stated_rows=stated_rows)
     file_of_tokens = LoadedFile(path=NO_FILE, format="arrays", tensors=tokens.tables)
     answer = job.answer(file_of_tokens, settings, tokens.notes)
     return replace(answer, problems=(*answer.problems, *map(str, tokens.problems)))

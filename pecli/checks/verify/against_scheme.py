@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from pecli.checks.checked_tensor import CheckedTensor
-from pecli.checks.conclusion import conclude, examine_pass
+from pecli.checks.conclusion import conclude, with_unchecked_and_doubts
 from pecli.checks.file_problems import FileProblem, MissingTable
 from pecli.checks.verification import Verification
 from pecli.checks.verify.alibi_parts import find_alibi_parts
@@ -67,11 +67,12 @@ def verify_scheme(
     else:
         checked = check.check_named_tensors(tables_by_tensor)
         problems += check.find_missing_tables(checked.tensors)
+    # Cosines c0 c1 c0 c1 beside sines s0 s0 s1 s1: each is right, but no rotation can use both.
     problems += find_doubling_problems(checked.doublings)
     answer = conclude(
         path, scheme.name, checked.tensors, tolerance, problems, search_reasons=reasons
     )
-    return examine_pass(answer, checked.tensors, file.tensors, tolerance)
+    return with_unchecked_and_doubts(answer, checked.tensors, file.tensors, tolerance)
 
 
 def _is_saved_alone(file: LoadedFile, *, is_named: bool, is_one_tensor: bool) -> bool:
@@ -201,18 +202,22 @@ class _SchemeCheck:
     ) -> Reading | None:
         """Return the way to read a tensor (an order of axes and columns) that is nearest to a table.
 
+        A tensor is compared with each candidate: a table that it may hold, or cosines and sines
+        together in either order. Those are left out that have cosines and sines in another order than
+        the tensor's name states.
+
         Args:
             name: The tensor.
             tables: The names of the tables that it may be; all if it is empty.
             upright: Whether rows must be positions, so that it is not read transposed.
         """
         array = self.file.tensors[name]
-        candidates = [*self._find_likely(real_dtype(array), tables)]
+        candidates = [*self._find_candidates_named(tables, real_dtype(array))]
         is_alibi = bool({"bias", "slopes"}.intersection(self.table_names))
-        if is_alibi:
+        if is_alibi:  # A shard of a model has some heads of the bias only.
             candidates += find_alibi_parts(self.scheme, array)
-        function_order = self._find_order_of_functions(name, tables)
-        in_order = [candidate for candidate in candidates if has_order(candidate, function_order)]
+        stated = self._find_order_of_functions(name, tables)
+        in_order = [candidate for candidate in candidates if has_order(candidate, stated)]
         return find_best_reading(array, in_order, is_text=self.file.has_rows_only, upright=upright)
 
     def _find_order_of_functions(
@@ -253,7 +258,7 @@ class _SchemeCheck:
             label: The name of the result; that of the likeliest table if it is empty.
         """
         array = self.file.tensors[name]
-        likeliest = self._find_likely(real_dtype(array), tables)[0]
+        likeliest = self._find_candidates_named(tables, real_dtype(array))[0]
         expected_shape = bracketed(likeliest.shape)
         return CheckedTensor(
             tensor=name,
@@ -262,11 +267,15 @@ class _SchemeCheck:
             found_tables={likeliest.name: array},
         )
 
-    def _find_likely(self, dtype: str, tables: Collection[str]) -> Sequence[CandidateTable]:
-        """Return the candidates that a tensor of a dtype may be, those with these names of tables.
+    def _find_candidates_named(
+        self, tables: Collection[str], dtype: str
+    ) -> Sequence[CandidateTable]:
+        """Return the candidates that hold one of some tables; all if no tables are named.
 
-        All are returned if no names are given. They are in the dtype of the scheme, unless any
-        dtype is allowed, and this one is a floating one.
+        Args:
+            tables: The names of tables, `cos_sin` for both functions.
+            dtype: The dtype of the tensor. The candidates are in that dtype if it is a floating one
+                and any dtype is allowed, and otherwise in the scheme's.
         """
         if not self.any_dtype or dtype not in SIGNIFICAND_BITS:
             dtype = self.scheme.dtype
@@ -320,7 +329,7 @@ def _list_doublings(readings: Iterable[Reading | None]) -> list[Doubling]:
 
 
 def _make_candidates_in_dtype(scheme: Scheme, dtype: str) -> Sequence[CandidateTable]:
-    """Return the tables of a scheme that a tensor of a dtype may be.
+    """Return the tables of a scheme that a tensor of a dtype may be; frequencies and slopes in float32 at least.
 
     Half precision spoils frequencies and slopes, and programs keep them in float32 beside float16
     cosines. So of a rope scheme and a float16 file, cosines and sines are expected in float16, and

@@ -91,21 +91,22 @@ class _ComputedBias(NamedTuple):
 
 
 def _compute_biases(encoding: Encoding, scheme: Alibi) -> list[_ComputedBias]:
-    """Return biases in the key form as a model computes them, if that is not exact.
+    """Return the biases (heads, 1, keys) that programs compute for a model, other than the exact one.
 
-    transformers' Falcon rounds slopes, positions and products to bfloat16, and divides by
-    √head_dim, as attention divides the scores. Runtimes do one of these or both.
+    transformers' Falcon rounds slopes, positions and products to bfloat16, and divides the bias by
+    √head_dim, as attention divides the scores. Other runtimes do only one of these. So there are
+    three: rounded, exact but divided, and both rounded and divided. Other models have none.
     """
-    bias = scheme.single_array()  # (heads, 1, keys)
-    key_count = bias.shape[-1]
+    exact_bias = scheme.single_array()
     rounded: list[_ComputedBias] = []
     if encoding.slope_dtype:
+        key_count = exact_bias.shape[-1]
         rounded.append(_compute_rounded_bias(encoding, key_count, encoding.slope_dtype))
-    if not encoding.bias_divisor:
-        return rounded
-    divisor = float(np.float32(encoding.bias_divisor))
-    exact = _ComputedBias("", widened(bias.array()))
-    divided = [computed.divided_by(divisor) for computed in (exact, *rounded)]
+    divided: list[_ComputedBias] = []
+    if encoding.bias_divisor:
+        divisor = float(np.float32(encoding.bias_divisor))  # Programs hold it as a float32.
+        exact = _ComputedBias("", widened(exact_bias.array()))
+        divided = [bias.divided_by(divisor) for bias in (exact, *rounded)]
     return [*rounded, *divided]
 
 

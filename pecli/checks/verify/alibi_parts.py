@@ -23,10 +23,15 @@ ATOL = 1e-3
 
 
 class AlibiPart(NamedTuple):
-    """A part of a table, such as the heads of a shard, and the words for it."""
+    """A part of a table, such as the heads of a shard.
+
+    Attributes:
+        values: The part.
+        words: A note on it, «heads 0–3 of 8»; empty for a whole table.
+    """
 
     values: AnyArray
-    words: str
+    words: str = ""
 
 
 def find_alibi_parts(scheme: Scheme, array: AnyArray) -> Iterator[CandidateTable]:
@@ -43,12 +48,12 @@ def find_alibi_parts(scheme: Scheme, array: AnyArray) -> Iterator[CandidateTable
     if not _may_be_part(array, table.shape):
         return
     axes = len(table.shape)
+    without_batch = array.reshape(array.shape[-axes:])  # (1, 4, 16, 16) becomes (4, 16, 16).
     is_bias = axes > 1
-    observed = widened(array.reshape(array.shape[-axes:]))
-    for part in _find_near_parts(scheme, observed):
+    for part in _find_near_parts(scheme, widened(without_batch)):
         expected = {table.name: part.values.astype(np.float32)}
         words = _describe_with_form(scheme, part.words)
-        # Ports store the −∞ of a causal bias as the most negative number of a dtype (`masked`).
+        # masked: a causal bias hides keys by −∞, or by the most negative number of a dtype instead.
         yield candidate_of(expected, scheme, words=words, masked=is_bias)
 
 
@@ -122,15 +127,19 @@ def _join_words(*words: str) -> str:
 
 
 def _find_part_of_queries(scheme: Scheme, shape: tuple[int, ...]) -> AlibiPart | None:
-    """Return the part of a table that has as many queries as an array; None if the array has others.
+    """Return the rows of a table that fit the queries of an array, for all heads; None if none do.
+
+    An array has fewer queries than the table if it was made while decoding: only the last queries
+    are new then. It has more than a table of one row, which is the same for every query (the key
+    form), if a program repeats that row for each query.
 
     Args:
         scheme: The scheme of a table (heads, queries, keys), or of slopes (heads,).
-        shape: The shape of the array, which may have other heads.
+        shape: The shape of the array, which may have fewer or more heads.
     """
     table = scheme.single_array()
     if table.shape[1:] == shape[1:]:  # All queries and keys, or slopes, which have none of either.
-        return AlibiPart(widened(table.array()), "")
+        return AlibiPart(widened(table.array()))
     _, queries, *keys = shape
     _, table_queries, *table_keys = table.shape
     if keys != table_keys:

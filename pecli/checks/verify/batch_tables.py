@@ -181,9 +181,8 @@ def solve_positions(
 ) -> Verification | None:
     """Return a check that names the positions at which wrong tables (batch, L, D) were made.
 
-    A rotation by the angle θ takes (1, 0) to (cos θ, sin θ). So tables are explained as queries of
-    which all pairs were (1, 0) before the rotation: the search for wrong positions of queries then
-    finds those of the tables. None if it finds other reasons, or none.
+    Tables are checked as if they were rotated queries: the search for wrong positions of queries
+    then finds those of the tables. None if it finds other reasons, or none.
 
     Args:
         tables: Tensors by name, among them `cos` and `sin`, (batch, L, D) each.
@@ -221,24 +220,34 @@ class _Queries(NamedTuple):
 
 
 def _make_queries_like_tables(tables: Tables, encoding: Encoding) -> _Queries | None:
-    """Return queries whose rotation by the model makes the cosines and sines of tables.
+    """Return queries that look after a rotation as tables do, so that a check of queries checks the tables.
 
-    All pairs are (1, 0) before. In halves, 2 pairs are 1 1 0 0 before and c₀ c₁ s₀ s₁ after;
-    interleaved, they are 1 0 1 0 and c₀ s₀ c₁ s₁. None if there are no cosines with their sines.
+    A rotation by the angle θ takes the pair (1, 0) to (cos θ, sin θ). So all pairs are (1, 0)
+    before, and the cosines and sines of the tables after. Two pairs with their channels in halves
+    are 1 1 0 0 before and c₀ c₁ s₀ s₁ after; interleaved, they are 1 0 1 0 and c₀ s₀ c₁ s₁.
+
+    Args:
+        tables: Tensors by name.
+        encoding: The rotary encoding that should make them.
+
+    Returns:
+        The queries (batch, L, D); None if there are no cosines with their sines.
     """
     waves = cos_and_sin(tables)
     if waves is None:
         return None
-    # Columns that are doubled in halves (c0 c1 c0 c1) hold each cosine twice: the first half is enough.
+    # Tables with doubled columns, c0 c1 c0 c1, have two per pair: the first half is enough.
     rotated_pairs = encoding.rope(1).rotary_dim // 2
     pair_count = min(waves.cos.shape[-1], rotated_pairs)
     cos = waves.cos[..., :pair_count]  # (batch, L, pairs)
     sin = waves.sin[..., :pair_count]
+    ones = np.ones_like(cos)
+    zeros = np.zeros_like(sin)
     # DeepSeek takes interleaved pairs and gives halves; others give the layout that they take.
     layouts = LAYOUTS[encoding.layout or "halves"]
-    before = joined((np.ones_like(cos), np.zeros_like(sin)), layouts.before)
-    after = joined((cos, sin), layouts.after)
-    return _Queries(before, after)
+    return _Queries(
+        before=joined((ones, zeros), layouts.before), after=joined((cos, sin), layouts.after)
+    )
 
 
 def _names_positions(result: Verification) -> bool:

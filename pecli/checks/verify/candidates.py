@@ -61,19 +61,20 @@ def _find_scheme_waves(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[Ca
     that the scheme requires is only noted.
 
     Args:
-        scheme: The scheme, which may be a bundle.
+        scheme: The scheme, which may be a bundle: several schemes, one for each layer type.
         part: The scheme itself, or the part of a bundle that makes these tables.
-        prefix: The layers before the names of a bundle's tables, such as `sliding.`.
+        prefix: The layers before the names of a bundle's tables, such as `sliding.`; otherwise empty.
     """
     layout: str = part.value_of("layout", "")
     required_layout = layout if layout in DOUBLED_LAYOUTS else ""
-    compact = _with_single_columns(part) if required_layout else part
-    tables = {prefix + name: table for name, table in make_cosines_and_sines(compact).items()}
+    compact_part = _with_single_columns(part) if required_layout else part
+    waves = make_cosines_and_sines(compact_part)
+    tables = {prefix + name: table for name, table in waves.items()}
+    # A search for mistakes starts from the scheme that makes all tables by these names, prefix included.
     is_of_bundle = bool(prefix)
-    maker = scheme if is_of_bundle else compact
-    yield from find_wave_candidates(
-        candidate_of(tables, maker, layout=required_layout, grid=grid_of(part))
-    )
+    searched_scheme = scheme if is_of_bundle else compact_part
+    both = candidate_of(tables, searched_scheme, layout=required_layout, grid=grid_of(part))
+    yield from find_wave_candidates(both)
 
 
 def _with_single_columns(scheme: Scheme) -> Scheme:

@@ -174,23 +174,27 @@ def arrange_heads(pair: TensorPair, heads: HeadSizes, axis: int) -> HeadTensor:
     Raises:
         ParameterError: If the tensor after cannot have the axes of the one before.
     """
-    is_single_row = pair.before.ndim == pair.after.ndim == 1
-    if is_single_row:  # (D,) becomes (1, D).
+    # First, a single vector (D,) becomes a row (1, D).
+    row_note = ""
+    if pair.before.ndim == pair.after.ndim == 1:
         pair = pair._replace(before=pair.before[None], after=pair.after[None])
-    before = pair.before.reshape(heads.unfolded(pair.before.shape))  # (L, 4, 64) for (L, 256)
+        row_note = "a single row"
+    # Second, heads that are folded into columns get an axis: (L, 256) becomes (L, 4, 64).
+    before = pair.before.reshape(heads.unfolded(pair.before.shape))
     after_shape = heads.unfolded(pair.after.shape)
     position_axis = _axis_from_the_end(axis, pair.before.ndim, before.ndim)
+    # Third, the axes after are found among those before: (4, L, 64) is viewed as (L, 4, 64).
     head_axes = find_head_axes(pair.after, before, after_shape, position_axis)
     if head_axes is None:
         raise pair.make_shape_error()
-    foldings = (heads.describe_folding(pair.before.shape), heads.describe_folding(pair.after.shape))
-    row_note = "a single row" if is_single_row else ""
+    folding_before = heads.describe_folding(pair.before.shape)
+    folding_after = heads.describe_folding(pair.after.shape)
     return HeadTensor(
         pair=pair,
         before=before,
         view=head_axes.view(pair.after),
         axis=position_axis,
-        note=_join_notes(row_note, *foldings, head_axes.note),
+        note=_join_notes(row_note, folding_before, folding_after, head_axes.note),
     )
 
 

@@ -47,17 +47,22 @@ def find_model_candidates(
 def _find_relative_candidates(
     tensor: TensorWithRole, encoding: Encoding, settings: TableSettings
 ) -> Iterator[CandidateTable]:
-    """Yield the numbers of relative positions (L, L), or the learned biases that they select.
+    """Yield the bucket indices of all relative positions, (L, L), or the biases that they select.
 
-    T5 has 32 such numbers (buckets of distances), and a learned bias for each of them and each
-    head, (32, heads). Only the shape of biases can be checked; the numbers are those of the scheme.
+    T5 sorts distances between tokens into 32 buckets, and learns a bias for each bucket and head,
+    (32, heads). The index table holds the bucket of each query and key. Its values follow from the
+    scheme; those of biases are learned, so that only their shape can be checked.
+
+    The settings, which state positions of rows, play no part in either.
     """
-    column_count = tensor.array.shape[-1]  # heads of biases, keys of numbers
+    column_count = tensor.array.shape[-1]  # heads of biases, keys of indices
     parameters = dict(encoding.parameters)
+    # The side of the index table: given by a grid of patches, or else as in the file.
     parameters["seq_len"] = None if "grid" in parameters else column_count
     scheme = Relative(**parameters)
     if tensor.role == "bias_rows":
-        shape = (scheme.numbers, column_count)
+        bucket_count = scheme.numbers
+        shape = (bucket_count, column_count)
         yield _make_learned_table(tensor.role, tensor.array.dtype, shape)
     else:
         yield candidate_of({"index": scheme.single_array()}, scheme, words=f"as in {scheme.style}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pecli.checks.checked_tensor import CheckedTensor, compare_reading
-from pecli.checks.conclusion import conclude, examine_pass
+from pecli.checks.conclusion import conclude, with_unchecked_and_doubts
 from pecli.checks.doubts import Doubt, LayersNotNamed
 from pecli.checks.verification import Verification
 from pecli.checks.verify.missing_tables import find_lost_scalings, make_no_tables_error
@@ -43,14 +43,20 @@ class ModelCheck:
     def verify(self, tolerance: Tolerance, *, search_reasons: bool) -> Verification:
         """Compare all tables of the file.
 
+        Args:
+            tolerance: The errors that pass.
+            search_reasons: True if mistakes are searched for that explain failures.
+
         Raises:
-            NoTablesError: If there is nothing to compare, as in most checkpoints. But a .gguf file
-                that has lost the factors of llama3's scaling fails: only a tensor can hold them.
+            NoTablesError: If there is nothing to compare, as in most checkpoints.
         """
         tables = find_tables(self.tensors)
-        problems = _find_problems(tables) if tables else find_lost_scalings(self.tensors)
-        if not tables and not problems:
-            raise make_no_tables_error(self.file, self.tensors)
+        problems = _find_problems(tables)
+        if not tables:
+            # A .gguf file needs a tensor for llama3's scaling: without one it fails.
+            problems = find_lost_scalings(self.tensors)
+            if not problems:
+                raise make_no_tables_error(self.file, self.tensors)
         allowed = tolerance.against_model()
         checked = self._check_all(tables, allowed)
         schemes = _collect_schemes(tables) or self.tensors.schemes
@@ -62,7 +68,7 @@ class ModelCheck:
             problems,
             search_reasons=search_reasons,
         )
-        answer = examine_pass(answer, checked, self.tensors.tensors, allowed)
+        answer = with_unchecked_and_doubts(answer, checked, self.tensors.tensors, allowed)
         return self._with_hint_on_queries(answer)
 
     def _with_hint_on_queries(self, answer: Verification) -> Verification:
@@ -100,7 +106,8 @@ class ModelCheck:
         layer_type = reading.origin.layer_type if self.tensors.has_several_layer_types else ""
         stated = self.tensors.stated_name(name)
         compared = CheckedTensor.from_reading(name, label, reading, tolerance, stated=stated)
-        note = ", ".join(filter(None, self._write_notes(name, label, layer_type, reading)))
+        notes = self._write_notes(name, label, layer_type, reading)
+        note = ", ".join(note for note in notes if note)
         checked = replace(compared, note=note, layers=layer_type)
         return self._with_other_layers(checked, reading, tolerance) if layer_type else checked
 
@@ -158,14 +165,24 @@ class ModelCheck:
     ) -> Iterator[str]:
         """Yield notes for the user: which table a tensor is, of which layers, and how it was read.
 
-        «cos», «sliding_attention layers, which it fits best», «columns doubled as halves».
+        «cos», «sliding_attention layers, which it fits best», «columns doubled as halves». Some may
+        be empty, as the note on a tensor that is read as it stands.
+
+        Args:
+            name: The tensor.
+            label: The name of the tensor in the answer.
+            layer_type: The layers that it was compared for; empty if all layers have the same tables.
+            reading: How it was read as a table.
         """
-        is_named = label == reading.name or role_of(label) not in (None, ANYTHING)
-        if not is_named:
+        # A role is what a name states: «cos» of `rope.cos_cached`, nothing of `x`; ANYTHING of
+        # `rope.buffer`, which may be any table.
+        label_states_table = label == reading.name or role_of(label) not in (None, ANYTHING)
+        if not label_states_table:
             yield reading.name
         if layer_type:
-            fits = "" if self.tensors.layer_named(name) else ", which it fits best"
-            yield f"{layer_type} layers{fits}"
+            is_layer_stated = bool(self.tensors.layer_named(name))
+            if_guessed = "" if is_layer_stated else ", which it fits best"
+            yield f"{layer_type} layers{if_guessed}"
         yield note_on(reading)
         yield self.notes.get(name, "")
 

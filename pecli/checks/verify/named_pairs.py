@@ -80,34 +80,50 @@ def find_pair_names(names: list[str]) -> dict[str, PairNames]:
     >>> find_pair_names(["layers.0.q_pre", "layers.0.q_post", "k", "k_rope", "cos"])
     {'layers.0.q': PairNames(before='layers.0.q_pre', after='layers.0.q_post'), 'k': PairNames(before='k', after='k_rope')}
     """
-    before = _find_names_by_stem(names, _BEFORE)
-    # A name with both endings, `q_rope_in`, is that of a tensor before.
-    other_names = [name for name in names if not _BEFORE.search(name)]
-    after = _find_names_by_stem(other_names, _AFTER)
-    without_ending = {name: name for name in other_names if not _AFTER.search(name)}
+    stated_before, stated_after, without_ending = _sort_by_ending(names)
     # A name without an ending is the other side: `q` and `q_rope`, `q_before` and `q`.
-    names_before = {**without_ending, **before}
-    names_after = {**without_ending, **after}
+    names_before = {**without_ending, **stated_before}
+    names_after = {**without_ending, **stated_after}
     pairs = {}
-    for stem in (*before, *after):
-        has_both = stem in names_before and stem in names_after
-        if has_both and _may_be_query(stem):
+    # At least one name of a pair has an ending that states its side.
+    for stem in (*stated_before, *stated_after):
+        has_both_sides = stem in names_before and stem in names_after
+        if has_both_sides and _may_be_query(stem):
             pair = PairNames(names_before[stem], names_after[stem])
-            # Of tensors `before` and `after`, nothing is left as a stem.
-            pairs[stem or pair.after] = pair
+            # Of tensors that are named only `before` and `after`, nothing is left as a stem.
+            label = stem or pair.after
+            pairs[label] = pair
     return pairs
 
 
-def _find_names_by_stem(names: list[str], ending: re.Pattern[str]) -> dict[str, str]:
-    """Return the names with an ending, by what is left without it: {"q": "q_before"}.
+class _NamesByEnding(NamedTuple):
+    """Names by their stems, which are what is left without an ending: {"q": "q_before"}.
 
-    The first of several names that have the same stem counts.
+    Attributes:
+        before: The names whose ending states that they are before a rotation.
+        after: Those whose ending states that they are after it.
+        without_ending: The others, which are their own stems.
     """
-    names_by_stem: dict[str, str] = {}
+
+    before: dict[str, str]
+    after: dict[str, str]
+    without_ending: dict[str, str]
+
+
+def _sort_by_ending(names: list[str]) -> _NamesByEnding:
+    """Return names by their endings and stems; the first of several names with the same stem counts.
+
+    A name with both endings, `q_rope_in`, is that of a tensor before.
+    """
+    sorted_names = _NamesByEnding({}, {}, {})
     for name in names:
-        if ending.search(name):
-            names_by_stem.setdefault(ending.sub("", name), name)
-    return names_by_stem
+        if _BEFORE.search(name):
+            sorted_names.before.setdefault(_BEFORE.sub("", name), name)
+        elif _AFTER.search(name):
+            sorted_names.after.setdefault(_AFTER.sub("", name), name)
+        else:
+            sorted_names.without_ending[name] = name
+    return sorted_names
 
 
 def _may_be_query(stem: str) -> bool:

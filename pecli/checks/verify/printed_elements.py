@@ -177,21 +177,28 @@ def _find_printed(pair: PrintedPair) -> Flags:
 
 
 def _find_positions(part: PrintedPart, job: RotationJob) -> Indices:
-    """Return the positions of the printed tokens: their numbers in the prompt, plus the offset.
+    """Return the positions of the tokens that were printed, as the user states them.
 
-    Of a prompt of 40 tokens, llama.cpp prints 0, 1, 2, 37, 38 and 39.
+    Of a prompt of 40 tokens, llama.cpp prints those with the indices 0, 1, 2, 37, 38 and 39. These
+    are their positions, unless the user states an offset or the positions of all 40.
+
+    Raises:
+        ParameterError: If the user states them by other options, or not for each token.
     """
-    tokens = job.tokens
-    if tokens.attention_mask is not None or tokens.shift is not None:
+    stated = job.tokens
+    # A mask is for a batch of sequences, and a shift for keys of a cache; a log has neither.
+    if stated.attention_mask is not None or stated.shift is not None:
         rule = "of tokens that were not printed, nothing is known"
         raise ParameterError("positions", "missing", rule, "give `positions` or `offset`")
-    if tokens.positions is None:
-        return part.tokens + job.settings.first_position
-    positions = np.asarray(tokens.positions)
-    if positions.shape != (part.shape[1],):
-        rule = f"the dump has {part.shape[1]} tokens"
+    printed_indices = part.tokens
+    if stated.positions is None:
+        return printed_indices + job.settings.first_position
+    positions = np.asarray(stated.positions)
+    _, token_count, _ = part.shape
+    if positions.shape != (token_count,):
+        rule = f"the dump has {token_count} tokens"
         raise ParameterError("positions", f"of shape {positions.shape}", rule)
-    return positions[part.tokens]
+    return positions[printed_indices]
 
 
 def _translate_indices(result: Comparison, part: PrintedPart, count: int) -> Comparison:
@@ -206,6 +213,7 @@ def _translate_indices(result: Comparison, part: PrintedPart, count: int) -> Com
         size=count,
         worst_index=_translate_index(result.worst_index, part),
         first_index=_translate_index(result.first_index, part),
+        # What these say of rows and heads is about the small arrays, and is left out.
         where={},
         parts=(),
     )

@@ -144,19 +144,19 @@ def _read_required(
 
 
 class _Finding(NamedTuple):
-    """The interpolations that make a table, or else the mistake that does.
+    """The interpolations that make a table, or else the reason for which none does.
 
     Attributes:
         resizing: Both tables, with the grids with which they fit.
+        nearest: The first of the ways, or else the interpolation with the smallest errors.
         ways: The interpolations that make the new table; several may make the same.
-        mistake: The mistake in words; empty if there are ways.
-        nearest: The first of the ways, or else the one with the smallest errors.
+        mistake: A sentence on why none does; empty if there are ways.
     """
 
     resizing: Resizing
-    ways: tuple[Interpolation, ...]
-    mistake: str
     nearest: Interpolation
+    ways: tuple[Interpolation, ...] = ()
+    mistake: str = ""
 
 
 def _find_interpolation(resizings: Sequence[Resizing]) -> _Finding:
@@ -170,28 +170,30 @@ def _find_interpolation(resizings: Sequence[Resizing]) -> _Finding:
     for resizing, sample in zip(resizings, samples, strict=True):
         ways = find_fitting_ways(sample)
         if ways:
-            return _Finding(resizing=resizing, ways=ways, mistake="", nearest=ways[0])
+            return _Finding(resizing, nearest=ways[0], ways=ways)
     return _find_mistake_in_likeliest(resizings, samples)
 
 
 def _find_mistake_in_likeliest(
     resizings: Sequence[Resizing], samples: Sequence[Resizing]
 ) -> _Finding:
-    """Return the mistake with which some interpolation makes the new table, for the likeliest grids.
+    """Return why no interpolation makes the new table: a known mistake, if it explains the table.
+
+    A mistake is, for example, «rows and columns are swapped»: an interpolation makes the table if the
+    old rows are those of another grid. It is searched for with the likeliest new grids.
 
     Args:
-        resizings: Both tables with each grid that the new one may have; none fits without a mistake.
-        samples: The same with a few columns only.
+        resizings: Both tables with each grid that the new one may have, the likeliest first.
+        samples: The same with only a few columns, which are enough to find a mistake.
     """
     likeliest = islice(zip(resizings, samples, strict=True), GRIDS_WITH_MISTAKES)
-    for resizing, sample in likeliest:
-        mistake = find_mistake(sample)
+    for resizing, columns_sample in likeliest:
+        mistake = find_mistake(columns_sample)
         if mistake:
-            nearest = find_nearest_way(sample)
-            return _Finding(resizing=resizing, ways=(), mistake=mistake, nearest=nearest)
+            return _Finding(resizing, nearest=find_nearest_way(columns_sample), mistake=mistake)
     nearest = find_nearest_way(samples[0])
     unexplained = f"no known interpolation makes this table; {nearest} comes nearest"
-    return _Finding(resizing=resizings[0], ways=(), mistake=unexplained, nearest=nearest)
+    return _Finding(resizings[0], nearest=nearest, mistake=unexplained)
 
 
 def _compare_columns(

@@ -60,9 +60,11 @@ def _find_cosines_and_sines(
 def _describe_tables(
     encoding: Encoding, dtype: str, settings: TableSettings, doubling: str
 ) -> CandidateTable:
-    """Return cosines and sines as a table that is made when a tensor is compared with it.
+    """Return cosines and sines as a candidate, whose tables are made when a tensor is compared with it.
 
-    Its shape is (None, pairs), with as many rows as the tensor, or (5, pairs) at 5 stated positions.
+    The user may state positions one by one, or by a grid: then the tables have a row for each, and
+    the shape (5, pairs) for 5 positions. Otherwise positions are consecutive: then the tables have as
+    many rows as the tensor, which the shape (None, pairs) states.
 
     Args:
         encoding: A rotary encoding of a model.
@@ -72,12 +74,15 @@ def _describe_tables(
     """
     # Several readings of the same file need tables with the same number of rows.
     make_tables = cache(partial(_make_cosines_and_sines, encoding, dtype, settings))
-    # Tables at stated positions have a row for each, whatever number of rows is requested.
-    stated_count, pairs = make_tables(1).tables["cos"].shape
-    row_count = stated_count if settings.stated_rows else None
-    grid = tuple(settings.stated_rows.get("grid") or ())
+    # At stated positions, the number of rows that is requested here, 1, is ignored.
+    sample_rows, pairs = make_tables(1).tables["cos"].shape
+    has_stated_positions = bool(settings.stated_rows)
     return CandidateTable(
-        names=(*PLURALS,), shape=(row_count, pairs), make=make_tables, layout=doubling, grid=grid
+        names=(*PLURALS,),
+        shape=(sample_rows if has_stated_positions else None, pairs),
+        make=make_tables,
+        layout=doubling,
+        grid=tuple(settings.stated_rows.get("grid") or ()),
     )
 
 
@@ -106,15 +111,16 @@ def _with_grid_of_array(
 def _has_known_positions(encoding: Encoding, settings: TableSettings) -> bool:
     """Return True if the positions of the rows of an encoding's table are known.
 
-    The rows of a vision tower are patches, so that the grid of patches must be stated. Positions
-    (t, h, w) of the text have three axes and are none of the tower's, whose patches have two.
+    The rows of a vision tower are patches, so that the grid of patches must be stated. Positions that
+    are stated may be those of the text beside the tower: (time, row, column) has three axes, and a
+    patch only two.
     """
-    is_on_grid = bool(encoding.grid.axes) or encoding.no_table
+    patch_axes = encoding.grid.axes or 0
+    is_on_grid = bool(patch_axes) or encoding.no_table
     if is_on_grid and not settings.stated_rows:
         return False
-    axes = len(settings.position_axes)
-    are_of_text = bool(encoding.part) and axes > (encoding.grid.axes or axes)
-    return not are_of_text
+    is_tower_on_grid = bool(encoding.part) and bool(patch_axes)
+    return not is_tower_on_grid or len(settings.position_axes) <= patch_axes
 
 
 def _read_doubling(encoding: Encoding) -> str:

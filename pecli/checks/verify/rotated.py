@@ -79,11 +79,19 @@ def _write_reasons(
 ) -> Iterator[str]:
     """Yield the reasons of all tensors, and then advice on each of them.
 
-    A command that makes a table does not rotate queries, so explanations go without it; the advice
-    has one that does.
+    An explanation usually ends with the command that makes a wrong table, `pecli rope --base 500000`.
+    It does not rotate queries, so it is left out; the advice has a command that does: `pecli apply
+    rope q.npy --base 500000`.
+
+    Args:
+        checks: The checks of all tensors.
+        results: Their comparisons.
+        explanations: The reasons for their failures.
+        tolerance: The errors that pass.
     """
-    without_commands = [explanation.made_by(None) for explanation in explanations]
-    for line in diagnose(without_commands, results, tolerance):
+    # A command follows from the scheme with which an explanation makes a table.
+    without_schemes = [explanation.made_by(None) for explanation in explanations]
+    for line in diagnose(without_schemes, results, tolerance):
         yield line.text
     for check in checks:
         yield from find_advice(check.wrong_rotation, check.reasons)

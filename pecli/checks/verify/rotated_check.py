@@ -148,7 +148,10 @@ class RotatedCheck:
 
     @cached_property
     def plan(self) -> HeadRotation:
-        """The required rotation, in the form that a search for reasons takes."""
+        """The required rotation, in the form that a search for reasons takes.
+
+        If the user states a shift, it is the second rotation of keys that a cache holds rotated.
+        """
         required = HeadRotation(
             rope=self.rotation.rope,
             layouts=LAYOUTS[self.rotation.layout],
@@ -349,14 +352,19 @@ class RotatedCheck:
             yield UndetectedRotation(subject, edits)
 
     def _passes(self, expected: Array, found: Array) -> bool:
-        """Return True if values would have passed with these as the expected ones."""
-        tolerance = self.job.tolerance
-        rounded = as_dtype(found, self.tensor.pair.dtype)
-        if tolerance.max_ulp == 0:  # ULPs of float8 are larger than those that are far apart.
-            expected = as_dtype(expected, self.tensor.pair.dtype)
-            if are_far_apart(widened(expected), widened(rounded), tolerance.for_tensor(self.name)):
-                return False
-        return self._compare(expected, rounded).passed
+        """Return True if a tensor `found` would have passed where `expected` is required.
+
+        Both are computed in float64, and are rounded to the dtype of the tensor first.
+        """
+        stored_expected = as_dtype(expected, self.tensor.pair.dtype)
+        stored = as_dtype(found, self.tensor.pair.dtype)
+        tolerance = self.job.tolerance.for_tensor(self.name)
+        # A quick test shows most mistakes. It takes all ULPs for those of bfloat16, and would be
+        # wrong for float8, whose ULPs are larger: so it is left out if ULPs are allowed.
+        allows_ulps = self.job.tolerance.max_ulp > 0
+        if not allows_ulps and are_far_apart(widened(stored_expected), widened(stored), tolerance):
+            return False
+        return self._compare(stored_expected, stored).passed
 
     def _compare(self, expected: Array, found: Array) -> Comparison:
         rounded = as_dtype(expected, self.tensor.pair.dtype)

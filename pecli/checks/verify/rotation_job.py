@@ -90,8 +90,14 @@ class RotationJob:
         Raises:
             ParameterError: If an option does not go with tensors before a rotation.
         """
-        job_options = ("layer_type", "seq_axis", *Tokens._fields)
-        table_options = {name: value for name, value in options.items() if name not in job_options}
+        table_options = dict(options)
+        layer_type = table_options.pop("layer_type", None)
+        seq_axis = table_options.pop("seq_axis", None)
+        tokens = Tokens(
+            positions=table_options.pop("positions", None),
+            attention_mask=table_options.pop("attention_mask", None),
+            shift=table_options.pop("shift", None),
+        )
         settings = TableSettings.of(table_options)
         for name in settings.stated_rows:
             rule = "with `before`, tokens have positions"
@@ -99,9 +105,9 @@ class RotationJob:
         return cls(
             model=model,
             encodings=load_model(model),
-            layer_type=options.get("layer_type"),
-            seq_axis=options.get("seq_axis"),
-            tokens=Tokens(**{name: options.get(name) for name in Tokens._fields}),
+            layer_type=layer_type,
+            seq_axis=seq_axis,
+            tokens=tokens,
             settings=settings,
             tolerance=tolerance,
             reasons=reasons,

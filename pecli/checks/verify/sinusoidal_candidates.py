@@ -45,11 +45,12 @@ def _find_on_grid(
     parameters = _read_parameters(tensor, encoding, settings)
     words = f"as in {parameters['style']}"
     yield _make_candidate_on_grid(parameters, settings, words)
-    # If only the user states the grid, the model has no sides to count, and both are yielded.
+    # 2 for the model's grid 14 × 14. It is 0 if only the user states positions, so that an axis per
+    # side is never excluded then.
     side_count = len(parameters.get("grid", ()))
-    has_axis_per_side = tensor.array.ndim > side_count
+    may_have_axis_per_side = tensor.array.ndim > side_count
     has_row_for_other_tokens = bool(parameters.get("keep"))
-    if has_row_for_other_tokens and has_axis_per_side:
+    if has_row_for_other_tokens and may_have_axis_per_side:
         without_other_tokens = {**parameters, "keep": 0}
         yield _make_candidate_on_grid(
             without_other_tokens, settings, f"{words}, without rows for other tokens"
@@ -59,19 +60,21 @@ def _find_on_grid(
 def _find_from_offsets(
     tensor: TensorWithRole, encoding: Encoding, settings: TableSettings
 ) -> Iterator[CandidateTable]:
-    """Yield tables whose rows are consecutive positions, for each position that the first may have.
+    """Yield tables whose rows are consecutive positions, for each position that the first row may have.
 
-    It is the one that the user states. Otherwise it is the model's, or 0: fairseq's first position
-    is 2, after the rows of padding, and dumps leave those rows out as often as not.
+    If the user states the first position, it is the only one. Otherwise it may be the model's, or 0:
+    fairseq's is 2, after two rows of padding, and dumps leave those rows out as often as not.
     """
     parameters = _read_parameters(tensor, encoding, settings)
     model_offset = encoding.parameters.get("offset", 0)
-    possible_offsets = [model_offset, 0]
     if settings.offset is not None:
         possible_offsets = [settings.offset]
+    else:
+        possible_offsets = [model_offset, 0]  # Both are 0 in most models.
     for offset in dict.fromkeys(possible_offsets):
         words = f"as in {parameters['style']}"
-        if offset or model_offset:
+        is_position_worth_a_note = bool(offset or model_offset)
+        if is_position_worth_a_note:
             words = f"{words}, from position {offset}"
         yield _make_candidate_from(offset, parameters, words)
 

@@ -64,18 +64,18 @@ class TableSettings:
             KindError: If an option does not belong to tables of a model.
             ParameterError: If an option breaks its rule, or does not go with the others.
         """
-        checked: MutableValues = {}
+        stated_rows: MutableValues = {}
+        other_settings: MutableValues = {}
         for name, value in options.items():
             if name not in TABLE_PARAMETERS:
                 raise KindError(name, "given", "a model has no such option", "leave it out")
             if value is not None:
-                checked[name] = TABLE_PARAMETERS[name].check(name, value)
-        stated_rows = {name: value for name, value in checked.items() if name in ROW_OPTIONS}
-        others = {name: value for name, value in checked.items() if name not in ROW_OPTIONS}
-        if stated_rows and "offset" in others:
+                settings = stated_rows if name in ROW_OPTIONS else other_settings
+                settings[name] = TABLE_PARAMETERS[name].check(name, value)
+        if stated_rows and "offset" in other_settings:
             rule = "positions are given otherwise"
-            raise ParameterError("offset", others["offset"], rule, "leave it out")
-        return cls(**others, stated_rows=stated_rows)
+            raise ParameterError("offset", other_settings["offset"], rule, "leave it out")
+        return cls(**other_settings, stated_rows=stated_rows)
 
     @property
     def first_position(self) -> int:

@@ -90,11 +90,11 @@ def pair_tensors(after: Given, before: Given) -> TensorPairs:
             title=_choose_title(name, label),
         )
         pairs.append(named_pair)
-    unmatched = {*tensors_before} - {*names_before.values()}
+    matched_before = {*names_before.values()}
     return TensorPairs(
         label=label,
         pairs=pairs,
-        unmatched=tuple(name for name in tensors_before if name in unmatched),
+        unmatched=tuple(name for name in tensors_before if name not in matched_before),
         # A rotation adds up to √2 times the error of the tensor before it.
         rounding=file.rounding + math.sqrt(2) * source.file.rounding,
     )

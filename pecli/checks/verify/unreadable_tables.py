@@ -17,17 +17,20 @@ EXPLAINED_TABLES = ("cos", "sin", "inv_freq")
 
 
 def check_unreadable(tensors: ModelTensors, name: str) -> CheckedTensor:
-    """Return the failure of a tensor whose shape no table of the model has.
+    """Return the failure of a tensor whose shape is that of no table of the model.
 
-    The message lists the shapes that were expected, and whether the tensor fits transposed.
+    The failure lists the shapes that were expected, and states whether the tensor fits transposed.
+    It also has a scheme of the model: a search for reasons changes its parameters, such as the rotary
+    dimension, until it makes a table of this shape.
+
+    Args:
+        tensors: The tensors of a file, and the encodings of a model.
+        name: The tensor.
     """
     shape = tensors.tensors[name].shape
     encodings = tensors.find_likely_encodings(name)
     possible_shapes = dict.fromkeys(map(_describe_possible_shapes, encodings))
-    transposed = tensors.find_reading_of_transpose(name, tensors.role(name))
-    # A learned table has no expected values, so that its shape is enough.
-    fits_transposed = transposed is not None and (transposed.is_learned or transposed.is_near)
-    problem = OtherShape(shape, " or ".join(possible_shapes), fits_transposed)
+    problem = OtherShape(shape, " or ".join(possible_shapes), _fits_transposed(tensors, name))
     to_explain = _find_tables_to_explain(tensors, name)
     return CheckedTensor(
         tensor=name,
@@ -38,22 +41,33 @@ def check_unreadable(tensors: ModelTensors, name: str) -> CheckedTensor:
     )
 
 
+def _fits_transposed(tensors: ModelTensors, name: str) -> bool:
+    """Return True if a tensor is a table of the model with its axes exchanged, (64, 4096) for (4096, 64)."""
+    reading = tensors.find_reading_of_transpose(name, tensors.role(name))
+    if reading is None:
+        return False
+    # A learned table has no expected values to be near to, so that its shape is enough.
+    return reading.is_learned or reading.is_near
+
+
 def _find_tables_to_explain(tensors: ModelTensors, name: str) -> FoundTables:
     """Return a tensor of a wrong shape, and the rotary scheme from which a search for reasons starts.
 
-    A table of 128 columns instead of 64, for example, may be that of another rotary dimension.
-    Without a scheme, nothing is searched for.
+    A table of 128 columns instead of 64, for example, may be that of another rotary dimension. If
+    the tensor may belong to several rotary encodings, the first is as good as any other: none makes
+    its shape. Without a rotary one, there is no scheme, and nothing is searched for.
     """
     array = tensors.tensors[name]
     ropes = [encoding for encoding in tensors.find_likely_encodings(name) if _makes_table(encoding)]
     if not ropes or not array.size:
         return FoundTables(None, {})
     first_rope = ropes[0]
-    # Which axis counts positions is not known: the longest makes no table too short.
+    # Any axis may be that of positions: as many rows as the longest axis are enough.
     rows = max(array.shape, default=1)
     layout = _guess_layout(first_rope, array)
     scheme = tensors.choose_settings(name).rope(first_rope, rows, layout=layout)
     role = tensors.role(name)
+    # A tensor whose name states no table may hold cosines, sines or both.
     table_name = role if role in EXPLAINED_TABLES else "cos_sin"
     return FoundTables(scheme, {table_name: array})
 
