@@ -84,6 +84,13 @@ class GridPrior(NamedTuple):
         pair_count = self.phasors.shape[1]  # An odd width lacks the last pair.
         return np.concatenate(axes_of_blocks)[:pair_count]
 
+    @property
+    def phasors_of_image(self) -> Complex:
+        """The phasors of the pairs that follow the height or the width, (rows, pairs)."""
+        axes = self.style.sorted_axes
+        axes_of_image = [number for number, axis in enumerate(axes) if axis in "hw"]
+        return self.phasors[:, np.isin(self.axis_of_pair, axes_of_image)]
+
 
 def recognise_grid(tensors: Mapping[str, Array]) -> list[Explanation]:
     """Return the first scheme on a grid of image patches or video that makes the tables.
@@ -304,8 +311,8 @@ def _phasors_of_added(values: Floats, style: GridStyle, blocks: Sequence[AxisBlo
 def _possible_keeps(prior: GridPrior, limit: float) -> list[int]:
     """Return how many rows beside the grid there may be, the usual number of the style first.
 
-    Such rows, as that of a class token, have no angle or are zeros. The first point of most grids
-    has no angle either: if rows 0 and 1 have none, one row or both are beside the grid.
+    Such rows, as that of a class token, have no height and width or are zeros. The first point of
+    most grids has none either: if rows 0 and 1 have none, one row or both are beside the grid.
 
     Args:
         prior: The style, and cos + i·sin of all rows, (rows, pairs).
@@ -319,16 +326,17 @@ def _possible_keeps(prior: GridPrior, limit: float) -> list[int]:
 
 
 def _count_edge_rows_without_angle(prior: GridPrior, limit: float) -> int:
-    """Return how many rows at the start of a table have angle 0 in all pairs, or are zeros.
+    """Return how many rows at the start of a table have no height and no width, or are zeros.
 
-    Such a row may be that of a class token, which lies beside the grid. If the style has such rows
-    at the end of the table, they are counted from there.
+    Such a row may be that of a class token, which lies beside the grid, or that of a token of text,
+    which most models place along time or an axis of its own. If the style has such rows at the end
+    of the table, they are counted from there.
 
     Args:
         prior: The style, and cos + i·sin of all rows, (rows, pairs).
         limit: How much cos + i·sin may differ from 1 if the angle is 0.
     """
-    phasors = prior.phasors
+    phasors = prior.phasors_of_image
     if prior.style.keep_last:
         phasors = phasors[::-1]  # Rows beside the grid come first now.
     distance_from_angle_0 = np.abs(phasors - 1).max(axis=1)  # cos 0 + i·sin 0 is 1.

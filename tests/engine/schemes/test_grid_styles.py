@@ -129,17 +129,38 @@ def test_commands_make_and_verify_tables_of_other_projects(
         assert name not in IN_FLOAT64 or ulps(tables[tensor], table).max() <= 4
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.sample(2)
+NOT_IDENTIFIED = {
+    "qwen-image-2.1": "its text has a height and a width",
+    "ltx": "the library's float32 angles of 15,000 radians are off by 1e-3",
+    "ltx2": "the library's float32 angles of 15,000 radians are off by 1e-3",
+    "ltx2-split": "the library's float32 angles of 15,000 radians are off by 1e-3",
+    "kandinsky5": "each axis has a scale of its own",
+    "cosmos-fps": "each axis has a scale and a factor of its own",
+}
+"""Tables of other projects that identify does not know, each with the reason."""
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in NOT_IDENTIFIED])
+@pytest.mark.sample("flux2", "sam2", "wan-animate")
 def test_tables_of_other_projects_are_identified(name: str, tmp_path: Path) -> None:
     """identify gets the other library's table only; the scheme that it finds makes the table of the
-    command, within 4e-6 (two schemes may differ in the last bits of float32).
+    command. It may be the same in float32 arithmetic, whose angles of up to 112π radians are off by
+    half a unit in the last place, 1.5e-5.
     """
     np.savez(tmp_path / "theirs.npz", **tables_of(name))
     match = pecli.identify(tmp_path / "theirs.npz").matches[0].scheme
     tables = scheme_of(name).tables()
     for tensor in ("cos", "sin") if "cos" in tables else ("pe",):
-        np.testing.assert_allclose(match.tables()[tensor], tables[tensor], rtol=0, atol=4e-6)
+        np.testing.assert_allclose(match.tables()[tensor], tables[tensor], rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", NOT_IDENTIFIED)
+@pytest.mark.sample(1)
+def test_nothing_is_claimed_about_tables_that_identify_does_not_know(
+    name: str, tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "theirs.npz", **tables_of(name))
+    assert pecli.identify(tmp_path / "theirs.npz").matches == ()
 
 
 def angles(p: float, d: int, base: float = 10000.0) -> list[float]:
