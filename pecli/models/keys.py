@@ -561,6 +561,15 @@ class Keys:
                 origins[name.removeprefix(prefix)] = origin
         return origins
 
+    def with_unrecorded_lookups(self) -> "Keys":
+        """Return these keys with a separate record of the names that are looked for.
+
+        A hint about an unread key offers a similar name that was looked for. A dialect lets Hugging
+        Face's rules look for `rope_theta` in a file that calls it `rope.freq_base`: its hints must
+        not offer `rope_theta`. Keys that are read still count as read in the file.
+        """
+        return replace(self, usage=KeyUsage(read=self.usage.read))
+
     def empty(self) -> "Keys":
         """Return keys of the same place without any values."""
         return Keys({}, self.path, self.prefix, usage=self.usage)

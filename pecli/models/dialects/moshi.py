@@ -62,10 +62,10 @@ def _encodings_of_transformer(name: str, keys: Keys, kind: Setting[str]) -> Pars
     Args:
         name: The layer type of its encodings; empty for the main transformer.
         keys: Its keys.
-        kind: The word that names the kind.
+        kind: The word that names the kind of encoding, one of KINDS.
     """
     word = keys.checked_word(kind, *KINDS)
-    # It is read in any case: beside the kind «none» it is no key that nothing reads.
+    # The base is read even for the kind «none», so that it is not reported as an unread key.
     base = keys.number("max_period")
     encodings: list[Encoding] = []
     warnings: list[str] = []
@@ -74,8 +74,8 @@ def _encodings_of_transformer(name: str, keys: Keys, kind: Setting[str]) -> Pars
         encodings += ropes.encodings
         warnings += ropes.warnings
     if word in TABLE_KINDS:
-        sines = project_rules("moshi")["sin"]
-        encodings += sines.encodings(with_defaults(keys, "moshi's transformer"))
+        rule_for_table = project_rules("moshi")["sin"]
+        encodings += rule_for_table.encodings(with_defaults(keys, "moshi's transformer"))
     labelled = [replace(encoding, layer_type=name, part=name) for encoding in encodings]
     return ParsedEncodings(labelled, warnings)
 
