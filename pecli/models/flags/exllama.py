@@ -32,8 +32,9 @@ from pecli.models.keys import Setting, computed, only_if, positive, setting_from
 DEFAULT_CONTEXT = 2048
 #: The loader of text-generation-webui that passes alpha on as the factor of dynamic scaling.
 TRANSFORMERS = "transformers"
-#: Scalings of config.json that a factor for positions replaces; it is applied beside all others.
-REPLACEABLE = ("none", "linear")
+#: Scalings of config.json that a factor for positions (`compress_pos_emb`) replaces. Beside any other
+#: scaling, such as YaRN, it is applied in addition.
+REPLACED_SCALINGS = ("none", "linear")
 
 
 def apply_exllama_flags(
@@ -176,31 +177,45 @@ def _compressed_positions(
 ) -> Parameters:
     """Return a factor for positions: linear scaling, or a divisor beside the model's own scaling.
 
-    A factor below 1 speeds positions up, which linear scaling cannot express.
+    `compress_pos_emb: 4` divides all positions by 4, which is linear scaling. A factor below 1 speeds
+    positions up, which linear scaling cannot express.
     """
-    scale = 1 / factor.value
+    _report_compression(encoding, factor, findings)
     speeds_up = factor.value < 1
-    if speeds_up:
-        warn_of_inverted_scale(findings, factor.source, factor.value, scale)
-    findings.note(f"{factor.source} {factor.value:g} is a rope-freq-scale of {scale:g}")
+    if speeds_up or _keeps_model_scaling(encoding):
+        return _stacked(encoding, factor)
+    return {"scaling": factor.with_value("linear"), "factor": factor}
+
+
+def _keeps_model_scaling(encoding: Encoding) -> bool:
+    """Return True if a factor for positions is applied beside the model's own scaling."""
+    return encoding.parameters["scaling"] not in REPLACED_SCALINGS
+
+
+def _report_compression(encoding: Encoding, factor: Setting[float], findings: Findings) -> None:
+    """Add a note with llama.cpp's flag for a factor of positions, and warnings about the factor.
+
+    The warnings are that it speeds positions up, that it replaces a linear scaling of the model, or
+    that it is applied beside another scaling of the model.
+    """
+    rope_freq_scale = 1 / factor.value  # llama.cpp multiplies positions by its flag.
+    if factor.value < 1:
+        warn_of_inverted_scale(findings, factor.source, factor.value, rope_freq_scale)
+    findings.note(f"{factor.source} {factor.value:g} is a rope-freq-scale of {rope_freq_scale:g}")
     model_scaling = encoding.parameters["scaling"]
     if model_scaling == "linear":
         warn_of_replaced_scaling(findings, factor.source, encoding)
-    keeps_model_scaling = model_scaling not in REPLACEABLE
-    if keeps_model_scaling:
+    if _keeps_model_scaling(encoding):
         sentence = (
             f"{factor.source} divides positions beside the model's own {model_scaling} scaling"
         )
         findings.warn(FlagProblem.STACKED, sentence)
-    if keeps_model_scaling or speeds_up:
-        return _stacked(encoding, factor)
-    return {"scaling": factor.with_value("linear"), "factor": factor}
 
 
 def _stacked(encoding: Encoding, factor: Setting[float]) -> Parameters:
     """Return a divisor per frequency: the factor, times that of the model's own scaling."""
     model_divisors: Sequence[float] = [1.0] * (encoding.frequency_rope().rotary_dim // 2)
-    if encoding.parameters["scaling"] not in REPLACEABLE:
+    if _keeps_model_scaling(encoding):
         model_divisors = own_divisors(encoding)
     divisors = tuple(factor.value * divisor for divisor in model_divisors)
     attention = model_value(required(encoding.attention_factor()))
