@@ -177,6 +177,31 @@ def test_alpha_is_noted_with_the_base_that_it_means() -> None:
     assert report.notes == (f"alpha 2.5 is theta {theta:,.0f} for heads of 128 with base 10000",)
 
 
+def test_alpha_keeps_the_attention_factors_of_a_longrope_scaling() -> None:
+    """Alpha changes the base only. Phi-3.5-MoE states its two attention factors, short_mscale and
+    long_mscale, which longrope's own formula (1.19 here) does not replace.
+    """
+    longrope = {
+        "type": "longrope",
+        "short_factor": [1.0] * 64,
+        "long_factor": [2.0] * 64,
+        "short_mscale": 1.25,
+        "long_mscale": 1.5,
+    }
+    config = {
+        "model_type": "phimoe",
+        "hidden_size": 512,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 131072,
+        "original_max_position_embeddings": 4096,
+        "rope_scaling": longrope,
+    }
+    encoding = pecli.load_model(config, "alpha_value=2.5").one()
+
+    assert encoding.attention_factor(4096) == 1.25
+    assert encoding.attention_factor(131072) == 1.5
+
+
 def test_flags_for_yarn_have_the_attention_factor_of_the_paper() -> None:
     """YaRN's paper: 1 + 0.1 ln(factor)."""
     model = pecli.load_model("llama-2-7b", "--rope-scaling yarn --rope-scale 4")
