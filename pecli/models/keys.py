@@ -187,6 +187,11 @@ class ClassDefaults:
     #: key within the settings; `rope_theta alone` is a base that counts only beside settings.
     ignores: frozenset[str] = frozenset()
 
+    @property
+    def ignores_lone_base(self) -> bool:
+        """True if the class reads a `rope_theta` only beside rotary settings such as `rope_scaling`."""
+        return "rope_theta alone" in self.ignores
+
 
 NO_CLASS = ClassDefaults()
 

@@ -94,17 +94,18 @@ def _ignored_keys(
         vision: True for a tower that reads images.
     """
     ignored = set(defaults.ignores)
-    ignores_base_without_settings = "rope_theta alone" in ignored
-    if ignores_base_without_settings and not _has_settings(keys):
+    if defaults.ignores_lone_base and not _has_settings(keys):
         # The base is read only together with settings, which replace the class's own.
         ignored.add("rope_theta")
     is_known_class = defaults.name != ""
-    if is_known_class:
-        ignored |= _keys_of_other_classes(defaults.model_type)
-        family = family_of(model_type, vision=vision)
-        rotates_in_any_case = family.is_known and not family.reads_type
-        if rotates_in_any_case:
-            ignored |= _other_statements(keys)
+    if not is_known_class:
+        return frozenset(ignored)
+    ignored |= _keys_of_other_classes(defaults.model_type)
+    family = family_of(model_type, vision=vision)
+    # In a few families, `position_embedding_type` chooses between rope and other encodings.
+    always_rotates = family.is_known and not family.reads_type
+    if always_rotates:
+        ignored |= _other_statements(keys)
     return frozenset(ignored)
 
 
