@@ -103,9 +103,7 @@ def _size_of_layer(keys: Keys, layer_type: str) -> Setting[int] | None:
     """
     layers = keys.section_or_empty("per_layer_config")
     types = keys.words("layer_types")
-    size = None
-    if layer_type:
-        size = _size_of_first_layer(layers, types, layer_type)
+    size = _size_of_first_layer(layers, types, layer_type)
     if size is None and layer_type in SIZES_OF_LAYERS:
         return keys.whole_number(SIZES_OF_LAYERS[layer_type])
     return size

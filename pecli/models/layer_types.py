@@ -79,10 +79,9 @@ def _rotary_settings(keys: Keys) -> _Settings:
     class_default = keys.value("rope_parameters")
     if old is not None and new is not None:
         return _Settings(old, warnings=_warnings_of_both(old, new))
-    if old is not None:
-        return _Settings(old, warnings=[])
-    if new is not None:
-        return _Settings(new, warnings=[])
+    stated = old or new
+    if stated is not None:
+        return _Settings(stated, warnings=[])
     if class_default is not None:
         return _Settings(_class_settings(keys, class_default), warnings=[])
     return _Settings(keys.empty(), warnings=[])
@@ -223,6 +222,7 @@ def _names_layers(name: str, value: object, types: set[str]) -> bool:
     """
     if isinstance(value, Mapping) or name in types:
         return True
+    # A null with another name, such as `factor`, is a parameter that is left out.
     return value is None and "_att" in name and name not in SHARED
 
 

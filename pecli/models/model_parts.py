@@ -338,8 +338,8 @@ def _inherited_type(part: ModelPart, label: str, is_text: bool) -> str | None:
     if part.model_type is None:
         return None
     names = [part.model_type + ending for ending in _endings_of_types(label, is_text)]
-    known = [*filter(_has_class, names), *filter(_has_family, names), names[-1]]
-    return known[0]
+    by_precedence = [*filter(_has_class, names), *filter(_has_family, names), names[-1]]
+    return by_precedence[0]
 
 
 def _endings_of_types(label: str, is_text: bool) -> tuple[str, ...]:

@@ -200,55 +200,55 @@ class LayerSettings:
         return self.layer.family.trailing or (head.is_latent and has_unrotated_channels)
 
 
-def _encoding_of_settings(read: LayerSettings) -> Encoding:
+def _encoding_of_settings(layer_settings: LayerSettings) -> Encoding:
     """Return the encoding of a layer type from its settings, with the source of every value.
 
     `described` has all settings by the names that `pecli config` prints. Those that are left out,
     such as sections of M-RoPE in a model of text, have neither a value nor a source.
     """
-    layer = read.layer
+    layer = layer_settings.layer
     settings = layer.settings
     family = layer.family
     stated_sections = _stated_sections(settings)
-    sections = _mrope_sections(settings, read.head, family, stated_sections)
-    grid = _grid(read.axes, family)
+    sections = _mrope_sections(settings, layer_settings.head, family, stated_sections)
+    grid = _grid(layer_settings.axes, family)
     beta = _query_scaling(settings)
-    mscales = _mscales(settings, read.scaling.kind)
+    mscales = _mscales(settings, layer_settings.scaling.kind)
     layout = _pair_layout(layer.keys, family)
     indexer = _indexer(layer.keys, family)
     described = {
-        **read.parameters,
+        **layer_settings.parameters,
         **sections,
         **grid,
         "llama_4_scaling_beta": beta,
         "mscales": mscales,
-        **read.unrotated,
+        **layer_settings.unrotated,
         **indexer,
-        "head_dim": read.head.size,
+        "head_dim": layer_settings.head.size,
         "layout": layout,
     }
     return Encoding(
         layer_type=layer.name,
         scheme="rope",
-        parameters=values_of(read.parameters),
+        parameters=values_of(layer_settings.parameters),
         origins=origins_of(described),
         layout=layout.value,
-        head_dim=read.head.size.value,
-        trailing=read.is_trailing,
+        head_dim=layer_settings.head.size.value,
+        trailing=layer_settings.is_trailing,
         tables_in_halves=family.tables_in_halves,
         family=family.name,
         prefix=layer.keys.prefix,
-        alpha=_usable_alpha(read.scaling.ignored_alpha),
+        alpha=_usable_alpha(layer_settings.scaling.ignored_alpha),
         use_fope=settings.data.get("use_fope") is True,
         rope_traditional=layer.keys.data.get("rope_traditional") is True,
-        lacks_original_length=read.scaling.lacks_original_length,
+        lacks_original_length=layer_settings.scaling.lacks_original_length,
         no_table=family.no_table,
         grid=Grid(**values_of(grid)),
         sections=Sections(**values_of(sections)),
-        unrotated=UnrotatedLayers(**values_of(read.unrotated)),
+        unrotated=UnrotatedLayers(**values_of(layer_settings.unrotated)),
         unrotated_type=unrotated_type(layer.keys, family),
         indexer=Indexer(**values_of(indexer)),
-        order=_frequency_order(read.head, family, stated_sections),
+        order=_frequency_order(layer_settings.head, family, stated_sections),
         mscales=value_of(mscales),
         llama_4_scaling_beta=value_of(beta),
     )

@@ -298,11 +298,10 @@ def _with_defaults(
         magnitude: The number that multiplies ln(factor) in the attention factor; None for YaRN's
             usual 0.1, which the scheme computes itself.
     """
-    numbers_by_default = DEFAULTS.get(given["scaling"].value, {})
-    defaults = {name: Setting(number, "default") for name, number in numbers_by_default.items()}
+    default_numbers = DEFAULTS.get(given["scaling"].value, {})
     parameters: dict[str, Setting[object]] = dict(given)
-    for name, default in defaults.items():
-        parameters.setdefault(name, default)
+    for name, number in default_numbers.items():
+        parameters.setdefault(name, Setting(number, "default"))
     if "attention_factor" not in given:
         parameters |= _implied_factors(given, magnitude)
     return parameters

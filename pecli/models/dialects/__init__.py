@@ -132,8 +132,8 @@ def read_object(
         length_key="max_position_embeddings",
         scaling_key="rope_scaling",
     )
-    _mark_own_names(keys)
-    # Last, when everything has been read.
+    _mark_names_in_file(keys)
+    # Unread keys are reported last, after all others were read.
     warnings += unread_keys(keys, {encoding.scheme for encoding in encodings})
     return ModelEncodings(
         file=label,
@@ -161,7 +161,7 @@ def _window(objects: Sequence[Keys]) -> int | None:
     return _first_positive(objects, WINDOWS)
 
 
-def _mark_own_names(keys: Keys) -> None:
+def _mark_names_in_file(keys: Keys) -> None:
     """Record keys that come from flags as read under the names that they have in the file.
 
     A key that was read as `--hf-overrides.rope_parameters.factor` is `rope_parameters.factor`.

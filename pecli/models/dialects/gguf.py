@@ -213,7 +213,10 @@ def _alibi_bias(model: Model) -> Setting[float] | None:
     blocks = value_of(model.keys.whole_number("block_count", low=0))
     if bias.value > 0:
         return bias
-    has_blocks = blocks == ALIBI_BLOCKS.get(model.architecture, blocks)
+    blocks_with_alibi = ALIBI_BLOCKS.get(
+        model.architecture
+    )  # None if their number does not matter.
+    has_blocks = blocks_with_alibi in (None, blocks)
     if model.architecture in ALIBI and has_blocks:
         return Setting(8.0, f"llama.cpp's {model.architecture}")
     return None
@@ -494,12 +497,11 @@ def _yarn_parameters(
         "beta_slow": keys.number("rope.scaling.yarn_beta_slow"),
         **_mscales_of_multiplier(model),
     }
-    extends_context = factor is not None and factor.value > 1
-    if attention is not None and factor is not None and extends_context:
-        usual_factor = 1 + 0.1 * math.log(factor.value)
-        product = attention.value * usual_factor
-        scaling["attention_factor"] = computed(product, "{} · (1 + 0.1 ln factor)", attention)
-    return scaling
+    if attention is None or factor is None or factor.value <= 1:
+        return scaling
+    product = attention.value * (1 + 0.1 * math.log(factor.value))
+    attention_factor = computed(product, "{} · (1 + 0.1 ln factor)", attention)
+    return {**scaling, "attention_factor": attention_factor}
 
 
 def _mscales_of_multiplier(model: Model) -> Settings:

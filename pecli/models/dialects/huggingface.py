@@ -64,12 +64,13 @@ def _leaves_out_tables(
     """Return True if a model may have tables that neither encodings nor warnings mention.
 
     `{"model_type": "grounding-dino"}` only names the model. All else follows from the defaults of
-    its class, and so does a table of 900 queries that no key describes.
+    its class, and so does a table of 900 queries that no key describes. If tables were read with a
+    warning, the rule for them has named those that it does not describe.
     """
     has_only_defaults = lacks_text_model(part) or only_names_model(part)
     has_tables = any(not encoding.is_rotary for encoding in encodings)
-    mentions_all = has_tables and bool(warnings)
-    return has_only_defaults and not mentions_all
+    mentions_all_tables = has_tables and bool(warnings)
+    return has_only_defaults and not mentions_all_tables
 
 
 def _model_type(keys: Keys) -> str | None:

@@ -152,12 +152,12 @@ def _remove_settings(override: Override, section: MutableValues, path: list[str]
     `rope_scaling` of the model and `rope_parameters` of a flag would contradict each other. The base
     stays where transformers 4 has it, beside the settings.
     """
-    own = _rotary_settings_in(section).values
+    model_settings = _rotary_settings_in(section).values
     for name in SETTINGS:
         section.pop(name, None)
         override.origins.pop(".".join((*path, name)), None)
-    if THETA in own and THETA not in section:
-        section[THETA] = own[THETA]
+    if THETA in model_settings and THETA not in section:
+        section[THETA] = model_settings[THETA]
 
 
 class RotarySettings(NamedTuple):
@@ -203,18 +203,19 @@ class ReplacedSettings(NamedTuple):
         path: The objects of the configuration that they are in.
         section: The innermost of these objects.
         settings: The new settings.
-        own: The model's own settings at this place; empty if it has none.
+        model_settings: The model's own settings at this place; empty if it has none.
     """
 
     source: str
     path: tuple[str, ...]
     section: NamedValues
     settings: NamedValues
-    own: NamedValues
+    model_settings: NamedValues
 
     @property
     def lost_keys(self) -> list[str]:
-        return [name for name in LOST if name in self.own and name not in self.settings]
+        kept = self.settings
+        return [name for name in LOST if name in self.model_settings and name not in kept]
 
     @property
     def has_layer_types(self) -> bool:
@@ -268,7 +269,7 @@ def _replaced_settings(config: NamedValues, override: Override) -> Iterator[Repl
                 path=tuple(path),
                 section=section,
                 settings=section[key],
-                own=_rotary_settings_in(object_at(config, path)).values,
+                model_settings=_rotary_settings_in(object_at(config, path)).values,
             )
 
 
@@ -323,7 +324,7 @@ def _default_base(
 def _base_of_model(replaced: ReplacedSettings) -> float | None:
     """Return the model's base: in its settings, or beside them; None if the file states none."""
     beside = [replaced.section.get(name) for name in THETAS]
-    stated = map(as_number, [replaced.own.get(THETA), *beside])
+    stated = map(as_number, [replaced.model_settings.get(THETA), *beside])
     return next(filter(None, stated), None)
 
 

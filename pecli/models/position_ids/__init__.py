@@ -247,5 +247,5 @@ def _rate(row: NamedValues, vision: NamedValues, config: NamedValues) -> float |
     if "rate_key" not in row:
         return None
     key = row["rate_key"]
-    candidates = map(as_number, (vision.get(key), config.get(key), row["rate"]))
-    return next(filter(None, candidates))
+    stated_rate = as_number(vision.get(key)) or as_number(config.get(key))
+    return stated_rate or float(row["rate"])
