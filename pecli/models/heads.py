@@ -5,7 +5,15 @@ from dataclasses import dataclass, replace
 
 from pecli.errors import FileError
 from pecli.models.families import ModelFamily
-from pecli.models.key_names import HEADS, PARTIAL, PARTIALS, SIZES, SIZES_OF_LAYERS, WIDTHS
+from pecli.models.key_names import (
+    HEADS,
+    PARTIAL,
+    PARTIALS,
+    SIZES,
+    SIZES_OF_LAYERS,
+    SLIDING,
+    WIDTHS,
+)
 from pecli.models.keys import (
     NO_CLASS,
     Keys,
@@ -185,7 +193,7 @@ def _rotary_dim(layer: Layer) -> Setting[int] | None:
     """
     if layer.family.ignores_rotary_dim or PARTIAL in layer.settings:
         return None
-    if layer.name == "sliding_attention" and "swa_rotary_dim" in layer.keys:
+    if layer.name == SLIDING and "swa_rotary_dim" in layer.keys:
         return layer.keys.whole_number("swa_rotary_dim", low=0)
     return layer.keys.whole_number("rotary_dim", low=0)
 

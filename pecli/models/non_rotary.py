@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from pecli.engine.named_values import JsonObject, MutableValues
-from pecli.models.data import nonempty, plain_name, stored
+from pecli.models.data import first_known, nonempty, plain_name, stored
 from pecli.models.encoding import Encoding
 from pecli.models.table_rules import (
     AlibiRule,
@@ -93,8 +93,7 @@ def beside(model_type: str | None, *, vision: bool) -> EncodingRule | None:
     names = [name]
     if vision:
         names += [f"{name}_vision", f"{name}_vision_model"]
-    rules = map(BESIDE.get, names)
-    return next(filter(None, rules), None)
+    return first_known(BESIDE, names, None)
 
 
 class UndescribedTable(NamedTuple):

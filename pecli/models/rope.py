@@ -414,11 +414,14 @@ def _grid(axes: Setting[int] | None, family: ModelFamily) -> Settings:
     """Return the settings of several axes, by the names of `Grid`; none for text."""
     if axes is None:
         return {}
-    frequencies = {"axes": Setting("alternating", family.source)}
+    axis_frequencies = None
+    if family.order == "axes":
+        # Even frequencies follow rows, and odd ones columns, as in Pixtral.
+        axis_frequencies = Setting("alternating", family.source)
     return {
         "axes": axes,
         "style": nonzero(Setting(family.style, family.source)),
-        "axis_frequencies": frequencies.get(family.order),
+        "axis_frequencies": axis_frequencies,
     }
 
 

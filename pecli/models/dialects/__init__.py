@@ -199,9 +199,10 @@ def _pattern(objects: Sequence[Keys], model_type: str | None) -> tuple[str, ...]
     need not state it: the family has the same pattern, SSSSSF.
     """
     for keys in objects:
-        periods = [keys.data.get(name) for name in PATTERNS]
-        for period in filter(_is_period, periods):
-            return (*[SLIDING] * (period - 1), FULL)
+        for name in PATTERNS:
+            period = keys.data.get(name)
+            if _is_period(period):
+                return (*[SLIDING] * (period - 1), FULL)
     letters = {"F": FULL, "S": SLIDING}
     return tuple(letters[letter] for letter in family_of(model_type).pattern)
 

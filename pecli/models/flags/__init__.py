@@ -126,8 +126,8 @@ def _warn_of_long_context(
 
 def _positions_reached(reach: float, context: int) -> str:
     """Return the positions that a model reaches, in words."""
-    how = ", and nothing stretches them" if reach == context else " with these flags"
-    return f"the {reach:,} positions that the model has{how}"
+    cause = ", and nothing stretches them" if reach == context else " with these flags"
+    return f"the {reach:,} positions that the model has{cause}"
 
 
 def _states_context(settings: FlagSettings) -> bool:
@@ -188,9 +188,10 @@ def _slowest_reach(before: Encoding, after: Encoding, context: int) -> int:
 
 def _changes(model: ModelEncodings, encodings: Sequence[Encoding]) -> Iterator[ParameterChange]:
     """Yield the parameters that differ from the model's own, layer type by layer type."""
-    own = {encoding.layer_type: encoding.described() for encoding in model.encodings}
+    described_before = {encoding.layer_type: encoding.described() for encoding in model.encodings}
     for encoding in encodings:
-        yield from _changes_of(encoding, before=own.get(encoding.layer_type, {}))
+        before = described_before.get(encoding.layer_type, {})
+        yield from _changes_of(encoding, before=before)
 
 
 def _changes_of(encoding: Encoding, before: NamedValues) -> Iterator[ParameterChange]:

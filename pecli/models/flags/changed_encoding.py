@@ -62,8 +62,8 @@ def _with_other_scaling(encoding: Encoding, parameters: Parameters) -> Encoding:
     )
 
 
-def own_divisors(encoding: Encoding, length: int | None = None) -> tuple[float, ...]:
-    """Return what a scaling divides each frequency by, at a context length.
+def divisors_of_scaling(encoding: Encoding, length: int | None = None) -> tuple[float, ...]:
+    """Return the number by which an encoding's scaling divides each frequency, at a context length.
 
     Raises:
         ParameterError: The scaling is Gemma 4's, of which some pairs have no frequency.

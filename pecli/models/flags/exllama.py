@@ -12,8 +12,8 @@ from pecli.models.flag_report import FlagProblem
 from pecli.models.flags.changed_encoding import (
     Parameters,
     divisor_parameters,
+    divisors_of_scaling,
     model_value,
-    own_divisors,
     with_parameters,
 )
 from pecli.models.flags.flag_findings import (
@@ -216,7 +216,7 @@ def _stacked(encoding: Encoding, factor: Setting[float]) -> Parameters:
     """Return a divisor per frequency: the factor, times that of the model's own scaling."""
     model_divisors: Sequence[float] = [1.0] * (encoding.frequency_rope().rotary_dim // 2)
     if _keeps_model_scaling(encoding):
-        model_divisors = own_divisors(encoding)
+        model_divisors = divisors_of_scaling(encoding)
     divisors = tuple(factor.value * divisor for divisor in model_divisors)
     attention = model_value(required(encoding.attention_factor()))
     return divisor_parameters(computed(divisors, "exllamav2, {}", factor), attention, None)

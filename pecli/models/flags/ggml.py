@@ -18,8 +18,8 @@ from pecli.models.flag_report import FlagProblem
 from pecli.models.flags.changed_encoding import (
     Parameters,
     divisor_parameters,
+    divisors_of_scaling,
     model_value,
-    own_divisors,
     with_parameters,
 )
 from pecli.models.flags.flag_findings import (
@@ -229,7 +229,7 @@ def _scaling_of_gguf(
         scaling="linear",
         factor=1.0,
         original=original,
-        divisors=own_divisors(encoding, context),
+        divisors=divisors_of_scaling(encoding, context),
         attention=required(encoding.attention_factor(context)),
     )
 
@@ -362,11 +362,11 @@ class _Change:
 
     def changed(self) -> Encoding:
         """Return the encoding with the flags."""
-        self._warn_of_own_scaling()
+        self._warn_of_model_scaling()
         parameters: Parameters = {"base": self.base, **self._scaling_parameters()}
         return with_parameters(self.encoding, parameters)
 
-    def _warn_of_own_scaling(self) -> None:
+    def _warn_of_model_scaling(self) -> None:
         """Warn if flags meet a scaling that the model has already.
 
         `--rope-scale` replaces a YaRN of the model. It does not replace factors that a .gguf has in

@@ -74,7 +74,9 @@ def _value(flag: ServerFlag, meaning: Meaning, index: int) -> object:
     if index >= len(flag.values):
         raise ParameterError("flags", f"{flag.spelled} without a value", "it needs one")
     text = flag.values[index].strip().rstrip(",")
-    value = PARSERS.get(meaning, _number)(text, flag)
+    parse = PARSERS.get(meaning, _number)
+    value = parse(text, flag)
+    # `--hf-overrides.rope_parameters.factor 4` is `{"rope_parameters": {"factor": 4}}`.
     for key in reversed(flag.path):
         value = {key: value}
     return value
