@@ -298,6 +298,11 @@ class Encoding:
         """Return the attention factor of a table that is read at a length, or else at its own end.
 
         Phi-3.5-MoE has one factor up to its original context of 4096 positions, and one beyond it.
+
+        Args:
+            mscales: Both factors.
+            parameters: All other parameters of the scheme, which decide where the table ends.
+            length: The context length; None for the end of the table.
         """
         if length is None:
             # The end of the table does not depend on the factor that is still missing.

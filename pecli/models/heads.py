@@ -162,6 +162,11 @@ def _partial_head(layer: Layer, size: Setting[int], *, scaled: bool) -> Head:
     """Return the head of a layer of which a fraction rotates, or all of it.
 
     A fraction above 1 spreads the frequencies of one axis over several heads: 4 in EfficientLoFTR.
+
+    Args:
+        layer: The layer type, with its keys.
+        size: The channels of a head.
+        scaled: True if the layer has a scaling; some classes read a partial factor only then.
     """
     family = layer.family
     stated = _rotating_fraction(layer, scaled=scaled) or default(family.partial, family.source)

@@ -204,7 +204,14 @@ def _unused_names(names: list[str], types: set[str]) -> list[str]:
 def _stated_layers(
     names: list[str], settings: Keys, keys: Keys, family: ModelFamily
 ) -> list[Layer]:
-    """Return the layer types that have settings; those whose settings are null do not rotate."""
+    """Return the layer types that have settings; those whose settings are null do not rotate.
+
+    Args:
+        names: The layer types that the settings name, and that some layer has.
+        settings: The rotary settings, with an object per layer type.
+        keys: The whole configuration.
+        family: The family whose defaults apply.
+    """
     layers = []
     for name in names:
         settings_of_type = settings.section(name)
@@ -271,6 +278,12 @@ def _absent_layers(
 
     Gemma 3's class fills them in: a file with settings for `full_attention` only has the default
     base 1e4 for `sliding_attention`.
+
+    Args:
+        keys: The whole configuration.
+        family: The family whose defaults apply.
+        types: The layer types that the configuration lists; empty if it lists none.
+        stated_layers: The layer types that have settings.
     """
     stated_names = {layer.name for layer in stated_layers}
     expected_names = types or set(SIZES_OF_LAYERS)

@@ -161,10 +161,8 @@ def _ignored_alpha(layer: Layer, rope_type: RopeType) -> object:
 
 
 def _ntk_by_alpha(settings: Keys, alpha: Setting[float], rope_type: RopeType) -> ScalingSettings:
-    """Return NTK scaling by alpha: Hunyuan has 1000, which multiplies the base by 1000^(d / (d − 2)).
-
-    Hunyuan's files have keys of YaRN as well, which its code does not read.
-    """
+    """Return NTK scaling by alpha: Hunyuan has 1000, which multiplies the base by 1000^(d / (d − 2))."""
+    # Hunyuan's files have these keys of YaRN as well, which its code does not read.
     settings.mark_as_read("factor", "mscale", "mscale_all_dim", "beta_fast", "beta_slow")
     scaling = computed("ntk", "{} with alpha", rope_type.given)
     return ScalingSettings(

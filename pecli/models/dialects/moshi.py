@@ -31,17 +31,21 @@ def read(keys: Keys) -> ParsedEncodings:
         kind = Setting("sin", "default of moshi's transformer")
         consequence = "moshi's transformer then adds sines and cosines"
         warnings.append(f"positional_embedding is not given: {consequence}")
-    depth_keys = _depth_keys(keys)
-    depth_kind = depth_keys.word("pos_emb", "positional_embedding")
-    transformers = [_encodings_of_transformer("", keys, kind)]
-    if depth_kind is not None:
-        depth = _encodings_of_transformer("depformer", depth_keys, depth_kind)
-        transformers.append(depth)
-    parsed = joined(transformers).with_earlier_warnings(warnings)
+    main = _encodings_of_transformer("", keys, kind)
+    parsed = joined([main, _encodings_of_depth(keys)]).with_earlier_warnings(warnings)
     if parsed.encodings:
         return parsed
     no_encoding = f"{kind.source} is {kind.value}: the model has no positional encoding"
     return ParsedEncodings(encodings=[], warnings=[*parsed.warnings, no_encoding])
+
+
+def _encodings_of_depth(keys: Keys) -> ParsedEncodings:
+    """Return the encodings of the depth transformer; none if no key states their kind."""
+    depth_keys = _depth_keys(keys)
+    kind = depth_keys.word("pos_emb", "positional_embedding")
+    if kind is None:
+        return ParsedEncodings(encodings=[], warnings=[])
+    return _encodings_of_transformer("depformer", depth_keys, kind)
 
 
 def _depth_keys(keys: Keys) -> Keys:

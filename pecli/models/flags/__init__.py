@@ -75,6 +75,13 @@ def _apply_by_engine(
 
     llama.cpp and Ollama compute with ggml, TabbyAPI with exllama. vLLM, SGLang and transformers have
     no engine here: their flags replace keys of config.json.
+
+    Args:
+        model: The encodings without flags.
+        config: The configuration, whose keys some flags replace; None if there is none.
+        settings: The values of the flags, by their meanings.
+        server: The server.
+        findings: Where warnings and notes are added.
     """
     match server.engine:
         case "ggml":
@@ -108,6 +115,13 @@ def _warn_of_long_context(
 
     If flags stretch it far enough, some servers still go by the length that the model states, which
     a note mentions.
+
+    Args:
+        model: The model without flags.
+        applied: Its encodings with the flags.
+        settings: The values of the flags, of which one may be the served context.
+        server: The server.
+        findings: Where the warning or the note is added.
     """
     served = settings.get(Meaning.CONTEXT)
     trained = model.context

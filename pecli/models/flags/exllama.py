@@ -40,7 +40,13 @@ REPLACED_SCALINGS = ("none", "linear")
 def apply_exllama_flags(
     model: ModelEncodings, settings: FlagSettings, findings: Findings
 ) -> Applied:
-    """Apply flags to all rotary encodings of the language model."""
+    """Apply flags to all rotary encodings of the language model.
+
+    Args:
+        model: The encodings without flags.
+        settings: The values of the flags, by their meanings.
+        findings: Where warnings and notes are added.
+    """
     context = served_context(model.context, settings)
     settings = _with_automatic_alpha(settings, model.context, context)
     encodings = []
@@ -52,33 +58,42 @@ def apply_exllama_flags(
 
 
 def _with_automatic_alpha(
-    settings: FlagSettings, trained: int | None, context: int | None
+    settings: FlagSettings, trained_context: int | None, context: int | None
 ) -> FlagSettings:
-    """Replace TabbyAPI's `rope_alpha: auto` by the number that it computes for a context."""
+    """Replace TabbyAPI's `rope_alpha: auto` by the number that it computes for a context.
+
+    A model of 4096 positions that serves 8192 is stretched by 2, for which the alpha is 2.63.
+    """
     alpha = only_if(settings.get(Meaning.ALPHA), lambda value: value == "auto")
     if alpha is None:
         return settings
-    stretch = context / trained if trained and context else 1.0
+    stretch = context / trained_context if trained_context and context else 1.0
     automatic = computed(automatic_alpha(stretch), "{} auto", alpha)
     return {**settings, Meaning.ALPHA: automatic}
 
 
 def _with_flags(
-    encoding: Encoding, settings: FlagSettings, findings: Findings, trained: int | None
+    encoding: Encoding, settings: FlagSettings, findings: Findings, trained_context: int | None
 ) -> Encoding:
     """Return an encoding as exllama computes it with flags.
 
     Alpha changes the base, unless it means dynamic scaling. YaRN, and then a factor of positions
     (`compress_pos_emb`), come on top. A factor of 0 stands for the model's own.
+
+    Args:
+        encoding: The model's encoding.
+        settings: The values of the flags, by their meanings.
+        findings: Where warnings and notes are added.
+        trained_context: The context that the model declares.
     """
     parameters: Parameters = {}
     base = _stated_base(encoding, settings, findings)
     if _alpha_is_dynamic(settings):
-        parameters |= _dynamic_scaling(settings, trained)
+        parameters |= _dynamic_scaling(settings, trained_context)
     elif base is not None:
         parameters["base"] = base
     if Meaning.YARN_FACTOR in settings:
-        parameters |= _yarn_of_flag(encoding, settings, findings, trained)
+        parameters |= _yarn_of_flag(encoding, settings, findings, trained_context)
     factor = only_if(settings.get(Meaning.FACTOR), _changes_something)
     if factor is not None:
         parameters |= _compressed_positions(encoding, factor, findings)
@@ -139,29 +154,36 @@ def _base_of_alpha_flag(
     return alpha.implying(base, f"{alpha.source} {alpha.value:.6g}")
 
 
-def _dynamic_scaling(settings: FlagSettings, trained: int | None) -> Parameters:
+def _dynamic_scaling(settings: FlagSettings, trained_context: int | None) -> Parameters:
     """Return transformers' dynamic scaling, which text-generation-webui makes of alpha."""
     alpha = settings[Meaning.ALPHA]
     return {
         "scaling": alpha.implying("dynamic", f"{alpha.source} with the loader {TRANSFORMERS}"),
         "factor": alpha,
-        LENGTH: setting_from_key(trained or DEFAULT_CONTEXT, "max_position_embeddings"),
+        LENGTH: setting_from_key(trained_context or DEFAULT_CONTEXT, "max_position_embeddings"),
     }
 
 
 def _yarn_of_flag(
-    encoding: Encoding, settings: FlagSettings, findings: Findings, trained: int | None
+    encoding: Encoding, settings: FlagSettings, findings: Findings, trained_context: int | None
 ) -> Parameters:
     """Return YaRN with the factor of `--rope_yarn`; its original context is the model's own.
 
     A model of 32768 positions with a factor of 4 has betas of 32 and 1, and reaches 131072. If it
     has another scaling, that one is lost, which a warning reports.
+
+    Args:
+        encoding: The model's encoding.
+        settings: The values of the flags, by their meanings.
+        findings: Where the warning is added.
+        trained_context: The context that the model declares; it counts if the encoding has no
+            original context.
     """
     factor = settings[Meaning.YARN_FACTOR]
     has_other_scaling = encoding.parameters["scaling"] not in ("none", "yarn")
     if has_other_scaling:
         warn_of_replaced_scaling(findings, factor.source, encoding)
-    original = encoding.parameters.get(ORIGINAL) or trained or DEFAULT_CONTEXT
+    original = encoding.parameters.get(ORIGINAL) or trained_context or DEFAULT_CONTEXT
     source_of_original = encoding.sources.get(ORIGINAL, "max_position_embeddings")
     return {
         "scaling": factor.with_value("yarn"),

@@ -121,6 +121,11 @@ def apply_ggml_flags(model: ModelEncodings, settings: FlagSettings, findings: Fi
     """Apply flags of llama.cpp to the layers that see the whole context.
 
     Sliding layers keep the base and the scale that they were trained with, whatever flags say.
+
+    Args:
+        model: The encodings without flags.
+        settings: The values of the flags, by their meanings.
+        findings: Where warnings and notes are added.
     """
     settings = _with_metadata(settings, findings)
     context = served_context(model.context, settings)

@@ -114,6 +114,11 @@ def _leaves(overrides: NamedValues, config: NamedValues, path: tuple[str, ...] =
 
     Objects are replaced as a whole, as servers do, except configurations within the configuration
     (`text_config`), whose keys are replaced one by one.
+
+    Args:
+        overrides: The new values, in the form of a configuration.
+        config: The configuration whose keys they replace.
+        path: The names of the objects around both; empty at the top.
     """
     leaves = []
     for key, value in overrides.items():
@@ -151,6 +156,11 @@ def _remove_settings(override: Override, section: MutableValues, path: list[str]
 
     `rope_scaling` of the model and `rope_parameters` of a flag would contradict each other. The base
     stays where transformers 4 has it, beside the settings.
+
+    Args:
+        override: The configuration, whose origins of these settings are removed as well.
+        section: The object in it that holds the settings, which is changed.
+        path: The path to this object.
     """
     model_settings = _rotary_settings_in(section).values
     for name in SETTINGS:
@@ -296,6 +306,13 @@ def _fill_in_base(
     With transformers 5 the base is a key of the settings, and an override replaces them all. vLLM
     takes the base of the model's class (10000 for most) if `rope_parameters` lacks it. For other
     servers it is not known what counts instead of the model's base, and nothing is filled in.
+
+    Args:
+        replaced: The settings that a flag replaced, and the model's own at their place.
+        override: The configuration with the flags, to which a base may be added.
+        model: The encodings without flags, whose model type decides on a server's default.
+        server: The server.
+        findings: Where the warning is added.
     """
     base = _base_of_model(replaced)
     default_base = _default_base(replaced, model, server)

@@ -70,7 +70,13 @@ def _settings_of_flag(
 
 
 def _value(flag: ServerFlag, meaning: Meaning, index: int) -> object:
-    """Return the value of a flag; None if it leaves the choice to the server."""
+    """Return the value of a flag; None if it leaves the choice to the server.
+
+    Args:
+        flag: The flag, with the words after it.
+        meaning: The setting that the value is for, which decides how it is parsed.
+        index: The place of the value among these words.
+    """
     if index >= len(flag.values):
         raise ParameterError("flags", f"{flag.spelled} without a value", "it needs one")
     text = flag.values[index].strip().rstrip(",")
