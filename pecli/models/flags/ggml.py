@@ -536,10 +536,19 @@ class _Change:
 
         Pair i has the frequency base^(−i / pairs), and turns n times over L positions if
         L · base^(−i / pairs) = 2π · n.
+
+        Raises:
+            ParameterError: The beta is 0, or the base is not above 1: no pair turns so often.
         """
-        turns = self._chosen(meaning, YARN_BETAS[meaning]).value
+        turns = self._beta(meaning).value
+        base = self.base.value
+        if turns == 0:
+            raise ParameterError(meaning.value, "0", "it must be a finite number above 0")
+        if base <= 1:
+            rule = "yarn scaling divides by ln b, so b must be above 1"
+            raise ParameterError("base", f"{base:g}", rule)
         original = self.original.value or 1
         wavelengths = original / (turns * 2 * math.pi)
         dim = 2 * pairs
-        result: float = dim * math.log(wavelengths) / (2 * math.log(self.base.value))
+        result: float = dim * math.log(wavelengths) / (2 * math.log(base))
         return result
