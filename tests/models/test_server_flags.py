@@ -335,6 +335,8 @@ def test_self_extend_is_reported_as_having_no_table() -> None:
         ("llama-server --rope-scale two", "it must be a number"),
         ("vllm serve m --hf-overrides yarn", "it must be a JSON object"),
         ("llama-server --override-kv llama.rope.freq_base=1", "KEY=TYPE:VALUE"),
+        ("llama-server --override-kv llama.rope.freq_base=str:x", "it must be a number"),
+        ("llama-server --override-kv llama.rope.freq_base=float:-1", "and not negative"),
         ("llama-server --rope-scale '2", "check its quotes"),
         ("--port 8000", "begin with the program"),
         ("  ", "it must be a command line"),

@@ -149,6 +149,9 @@ def _with_metadata(settings: FlagSettings, findings: Findings) -> FlagSettings:
     """Return the settings with what `--override-kv` replaces; flags of their own take precedence.
 
     `--override-kv llama.rope.freq_base=float:1e6` has the meaning of `--rope-freq-base 1e6`.
+
+    Raises:
+        ParameterError: A value that stands for a number is a text, or is negative.
     """
     metadata = settings.get(Meaning.METADATA)
     if metadata is None:
@@ -156,8 +159,21 @@ def _with_metadata(settings: FlagSettings, findings: Findings) -> FlagSettings:
     translated: FlagSettings = {}
     for key, value in metadata.value.items():
         for meaning in _meanings_of_metadata(key):
-            translated[meaning] = setting_from_key(value, f"{metadata.source} {key}")
+            setting = setting_from_key(value, f"{metadata.source} {key}")
+            if (
+                meaning is not Meaning.SCALING
+            ):  # The name of a scaling is checked when it is chosen.
+                _check_number(setting)
+            translated[meaning] = setting
     return {**translated, **settings}
+
+
+def _check_number(setting: FlagSetting) -> None:
+    """Raise ParameterError unless a value of metadata is a number that is not negative."""
+    if isinstance(setting.value, float) and setting.value >= 0:
+        return
+    given = f"{setting.source} {str(setting.value)[:60]}"
+    raise ParameterError("flags", given, "it must be a number, and not negative")
 
 
 def _meanings_of_metadata(key: str) -> list[Meaning]:
