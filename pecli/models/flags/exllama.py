@@ -77,8 +77,33 @@ def _with_flags(
 ) -> Encoding:
     """Return an encoding as exllama computes it with flags.
 
-    Alpha changes the base, unless it means dynamic scaling. YaRN, and then a factor of positions
-    (`compress_pos_emb`), come on top. A factor of 0 stands for the model's own.
+    A factor of positions (`compress_pos_emb`) comes on top of all other flags: the frequencies that
+    alpha and YaRN make are divided by it. A factor of 0 stands for the model's own.
+
+    Args:
+        encoding: The model's encoding.
+        settings: The values of the flags, by their meanings.
+        findings: Where warnings and notes are added.
+        trained_context: The context that the model declares.
+    """
+    factor = _factor_of_positions(settings)
+    parameters = _base_and_scaling(encoding, settings, findings, trained_context)
+    changed = with_parameters(encoding, parameters)
+    if factor is None:
+        return changed
+    _report_compression(factor, findings)
+    if Meaning.YARN_FACTOR not in settings:
+        _warn_of_model_scaling(encoding, factor, findings)
+    return with_parameters(changed, _compressed_positions(changed, factor))
+
+
+def _base_and_scaling(
+    encoding: Encoding, settings: FlagSettings, findings: Findings, trained_context: int | None
+) -> Parameters:
+    """Return the base and the scaling that flags state, without a factor of positions.
+
+    Alpha changes the base. If text-generation-webui passes it on to transformers, it means dynamic
+    scaling instead; beside a factor of positions it is not passed on.
 
     Args:
         encoding: The model's encoding.
@@ -89,17 +114,18 @@ def _with_flags(
     parameters: Parameters = {}
     base = _stated_base(encoding, settings, findings)
     if _alpha_is_dynamic(settings):
-        parameters |= _dynamic_scaling(settings, trained_context)
+        if _factor_of_positions(settings) is None:
+            parameters |= _dynamic_scaling(settings, trained_context)
     elif base is not None:
         parameters["base"] = base
     if Meaning.YARN_FACTOR in settings:
         parameters |= _yarn_of_flag(encoding, settings, findings, trained_context)
-    factor = only_if(settings.get(Meaning.FACTOR), _changes_something)
-    if factor is not None:
-        parameters |= _compressed_positions(encoding, factor, findings)
-    if not parameters:
-        return encoding
-    return with_parameters(encoding, parameters)
+    return parameters
+
+
+def _factor_of_positions(settings: FlagSettings) -> Setting[float] | None:
+    """Return the factor that divides positions; None without one, or if it changes nothing."""
+    return only_if(settings.get(Meaning.FACTOR), _changes_something)
 
 
 def _changes_something(number: float) -> bool:
@@ -194,40 +220,43 @@ def _yarn_of_flag(
     }
 
 
-def _compressed_positions(
-    encoding: Encoding, factor: Setting[float], findings: Findings
-) -> Parameters:
-    """Return a factor for positions: linear scaling, or a divisor beside the model's own scaling.
+def _compressed_positions(encoding: Encoding, factor: Setting[float]) -> Parameters:
+    """Return a factor for positions: linear scaling, or a divisor beside the scaling that there is.
 
     `compress_pos_emb: 4` divides all positions by 4, which is linear scaling. A factor below 1 speeds
     positions up, which linear scaling cannot express.
     """
-    _report_compression(encoding, factor, findings)
     speeds_up = factor.value < 1
-    if speeds_up or _keeps_model_scaling(encoding):
+    if speeds_up or _keeps_scaling(encoding):
         return _stacked(encoding, factor)
     return {"scaling": factor.with_value("linear"), "factor": factor}
 
 
-def _keeps_model_scaling(encoding: Encoding) -> bool:
-    """Return True if a factor for positions is applied beside the model's own scaling."""
+def _keeps_scaling(encoding: Encoding) -> bool:
+    """Return True if a factor for positions is applied beside the scaling of an encoding."""
     return encoding.parameters["scaling"] not in REPLACED_SCALINGS
 
 
-def _report_compression(encoding: Encoding, factor: Setting[float], findings: Findings) -> None:
-    """Add a note with llama.cpp's flag for a factor of positions, and warnings about the factor.
-
-    The warnings are that it speeds positions up, that it replaces a linear scaling of the model, or
-    that it is applied beside another scaling of the model.
-    """
+def _report_compression(factor: Setting[float], findings: Findings) -> None:
+    """Add a note with llama.cpp's flag for a factor of positions; warn if it speeds them up."""
     rope_freq_scale = 1 / factor.value  # llama.cpp multiplies positions by its flag.
     if factor.value < 1:
         warn_of_inverted_scale(findings, factor.source, factor.value, rope_freq_scale)
     findings.note(f"{factor.source} {factor.value:g} is a rope-freq-scale of {rope_freq_scale:g}")
+
+
+def _warn_of_model_scaling(encoding: Encoding, factor: Setting[float], findings: Findings) -> None:
+    """Warn that a factor for positions replaces the model's linear scaling, or comes beside another.
+
+    Args:
+        encoding: The model's encoding.
+        factor: The factor, with the flag that states it.
+        findings: Where the warning is added.
+    """
     model_scaling = encoding.parameters["scaling"]
     if model_scaling == "linear":
         warn_of_replaced_scaling(findings, factor.source, encoding)
-    if _keeps_model_scaling(encoding):
+    if _keeps_scaling(encoding):
         sentence = (
             f"{factor.source} divides positions beside the model's own {model_scaling} scaling"
         )
@@ -235,10 +264,10 @@ def _report_compression(encoding: Encoding, factor: Setting[float], findings: Fi
 
 
 def _stacked(encoding: Encoding, factor: Setting[float]) -> Parameters:
-    """Return a divisor per frequency: the factor, times that of the model's own scaling."""
-    model_divisors: Sequence[float] = [1.0] * (encoding.frequency_rope().rotary_dim // 2)
-    if _keeps_model_scaling(encoding):
-        model_divisors = divisors_of_scaling(encoding)
-    divisors = tuple(factor.value * divisor for divisor in model_divisors)
+    """Return a divisor per frequency: the factor, times that of the encoding's own scaling."""
+    scaling_divisors: Sequence[float] = [1.0] * (encoding.frequency_rope().rotary_dim // 2)
+    if _keeps_scaling(encoding):
+        scaling_divisors = divisors_of_scaling(encoding)
+    divisors = tuple(factor.value * divisor for divisor in scaling_divisors)
     attention = model_value(required(encoding.attention_factor()))
     return divisor_parameters(computed(divisors, "exllamav2, {}", factor), attention, None)
