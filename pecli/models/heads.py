@@ -193,8 +193,10 @@ def _dim_of_axis(size: Setting[int], axes: int, family: ModelFamily) -> Setting[
 
 
 def _rotary_dim(layer: Layer) -> Setting[int] | None:
-    """Return a number of rotating channels; a fraction in the layer's own settings takes
-    precedence.
+    """Return the number of rotating channels that a key states; None if there is none.
+
+    `swa_rotary_dim` is the number of sliding layers only. A fraction in the layer's own rotary
+    settings takes precedence over both keys.
     """
     if layer.family.ignores_rotary_dim or PARTIAL in layer.settings:
         return None

@@ -113,11 +113,11 @@ def derived(
     Setting(value=16, source='max(rows, columns)', stated_by=('rows', 'columns'))
     >>> derived(max, "max({}, {})", setting_from_key(16, "rows"), None)
     """
-    given = [operand for operand in operands if operand is not None]
-    if len(given) < len(operands):
+    present = [operand for operand in operands if operand is not None]
+    if len(present) < len(operands):
         return None
-    value = function(*[operand.value for operand in given])
-    return computed(value, formula, *given)
+    value = function(*[operand.value for operand in present])
+    return computed(value, formula, *present)
 
 
 def default(value: T | None, source: str) -> Setting[T] | None:

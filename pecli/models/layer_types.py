@@ -192,10 +192,10 @@ def _nested_warnings(unused: Sequence[str], unrotated: Sequence[str]) -> list[st
 
 
 def _unused_names(names: list[str], types: set[str]) -> list[str]:
-    """Return names that no layer has. If no name is a layer type, they are names of another kind.
+    """Return the names of settings that no layer has.
 
-    DeepSeek-V4, for example, has settings for `main` and `compress`, and layer types with other
-    names.
+    If none of the names is a layer type, all of them count as used, since they are names of another
+    kind: DeepSeek-V4 has settings for `main` and `compress`, and layer types with other names.
     """
     unused = [name for name in names if name not in types]
     return unused if len(unused) < len(names) else []

@@ -198,9 +198,10 @@ def parts_of(part: ModelPart) -> list[ModelPart]:
     Of several language models, only the first is read.
     """
     parts = [inner for inner in _inner_parts(part) if _has_encodings(inner)]
-    by_kind = grouped(parts, lambda inner: "text" if inner.is_text else "other")
-    text_parts = by_kind.get("text", [])
-    return [*text_parts[:1], *by_kind.get("other", [])]
+    by_is_text = grouped(parts, lambda inner: inner.is_text)
+    language_models = by_is_text.get(True, [])
+    towers = by_is_text.get(False, [])
+    return [*language_models[:1], *towers]
 
 
 def _inner_parts(part: ModelPart) -> Iterator[ModelPart]:

@@ -35,7 +35,6 @@ from pecli.models.keys import (
     Keys,
     Setting,
     Settings,
-    computed,
     default,
     derived,
     nonzero,
@@ -155,13 +154,14 @@ def _layer_encoding(
 
 
 def _mark_repeated(keys: Keys, encoding: Encoding) -> None:
-    """Record keys as read that only repeat what others state.
+    """Record keys as read that only repeat what other keys state.
 
     Qwen3.6 has its partial factor in `rope_parameters` and beside it; MiniMax-M3 has a `rotary_dim`
     of 64 beside a factor of 0.5 of 128 channels.
     """
-    read = {PARTIAL: encoding.parameters.get(PARTIAL), "rotary_dim": encoding.rotary_dim}
-    for name, value in read.items():
+    partial = encoding.parameters.get(PARTIAL)
+    values_of_encoding = {PARTIAL: partial, "rotary_dim": encoding.rotary_dim}
+    for name, value in values_of_encoding.items():
         if value is not None and keys.data.get(name) == value:
             keys.mark_as_read(name)
 
@@ -437,11 +437,12 @@ def _mscales(settings: Keys, scaling: str) -> Setting[Mscales] | None:
     """
     if scaling != "longrope" or "attention_factor" in settings:
         return None
-    if SHORT_MSCALE not in settings or LONG_MSCALE not in settings:
-        return None
-    short = settings.number_or(1.0, SHORT_MSCALE)
-    long = settings.number_or(1.0, LONG_MSCALE)
-    return computed(Mscales(short=short.value, long=long.value), "{}, {}", short, long)
+    has_both = SHORT_MSCALE in settings and LONG_MSCALE in settings
+    if not has_both:
+        return None  # A single one is not read, and is therefore reported.
+    short = settings.number(SHORT_MSCALE)
+    long = settings.number(LONG_MSCALE)
+    return derived(Mscales, "{}, {}", short, long)
 
 
 def _pair_layout(keys: Keys, family: ModelFamily) -> Setting[str]:

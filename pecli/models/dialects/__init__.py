@@ -122,7 +122,7 @@ def read_object(
     dialect = next(dialect for dialect in dialects() if dialect.matches(config))
     encodings, warnings = dialect.read(keys)
     model_type = value_of(keys.word("model_type", "_class_name"))
-    objects = _objects_of(keys)
+    objects = _objects_of(keys)  # The language model may stand in an object of the file.
     context = _first_positive(objects, (*LENGTHS, *synonyms("context"), ORIGINAL))
     window = _window(objects)
     warnings += inconsistencies(
