@@ -190,14 +190,17 @@ def family_of(model_type: str | None, *, vision: bool = False) -> ModelFamily:
 
 @cache
 def _classes() -> dict[str, ClassDefaults]:
-    """Return the rows of class_defaults.json: the name of a class, its values, and perhaps the keys
-    that it ignores.
+    """Return the configuration classes of transformers by model_type.
+
+    A row of class_defaults.json is `["GPT2Config", {"n_positions": 1024, …}]`: a name and default
+    values. A third item, if there is one, lists the keys that the class ignores.
     """
     classes = {}
     for model_type, row in stored("class_defaults.json").items():
-        name, values, *ignored_keys = row
+        name, values = row[:2]
+        ignored_keys = row[2] if len(row) == 3 else ()
         classes[model_type] = ClassDefaults(
-            name=name, values=values, model_type=model_type, ignores=frozenset(*ignored_keys)
+            name=name, values=values, model_type=model_type, ignores=frozenset(ignored_keys)
         )
     return classes
 

@@ -229,7 +229,7 @@ def _scaling_parameter(layer: Layer, name: str) -> Setting[object] | None:
         return None
     if name == LENGTH:
         return layer.keys.whole_number(*LENGTHS)
-    read = READERS.get(name, Keys.number)
+    read = READERS.get(name, Keys.number)  # Most parameters are numbers.
     return read(layer.settings, name)
 
 

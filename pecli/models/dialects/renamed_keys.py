@@ -177,10 +177,10 @@ def _transformers(project: str, config: Mapping[str, object]) -> list[Transforme
 
 
 def _fits(value: object, wanted: object) -> bool:
-    """Return True if a value of a file is what a row wants.
+    """Return True if a value of a file is what a row of projects.json wants.
 
-    A row wants a value, one of a list of values, any value (`*`), or a text that a pattern matches:
-    `mamba*`. True and 1 differ.
+    A row wants a value (`2`), one of a list of values (`["a", "b"]`), any value (`"*"`), or a text
+    that a pattern matches (`"mamba*"`). True and 1 differ, although Python takes them as equal.
     """
     if isinstance(wanted, list):
         return any(_fits(value, choice) for choice in wanted)

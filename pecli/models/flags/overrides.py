@@ -141,14 +141,17 @@ def _replace_key(override: Override, path: tuple[str, ...], value: object, sourc
 
 
 def _copied_section(values: MutableValues, path: Sequence[str]) -> MutableValues:
-    """Return the object that a path leads to, to be changed; it is made if it is absent.
+    """Return the object that a path leads to, for changes of it; it is made if it is absent.
 
-    The objects on the path are replaced by copies, because the model still has them.
+    The objects on the path are replaced by copies in the values, because the model still has the
+    original ones.
     """
+    section = values
     for name in path:
-        values[name] = dict(values.get(name) or {})
-        values = values[name]
-    return values
+        copied: MutableValues = dict(section.get(name) or {})
+        section[name] = copied
+        section = copied
+    return section
 
 
 def _remove_settings(override: Override, section: MutableValues, path: list[str]) -> None:
