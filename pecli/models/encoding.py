@@ -26,6 +26,7 @@ class _Described:
     """Fields that JSON and tables show under their own names, unless they are None."""
 
     def described(self) -> dict[str, object]:
+        """Return the fields that are not None, by name."""
         return _without_none({name: getattr(self, name) for name in self.names()})
 
     @classmethod

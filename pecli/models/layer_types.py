@@ -53,6 +53,8 @@ class Layers(NamedTuple):
 
 
 class _Settings(NamedTuple):
+    """The rotary settings of a configuration, such as its `rope_scaling`, and warnings about them."""
+
     keys: Keys
     warnings: list[str]
 

@@ -276,7 +276,7 @@ def _encodings_of_part(part: ModelPart) -> ParsedEncodings:
             encodings=[], warnings=[f"{part.keys.prefix}qk_rope_head_dim is 0: there is no rope"]
         )
     decision = _decide_on_encoding(evidence)
-    if decision is None:
+    if decision is None:  # Nothing points to an encoding.
         return ParsedEncodings(encodings=[], warnings=warnings)
     warnings += _warnings_of_unknown_family(evidence, decision)
     warnings += _warnings_of_overruled_word(evidence, decision)
