@@ -108,12 +108,18 @@ def plain_config(config: Mapping[object, object], depth: int = MAX_DEPTH) -> dic
     """Return a configuration as a file has it.
 
     Keys are texts, also the numbers of `id2label`, and arrays are lists.
+
+    Args:
+        config: The configuration, which may come from a program instead of a file.
+        depth: How many levels of objects within it are converted.
     """
     plain = {}
     for key, value in config.items():
         if isinstance(value, Mapping) and depth:
             value = plain_config(value, depth - 1)
-        plain[str(key)] = value.tolist() if hasattr(value, "tolist") else value
+        if hasattr(value, "tolist"):  # An array of NumPy or torch.
+            value = value.tolist()
+        plain[str(key)] = value
     return plain
 
 

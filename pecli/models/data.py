@@ -1,12 +1,14 @@
 """Data files of this folder: families, class defaults, synonyms of keys, presets."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from pecli.engine.named_values import NamedValues
 from pecli.package_data import package_bytes
+
+Row = TypeVar("Row")
 
 MAX_NAMES = 4096
 """Names of keys that are remembered: the same ones are looked for in every configuration."""
@@ -36,6 +38,18 @@ def plain_name(name: str | None) -> str:
     'xlm_roberta'
     """
     return (name or "").lower().lstrip("-").replace("-", "_")
+
+
+def first_known(rows: Mapping[str, Row], names: Iterable[str], default: Row) -> Row:
+    """Return the row of the first name that has one; the default if none has.
+
+    >>> first_known({"qwen2": "halves"}, ["qwen2_text", "qwen2"], "unknown")
+    'halves'
+    """
+    for name in names:
+        if name in rows:
+            return rows[name]
+    return default
 
 
 def nonempty(*texts: str) -> list[str]:

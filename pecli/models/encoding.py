@@ -26,6 +26,7 @@ class _Described:
     """Fields that JSON and tables show under their own names, unless they are None."""
 
     def described(self) -> dict[str, object]:
+        """Return the fields that are not None, by name."""
         return without_none({name: getattr(self, name) for name in self.names()})
 
     @classmethod
@@ -235,13 +236,13 @@ class Encoding:
         if self.no_table:
             rule = f"it has no table over positions 0, 1, 2, …: {self.no_table}"
             raise ParameterError("layer_type", name, rule)
-        return self._rope_over_text(seq_len, length=length, **options)
+        return self._rope_over_text(seq_len, context_length=length, **options)
 
     def frequency_rope(self, length: int | None = None, **options: object) -> Rope:
         """Return a scheme with the model's frequencies at a context length; by default as before
         any call.
         """
-        return self._rope_over_text(1, length=length, **options)
+        return self._rope_over_text(1, context_length=length, **options)
 
     def _rope_on_grid(self, options: NamedValues) -> Rope:
         """Return the scheme that rotates a whole head by the positions of image patches.
@@ -267,14 +268,16 @@ class Encoding:
         return Rope(**parameters)
 
     def _rope_over_text(
-        self, seq_len: int | None, *, length: int | None, **options: object
+        self, seq_len: int | None, *, context_length: int | None, **options: object
     ) -> Rope:
         """Return the scheme of a table over text.
 
         Args:
             seq_len: Rows of the table.
-            length: The context at which a scaling that depends on it (dynamic, longrope) is read.
-            options: Parameters that replace the model's. A runtime may read the model differently.
+            context_length: The context at which a scaling that depends on it (dynamic, longrope) is
+                read. It may be longer than the table.
+            options: Parameters of the scheme that replace the model's own, such as `offset`. A
+                `runtime` may read the model differently, and its reading replaces both.
         """
         parameters: MutableValues = {**self.parameters, **options, "seq_len": seq_len}
         runtime = parameters.get("runtime", "none")
@@ -284,9 +287,11 @@ class Encoding:
             parameters |= read_by_runtime.parameters
         # Other scalings have no such parameter, unless a runtime adds one that has.
         if self.follows_length or has_runtime:
-            parameters["length"] = length
+            parameters["length"] = context_length
         if self.mscales is not None:
-            parameters["attention_factor"] = self._mscale(self.mscales, parameters, length)
+            # The factor is chosen by the length of the table, which all parameters above decide.
+            mscale = self._mscale(self.mscales, parameters, context_length)
+            parameters["attention_factor"] = mscale
         parameters |= self._section_parameters()
         return Rope(**parameters)
 
@@ -294,6 +299,11 @@ class Encoding:
         """Return the attention factor of a table that is read at a length, or else at its own end.
 
         Phi-3.5-MoE has one factor up to its original context of 4096 positions, and one beyond it.
+
+        Args:
+            mscales: Both factors.
+            parameters: All other parameters of the scheme, which decide where the table ends.
+            length: The context length; None for the end of the table.
         """
         if length is None:
             # The end of the table does not depend on the factor that is still missing.
@@ -361,9 +371,10 @@ class Encoding:
         """
         if not self.is_rotary:
             return None
-        axis_channels = self.grid.axis_channels
-        if axis_channels is not None and self.grid.style:
-            # The frequencies do not depend on the size of the image.
+        axis_channels = self.grid.axis_channels  # (16, 56, 56) in Flux; None if axes share equally.
+        style_divides_head = axis_channels is not None and bool(self.grid.style)
+        if style_divides_head:
+            # The style makes all frequencies, which do not depend on the size of the image.
             return self.rope(grid=SMALL_GRID).inverse_frequencies()
         if axis_channels:
             return self._frequencies_by_axis(axis_channels)
@@ -376,7 +387,8 @@ class Encoding:
         """Return the frequencies of each axis, as if it were an encoding with so many channels."""
         frequencies: list[float] = []
         for count in channels:
-            frequencies += self._rope_over_text(1, length=1, dim=count).frequencies().floats()
+            rope_of_axis = self._rope_over_text(1, context_length=1, dim=count)
+            frequencies += rope_of_axis.frequencies().floats()
         return frequencies
 
     def attention_factor(self, seq_len: int | None = None) -> float | None:

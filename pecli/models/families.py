@@ -8,16 +8,14 @@ ordinary: their model_type is known, and has no defaults of its own.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from pecli.engine.named_values import JsonObject
-from pecli.models.data import plain_name, stored
+from pecli.models.data import first_known, plain_name, stored
 from pecli.models.keys import NO_CLASS, ClassDefaults
-
-Row = TypeVar("Row")
 
 HALVES = "halves"
 INTERLEAVED = "interleaved"
@@ -187,27 +185,22 @@ def family_of(model_type: str | None, *, vision: bool = False) -> ModelFamily:
     tower = f"{plain_name(model_type)}_vision"
     if vision and tower in FAMILIES:
         return FAMILIES[tower]
-    return _first_known(_KNOWN, variants(model_type), UNKNOWN_FAMILY)
-
-
-def _first_known(rows: Mapping[str, Row], names: Iterable[str], default: Row) -> Row:
-    """Return the row of the first name that has one: of `qwen2_5` for `qwen2_5_text`, `qwen2_5`."""
-    for name in names:
-        if name in rows:
-            return rows[name]
-    return default
+    return first_known(_KNOWN, variants(model_type), UNKNOWN_FAMILY)
 
 
 @cache
 def _classes() -> dict[str, ClassDefaults]:
-    """Return the rows of class_defaults.json: the name of a class, its values, and perhaps the keys
-    that it ignores.
+    """Return the configuration classes of transformers by model_type.
+
+    A row of class_defaults.json is `["GPT2Config", {"n_positions": 1024, …}]`: a name and default
+    values. A third item, if there is one, lists the keys that the class ignores.
     """
     classes = {}
     for model_type, row in stored("class_defaults.json").items():
-        name, values, *ignored_keys = row
+        name, values = row[:2]
+        ignored_keys = row[2] if len(row) == 3 else ()
         classes[model_type] = ClassDefaults(
-            name=name, values=values, model_type=model_type, ignores=frozenset(*ignored_keys)
+            name=name, values=values, model_type=model_type, ignores=frozenset(ignored_keys)
         )
     return classes
 
@@ -239,4 +232,4 @@ def class_defaults(model_type: str | None, *, vision: bool = False) -> ClassDefa
     candidates = (name, f"{name}_text", f"{name}_text_model")
     if vision:
         candidates = (f"{name}_vision", f"{name}_vision_model", name)
-    return _first_known(_classes(), candidates, NO_CLASS)
+    return first_known(_classes(), candidates, NO_CLASS)

@@ -50,10 +50,10 @@ class Description:
 
     def encodings(self, flags: str | None = None) -> ModelEncodings:
         """Return the encodings, as a server with these flags computes them."""
-        return _with_flags(self._own_encodings(), flags, self._config())
+        return _with_flags(self._encodings_without_flags(), flags, self._config())
 
-    def _own_encodings(self) -> ModelEncodings:
-        """Return the encodings without any flags."""
+    def _encodings_without_flags(self) -> ModelEncodings:
+        """Return the encodings that the description itself has."""
         return read_object(self.values, self.label)
 
     def _config(self) -> JsonObject | None:
@@ -67,7 +67,7 @@ class GgufDescription(Description):
 
     header: GgufHeader
 
-    def _own_encodings(self) -> ModelEncodings:
+    def _encodings_without_flags(self) -> ModelEncodings:
         return gguf.read(self.header, self.label)
 
     def _config(self) -> None:
@@ -80,7 +80,7 @@ class LogDescription(Description):
 
     log: llama_cpp_log.LoadLog
 
-    def _own_encodings(self) -> ModelEncodings:
+    def _encodings_without_flags(self) -> ModelEncodings:
         return llama_cpp_log.read(self.log, self.label)
 
     def _config(self) -> None:
@@ -283,10 +283,9 @@ def _describe_named(label: str, name: str) -> Description:
     preset = presets.find(label)
     may_be_repository = preset is None or "/" in label
     snapshot = cached_snapshot(label) if may_be_repository else None
-    if snapshot is not None:
-        path = config_file(snapshot)
-    if path:
-        return _read_description(path, label)
+    path_in_snapshot = "" if snapshot is None else config_file(snapshot)
+    if path_in_snapshot:
+        return _read_description(path_in_snapshot, label)
     if preset is not None:
         return Description(label=preset.name, values=preset.config)
     raise _not_found(label, name, snapshot)

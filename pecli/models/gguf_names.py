@@ -65,8 +65,10 @@ def _gguf_stem(stem: str, model_type: str | None) -> str:
     if stem == "post_attention_layernorm" and plain_name(model_type) in AFTER_ATTENTION:
         return "post_attention_norm"
     expert = _EXPERT.search(stem)
-    known = TENSOR_NAMES.get(_EXPERT.sub("", stem), "")
-    return known + expert.group() if known and expert else known
+    gguf_stem = TENSOR_NAMES.get(_EXPERT.sub("", stem), "")
+    if not gguf_stem or expert is None:
+        return gguf_stem
+    return gguf_stem + expert.group()
 
 
 def as_in_gguf(name: str, array: Array, model_type: str | None) -> Iterator[tuple[str, Array]]:

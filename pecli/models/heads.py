@@ -5,7 +5,15 @@ from dataclasses import dataclass, replace
 
 from pecli.errors import FileError
 from pecli.models.families import ModelFamily
-from pecli.models.key_names import HEADS, PARTIAL, PARTIALS, SIZES, SIZES_OF_LAYERS, WIDTHS
+from pecli.models.key_names import (
+    HEADS,
+    PARTIAL,
+    PARTIALS,
+    SIZES,
+    SIZES_OF_LAYERS,
+    SLIDING,
+    WIDTHS,
+)
 from pecli.models.keys import (
     NO_CLASS,
     Keys,
@@ -103,9 +111,7 @@ def _size_of_layer(keys: Keys, layer_type: str) -> Setting[int] | None:
     """
     layers = keys.section_or_empty("per_layer_config")
     types = keys.words("layer_types")
-    size = None
-    if layer_type:
-        size = _size_of_first_layer(layers, types, layer_type)
+    size = _size_of_first_layer(layers, types, layer_type)
     if size is None and layer_type in SIZES_OF_LAYERS:
         return keys.whole_number(SIZES_OF_LAYERS[layer_type])
     return size
@@ -140,9 +146,9 @@ def head_of(layer: Layer, *, axes: int, scaled: bool) -> Head:
         axes: The number of axes of positions, 2 for rows and columns of an image; 0 for text.
         scaled: True if the layer has a scaling; some classes read a partial factor only then.
     """
-    latent = nonzero(layer.keys.whole_number("qk_rope_head_dim", low=0))
-    if latent is not None:
-        return _latent_head(layer, latent, scaled=scaled)
+    latent_rotating = nonzero(layer.keys.whole_number("qk_rope_head_dim", low=0))
+    if latent_rotating is not None:
+        return _latent_head(layer, latent_rotating, scaled=scaled)
     size = head_size(layer.keys, layer.name)
     if axes:
         return Head(size=size, dim=_dim_of_axis(size, axes, layer.family))
@@ -156,6 +162,11 @@ def _partial_head(layer: Layer, size: Setting[int], *, scaled: bool) -> Head:
     """Return the head of a layer of which a fraction rotates, or all of it.
 
     A fraction above 1 spreads the frequencies of one axis over several heads: 4 in EfficientLoFTR.
+
+    Args:
+        layer: The layer type, with its keys.
+        size: The channels of a head.
+        scaled: True if the layer has a scaling; some classes read a partial factor only then.
     """
     family = layer.family
     stated = _rotating_fraction(layer, scaled=scaled) or default(family.partial, family.source)
@@ -182,12 +193,14 @@ def _dim_of_axis(size: Setting[int], axes: int, family: ModelFamily) -> Setting[
 
 
 def _rotary_dim(layer: Layer) -> Setting[int] | None:
-    """Return a number of rotating channels; a fraction in the layer's own settings takes
-    precedence.
+    """Return the number of rotating channels that a key states; None if there is none.
+
+    `swa_rotary_dim` is the number of sliding layers only. A fraction in the layer's own rotary
+    settings takes precedence over both keys.
     """
     if layer.family.ignores_rotary_dim or PARTIAL in layer.settings:
         return None
-    if layer.name == "sliding_attention" and "swa_rotary_dim" in layer.keys:
+    if layer.name == SLIDING and "swa_rotary_dim" in layer.keys:
         return layer.keys.whole_number("swa_rotary_dim", low=0)
     return layer.keys.whole_number("rotary_dim", low=0)
 
@@ -211,21 +224,22 @@ def _rotating_fraction(layer: Layer, *, scaled: bool) -> Setting[float] | None:
         scaled: True if it has a scaling.
     """
     ignored = frozenset() if scaled else layer.keys.defaults.ignores
-    is_ignored_in_settings = f"rope_parameters.{PARTIAL}" in ignored
+    is_read_in_settings = f"rope_parameters.{PARTIAL}" not in ignored
+    if is_read_in_settings:
+        return layer.settings.number(PARTIAL) or _fraction_at_top(layer.keys, ignored)
+    _record_ignored_fraction(layer)
     is_ignored_at_top = PARTIAL in ignored
-    if is_ignored_in_settings:
-        _record_ignored_fraction(layer)
-    else:
-        in_settings = layer.settings.number(PARTIAL)
-        if in_settings is not None:
-            return in_settings
-    if is_ignored_in_settings and is_ignored_at_top:
+    if is_ignored_at_top:
         # A class that reads the fraction in neither place does not read its other names either.
-        _mark_fractions_of_one_as_read(layer.keys)
         ignored = ignored.union(PARTIALS)
-    defaults = replace(layer.keys.defaults, ignores=ignored)
-    keys_at_top = replace(layer.keys, defaults=defaults)
-    return keys_at_top.number(*PARTIALS)
+        _mark_fractions_of_one_as_read(layer.keys)
+    return _fraction_at_top(layer.keys, ignored)
+
+
+def _fraction_at_top(keys: Keys, ignored: frozenset[str]) -> Setting[float] | None:
+    """Return the fraction at the top of config.json, under a name that is not ignored."""
+    defaults = replace(keys.defaults, ignores=ignored)
+    return replace(keys, defaults=defaults).number(*PARTIALS)
 
 
 def _record_ignored_fraction(layer: Layer) -> None:
@@ -235,31 +249,34 @@ def _record_ignored_fraction(layer: Layer) -> None:
 
 
 def _mark_fractions_of_one_as_read(keys: Keys) -> None:
-    """Record fractions of 1 as read: all channels rotate, as they do without the key."""
+    """Record ignored fractions of 1 as read, so that no warning reports them.
+
+    All channels rotate with them, as they do without the key.
+    """
     for name in PARTIALS:
         if as_number(keys.data.get(name)) == 1:
             keys.mark_as_read(name)
 
 
-def _latent_head(layer: Layer, latent: Setting[int], *, scaled: bool) -> Head:
+def _latent_head(layer: Layer, rotating: Setting[int], *, scaled: bool) -> Head:
     """Return the head of multi-head latent attention (MLA), of which some channels rotate.
 
     A head of DeepSeek-V3 has 128 channels that never rotate (`qk_nope_head_dim`) and 64 that do
-    (`qk_rope_head_dim`). The number of rotating channels may be replaced by a `head_dim`, and then
-    by a fraction.
+    (`qk_rope_head_dim`): its `size` is 192, its `dim` 64. In some families a `head_dim` in the file
+    is the number of rotating channels instead, and a fraction may reduce it further.
 
     Args:
         layer: The layer type, with its keys.
-        latent: The channels that rotate, `qk_rope_head_dim`.
+        rotating: The channels that rotate, `qk_rope_head_dim`.
         scaled: True if the layer has a scaling; some classes read a partial factor only then.
     """
     head_dim = layer.keys.whole_number("head_dim")
-    size = _latent_size(layer.keys, latent, head_dim)
-    head = Head(size=size, dim=latent, is_latent=True)
+    size = _latent_size(layer.keys, rotating, head_dim)
+    head = Head(size=size, dim=rotating, is_latent=True)
     # A `head_dim` that is only the default of the class does not count.
     is_head_dim_in_file = "head_dim" in layer.keys
     if layer.family.head_dim_rotates and is_head_dim_in_file and head_dim is not None:
-        head = replace(head, dim=head_dim, warnings=_contradicting_dims(head_dim, latent))
+        head = replace(head, dim=head_dim, warnings=_contradicting_dims(head_dim, rotating))
     fraction = _rotating_fraction(layer, scaled=scaled)
     return _latent_head_with_fraction(head, fraction, layer.family)
 
@@ -281,7 +298,7 @@ def _latent_head_with_fraction(
     return replace(head, partial=fraction)
 
 
-def _latent_size(keys: Keys, latent: Setting[int], head_dim: Setting[int] | None) -> Setting[int]:
+def _latent_size(keys: Keys, rotating: Setting[int], head_dim: Setting[int] | None) -> Setting[int]:
     """Return all channels of a latent head: as stated, or rotating and other channels together.
 
     DeepSeek-V3 has 128 other channels (`qk_nope_head_dim`) and 64 that rotate, which are 192. A
@@ -289,7 +306,7 @@ def _latent_size(keys: Keys, latent: Setting[int], head_dim: Setting[int] | None
 
     Args:
         keys: The keys of the model.
-        latent: The channels that rotate.
+        rotating: The channels that rotate.
         head_dim: `head_dim`, which in some files is the whole head and in others what rotates.
     """
     unrotated = keys.whole_number("qk_nope_head_dim", low=0)
@@ -297,20 +314,20 @@ def _latent_size(keys: Keys, latent: Setting[int], head_dim: Setting[int] | None
     if stated_size is not None:
         return stated_size
     if unrotated is not None:
-        return computed(latent.value + unrotated.value, "{} + {}", unrotated, latent)
-    return only_if(head_dim, lambda size: size > latent.value) or latent
+        return computed(rotating.value + unrotated.value, "{} + {}", unrotated, rotating)
+    return only_if(head_dim, lambda size: size > rotating.value) or rotating
 
 
-def _contradicting_dims(head_dim: Setting[int], latent: Setting[int]) -> tuple[str, ...]:
+def _contradicting_dims(head_dim: Setting[int], rotating: Setting[int]) -> tuple[str, ...]:
     """Return a warning that transformers and other runtimes differ, unless both have one width.
 
     DeepSeek-V3's class in transformers computes frequencies for `head_dim` if a file has it,
     although its attention rotates `qk_rope_head_dim` channels.
     """
-    if head_dim.value == latent.value:
+    if head_dim.value == rotating.value:
         return ()
     frequencies = (
         f"{head_dim.source} is {head_dim.value}, for which transformers computes frequencies"
     )
-    channels = f"the {latent.value} channels of {latent.source}, which other runtimes go by"
+    channels = f"the {rotating.value} channels of {rotating.source}, which other runtimes go by"
     return (f"{frequencies}: they do not fit {channels}",)

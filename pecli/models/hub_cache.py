@@ -48,11 +48,11 @@ def cached_snapshot(name: str) -> str | None:
         return None
     repository, _, revision = name.partition("@")
     folder = os.path.join(cache_folder(), f"models--{repository.replace('/', '--')}")
-    commits = _commits(folder, revision)
-    folder_names = [commit for commit in commits if commit and "/" not in commit]
-    for folder_name in folder_names:
-        snapshot = os.path.join(folder, "snapshots", folder_name)
-        if os.path.isdir(snapshot):
+    for commit in _commits(folder, revision):
+        # The snapshot of a commit is a folder of its name; a branch such as `refs/pr/1` has none.
+        names_folder = commit != "" and "/" not in commit
+        snapshot = os.path.join(folder, "snapshots", commit)
+        if names_folder and os.path.isdir(snapshot):
             return snapshot
     return None
 

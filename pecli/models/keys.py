@@ -113,11 +113,11 @@ def derived(
     Setting(value=16, source='max(rows, columns)', stated_by=('rows', 'columns'))
     >>> derived(max, "max({}, {})", setting_from_key(16, "rows"), None)
     """
-    given = [operand for operand in operands if operand is not None]
-    if len(given) < len(operands):
+    present = [operand for operand in operands if operand is not None]
+    if len(present) < len(operands):
         return None
-    value = function(*[operand.value for operand in given])
-    return computed(value, formula, *given)
+    value = function(*[operand.value for operand in present])
+    return computed(value, formula, *present)
 
 
 def default(value: T | None, source: str) -> Setting[T] | None:
@@ -186,6 +186,11 @@ class ClassDefaults:
     #: Keys that the code of the class does not read. `rope_parameters.partial_rotary_factor` is a
     #: key within the settings; `rope_theta alone` is a base that counts only beside settings.
     ignores: frozenset[str] = frozenset()
+
+    @property
+    def ignores_lone_base(self) -> bool:
+        """True if the class reads a `rope_theta` only beside rotary settings such as `rope_scaling`."""
+        return "rope_theta alone" in self.ignores
 
 
 NO_CLASS = ClassDefaults()
@@ -560,6 +565,15 @@ class Keys:
             if name.startswith(prefix):
                 origins[name.removeprefix(prefix)] = origin
         return origins
+
+    def with_unrecorded_lookups(self) -> "Keys":
+        """Return these keys with a separate record of the names that are looked for.
+
+        A hint about an unread key offers a similar name that was looked for. A dialect lets Hugging
+        Face's rules look for `rope_theta` in a file that calls it `rope.freq_base`: its hints must
+        not offer `rope_theta`. Keys that are read still count as read in the file.
+        """
+        return replace(self, usage=KeyUsage(read=self.usage.read))
 
     def empty(self) -> "Keys":
         """Return keys of the same place without any values."""

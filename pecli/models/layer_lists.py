@@ -116,6 +116,12 @@ def _value_of_type(keys: Keys, name: str, types: list[str], layer_type: str) -> 
     Step-3.5 names the types of 48 layers and has values for as many, of which 3 only predict
     further tokens; a shorter list is read as far as it goes.
 
+    Args:
+        keys: The keys of the file.
+        name: The key of the list, such as `rope_theta`.
+        types: The type of each layer.
+        layer_type: The type whose number is returned.
+
     Raises:
         FileError: The list has other items than numbers, or several values for the type.
     """

@@ -53,6 +53,8 @@ class Layers(NamedTuple):
 
 
 class _Settings(NamedTuple):
+    """The rotary settings of a configuration, such as its `rope_scaling`, and warnings about them."""
+
     keys: Keys
     warnings: list[str]
 
@@ -79,10 +81,9 @@ def _rotary_settings(keys: Keys) -> _Settings:
     class_default = keys.value("rope_parameters")
     if old is not None and new is not None:
         return _Settings(old, warnings=_warnings_of_both(old, new))
-    if old is not None:
-        return _Settings(old, warnings=[])
-    if new is not None:
-        return _Settings(new, warnings=[])
+    stated = old or new
+    if stated is not None:
+        return _Settings(stated, warnings=[])
     if class_default is not None:
         return _Settings(_class_settings(keys, class_default), warnings=[])
     return _Settings(keys.empty(), warnings=[])
@@ -149,13 +150,19 @@ def _layers_by_name(
     """
     unused = _unused_names(names, layer_types)
     used = [name for name in names if name not in unused]
-    layers = _given_layers(used, settings, keys, family)
-    layers += _absent_layers(keys, family, layer_types, layers)
-    nulls = [name for name in used if not settings.data[name]]
-    has_bases_for_nulls = family.local_theta is not None
-    if has_bases_for_nulls:
-        nulls = []  # The family's own base stands in for a null, as Gemma 3's class does it.
-    return Layers(layers, _nested_warnings(unused, nulls))
+    stated_layers = _stated_layers(used, settings, keys, family)
+    layers_of_class = _absent_layers(keys, family, layer_types, stated_layers)
+    unrotated_names = []
+    if not _has_two_bases(family):
+        # With two bases, the family's own stands in for null settings, as in Gemma 3's class.
+        unrotated_names = [name for name in used if not settings.data[name]]
+    warnings = _nested_warnings(unused, unrotated_names)
+    return Layers([*stated_layers, *layers_of_class], warnings)
+
+
+def _has_two_bases(family: ModelFamily) -> bool:
+    """Return True if sliding layers have a base of their own by default: 1e4 in Gemma 3."""
+    return family.local_theta is not None
 
 
 def _layer_names(settings: Keys, types: set[str]) -> list[str]:
@@ -171,37 +178,48 @@ def _layer_names(settings: Keys, types: set[str]) -> list[str]:
     return names
 
 
-def _nested_warnings(unused: Sequence[str], nulls: Sequence[str]) -> list[str]:
-    """Return warnings about settings of layer types that no layer has, or that are null."""
+def _nested_warnings(unused: Sequence[str], unrotated: Sequence[str]) -> list[str]:
+    """Return warnings about layer types that no layer has, and about those whose settings are null."""
     warnings = []
     if unused:
         warnings.append(
             f"settings of {', '.join(unused)} are not used: layer_types names no such layer"
         )
-    if nulls:
+    if unrotated:
+        names = ", ".join(unrotated)
         warnings.append(
-            f"layers of type {', '.join(nulls)} have no positional encoding: their settings are null"
+            f"layers of type {names} have no positional encoding: their settings are null"
         )
     return warnings
 
 
 def _unused_names(names: list[str], types: set[str]) -> list[str]:
-    """Return names that no layer has. If no name is a layer type, they are names of another kind.
+    """Return the names of settings that no layer has.
 
-    DeepSeek-V4, for example, has settings for `main` and `compress`, and layer types with other
-    names.
+    If none of the names is a layer type, all of them count as used, since they are names of another
+    kind: DeepSeek-V4 has settings for `main` and `compress`, and layer types with other names.
     """
     unused = [name for name in names if name not in types]
     return unused if len(unused) < len(names) else []
 
 
-def _given_layers(names: list[str], settings: Keys, keys: Keys, family: ModelFamily) -> list[Layer]:
-    """Return the layer types that have settings; those whose settings are null do not rotate."""
+def _stated_layers(
+    names: list[str], settings: Keys, keys: Keys, family: ModelFamily
+) -> list[Layer]:
+    """Return the layer types that have settings; those whose settings are null do not rotate.
+
+    Args:
+        names: The layer types that the settings name, and that some layer has.
+        settings: The rotary settings, with an object per layer type.
+        keys: The whole configuration.
+        family: The family whose defaults apply.
+    """
     layers = []
     for name in names:
-        section = settings.section(name)
-        if section is not None:
-            layers.append(_nested_layer(name, section, settings, keys, family))
+        settings_of_type = settings.section(name)
+        if settings_of_type is not None:
+            layer = _nested_layer(name, settings_of_type, settings, keys, family)
+            layers.append(layer)
     return layers
 
 
@@ -213,45 +231,66 @@ def _names_layers(name: str, value: object, types: set[str]) -> bool:
     """
     if isinstance(value, Mapping) or name in types:
         return True
+    # A null with another name, such as `factor`, is a parameter that is left out.
     return value is None and "_att" in name and name not in SHARED
 
 
 def _nested_layer(
-    name: str, section: Keys, settings: Keys, keys: Keys, family: ModelFamily
+    name: str, settings_of_type: Keys, all_settings: Keys, keys: Keys, family: ModelFamily
 ) -> Layer:
     """Return a layer type with its own settings, and with those that stand beside the layer types.
 
     `{"rope_theta": 1e6, "full_attention": {"rope_type": "yarn", …}}` has a base for all types.
+    Sliding layers without any base in these settings have the one outside of them, such as
+    `rope_local_base_freq`.
+
+    Args:
+        name: The layer type, such as `full_attention`.
+        settings_of_type: The object of this name in the rotary settings.
+        all_settings: The rotary settings around it: `rope_parameters`.
+        keys: The whole configuration.
+        family: The family whose defaults apply.
     """
-    shared_names = [key for key in settings.data if key in SHARED and key not in section.data]
-    shared_values = {key: settings.data[key] for key in shared_names}
-    shared_origins = {key: settings.origin(key) for key in shared_names}
-    layer_settings = replace(
-        section,
-        data={**shared_values, **section.data},
-        origins={**section.origins, **shared_origins},
-    )
+    layer_settings = _with_shared_settings(settings_of_type, all_settings)
     theta = None
     if name == SLIDING and "rope_theta" not in layer_settings:
         theta = _local_theta(keys, family)
     return Layer(name, settings=layer_settings, keys=keys, family=family, theta=theta)
 
 
+def _with_shared_settings(settings_of_type: Keys, all_settings: Keys) -> Keys:
+    """Return the settings of a layer type, completed by those that all layer types share."""
+    shared_values = {}
+    shared_origins = {}
+    for name, value in all_settings.data.items():
+        if name in SHARED and name not in settings_of_type.data:
+            shared_values[name] = value
+            shared_origins[name] = all_settings.origin(name)
+    return replace(
+        settings_of_type,
+        data={**shared_values, **settings_of_type.data},
+        origins={**settings_of_type.origins, **shared_origins},
+    )
+
+
 def _absent_layers(
-    keys: Keys, family: ModelFamily, types: set[str], layers: list[Layer]
+    keys: Keys, family: ModelFamily, types: set[str], stated_layers: list[Layer]
 ) -> list[Layer]:
     """Return layer types that the settings leave out although the family has two bases.
 
     Gemma 3's class fills them in: a file with settings for `full_attention` only has the default
     base 1e4 for `sliding_attention`.
+
+    Args:
+        keys: The whole configuration.
+        family: The family whose defaults apply.
+        types: The layer types that the configuration lists; empty if it lists none.
+        stated_layers: The layer types that have settings.
     """
-    has_two_bases = family.local_theta is not None
-    if not has_two_bases:
-        return []
-    stated_names = {layer.name for layer in layers}
+    stated_names = {layer.name for layer in stated_layers}
     expected_names = types or set(SIZES_OF_LAYERS)
     absent_names = expected_names - stated_names
-    if not absent_names:
+    if not absent_names or not _has_two_bases(family):
         return []
     no_settings = keys.empty()
     layers_of_class = _layers_without_names(keys, no_settings, family)
@@ -268,26 +307,48 @@ def _layers_without_names(keys: Keys, settings: Keys, family: ModelFamily) -> li
 
     A second base belongs to sliding layers (Gemma 3: 1e6 and 1e4) or to DeepSeek-V4's layers that
     compress their keys.
+
+    Args:
+        keys: The whole configuration.
+        settings: The rotary settings in it, such as `rope_scaling`.
+        family: The family whose defaults apply.
     """
-    unscaled = keys.empty()
     base_of_sliding = _local_theta(keys, family)
     if base_of_sliding is not None:
-        # Gemma 3 scales only its full layers, ModernBERT all of them.
-        of_sliding = settings if family.scales_all_layers else unscaled
-        full = Layer(FULL, settings=settings, keys=keys, family=family)
-        sliding = Layer(
-            SLIDING, settings=of_sliding, keys=keys, family=family, theta=base_of_sliding
-        )
-        return [full, sliding]
+        return _full_and_sliding_layers(keys, settings, family, base_of_sliding)
     base_of_compressed = keys.number("compress_rope_theta")
     if base_of_compressed is not None:
-        of_compressed = _compressed_settings(settings)
-        main = Layer("main", settings=unscaled, keys=keys, family=family)
-        compressed = Layer(
-            "compress", settings=of_compressed, keys=keys, family=family, theta=base_of_compressed
-        )
-        return [main, compressed]
+        return _main_and_compressed_layers(keys, settings, family, base_of_compressed)
     return [Layer("", settings=settings, keys=keys, family=family)]
+
+
+def _full_and_sliding_layers(
+    keys: Keys, settings: Keys, family: ModelFamily, base_of_sliding: Setting[float]
+) -> list[Layer]:
+    """Return full layers, and sliding layers with a base of their own.
+
+    A scaling is for the full layers only in Gemma 3, and for all layers in ModernBERT.
+    """
+    of_sliding = settings if family.scales_all_layers else keys.empty()
+    full = Layer(FULL, settings=settings, keys=keys, family=family)
+    sliding = Layer(SLIDING, settings=of_sliding, keys=keys, family=family, theta=base_of_sliding)
+    return [full, sliding]
+
+
+def _main_and_compressed_layers(
+    keys: Keys, settings: Keys, family: ModelFamily, base_of_compressed: Setting[float]
+) -> list[Layer]:
+    """Return DeepSeek-V4's layers: main ones, and those that compress their keys.
+
+    Its YaRN is for the compressed layers, which see the whole context. The main ones only see a
+    window of it, and are not scaled.
+    """
+    main = Layer("main", settings=keys.empty(), keys=keys, family=family)
+    of_compressed = _compressed_settings(settings)
+    compressed = Layer(
+        "compress", settings=of_compressed, keys=keys, family=family, theta=base_of_compressed
+    )
+    return [main, compressed]
 
 
 def _compressed_settings(settings: Keys) -> Keys:
@@ -318,7 +379,7 @@ def unrotated_layers(keys: Keys, family: ModelFamily) -> Unrotated:
     no_list: Setting[list[float]] = Setting([], "")
     base_by_layer = keys.numbers("layer_rope_theta") or no_list
     warnings = _warnings_of_several_bases(base_by_layer)
-    nope_layers = _unrotated_numbers(keys, base_by_layer, family)
+    nope_layers = _numbers_of_unrotated_layers(keys, base_by_layer, family)
     if not nope_layers.value:
         return Unrotated({}, warnings)
     numbers = listed([str(number) for number in nope_layers.value], MAX_LISTED)
@@ -363,8 +424,8 @@ def _temperature(keys: Keys) -> Temperature | None:
     return Temperature(scale, floor)
 
 
-def _unrotated_numbers(
-    keys: Keys, thetas: Setting[list[float]], family: ModelFamily
+def _numbers_of_unrotated_layers(
+    keys: Keys, base_by_layer: Setting[list[float]], family: ModelFamily
 ) -> Setting[tuple[int, ...]]:
     """Return the numbers of the layers without rope.
 
@@ -374,13 +435,16 @@ def _unrotated_numbers(
 
     Args:
         keys: The keys of the model.
-        thetas: The base of each layer, 0 for one without rope; empty if the file has no such list.
+        base_by_layer: The base of each layer, 0 for one without rope; empty if the file has no such
+            list.
         family: The family of the model.
     """
     # All keys are read in any case, so that none is reported as a key that nothing reads.
-    list_by_layer = keys.numbers("no_rope_layers", "no_rope_layer_flags") or thetas
+    flag_by_layer = keys.numbers("no_rope_layers", "no_rope_layer_flags")
     interval = keys.whole_number("no_rope_layer_interval")
     layer_count = keys.whole_number("num_hidden_layers")
+    # In both lists a 0 marks a layer without rope.
+    list_by_layer = flag_by_layer or base_by_layer
     if list_by_layer.value:
         zeros = tuple(layer for layer, item in enumerate(list_by_layer.value) if item == 0)
         return computed(zeros, "{} is 0 there", list_by_layer)
@@ -420,7 +484,7 @@ def unrotated_type(keys: Keys, family: ModelFamily) -> str:
 
     Exaone 4 rotates all layers if its `sliding_window` is null, as in its model of 1.2B.
     """
-    has_no_window = keys.data.get("sliding_window", family.unrotated) is None
-    if family.rotates_without_window and has_no_window:
+    window_is_null = "sliding_window" in keys.data and keys.data["sliding_window"] is None
+    if family.rotates_without_window and window_is_null:
         return ""
     return family.unrotated

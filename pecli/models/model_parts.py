@@ -94,17 +94,18 @@ def _ignored_keys(
         vision: True for a tower that reads images.
     """
     ignored = set(defaults.ignores)
-    ignores_base_without_settings = "rope_theta alone" in ignored
-    if ignores_base_without_settings and not _has_settings(keys):
+    if defaults.ignores_lone_base and not _has_settings(keys):
         # The base is read only together with settings, which replace the class's own.
         ignored.add("rope_theta")
     is_known_class = defaults.name != ""
-    if is_known_class:
-        ignored |= _keys_of_other_classes(defaults.model_type)
-        family = family_of(model_type, vision=vision)
-        rotates_in_any_case = family.is_known and not family.reads_type
-        if rotates_in_any_case:
-            ignored |= _other_statements(keys)
+    if not is_known_class:
+        return frozenset(ignored)
+    ignored |= _keys_of_other_classes(defaults.model_type)
+    family = family_of(model_type, vision=vision)
+    # In a few families, `position_embedding_type` chooses between rope and other encodings.
+    always_rotates = family.is_known and not family.reads_type
+    if always_rotates:
+        ignored |= _other_statements(keys)
     return frozenset(ignored)
 
 
@@ -197,9 +198,10 @@ def parts_of(part: ModelPart) -> list[ModelPart]:
     Of several language models, only the first is read.
     """
     parts = [inner for inner in _inner_parts(part) if _has_encodings(inner)]
-    by_kind = grouped(parts, lambda inner: "text" if inner.is_text else "other")
-    text_parts = by_kind.get("text", [])
-    return [*text_parts[:1], *by_kind.get("other", [])]
+    by_is_text = grouped(parts, lambda inner: inner.is_text)
+    language_models = by_is_text.get(True, [])
+    towers = by_is_text.get(False, [])
+    return [*language_models[:1], *towers]
 
 
 def _inner_parts(part: ModelPart) -> Iterator[ModelPart]:
@@ -337,8 +339,8 @@ def _inherited_type(part: ModelPart, label: str, is_text: bool) -> str | None:
     if part.model_type is None:
         return None
     names = [part.model_type + ending for ending in _endings_of_types(label, is_text)]
-    known = [*filter(_has_class, names), *filter(_has_family, names), names[-1]]
-    return known[0]
+    by_precedence = [*filter(_has_class, names), *filter(_has_family, names), names[-1]]
+    return by_precedence[0]
 
 
 def _endings_of_types(label: str, is_text: bool) -> tuple[str, ...]:

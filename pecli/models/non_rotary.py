@@ -9,9 +9,10 @@ the tables of class_tables.json.
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from pecli.engine.named_values import JsonObject, MutableValues
-from pecli.models.data import nonempty, plain_name, stored
+from pecli.models.data import first_known, nonempty, plain_name, stored
 from pecli.models.encoding import Encoding
 from pecli.models.table_rules import (
     AlibiRule,
@@ -92,40 +93,58 @@ def beside(model_type: str | None, *, vision: bool) -> EncodingRule | None:
     names = [name]
     if vision:
         names += [f"{name}_vision", f"{name}_vision_model"]
-    rules = map(BESIDE.get, names)
-    return next(filter(None, rules), None)
+    return first_known(BESIDE, names, None)
+
+
+class UndescribedTable(NamedTuple):
+    """A table of positions that no scheme describes, with its shape at class defaults: `900 × 256`."""
+
+    tensor: str
+    shape: str
+
+
+class ClassTables(NamedTuple):
+    """The tables of positions of a class of transformers."""
+
+    learned: list[LearnedRule]
+    undescribed: list[UndescribedTable]
+
+
+def _tables_of_class(model_type: str | None) -> ClassTables:
+    """Return the tables of a class of transformers: its rows in class_tables.json, which may be none.
+
+    A row of four items is a learned table, [tensor, key of the rows, extra rows, key of the width]. A
+    row of two items is a table that no scheme describes, [tensor, shape].
+    """
+    tables = ClassTables(learned=[], undescribed=[])
+    for row in stored("class_tables.json").get(plain_name(model_type), []):
+        if len(row) == 4:
+            tables.learned.append(_learned_rule(*row))
+        else:
+            tables.undescribed.append(UndescribedTable(*row))
+    return tables
 
 
 def tables_of(model_type: str | None) -> EncodingRule | None:
     """Return the rule for the tables of a class of transformers; None if it has none, or is not
     known.
-
-    A row of class_tables.json is either a table with the rule for its size, [tensor, key of the
-    rows, more rows, key of the width], in which an empty key stands for the patches of an image; or
-    a table that no scheme describes, [tensor, shape at class defaults].
     """
-    rows = stored("class_tables.json").get(plain_name(model_type), [])
-    tables = [_learned_rule(*row) for row in rows if len(row) == 4]
-    note = _note_on_others(_shapes_of_others(rows))
-    is_only_table = len(tables) == 1
+    rules, undescribed = _tables_of_class(model_type)
+    note = _note_on_undescribed(undescribed)
+    is_only_table = len(rules) == 1
     if is_only_table:
-        tables = [replace(tables[0], name="")]  # Its tensor needs no name.
-    if tables:
-        return SeveralRules(tuple(tables), note=note)
+        rules = [replace(rules[0], name="")]  # Its tensor needs no name.
+    if rules:
+        return SeveralRules(tuple(rules), note=note)
     if note:
         return EncodingRule(note=note)
     return None
 
 
-def _shapes_of_others(rows: list[list[str]]) -> list[list[str]]:
-    """Return the rows of tables that no scheme describes: [tensor, shape]."""
-    return [row for row in rows if len(row) == 2]
-
-
-def _learned_rule(tensor: str, key: str, more: int, dim: str) -> LearnedRule:
+def _learned_rule(tensor: str, key: str, extra_rows: int, dim: str) -> LearnedRule:
     """Return the rule of a table; without a key for its rows, they are the patches of an image."""
     rows = (key,) if key else ()
-    return LearnedRule(rows=rows, more=more, dim=(dim,), name=tensor, offset=0)
+    return LearnedRule(rows=rows, extra_rows=extra_rows, dim=(dim,), name=tensor, offset=0)
 
 
 def notes_on_absent_tables(model_type: str | None, encodings: Sequence[Encoding]) -> list[str]:
@@ -133,12 +152,11 @@ def notes_on_absent_tables(model_type: str | None, encodings: Sequence[Encoding]
 
     Grounding DINO has a table of 900 queries beside the positions of its text.
     """
-    rows = stored("class_tables.json").get(plain_name(model_type), [])
     absent = []
-    for tensor, shape in _shapes_of_others(rows):
-        if not _is_described(encodings, shape):
-            absent.append([tensor, shape])
-    return nonempty(_note_on_others(absent))
+    for table in _tables_of_class(model_type).undescribed:
+        if not _is_described(encodings, table.shape):
+            absent.append(table)
+    return nonempty(_note_on_undescribed(absent))
 
 
 def _is_described(encodings: Sequence[Encoding], shape: str) -> bool:
@@ -169,11 +187,11 @@ def _rows_of_grid(grid: Sequence[int]) -> tuple[int, int]:
     return math.prod(offsets), math.prod(grid)
 
 
-def _note_on_others(rows: list[list[str]]) -> str:
-    """Return a note on tables that no scheme describes: rows of a tensor's name and its shape."""
-    if not rows:
+def _note_on_undescribed(tables: Sequence[UndescribedTable]) -> str:
+    """Return a note that names tables; empty if there are none."""
+    if not tables:
         return ""
-    tables = ", ".join(f"{tensor} ({shape})" for tensor, shape in rows)
+    named = ", ".join(f"{table.tensor} ({table.shape})" for table in tables)
     return (
-        f"it has tables of positions that are none of pecli's schemes, at class defaults: {tables}"
+        f"it has tables of positions that are none of pecli's schemes, at class defaults: {named}"
     )

@@ -35,7 +35,6 @@ from pecli.models.keys import (
     Keys,
     Setting,
     Settings,
-    computed,
     default,
     derived,
     nonzero,
@@ -155,13 +154,14 @@ def _layer_encoding(
 
 
 def _mark_repeated(keys: Keys, encoding: Encoding) -> None:
-    """Record keys as read that only repeat what others state.
+    """Record keys as read that only repeat what other keys state.
 
     Qwen3.6 has its partial factor in `rope_parameters` and beside it; MiniMax-M3 has a `rotary_dim`
     of 64 beside a factor of 0.5 of 128 channels.
     """
-    read = {PARTIAL: encoding.parameters.get(PARTIAL), "rotary_dim": encoding.rotary_dim}
-    for name, value in read.items():
+    partial = encoding.parameters.get(PARTIAL)
+    values_of_encoding = {PARTIAL: partial, "rotary_dim": encoding.rotary_dim}
+    for name, value in values_of_encoding.items():
         if value is not None and keys.data.get(name) == value:
             keys.mark_as_read(name)
 
@@ -200,55 +200,55 @@ class LayerSettings:
         return self.layer.family.trailing or (head.is_latent and has_unrotated_channels)
 
 
-def _encoding_of_settings(read: LayerSettings) -> Encoding:
+def _encoding_of_settings(layer_settings: LayerSettings) -> Encoding:
     """Return the encoding of a layer type from its settings, with the source of every value.
 
     `described` has all settings by the names that `pecli config` prints. Those that are left out,
     such as sections of M-RoPE in a model of text, have neither a value nor a source.
     """
-    layer = read.layer
+    layer = layer_settings.layer
     settings = layer.settings
     family = layer.family
     stated_sections = _stated_sections(settings)
-    sections = _mrope_sections(settings, read.head, family, stated_sections)
-    grid = _grid(read.axes, family)
+    sections = _mrope_sections(settings, layer_settings.head, family, stated_sections)
+    grid = _grid(layer_settings.axes, family)
     beta = _query_scaling(settings)
-    mscales = _mscales(settings, read.scaling.kind)
+    mscales = _mscales(settings, layer_settings.scaling.kind)
     layout = _pair_layout(layer.keys, family)
     indexer = _indexer(layer.keys, family)
     described = {
-        **read.parameters,
+        **layer_settings.parameters,
         **sections,
         **grid,
         "llama_4_scaling_beta": beta,
         "mscales": mscales,
-        **read.unrotated,
+        **layer_settings.unrotated,
         **indexer,
-        "head_dim": read.head.size,
+        "head_dim": layer_settings.head.size,
         "layout": layout,
     }
     return Encoding(
         layer_type=layer.name,
         scheme="rope",
-        parameters=values_of(read.parameters),
+        parameters=values_of(layer_settings.parameters),
         origins=origins_of(described),
         layout=layout.value,
-        head_dim=read.head.size.value,
-        trailing=read.is_trailing,
+        head_dim=layer_settings.head.size.value,
+        trailing=layer_settings.is_trailing,
         tables_in_halves=family.tables_in_halves,
         family=family.name,
         prefix=layer.keys.prefix,
-        alpha=_usable_alpha(read.scaling.ignored_alpha),
+        alpha=_usable_alpha(layer_settings.scaling.ignored_alpha),
         use_fope=settings.data.get("use_fope") is True,
         rope_traditional=layer.keys.data.get("rope_traditional") is True,
-        lacks_original_length=read.scaling.lacks_original_length,
+        lacks_original_length=layer_settings.scaling.lacks_original_length,
         no_table=family.no_table,
         grid=Grid(**values_of(grid)),
         sections=Sections(**values_of(sections)),
-        unrotated=UnrotatedLayers(**values_of(read.unrotated)),
+        unrotated=UnrotatedLayers(**values_of(layer_settings.unrotated)),
         unrotated_type=unrotated_type(layer.keys, family),
         indexer=Indexer(**values_of(indexer)),
-        order=_frequency_order(read.head, family, stated_sections),
+        order=_frequency_order(layer_settings.head, family, stated_sections),
         mscales=value_of(mscales),
         llama_4_scaling_beta=value_of(beta),
     )
@@ -414,11 +414,14 @@ def _grid(axes: Setting[int] | None, family: ModelFamily) -> Settings:
     """Return the settings of several axes, by the names of `Grid`; none for text."""
     if axes is None:
         return {}
-    frequencies = {"axes": Setting("alternating", family.source)}
+    axis_frequencies = None
+    if family.order == "axes":
+        # Even frequencies follow rows, and odd ones columns, as in Pixtral.
+        axis_frequencies = Setting("alternating", family.source)
     return {
         "axes": axes,
         "style": nonzero(Setting(family.style, family.source)),
-        "axis_frequencies": frequencies.get(family.order),
+        "axis_frequencies": axis_frequencies,
     }
 
 
@@ -434,11 +437,12 @@ def _mscales(settings: Keys, scaling: str) -> Setting[Mscales] | None:
     """
     if scaling != "longrope" or "attention_factor" in settings:
         return None
-    if SHORT_MSCALE not in settings or LONG_MSCALE not in settings:
-        return None
-    short = settings.number_or(1.0, SHORT_MSCALE)
-    long = settings.number_or(1.0, LONG_MSCALE)
-    return computed(Mscales(short=short.value, long=long.value), "{}, {}", short, long)
+    has_both = SHORT_MSCALE in settings and LONG_MSCALE in settings
+    if not has_both:
+        return None  # A single one is not read, and is therefore reported.
+    short = settings.number(SHORT_MSCALE)
+    long = settings.number(LONG_MSCALE)
+    return derived(Mscales, "{}, {}", short, long)
 
 
 def _pair_layout(keys: Keys, family: ModelFamily) -> Setting[str]:

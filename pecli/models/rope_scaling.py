@@ -28,7 +28,8 @@ KINDS = {
 }
 #: Parameters that a scaling has if a file leaves them out: betas of YaRN.
 DEFAULTS: dict[object, dict[str, float]] = {"yarn": yarn.DEFAULTS}
-#: What multiplies ln(factor) in the attention factor of YaRN, if it is not 0.1.
+#: The number that multiplies ln(factor) in the attention factor of a rope type, if it is not YaRN's
+#: 0.1.
 MAGNITUDES = {"telechat3-yarn": 0.07}
 MEANINGS_OF_NTK = (
     "base b·f^(d/(d−2)), as read here, "
@@ -96,21 +97,27 @@ def rope_type_of(layer: Layer) -> RopeType:
 
 
 def _warnings_about_type(layer: Layer, rope_type: Setting[str]) -> tuple[str, ...]:
-    """Return warnings that others read the name of a scaling differently.
+    """Return warnings that other programs read the name of a scaling differently.
 
-    Classes with settings by layer type (Gemma 3) do not read the older name `type`. The ntk of GTE
-    has one meaning, which its own code decides.
+    Older files have the name under `type`, newer ones under `rope_type`. Classes with settings by
+    layer type, such as Gemma 3's, only read the newer key. The name ntk has two meanings, except in
+    a family whose code decides on one, as GTE's does.
+
+    Args:
+        layer: The layer type, with its settings that state a name.
+        rope_type: That name, with the key that states it.
     """
     family = layer.family
     statement = f"{rope_type.source} is {rope_type.value}"
     warnings = []
     has_old_key = "rope_type" not in layer.settings
-    class_has_types = family.local_theta is not None
-    if has_old_key and class_has_types:
+    # A family whose sliding layers have a base of their own has settings by layer type.
+    has_settings_by_type = family.local_theta is not None
+    if has_old_key and has_settings_by_type:
         reader = f"transformers 5 reads rope_type alone in {family.name}"
         warnings.append(f"{statement}: {reader}, and would leave it unscaled")
-    is_ambiguous = rope_type.value == "ntk" and family.renamed.before != "ntk"
-    if is_ambiguous:
+    family_defines_ntk = family.renamed.before == "ntk"
+    if rope_type.value == "ntk" and not family_defines_ntk:
         warnings.append(f"{statement}, which has two meanings: {MEANINGS_OF_NTK}")
     return tuple(warnings)
 
@@ -118,17 +125,20 @@ def _warnings_about_type(layer: Layer, rope_type: Setting[str]) -> tuple[str, ..
 def scaling_of(layer: Layer, rope_type: RopeType) -> ScalingSettings:
     """Return the scaling of a layer (YaRN, dynamic NTK, …) with all parameters that count.
 
-    They are those of `rope_scaling`, and defaults of the method that files leave out.
+    They are those of `rope_scaling`, and defaults of the method that files leave out. A Hunyuan model
+    may state an `alpha` instead: it makes the scaling NTK by a constant factor, and then its other
+    parameters do not count.
     """
     alpha = _constant_alpha(layer, rope_type)
     if alpha is not None:
         return _ntk_by_alpha(layer.settings, alpha, rope_type)
     scaling = rope_type.scaling
-    in_file = _given_parameters(layer, scaling)
+    in_file = _stated_parameters(layer, scaling)
     stated_settings = {"scaling": rope_type.given.with_value(scaling), **in_file.parameters}
+    magnitude = MAGNITUDES.get(rope_type.name)
     return ScalingSettings(
         kind=scaling,
-        settings=_with_defaults(stated_settings, MAGNITUDES.get(rope_type.name)),
+        settings=_with_defaults(stated_settings, magnitude),
         warnings=in_file.warnings,
         lacks_original_length=in_file.lacks_original_length,
         ignored_alpha=_ignored_alpha(layer, rope_type),
@@ -151,10 +161,8 @@ def _ignored_alpha(layer: Layer, rope_type: RopeType) -> object:
 
 
 def _ntk_by_alpha(settings: Keys, alpha: Setting[float], rope_type: RopeType) -> ScalingSettings:
-    """Return NTK scaling by alpha: Hunyuan has 1000, which multiplies the base by 1000^(d / (d − 2)).
-
-    Hunyuan's files have keys of YaRN as well, which its code does not read.
-    """
+    """Return NTK scaling by alpha: Hunyuan has 1000, which multiplies the base by 1000^(d / (d − 2))."""
+    # Hunyuan's files have these keys of YaRN as well, which its code does not read.
     settings.mark_as_read("factor", "mscale", "mscale_all_dim", "beta_fast", "beta_slow")
     scaling = computed("ntk", "{} with alpha", rope_type.given)
     return ScalingSettings(
@@ -162,7 +170,7 @@ def _ntk_by_alpha(settings: Keys, alpha: Setting[float], rope_type: RopeType) ->
     )
 
 
-class _GivenParameters(NamedTuple):
+class _StatedParameters(NamedTuple):
     """The parameters of a scaling that a configuration gives, and what it leaves open."""
 
     parameters: dict[str, Setting[object]]
@@ -170,7 +178,7 @@ class _GivenParameters(NamedTuple):
     lacks_original_length: bool
 
 
-def _given_parameters(layer: Layer, scaling: str) -> _GivenParameters:
+def _stated_parameters(layer: Layer, scaling: str) -> _StatedParameters:
     """Return the parameters of a scaling that the configuration of a layer gives.
 
     For YaRN with `{"factor": 4, "original_max_position_embeddings": 32768}` they are these two. The
@@ -184,18 +192,20 @@ def _given_parameters(layer: Layer, scaling: str) -> _GivenParameters:
     original_context = _OriginalContext(None)
     if ORIGINAL in names:
         original_context = _original_context(layer)
-    parameters: dict[str, Setting[object]] = {}
+    settings: dict[str, Setting[object] | None] = {}
     for name in names:
-        setting = _scaling_parameter(layer, name)
         if name == ORIGINAL:
-            setting = original_context.length
-        if setting is not None:
-            parameters[name] = setting
-    if "factor" in parameters and scaling != "dynamic":
-        # YaRN and longrope need the context only to compute a factor that is missing.
-        parameters.pop(LENGTH, None)
+            settings[name] = original_context.length
+        else:
+            settings[name] = _scaling_parameter(layer, name)
+    # Dynamic scaling always needs the model's context length. YaRN and longrope need it only to
+    # compute a factor that is missing.
+    needs_length = scaling == "dynamic" or settings.get("factor") is None
+    if not needs_length:
+        settings.pop(LENGTH, None)
+    parameters = {name: setting for name, setting in settings.items() if setting is not None}
     warnings = [*original_context.warnings, *_unused_values(layer.settings, scaling)]
-    return _GivenParameters(
+    return _StatedParameters(
         parameters=parameters,
         warnings=warnings,
         lacks_original_length=original_context.is_substitute,
@@ -219,7 +229,7 @@ def _scaling_parameter(layer: Layer, name: str) -> Setting[object] | None:
         return None
     if name == LENGTH:
         return layer.keys.whole_number(*LENGTHS)
-    read = READERS.get(name, Keys.number)
+    read = READERS.get(name, Keys.number)  # Most parameters are numbers.
     return read(layer.settings, name)
 
 
@@ -286,11 +296,10 @@ def _with_defaults(
         magnitude: The number that multiplies ln(factor) in the attention factor; None for YaRN's
             usual 0.1, which the scheme computes itself.
     """
-    numbers_by_default = DEFAULTS.get(given["scaling"].value, {})
-    defaults = {name: Setting(number, "default") for name, number in numbers_by_default.items()}
+    default_numbers = DEFAULTS.get(given["scaling"].value, {})
     parameters: dict[str, Setting[object]] = dict(given)
-    for name, default in defaults.items():
-        parameters.setdefault(name, default)
+    for name, number in default_numbers.items():
+        parameters.setdefault(name, Setting(number, "default"))
     if "attention_factor" not in given:
         parameters |= _implied_factors(given, magnitude)
     return parameters

@@ -186,13 +186,13 @@ class TableRule(EncodingRule):
 class LearnedRule(TableRule):
     """A table of weights with one row per position.
 
-    `LearnedRule(rows=("max_position_embeddings",), more=2)` is OPT's: a model of 2048 positions has
+    `LearnedRule(rows=("max_position_embeddings",), extra_rows=2)` is OPT's: a model of 2048 positions has
     2050 rows, and position 0 has row 2.
     """
 
     #: Rows beyond those of the positions: 2 in OPT, 1 for the class token of ViT.
-    more: int = 0
-    #: The row of the first position, if the rows beyond do not come first.
+    extra_rows: int = 0
+    #: The row of the first position, if the extra rows do not come first.
     offset: int | None = None
     #: The first position has the row after that of the padding token.
     padded: bool = False
@@ -203,17 +203,21 @@ class LearnedRule(TableRule):
         OPT's table of 2048 positions has 2 rows more, and begins with them: position 0 is row 2.
         """
         positions, dim = self.size(keys)
-        rows = positions
-        if self.more:
-            all_rows = positions.value + self.more
-            rows = positions.implying(all_rows, f"{positions.source} + {self.more}")
         std = keys.number("initializer_range", "init_std")
-        first_row = nonzero(self._first_row(keys))
-        parameters = {"max_len": rows, "dim": dim, "std": std}
+        parameters = {"max_len": self._all_rows(positions), "dim": dim, "std": std}
         table = encoding_of("learned", parameters, self.name)
-        # The offset is a field of an encoding, not a parameter of the scheme.
+        first_row = nonzero(self._first_row(keys))  # Row 0 is the usual one, and not reported.
+        # The first row is a field of an encoding, not a parameter of its scheme: both its value and
+        # the key that it comes from are added here.
         origins = {**table.origins, **origins_of({"offset": first_row})}
         return [replace(table, origins=origins, offset=value_of(first_row))]
+
+    def _all_rows(self, positions: Setting[int]) -> Setting[int]:
+        """Return the rows of the table: one per position, and the extra ones."""
+        if not self.extra_rows:
+            return positions
+        count = positions.value + self.extra_rows
+        return positions.implying(count, f"{positions.source} + {self.extra_rows}")
 
     def _first_row(self, keys: Keys) -> Setting[int]:
         """Return the row of the first position: 2 in OPT and RoBERTa, 0 in GPT-2."""
@@ -223,7 +227,7 @@ class LearnedRule(TableRule):
             # ViT counts its class token as position 0 and the first patch as position 1, so that
             # the table is used from its first row.
             return Setting(0, FAMILY)
-        return Setting(self.more if self.offset is None else self.offset, FAMILY)
+        return Setting(self.extra_rows if self.offset is None else self.offset, FAMILY)
 
 
 @dataclass(frozen=True)
@@ -240,15 +244,16 @@ class SinusoidalRule(TableRule):
     #: Positions run from L − 1 to −(L − 1), as in Conformers.
     relative: bool = False
     #: Keys for the base of the frequencies; 10000 if they are empty or absent.
-    base: tuple[str, ...] = ()
-    #: Keys for a factor of all values.
-    amplitude: tuple[str, ...] = ()
+    base_keys: tuple[str, ...] = ()
+    #: Keys for a factor of all values; it is 1 if they are empty or absent.
+    amplitude_keys: tuple[str, ...] = ()
 
     def encodings(self, keys: Keys) -> list[Encoding]:
         """Return the sinusoidal table, with the layout that the project's style stands for.
 
         fairseq has all sines before all cosines, and a row of zeros for the padding token, after
-        which positions are counted.
+        which positions are counted. Each parameter is a value with its source: a key, the style, or
+        the model's family.
         """
         rows, dim = self.size(keys)
         style = STYLES[self.style]
@@ -257,12 +262,12 @@ class SinusoidalRule(TableRule):
             "seq_len": rows,
             "dim": dim,
             "style": Setting(self.style, FAMILY),
-            "base": keys.number_or(10000.0, *self.base),
+            "base": keys.number_or(10000.0, *self.base_keys),
             "layout": Setting(style.get("layout", "interleaved"), source),
             "freq_shift": Setting(style.get("freq_shift", 0.0), source),
             "cos_first": nonzero(Setting(self.cos_first, FAMILY)),
             "relative": nonzero(Setting(self.relative, FAMILY)),
-            "amplitude": keys.number(*self.amplitude),
+            "amplitude": keys.number(*self.amplitude_keys),
         }
         if "padding_idx" in style:
             padding = self.padding(keys, low=0)

@@ -186,7 +186,8 @@ class _Search:
         """Yield the keys about positions that nothing has read, also of objects within.
 
         A misspelled `rope_tetha` is found by its name. Within settings about positions
-        (`rope_scaling`), every key counts, whatever its name.
+        (`rope_scaling`), every key counts, whatever its name. Objects are searched themselves, except
+        one about positions that nothing has read, which counts as one key.
 
         Args:
             keys: An object of the file.
@@ -197,26 +198,28 @@ class _Search:
             key = UnreadKey(section=keys.prefix, name=name, value=value)
             is_setting = within_positions and not name.startswith("_")
             is_about_positions = is_setting or looks_like_positions(name)
-            inner = self._section_to_search(keys, key, is_about_positions)
-            if inner is not None:
-                may_be_searched = depth < MAX_DEPTH and name not in OPAQUE
-                if may_be_searched:
-                    yield from self.keys_in(
-                        inner, within_positions=is_about_positions, depth=depth + 1
-                    )
-            elif self._is_reported(key, is_about_positions):
-                yield key
+            inner = self._object_to_search(keys, key, is_about_positions)
+            if inner is None:
+                if self._is_reported(key, is_about_positions):
+                    yield key
+            elif depth < MAX_DEPTH and name not in OPAQUE:
+                yield from self.keys_in(inner, within_positions=is_about_positions, depth=depth + 1)
 
-    def _is_reported(self, key: UnreadKey, is_relevant: bool) -> bool:
-        return self._may_be_size(key) or (is_relevant and self._is_unread(key))
+    def _is_reported(self, key: UnreadKey, is_about_positions: bool) -> bool:
+        """Return True if a key may be meant as a size, or if it is about positions and unread."""
+        return self._may_be_size(key) or (is_about_positions and self._is_unread(key))
 
-    def _section_to_search(self, keys: Keys, key: UnreadKey, is_relevant: bool) -> Keys | None:
-        """Return an object to look into; one about positions that nothing has read is reported as a
-        whole.
+    def _object_to_search(
+        self, keys: Keys, key: UnreadKey, is_about_positions: bool
+    ) -> Keys | None:
+        """Return the object that a key holds, to search its keys; None if the key counts as a whole.
+
+        A number or a text counts as a whole, and so does an object about positions that nothing has
+        read: one warning names a `rope_scalling`, not every key in it.
         """
         if not isinstance(key.value, Mapping) or not key.value:
             return None
-        if is_relevant and key.full_name not in self.usage.read:
+        if is_about_positions and key.full_name not in self.usage.read:
             return None
         return replace(keys, data=key.value, prefix=f"{key.full_name}.")
 
@@ -245,8 +248,12 @@ class _Search:
         if agrees_with_encodings:
             return False
         if key.value is False:
-            # A false switches nothing off, except `truncate: false`, which changes how YaRN rounds.
-            return switch is not None or "truncate" in key.name
+            # A switch with false contradicts the encodings here: `use_rope: false` in a file with
+            # rope. Any other false has no effect, except that YaRN rounds differently without
+            # `truncate`.
+            is_switch = switch is not None
+            changes_rounding = "truncate" in key.name
+            return is_switch or changes_rounding
         is_empty = key.value in (None, "", [], {}, ())
         return not is_empty
 

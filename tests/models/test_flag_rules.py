@@ -78,6 +78,7 @@ SERVED = [
     Served("exllamav2 -ra 1"),
     Served("exllamav2 -ra 2 -rs 0.5", base=ALPHA_2, fastest=0.5, slowest=0.5),
     Served("exllamav2 -ry 4", slowest=4, attention=YARN_ATTENTION),
+    Served("exllamav2 -ry 4 -rs 2", fastest=2, slowest=8, attention=YARN_ATTENTION),
     Served("tabbyAPI --rope-alpha 2", base=ALPHA_2),
     Served("tabbyAPI --rope-alpha auto"),
     Served(

@@ -66,10 +66,12 @@ class Ggml:
     freq_scale: float
     ext_factor: float
     n_ctx_orig: int
+    beta_fast: float = 32
+    beta_slow: float = 1
 
     def frequencies(self, freq_factors: list[float]) -> list[float]:
-        low = max(0.0, math.floor(self.corrected_dim(32)))
-        high = min(self.dim - 1.0, math.ceil(self.corrected_dim(1)))
+        low = max(0.0, math.floor(self.corrected_dim(self.beta_fast)))
+        high = min(self.dim - 1.0, math.ceil(self.corrected_dim(self.beta_slow)))
         frequencies = []
         for pair, factor in enumerate(freq_factors):
             extrapolated = self.freq_base ** (-2 * pair / self.dim) / factor
@@ -177,6 +179,31 @@ def test_alpha_is_noted_with_the_base_that_it_means() -> None:
     assert report.notes == (f"alpha 2.5 is theta {theta:,.0f} for heads of 128 with base 10000",)
 
 
+def test_alpha_keeps_the_attention_factors_of_a_longrope_scaling() -> None:
+    """Alpha changes the base only. Phi-3.5-MoE states its two attention factors, short_mscale and
+    long_mscale, which longrope's own formula (1.19 here) does not replace.
+    """
+    longrope = {
+        "type": "longrope",
+        "short_factor": [1.0] * 64,
+        "long_factor": [2.0] * 64,
+        "short_mscale": 1.25,
+        "long_mscale": 1.5,
+    }
+    config = {
+        "model_type": "phimoe",
+        "hidden_size": 512,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 131072,
+        "original_max_position_embeddings": 4096,
+        "rope_scaling": longrope,
+    }
+    encoding = pecli.load_model(config, "alpha_value=2.5").one()
+
+    assert encoding.attention_factor(4096) == 1.25
+    assert encoding.attention_factor(131072) == 1.5
+
+
 def test_flags_for_yarn_have_the_attention_factor_of_the_paper() -> None:
     """YaRN's paper: 1 + 0.1 ln(factor)."""
     model = pecli.load_model("llama-2-7b", "--rope-scaling yarn --rope-scale 4")
@@ -193,6 +220,49 @@ def test_an_ext_factor_of_one_half_blends_half_of_yarn_as_ggml_does() -> None:
     no_divisors = [1.0] * 64
 
     assert encoding.inverse_frequencies() == pytest.approx(ggml.frequencies(no_divisors), rel=1e-12)
+
+
+@pytest.mark.parametrize("betas", ["", "--yarn-beta-fast -1 --yarn-beta-slow -1"])
+def test_half_of_yarn_has_the_betas_of_the_model(betas: str) -> None:
+    """llama.cpp takes the betas of the model's metadata if a flag is absent or negative. `Ggml` is
+    its formula, written again in this module.
+    """
+    yarn = {"rope_type": "yarn", "factor": 4.0, "beta_fast": 16.0, "beta_slow": 2.0}
+    config = {
+        "model_type": "llama",
+        "hidden_size": 512,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 16384,
+        "rope_scaling": {**yarn, "original_max_position_embeddings": 4096},
+    }
+    encoding = pecli.load_model(config, f"llama-server --yarn-ext-factor 0.5 {betas}").one()
+    ggml = Ggml(
+        dim=128,
+        freq_base=10000,
+        freq_scale=1 / 4,
+        ext_factor=0.5,
+        n_ctx_orig=4096,
+        beta_fast=16,
+        beta_slow=2,
+    )
+
+    assert encoding.inverse_frequencies() == pytest.approx(ggml.frequencies([1.0] * 64), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("flag", "rule"),
+    [
+        ("--rope-freq-base 1", "b must be above 1"),
+        ("--yarn-beta-slow 0", "it must be a finite number above 0"),
+    ],
+)
+def test_half_of_yarn_is_refused_if_it_has_no_limits(flag: str, rule: str) -> None:
+    """The pair that turns β times over L positions is d · ln(L / (2π β)) / (2 ln base): there is
+    none for base 1 or for β = 0.
+    """
+    flags = f"llama-server --rope-scaling yarn --rope-scale 4 --yarn-ext-factor 0.5 {flag}"
+    with pytest.raises(ParameterError, match=rule):
+        pecli.load_model("llama-2-7b", flags)
 
 
 def test_yarn_comes_on_top_of_the_divisors_of_llama_3_1() -> None:
@@ -265,6 +335,8 @@ def test_self_extend_is_reported_as_having_no_table() -> None:
         ("llama-server --rope-scale two", "it must be a number"),
         ("vllm serve m --hf-overrides yarn", "it must be a JSON object"),
         ("llama-server --override-kv llama.rope.freq_base=1", "KEY=TYPE:VALUE"),
+        ("llama-server --override-kv llama.rope.freq_base=str:x", "it must be a number"),
+        ("llama-server --override-kv llama.rope.freq_base=float:-1", "and not negative"),
         ("llama-server --rope-scale '2", "check its quotes"),
         ("--port 8000", "begin with the program"),
         ("  ", "it must be a command line"),

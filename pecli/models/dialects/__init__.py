@@ -122,7 +122,7 @@ def read_object(
     dialect = next(dialect for dialect in dialects() if dialect.matches(config))
     encodings, warnings = dialect.read(keys)
     model_type = value_of(keys.word("model_type", "_class_name"))
-    objects = _objects_of(keys)
+    objects = _objects_of(keys)  # The language model may stand in an object of the file.
     context = _first_positive(objects, (*LENGTHS, *synonyms("context"), ORIGINAL))
     window = _window(objects)
     warnings += inconsistencies(
@@ -132,8 +132,8 @@ def read_object(
         length_key="max_position_embeddings",
         scaling_key="rope_scaling",
     )
-    _mark_own_names(keys)
-    # Last, when everything has been read.
+    _mark_names_in_file(keys)
+    # Unread keys are reported last, after all others were read.
     warnings += unread_keys(keys, {encoding.scheme for encoding in encodings})
     return ModelEncodings(
         file=label,
@@ -161,7 +161,7 @@ def _window(objects: Sequence[Keys]) -> int | None:
     return _first_positive(objects, WINDOWS)
 
 
-def _mark_own_names(keys: Keys) -> None:
+def _mark_names_in_file(keys: Keys) -> None:
     """Record keys that come from flags as read under the names that they have in the file.
 
     A key that was read as `--hf-overrides.rope_parameters.factor` is `rope_parameters.factor`.
@@ -199,9 +199,10 @@ def _pattern(objects: Sequence[Keys], model_type: str | None) -> tuple[str, ...]
     need not state it: the family has the same pattern, SSSSSF.
     """
     for keys in objects:
-        periods = [keys.data.get(name) for name in PATTERNS]
-        for period in filter(_is_period, periods):
-            return (*[SLIDING] * (period - 1), FULL)
+        for name in PATTERNS:
+            period = keys.data.get(name)
+            if _is_period(period):
+                return (*[SLIDING] * (period - 1), FULL)
     letters = {"F": FULL, "S": SLIDING}
     return tuple(letters[letter] for letter in family_of(model_type).pattern)
 

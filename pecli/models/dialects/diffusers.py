@@ -28,24 +28,42 @@ PIXART_SIZE = 64
 def read(keys: Keys) -> ParsedEncodings:
     """Return the encoding of a config.json of diffusers, which depends on the class that it names.
 
-    Classes that rotate by the rows and columns of an image (Flux), and classes with a table for
-    patches, are known by name. Others have none, or a reason why they cannot be described.
+    Flux rotates by the rows and columns of an image, Stable Diffusion 3 adds a table for patches,
+    and some classes rotate by one axis. All others have no encoding, and a warning with the reason.
     """
     class_name = keys.required(keys.word("_class_name"), "_class_name").value
     classes = stored("dialects/diffusers.json")
     if class_name in classes["axial"]:
-        row = classes["axial"][class_name]
-        keys = replace(keys, defaults=ClassDefaults(class_name, row["values"]))
-        note = classes["notes"].get(class_name, "")
-        return ParsedEncodings([_axial_rope(keys, row)], nonempty(note))
+        return _rope_of_class(keys, class_name)
     if class_name in classes["tables"]:
-        default_values = classes["tables"][class_name]
-        keys = replace(keys, defaults=ClassDefaults(class_name, default_values))
-        read_table = TABLES[class_name]
-        return ParsedEncodings([read_table(keys)], [])
+        return _table_of_class(keys, class_name)
     if renamed_keys.describes("diffusers", keys.data):
         return renamed_keys.read(keys, "diffusers")
     return ParsedEncodings(encodings=[], warnings=[_reason_for_no_encoding(keys, class_name)])
+
+
+def _rope_of_class(keys: Keys, class_name: str) -> ParsedEncodings:
+    """Return the rotary encoding of a class that rotates by several axes, with a note if it has one.
+
+    Its row in the data file names the style of its axes, and the values of keys that a file leaves
+    out: Flux has `{"style": "flux", "values": {"axes_dims_rope": [16, 56, 56], …}, …}`.
+    """
+    classes = stored("dialects/diffusers.json")
+    row = classes["axial"][class_name]
+    note = classes["notes"].get(class_name, "")
+    keys = replace(keys, defaults=ClassDefaults(class_name, row["values"]))
+    return ParsedEncodings([_axial_rope(keys, row)], nonempty(note))
+
+
+def _table_of_class(keys: Keys, class_name: str) -> ParsedEncodings:
+    """Return the table of a class that adds one, such as Stable Diffusion 3's table of patches.
+
+    Its row in the data file has the values of keys that a file leaves out.
+    """
+    default_values = stored("dialects/diffusers.json")["tables"][class_name]
+    keys = replace(keys, defaults=ClassDefaults(class_name, default_values))
+    read_table = TABLES[class_name]
+    return ParsedEncodings([read_table(keys)], [])
 
 
 def _reason_for_no_encoding(keys: Keys, class_name: str) -> str:
@@ -253,7 +271,8 @@ def _cogvideox_encoding(keys: Keys) -> Encoding:
 def _grid_of_video(keys: Keys) -> Setting[GridSize]:
     """Return the frames, rows and columns of the tokens of a video.
 
-    The first frame is compressed by itself: 49 frames, 4 at a time, make 13.
+    CogVideoX has 49 frames of 60 × 90 cells. The first frame is compressed by itself and the others 4
+    at a time, and a patch has 2 × 2 cells, so that tokens have 13 frames of 30 rows and 45 columns.
     """
     patch = _size(keys, "patch_size")
     height = _size(keys, "sample_height")
@@ -264,6 +283,7 @@ def _grid_of_video(keys: Keys) -> Setting[GridSize]:
     token_rows = height.value // patch.value
     token_columns = width.value // patch.value
     grid = GridSize((token_frames, token_rows, token_columns))
+    # The end reads «sample_height, sample_width // patch_size»: both are divided by the patch.
     formula = "({} − 1) // {} + 1, {}, {} // {}"
     return computed(grid, formula, frames, ratio, height, width, patch)
 

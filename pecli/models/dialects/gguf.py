@@ -25,7 +25,6 @@ from pecli.models.families import HALVES, INTERLEAVED, ModelFamily
 from pecli.models.key_names import ORIGINAL
 from pecli.models.keys import (
     Keys,
-    KeyUsage,
     Origin,
     Setting,
     Settings,
@@ -214,7 +213,10 @@ def _alibi_bias(model: Model) -> Setting[float] | None:
     blocks = value_of(model.keys.whole_number("block_count", low=0))
     if bias.value > 0:
         return bias
-    has_blocks = blocks == ALIBI_BLOCKS.get(model.architecture, blocks)
+    blocks_with_alibi = ALIBI_BLOCKS.get(
+        model.architecture
+    )  # None if their number does not matter.
+    has_blocks = blocks_with_alibi in (None, blocks)
     if model.architecture in ALIBI and has_blocks:
         return Setting(8.0, f"llama.cpp's {model.architecture}")
     return None
@@ -287,15 +289,13 @@ def _rotary_encodings(model: Model) -> ParsedEncodings:
     and read by the same rules, with llama.cpp's habits as the family. Sliding layers that turn out
     to have the parameters of the full ones are not listed.
     """
-    keys = model.keys
     scaling = {**_scaling_of_file(model), **_mrope_sections(model)}
-    settings = {**_sizes_and_bases(model), **unrotated_layers(keys, model.architecture)}
+    settings = {**_sizes_and_bases(model), **unrotated_layers(model.keys, model.architecture)}
     family = _family(model, has_sections="mrope_section" in scaling)
-    # The names that Hugging Face's rules look for are recorded apart, so that no hint about an
-    # unread key of the file offers one of them.
-    readable = replace(keys, usage=KeyUsage(read=keys.usage.read))
-    parsed = rope_encodings(readable.translated(settings, scaling=scaling), family)
+    translated = model.keys.with_unrecorded_lookups().translated(settings, scaling=scaling)
+    parsed = rope_encodings(translated, family)
     parsed = parsed.with_earlier_warnings(_warnings_of_file(model, scaling))
+    # The first encoding is that of the full layers, or of all layers if none slide.
     full, *sliding = parsed.encodings
     sliding_differs = any(encoding.parameters != full.parameters for encoding in sliding)
     if sliding_differs:
@@ -383,10 +383,14 @@ def _mrope_sections(model: Model) -> Settings:
 def _scaling_of_file(model: Model) -> Settings:
     """Return the scaling of a GGUF file by the names of Hugging Face's `rope_scaling`.
 
-    Files hold Llama 3.1's scaling and longrope as tensors of divisors, one per frequency. Without
-    such a tensor, `rope.scaling.type` names linear scaling or YaRN.
+    Files hold Llama 3.1's scaling and longrope as tensors of divisors, one per frequency, which count
+    whatever `rope.scaling.type` says. Without such a tensor the type counts: none, linear or YaRN.
+
+    Raises:
+        FileError: The type is not known, or it is longrope without the tensors.
     """
     keys = model.keys
+    # All keys are read in any case, so that none is reported as a key that nothing reads.
     # A factor without a type means linear in llama.cpp.
     scaling_type = keys.word_or("linear", "rope.scaling.type")
     attention_factor = keys.number("rope.scaling.attn_factor")
@@ -399,12 +403,13 @@ def _scaling_of_file(model: Model) -> Settings:
     if scaling_type.value == "none" or is_linear_without_factor:
         return _no_scaling(keys, scaling_type)
     _refuse_longrope_without_tensors(keys, scaling_type)
+    known_type = keys.checked_word(scaling_type, "none", "linear", "yarn", "longrope")
     scaling: dict[str, Setting[object] | None] = {
         "rope_type": scaling_type,
         "factor": factor,
         ORIGINAL: original,
     }
-    if keys.checked_word(scaling_type, "none", "linear", "yarn", "longrope") == "yarn":
+    if known_type == "yarn":
         scaling |= _yarn_parameters(model, attention_factor, factor)
     return scaling
 
@@ -492,12 +497,11 @@ def _yarn_parameters(
         "beta_slow": keys.number("rope.scaling.yarn_beta_slow"),
         **_mscales_of_multiplier(model),
     }
-    extends_context = factor is not None and factor.value > 1
-    if attention is not None and factor is not None and extends_context:
-        usual_factor = 1 + 0.1 * math.log(factor.value)
-        product = attention.value * usual_factor
-        scaling["attention_factor"] = computed(product, "{} · (1 + 0.1 ln factor)", attention)
-    return scaling
+    if attention is None or factor is None or factor.value <= 1:
+        return scaling
+    product = attention.value * (1 + 0.1 * math.log(factor.value))
+    attention_factor = computed(product, "{} · (1 + 0.1 ln factor)", attention)
+    return {**scaling, "attention_factor": attention_factor}
 
 
 def _mscales_of_multiplier(model: Model) -> Settings:

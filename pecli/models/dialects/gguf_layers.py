@@ -109,5 +109,5 @@ def _sliding_layers(keys: Keys, architecture: str, count: int) -> list[bool]:
     if isinstance(pattern, list) and len(pattern) >= count:
         return [bool(flag) for flag in pattern[:count]]
     period = pattern if isinstance(pattern, int) and pattern > 0 else USUAL_PERIOD
-    place = 0 if architecture in FULL_FIRST else period - 1
-    return [layer % period != place for layer in range(count)]
+    place_of_full = 0 if architecture in FULL_FIRST else period - 1
+    return [layer % period != place_of_full for layer in range(count)]

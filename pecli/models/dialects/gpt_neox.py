@@ -42,4 +42,4 @@ def _with_rows_of_padding(rule: EncodingRule, keys: Keys) -> EncodingRule:
     offset = keys.whole_number("opt_pos_emb_offset", low=0)
     if offset is None or not isinstance(rule, LearnedRule):
         return rule
-    return replace(rule, more=offset.value)
+    return replace(rule, extra_rows=offset.value)

@@ -64,12 +64,13 @@ def _leaves_out_tables(
     """Return True if a model may have tables that neither encodings nor warnings mention.
 
     `{"model_type": "grounding-dino"}` only names the model. All else follows from the defaults of
-    its class, and so does a table of 900 queries that no key describes.
+    its class, and so does a table of 900 queries that no key describes. If tables were read with a
+    warning, the rule for them has named those that it does not describe.
     """
     has_only_defaults = lacks_text_model(part) or only_names_model(part)
     has_tables = any(not encoding.is_rotary for encoding in encodings)
-    mentions_all = has_tables and bool(warnings)
-    return has_only_defaults and not mentions_all
+    mentions_all_tables = has_tables and bool(warnings)
+    return has_only_defaults and not mentions_all_tables
 
 
 def _model_type(keys: Keys) -> str | None:
@@ -108,20 +109,19 @@ def _reason_for_no_encoding(part: ModelPart, rule: EncodingRule | None) -> str:
         part: The part of the configuration.
         rule: The rule of its family, which makes no encoding; None if there is none.
     """
-    # torchtune and Hydra name the code that makes the model.
-    code = part.keys.inner_or_empty("model").word("_component_", "_target_")
     path = _path_of_text_model(part.keys)
     if path is not None:
         return f"{path.source} is {quoted(path.value)}, whose config.json says what it has"
+    # torchtune and Hydra name the class or the function that makes the model.
+    code = part.keys.inner_or_empty("model").word("_component_", "_target_")
     if code is not None:
         reason = f"{code.source} is {quoted(code.value)}, whose code says what it has"
     elif rule is not None:
         reason = "the model has none"
     else:
         reason = "no key that is read here names one"
-    if rule is None:
-        reason += _clause_on_unknown_type(part)
-    return reason
+    # A model with a rule is known, even if no family of rotary models has its type.
+    return reason if rule is not None else reason + _clause_on_unknown_type(part)
 
 
 def _clause_on_unknown_type(part: ModelPart) -> str:
@@ -152,10 +152,7 @@ def _read_part(part: ModelPart, depth: int) -> ParsedEncodings:
     has_text_config = any(inner.is_text for inner in inner_parts)
     tower_at_top = family_of(part.model_type).beside_text
     if has_text_config and tower_at_top:
-        # The layer types of the language model need its label here, since the keys at the top come
-        # first.
-        inner_results = [_read_inner(inner, inner.label, depth - 1) for inner in inner_parts]
-        return joined([_keys_at_top(part, tower_at_top), *inner_results])
+        return _read_with_tower_at_top(part, tower_at_top, inner_parts, depth)
     results = []
     describes_layers = not inner_parts or _has_layers(part)
     if describes_layers and not has_text_config:
@@ -164,15 +161,24 @@ def _read_part(part: ModelPart, depth: int) -> ParsedEncodings:
     return joined(results)
 
 
-def _keys_at_top(part: ModelPart, name: str) -> ParsedEncodings:
-    """Return the encodings of the keys at the top, which describe a part beside the language model.
+def _read_with_tower_at_top(
+    part: ModelPart, tower: str, inner_parts: Sequence[ModelPart], depth: int
+) -> ParsedEncodings:
+    """Return the encodings of a model whose keys at the top describe a tower, and of its parts.
+
+    The layer types of the language model usually have no label in front. Here they have one
+    (`text.full_attention`), since the first encodings are those of the tower.
 
     Args:
         part: The whole model.
-        name: The part that the keys describe: the audio tower of MusicFlamingo.
+        tower: The name of the tower: `audio` for MusicFlamingo.
+        inner_parts: The language model and other parts within it.
+        depth: How many levels of parts are read, the inner parts included.
     """
+    of_inner_parts = [_read_inner(inner, inner.label, depth - 1) for inner in inner_parts]
     encodings, warnings = _encodings_of_part(part)
-    return ParsedEncodings([replace(encoding, part=name) for encoding in encodings], warnings)
+    of_tower = [replace(encoding, part=tower) for encoding in encodings]
+    return joined([ParsedEncodings(of_tower, warnings), *of_inner_parts])
 
 
 def _has_layers(part: ModelPart) -> bool:
@@ -219,8 +225,8 @@ class Evidence:
     Attributes:
         part: The part.
         family: Its family of rotary models, or UNKNOWN_FAMILY.
-        rule: The rule for another encoding, if there is one.
-        tables: The tables of its class in transformers.
+        other_rule: The rule for an encoding other than rope (ALiBi, a table), if there is one.
+        class_tables: The tables of its class in transformers, which may stand beside rope.
         stated: The encoding that a key names in a word, as `position_embedding_type` does;
             NOT_STATED if no key does.
         is_rotary: The file has keys that only rotary models have.
@@ -228,8 +234,8 @@ class Evidence:
 
     part: ModelPart
     family: ModelFamily
-    rule: EncodingRule | None
-    tables: EncodingRule | None
+    other_rule: EncodingRule | None
+    class_tables: EncodingRule | None
     stated: Setting[str]
     is_rotary: bool
 
@@ -270,7 +276,7 @@ def _encodings_of_part(part: ModelPart) -> ParsedEncodings:
             encodings=[], warnings=[f"{part.keys.prefix}qk_rope_head_dim is 0: there is no rope"]
         )
     decision = _decide_on_encoding(evidence)
-    if decision is None:
+    if decision is None:  # Nothing points to an encoding.
         return ParsedEncodings(encodings=[], warnings=warnings)
     warnings += _warnings_of_unknown_family(evidence, decision)
     warnings += _warnings_of_overruled_word(evidence, decision)
@@ -284,25 +290,25 @@ def _encodings_of_part(part: ModelPart) -> ParsedEncodings:
 
 
 def _gather_evidence(part: ModelPart) -> Evidence:
-    """Return the evidence for each kind of encoding: the family, the class's tables, and the keys.
+    """Return the evidence of a part for rope (`is_rotary`), and for other encodings (`other_rule`).
 
     A `rope_theta` is evidence of rope, except beside `position_embedding_type: "relative_key"`,
-    which states another encoding. A class of transformers that is known to have tables, and no
-    rope, stands in for a family that is not known.
+    which states another encoding. If nothing names another encoding and the family is not known,
+    the tables of the class in transformers are evidence for them.
     """
     keys = part.keys
     family = family_of(part.model_type, vision=part.vision)
-    tables_of_class = non_rotary.tables_of(part.model_type)
-    rule = _rule_for_other_encoding(keys, part.model_type)
-    if rule is None and not family.is_known:
-        rule = tables_of_class
+    class_tables = non_rotary.tables_of(part.model_type)
+    other_rule = _rule_for_other_encoding(keys, part.model_type)
+    if other_rule is None and not family.is_known:
+        other_rule = class_tables
     stated = keys.word(*STATEMENTS) or NOT_STATED
     states_relative = _stated_word(keys).startswith("relative")
     return Evidence(
         part=part,
         family=family,
-        rule=rule,
-        tables=tables_of_class,
+        other_rule=other_rule,
+        class_tables=class_tables,
         stated=stated,
         is_rotary=_has_rotary_keys(keys, stated) and not states_relative,
     )
@@ -327,13 +333,14 @@ def _decide_on_encoding(evidence: Evidence) -> Decision | None:
     many such files have a `rope_theta`, which the model's code ignores. Other rules count only
     without a key of rope.
     """
-    rule = evidence.rule
+    rule = evidence.other_rule
     if rule is not None and (rule.overrides_rope or not evidence.is_rotary):
         return Decision(is_rotary=False, rule=rule)
     if not evidence.is_rotary and not _rotates_by_default(evidence):
         return None
-    beside = non_rotary.beside(evidence.part.model_type, vision=evidence.part.vision)
-    return Decision(is_rotary=True, rule=beside or evidence.tables or EncodingRule())
+    table_beside_rope = non_rotary.beside(evidence.part.model_type, vision=evidence.part.vision)
+    rule = table_beside_rope or evidence.class_tables or EncodingRule()
+    return Decision(is_rotary=True, rule=rule)
 
 
 def _rotates_no_channel(keys: Keys) -> bool:

@@ -149,11 +149,10 @@ def _stored_architecture(stored: MutableValues) -> str:
 def _lines_of_first_model(lines: list[str]) -> list[str]:
     """Return the lines up to the second model, such as the draft model of a server."""
     for mark in BEGINNINGS:
-        match [number for number, line in enumerate(lines) if mark.search(line)]:
-            case [_, second, *_]:
-                return lines[:second]
-            case [_]:
-                return lines
+        beginnings = [number for number, line in enumerate(lines) if mark.search(line)]
+        if beginnings:
+            ends = [*beginnings[1:], len(lines)]  # A model ends where the next one begins.
+            return lines[: ends[0]]
     return lines
 
 

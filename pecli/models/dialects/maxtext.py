@@ -38,24 +38,38 @@ def read(keys: Keys) -> ParsedEncodings:
 def _rotary_encodings(keys: Keys) -> ParsedEncodings:
     """Return rope by MaxText's keys, whose `rope_type` and `decoder_block` name the model.
 
-    Latent attention (`attention_type: mla`) also multiplies the softmax scale, as in DeepSeek-V3.
+    MaxText's keys are translated into those of a config.json of Hugging Face, and read by its rules:
+    `settings` are keys at its top, `scaling` those of its `rope_scaling`, `common_keys` those that
+    both have, and the family is all that MaxText's code implies.
     """
     rope_type = keys.required(keys.word("rope_type"), "rope_type").value
     settings = _rotary_settings(keys)
-    layout = _layout(keys, rope_type)
     scaling = {**_scaling_settings(keys, rope_type), **_sections(keys)}
-    warnings = []
-    has_latent_attention = keys.data.get("attention_type") == "mla"
-    if has_latent_attention:
-        warnings += softmax_warnings(keys.number("rope_factor"), keys.number("mscale"))
-    # Only Gemma 3 and 4 leave their sliding layers unscaled.
-    scales_all_layers = keys.data.get("decoder_block") not in ("gemma3", *GEMMAS_4)
-    family = ModelFamily("MaxText", layout=layout, scales_all_layers=scales_all_layers)
+    family = _family(keys, rope_type)
     common_keys = _keys_with_usual_names(keys)
+    warnings = _warnings_of_latent_attention(keys)
     parsed = translated_ropes(
         keys, family, common_keys=common_keys, scaling=scaling, settings=settings
     )
     return parsed.with_earlier_warnings(warnings)
+
+
+def _family(keys: Keys, rope_type: str) -> ModelFamily:
+    """Return the rules of MaxText's code for a model; sliding layers of Gemma 3 and 4 have no scaling."""
+    scales_all_layers = keys.data.get("decoder_block") not in ("gemma3", *GEMMAS_4)
+    layout = _layout(keys, rope_type)
+    return ModelFamily("MaxText", layout=layout, scales_all_layers=scales_all_layers)
+
+
+def _has_latent_attention(keys: Keys) -> bool:
+    return keys.data.get("attention_type") == "mla"
+
+
+def _warnings_of_latent_attention(keys: Keys) -> list[str]:
+    """Return a warning that latent attention multiplies the softmax scale, as in DeepSeek-V3."""
+    if not _has_latent_attention(keys):
+        return []
+    return softmax_warnings(keys.number("rope_factor"), keys.number("mscale"))
 
 
 def _is_gemma_4(keys: Keys) -> bool:
@@ -89,7 +103,7 @@ def _keys_with_usual_names(keys: Keys) -> tuple[str, ...]:
     if keys.data.get("decoder_block") == DEEPSEEK4:
         return ("head_dim", "qk_rope_head_dim")
     names: tuple[str, ...] = ("head_dim", "partial_rotary_factor")
-    if keys.data.get("attention_type") == "mla":
+    if _has_latent_attention(keys):
         names = ("qk_rope_head_dim", "qk_nope_head_dim")
     if _is_gemma_4(keys):
         names = (*names, "global_head_dim")
@@ -150,16 +164,7 @@ def _proportional_scaling(keys: Keys) -> Settings:
 
 
 def _yarn_settings(keys: Keys) -> Settings:
-    """Return YaRN by the names of Hugging Face's `rope_scaling`.
-
-    MaxText multiplies cos and sin only with `rope_attention_scaling: true`: by 0.1 · ln 40 + 1 =
-    1.3689 for a factor of 40. Otherwise the attention factor is 1.
-    """
-    attention_factor = 1.0
-    if keys.is_true("rope_attention_scaling"):
-        usual_mscale = Setting(1.0, "")
-        attention_factor = yarn_magnitude(keys.number("rope_factor"), usual_mscale)
-    source = "rope_attention_scaling, which is false by default"
+    """Return YaRN by the names of Hugging Face's `rope_scaling`."""
     return {
         **renamed(
             keys,
@@ -170,5 +175,17 @@ def _yarn_settings(keys: Keys) -> Settings:
             beta_slow="beta_slow",
             truncate="rope_truncate",
         ),
-        "attention_factor": Setting(attention_factor, source),
+        "attention_factor": _attention_factor_of_yarn(keys),
     }
+
+
+def _attention_factor_of_yarn(keys: Keys) -> Setting[float]:
+    """Return the factor of cos and sin: 1, or YaRN's own with `rope_attention_scaling: true`.
+
+    YaRN's own is 0.1 · ln(rope_factor) + 1: 1.3689 for a factor of 40.
+    """
+    source = "rope_attention_scaling, which is false by default"
+    if not keys.is_true("rope_attention_scaling"):
+        return Setting(1.0, source)
+    no_mscale = Setting(1.0, "")  # MaxText's code has no mscale here, which is the same as 1.
+    return Setting(yarn_magnitude(keys.number("rope_factor"), no_mscale), source)

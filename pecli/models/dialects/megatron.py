@@ -60,12 +60,15 @@ def _read_plain(keys: Keys, model_name: str) -> ParsedEncodings:
         embedding_type = "rope"
     if embedding_type in ("rope", "mrope", "yarn"):
         return _rotary_encoding(keys, model_name, embedding_type)
-    is_missing = embedding_type == ""
-    adds_learned_table = is_missing or embedding_type == "learned_absolute"
-    if not adds_learned_table:
-        return huggingface.read(keys)
+    if embedding_type in ("", "learned_absolute"):
+        return _learned_encoding(keys, embedding_type)
+    return huggingface.read(keys)
+
+
+def _learned_encoding(keys: Keys, embedding_type: str) -> ParsedEncodings:
+    """Return Megatron's learned table, with a warning if no type of encoding is stated (empty)."""
     warnings = []
-    if is_missing:
+    if not embedding_type:
         warnings.append("position_embedding_type is not given: Megatron then adds a learned table")
     table = LearnedRule(rows=("max_position_embeddings",))
     return ParsedEncodings(table.encodings(keys), warnings)

@@ -90,7 +90,12 @@ def _scaling_of_params(keys: Keys) -> Settings:
 def _tower(keys: Keys, name: str, model_type: str) -> ParsedEncodings:
     """Return the encodings of a vision tower, read as the `vision_config` of Hugging Face.
 
-    Their layout is that of Meta's weights; transformers permutes them into halves.
+    Its layout is that of Meta's weights; transformers permutes them into halves.
+
+    Args:
+        keys: The keys of params.json.
+        name: The key of the tower, such as `vision_encoder`; without it there is no tower.
+        model_type: The type of the tower in transformers.
     """
     inner = keys.inner(name)
     if inner is None:

@@ -31,17 +31,21 @@ def read(keys: Keys) -> ParsedEncodings:
         kind = Setting("sin", "default of moshi's transformer")
         consequence = "moshi's transformer then adds sines and cosines"
         warnings.append(f"positional_embedding is not given: {consequence}")
-    depth_keys = _depth_keys(keys)
-    depth_kind = depth_keys.word("pos_emb", "positional_embedding")
-    transformers = [_encodings_of_transformer("", keys, kind)]
-    if depth_kind is not None:
-        depth = _encodings_of_transformer("depformer", depth_keys, depth_kind)
-        transformers.append(depth)
-    parsed = joined(transformers).with_earlier_warnings(warnings)
+    main = _encodings_of_transformer("", keys, kind)
+    parsed = joined([main, _encodings_of_depth(keys)]).with_earlier_warnings(warnings)
     if parsed.encodings:
         return parsed
     no_encoding = f"{kind.source} is {kind.value}: the model has no positional encoding"
     return ParsedEncodings(encodings=[], warnings=[*parsed.warnings, no_encoding])
+
+
+def _encodings_of_depth(keys: Keys) -> ParsedEncodings:
+    """Return the encodings of the depth transformer; none if no key states their kind."""
+    depth_keys = _depth_keys(keys)
+    kind = depth_keys.word("pos_emb", "positional_embedding")
+    if kind is None:
+        return ParsedEncodings(encodings=[], warnings=[])
+    return _encodings_of_transformer("depformer", depth_keys, kind)
 
 
 def _depth_keys(keys: Keys) -> Keys:
@@ -62,10 +66,10 @@ def _encodings_of_transformer(name: str, keys: Keys, kind: Setting[str]) -> Pars
     Args:
         name: The layer type of its encodings; empty for the main transformer.
         keys: Its keys.
-        kind: The word that names the kind.
+        kind: The word that names the kind of encoding, one of KINDS.
     """
     word = keys.checked_word(kind, *KINDS)
-    # It is read in any case: beside the kind «none» it is no key that nothing reads.
+    # The base is read even for the kind «none», so that it is not reported as an unread key.
     base = keys.number("max_period")
     encodings: list[Encoding] = []
     warnings: list[str] = []
@@ -74,8 +78,8 @@ def _encodings_of_transformer(name: str, keys: Keys, kind: Setting[str]) -> Pars
         encodings += ropes.encodings
         warnings += ropes.warnings
     if word in TABLE_KINDS:
-        sines = project_rules("moshi")["sin"]
-        encodings += sines.encodings(with_defaults(keys, "moshi's transformer"))
+        rule_for_table = project_rules("moshi")["sin"]
+        encodings += rule_for_table.encodings(with_defaults(keys, "moshi's transformer"))
     labelled = [replace(encoding, layer_type=name, part=name) for encoding in encodings]
     return ParsedEncodings(labelled, warnings)
 

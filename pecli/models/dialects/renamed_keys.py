@@ -101,30 +101,33 @@ class Transformer:
         return all(_fits(value_at(config, name), wanted) for name, wanted in self.when.items())
 
     def read(self, keys: Keys, project: str) -> ParsedEncodings:
-        """Return the encodings of the transformer: a table if the row has one, else rope.
+        """Return the encodings of this transformer in a configuration, and the note of its row.
+
+        The row is an entry of projects.json: it describes a transformer of a project's models, by
+        the names that the project has for Hugging Face's keys.
 
         Args:
-            keys: The keys of the whole file.
+            keys: The keys of the whole file, which this row fits.
             project: The name of the project, whose code is the source of what no key states.
         """
         # The keys by which the row was chosen count as read.
         keys.usage.read.update(self.when)
         code = f"{project}'s code"
-        keys = self._keys_of_transformer(keys, code)
+        keys = replace(keys.at(self.place), defaults=ClassDefaults(code, self.defaults))
         # The length of the context needs no encoding that reads it: ALiBi has no table.
         keys.mark_as_read(LENGTH)
-        parsed = ParsedEncodings(encodings=[], warnings=[])
-        if self.table:
-            rule = project_rules(project)[self.table]
-            parsed = ParsedEncodings(rule.encodings(keys), [])
-        elif self.names:
-            parsed = self._ropes(keys, code)
+        parsed = self._table_or_ropes(keys, project, code)
         labelled = [self._labelled(encoding) for encoding in parsed.encodings]
         return ParsedEncodings(labelled, [*nonempty(self.note), *parsed.warnings])
 
-    def _keys_of_transformer(self, keys: Keys, code: str) -> Keys:
-        """Return the keys of the transformer, with the defaults of the project's code."""
-        return replace(keys.at(self.place), defaults=ClassDefaults(code, self.defaults))
+    def _table_or_ropes(self, keys: Keys, project: str, code: str) -> ParsedEncodings:
+        """Return a table if the row names a rule for one, else rope; nothing if it has no names."""
+        if self.table:
+            rule = project_rules(project)[self.table]
+            return ParsedEncodings(rule.encodings(keys), [])
+        if self.names:
+            return self._ropes(keys, code)
+        return ParsedEncodings(encodings=[], warnings=[])
 
     def _ropes(self, keys: Keys, code: str) -> ParsedEncodings:
         """Return the rotary encodings, by Hugging Face's names for the project's keys."""
@@ -174,10 +177,10 @@ def _transformers(project: str, config: Mapping[str, object]) -> list[Transforme
 
 
 def _fits(value: object, wanted: object) -> bool:
-    """Return True if a value of a file is what a row wants.
+    """Return True if a value of a file is what a row of projects.json wants.
 
-    A row wants a value, one of a list of values, any value (`*`), or a text that a pattern matches:
-    `mamba*`. True and 1 differ.
+    A row wants a value (`2`), one of a list of values (`["a", "b"]`), any value (`"*"`), or a text
+    that a pattern matches (`"mamba*"`). True and 1 differ, although Python takes them as equal.
     """
     if isinstance(wanted, list):
         return any(_fits(value, choice) for choice in wanted)

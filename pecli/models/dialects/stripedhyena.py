@@ -9,7 +9,10 @@ COMMON_KEYS = ("hidden_size", "num_attention_heads", "rotary_emb_base")
 
 
 def read(keys: Keys) -> ParsedEncodings:
-    """Return the encodings; Evo's model of 131k tokens divides positions by 16."""
+    """Return rope by StripedHyena's keys, with a factor that divides positions if a flag is true.
+
+    Evo's model of 131k tokens divides them by 16.
+    """
     scaling: Settings = {}
     if keys.is_true("use_interpolated_rotary_pos_emb"):
         factor = keys.number("rotary_emb_scaling_factor")

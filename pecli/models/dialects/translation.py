@@ -16,7 +16,6 @@ from pecli.models.keys import (
     NO_SETTINGS,
     ClassDefaults,
     Keys,
-    KeyUsage,
     Setting,
     Settings,
     setting_from_key,
@@ -43,21 +42,23 @@ def translated_ropes(
     Args:
         keys: The keys of the project, with the defaults of its code.
         family: What the project's code implies, such as the layout of pairs.
-        common_keys: Keys that have the same name and meaning in Hugging Face's configurations. All other
-            keys of the file are hidden from the rules.
+        common_keys: Keys that have the same name and meaning in Hugging Face's configurations, such
+            as `head_dim`. All other keys of the file are hidden from the rules.
         scaling: Settings by the names that they have in `rope_scaling`, such as `factor`.
         settings: Settings by the names that they have outside of it, such as `rope_theta`.
     """
+    # Hints about misspelled keys of the file may offer the common names, and no others.
     keys.usage.looked_for.update(common_keys)
-    data_in_file = {name: keys.data[name] for name in common_keys if name in keys.data}
-    # These are defaults of the project's code, which replace those of Hugging Face's classes.
     defaults_of_code = {name: keys.value(name) for name in common_keys if name not in keys}
-    # The names that Hugging Face's rules look for are recorded apart, so that no hint about an
-    # unread key of the file offers one of them. Keys that are read count as read in the file.
-    usage = KeyUsage(read=keys.usage.read)
-    readable = replace(keys, data=data_in_file, usage=usage, defaults=NO_CLASS)
-    translated = readable.translated({**defaults_of_code, **settings}, scaling=scaling)
+    common = _with_only(keys, common_keys).with_unrecorded_lookups()
+    translated = common.translated({**defaults_of_code, **settings}, scaling=scaling)
     return rope_encodings(translated, family)
+
+
+def _with_only(keys: Keys, names: tuple[str, ...]) -> Keys:
+    """Return some of the keys of a file, without all others and without defaults."""
+    data = {name: keys.data[name] for name in names if name in keys.data}
+    return replace(keys, data=data, defaults=NO_CLASS)
 
 
 def renamed(keys: Keys, **names: str | tuple[str, ...]) -> dict[str, Setting[object] | None]:

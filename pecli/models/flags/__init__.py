@@ -75,6 +75,13 @@ def _apply_by_engine(
 
     llama.cpp and Ollama compute with ggml, TabbyAPI with exllama. vLLM, SGLang and transformers have
     no engine here: their flags replace keys of config.json.
+
+    Args:
+        model: The encodings without flags.
+        config: The configuration, whose keys some flags replace; None if there is none.
+        settings: The values of the flags, by their meanings.
+        server: The server.
+        findings: Where warnings and notes are added.
     """
     match server.engine:
         case "ggml":
@@ -108,6 +115,13 @@ def _warn_of_long_context(
 
     If flags stretch it far enough, some servers still go by the length that the model states, which
     a note mentions.
+
+    Args:
+        model: The model without flags.
+        applied: Its encodings with the flags.
+        settings: The values of the flags, of which one may be the served context.
+        server: The server.
+        findings: Where the warning or the note is added.
     """
     served = settings.get(Meaning.CONTEXT)
     trained = model.context
@@ -126,8 +140,8 @@ def _warn_of_long_context(
 
 def _positions_reached(reach: float, context: int) -> str:
     """Return the positions that a model reaches, in words."""
-    how = ", and nothing stretches them" if reach == context else " with these flags"
-    return f"the {reach:,} positions that the model has{how}"
+    cause = ", and nothing stretches them" if reach == context else " with these flags"
+    return f"the {reach:,} positions that the model has{cause}"
 
 
 def _states_context(settings: FlagSettings) -> bool:
@@ -188,9 +202,10 @@ def _slowest_reach(before: Encoding, after: Encoding, context: int) -> int:
 
 def _changes(model: ModelEncodings, encodings: Sequence[Encoding]) -> Iterator[ParameterChange]:
     """Yield the parameters that differ from the model's own, layer type by layer type."""
-    own = {encoding.layer_type: encoding.described() for encoding in model.encodings}
+    described_before = {encoding.layer_type: encoding.described() for encoding in model.encodings}
     for encoding in encodings:
-        yield from _changes_of(encoding, before=own.get(encoding.layer_type, {}))
+        before = described_before.get(encoding.layer_type, {})
+        yield from _changes_of(encoding, before=before)
 
 
 def _changes_of(encoding: Encoding, before: NamedValues) -> Iterator[ParameterChange]:

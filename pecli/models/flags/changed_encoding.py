@@ -7,7 +7,7 @@ from pecli.engine.named_values import MutableValues
 from pecli.errors import ParameterError
 from pecli.models.encoding import Encoding
 from pecli.models.key_names import ORIGINAL, PARTIAL
-from pecli.models.keys import Setting, origins_of
+from pecli.models.keys import Setting, origins_of, values_of
 
 Parameters = dict[str, Setting[Any]]
 """Parameters of a rotary scheme by name; an empty source means the model's own value."""
@@ -32,14 +32,23 @@ def unscaled_parameters(encoding: Encoding) -> MutableValues:
 def with_parameters(encoding: Encoding, parameters: Parameters) -> Encoding:
     """Return an encoding with the parameters that flags set, and the flags as their sources.
 
-    A new scaling replaces the old one entirely: no beta of YaRN is left beside a linear scaling.
+    A new base leaves all else as it is. A new scaling replaces the old one entirely: no beta of YaRN
+    is left beside a linear scaling.
     """
-    replaces_scaling = "scaling" in parameters
-    kept = unscaled_parameters(encoding) if replaces_scaling else encoding.parameters
-    new = {name: setting.value for name, setting in parameters.items()}
-    values = {**kept, **new}
+    if "scaling" in parameters:
+        return _with_other_scaling(encoding, parameters)
+    return replace(
+        encoding,
+        parameters={**encoding.parameters, **values_of(parameters)},
+        origins={**encoding.origins, **origins_of(parameters)},
+    )
+
+
+def _with_other_scaling(encoding: Encoding, parameters: Parameters) -> Encoding:
+    """Return an encoding with the scaling and other parameters that flags set."""
+    values = {**unscaled_parameters(encoding), **values_of(parameters)}
     # Parameters that are gone have no source; other facts, such as the layout, keep theirs.
-    removed = encoding.parameters.keys() - values.keys()
+    removed = {*encoding.parameters, "mscales"} - values.keys()
     kept_origins = {
         name: origin for name, origin in encoding.origins.items() if name not in removed
     }
@@ -47,13 +56,14 @@ def with_parameters(encoding: Encoding, parameters: Parameters) -> Encoding:
         encoding,
         parameters=values,
         origins={**kept_origins, **origins_of(parameters)},
+        # These are facts about the old scaling: YaRN's original length and longrope's mscales.
         lacks_original_length=False,
         mscales=None,
     )
 
 
-def own_divisors(encoding: Encoding, length: int | None = None) -> tuple[float, ...]:
-    """Return what a scaling divides each frequency by, at a context length.
+def divisors_of_scaling(encoding: Encoding, length: int | None = None) -> tuple[float, ...]:
+    """Return the number by which an encoding's scaling divides each frequency, at a context length.
 
     Raises:
         ParameterError: The scaling is Gemma 4's, of which some pairs have no frequency.

@@ -12,8 +12,8 @@ from pecli.models.flag_report import FlagProblem
 from pecli.models.flags.changed_encoding import (
     Parameters,
     divisor_parameters,
+    divisors_of_scaling,
     model_value,
-    own_divisors,
     with_parameters,
 )
 from pecli.models.flags.flag_findings import (
@@ -32,14 +32,21 @@ from pecli.models.keys import Setting, computed, only_if, positive, setting_from
 DEFAULT_CONTEXT = 2048
 #: The loader of text-generation-webui that passes alpha on as the factor of dynamic scaling.
 TRANSFORMERS = "transformers"
-#: Scalings of config.json that a factor for positions replaces; it is applied beside all others.
-REPLACEABLE = ("none", "linear")
+#: Scalings of config.json that a factor for positions (`compress_pos_emb`) replaces. Beside any other
+#: scaling, such as YaRN, it is applied in addition.
+REPLACED_SCALINGS = ("none", "linear")
 
 
 def apply_exllama_flags(
     model: ModelEncodings, settings: FlagSettings, findings: Findings
 ) -> Applied:
-    """Apply flags to all rotary encodings of the language model."""
+    """Apply flags to all rotary encodings of the language model.
+
+    Args:
+        model: The encodings without flags.
+        settings: The values of the flags, by their meanings.
+        findings: Where warnings and notes are added.
+    """
     context = served_context(model.context, settings)
     settings = _with_automatic_alpha(settings, model.context, context)
     encodings = []
@@ -51,39 +58,74 @@ def apply_exllama_flags(
 
 
 def _with_automatic_alpha(
-    settings: FlagSettings, trained: int | None, context: int | None
+    settings: FlagSettings, trained_context: int | None, context: int | None
 ) -> FlagSettings:
-    """Replace TabbyAPI's `rope_alpha: auto` by the number that it computes for a context."""
+    """Replace TabbyAPI's `rope_alpha: auto` by the number that it computes for a context.
+
+    A model of 4096 positions that serves 8192 is stretched by 2, for which the alpha is 2.63.
+    """
     alpha = only_if(settings.get(Meaning.ALPHA), lambda value: value == "auto")
     if alpha is None:
         return settings
-    stretch = context / trained if trained and context else 1.0
+    stretch = context / trained_context if trained_context and context else 1.0
     automatic = computed(automatic_alpha(stretch), "{} auto", alpha)
     return {**settings, Meaning.ALPHA: automatic}
 
 
 def _with_flags(
-    encoding: Encoding, settings: FlagSettings, findings: Findings, trained: int | None
+    encoding: Encoding, settings: FlagSettings, findings: Findings, trained_context: int | None
 ) -> Encoding:
     """Return an encoding as exllama computes it with flags.
 
-    Alpha changes the base, unless it means dynamic scaling. YaRN, and then a factor of positions
-    (`compress_pos_emb`), come on top. A factor of 0 stands for the model's own.
+    A factor of positions (`compress_pos_emb`) comes on top of all other flags: the frequencies that
+    alpha and YaRN make are divided by it. A factor of 0 stands for the model's own.
+
+    Args:
+        encoding: The model's encoding.
+        settings: The values of the flags, by their meanings.
+        findings: Where warnings and notes are added.
+        trained_context: The context that the model declares.
+    """
+    factor = _factor_of_positions(settings)
+    parameters = _base_and_scaling(encoding, settings, findings, trained_context)
+    changed = with_parameters(encoding, parameters)
+    if factor is None:
+        return changed
+    _report_compression(factor, findings)
+    if Meaning.YARN_FACTOR not in settings:
+        _warn_of_model_scaling(encoding, factor, findings)
+    return with_parameters(changed, _compressed_positions(changed, factor))
+
+
+def _base_and_scaling(
+    encoding: Encoding, settings: FlagSettings, findings: Findings, trained_context: int | None
+) -> Parameters:
+    """Return the base and the scaling that flags state, without a factor of positions.
+
+    Alpha changes the base. If text-generation-webui passes it on to transformers, it means dynamic
+    scaling instead; beside a factor of positions it is not passed on.
+
+    Args:
+        encoding: The model's encoding.
+        settings: The values of the flags, by their meanings.
+        findings: Where warnings and notes are added.
+        trained_context: The context that the model declares.
     """
     parameters: Parameters = {}
     base = _stated_base(encoding, settings, findings)
     if _alpha_is_dynamic(settings):
-        parameters |= _dynamic_scaling(settings, trained)
+        if _factor_of_positions(settings) is None:
+            parameters |= _dynamic_scaling(settings, trained_context)
     elif base is not None:
         parameters["base"] = base
     if Meaning.YARN_FACTOR in settings:
-        parameters |= _yarn_of_flag(encoding, settings, findings, trained)
-    factor = only_if(settings.get(Meaning.FACTOR), _changes_something)
-    if factor is not None:
-        parameters |= _compressed_positions(encoding, factor, findings)
-    if not parameters:
-        return encoding
-    return with_parameters(encoding, parameters)
+        parameters |= _yarn_of_flag(encoding, settings, findings, trained_context)
+    return parameters
+
+
+def _factor_of_positions(settings: FlagSettings) -> Setting[float] | None:
+    """Return the factor that divides positions; None without one, or if it changes nothing."""
+    return only_if(settings.get(Meaning.FACTOR), _changes_something)
 
 
 def _changes_something(number: float) -> bool:
@@ -138,29 +180,36 @@ def _base_of_alpha_flag(
     return alpha.implying(base, f"{alpha.source} {alpha.value:.6g}")
 
 
-def _dynamic_scaling(settings: FlagSettings, trained: int | None) -> Parameters:
+def _dynamic_scaling(settings: FlagSettings, trained_context: int | None) -> Parameters:
     """Return transformers' dynamic scaling, which text-generation-webui makes of alpha."""
     alpha = settings[Meaning.ALPHA]
     return {
         "scaling": alpha.implying("dynamic", f"{alpha.source} with the loader {TRANSFORMERS}"),
         "factor": alpha,
-        LENGTH: setting_from_key(trained or DEFAULT_CONTEXT, "max_position_embeddings"),
+        LENGTH: setting_from_key(trained_context or DEFAULT_CONTEXT, "max_position_embeddings"),
     }
 
 
 def _yarn_of_flag(
-    encoding: Encoding, settings: FlagSettings, findings: Findings, trained: int | None
+    encoding: Encoding, settings: FlagSettings, findings: Findings, trained_context: int | None
 ) -> Parameters:
     """Return YaRN with the factor of `--rope_yarn`; its original context is the model's own.
 
     A model of 32768 positions with a factor of 4 has betas of 32 and 1, and reaches 131072. If it
     has another scaling, that one is lost, which a warning reports.
+
+    Args:
+        encoding: The model's encoding.
+        settings: The values of the flags, by their meanings.
+        findings: Where the warning is added.
+        trained_context: The context that the model declares; it counts if the encoding has no
+            original context.
     """
     factor = settings[Meaning.YARN_FACTOR]
     has_other_scaling = encoding.parameters["scaling"] not in ("none", "yarn")
     if has_other_scaling:
         warn_of_replaced_scaling(findings, factor.source, encoding)
-    original = encoding.parameters.get(ORIGINAL) or trained or DEFAULT_CONTEXT
+    original = encoding.parameters.get(ORIGINAL) or trained_context or DEFAULT_CONTEXT
     source_of_original = encoding.sources.get(ORIGINAL, "max_position_embeddings")
     return {
         "scaling": factor.with_value("yarn"),
@@ -171,37 +220,54 @@ def _yarn_of_flag(
     }
 
 
-def _compressed_positions(
-    encoding: Encoding, factor: Setting[float], findings: Findings
-) -> Parameters:
-    """Return a factor for positions: linear scaling, or a divisor beside the model's own scaling.
+def _compressed_positions(encoding: Encoding, factor: Setting[float]) -> Parameters:
+    """Return a factor for positions: linear scaling, or a divisor beside the scaling that there is.
 
-    A factor below 1 speeds positions up, which linear scaling cannot express.
+    `compress_pos_emb: 4` divides all positions by 4, which is linear scaling. A factor below 1 speeds
+    positions up, which linear scaling cannot express.
     """
-    scale = 1 / factor.value
     speeds_up = factor.value < 1
-    if speeds_up:
-        warn_of_inverted_scale(findings, factor.source, factor.value, scale)
-    findings.note(f"{factor.source} {factor.value:g} is a rope-freq-scale of {scale:g}")
-    model_scaling = encoding.parameters["scaling"]
-    if model_scaling == "linear":
-        warn_of_replaced_scaling(findings, factor.source, encoding)
-    keeps_model_scaling = model_scaling not in REPLACEABLE
-    if keeps_model_scaling:
-        sentence = (
-            f"{factor.source} divides positions beside the model's own {model_scaling} scaling"
-        )
-        findings.warn(FlagProblem.STACKED, sentence)
-    if keeps_model_scaling or speeds_up:
+    if speeds_up or _keeps_scaling(encoding):
         return _stacked(encoding, factor)
     return {"scaling": factor.with_value("linear"), "factor": factor}
 
 
+def _keeps_scaling(encoding: Encoding) -> bool:
+    """Return True if a factor for positions is applied beside the scaling of an encoding."""
+    return encoding.parameters["scaling"] not in REPLACED_SCALINGS
+
+
+def _report_compression(factor: Setting[float], findings: Findings) -> None:
+    """Add a note with llama.cpp's flag for a factor of positions; warn if it speeds them up."""
+    rope_freq_scale = 1 / factor.value  # llama.cpp multiplies positions by its flag.
+    if factor.value < 1:
+        warn_of_inverted_scale(findings, factor.source, factor.value, rope_freq_scale)
+    findings.note(f"{factor.source} {factor.value:g} is a rope-freq-scale of {rope_freq_scale:g}")
+
+
+def _warn_of_model_scaling(encoding: Encoding, factor: Setting[float], findings: Findings) -> None:
+    """Warn that a factor for positions replaces the model's linear scaling, or comes beside another.
+
+    Args:
+        encoding: The model's encoding.
+        factor: The factor, with the flag that states it.
+        findings: Where the warning is added.
+    """
+    model_scaling = encoding.parameters["scaling"]
+    if model_scaling == "linear":
+        warn_of_replaced_scaling(findings, factor.source, encoding)
+    if _keeps_scaling(encoding):
+        sentence = (
+            f"{factor.source} divides positions beside the model's own {model_scaling} scaling"
+        )
+        findings.warn(FlagProblem.STACKED, sentence)
+
+
 def _stacked(encoding: Encoding, factor: Setting[float]) -> Parameters:
-    """Return a divisor per frequency: the factor, times that of the model's own scaling."""
-    model_divisors: Sequence[float] = [1.0] * (encoding.frequency_rope().rotary_dim // 2)
-    if encoding.parameters["scaling"] not in REPLACEABLE:
-        model_divisors = own_divisors(encoding)
-    divisors = tuple(factor.value * divisor for divisor in model_divisors)
+    """Return a divisor per frequency: the factor, times that of the encoding's own scaling."""
+    scaling_divisors: Sequence[float] = [1.0] * (encoding.frequency_rope().rotary_dim // 2)
+    if _keeps_scaling(encoding):
+        scaling_divisors = divisors_of_scaling(encoding)
+    divisors = tuple(factor.value * divisor for divisor in scaling_divisors)
     attention = model_value(required(encoding.attention_factor()))
     return divisor_parameters(computed(divisors, "exllamav2, {}", factor), attention, None)

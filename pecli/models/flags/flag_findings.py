@@ -56,8 +56,8 @@ def warn_of_inverted_scale(findings: Findings, source: str, scale: float, meant:
 def warn_of_replaced_scaling(findings: Findings, source: str, before: Encoding) -> None:
     """Warn that a flag replaces a scaling that the model was trained with."""
     parameters = before.parameters
-    own = parameters["scaling"]
+    model_scaling = parameters["scaling"]
     factor = parameters.get("factor")
     details = "" if factor is None else f", factor {factor:g}"
-    sentence = f"{source} replaces the model's own scaling ({own}{details})"
+    sentence = f"{source} replaces the model's own scaling ({model_scaling}{details})"
     findings.warn(FlagProblem.REPLACED, sentence)

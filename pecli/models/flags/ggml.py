@@ -18,8 +18,8 @@ from pecli.models.flag_report import FlagProblem
 from pecli.models.flags.changed_encoding import (
     Parameters,
     divisor_parameters,
+    divisors_of_scaling,
     model_value,
-    own_divisors,
     with_parameters,
 )
 from pecli.models.flags.flag_findings import (
@@ -121,6 +121,11 @@ def apply_ggml_flags(model: ModelEncodings, settings: FlagSettings, findings: Fi
     """Apply flags of llama.cpp to the layers that see the whole context.
 
     Sliding layers keep the base and the scale that they were trained with, whatever flags say.
+
+    Args:
+        model: The encodings without flags.
+        settings: The values of the flags, by their meanings.
+        findings: Where warnings and notes are added.
     """
     settings = _with_metadata(settings, findings)
     context = served_context(model.context, settings)
@@ -144,6 +149,9 @@ def _with_metadata(settings: FlagSettings, findings: Findings) -> FlagSettings:
     """Return the settings with what `--override-kv` replaces; flags of their own take precedence.
 
     `--override-kv llama.rope.freq_base=float:1e6` has the meaning of `--rope-freq-base 1e6`.
+
+    Raises:
+        ParameterError: A value that stands for a number is a text, or is negative.
     """
     metadata = settings.get(Meaning.METADATA)
     if metadata is None:
@@ -151,8 +159,21 @@ def _with_metadata(settings: FlagSettings, findings: Findings) -> FlagSettings:
     translated: FlagSettings = {}
     for key, value in metadata.value.items():
         for meaning in _meanings_of_metadata(key):
-            translated[meaning] = setting_from_key(value, f"{metadata.source} {key}")
+            setting = setting_from_key(value, f"{metadata.source} {key}")
+            if (
+                meaning is not Meaning.SCALING
+            ):  # The name of a scaling is checked when it is chosen.
+                _check_number(setting)
+            translated[meaning] = setting
     return {**translated, **settings}
+
+
+def _check_number(setting: FlagSetting) -> None:
+    """Raise ParameterError unless a value of metadata is a number that is not negative."""
+    if isinstance(setting.value, float) and setting.value >= 0:
+        return
+    given = f"{setting.source} {str(setting.value)[:60]}"
+    raise ParameterError("flags", given, "it must be a number, and not negative")
 
 
 def _meanings_of_metadata(key: str) -> list[Meaning]:
@@ -229,7 +250,7 @@ def _scaling_of_gguf(
         scaling="linear",
         factor=1.0,
         original=original,
-        divisors=own_divisors(encoding, context),
+        divisors=divisors_of_scaling(encoding, context),
         attention=required(encoding.attention_factor(context)),
     )
 
@@ -362,11 +383,11 @@ class _Change:
 
     def changed(self) -> Encoding:
         """Return the encoding with the flags."""
-        self._warn_of_own_scaling()
+        self._warn_of_model_scaling()
         parameters: Parameters = {"base": self.base, **self._scaling_parameters()}
         return with_parameters(self.encoding, parameters)
 
-    def _warn_of_own_scaling(self) -> None:
+    def _warn_of_model_scaling(self) -> None:
         """Warn if flags meet a scaling that the model has already.
 
         `--rope-scale` replaces a YaRN of the model. It does not replace factors that a .gguf has in
@@ -409,7 +430,7 @@ class _Change:
         """
         self._warn_of_ignored_flags()
         if self._needs_divisors():
-            return self._divisor_per_frequency()
+            return self._scaling_by_divisors()
         # `--rope-scale 4` without `--rope-scaling` is what makes the scaling linear.
         flag_names_scaling = self.scaling.source != ""
         flag = self.scaling if flag_names_scaling else self.factor
@@ -419,7 +440,7 @@ class _Change:
             return {"scaling": flag.with_value("linear"), "factor": self.factor}
         if self.ext_factor.value == 1:
             return self._yarn_parameters()
-        return self._divisor_per_frequency()  # No scaling of config.json is YaRN in part.
+        return self._scaling_by_divisors()  # No scaling of config.json is YaRN in part.
 
     def _needs_divisors(self) -> bool:
         """Return True if no scaling of config.json has the effect, whatever the factor is."""
@@ -455,43 +476,48 @@ class _Change:
 
     def _yarn_parameters(self) -> Parameters:
         """Return YaRN with the factor and betas of the flags; the model's own mscales stay."""
-        # `--yarn-ext-factor 1` makes the scaling YaRN as well.
+        # The source of the scaling is `--rope-scaling yarn` if that flag is given. Otherwise it is
+        # `--yarn-ext-factor 1`, which has the same effect.
         flag_names_scaling = self.scaling.source != ""
         flag = self.scaling if flag_names_scaling else self.ext_factor
         parameters: Parameters = {
             "scaling": flag.with_value("yarn"),
             "factor": self.factor,
             ORIGINAL: self.original,
+            "beta_fast": self._beta(Meaning.BETA_FAST),
+            "beta_slow": self._beta(Meaning.BETA_SLOW),
         }
-        for meaning, default in YARN_BETAS.items():
-            parameters[meaning.value] = self._beta(meaning, default)
         for name in KEPT_IN_YARN:
             if self.encoding.parameters.get(name):
                 parameters[name] = model_value(self.encoding.parameters[name])
         return parameters
 
-    def _beta(self, meaning: Meaning, default: float) -> Setting[float]:
+    def _beta(self, meaning: Meaning) -> Setting[float]:
         """Return `beta_fast` or `beta_slow`; a negative flag stands for the model's own."""
         flag = only_if(self.settings.get(meaning), _is_not_negative)
-        return flag or Setting(self.encoding.parameters.get(meaning.value, default), "default")
+        if flag is not None:
+            return flag
+        model_beta = self.encoding.parameters.get(meaning.value, YARN_BETAS[meaning])
+        return Setting(model_beta, "default")
 
-    def _divisor_per_frequency(self) -> Parameters:
-        """Return the number that each frequency is divided by, with `--rope-freq-scale` and YaRN.
+    def _scaling_by_divisors(self) -> Parameters:
+        """Return a scaling that divides each frequency by a number of its own.
 
-        A model file may bring divisors of its own (rope_freqs.weight), which are multiplied by these.
-        With the factor 4, a frequency that YaRN leaves as it is (mix 1) is divided by its own
-        divisor only, one that it stretches (mix 0) by 4 more, and one halfway (mix 0.5) by 1.6.
+        The divisor is the model file's own (the tensor rope_freqs.weight), or 1, times the one that
+        flags cause: 1 / divisor = mix + (1 − mix) / factor, in which the mix is YaRN's share of the
+        unscaled frequency. A factor of 4 divides by 4 without YaRN (mix 0), by 1.6 for a mix of 0.5,
+        and by 1 for a frequency that YaRN leaves as it is (mix 1).
         """
         pairs = self.encoding.frequency_rope().rotary_dim // 2
         file_divisors = np.array(self.trained.divisors or [1.0] * pairs)  # (pairs,)
         mixes = self._yarn_mixes(pairs) if self.has_yarn else np.zeros(pairs)
         scale = 1 / self.factor.value
-        multipliers = scale * (1 - mixes) + mixes
-        divisors = file_divisors / multipliers
+        multipliers = scale * (1 - mixes) + mixes  # ggml multiplies frequencies by these.
+        divisors = tuple((file_divisors / multipliers).tolist())
         return divisor_parameters(
-            computed(tuple(divisors.tolist()), "llama.cpp, {}", self._first_flag()),
-            self._attention_of_divisors(),
-            self.original.value,
+            divisors=computed(divisors, "llama.cpp, {}", self._first_flag()),
+            attention=self._attention_of_divisors(),
+            original=self.original.value,
         )
 
     def _first_flag(self) -> FlagSetting:
@@ -526,10 +552,19 @@ class _Change:
 
         Pair i has the frequency base^(−i / pairs), and turns n times over L positions if
         L · base^(−i / pairs) = 2π · n.
+
+        Raises:
+            ParameterError: The beta is 0, or the base is not above 1: no pair turns so often.
         """
-        turns = self._chosen(meaning, YARN_BETAS[meaning]).value
+        turns = self._beta(meaning).value
+        base = self.base.value
+        if turns == 0:
+            raise ParameterError(meaning.value, "0", "it must be a finite number above 0")
+        if base <= 1:
+            rule = "yarn scaling divides by ln b, so b must be above 1"
+            raise ParameterError("base", f"{base:g}", rule)
         original = self.original.value or 1
         wavelengths = original / (turns * 2 * math.pi)
         dim = 2 * pairs
-        result: float = dim * math.log(wavelengths) / (2 * math.log(self.base.value))
+        result: float = dim * math.log(wavelengths) / (2 * math.log(base))
         return result

@@ -114,6 +114,11 @@ def _leaves(overrides: NamedValues, config: NamedValues, path: tuple[str, ...] =
 
     Objects are replaced as a whole, as servers do, except configurations within the configuration
     (`text_config`), whose keys are replaced one by one.
+
+    Args:
+        overrides: The new values, in the form of a configuration.
+        config: The configuration whose keys they replace.
+        path: The names of the objects around both; empty at the top.
     """
     leaves = []
     for key, value in overrides.items():
@@ -136,14 +141,17 @@ def _replace_key(override: Override, path: tuple[str, ...], value: object, sourc
 
 
 def _copied_section(values: MutableValues, path: Sequence[str]) -> MutableValues:
-    """Return the object that a path leads to, to be changed; it is made if it is absent.
+    """Return the object that a path leads to, for changes of it; it is made if it is absent.
 
-    The objects on the path are replaced by copies, because the model still has them.
+    The objects on the path are replaced by copies in the values, because the model still has the
+    original ones.
     """
+    section = values
     for name in path:
-        values[name] = dict(values.get(name) or {})
-        values = values[name]
-    return values
+        copied: MutableValues = dict(section.get(name) or {})
+        section[name] = copied
+        section = copied
+    return section
 
 
 def _remove_settings(override: Override, section: MutableValues, path: list[str]) -> None:
@@ -151,13 +159,18 @@ def _remove_settings(override: Override, section: MutableValues, path: list[str]
 
     `rope_scaling` of the model and `rope_parameters` of a flag would contradict each other. The base
     stays where transformers 4 has it, beside the settings.
+
+    Args:
+        override: The configuration, whose origins of these settings are removed as well.
+        section: The object in it that holds the settings, which is changed.
+        path: The path to this object.
     """
-    own = _rotary_settings_in(section).values
+    model_settings = _rotary_settings_in(section).values
     for name in SETTINGS:
         section.pop(name, None)
         override.origins.pop(".".join((*path, name)), None)
-    if THETA in own and THETA not in section:
-        section[THETA] = own[THETA]
+    if THETA in model_settings and THETA not in section:
+        section[THETA] = model_settings[THETA]
 
 
 class RotarySettings(NamedTuple):
@@ -203,18 +216,19 @@ class ReplacedSettings(NamedTuple):
         path: The objects of the configuration that they are in.
         section: The innermost of these objects.
         settings: The new settings.
-        own: The model's own settings at this place; empty if it has none.
+        model_settings: The model's own settings at this place; empty if it has none.
     """
 
     source: str
     path: tuple[str, ...]
     section: NamedValues
     settings: NamedValues
-    own: NamedValues
+    model_settings: NamedValues
 
     @property
     def lost_keys(self) -> list[str]:
-        return [name for name in LOST if name in self.own and name not in self.settings]
+        kept = self.settings
+        return [name for name in LOST if name in self.model_settings and name not in kept]
 
     @property
     def has_layer_types(self) -> bool:
@@ -268,7 +282,7 @@ def _replaced_settings(config: NamedValues, override: Override) -> Iterator[Repl
                 path=tuple(path),
                 section=section,
                 settings=section[key],
-                own=_rotary_settings_in(object_at(config, path)).values,
+                model_settings=_rotary_settings_in(object_at(config, path)).values,
             )
 
 
@@ -295,6 +309,13 @@ def _fill_in_base(
     With transformers 5 the base is a key of the settings, and an override replaces them all. vLLM
     takes the base of the model's class (10000 for most) if `rope_parameters` lacks it. For other
     servers it is not known what counts instead of the model's base, and nothing is filled in.
+
+    Args:
+        replaced: The settings that a flag replaced, and the model's own at their place.
+        override: The configuration with the flags, to which a base may be added.
+        model: The encodings without flags, whose model type decides on a server's default.
+        server: The server.
+        findings: Where the warning is added.
     """
     base = _base_of_model(replaced)
     default_base = _default_base(replaced, model, server)
@@ -323,7 +344,7 @@ def _default_base(
 def _base_of_model(replaced: ReplacedSettings) -> float | None:
     """Return the model's base: in its settings, or beside them; None if the file states none."""
     beside = [replaced.section.get(name) for name in THETAS]
-    stated = map(as_number, [replaced.own.get(THETA), *beside])
+    stated = map(as_number, [replaced.model_settings.get(THETA), *beside])
     return next(filter(None, stated), None)
 
 

@@ -247,15 +247,17 @@ def _server_by_flags(flags: Sequence[ServerFlag]) -> Server:
 def _fitting_flags(server: Server, flags: Sequence[ServerFlag]) -> int:
     """Return how many flags a server accepts with these values.
 
-    `--rope-scaling` is a word in llama.cpp, and was a JSON object in vLLM.
+    `--rope-scaling yarn` fits llama.cpp, `--rope-scaling '{"rope_type": "yarn"}'` older vLLM.
     """
-    count = 0
-    for flag in flags:
-        if server.accepts(flag):
-            is_object = bool(flag.values) and flag.values[0].lstrip().startswith("{")
-            takes_object = not OBJECTS.isdisjoint(server.flags[flag.key])
-            count += is_object == takes_object
-    return count
+    accepted = [flag for flag in flags if server.accepts(flag)]
+    return sum(_value_fits(server, flag) for flag in accepted)
+
+
+def _value_fits(server: Server, flag: ServerFlag) -> bool:
+    """Return True if a flag has a JSON object as its value and the server takes one, or neither."""
+    is_object = bool(flag.values) and flag.values[0].lstrip().startswith("{")
+    takes_object = not OBJECTS.isdisjoint(server.flags[flag.key])
+    return is_object == takes_object
 
 
 OBJECTS = frozenset((Meaning.CONFIG, Meaning.ROPE_SCALING, Meaning.ROPE_PARAMETERS))

@@ -70,11 +70,19 @@ def _settings_of_flag(
 
 
 def _value(flag: ServerFlag, meaning: Meaning, index: int) -> object:
-    """Return the value of a flag; None if it leaves the choice to the server."""
+    """Return the value of a flag; None if it leaves the choice to the server.
+
+    Args:
+        flag: The flag, with the words after it.
+        meaning: The setting that the value is for, which decides how it is parsed.
+        index: The place of the value among these words.
+    """
     if index >= len(flag.values):
         raise ParameterError("flags", f"{flag.spelled} without a value", "it needs one")
     text = flag.values[index].strip().rstrip(",")
-    value = PARSERS.get(meaning, _number)(text, flag)
+    parse = PARSERS.get(meaning, _number)
+    value = parse(text, flag)
+    # `--hf-overrides.rope_parameters.factor 4` is `{"rope_parameters": {"factor": 4}}`.
     for key in reversed(flag.path):
         value = {key: value}
     return value

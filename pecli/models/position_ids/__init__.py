@@ -119,9 +119,15 @@ def built_ids(
 def _padded_ids(
     rules: IdRules, rows: Sequence[Indices], attention_mask: npt.ArrayLike | None, padding: str
 ) -> Indices:
-    """Return the ids of a batch; a mask of one axis is that of a single prompt.
+    """Return the ids of a batch, padded to one length; a mask of one axis is that of a single prompt.
 
     The axis of the batch comes before that of the tokens: (3, batch, L) for M-RoPE.
+
+    Args:
+        rules: How the model numbers tokens and padding.
+        rows: The ids of each prompt.
+        attention_mask: A mask (L,) or (batch, L) with 0 for padding; None to pad on a side.
+        padding: That side, `left` or `right`.
     """
     lengths = [row.shape[-1] for row in rows]
     mask = _checked_mask(attention_mask, lengths, padding)  # (batch, L)
@@ -243,9 +249,14 @@ def _rate(row: NamedValues, vision: NamedValues, config: NamedValues) -> float |
     """Return the ids per second of a video; None if the family numbers frames 0, 1, 2, …
 
     The key stands in the tower (Qwen2.5-VL) or beside it (Qwen2.5-Omni); else the family's counts.
+
+    Args:
+        row: The family's row of position_rules.json: `rate_key` names the key, `rate` is its default.
+        vision: The configuration of the vision tower.
+        config: The configuration around it.
     """
     if "rate_key" not in row:
         return None
     key = row["rate_key"]
-    candidates = map(as_number, (vision.get(key), config.get(key), row["rate"]))
-    return next(filter(None, candidates))
+    stated_rate = as_number(vision.get(key)) or as_number(config.get(key))
+    return stated_rate or float(row["rate"])

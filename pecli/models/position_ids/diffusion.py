@@ -9,7 +9,7 @@ import numpy as np
 from pecli.engine.arrays import Indices
 from pecli.engine.schemes.grid_styles import ROTARY
 from pecli.errors import ParameterError
-from pecli.models.position_ids.segments import IMAGE, TEXT, VIDEO, Prompt, Segment
+from pecli.models.position_ids.segments import TEXT, Prompt, Segment
 
 #: Z-Image pads its text to a multiple of this number of tokens, and numbers the padding as well.
 Z_IMAGE_TEXT_MULTIPLE = 32
@@ -163,8 +163,9 @@ def _only_text_beside_an_image(prompt: Prompt) -> Segment:
         ParameterError: The prompt has other segments.
     """
     texts = [segment for segment in prompt if segment.kind == TEXT]
-    others = [segment for segment in prompt if segment.kind != TEXT]
-    if len(texts) == len(others) == 1 and others[0].kind in (IMAGE, VIDEO):
+    images = [segment for segment in prompt if segment.is_vision]
+    has_one_of_each = len(texts) == 1 and len(images) == 1
+    if has_one_of_each and len(prompt) == 2:
         return texts[0]
     given = ",".join(map(str, prompt))
     raise ParameterError("segments", given, "this model has one text and one image")
