@@ -209,7 +209,11 @@ def rotated_computation(
     dtype: str,
     head_shape: tuple[int, ...],
 ) -> RotatedComputation:
-    """Return how queries or keys are made if they are rotated as planned.
+    """Return the computation of queries or keys that are rotated without a mistake.
+
+    Nothing is rotated here. A computation describes the steps by which numbers are made (frequencies,
+    positions, amplitude, the formula for a pair of channels), so that a search can change one of them, such
+    as the base, and compare the result with a file.
 
     Args:
         plan: The rotary scheme, the layout of pairs, and the channels that rotate.
@@ -220,13 +224,12 @@ def rotated_computation(
     """
     waves = computation_of(plan.rope, ("cos", "sin"))
     assert waves is not None  # A rotary scheme has cosines and sines.
-    form = RotatedHeads(before, plan.channels(before.channels))
     return RotatedComputation(
         frequencies=waves.frequencies,
         axes=waves.axes,
         positions=tokens.expected[:, tokens.is_token],
         amplitude=waves.amplitude,
-        form=form,
+        form=RotatedHeads(before, plan.channels(before.channels)),
         schedule=waves.schedule,
         tokens=tokens,
         dtype=dtype,

@@ -153,23 +153,22 @@ class RotatedTensor:
     def _positions_of_padding(self, expected: Floats) -> Floats:
         """Return the positions (axes, rows of padding) at which padding was rotated.
 
-        They are solved as those of tokens are, from the values before and after the rotation. A row
-        whose position cannot be solved has the expected one.
+        The angles from the values before the rotation to those after it show them: the rows of padding
+        are measured as if they were a sequence of tokens. A row that shows no position keeps the expected
+        one.
+
+        Args:
+            expected: Its planned positions, (axes, rows of padding), near which others are looked for.
         """
         is_padding = ~self.is_token[0]
         before = ConvertedHeads(self.before[:, :, is_padding])
         after = ConvertedHeads(self.after[:, :, is_padding])
-        # Rows of padding are taken for tokens here, so that their positions are solved.
-        as_tokens = TokenRows(
-            expected=expected,
-            is_token=np.ones(expected.shape[1], bool),
-            padding=expected,
-            are_stated=True,
-        )
+        as_tokens = TokenRows.without_padding(expected)
         computation = rotated_computation(self.plan, before, as_tokens, self.dtype, self.head_shape)
         rows = np.arange(computation.rows)
+        few_heads = after.few.matrix(rows)  # A few heads show the position of a row.
         with np.errstate(all="ignore"):  # Padding may hold anything.
-            measured = computation.measured_positions(after.few.matrix(rows), rows)
+            measured = computation.measured_positions(few_heads, rows)
         if measured is None:
             return expected
         return np.where(np.isnan(measured), expected, measured)
@@ -293,10 +292,13 @@ def _explain_finite_rows(tensor: RotatedTensor, tolerance: float) -> list[Explan
 
 
 def _explain_finite(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
-    """Return the explanations of some heads, of the whole batch, or of each sequence: the first that there are.
+    """Return why a tensor without infinities and NaN is wrong; an empty list if nothing explains it.
 
-    If some heads are right, the mistake is in the others (a kernel that skips a head, say). Otherwise
-    one mistake in all sequences is likelier than several.
+    Three assumptions are made in turn, until one leads to an explanation:
+
+    1. Only some heads are wrong, since a kernel skips them, say.
+    2. All sequences of the batch have the same mistake.
+    3. Each sequence has mistakes of its own.
     """
     of_wrong_heads = _explain_wrong_heads(tensor, tolerance)
     if of_wrong_heads:
@@ -304,11 +306,11 @@ def _explain_finite(tensor: RotatedTensor, tolerance: float) -> list[Explanation
     is_one_sequence = tensor.sequences == 1
     if tensor.has_common_positions:
         most_mistakes = MAX_MISTAKES if is_one_sequence else BATCH_MISTAKES
-        explanation = _shortest_explanation(tensor, tolerance, most_mistakes)
-        if explanation is not None:
-            return [explanation]
+        of_all_sequences = _likeliest_explanation(tensor, tolerance, most_mistakes)
+        if of_all_sequences is not None:
+            return [of_all_sequences]
     if is_one_sequence:
-        return []
+        return []  # Its own mistakes are those of the whole batch, which were tried.
     return _explain_each_sequence(tensor, tolerance)
 
 
@@ -326,27 +328,37 @@ def _explain_wrong_heads(tensor: RotatedTensor, tolerance: float) -> list[Explan
     return explanations if are_all_explained else []
 
 
-def _shortest_explanation(
+def _likeliest_explanation(
     tensor: RotatedTensor, tolerance: float, most_mistakes: int
 ) -> Explanation | None:
-    """Return the shortest explanation of sequences whose rows have the same positions.
+    """Return the likeliest explanation of sequences whose rows have the same positions.
+
+    If other positions explain every element, they are the explanation. Otherwise known mistakes are
+    tried, one at a time, then two at once, up to a given number; the shortest explanation is returned.
 
     Returns:
-        The explanation; None if all rows are padding, if so many known mistakes do not make the tensor,
+        The explanation; None if all rows are padding, if no such mistakes lead to the values of the tensor,
         or if it is right and only computed in float32.
     """
     if not tensor.is_token.any():
         return None
-    explanations = _explain_by_positions(tensor.case, tolerance)
-    if not explanations:
-        explanations = explain_cases(_possible_cases(tensor), tolerance, most_mistakes)
-    # Nearly every model rotates in float32, so that this is not a mistake worth reporting.
-    reported = [explanation.without(Recipe("float32")) for explanation in explanations]
-    shortest = next((explanation for explanation in reported if explanation.edits), None)
-    if shortest is not None and tensor.are_stated:
-        # No command reproduces it: `pecli apply` has no options for stated positions or heads.
-        return shortest.made_by(None)
-    return shortest
+    shortest_first = _explain_by_positions(tensor.case, tolerance)
+    if not shortest_first:
+        shortest_first = explain_cases(_possible_cases(tensor), tolerance, most_mistakes)
+    for explanation in shortest_first:
+        # Nearly every model rotates in float32, so that this is not a mistake worth reporting.
+        reported = explanation.without(Recipe("float32"))
+        if reported.edits:
+            return _without_command(reported) if tensor.are_stated else reported
+    return None
+
+
+def _without_command(explanation: Explanation) -> Explanation:
+    """Return an explanation without the scheme from which a command would be printed.
+
+    No command reproduces stated positions or selected heads: `pecli apply` has no options for them.
+    """
+    return explanation.made_by(None)
 
 
 def _possible_cases(tensor: RotatedTensor) -> list[Case]:
@@ -413,7 +425,7 @@ def _explain_heads(
         if not _are_other_heads_right(tensor, wrong_heads, tolerance):
             return
         part = tensor.with_only(wrong_heads)
-        explanation = _shortest_explanation(part, tolerance, PART_MISTAKES)
+        explanation = _likeliest_explanation(part, tolerance, PART_MISTAKES)
         if explanation is None:
             return
         yield explanation.renamed([_name_of(wrong_heads, tensor)])
@@ -512,7 +524,7 @@ def _explain_each_sequence(tensor: RotatedTensor, tolerance: float) -> list[Expl
     explanations: list[Explanation] = []
     for index in range(tensor.sequences):
         sequence = tensor.all_heads(index)
-        explanation = _shortest_explanation(tensor.with_only(sequence), tolerance, MAX_MISTAKES)
+        explanation = _likeliest_explanation(tensor.with_only(sequence), tolerance, MAX_MISTAKES)
         if explanation is not None:
             explanations.append(explanation.renamed([_name_of(sequence, tensor)]))
     different_mistakes = {explanation.mistakes for explanation in explanations}

@@ -508,9 +508,7 @@ def _ntk_factor(base: Fit, usual_base: float, half_dim: float) -> Fit:
 
 @dataclass(frozen=True)
 class Blend:
-    """A scaling that divides slow frequencies by a factor and leaves fast ones, as it is usually
-    configured.
-    """
+    """A scaling that divides slow frequencies by a factor, leaves fast ones, and blends between them."""
 
     scaling: Scaling
     cost: float
@@ -520,7 +518,7 @@ class Blend:
 def _usual_blends(factor: float) -> Iterator[Blend]:
     """Yield llama3 and YaRN scalings by a factor as models are configured, usual settings cheapest.
 
-    The original length of 8192 is a placeholder: `_agreeing_lengths` tries all usual ones.
+    The original length of 8192 is a placeholder: `_lengths_that_agree` tries all usual ones.
     """
     for (low, high), cost in LLAMA3_COSTS.items():
         yield Blend(Llama3(factor, 8192, low, high), cost, SAME_LLAMA3)
@@ -549,7 +547,7 @@ def _llama3_and_yarn_schedules(
     for base in _bases_of_fast_pairs(measured, known_pairs, denominator):
         unscaled = FrequencySchedule(pairs=len(measured.values), denominator=denominator, base=base)
         for factor in _blend_factors(unscaled, measured, known_pairs):
-            yield from _with_usual_blends(unscaled, factor, measured)
+            yield from _schedules_with_usual_limits(unscaled, factor, measured)
 
 
 def _may_show_a_bend(measured: MeasuredFrequencies, known_pairs: Indices) -> bool:
@@ -591,23 +589,25 @@ def _blend_factors(
 def _bases_of_fast_pairs(
     measured: MeasuredFrequencies, known_pairs: Indices, denominator: float
 ) -> Iterator[float]:
-    """Yield bases that the fastest pairs show, which llama3 and YaRN do not change: usual ones first.
+    """Yield the bases with which the fastest pairs have their measured frequencies, usual bases first.
 
-    Pair 0 has the frequency 1 with every base, so that it is pair 1 that shows the base.
+    Without a scaling, pair i has the frequency base^(−i/denominator). Llama3 and YaRN scaling change only
+    slow pairs, so that the fastest ones still show the base.
 
     Args:
         measured: The frequencies, with their errors.
         known_pairs: The pairs whose frequencies could be measured, in ascending order.
-        denominator: Half of the channels: pair i has the frequency base ** (-i / denominator).
+        denominator: Half of the channels.
     """
-    has_first_pair = known_pairs[0] == 0
-    fast_pairs = known_pairs[:2] if has_first_pair else known_pairs[:1]
+    has_pair_0 = known_pairs[0] == 0
+    # Pair 0 has the frequency 1 with every base, so that the pair after it is needed as well.
+    fast_pairs = known_pairs[:2] if has_pair_0 else known_pairs[:1]
     for base in USUAL_BASES:
         expected = base ** (-fast_pairs / denominator)
         distances = np.abs(measured.values[fast_pairs] - expected)
         if is_noise(distances, measured.errors[fast_pairs]).all():
             yield base
-    if has_first_pair:
+    if has_pair_0:
         yield from _plain_bases_of_fast_pairs(measured, known_pairs, denominator)
 
 
@@ -642,13 +642,14 @@ def _base_of_pair(measured: MeasuredFrequencies, pair: int, denominator: float) 
     return Fit(base, base_error)
 
 
-def _with_usual_blends(
+def _schedules_with_usual_limits(
     unscaled: FrequencySchedule, factor: float, measured: MeasuredFrequencies
 ) -> Iterator[SchedulePrior]:
-    """Yield llama3 and YaRN schedules of one factor whose other numbers are usual, if they fit.
+    """Yield the llama3 and YaRN schedules of one factor that agree with measured frequencies.
 
-    Besides the factor, both have an original length and two limits between fast and slow frequencies:
-    1 and 4 turns in 8192 positions for Llama 3.1.
+    Both scalings divide slow frequencies by the factor, leave fast ones as they are, and blend from one to
+    the other between two limits: from 1 to 4 turns in the original length of 8192 for Llama 3.1. All pairs
+    of limits and all original lengths are tried that models are known to have.
 
     Args:
         unscaled: The schedule without scaling.
@@ -659,7 +660,7 @@ def _with_usual_blends(
     for blend in _usual_blends(factor):
         check_time()
         schedule = replace(unscaled, scaling=blend.scaling)
-        for original_length in _agreeing_lengths(schedule, measured):
+        for original_length in _lengths_that_agree(schedule, measured):
             yield SchedulePrior(
                 schedule=schedule.having("original_max_position_embeddings", original_length),
                 cost=blend.cost + cost_of_factor_and_base,
@@ -667,8 +668,8 @@ def _with_usual_blends(
             )
 
 
-def _agreeing_lengths(schedule: FrequencySchedule, measured: MeasuredFrequencies) -> list[int]:
-    """Return the usual original lengths with which a schedule gives the frequencies.
+def _lengths_that_agree(schedule: FrequencySchedule, measured: MeasuredFrequencies) -> list[int]:
+    """Return the usual original lengths with which a schedule has the measured frequencies.
 
     All lengths are tried at once, one per row: the frequencies are then (lengths, pairs).
     """

@@ -181,7 +181,7 @@ def _best_explanation(
     The numbers of a file can be read in several ways (see `_ways_to_read`): uint16 numbers may be the
     bits of bfloat16. The first way in which anything explains them is the answer.
     """
-    sinusoidal = _as_sinusoidal(scheme, tensors, atol)
+    sinusoidal = _explain_as_sinusoidal(scheme, tensors, atol)
     if sinusoidal is not None:
         return sinusoidal
     for way in _ways_to_read(tensors):
@@ -208,21 +208,25 @@ def _first_with_a_difference(explanations: Sequence[Explanation], scheme: Scheme
     return explanations[0]
 
 
-def _as_sinusoidal(scheme: Scheme, tensors: Tensors, atol: float) -> Explanation | None:
-    """Return the explanation that a table is sinusoidal, if a rotary one with [cos | sin] is expected.
+def _explain_as_sinusoidal(scheme: Scheme, tensors: Tensors, atol: float) -> Explanation | None:
+    """Return the explanation that a table is sinusoidal although a rotary one was expected.
 
-    Both have cosines and sines side by side in one matrix, «cos_sin». That somebody checks the table of
-    another encoding says more than the edits that would lead from one to the other.
+    Both may have cosines and sines side by side in one matrix, so that a user may give the wrong file.
+    To report that is more useful than the edits that would turn one table into the other.
+
+    Returns:
+        The explanation; None if no rotary matrix «cos_sin» is expected, or if the matrix is not sinusoidal.
     """
     table = tensors.get("cos_sin")
     if table is None or table.ndim != 2 or scheme.applied_as != "rotation":
         return None
-    supposed = Parameter("scheme", scheme.name, "sinusoidal")
+    rows, columns = table.shape
     try:
-        sinusoidal = Sinusoidal(*table.shape, dtype=scheme.dtype)
-    except ParameterError:  # No table has so many columns: (512, 262144) may be logits.
+        sinusoidal = Sinusoidal(seq_len=rows, dim=columns, dtype=scheme.dtype)
+    except ParameterError:  # A scheme refuses too many columns, as logits (512, 262144) have.
         return None
-    explanations = explain_tables(sinusoidal, {"pe": table}, atol, (supposed,), most=1)
+    is_sinusoidal = Parameter("scheme", scheme.name, "sinusoidal")
+    explanations = explain_tables(sinusoidal, {"pe": table}, atol, (is_sinusoidal,), most=1)
     return explanations[0].renamed(["cos_sin"]) if explanations else None
 
 

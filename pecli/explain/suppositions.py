@@ -1,6 +1,7 @@
 """Cases with one, two or three supposed mistakes: those that the data suggest, the likeliest first."""
 
 from collections.abc import Iterable, Iterator
+from enum import Enum
 from typing import NamedTuple
 
 from pecli.explain.catalogue import DAMAGE, MISTAKES
@@ -188,24 +189,24 @@ def _has_schedule_mistake(case: Case) -> bool:
     return any(isinstance(mistake, ScheduleMistake) for mistake in case.mistakes)
 
 
-class LeftGroups(NamedTuple):
-    """The groups of mistakes of which one may be left beside those that are supposed."""
+class MistakeGroup(Enum):
+    """Groups of mistakes, by what the mistakes that are supposed so far show about them."""
 
-    changes_of_reading: bool
-    schedules: bool
-    others: bool
+    READING = "how columns and rows are read, such as exchanged columns"
+    SCHEDULE = "the formula of the frequencies, such as another base"
+    STEPS_AND_DAMAGE = "steps in 16 bits, and damage"
+    OTHER = "other positions, another amplitude"
 
-    def allow(self, kind: type[Mistake]) -> bool:
-        """Return True if a mistake of this kind may be left; steps in 16 bits and damage always
-        may.
-        """
-        if kind.stage in (Stage.ARITHMETIC, Stage.DAMAGE):
-            return True
-        if kind.changes_reading:
-            return self.changes_of_reading
-        if issubclass(kind, ScheduleMistake):
-            return self.schedules
-        return self.others
+
+def _group_of(kind: type[Mistake]) -> MistakeGroup:
+    """Return the group that the mistakes of a kind belong to."""
+    if kind.stage in (Stage.ARITHMETIC, Stage.DAMAGE):
+        return MistakeGroup.STEPS_AND_DAMAGE
+    if kind.changes_reading:
+        return MistakeGroup.READING
+    if issubclass(kind, ScheduleMistake):
+        return MistakeGroup.SCHEDULE
+    return MistakeGroup.OTHER
 
 
 def _possible_kinds(incomplete: OpenCase) -> Iterator[type[Mistake]]:
@@ -216,10 +217,10 @@ def _possible_kinds(incomplete: OpenCase) -> Iterator[type[Mistake]]:
     which is measured in the columns as they are read, no exchange of columns is supposed any more.
     """
     supposed_kinds = {type(mistake) for mistake in incomplete.case.mistakes}
-    left_groups = _left_groups(incomplete.case)
+    possible_groups = _possible_groups(incomplete.case)
     for kind in _kinds_in_order(incomplete.case):
-        is_new = kind not in supposed_kinds
-        if is_new and kind.counts_as == incomplete.counts_as and left_groups.allow(kind):
+        is_new = kind not in supposed_kinds and kind.counts_as == incomplete.counts_as
+        if is_new and _group_of(kind) in possible_groups:
             yield kind
 
 
@@ -237,24 +238,29 @@ def _kinds_in_order(case: Case) -> list[type[Mistake]]:
     return [*of_schedule, *others]
 
 
-def _left_groups(case: Case) -> LeftGroups:
-    """Return what may be left beside the supposed mistakes.
+def _possible_groups(case: Case) -> set[MistakeGroup]:
+    """Return the groups of mistakes that one more mistake may be of, beside those supposed in a case."""
+    groups = set(MistakeGroup)
+    are_only_of_reading = all(mistake.changes_reading for mistake in case.mistakes)
+    if not are_only_of_reading:
+        # The others were measured in columns and rows as they are read, so that this is settled.
+        groups.remove(MistakeGroup.READING)
+    if case.frequencies_are_confirmed and case.mistakes_beside_storage:
+        # With the supposed mistakes, the schedule has the measured frequencies. If none is supposed,
+        # it may be wrong all the same: slow pairs in 16 bits do not show their frequencies, but
+        # show that they are not as expected.
+        groups.remove(MistakeGroup.SCHEDULE)
+    if _must_be_in_schedule(case):
+        groups.remove(MistakeGroup.OTHER)
+    return groups
 
-    - A mistake that changes how data are read comes before those that are measured in what was
-      read.
-    - If the supposed frequencies are the measured ones, none is left in the schedule. A single mistake
-      may still be in the schedule: slow pairs in 16 bits do not show their frequencies, but show that
-      they are not as expected.
-    - If they are not, and many rows show it, no other positions or amplitude explain the data; and
-      if a mistake of the schedule was supposed, another one is left in it.
+
+def _must_be_in_schedule(case: Case) -> bool:
+    """Return True if one more mistake can only be one of the schedule, the formula of the frequencies.
+
+    This is so if many rows show other frequencies: no other positions or amplitude explain these. If a
+    mistake of the schedule is supposed already, fewer rows suffice to show that another one is left.
     """
-    change_only_reading = all(mistake.changes_reading for mistake in case.mistakes)
-    has_mistakes = bool(case.mistakes_beside_storage)
-    is_schedule_right = case.frequencies_are_confirmed and has_mistakes
-    is_schedule_still_wrong = case.frequencies_are_refuted and _has_schedule_mistake(case)
-    must_be_in_schedule = is_schedule_still_wrong or case.has_other_frequencies
-    return LeftGroups(
-        changes_of_reading=change_only_reading,
-        schedules=not is_schedule_right,
-        others=not must_be_in_schedule,
-    )
+    if case.frequencies_are_refuted and _has_schedule_mistake(case):
+        return True
+    return case.has_other_frequencies

@@ -1,6 +1,7 @@
 """Rows that are tokens of a sequence: where they should be, and which of them are padding."""
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -17,6 +18,12 @@ class TokenRows:
     is_token: Flags  # False for padding, which is not compared
     padding: Floats  # (axes, rows): positions at which padding seems to be
     are_stated: bool  # whether positions were given, so that these are what may be wrong
+
+    @classmethod
+    def without_padding(cls, expected: Floats) -> Self:
+        """Return rows that all are tokens, at stated positions (axes, rows)."""
+        is_token = np.ones(expected.shape[1], bool)
+        return cls(expected, is_token, padding=expected, are_stated=True)
 
     @property
     def padded_rows(self) -> int:

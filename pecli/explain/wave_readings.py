@@ -55,8 +55,8 @@ class WaveReading:
         return tuple(self.tensors) == ("pe",)
 
     @property
-    def is_alone(self) -> bool:
-        """True if one function is all that there is."""
+    def has_only_one_function(self) -> bool:
+        """True if there are only cosines, or only sines."""
         return len(self.tensors) == 1 and not self.is_added
 
     @property
@@ -105,7 +105,10 @@ class WaveReading:
 
     @property
     def waves(self) -> WaveComputation:
-        """The computation of such tables at consecutive positions from 0 on, without frequencies."""
+        """The computation of such tables at positions 0 1 2 …, with zeros for unknown frequencies.
+
+        It serves to measure the frequencies: for that, only the layout of the columns has to be right.
+        """
         form = Columns(
             tensors=tuple(self.tensors),
             layout=self.layout,
@@ -252,22 +255,30 @@ def _readings_of_cos_and_sin(cos: Array, sin: Array, edits: tuple[Edit, ...]) ->
 
 
 def _readings_of_matrix(array: Array, edits: tuple[Edit, ...]) -> Iterator[Readings]:
-    """Yield one matrix (rows, columns) with both functions in each row, or else with one function.
+    """Yield the ways to read one matrix (rows, columns) as cosines and sines.
 
-    Both are in a row if the squares of its halves, or of its even and odd columns, add up to a constant,
-    as cos² + sin² does. Edits state how the matrix was read.
+    1. Each row holds both functions, side by side: the squares of its halves, or of its even and odd
+       columns, add up to a constant, as cos² + sin² does. Then nothing else is tried.
+    2. The upper half of the rows holds cosines, and the lower half sines.
+    3. All rows hold cosines, or all hold sines.
+
+    Args:
+        array: The matrix.
+        edits: How it lies in the file, such as transposed; each reading adds how it was read.
     """
     layout = _find_doubling(array)
-    may_hold_both = layout == "compact" and array.shape[1] > 1
-    side_by_side = _find_side_by_side(array) if may_hold_both else []
-    if side_by_side:
+    has_each_column_once = layout == "compact"
+    if has_each_column_once and array.shape[1] > 1:
+        side_by_side = _find_side_by_side(array)
         for arrangement in side_by_side:
             yield _read_side_by_side(array, arrangement, edits)
-        return
+        if side_by_side:
+            return
     yield from _readings_one_above_other(array, edits)
-    yield tuple(
-        WaveReading({name: array}, layout, (*edits, alone)) for alone, name in ONE_FUNCTION.items()
-    )
+    only_one_function = []
+    for edit, name in ONE_FUNCTION.items():
+        only_one_function.append(WaveReading({name: array}, layout, (*edits, edit)))
+    yield tuple(only_one_function)
 
 
 def _readings_one_above_other(array: Array, edits: tuple[Edit, ...]) -> Iterator[Readings]:

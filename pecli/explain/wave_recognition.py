@@ -102,7 +102,7 @@ def _explain_readings(
     schedules_in_file: Sequence[SchedulePrior], readings: Readings
 ) -> list[Explanation]:
     """Return the explanation of each reading of the same columns, by the first attempt that explains any."""
-    tables = [*_with_frequencies(readings, schedules_in_file)]
+    tables = [*_measured_tables(readings, schedules_in_file)]
 
     def explain(attempt: "Attempt") -> Iterator[Explanation]:
         return chain.from_iterable(map(attempt.explanations, tables))
@@ -110,23 +110,22 @@ def _explain_readings(
     return explain_by_first(ATTEMPTS, explain)
 
 
-def _with_frequencies(
+def _measured_tables(
     readings: Readings, schedules_in_file: Sequence[SchedulePrior]
 ) -> Iterator["MeasuredTable"]:
-    """Yield readings with their frequencies, which are measured once for cosines and sines of one column.
-
-    One matrix is read as cosines alone and as sines alone: both have the frequencies 1, 0.75, 0.56, …
+    """Yield each way to read a tensor as cosines and sines, with the frequencies of its columns.
 
     Args:
-        readings: Ways to read the same columns.
+        readings: Ways to read the same tensor: as a table of both functions in each row and as a cache of
+            two tables, or as only cosines and as only sines.
         schedules_in_file: Schedules of frequencies that the same file holds as a vector.
     """
     first_reading, *other_readings = readings
     frequencies = first_reading.measured_frequencies()
     yield MeasuredTable(first_reading, frequencies, schedules_in_file)
     for reading in other_readings:
-        # Cosines alone and sines alone turn by the same frequencies; other columns are measured again.
-        if not reading.is_alone:
+        # Only cosines and only sines are readings of the same columns, which are measured once.
+        if not reading.has_only_one_function:
             frequencies = reading.measured_frequencies()
         yield MeasuredTable(reading, frequencies, schedules_in_file)
 
@@ -147,20 +146,26 @@ class MeasuredTable:
     def turning_forwards(
         self, candidates: Iterable[MeasuredFrequencies]
     ) -> "Iterator[OrientedTable]":
-        """Yield the table with each of some frequencies, turned so that most are positive as in all schemes.
+        """Yield the table with each candidate for its frequencies, and with positive frequencies.
 
-        Fast pairs may have lost whole turns, and with them their sign: the slow half decides.
+        All schemes have positive frequencies. If the measured ones are negative, the signs are reversed:
+        sines are negated or rows reversed, or cosines and sines are taken for each other. The slow half
+        of the pairs decides. Fast ones may have lost whole turns, and with them their sign: 6 radians per
+        row look like −0.28.
+
+        Args:
+            candidates: Frequencies that the table may have, one per pair.
         """
         for frequencies in candidates:
             first_slow = len(frequencies.values) // 2
-            turns_forwards = np.median(frequencies.values[first_slow:]) >= 0
-            if turns_forwards:
+            are_positive = np.median(frequencies.values[first_slow:]) >= 0
+            if are_positive:
                 yield OrientedTable(self.reading, frequencies, self.schedules_in_file)
             else:
                 yield from self._turned_round(frequencies)
 
     def _turned_round(self, frequencies: MeasuredFrequencies) -> "Iterator[OrientedTable]":
-        """Yield the table with frequencies of the other sign.
+        """Yield the table with frequencies of the other sign, once for each possible reason.
 
         Cosines and sines that are taken for each other turn backwards. So in an added table, the other
         function may come first; otherwise sines are negated or rows are reversed, which is found later.
@@ -210,14 +215,17 @@ class OrientedTable:
 
     @cached_property
     def schedules(self) -> list[SchedulePrior]:
-        """The schedules that such frequencies may follow, the plainest first; those in the file cost nothing."""
+        """The schedules, such as base 10000, that the measured frequencies may follow, the plainest first.
+
+        Tables that are added to embeddings are sinusoidal: their frequencies are base^(−i/denominator) with
+        one of several denominators. All other tables are rotary: their schedules may have a scaling.
+        """
         reading = self.reading
         if not reading.is_added:
-            return [
-                *agreeing_schedules(self.schedules_in_file, self.measured),
-                *rotary_schedules(self.measured),
-            ]
-        # Frequencies are base^(−i/denominator): most programs divide by d/2, some by d/2 − 1.
+            # A schedule that the same file holds as a vector is likelier than any other.
+            in_file = agreeing_schedules(self.schedules_in_file, self.measured)
+            return [*in_file, *rotary_schedules(self.measured)]
+        # Most programs divide by d/2, some by d/2 − 1 or d/2 − 0.5.
         half_dim = float(reading.pairs)
         if reading.layout == "interleaved":
             half_dim = reading.width / 2  # 2.5 for an odd dim of 5, whose last sine has no cosine.
@@ -444,9 +452,10 @@ class Attempt(NamedTuple):
     def _explain_by_prior(
         self, table: OrientedTable, prior: SchedulePrior
     ) -> Iterator[Explanation]:
-        """Yield explanations of a table by one schedule, with the usual amplitudes near the measured one.
+        """Yield explanations of a table by schemes whose frequencies follow one schedule.
 
-        Each amplitude is a scheme of its own, the likeliest first.
+        There is a scheme for each usual amplitude near the measured one, the likeliest first. The
+        explanations include the edits of the reading, such as «transposed».
 
         Args:
             table: The cosines and sines, and their measured frequencies.
@@ -454,11 +463,12 @@ class Attempt(NamedTuple):
         """
         reading = table.reading
         for scheme in table.schemes(prior.schedule):
-            for explanation in self.explain(reading, _case(reading, scheme)):
-                with_reading = explanation.with_suppositions(
+            case = _case(reading, scheme)
+            for explanation in self.explain(reading, case):
+                with_edits_of_reading = explanation.with_suppositions(
                     edits=reading.edits, cost=0.0, doubts=()
                 )
-                yield _prefer_usual_base(table, prior, with_reading)
+                yield _prefer_usual_base(table, prior, with_edits_of_reading)
 
 
 ATTEMPTS = (

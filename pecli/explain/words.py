@@ -213,7 +213,11 @@ def _parameter(edit: Parameter, context: Context) -> Clause:
 
 
 def _parameter_by_template(edit: Parameter, context: Context) -> Clause:
-    """Return the words for a parameter, filled into its template such as «{name} is {found}»."""
+    """Return the words for another value of a parameter: «base is 10000», with the aside «the spec says 500000».
+
+    The statement is a template, such as «{name} is {found}», with the values filled in. The aside quotes the
+    expected value, unless the statement names it already or nothing was expected.
+    """
     template = _parameter_template(edit)
     expected = format_value(edit.expected)
     statement = template.text.format(
@@ -222,7 +226,9 @@ def _parameter_by_template(edit: Parameter, context: Context) -> Clause:
         found=format_value(edit.found),
         agreement=context.reference.agreement,
     )
-    return Clause(statement, context.reference.quoted(expected) if template.is_quoted else "")
+    if not template.is_quoted:
+        return Clause(statement)
+    return Clause(statement, aside=context.reference.quoted(expected))
 
 
 def _display_name(name: str, context: Context) -> str:
@@ -663,73 +669,81 @@ def undetermined(explanation: Explanation) -> tuple[str, ...]:
 
 
 def lacking(edits: Sequence[Edit], scheme: Scheme) -> tuple[Edit, ...]:
-    """Return the edits that the command for a scheme does not reproduce: no option makes them."""
+    """Return the edits that the command for a scheme does not make, such as negated sines."""
     return tuple(edit for edit in _stated(edits) if not _is_reproduced(edit, scheme))
 
 
-def _is_reproduced(edit: Edit, scheme: Scheme) -> bool:
-    """Return True if the printed command for a scheme already makes this difference.
+def _is_reproduced(edit: Edit, scheme_of_command: Scheme) -> bool:
+    """Return True if a command that makes a scheme's tables makes them with this difference.
 
-    The scheme is the one that an explanation came to, with the values that were found: if the base is
-    500000, the command has `--base 500000`. No option negates sines, for example.
+    Differences that it does not make are stated beside the command. `pecli rope --base 500000` makes
+    the other base, but no option negates sines.
+
+    Args:
+        edit: A difference between the expected tables and those of a file.
+        scheme_of_command: The scheme with the values that the file has, such as the base 500000.
     """
     match edit:
-        case Layout(found=found):
-            layouts = (scheme.value_of("layout", ""), "stacked", "cos alone", "sin alone")
-            return found in layouts
+        case Layout(found=layout):
+            layout_of_scheme = scheme_of_command.value_of("layout", "")
+            return layout in (layout_of_scheme, "stacked", "cos alone", "sin alone")
         case Swapped():
-            return "cos_first" in scheme.parameters()
+            return "cos_first" in scheme_of_command.parameters()
         case Scaled(by=factor):  # A rotary command scales by its attention factor.
-            return scheme.attention_factor_value() == factor
+            return scheme_of_command.attention_factor_value() == factor
         case Parameter():
-            return _is_option(edit, scheme)
+            return _is_parameter_reproduced(edit, scheme_of_command)
         case Positions():
-            return scheme.value_of("positions", None) is not None
-        case Recipe(found=found):
-            return bool(scheme.value_of("recipe", "exact") == found)
-    # The command makes the numbers of a table. Their storage is not expected of it, nor is the
-    # formula by which queries are rotated with them; a runtime is named by the command.
-    is_beside_the_table = edit.storage or isinstance(edit, Rotation)
-    return is_beside_the_table or isinstance(edit, Runtime)
+            return scheme_of_command.value_of("positions", None) is not None
+        case Recipe(found=recipe):
+            return bool(scheme_of_command.value_of("recipe", "exact") == recipe)
+        case Rotation():
+            return True  # Queries are rotated with the tables; the formula for it is not in them.
+        case Runtime():
+            return True  # The command names it: `--runtime vllm`.
+        case _:
+            return edit.storage  # The command is to make the numbers, not to store them alike.
 
 
-def _is_option(edit: Parameter, scheme: Scheme) -> bool:
-    """Return True if an option of the printed command gives a parameter the value that was found.
+def _is_parameter_reproduced(edit: Parameter, scheme_of_command: Scheme) -> bool:
+    """Return True if the command for a scheme gives a parameter the value that a file has.
 
-    Nearly all parameters are options. But an attention factor may follow from the scaling, there is no
-    option for an offset below 0, and names such as «slopes» stand for what no option changes.
+    Nearly all parameters are options of commands. But an attention factor may follow from the scaling, an
+    offset below 0 has no option, and names such as «slopes» stand for what no option changes.
     """
+    value_in_file = edit.found
     match edit.name:
         case "attention_factor":
-            return bool(scheme.attention_factor_value() == edit.found)
+            return bool(scheme_of_command.attention_factor_value() == value_in_file)
         case "offset":
-            return bool(scheme.first_position == edit.found)
+            return bool(scheme_of_command.first_position == value_in_file)
         case "padding_idx":
-            return bool(scheme.value_of("padding_idx") == edit.found)
+            return bool(scheme_of_command.value_of("padding_idx") == value_in_file)
         case "positions":
-            return scheme.value_of("positions", None) is not None
+            return scheme_of_command.value_of("positions", None) is not None
     return edit.name not in NO_OPTIONS
 
 
 def reproduction(explanation: Explanation) -> Iterator[str]:
     """Yield «reproduce with pecli rope … --base 10000», the command that makes the table at hand.
 
-    Mistakes that it cannot make come first: «apart from that (sin is negated), reproduce with …». Nothing
-    is yielded if it can make none of the mistakes, or if it is too long to be copied.
+    Edits that no option makes come first: «apart from that (sin is negated), reproduce with …». Nothing
+    is yielded if the table has no mistake, if no option makes any of its mistakes, or if the command is
+    too long to be read.
     """
     scheme = explanation.scheme
     if scheme is None:
         return
-    missing = lacking(explanation.edits, scheme)
-    makes_no_mistake = set(explanation.mistakes) <= set(missing)
-    if makes_no_mistake:
+    without_option = lacking(explanation.edits, scheme)
+    has_reproduced_mistake = any(edit not in without_option for edit in explanation.mistakes)
+    if not has_reproduced_mistake:
         return
     command = command_of(scheme, output=False)
     if not is_readable(command):
         return
     exception = ""
-    if missing:
-        statements = [_WRITERS[type(edit)](edit, BY_SPEC).statement for edit in missing]
+    if without_option:
+        statements = [_WRITERS[type(edit)](edit, BY_SPEC).statement for edit in without_option]
         exception = f"apart from that ({', '.join(statements)}), "
     yield f"{exception}reproduce with {command}"
 
