@@ -1,5 +1,6 @@
 """The computation of rotated queries and keys, and their numbers as observations."""
 
+import math
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -238,36 +239,52 @@ def rotated_computation(
 
 
 class RotationFit(NamedTuple):
-    """Sizes of some rows of a few heads, and of what is left of them."""
+    """The norm of some rows of a few rotated heads, and the norms of what rotations leave unexplained."""
 
-    size: float
-    fitted: float  # left by the phasors that fit best
-    made: float  # left by the phasors of the computation
+    of_heads: float
+    left_by_best: float  # by the rotation of each row and pair that fits best
+    left_by_expected: float  # by the rotation that should have been used
 
     @property
     def shows_rotation(self) -> bool:
-        """True if all heads are turned alike. One head is turned by whatever phasors it takes; several heads show it."""
-        return self.fitted <= MAX_MISFIT * self.size
+        """True if a rotation of each row and pair explains all heads.
+
+        Some rotation always explains a single head. Several heads agree on one only if they were rotated
+        by it.
+        """
+        return self.left_by_best <= MAX_MISFIT * self.of_heads
 
     @property
     def is_noise(self) -> bool:
-        """True if the phasors of the computation leave hardly more than those that fit best: no rotation explains the rest."""
-        return self.shows_rotation and self.made <= NOISE_RATIO * self.fitted
+        """True if no other rotation explains notably more than the expected one: what is left is noise."""
+        return self.shows_rotation and self.left_by_expected <= NOISE_RATIO * self.left_by_best
 
 
 def rotation_fit(computation: RotatedComputation, matrix: Floats, rows: Indices) -> RotationFit:
-    """Return how well some rows of a few heads are rotated.
+    """Return how well rotations explain some rows of a few heads: the best ones, and the expected ones.
 
-    If the rotation cannot be measured, as that of one head whose pairs are half rotated, no fit
-    is near: what it leaves is infinite.
+    If no rotation can be measured, as of one head in which only half of each pair is rotated, the best one
+    leaves infinitely much.
+
+    Args:
+        computation: The steps by which the heads should have been rotated.
+        matrix: Some rows of the first heads after the rotation, (rows, heads · channels).
+        rows: The indices of these rows.
     """
-    phasors = computation.form.phasors(matrix, rows)
-    heads = replace(computation.heads, before=computation.heads.before.few)
-    fitted = np.inf
-    if phasors is not None:
-        fitted = float(np.linalg.norm(matrix - heads.matrix_of(phasors, rows)))
-    made = np.linalg.norm(matrix - heads.matrix_of(computation.phasors_at(rows), rows))
-    return RotationFit(float(np.linalg.norm(matrix)), float(fitted), float(made))
+    few_heads = replace(computation.heads, before=computation.heads.before.few)
+
+    def norm_left_by(phasors: Complex) -> float:
+        return float(np.linalg.norm(matrix - few_heads.matrix_of(phasors, rows)))
+
+    best_phasors = computation.form.phasors(matrix, rows)
+    left_by_best = math.inf
+    if best_phasors is not None:
+        left_by_best = norm_left_by(best_phasors)
+    return RotationFit(
+        of_heads=float(np.linalg.norm(matrix)),
+        left_by_best=left_by_best,
+        left_by_expected=norm_left_by(computation.phasors_at(rows)),
+    )
 
 
 class HeadObservations(Observations):

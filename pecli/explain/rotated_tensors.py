@@ -189,27 +189,25 @@ class RotatedTensor:
         observations = HeadObservations(ConvertedHeads(without_padding.after), self.dtype)
         return Case.of(self.plan.rope, computation, observations)
 
-    def case_with_axes_exchanged(self) -> Case | None:
-        """Return the data as a case to explain in which positions run along the axis taken for heads.
+    def possible_cases(self) -> Iterator[Case]:
+        """Yield the tensor as a case to explain, and with its heads and rows exchanged if that is possible.
 
         A dump (8, 32, 128) may be 8 heads of 32 positions, or 32 heads of 8 positions. The model's number
-        of heads does not decide it, since a shard of the model has fewer.
-
-        Returns:
-            The case; None if somebody stated the positions, if there are no two such axes, or if heads
-            are not all rotated alike with the axes exchanged.
+        of heads does not decide it, since a shard of the model has fewer. They are not exchanged if
+        somebody stated the positions, or if the 32 heads are not all rotated alike then.
         """
+        yield self.case
         has_heads = len(self.head_shape) > 0
         if self.are_stated or not has_heads or min(self.heads, self.rows) < 2:
-            return None
+            return
         case = self._with_heads_and_rows_exchanged().case
         if not _are_heads_rotated_alike(case):
-            return None
+            return
         # The last axis holds channels; heads and positions are the two before it, in either order.
         expected_axis = self.plan.axis
         other_axis = -3 if expected_axis == -2 else -2
         edit = Parameter("position_axis", expected_axis, other_axis)
-        return replace(case, arranged=(edit,))
+        yield replace(case, arranged=(edit,))
 
     def _with_heads_and_rows_exchanged(self) -> "RotatedTensor":
         """Return the tensor with its heads read as rows, at consecutive positions, and the reverse.
@@ -344,7 +342,7 @@ def _likeliest_explanation(
         return None
     shortest_first = _explain_by_positions(tensor.case, tolerance)
     if not shortest_first:
-        shortest_first = explain_cases(_possible_cases(tensor), tolerance, most_mistakes)
+        shortest_first = explain_cases([*tensor.possible_cases()], tolerance, most_mistakes)
     for explanation in shortest_first:
         # Nearly every model rotates in float32, so that this is not a mistake worth reporting.
         reported = explanation.without(Recipe("float32"))
@@ -359,14 +357,6 @@ def _without_command(explanation: Explanation) -> Explanation:
     No command reproduces stated positions or selected heads: `pecli apply` has no options for them.
     """
     return explanation.made_by(None)
-
-
-def _possible_cases(tensor: RotatedTensor) -> list[Case]:
-    """Return the case of a tensor as it is, and with heads and rows exchanged if that is possible."""
-    with_axes_exchanged = tensor.case_with_axes_exchanged()
-    if with_axes_exchanged is None:
-        return [tensor.case]
-    return [tensor.case, with_axes_exchanged]
 
 
 def _explain_by_positions(case: Case, tolerance: float) -> list[Explanation]:

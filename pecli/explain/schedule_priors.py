@@ -196,10 +196,10 @@ def sinusoidal_schedules(
         denominators: Denominators of the exponents, the usual one first: 256, 255 and 255.5 for 512 channels.
     """
     priors = []
-    for place, denominator in enumerate(denominators):
+    for rank, denominator in enumerate(denominators):
+        cost_of_denominator = COST_PER_UNUSUAL_DIGIT * rank
         for prior in _added_schedules(measured, denominator):
-            # The first denominator is the usual one: fairseq's D/2 − 1 and others come after it.
-            priors.append(replace(prior, cost=prior.cost + COST_PER_UNUSUAL_DIGIT * place))
+            priors.append(replace(prior, cost=prior.cost + cost_of_denominator))
     return _agreeing(priors, measured)
 
 

@@ -292,10 +292,11 @@ def _names_a_difference(explanation: Explanation, scheme: Scheme) -> bool:
 
     «Stored in bfloat16» is no difference if the scheme has this dtype.
     """
-    specified_recipe = Recipe(vars(scheme).get("recipe", "exact"))
+    specified_recipe = Recipe(scheme.value_of("recipe", "exact"))
     specified = (Dtype(scheme.dtype), specified_recipe)
     differences = [edit for edit in explanation.edits if edit not in specified]
-    if specified_recipe in explanation.edits:
-        # A runtime that computes as the scheme does goes without saying.
-        return any(not isinstance(edit, Runtime) or edit.causes for edit in differences)
-    return bool(differences)
+    if specified_recipe not in explanation.edits:
+        return bool(differences)
+    # The tensors were computed by the scheme's recipe. A runtime that has this recipe as well is no
+    # difference, unless there are causes for which it reads the parameters differently.
+    return any(not isinstance(edit, Runtime) or edit.causes for edit in differences)

@@ -11,22 +11,17 @@ from pecli.explain.time_limit import check_time
 
 
 def cases_with_mistakes(cases: Iterable[Case], count: int) -> Iterator[Case]:
-    """Yield each case (the numbers of a file) with every set of so many mistakes supposed in it."""
-    for case in cases:
-        if count == 0:
-            yield case
-        else:
-            yield from _with_mistakes(case, count)
-
-
-def _with_mistakes(case: Case, count: int) -> Iterator[Case]:
-    """Yield the numbers of a file with every set of so many mistakes supposed in them.
+    """Yield each case (the numbers of a file) with every set of so many mistakes supposed in it.
 
     All mistakes but the last are supposed first, such as exchanged columns. The last one is then
     measured in the data as if the others were undone: the base follows from the frequencies of the
     exchanged columns. Mistakes that are found in several orders are yielded once.
     """
-    yield from _each_set_once(_last_suppositions(case, count))
+    for case in cases:
+        if count == 0:
+            yield case
+        else:
+            yield from _each_set_once(_last_suppositions(case, count))
 
 
 class Supposition(NamedTuple):

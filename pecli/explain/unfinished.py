@@ -15,9 +15,8 @@ LINEAR = 1e-5
 class Completion(NamedTuple):
     """Tables as they would be if they had been completed, and the name of what is missing."""
 
-    missing: (
-        str  # the second copy of columns in «halves» or «interleaved», or functions of «angles»
-    )
+    missing: str
+    """The second copy of columns in «halves» or «interleaved», or the functions of «angles»."""
     tables: dict[str, Array]
 
 

@@ -99,8 +99,8 @@ class WaveReading:
         return Observations(self.tensors, observed_dtype(self.tensors))
 
     @cached_property
-    def kept(self) -> dict[tuple[object, ...], object]:
-        """Measurements of these data, for all cases about them."""
+    def measurements(self) -> dict[tuple[object, ...], object]:
+        """Measurements of these tensors by their keys, which all cases about them share."""
         return {}
 
     @property

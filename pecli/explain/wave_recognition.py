@@ -266,10 +266,10 @@ class OrientedTable:
 
 
 def _case(reading: WaveReading, scheme: Positioned) -> Case:
-    """Return the case in which a scheme made the table that a reading has."""
+    """Return the case to be tested: the tensors as they are read, and the scheme that may have made them."""
     computation = computation_of(scheme, tuple(reading.tensors))
     case = Case.of(scheme, computation, reading.observations)
-    return replace(case, measured=reading.kept)
+    return replace(case, measured=reading.measurements)
 
 
 def _explain_from_any_start(reading: WaveReading, case: Case) -> Iterator[Explanation]:
@@ -299,8 +299,9 @@ def _explain_by_one_mistake(reading: WaveReading, case: Case) -> Iterator[Explan
 def _explain_by_damage(reading: WaveReading, case: Case) -> Iterator[Explanation]:
     """Yield explanations in which a small part of the table is wrong."""
     for start in _possible_starts(case):
-        moved = _case(reading, with_parameter(_positioned(case), "offset", start))
-        yield from explain_by_small_damage([*with_storages(moved)])
+        scheme_from_start = with_parameter(_positioned(case), "offset", start)
+        case_from_start = _case(reading, scheme_from_start)
+        yield from explain_by_small_damage([*with_storages(case_from_start)])
 
 
 def _explain_by_rounded_steps(reading: WaveReading, case: Case) -> Iterator[Explanation]:
@@ -310,35 +311,45 @@ def _explain_by_rounded_steps(reading: WaveReading, case: Case) -> Iterator[Expl
 
 
 def _made_by_scheme(explanation: Explanation, scheme: Scheme) -> Explanation:
-    """Return an explanation by a scheme, with its recipe, if the mistakes are none of parameters."""
+    """Return an explanation with the scheme that was supposed, and with the recipe that was found.
+
+    The command for it then is `pecli rope … --recipe float32`, for example. An explanation that names a
+    runtime has the scheme of the runtime already.
+
+    Args:
+        explanation: The explanation of a table, without mistakes in the scheme's parameters.
+        scheme: The scheme that was supposed to have made the table.
+    """
     if explanation.has_edit(Runtime):
         return explanation
     recipe = next((edit.found for edit in explanation.edits if isinstance(edit, Recipe)), None)
+    if recipe is None:
+        return explanation.made_by(scheme)
     if recipe == FLOAT32_TABLE and scheme.dtype == "bfloat16":
-        recipe = "float32"  # The dtype says the rest.
-    if recipe is not None:
-        scheme = scheme.computed_as(recipe)
-    return explanation.made_by(scheme)
+        recipe = "float32"  # Rounding the table to bfloat16 is stated by the dtype.
+    return explanation.made_by(scheme.computed_as(recipe))
 
 
 def _with_scheme_of_recipe(explanations: list[Explanation]) -> list[Explanation]:
-    """Return explanations, the first of them with the scheme of a recipe if that makes the table as closely.
+    """Return explanations, the first of which has the scheme of a recipe if that makes the table as closely.
 
     A runtime such as vLLM may compute the table of the recipe float32-bfloat16-table. The answer names
-    the runtime, but `--recipe` reproduces the table on every machine.
+    the runtime, but the command for it has `--recipe`, which reproduces the table on every machine.
     """
-    without_runtime = [each for each in explanations if not each.has_edit(Runtime)]
-    if not without_runtime:
+    by_recipe = [explanation for explanation in explanations if not explanation.has_edit(Runtime)]
+    if not by_recipe:
         return explanations
-    by_recipe = without_runtime[0]
     first, *others = explanations
-    if by_recipe.residual > first.residual:
+    if by_recipe[0].residual > first.residual:
         return explanations
-    return [first.made_by(by_recipe.scheme), *others]
+    return [first.made_by(by_recipe[0].scheme), *others]
 
 
 def _possible_starts(case: Case) -> Iterator[int]:
-    """Yield the positions at which the first row may be: 0, and the one that two rows agree with best."""
+    """Yield the positions at which the first row may be: 0, then the one that a row in the middle shows.
+
+    If row 50 is at position 4050, the first row is at position 4000.
+    """
     yield 0
     for row in case.observations.probed_rows:
         position = _matching_position(case, int(row))
@@ -384,18 +395,19 @@ def _positioned(case: Case) -> Positioned:
 
 
 def _with_padding_row(reading: WaveReading, scheme: Positioned, start: int) -> Iterator[Positioned]:
-    """Yield a scheme from some position on, with the padding row that an added table has.
+    """Yield a scheme whose first row is at some position, at first with a row of padding if there is one.
 
-    If only row 1 of a table from position 2 on is zeros, position 3 may be `padding_idx`.
+    Tables that are added to embeddings may have one row of zeros for padding. If only row 1 of a table from
+    position 2 on is zeros, position 3 may be `padding_idx`.
     """
-    moved = with_parameter(scheme, "offset", start)
+    from_start = with_parameter(scheme, "offset", start)
     if reading.is_added:
         observed = reading.observations
         is_empty = ~observed.sample.any(axis=1)
         if np.count_nonzero(is_empty) == 1:
-            row = int(observed.sampled_rows[is_empty][0])
-            yield with_parameter(moved, "padding_idx", start + row)
-    yield moved
+            empty_row = int(observed.sampled_rows[is_empty][0])
+            yield with_parameter(from_start, "padding_idx", start + empty_row)
+    yield from_start
 
 
 def _prefer_usual_base(
