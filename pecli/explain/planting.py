@@ -36,7 +36,7 @@ class Tensors(NamedTuple):
         return self._replace(computation=mistake.plant(self.computation))
 
     def rows(self, rows: Indices) -> dict[str, Floats]:
-        """Return some rows of each tensor, where damaged elements hold the damage's filler."""
+        """Return some rows of each tensor, mistakes included: elements that were never written hold zeros, say."""
         values = self.computation.as_stored(self.computation.rendered(rows), rows)
         return self.split(values)
 
@@ -80,6 +80,7 @@ def tensors_made_together(scheme: Scheme, names: Sequence[str]) -> Iterator[Tens
 
 @tensors_made_together.register
 def _wave_tensors(scheme: Positioned, names: Sequence[str]) -> Iterator[Tensors]:
+    """Yield the tables of cosines and sines together, then the vector of frequencies on its own."""
     for made_together in (WAVES, ("inv_freq",)):
         wanted_names = tuple(name for name in made_together if name in names)
         if wanted_names:

@@ -170,7 +170,10 @@ def _with_names_in_file(explanation: Explanation, tensors: Tensors) -> Explanati
 
 
 def groups(tensors: Tensors) -> list[dict[str, Array]]:
-    """Return cosines with the sines that have their name, shape and dtype; every other tensor alone."""
+    """Return a file's tensors in groups: cosines with the sines that belong to them, all others on their own.
+
+    The names `rope.cos`, `rope.sin` and `mask` make the groups {rope.cos, rope.sin} and {mask}.
+    """
     unpaired = dict(tensors)
     pairs = []
     for first, second in combinations(tensors, 2):

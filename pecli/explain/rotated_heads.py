@@ -313,7 +313,15 @@ class RotatedHeads(PhasorForm):
         return with_rotated
 
     def phasors(self, matrix: Floats, rows: Indices) -> Complex | None:
-        """Return the cos + i·sin (rows, pairs) that rotate the heads before into those of a matrix."""
+        """Return the cos + i·sin (rows, pairs) by which heads were rotated into those of a matrix.
+
+        Args:
+            matrix: Some rows of rotated heads, of all heads or of the first few.
+            rows: The indices of these rows.
+
+        Returns:
+            The phasors; None if the two channels of a pair have different ones, or if nothing is rotated.
+        """
         if self.channels.doubled or self.formula == NOT_ROTATED:
             return None
         has_few_heads = matrix.shape[1] < self.before.columns

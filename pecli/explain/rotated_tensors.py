@@ -261,10 +261,10 @@ def explain_rotated(tensor: RotatedTensor, tolerance: float) -> list[Explanation
 
 
 def _explain_partly_finite(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
-    """Return why a tensor is wrong of which some rows hold infinities or NaN.
+    """Return the explanations of a tensor in which some rows hold infinities or NaN.
 
     If rows 5 and 6 hold NaN and all others are right, «only rows 5, 6 differ» is the explanation, as of
-    any other damage to a small part. Otherwise the finite rows have a mistake of their own.
+    any other small part that is damaged. Otherwise the finite rows have a mistake of their own.
     """
     damage = explain_by_small_damage([tensor.case.within(tolerance)])
     if damage:
@@ -273,10 +273,10 @@ def _explain_partly_finite(tensor: RotatedTensor, tolerance: float) -> list[Expl
 
 
 def _explain_finite_rows(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
-    """Return the explanations of the finite rows, each with the other rows named beside it.
+    """Return the explanations of the finite rows, each of which also names the rows with infinities or NaN.
 
-    Rows of padding are taken along, since they may hold anything. Nothing is returned if no token has
-    a finite row.
+    Rows of padding may hold anything, so that they are neither left out nor named. Nothing is returned
+    if no token has a finite row.
     """
     is_token = tensor.is_token[0]  # (rows,)
     is_finite = np.isfinite(tensor.after).all(axis=(0, 1, 3))  # in all sequences and heads
@@ -488,20 +488,16 @@ def is_harmless(case: Case) -> bool:
     A base of 10000.01 instead of 10000, for example, or a scaling that begins beyond the last row: no
     data could show it, so a check is not weak for missing it.
     """
-    found = case.computation
-    expected = case.specification
-    assert isinstance(found, RotatedComputation)
-    assert isinstance(expected, RotatedComputation)
-    if found.form != expected.form:
+    wrong = case.computation  # with the supposed mistakes
+    right = case.specification
+    assert isinstance(wrong, RotatedComputation)
+    assert isinstance(right, RotatedComputation)
+    has_same_positions = np.array_equal(wrong.positions, right.positions)
+    has_same_axes = np.array_equal(wrong.axes, right.axes)
+    if wrong.form != right.form or not (has_same_positions and has_same_axes):
         return False
-    has_same_positions = np.array_equal(found.positions, expected.positions)
-    has_same_axes = np.array_equal(found.axes, expected.axes)
-    if not (has_same_positions and has_same_axes):
-        return False
-    has_same_amplitude = np.isclose(found.amplitude, expected.amplitude, rtol=FREQ_RTOL, atol=0)
-    has_same_frequencies = np.allclose(
-        found.frequencies, expected.frequencies, rtol=FREQ_RTOL, atol=0
-    )
+    has_same_amplitude = np.isclose(wrong.amplitude, right.amplitude, rtol=FREQ_RTOL, atol=0)
+    has_same_frequencies = np.allclose(wrong.frequencies, right.frequencies, FREQ_RTOL, atol=0)
     return bool(has_same_amplitude and has_same_frequencies)
 
 

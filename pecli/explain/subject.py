@@ -121,9 +121,14 @@ def _rotary_columns(scheme: Rope, tensors: tuple[str, ...], pairs: int) -> Colum
 
 @_columns.register
 def _sinusoidal_columns(scheme: Sinusoidal, tensors: tuple[str, ...], pairs: int) -> Columns:
+    """Return the columns of a table, whose axes may each have halves of their own.
+
+    A block is a number of pairs. On an image, MAE's table of 64 columns has two blocks of 16: 16 sines and
+    16 cosines of the height, then those of the width.
+    """
     blocks: tuple[int, ...] = ()
     if scheme.layout == "halves":
-        blocks = tuple(block.left.stop - block.left.start for block in scheme.half_columns())
+        blocks = tuple(half.left.stop - half.left.start for half in scheme.half_columns())
     return Columns(tensors, scheme.layout, pairs, scheme.dim, scheme.cos_first, blocks)
 
 

@@ -115,10 +115,10 @@ def _confirmed_first(cases: Iterable[Case]) -> Iterator[Case]:
 
 
 def _with_measured_mistakes(case: Case, count: int) -> Iterator[Case]:
-    """Yield a case with so many mistakes, of which the last does not change how data are read."""
-    for all_but_last in _all_but_the_last(case, count):
-        for case_before, mistake in _first_suppositions(all_but_last, changes_reading=False):
-            yield case_before.supposing(mistake)
+    """Yield a case with so many mistakes, the last of which does not change how data are read."""
+    for incomplete in _all_but_the_last(case, count):
+        for supposition in _first_suppositions(incomplete, changes_reading=False):
+            yield supposition.case.supposing(supposition.mistake)
 
 
 def _with_changes_of_reading(case: Case, count: int) -> Iterator[Case]:
@@ -142,8 +142,10 @@ def _changes_of_reading(case: Case, count: int) -> Iterator[Supposition]:
 def _first_suppositions(incomplete: OpenCase, *, changes_reading: bool) -> Iterator[Supposition]:
     """Yield mistakes that may be supposed in a case before another one is measured.
 
+    Each is yielded with the case in which it is to be supposed.
+
     Args:
-        incomplete: The numbers of a file, and the mistakes that are supposed so far.
+        incomplete: The numbers of a file, with the mistakes that are supposed so far.
         changes_reading: True for mistakes that change how rows and columns are read, such as
             exchanged columns; False for all others.
     """

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pecli.compare.forms import halved, joined
 from pecli.engine.arrays import Array, Floats, widened
 
 LINEAR = 1e-5
@@ -50,23 +51,14 @@ class FirstColumns(UnfinishedState):
     def __init__(self, layout: str) -> None:
         self.name = layout
 
-    def copies(self, table: Array) -> tuple[slice, slice]:
-        """Return the columns of the first and of the second copies: 0 1 and 2 3 of four in halves."""
-        if self.name == "halves":
-            half = table.shape[1] // 2
-            return slice(0, half), slice(half, None)
-        return slice(0, None, 2), slice(1, None, 2)
-
     def is_state_of(self, table: Array) -> bool:
-        first, second = self.copies(table)
+        first_copies, second_copies = halved(table, layout=self.name)
         has_pairs_of_columns = table.shape[1] % 2 == 0
-        return has_pairs_of_columns and not table[:, second].any() and bool(table[:, first].any())
+        return has_pairs_of_columns and not second_copies.any() and bool(first_copies.any())
 
     def completed(self, function: str, table: Array) -> Floats:
-        first, second = self.copies(table)
-        finished = widened(table)
-        finished[:, second] = finished[:, first]
-        return finished
+        first_copies, _ = halved(widened(table), layout=self.name)
+        return np.asarray(joined((first_copies, first_copies), self.name))
 
 
 class AnglesOnly(UnfinishedState):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pecli.compare.forms import halved
 from pecli.engine.arrays import Array, widened
 from pecli.engine.edits import ONE_FUNCTION, Edit, Layout, Repeated, Transposed
 from pecli.explain.computation import Columns, WaveComputation
@@ -317,10 +318,8 @@ def _split_columns(array: Array, arrangement: str) -> tuple[Array, Array]:
     Of «halves», these are the first and the second half of the columns; of «interleaved», columns
     0, 2, 4, … and 1, 3, 5, …
     """
-    pairs = array.shape[1] // 2
-    if arrangement == "halves":
-        return array[:, :pairs], array[:, pairs : 2 * pairs]
-    return array[:, 0 : 2 * pairs : 2], array[:, 1 : 2 * pairs : 2]
+    paired_columns = array.shape[1] // 2 * 2
+    return halved(array[:, :paired_columns], arrangement)
 
 
 def _find_doubling(array: Array) -> str:

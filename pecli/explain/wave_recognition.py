@@ -101,13 +101,17 @@ def recognise_waves(
 def _explain_readings(
     schedules_in_file: Sequence[SchedulePrior], readings: Readings
 ) -> list[Explanation]:
-    """Return the explanation of each reading of the same columns, by the first attempt that explains any."""
+    """Return the explanations of a tensor that can be read in several ways, by the first attempt that has any.
+
+    An attempt supposes that the tables are right, or that they have one mistake, and so on. Each one is
+    made with all readings before the next: a right table in any reading is likelier than a mistake.
+    """
     tables = [*_measured_tables(readings, schedules_in_file)]
 
-    def explain(attempt: "Attempt") -> Iterator[Explanation]:
+    def explanations_by(attempt: "Attempt") -> Iterator[Explanation]:
         return chain.from_iterable(map(attempt.explanations, tables))
 
-    return explain_by_first(ATTEMPTS, explain)
+    return explain_by_first(ATTEMPTS, explanations_by)
 
 
 def _measured_tables(
