@@ -243,16 +243,16 @@ class SomeHeads(NamedTuple):
 
 
 def explain_rotated(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
-    """Return why queries or keys are not rotated as planned, within the time limit of a search.
+    """Return why queries or keys are not rotated as planned, as far as the time limit allows.
 
-    One explanation covers all heads of all sequences if one does; otherwise each wrong sequence, or the
-    wrong heads of each sequence, have their own. Nothing can be found out if values before the rotation
-    are infinite or NaN.
+    There is one explanation of all heads of all sequences if possible; otherwise each wrong sequence, or
+    the wrong heads of each sequence, have their own. Nothing can be found out if values before the
+    rotation are infinite or NaN.
     """
-    explanations: list[Explanation] = []
     if not tensor.after.size or tensor.count_not_finite_before():
         return []
-    with limited():
+    explanations: list[Explanation] = []
+    with limited():  # It ends the block without an error if time is up.
         if tensor.is_finite:
             explanations.extend(_explain_finite(tensor, tolerance))
         elif tensor.has_common_positions and np.isfinite(tensor.after).any():
@@ -340,7 +340,7 @@ def _likeliest_explanation(
     """
     if not tensor.is_token.any():
         return None
-    shortest_first = _explain_by_positions(tensor.case, tolerance)
+    shortest_first = _explain_by_positions(tensor.case)
     if not shortest_first:
         shortest_first = explain_cases([*tensor.possible_cases()], tolerance, most_mistakes)
     for explanation in shortest_first:
@@ -359,19 +359,19 @@ def _without_command(explanation: Explanation) -> Explanation:
     return explanation.made_by(None)
 
 
-def _explain_by_positions(case: Case, tolerance: float) -> list[Explanation]:
+def _explain_by_positions(case: Case) -> list[Explanation]:
     """Return the explanation that rows are rotated by other positions, if it explains every element.
 
     The position of each row can be solved, so this is tried before anything is searched. Positions that
     no known mistake leads to, such as 0 3 1 2, count only if somebody stated the right ones.
     """
-    for mistake in OtherTokenPositions.proposals(case):
-        is_known = mistake.mistake is not None and mistake.mistake.kind not in OF_FORMULA
-        if not is_known and not mistake.are_stated:
-            continue
-        explanation = accept(case.supposing(mistake))
-        if explanation is not None:
-            return [explanation]
+    for positions in OtherTokenPositions.proposals(case):
+        reason = positions.mistake
+        has_known_reason = reason is not None and reason.kind not in OF_FORMULA
+        if has_known_reason or positions.are_stated:
+            explanation = accept(case.supposing(positions))
+            if explanation is not None:
+                return [explanation]
     return []
 
 

@@ -189,7 +189,9 @@ def rotary_schedules(measured: MeasuredFrequencies) -> list[SchedulePrior]:
 def sinusoidal_schedules(
     measured: MeasuredFrequencies, denominators: tuple[float, ...]
 ) -> list[SchedulePrior]:
-    """Return the schedules of added tables that agree with frequencies, the plainest first.
+    """Return the schedules of sinusoidal tables that agree with measured frequencies, the plainest first.
+
+    A prior is a schedule to be tried, base^(−i/denominator) for pair i, with the cost of its numbers.
 
     Args:
         measured: The frequencies of a table, one per pair.
@@ -197,7 +199,7 @@ def sinusoidal_schedules(
     """
     priors = []
     for rank, denominator in enumerate(denominators):
-        cost_of_denominator = COST_PER_UNUSUAL_DIGIT * rank
+        cost_of_denominator = COST_PER_UNUSUAL_DIGIT * rank  # 0 for the usual one
         for prior in _added_schedules(measured, denominator):
             priors.append(replace(prior, cost=prior.cost + cost_of_denominator))
     return _agreeing(priors, measured)
@@ -302,7 +304,7 @@ def _fit_logarithms(pairs: Indices, logs: Floats, errors: Floats) -> LogLine:
 def _rotary_schedules_on_line(
     measured: MeasuredFrequencies, denominator: float
 ) -> Iterator[SchedulePrior]:
-    """Yield rotary schedules in which each frequency has the same ratio to the one before.
+    """Yield rotary schedules whose frequencies have one ratio from each pair to the next.
 
     1, 0.1, 0.01 and 0.001 are base^(−i/denominator) with denominator = 4 and the base 10000. All of them may be
     divided by a factor (linear scaling), or only the first ones may rotate (proportional scaling).
@@ -343,7 +345,7 @@ def _schedules_of_timesteps(pairs: int, denominator: float) -> Iterator[Schedule
 def _added_schedules_on_line(
     measured: MeasuredFrequencies, denominator: float
 ) -> Iterator[SchedulePrior]:
-    """Yield schedules that are fitted to frequencies, each of which has the same ratio to the one before.
+    """Yield schedules that are fitted to frequencies with one ratio from each pair to the next.
 
     0.5, 0.05 and 0.005 are 0.5 · base^(−i/denominator) with denominator = 4 and the base 10000.
     """
@@ -446,13 +448,14 @@ def _possible_bases(
 ) -> list[float]:
     """Return the bases that somebody may have written for the measured one, each once.
 
-    Tables that were not computed in float32 show more digits of their base: a second fit supposes that.
+    Frequencies that were computed in float32 are off by 1e-6, which hides later digits of the base. So the
+    base is fitted once more, with the smaller errors of frequencies that were computed in float64.
     """
-    written = [*OtherBase.written(base_fit.value, base_fit.error)]
+    bases = [*OtherBase.written(base_fit.value, base_fit.error)]
     sharp_fit = _fit_base(schedule.having("base", base_fit.value), measured.sharpened)
-    if sharp_fit is None:
-        return list(dict.fromkeys(written))
-    return list(dict.fromkeys((*written, _plainest(sharp_fit), sharp_fit.value)))
+    if sharp_fit is not None:
+        bases += [_plainest(sharp_fit), sharp_fit.value]
+    return list(dict.fromkeys(bases))
 
 
 def _fit_base(schedule: FrequencySchedule, measured: MeasuredFrequencies) -> Fit | None:
@@ -755,15 +758,16 @@ class MeasuredDivisors(NamedTuple):
 def _measured_divisors(
     unscaled: FrequencySchedule, measured: MeasuredFrequencies
 ) -> MeasuredDivisors:
-    """Return the divisors that lead from unscaled frequencies to measured ones.
+    """Return the numbers by which unscaled frequencies were divided to give the measured ones.
 
-    A pair that hardly turns has a divisor as well. Its frequency is taken for half of its error and
-    the divisor for known to 1 %: whatever it is, it changes nothing.
+    A pair that hardly turns must have a divisor as well, though its frequency may be measured as 0. The
+    frequency is taken to be half of its error at least, and the divisor to be known to 1 %: whatever it
+    is, it changes nothing in the table.
     """
     is_known = measured.is_known
-    never_zero = np.maximum(measured.values, np.maximum(measured.errors / 2, 1e-30))
-    divisors = unscaled.frequencies / np.where(is_known, measured.values, never_zero)
-    relative_errors = np.where(is_known, measured.errors / never_zero, 0.01)
+    frequencies_above_0 = np.maximum(measured.values, np.maximum(measured.errors / 2, 1e-30))
+    divisors = unscaled.frequencies / np.where(is_known, measured.values, frequencies_above_0)
+    relative_errors = np.where(is_known, measured.errors / frequencies_above_0, 0.01)
     return MeasuredDivisors(divisors, np.abs(divisors) * relative_errors)
 
 
@@ -775,8 +779,10 @@ def _are_possible(divisors: Floats) -> bool:
 
 
 def _are_different_decimals(divisors: Floats, errors: Floats) -> bool:
-    """Return True if numbers differ, and may have two decimals, or three if they are known to half
-    of the fourth: 1.0803 ± 0.0001 may be 1.08, and 1.0853 ± 0.0001 has no two decimals.
+    """Return True if divisors differ, and each of them may be a number of two decimals.
+
+    1.0803 ± 0.0001 may be 1.08, but near 1.0853 ± 0.0001 there is no number of two decimals. Divisors that
+    are known to half of the fourth decimal may have three.
     """
     if float(np.ptp(divisors)) < SAME_DIVISOR:
         return False

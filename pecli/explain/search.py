@@ -189,14 +189,14 @@ def _best_explanation(
         explanations = explain_tables(
             scheme,
             _separated(way.tensors),
-            max(atol, way.tolerance),
-            way.edits,
-            min(most_mistakes, way.most_mistakes),
+            tolerance=max(atol, way.tolerance),
+            supposed=way.edits,
+            most=min(most_mistakes, way.most_mistakes),
         )
         if explanations:
             shortest = _first_with_a_difference(explanations, scheme)
-            are_cos_and_sin_stacked = "cos_sin" in tensors  # They were explained as two tensors.
-            return shortest.renamed(tensors) if are_cos_and_sin_stacked else shortest
+            # Cosines and sines that are stacked in one tensor were explained as two.
+            return shortest.renamed(tensors) if "cos_sin" in tensors else shortest
     return None
 
 
@@ -233,8 +233,9 @@ def _explain_as_sinusoidal(scheme: Scheme, tensors: Tensors, atol: float) -> Exp
 def _ways_to_read(tensors: Tensors) -> Iterator[WayToRead]:
     """Yield the numbers that tensors may stand for, the most special way first.
 
-    A dump of uint16 may hold the bits of bfloat16 numbers; of `cos`, only the first half of the columns,
-    or the angles, may have been computed; integers may have a scale. The last way is as they are.
+    1. They may be the bits of other numbers: a dump of uint16 may hold bfloat16.
+    2. Tables may be unfinished: half of the columns are zeros, or they hold angles instead of cosines.
+    3. Integers may have a scale. All other numbers are taken as they are.
     """
     yield from _from_bits(tensors)
     for missing, tables in completions(tensors):

@@ -66,10 +66,15 @@ def _last_suppositions(case: Case, count: int) -> Iterator[Supposition]:
 
 
 def _all_but_the_last(case: Case, count: int) -> Iterator[OpenCase]:
-    """Yield the case with all of so many mistakes but the last, which counts as two or as one.
+    """Yield a case with some mistakes supposed, so that with one more there are as many as are wanted.
 
-    Kinds that count as two come first: two numbers of one schedule are solved at once, which is
-    soon done. Beside them only mistakes are supposed that change how data are read.
+    Some kinds count as two mistakes, since they are two numbers of one schedule that can only be solved
+    together, such as a base and a factor. That is soon done, so that these come first. Beside them, only
+    mistakes are supposed that change how data are read, such as exchanged columns.
+
+    Args:
+        case: The numbers of a file, with the mistakes that are supposed so far.
+        count: The number of mistakes to be supposed, including the last one.
     """
     if count >= 2:
         for reading in _with_changes_of_reading(case, count - 2):
@@ -79,7 +84,9 @@ def _all_but_the_last(case: Case, count: int) -> Iterator[OpenCase]:
 
 
 def _likeliest_first(case: Case, count: int) -> Iterator[Case]:
-    """Yield a case with so many mistakes supposed, the likeliest first, so that one more can be measured.
+    """Yield a case with each set of so many mistakes supposed, the likeliest set first.
+
+    One more mistake can then be measured in the data, as if those that are supposed were undone.
 
     1. Mistakes that only change how columns and rows are read, such as exchanged columns: to
        suppose them requires no measurement.
@@ -169,7 +176,7 @@ def _may_come_first(kind: type[Mistake], case: Case) -> bool:
 
 
 def _stages_that_come_first(case: Case) -> set[Stage]:
-    """Return the stages of which a mistake may be supposed before another one is measured.
+    """Return the steps of a computation in which a mistake may be supposed before another one is measured.
 
     Damage is none of them, since any mistake looks like damage. Steps in 16 bits are rarely beside
     two other mistakes: they are supposed first, and nothing else is supposed after them.
@@ -228,11 +235,10 @@ def _kinds_in_order(case: Case) -> list[type[Mistake]]:
     measured, the reason is most likely in there.
     """
     kinds = [*DAMAGE, *MISTAKES]
-    if not case.frequencies_are_refuted:
-        return kinds
-    of_schedule = [kind for kind in kinds if issubclass(kind, ScheduleMistake)]
-    others = [kind for kind in kinds if not issubclass(kind, ScheduleMistake)]
-    return [*of_schedule, *others]
+    if case.frequencies_are_refuted:
+        # Sorting keeps the order among the kinds of the schedule, and among all others.
+        kinds.sort(key=lambda kind: issubclass(kind, ScheduleMistake), reverse=True)
+    return kinds
 
 
 def _possible_groups(case: Case) -> set[MistakeGroup]:

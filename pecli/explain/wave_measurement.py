@@ -85,6 +85,7 @@ class MeasuredWaves:
             return float(np.mean(self.amplitude[is_turning]))
         if self.has_both_functions:
             return float(np.mean(self.amplitude))
+        # A slow channel of one function may show any amplitude: the median ignores such outliers.
         return float(np.median(self.amplitude))
 
     @property
@@ -130,15 +131,15 @@ def measure(values: Complex | Floats, rows: Floats) -> MeasuredWaves | None:
         rows: Positions in ascending order, of which the first half or so are consecutive.
 
     Returns:
-        The waves; None if none of some columns of a wide table is a wave.
+        The waves; None for a wide table of which a few columns were tried, and none was a wave.
     """
     channels = values.shape[1]
     with np.errstate(all="ignore"):
         if channels > 4 * TRIED_CHANNELS:
-            # Most wide tables that are tried hold no waves: a few columns show it much sooner.
-            some = np.random.default_rng(0).choice(channels, TRIED_CHANNELS, replace=False)
-            tried = _fit_waves(values[:, some], rows)
-            has_only_noise = tried.noise.min() > MAX_NOISE * tried.amplitude.max()
+            # Most tables as wide as this hold no waves: a few columns show it much sooner than all.
+            tried = np.random.default_rng(0).choice(channels, TRIED_CHANNELS, replace=False)
+            tried_waves = _fit_waves(values[:, tried], rows)
+            has_only_noise = tried_waves.noise.min() > MAX_NOISE * tried_waves.amplitude.max()
             if has_only_noise:
                 return None
         return _fit_waves(values, rows)
@@ -307,9 +308,10 @@ def _errors_of_noise(fit: WaveFit) -> FitErrors:
 
 
 def _errors_by_chance(fit: WaveFit, noise: Floats) -> FitErrors:
-    """Return the errors of a line that is fitted to noisy angles.
+    """Return the standard errors of a line that is fitted to noisy angles, one angle per row.
 
-    Its slope is the frequency, and its level the phase. With a noise of 0.1 radians, 100 rows leave an error of the phase of 0.1 / √100 = 0.01.
+    Its slope is the frequency, and its level at the centre of the rows the phase. With a noise of 0.1
+    radians, 100 rows leave an error of the phase of 0.1 / √100 = 0.01.
     """
     offsets = fit.rows_from_0 - fit.centre
     return FitErrors(

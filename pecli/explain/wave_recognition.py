@@ -251,7 +251,7 @@ class OrientedTable:
                 separate=not reading.is_added,
             )
             if reading.is_added:
-                table = table._replace(dim=reading.width)
+                table = table._replace(dim=reading.width)  # It may have an odd number of columns.
             scheme = scheme_of_waves(table, dtype=reading.dtype)
             if scheme is not None:
                 yield scheme

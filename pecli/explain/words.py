@@ -768,6 +768,7 @@ def command_of(scheme: Scheme, tensors: int = 1, output: bool = True) -> str:
     words = ["pecli", scheme.name, *options(scheme)]
     if output:
         names = [tensor.name for tensor in scheme.tensors()]
-        is_array = scheme.dtype != "bfloat16" and scheme.single_array().name in names
-        words += ["-o", "again.npy" if is_array and tensors == 1 else "again.safetensors"]
+        is_one_tensor = tensors == 1 and scheme.single_array().name in names
+        fits_npy = is_one_tensor and scheme.dtype != "bfloat16"
+        words += ["-o", "again.npy" if fits_npy else "again.safetensors"]
     return shlex.join(words)
