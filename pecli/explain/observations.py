@@ -99,7 +99,7 @@ class Observations:
 
     @property
     def measured_columns(self) -> int:
-        """Columns of what is measured."""
+        """The number of columns from which frequencies and positions are measured."""
         return self.columns
 
     @cached_property
@@ -143,7 +143,7 @@ class Observations:
     @cached_property
     def located_rows(self) -> Indices:
         """Rows whose positions are solved: all of them, unless that takes too long."""
-        if self.rows * self.columns <= LOCATED_ELEMENTS:
+        if self.rows * self.measured_columns <= LOCATED_ELEMENTS:
             return np.arange(self.rows)
         return self.sampled_rows
 

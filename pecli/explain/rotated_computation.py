@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ from pecli.engine.schemes.rope import Rope
 from pecli.explain import measure
 from pecli.explain.computation import FLOAT32_FUNCTION, WaveComputation, unit_phasors
 from pecli.explain.measure import MeasuredFrequencies
-from pecli.explain.observations import LOCATED_ELEMENTS, Observations
+from pecli.explain.observations import Observations
 from pecli.explain.rotated_heads import ConvertedHeads, RotaryChannels, RotatedHeads
 from pecli.explain.storage import half_ulp
 from pecli.explain.subject import computation_of
@@ -312,9 +311,3 @@ class HeadObservations(Observations):
 
     def by_tensor(self, flags: Flags) -> dict[str, Flags]:
         return {"after": flags}
-
-    @cached_property
-    def located_rows(self) -> Indices:
-        if self.rows * self.after.few.columns <= LOCATED_ELEMENTS:
-            return np.arange(self.rows)
-        return self.sampled_rows

@@ -105,26 +105,31 @@ class RotatedTensor:
             is_token=self.is_token[:, rows],
         )
 
+    @property
+    def _is_of_token(self) -> Flags:
+        """True for each value of a token: flags that broadcast to (sequences, heads, rows, channels)."""
+        return self.is_token[:, None, :, None]
+
     def count_not_finite_before(self) -> int:
-        """Return how many values before the rotation are not finite, except for padding."""
-        is_strange = ~np.isfinite(self.before)
-        return int(np.count_nonzero(is_strange & self.is_token[:, None, :, None]))
+        """Return how many values before the rotation are infinite or NaN, except for padding."""
+        is_not_finite = ~np.isfinite(self.before)
+        return int(np.count_nonzero(is_not_finite & self._is_of_token))
 
     @property
     def is_finite(self) -> bool:
-        """True if all values are finite, except for padding."""
-        has_finite_rows = np.isfinite(self.before) & np.isfinite(self.after)
-        return bool((has_finite_rows | ~self.is_token[:, None, :, None]).all())
+        """True if no value before or after the rotation is infinite or NaN, except for padding."""
+        is_finite = np.isfinite(self.before) & np.isfinite(self.after)
+        return bool((is_finite | ~self._is_of_token).all())
 
     def count_spoilt_padding(self) -> int:
         """Return how many values of padding are finite before the rotation, and not after it."""
         is_spoilt = np.isfinite(self.before) & ~np.isfinite(self.after)
-        return int(np.count_nonzero(is_spoilt & ~self.is_token[:, None, :, None]))
+        return int(np.count_nonzero(is_spoilt & ~self._is_of_token))
 
     def has_strange_padding(self) -> bool:
         """Return True if padding holds infinities or NaN after the rotation."""
-        is_strange = ~np.isfinite(self.after)
-        return bool((is_strange & ~self.is_token[:, None, :, None]).any())
+        is_not_finite = ~np.isfinite(self.after)
+        return bool((is_not_finite & ~self._is_of_token).any())
 
     def sequences_apart(self) -> list["RotatedTensor"]:
         """Return all sequences together if they have common positions, else each of them."""
@@ -431,7 +436,7 @@ def _are_other_heads_right(tensor: RotatedTensor, wrong_heads: SomeHeads, tolera
 
 
 def _name_of(selection: SomeHeads, tensor: RotatedTensor) -> str:
-    """Return the words for some heads of one sequence: «sequence 1, heads 0, 3»; all have no words."""
+    """Return the words for some heads of one sequence: «sequence 1, heads 0, 3», or «sequence 1» for all."""
     if len(selection.heads) == tensor.heads:
         return f"sequence {selection.sequence}"
     noun = "head" if len(selection.heads) == 1 else "heads"

@@ -44,10 +44,9 @@ class Slices(Enum):
 
     @classmethod
     def along(cls, axis: int, ndim: int) -> "Slices":
-        """Return what lies along an axis of an array: channels along the last, rows along the one before."""
-        if axis == ndim - 1:
-            return cls.CHANNELS
-        return cls.ROWS if axis == ndim - 2 else cls.HEADS
+        """Return what lies along an axis of an array (rows, channels) or (heads, rows, channels)."""
+        axis_from_the_last = ndim - 1 - axis
+        return (cls.CHANNELS, cls.ROWS, cls.HEADS)[axis_from_the_last]
 
 
 def with_slices_in_order_of(found: Array, candidate: Candidate) -> Iterator[Candidate]:
@@ -206,7 +205,14 @@ def _order_edit(sources: Indices, count: int, slices: Slices) -> Edit | None:
 
 
 def _are_enough(sources: Indices, count: int) -> bool:
-    """Return True if most found slices have a source, and these are several, or all the same."""
+    """Return True if most found slices equal an expected one, and use several of them, or only one.
+
+    Few sources in a mixture, such as 0 1 1 0, may be chance.
+
+    Args:
+        sources: The index of the expected slice that each found one is; −1 for none.
+        count: The number of expected slices.
+    """
     matched = sources[sources >= 0]
     is_constant = not np.ptp(sources)
     are_several = is_constant or len(np.unique(matched)) >= min(MIN_SOURCES, count)

@@ -228,10 +228,9 @@ def _find_axis_of_copies(array: Array) -> int | None:
 
 
 def _readings_of_two_tensors(first: Array, second: Array) -> Iterator[Readings]:
-    """Yield two tensors as cosines and sines, if both lie in the same way."""
+    """Yield two tensors as cosines and sines, straight and transposed, if both lie in the same way."""
     if first.dtype.kind == "c":
         return
-    # The arrays are read straight, then transposed, both in the same way.
     for cos, sin in zip(without_copies(first), without_copies(second), strict=False):
         if cos.array.size >= MIN_ELEMENTS and cos.edits == sin.edits:
             yield from _readings_of_cos_and_sin(cos.array, sin.array, cos.edits)
@@ -283,7 +282,7 @@ def _readings_of_matrix(array: Array, edits: tuple[Edit, ...]) -> Iterator[Readi
 
 
 def _readings_one_above_other(array: Array, edits: tuple[Edit, ...]) -> Iterator[Readings]:
-    """Yield a matrix with cosines in the upper half of its rows and sines in the lower one, if halves are equal."""
+    """Yield a matrix of 2·L rows as L rows of cosines above L rows of sines, if cos² + sin² is constant."""
     half_of_rows, odd_row = divmod(len(array), 2)
     if not odd_row:
         upper = array[:half_of_rows]

@@ -403,22 +403,28 @@ def _ordinal(number: int) -> str:
 
 
 def _added_rows(edit: AddedRows, _: Context) -> Clause:
-    return Clause(f"{_rows_with_verb(edit.which, 'is', 'are')} added")
+    return Clause(f"{_with_verb('row', edit.which, 'is', 'are')} added")
 
 
 def _uninitialised(edit: UninitialisedValues, _: Context) -> Clause:
-    subject = _rows_with_verb(edit.rows, "was", "were") if edit.rows else "values were"
+    subject = "values were"
+    if edit.rows:
+        subject = _with_verb("row", edit.rows, "was", "were")
     return Clause(f"{subject} never initialised")
 
 
-def _rows_with_verb(rows: Sequence[int | tuple[int, ...]], one: str, several: str) -> str:
-    """Return rows as the subject of a sentence.
+def _with_verb(
+    noun: str, places: Sequence[int | tuple[int, ...]], singular: str, plural: str
+) -> str:
+    """Return rows, columns or other numbered parts as the subject of a sentence, with its verb.
 
-    >>> _rows_with_verb((5,), "is", "are"), _rows_with_verb((5, 7, 8, 9), "was", "were")
-    ('row 5 is', 'rows 5, 7–9 were')
+    >>> _with_verb("row", (5,), "is", "are"), _with_verb("head", (5, 7, 8, 9), "differs", "differ")
+    ('row 5 is', 'heads 5, 7–9 differ')
     """
-    places = _first_few(_ranges(rows))
-    return f"row {places} {one}" if len(rows) == 1 else f"rows {places} {several}"
+    listed = _first_few(_ranges(places))
+    if len(places) == 1:
+        return f"{noun} {listed} {singular}"
+    return f"{noun}s {listed} {plural}"
 
 
 def _order(edit: Channels | Heads, _: Context) -> Clause:
@@ -443,14 +449,11 @@ _PARTS = {RowsWrong: "row", ColumnsWrong: "column", HeadsWrong: "head", Elements
 def _part_wrong(edit: PartWrong, _: Context) -> Clause:
     """Return the words for the part of a table that is wrong: «only rows 5, 7–9 differ»."""
     part = _PARTS[type(edit)]
-    places = _first_few(_ranges(edit.which))
-    if len(edit.which) == 1:
-        return Clause(f"only {part} {places} differs")
-    return Clause(f"only {part}s {places} differ")
+    return Clause(f"only {_with_verb(part, edit.which, 'differs', 'differ')}")
 
 
 def _rows_zero(edit: RowsZero, _: Context) -> Clause:
-    rows = _rows_with_verb(edit.which, "is", "are")
+    rows = _with_verb("row", edit.which, "is", "are")
     other_side = "before" if edit.side == "after" else "after"
     return Clause(f"{rows} zero {edit.side} the rotation, and not {other_side} it")
 
