@@ -122,6 +122,7 @@ def planted(
 
 
 def _typical_mistakes(tensors: Tensors, kinds: Iterable[type[Mistake]]) -> Iterator[Mistake]:
+    """Yield typical mistakes of some kinds that these tensors can have, such as base 500000 for 10000."""
     for kind in kinds:
         yield from kind.examples(tensors.computation, tensors.scheme)
 

@@ -39,7 +39,7 @@ class HeadRotation(NamedTuple):
     axis: int  # the axis of positions in the tensor as it was given
 
     def channels(self, width: int) -> RotaryChannels:
-        """Return the rotary channels of heads with so many channels."""
+        """Return which channels of a head rotate: of a width of 128 and a rotary dim of 32, 0 … 31 or 96 … 127."""
         dim = self.rope.rotary_dim
         first = width - dim if self.trailing else 0
         return RotaryChannels(first, dim // 2, *self.layouts)
@@ -74,6 +74,7 @@ class RotatedComputation(WaveComputation):
         return bool((self.positions != self.positions[0]).any())
 
     def at_rows(self, rows: slice) -> "RotatedComputation":
+        """Return the computation of some rows: their positions, and their heads before the rotation."""
         before = ConvertedHeads(self.heads.before.array[:, :, rows])
         form = replace(self.heads, before=before)
         return replace(self, positions=self.positions[:, rows], form=form)
@@ -192,13 +193,16 @@ class RotatedComputation(WaveComputation):
         )
 
     def by_head(self, flags: Flags) -> Flags:
+        """Return flags of the matrix (rows, heads · channels) as (heads, rows, channels)."""
         rows = len(flags)
         return flags.reshape(rows, -1, self.heads.before.channels).transpose(1, 0, 2)
 
     def from_heads(self, flags: Flags) -> Flags:
+        """Return flags (heads, rows, channels) as those of the matrix (rows, heads · channels)."""
         return np.asarray(flags.transpose(1, 0, 2).reshape(flags.shape[1], -1))
 
     def head_index(self, head: int) -> tuple[int, ...]:
+        """Return the index of a head in the axes of the tensor: (1, 0) for head 8 of (2, 8) heads."""
         return tuple(int(index) for index in np.unravel_index(head, self.head_shape))
 
 

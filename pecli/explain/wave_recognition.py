@@ -204,7 +204,10 @@ def _may_have_dtype(measured: MeasuredFrequencies, dtype: str) -> bool:
 
 
 def _before_rounding(measured: MeasuredFrequencies, dtype: str) -> MeasuredFrequencies:
-    """Return frequencies with errors so large that they may have been rounded to a dtype."""
+    """Return frequencies with larger errors, since they may have been rounded to a dtype.
+
+    In bfloat16, 0.7513 becomes 0.75: it may have been anywhere within half a step, 0.0020.
+    """
     errors = measured.errors + half_ulp(measured.values, dtype) / GRID_SIGMAS
     return measured._replace(errors=errors)
 
@@ -277,11 +280,15 @@ def _case(reading: WaveReading, scheme: Positioned) -> Case:
 
 
 def _explain_from_any_start(reading: WaveReading, case: Case) -> Iterator[Explanation]:
-    """Yield explanations by the scheme of a case, from the position on that the first row has."""
+    """Yield explanations of a table that is right, whatever the position of its first row is.
+
+    They have no mistakes, but may state how the table was stored or computed.
+    """
     for start in _possible_starts(case):
         for scheme in _with_padding_row(reading, _positioned(case), start):
-            explanations = explain_cases([_case(reading, scheme)], 0.0, most_mistakes=0)
-            by_scheme = [_made_by_scheme(found, scheme) for found in explanations]
+            case_from_start = _case(reading, scheme)
+            explanations = explain_cases([case_from_start], tolerance=0.0, most_mistakes=0)
+            by_scheme = [_made_by_scheme(explanation, scheme) for explanation in explanations]
             yield from _with_scheme_of_recipe(by_scheme)
 
 
@@ -301,7 +308,7 @@ def _explain_by_one_mistake(reading: WaveReading, case: Case) -> Iterator[Explan
 
 
 def _explain_by_damage(reading: WaveReading, case: Case) -> Iterator[Explanation]:
-    """Yield explanations in which a small part of the table is wrong."""
+    """Yield explanations of a table of which a small part is wrong, whatever the position of its first row is."""
     for start in _possible_starts(case):
         scheme_from_start = with_parameter(_positioned(case), "offset", start)
         case_from_start = _case(reading, scheme_from_start)
@@ -461,6 +468,7 @@ class Attempt(NamedTuple):
         return explain_by_first(self.orient(table), self._explain_oriented)
 
     def _explain_oriented(self, table: OrientedTable) -> list[Explanation]:
+        """Return the explanation by one of the plainest schedules that the frequencies may follow."""
         float32_error = FLOAT32_FUNCTION * max(1.0, table.measured.amplitude)
         plainest = table.schedules[: self.most_schedules]
         return explain_by_priors(plainest, partial(self._explain_by_prior, table), float32_error)

@@ -232,6 +232,7 @@ def _parameter_by_template(edit: Parameter, context: Context) -> Clause:
 
 
 def _display_name(name: str, context: Context) -> str:
+    """Return a parameter's name as people call it: «rotary dimension» for the dim of a rotary scheme."""
     if name == "dim" and not context.is_rotary:
         return name
     return _DISPLAY_NAMES.get(name, name)
@@ -326,6 +327,7 @@ def _incomplete(edit: Incomplete, _: Context) -> Clause:
 
 
 def _positions(edit: Positions, _: Context) -> Clause:
+    """Return the words for other positions: «positions are 1 … 8; expected 0 … 7: all 1 too far»."""
     statement = f"positions are {edit.found}; expected {edit.expected}"
     if edit.reason:
         statement = f"{statement}: {edit.reason}"
@@ -428,6 +430,7 @@ def _with_verb(
 
 
 def _order(edit: Channels | Heads, _: Context) -> Clause:
+    """Return the words for channels or heads in another order, which is listed if it has no name."""
     if edit.order == "reversed":
         return Clause(f"{edit.kind} are in reverse order")
     if isinstance(edit.order, str):
@@ -753,10 +756,8 @@ def reproduction(explanation: Explanation) -> Iterator[str]:
 
 def is_readable(command: str) -> bool:
     """Return True if a command is short enough to be read; the folders of the user's files do not count."""
-    letters = -1  # There is a blank between two words.
-    for word in shlex.split(command):
-        letters += 1 + len(os.path.basename(word))
-    return letters <= MAX_COMMAND
+    without_folders = " ".join(map(os.path.basename, shlex.split(command)))
+    return len(without_folders) <= MAX_COMMAND
 
 
 def command_of(scheme: Scheme, tensors: int = 1, output: bool = True) -> str:
