@@ -1,6 +1,6 @@
 """Observations: the numbers of some tensors, and the few of their rows that are looked at first."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
 import numpy as np
@@ -28,6 +28,13 @@ MIN_SAMPLED_ROWS = 80
 
 LOCATED_ELEMENTS = 1 << 21
 """Elements of a table whose rows are all looked up: a quarter of a second."""
+
+
+def finest_dtype(arrays: Iterable[Array], default: str) -> str:
+    """Return the floating-point dtype of some arrays that has the most bits; the default if none has any."""
+    dtypes = {dtype_name(array.dtype) for array in arrays}
+    floating = dtypes & SIGNIFICANT_BITS.keys()
+    return max(floating, key=SIGNIFICANT_BITS.__getitem__, default=default)
 
 
 class Observations:
@@ -62,9 +69,7 @@ class Observations:
     @cached_property
     def held_dtype(self) -> str:
         """The finest floating-point dtype of the tensors; integers with a scale are float64 here."""
-        dtypes = {dtype_name(array.dtype) for array in self.tensors.values()}
-        known = dtypes & SIGNIFICANT_BITS.keys()
-        return max(known, key=SIGNIFICANT_BITS.__getitem__, default="float64")
+        return finest_dtype(self.tensors.values(), default="float64")
 
     def rows_of_zeros(self) -> Flags:
         """Return True for each row in which all numbers are 0."""
@@ -94,7 +99,7 @@ class Observations:
 
     @property
     def measured_columns(self) -> int:
-        """Columns of what is measured."""
+        """The number of columns from which frequencies and positions are measured."""
         return self.columns
 
     @cached_property
@@ -138,7 +143,7 @@ class Observations:
     @cached_property
     def located_rows(self) -> Indices:
         """Rows whose positions are solved: all of them, unless that takes too long."""
-        if self.rows * self.columns <= LOCATED_ELEMENTS:
+        if self.rows * self.measured_columns <= LOCATED_ELEMENTS:
             return np.arange(self.rows)
         return self.sampled_rows
 

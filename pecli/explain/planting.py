@@ -36,7 +36,7 @@ class Tensors(NamedTuple):
         return self._replace(computation=mistake.plant(self.computation))
 
     def rows(self, rows: Indices) -> dict[str, Floats]:
-        """Return some rows of each tensor, where damaged elements hold the damage's filler."""
+        """Return some rows of each tensor, mistakes included: elements that were never written hold zeros, say."""
         values = self.computation.as_stored(self.computation.rendered(rows), rows)
         return self.split(values)
 
@@ -80,6 +80,7 @@ def tensors_made_together(scheme: Scheme, names: Sequence[str]) -> Iterator[Tens
 
 @tensors_made_together.register
 def _wave_tensors(scheme: Positioned, names: Sequence[str]) -> Iterator[Tensors]:
+    """Yield the tables of cosines and sines together, then the vector of frequencies on its own."""
     for made_together in (WAVES, ("inv_freq",)):
         wanted_names = tuple(name for name in made_together if name in names)
         if wanted_names:
@@ -121,6 +122,7 @@ def planted(
 
 
 def _typical_mistakes(tensors: Tensors, kinds: Iterable[type[Mistake]]) -> Iterator[Mistake]:
+    """Yield typical mistakes of some kinds that these tensors can have, such as base 500000 for 10000."""
     for kind in kinds:
         yield from kind.examples(tensors.computation, tensors.scheme)
 

@@ -45,23 +45,24 @@ Tensors = Mapping[str, Array]
 def recognise(
     tensors: Tensors, schedules_in_file: Sequence[SchedulePrior] = ()
 ) -> list[Explanation]:
-    """Return what made tensors that belong together (cosines and sines, or one alone), the best first.
+    """Return explanations of what made some tensors: schemes such as RoPE with base 10000, the best first.
+
+    No scheme is expected. Each recogniser (of biases, of waves, …) looks for the schemes of its kind; the
+    first one that finds any decides.
 
     Args:
-        tensors: Arrays by the names that they have in the file.
+        tensors: Cosines and the sines that belong to them, or a single array, by their names in the file.
         schedules_in_file: Schedules of frequencies that the same file holds as a vector. Tables in bfloat16 show
             a base to four digits, and `inv_freq` in float64 beside them to fifteen.
     """
-    with limited():
+    explanations: list[Explanation] = []
+    with limited():  # It ends the block without an error if time is up or the arithmetic fails.
         check_time()
         narrowed = {name: as_float32(array) for name, array in tensors.items()}
         recognisers = _choose_recognisers([*narrowed.values()], schedules_in_file)
-        explanations = explain_by_first(
-            recognisers, lambda recognise_with: recognise_with(narrowed)
-        )
-        named = [_in_words_of(tensors, explanation) for explanation in explanations]
-        return best(named)[:MAX_ANSWERS]
-    return []  # The time was up, or the numbers broke the arithmetic.
+        explanations = explain_by_first(recognisers, lambda recogniser: recogniser(narrowed))
+    for_file = [_with_names_in_file(explanation, tensors) for explanation in explanations]
+    return best(for_file)[:MAX_ANSWERS]
 
 
 def priors_of(scheme: Scheme, doubts: tuple[str, ...]) -> list[SchedulePrior]:
@@ -158,15 +159,21 @@ def as_float32(array: Array) -> Array:
     return rounded
 
 
-def _in_words_of(tensors: Tensors, explanation: Explanation) -> Explanation:
-    """Return an explanation with the names that the file has, without the dtype that the scheme has anyhow."""
+def _with_names_in_file(explanation: Explanation, tensors: Tensors) -> Explanation:
+    """Return an explanation of the tensors under their names in the file, such as `rope.cos` for `cos`.
+
+    The edit «stored in bfloat16» is left out if the scheme has this dtype: the scheme states it already.
+    """
     if explanation.scheme is not None:
         explanation = explanation.without(Dtype(explanation.scheme.dtype))
     return explanation.renamed(tensors)
 
 
 def groups(tensors: Tensors) -> list[dict[str, Array]]:
-    """Return cosines with the sines that have their name, shape and dtype; every other tensor alone."""
+    """Return a file's tensors in groups: cosines with the sines that belong to them, all others on their own.
+
+    The names `rope.cos`, `rope.sin` and `mask` make the groups {rope.cos, rope.sin} and {mask}.
+    """
     unpaired = dict(tensors)
     pairs = []
     for first, second in combinations(tensors, 2):

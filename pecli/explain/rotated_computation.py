@@ -1,7 +1,7 @@
 """The computation of rotated queries and keys, and their numbers as observations."""
 
+import math
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from pecli.engine.schemes.rope import Rope
 from pecli.explain import measure
 from pecli.explain.computation import FLOAT32_FUNCTION, WaveComputation, unit_phasors
 from pecli.explain.measure import MeasuredFrequencies
-from pecli.explain.observations import LOCATED_ELEMENTS, Observations
+from pecli.explain.observations import Observations
 from pecli.explain.rotated_heads import ConvertedHeads, RotaryChannels, RotatedHeads
 from pecli.explain.storage import half_ulp
 from pecli.explain.subject import computation_of
@@ -39,7 +39,7 @@ class HeadRotation(NamedTuple):
     axis: int  # the axis of positions in the tensor as it was given
 
     def channels(self, width: int) -> RotaryChannels:
-        """Return the rotary channels of heads with so many channels."""
+        """Return which channels of a head rotate: of a width of 128 and a rotary dim of 32, 0 … 31 or 96 … 127."""
         dim = self.rope.rotary_dim
         first = width - dim if self.trailing else 0
         return RotaryChannels(first, dim // 2, *self.layouts)
@@ -74,6 +74,7 @@ class RotatedComputation(WaveComputation):
         return bool((self.positions != self.positions[0]).any())
 
     def at_rows(self, rows: slice) -> "RotatedComputation":
+        """Return the computation of some rows: their positions, and their heads before the rotation."""
         before = ConvertedHeads(self.heads.before.array[:, :, rows])
         form = replace(self.heads, before=before)
         return replace(self, positions=self.positions[:, rows], form=form)
@@ -192,13 +193,16 @@ class RotatedComputation(WaveComputation):
         )
 
     def by_head(self, flags: Flags) -> Flags:
+        """Return flags of the matrix (rows, heads · channels) as (heads, rows, channels)."""
         rows = len(flags)
         return flags.reshape(rows, -1, self.heads.before.channels).transpose(1, 0, 2)
 
     def from_heads(self, flags: Flags) -> Flags:
+        """Return flags (heads, rows, channels) as those of the matrix (rows, heads · channels)."""
         return np.asarray(flags.transpose(1, 0, 2).reshape(flags.shape[1], -1))
 
     def head_index(self, head: int) -> tuple[int, ...]:
+        """Return the index of a head in the axes of the tensor: (1, 0) for head 8 of (2, 8) heads."""
         return tuple(int(index) for index in np.unravel_index(head, self.head_shape))
 
 
@@ -209,7 +213,11 @@ def rotated_computation(
     dtype: str,
     head_shape: tuple[int, ...],
 ) -> RotatedComputation:
-    """Return how queries or keys are made if they are rotated as planned.
+    """Return the computation of queries or keys that are rotated without a mistake.
+
+    Nothing is rotated here. A computation describes the steps by which numbers are made (frequencies,
+    positions, amplitude, the formula for a pair of channels), so that a search can change one of them, such
+    as the base, and compare the result with a file.
 
     Args:
         plan: The rotary scheme, the layout of pairs, and the channels that rotate.
@@ -220,13 +228,12 @@ def rotated_computation(
     """
     waves = computation_of(plan.rope, ("cos", "sin"))
     assert waves is not None  # A rotary scheme has cosines and sines.
-    form = RotatedHeads(before, plan.channels(before.channels))
     return RotatedComputation(
         frequencies=waves.frequencies,
         axes=waves.axes,
         positions=tokens.expected[:, tokens.is_token],
         amplitude=waves.amplitude,
-        form=form,
+        form=RotatedHeads(before, plan.channels(before.channels)),
         schedule=waves.schedule,
         tokens=tokens,
         dtype=dtype,
@@ -235,36 +242,52 @@ def rotated_computation(
 
 
 class RotationFit(NamedTuple):
-    """Sizes of some rows of a few heads, and of what is left of them."""
+    """The norm of some rows of a few rotated heads, and the norms of what rotations leave unexplained."""
 
-    size: float
-    fitted: float  # left by the phasors that fit best
-    made: float  # left by the phasors of the computation
+    of_heads: float
+    left_by_best: float  # by the rotation of each row and pair that fits best
+    left_by_expected: float  # by the rotation that should have been used
 
     @property
     def shows_rotation(self) -> bool:
-        """True if all heads are turned alike. One head is turned by whatever phasors it takes; several heads show it."""
-        return self.fitted <= MAX_MISFIT * self.size
+        """True if a rotation of each row and pair explains all heads.
+
+        Some rotation always explains a single head. Several heads agree on one only if they were rotated
+        by it.
+        """
+        return self.left_by_best <= MAX_MISFIT * self.of_heads
 
     @property
     def is_noise(self) -> bool:
-        """True if the phasors of the computation leave hardly more than those that fit best: no rotation explains the rest."""
-        return self.shows_rotation and self.made <= NOISE_RATIO * self.fitted
+        """True if no other rotation explains notably more than the expected one: what is left is noise."""
+        return self.shows_rotation and self.left_by_expected <= NOISE_RATIO * self.left_by_best
 
 
 def rotation_fit(computation: RotatedComputation, matrix: Floats, rows: Indices) -> RotationFit:
-    """Return how well some rows of a few heads are rotated.
+    """Return how well rotations explain some rows of a few heads: the best ones, and the expected ones.
 
-    If the rotation cannot be measured, as that of one head whose pairs are half rotated, no fit
-    is near: what it leaves is infinite.
+    If no rotation can be measured, as of one head in which only half of each pair is rotated, the best one
+    leaves infinitely much.
+
+    Args:
+        computation: The steps by which the heads should have been rotated.
+        matrix: Some rows of the first heads after the rotation, (rows, heads · channels).
+        rows: The indices of these rows.
     """
-    phasors = computation.form.phasors(matrix, rows)
-    heads = replace(computation.heads, before=computation.heads.before.few)
-    fitted = np.inf
-    if phasors is not None:
-        fitted = float(np.linalg.norm(matrix - heads.matrix_of(phasors, rows)))
-    made = np.linalg.norm(matrix - heads.matrix_of(computation.phasors_at(rows), rows))
-    return RotationFit(float(np.linalg.norm(matrix)), float(fitted), float(made))
+    few_heads = replace(computation.heads, before=computation.heads.before.few)
+
+    def norm_left_by(phasors: Complex) -> float:
+        return float(np.linalg.norm(matrix - few_heads.matrix_of(phasors, rows)))
+
+    best_phasors = computation.form.phasors(matrix, rows)
+    left_by_best = math.inf
+    if best_phasors is not None:
+        left_by_best = norm_left_by(best_phasors)
+    return RotationFit(
+        of_heads=float(np.linalg.norm(matrix)),
+        left_by_best=left_by_best,
+        left_by_expected=norm_left_by(computation.phasors_at(rows)),
+    )
 
 
 class HeadObservations(Observations):
@@ -292,9 +315,3 @@ class HeadObservations(Observations):
 
     def by_tensor(self, flags: Flags) -> dict[str, Flags]:
         return {"after": flags}
-
-    @cached_property
-    def located_rows(self) -> Indices:
-        if self.rows * self.after.few.columns <= LOCATED_ELEMENTS:
-            return np.arange(self.rows)
-        return self.sampled_rows

@@ -245,11 +245,12 @@ class RotaryChannels:
         return ChannelPair(*halved(values[..., self.rotary], layout))
 
     @cached_property
-    def phasors_of_channels(self) -> tuple[Indices, Indices]:
-        """The phasor of each first, and of each second channel of a pair.
+    def phasor_indices(self) -> tuple[Indices, Indices]:
+        """The indices of the phasors that turn the first channels of all pairs, and the second channels.
 
-        Columns of cos that are doubled as halves, c0 c1 c0 c1, meet interleaved pairs (0, 1), (2, 3) as (c0, c1) and
-        (c0, c1): the first channels have the phasors 0, 0 and the second ones 1, 1.
+        Both are 0 1 2 …: pair i is turned by phasor i. But if columns of cos are doubled as halves,
+        c0 c1 c0 c1, and channels are paired interleaved, (0, 1) and (2, 3), then each pair meets (c0, c1):
+        the first channels have the indices 0 0, and the second channels 1 1.
         """
         every_pair = np.arange(self.pairs)
         if not self.doubled:
@@ -300,17 +301,27 @@ class RotatedHeads(PhasorForm):
         """
         channels = self.channels
         pair = channels.pair(heads, channels.layout_before)  # two of (rows, heads, pairs)
-        # Both channels of pair i have phasor i, unless columns of cos and sin are wrongly doubled.
-        phasor_of_first, phasor_of_second = channels.phasors_of_channels
+        # Both channels of pair i have the index i, unless columns of cos and sin are wrongly doubled.
+        first_index, second_index = channels.phasor_indices
         rotated = self.formula.applied(
-            pair, phasors[:, phasor_of_first], phasors[:, phasor_of_second]
+            pair,
+            first_phasors=phasors[:, first_index],
+            second_phasors=phasors[:, second_index],
         )
         with_rotated = heads.copy()
         with_rotated[..., channels.rotary] = joined(rotated, channels.layout_after)
         return with_rotated
 
     def phasors(self, matrix: Floats, rows: Indices) -> Complex | None:
-        """Return the cos + i·sin (rows, pairs) that rotate the heads before into those of a matrix."""
+        """Return the cos + i·sin (rows, pairs) by which heads were rotated into those of a matrix.
+
+        Args:
+            matrix: Some rows of rotated heads, of all heads or of the first few.
+            rows: The indices of these rows.
+
+        Returns:
+            The phasors; None if the two channels of a pair have different ones, or if nothing is rotated.
+        """
         if self.channels.doubled or self.formula == NOT_ROTATED:
             return None
         has_few_heads = matrix.shape[1] < self.before.columns
@@ -337,7 +348,8 @@ class RotatedHeads(PhasorForm):
         radius = np.hypot(pair.first, pair.second)
         if self.formula.in_place:
             radius = 2 * radius  # The error of the first channel enters the second.
-        first, second = self.channels.phasors_of_channels
-        bound_of_heads = bound[:, None]
-        errors = (radius * bound_of_heads[..., first], radius * bound_of_heads[..., second])
-        return np.asarray(joined(errors, self.channels.layout_after))
+        first_index, second_index = self.channels.phasor_indices
+        bound_of_heads = bound[:, None]  # the same for all heads
+        first_errors = radius * bound_of_heads[..., first_index]
+        second_errors = radius * bound_of_heads[..., second_index]
+        return np.asarray(joined((first_errors, second_errors), self.channels.layout_after))

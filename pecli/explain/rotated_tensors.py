@@ -105,26 +105,31 @@ class RotatedTensor:
             is_token=self.is_token[:, rows],
         )
 
+    @property
+    def _is_of_token(self) -> Flags:
+        """True for each value of a token: flags that broadcast to (sequences, heads, rows, channels)."""
+        return self.is_token[:, None, :, None]
+
     def count_not_finite_before(self) -> int:
-        """Return how many values before the rotation are not finite, except for padding."""
-        is_strange = ~np.isfinite(self.before)
-        return int(np.count_nonzero(is_strange & self.is_token[:, None, :, None]))
+        """Return how many values before the rotation are infinite or NaN, except for padding."""
+        is_not_finite = ~np.isfinite(self.before)
+        return int(np.count_nonzero(is_not_finite & self._is_of_token))
 
     @property
     def is_finite(self) -> bool:
-        """True if all values are finite, except for padding."""
-        has_finite_rows = np.isfinite(self.before) & np.isfinite(self.after)
-        return bool((has_finite_rows | ~self.is_token[:, None, :, None]).all())
+        """True if no value before or after the rotation is infinite or NaN, except for padding."""
+        is_finite = np.isfinite(self.before) & np.isfinite(self.after)
+        return bool((is_finite | ~self._is_of_token).all())
 
     def count_spoilt_padding(self) -> int:
         """Return how many values of padding are finite before the rotation, and not after it."""
         is_spoilt = np.isfinite(self.before) & ~np.isfinite(self.after)
-        return int(np.count_nonzero(is_spoilt & ~self.is_token[:, None, :, None]))
+        return int(np.count_nonzero(is_spoilt & ~self._is_of_token))
 
     def has_strange_padding(self) -> bool:
         """Return True if padding holds infinities or NaN after the rotation."""
-        is_strange = ~np.isfinite(self.after)
-        return bool((is_strange & ~self.is_token[:, None, :, None]).any())
+        is_not_finite = ~np.isfinite(self.after)
+        return bool((is_not_finite & ~self._is_of_token).any())
 
     def sequences_apart(self) -> list["RotatedTensor"]:
         """Return all sequences together if they have common positions, else each of them."""
@@ -153,23 +158,22 @@ class RotatedTensor:
     def _positions_of_padding(self, expected: Floats) -> Floats:
         """Return the positions (axes, rows of padding) at which padding was rotated.
 
-        They are solved as those of tokens are, from the values before and after the rotation. A row
-        whose position cannot be solved has the expected one.
+        The angles from the values before the rotation to those after it show them: the rows of padding
+        are measured as if they were a sequence of tokens. A row that shows no position keeps the expected
+        one.
+
+        Args:
+            expected: Its planned positions, (axes, rows of padding), near which others are looked for.
         """
         is_padding = ~self.is_token[0]
         before = ConvertedHeads(self.before[:, :, is_padding])
         after = ConvertedHeads(self.after[:, :, is_padding])
-        # Rows of padding are taken for tokens here, so that their positions are solved.
-        as_tokens = TokenRows(
-            expected=expected,
-            is_token=np.ones(expected.shape[1], bool),
-            padding=expected,
-            are_stated=True,
-        )
+        as_tokens = TokenRows.without_padding(expected)
         computation = rotated_computation(self.plan, before, as_tokens, self.dtype, self.head_shape)
         rows = np.arange(computation.rows)
+        few_heads = after.few.matrix(rows)  # A few heads show the position of a row.
         with np.errstate(all="ignore"):  # Padding may hold anything.
-            measured = computation.measured_positions(after.few.matrix(rows), rows)
+            measured = computation.measured_positions(few_heads, rows)
         if measured is None:
             return expected
         return np.where(np.isnan(measured), expected, measured)
@@ -190,27 +194,25 @@ class RotatedTensor:
         observations = HeadObservations(ConvertedHeads(without_padding.after), self.dtype)
         return Case.of(self.plan.rope, computation, observations)
 
-    def case_with_axes_exchanged(self) -> Case | None:
-        """Return the data as a case to explain in which positions run along the axis taken for heads.
+    def possible_cases(self) -> Iterator[Case]:
+        """Yield the tensor as a case to explain, and with its heads and rows exchanged if that is possible.
 
         A dump (8, 32, 128) may be 8 heads of 32 positions, or 32 heads of 8 positions. The model's number
-        of heads does not decide it, since a shard of the model has fewer.
-
-        Returns:
-            The case; None if somebody stated the positions, if there are no two such axes, or if heads
-            are not all rotated alike with the axes exchanged.
+        of heads does not decide it, since a shard of the model has fewer. They are not exchanged if
+        somebody stated the positions, or if the 32 heads are not all rotated alike then.
         """
+        yield self.case
         has_heads = len(self.head_shape) > 0
         if self.are_stated or not has_heads or min(self.heads, self.rows) < 2:
-            return None
+            return
         case = self._with_heads_and_rows_exchanged().case
         if not _are_heads_rotated_alike(case):
-            return None
+            return
         # The last axis holds channels; heads and positions are the two before it, in either order.
         expected_axis = self.plan.axis
         other_axis = -3 if expected_axis == -2 else -2
         edit = Parameter("position_axis", expected_axis, other_axis)
-        return replace(case, arranged=(edit,))
+        yield replace(case, arranged=(edit,))
 
     def _with_heads_and_rows_exchanged(self) -> "RotatedTensor":
         """Return the tensor with its heads read as rows, at consecutive positions, and the reverse.
@@ -246,16 +248,16 @@ class SomeHeads(NamedTuple):
 
 
 def explain_rotated(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
-    """Return why queries or keys are not rotated as planned, within the time limit of a search.
+    """Return why queries or keys are not rotated as planned, as far as the time limit allows.
 
-    One explanation covers all heads of all sequences if one does; otherwise each wrong sequence, or the
-    wrong heads of each sequence, have their own. Nothing can be found out if values before the rotation
-    are infinite or NaN.
+    There is one explanation of all heads of all sequences if possible; otherwise each wrong sequence, or
+    the wrong heads of each sequence, have their own. Nothing can be found out if values before the
+    rotation are infinite or NaN.
     """
-    explanations: list[Explanation] = []
     if not tensor.after.size or tensor.count_not_finite_before():
         return []
-    with limited():
+    explanations: list[Explanation] = []
+    with limited():  # It ends the block without an error if time is up.
         if tensor.is_finite:
             explanations.extend(_explain_finite(tensor, tolerance))
         elif tensor.has_common_positions and np.isfinite(tensor.after).any():
@@ -264,10 +266,10 @@ def explain_rotated(tensor: RotatedTensor, tolerance: float) -> list[Explanation
 
 
 def _explain_partly_finite(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
-    """Return why a tensor is wrong of which some rows hold infinities or NaN.
+    """Return the explanations of a tensor in which some rows hold infinities or NaN.
 
     If rows 5 and 6 hold NaN and all others are right, «only rows 5, 6 differ» is the explanation, as of
-    any other damage to a small part. Otherwise the finite rows have a mistake of their own.
+    any other small part that is damaged. Otherwise the finite rows have a mistake of their own.
     """
     damage = explain_by_small_damage([tensor.case.within(tolerance)])
     if damage:
@@ -276,10 +278,10 @@ def _explain_partly_finite(tensor: RotatedTensor, tolerance: float) -> list[Expl
 
 
 def _explain_finite_rows(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
-    """Return the explanations of the finite rows, each with the other rows named beside it.
+    """Return the explanations of the finite rows, each of which also names the rows with infinities or NaN.
 
-    Rows of padding are taken along, since they may hold anything. Nothing is returned if no token has
-    a finite row.
+    Rows of padding may hold anything, so that they are neither left out nor named. Nothing is returned
+    if no token has a finite row.
     """
     is_token = tensor.is_token[0]  # (rows,)
     is_finite = np.isfinite(tensor.after).all(axis=(0, 1, 3))  # in all sequences and heads
@@ -293,10 +295,13 @@ def _explain_finite_rows(tensor: RotatedTensor, tolerance: float) -> list[Explan
 
 
 def _explain_finite(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
-    """Return the explanations of some heads, of the whole batch, or of each sequence: the first that there are.
+    """Return why a tensor without infinities and NaN is wrong; an empty list if nothing explains it.
 
-    If some heads are right, the mistake is in the others (a kernel that skips a head, say). Otherwise
-    one mistake in all sequences is likelier than several.
+    Three assumptions are made in turn, until one leads to an explanation:
+
+    1. Only some heads are wrong, since a kernel skips them, say.
+    2. All sequences of the batch have the same mistake.
+    3. Each sequence has mistakes of its own.
     """
     of_wrong_heads = _explain_wrong_heads(tensor, tolerance)
     if of_wrong_heads:
@@ -304,11 +309,11 @@ def _explain_finite(tensor: RotatedTensor, tolerance: float) -> list[Explanation
     is_one_sequence = tensor.sequences == 1
     if tensor.has_common_positions:
         most_mistakes = MAX_MISTAKES if is_one_sequence else BATCH_MISTAKES
-        explanation = _shortest_explanation(tensor, tolerance, most_mistakes)
-        if explanation is not None:
-            return [explanation]
+        of_all_sequences = _likeliest_explanation(tensor, tolerance, most_mistakes)
+        if of_all_sequences is not None:
+            return [of_all_sequences]
     if is_one_sequence:
-        return []
+        return []  # Its own mistakes are those of the whole batch, which were tried.
     return _explain_each_sequence(tensor, tolerance)
 
 
@@ -326,50 +331,52 @@ def _explain_wrong_heads(tensor: RotatedTensor, tolerance: float) -> list[Explan
     return explanations if are_all_explained else []
 
 
-def _shortest_explanation(
+def _likeliest_explanation(
     tensor: RotatedTensor, tolerance: float, most_mistakes: int
 ) -> Explanation | None:
-    """Return the shortest explanation of sequences whose rows have the same positions.
+    """Return the likeliest explanation of sequences whose rows have the same positions.
+
+    If other positions explain every element, they are the explanation. Otherwise known mistakes are
+    tried, one at a time, then two at once, up to a given number; the shortest explanation is returned.
 
     Returns:
-        The explanation; None if all rows are padding, if so many known mistakes do not make the tensor,
+        The explanation; None if all rows are padding, if no such mistakes lead to the values of the tensor,
         or if it is right and only computed in float32.
     """
     if not tensor.is_token.any():
         return None
-    explanations = _explain_by_positions(tensor.case, tolerance)
-    if not explanations:
-        explanations = explain_cases(_possible_cases(tensor), tolerance, most_mistakes)
-    # Nearly every model rotates in float32, so that this is not a mistake worth reporting.
-    reported = [explanation.without(Recipe("float32")) for explanation in explanations]
-    shortest = next((explanation for explanation in reported if explanation.edits), None)
-    if shortest is not None and tensor.are_stated:
-        # No command reproduces it: `pecli apply` has no options for stated positions or heads.
-        return shortest.made_by(None)
-    return shortest
+    shortest_first = _explain_by_positions(tensor.case)
+    if not shortest_first:
+        shortest_first = explain_cases([*tensor.possible_cases()], tolerance, most_mistakes)
+    for explanation in shortest_first:
+        # Nearly every model rotates in float32, so that this is not a mistake worth reporting.
+        reported = explanation.without(Recipe("float32"))
+        if reported.edits:
+            return _without_command(reported) if tensor.are_stated else reported
+    return None
 
 
-def _possible_cases(tensor: RotatedTensor) -> list[Case]:
-    """Return the case of a tensor as it is, and with heads and rows exchanged if that is possible."""
-    with_axes_exchanged = tensor.case_with_axes_exchanged()
-    if with_axes_exchanged is None:
-        return [tensor.case]
-    return [tensor.case, with_axes_exchanged]
+def _without_command(explanation: Explanation) -> Explanation:
+    """Return an explanation without the scheme from which a command would be printed.
+
+    No command reproduces stated positions or selected heads: `pecli apply` has no options for them.
+    """
+    return explanation.made_by(None)
 
 
-def _explain_by_positions(case: Case, tolerance: float) -> list[Explanation]:
+def _explain_by_positions(case: Case) -> list[Explanation]:
     """Return the explanation that rows are rotated by other positions, if it explains every element.
 
     The position of each row can be solved, so this is tried before anything is searched. Positions that
     no known mistake leads to, such as 0 3 1 2, count only if somebody stated the right ones.
     """
-    for mistake in OtherTokenPositions.proposals(case):
-        is_known = mistake.mistake is not None and mistake.mistake.kind not in OF_FORMULA
-        if not is_known and not mistake.are_stated:
-            continue
-        explanation = accept(case.supposing(mistake))
-        if explanation is not None:
-            return [explanation]
+    for positions in OtherTokenPositions.proposals(case):
+        reason = positions.mistake
+        has_known_reason = reason is not None and reason.kind not in OF_FORMULA
+        if has_known_reason or positions.are_stated:
+            explanation = accept(case.supposing(positions))
+            if explanation is not None:
+                return [explanation]
     return []
 
 
@@ -413,7 +420,7 @@ def _explain_heads(
         if not _are_other_heads_right(tensor, wrong_heads, tolerance):
             return
         part = tensor.with_only(wrong_heads)
-        explanation = _shortest_explanation(part, tolerance, PART_MISTAKES)
+        explanation = _likeliest_explanation(part, tolerance, PART_MISTAKES)
         if explanation is None:
             return
         yield explanation.renamed([_name_of(wrong_heads, tensor)])
@@ -429,7 +436,7 @@ def _are_other_heads_right(tensor: RotatedTensor, wrong_heads: SomeHeads, tolera
 
 
 def _name_of(selection: SomeHeads, tensor: RotatedTensor) -> str:
-    """Return the words for some heads of one sequence: «sequence 1, heads 0, 3»; all have no words."""
+    """Return the words for some heads of one sequence: «sequence 1, heads 0, 3», or «sequence 1» for all."""
     if len(selection.heads) == tensor.heads:
         return f"sequence {selection.sequence}"
     noun = "head" if len(selection.heads) == 1 else "heads"
@@ -486,20 +493,16 @@ def is_harmless(case: Case) -> bool:
     A base of 10000.01 instead of 10000, for example, or a scaling that begins beyond the last row: no
     data could show it, so a check is not weak for missing it.
     """
-    found = case.computation
-    expected = case.specification
-    assert isinstance(found, RotatedComputation)
-    assert isinstance(expected, RotatedComputation)
-    if found.form != expected.form:
+    wrong = case.computation  # with the supposed mistakes
+    right = case.specification
+    assert isinstance(wrong, RotatedComputation)
+    assert isinstance(right, RotatedComputation)
+    has_same_positions = np.array_equal(wrong.positions, right.positions)
+    has_same_axes = np.array_equal(wrong.axes, right.axes)
+    if wrong.form != right.form or not (has_same_positions and has_same_axes):
         return False
-    has_same_positions = np.array_equal(found.positions, expected.positions)
-    has_same_axes = np.array_equal(found.axes, expected.axes)
-    if not (has_same_positions and has_same_axes):
-        return False
-    has_same_amplitude = np.isclose(found.amplitude, expected.amplitude, rtol=FREQ_RTOL, atol=0)
-    has_same_frequencies = np.allclose(
-        found.frequencies, expected.frequencies, rtol=FREQ_RTOL, atol=0
-    )
+    has_same_amplitude = np.isclose(wrong.amplitude, right.amplitude, rtol=FREQ_RTOL, atol=0)
+    has_same_frequencies = np.allclose(wrong.frequencies, right.frequencies, FREQ_RTOL, atol=0)
     return bool(has_same_amplitude and has_same_frequencies)
 
 
@@ -512,7 +515,7 @@ def _explain_each_sequence(tensor: RotatedTensor, tolerance: float) -> list[Expl
     explanations: list[Explanation] = []
     for index in range(tensor.sequences):
         sequence = tensor.all_heads(index)
-        explanation = _shortest_explanation(tensor.with_only(sequence), tolerance, MAX_MISTAKES)
+        explanation = _likeliest_explanation(tensor.with_only(sequence), tolerance, MAX_MISTAKES)
         if explanation is not None:
             explanations.append(explanation.renamed([_name_of(sequence, tensor)]))
     different_mistakes = {explanation.mistakes for explanation in explanations}

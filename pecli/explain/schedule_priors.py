@@ -189,17 +189,19 @@ def rotary_schedules(measured: MeasuredFrequencies) -> list[SchedulePrior]:
 def sinusoidal_schedules(
     measured: MeasuredFrequencies, denominators: tuple[float, ...]
 ) -> list[SchedulePrior]:
-    """Return the schedules of added tables that agree with frequencies, the plainest first.
+    """Return the schedules of sinusoidal tables that agree with measured frequencies, the plainest first.
+
+    A prior is a schedule to be tried, base^(−i/denominator) for pair i, with the cost of its numbers.
 
     Args:
         measured: The frequencies of a table, one per pair.
         denominators: Denominators of the exponents, the usual one first: 256, 255 and 255.5 for 512 channels.
     """
     priors = []
-    for place, denominator in enumerate(denominators):
+    for rank, denominator in enumerate(denominators):
+        cost_of_denominator = COST_PER_UNUSUAL_DIGIT * rank  # 0 for the usual one
         for prior in _added_schedules(measured, denominator):
-            # The first denominator is the usual one: fairseq's D/2 − 1 and others come after it.
-            priors.append(replace(prior, cost=prior.cost + COST_PER_UNUSUAL_DIGIT * place))
+            priors.append(replace(prior, cost=prior.cost + cost_of_denominator))
     return _agreeing(priors, measured)
 
 
@@ -302,7 +304,7 @@ def _fit_logarithms(pairs: Indices, logs: Floats, errors: Floats) -> LogLine:
 def _rotary_schedules_on_line(
     measured: MeasuredFrequencies, denominator: float
 ) -> Iterator[SchedulePrior]:
-    """Yield rotary schedules in which each frequency has the same ratio to the one before.
+    """Yield rotary schedules whose frequencies have one ratio from each pair to the next.
 
     1, 0.1, 0.01 and 0.001 are base^(−i/denominator) with denominator = 4 and the base 10000. All of them may be
     divided by a factor (linear scaling), or only the first ones may rotate (proportional scaling).
@@ -343,7 +345,7 @@ def _schedules_of_timesteps(pairs: int, denominator: float) -> Iterator[Schedule
 def _added_schedules_on_line(
     measured: MeasuredFrequencies, denominator: float
 ) -> Iterator[SchedulePrior]:
-    """Yield schedules that are fitted to frequencies, each of which has the same ratio to the one before.
+    """Yield schedules that are fitted to frequencies with one ratio from each pair to the next.
 
     0.5, 0.05 and 0.005 are 0.5 · base^(−i/denominator) with denominator = 4 and the base 10000.
     """
@@ -446,13 +448,14 @@ def _possible_bases(
 ) -> list[float]:
     """Return the bases that somebody may have written for the measured one, each once.
 
-    Tables that were not computed in float32 show more digits of their base: a second fit supposes that.
+    Frequencies that were computed in float32 are off by 1e-6, which hides later digits of the base. So the
+    base is fitted once more, with the smaller errors of frequencies that were computed in float64.
     """
-    written = [*OtherBase.plain_values_near(base_fit.value, base_fit.error)]
+    bases = [*OtherBase.plain_values_near(base_fit.value, base_fit.error)]
     sharp_fit = _fit_base(schedule.having("base", base_fit.value), measured.sharpened)
-    if sharp_fit is None:
-        return list(dict.fromkeys(written))
-    return list(dict.fromkeys((*written, _plainest(sharp_fit), sharp_fit.value)))
+    if sharp_fit is not None:
+        bases += [_plainest(sharp_fit), sharp_fit.value]
+    return list(dict.fromkeys(bases))
 
 
 def _fit_base(schedule: FrequencySchedule, measured: MeasuredFrequencies) -> Fit | None:
@@ -508,9 +511,7 @@ def _ntk_factor(base: Fit, usual_base: float, half_dim: float) -> Fit:
 
 @dataclass(frozen=True)
 class Blend:
-    """A scaling that divides slow frequencies by a factor and leaves fast ones, as it is usually
-    configured.
-    """
+    """A scaling that divides slow frequencies by a factor, leaves fast ones, and blends between them."""
 
     scaling: Scaling
     cost: float
@@ -520,7 +521,7 @@ class Blend:
 def _usual_blends(factor: float) -> Iterator[Blend]:
     """Yield llama3 and YaRN scalings by a factor as models are configured, usual settings cheapest.
 
-    The original length of 8192 is a placeholder: `_agreeing_lengths` tries all usual ones.
+    The original length of 8192 is a placeholder: `_lengths_that_agree` tries all usual ones.
     """
     for (low, high), cost in LLAMA3_COSTS.items():
         yield Blend(Llama3(factor, 8192, low, high), cost, SAME_LLAMA3)
@@ -549,7 +550,7 @@ def _llama3_and_yarn_schedules(
     for base in _bases_of_fast_pairs(measured, known_pairs, denominator):
         unscaled = FrequencySchedule(pairs=len(measured.values), denominator=denominator, base=base)
         for factor in _blend_factors(unscaled, measured, known_pairs):
-            yield from _with_usual_blends(unscaled, factor, measured)
+            yield from _schedules_with_usual_limits(unscaled, factor, measured)
 
 
 def _may_show_a_bend(measured: MeasuredFrequencies, known_pairs: Indices) -> bool:
@@ -591,23 +592,25 @@ def _blend_factors(
 def _bases_of_fast_pairs(
     measured: MeasuredFrequencies, known_pairs: Indices, denominator: float
 ) -> Iterator[float]:
-    """Yield bases that the fastest pairs show, which llama3 and YaRN do not change: usual ones first.
+    """Yield the bases with which the fastest pairs have their measured frequencies, usual bases first.
 
-    Pair 0 has the frequency 1 with every base, so that it is pair 1 that shows the base.
+    Without a scaling, pair i has the frequency base^(−i/denominator). Llama3 and YaRN scaling change only
+    slow pairs, so that the fastest ones still show the base.
 
     Args:
         measured: The frequencies, with their errors.
         known_pairs: The pairs whose frequencies could be measured, in ascending order.
-        denominator: Half of the channels: pair i has the frequency base ** (-i / denominator).
+        denominator: Half of the channels.
     """
-    has_first_pair = known_pairs[0] == 0
-    fast_pairs = known_pairs[:2] if has_first_pair else known_pairs[:1]
+    has_pair_0 = known_pairs[0] == 0
+    # Pair 0 has the frequency 1 with every base, so that the pair after it is needed as well.
+    fast_pairs = known_pairs[:2] if has_pair_0 else known_pairs[:1]
     for base in USUAL_BASES:
         expected = base ** (-fast_pairs / denominator)
         distances = np.abs(measured.values[fast_pairs] - expected)
         if is_noise(distances, measured.errors[fast_pairs]).all():
             yield base
-    if has_first_pair:
+    if has_pair_0:
         yield from _plain_bases_of_fast_pairs(measured, known_pairs, denominator)
 
 
@@ -642,13 +645,14 @@ def _base_of_pair(measured: MeasuredFrequencies, pair: int, denominator: float) 
     return Fit(base, base_error)
 
 
-def _with_usual_blends(
+def _schedules_with_usual_limits(
     unscaled: FrequencySchedule, factor: float, measured: MeasuredFrequencies
 ) -> Iterator[SchedulePrior]:
-    """Yield llama3 and YaRN schedules of one factor whose other numbers are usual, if they fit.
+    """Yield the llama3 and YaRN schedules of one factor that agree with measured frequencies.
 
-    Besides the factor, both have an original length and two limits between fast and slow frequencies:
-    1 and 4 turns in 8192 positions for Llama 3.1.
+    Both scalings divide slow frequencies by the factor, leave fast ones as they are, and blend from one to
+    the other between two limits: from 1 to 4 turns in the original length of 8192 for Llama 3.1. All pairs
+    of limits and all original lengths are tried that models are known to have.
 
     Args:
         unscaled: The schedule without scaling.
@@ -659,7 +663,7 @@ def _with_usual_blends(
     for blend in _usual_blends(factor):
         check_time()
         schedule = replace(unscaled, scaling=blend.scaling)
-        for original_length in _agreeing_lengths(schedule, measured):
+        for original_length in _lengths_that_agree(schedule, measured):
             yield SchedulePrior(
                 schedule=schedule.having("original_max_position_embeddings", original_length),
                 cost=blend.cost + cost_of_factor_and_base,
@@ -667,8 +671,8 @@ def _with_usual_blends(
             )
 
 
-def _agreeing_lengths(schedule: FrequencySchedule, measured: MeasuredFrequencies) -> list[int]:
-    """Return the usual original lengths with which a schedule gives the frequencies.
+def _lengths_that_agree(schedule: FrequencySchedule, measured: MeasuredFrequencies) -> list[int]:
+    """Return the usual original lengths with which a schedule has the measured frequencies.
 
     All lengths are tried at once, one per row: the frequencies are then (lengths, pairs).
     """
@@ -754,15 +758,16 @@ class MeasuredDivisors(NamedTuple):
 def _measured_divisors(
     unscaled: FrequencySchedule, measured: MeasuredFrequencies
 ) -> MeasuredDivisors:
-    """Return the divisors that lead from unscaled frequencies to measured ones.
+    """Return the numbers by which unscaled frequencies were divided to give the measured ones.
 
-    A pair that hardly turns has a divisor as well. Its frequency is taken for half of its error and
-    the divisor for known to 1 %: whatever it is, it changes nothing.
+    A pair that hardly turns must have a divisor as well, though its frequency may be measured as 0. The
+    frequency is taken to be half of its error at least, and the divisor to be known to 1 %: whatever it
+    is, it changes nothing in the table.
     """
     is_known = measured.is_known
-    never_zero = np.maximum(measured.values, np.maximum(measured.errors / 2, 1e-30))
-    divisors = unscaled.frequencies / np.where(is_known, measured.values, never_zero)
-    relative_errors = np.where(is_known, measured.errors / never_zero, 0.01)
+    frequencies_above_0 = np.maximum(measured.values, np.maximum(measured.errors / 2, 1e-30))
+    divisors = unscaled.frequencies / np.where(is_known, measured.values, frequencies_above_0)
+    relative_errors = np.where(is_known, measured.errors / frequencies_above_0, 0.01)
     return MeasuredDivisors(divisors, np.abs(divisors) * relative_errors)
 
 
@@ -774,8 +779,10 @@ def _are_possible(divisors: Floats) -> bool:
 
 
 def _are_different_decimals(divisors: Floats, errors: Floats) -> bool:
-    """Return True if numbers differ, and may have two decimals, or three if they are known to half
-    of the fourth: 1.0803 ± 0.0001 may be 1.08, and 1.0853 ± 0.0001 has no two decimals.
+    """Return True if divisors differ, and each of them may be a number of two decimals.
+
+    1.0803 ± 0.0001 may be 1.08, but near 1.0853 ± 0.0001 there is no number of two decimals. Divisors that
+    are known to half of the fourth decimal may have three.
     """
     if float(np.ptp(divisors)) < SAME_DIVISOR:
         return False

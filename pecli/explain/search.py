@@ -181,7 +181,7 @@ def _best_explanation(
     The numbers of a file can be read in several ways (see `_ways_to_read`): uint16 numbers may be the
     bits of bfloat16. The first way in which anything explains them is the answer.
     """
-    sinusoidal = _as_sinusoidal(scheme, tensors, atol)
+    sinusoidal = _explain_as_sinusoidal(scheme, tensors, atol)
     if sinusoidal is not None:
         return sinusoidal
     for way in _ways_to_read(tensors):
@@ -189,14 +189,14 @@ def _best_explanation(
         explanations = explain_tables(
             scheme,
             _separated(way.tensors),
-            max(atol, way.tolerance),
-            way.edits,
-            min(most_mistakes, way.most_mistakes),
+            tolerance=max(atol, way.tolerance),
+            supposed=way.edits,
+            most=min(most_mistakes, way.most_mistakes),
         )
         if explanations:
             shortest = _first_with_a_difference(explanations, scheme)
-            are_cos_and_sin_stacked = "cos_sin" in tensors  # They were explained as two tensors.
-            return shortest.renamed(tensors) if are_cos_and_sin_stacked else shortest
+            # Cosines and sines that are stacked in one tensor were explained as two.
+            return shortest.renamed(tensors) if "cos_sin" in tensors else shortest
     return None
 
 
@@ -208,29 +208,34 @@ def _first_with_a_difference(explanations: Sequence[Explanation], scheme: Scheme
     return explanations[0]
 
 
-def _as_sinusoidal(scheme: Scheme, tensors: Tensors, atol: float) -> Explanation | None:
-    """Return the explanation that a table is sinusoidal, if a rotary one with [cos | sin] is expected.
+def _explain_as_sinusoidal(scheme: Scheme, tensors: Tensors, atol: float) -> Explanation | None:
+    """Return the explanation that a table is sinusoidal although a rotary one was expected.
 
-    Both have cosines and sines side by side in one matrix, «cos_sin». That somebody checks the table of
-    another encoding says more than the edits that would lead from one to the other.
+    Both may have cosines and sines side by side in one matrix, so that a user may give the wrong file.
+    To report that is more useful than the edits that would turn one table into the other.
+
+    Returns:
+        The explanation; None if no rotary matrix «cos_sin» is expected, or if the matrix is not sinusoidal.
     """
     table = tensors.get("cos_sin")
     if table is None or table.ndim != 2 or scheme.applied_as != "rotation":
         return None
-    supposed = Parameter("scheme", scheme.name, "sinusoidal")
+    rows, columns = table.shape
     try:
-        sinusoidal = Sinusoidal(*table.shape, dtype=scheme.dtype)
-    except ParameterError:  # No table has so many columns: (512, 262144) may be logits.
+        sinusoidal = Sinusoidal(seq_len=rows, dim=columns, dtype=scheme.dtype)
+    except ParameterError:  # A scheme refuses too many columns, as logits (512, 262144) have.
         return None
-    explanations = explain_tables(sinusoidal, {"pe": table}, atol, (supposed,), most=1)
+    is_sinusoidal = Parameter("scheme", scheme.name, "sinusoidal")
+    explanations = explain_tables(sinusoidal, {"pe": table}, atol, (is_sinusoidal,), most=1)
     return explanations[0].renamed(["cos_sin"]) if explanations else None
 
 
 def _ways_to_read(tensors: Tensors) -> Iterator[WayToRead]:
     """Yield the numbers that tensors may stand for, the most special way first.
 
-    A dump of uint16 may hold the bits of bfloat16 numbers; of `cos`, only the first half of the columns,
-    or the angles, may have been computed; integers may have a scale. The last way is as they are.
+    1. They may be the bits of other numbers: a dump of uint16 may hold bfloat16.
+    2. Tables may be unfinished: half of the columns are zeros, or they hold angles instead of cosines.
+    3. Integers may have a scale. All other numbers are taken as they are.
     """
     yield from _from_bits(tensors)
     for missing, tables in completions(tensors):
@@ -288,10 +293,11 @@ def _names_a_difference(explanation: Explanation, scheme: Scheme) -> bool:
 
     «Stored in bfloat16» is no difference if the scheme has this dtype.
     """
-    specified_recipe = Recipe(vars(scheme).get("recipe", "exact"))
+    specified_recipe = Recipe(scheme.value_of("recipe", "exact"))
     specified = (Dtype(scheme.dtype), specified_recipe)
     differences = [edit for edit in explanation.edits if edit not in specified]
-    if specified_recipe in explanation.edits:
-        # A runtime that computes as the scheme does goes without saying.
-        return any(not isinstance(edit, Runtime) or edit.causes for edit in differences)
-    return bool(differences)
+    if specified_recipe not in explanation.edits:
+        return bool(differences)
+    # The tensors were computed by the scheme's recipe. A runtime that has this recipe as well is no
+    # difference, unless there are causes for which it reads the parameters differently.
+    return any(not isinstance(edit, Runtime) or edit.causes for edit in differences)

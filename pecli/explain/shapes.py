@@ -165,7 +165,8 @@ def _layouts_of_width(scheme: Positioned, name: str, width: int) -> Iterator[Pos
 
 @_layouts_of_width.register
 def _rotary_layouts_of_width(scheme: Rope, name: str, width: int) -> Iterator[Positioned]:
-    if name == "inv_freq":
+    """Yield a rotary scheme in each other layout of so many columns: compact has half of the others' columns."""
+    if name == "inv_freq":  # The vector is the same in all layouts.
         return
     for layout in LAYOUTS:
         columns = scheme.rotary_dim // 2 if layout == "compact" else scheme.rotary_dim

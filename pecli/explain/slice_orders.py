@@ -44,10 +44,9 @@ class Slices(Enum):
 
     @classmethod
     def along(cls, axis: int, ndim: int) -> "Slices":
-        """Return what lies along an axis of an array: channels along the last, rows along the one before."""
-        if axis == ndim - 1:
-            return cls.CHANNELS
-        return cls.ROWS if axis == ndim - 2 else cls.HEADS
+        """Return what lies along an axis of an array (rows, channels) or (heads, rows, channels)."""
+        axis_from_the_last = ndim - 1 - axis
+        return (cls.CHANNELS, cls.ROWS, cls.HEADS)[axis_from_the_last]
 
 
 def with_slices_in_order_of(found: Array, candidate: Candidate) -> Iterator[Candidate]:
@@ -206,7 +205,14 @@ def _order_edit(sources: Indices, count: int, slices: Slices) -> Edit | None:
 
 
 def _are_enough(sources: Indices, count: int) -> bool:
-    """Return True if most found slices have a source, and these are several, or all the same."""
+    """Return True if most found slices equal an expected one, and use several of them, or only one.
+
+    Few sources in a mixture, such as 0 1 1 0, may be chance.
+
+    Args:
+        sources: The index of the expected slice that each found one is; −1 for none.
+        count: The number of expected slices.
+    """
     matched = sources[sources >= 0]
     is_constant = not np.ptp(sources)
     are_several = is_constant or len(np.unique(matched)) >= min(MIN_SOURCES, count)
@@ -241,25 +247,28 @@ def _order_of_rows(sources: Indices, count: int) -> Rows | SomeRows | None:
 
 
 def _named_orders(sources: Indices, count: int) -> dict[Rows, Indices]:
-    """Return what the sources of rows would be in each order that has a name, given some of them.
+    """Return all orders of rows that have a name, and the sources of rows that are in these orders.
 
-    Of −1 −1 0 1, two rows are −1: so 2 rows of padding come first if the order is «padded», and the
-    sources would be −1 −1 0 1.
+    A source is the index of the expected row that a found row equals. An order such as «padded» needs a
+    number, which is read off the given sources as if they had this order: −1 −1 0 1 hold −1 twice, so
+    that «padded by 2» is returned, with the sources −1 −1 0 1. The right order is the one whose sources
+    equal the given ones.
 
     Args:
-        sources: The index of the expected row that each found one is; −1 for padding.
+        sources: The source of each found row; −1 for padding.
         count: The number of expected rows.
     """
     length = len(sources)
     row = np.arange(length)
-    first = int(sources[0])
-    padding = int(np.count_nonzero(sources < 0))
-    period = int((sources[1:] == first).argmax()) + 1
+    first_source = int(sources[0])
+    padding_rows = int(np.count_nonzero(sources < 0))
+    # In 2 3 4 2 3 4, the first source comes again 3 rows later.
+    period = int((sources[1:] == first_source).argmax()) + 1
     return {
         Rows("cut", length): row,
-        Rows("padded", padding): np.where(row < padding, -1, row - padding),
-        Rows("padded at the end", padding): np.where(row < length - padding, row, -1),
-        Rows("constant", first): np.full(length, first),
-        Rows("wrapped", period): max(first, 0) + row % period,
+        Rows("padded", padding_rows): np.where(row < padding_rows, -1, row - padding_rows),
+        Rows("padded at the end", padding_rows): np.where(row < length - padding_rows, row, -1),
+        Rows("constant", first_source): np.full(length, first_source),
+        Rows("wrapped", period): max(first_source, 0) + row % period,
         Rows("reversed"): np.arange(count)[::-1],
     }

@@ -228,12 +228,12 @@ def decimals(digits: int) -> StepStorage:
     return StepStorage(10.0**-digits)
 
 
-def storages_of(values: Floats, dtype: str) -> Iterator[Storage]:
-    """Yield the coarser ways in which values of a dtype may have been stored before.
+def storages_of(values: Floats, dtype: str) -> list[Storage]:
+    """Return the coarser ways in which values of a dtype may have been stored before.
 
     The float32 numbers 0.25, 0.5 and 0.75 are also float8 numbers, numbers of two decimals, and multiples
     of 1/128. Such a set of numbers is called a grid: of each of the three kinds of grids, the first on
-    which all values lie is yielded. If they lie on none, they may be integers with a scale of their own
+    which all values lie is returned. If they lie on none, they may be integers with a scale of their own
     (0.0023).
 
     Args:
@@ -243,16 +243,13 @@ def storages_of(values: Floats, dtype: str) -> Iterator[Storage]:
     sample = _sample_of_finite(values)
     are_whole = bool((sample == np.rint(sample)).all())
     if are_whole:
-        return  # Whole numbers, also zeros only, lie on nearly every grid.
-    largest_step = MAX_STEP * float(np.abs(sample).max())
-    is_on_grid = False
+        return []  # Whole numbers, also zeros only, lie on nearly every grid.
+    coarsest_grids: list[Storage] = []
     for grids in _kinds_of_grids(dtype):
-        coarsest = _coarsest(grids, sample, largest_step)
-        if coarsest is not None:
-            is_on_grid = True
-            yield coarsest
-    if not is_on_grid:
-        yield from _as_scaled_integers(sample, largest_step)
+        coarsest_grids += _coarsest(grids, sample)
+    if not coarsest_grids:
+        coarsest_grids += _coarsest(_scaled_integers(sample), sample)
+    return coarsest_grids
 
 
 def _sample_of_finite(values: Floats) -> Floats:
@@ -260,13 +257,6 @@ def _sample_of_finite(values: Floats) -> Floats:
     finite = values[np.isfinite(values)]
     stride = max(1, finite.size // SAMPLED)
     return np.asarray(finite[::stride])
-
-
-def _as_scaled_integers(values: Floats, largest_step: float) -> Iterator[Storage]:
-    """Yield the storage of integers times a scale, if values are multiples of a step that is not too large."""
-    steps = _coarsest(_scaled_integers(values), values, largest_step)
-    if steps is not None:
-        yield steps
 
 
 def _kinds_of_grids(dtype: str) -> Iterator[Sequence[Storage]]:
@@ -277,13 +267,21 @@ def _kinds_of_grids(dtype: str) -> Iterator[Sequence[Storage]]:
     yield [StepStorage(1.0 / count) for count in LEVELS]
 
 
-def _coarsest(grids: Sequence[Storage], values: Floats, largest_step: float) -> Storage | None:
-    """Return the first grid that holds values, unless its steps are so coarse that it holds anything."""
+def _coarsest(grids: Sequence[Storage], values: Floats) -> list[Storage]:
+    """Return the first grid that holds values, in a list; an empty list if none does.
+
+    Steps of more than a tenth of the largest value are passed over, since they hold nearly anything.
+
+    Args:
+        grids: Grids of one kind, in the order to try them.
+        values: The numbers of a table.
+    """
+    largest_step = MAX_STEP * float(np.abs(values).max())
     for grid in grids:
-        is_coarse = isinstance(grid, StepStorage) and grid.step > largest_step
-        if not is_coarse and grid.holds(values):
-            return grid
-    return None
+        is_too_coarse = isinstance(grid, StepStorage) and grid.step > largest_step
+        if not is_too_coarse and grid.holds(values):
+            return [grid]
+    return []
 
 
 def _scaled_integers(values: Floats) -> list[StepStorage]:

@@ -121,9 +121,14 @@ def _rotary_columns(scheme: Rope, tensors: tuple[str, ...], pairs: int) -> Colum
 
 @_columns.register
 def _sinusoidal_columns(scheme: Sinusoidal, tensors: tuple[str, ...], pairs: int) -> Columns:
+    """Return the columns of a table, whose axes may each have halves of their own.
+
+    A block is a number of pairs. On an image, MAE's table of 64 columns has two blocks of 16: 16 sines and
+    16 cosines of the height, then those of the width.
+    """
     blocks: tuple[int, ...] = ()
     if scheme.layout == "halves":
-        blocks = tuple(block.left.stop - block.left.start for block in scheme.half_columns())
+        blocks = tuple(half.left.stop - half.left.start for half in scheme.half_columns())
     return Columns(tensors, scheme.layout, pairs, scheme.dim, scheme.cos_first, blocks)
 
 
@@ -252,9 +257,9 @@ def _scheme_of_rotation(
 ) -> Scheme | None:
     """Return the scheme whose tables rotate queries or keys as they were found to be rotated.
 
-    If they begin at position 7 and nothing else is wrong, it is the specification with the offset 7,
-    so that a command repeats all of its options. Otherwise it has the frequencies and the amplitude
-    that were found.
+    If only the position of the first row differs, it is the specification with another offset, so that a
+    command repeats all of its options. Otherwise the waves of the specification (a description of its
+    cosines and sines: dim, base, scaling, amplitude, offset) are changed to those that were found.
 
     Args:
         specification: The scheme that should have rotated them.
@@ -264,17 +269,19 @@ def _scheme_of_rotation(
     Returns:
         The scheme; None if none has such parameters.
     """
-    specified = table_at_consecutive_positions(specification)
-    assert specified is not None  # The schedule is one of consecutive positions.
+    specified_waves = table_at_consecutive_positions(specification)
+    assert specified_waves is not None  # A scheme with a schedule has them.
     offset = _offset_of(computation.positions[0])
-    has_specified_frequencies = schedule == schedule_of(specified)
-    if has_specified_frequencies and computation.amplitude == specified.amplitude:
+    has_specified_frequencies = schedule == schedule_of(specified_waves)
+    has_specified_amplitude = computation.amplitude == specified_waves.amplitude
+    if has_specified_frequencies and has_specified_amplitude:
         return with_parameter(specification, "offset", offset)
-    rotating_channels = 2 * schedule.pairs
-    found = with_frequencies_of(schedule, specified)._replace(
-        dim=rotating_channels, amplitude=computation.amplitude, offset=offset
+    found_waves = with_frequencies_of(schedule, specified_waves)._replace(
+        dim=2 * schedule.pairs,  # A pair is two channels.
+        amplitude=computation.amplitude,
+        offset=offset,
     )
-    return scheme_of_waves(found, dtype=specification.dtype)
+    return scheme_of_waves(found_waves, dtype=specification.dtype)
 
 
 def _scheme_of_vector(specification: Scheme, schedule: FrequencySchedule) -> Scheme | None:
@@ -282,12 +289,12 @@ def _scheme_of_vector(specification: Scheme, schedule: FrequencySchedule) -> Sch
 
     Frequencies do not show an amplitude: it is the default of their scaling.
     """
-    specified = table_at_consecutive_positions(specification)
-    assert specified is not None  # The schedule is one of consecutive positions.
-    found = with_frequencies_of(schedule, specified)._replace(
+    specified_waves = table_at_consecutive_positions(specification)
+    assert specified_waves is not None  # A scheme with a schedule has them.
+    found_waves = with_frequencies_of(schedule, specified_waves)._replace(
         amplitude=schedule.scaling.attention_value
     )
-    return scheme_of_waves(found, dtype=specification.dtype)
+    return scheme_of_waves(found_waves, dtype=specification.dtype)
 
 
 def with_parameter(scheme: SchemeT, name: str, value: int) -> SchemeT:

@@ -1,6 +1,7 @@
 """Cases with one, two or three supposed mistakes: those that the data suggest, the likeliest first."""
 
 from collections.abc import Iterable, Iterator
+from enum import Enum
 from typing import NamedTuple
 
 from pecli.explain.catalogue import DAMAGE, MISTAKES
@@ -10,22 +11,17 @@ from pecli.explain.time_limit import check_time
 
 
 def cases_with_mistakes(cases: Iterable[Case], count: int) -> Iterator[Case]:
-    """Yield each case (the numbers of a file) with every set of so many mistakes supposed in it."""
-    for case in cases:
-        if count == 0:
-            yield case
-        else:
-            yield from _with_mistakes(case, count)
-
-
-def _with_mistakes(case: Case, count: int) -> Iterator[Case]:
-    """Yield the numbers of a file with every set of so many mistakes supposed in them.
+    """Yield each case (the numbers of a file) with every set of so many mistakes supposed in it.
 
     All mistakes but the last are supposed first, such as exchanged columns. The last one is then
     measured in the data as if the others were undone: the base follows from the frequencies of the
     exchanged columns. Mistakes that are found in several orders are yielded once.
     """
-    yield from _each_set_once(_last_suppositions(case, count))
+    for case in cases:
+        if count == 0:
+            yield case
+        else:
+            yield from _each_set_once(_last_suppositions(case, count))
 
 
 class Supposition(NamedTuple):
@@ -70,10 +66,15 @@ def _last_suppositions(case: Case, count: int) -> Iterator[Supposition]:
 
 
 def _all_but_the_last(case: Case, count: int) -> Iterator[OpenCase]:
-    """Yield the case with all of so many mistakes but the last, which counts as two or as one.
+    """Yield a case with some mistakes supposed, so that with one more there are as many as are wanted.
 
-    Kinds that count as two come first: two numbers of one schedule are solved at once, which is
-    soon done. Beside them only mistakes are supposed that change how data are read.
+    Some kinds count as two mistakes, since they are two numbers of one schedule that can only be solved
+    together, such as a base and a factor. That is soon done, so that these come first. Beside them, only
+    mistakes are supposed that change how data are read, such as exchanged columns.
+
+    Args:
+        case: The numbers of a file, with the mistakes that are supposed so far.
+        count: The number of mistakes to be supposed, including the last one.
     """
     if count >= 2:
         for reading in _with_changes_of_reading(case, count - 2):
@@ -83,7 +84,9 @@ def _all_but_the_last(case: Case, count: int) -> Iterator[OpenCase]:
 
 
 def _likeliest_first(case: Case, count: int) -> Iterator[Case]:
-    """Yield a case with so many mistakes supposed, the likeliest first, so that one more can be measured.
+    """Yield a case with each set of so many mistakes supposed, the likeliest set first.
+
+    One more mistake can then be measured in the data, as if those that are supposed were undone.
 
     1. Mistakes that only change how columns and rows are read, such as exchanged columns: to
        suppose them requires no measurement.
@@ -119,10 +122,10 @@ def _confirmed_first(cases: Iterable[Case]) -> Iterator[Case]:
 
 
 def _with_measured_mistakes(case: Case, count: int) -> Iterator[Case]:
-    """Yield a case with so many mistakes, of which the last does not change how data are read."""
-    for all_but_last in _all_but_the_last(case, count):
-        for case_before, mistake in _first_suppositions(all_but_last, changes_reading=False):
-            yield case_before.supposing(mistake)
+    """Yield a case with so many mistakes, the last of which does not change how data are read."""
+    for incomplete in _all_but_the_last(case, count):
+        for supposition in _first_suppositions(incomplete, changes_reading=False):
+            yield supposition.case.supposing(supposition.mistake)
 
 
 def _with_changes_of_reading(case: Case, count: int) -> Iterator[Case]:
@@ -146,8 +149,10 @@ def _changes_of_reading(case: Case, count: int) -> Iterator[Supposition]:
 def _first_suppositions(incomplete: OpenCase, *, changes_reading: bool) -> Iterator[Supposition]:
     """Yield mistakes that may be supposed in a case before another one is measured.
 
+    Each is yielded with the case in which it is to be supposed.
+
     Args:
-        incomplete: The numbers of a file, and the mistakes that are supposed so far.
+        incomplete: The numbers of a file, with the mistakes that are supposed so far.
         changes_reading: True for mistakes that change how rows and columns are read, such as
             exchanged columns; False for all others.
     """
@@ -171,7 +176,7 @@ def _may_come_first(kind: type[Mistake], case: Case) -> bool:
 
 
 def _stages_that_come_first(case: Case) -> set[Stage]:
-    """Return the stages of which a mistake may be supposed before another one is measured.
+    """Return the steps of a computation in which a mistake may be supposed before another one is measured.
 
     Damage is none of them, since any mistake looks like damage. Steps in 16 bits are rarely beside
     two other mistakes: they are supposed first, and nothing else is supposed after them.
@@ -188,24 +193,24 @@ def _has_schedule_mistake(case: Case) -> bool:
     return any(isinstance(mistake, ScheduleMistake) for mistake in case.mistakes)
 
 
-class LeftGroups(NamedTuple):
-    """The groups of mistakes of which one may be left beside those that are supposed."""
+class MistakeGroup(Enum):
+    """Groups of mistakes, by what the mistakes that are supposed so far show about them."""
 
-    changes_of_reading: bool
-    schedules: bool
-    others: bool
+    READING = "how columns and rows are read, such as exchanged columns"
+    SCHEDULE = "the formula of the frequencies, such as another base"
+    STEPS_AND_DAMAGE = "steps in 16 bits, and damage"
+    OTHER = "other positions, another amplitude"
 
-    def allow(self, kind: type[Mistake]) -> bool:
-        """Return True if a mistake of this kind may be left; steps in 16 bits and damage always
-        may.
-        """
-        if kind.stage in (Stage.ARITHMETIC, Stage.DAMAGE):
-            return True
-        if kind.changes_reading:
-            return self.changes_of_reading
-        if issubclass(kind, ScheduleMistake):
-            return self.schedules
-        return self.others
+
+def _group_of(kind: type[Mistake]) -> MistakeGroup:
+    """Return the group that the mistakes of a kind belong to."""
+    if kind.stage in (Stage.ARITHMETIC, Stage.DAMAGE):
+        return MistakeGroup.STEPS_AND_DAMAGE
+    if kind.changes_reading:
+        return MistakeGroup.READING
+    if issubclass(kind, ScheduleMistake):
+        return MistakeGroup.SCHEDULE
+    return MistakeGroup.OTHER
 
 
 def _possible_kinds(incomplete: OpenCase) -> Iterator[type[Mistake]]:
@@ -216,10 +221,10 @@ def _possible_kinds(incomplete: OpenCase) -> Iterator[type[Mistake]]:
     which is measured in the columns as they are read, no exchange of columns is supposed any more.
     """
     supposed_kinds = {type(mistake) for mistake in incomplete.case.mistakes}
-    left_groups = _left_groups(incomplete.case)
+    possible_groups = _possible_groups(incomplete.case)
     for kind in _kinds_in_order(incomplete.case):
-        is_new = kind not in supposed_kinds
-        if is_new and kind.counts_as == incomplete.counts_as and left_groups.allow(kind):
+        is_new = kind not in supposed_kinds and kind.counts_as == incomplete.counts_as
+        if is_new and _group_of(kind) in possible_groups:
             yield kind
 
 
@@ -230,31 +235,35 @@ def _kinds_in_order(case: Case) -> list[type[Mistake]]:
     measured, the reason is most likely in there.
     """
     kinds = [*DAMAGE, *MISTAKES]
-    if not case.frequencies_are_refuted:
-        return kinds
-    of_schedule = [kind for kind in kinds if issubclass(kind, ScheduleMistake)]
-    others = [kind for kind in kinds if not issubclass(kind, ScheduleMistake)]
-    return [*of_schedule, *others]
+    if case.frequencies_are_refuted:
+        # Sorting keeps the order among the kinds of the schedule, and among all others.
+        kinds.sort(key=lambda kind: issubclass(kind, ScheduleMistake), reverse=True)
+    return kinds
 
 
-def _left_groups(case: Case) -> LeftGroups:
-    """Return what may be left beside the supposed mistakes.
+def _possible_groups(case: Case) -> set[MistakeGroup]:
+    """Return the groups of mistakes that one more mistake may be of, beside those supposed in a case."""
+    groups = set(MistakeGroup)
+    are_only_of_reading = all(mistake.changes_reading for mistake in case.mistakes)
+    if not are_only_of_reading:
+        # The others were measured in columns and rows as they are read, so that this is settled.
+        groups.remove(MistakeGroup.READING)
+    if case.frequencies_are_confirmed and case.mistakes_beside_storage:
+        # With the supposed mistakes, the schedule has the measured frequencies. If none is supposed,
+        # it may be wrong all the same: slow pairs in 16 bits do not show their frequencies, but
+        # show that they are not as expected.
+        groups.remove(MistakeGroup.SCHEDULE)
+    if _must_be_in_schedule(case):
+        groups.remove(MistakeGroup.OTHER)
+    return groups
 
-    - A mistake that changes how data are read comes before those that are measured in what was
-      read.
-    - If the supposed frequencies are the measured ones, none is left in the schedule. A single mistake
-      may still be in the schedule: slow pairs in 16 bits do not show their frequencies, but show that
-      they are not as expected.
-    - If they are not, and many rows show it, no other positions or amplitude explain the data; and
-      if a mistake of the schedule was supposed, another one is left in it.
+
+def _must_be_in_schedule(case: Case) -> bool:
+    """Return True if one more mistake can only be one of the schedule, the formula of the frequencies.
+
+    This is so if many rows show other frequencies: no other positions or amplitude explain these. If a
+    mistake of the schedule is supposed already, fewer rows suffice to show that another one is left.
     """
-    change_only_reading = all(mistake.changes_reading for mistake in case.mistakes)
-    has_mistakes = bool(case.mistakes_beside_storage)
-    is_schedule_right = case.frequencies_are_confirmed and has_mistakes
-    is_schedule_still_wrong = case.frequencies_are_refuted and _has_schedule_mistake(case)
-    must_be_in_schedule = is_schedule_still_wrong or case.has_other_frequencies
-    return LeftGroups(
-        changes_of_reading=change_only_reading,
-        schedules=not is_schedule_right,
-        others=not must_be_in_schedule,
-    )
+    if case.frequencies_are_refuted and _has_schedule_mistake(case):
+        return True
+    return case.has_other_frequencies

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Array, dtype_name, widened
+from pecli.engine.arrays import Array, widened
 from pecli.engine.edits import Edit, Parameter, Transposed
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.parameters import Whole
@@ -20,9 +20,8 @@ from pecli.explain.computation import Computation, SchemeComputation
 from pecli.explain.explanation import Explanation
 from pecli.explain.hypotheses import MAX_MISTAKES, explain_cases
 from pecli.explain.hypothesis import Case
-from pecli.explain.observations import Observations
+from pecli.explain.observations import Observations, finest_dtype
 from pecli.explain.shapes import Shaped, shaped
-from pecli.explain.storage import SIGNIFICANT_BITS
 from pecli.explain.subject import computation_of
 
 WAVES = ("cos", "sin", "pe")
@@ -161,11 +160,10 @@ def case_of(
 
 
 def observed_dtype(tensors: Mapping[str, Array]) -> str:
-    """Return the finest dtype of some tensors: rounding to it goes without saying."""
+    """Return the finest dtype of some tensors, so that rounding to it is granted without being stated."""
     if set(tensors) & set(VECTORS):
         return "float64"
-    dtypes = {dtype_name(array.dtype) for array in tensors.values()} & set(SIGNIFICANT_BITS)
-    return max(dtypes, key=SIGNIFICANT_BITS.__getitem__, default="float32")
+    return finest_dtype(tensors.values(), default="float32")
 
 
 def bias_cases(scheme: Alibi, name: str, array: Array) -> Iterator[Case]:

@@ -1,6 +1,7 @@
 """Rows that are tokens of a sequence: where they should be, and which of them are padding."""
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -18,21 +19,31 @@ class TokenRows:
     padding: Floats  # (axes, rows): positions at which padding seems to be
     are_stated: bool  # whether positions were given, so that these are what may be wrong
 
+    @classmethod
+    def without_padding(cls, expected: Floats) -> Self:
+        """Return rows that all are tokens, at stated positions (axes, rows)."""
+        is_token = np.ones(expected.shape[1], bool)
+        return cls(expected, is_token, padding=expected, are_stated=True)
+
     @property
     def padded_rows(self) -> int:
         """The number of rows of left padding."""
         return int(self.is_token.argmax())
 
     def all_rows(self, used: Floats) -> Floats:
-        """Return positions (axes, rows) of rows that are not padding together with those of padding."""
-        every = np.array(self.padding)
-        every[:, self.is_token] = used
-        return every
+        """Return the positions (axes, rows) of all rows, from those of tokens: padding keeps its own."""
+        positions = np.array(self.padding)
+        positions[:, self.is_token] = used
+        return positions
 
     def mistake(self, used: Floats) -> PositionMistake | None:
-        """Return the known mistake that leads to these positions of rows that are not padding."""
-        every = self.all_rows(used)
-        return find_position_mistake(self.expected[0], every[0], self.padded_rows)
+        """Return the known mistake that leads tokens to the positions that were used for them.
+
+        It is looked for along the first axis, which all rows of a text follow.
+        """
+        used_by_all = self.all_rows(used)
+        return find_position_mistake(self.expected[0], used_by_all[0], self.padded_rows)
 
     def edit(self, used: Floats, mistake: PositionMistake | None) -> Positions:
+        """Return the edit that names the positions used for tokens, and the mistake that led to them."""
         return positions_edit(self.expected, self.all_rows(used), mistake)

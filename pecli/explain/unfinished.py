@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pecli.compare.forms import halved, joined
 from pecli.engine.arrays import Array, Floats, widened
 
 LINEAR = 1e-5
@@ -15,20 +16,19 @@ LINEAR = 1e-5
 class Completion(NamedTuple):
     """Tables as they would be if they had been completed, and the name of what is missing."""
 
-    missing: (
-        str  # the second copy of columns in «halves» or «interleaved», or functions of «angles»
-    )
+    missing: str
+    """The second copy of columns in «halves» or «interleaved», or the functions of «angles»."""
     tables: dict[str, Array]
 
 
-class Unfinished(ABC):
-    """A way in which tables of cosines and sines are left unfinished."""
+class UnfinishedState(ABC):
+    """A state in which tables of cosines and sines may be written before they are complete."""
 
     name: str
 
     @abstractmethod
-    def is_in(self, table: Array) -> bool:
-        """Return True if a table (rows, columns) is unfinished in this way."""
+    def is_state_of(self, table: Array) -> bool:
+        """Return True if a table (rows, columns) is in this state."""
 
     @abstractmethod
     def completed(self, function: str, table: Array) -> Floats:
@@ -40,7 +40,7 @@ class Unfinished(ABC):
         """
 
 
-class FirstColumns(Unfinished):
+class FirstColumns(UnfinishedState):
     """Tables in which only the first copy of every column was filled.
 
     Models that multiply all channels by `cos` have each column twice. A port that fills only the first
@@ -51,26 +51,17 @@ class FirstColumns(Unfinished):
     def __init__(self, layout: str) -> None:
         self.name = layout
 
-    def copies(self, table: Array) -> tuple[slice, slice]:
-        """Return the columns of the first and of the second copies: 0 1 and 2 3 of four in halves."""
-        if self.name == "halves":
-            half = table.shape[1] // 2
-            return slice(0, half), slice(half, None)
-        return slice(0, None, 2), slice(1, None, 2)
-
-    def is_in(self, table: Array) -> bool:
-        first, second = self.copies(table)
+    def is_state_of(self, table: Array) -> bool:
+        first_copies, second_copies = halved(table, layout=self.name)
         has_pairs_of_columns = table.shape[1] % 2 == 0
-        return has_pairs_of_columns and not table[:, second].any() and bool(table[:, first].any())
+        return has_pairs_of_columns and not second_copies.any() and bool(first_copies.any())
 
     def completed(self, function: str, table: Array) -> Floats:
-        first, second = self.copies(table)
-        finished = widened(table)
-        finished[:, second] = finished[:, first]
-        return finished
+        first_copies, _ = halved(widened(table), layout=self.name)
+        return np.asarray(joined((first_copies, first_copies), self.name))
 
 
-class AnglesOnly(Unfinished):
+class AnglesOnly(UnfinishedState):
     """Tables that hold the angles instead of their cosines and sines.
 
     A port that forgets to call cos writes position × frequency: a column 0, 1.2, 2.4, … of «cos»
@@ -79,7 +70,7 @@ class AnglesOnly(Unfinished):
 
     name = "angles"
 
-    def is_in(self, table: Array) -> bool:
+    def is_state_of(self, table: Array) -> bool:
         return are_angles(table)
 
     def completed(self, function: str, table: Array) -> Floats:
@@ -87,7 +78,7 @@ class AnglesOnly(Unfinished):
         return np.asarray(functions[function](widened(table)))
 
 
-WAYS: tuple[Unfinished, ...] = (
+UNFINISHED_STATES: tuple[UnfinishedState, ...] = (
     FirstColumns("halves"),
     FirstColumns("interleaved"),
     AnglesOnly(),
@@ -95,20 +86,21 @@ WAYS: tuple[Unfinished, ...] = (
 
 
 def completions(tensors: Mapping[str, Array]) -> Iterator[Completion]:
-    """Yield matrices of cosines and sines completed in each way in which all of them are unfinished.
+    """Yield `cos` and `sin` as they would be if they had been completed before they were written.
 
-    Nothing is yielded for other tensors than `cos` and `sin`, or if one of them is no matrix.
+    Unfinished tables lack the second copy of their columns, or still hold angles: the row c0 c1 0 0 is
+    completed to c0 c1 c0 c1, and the angle 1.2 in `cos` to cos(1.2). Nothing is yielded unless all of the
+    tables are in the same unfinished state, nor for other tensors than matrices of cosines and sines.
     """
     are_cos_and_sin = {"cos", "sin"}.issuperset(tensors)
     if not are_cos_and_sin or any(array.ndim != 2 for array in tensors.values()):
         return
-    for way in WAYS:
-        if all(map(way.is_in, tensors.values())):
-            tables: dict[str, Array] = {
-                name: way.completed(name, array).astype(np.float32)
-                for name, array in tensors.items()
-            }
-            yield Completion(way.name, tables)
+    for state in UNFINISHED_STATES:
+        if all(map(state.is_state_of, tensors.values())):
+            completed: dict[str, Array] = {}
+            for name, table in tensors.items():
+                completed[name] = state.completed(name, table).astype(np.float32)
+            yield Completion(state.name, completed)
 
 
 SCANNED_ELEMENTS = 1 << 20

@@ -85,6 +85,7 @@ class MeasuredWaves:
             return float(np.mean(self.amplitude[is_turning]))
         if self.has_both_functions:
             return float(np.mean(self.amplitude))
+        # A slow channel of one function may show any amplitude: the median ignores such outliers.
         return float(np.median(self.amplitude))
 
     @property
@@ -130,15 +131,15 @@ def measure(values: Complex | Floats, rows: Floats) -> MeasuredWaves | None:
         rows: Positions in ascending order, of which the first half or so are consecutive.
 
     Returns:
-        The waves; None if none of some columns of a wide table is a wave.
+        The waves; None for a wide table of which a few columns were tried, and none was a wave.
     """
     channels = values.shape[1]
     with np.errstate(all="ignore"):
         if channels > 4 * TRIED_CHANNELS:
-            # Most wide tables that are tried hold no waves: a few columns show it much sooner.
-            some = np.random.default_rng(0).choice(channels, TRIED_CHANNELS, replace=False)
-            tried = _fit_waves(values[:, some], rows)
-            has_only_noise = tried.noise.min() > MAX_NOISE * tried.amplitude.max()
+            # Most tables as wide as this hold no waves: a few columns show it much sooner than all.
+            tried = np.random.default_rng(0).choice(channels, TRIED_CHANNELS, replace=False)
+            tried_waves = _fit_waves(values[:, tried], rows)
+            has_only_noise = tried_waves.noise.min() > MAX_NOISE * tried_waves.amplitude.max()
             if has_only_noise:
                 return None
         return _fit_waves(values, rows)
@@ -307,9 +308,10 @@ def _errors_of_noise(fit: WaveFit) -> FitErrors:
 
 
 def _errors_by_chance(fit: WaveFit, noise: Floats) -> FitErrors:
-    """Return the errors of a line that is fitted to noisy angles.
+    """Return the standard errors of a line that is fitted to noisy angles, one angle per row.
 
-    Its slope is the frequency, and its level the phase. With a noise of 0.1 radians, 100 rows leave an error of the phase of 0.1 / √100 = 0.01.
+    Its slope is the frequency, and its level at the centre of the rows the phase. With a noise of 0.1
+    radians, 100 rows leave an error of the phase of 0.1 / √100 = 0.01.
     """
     offsets = fit.rows_from_0 - fit.centre
     return FitErrors(
@@ -357,21 +359,27 @@ class CosineWaves(NamedTuple):
 
 
 def _measure_one_function(data: Floats, rows: Floats, run_length: int) -> MeasuredWaves:
-    """Fit a wave to each column of only cosines or only sines (rows, channels).
+    """Fit a wave to each column of a table that holds only cosines, or only sines.
 
-    The first `run_length` rows are consecutive. As with both functions, the fit is repeated on ever more rows.
-    A single function does not show the direction in which it turns, so frequencies are positive.
+    The fit is repeated on ever more rows, since a first guess that is off by 0.01 radians per row counts the
+    turns wrongly after 314 rows. Columns that turn less than once do not show their amplitude, which is
+    that of the others: a table has only one. Frequencies are positive, since a single function does not
+    show the direction in which it turns.
+
+    Args:
+        data: The table, (rows, channels).
+        rows: Positions in ascending order.
+        run_length: The number of consecutive positions at the beginning.
     """
     rows_from_0 = rows - rows[0]
     frequency = _frequency_by_sums(data[:run_length])
     for count in _growing_row_counts(rows, run_length):
         frequency = _refined_frequency(data[:count], rows_from_0[:count], frequency)
     waves = _nearest_cosines(data, rows_from_0, frequency)
-    turned = np.abs(waves.frequency) * (rows_from_0[-1] + 1)  # radians, over all rows
-    is_slow = turned < 2 * np.pi
+    radians_turned = np.abs(waves.frequency) * (rows_from_0[-1] + 1)
+    is_slow = radians_turned < 2 * np.pi
     if is_slow.all():
         return _measure_slow_cosines(waves, data, rows_from_0)
-    # Columns that turn at least once show the amplitude of all.
     waves = _with_shared_amplitude(waves, is_slow, data, rows_from_0)
     return _waves_of_cosines(waves, data, rows_from_0, amplitude_error=0.0)
 
@@ -519,14 +527,14 @@ def _amplitude_error(data: Floats, offsets: Floats, frequency: Floats) -> float:
     curve = _fit_sinusoid(data, offsets, frequency)
     amplitude = float(np.hypot(curve.cosine_part, curve.sine_part).max(initial=TINY))
     residual = curve.subtracted_from(data)
-    tangents = (curve.cos, curve.sin, curve.slope(offsets))
-    variances = _least_squares(tangents, data).variances
-    variance_of_cosine_part, variance_of_sine_part = variances[:2]
-    variance_of_amplitude = (variance_of_cosine_part + variance_of_sine_part).sum()
     # Numbers in float32 are off by that much, even if those of one channel happen to leave less.
     float32_error = np.finfo(np.float32).eps * amplitude
     noise = float(np.sqrt((residual**2).mean())) + float32_error
-    return float(noise * np.sqrt(variance_of_amplitude)) / amplitude
+    # The variances of a, b and f at a noise of 1 follow from the derivatives by them.
+    derivatives = (curve.cos, curve.sin, curve.slope(offsets))
+    variance_of_a, variance_of_b, _ = _least_squares(derivatives, residual).variances
+    standard_error = noise * np.sqrt((variance_of_a + variance_of_b).sum())
+    return float(standard_error) / amplitude
 
 
 def _with_shared_amplitude(

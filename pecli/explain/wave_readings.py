@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pecli.compare.forms import halved
 from pecli.engine.arrays import Array, widened
 from pecli.engine.edits import ONE_FUNCTION, Edit, Layout, Repeated, Transposed
 from pecli.explain.computation import Columns, WaveComputation
@@ -55,8 +56,8 @@ class WaveReading:
         return tuple(self.tensors) == ("pe",)
 
     @property
-    def is_alone(self) -> bool:
-        """True if one function is all that there is."""
+    def has_only_one_function(self) -> bool:
+        """True if there are only cosines, or only sines."""
         return len(self.tensors) == 1 and not self.is_added
 
     @property
@@ -99,13 +100,16 @@ class WaveReading:
         return Observations(self.tensors, observed_dtype(self.tensors))
 
     @cached_property
-    def kept(self) -> dict[tuple[object, ...], object]:
-        """Measurements of these data, for all cases about them."""
+    def measurements(self) -> dict[tuple[object, ...], object]:
+        """Measurements of these tensors by their keys, which all cases about them share."""
         return {}
 
     @property
     def waves(self) -> WaveComputation:
-        """The computation of such tables at consecutive positions from 0 on, without frequencies."""
+        """The computation of such tables at positions 0 1 2 …, with zeros for unknown frequencies.
+
+        It serves to measure the frequencies: for that, only the layout of the columns has to be right.
+        """
         form = Columns(
             tensors=tuple(self.tensors),
             layout=self.layout,
@@ -224,10 +228,9 @@ def _find_axis_of_copies(array: Array) -> int | None:
 
 
 def _readings_of_two_tensors(first: Array, second: Array) -> Iterator[Readings]:
-    """Yield two tensors as cosines and sines, if both lie in the same way."""
+    """Yield two tensors as cosines and sines, straight and transposed, if both lie in the same way."""
     if first.dtype.kind == "c":
         return
-    # The arrays are read straight, then transposed, both in the same way.
     for cos, sin in zip(without_copies(first), without_copies(second), strict=False):
         if cos.array.size >= MIN_ELEMENTS and cos.edits == sin.edits:
             yield from _readings_of_cos_and_sin(cos.array, sin.array, cos.edits)
@@ -252,26 +255,34 @@ def _readings_of_cos_and_sin(cos: Array, sin: Array, edits: tuple[Edit, ...]) ->
 
 
 def _readings_of_matrix(array: Array, edits: tuple[Edit, ...]) -> Iterator[Readings]:
-    """Yield one matrix (rows, columns) with both functions in each row, or else with one function.
+    """Yield the ways to read one matrix (rows, columns) as cosines and sines.
 
-    Both are in a row if the squares of its halves, or of its even and odd columns, add up to a constant,
-    as cos² + sin² does. Edits state how the matrix was read.
+    1. Each row holds both functions, side by side: the squares of its halves, or of its even and odd
+       columns, add up to a constant, as cos² + sin² does. Then nothing else is tried.
+    2. The upper half of the rows holds cosines, and the lower half sines.
+    3. All rows hold cosines, or all hold sines.
+
+    Args:
+        array: The matrix.
+        edits: How it lies in the file, such as transposed; each reading adds how it was read.
     """
     layout = _find_doubling(array)
-    may_hold_both = layout == "compact" and array.shape[1] > 1
-    side_by_side = _find_side_by_side(array) if may_hold_both else []
-    if side_by_side:
+    has_each_column_once = layout == "compact"
+    if has_each_column_once and array.shape[1] > 1:
+        side_by_side = _find_side_by_side(array)
         for arrangement in side_by_side:
             yield _read_side_by_side(array, arrangement, edits)
-        return
+        if side_by_side:
+            return
     yield from _readings_one_above_other(array, edits)
-    yield tuple(
-        WaveReading({name: array}, layout, (*edits, alone)) for alone, name in ONE_FUNCTION.items()
-    )
+    only_one_function = []
+    for edit, name in ONE_FUNCTION.items():
+        only_one_function.append(WaveReading({name: array}, layout, (*edits, edit)))
+    yield tuple(only_one_function)
 
 
 def _readings_one_above_other(array: Array, edits: tuple[Edit, ...]) -> Iterator[Readings]:
-    """Yield a matrix with cosines in the upper half of its rows and sines in the lower one, if halves are equal."""
+    """Yield a matrix of 2·L rows as L rows of cosines above L rows of sines, if cos² + sin² is constant."""
     half_of_rows, odd_row = divmod(len(array), 2)
     if not odd_row:
         upper = array[:half_of_rows]
@@ -306,10 +317,8 @@ def _split_columns(array: Array, arrangement: str) -> tuple[Array, Array]:
     Of «halves», these are the first and the second half of the columns; of «interleaved», columns
     0, 2, 4, … and 1, 3, 5, …
     """
-    pairs = array.shape[1] // 2
-    if arrangement == "halves":
-        return array[:, :pairs], array[:, pairs : 2 * pairs]
-    return array[:, 0 : 2 * pairs : 2], array[:, 1 : 2 * pairs : 2]
+    paired_columns = array.shape[1] // 2 * 2
+    return halved(array[:, :paired_columns], arrangement)
 
 
 def _find_doubling(array: Array) -> str:

@@ -101,32 +101,35 @@ def recognise_waves(
 def _explain_readings(
     schedules_in_file: Sequence[SchedulePrior], readings: Readings
 ) -> list[Explanation]:
-    """Return the explanation of each reading of the same columns, by the first attempt that explains any."""
-    tables = [*_with_frequencies(readings, schedules_in_file)]
+    """Return the explanations of a tensor that can be read in several ways, by the first attempt that has any.
 
-    def explain(attempt: "Attempt") -> Iterator[Explanation]:
+    An attempt supposes that the tables are right, or that they have one mistake, and so on. Each one is
+    made with all readings before the next: a right table in any reading is likelier than a mistake.
+    """
+    tables = [*_measured_tables(readings, schedules_in_file)]
+
+    def explanations_by(attempt: "Attempt") -> Iterator[Explanation]:
         return chain.from_iterable(map(attempt.explanations, tables))
 
-    return explain_by_first(ATTEMPTS, explain)
+    return explain_by_first(ATTEMPTS, explanations_by)
 
 
-def _with_frequencies(
+def _measured_tables(
     readings: Readings, schedules_in_file: Sequence[SchedulePrior]
 ) -> Iterator["MeasuredTable"]:
-    """Yield readings with their frequencies, which are measured once for cosines and sines of one column.
-
-    One matrix is read as cosines alone and as sines alone: both have the frequencies 1, 0.75, 0.56, …
+    """Yield each way to read a tensor as cosines and sines, with the frequencies of its columns.
 
     Args:
-        readings: Ways to read the same columns.
+        readings: Ways to read the same tensor: as a table of both functions in each row and as a cache of
+            two tables, or as only cosines and as only sines.
         schedules_in_file: Schedules of frequencies that the same file holds as a vector.
     """
     first_reading, *other_readings = readings
     frequencies = first_reading.measured_frequencies()
     yield MeasuredTable(first_reading, frequencies, schedules_in_file)
     for reading in other_readings:
-        # Cosines alone and sines alone turn by the same frequencies; other columns are measured again.
-        if not reading.is_alone:
+        # Only cosines and only sines are readings of the same columns, which are measured once.
+        if not reading.has_only_one_function:
             frequencies = reading.measured_frequencies()
         yield MeasuredTable(reading, frequencies, schedules_in_file)
 
@@ -147,20 +150,26 @@ class MeasuredTable:
     def turning_forwards(
         self, candidates: Iterable[MeasuredFrequencies]
     ) -> "Iterator[OrientedTable]":
-        """Yield the table with each of some frequencies, turned so that most are positive as in all schemes.
+        """Yield the table with each candidate for its frequencies, and with positive frequencies.
 
-        Fast pairs may have lost whole turns, and with them their sign: the slow half decides.
+        All schemes have positive frequencies. If the measured ones are negative, the signs are reversed:
+        sines are negated or rows reversed, or cosines and sines are taken for each other. The slow half
+        of the pairs decides. Fast ones may have lost whole turns, and with them their sign: 6 radians per
+        row look like −0.28.
+
+        Args:
+            candidates: Frequencies that the table may have, one per pair.
         """
         for frequencies in candidates:
             first_slow = len(frequencies.values) // 2
-            turns_forwards = np.median(frequencies.values[first_slow:]) >= 0
-            if turns_forwards:
+            are_positive = np.median(frequencies.values[first_slow:]) >= 0
+            if are_positive:
                 yield OrientedTable(self.reading, frequencies, self.schedules_in_file)
             else:
                 yield from self._turned_round(frequencies)
 
     def _turned_round(self, frequencies: MeasuredFrequencies) -> "Iterator[OrientedTable]":
-        """Yield the table with frequencies of the other sign.
+        """Yield the table with frequencies of the other sign, once for each possible reason.
 
         Cosines and sines that are taken for each other turn backwards. So in an added table, the other
         function may come first; otherwise sines are negated or rows are reversed, which is found later.
@@ -195,7 +204,10 @@ def _may_have_dtype(measured: MeasuredFrequencies, dtype: str) -> bool:
 
 
 def _before_rounding(measured: MeasuredFrequencies, dtype: str) -> MeasuredFrequencies:
-    """Return frequencies with errors so large that they may have been rounded to a dtype."""
+    """Return frequencies with larger errors, since they may have been rounded to a dtype.
+
+    In bfloat16, 0.7513 becomes 0.75: it may have been anywhere within half a step, 0.0020.
+    """
     errors = measured.errors + half_ulp(measured.values, dtype) / GRID_SIGMAS
     return measured._replace(errors=errors)
 
@@ -210,14 +222,17 @@ class OrientedTable:
 
     @cached_property
     def schedules(self) -> list[SchedulePrior]:
-        """The schedules that such frequencies may follow, the plainest first; those in the file cost nothing."""
+        """The schedules, such as base 10000, that the measured frequencies may follow, the plainest first.
+
+        Tables that are added to embeddings are sinusoidal: their frequencies are base^(−i/denominator) with
+        one of several denominators. All other tables are rotary: their schedules may have a scaling.
+        """
         reading = self.reading
         if not reading.is_added:
-            return [
-                *agreeing_schedules(self.schedules_in_file, self.measured),
-                *rotary_schedules(self.measured),
-            ]
-        # Frequencies are base^(−i/denominator): most programs divide by d/2, some by d/2 − 1.
+            # A schedule that the same file holds as a vector is likelier than any other.
+            in_file = agreeing_schedules(self.schedules_in_file, self.measured)
+            return [*in_file, *rotary_schedules(self.measured)]
+        # Most programs divide by d/2, some by d/2 − 1 or d/2 − 0.5.
         half_dim = float(reading.pairs)
         if reading.layout == "interleaved":
             half_dim = reading.width / 2  # 2.5 for an odd dim of 5, whose last sine has no cosine.
@@ -239,7 +254,7 @@ class OrientedTable:
                 separate=not reading.is_added,
             )
             if reading.is_added:
-                table = table._replace(dim=reading.width)
+                table = table._replace(dim=reading.width)  # It may have an odd number of columns.
             scheme = scheme_of_waves(table, dtype=reading.dtype)
             if scheme is not None:
                 yield scheme
@@ -258,18 +273,22 @@ class OrientedTable:
 
 
 def _case(reading: WaveReading, scheme: Positioned) -> Case:
-    """Return the case in which a scheme made the table that a reading has."""
+    """Return the case to be tested: the tensors as they are read, and the scheme that may have made them."""
     computation = computation_of(scheme, tuple(reading.tensors))
     case = Case.of(scheme, computation, reading.observations)
-    return replace(case, measured=reading.kept)
+    return replace(case, measured=reading.measurements)
 
 
 def _explain_from_any_start(reading: WaveReading, case: Case) -> Iterator[Explanation]:
-    """Yield explanations by the scheme of a case, from the position on that the first row has."""
+    """Yield explanations of a table that is right, whatever the position of its first row is.
+
+    They have no mistakes, but may state how the table was stored or computed.
+    """
     for start in _possible_starts(case):
         for scheme in _with_padding_row(reading, _positioned(case), start):
-            explanations = explain_cases([_case(reading, scheme)], 0.0, most_mistakes=0)
-            by_scheme = [_made_by_scheme(found, scheme) for found in explanations]
+            case_from_start = _case(reading, scheme)
+            explanations = explain_cases([case_from_start], tolerance=0.0, most_mistakes=0)
+            by_scheme = [_made_by_scheme(explanation, scheme) for explanation in explanations]
             yield from _with_scheme_of_recipe(by_scheme)
 
 
@@ -289,10 +308,11 @@ def _explain_by_one_mistake(reading: WaveReading, case: Case) -> Iterator[Explan
 
 
 def _explain_by_damage(reading: WaveReading, case: Case) -> Iterator[Explanation]:
-    """Yield explanations in which a small part of the table is wrong."""
+    """Yield explanations of a table of which a small part is wrong, whatever the position of its first row is."""
     for start in _possible_starts(case):
-        moved = _case(reading, with_parameter(_positioned(case), "offset", start))
-        yield from explain_by_small_damage([*with_storages(moved)])
+        scheme_from_start = with_parameter(_positioned(case), "offset", start)
+        case_from_start = _case(reading, scheme_from_start)
+        yield from explain_by_small_damage([*with_storages(case_from_start)])
 
 
 def _explain_by_rounded_steps(reading: WaveReading, case: Case) -> Iterator[Explanation]:
@@ -302,35 +322,45 @@ def _explain_by_rounded_steps(reading: WaveReading, case: Case) -> Iterator[Expl
 
 
 def _made_by_scheme(explanation: Explanation, scheme: Scheme) -> Explanation:
-    """Return an explanation by a scheme, with its recipe, if the mistakes are none of parameters."""
+    """Return an explanation with the scheme that was supposed, and with the recipe that was found.
+
+    The command for it then is `pecli rope … --recipe float32`, for example. An explanation that names a
+    runtime has the scheme of the runtime already.
+
+    Args:
+        explanation: The explanation of a table, without mistakes in the scheme's parameters.
+        scheme: The scheme that was supposed to have made the table.
+    """
     if explanation.has_edit(Runtime):
         return explanation
     recipe = next((edit.found for edit in explanation.edits if isinstance(edit, Recipe)), None)
+    if recipe is None:
+        return explanation.made_by(scheme)
     if recipe == FLOAT32_TABLE and scheme.dtype == "bfloat16":
-        recipe = "float32"  # The dtype says the rest.
-    if recipe is not None:
-        scheme = scheme.computed_as(recipe)
-    return explanation.made_by(scheme)
+        recipe = "float32"  # Rounding the table to bfloat16 is stated by the dtype.
+    return explanation.made_by(scheme.computed_as(recipe))
 
 
 def _with_scheme_of_recipe(explanations: list[Explanation]) -> list[Explanation]:
-    """Return explanations, the first of them with the scheme of a recipe if that makes the table as closely.
+    """Return explanations, the first of which has the scheme of a recipe if that makes the table as closely.
 
     A runtime such as vLLM may compute the table of the recipe float32-bfloat16-table. The answer names
-    the runtime, but `--recipe` reproduces the table on every machine.
+    the runtime, but the command for it has `--recipe`, which reproduces the table on every machine.
     """
-    without_runtime = [each for each in explanations if not each.has_edit(Runtime)]
-    if not without_runtime:
+    by_recipe = [explanation for explanation in explanations if not explanation.has_edit(Runtime)]
+    if not by_recipe:
         return explanations
-    by_recipe = without_runtime[0]
     first, *others = explanations
-    if by_recipe.residual > first.residual:
+    if by_recipe[0].residual > first.residual:
         return explanations
-    return [first.made_by(by_recipe.scheme), *others]
+    return [first.made_by(by_recipe[0].scheme), *others]
 
 
 def _possible_starts(case: Case) -> Iterator[int]:
-    """Yield the positions at which the first row may be: 0, and the one that two rows agree with best."""
+    """Yield the positions at which the first row may be: 0, then the one that a row in the middle shows.
+
+    If row 50 is at position 4050, the first row is at position 4000.
+    """
     yield 0
     for row in case.observations.probed_rows:
         position = _matching_position(case, int(row))
@@ -376,18 +406,19 @@ def _positioned(case: Case) -> Positioned:
 
 
 def _with_padding_row(reading: WaveReading, scheme: Positioned, start: int) -> Iterator[Positioned]:
-    """Yield a scheme from some position on, with the padding row that an added table has.
+    """Yield a scheme whose first row is at some position, at first with a row of padding if there is one.
 
-    If only row 1 of a table from position 2 on is zeros, position 3 may be `padding_idx`.
+    Tables that are added to embeddings may have one row of zeros for padding. If only row 1 of a table from
+    position 2 on is zeros, position 3 may be `padding_idx`.
     """
-    moved = with_parameter(scheme, "offset", start)
+    from_start = with_parameter(scheme, "offset", start)
     if reading.is_added:
         observed = reading.observations
         is_empty = ~observed.sample.any(axis=1)
         if np.count_nonzero(is_empty) == 1:
-            row = int(observed.sampled_rows[is_empty][0])
-            yield with_parameter(moved, "padding_idx", start + row)
-    yield moved
+            empty_row = int(observed.sampled_rows[is_empty][0])
+            yield with_parameter(from_start, "padding_idx", start + empty_row)
+    yield from_start
 
 
 def _prefer_usual_base(
@@ -437,6 +468,7 @@ class Attempt(NamedTuple):
         return explain_by_first(self.orient(table), self._explain_oriented)
 
     def _explain_oriented(self, table: OrientedTable) -> list[Explanation]:
+        """Return the explanation by one of the plainest schedules that the frequencies may follow."""
         float32_error = FLOAT32_FUNCTION * max(1.0, table.measured.amplitude)
         plainest = table.schedules[: self.most_schedules]
         return explain_by_priors(plainest, partial(self._explain_by_prior, table), float32_error)
@@ -444,9 +476,10 @@ class Attempt(NamedTuple):
     def _explain_by_prior(
         self, table: OrientedTable, prior: SchedulePrior
     ) -> Iterator[Explanation]:
-        """Yield explanations of a table by one schedule, with the usual amplitudes near the measured one.
+        """Yield explanations of a table by schemes whose frequencies follow one schedule.
 
-        Each amplitude is a scheme of its own, the likeliest first.
+        There is a scheme for each usual amplitude near the measured one, the likeliest first. The
+        explanations include the edits of the reading, such as «transposed».
 
         Args:
             table: The cosines and sines, and their measured frequencies.
@@ -454,11 +487,12 @@ class Attempt(NamedTuple):
         """
         reading = table.reading
         for scheme in table.schemes(prior.schedule):
-            for explanation in self.explain(reading, _case(reading, scheme)):
-                with_reading = explanation.with_suppositions(
+            case = _case(reading, scheme)
+            for explanation in self.explain(reading, case):
+                with_edits_of_reading = explanation.with_suppositions(
                     edits=reading.edits, cost=0.0, doubts=()
                 )
-                yield _prefer_usual_base(table, prior, with_reading)
+                yield _prefer_usual_base(table, prior, with_edits_of_reading)
 
 
 ATTEMPTS = (

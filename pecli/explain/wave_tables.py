@@ -239,7 +239,11 @@ def _sinusoidal_of_waves(waves: WaveTable, other_parameters: dict[str, Any]) -> 
 
 @singledispatch
 def wave_edit(scheme: Scheme, field: str, expected: float, found: float) -> WaveEdit:
-    """Return a field of the scheme's waves that differs, as a parameter with its two values."""
+    """Return the parameter of a scheme by which a field of its waves differs, with both values.
+
+    Most fields, such as `base`, are parameters of the same name. The denominator of exponents, 32 for 64
+    channels, is half of the parameter `exponent_dim`.
+    """
     if field == "exponent":
         return WaveEdit("exponent_dim", 2 * expected, 2 * found)
     return WaveEdit(field, expected, found)
@@ -250,6 +254,7 @@ _any_wave_edit = wave_edit.dispatch(Scheme)
 
 @wave_edit.register
 def _edit_of_rope(scheme: Rope, field: str, expected: float, found: float) -> WaveEdit:
+    """Return the edit of a rotary scheme: its amplitude is the attention factor, which only some scalings have."""
     if field == "amplitude":
         has_factor = "attention_factor" in scheme.scaling_value.names()
         return WaveEdit("attention_factor" if has_factor else "", expected, found)
@@ -258,7 +263,11 @@ def _edit_of_rope(scheme: Rope, field: str, expected: float, found: float) -> Wa
 
 @wave_edit.register
 def _edit_of_sinusoidal(scheme: Sinusoidal, field: str, expected: float, found: float) -> WaveEdit:
-    shift = scheme.freq_shift + expected - found
-    if field == "exponent" and shift in USUAL_SHIFTS:
-        return WaveEdit("freq_shift", scheme.freq_shift, shift)
+    """Return the edit of a sinusoidal scheme, whose denominator of exponents is dim/2 − freq_shift.
+
+    If 256 is expected for 512 channels and 255 found, freq_shift is 1 instead of 0.
+    """
+    shift_found = scheme.freq_shift + expected - found
+    if field == "exponent" and shift_found in USUAL_SHIFTS:
+        return WaveEdit("freq_shift", scheme.freq_shift, shift_found)
     return _any_wave_edit(scheme, field, expected, found)

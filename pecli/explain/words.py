@@ -213,7 +213,11 @@ def _parameter(edit: Parameter, context: Context) -> Clause:
 
 
 def _parameter_by_template(edit: Parameter, context: Context) -> Clause:
-    """Return the words for a parameter, filled into its template such as «{name} is {found}»."""
+    """Return the words for another value of a parameter: «base is 10000», with the aside «the spec says 500000».
+
+    The statement is a template, such as «{name} is {found}», with the values filled in. The aside quotes the
+    expected value, unless the statement names it already or nothing was expected.
+    """
     template = _parameter_template(edit)
     expected = format_value(edit.expected)
     statement = template.text.format(
@@ -222,10 +226,13 @@ def _parameter_by_template(edit: Parameter, context: Context) -> Clause:
         found=format_value(edit.found),
         agreement=context.reference.agreement,
     )
-    return Clause(statement, context.reference.quoted(expected) if template.is_quoted else "")
+    if not template.is_quoted:
+        return Clause(statement)
+    return Clause(statement, aside=context.reference.quoted(expected))
 
 
 def _display_name(name: str, context: Context) -> str:
+    """Return a parameter's name as people call it: «rotary dimension» for the dim of a rotary scheme."""
     if name == "dim" and not context.is_rotary:
         return name
     return _DISPLAY_NAMES.get(name, name)
@@ -320,6 +327,7 @@ def _incomplete(edit: Incomplete, _: Context) -> Clause:
 
 
 def _positions(edit: Positions, _: Context) -> Clause:
+    """Return the words for other positions: «positions are 1 … 8; expected 0 … 7: all 1 too far»."""
     statement = f"positions are {edit.found}; expected {edit.expected}"
     if edit.reason:
         statement = f"{statement}: {edit.reason}"
@@ -397,25 +405,32 @@ def _ordinal(number: int) -> str:
 
 
 def _added_rows(edit: AddedRows, _: Context) -> Clause:
-    return Clause(f"{_rows_with_verb(edit.which, 'is', 'are')} added")
+    return Clause(f"{_with_verb('row', edit.which, 'is', 'are')} added")
 
 
 def _uninitialised(edit: UninitialisedValues, _: Context) -> Clause:
-    subject = _rows_with_verb(edit.rows, "was", "were") if edit.rows else "values were"
+    subject = "values were"
+    if edit.rows:
+        subject = _with_verb("row", edit.rows, "was", "were")
     return Clause(f"{subject} never initialised")
 
 
-def _rows_with_verb(rows: Sequence[int | tuple[int, ...]], one: str, several: str) -> str:
-    """Return rows as the subject of a sentence.
+def _with_verb(
+    noun: str, places: Sequence[int | tuple[int, ...]], singular: str, plural: str
+) -> str:
+    """Return rows, columns or other numbered parts as the subject of a sentence, with its verb.
 
-    >>> _rows_with_verb((5,), "is", "are"), _rows_with_verb((5, 7, 8, 9), "was", "were")
-    ('row 5 is', 'rows 5, 7–9 were')
+    >>> _with_verb("row", (5,), "is", "are"), _with_verb("head", (5, 7, 8, 9), "differs", "differ")
+    ('row 5 is', 'heads 5, 7–9 differ')
     """
-    places = _first_few(_ranges(rows))
-    return f"row {places} {one}" if len(rows) == 1 else f"rows {places} {several}"
+    listed = _first_few(_ranges(places))
+    if len(places) == 1:
+        return f"{noun} {listed} {singular}"
+    return f"{noun}s {listed} {plural}"
 
 
 def _order(edit: Channels | Heads, _: Context) -> Clause:
+    """Return the words for channels or heads in another order, which is listed if it has no name."""
     if edit.order == "reversed":
         return Clause(f"{edit.kind} are in reverse order")
     if isinstance(edit.order, str):
@@ -437,14 +452,11 @@ _PARTS = {RowsWrong: "row", ColumnsWrong: "column", HeadsWrong: "head", Elements
 def _part_wrong(edit: PartWrong, _: Context) -> Clause:
     """Return the words for the part of a table that is wrong: «only rows 5, 7–9 differ»."""
     part = _PARTS[type(edit)]
-    places = _first_few(_ranges(edit.which))
-    if len(edit.which) == 1:
-        return Clause(f"only {part} {places} differs")
-    return Clause(f"only {part}s {places} differ")
+    return Clause(f"only {_with_verb(part, edit.which, 'differs', 'differ')}")
 
 
 def _rows_zero(edit: RowsZero, _: Context) -> Clause:
-    rows = _rows_with_verb(edit.which, "is", "are")
+    rows = _with_verb("row", edit.which, "is", "are")
     other_side = "before" if edit.side == "after" else "after"
     return Clause(f"{rows} zero {edit.side} the rotation, and not {other_side} it")
 
@@ -663,83 +675,89 @@ def undetermined(explanation: Explanation) -> tuple[str, ...]:
 
 
 def lacking(edits: Sequence[Edit], scheme: Scheme) -> tuple[Edit, ...]:
-    """Return the edits that the command for a scheme does not reproduce: no option makes them."""
+    """Return the edits that the command for a scheme does not make, such as negated sines."""
     return tuple(edit for edit in _stated(edits) if not _is_reproduced(edit, scheme))
 
 
-def _is_reproduced(edit: Edit, scheme: Scheme) -> bool:
-    """Return True if the printed command for a scheme already makes this difference.
+def _is_reproduced(edit: Edit, scheme_of_command: Scheme) -> bool:
+    """Return True if a command that makes a scheme's tables makes them with this difference.
 
-    The scheme is the one that an explanation came to, with the values that were found: if the base is
-    500000, the command has `--base 500000`. No option negates sines, for example.
+    Differences that it does not make are stated beside the command. `pecli rope --base 500000` makes
+    the other base, but no option negates sines.
+
+    Args:
+        edit: A difference between the expected tables and those of a file.
+        scheme_of_command: The scheme with the values that the file has, such as the base 500000.
     """
     match edit:
-        case Layout(found=found):
-            layouts = (scheme.value_of("layout", ""), "stacked", "cos alone", "sin alone")
-            return found in layouts
+        case Layout(found=layout):
+            layout_of_scheme = scheme_of_command.value_of("layout", "")
+            return layout in (layout_of_scheme, "stacked", "cos alone", "sin alone")
         case Swapped():
-            return "cos_first" in scheme.parameters()
+            return "cos_first" in scheme_of_command.parameters()
         case Scaled(by=factor):  # A rotary command scales by its attention factor.
-            return scheme.attention_factor_value() == factor
+            return scheme_of_command.attention_factor_value() == factor
         case Parameter():
-            return _is_option(edit, scheme)
+            return _is_parameter_reproduced(edit, scheme_of_command)
         case Positions():
-            return scheme.value_of("positions", None) is not None
-        case Recipe(found=found):
-            return bool(scheme.value_of("recipe", "exact") == found)
-    # The command makes the numbers of a table. Their storage is not expected of it, nor is the
-    # formula by which queries are rotated with them; a runtime is named by the command.
-    is_beside_the_table = edit.storage or isinstance(edit, Rotation)
-    return is_beside_the_table or isinstance(edit, Runtime)
+            return scheme_of_command.value_of("positions", None) is not None
+        case Recipe(found=recipe):
+            return bool(scheme_of_command.value_of("recipe", "exact") == recipe)
+        case Rotation():
+            return True  # Queries are rotated with the tables; the formula for it is not in them.
+        case Runtime():
+            return True  # The command names it: `--runtime vllm`.
+        case _:
+            return edit.storage  # The command is to make the numbers, not to store them alike.
 
 
-def _is_option(edit: Parameter, scheme: Scheme) -> bool:
-    """Return True if an option of the printed command gives a parameter the value that was found.
+def _is_parameter_reproduced(edit: Parameter, scheme_of_command: Scheme) -> bool:
+    """Return True if the command for a scheme gives a parameter the value that a file has.
 
-    Nearly all parameters are options. But an attention factor may follow from the scaling, there is no
-    option for an offset below 0, and names such as «slopes» stand for what no option changes.
+    Nearly all parameters are options of commands. But an attention factor may follow from the scaling, an
+    offset below 0 has no option, and names such as «slopes» stand for what no option changes.
     """
+    value_in_file = edit.found
     match edit.name:
         case "attention_factor":
-            return bool(scheme.attention_factor_value() == edit.found)
+            return bool(scheme_of_command.attention_factor_value() == value_in_file)
         case "offset":
-            return bool(scheme.first_position == edit.found)
+            return bool(scheme_of_command.first_position == value_in_file)
         case "padding_idx":
-            return bool(scheme.value_of("padding_idx") == edit.found)
+            return bool(scheme_of_command.value_of("padding_idx") == value_in_file)
         case "positions":
-            return scheme.value_of("positions", None) is not None
+            return scheme_of_command.value_of("positions", None) is not None
     return edit.name not in NO_OPTIONS
 
 
 def reproduction(explanation: Explanation) -> Iterator[str]:
     """Yield «reproduce with pecli rope … --base 10000», the command that makes the table at hand.
 
-    Mistakes that it cannot make come first: «apart from that (sin is negated), reproduce with …». Nothing
-    is yielded if it can make none of the mistakes, or if it is too long to be copied.
+    Edits that no option makes come first: «apart from that (sin is negated), reproduce with …». Nothing
+    is yielded if the table has no mistake, if no option makes any of its mistakes, or if the command is
+    too long to be read.
     """
     scheme = explanation.scheme
     if scheme is None:
         return
-    missing = lacking(explanation.edits, scheme)
-    makes_no_mistake = set(explanation.mistakes) <= set(missing)
-    if makes_no_mistake:
+    without_option = lacking(explanation.edits, scheme)
+    has_reproduced_mistake = any(edit not in without_option for edit in explanation.mistakes)
+    if not has_reproduced_mistake:
         return
     command = command_of(scheme, output=False)
     if not is_readable(command):
         return
     exception = ""
-    if missing:
-        statements = [_WRITERS[type(edit)](edit, BY_SPEC).statement for edit in missing]
+    if without_option:
+        statements = [_WRITERS[type(edit)](edit, BY_SPEC).statement for edit in without_option]
         exception = f"apart from that ({', '.join(statements)}), "
     yield f"{exception}reproduce with {command}"
 
 
 def is_readable(command: str) -> bool:
     """Return True if a command is short enough to be read; the folders of the user's files do not count."""
-    letters = -1  # There is a blank between two words.
-    for word in shlex.split(command):
-        letters += 1 + len(os.path.basename(word))
-    return letters <= MAX_COMMAND
+    without_folders = " ".join(map(os.path.basename, shlex.split(command)))
+    return len(without_folders) <= MAX_COMMAND
 
 
 def command_of(scheme: Scheme, tensors: int = 1, output: bool = True) -> str:
@@ -754,6 +772,7 @@ def command_of(scheme: Scheme, tensors: int = 1, output: bool = True) -> str:
     words = ["pecli", scheme.name, *options(scheme)]
     if output:
         names = [tensor.name for tensor in scheme.tensors()]
-        is_array = scheme.dtype != "bfloat16" and scheme.single_array().name in names
-        words += ["-o", "again.npy" if is_array and tensors == 1 else "again.safetensors"]
+        is_one_tensor = tensors == 1 and scheme.single_array().name in names
+        fits_npy = is_one_tensor and scheme.dtype != "bfloat16"
+        words += ["-o", "again.npy" if fits_npy else "again.safetensors"]
     return shlex.join(words)

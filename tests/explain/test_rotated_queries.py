@@ -395,7 +395,7 @@ def test_one_position_is_named_although_few_rows_are_measured(
     """All 6000 tokens were rotated at position 7. Of tensors of more than 2^21 numbers only some
     rows are measured; the limit is set to 0 here, since such tensors take a second.
     """
-    monkeypatch.setattr("pecli.explain.rotated_computation.LOCATED_ELEMENTS", 0)
+    monkeypatch.setattr("pecli.explain.observations.LOCATED_ELEMENTS", 0)
     before = np.random.default_rng(0).normal(size=(1, 1, 6000, DIM)).astype(np.float32)
     after = rotated_in_layouts(before, angles_at(np.full(6000, 7)))
     ((edit,),) = edits_found_in(after, before, positions=np.arange(6000))
