@@ -339,7 +339,8 @@ def _count_edge_rows_without_angle(prior: GridPrior, limit: float) -> int:
     phasors = prior.phasors_of_image
     if prior.style.keep_last:
         phasors = phasors[::-1]  # Rows beside the grid come first now.
-    distance_from_angle_0 = np.abs(phasors - 1).max(axis=1)  # cos 0 + i·sin 0 is 1.
+    # cos 0 + i·sin 0 is 1. A table of few columns may have no pair for height and width.
+    distance_from_angle_0 = np.abs(phasors - 1).max(axis=1, initial=0.0)
     is_zeros = ~phasors.any(axis=1)
     has_angle = (distance_from_angle_0 > limit) & ~is_zeros
     rows_with_angle = np.flatnonzero(has_angle)
