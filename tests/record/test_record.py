@@ -448,6 +448,17 @@ def test_shifted_learned_rows_are_named() -> None:
     assert "all 2 too far" in "\n".join(result.diagnosis)
 
 
+def test_learned_rows_beyond_the_end_of_a_table_are_wrong() -> None:
+    """The table has 32 rows, of which 31 tokens took rows 0 to 30. OPT's configuration requires rows 2
+    to 32, and there is no row 32.
+    """
+    opt = {**LearnedModel.config, "model_type": "opt", "max_position_embeddings": 32}
+    result = record_call(LearnedModel(), token_ids(length=31)).verify(opt)
+
+    assert not result
+    assert result.first_place == "wpe"
+
+
 def test_learned_rows_that_ignore_padding_are_named() -> None:
     """Sequence 1 begins with 4 tokens of padding, which the model counts as positions."""
     result = record_call(LearnedModel(), token_ids(), attention_mask=LEFT_PADDED_MASK).verify()
