@@ -9,6 +9,7 @@ are; mistakes are planted in them, and expected words are written by hand. A cal
 """
 
 from collections.abc import Callable
+from dataclasses import make_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -437,6 +438,16 @@ def test_queries_and_keys_are_named_after_the_variables_of_the_caller() -> None:
 def test_a_model_with_learned_positions_is_verified() -> None:
     """The stand-in looks up rows 0, 1, … of its table `wpe`, as GPT-2 does."""
     assert record_call(LearnedModel(), token_ids()).verify()
+
+
+def test_the_configuration_of_a_model_may_be_a_dataclass() -> None:
+    """Models of one's own often have a dataclass as their `config`, instead of Hugging Face's class."""
+    fields = [(name, type(value), value) for name, value in LearnedModel.config.items()]
+    own_config = make_dataclass("OwnConfig", fields)
+    model = LearnedModel()
+    model.config = own_config()
+
+    assert record_call(model, token_ids()).verify()
 
 
 def test_shifted_learned_rows_are_named() -> None:
