@@ -8,7 +8,7 @@ from functools import singledispatch
 from itertools import combinations, permutations, product
 from typing import Generic, NamedTuple, TypeVar
 
-from pecli.engine.edits import Layout, Parameter, edit_of
+from pecli.engine.edits import Parameter
 from pecli.engine.schemes.axis_blocks import AxisBlock
 from pecli.engine.schemes.given_positions import GridSize, Position, PositionList
 from pecli.engine.schemes.grid_styles import ADDED, ROTARY, GridStyle
@@ -75,7 +75,7 @@ class Points(NamedTuple):
 class Neighbour(NamedTuple, Generic[MistakenT]):
     """A known mistake: the edits that describe it, and the scheme with that mistake."""
 
-    edits: tuple[Parameter | Layout, ...]
+    edits: tuple[Parameter, ...]
     scheme: MistakenT
 
 
@@ -97,12 +97,12 @@ def neighbour(scheme: SchemeT, **changes: object) -> Iterator[Neighbour[SchemeT]
     a list of positions.
     """
     stated = {name: value for name, value in changes.items() if value is not None}
-    edits = [edit_of(name, getattr(scheme, name), value) for name, value in stated.items()]
+    edits = [Parameter(name, getattr(scheme, name), value) for name, value in stated.items()]
     yield from neighbour_called(edits, scheme, **changes)
 
 
 def neighbour_called(
-    edits: Sequence[Parameter | Layout], scheme: SchemeT, **changes: object
+    edits: Sequence[Parameter], scheme: SchemeT, **changes: object
 ) -> Iterator[Neighbour[SchemeT]]:
     """Yield the scheme with other parameters, as a mistake that is called by some edits.
 
@@ -162,7 +162,7 @@ def _with_shared_frequencies(scheme: Rope) -> Iterator[Neighbour[Rope]]:
     # Listed positions replace the grid, so that all parameters of a grid are set to None.
     grid_parameters = ("grid", "keep", "grid_base", "grid_scale", "style", "axes", "axis_factors")
     without_grid = dict.fromkeys(grid_parameters)
-    edit = edit_of("axis_frequencies", "their own", "shared")
+    edit = Parameter("axis_frequencies", "their own", "shared")
     yield from neighbour_called([edit], scheme, **changes, **without_grid)
 
 
@@ -188,11 +188,11 @@ def _with_exponents_over_head(scheme: Rope) -> Iterator[Neighbour[Rope]]:
     first_channels, *_ = channels_by_axis
     have_equal_size = len(set(channels_by_axis)) == 1
     if have_equal_size:
-        edit = edit_of("exponent_dim", first_channels, scheme.dim)
+        edit = Parameter("exponent_dim", first_channels, scheme.dim)
         base = scheme.base ** (first_channels / scheme.dim)
         yield from neighbour_called([edit], scheme, base=base)
         return
-    edit = edit_of("exponent_dim", spelled(tuple(channels_by_axis)), scheme.dim)
+    edit = Parameter("exponent_dim", spelled(tuple(channels_by_axis)), scheme.dim)
     factors = [_factor_for_exponents_over_head(scheme, channels) for channels in channels_by_axis]
     yield from neighbour_called([edit], scheme, axis_factors=tuple(factors))
 
@@ -251,7 +251,7 @@ def _on_other_grids(scheme: PlacedT, grid: GridSize) -> Iterator[Neighbour[Place
             yield from neighbour(scheme, keep=possible_class_tokens)
     # Without a base or a scale, positions are 0, 1, 2, … and are not stretched to a trained size.
     for name in ("grid_base", "grid_scale"):
-        edit = edit_of(name, getattr(scheme, name), None)
+        edit = Parameter(name, getattr(scheme, name), None)
         yield from neighbour_called([edit], scheme, **{name: None})
     style = _style_of(scheme)
     if style.grid_scale is not None:
@@ -304,7 +304,7 @@ def _at_other_points(scheme: PlacedT) -> Iterator[Neighbour[PlacedT]]:
     yield from _counting_rows(scheme, points)
     yield from _shifted_along_axes(scheme, points)
     if style.coordinate == "share":
-        edit = edit_of("normalize", True, False)
+        edit = Parameter("normalize", True, False)
         yield from _at_positions(scheme, points.numbered_from_one(), edit)
 
 
@@ -319,7 +319,7 @@ def _with_height_and_width_exchanged(
 
 def _counting_rows(scheme: PlacedT, points: Points) -> Iterator[Neighbour[PlacedT]]:
     """Yield rows at 0, 1, 2, … along all axes, or along h and w, as if they were tokens of a text."""
-    edit = edit_of("positions", "those of the grid", "0, 1, 2, …")
+    edit = Parameter("positions", "those of the grid", "0, 1, 2, …")
     for counting_axes in dict.fromkeys((points.axes, "hw")):
         yield from _at_positions(scheme, points.counting_rows(counting_axes), edit)
 
@@ -332,7 +332,7 @@ def _shifted_along_axes(scheme: PlacedT, points: Points) -> Iterator[Neighbour[P
     moved_axes = (*points.axes, "hw")
     shifts = (Fraction(1), Fraction(-1), Fraction(1, 2))
     for moved, by in product(moved_axes, shifts):
-        edit = edit_of(f"positions along {' and '.join(moved)}", 0, float(by))
+        edit = Parameter(f"positions along {' and '.join(moved)}", 0, float(by))
         yield from _at_positions(scheme, points.listed(moved, by), edit)
 
 
@@ -381,12 +381,12 @@ def _with_axes_in_order(
         names: A letter for each axis.
     """
     found = ",".join(names[axis] for axis in order)
-    edit = edit_of("axes of positions", ",".join(names), found)
+    edit = Parameter("axes of positions", ",".join(names), found)
     yield from _at_positions(scheme, [positions_of_axes[axis] for axis in order], edit)
 
 
 def _at_positions(
-    scheme: PlacedT, positions_of_axes: Sequence[Sequence[Position]], edit: Parameter | Layout
+    scheme: PlacedT, positions_of_axes: Sequence[Sequence[Position]], edit: Parameter
 ) -> Iterator[Neighbour[PlacedT]]:
     """Yield a scheme at listed positions instead of its own, as a mistake that an edit names."""
     without_grid = dict.fromkeys(("grid", "keep", "grid_base", "grid_scale"))
