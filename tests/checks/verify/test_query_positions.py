@@ -79,9 +79,9 @@ def test_how_far_a_cache_was_moved_is_named() -> None:
 
 
 def test_a_cache_that_was_negated_and_not_moved_is_named_by_both_mistakes() -> None:
-    """Keys of a cache should have been moved by 5 positions: they stayed, but for their sign."""
-    cached = rotated_queries()
-    diagnosis = pecli.verify(-cached, CONFIG, before=cached, shift=5, atol=1e-9).diagnosis
+    """Keys of a cache should have been moved by 5 positions: they stayed, and their sign changed."""
+    cached = rotated_queries().astype(np.float32)
+    diagnosis = pecli.verify(-cached, CONFIG, before=cached, shift=5, atol=1e-6).diagnosis
 
     assert "it was not moved, and values are scaled by -1" in diagnosis[0]
 
