@@ -75,17 +75,6 @@ ONE_FUNCTION: Mapping[Edit, str] = {
 """The layouts of a table that holds one of both functions, and which."""
 
 
-def edit_of(name: str, expected: Any, found: Any) -> Parameter | Layout:
-    """Return the edit for a parameter with another value than expected; the layout has its own.
-
-    >>> edit_of("base", 10000.0, 500000.0)
-    Parameter(name='base', expected=10000.0, found=500000.0)
-    """
-    if name == "layout":
-        return Layout(expected, found)
-    return Parameter(name, expected, found)
-
-
 @dataclass(frozen=True)
 class Swapped(Edit):
     """Sines and cosines are exchanged."""

@@ -6,9 +6,9 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import singledispatch
 from itertools import combinations, permutations, product
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
-from pecli.engine.edits import Layout, Parameter, edit_of
+from pecli.engine.edits import Parameter
 from pecli.engine.schemes.axis_blocks import AxisBlock
 from pecli.engine.schemes.given_positions import GridSize, Position, PositionList
 from pecli.engine.schemes.grid_styles import ADDED, ROTARY, GridStyle
@@ -75,7 +75,7 @@ class Points(NamedTuple):
 class Mistaken(NamedTuple, Generic[MistakenT]):
     """A scheme with a known mistake in it, and the edits that name the mistake."""
 
-    edits: tuple[Parameter | Layout, ...]
+    edits: tuple[Parameter, ...]
     scheme: MistakenT
 
 
@@ -97,12 +97,12 @@ def _with_other_parameters(scheme: SchemeT, **changes: object) -> Iterator[Mista
     a list of positions.
     """
     stated = {name: value for name, value in changes.items() if value is not None}
-    edits = [edit_of(name, getattr(scheme, name), value) for name, value in stated.items()]
+    edits = [Parameter(name, getattr(scheme, name), value) for name, value in stated.items()]
     yield from _with_mistake_named(edits, scheme, **changes)
 
 
 def _with_mistake_named(
-    edits: Sequence[Parameter | Layout], scheme: SchemeT, **changes: object
+    edits: Sequence[Parameter], scheme: SchemeT, **changes: object
 ) -> Iterator[Mistaken[SchemeT]]:
     """Yield the scheme with other parameters, as a mistake that some edits name.
 
@@ -168,7 +168,7 @@ def _with_shared_frequencies(scheme: Rope) -> Iterator[Mistaken[Rope]]:
     # Listed positions replace the grid, so that all parameters of a grid are set to None.
     grid_parameters = ("grid", "keep", "grid_base", "grid_scale", "style", "axes", "axis_factors")
     without_grid = dict.fromkeys(grid_parameters)
-    edit = edit_of("axis_frequencies", "their own", "shared")
+    edit = Parameter("axis_frequencies", "their own", "shared")
     yield from _with_mistake_named([edit], scheme, **changes, **without_grid)
 
 
@@ -196,11 +196,11 @@ def _with_exponents_over_head(scheme: Rope) -> Iterator[Mistaken[Rope]]:
     are_of_equal_size = len(set(channels_by_axis)) == 1
     if are_of_equal_size:
         channels = channels_by_axis[0]
-        edit = edit_of("exponent_dim", channels, scheme.dim)
+        edit = Parameter("exponent_dim", channels, scheme.dim)
         base_for_all_axes = scheme.base ** (channels / scheme.dim)
         yield from _with_mistake_named([edit], scheme, base=base_for_all_axes)
     else:
-        edit = edit_of("exponent_dim", spelled(tuple(channels_by_axis)), scheme.dim)
+        edit = Parameter("exponent_dim", spelled(tuple(channels_by_axis)), scheme.dim)
         factors = [_factor_for_exponents_over_head(scheme, size) for size in channels_by_axis]
         yield from _with_mistake_named([edit], scheme, axis_factors=tuple(factors))
 
@@ -259,7 +259,7 @@ def _on_other_grids(scheme: PlacedT, grid: GridSize) -> Iterator[Mistaken[Placed
             yield from _with_other_parameters(scheme, keep=possible_class_tokens)
     # Without a base or a scale, positions are 0, 1, 2, … and are not stretched to a trained size.
     for name in ("grid_base", "grid_scale"):
-        edit = edit_of(name, getattr(scheme, name), None)
+        edit = Parameter(name, getattr(scheme, name), None)
         yield from _with_mistake_named([edit], scheme, **{name: None})
     style = _style_of(scheme)
     if style.grid_scale is not None:
@@ -317,7 +317,7 @@ def _with_points_at_wrong_positions(scheme: PlacedT) -> Iterator[Mistaken[Placed
     yield from _counting_rows(scheme, points)
     yield from _shifted_along_axes(scheme, points)
     if style.coordinate == "share":
-        edit = edit_of("normalize", True, False)
+        edit = Parameter("normalize", True, False)
         yield from _at_positions(scheme, points.numbered_from_one(), edit)
 
 
@@ -332,7 +332,7 @@ def _with_height_and_width_exchanged(
 
 def _counting_rows(scheme: PlacedT, points: Points) -> Iterator[Mistaken[PlacedT]]:
     """Yield rows at 0, 1, 2, … along all axes, or along h and w, as if they were tokens of a text."""
-    edit = edit_of("positions", "those of the grid", "0, 1, 2, …")
+    edit = Parameter("positions", "those of the grid", "0, 1, 2, …")
     for counting_axes in dict.fromkeys((points.axes, "hw")):
         yield from _at_positions(scheme, points.counting_rows(counting_axes), edit)
 
@@ -345,7 +345,7 @@ def _shifted_along_axes(scheme: PlacedT, points: Points) -> Iterator[Mistaken[Pl
     moved_axes = (*points.axes, "hw")
     shifts = (Fraction(1), Fraction(-1), Fraction(1, 2))
     for moved, by in product(moved_axes, shifts):
-        edit = edit_of(f"positions along {' and '.join(moved)}", 0, float(by))
+        edit = Parameter(f"positions along {' and '.join(moved)}", 0, float(by))
         yield from _at_positions(scheme, points.listed(moved, by), edit)
 
 
@@ -394,12 +394,12 @@ def _with_axes_in_order(
         names: A letter for each axis.
     """
     found = ",".join(names[axis] for axis in order)
-    edit = edit_of("axes of positions", ",".join(names), found)
+    edit = Parameter("axes of positions", ",".join(names), found)
     yield from _at_positions(scheme, [positions_of_axes[axis] for axis in order], edit)
 
 
 def _at_positions(
-    scheme: PlacedT, positions_of_axes: Sequence[Sequence[Position]], edit: Parameter | Layout
+    scheme: PlacedT, positions_of_axes: Sequence[Sequence[Position]], edit: Parameter
 ) -> Iterator[Mistaken[PlacedT]]:
     """Yield a scheme at listed positions instead of its own, as a mistake that an edit names."""
     without_grid = dict.fromkeys(("grid", "keep", "grid_base", "grid_scale"))

@@ -36,6 +36,9 @@ HALVES = (DRAWN[:, :3], DRAWN[:, 3:])
         ),
         pytest.param(DRAWN[[0, 2, 5, 7]], DRAWN, "rows 1, 3, 4, 6 are added", id="rows between"),
         pytest.param(
+            DRAWN[[0, 1, 2, 5, 6, 7]], DRAWN, "rows 3, 4 are added", id="rows in the middle"
+        ),
+        pytest.param(
             DRAWN,
             np.concatenate([np.zeros_like(DRAWN[:2]), DRAWN]),
             "the table starts at row 2, after padding",

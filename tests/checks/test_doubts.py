@@ -29,6 +29,9 @@ from pecli.engine.edits import Layout, Parameter, Rotation
 
 OTHER_BASE = Parameter("base", 10000.0, 500000.0)
 NO_SCALING = Parameter("scaling", "llama3", "none")
+LINEAR_SCALING = Parameter("scaling", "none", "linear")
+FACTOR_OF_NO_SCALING = Parameter("factor", None, 8.0)
+"""A number of a scaling that is not expected, so that it differs from no other number."""
 NOTHING_ROTATED = Rotation("none")
 SENTENCES: list[tuple[Doubt, str]] = [
     (SinesFirst("x"), "x: no name says that sines come before cosines"),
@@ -100,6 +103,10 @@ SENTENCES: list[tuple[Doubt, str]] = [
     (
         UndetectedMistake("1 row", (Layout("halves", "interleaved"),), 2),
         "1 row cannot tell layout halves from interleaved: compare 2 or more",
+    ),
+    (
+        UndetectedMistake("2 rows", (LINEAR_SCALING, FACTOR_OF_NO_SCALING), 3),
+        "2 rows cannot tell whether scaling is linear, and factor is 8: compare 3 or more",
     ),
 ]
 

@@ -15,6 +15,7 @@ import pecli
 from pecli.checks.verification import Verification
 
 GEMMA_3_1B = "gemma-3-1b"
+GEMMA_4 = {"model_type": "gemma4_text"}
 FULL_ATTENTION = "full_attention"
 SLIDING_ATTENTION = "sliding_attention"
 BASES = {FULL_ATTENTION: 1e6, SLIDING_ATTENTION: 1e4}
@@ -77,6 +78,18 @@ def test_a_table_without_a_layer_passes_weakly(kind: str) -> None:
     result = pecli.verify(tables_of_layers(kind), GEMMA_3_1B)
     assert result.passed
     assert any("no name states" in line for line in result.weak)
+
+
+@pytest.mark.parametrize("kind", [FULL_ATTENTION, SLIDING_ATTENTION])
+def test_the_width_of_a_table_states_its_layer_if_heads_differ(kind: str) -> None:
+    """In Gemma 4, heads of full attention have 512 channels, and those of sliding attention 256, as
+    the class of transformers states: a table called «cos» fits only one kind of layer.
+    """
+    tables = pecli.load_model(GEMMA_4).one(kind).rope(32).tables()
+    result = pecli.verify({name: tables[name] for name in ("cos", "sin")}, GEMMA_4)
+
+    assert result.passed
+    assert result.weak == ()
 
 
 @pytest.mark.parametrize("module", ["rotary_emb.", "model.language_model.rotary_emb."])

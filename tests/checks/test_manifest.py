@@ -88,11 +88,15 @@ def test_a_check_by_config_scheme_spec_or_model_has_this_status(
     assert statuses_of_checks(write_manifest("[defaults]\natol = 1e-6\n", text)) == [status]
 
 
-def test_a_config_that_is_missing_is_a_file_error_of_its_check_only(write_manifest: Write) -> None:
-    """The manifest itself is read without an error; the check has a FileError as its result."""
+def test_a_config_that_is_missing_is_a_file_error_of_its_check_only(
+    write_manifest: Write, folder: Path
+) -> None:
+    """The manifest itself is read without an error; the check has a FileError as its result. It names
+    the path in the manifest's folder, in which the file was searched for.
+    """
     (outcome,) = run_all(read_manifest(write_manifest(check_lines(config="not there.json"))))
     assert isinstance(outcome.result, FileError)
-    assert "not there.json" in str(outcome.result)
+    assert str(folder / "not there.json") in str(outcome.result)
 
 
 def test_checks_have_the_paths_and_names_of_the_manifest(

@@ -19,6 +19,7 @@ from pecli.checks.runtimes import RuntimeResult
 from pecli.engine.runtimes import EMULATED
 from pecli.engine.schemes.rope import as_read
 from tests.checks.small_models import CONFIG, TWO_LAYER_TYPES
+from tests.checks.waves import cos_and_sin_tables, inverse_frequencies
 from tests.engine.runtimes.test_runtimes import COMPUTED_BY_RUNTIMES
 from tests.explain.test_recipe_search import config_of_case
 
@@ -105,6 +106,21 @@ def test_all_runtimes_agree_on_llama_up_to_float32_rounding() -> None:
         assert result.causes == ()
         assert result.departure == 0
         assert 3.7e-3 <= result.max_abs_error < 2e-2
+
+
+def test_the_rounding_of_llama_cpp_is_its_own() -> None:
+    """No runtime reads Llama 2 differently: float32 is the only source of errors. llama.cpp
+    multiplies an angle by one ratio from pair to pair, so that it is further off than transformers.
+    The recorded tables are those of its own code at some of the 4,096 positions, so that the largest
+    error of all positions is at least theirs.
+    """
+    exact = cos_and_sin_tables(4096, inverse_frequencies(10000.0, 128))["cos"]
+    rows = POSITIONS[POSITIONS < 4096]
+    recorded = COMPUTED_BY_RUNTIMES["llama.cpp/llama-2-7b.cos"]
+    found = results_of_runtimes("llama-2-7b", None, ["llama.cpp"])["llama.cpp"]
+
+    assert not found.causes
+    assert found.max_abs_error >= np.abs(recorded - exact[rows]).max()
 
 
 PHI3 = "phi-3-mini-128k, context 4096"

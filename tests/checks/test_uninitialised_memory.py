@@ -125,3 +125,12 @@ def test_a_table_with_something_wrong_in_every_row_is_not_called_memory() -> Non
     cos[:, 0] = garbage[:, 0]
 
     assert pecli.verify({"cos": cos}, pecli.Rope(64, 16)).explanations == ()
+
+
+def test_of_a_table_with_some_rows_of_memory_all_others_are_called_exact() -> None:
+    """Rows 40 to 43 of 64 hold denormals beside huge numbers; the other rows are right."""
+    cos = pecli.Rope(64, 16).tables()["cos"]
+    cos[40:44] = np.random.default_rng(0).choice([1e-39, 1e30, 3e25], (4, 8))
+    (reason, *_) = pecli.verify({"cos": cos}, pecli.Rope(64, 16)).reasons
+
+    assert reason == "cos: rows 40–43 were never initialised; all others are exact"

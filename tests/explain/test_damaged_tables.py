@@ -261,13 +261,14 @@ def test_equal_slopes_have_no_reason() -> None:
     [
         (np.finfo("f4").min, "bias: values are scaled by 2"),
         (-1e9, "bias: values are scaled by 2, and mask differs: -1e+09"),
+        (-1e4, "bias: values are scaled by 2, and mask differs: -1e+04"),
     ],
 )
 def test_the_lowest_float32_is_a_mask_and_other_large_numbers_differ_from_it(
     mask: float, words: str
 ) -> None:
     """Hidden elements of a causal bias are −∞ in the spec, and `mask` in the table. Many projects
-    write the lowest float32 for −∞, which is not reported; −1e9 is. The visible bias is doubled, so
+    write the lowest float32 for −∞, which is not reported; −1e9 is, and BERT's −1e4. The visible bias is doubled, so
     that the check fails, and has a reason, with either.
     """
     scheme = pecli.Alibi(heads=12, seq_len=64, form="causal")

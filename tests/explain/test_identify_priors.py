@@ -73,10 +73,17 @@ def test_a_round_base_is_preferred_among_bases_that_make_the_same_frequencies(
     assert scheme.freq_shift == freq_shift
 
 
-@pytest.mark.parametrize("factor", [2.0, 4.0])
+def test_two_frequencies_are_enough_for_a_base() -> None:
+    """Heads of 4 channels have the frequencies 1 and 777^(−1/2), on one line by any base."""
+    scheme = identified_scheme(cos_and_sin_tables(64, inverse_frequencies(777.0, 4)))
+    assert scheme.base == 777.0
+    assert scheme.scaling == "none"
+
+
+@pytest.mark.parametrize("factor", [2.0, 4.0, 1.25, 12.5])
 def test_a_base_stretched_by_a_factor_is_identified_as_ntk_scaling(factor: float) -> None:
     """NTK scaling of d channels replaces a base by base · factor^(d / (d − 2)); here d is 64. The
-    table would also be an unscaled one of that odd base.
+    table would also be an unscaled one of that odd base. Factors have up to three digits.
     """
     stretched_base = 10000.0 * factor ** (64 / 62)
     scheme = identified_scheme(cos_and_sin_tables(300, inverse_frequencies(stretched_base, 64)))

@@ -12,6 +12,7 @@ from pecli.engine.scalings.llama3 import Llama3
 from pecli.explain import wave_measurement
 from pecli.explain.frequency_schedule import FrequencySchedule
 from pecli.explain.measure import MeasuredFrequencies, fit_number, frequencies_of
+from pecli.explain.observations import Observations
 
 FREQUENCIES = np.array([1.0, 0.1, 0.01])
 RUN = range(40)
@@ -97,6 +98,12 @@ def test_a_base_that_is_whole_stays_a_real_number() -> None:
 def test_a_parameter_of_another_scaling_changes_nothing() -> None:
     """YaRN's `beta_fast` is none of llama3's numbers; two mistakes may exclude each other."""
     assert SCHEDULE.having("beta_fast", 16.0) == SCHEDULE
+
+
+def test_every_row_of_a_table_of_640_rows_is_measured() -> None:
+    """A sample has the first 512 rows and 128 of the later ones: 640 rows are no more than that."""
+    observations = Observations({"cos": np.zeros((640, 8), np.float32)}, "float32")
+    assert observations.sampled_rows.tolist() == [*range(640)]
 
 
 @pytest.mark.parametrize(("rows", "are_waves"), [(7, False), (8, True)])

@@ -11,6 +11,11 @@ import numpy as np
 import pytest
 
 from pecli.engine.edits import Misplacement, PositionMistake
+from pecli.explain.catalogue.token_positions import (
+    RUN_COST,
+    UNKNOWN_POSITIONS_COST,
+    OtherTokenPositions,
+)
 from pecli.explain.measure import solve_positions
 from pecli.explain.misplacements import find_position_mistake, positions_edit
 from pecli.explain.position_runs import runs
@@ -241,3 +246,16 @@ def test_positions_that_restart_have_the_rows_of_each_run(used: list[int], rows:
     """0 if runs differ: then they are no heads of one length."""
     mistake = find_position_mistake(np.arange(len(used)), np.array(used))
     assert mistake == PositionMistake(Misplacement.RESTARTED, by=rows)
+
+
+@pytest.mark.parametrize(
+    ("positions", "further_runs"),
+    [([3, 4, 5, 6], 0), ([3, 4, 0, 1], 1), ([9, 7, 5, 3, 1, 8], 3)],
+    ids=["one run", "two runs", "more than four runs"],
+)
+def test_each_further_run_of_unknown_positions_has_a_cost(
+    positions: list[float], further_runs: int
+) -> None:
+    """3 4 5 6 are one run, and 3 4 0 1 two. Four runs are paid for at most (MAX_RUNS)."""
+    unknown = OtherTokenPositions(np.array([positions], float), mistake=None, are_stated=True)
+    assert unknown.cost == UNKNOWN_POSITIONS_COST + RUN_COST * further_runs

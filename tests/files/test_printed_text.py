@@ -212,6 +212,15 @@ def test_a_column_after_longer_rows_is_an_error(count: int) -> None:
         pecli.load("x.txt")
 
 
+def test_the_end_of_a_long_line_does_not_begin_the_column_below_it() -> None:
+    """Lines are read in parts of 65,536 bytes. This one has a blank, 32,768 times «1» and blanks
+    between them, and then « 7»: a part of one number, as the lines below it have.
+    """
+    Path("x.txt").write_text(" " + "1 " * 32_768 + "7\n" + "2\n" * 40)
+    with pytest.raises(FileError, match=r"line 2 has 1 number, and the first has 32769$"):
+        pecli.load("x.txt")
+
+
 def test_a_column_below_the_title_of_a_head_is_the_row_of_that_head() -> None:
     """One number per line below «q head 0:» is the vector of that head, and heads are rows."""
     Path("x.txt").write_text("".join(f"q head {head}:\n" + f"{head}.5\n" * 20 for head in (0, 1)))

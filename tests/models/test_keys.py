@@ -54,6 +54,15 @@ def test_height_and_width_are_an_object_a_list_or_one_number_for_both(
     assert keys_where_a_is(value).pair("a").value == pair
 
 
+@pytest.mark.parametrize("value", [[True, 1], [1.0, 10**31], [1, None]], ids=str)
+def test_a_list_with_something_else_than_numbers_of_a_config_is_refused(
+    value: list[object],
+) -> None:
+    """JSON's true is no number, and no number is above 1e30."""
+    with pytest.raises(PecliError, match="it must be a list of finite numbers, up to 1e\\+30"):
+        keys_where_a_is(value).numbers("a")
+
+
 @pytest.mark.parametrize("value", [[0, 3], [1, 2, 3]])
 def test_a_list_that_is_no_height_and_width_is_refused(value: list[int]) -> None:
     """No size may be 0, and three numbers are no height and width. «f» is the name of the file."""

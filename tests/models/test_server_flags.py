@@ -374,11 +374,12 @@ def test_overrides_need_a_configuration() -> None:
         ("llama-server ^\n --rope-scale ^\n 2", ("2",)),
         ('--rope-scale {"factor": 2}', ('{"factor": 2}',)),
         ('--rope-scale={"a": {"b": "it\'s"}} x', ('{"a": {"b": "it\'s"}}', "x")),
+        ("--rope-scale {a,b}", ("{a,b}",)),
     ],
 )
 def test_a_flag_is_found_in_every_spelling(text: str, values: tuple[str, ...]) -> None:
     """Command lines, YAML, JSON, lines continued as in Windows (^), and JSON values with blanks:
-    key and values are the same.
+    key and values are the same. {a,b} is no JSON, and stays a word.
     """
     flag = parse_command_line(text, {"rope_scale"}).flags[-1]
     assert flag.key == "rope_scale"

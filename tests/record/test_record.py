@@ -9,6 +9,7 @@ are; mistakes are planted in them, and expected words are written by hand. A cal
 """
 
 from collections.abc import Callable
+from dataclasses import make_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -439,6 +440,16 @@ def test_a_model_with_learned_positions_is_verified() -> None:
     assert record_call(LearnedModel(), token_ids()).verify()
 
 
+def test_the_configuration_of_a_model_may_be_a_dataclass() -> None:
+    """Models of one's own often have a dataclass as their `config`, instead of Hugging Face's class."""
+    fields = [(name, type(value), value) for name, value in LearnedModel.config.items()]
+    own_config = make_dataclass("OwnConfig", fields)
+    model = LearnedModel()
+    model.config = own_config()
+
+    assert record_call(model, token_ids()).verify()
+
+
 def test_shifted_learned_rows_are_named() -> None:
     """Position p takes row p + 2 of the learned table, as in OPT; GPT-2's configuration, with which
     the stand-in is verified, means row p.
@@ -446,6 +457,17 @@ def test_shifted_learned_rows_are_named() -> None:
     result = record_call(LearnedModel(shift=2), token_ids()).verify()
     assert result.first_place == "wpe"
     assert "all 2 too far" in "\n".join(result.diagnosis)
+
+
+def test_learned_rows_beyond_the_end_of_a_table_are_wrong() -> None:
+    """The table has 32 rows, of which 31 tokens took rows 0 to 30. OPT's configuration requires rows 2
+    to 32, and there is no row 32.
+    """
+    opt = {**LearnedModel.config, "model_type": "opt", "max_position_embeddings": 32}
+    result = record_call(LearnedModel(), token_ids(length=31)).verify(opt)
+
+    assert not result
+    assert result.first_place == "wpe"
 
 
 def test_learned_rows_that_ignore_padding_are_named() -> None:

@@ -180,6 +180,17 @@ def test_slice_copies_the_first_cells_and_crop_the_middle_ones() -> None:
     assert middle.tolist() == [6, 7, 8, 11, 12, 13]
 
 
+def test_the_last_of_millions_of_rows_is_a_copy_of_the_last_old_row() -> None:
+    """torch computes the old row in float32: 3 / 14,777,224 · 14,777,223 is rounded up to 3.0, and there
+    is no row 3 of 3 rows. It takes the last row, 2.
+    """
+    count = 14_777_224
+    nearest = Interpolation("nearest").taps(3, count, part=slice(count - 1, count))
+
+    assert np.float32(3) / np.float32(count) * np.float32(count - 1) == 3
+    assert nearest.rows.tolist() == [[2]]
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

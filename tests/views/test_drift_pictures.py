@@ -121,6 +121,16 @@ def test_curves_farther_apart_at_one_position_stay_apart() -> None:
     assert [curve.label for curve in curves] == ["b", "a"]
 
 
+def test_curves_over_other_positions_stay_apart() -> None:
+    """Both recipes have the error 1e-3, at the positions 1 and 2, and 1 and 4: a common curve would have
+    points that were not measured.
+    """
+    errors = np.array([1e-3, 1e-3])
+    farther = ErrorCurve(np.array([1.0, 4.0]), errors)
+
+    assert len(merged_curves({"a": error_curve(1e-3, 1e-3), "b": farther})) == 2
+
+
 def test_a_missing_error_is_not_a_small_one() -> None:
     """NaN stands for a position that was not measured: `merged_curves` cannot compare the curves
     there, and keeps both.

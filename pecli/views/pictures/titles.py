@@ -114,9 +114,9 @@ def title_of(sources: Sequence[PlotSource], shows: str) -> str:
 
 
 def _first_words(words: Sequence[str]) -> list[str]:
-    """Return a name and as many of its parameters, one at least, as there is room for."""
+    """Return a name and as many of its parameters as there is room for."""
     kept = list(words)
-    while len(kept) > 2 and sum(map(len, kept[1:])) > MAX_LETTERS:
+    while sum(map(len, kept[1:])) > MAX_LETTERS:
         kept.pop()
     return kept
 

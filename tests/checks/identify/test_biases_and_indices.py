@@ -161,8 +161,14 @@ T5_INDEX = pecli.Relative("t5", 12).tables()["index"]
 
 @pytest.mark.parametrize(
     "index",
-    [T5_INDEX[:3, :3], T5_INDEX[:6], T5_INDEX.T, np.where(T5_INDEX == 3, 4, T5_INDEX)],
-    ids=["three keys", "not square", "transposed", "a wrong bucket"],
+    [
+        T5_INDEX[:1, :1],
+        T5_INDEX[:3, :3],
+        T5_INDEX[:6],
+        T5_INDEX.T,
+        np.where(T5_INDEX == 3, 4, T5_INDEX),
+    ],
+    ids=["one key", "three keys", "not square", "transposed", "a wrong bucket"],
 )
 def test_integers_that_are_no_index_are_not_identified(index: Any) -> None:
     assert matches(index) == ()

@@ -53,6 +53,13 @@ def test_a_table_in_lines_of_text_is_identified_without_its_dtype_and_axes(
     assert pecli.identify(str(file)).matches[0].command == command
 
 
+def test_a_second_tensor_of_cosines_is_identified_beside_a_pair() -> None:
+    """«cos» and «COS» hold the same cosines, and «sin» may be the sines of either, but not of both."""
+    found = pecli.identify({"cos": COS, "COS": COS, "sin": SIN})
+    assert found.identified
+    assert {*found.matches[0].tensors} == {"cos", "COS", "sin"}
+
+
 def test_copies_of_cosines_and_sines_in_two_tensors_are_one_table() -> None:
     """«a» has three copies of the cosines, «b» three of the sines, as for a batch of three
     sequences. `identify` must find one table in both, and describe the copies.

@@ -28,6 +28,12 @@ def test_a_tensor_of_another_shape_stays_as_it_is() -> None:
     assert StoredTensor.of(np.zeros((1, 6))).with_shape((2, 3)).shape == (1, 6)
 
 
+def test_shards_that_give_another_shape_along_every_axis_are_not_joined() -> None:
+    """Two shards of 2 × 2 make 4 × 2 or 2 × 4, and 3 × 3 is expected: the first shard stays."""
+    shards = StoredTensor.of(np.zeros((2, 2)), [np.ones((2, 2))])
+    assert shards.with_shape((3, 3)).shape == (2, 2)
+
+
 @pytest.mark.parametrize(
     ("shape", "joined"),
     [

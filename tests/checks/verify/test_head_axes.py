@@ -260,6 +260,13 @@ def test_a_line_of_all_positions_per_head_is_unfolded() -> None:
     assert not pecli.verify(rows, LLAMA_CONFIG, before=rows, atol=1e-9, reasons=False).passed
 
 
+def test_a_line_per_head_that_is_not_whole_positions_is_refused() -> None:
+    """The lines of 6 heads have 44 numbers each, five positions of 8 channels and a half."""
+    rows = RANDOM.normal(size=(HEADS, 44))
+    with pytest.raises(ParameterError, match=r"a head of .* has 8 channels"):
+        pecli.verify(rows, LLAMA_CONFIG, before=rows)
+
+
 @pytest.mark.parametrize("shape", [(HEADS * LENGTH * DIM,), (1, HEADS * LENGTH * DIM)])
 def test_a_list_of_the_numbers_of_several_heads_needs_a_shape(shape: tuple[int, ...]) -> None:
     """240 numbers are 6 heads of 5 positions of 8 channels, or 5 positions of 6 heads; the error

@@ -78,6 +78,14 @@ def test_how_far_a_cache_was_moved_is_named() -> None:
     assert result.diagnosis[0].startswith(reason)
 
 
+def test_a_cache_that_was_negated_and_not_moved_is_named_by_both_mistakes() -> None:
+    """Keys of a cache should have been moved by 5 positions: they stayed, and their sign changed."""
+    cached = rotated_queries().astype(np.float32)
+    diagnosis = pecli.verify(-cached, CONFIG, before=cached, shift=5, atol=1e-6).diagnosis
+
+    assert "it was not moved, and values are scaled by -1" in diagnosis[0]
+
+
 @pytest.mark.parametrize(("axis", "passed"), [(0, True), (-3, True), (1, False)])
 def test_queries_pass_with_the_axis_along_which_they_were_rotated(axis: int, passed: bool) -> None:
     """The queries have their positions on the first of three axes, which is axis 0 or −3."""

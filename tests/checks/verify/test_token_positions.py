@@ -379,6 +379,19 @@ def test_tables_per_batch_that_ignore_left_padding_are_named() -> None:
     assert "expected 0 × 9, then 0 … 14: left padding is ignored" in result.diagnosis[0]
 
 
+def test_positions_of_tables_per_batch_are_not_searched_for_without_reasons() -> None:
+    """The tables count 0 … 23 in both sequences, although LEFT_PADDED_MASK hides the first 9 tokens of
+    the second. The check fails, and states no reason, as none was required.
+    """
+    ignored = tables_at(np.stack([POSITIONS_0_TO_23] * 2))
+    result = pecli.verify(
+        ignored, llama_of_base_10000(), attention_mask=LEFT_PADDED_MASK, atol=1e-6, reasons=False
+    )
+
+    assert not result.passed
+    assert result.reasons == ()
+
+
 @pytest.mark.parametrize("names", [["cos"], ["cos", "sin"]], ids=str)
 def test_tables_per_batch_that_ignore_left_padding_fail_for_two_layer_types(
     names: list[str],

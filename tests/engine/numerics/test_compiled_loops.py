@@ -2,11 +2,13 @@
 
 The expected numbers are NumPy's, from the same call with the loops forbidden (PECLI_KERNELS=0); the
 tables of NumPy are held against arbitrary precision in test_cos_sin_tables.py. The fixture `uses`
-counts how often the loops are fetched, so that a test cannot pass because NumPy was used twice.
+counts how often the loops are fetched, and `rotations` how often they rotate, so that a test cannot
+pass because NumPy was used twice.
 """
 
 import subprocess
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -69,6 +71,29 @@ def uses(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(kernels, "_loaded", counted)
     return calls
+
+
+@pytest.fixture
+def rotations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that grows by a layout whenever a compiled loop rotates."""
+    layouts: list[str] = []
+    loops = kernels._loaded()
+    assert loops is not None
+    loop_for = loops.rotation_loop
+
+    def counted_loop_for(layout: str) -> Callable[..., None] | None:
+        loop = loop_for(layout)
+        if loop is None:
+            return None
+
+        def counted(*arguments: object) -> None:
+            layouts.append(layout)
+            loop(*arguments)
+
+        return counted
+
+    monkeypatch.setattr(loops, "rotation_loop", counted_loop_for)
+    return layouts
 
 
 @pytest.mark.parametrize("name", SCHEMES)
@@ -148,12 +173,13 @@ def test_samples_of_a_hundred_million_elements_are_correctly_rounded(
 @pytest.mark.parametrize("layout", ["halves", "interleaved"])
 @pytest.mark.parametrize("in_place", [False, True])
 def test_compiled_loops_rotate_to_the_same_bytes(
-    name: str, layout: str, in_place: bool, uses: list[int], monkeypatch: pytest.MonkeyPatch
+    name: str, layout: str, in_place: bool, rotations: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each case of ROTATIONS has the dtypes of the queries and of the unit complex numbers, the
     number of channels, and the first of the 64 that rotate; other channels stay. Among the inputs
     are infinity, a number near the largest float32, and both zeros. The expected bytes are NumPy's
-    (PECLI_KERNELS=0); the fixture `uses` counts the uses of loops.
+    (PECLI_KERNELS=0); the fixture `rotations` counts those by loops. Without a fused instruction
+    there is no loop for interleaved pairs.
     """
     dtype, complex_dtype, channels, first_channel = ROTATIONS[name]
     random = np.random.default_rng(8)
@@ -178,13 +204,15 @@ def test_compiled_loops_rotate_to_the_same_bytes(
     found = rotated()
 
     is_complex_product = layout == "interleaved" and x.itemsize == factors.real.itemsize
-    assert bool(uses) != is_complex_product  # NumPy's product is as fast.
+    is_loop_faster = not is_complex_product  # NumPy's product is as fast.
+    has_loop = kernels._loaded().rotation_loop(layout) is not None
+    assert bool(rotations) == (has_loop and is_loop_faster)
     np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("layout", ["halves", "interleaved"])
 def test_compiled_loops_rotate_read_only_memory_by_one_angle_for_all_positions(
-    layout: str, uses: list[int], monkeypatch: pytest.MonkeyPatch
+    layout: str, rotations: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A shift of a KV cache rotates every row by the same angles, and a file that is mapped into
     memory cannot be written to. The expected numbers are NumPy's.
@@ -199,7 +227,8 @@ def test_compiled_loops_rotate_read_only_memory_by_one_angle_for_all_positions(
     monkeypatch.setenv("PECLI_KERNELS", "1")
     found = application.rotate(x, lambda start, stop: one_row, layout, layout)
 
-    assert uses
+    has_loop = kernels._loaded().rotation_loop(layout) is not None
+    assert bool(rotations) == has_loop
     np.testing.assert_array_equal(found, expected)
 
 

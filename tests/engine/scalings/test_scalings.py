@@ -18,6 +18,7 @@ from flint import arb, ctx
 
 from pecli.engine import scalings
 from pecli.engine.scalings.ntk import Dynamic, Ntk
+from pecli.engine.scalings.yarn import RampLimits
 from pecli.engine.schemes.rope import Rope
 from tests import oracle
 
@@ -149,6 +150,20 @@ def test_scaled_frequencies_are_those_that_others_published(
 def test_the_attention_factor_of_yarn_is_the_published_one() -> None:
     """YaRN's paper: 0.1 · ln(factor) + 1, here for factor 10; it is computed in float64."""
     assert rope_of_case("yarn").attention_factor_value() == 0.1 * math.log(10) + 1
+
+
+@pytest.mark.parametrize(("low", "high"), [(8, 18), (8 + Fraction(1, 8), 17 + Fraction(1, 8))])
+def test_limits_of_yarns_ramp_are_rounded_outwards_to_whole_pairs(
+    low: Fraction, high: Fraction
+) -> None:
+    """The paper's code takes floor(low) and ceil(high): 8 and 18 for 8 1/8 and 17 1/8, and for 8 and 18
+    themselves. Limits are integers over 2^100, with 100 bits.
+    """
+    one = 2**100
+    limits = RampLimits(int(low * one), int(high * one)).rounded_outwards(bits=100)
+
+    assert limits.low == 8 * one
+    assert limits.high == 18 * one
 
 
 def test_limits_that_are_not_rounded_are_a_known_mistake_of_yarn() -> None:

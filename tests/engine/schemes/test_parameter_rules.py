@@ -7,6 +7,7 @@ the help text, empty here. Expected sentences and values are written by hand.
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from pecli.engine.schemes.command_options import options
@@ -104,6 +105,12 @@ def test_a_grid_of_more_than_two_to_the_20_points_along_an_axis_is_refused() -> 
 def test_the_grid_of_a_scheme_may_be_given_as_a_text() -> None:
     """The text 2x2, as on the command line, means 2 × 2 points."""
     assert Sinusoidal(grid="2x2", dim=8, style="mae").grid == (2, 2)
+
+
+def test_positions_of_long_doubles_are_pythons_floats() -> None:
+    """Python has no numbers of 80 bits: 1/10 in 80 bits becomes the float64 number nearest to it."""
+    tenths = np.arange(3, dtype=np.longdouble) / 10
+    assert GivenPositions("").check("x", tenths) == (0, 0.1, 0.2)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,10 @@ import pytest
 import pecli
 from pecli import Rope, Sinusoidal
 from pecli.cli.app import run
+from pecli.engine.schemes.axis_blocks import AxisBlock
+from pecli.engine.schemes.grid_styles import ADDED
 from pecli.engine.schemes.scheme import Scheme
+from pecli.explain.grid_recognition import GridPrior
 from tests.exit_codes import CHECK_FAILED, SUCCESS
 
 DATA = Path(__file__).parent.parent.parent / "engine" / "schemes" / "data" / "grids"
@@ -419,3 +422,14 @@ def test_the_axes_of_pairs_are_not_explained_as_waves() -> None:
 
     assert result.diagnosis[0] == "cos, sin: axes is 8,8 (the spec says 4,12); exact"
     assert [explanation.tensors for explanation in result.explanations] == [("cos", "sin")]
+
+
+@pytest.mark.parametrize(("pairs", "axes"), [(4, [0, 0, 1, 1]), (3, [0, 0, 1])])
+def test_pairs_follow_the_axes_of_their_blocks(pairs: int, axes: list[int]) -> None:
+    """Of two blocks, each of 4 channels, the first follows axis 0 and the second axis 1. A table of
+    an odd width lacks the last pair.
+    """
+    blocks = [AxisBlock(axis, 4, denominator=2) for axis in (0, 1)]
+    prior = GridPrior(ADDED["mae"], None, blocks, phasors=np.ones((9, pairs), complex))
+
+    assert prior.axis_of_pair.tolist() == axes

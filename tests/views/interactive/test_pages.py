@@ -22,6 +22,8 @@ import pytest
 from numpy.typing import NDArray
 
 import pecli
+from pecli.views.interactive.rope_sliders import slider_settings
+from pecli.views.pictures.plot_sources import of_scheme
 from tests.conftest import Outcome
 from tests.exit_codes import SUCCESS, USAGE_ERROR
 
@@ -117,6 +119,19 @@ def test_sliders_start_at_the_scaling_of_the_model(
 
     assert settings["method"] == method
     assert settings["factor"] == factor
+
+
+@pytest.mark.parametrize(
+    ("truncate", "is_rounded"), [(None, True), (True, True), (False, False)], ids=str
+)
+def test_the_limits_of_yarn_are_rounded_unless_the_scheme_forbids_it(
+    truncate: bool | None, is_rounded: bool
+) -> None:
+    """YaRN's code rounds the limits of its ramp; gpt-oss has truncate: false."""
+    yarn = pecli.Rope(64, 64, original_len=4096, scaling="yarn", factor=4.0, truncate=truncate)
+    (settings,) = slider_settings(of_scheme(yarn))
+
+    assert settings.truncate == is_rounded
 
 
 def test_a_scaling_by_a_list_of_factors_has_no_slider(

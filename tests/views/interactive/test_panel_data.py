@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 
 from pecli.views.interactive.panel_data import plotly_panel
 from pecli.views.pictures.panels import Band, Chart, Curve, HeatmapPanel, Level, Spread
@@ -133,6 +134,17 @@ def test_several_curves_of_a_page_have_a_legend_and_colours_of_their_own() -> No
     assert panel["layout"]["showlegend"] is True
     assert len({first["color"], second["color"], third["color"]}) == 3
     assert third["dash"] == "dot"
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_line_of_a_reference_on_a_page_is_grey(dark: bool) -> None:
+    """Red, green and blue of a grey are equal; other curves have hues."""
+    curves = (CURVE, CURVE._replace(reference=True))
+    panel = plotly_panel(replace(CHART, curves=curves), dark=dark)
+    coloured, reference = (to_rgb(trace["line"]["color"]) for trace in panel["data"])
+
+    assert len({*reference}) == 1
+    assert len({*coloured}) > 1
 
 
 def test_ordered_curves_of_a_page_have_colours_that_are_steps() -> None:

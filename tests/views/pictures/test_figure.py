@@ -278,6 +278,15 @@ TALL_NAMES = [
 ]
 
 
+def test_the_title_of_a_chart_stands_above_its_legend() -> None:
+    """A legend lies above the curves, where the title of a chart would be."""
+    curves = [Curve(f"{k}", POSITIONS_0_TO_49, POSITIONS_0_TO_49 * k) for k in range(11)]
+    (axes,) = render(Picture("", [Chart("angles", curves)]), size=(8.0, 3.0)).axes
+
+    assert axes.get_legend().get_title().get_text() == "angles"
+    assert axes.get_title(loc="left") == ""
+
+
 @pytest.mark.parametrize(
     "names",
     [[f"curve {k}" for k in range(11)], ["a" * 40, "b"], TALL_NAMES],
@@ -667,6 +676,18 @@ def test_no_contour_is_drawn_around_a_single_cell() -> None:
     """One of 256 errors is beyond the tolerance; a line around its cell would hide it."""
     errors = np.full((16, 16), 1e-4)
     errors[8, 8] = 1.0
+    panel = HeatmapPanel("e", errors, limits=(1e-5, 1.0), log=True, marked=Level("tolerance", 0.01))
+    (axes, _) = render(Picture("t", [panel])).axes
+
+    assert not axes.lines
+
+
+@pytest.mark.parametrize("shape", [(1, 16), (16, 1)], ids=str)
+def test_no_contour_is_drawn_in_a_single_row_or_column(shape: tuple[int, int]) -> None:
+    """Errors from 1 to 2^−15 lie on both sides of the tolerance, but a line between them would need
+    cells on both sides of it along both axes.
+    """
+    errors = 2.0 ** -np.arange(16.0).reshape(shape)
     panel = HeatmapPanel("e", errors, limits=(1e-5, 1.0), log=True, marked=Level("tolerance", 0.01))
     (axes, _) = render(Picture("t", [panel])).axes
 
