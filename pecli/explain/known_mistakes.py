@@ -6,7 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import singledispatch
 from itertools import combinations, permutations, product
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from pecli.engine.edits import Parameter
 from pecli.engine.schemes.axis_blocks import AxisBlock
