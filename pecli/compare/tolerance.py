@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from pecli.engine.named_values import without_none
 from pecli.engine.schemes.parameters import ParameterRule, Real, Whole
 from pecli.errors import KindError, ParameterError, quoted
 from pecli.files.tensor_roles import role_of
@@ -148,10 +149,9 @@ def tolerance_of(
         KindError: If `tolerance` is not a Tolerance.
         ParameterError: If both are given.
     """
-    limits = {"max_ulp": max_ulp, "atol": atol, "rtol": rtol}
-    stated_limits = {name: limit for name, limit in limits.items() if limit is not None}
+    stated_limits = without_none({"max_ulp": max_ulp, "atol": atol, "rtol": rtol})
     if tolerance is None:
-        return Tolerance(**stated_limits)  # type: ignore[arg-type]
+        return Tolerance(**stated_limits)
     if not isinstance(tolerance, Tolerance):
         raise KindError(
             "tolerance", quoted(tolerance), "it must be a Tolerance", "such as Tolerance(atol=1e-6)"

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pecli.compare.factors import without_ones
 from pecli.compare.forms import DOUBLINGS, SEARCHED, Form, forms
 from pecli.engine.arrays import Array
 from pecli.engine.edits import Edit, Layout, Negated, Repeated, Swapped, Transposed
@@ -28,7 +29,7 @@ def arranged_as(shape: tuple[int, ...], array: Array) -> Iterator[Candidate]:
 
     Axes of length 1 do not count: (1, 8, 64) and (8, 64) are the same shape.
     """
-    wanted_shape = squeezed_shape(shape)
+    wanted_shape = without_ones(shape)
     table = squeezed(array)
     as_it_is = Candidate((), table)
     arrangements = chain(
@@ -45,12 +46,7 @@ def arranged_as(shape: tuple[int, ...], array: Array) -> Iterator[Candidate]:
 
 def squeezed(array: Array) -> Array:
     """Return an array without axes of length 1."""
-    return array.reshape(squeezed_shape(array.shape))
-
-
-def squeezed_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return a shape without axes of length 1."""
-    return tuple(size for size in shape if size != 1)
+    return array.reshape(without_ones(array.shape))
 
 
 def _transposed(plain: Array) -> Iterator[Candidate]:

@@ -39,9 +39,7 @@ MAX_MISTAKES = 3
 """Mistakes that are supposed at once: four would explain nearly anything."""
 
 
-def explain_cases(
-    cases: Sequence[Case], tolerance: float, most_mistakes: int = MAX_MISTAKES
-) -> list[Explanation]:
+def explain_cases(cases: Sequence[Case], tolerance: float, most_mistakes: int) -> list[Explanation]:
     """Search for the mistakes that make a file's numbers; return explanations, the shortest first.
 
     An explanation is a set of mistakes with which the numbers are made again, such as «the base is

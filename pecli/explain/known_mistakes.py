@@ -9,6 +9,7 @@ from itertools import combinations, permutations, product
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from pecli.engine.edits import Parameter
+from pecli.engine.named_values import without_none
 from pecli.engine.schemes.axis_blocks import AxisBlock
 from pecli.engine.schemes.given_positions import GridSize, Position, PositionList
 from pecli.engine.schemes.grid_styles import ADDED, ROTARY, GridStyle
@@ -96,7 +97,7 @@ def _with_other_parameters(scheme: SchemeT, **changes: object) -> Iterator[Mista
     to None are not stated as edits: they only make room for those that replace them, as a grid for
     a list of positions.
     """
-    stated = {name: value for name, value in changes.items() if value is not None}
+    stated = without_none(changes)
     edits = [Parameter(name, getattr(scheme, name), value) for name, value in stated.items()]
     yield from _with_mistake_named(edits, scheme, **changes)
 

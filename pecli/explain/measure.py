@@ -329,7 +329,7 @@ def _frequencies_of_neighbours(phasors: Complex, error_of_angle: float) -> Measu
 
 
 def frequencies_on_grid(
-    phasors: Complex, positions: Floats, axes: Indices, rounding: float = FLOAT32_DRIFT
+    phasors: Complex, positions: Floats, axes: Indices, rounding: float
 ) -> MeasuredFrequencies | None:
     """Measure the frequency of each pair of a table over a grid, along the pair's own axis.
 

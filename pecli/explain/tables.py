@@ -18,7 +18,7 @@ from pecli.explain.bias_computation import BiasComputation, without_masks
 from pecli.explain.changed_schemes import permitted
 from pecli.explain.computation import Computation, SchemeComputation
 from pecli.explain.explanation import Explanation
-from pecli.explain.hypotheses import MAX_MISTAKES, explain_cases
+from pecli.explain.hypotheses import explain_cases
 from pecli.explain.hypothesis import Case
 from pecli.explain.observations import Observations, finest_dtype
 from pecli.explain.shapes import Shaped, shaped
@@ -38,8 +38,8 @@ def explain_tables(
     scheme: Scheme,
     tensors: Mapping[str, Array],
     tolerance: float,
-    supposed: tuple[Edit, ...] = (),
-    most: int = MAX_MISTAKES,
+    supposed: tuple[Edit, ...],
+    most: int,
 ) -> list[Explanation]:
     """Return explanations of tensors that belong together, such as cosines and sines, the shortest first.
 

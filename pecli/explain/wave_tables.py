@@ -4,6 +4,7 @@ import math
 from functools import singledispatch
 from typing import Any, NamedTuple
 
+from pecli.engine.named_values import without_none
 from pecli.engine.scalings import name_of
 from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.schemes.positions import Positioned
@@ -156,7 +157,7 @@ def _scaling_parameters(scaling: Scaling, amplitude: float, pairs: int) -> dict[
     YaRN of factor 4 multiplies cosines and sines by 0.1·ln(4) + 1 = 1.139 unless an attention factor
     is given. So an amplitude of 1.139 takes no parameter beside the factor, and 1.2 takes one.
     """
-    parameters = {name: value for name, value in vars(scaling).items() if value is not None}
+    parameters = without_none(vars(scaling))
     parameters["scaling"] = name_of(scaling)
     has_default_amplitude = math.isclose(amplitude, scaling.attention_value, rel_tol=1e-9)
     if has_default_amplitude:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from pecli.engine.named_values import without_none
 from pecli.engine.scalings import SCALINGS, yarn
 from pecli.errors import FileError
 from pecli.models.key_names import LENGTH, LENGTHS, ORIGINAL
@@ -203,7 +204,7 @@ def _stated_parameters(layer: Layer, scaling: str) -> _StatedParameters:
     needs_length = scaling == "dynamic" or settings.get("factor") is None
     if not needs_length:
         settings.pop(LENGTH, None)
-    parameters = {name: setting for name, setting in settings.items() if setting is not None}
+    parameters = without_none(settings)
     warnings = [*original_context.warnings, *_unused_values(layer.settings, scaling)]
     return _StatedParameters(
         parameters=parameters,

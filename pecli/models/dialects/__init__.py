@@ -12,7 +12,7 @@ from functools import cache
 from importlib import import_module
 from typing import TypeGuard
 
-from pecli.engine.named_values import NamedValues
+from pecli.engine.named_values import NamedValues, without_none
 from pecli.models.consistency import inconsistencies
 from pecli.models.data import object_at, plain_name, stored, synonyms
 from pecli.models.encoding import ModelEncodings, ParsedEncodings
@@ -82,7 +82,7 @@ class Dialect:
 
     def _recognises(self, values: Mapping[str, object]) -> bool:
         """Return True if an object has the keys of the dialect; a null counts as absent."""
-        names = {plain_name(name) for name, value in values.items() if value is not None}
+        names = {plain_name(name) for name in without_none(values)}
         has_all = self.has <= names
         has_forbidden = bool(self.lacks & names)
         if not has_all or has_forbidden:

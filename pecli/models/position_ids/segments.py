@@ -11,7 +11,6 @@ from pecli.errors import KindError, ParameterError, quoted
 TEXT = "text"
 IMAGE = "image"
 VIDEO = "video"
-AUDIO = "audio"
 SEGMENT = re.compile(
     r"(text|audio):(\d{1,9})|(image|video):((?:\d{1,6}x){1,2}\d{1,6})(?:@([\d.]{1,12}))?"
 )
