@@ -108,21 +108,30 @@ def _odd_singles(values: Floats) -> Singles:
     Rounding twice goes wrong if the first rounding makes a tie: 1 + 2**-8 + 2**-40 becomes
     1 + 2**-8 in float32, which is halfway between two numbers of bfloat16. Rounding to odd takes,
     of the two float32 neighbours of a value that float32 does not hold, the one whose last bit is
-    1. Ties of narrower dtypes end in 0, so that it is never taken for one.
+    1. Ties of narrower dtypes end in 0, so the result is a tie only if the value is one.
     """
     is_small = np.abs(values) < _MIN_NORMAL_SINGLE
-    if is_small.any():  # Below 2**-126, float32 has fewer than 24 bits.
+    if is_small.any():  # Below 2**-126, float32 has fewer bits than those that are kept below.
         values = values.copy()
         values[is_small] = _rounded_underflow(values[is_small])
-    bits = values.view(np.uint64)
-    # A float32 number has the upper 35 bits of a float64 number; the lower 29 are dropped. The last
-    # kept bit becomes 1 if a dropped bit is set. On the right is an example with 2 + 2 bits, 10|01.
-    sticky = bits & _DROPPED_BITS  # 10|01 → 00|01
-    sticky += _DROPPED_BITS  # 00|01 + 00|11 = 01|00: the last kept bit is 1 if a dropped bit was.
-    sticky |= bits  # 10|01 or 01|00 = 11|01: no other kept bit changes.
-    sticky &= ~_DROPPED_BITS  # 11|00
-    odd_doubles: Floats = sticky.view(np.float64)
-    return odd_doubles.astype(np.float32)  # exact, because the dropped bits are 0
+    odd_bits = _cut_to_odd(values.view(np.uint64))
+    odd_doubles: Floats = odd_bits.view(np.float64)
+    return odd_doubles.astype(np.float32)  # exact, because float32 holds all bits that are left
+
+
+def _cut_to_odd(bits: Ints) -> Ints:
+    """Return the bits of float64 numbers without the 29 lowest, the dropped bits.
+
+    The last bit that is kept becomes 1 if any dropped bit is 1. With two kept and two dropped bits
+    instead of 35 and 29, the bits 10|01 become 11|00, and 10|00 stay as they are.
+    """
+    odd = bits & _DROPPED_BITS  # 10|01 → 00|01
+    # The largest number that fits into the dropped bits is added: 00|01 + 00|11 = 01|00. The sum
+    # reaches the last kept bit unless all dropped bits are 0, and never a higher one.
+    odd += _DROPPED_BITS
+    odd |= bits  # 01|00 or 10|01 = 11|01
+    odd &= ~_DROPPED_BITS  # 11|01 → 11|00
+    return odd
 
 
 def _rounded_underflow(values: Floats) -> Floats:
