@@ -12,7 +12,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Floats, round_to
+from pecli.engine.arrays import Array, Floats, Ints, round_to
 from pecli.engine.schemes.aliases import with_aliases
 from pecli.engine.schemes.parameters import Choice, Real, Whole
 from pecli.engine.schemes.scheme import Scheme
@@ -133,22 +133,42 @@ _SQRT_HALF = 0x3FE6A09E667F3BCD
 """The bits of √½ as float64."""
 _PHI_MINUS_TWO = 0.022750131948179209
 """Φ(−2): the share of a normal distribution below −2σ."""
+_BITS_OF_ONE = np.float64(1).view(np.uint64)
+"""The bits of 1.0: its exponent, above 52 zeros."""
 
 
 def uniform(seed: int, start: int, count: int) -> Floats:
     """Return numbers start, start + 1, … of the seed's stream, in the open interval (0, 1).
 
-    A number is (n + ½) · 2^−52 with 52 random bits n, so that it is never 0 or 1.
+    A number is (n + ½) / 2^52 with a random integer n of 52 bits, so that it is never 0 or 1.
     """
-    counter, draws_before = divmod(start, 4)  # A counter of Philox yields four draws.
+    return _in_unit_interval(_random_integers(seed, start, count))
+
+
+def _random_integers(seed: int, start: int, count: int) -> Ints:
+    """Return integers start, start + 1, … of the seed's stream, of 64 random bits each.
+
+    Philox can begin anywhere: it makes four integers from the seed and a counter. Those from 6 on
+    begin with the third of the counter 1, which also makes 4 and 5.
+    """
+    counter, unused_integers = divmod(start, 4)
     generator = np.random.Philox(key=seed, counter=counter)
-    generator.random_raw(draws_before)  # They belong to earlier numbers, and are dropped.
-    bits = generator.random_raw(count)
-    bits >>= np.uint64(64 - 52)  # the 52 random bits that are used
-    # With the exponent of 1, they are the bits of the float64 1 + n · 2^−52.
-    bits |= np.uint64(0x3FF << 52)
-    numbers = bits.view(np.float64)
-    numbers -= 1 - 2.0**-53  # It leaves n · 2^−52 + 2^−53.
+    generator.random_raw(unused_integers)
+    integers: Ints = generator.random_raw(count)
+    return integers
+
+
+def _in_unit_interval(integers: Ints) -> Floats:
+    """Return (n + ½) / 2^52 for each integer, of which n is the upper 52 bits.
+
+    A float64 number from 1 to 2 consists of the bits of the exponent 0, which are those of 1.0, and
+    52 bits of its fraction: 1 + n / 2^52. So the number is made without a conversion, which takes
+    longer. The integers are overwritten.
+    """
+    integers >>= np.uint64(64 - 52)
+    integers |= _BITS_OF_ONE
+    numbers: Floats = integers.view(np.float64)  # 1 + n / 2^52
+    numbers -= 1 - 0.5 / 2**52
     return numbers
 
 
