@@ -377,9 +377,10 @@ def _slope_multiples(slope: int, first_distance: int, count: int, dtype: str) ->
 def _rounded_products(slope: int, distances: Indices, dtype: str) -> Array:
     """Return slope · distance for some distances, each product rounded once.
 
-    Products are computed as sums of two float64 numbers (a double-double), which have a small error.
-    Where it leaves two roundings, because the product is close to the middle of two numbers of the
-    dtype, integers decide.
+    Most slopes, such as 2^(−1/2), have more digits than float64. Products are first computed with
+    about 106 bits, as sums of two float64 numbers (double-doubles), and rounded to the dtype. A few
+    are so close to the middle of two numbers of the dtype that these bits cannot decide which is
+    nearer: they are computed again with all 512 bits of the slope, in integers.
 
     Args:
         slope: The slope as an integer over 2^_SLOPE_BITS.
@@ -391,9 +392,11 @@ def _rounded_products(slope: int, distances: Indices, dtype: str) -> Array:
     rounded: Array = round_double_double(products, dtype)
     if _is_float64(slope):  # Then the products are exact.
         return rounded
+    # The true product is between product − error and product + error.
     error = _RELATIVE_ERROR * np.abs(products.hi)
-    for index in np.flatnonzero(undecided(products, error, dtype)):
-        exact_product = slope * int(distances[index])
+    ends_round_differently = undecided(products, error, dtype)
+    for index in np.flatnonzero(ends_round_differently):
+        exact_product = slope * int(distances[index])  # over 2^_SLOPE_BITS, as the slope
         rounded[index] = round_fixed(exact_product, _SLOPE_BITS, dtype)
     return rounded
 
