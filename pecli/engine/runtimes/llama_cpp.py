@@ -26,7 +26,9 @@ from pecli.engine.scalings.scaling import Scaling, reciprocal
 from pecli.engine.scalings.yarn import Yarn
 
 _MIN_RAMP = np.float32(0.001)
-"""The shortest ramp of YaRN, in pairs, so that nothing is divided by zero."""
+"""The least distance, in pairs, from those that keep their frequency to those that keep none of it,
+so that nothing is divided by zero.
+"""
 
 
 def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
@@ -109,27 +111,28 @@ def _llama3_divisors(llama3: Llama3, definition: Definition[Scaling]) -> Singles
 def _kept_shares(yarn: Yarn, definition: Definition[Scaling]) -> Singles:
     """Return the share of its frequency that each pair keeps under YaRN, from 1 down to 0.
 
-    It is 1 minus a ramp between two pairs: up to the low one pairs keep all of it, from the high one
-    on none. The steps round to float32, as in ggml.
+    Pairs rotate the slower the larger their number is. Those that rotate more than beta_fast (32)
+    times within the original context keep their frequency, and those that rotate less than beta_slow
+    (once) keep none of it: YaRN divides it by the factor. If these are pairs 8 and 18, pair 13 keeps
+    a half. The steps round to float32, as in ggml.
     """
     betas = yarn.betas()
-    last_kept = np.floor(_fractional_pair_with_rotations(betas.fast, yarn, definition))
-    first_scaled = np.ceil(_fractional_pair_with_rotations(betas.slow, yarn, definition))
+    last_kept = np.floor(_pair_that_rotates(betas.fast, yarn, definition))
+    first_divided = np.ceil(_pair_that_rotates(betas.slow, yarn, definition))
     low = max(np.float32(0), last_kept)
-    # Pairs end at dim / 2, but the code of YaRN's paper cuts them at the last channel.
-    high = min(np.float32(definition.dim - 1), first_scaled)
+    # The last pair is dim / 2 − 1, but ggml has the number of the last channel here, as the code of
+    # YaRN's paper has.
+    high = min(np.float32(definition.dim - 1), first_divided)
     pairs = np.arange(definition.pairs, dtype=np.float32)
-    ramp: Singles = (pairs - low) / max(_MIN_RAMP, high - low)
-    return np.float32(1) - np.clip(ramp, 0, 1)
+    divided_share: Singles = (pairs - low) / max(_MIN_RAMP, high - low)
+    return np.float32(1) - np.clip(divided_share, 0, 1)
 
 
-def _fractional_pair_with_rotations(
-    rotations: float, yarn: Yarn, definition: Definition[Scaling]
-) -> np.float32:
-    """Return which pair of channels rotates `rotations` times within YaRN's original length.
+def _pair_that_rotates(rotations: float, yarn: Yarn, definition: Definition[Scaling]) -> np.float32:
+    """Return the number of the pair that rotates so many times within YaRN's original length.
 
     It may lie between two pairs, such as 8.1. It is d · ln(O / 2πβ) / (2 · ln b), with the original
-    length O, β rotations, the rotary dim d and the base b.
+    length O, β rotations, the rotary dim d and the base b: pair i turns by b^(−2i/d) per position.
 
     Every step rounds to float32, in the order of llama.cpp's own code: another order could have
     another last bit, and so another whole pair.

@@ -171,11 +171,12 @@ class Yarn(Scaling):
         return plain / self.factor * ramp + plain * (1 - ramp)
 
     def _approximate_limits(self, base: float | Floats, half: float) -> tuple[Floats, Floats]:
-        """Return the first and the last pair of YaRN's ramp, in float64: 8.0 and 18.0, for example.
+        """Return the two pairs of channels between which YaRN blends: 8.0 and 18.0, for example.
 
-        Up to the first one frequencies stay, from the last one on they are divided by the factor.
-        The steps are those of `limits`, for many scalings at once: a beta or the base may be a
-        column of numbers.
+        Up to pair 8, which rotates beta_fast (32) times within the original context, frequencies
+        stay as they are. From pair 18 on, which rotates beta_slow times (once), they are divided by
+        the factor. They are computed in float64, for many scalings at once: a beta or the base may
+        be a column of numbers.
 
         Args:
             base: The base of the frequencies.
@@ -189,15 +190,15 @@ class Yarn(Scaling):
             low = np.floor(low)
             high = np.ceil(high)
         low = np.maximum(low, 0.0)
-        # Pairs end at half − 1, but the code of YaRN's paper cuts them at the last channel.
+        # The last pair is half − 1, but the code of YaRN's paper has the number of the last channel
+        # here, and transformers follows it.
         last_channel = 2 * half - 1
         high = np.minimum(high, last_channel)
-        # The ramp divides by the distance of its ends, which must not be 0.
-        added_distance = np.where(low == high, float(_MIN_RAMP), 0.0)
-        return low, high + added_distance
+        # The blend divides by high − low. As in transformers, 0.001 is added to it if it is 0.
+        return low, np.where(low == high, high + float(_MIN_RAMP), high)
 
     def _approximate_pair(self, rotations: float, base: float | Floats, half: float) -> Floats:
-        """Return the pair that rotates so many times within O, in float64."""
+        """Return the pair that rotates so many times within O, in float64; it may be 8.1."""
         length = self.original_max_position_embeddings
         pair: Floats = half * np.log(length / (2 * math.pi * rotations)) / np.log(base)
         return pair
