@@ -21,14 +21,14 @@ import sys, types
 from dataclasses import replace
 from pecli.engine.runtimes import RUNTIMES
 from pecli.engine.runtimes.runtime import RuntimeProfile, RuntimeReading, as_defined
-from pecli.engine.runtimes.transformers import torch_phases
+from pecli.engine.runtimes.transformers import torch_angles
 
 def halved(definition):
     scaling = replace(definition.scaling, factor=definition.scaling.factor / 2)
     return RuntimeReading(scaling, ("takes half of a linear factor",))
 
 module = types.ModuleType("pecli.engine.runtimes.toy")
-module.RUNTIME = RuntimeProfile("toy", "1.0", "this test", {"none": as_defined, "linear": halved}, torch_phases)
+module.RUNTIME = RuntimeProfile("toy", "1.0", "this test", {"none": as_defined, "linear": halved}, torch_angles)
 sys.modules[module.__name__] = module
 RUNTIMES["toy"] = module.__name__
 """

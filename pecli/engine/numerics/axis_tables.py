@@ -71,6 +71,20 @@ def listed_coordinates(axes: Sequence[Sequence[int | Fraction]]) -> Coordinates:
     return Coordinates(tuple(values_by_axis), all_indices.shape[1], indices_of_rows)
 
 
+def picked_rows(coordinates: Coordinates, rows: Indices) -> Coordinates:
+    """Return the coordinates of some rows, in this order.
+
+    Rows at the positions 7, 0, 7, of which the rows 1 and 2 are picked, are then at 0 and 7.
+    """
+    index_of_row = coordinates.index(0, coordinates.rows)  # (axes, rows)
+    picked_indices = index_of_row[:, rows]
+
+    def indices_of_rows(start: int, stop: int) -> Indices:
+        return picked_indices[:, start:stop]
+
+    return Coordinates(coordinates.values, len(rows), indices_of_rows)
+
+
 class AxisFiller:
     """Makes rows of cos and sin tables in which each wave follows one axis of coordinates.
 

@@ -7,12 +7,12 @@ import numpy as np
 from pecli.engine.arrays import Singles
 from pecli.engine.runtimes.runtime import (
     Adaptation,
+    AngleFunction,
     Definition,
     ModelRope,
-    Phases,
     RuntimeReading,
 )
-from pecli.engine.runtimes.transformers import like_transformers, torch_phases
+from pecli.engine.runtimes.transformers import like_transformers, torch_angles
 from pecli.engine.runtimes.unscaled_families import without_scaling
 from pecli.engine.scalings.longrope import LongRope
 from pecli.engine.scalings.scaling import Scaling
@@ -44,7 +44,7 @@ def _reciprocals(factors: tuple[float, ...]) -> tuple[float, ...]:
     return tuple(1 / factor for factor in factors)
 
 
-def _candle_angles(definition: Definition[Scaling]) -> Phases:
+def _candle_angles(definition: Definition[Scaling]) -> AngleFunction:
     """Return a function from positions to float32 angles as candle computes them.
 
     LongRoPE's factors depend on the position: up to the original length they are the short ones,
@@ -52,11 +52,11 @@ def _candle_angles(definition: Definition[Scaling]) -> Phases:
     """
     longrope = definition.scaling
     if not isinstance(longrope, LongRope):
-        return torch_phases(definition)
+        return torch_angles(definition)
     with_short_factors = replace(definition, scaling=longrope.having(longrope.short_factor))
     with_long_factors = replace(definition, scaling=longrope.having(longrope.long_factor))
-    angles_with_short = torch_phases(with_short_factors)
-    angles_with_long = torch_phases(with_long_factors)
+    angles_with_short = torch_angles(with_short_factors)
+    angles_with_long = torch_angles(with_long_factors)
 
     def angles(positions: Singles) -> Singles:
         is_near = positions < longrope.original_max_position_embeddings
@@ -71,5 +71,5 @@ def _adapted(encoding: ModelRope) -> Adaptation:
 
 
 RUNTIME = like_transformers(
-    "candle", {"longrope": _read_longrope}, phases=_candle_angles, adapted=_adapted
+    "candle", {"longrope": _read_longrope}, angle_function=_candle_angles, adapted=_adapted
 )

@@ -9,8 +9,8 @@ import numpy as np
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics.float32_functions import log_single, power, round_single
 from pecli.engine.runtimes.runtime import (
+    AngleFunction,
     Definition,
-    Phases,
     RuntimeProfile,
     RuntimeReading,
     as_defined,
@@ -60,7 +60,7 @@ def _mscale_of_gguf(yarn: Yarn) -> float | None:
     return yarn.mscale if yarn.mscale == yarn.mscale_all_dim else 1.0
 
 
-def _llama_cpp_angles(definition: Definition[Scaling]) -> Phases:
+def _llama_cpp_angles(definition: Definition[Scaling]) -> AngleFunction:
     """Return a function from positions to float32 angles, as ggml computes them for llama.cpp.
 
     The angle of pair i + 1 is that of pair i times base^(−2/d): a recurrence. A scaling changes the
@@ -161,6 +161,6 @@ RUNTIME = RuntimeProfile(
         "longrope": with_attention_of_context,
         "dynamic": "GGUF files have none, and the converter drops it",
     },
-    phases=_llama_cpp_angles,
+    angle_function=_llama_cpp_angles,
     ignores_prompt=True,
 )

@@ -10,8 +10,8 @@ from pecli.engine.arrays import Singles
 from pecli.engine.named_values import required
 from pecli.engine.numerics.float32_functions import log_single, polynomial, power, round_single
 from pecli.engine.runtimes.runtime import (
+    AngleFunction,
     Definition,
-    Phases,
     RuntimeProfile,
     RuntimeReading,
     ScalingT,
@@ -92,7 +92,7 @@ def _with_note_on_attention(reading: RuntimeReading[ScalingT]) -> RuntimeReading
     return replace(reading, notes=("its attention factor multiplies q and k, not the table",))
 
 
-def _mlx_lm_angles(definition: Definition[Scaling]) -> Phases:
+def _mlx_lm_angles(definition: Definition[Scaling]) -> AngleFunction:
     """Return float32 angles as mlx-lm computes them.
 
     A scaling that changes single frequencies has a list of periods, by which positions are divided.
@@ -121,7 +121,7 @@ def _periods(definition: Definition[Scaling]) -> Singles | None:
     return None
 
 
-def _scaled_positions(definition: Definition[Scaling]) -> Phases:
+def _scaled_positions(definition: Definition[Scaling]) -> AngleFunction:
     """Return a function from positions to angles, for a scaling without periods.
 
     An angle is position · 1/f · frequency, in this order; f is 1 unless the scaling is linear.
@@ -213,7 +213,7 @@ RUNTIME = RuntimeProfile(
         "yarn": _read_yarn,
         "longrope": _read_longrope,
     },
-    phases=_mlx_lm_angles,
+    angle_function=_mlx_lm_angles,
     ignores_prompt=True,
     text_only=True,
 )

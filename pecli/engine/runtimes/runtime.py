@@ -29,7 +29,7 @@ _LIMIT_BITS = 120
 _SAME_ATTENTION = 1e-9
 """Relative difference up to which two attention factors are the same number, rounded."""
 
-Phases = Callable[[Singles], Singles]
+AngleFunction = Callable[[Singles], Singles]
 """Returns the float32 angles of positions (n, 1): a row per position, a column per pair."""
 
 ScalingT = TypeVar("ScalingT", bound=Scaling, covariant=True)
@@ -141,7 +141,8 @@ class RuntimeProfile:
         source: The code that was read to describe it.
         readings: How it reads each scaling that it implements, by the scaling's name; a text is the
             reason why it does not implement one.
-        phases: Returns the angles that it computes for a definition, whose scaling is its reading.
+        angle_function: Returns a function from positions to the angles that it computes for a
+            definition, whose scaling is its reading.
         limits_to_context: It has no values beyond M, times the factor of linear scaling.
         ignores_prompt: LongRoPE's factors follow the served context, however short a prompt is.
         text_only: It has no M-RoPE.
@@ -152,7 +153,7 @@ class RuntimeProfile:
     version: str
     source: str
     readings: Mapping[str, Read | str]
-    phases: Callable[[AnyDefinition], Phases]
+    angle_function: Callable[[AnyDefinition], AngleFunction]
     limits_to_context: bool = False
     ignores_prompt: bool = False
     text_only: bool = False

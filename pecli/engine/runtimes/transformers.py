@@ -9,10 +9,10 @@ from pecli.engine.arrays import Singles
 from pecli.engine.numerics.float32_functions import torch_powers
 from pecli.engine.runtimes.runtime import (
     Adaptation,
+    AngleFunction,
     AnyDefinition,
     Definition,
     ModelRope,
-    Phases,
     Read,
     RuntimeProfile,
     as_defined,
@@ -37,7 +37,7 @@ def torch_powers_of(base: float, definition: Definition[Scaling]) -> Singles:
     return torch_powers(base, numerators / np.float32(definition.dim))
 
 
-def torch_phases(definition: Definition[Scaling]) -> Phases:
+def torch_angles(definition: Definition[Scaling]) -> AngleFunction:
     """Multiply positions by inverse frequencies, which PyTorch computes in float32 steps."""
     scaling = definition.scaling
     base = scaling.float32_base(definition.base, definition.dim)
@@ -50,7 +50,7 @@ def like_transformers(
     readings: Mapping[str, Read | str],
     *,
     version: str = "2026",
-    phases: Callable[[AnyDefinition], Phases] = torch_phases,
+    angle_function: Callable[[AnyDefinition], AngleFunction] = torch_angles,
     ignores_prompt: bool = False,
     adapted: Callable[[ModelRope], Adaptation] = unchanged,
 ) -> RuntimeProfile:
@@ -61,7 +61,7 @@ def like_transformers(
         readings: How it reads a scaling differently, by its name, such as "yarn"; a text is the
             reason why it cannot read it at all.
         version: The version that was examined.
-        phases: Computes its angles.
+        angle_function: Computes its angles.
         ignores_prompt: LongRoPE's factors follow the served context, however short a prompt is.
         adapted: Returns the parameters that it reads differently for some models.
     """
@@ -70,7 +70,7 @@ def like_transformers(
         version=version,
         source="how it reads a config",
         readings={**READINGS, **readings},
-        phases=phases,
+        angle_function=angle_function,
         ignores_prompt=ignores_prompt,
         adapted=adapted,
     )
@@ -81,5 +81,5 @@ RUNTIME = RuntimeProfile(
     version="5.22.2",
     source="modeling_rope_utils.py, ROPE_INIT_FUNCTIONS, tables in float32 (PyTorch 2.13, x86-64)",
     readings=READINGS,
-    phases=torch_phases,
+    angle_function=torch_angles,
 )

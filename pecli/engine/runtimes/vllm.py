@@ -7,14 +7,14 @@ import numpy as np
 
 from pecli.engine.arrays import Singles
 from pecli.engine.runtimes.runtime import (
+    AngleFunction,
     Definition,
-    Phases,
     RuntimeProfile,
     RuntimeReading,
     as_defined,
     with_attention_of_context,
 )
-from pecli.engine.runtimes.transformers import torch_phases, torch_powers_of
+from pecli.engine.runtimes.transformers import torch_angles, torch_powers_of
 from pecli.engine.scalings.linear import Linear
 from pecli.engine.scalings.longrope import LongRope
 from pecli.engine.scalings.ntk import Dynamic
@@ -48,14 +48,14 @@ def _read_dynamic(definition: Definition[Dynamic]) -> RuntimeReading[Scaling]:
     return replace(reading, causes=(cause,))
 
 
-def _vllm_angles(definition: Definition[Scaling]) -> Phases:
+def _vllm_angles(definition: Definition[Scaling]) -> AngleFunction:
     """Return a function from positions to float32 angles as vLLM computes them.
 
     Linear scaling divides the positions, and not the frequencies as transformers does.
     """
     scaling = definition.scaling
     if not isinstance(scaling, Linear):
-        return torch_phases(definition)
+        return torch_angles(definition)
     factor = np.float32(scaling.factor)
     inv_freq = reciprocal(torch_powers_of(definition.base, definition))
 
@@ -78,7 +78,7 @@ RUNTIME = RuntimeProfile(
         "longrope": _read_longrope,
         "dynamic": _read_dynamic,
     },
-    phases=_vllm_angles,
+    angle_function=_vllm_angles,
     limits_to_context=True,
     ignores_prompt=True,
 )

@@ -34,8 +34,8 @@ from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from pecli.engine.numerics.axis_tables import AxisFiller, Coordinates
-    from pecli.engine.runtimes.runtime import Phases
-    from pecli.engine.schemes.recipe_tables import Filler, RecipeFiller
+    from pecli.engine.runtimes.runtime import AngleFunction
+    from pecli.engine.schemes.recipe_tables import Filler, PairAngles, RecipeFiller
 
 PLACED: NamedValues = {"panel": "Positions", "omitted_default": None}
 """Options of the parameters about places of rows; they were added after the first release, so old
@@ -241,29 +241,34 @@ class Positioned(Scheme):
     def waves(self, unit: Fraction = Fraction(1)) -> ExactWaves:
         """Return the exact frequencies, over positions in units of `unit`, and the amplitude."""
 
-    def _recipe_phases(self, recipe: PrecisionRecipe) -> Iterator[tuple[Phases, range]]:
-        """Yield a function from positions to angles for each axis, and the columns that are used.
+    def _angle_functions(self, recipe: PrecisionRecipe) -> Iterator[PairAngles]:
+        """Yield the function that computes the angles of each axis of positions.
 
-        A recipe is a precision to imitate: it may round frequencies, positions and angles. The
-        function returns a column per frequency from index 0 on. If two axes share the frequencies,
-        the first one uses the columns 0, 2, 4, …
-
-        Args:
-            recipe: The precision.
+        A recipe is a precision to imitate: it may round frequencies, positions and angles.
         """
-        from pecli.engine.schemes.recipe_tables import geometric_phases, multiples_of, rounded
+        from pecli.engine.schemes.recipe_tables import PairAngles
 
         for block in self.axis_blocks:  # A block has the frequencies of one axis.
-            if block.progression.is_geometric:
-                # The frequencies base^(−i/denominator), computed in float32 as real programs do.
-                count = block.last + 1
-                phases = geometric_phases(recipe, self.base, block.denominator, count)
-            else:
-                # Any other series, such as frequencies in equal steps: exact, rounded to float32.
-                exact_frequencies = self._progression(block, scale=1.0).floats()
-                singles = np.array(exact_frequencies, np.float32)
-                phases = multiples_of(rounded(singles, recipe.frequency_dtype))
-            yield phases, block.indices
+            yield PairAngles(self._angles_of_block(block, recipe), columns=block.indices)
+
+    def _angles_of_block(self, block: AxisBlock, recipe: PrecisionRecipe) -> AngleFunction:
+        """Return a function from positions to the angles of an axis, which rounds as a recipe.
+
+        The angles have a column for each index from 0 to the last one of the block: 7 columns for
+        the indices 0, 2, 4 and 6.
+
+        Args:
+            block: The frequencies of the axis, by the indices i of base^(−i/denominator).
+            recipe: The precision to imitate.
+        """
+        from pecli.engine.schemes.recipe_tables import geometric_angles, multiples_of, rounded
+
+        if block.progression.is_geometric:
+            return geometric_angles(recipe, self.base, block.denominator, count=block.last + 1)
+        # Another series, such as frequencies in equal steps: exact ones, rounded to float32.
+        exact_frequencies = self._progression(block, scale=1.0).floats()
+        singles = np.array(exact_frequencies, np.float32)
+        return multiples_of(rounded(singles, recipe.frequency_dtype))
 
     @property
     def _amplitude(self) -> float:
@@ -315,7 +320,7 @@ class Positioned(Scheme):
         from pecli.engine.schemes.recipe_tables import RecipeFiller, RecipeWaves
 
         waves = RecipeWaves(
-            phases=partial(self._recipe_phases, recipe),
+            angle_functions=partial(self._angle_functions, recipe),
             axes=self._axis_of_each_pair(coordinates),
             amplitude=self._amplitude,
             scale=self.value_of("scale", 1.0),

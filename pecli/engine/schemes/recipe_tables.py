@@ -15,7 +15,7 @@ from pecli.engine.numerics.axis_tables import AxisFiller, Coordinates
 from pecli.engine.numerics.cos_sin_tables import ExactFiller
 from pecli.engine.numerics.float32_functions import power, round_single
 from pecli.engine.numerics.float32_waves import write_waves
-from pecli.engine.runtimes.runtime import Phases, recurrence
+from pecli.engine.runtimes.runtime import AngleFunction, recurrence
 from pecli.engine.scalings.scaling import reciprocal
 from pecli.engine.schemes.recipes import PrecisionRecipe
 
@@ -26,64 +26,52 @@ _RATIO_BITS = 128
 """Fractional bits of a ratio of frequencies, before it is rounded to float32."""
 
 
-def geometric_phases(
-    recipe: PrecisionRecipe,
-    base: float,
-    denominator: Fraction,
-    count: int,
-    frequencies_of_powers: Callable[[Singles], Singles] = reciprocal,
-    exact_frequencies: Callable[[], Frequencies] | None = None,
-) -> Phases:
-    """Return a function from positions to angles, computed in float32 as a recipe does it.
+def geometric_angles(
+    recipe: PrecisionRecipe, base: float, denominator: Fraction, count: int
+) -> AngleFunction:
+    """Return a function from positions to the angles position · base^(−i/denominator), i < count.
 
-    A recipe is a precision to imitate. Usual code computes the powers base^(i/denominator), takes
-    their reciprocals as frequencies, which a recipe may round to float16, and multiplies positions
-    by them. One recipe imitates ggml instead: the angle of each pair is that of the pair before
-    times a constant ratio (a recurrence), which adds up errors.
+    It rounds as a recipe, a precision to imitate. Usual code computes the powers
+    base^(i/denominator) in float32 and takes their reciprocals as frequencies, which some recipes
+    round to float16 or bfloat16. One recipe imitates ggml, which computes no frequencies.
 
     Args:
-        recipe: the dtype of the frequencies, and whether angles are a recurrence.
-        base: the base of the powers.
-        denominator: half the dimension, in most schemes.
-        count: the number of frequencies.
-        frequencies_of_powers: returns the frequencies of float32 powers, 1 / power unless a scaling
-            changes them. The recurrence has no powers, and does not call it.
-        exact_frequencies: returns the frequencies of a scaling that changes each of them
-            differently; None without one. Only the recurrence calls it: it divides the angles of
-            each pair by as much as the scaling divides the frequency, as ggml does.
+        recipe: The dtype of the frequencies, and True as its `recurrence` if it imitates ggml.
+        base: The base of the powers.
+        denominator: Half the dimension, in most schemes.
+        count: The number of frequencies.
     """
     if recipe.recurrence:
-        return _recurrent_phases(base, denominator, count, exact_frequencies)
-    powers = _float32_powers(base, denominator, range(count))
-    frequencies = frequencies_of_powers(np.array(powers, np.float32))
+        return recurrent_angles(base, denominator, count)
+    frequencies = reciprocal(float32_powers(base, denominator, range(count)))
     return multiples_of(rounded(frequencies, recipe.frequency_dtype))
 
 
-def multiples_of(frequencies: Singles) -> Phases:
+def multiples_of(frequencies: Singles) -> AngleFunction:
     """Return the function from positions (n, 1) to angles position · frequency, (n, pairs)."""
     return partial(np.multiply, frequencies)
 
 
-def _recurrent_phases(
-    base: float,
-    denominator: Fraction,
-    count: int,
-    exact_frequencies: Callable[[], Frequencies] | None,
-) -> Phases:
+def recurrent_angles(
+    base: float, denominator: Fraction, count: int, divisors: Singles | None = None
+) -> AngleFunction:
     """Return a function from positions to angles, each of which is the one before times a ratio.
 
-    With the ratio base^(−1/denominator) = 1/10, position 500 has the angles 500, 50, 5, … The
-    arguments are those of `geometric_phases`.
+    ggml computes angles so, and adds up errors. With the ratio base^(−1/denominator) = 1/10,
+    position 500 has the angles 500, 50, 5, …
+
+    Args:
+        base: The base of the ratio.
+        denominator: Half the dimension, in most schemes.
+        count: The number of angles.
+        divisors: The number by which a scaling divides each angle at the end; None if it divides
+            none.
     """
-    divisors = None
-    if exact_frequencies is not None:
-        unscaled = numerics.geometric(base, denominator, count)
-        divisors = _divisors_of_scaling(unscaled, exact_frequencies())
-    (ratio_of_pairs,) = _float32_powers(base, denominator, [-1])
-    return partial(recurrence, pairs=count, ratio=ratio_of_pairs, divisors=divisors)
+    (ratio,) = float32_powers(base, denominator, [-1])
+    return partial(recurrence, pairs=count, ratio=float(ratio), divisors=divisors)
 
 
-def _float32_powers(base: float, denominator: Fraction, indices: Iterable[int]) -> list[float]:
+def float32_powers(base: float, denominator: Fraction, indices: Iterable[int]) -> Singles:
     """Return base^(i/denominator) for some i; the base, each exponent and power are float32."""
     base_float32 = round_single(base)
     denominator_float32 = np.float32(float(denominator))
@@ -91,11 +79,11 @@ def _float32_powers(base: float, denominator: Fraction, indices: Iterable[int]) 
     for index in indices:
         exponent = np.float32(index) / denominator_float32
         powers.append(power(base_float32, float(exponent)))
-    return powers
+    return np.array(powers, np.float32)
 
 
-def _divisors_of_scaling(before: Frequencies, after: Frequencies) -> Singles:
-    """Return by which number a scaling divides the frequency of each pair, in float32.
+def divisors_between(before: Frequencies, after: Frequencies) -> Singles:
+    """Return the number by which a scaling divided the frequency of each pair, in float32.
 
     A frequency of 1/10 that becomes 1/40 has the divisor 4. Frequencies are integers over 2**bits,
     and the two lists may have different bits.
@@ -117,19 +105,32 @@ def rounded(values: Singles, dtype: str) -> Singles:
     return values.astype(numpy_dtype(dtype)).astype(np.float32)
 
 
+class PairAngles(NamedTuple):
+    """The angles of some neighbouring pairs of channels, which one function computes.
+
+    Attributes:
+        angles_of: The function. It returns a row per position, and a column per frequency.
+        columns: The column of each pair. If the rows and columns of an image share the frequencies,
+            the pairs that follow its rows have the columns 0, 2, 4, …
+    """
+
+    angles_of: AngleFunction
+    columns: range
+
+
 class RecipeWaves(NamedTuple):
     """The waves of a scheme as a recipe computes them.
 
     Attributes:
-        phases: Yields functions from positions to phases, each with the indices of those phases
-            that the scheme has.
+        angle_functions: Yields the functions that compute the angles of the pairs, in the order of
+            the pairs. It is called when the first rows are filled.
         axes: The axis of positions that each pair follows.
         amplitude: The factor of cos and sin.
         scale: The factor of positions.
         in_turns: True if positions are turns: angles are 2π times position and frequency.
     """
 
-    phases: Callable[[], Iterator[tuple[Phases, range]]]
+    angle_functions: Callable[[], Iterator[PairAngles]]
     axes: Sequence[int]
     amplitude: float
     scale: float
@@ -140,15 +141,15 @@ class PairBand(NamedTuple):
     """Neighbouring pairs of channels that follow one axis of positions.
 
     Attributes:
-        phases: Returns the phases of positions, a column per frequency.
+        angles_of: Returns the angles of positions, a column per frequency.
         axis: The axis of positions.
-        phase_columns: The columns of the result of `phases` that belong to these pairs.
+        angle_columns: The columns of these pairs among those that `angles_of` returns.
         pairs: Their numbers among all pairs.
     """
 
-    phases: Phases
+    angles_of: AngleFunction
     axis: int
-    phase_columns: slice
+    angle_columns: slice
     pairs: range
 
 
@@ -179,22 +180,28 @@ class RecipeFiller:
                 plain_positions = np.array([float(position) for position in axis_positions])
                 self._distinct_positions.append(plain_positions * radians_per_unit)
 
-    @cached_property
-    def _bands_of_pairs(self) -> list[PairBand]:
-        """Split the pairs into bands: neighbouring pairs that follow one axis of positions.
+    @property
+    def accepts_scattered_positions(self) -> bool:
+        """Return True if `fill` accepts an array of positions instead of the first one."""
+        return self._coordinates is None
 
-        Interleaved M-RoPE has axes 0 1 2 0 1 2 …: every pair is a band. Sections 0 0 1 1 1 are two
-        bands. A band does not extend over pairs whose phases another function computes.
+    @cached_property
+    def _bands(self) -> list[PairBand]:
+        """All pairs, in bands: neighbouring pairs that follow one axis of positions.
+
+        If the pairs follow the axes 0 0 1 1 1, there are two bands. Interleaved M-RoPE has the axes
+        0 1 2 0 1 2 …, and every pair is a band. If several functions compute the angles, a band has
+        pairs of one of them only.
         """
         # A runtime divides float32 numbers by factors such as 1e39, which are infinite there.
         with np.errstate(all="ignore"):
-            phase_functions = [*self._waves.phases()]
+            angle_functions = [*self._waves.angle_functions()]
         bands: list[PairBand] = []
         first_pair = 0
-        for phases, columns_of_pairs in phase_functions:
-            end_pair = first_pair + len(columns_of_pairs)
-            axes = self._waves.axes[first_pair:end_pair]
-            bands += _bands_of_function(phases, columns_of_pairs, axes, first_pair)
+        for pair_angles in angle_functions:
+            end_pair = first_pair + len(pair_angles.columns)
+            axes_of_pairs = self._waves.axes[first_pair:end_pair]
+            bands += _bands_of_function(pair_angles, axes_of_pairs, first_pair)
             first_pair = end_pair
         return bands
 
@@ -209,7 +216,7 @@ class RecipeFiller:
         """
         names = functions.split(",")
         positions = self._positions(first, len(out))
-        for band in self._bands_of_pairs:
+        for band in self._bands:
             float32_positions = positions[band.axis].astype(np.float32)
             band_positions = rounded(float32_positions, self._recipe.position_dtype)
             self._fill_band(band, names, band_positions, out, dtype)
@@ -217,20 +224,29 @@ class RecipeFiller:
     def _positions(self, first: int | Indices, count: int) -> Sequence[Indices | Floats]:
         """Return the positions of `count` rows: an array (count,) for each axis of positions.
 
-        An image has two axes, and a table of consecutive positions has one.
+        Consecutive positions have one axis, and the points of an image two, its rows and columns.
 
         Args:
-            first: The first row. Without coordinates, a row is a position, and an array of all
-                positions may be given instead.
+            first: The first position, or an array of all positions. With coordinates, the number
+                of the first row.
             count: The number of rows.
         """
-        if self._coordinates is None:
-            if isinstance(first, int):
-                return [np.arange(first, first + count, dtype=np.int64)]
-            return [first]
-        # An axis stores each position only once: row 3 of a grid of 2 × 2 has the index 1 on both.
-        start = int(first)
-        indices_by_axis = self._coordinates.index(start, start + count)  # (axes, count)
+        if self._coordinates is not None:
+            return self._positions_of_rows(self._coordinates, int(first), count)
+        if isinstance(first, int):
+            return [np.arange(first, first + count, dtype=np.int64)]
+        return [first]
+
+    def _positions_of_rows(
+        self, coordinates: Coordinates, first_row: int, count: int
+    ) -> list[Floats]:
+        """Return the positions of some rows that have coordinates: an array (count,) for each axis.
+
+        Each axis has a list of its different positions, and each row the index of its position
+        there. The rows of a grid of 2 × 2 have the indices 0 0 1 1 on one axis and 0 1 0 1 on the
+        other, in the lists 0 1 and 0 1.
+        """
+        indices_by_axis = coordinates.index(first_row, first_row + count)  # (axes, count)
         axes = zip(self._distinct_positions, indices_by_axis, strict=True)
         return [distinct_positions[indices] for distinct_positions, indices in axes]
 
@@ -280,18 +296,26 @@ class RecipeFiller:
         """
         shape = (len(out), len(band.pairs), len(functions))
         column_count = len(band.pairs) * len(functions)
-        table_dtype = self._recipe.table_dtype or "float32"
-        needs_no_rounding = table_dtype == dtype == "float32"
-        has_all_columns = out.shape[1] == column_count
-        if needs_no_rounding and has_all_columns and out.flags.c_contiguous:
-            # `out` itself has the memory for the values, which saves a copy.
-            table = out.reshape(shape).view(np.float32)  # the same dtype, for type checkers
-            self._write_waves(band, functions, positions, table)
+        if self._can_compute_within(out, column_count, dtype):
+            waves_in_out = out.reshape(shape).view(np.float32)  # the same memory and dtype
+            self._write_waves(band, functions, positions, waves_in_out)
             return
         waves = np.empty(shape, np.float32)
         self._write_waves(band, functions, positions, waves)
-        columns = waves.reshape(len(out), column_count)[:, : out.shape[1]]
-        out[...] = as_dtype(as_dtype(columns, table_dtype), dtype)
+        columns = waves.reshape(len(out), column_count)
+        columns_of_out = columns[:, : out.shape[1]]  # one less with an odd dimension
+        table_dtype = self._recipe.table_dtype or "float32"
+        out[...] = as_dtype(as_dtype(columns_of_out, table_dtype), dtype)
+
+    def _can_compute_within(self, out: Array, column_count: int, dtype: str) -> bool:
+        """Return True if float32 waves can be written into `out` itself, which saves a copy.
+
+        They need no rounding then, and a place for each of so many columns in one piece of memory.
+        """
+        needs_rounding = self._recipe.table_dtype not in ("", "float32") or dtype != "float32"
+        if needs_rounding:
+            return False
+        return out.shape[1] == column_count and out.flags.c_contiguous
 
     def _write_waves(
         self, band: PairBand, functions: list[str], positions: Singles, out: Singles
@@ -302,7 +326,7 @@ class RecipeFiller:
         alike: the cosine is the same, and the sine is negated.
         """
         distances = np.abs(positions)[:, None] * self._scale  # (n, 1)
-        angles = band.phases(distances)[:, band.phase_columns]  # (n, pairs)
+        angles = band.angles_of(distances)[:, band.angle_columns]  # (n, pairs)
         write_waves(rounded(angles, self._recipe.product_dtype), functions, out)
         is_negative = np.signbit(positions)
         if is_negative.any() and "sin" in functions:
@@ -312,27 +336,26 @@ class RecipeFiller:
 
 
 def _bands_of_function(
-    phases: Phases, indices: range, axes: Sequence[int], first_pair: int
+    pair_angles: PairAngles, axes_of_pairs: Sequence[int], first_pair: int
 ) -> Iterator[PairBand]:
-    """Yield the bands of the pairs whose phases one function computes.
+    """Yield the bands of the pairs whose angles one function computes.
 
     A band is neighbouring pairs on one axis. If pairs 8 … 12 follow the axes 0 0 1 1 1, the bands
     are the pairs 8 and 9 on axis 0, and 10, 11 and 12 on axis 1.
 
     Args:
-        phases: The function from positions to phases.
-        indices: The column of its result that each pair has.
-        axes: The axis that each pair follows.
+        pair_angles: The function, and the column of its result that each pair has.
+        axes_of_pairs: The axis that each pair follows.
         first_pair: The number of the first pair.
     """
     start = 0
-    for axis, pairs_of_axis in groupby(axes):
+    for axis, pairs_of_axis in groupby(axes_of_pairs):
         stop = start + len([*pairs_of_axis])
-        columns = indices[start:stop]
+        columns = pair_angles.columns[start:stop]
         yield PairBand(
-            phases=phases,
+            angles_of=pair_angles.angles_of,
             axis=axis,
-            phase_columns=slice(columns.start, columns.stop, columns.step),
+            angle_columns=slice(columns.start, columns.stop, columns.step),
             pairs=range(first_pair + start, first_pair + stop),
         )
         start = stop
@@ -355,3 +378,12 @@ class CastFiller:
 
 Filler = ExactFiller | AxisFiller | RecipeFiller | CastFiller
 """Objects that fill tables of cos and sin."""
+
+
+def fills_scattered_rows(filler: Filler) -> bool:
+    """Return True if `fill` accepts an array of positions, such as 5 and 9000, not only the first.
+
+    A recipe computes every position by itself. The others compute consecutive ones, which is faster
+    together.
+    """
+    return isinstance(filler, RecipeFiller) and filler.accepts_scattered_positions

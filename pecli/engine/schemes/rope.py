@@ -9,18 +9,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pecli.engine import numerics
 from pecli.engine.application import rotated
-from pecli.engine.arrays import Array, ArrayLike, Complex, Indices
+from pecli.engine.arrays import Array, ArrayLike, Complex, Indices, Singles
 from pecli.engine.named_values import MutableValues
 from pecli.engine.numerics import Frequencies
-from pecli.engine.numerics.axis_tables import Coordinates, listed_coordinates
+from pecli.engine.numerics.axis_tables import Coordinates, listed_coordinates, picked_rows
 from pecli.engine.numerics.phases import ExactWaves
 from pecli.engine.runtimes import runtime_named
-from pecli.engine.runtimes.runtime import Phases
+from pecli.engine.runtimes.runtime import AngleFunction
 from pecli.engine.scalings import PARAMETERS, SCALINGS, name_of
 from pecli.engine.schemes.aliases import with_aliases
 from pecli.engine.schemes.given_positions import whole_positions
-from pecli.engine.schemes.recipe_tables import Filler, RecipeFiller, geometric_phases
+from pecli.engine.schemes.recipe_tables import (
+    Filler,
+    PairAngles,
+    divisors_between,
+    fills_scattered_rows,
+    float32_powers,
+    multiples_of,
+    recurrent_angles,
+    rounded,
+)
 from pecli.engine.schemes.recipes import EXACT, PrecisionRecipe, recipe_named
 from pecli.engine.schemes.rope_parameters import RotaryParameters
 from pecli.engine.schemes.scheme import Axes, runtime_names
@@ -161,8 +171,8 @@ class Rope(RotaryParameters):
         amplitude = self.scaling_value.exact_attention or self.scaling_value.attention
         return ExactWaves.of(rotating, scale=unit, amplitude=amplitude, in_turns=self._in_turns)
 
-    def _recipe_phases(self, recipe: PrecisionRecipe) -> Iterator[tuple[Phases, range]]:
-        """Yield functions from positions (n, 1) to angles, and the columns of each that are used.
+    def _angle_functions(self, recipe: PrecisionRecipe) -> Iterator[PairAngles]:
+        """Yield the functions that compute the angles of the pairs, in the order of the pairs.
 
         A runtime such as llama.cpp computes angles in float32 in an order of its own. A recipe only
         imitates a precision: it computes base^(−2i/d) in float32, applies the scaling in the steps
@@ -170,15 +180,16 @@ class Rope(RotaryParameters):
         their own frequencies have one each.
         """
         if self.axis_blocks:
-            yield from super()._recipe_phases(recipe)
+            yield from super()._angle_functions(recipe)
             return
         if self.runtime != "none":
-            phases = runtime_named(self.runtime).phases(self._definition(self.scaling_value))
+            runtime = runtime_named(self.runtime)
+            angles_of = runtime.angle_function(self._definition(self.scaling_value))
         else:
-            phases = self._scaled_phases(recipe)
-        yield phases, range(self.rotating_pairs)
+            angles_of = self._scaled_angles(recipe)
+        yield PairAngles(angles_of, columns=range(self.rotating_pairs))
 
-    def _scaled_phases(self, recipe: PrecisionRecipe) -> Phases:
+    def _scaled_angles(self, recipe: PrecisionRecipe) -> AngleFunction:
         """Return a function from positions to angles as a recipe computes them, scaling included.
 
         A recipe is a precision to imitate. A scaling stretches the context of a model: it changes
@@ -187,16 +198,27 @@ class Rope(RotaryParameters):
         """
         scaling = self.scaling_value
         dim = self.exponent_dim
-        # A scaling that changes only the base needs no exact frequencies: the base implies them.
-        exact_frequencies = self.frequencies if scaling.per_frequency else None
-        return geometric_phases(
-            recipe,
-            base=scaling.float32_base(self.base, dim),
-            denominator=Fraction(dim, 2),
-            count=self.rotating_pairs,
-            frequencies_of_powers=partial(scaling.float32_steps, base=self.base, dim=dim),
-            exact_frequencies=exact_frequencies,
-        )
+        pairs = self.rotating_pairs
+        half_dim = Fraction(dim, 2)
+        base = scaling.float32_base(self.base, dim)
+        if (
+            recipe.recurrence
+        ):  # as ggml: no frequencies, but each angle is the last one times a ratio
+            divisors = self._divisors_of_scaling(base, half_dim)
+            return recurrent_angles(base, half_dim, pairs, divisors)
+        powers = float32_powers(base, half_dim, range(pairs))
+        frequencies = scaling.float32_steps(powers, self.base, dim)
+        return multiples_of(rounded(frequencies, recipe.frequency_dtype))
+
+    def _divisors_of_scaling(self, base: float, half_dim: Fraction) -> Singles | None:
+        """Return the number by which the scaling divides each of the frequencies base^(−i/half_dim).
+
+        It is None for a scaling that changes only the base: `base` is the changed one.
+        """
+        if not self.scaling_value.per_frequency:
+            return None
+        unscaled_frequencies = numerics.geometric(base, half_dim, self.rotating_pairs)
+        return divisors_between(unscaled_frequencies, self.frequencies())
 
     def computed_as(self, way: str) -> "Rope":
         """Return the scheme as a recipe (such as "float32") or a runtime ("vllm") computes it."""
@@ -247,7 +269,7 @@ class Rope(RotaryParameters):
         position_one = np.ones((1, 1), np.float32)
         radians_per_unit = 2 * math.pi if self._in_turns else 1.0
         frequencies = []
-        for angles_of, columns in self._recipe_phases(self._recipe):
+        for angles_of, columns in self._angle_functions(self._recipe):
             (angles,) = angles_of(position_one)  # one row
             frequencies += [radians_per_unit * float(angles[column]) for column in columns]
         return frequencies
@@ -265,34 +287,36 @@ class Rope(RotaryParameters):
         """Return the tables `cos` and `sin`, whose rows are computed when they are read.
 
         They are (seq_len, d/2), or (seq_len, d) in a layout that has every column twice.
-
-        Readers of a table may pick scattered rows, such as 5 and 9000. Some tables can compute these
-        at once (`gathers`); others compute runs of consecutive rows.
         """
-        filler = self._row_filler(self._recipe)  # It computes cos or sin of rotating pairs.
+        # An object whose method `fill` computes cos or sin of the rotating pairs.
+        filler = self._row_filler(self._recipe)
         width = self.rotary_dim // 2 * self._columns.per_pair
         shape = (self.seq_len, width)
-        # A recipe computes every row by itself, so that it accepts an array of positions instead of
-        # the first one. If positions are listed, it needs the numbers of consecutive rows.
-        accepts_scattered_rows = isinstance(filler, RecipeFiller) and self.is_range
+        # Readers may pick scattered rows, such as 5 and 9000. A table that does not gather them
+        # computes them one by one.
+        gathers = fills_scattered_rows(filler)
         tables = []
-        for function in self._functions:
-            fill = partial(self._fill, filler, function, self.offset)
-            tables.append(Table(function, self.dtype, shape, fill, gathers=accepts_scattered_rows))
+        for function in self._functions:  # "cos", "sin"
+            fill = partial(
+                self._fill, filler=filler, function=function, position_of_row_0=self.offset
+            )
+            tables.append(Table(function, self.dtype, shape, fill, gathers))
         return tables
 
-    def _fill(self, filler: Filler, function: str, offset: int, start: Any, out: Array) -> None:
+    def _fill(
+        self, start: Any, out: Array, *, filler: Filler, function: str, position_of_row_0: int
+    ) -> None:
         """Write rows of cos or sin into `out`: rotating pairs, pairs of angle 0, and copies of both.
 
         Copies are made if the array has room for them: for 2 pairs, `halves` has the columns c0 c1
         | c0 c1, and `interleaved` c0 c0 c1 c1.
 
         Args:
-            filler: Computes the rotating pairs.
-            function: "cos" or "sin".
-            offset: The position of row 0.
             start: The first row, or an array of row numbers.
             out: The rows to fill.
+            filler: Computes the rotating pairs.
+            function: "cos" or "sin".
+            position_of_row_0: 0 if positions are listed, because the filler counts rows then.
         """
         pairs = self.rotary_dim // 2
         has_copies = out.shape[1] > pairs
@@ -304,7 +328,7 @@ class Rope(RotaryParameters):
             copies = out[:, pairs:]
         rotating = column_of_pair[:, : self.rotating_pairs]
         not_rotating = column_of_pair[:, self.rotating_pairs :]
-        filler.fill(function, offset + start, rotating, self.dtype)
+        filler.fill(function, position_of_row_0 + start, rotating, self.dtype)
         not_rotating[...] = 1 if function == "cos" else 0  # cos 0 and sin 0
         if has_copies:
             copies[...] = column_of_pair
@@ -367,17 +391,10 @@ class Rope(RotaryParameters):
         Args:
             positions: (n,) or (n, axes); with a list or a grid, the numbers (n,) of its rows.
         """
-        if self.is_range:
-            positions_by_axis = positions.reshape(len(positions), -1).T  # (axes, n)
-            return listed_coordinates(positions_by_axis.tolist())
-        all_rows = self.coordinates()
-        index_of_row = all_rows.index(0, all_rows.rows)  # (axes, rows)
-        picked_indices = index_of_row[:, positions]  # (axes, n)
-
-        def index(start: int, stop: int) -> Indices:
-            return picked_indices[:, start:stop]
-
-        return Coordinates(all_rows.values, len(positions), index)
+        if not self.is_range:
+            return picked_rows(self.coordinates(), positions)
+        positions_by_axis = positions.reshape(len(positions), -1).T  # (axes, n)
+        return listed_coordinates(positions_by_axis.tolist())
 
     def applied_to(self, x: ArrayLike) -> Array:
         """Return x (…, seq_len, D) rotated; compact tables rotate the pairs (i, i + d/2)."""
@@ -396,7 +413,7 @@ def tables_at(rope: Rope, position_ids: ArrayLike) -> list[Table]:
     shape = (coordinates.rows, rope.rotary_dim // 2)
     tables = []
     for function in rope._functions:
-        fill = partial(rope._fill, filler, function, 0)  # rows are counted from 0
+        fill = partial(rope._fill, filler=filler, function=function, position_of_row_0=0)
         tables.append(Table(function, rope.dtype, shape, fill))
     return tables
 
