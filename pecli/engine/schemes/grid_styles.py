@@ -451,13 +451,13 @@ class GridStyle:
         return [self.settled(position_of(i, size, axis) * spacing) for i in range(size)]
 
     def _indices_of_rows(self, rows: GridRows, start: int, stop: int) -> Indices:
-        """Return the index of each row's position in the list of positions of each axis.
+        """Return where each row of the table finds its position, in the list of each axis.
 
-        A row of the table is a point of an image, or a token that is not in it, such as text. Each
-        axis has a list of positions, those of points before those of tokens (`_positions_along`).
-        With 2 tokens before an image of 1 × 3 points, the list of columns is 0 1 2 | 0 1 if tokens
-        are numbered along columns. The rows 0 … 4 of the table are token, token, point, point,
-        point, and have the indices 3 4 0 1 2 in the list.
+        A row is a point of an image, or a token that is not in it, such as text. Each axis has a
+        list of positions, first those of the points, then those of the tokens (`_positions_along`).
+        With 2 tokens before an image of 1 × 3 points, the columns of an image have the list
+        0 1 2 | 0 1 if tokens are numbered along columns. The rows 0 … 4 of the table are token,
+        token, point, point, point, and have the indices 3 4 0 1 2 there.
 
         Args:
             rows: The sizes of the grid, and the number of tokens (`keep`).
@@ -467,32 +467,35 @@ class GridStyle:
         Returns:
             Indices (axes, stop − start).
         """
+        first_row_of_points = 0 if self.keep_last else rows.keep
+        first_row_of_tokens = rows.points if self.keep_last else 0
         table_rows = np.arange(start, stop)
-        if self.keep_last:  # The points come first, and tokens after them.
-            point_numbers = table_rows
-            token_numbers = table_rows - rows.points
-        else:
-            point_numbers = table_rows - rows.keep
-            token_numbers = table_rows
-        is_point = (point_numbers >= 0) & (point_numbers < rows.points)
+        points = table_rows - first_row_of_points  # 0 for the first point, negative before it
+        is_point = (points >= 0) & (points < rows.points)
+        is_token = ~is_point
+        tokens = table_rows[is_token] - first_row_of_tokens
 
-        # Rows of tokens have no number of a point: point 0 stands in, whose indices are not used.
-        index_of_point = self._places_of_points(rows, np.where(is_point, point_numbers, 0))
-        index_by_axis = []
-        for axis in self.sorted_axes:
-            index_of_token = self._indices_of_tokens(axis, rows, token_numbers)
-            index_by_axis.append(np.where(is_point, index_of_point[axis], index_of_token))
-        return np.array(index_by_axis)
+        place_of_points = self._places_of_points(rows, points[is_point])
+        indices = np.empty((len(self.sorted_axes), len(table_rows)), np.intp)
+        for axis, indices_on_axis in zip(self.sorted_axes, indices, strict=True):
+            indices_on_axis[is_point] = place_of_points[axis]
+            indices_on_axis[is_token] = self._indices_of_tokens(axis, rows, tokens)
+        return indices
 
-    def _indices_of_tokens(self, axis: str, rows: GridRows, token_numbers: Indices) -> Indices:
+    def _indices_of_tokens(self, axis: str, rows: GridRows, tokens: Indices) -> Indices:
         """Return where in the list of an axis the positions of tokens are: after those of points.
 
         Along an axis on which tokens are not numbered, all of them share the first place there.
+
+        Args:
+            axis: "t", "h", "w" or "l".
+            rows: The sizes of the grid.
+            tokens: The numbers of the tokens, from 0 on.
         """
         first_index = rows.size_of(axis)
         if axis in self.counted:
-            return first_index + token_numbers
-        return np.full_like(token_numbers, first_index)
+            return first_index + tokens
+        return np.full_like(tokens, first_index)
 
     def _places_of_points(self, rows: GridRows, points: Indices) -> dict[str, Indices]:
         """Return the frame, the row and the column of points by their numbers; text has one place.
