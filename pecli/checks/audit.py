@@ -163,7 +163,7 @@ def audit(
     if not isinstance(scheme, Scheme):
         example = "such as Rope(seq_len=4096, dim=128)"
         raise KindError("scheme", quoted(scheme), "it must be a scheme", example)
-    scheme.by_position()  # Raises ParameterError for a scheme without recipes.
+    scheme.audited_rows()  # Raises ParameterError for a scheme without recipes.
     names = _check_recipe_names(scheme, recipes)
     exact_dtype = "float64" if scheme.dtype == "float64" else "float32"
     exact = _compute_curves(scheme, "exact", exact_dtype)
@@ -187,5 +187,5 @@ def _check_recipe_names(scheme: Scheme, recipes: Sequence[str] | str | None) -> 
 
 def _compute_curves(scheme: Scheme, recipe: str, dtype: str) -> ByPosition:
     """Return the numbers of a scheme as a recipe computes them, in a dtype."""
-    numbers = scheme.in_dtype(dtype).computed_as(recipe).by_position()
+    numbers = scheme.in_dtype(dtype).computed_as(recipe).audited_rows()
     return replace(numbers, read=lambda start, stop: as_dtype(numbers.read(start, stop), dtype))

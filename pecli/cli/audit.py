@@ -108,7 +108,7 @@ def _audit_layer_types(scheme: Scheme, values: options.Values) -> dict[str, Audi
     scheme_by_layer_type = dict(scheme.by_layer_type())
     layer_schemes = list(scheme_by_layer_type.values())
     recipes = _recipes(layer_schemes[0], values["recipes"])
-    total_positions = sum(layer.by_position().count for layer in layer_schemes)
+    total_positions = sum(layer.audited_rows().count for layer in layer_schemes)
     shows_progress = options.shows_progress(values)
     audits: dict[str, Audit] = {}
     with progress.counting("audit", total_positions, wanted=shows_progress) as advance:

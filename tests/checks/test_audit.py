@@ -201,7 +201,7 @@ def test_sinusoidal_columns_belong_to_their_frequencies(layout: str, dim: int) -
     has no wave, is left out.
     """
     scheme = Sinusoidal(300, dim, layout=layout, cos_first=True, padding_idx=4, amplitude=2.0)
-    numbers = scheme.in_dtype("float64").by_position()
+    numbers = scheme.in_dtype("float64").audited_rows()
     table = numbers.read(0, 300)
 
     assert table.shape[1] == (dim if layout == "interleaved" else dim - 1)

@@ -292,7 +292,7 @@ class Alibi(Scheme):
             return Axes(("head",), value="slope")
         return Axes(("head", "query", "key"), value="bias")
 
-    def by_position(self) -> ByPosition:
+    def audited_rows(self) -> ByPosition:
         """Return the biases for an audit of rounding errors: one row per distance, one column per head.
 
         The bias of a query and a key depends on their distance only, so that a table of distances

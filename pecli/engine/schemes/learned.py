@@ -115,7 +115,7 @@ class LearnedInit(Scheme):
     def recipe_names(cls) -> tuple[str, ...]:
         return ()
 
-    def by_position(self) -> ByPosition:
+    def audited_rows(self) -> ByPosition:
         """Raise ParameterError: there is nothing that a recipe could compute differently."""
         rule = "it has no recipes: its numbers are random, not computed"
         raise ParameterError("the scheme", repr(self.name), rule)

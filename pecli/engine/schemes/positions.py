@@ -84,21 +84,26 @@ class Positioned(Scheme):
     def _fill_in_and_check(self, preset: Mapping[str, object]) -> None:
         """Fill in the parameters that were left out, and check all of them.
 
-        A list of positions or a grid decides the number of rows (`seq_len`): it is filled in, or
-        must agree. Only a grid has rows beside it (`keep`, for tokens such as CLS).
+        A list of 5 positions has 5 rows. A grid of 2 × 3 points has 6, and `keep` more for tokens
+        beside it, such as CLS. So these parameters are checked first, and decide `seq_len`; then the
+        base class fills in and checks the others.
 
         Args:
             preset: Parameters of the style, for those that the user left out.
         """
-        self._check_first("positions", "grid", "keep")
+        self._check_early("positions", "grid", "keep")
         self._check_positions_or_grid()
-        defaults = dict(preset)
-        keep_of_style = defaults.pop("keep", None)
-        lacks_keep = self.grid is not None and self.keep is None
-        if lacks_keep and keep_of_style:
-            self._set("keep", keep_of_style)
+        self._fill_in_keep()
         self._fill_in_rows()
-        super()._fill_in_and_check(defaults)
+        super()._fill_in_and_check(preset)
+
+    def _fill_in_keep(self) -> None:
+        """Set `keep`, the rows beside a grid, to those of the style if the user gave no number."""
+        if self.grid is None or self.keep is not None:
+            return
+        style = self.grid_style
+        if style is not None and style.keep:
+            self._set("keep", style.keep)
 
     def _fill_in_rows(self) -> None:
         """Set `seq_len` to the number of rows of a list or a grid; raise an error if it differs."""
@@ -106,7 +111,7 @@ class Positioned(Scheme):
         rows = places.count
         if rows is None:  # Rows are a range, whose length only `seq_len` states.
             return
-        self._check_first("seq_len")
+        self._check_early("seq_len")
         contradicts = self.seq_len not in (None, rows)
         rule = f"{places.description} has {rows} rows"
         self._refuse_if(contradicts, "seq_len", rule, "leave it out")
@@ -357,37 +362,44 @@ class Positioned(Scheme):
         """Return which of `count` rows from the position `first` on are zeros."""
         return np.empty(0, np.intp)
 
-    def by_position(self) -> ByPosition:
-        """Return the table as an audit of rounding errors reads it: cos and sin of each frequency.
+    def audited_rows(self) -> ByPosition:
+        """Return the rows that an audit of rounding errors reads: cos and sin of each frequency.
 
-        Rows have the columns c0 s0 c1 s1 …, or s0 c0 s1 c1 … as in sinusoidal tables. The layout of
+        They have the columns c0 s0 c1 s1 …, or s0 c0 s1 c1 … as in sinusoidal tables. The layout of
         the table is left out, as it only arranges the same numbers differently, and so are pairs that
         do not rotate.
         """
         all_frequencies = required(self.computed_as("exact").inverse_frequencies())
         frequencies = all_frequencies[: self.rotating_pairs]  # Pairs that do not rotate come last.
         self._refuse_if(not frequencies, "dim", "in halves, that leaves no frequency at all")
-        filler = self._row_filler(self._recipe)
-        both_functions = ",".join(self._functions)  # "cos,sin": two columns per frequency
         columns = min(2 * len(frequencies), self.dim)  # An odd dim lacks the last column.
-
-        def read(start: int, stop: int) -> Array:
-            """Return the rows start … stop − 1."""
-            out = np.empty((stop - start, columns), numpy_dtype(self.dtype))
-            first_position = self.first_position + start
-            filler.fill(both_functions, first_position, out, self.dtype)
-            # Tables such as fairseq's have zeros at the position of the padding token.
-            out[self._padding_rows(first_position, len(out))] = 0
-            return out
-
+        frequency_of_column = np.arange(columns) // 2  # c0 and s0 belong to the frequency 0.
+        filler = self._row_filler(self._recipe)
         return ByPosition(
             first=self.first_position,
             count=self._rows,
             kind="frequencies",
             values=frequencies,
-            groups=np.arange(columns) // 2,  # c0 and s0 belong to the frequency 0.
-            read=read,
+            groups=frequency_of_column,
+            read=partial(self._audited_block, filler, columns),
         )
+
+    def _audited_block(self, filler: Filler, columns: int, start: int, stop: int) -> Array:
+        """Return the rows start … stop − 1 of `audited_rows`.
+
+        Args:
+            filler: Computes the cosines and sines.
+            columns: The number of columns, two per frequency.
+            start: The first row.
+            stop: The row after the last one.
+        """
+        out = np.empty((stop - start, columns), numpy_dtype(self.dtype))
+        first_position = self.first_position + start
+        cos_and_sin = ",".join(self._functions)
+        filler.fill(cos_and_sin, first_position, out, self.dtype)
+        # Tables such as fairseq's have zeros at the position of the padding token.
+        out[self._padding_rows(first_position, len(out))] = 0
+        return out
 
 
 def source_of_rows(scheme: Positioned) -> str:

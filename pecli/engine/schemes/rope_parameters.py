@@ -154,19 +154,18 @@ class RotaryParameters(Positioned):
     def __post_init__(self) -> None:
         """Fill in the parameters that the user left out, and check all of them.
 
-        Axes of 16, 24 and 24 channels imply the dim 64, and so do 32 frequencies, one per pair. A
-        style of grids, such as Flux's, has a base of its own, and a number of rows for tokens beside
-        the grid (`keep`).
+        Two of them may follow from others: the dim is the sum of `axes`, or twice the number of
+        frequencies in `inv_freq`, and a style of grids has a base of its own. For example, axes of
+        16, 24 and 24 channels make the dim 64, and the style hunyuan-video has the base 256.
         """
-        # These three have to be valid before others can follow from them.
-        self._check_first("axes", "style", "inv_freq")
+        self._check_early("axes", "style", "inv_freq")  # Others follow from these three.
         if self.dim is None:
             self._set("dim", self._implied_dim())
-        defaults_of_style: dict[str, object] = {}
         style = self.grid_style
-        if style is not None:
-            defaults_of_style = {"base": style.base, "keep": style.keep}
-        self._fill_in_and_check(defaults_of_style)
+        if style is None:
+            self._fill_in_and_check({})
+        else:
+            self._fill_in_and_check({"base": style.base})
 
     def _implied_dim(self) -> int | None:
         """Return the dim that frequencies or the channels of axes add up to; None without them."""
@@ -255,23 +254,26 @@ class RotaryParameters(Positioned):
         """Raise ParameterError for axes of positions that contradict other parameters.
 
         An image has two axes of positions, rows and columns, and `axes` states how many channels
-        follow each. A range of positions, such as 0 … 99, has only one axis.
+        follow each, such as (32, 32). It must not be empty, and contradicts
+
+        - a scaling or M-RoPE's sections, which define frequencies for all axes at once;
+        - consecutive positions, which have only one axis;
+        - positions with another number of axes, such as (time, row, column) for two.
         """
         if self.axes == ():
             rule = "it has a number of channels for each axis"
             raise ParameterError("axes", "empty", rule, "leave it out")
-        if self.axis_blocks:
-            self._check_shared_frequencies()
-        has_axes_for_a_range = self.axes is not None and self.is_range
-        rule = "they are those of --positions or of a --grid"
-        self._refuse_if(has_axes_for_a_range, "axes", rule)
+        if self.axis_blocks:  # Each axis has frequencies of its own.
+            self._refuse_frequencies_of_all_axes()
+        if self.axes is not None and self.is_range:
+            raise self._wrong("axes", "they are those of --positions or of a --grid")
         self._check_count_of_axes()
 
-    def _check_shared_frequencies(self) -> None:
-        """Raise ParameterError for parameters that define one list of frequencies for all axes.
+    def _refuse_frequencies_of_all_axes(self) -> None:
+        """Raise ParameterError if parameters are set that define one list of frequencies for all axes.
 
-        A head whose channels are divided among axes has frequencies of its own per axis, which a
-        scaling, a runtime or M-RoPE's sections would define differently.
+        These are a scaling, a rotary share of the dim, and M-RoPE's sections. They contradict axes
+        that have frequencies of their own.
         """
         owner = "axes" if self.style is None else f"the {self.style} style"
         rule = f"{owner} has frequencies of its own"
@@ -329,12 +331,10 @@ class RotaryParameters(Positioned):
     def axis_blocks(self) -> tuple[AxisBlock, ...]:
         """Return the frequencies of each axis of positions; none if all axes share those of the dim.
 
-        With axes of 16, 24 and 24 channels these are three blocks of 8, 12 and 12 frequencies. They
-        follow from the first of these parameters that is set: `inv_freq` (frequencies of the user's
-        own, for a single axis), `style` or a grid with its conventions, and `axes`. The last two may
-        be stretched by `axis_factors`, one per axis; without axes, these are refused.
+        Axes of 16, 24 and 24 channels have blocks of 8, 12 and 12 frequencies. Those of a project's
+        style and those of `axes` may be stretched by a factor per axis.
         """
-        if self.inv_freq is not None:
+        if self.inv_freq is not None:  # frequencies of the user's own, for a single axis
             return (self._block_of_inv_freq(self.inv_freq),)
         style = self.grid_style
         if style is not None:
@@ -342,8 +342,8 @@ class RotaryParameters(Positioned):
             return self._stretched_by_axis(blocks, self.axis_factors or style.factors)
         if self.axes is not None:
             return self._stretched_by_axis(self._blocks_of_axes(self.axes), self.axis_factors)
-        rule = "they are those of --axes or of a --style"
-        self._refuse_if(self.axis_factors, "axis_factors", rule)
+        if self.axis_factors:
+            raise self._wrong("axis_factors", "they are those of --axes or of a --style")
         return ()
 
     def _block_of_inv_freq(self, frequencies: tuple[float, ...]) -> AxisBlock:

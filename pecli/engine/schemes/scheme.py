@@ -87,8 +87,11 @@ class Scheme(Displayed, ABC):
         """Set a field of the frozen dataclass while it is being made."""
         object.__setattr__(self, name, value)
 
-    def _check_first(self, *names: str) -> None:
-        """Check parameters on which the defaults of others depend."""
+    def _check_early(self, *names: str) -> None:
+        """Check parameters on which the defaults of others depend, and convert their values.
+
+        Those that the user left out stay None.
+        """
         for name in names:
             value = getattr(self, name)
             if value is not None:
@@ -351,8 +354,8 @@ class Scheme(Displayed, ABC):
         changes: NamedValues = {"recipe": way}
         return replace(self, **changes)
 
-    def by_position(self) -> ByPosition:
-        """Return the numbers by position, as an audit compares them.
+    def audited_rows(self) -> ByPosition:
+        """Return the rows that an audit of rounding errors compares, one per position.
 
         Raises:
             ParameterError: the scheme has no table with a row per position.

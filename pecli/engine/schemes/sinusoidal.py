@@ -179,12 +179,11 @@ class Sinusoidal(Positioned):
         A style of grids, such as "mae", is kept: it also defines the positions on the grid. Any
         other style, such as "fairseq", only stands for parameters, and is replaced by them.
         """
-        self._check_first("style", "dim")
+        self._check_early("style", "dim")
         self._refuse_if(self.dim is None, "dim", self.parameters()["dim"].rule)
         style = self.grid_style
         if style is not None:
-            preset = {"layout": style.layout, "base": style.base, "keep": style.keep}
-            self._fill_in_and_check(preset)
+            self._fill_in_and_check({"layout": style.layout, "base": style.base})
         else:
             self._fill_in_and_check(self._replace_style())
 
@@ -378,50 +377,57 @@ class Sinusoidal(Positioned):
         return max(0, (self.keep or 0) - start_row)
 
     def _fill_halves(
-        self, filler: "Filler", blocks: list[HalfColumns], start_position: int, out: Array
+        self, filler: "Filler", half_columns: list[HalfColumns], start_position: int, out: Array
     ) -> None:
-        """Write rows of the layout `halves` into `out`: all sines of a block, then all its cosines.
+        """Write rows of the layout `halves` into `out`: s0 s1 … | c0 c1 …, sines before cosines.
 
-        A block is the columns of some pairs, a left and a right half. Most tables are one block: 2
-        pairs have the columns s0 s1 | c0 c1. MAE's table of an image has two, for the row of a point
-        and for its column: s0 s1 | c0 c1, then s2 s3 | c2 c3. With `cos_first`, cosines are left.
+        With `cos_first`, cosines come first. Tables of images such as MAE's have two such blocks,
+        one for the row of an image point and one for its column: s0 s1 | c0 c1, then s2 s3 | c2 c3.
 
         Args:
             filler: Computes the sines or cosines of all pairs at consecutive positions.
-            blocks: The columns of each half; in MAE's example 0:2 and 2:4, then 4:6 and 6:8.
+            half_columns: The left and the right half of each block: in the example the columns 0:2
+                and 2:4, then 4:6 and 6:8.
             start_position: The position of the first row.
             out: The rows (positions, dim). An odd dim has a last column of zeros.
         """
         out[:, 2 * self.rotating_pairs :] = 0
         if not self.rotating_pairs:  # A dim of 1 has the column of zeros only.
             return
-        left_function, right_function = self._functions
-        left_columns = [block.left for block in blocks]
-        right_columns = [block.right for block in blocks]
-        self._fill_function(filler, left_function, left_columns, start_position, out)
-        self._fill_function(filler, right_function, right_columns, start_position, out)
+        left_function, right_function = self._functions  # "sin", "cos"
+        left_halves = [columns.left for columns in half_columns]
+        right_halves = [columns.right for columns in half_columns]
+        self._fill_function(filler, left_function, left_halves, start_position, out)
+        self._fill_function(filler, right_function, right_halves, start_position, out)
 
     def _fill_function(
         self,
         filler: "Filler",
         function: str,
-        columns_of_blocks: list[slice],
+        halves: list[slice],
         start_position: int,
         out: Array,
     ) -> None:
-        """Write "sin" or "cos" of all pairs into the columns of `out` that are theirs.
+        """Write one function, "sin" or "cos", of all pairs into its half of the columns of each block.
 
-        The sines of MAE's two axes of 2 pairs each are in the columns 0:2 and 4:6.
+        Of two blocks of 2 pairs each, as in MAE's tables, the sines have the columns 0:2 and 4:6.
+
+        Args:
+            filler: Computes the function at consecutive positions.
+            function: "sin" or "cos".
+            halves: The columns of the function in each block.
+            start_position: The position of the first row.
+            out: The rows (positions, dim).
         """
-        if len(columns_of_blocks) == 1:
-            (columns,) = columns_of_blocks
+        if len(halves) == 1:
+            (columns,) = halves
             filler.fill(function, start_position, out[:, columns], self.dtype)
             return
         # The filler writes neighbouring columns, and those of several axes are apart.
         values = np.empty((len(out), self.rotating_pairs), out.dtype)
         filler.fill(function, start_position, values, self.dtype)
         first_pair = 0
-        for columns in columns_of_blocks:
+        for columns in halves:
             end_pair = first_pair + columns.stop - columns.start
             out[:, columns] = values[:, first_pair:end_pair]
             first_pair = end_pair
