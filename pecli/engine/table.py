@@ -328,23 +328,37 @@ class _Crew:
         max_helpers: int,
     ) -> None:
         """Prepare the work; nothing is done, and no helper started, before `work_on`."""
-        self.pool = pool
-        self.helpers: list[Future[None]] = []
+        self._pool = pool
+        self._helpers: list[Future[None]] = []
         self._work = work
         self._items = items
         # A number for each helper that may still be started; threads take one without a lock.
         self._vacancies = iter(range(max_helpers))
 
     def work_on(self) -> None:
-        """Work until no item is left; with the first one, start another helper if there is a vacancy."""
+        """Work until no item is left; with each item, start a helper until there are enough."""
         try:
             for item in self._items:
                 has_vacancy = next(self._vacancies, None) is not None
                 if has_vacancy:
-                    self.helpers.append(self.pool.submit(self.work_on))
+                    self._helpers.append(self._pool.submit(self.work_on))
                 self._work(item)
         finally:
             self._items.stop()  # After an error, the other threads end as well.
+
+    def wait_for_helpers(self) -> None:
+        """Wait until all helpers have ended, and raise the error of the first that failed.
+
+        The list of helpers may grow meanwhile. A helper adds those that it starts before it ends, so
+        that the loop reaches all of them.
+        """
+        for helper in self._helpers:
+            helper.result()
+
+    def disband(self) -> None:
+        """Let no thread take another item, and end the helpers, also after an error."""
+        self._items.stop()
+        _shut_down(self._pool)
 
 
 def work_through(
@@ -370,17 +384,16 @@ def _work_in_threads(
 ) -> None:
     """Call work(item) for every item, in this thread and at most `max_helpers` others.
 
-    Starting a thread takes some 60 microseconds. So each thread starts the next one, once it has an
-    item to work on: the caller begins at once, and no more threads are started than there are items.
+    Starting a thread takes some 60 microseconds, so this one does not start all others first. It
+    takes an item, starts one helper, and works; each helper does the same. No more threads are
+    started than there are items.
     """
     from pecli.engine.thread_pool import ThreadPool  # concurrent.futures takes 5 ms to import.
 
     crew = _Crew(work, items, ThreadPool(max_helpers), max_helpers)
     try:
-        with np.errstate(all="ignore"):  # as in the threads of the pool
+        with np.errstate(all="ignore"):  # NumPy warns of no overflow in the helpers either.
             crew.work_on()
-        for helper in crew.helpers:  # A helper that starts another one adds it before it ends.
-            helper.result()
+        crew.wait_for_helpers()
     finally:
-        items.stop()
-        _shut_down(crew.pool)
+        crew.disband()
