@@ -237,18 +237,20 @@ class RotationFactors:
         return out
 
     def _turns(self, positions: NDArray[np.int64]) -> Complex:
-        """Return the factors cos + i·sin of positions, (n, d/2), without the amplitude.
+        """Return the factors cos + i·sin of position · frequency, (n, d/2), without the amplitude.
 
-        Pairs that do not rotate have the factor 1.
+        Pairs that do not rotate have the factor 1. Angles are computed in integers, without error:
+        frequencies are fractions of a turn, as digits in base 2^32, which are multiplied by
+        positions. The whole turns of the product are dropped.
 
         Args:
             positions: (n,), or (n, axes) if positions have several axes, of which each pair follows
-                one.
+                one. They are not negative.
         """
         count = len(positions)
         if positions.ndim > 1:
             positions = positions[:, self.rope.pair_axes]  # (n, d/2)
-        # A column for each pair, or one column for all pairs.
+        # A column for each pair, or one column for all pairs; unsigned, as the digits are.
         positions_of_pairs = positions.astype(np.uint64).reshape(count, -1)
         out = np.ones((count, self._pairs), np.complex128)
         rotating = slice(self._rotating_pairs)
