@@ -563,7 +563,9 @@ class WaveComputation(Computation):
         if phasors is None:
             return None
         positions = self._computed_positions[:, rows]  # (axes, rows)
-        return measure.frequencies_on_grid(phasors, positions, self.axes, self._rounding)
+        return measure.frequencies_on_grid(
+            phasors, positions, self.axes, self.frequencies, self._rounding
+        )
 
     @property
     def _rounding(self) -> float:

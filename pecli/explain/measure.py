@@ -62,6 +62,12 @@ MATCHED_AT_ONCE = 1 << 22
 MANY_SCATTERED = 2 * MIN_RUN
 """Different positions of scattered rows that are not measured: the rows of a table with so many have a run."""
 
+MAX_CERTAIN_ANGLE = 2.5
+"""Radians that a pair certainly turns from one place of a grid to the next; π and −π look alike."""
+
+LEAST_GROWTH = 0.9
+"""Share of a slower pair's angle that a faster one has at least; rounding makes equal ones differ."""
+
 ALIKE = 0.98
 """Correlation of a row with the position that it is taken for, at least."""
 
@@ -329,38 +335,41 @@ def _frequencies_of_neighbours(phasors: Complex, error_of_angle: float) -> Measu
 
 
 def frequencies_on_grid(
-    phasors: Complex, positions: Floats, axes: Indices, rounding: float
+    phasors: Complex, positions: Floats, axes: Indices, expected: Floats, rounding: float
 ) -> MeasuredFrequencies | None:
     """Measure the frequency of each pair of a table over a grid, along the pair's own axis.
 
     In a vision encoder, for example, the first half of the pairs turns with the height of a patch,
-    and the second half with its width.
+    and the second half with its width. A frequency that no row shows has an infinite error, as those
+    of time in a single image have.
 
     Args:
         phasors: cos + i·sin (rows, pairs).
         positions: The position of each row on each axis (axes, rows).
         axes: The axis that each pair follows: 0 0 1 1 for four pairs of height and width.
+        expected: The frequency that each pair should have: it shows which pairs turn faster than others.
         rounding: Error of an angle, in radians.
 
     Returns:
-        The frequencies of all pairs; None if those of any axis cannot be measured.
+        The frequencies of all pairs; None if those of no axis can be measured.
     """
     values = np.zeros(len(axes))
-    errors = np.zeros(len(axes))
+    errors = np.full(len(axes), np.inf)
     amplitudes = []
     for axis in np.unique(axes):
         pairs = np.flatnonzero(axes == axis)
-        measured = _frequencies_along_axis(phasors, pairs, positions[axis], rounding)
-        if measured is None:
-            return None
-        values[pairs] = measured.values
-        errors[pairs] = measured.errors
-        amplitudes.append(measured.amplitude)
+        measured = _frequencies_along_axis(phasors, pairs, positions[axis], expected, rounding)
+        if measured is not None:
+            values[pairs] = measured.values
+            errors[pairs] = measured.errors
+            amplitudes.append(measured.amplitude)
+    if not amplitudes:
+        return None
     return MeasuredFrequencies(values, errors, float(np.mean(amplitudes)), is_folded=False)
 
 
 def _frequencies_along_axis(
-    phasors: Complex, pairs: Indices, positions: Floats, rounding: float
+    phasors: Complex, pairs: Indices, positions: Floats, expected: Floats, rounding: float
 ) -> MeasuredFrequencies | None:
     """Measure the frequencies of some pairs, all of which turn with one axis of a grid.
 
@@ -371,6 +380,7 @@ def _frequencies_along_axis(
         phasors: cos + i·sin (rows, pairs).
         pairs: The indices of the pairs that turn with the axis.
         positions: The position of each row on the axis.
+        expected: The frequency that each pair of the table should have.
         rounding: Error of an angle, in radians.
 
     Returns:
@@ -384,7 +394,7 @@ def _frequencies_along_axis(
     step = places[1] - places[0]
     is_even = np.allclose(np.diff(places), step)
     if is_even:
-        return _frequencies_at_even_places(table, step, rounding)
+        return _frequencies_at_even_places(table, step, expected[pairs], rounding)
     return frequencies_of(table, places, max(rounding, _roughness(table)))
 
 
@@ -401,12 +411,18 @@ def _table_of_places(
 
 
 def _frequencies_at_even_places(
-    table: Complex, step: float, rounding: float
+    table: Complex, step: float, expected: Floats, rounding: float
 ) -> MeasuredFrequencies | None:
     """Measure the frequencies of a table whose rows are at 0, step, 2·step, …, such as 0, 0.5, 1.
 
     It is measured as if its rows were at 0, 1, 2: an angle of 0.2 per row is 0.4 per position.
     None is returned if few rows are stored coarsely, or if the columns are not waves.
+
+    Args:
+        table: cos + i·sin, (places, pairs).
+        step: The distance of neighbouring places.
+        expected: The frequency that each pair should have.
+        rounding: Error of an angle, in radians.
     """
     row_count = len(table)
     if row_count < MIN_RUN and _roughness(table) > COARSE:
@@ -414,7 +430,28 @@ def _frequencies_at_even_places(
     per_row = frequencies_of(table, np.arange(row_count, dtype=np.float64), rounding)
     if per_row is None:
         return None
-    return per_row._replace(values=per_row.values / step, errors=per_row.errors / step)
+    may_turn_half = _may_turn_half(per_row.values, expected)
+    errors = np.where(may_turn_half, np.inf, per_row.errors / step)
+    return per_row._replace(values=per_row.values / step, errors=errors)
+
+
+def _may_turn_half(angles: Floats, expected: Floats) -> Flags:
+    """Return which pairs may turn by half a turn or more from one place to the next.
+
+    Whole turns do not show: an angle of 3.5 is read as one of 3.5 − 2π = −2.8. So an angle near π is in
+    doubt, and one that is smaller than that of a slower pair. So are those of all pairs that should turn
+    faster.
+
+    >>> _may_turn_half(np.array([1.3, 2.6, -2.4, 1.4]), np.array([1.0, 2.0, 3.0, 4.0])).tolist()
+    [False, True, True, True]
+    """
+    slowest_first = np.argsort(expected, kind="stable")
+    sizes = np.abs(angles[slowest_first])
+    is_near_half = sizes > MAX_CERTAIN_ANGLE
+    is_smaller = sizes < LEAST_GROWTH * np.maximum.accumulate(sizes)
+    in_doubt = np.empty(len(angles), bool)
+    in_doubt[slowest_first] = np.logical_or.accumulate(is_near_half | is_smaller)
+    return in_doubt
 
 
 def _roughness(phasors: Complex) -> float:
@@ -514,7 +551,10 @@ def fit_number(
         The number and its error; None if it changes no frequency that is wrong, or if the fit diverges.
     """
     is_known = measured.is_known & (measured.values > 0)
-    if not is_known.any() or _mostly_ascend(measured.values[is_known]):
+    if not is_known.any():
+        return None
+    first_start, *_ = starts
+    if _are_in_other_order(measured.values[is_known], schedule(first_start)[is_known]):
         return None
     fit = _NumberFit(
         schedule=schedule,
@@ -571,9 +611,14 @@ def _fit_by_gauss_newton(fit: _NumberFit, log_start: float) -> Fit | None:
     return Fit(number, SIGMAS * number / math.sqrt(curvature))
 
 
-def _mostly_ascend(frequencies: Floats) -> bool:
-    """Return True if later pairs turn faster, as they do in no schedule: the pairs were read in the wrong order."""
-    return bool(2 * np.count_nonzero(np.diff(frequencies) > 0) > len(frequencies))
+def _are_in_other_order(frequencies: Floats, expected: Floats) -> bool:
+    """Return True if most pairs turn faster than the one before although they should not: they were read in
+    the wrong order.
+
+    Nearly all schedules descend: 1, 0.1, 0.01. Those of some grids ascend.
+    """
+    is_wrongly_faster = (np.diff(frequencies) > 0) & ~(np.diff(expected) > 0)
+    return bool(2 * np.count_nonzero(is_wrongly_faster) > len(frequencies))
 
 
 def _fit_by_scanning(fit: _NumberFit, log_start: float) -> Fit:
@@ -619,7 +664,9 @@ def fit_numbers(
         The numbers and their errors; None if there are no more frequencies than numbers.
     """
     is_known = measured.is_known & (measured.values > 0)
-    if np.count_nonzero(is_known) <= len(start) or _mostly_ascend(measured.values[is_known]):
+    if np.count_nonzero(is_known) <= len(start):
+        return None
+    if _are_in_other_order(measured.values[is_known], schedule(start)[is_known]):
         return None
     fit = _NumbersFit(
         schedule=schedule,

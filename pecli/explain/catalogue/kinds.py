@@ -98,6 +98,16 @@ class ScheduleMistake(WaveMistake):
         """
         return scheme if scheme.is_range else None
 
+    @classmethod
+    def proposals(cls, case: Case) -> Iterator[Self]:
+        """Yield the instances worth testing, if it is the specified schedule that may be wrong.
+
+        A grid whose axes have frequencies of their own has no schedule. If it is supposed that rows lie
+        in consecutive order instead, there is one, which nobody specified.
+        """
+        if case.expected_waves.schedule is not None:
+            yield from super().proposals(case)
+
     @abstractmethod
     def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
         """Return the schedule with this mistake in it."""
@@ -126,6 +136,8 @@ class ScheduleMistake(WaveMistake):
     @classmethod
     def suppositions_for_case(cls, case: Case) -> Iterator[Self]:
         """Yield proposals, and typical instances: another mistake of the schedule may follow."""
+        if case.expected_waves.schedule is None:
+            return
         examples = cls.examples_for_schedule(schedule_of_waves(waves_of(case)))
         yield from dict.fromkeys((*examples, *cls.proposals(case)))
 

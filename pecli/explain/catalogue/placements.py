@@ -123,7 +123,7 @@ class OtherPlacement(WaveMistake):
     @property
     def cost(self) -> float:
         """Another grid or style is a shorter answer than other positions of every row."""
-        return self.weight if self.scheme.grid else self.weight + LISTED_COST
+        return super().cost if self.scheme.grid else super().cost + LISTED_COST
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return self.named
@@ -327,6 +327,10 @@ class OtherGridBase(OtherPlacement):
     computation_needs = (is_table, has_no_schedule)
     scheme_needs = (has_placed_rows, has_base)
 
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        return _solved_base(self.scheme)
+
     @classmethod
     def examples_for(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
         """Yield the base of the rotary paper, or else that of Llama 3."""
@@ -379,6 +383,10 @@ class OtherPlacementAndBase(OtherPlacement):
     computation_needs = (is_table, has_no_schedule)
     scheme_needs = (has_placed_rows, has_base)
 
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        return _solved_base(self.scheme)
+
     @classmethod
     def examples_for(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
         yield from ()  # Each of the two mistakes has examples of its own.
@@ -399,6 +407,11 @@ class OtherPlacementAndBase(OtherPlacement):
             if base not in (expected, placement.scheme.base):
                 moved = with_parameters(placement.scheme, base=base)
                 yield cls(moved, (*placement.named, Parameter("base", expected, base)))
+
+
+def _solved_base(scheme: Positioned) -> tuple[float, ...]:
+    """Return the base if it was solved from the data; nothing if it is one that public models have."""
+    return () if scheme.base in USUAL_BASES else (scheme.base,)
 
 
 def _frequencies_with_base(scheme: Positioned, base: float) -> Floats:
