@@ -140,7 +140,7 @@ def _in_layouts_other_than(
 
 
 def _makes_size(size: int, layout: Form, functions: tuple[Array, ...]) -> bool:
-    """Return True if a layout is one of so many functions, and makes an array of `size` elements of them."""
+    """Return True if a layout of as many functions makes an array of `size` elements of these."""
     holds_as_many = layout.function_count == len(functions)
     return holds_as_many and _count_elements(layout, functions[0]) == size
 

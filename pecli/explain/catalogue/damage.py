@@ -81,7 +81,7 @@ class Damage(Mistake):
 
     @classmethod
     def proposals_for_case(cls, case: Case) -> Iterator[Self]:
-        """Yield the damage of whole rows, columns or heads that hold all wrong elements.
+        """Yield the damage of those whole rows, columns or heads that have wrong elements.
 
         If two elements of row 5 of `cos` are wrong, row 5 of `cos` is damaged. Nothing is yielded
         if that is more than MAX_SHARE of a tensor, or if two tensors are damaged in different rows.
@@ -105,7 +105,8 @@ class Damage(Mistake):
     def _damaged_part(cls, computation: Computation, wrong: Flags) -> Flags:
         """Return the whole rows, columns or heads of a tensor in which some element is wrong.
 
-        If only the element in row 5 and column 3 is wrong, the part of rows is all of row 5.
+        If only the element in row 5 and column 3 is wrong, the part is all of row 5 for damaged rows,
+        and all of column 3 for damaged columns. For damaged elements, it is this element.
 
         Args:
             computation: The steps that make the tensor: they state which columns are which head's.
