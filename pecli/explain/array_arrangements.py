@@ -15,6 +15,11 @@ from pecli.engine.edits import Edit, Layout, Negated, Repeated, Swapped, Transpo
 MAX_LAID_OUT = 1 << 22
 """Elements of an array that is made in other layouts."""
 
+LAYOUTS = tuple(starmap(Form, product(SEARCHED, DOUBLINGS)))
+"""The layouts of cosines and sines: in halves, interleaved, in pairs, …, with every column once or
+twice.
+"""
+
 
 class Candidate(NamedTuple):
     """An array in the shape of the other one, and the edits that make it."""
@@ -98,7 +103,7 @@ def _in_other_layouts(table: Array, wanted_shape: tuple[int, ...]) -> Iterator[C
             continue
         if len(functions) == 2:
             yield from _swapped_or_negated(layout, *functions)
-        yield from _in_layouts_of_size(wanted_size, layout, functions)
+        yield from _in_layouts_other_than(layout, functions, wanted_size)
 
 
 def _swapped_or_negated(layout: Form, first: Array, second: Array) -> Iterator[Candidate]:
@@ -110,31 +115,32 @@ def _swapped_or_negated(layout: Form, first: Array, second: Array) -> Iterator[C
     yield Candidate((Negated("second"),), layout.join(first, np.negative(second)))
 
 
-def _in_layouts_of_size(
-    size: int, source: Form, functions: tuple[Array, ...]
+def _in_layouts_other_than(
+    expected_layout: Form, functions: tuple[Array, ...], wanted_size: int
 ) -> Iterator[Candidate]:
-    """Yield cosines and sines, or one of them, in every other layout that has so many elements.
+    """Yield the array that a program makes if it lays out the same cosines and sines differently.
 
-    [c0 c1 | s0 s1] becomes c0 s0 c1 s1 (interleaved), pairs (rows, 2, 2) and so on; with sines first as well.
+    Expected rows of all cosines, then all sines, c0 c1 s0 s1, become c0 s0 c1 s1 in the layout
+    «interleaved». They also become s0 c0 s1 c1, with the sines first.
 
     Args:
-        size: The number of elements of the found array.
-        source: The layout of the expected one, such as halves: [cos | sin].
-        functions: The cosines and the sines in it, (rows, frequencies) each, or only one of them.
+        expected_layout: The layout that the array should have, which is left out.
+        functions: The cosines and the sines, (rows, frequencies) each, or only one of them.
+        wanted_size: The number of elements of the found array. Layouts with another number, such as
+            those that have each column twice, are left out.
     """
-    every_layout = starmap(Form, product(SEARCHED, DOUBLINGS))
-    for target in every_layout:
-        if target == source or not _has_size(target, functions, size):
+    for layout in LAYOUTS:
+        if layout == expected_layout or not _makes_size(wanted_size, layout, functions):
             continue
-        edit = Layout(source.name, target.name)
-        yield Candidate((edit,), target.join(*functions))
+        change_of_layout = Layout(expected_layout.name, layout.name)
+        yield Candidate((change_of_layout,), layout.join(*functions))
         if len(functions) == 2:
             first, second = functions
-            yield Candidate((edit, Swapped()), target.join(second, first))
+            yield Candidate((change_of_layout, Swapped()), layout.join(second, first))
 
 
-def _has_size(layout: Form, functions: tuple[Array, ...], size: int) -> bool:
-    """Return True if a layout holds so many functions, and has `size` elements with them."""
+def _makes_size(size: int, layout: Form, functions: tuple[Array, ...]) -> bool:
+    """Return True if a layout of as many functions makes an array of `size` elements of these."""
     holds_as_many = layout.function_count == len(functions)
     return holds_as_many and _count_elements(layout, functions[0]) == size
 

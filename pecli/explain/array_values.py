@@ -21,6 +21,10 @@ SOME_ELEMENTS = 1 << 14
 FACTOR_ERROR = 1e-6
 """Relative error of a factor that is estimated from float32 numbers."""
 
+SMALLEST_FACTOR = 1e-6
+LARGEST_FACTOR = 1e6
+"""Sizes of the factors by which programs multiply: others are those of unrelated arrays."""
+
 FACTOR_SIGMAS = 5.0
 """Standard errors within which a factor is replaced by a plainer number."""
 
@@ -44,9 +48,9 @@ class Sides(NamedTuple):
         return np.asarray(np.isfinite(self.expected) & np.isfinite(self.found))
 
     @property
-    def is_used(self) -> Flags:
-        """Elements at which both are numbers, and one of them is not 0: others are beside the
-        table.
+    def is_filled(self) -> Flags:
+        """True for elements that are finite in both arrays, and not 0 in both: others are masked or
+        padding.
         """
         return np.asarray(self.is_finite & ((self.expected != 0) | (self.found != 0)))
 
@@ -71,24 +75,35 @@ def scaled(candidate: Candidate, found: Array) -> Iterator[Candidate]:
 
 
 def plain_factor(sides: Sides) -> float | None:
-    """Return the factor that may make the found array of the expected one, such as −1 or 0.5.
+    """Return the factor by which the expected array seems to have been multiplied, such as −1 or 0.5.
 
-    The factor of least squares, Σ expected·found / Σ expected², is 0.50000003 if values were rounded:
-    the plainest number within its error is returned. None is returned if that is 1, or if no factor of
-    a usual size fits.
+    It is fitted to all elements. Rounded values make the fit 0.50000003 instead of 0.5, so that the
+    plainest number within its error is returned.
+
+    None is returned if the factor is 1, or if its size is not one that programs multiply by. Whether
+    the factor explains every element is not tested here.
     """
     expected = np.where(sides.is_finite, sides.expected, 0.0)
     found = np.where(sides.is_finite, sides.found, 0.0)
-    power = float((expected**2).sum())
-    factor = float((expected * found).sum()) / max(power, TINY)
-    size = abs(factor)
-    is_usual_size = FACTOR_ERROR < size < 1 / FACTOR_ERROR
+    fitted = _least_squares_factor(expected, found)
+    size = abs(fitted)
+    is_usual_size = SMALLEST_FACTOR < size < LARGEST_FACTOR
     if not is_usual_size:
         return None
-    error = FACTOR_ERROR * size + FACTOR_SIGMAS * _standard_error(factor, expected, found)
-    plain = math.copysign(plainest_number(size, error), factor)
-    is_unchanged = math.isclose(plain, 1, rel_tol=FACTOR_ERROR)
-    return None if is_unchanged else plain
+    error = FACTOR_ERROR * size + FACTOR_SIGMAS * _standard_error(fitted, expected, found)
+    factor = math.copysign(plainest_number(size, error), fitted)
+    if math.isclose(factor, 1, rel_tol=FACTOR_ERROR):
+        return None
+    return factor
+
+
+def _least_squares_factor(expected: Floats, found: Floats) -> float:
+    """Return the factor that minimises Σ (found − factor · expected)²; 0 if all expected numbers are 0.
+
+    It is Σ expected · found / Σ expected²: 2 for the expected numbers 1, 3 and the found ones 2, 6.
+    """
+    power = float((expected**2).sum())
+    return float((expected * found).sum()) / max(power, TINY)
 
 
 def _standard_error(factor: float, expected: Floats, found: Floats) -> float:
@@ -122,25 +137,27 @@ def _is_near(sample: Sides, changed: Floats) -> bool:
 
 
 def with_row_constants(candidate: Candidate, found: Array) -> Iterator[Candidate]:
-    """Yield an attention bias with a constant added to each row, which softmax does not notice.
+    """Yield an expected attention bias with another constant added to each row, as the found one seems to have.
 
-    ALiBi's causal rows for three keys are [0 · ·], [−1 0 ·] and [−2 −1 0], masked at the dots. If
-    keys are counted from the first one they are [0 · ·], [0 1 ·] and [0 1 2]: 0, 1 and 2 are added.
-    The constants are measured as the median difference of each row. One constant for all rows is
-    not yielded: it is an offset.
+    ALiBi's causal rows for three keys are [0 · ·], [−1 0 ·] and [−2 −1 0], masked at the dots. A
+    program that counts keys from the first one has [0 · ·], [0 1 ·] and [0 1 2]: 0, 1 and 2 are
+    added to the rows. Attention stays the same, since softmax(x + constant) is softmax(x).
+
+    Nothing is yielded if all rows have the same constant: that is an offset.
     """
     expected = candidate.array
     has_rows_of_keys = expected.ndim > 1 and expected.shape[-1] > 2
     if not has_rows_of_keys or not _may_be_biases(expected, found):
         return
-    # Some rows show whether constants explain anything, before all of a large array are changed.
+    # A sample shows cheaply whether constants explain anything, before a large array is changed.
     sample = _sample(expected, found)
-    if not _is_near(sample, sample.expected + _row_constants(sample)):
+    if not _is_near(sample, sample.expected + _median_difference_per_row(sample)):
         return
-    sides = Sides(widened(expected), widened(found))
-    constants = _row_constants(sides)
-    if _vary_by_row(constants):
-        shifted = np.where(sides.is_used, sides.expected + constants, sides.expected)
+    whole = Sides(widened(expected), widened(found))
+    constants = _median_difference_per_row(whole)
+    if _differ_in_many_rows(constants):
+        # Masked elements and padding stay as they are.
+        shifted = np.where(whole.is_filled, whole.expected + constants, whole.expected)
         yield Candidate((*candidate.edits, RowShift()), shifted, is_computed=True)
 
 
@@ -149,19 +166,22 @@ def _may_be_biases(expected: Array, found: Array) -> bool:
     return expected.dtype.kind not in "ciu" and found.dtype.kind not in "ciu"
 
 
-def _vary_by_row(constants: Floats) -> bool:
-    """Return True if constants differ from row to row, and enough of them are not 0."""
+def _differ_in_many_rows(constants: Floats) -> bool:
+    """Return True if the constants added to rows are not all the same, and enough of them are not 0.
+
+    0, 1, 2, 3 differ. 7, 7, 7, 7 are one offset, and 0, 0, 0, 7 one wrong row.
+    """
     smallest_visible = EVEN * np.abs(constants).max()
     share_of_rows = np.mean(np.abs(constants) > smallest_visible)
     return bool(np.ptp(constants) > smallest_visible and share_of_rows > MIN_SHIFTED)
 
 
-def _row_constants(sides: Sides) -> Floats:
-    """Return the constant that is added to each row, (…, rows, 1); 0 for rows without values."""
+def _median_difference_per_row(sides: Sides) -> Floats:
+    """Return by how much each row is larger than expected, (…, rows, 1); 0 for rows that are all masked."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         # The median of a row that is masked as a whole is NaN.
         warnings.simplefilter("ignore", RuntimeWarning)
-        differences = np.where(sides.is_used, sides.found - sides.expected, np.nan)
+        differences = np.where(sides.is_filled, sides.found - sides.expected, np.nan)
         return np.nan_to_num(np.nanmedian(differences, axis=-1, keepdims=True))
 
 

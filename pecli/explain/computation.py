@@ -160,6 +160,10 @@ class ColumnMap(NamedTuple):
             np.pad(self.pair, missing), np.pad(self.is_sine, missing), np.pad(self.sign, missing)
         )
 
+    def with_other_sign(self, is_changed: Flags) -> "ColumnMap":
+        """Return the columns, some of which have the other sign."""
+        return self._replace(sign=np.where(is_changed, -self.sign, self.sign))
+
 
 @dataclass(frozen=True)
 class Columns(PhasorForm):
@@ -181,23 +185,27 @@ class Columns(PhasorForm):
 
     @cached_property
     def columns(self) -> ColumnMap:
-        """The contents of each column, with the mistakes that this form has.
+        """The number that each column holds: a pair's cosine or sine, after the mistakes of this form.
 
-        The columns c0 c1 s0 s1 are s0 s1 c0 c1 if `swapped`, c1 c0 s1 s0 if `reversed`, and
-        c0 c1 −s0 −s1 if sines are `negated`.
+        Two pairs without a mistake may be c0 c1 s0 s1, the cosines of the pairs 0 and 1 and their
+        sines. With a mistake they are
+
+        - c1 c0 s1 s0 if `reversed`: pairs are counted from the last one,
+        - c0 c1 −s0 −s1 if `negated` has "sin",
+        - s0 s1 c0 c1 if `swapped`.
         """
         is_sinusoidal = self.tensors == ("pe",)
-        correct = self._added_columns() if is_sinusoidal else self._rotary_columns()
-        pair = correct.pair
+        columns = self._added_columns() if is_sinusoidal else self._rotary_columns()
         if self.reversed:
             last_pair = self.pairs - 1
-            pair = last_pair - pair
-        is_negated = np.where(correct.is_sine, "sin" in self.negated, "cos" in self.negated)
-        return ColumnMap(
-            pair=pair,
-            is_sine=correct.is_sine != self.swapped,  # XOR: each is exchanged if `swapped`.
-            sign=np.where(is_negated, -correct.sign, correct.sign),
-        )
+            columns = columns._replace(pair=last_pair - columns.pair)
+        if "sin" in self.negated:
+            columns = columns.with_other_sign(columns.is_sine)
+        if "cos" in self.negated:
+            columns = columns.with_other_sign(~columns.is_sine)
+        if self.swapped:  # The signs stay in their columns.
+            columns = columns._replace(is_sine=~columns.is_sine)
+        return columns
 
     def _rotary_columns(self) -> ColumnMap:
         """Return what each column of the tables `cos` and `sin`, side by side, holds.
@@ -677,16 +685,25 @@ class FrequencyComputation(WaveComputation):
         return replace(self, schedule=schedule, frequencies=schedule.frequencies)
 
     def rendered(self, rows: Indices) -> Floats:
-        """Return the vector as one row: frequencies, or 2π / frequency if it holds wavelengths."""
-        frequencies = self.amplitude * self.frequencies
+        """Return the numbers of the vector, (1, pairs): frequencies, or wavelengths if it holds these."""
         # The rounding of float32 is within `bound`: only that of coarser dtypes is imitated.
-        coarse_dtype = _unless_float32(self.arithmetic.frequencies)
-        frequencies = rounded_to(frequencies, coarse_dtype)
-        if self.holds in INVERSES:
+        coarse_dtype = self.arithmetic.without_float32().frequencies
+        frequencies = rounded_to(self.amplitude * self.frequencies, coarse_dtype)
+        one_row = self._frequencies_or_inverses(frequencies)[None]
+        # Forms arrange complex numbers: the cosines and sines of tables. These have no imaginary part.
+        return self.form.matrix_of(one_row.astype(np.complex128), rows)
+
+    def _frequencies_or_inverses(self, values: Floats) -> Floats:
+        """Return the vector's numbers for some frequencies, or the frequencies for its numbers.
+
+        Wavelengths are 2π / frequency, so that frequencies are 2π / wavelength. A vector that holds
+        frequencies has them as they are.
+        """
+        if self.holds not in INVERSES:
+            return values
+        with np.errstate(divide="ignore"):
             # Pairs that do not turn (partial rotation) have an infinite wavelength.
-            with np.errstate(divide="ignore"):
-                frequencies = INVERSES[self.holds] / frequencies
-        return self.form.matrix_of(frequencies[None].astype(np.complex128), rows)
+            return np.asarray(INVERSES[self.holds] / values)
 
     def bound(self, rows: Indices) -> Floats:
         return np.asarray(FREQUENCY_RTOL * np.abs(self.rendered(rows)))
@@ -703,9 +720,7 @@ class FrequencyComputation(WaveComputation):
         phasors = self.form.phasors(sample, rows)
         assert phasors is not None  # A vector holds every frequency.
         values = phasors.real[0]  # The single row of a vector, without imaginary parts.
-        frequencies = values / self.amplitude
-        if self.holds in INVERSES:
-            frequencies = INVERSES[self.holds] / frequencies
+        frequencies = self._frequencies_or_inverses(values / self.amplitude)
         rounding = self.storage.half_unit(frequencies)
         return MeasuredFrequencies(
             values=frequencies,

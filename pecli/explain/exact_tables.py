@@ -23,27 +23,40 @@ from pecli.explain.wave_tables import scheme_of_waves
 
 
 def exact_tensors(tensors: Tensors, mistake: Mistake) -> dict[str, Floats] | None:
-    """Return tensors with a mistake in them, to be written as golden vectors that a port must fail.
+    """Return tensors with a mistake in them that are the same bytes on every machine.
 
-    They have to be the same bytes on every machine. So the engine's correctly rounded cosines are
-    used, not NumPy's; None is returned if the engine cannot make such numbers.
+    They are test data for other implementations: one that agrees with them has the mistake. NumPy's
+    cosines may differ between machines in the last place, so that only numbers of the engine are
+    used, which are correctly rounded. None is returned if it cannot make the wrong ones.
 
     Args:
         tensors: The right tensors: their names, their scheme and how they are made.
         mistake: The mistake, such as another base.
     """
     wrong_tensors = tensors.with_mistake(mistake)
-    computation = wrong_tensors.computation
-    if isinstance(computation, (BiasComputation, SchemeComputation)):
-        # These are made of the engine's slopes or tables, without NumPy's cosines.
-        return wrong_tensors.every_row
-    is_vector_of_frequencies = isinstance(computation, FrequencyComputation)
-    if is_vector_of_frequencies or not isinstance(computation, WaveComputation):
-        # The engine has no exact numbers for wrong frequencies, rotated heads or two regimes.
-        return None
-    phasors = _exact_phasors(computation)
+    match wrong_tensors.computation:
+        case BiasComputation() | SchemeComputation():
+            return wrong_tensors.every_row  # made of the engine's slopes or tables
+        case FrequencyComputation():
+            return None  # The engine has no exact numbers for wrong frequencies.
+        case WaveComputation() as table:
+            return _exact_table(tensors, mistake, table)
+    return None  # Other tables, such as those with the mistake in some rows only, use NumPy.
+
+
+def _exact_table(
+    tensors: Tensors, mistake: Mistake, wrong_table: WaveComputation
+) -> dict[str, Floats] | None:
+    """Return tensors of cosines and sines with a mistake; None if the engine cannot make them exactly.
+
+    Args:
+        tensors: The right tensors.
+        mistake: The mistake.
+        wrong_table: How the tensors are made with the mistake.
+    """
+    phasors = _exact_phasors(wrong_table)
     if phasors is not None:
-        return tensors.split(_stored_matrix(computation, phasors))
+        return tensors.split(_stored_matrix(wrong_table, phasors))
     return _tensors_of_mistaken_scheme(tensors, mistake)
 
 
@@ -56,32 +69,45 @@ def _stored_matrix(computation: WaveComputation, phasors: Complex) -> Floats:
 
 
 def _exact_phasors(computation: WaveComputation) -> Complex | None:
-    """Return cos + i·sin of all rows and pairs, each correctly rounded; None if no scheme has them.
+    """Return cos + i·sin of each row and pair of a table, (rows, pairs), correctly rounded.
 
-    A scheme with the frequencies of the computation is set up at its positions, and its tables are read.
+    The engine makes correctly rounded numbers only as the tables of a scheme. So a scheme is made
+    that has the frequencies and the positions of the computation, and the numbers are read off its
+    tables. None is returned if there is no such scheme.
     """
     schedule = computation.schedule
-    if schedule is None or not _is_expressible(computation, schedule):
+    if schedule is None or not _may_be_of_scheme(computation, schedule):
         return None
     scheme = _scheme_of_schedule(schedule, computation.amplitude)
     if scheme is None:
         return None
-    positions = tuple(int(position) for position in computation.positions[0])
-    try:
-        tables = with_parameters(scheme, positions=positions, seq_len=None).tables()
-    except ParameterError:  # Dynamic scalings, for example, go only with consecutive positions.
+    tables = _tables_at(computation.positions[0], scheme)
+    if tables is None:
         return None
     phasors = _phasors_of_tables(tables)
     if schedule.rotating is not None:
-        phasors[:, schedule.rotating :] = computation.amplitude  # These pairs do not turn.
+        # All pairs turn in the scheme. Those that should not have the angle 0: cos 0 + i·sin 0 is 1.
+        phasors[:, schedule.rotating :] = computation.amplitude
     return phasors
 
 
-def _is_expressible(computation: WaveComputation, schedule: FrequencySchedule) -> bool:
+def _tables_at(positions: Floats, scheme: Scheme) -> Mapping[str, Array] | None:
+    """Return the tables of a scheme at positions (rows,), whole numbers; None if it refuses such.
+
+    Dynamic scalings, for example, go only with consecutive positions.
+    """
+    listed = tuple(int(position) for position in positions)
+    try:
+        return with_parameters(scheme, positions=listed, seq_len=None).tables()
+    except ParameterError:
+        return None
+
+
+def _may_be_of_scheme(computation: WaveComputation, schedule: FrequencySchedule) -> bool:
     """Return True if a scheme may have the numbers of a computation.
 
-    Its schemes here have exact arithmetic, positions 0, 1, 2, … in any order along one axis, and a
-    scaling that is applied once.
+    A scheme with exact arithmetic has positions 0, 1, 2, … in any order along one axis, and a scaling
+    that is applied once.
     """
     if computation.arithmetic != EXACT or len(computation.positions) > 1:
         return False

@@ -105,6 +105,10 @@ class Explanation:
             open=(*doubts, *self.open),
         )
 
+    def with_doubts(self, doubts: tuple[str, ...]) -> "Explanation":
+        """Return the explanation with more that the data do not decide, a sentence each."""
+        return replace(self, open=(*doubts, *self.open))
+
     def merged_with(self, other: "Explanation") -> "Explanation":
         """Return one explanation for the tensors of two that have the same mistakes.
 

@@ -35,30 +35,23 @@ SAME_BASE = 1e-6
 
 
 def recognise_frequencies(tensors: Mapping[str, Array]) -> list[Explanation]:
-    """Return the rotary scheme of a vector such as a model's inv_freq: 1, 0.75, 0.56, …
+    """Return the rotary scheme whose frequencies a vector holds, such as a model's inv_freq: 1, 0.75, 0.56, …
 
-    The schedules that frequencies may follow (a base, a scaling) are tried from plain to elaborate. The
-    first one that gives the vector to its last places is the answer, or else the first that comes near:
-    a vector in float64 shows 15 digits of its base, so that base 325029351.4 is preferred to 325030000,
-    which would do in float32.
+    A schedule is a rule for all frequencies: a base, and perhaps a scaling. Those that may have made
+    the vector are tried from plain to elaborate. The answer is the first that is plain or gives the
+    vector to its last places, or else the first that comes near. In float32, the base 325030000 may
+    do; in float64, 15 digits show that it is 325029351.4.
     """
     (array,) = tensors.values()
     values = widened(array).reshape(-1)
     if not _may_be_frequencies(values):
         return []
-    rounding = half_ulp(values, observed_dtype({"values": array}))
-    measured = MeasuredFrequencies(
-        values=values,
-        errors=_errors_of_frequencies(values),
-        # The errors if powers were computed in float64: then only the file's dtype rounded them.
-        sharp_errors=rounding + TINY,
-        amplitude=1.0,
-        is_folded=False,
-    )
-    priors = [prior for prior in rotary_schedules(measured) if _is_rotary(prior.schedule)]
-    # Exact powers of two libraries may still differ in the last place.
-    largest_exact_residual = EXACT_UNITS * float(rounding.max())
-    return explain_by_priors(priors, partial(_explain_by_schedule, values), largest_exact_residual)
+    dtype = observed_dtype({"values": array})
+    schedules = rotary_schedules(_frequencies_with_errors(values, dtype))
+    rotary = [prior for prior in schedules if _is_rotary(prior.schedule)]
+    # Libraries that compute the same power exactly may still round its last place differently.
+    largest_exact_residual = EXACT_UNITS * float(half_ulp(values, dtype).max())
+    return explain_by_priors(rotary, partial(_explain_by_schedule, values), largest_exact_residual)
 
 
 def _may_be_frequencies(values: Floats) -> bool:
@@ -66,6 +59,23 @@ def _may_be_frequencies(values: Floats) -> bool:
     if len(values) < MIN_FREQUENCIES:
         return False
     return bool(np.isfinite(values).all() and (values >= 0).all() and values[0] > 0)
+
+
+def _frequencies_with_errors(values: Floats, dtype: str) -> MeasuredFrequencies:
+    """Return the frequencies of a vector like those that are measured in a table.
+
+    Args:
+        values: The vector.
+        dtype: The dtype of the file.
+    """
+    return MeasuredFrequencies(
+        values=values,
+        errors=_errors_of_frequencies(values),
+        # If powers were computed in float64, only the file's dtype rounded them.
+        sharp_errors=half_ulp(values, dtype) + TINY,
+        amplitude=1.0,
+        is_folded=False,  # A vector states the signs of frequencies, which cosines do not show.
+    )
 
 
 def _errors_of_frequencies(values: Floats) -> Floats:

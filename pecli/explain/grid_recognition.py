@@ -57,7 +57,6 @@ KNOWN_AXES = ((16, 56, 56), (32, 48, 48), (32, 112, 112), (16, 24, 24), (8, 28, 
 StyleAndChannels = tuple[GridStyle, tuple[int, ...] | None]
 """A style, and the channels per axis if they are not the style's own."""
 
-STYLES_OF_ADDED: tuple[StyleAndChannels, ...] = tuple((style, None) for style in ADDED.values())
 STYLES_OF_ROTARY: tuple[StyleAndChannels, ...] = (
     *((style, None) for style in ROTARY.values()),
     *(
@@ -199,7 +198,7 @@ def _possible_schemes(reading: WaveReading) -> Iterator[Positioned]:
     This needs no frequencies, and rules out nearly all grids.
     """
     limit = _largest_difference_of_equals(reading)
-    for prior in _styles_of_width(reading):
+    for prior in _styles_of_tables(reading):
         for keep in _possible_keeps(prior, limit):
             for grid in _possible_grids(prior, keep, limit):
                 scheme = _scheme_on_grid(grid, keep, prior, reading)
@@ -255,26 +254,62 @@ def _scheme_on_grid(
         return None
 
 
-def _styles_of_width(reading: WaveReading) -> Iterator[GridPrior]:
-    """Yield the styles that have tables of such a width, with the table's phasors in their order.
+def _styles_of_tables(reading: WaveReading) -> Iterator[GridPrior]:
+    """Yield the styles that have tables of this width, with cos + i·sin of all rows as each reads them.
 
-    A phasor is cos + i·sin of an angle. Some models have the style of Flux with channels per axis of
-    their own, which are tried as well.
+    Nothing is yielded if a number is NaN or infinite, which no style makes.
+
+    Args:
+        reading: A table that is added to embeddings, or a pair of rotary tables.
     """
-    dim = reading.width if reading.is_added else 2 * reading.pairs
-    values = reading.observations.matrix(slice(None))
-    styles = STYLES_OF_ADDED if reading.is_added else STYLES_OF_ROTARY
-    for style, channels in styles:
-        try:
-            blocks = style.blocks(dim, channels)
-        except ParameterError:  # Its channels are those of another width.
-            continue
-        if reading.is_added:
-            phasors = _phasors_of_added(values, style, blocks)
-        else:
-            phasors = _phasors_of_rotary(values, reading)
-        if np.isfinite(phasors).all():
+    every_row = slice(None)
+    values = reading.observations.matrix(every_row)  # (rows, columns)
+    if not np.isfinite(values).all():
+        return
+    if reading.is_added:
+        yield from _styles_of_added_table(values)
+    else:
+        yield from _styles_of_rotary_tables(_phasors_of_rotary(values, reading))
+
+
+def _styles_of_added_table(values: Floats) -> Iterator[GridPrior]:
+    """Yield the styles of a table that is added to embeddings, (rows, columns).
+
+    It depends on the style which columns are sines, and which are cosines.
+    """
+    dim = values.shape[1]
+    for style in ADDED.values():
+        blocks = _blocks_of_style(style, dim)
+        if blocks is not None:
+            yield GridPrior(style, None, blocks, _phasors_of_added(values, style, blocks))
+
+
+def _styles_of_rotary_tables(phasors: Complex) -> Iterator[GridPrior]:
+    """Yield the styles of rotary tables with cos + i·sin of so many pairs, (rows, pairs).
+
+    Some models have the style of Flux with channels per axis of their own, which are yielded as well.
+    """
+    dim = 2 * phasors.shape[1]
+    for style, channels in STYLES_OF_ROTARY:
+        blocks = _blocks_of_style(style, dim, channels)
+        if blocks is not None:
             yield GridPrior(style, channels, blocks, phasors)
+
+
+def _blocks_of_style(
+    style: GridStyle, dim: int, channels: tuple[int, ...] | None = None
+) -> tuple[AxisBlock, ...] | None:
+    """Return how a style divides `dim` channels among the axes; None if it has tables of other widths.
+
+    Args:
+        style: The style.
+        dim: The channels of all axes.
+        channels: The channels of each axis, if they are not the style's own.
+    """
+    try:
+        return style.blocks(dim, channels)
+    except ParameterError:
+        return None
 
 
 def _phasors_of_rotary(values: Floats, reading: WaveReading) -> Complex:
@@ -367,28 +402,40 @@ def _has_slow_axis(phasors: Complex, limit: float) -> bool:
 def _has_equal_rows_at_coordinates(
     prior: GridPrior, grid: tuple[int, ...], keep: int, limit: float
 ) -> bool:
-    """Return True if rows with the same coordinate along an axis are equal in the columns of that axis.
+    """Return True if a table may lie on a grid: equal places along an axis have equal numbers.
 
-    On a grid of 2×3, rows 0, 1 and 2 have the height 0, and rows 0 and 3 the width 0. So the pairs of
-    the height must be the same in rows 0, 1 and 2, and those of the width in rows 0 and 3.
+    On a grid of 2×3, points 0, 1 and 2 have the height 0, and points 0 and 3 the width 0. So the
+    columns of the height must be equal at points 0, 1 and 2, and those of the width at 0 and 3.
 
     Args:
-        prior: The style, and the phasors of all rows, (rows, pairs).
-        grid: The supposed size.
-        keep: The supposed rows beside the grid.
+        prior: The style, and cos + i·sin of all rows of the table, (rows, pairs).
+        grid: The supposed points along each axis.
+        keep: The supposed rows beside the grid, such as that of a class token.
         limit: How much equal numbers may differ.
     """
     phasors = _phasors_of_points(prior, keep)  # (points, pairs)
-    # Rows beside the grid, such as that of a class token, come before its points or after them.
-    first_point = 0 if prior.style.keep_last else keep
-    rows_of_grid = prior.style.coordinates(grid, keep, base=None, scale=None)
-    coordinates_by_axis = rows_of_grid.index(first_point, first_point + len(phasors))
     axis_of_pair = prior.axis_of_pair
-    for axis, coordinates in enumerate(coordinates_by_axis):
+    for axis, coordinates in enumerate(_coordinates_of_points(prior.style, grid, keep)):
         phasors_of_axis = phasors[:, axis_of_pair == axis]
         if not _are_equal_by_coordinate(phasors_of_axis, coordinates, limit):
             return False
     return True
+
+
+def _coordinates_of_points(style: GridStyle, grid: tuple[int, ...], keep: int) -> Indices:
+    """Return where each point of a grid lies along each axis, (axes, points).
+
+    The points of a grid of 2×3 have the heights 0 0 0 1 1 1 and the widths 0 1 2 0 1 2.
+
+    Args:
+        style: The style, which decides on the order of the points.
+        grid: The points along each axis.
+        keep: The rows beside the grid, which come before its points, or after them in some styles.
+    """
+    table = style.coordinates(grid, keep, base=None, scale=None)
+    points = table.rows - keep
+    first_point = 0 if style.keep_last else keep
+    return table.index(first_point, first_point + points)
 
 
 def _are_equal_by_coordinate(phasors: Complex, coordinates: Indices, limit: float) -> bool:

@@ -651,20 +651,21 @@ class Errors(NamedTuple):
 
 
 def accept(case: Case) -> Explanation | None:
-    """Return the explanation if the mistakes of a case make its data, every element of them; else None.
+    """Return the explanation of a file's numbers by some mistakes; None if these do not make every number.
 
-    A case is the numbers of a file, and the mistakes that are supposed in them. The residual of the
-    explanation is the largest difference between the data and what these mistakes make. If only the
-    precision is stated, such as «computed in float32», the engine's own table in that precision may be
-    nearer to the data: then the residual is the difference from it.
+    Args:
+        case: The numbers, the scheme that should have made them, and the mistakes that are supposed,
+            such as «the base is 10000 instead of 500000».
     """
-    remainder = _remainder_of_accepted(case)
-    if remainder is None:
+    unexplained = _unexplained_by_accepted(case)
+    if unexplained is None:
         return None
     statement = _statement(case)
-    residual = remainder.largest
+    residual = unexplained.largest
     recipe_residual = 0.0
-    if statement.is_only_stored:
+    if statement.is_only_precision:
+        # Powers in float32 differ from library to library: the engine's own table in float32 may be
+        # nearer to the file than the one that was compared.
         recipe_residual = _largest_difference_from_recipe(case, statement.edits)
         residual = min(residual, recipe_residual)
     return Explanation(
@@ -674,25 +675,25 @@ def accept(case: Case) -> Explanation | None:
         cost=statement.cost,
         residual=residual,
         recipe_residual=recipe_residual,
-        noise=remainder.noise,
-        compared=_compared_rows(case, remainder),
+        noise=unexplained.noise,
+        compared=_compared_rows(case, unexplained),
     )
 
 
-def _remainder_of_accepted(case: Case) -> "Remainder | None":
-    """Return what the mistakes of a case leave of its data; None if the case is rejected.
+def _unexplained_by_accepted(case: Case) -> "UnexplainedDifferences | None":
+    """Return the differences that the mistakes of a case leave unexplained; None if it is rejected.
 
     The table with the mistakes is computed and compared with the data, a few rows first. A case is
     also rejected if the data are too few to show the numbers of its mistakes, or do not show one of them.
     """
     if _is_refuted_soon(case):
         return None
-    remainder = _compare_all_rows(case)
-    if remainder is None:
+    unexplained = _compare_all_rows(case)
+    if unexplained is None:
         return None  # An element is wrong.
     if not _has_evidence(case) or _has_superfluous_mistake(case):
         return None
-    return remainder
+    return unexplained
 
 
 def _is_refuted_soon(case: Case) -> bool:
@@ -709,7 +710,7 @@ class Statement(NamedTuple):
 
     edits: tuple[Edit, ...]
     cost: float
-    is_only_stored: bool
+    is_only_precision: bool
     """True if the table is right, and only its arithmetic or its storage is stated."""
 
 
@@ -720,11 +721,11 @@ def _statement(case: Case) -> Statement:
     """
     edits = (*case.arranged, *_named_edits(case))
     cost = case.cost
-    is_only_stored = all(edit.storage for edit in edits)
-    if is_only_stored and not _is_explained_by_exact_phases(case):
+    is_only_precision = all(edit.storage for edit in edits)
+    if is_only_precision and _shows_float32(case):
         edits = (Recipe("float32"), *edits)
         cost += FLOAT32_COST
-    return Statement(_with_recipe(edits, case.observations.dtype), cost, is_only_stored)
+    return Statement(_with_recipe(edits, case.observations.dtype), cost, is_only_precision)
 
 
 def _named_edits(case: Case) -> list[Edit]:
@@ -743,12 +744,12 @@ def _affected_tensors(case: Case) -> tuple[str, ...]:
     return tuple(name for name in tensors if name in affected)
 
 
-def _compared_rows(case: Case, remainder: "Remainder") -> ComparedRows | None:
+def _compared_rows(case: Case, differences: "UnexplainedDifferences") -> ComparedRows | None:
     """Return how many of the rows there was time to compare; None if it was all of them."""
     total = case.observations.rows
-    if remainder.rows == total:
+    if differences.rows == total:
         return None
-    return ComparedRows(remainder.rows, total)
+    return ComparedRows(differences.rows, total)
 
 
 def _scheme_with_mistakes(case: Case, edits: tuple[Edit, ...]) -> Scheme | None:
@@ -847,7 +848,7 @@ def _largest_difference(table: Table | None, array: Array) -> float:
     return float(differences.max(initial=0.0))
 
 
-class Remainder(NamedTuple):
+class UnexplainedDifferences(NamedTuple):
     """The differences between data and prediction that rounding does not explain."""
 
     largest: float
@@ -857,7 +858,7 @@ class Remainder(NamedTuple):
     """The rows that there was time to compare."""
 
 
-def _compare_all_rows(case: Case) -> Remainder | None:
+def _compare_all_rows(case: Case) -> UnexplainedDifferences | None:
     """Compare all rows with those that the supposed mistakes make; None if an element is wrong.
 
     Rows are compared block by block, until an element is wrong. If the time is up, the rows
@@ -883,7 +884,7 @@ def _compare_all_rows(case: Case) -> Remainder | None:
             return None
     compared_elements = max(1, compared_rows * case.observations.columns)
     noise = math.sqrt(sum_of_squares / compared_elements)
-    return Remainder(largest, noise, compared_rows)
+    return UnexplainedDifferences(largest, noise, compared_rows)
 
 
 def _has_evidence(case: Case) -> bool:
@@ -934,18 +935,19 @@ def _is_right(case: Case) -> bool:
     return not case.fails_in_few_rows and _compare_all_rows(case) is not None
 
 
-def _is_explained_by_exact_phases(case: Case) -> bool:
-    """Return True if the data need no phases (position · frequency) that were rounded to float32.
+def _shows_float32(case: Case) -> bool:
+    """Return True if the data show that angles were computed in float32: exact ones do not explain them.
 
-    Then «computed in float32» is not stated. Also with exact phases, cosines that are computed in
-    float32 are off by 2.4e-7, so that this much is allowed.
+    An angle is position · frequency. In float32, one of 4000 radians is off by up to 1.2e-4, as are
+    its cosine and sine. A table of few rows has only small angles, and does not show it.
     """
     if case.computation.arithmetic != FLOAT32:
-        return True
+        return False
+    # The cosines themselves may have been computed in float32, whatever the angles were.
     error_of_cosines = FLOAT32_FUNCTION * max(1.0, case.observations.size)
-    with_exact_phases = replace(
+    with_exact_angles = replace(
         case,
         computation=replace(case.computation, arithmetic=EXACT),
         tolerance=case.tolerance + error_of_cosines,
     )
-    return _is_right(with_exact_phases)
+    return not _is_right(with_exact_angles)

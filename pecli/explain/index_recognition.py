@@ -55,9 +55,11 @@ def _is_square(array: Array) -> bool:
 def _explain_by_style(
     index: Array, schemes_of_length: Callable[[int], Iterator[Relative]]
 ) -> Iterator[Explanation]:
-    """Yield the explanation by each scheme of a style that makes an index, with those that it may also be.
+    """Yield the explanation of an index by each scheme of a style that makes the same integers.
 
-    Making one row of a scheme is cheap, and leaves few of about a hundred to be compared as a whole.
+    The last row is compared first: it is cheap to make, and few of about a hundred schemes have it.
+    An index may be too short to show the `max_distance` of a scheme. The other distances that it may
+    have are stated as a doubt.
 
     Args:
         index: The integers (queries, keys).
@@ -65,12 +67,18 @@ def _explain_by_style(
             buckets up to a distance of 128.
     """
     schemes = schemes_of_length(len(index))
-    possible = [scheme for scheme in schemes if _has_last_row(scheme, index)]
-    for number, scheme in enumerate(possible):
-        later_schemes = possible[number + 1 :]
-        doubts = tuple(_doubts_about_distance(scheme, later_schemes))
-        for explanation in accepted(cases_of(scheme, {"index": index})):
-            yield explanation.with_suppositions(edits=(), cost=0.0, doubts=doubts)
+    with_last_row = [scheme for scheme in schemes if _has_last_row(scheme, index)]
+    for number, scheme in enumerate(with_last_row):
+        # Only later ones are left: the caller takes the first scheme that makes the whole index.
+        later_schemes = with_last_row[number + 1 :]
+        doubts = _doubts_about_distance(scheme, later_schemes)
+        for explanation in _explain_by_scheme(index, scheme):
+            yield explanation.with_doubts(doubts)
+
+
+def _explain_by_scheme(index: Array, scheme: Relative) -> Iterator[Explanation]:
+    """Yield the explanation of an index by a scheme if it makes every integer of it."""
+    yield from accepted(cases_of(scheme, {"index": index}))
 
 
 def _t5_schemes(length: int) -> Iterator[Relative]:
@@ -131,19 +139,20 @@ def _largest_index_of_window(window: GridSize) -> int:
     return row_offsets * column_offsets - 1
 
 
-def _doubts_about_distance(scheme: Relative, others: list[Relative]) -> Iterator[str]:
-    """Yield a sentence if a short index does not show the distance at which the last bucket begins.
+def _doubts_about_distance(scheme: Relative, others: list[Relative]) -> tuple[str, ...]:
+    """Return a sentence if a short index does not show the distance at which the last bucket begins.
 
     Keys from `max_distance` on are in the last bucket. With 12 keys there are none, so that 128 and 256
-    make the same integers.
+    make the same integers. Nothing is returned if no other scheme has the same buckets.
 
     Args:
         scheme: A scheme that makes the index.
         others: Others that make its last row.
     """
     distances = [str(other.max_distance) for other in others if _has_buckets_of(other, scheme)]
-    if distances:
-        yield f"max_distance may also be {', '.join(distances)}: no key is so far away"
+    if not distances:
+        return ()
+    return (f"max_distance may also be {', '.join(distances)}: no key is so far away",)
 
 
 def _has_buckets_of(scheme: Relative, other: Relative) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import singledispatch
 from itertools import combinations, permutations, product
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from pecli.engine.edits import Parameter
 from pecli.engine.named_values import without_none
@@ -22,6 +22,12 @@ from pecli.explain.changed_schemes import SchemeT, permitted
 
 MAX_LISTED_EXAMPLE = 1 << 16
 """The maximum length of an explicit list of positions in a known mistake."""
+
+GRID_PARAMETERS = ("grid", "keep", "grid_base", "grid_scale")
+"""Parameters of schemes on a grid, which those at listed positions do not have."""
+
+ROTARY_GRID_PARAMETERS = (*GRID_PARAMETERS, "style", "axes", "axis_factors")
+"""The same of rotary schemes, with the parameters that divide channels among the axes."""
 
 PlacedT = TypeVar("PlacedT", bound=Positioned)
 MistakenT = TypeVar("MistakenT", bound=Scheme, covariant=True)
@@ -102,13 +108,20 @@ def _with_other_parameters(scheme: SchemeT, **changes: object) -> Iterator[Mista
     yield from _with_mistake_named(edits, scheme, **changes)
 
 
+def _without_parameter(scheme: SchemeT, name: str) -> Iterator[Mistaken[SchemeT]]:
+    """Yield the scheme without its value of a parameter, as a program that ignores it would make it."""
+    edit = Parameter(name, getattr(scheme, name), None)
+    yield from _with_mistake_named([edit], scheme, **{name: None})
+
+
 def _with_mistake_named(
     edits: Sequence[Parameter], scheme: SchemeT, **changes: object
 ) -> Iterator[Mistaken[SchemeT]]:
     """Yield the scheme with other parameters, as a mistake that some edits name.
 
     A grid whose axes share frequencies is `rope` with sections of M-RoPE at listed positions, but
-    the mistake is named «axis_frequencies are shared».
+    the mistake is named «axis_frequencies are shared». Nothing is yielded if the scheme refuses the
+    parameters, or has them already.
     """
     changed = permitted(scheme, **changes)
     if changed is not None and changed != scheme:
@@ -148,29 +161,29 @@ def _with_other_order_of_sections(scheme: Rope) -> Iterator[Mistaken[Rope]]:
 def _with_shared_frequencies(scheme: Rope) -> Iterator[Mistaken[Rope]]:
     """Yield a grid whose axes share the frequencies of the whole head, one block after the other.
 
-    With 64 channels and two axes, the height and the width should have 16 frequencies each, both from
-    1 on. By mistake the height has the first 16 of the head's 32 frequencies, and the width the other
-    16. M-RoPE divides the frequencies of a head like this: each section has the next ones, and turns
-    with the positions of one axis. So the scheme with the mistake is M-RoPE at the positions of the
-    grid.
+    With 64 channels, height and width should have 16 frequencies each, both 1, 10000^(−1/16), ….
+    By mistake, the 32 frequencies of the head, 10000^(−i/32), are divided: the height has the first
+    16, and the width the last 16.
+
+    M-RoPE divides the frequencies of a head into sections like this, one per axis of positions. So
+    the scheme with the mistake is M-RoPE, at a list of the positions that the points of the grid have.
     """
     if scheme.grid is None or scheme.seq_len > MAX_LISTED_EXAMPLE:
         return
     style = _style_of(scheme)
-    blocks = scheme.axis_blocks
-    are_multiplied_by_2_pi = style.in_turns  # Such positions cannot be listed.
-    if are_multiplied_by_2_pi or not have_an_axis_each(blocks):
+    are_multiples_of_2_pi = style.in_turns  # Lists hold rational positions only.
+    blocks = scheme.axis_blocks  # the frequencies of one axis each
+    if are_multiples_of_2_pi or not have_an_axis_each(blocks):
         return
     positions_of_axes = Points.of(scheme, style).listed()
-    changes: dict[str, object] = {
-        "positions": PositionList(tuple(positions_of_axes[block.axis]) for block in blocks),
-        "mrope_section": tuple(block.channels // 2 for block in blocks),
-    }
-    # Listed positions replace the grid, so that all parameters of a grid are set to None.
-    grid_parameters = ("grid", "keep", "grid_base", "grid_scale", "style", "axes", "axis_factors")
-    without_grid = dict.fromkeys(grid_parameters)
     edit = Parameter("axis_frequencies", "their own", "shared")
-    yield from _with_mistake_named([edit], scheme, **changes, **without_grid)
+    yield from _with_mistake_named(
+        [edit],
+        scheme,
+        positions=PositionList(tuple(positions_of_axes[block.axis]) for block in blocks),
+        mrope_section=tuple(block.pairs for block in blocks),
+        **dict.fromkeys(ROTARY_GRID_PARAMETERS),  # None: the list replaces the grid.
+    )
 
 
 def have_an_axis_each(blocks: Sequence[AxisBlock]) -> bool:
@@ -180,37 +193,54 @@ def have_an_axis_each(blocks: Sequence[AxisBlock]) -> bool:
 
 
 def _with_exponents_over_head(scheme: Rope) -> Iterator[Mistaken[Rope]]:
-    """Yield exponents that are divided by the whole head, if only a part of it has the frequencies.
+    """Yield the mistake of dividing exponents by the channels of the head, not by those of an axis.
 
-    With 32 of 128 channels per axis, 10000^(−i/16) becomes 10000^(−i/64). These are the frequencies of
-    the base 10000^(32/128) = 10, with which the scheme makes them. If axes have different sizes, each
-    needs a base of its own, which a factor of NTK scaling per axis gives. The mistake is named
-    `exponent_dim` either way.
+    If 32 of 128 channels follow the height, its frequencies should be 10000^(−2i/32). By mistake they
+    are 10000^(−2i/128).
     """
     channels_by_axis = [block.channels for block in sorted(scheme.axis_blocks)]
     if not channels_by_axis:  # All axes share the frequencies of the channels that rotate.
         channels_by_axis = [scheme.exponent_dim]
-    is_whole_head = channels_by_axis == [scheme.dim]
-    is_scaled = scheme.scaling not in ("none", "linear")
-    if is_whole_head or is_scaled or not _has_plain_frequencies(scheme):
+    has_whole_head = channels_by_axis == [scheme.dim]  # Both numbers of channels are the same.
+    # Another base gives the wrong frequencies. Most scalings would depend on it in other ways too.
+    is_scaled_by_base = scheme.scaling not in ("none", "linear")
+    if has_whole_head or is_scaled_by_base or not _has_plain_frequencies(scheme):
         return
-    are_of_equal_size = len(set(channels_by_axis)) == 1
-    if are_of_equal_size:
-        channels = channels_by_axis[0]
-        edit = Parameter("exponent_dim", channels, scheme.dim)
-        base_for_all_axes = scheme.base ** (channels / scheme.dim)
-        yield from _with_mistake_named([edit], scheme, base=base_for_all_axes)
+    if len(set(channels_by_axis)) == 1:
+        yield from _with_exponents_over_head_on_all_axes(scheme, channels_by_axis[0])
     else:
-        edit = Parameter("exponent_dim", spelled(tuple(channels_by_axis)), scheme.dim)
-        factors = [_factor_for_exponents_over_head(scheme, size) for size in channels_by_axis]
-        yield from _with_mistake_named([edit], scheme, axis_factors=tuple(factors))
+        yield from _with_exponents_over_head_on_each_axis(scheme, channels_by_axis)
+
+
+def _with_exponents_over_head_on_all_axes(scheme: Rope, channels: int) -> Iterator[Mistaken[Rope]]:
+    """Yield exponents that are divided by the head, if all axes have the same number of channels.
+
+    10000^(−2i/128) is b^(−2i/32) with b = 10000^(32/128) = 10. So the scheme has the base b, and the
+    mistake is named by the divisor of the exponents.
+    """
+    base = scheme.base ** (channels / scheme.dim)
+    edit = Parameter("exponent_dim", channels, scheme.dim)
+    yield from _with_mistake_named([edit], scheme, base=base)
+
+
+def _with_exponents_over_head_on_each_axis(
+    scheme: Rope, channels_by_axis: Sequence[int]
+) -> Iterator[Mistaken[Rope]]:
+    """Yield exponents that are divided by the head, if axes have different numbers of channels.
+
+    Each axis needs a base of its own then: with 16 and 56 of 128 channels, 10000^(16/128) and
+    10000^(56/128). The scheme has one base, which a factor of NTK scaling per axis stretches to these.
+    """
+    factors = [_factor_for_exponents_over_head(scheme, size) for size in channels_by_axis]
+    edit = Parameter("exponent_dim", spelled(tuple(channels_by_axis)), scheme.dim)
+    yield from _with_mistake_named([edit], scheme, axis_factors=tuple(factors))
 
 
 def _factor_for_exponents_over_head(scheme: Rope, size: int) -> float:
     """Return the factor of NTK scaling that divides the exponents of an axis by the whole head.
 
-    NTK scaling by a factor s stretches the base b to b · s^(size/(size − 2)). It has to become
-    b^(size/dim), so that s is b^((size/dim − 1) · (1 − 2/size)).
+    NTK scaling by a factor s stretches the base b to b · s^(size/(size − 2)), for an axis of `size`
+    channels. It has to become b^(size/dim), so that s is b^((size/dim − 1) · (1 − 2/size)).
     """
     stretch_in_logs = size / scheme.dim - 1
     return float(scheme.base ** (stretch_in_logs * (1 - 2 / size)))
@@ -246,7 +276,14 @@ def _misplaced(scheme: PlacedT, styles: Mapping[str, GridStyle]) -> Iterator[Mis
 
 
 def _on_other_grids(scheme: PlacedT, grid: GridSize) -> Iterator[Mistaken[PlacedT]]:
-    """Yield a grid of 16×12 for 12×16, a class token forgotten or added, and unstretched positions.
+    """Yield each known mistake in the sizes of a grid, in its class token and in its spacing.
+
+    For a grid of 12×16 after a class token, these are
+
+    - a grid of 16×12;
+    - no class token, so that all points are one row earlier; if there should be none, one is added;
+    - positions 0, 1, 2, … instead of those that are stretched to the size in training (`grid_base`) or
+      divided by a number (`grid_scale`).
 
     Args:
         scheme: The right scheme.
@@ -258,10 +295,8 @@ def _on_other_grids(scheme: PlacedT, grid: GridSize) -> Iterator[Mistaken[Placed
     for possible_class_tokens in (0, 1):
         if possible_class_tokens != class_tokens:
             yield from _with_other_parameters(scheme, keep=possible_class_tokens)
-    # Without a base or a scale, positions are 0, 1, 2, … and are not stretched to a trained size.
-    for name in ("grid_base", "grid_scale"):
-        edit = Parameter(name, getattr(scheme, name), None)
-        yield from _with_mistake_named([edit], scheme, **{name: None})
+    yield from _without_parameter(scheme, "grid_base")
+    yield from _without_parameter(scheme, "grid_scale")
     style = _style_of(scheme)
     if style.grid_scale is not None:
         # diffusers does not divide the positions of LTX if rope_interpolation_scale is left out.
@@ -272,28 +307,32 @@ def _on_other_grids(scheme: PlacedT, grid: GridSize) -> Iterator[Mistaken[Placed
 def _with_other_styles(
     scheme: PlacedT, style: GridStyle, styles: Mapping[str, GridStyle]
 ) -> Iterator[Mistaken[PlacedT]]:
-    """Yield the grid as the code of another project places it: that of MAE for DETR's model.
+    """Yield the scheme in each style of another project, such as that of MAE for that of DETR.
 
-    A style that differs in the base only is left out: another base is a mistake of its own.
+    A style that differs only in the base is left out: another base is a mistake of its own.
 
     Args:
         scheme: The right scheme.
-        style: Its style.
+        style: Its style, the way in which one project lays channels and positions out.
         styles: The styles that it could have by mistake, by name.
     """
     changed_base: dict[str, object] = {}
     has_base_of_style = scheme.base == style.base
     if has_base_of_style:
-        changed_base["base"] = None  # The other style's own base replaces it.
-    # The parts of a style in which another one may differ without placing rows differently.
-    ignored_parts: dict[str, Any] = {"name": style.name, "base": style.base}
-    states_channels_of_axes = scheme.value_of("axes", None) is not None
-    if states_channels_of_axes:
-        ignored_parts["split"] = style.split  # The scheme's own channels replace those of a style.
+        changed_base["base"] = None  # It is then the base of the other style.
     for name, other_style in styles.items():
-        differs_beyond_base = replace(other_style, **ignored_parts) != style
-        if differs_beyond_base:
+        if _lies_differently(scheme, style, other_style):
             yield from _with_other_parameters(scheme, style=name, **changed_base)
+
+
+def _lies_differently(scheme: Positioned, style: GridStyle, other_style: GridStyle) -> bool:
+    """Return True if another style gives a scheme other channels or positions, whatever its base is."""
+    with_same_base = replace(other_style, name=style.name, base=style.base)
+    has_channels_of_its_own = scheme.value_of("axes", None) is not None
+    if has_channels_of_its_own:
+        # It does not matter how a style splits channels among axes: the scheme has them by number.
+        return replace(with_same_base, split=style.split) != style
+    return with_same_base != style
 
 
 def _style_of(scheme: Positioned) -> GridStyle:
@@ -403,6 +442,6 @@ def _at_positions(
     scheme: PlacedT, positions_of_axes: Sequence[Sequence[Position]], edit: Parameter
 ) -> Iterator[Mistaken[PlacedT]]:
     """Yield a scheme at listed positions instead of its own, as a mistake that an edit names."""
-    without_grid = dict.fromkeys(("grid", "keep", "grid_base", "grid_scale"))
+    without_grid = dict.fromkeys(GRID_PARAMETERS)
     positions = PositionList(map(tuple, positions_of_axes))
     yield from _with_mistake_named([edit], scheme, positions=positions, **without_grid)

@@ -389,22 +389,16 @@ class ScaledBias(BiasMistake):
 
     @classmethod
     def proposals_for_bias(cls, case: Case, bias: BiasComputation) -> Iterator[Self]:
-        """Measure the factor of all slopes; yield the power of √2 and the plain numbers near it.
+        """Yield the mistake with each factor by which the slopes of the data may have been multiplied.
 
-        1/√d of attention scores is 0.0884 for heads of 128 channels: 2^(−7/2), and no plain number.
+        The factor is measured, and the numbers near it that programs are likely to have are yielded.
         """
         slopes = measured_slopes(case, bias)
         if not np.isfinite(slopes).all():
             return
         # Least squares: of slopes 1, 1/2 for 1/2, 1/4, it is (1/2 + 1/8) / (1/4 + 1/16) = 2.
-        fitted_factor = float(slopes @ bias.slopes / (bias.slopes @ bias.slopes))
-        error = SLOPE_ERROR * abs(fitted_factor)
-        candidates = [*plain_numbers(fitted_factor, error)]
-        if fitted_factor > 0:
-            exponent_of_root_2 = round(2 * math.log2(fitted_factor))  # −7 for 0.0884
-            power_of_root_2 = 2.0 ** (exponent_of_root_2 / 2)
-            candidates.insert(0, power_of_root_2)
-        for factor in numbers_near(dict.fromkeys(candidates), fitted_factor, error):
+        measured_factor = float(slopes @ bias.slopes / (bias.slopes @ bias.slopes))
+        for factor in _likely_factors(measured_factor):
             if factor != 1:
                 yield cls(factor)
 
@@ -419,6 +413,23 @@ class ScaledBias(BiasMistake):
     def cost(self) -> float:
         is_root_of_two = digits(self.by**2) <= 2
         return self.weight + 0.2 if is_root_of_two else super().cost
+
+
+def _likely_factors(measured: float) -> list[float]:
+    """Return the numbers near a measured factor of slopes that programs are likely to have, likeliest first.
+
+    Attention scores of d channels per head are divided by √d, and the bias by mistake as well. If d
+    is a power of two, 1/√d is a power of √2: (√2)^−7 = 0.08839 for 128 channels. This has too many
+    digits to be found among plain numbers such as 0.0884, which come after it.
+    """
+    error = SLOPE_ERROR * abs(measured)
+    factors: list[float] = []
+    if measured > 0:
+        exponent = round(2 * math.log2(measured))  # −7 for 0.0884
+        factors.append(2.0 ** (exponent / 2))
+    factors += plain_numbers(measured, error)
+    without_duplicates = dict.fromkeys(factors)
+    return numbers_near(without_duplicates, measured, error)
 
 
 @dataclass(frozen=True)

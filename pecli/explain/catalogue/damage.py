@@ -81,65 +81,73 @@ class Damage(Mistake):
 
     @classmethod
     def proposals_for_case(cls, case: Case) -> Iterator[Self]:
-        """Yield the wrong part of the tensors as damage, if the rest can still be called the table.
+        """Yield the damage of those whole rows, columns or heads that have wrong elements.
 
-        Wrong elements are widened to whole rows, columns or heads: if two elements of row 5 of
-        `cos` are wrong, row 5 is damaged, and no element of it is compared. Nothing is yielded if
-        that is more than MAX_SHARE of a tensor, or not the same part of every tensor that has wrong
-        elements.
+        If two elements of row 5 of `cos` are wrong, row 5 of `cos` is damaged. Nothing is yielded
+        if that is more than MAX_SHARE of a tensor, or if two tensors are damaged in different rows.
         """
-        computation = case.specification
-        wrong_by_tensor = case.observations.by_tensor(case.wrong_elements)  # (rows, columns) each
-        wrong_tensors = {name: flags for name, flags in wrong_by_tensor.items() if flags.any()}
-        parts = [cls.widened(computation.by_head(flags)) for flags in wrong_tensors.values()]
+        wrong_by_tensor = case.observations.by_tensor(case.wrong_elements)
+        wrong_tensors = {name: wrong for name, wrong in wrong_by_tensor.items() if wrong.any()}
+        parts = [cls._damaged_part(case.specification, wrong) for wrong in wrong_tensors.values()]
         if not _are_one_small_part(parts):
             return
-        # The part is the same in all wrong tensors, so that the first one shows which it is.
-        part, *_ = parts  # (heads, rows, columns)
+        # All wrong tensors have the same damage, so that the first one shows it.
+        damaged_part, *_ = parts
         wrong_in_first_tensor, *_ = wrong_tensors.values()
         yield cls(
-            damaged=_side_by_side(wrong_by_tensor, wrong_tensors, computation.from_heads(part)),
+            damaged=_side_by_side(wrong_by_tensor, wrong_tensors, damaged_part),
             tensors=tuple(wrong_tensors),
             wrong_elements=wrong_in_first_tensor,
-            share=float(part.mean()),
+            share=float(damaged_part.mean()),
         )
 
     @classmethod
-    def widened(cls, by_head: Flags) -> Flags:
-        """Return the parts that have a wrong element, of wrong elements (heads, rows, columns).
+    def _damaged_part(cls, computation: Computation, wrong: Flags) -> Flags:
+        """Return the whole rows, columns or heads of a tensor in which some element is wrong.
 
-        If only element (0, 5, 3) is wrong, all of row 5 is True for rows, in every head.
+        If only the element in row 5 and column 3 is wrong, the part is all of row 5 for damaged rows,
+        and all of column 3 for damaged columns. For damaged elements, it is this element.
+
+        Args:
+            computation: The steps that make the tensor: they state which columns are which head's.
+            wrong: The wrong elements of the tensor, (rows, columns).
+
+        Returns:
+            True for each element of the part, (rows, columns).
         """
-        is_part_wrong = by_head.any(axis=cls.extent, keepdims=True)
-        return np.broadcast_to(is_part_wrong, by_head.shape)
+        wrong_by_head = computation.by_head(wrong)  # (heads, rows, columns)
+        is_part_wrong = wrong_by_head.any(axis=cls.extent, keepdims=True)
+        damaged_by_head = np.broadcast_to(is_part_wrong, wrong_by_head.shape)
+        return computation.from_heads(damaged_by_head)
 
     @classmethod
     def examples_for(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
-        """Yield damage of one small part in the middle of the table, as an example.
+        """Yield the damage of one row, column, head or element in the middle of every tensor.
 
-        The part is neither at the edge, which checks may leave out, nor in the first row or column,
-        which may hold zeros anyway. Nothing is yielded for tables that are too small.
+        Nothing is yielded if that is no small part of the tensors.
         """
         columns_per_tensor = computation.column_count // computation.tensor_count
         undamaged = np.zeros((computation.rows, columns_per_tensor), bool)
-        is_damaged = np.array(computation.by_head(undamaged))  # (heads, rows, columns)
-        if not cls.is_small_part_of(is_damaged.shape):
+        shape_by_head = computation.by_head(undamaged).shape  # (heads, rows, columns)
+        if not cls.is_small_part_of(shape_by_head):
             return
-        is_damaged[cls._index_in_middle(is_damaged.shape)] = True
-        damaged_elements = computation.from_heads(is_damaged)  # (rows, columns) of one tensor
+        damaged_by_head = np.zeros(shape_by_head, bool)
+        damaged_by_head[cls._index_in_middle(shape_by_head)] = True
+        damaged_part = computation.from_heads(damaged_by_head)  # (rows, columns) of one tensor
         yield cls(
-            # All tensors, side by side, are damaged in the same part.
-            damaged=np.tile(damaged_elements, computation.tensor_count),
+            damaged=np.tile(damaged_part, computation.tensor_count),  # tensors side by side
             tensors=(),
-            wrong_elements=damaged_elements,
-            share=float(damaged_elements.mean()),
+            wrong_elements=damaged_part,
+            share=float(damaged_part.mean()),
         )
 
     @classmethod
     def _index_in_middle(cls, shape: tuple[int, ...]) -> tuple[int | slice, ...]:
         """Return the index of the part in the middle of a tensor (heads, rows, columns).
 
-        Of one head with 8 rows and 18 columns, row 4 is [:, 4, :], and an element [0, 4, 9].
+        Of one head with 8 rows and 18 columns, row 4 is [:, 4, :], and an element [0, 4, 9]. Edges
+        would be poor examples: checks may leave them out, and the first row or column may hold zeros
+        anyway.
         """
         index: list[int | slice] = [size // 2 for size in shape]
         for axis in cls.extent:
@@ -160,13 +168,20 @@ class Damage(Mistake):
         return self.tensors
 
 
-def _side_by_side(
-    names: Iterable[str], wrong_tensors: Iterable[str], damaged_elements: Flags
-) -> Flags:
-    """Return damage of all tensors, side by side (rows, columns): that of `cos`, and none of a right `sin`."""
-    undamaged_elements = np.zeros(damaged_elements.shape, bool)
-    damage_by_tensor = dict.fromkeys(names, undamaged_elements)
-    damage_by_tensor.update(dict.fromkeys(wrong_tensors, damaged_elements))
+def _side_by_side(names: Iterable[str], wrong_tensors: Iterable[str], damaged_part: Flags) -> Flags:
+    """Return the damaged elements of all tensors side by side, (rows, columns).
+
+    If `cos` is wrong and `sin` is right, the left half is the damaged part, and the right half has
+    no damage.
+
+    Args:
+        names: The names of all tensors, in their order.
+        wrong_tensors: The names of those that are damaged.
+        damaged_part: The damaged elements of each of these, (rows, columns).
+    """
+    undamaged = np.zeros(damaged_part.shape, bool)
+    damage_by_tensor = dict.fromkeys(names, undamaged)
+    damage_by_tensor.update(dict.fromkeys(wrong_tensors, damaged_part))
     return np.concatenate(list(damage_by_tensor.values()), axis=1)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
@@ -342,30 +343,31 @@ class OtherGridBase(OtherPlacement):
     def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Yield the bases that give the measured frequencies, except the expected one."""
         expected = _placed(case.scheme).base
-        for base in cls.fitting(_placed(case.scheme), case.measured_frequencies):
+        for base in _bases_to_test(_placed(case.scheme), case.measured_frequencies):
             if base != expected:
                 yield cls.changed(case.scheme, Parameter("base", expected, base), base=base)
 
-    @classmethod
-    def fitting(cls, scheme: Positioned, measured: MeasuredFrequencies | None) -> Iterator[float]:
-        """Yield the bases with which a grid has the measured frequencies, usual ones first.
 
-        A base of 99.98 ± 0.05 is fitted; 100 is a usual one within its error. All usual bases are
-        yielded if the grid is too small to measure frequencies: comparing all elements decides
-        later.
-        """
-        if measured is None:
-            yield from USUAL_BASES
-            return
+def _bases_to_test(scheme: Positioned, measured: MeasuredFrequencies | None) -> list[float]:
+    """Return the bases that a table on a grid may have, the likeliest first.
 
-        def frequencies_with(base: float) -> Floats:
-            return _frequencies_with_base(scheme, base)
+    They are the numbers within the error of a fitted base. For 10001.3 ± 2, these are 10000, which
+    is usual, and then 10001 and 10001.3, from few digits to many. The caller makes the table with
+    each of them and compares all elements.
 
-        fit = fitted_number(frequencies_with, measured, USUAL_BASES)
-        usual_nearby = numbers_near(USUAL_BASES, fit.value, fit.error)
-        plain = plain_numbers(fit.value, fit.error)
-        without_duplicates = dict.fromkeys((*usual_nearby, *plain))
-        yield from without_duplicates
+    Args:
+        scheme: The scheme on the grid, with the expected base.
+        measured: The frequencies of the table; None if the grid is too small to show them. Then all
+            usual bases are returned.
+    """
+    if measured is None:
+        return [*USUAL_BASES]
+    frequencies_with = partial(_frequencies_with_base, scheme)
+    fit = fitted_number(frequencies_with, measured, USUAL_BASES)
+    usual = numbers_near(USUAL_BASES, fit.value, fit.error)
+    few_digits_first = plain_numbers(fit.value, fit.error)
+    without_duplicates = dict.fromkeys((*usual, *few_digits_first))
+    return [*without_duplicates]
 
 
 class OtherPlacementAndBase(OtherPlacement):
@@ -403,7 +405,7 @@ class OtherPlacementAndBase(OtherPlacement):
     @classmethod
     def _with_bases(cls, case: Case, placement: OtherPlacement) -> Iterator[Self]:
         expected = _placed(case.scheme).base
-        for base in OtherGridBase.fitting(placement.scheme, case.measured_frequencies):
+        for base in _bases_to_test(placement.scheme, case.measured_frequencies):
             if base not in (expected, placement.scheme.base):
                 moved = with_parameters(placement.scheme, base=base)
                 yield cls(moved, (*placement.named, Parameter("base", expected, base)))

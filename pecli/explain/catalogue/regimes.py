@@ -106,36 +106,37 @@ class WrongRange(NamedTuple):
 
 
 def wrong_range(case: Case) -> WrongRange | None:
-    """Return the wrong rows, if these are all rows from one on, or up to one.
+    """Return the wrong rows of a table if they are its beginning or its end, and the others are right.
 
-    Of 8192 rows, 4096 to 8191 means that the first half is right. None is returned if either part
-    is shorter than MIN_ROWS.
+    If the rows 4096 to 8191 of 8192 are wrong, it is WrongRange(4096, 8191). None is returned if the
+    wrong or the right rows are fewer than MIN_ROWS.
     """
-    # If there is one change in all rows, there is one in any that include the second and the last.
+    # Comparing all rows takes long, so a few are compared first, from row 1 to the last. If all
+    # rows change from right to wrong or back once, these do so once as well.
     is_wrong_in_few = np.asarray(case.wrong_in_few_rows.any(axis=1))
-    if np.count_nonzero(np.diff(is_wrong_in_few)) != 1:
+    if len(_rows_after_changes(is_wrong_in_few)) != 1:
         return None
     is_wrong = np.asarray(case.wrong_elements.any(axis=1))  # (rows,)
-    first_row_after_change = _only_change(is_wrong)
-    if first_row_after_change is None:
+    # Row 0 belongs to row 1: position 0 has the right values at any frequency.
+    is_wrong[0] = is_wrong[1]
+    changes = _rows_after_changes(is_wrong)
+    if len(changes) != 1:
         return None
+    (first_row_after_change,) = changes
     rows = len(is_wrong)
     if not MIN_ROWS <= first_row_after_change <= rows - MIN_ROWS:
         return None
-    is_end_wrong = bool(is_wrong[-1])
+    is_end_wrong = is_wrong[-1]
     if is_end_wrong:
         return WrongRange(first_row_after_change, rows - 1)
     return WrongRange(0, first_row_after_change - 1)
 
 
-def _only_change(is_wrong: Flags) -> int | None:
-    """Return the first row after the only change from right to wrong or back; None if there are other than one.
+def _rows_after_changes(is_wrong: Flags) -> list[int]:
+    """Return the rows that are wrong after a right one, or right after a wrong one.
 
-    Of the rows right right right wrong wrong, it is row 3. Position 0 has the same values at any
-    frequency, so that the first row does not count.
+    Of five rows that are right, right, right, wrong and wrong, it is only row 3.
     """
-    differs_from_row_before = np.diff(is_wrong[1:])  # of the rows 2, 3, …
-    changes = 2 + np.flatnonzero(differs_from_row_before)
-    if len(changes) != 1:
-        return None
-    return int(changes[0])
+    differs_from_row_before = np.diff(is_wrong)  # of the rows 1, 2, …
+    changes: list[int] = (1 + np.flatnonzero(differs_from_row_before)).tolist()
+    return changes

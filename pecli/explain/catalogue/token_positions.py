@@ -151,24 +151,40 @@ class OtherTokenPositions(RotationMistake):
         return UNKNOWN_POSITIONS_COST + RUN_COST * (runs - 1)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        """Return the positions as an offset, as one position of all rows, or as a list.
+        """Return the edit that states at which positions the tokens are.
 
-        If nobody stated the right positions, they were supposed to be 0, 1, 2, …. Then «offset is 3»
-        says more than the list 3, 4, 5, …, and «all rows are at position 7» more than 7, 7, 7, ….
+        It lists them beside the right positions, such as 3–9 for 0–6. If nobody stated the right
+        ones, they were only supposed to be 0, 1, 2, …, and a known mistake is stated more briefly.
         """
         rotated = case.specification
         assert isinstance(rotated, RotatedComputation)
-        listed = rotated.tokens.edit(self.positions, self.mistake)
-        if self.mistake is None or rotated.tokens.are_stated:
-            return (listed,)
+        if self.mistake is not None and not rotated.tokens.are_stated:
+            return (self._edit_in_brief(rotated, self.mistake),)
+        return (self._edit_with_list(rotated),)
+
+    def _edit_in_brief(self, rotated: RotatedComputation, mistake: PositionMistake) -> Edit:
+        """Return the edit that states the positions in the fewest words.
+
+        It is «offset is 3» for 3, 4, 5, …, and «all rows are at position 7» for 7, 7, 7, …. Positions
+        that follow no such rule are listed.
+
+        Args:
+            rotated: The rotation, with the positions that were supposed.
+            mistake: The known mistake that leads from these to the used positions.
+        """
         first_position = int(self.positions[0, 0])
-        is_shift_of_all_rows = self.mistake.kind is Misplacement.SHIFTED and self.mistake.row == 0
-        if is_shift_of_all_rows or rotated.rows == 1:
-            expected_first_position = int(rotated.positions[0, 0])
-            return (Parameter("offset", expected_first_position, first_position),)
-        if self.mistake.kind in AT_ONE_POSITION:
-            return (Rows("constant", first_position),)
-        return (listed,)
+        is_shift_of_all_rows = mistake.kind is Misplacement.SHIFTED and mistake.row == 0
+        has_single_row = rotated.rows == 1
+        if is_shift_of_all_rows or has_single_row:
+            supposed_first_position = int(rotated.positions[0, 0])
+            return Parameter("offset", supposed_first_position, first_position)
+        if mistake.kind in AT_ONE_POSITION:
+            return Rows("constant", first_position)
+        return self._edit_with_list(rotated)
+
+    def _edit_with_list(self, rotated: RotatedComputation) -> Edit:
+        """Return the edit that lists the used positions beside the right ones, and why they differ."""
+        return rotated.tokens.edit(self.positions, self.mistake)
 
 
 def _at_all_rows(case: Case, rotated: RotatedComputation, measured: Floats) -> Floats:
