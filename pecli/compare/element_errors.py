@@ -213,9 +213,10 @@ class ElementErrors:
 
         Of equal errors the first element counts, and threads may measure a later piece before.
         """
-        if self.worst is None or first_place < self.worst.place:
+        worst = self.worst  # read once: its error and place belong together, even if it is replaced
+        if worst is None or first_place < worst.place:
             return np.asarray(error >= self.max_abs_error)
-        return np.asarray(error > self.max_abs_error)
+        return np.asarray(error > worst.error)
 
     def _measure_elements(self, expected: Array, found: Array, places: Indices) -> Flags:
         """Add the errors of single elements, and return which of them are out of tolerance.
