@@ -305,7 +305,7 @@ def _are_copies_close(part: Part, first: Part, first_copy: tuple[slice, ...], at
     Args:
         part: The copies of the table, (copies…, rows…, frequencies).
         first: The first part with the same table, which may be the part itself.
-        first_copy: The index of the first copy in it, a slice of length 1 per axis of copies.
+        first_copy: The index of the first copy in it, a slice per axis of copies: [0:1] of a batch.
         atol: The absolute tolerance.
     """
     row_count, *row_shape = part.found.shape[len(part.copies) :]
