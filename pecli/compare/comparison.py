@@ -55,8 +55,8 @@ class Comparison:
         max_ulp_error: In ULPs of the dtype that was found; None for integers.
         worst_ulp: The error in ULPs of the element at `worst_index`.
         first_index: The first element out of tolerance.
-        strange_expected: Expected values that are not finite, of elements that differ.
-        strange_found: Found values that are not finite, of elements that differ.
+        nonfinite_expected: Expected values that are not finite, of elements that differ.
+        nonfinite_found: Found values that are not finite, of elements that differ.
         where: `rows`, `columns`, `heads` and `batch` that have elements out of tolerance.
         finding: What is wrong beside the values.
         parts: What was compared, if it differs.
@@ -78,8 +78,8 @@ class Comparison:
     first_index: Index | None = None
     expected: Value | None = None
     found: Value | None = None
-    strange_expected: int = 0
-    strange_found: int = 0
+    nonfinite_expected: int = 0
+    nonfinite_found: int = 0
     where: Mapping[str, Ranges] = field(default_factory=dict)
     finding: Problem | None = None
     parts: Sequence[Part] = field(default=(), repr=False, compare=False)
@@ -121,8 +121,8 @@ class Comparison:
             found=self.expected,
             expected_dtype=self.dtype,
             dtype=self.expected_dtype,
-            strange_expected=self.strange_found,
-            strange_found=self.strange_expected,
+            nonfinite_expected=self.nonfinite_found,
+            nonfinite_found=self.nonfinite_expected,
             sides_swapped=not self.sides_swapped,
         )
 
@@ -332,8 +332,8 @@ def _make_result(name: str, part: Part, errors: ElementErrors, dtypes: "_Dtypes"
         max_abs_error=errors.max_abs_error,
         max_rel_error=_find_largest_relative_error(errors),
         max_ulp_error=max_ulp_error,
-        strange_expected=errors.strange_expected,
-        strange_found=errors.strange_found,
+        nonfinite_expected=errors.nonfinite_expected,
+        nonfinite_found=errors.nonfinite_found,
         finding=dtypes.finding,
         allowed=errors.tolerance,
     )

@@ -57,8 +57,8 @@ class ElementErrors:
         wrong_columns: By copy, True for the columns that have one.
         first_wrong_places: By copy, the place of the first element out of tolerance.
         mismatched: The number of elements out of tolerance.
-        strange_expected: Expected values that are infinite or NaN, of elements that differ.
-        strange_found: Found values that are, of elements that differ.
+        nonfinite_expected: Expected values that are infinite or NaN, of elements that differ.
+        nonfinite_found: Found values that are, of elements that differ.
         worst: The element with the largest absolute error; None if all are equal.
     """
 
@@ -83,8 +83,8 @@ class ElementErrors:
         self.max_rel_error = 0.0
         self.max_ulp_error: int | None = None if dtype.kind in WHOLE_KINDS else 0
         # Infinite values and NaN are counted by themselves, as they have no finite error.
-        self.strange_expected = 0
-        self.strange_found = 0
+        self.nonfinite_expected = 0
+        self.nonfinite_found = 0
         self.worst: WorstElement | None = None
         self._lock = Lock()
 
@@ -234,8 +234,8 @@ class ElementErrors:
         worst = _find_worst_element(expected, found, errors, places)
         with self._lock:  # Other threads add the errors of other rows.
             self._raise_maxima(errors.ulps, largest_ratio, worst)
-            self.strange_expected += _count_strange(wide_expected, errors.alike)
-            self.strange_found += _count_strange(wide_found, errors.alike)
+            self.nonfinite_expected += _count_nonfinite(wide_expected, errors.alike)
+            self.nonfinite_found += _count_nonfinite(wide_found, errors.alike)
         return ~self._passes(wide_expected, wide_found, errors)
 
     def _raise_maxima(
@@ -383,15 +383,15 @@ def _find_worst_element(
     )
 
 
-def _count_strange(values: AnyArray, alike: Flags) -> int:
+def _count_nonfinite(values: AnyArray, alike: Flags) -> int:
     """Return how many values are infinite or NaN, of those that differ from the other side.
 
     Args:
         values: The expected or the found values.
         alike: True for values that are equal on both sides, two NaN included.
     """
-    is_strange = ~np.isfinite(values) & ~alike
-    return int(np.count_nonzero(is_strange))
+    is_nonfinite = ~np.isfinite(values) & ~alike
+    return int(np.count_nonzero(is_nonfinite))
 
 
 def _measure_integers(expected: Array, found: Array) -> _Errors:
