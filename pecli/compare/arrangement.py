@@ -100,11 +100,13 @@ def find_arrangements(
 ) -> Iterator[Arrangement]:
     """Yield the ways in which the axes of an array may hold the rows and columns of a table.
 
-    An array (2, 12, 16) may be a batch of two tables with 12 rows, or two rows for each of 12 heads;
-    a vector of 192 elements may be a table (12, 16) that was written without its axes.
+    For each way, two questions are answered in turn:
 
-    A *folding* is a shape that the array may have had before a program reshaped it. Its *factors* state what
-    the axes of that shape count: copies, rows, or columns.
+    1. Which shape did the array have before a program reshaped it? This is its *folding*: a vector
+       of 192 elements may be a table (12, 16) that was written without its axes.
+    2. What do the axes of that shape count? These are its *factors*: (2, 12, 16) may be a batch of
+       two tables with 12 rows, `copy 2, row 12, frequency 16`, or two rows for each of 12 heads,
+       `row 2, copy 12, frequency 16`.
 
     Args:
         shape: The shape of the array.
@@ -113,22 +115,25 @@ def find_arrangements(
         is_text: True for the rows of a .csv file, which have no axes other than lines and columns.
         guesses: True for the ways that only values can confirm, False for the others.
     """
-    unread = _Unread(shape=shape, candidate=candidate, form=form, is_text=is_text)
-    # A signed form is a guess by itself: its axes are not folded in unusual ways as well.
-    wants_unusual_foldings = guesses and not form.is_signed
-    for folding in _find_foldings(unread):
-        if folding.is_guess != wants_unusual_foldings:
-            continue
-        if len(folding.shape) > MAX_AXES:
-            continue
+    unread = _UnreadArray(shape=shape, candidate=candidate, form=form, is_text=is_text)
+    for folding in _find_foldings(unread, guesses=guesses):
         for factors in _find_factors(folding, candidate, form):
             yield Arrangement(array_shape=shape, factors=factors, form=form, folding=folding)
 
 
-def _find_foldings(unread: "_Unread") -> Iterator[Folding]:
-    """Yield the shapes that an array may have had before a program folded its axes."""
+def _find_foldings(unread: "_UnreadArray", *, guesses: bool) -> Iterator[Folding]:
+    """Yield the shapes that an array may have had before a program folded its axes.
+
+    Args:
+        unread: The array, and the table that it may hold.
+        guesses: True for the shapes that only values can confirm, False for the others.
+    """
+    # A signed form is a guess by itself: its axes are not folded in unusual ways as well.
+    wants_guesses = guesses and not unread.form.is_signed
     for find_foldings in (*FOLDINGS, *GUESSES):
-        yield from find_foldings(unread)
+        for folding in find_foldings(unread):
+            if folding.is_guess == wants_guesses and len(folding.shape) <= MAX_AXES:
+                yield folding
 
 
 def _find_factors(folding: Folding, candidate: CandidateTable, form: Form) -> Iterator[Factors]:
@@ -148,26 +153,31 @@ def _find_factors(folding: Folding, candidate: CandidateTable, form: Form) -> It
 
 
 def _with_dropped_axes(factors: Sequence[Factor], row_lengths: TableShape) -> Sequence[Factor]:
-    """Return the factors of an array with the axes of length 1 that a program has dropped.
+    """Return the factors of an array, with the axes of length 1 put back that a program has dropped.
 
-    A bias (1, 64, 64) of one head has rows (1, 64). If it was stored as (64, 64), its only factor
-    before columns is `row 64`, which becomes `row 1, row 64`. Programs drop all axes of length 1
-    (`squeeze`) or none; if others are missing, the factors are returned as they are.
+    The bias of one head has the shape (1, 64, 64), that is, axes of rows (1, 64) and 64 columns. A
+    program that stores it as (64, 64) leaves only `row 64` before the columns; the result is then
+    `row 1, row 64`:
+
+    >>> _with_dropped_axes([Factor(Axis.ROW, 64)], (1, 64))
+    [Factor(axis=<Axis.ROW: 6>, size=1), Factor(axis=<Axis.ROW: 6>, size=64)]
+
+    Programs drop all axes of length 1 (`squeeze`) or none. If any other number of axes is missing,
+    the factors are returned as they are.
 
     Args:
-        factors: The factors before those of columns; those of rows are the last ones.
-        row_lengths: The lengths of the axes that count rows of the table; None for any length.
+        factors: What the axes before the columns count; those of rows are the last ones.
+        row_lengths: The lengths that the axes of rows should have; None for any length.
     """
     axes_in_array = sum(factor.axis == Axis.ROW for factor in factors)
-    axes_of_length_1 = row_lengths.count(1)
-    are_all_dropped = axes_in_array + axes_of_length_1 == len(row_lengths)
-    if not are_all_dropped:
+    missing_axes = len(row_lengths) - axes_in_array
+    if missing_axes != row_lengths.count(1):
         return factors
     first_row_axis = len(factors) - axes_in_array
     complete = [*factors]
-    for axis, length in enumerate(row_lengths):
+    for row_axis, length in enumerate(row_lengths):
         if length == 1:
-            complete.insert(first_row_axis + axis, Factor(Axis.ROW, 1))
+            complete.insert(first_row_axis + row_axis, Factor(Axis.ROW, 1))
     return complete
 
 
@@ -212,8 +222,8 @@ def _may_count_rows(lengths: Sequence[int], row_lengths: TableShape, *, has_one_
     return True
 
 
-class _Unread(NamedTuple):
-    """An array whose axes are not known yet, and the tables that it may hold.
+class _UnreadArray(NamedTuple):
+    """An array of which it is not known yet what its axes count, and the tables that it may hold.
 
     Attributes:
         shape: The shape of the array.
@@ -243,37 +253,36 @@ class _Unread(NamedTuple):
         return self.form.column_lengths(self.candidate.width)
 
 
-def _with_or_without_axes_of_length_1(unread: _Unread) -> Iterator[Folding]:
+def _with_or_without_axes_of_length_1(unread: _UnreadArray) -> Iterator[Folding]:
     """Yield the shape as it is, and without its axes of length 1: (1, 64, 128), and (64, 128)."""
     for shape in dict.fromkeys((unread.shape, unread.long_axes)):
         yield Folding(shape)
 
 
-def _flat_vector(unread: _Unread) -> Iterator[Folding]:
-    """Yield the shape of a table that was written as one long vector: (96,) for 12 rows of 8.
+def _flat_vector(unread: _UnreadArray) -> Iterator[Folding]:
+    """Yield the shape of a table that was written as one long vector: (12, 8) for 96 elements.
 
-    C programs dump a buffer without its shape. The columns are known from the expected table, and
-    the number of rows follows from the size: 96 / 8. A vector of 192 elements that holds cosines and
-    then sines, in the form «stacked», is (2, 12, 8): 192 / 8 / 2 rows.
+    C programs dump a buffer without its shape. If the expected table has 8 columns, 96 elements are
+    96 / 8 = 12 rows. If cosines and then sines are expected, 192 elements are 192 / (2 · 8) = 12
+    rows of each, (2, 12, 8).
     """
     if not unread.is_vector or not unread.candidate.row_lengths:
         return
-    expected_rows = unread.candidate.row_lengths[-1]  # None for any number; other axes are heads.
-    axes_before_rows = _axes_before_rows(unread)
+    axes_before_rows = _axes_before_rows(unread)  # () in the first example, (2,) in the second
+    axes_after_rows = unread.column_axes  # (8,)
     (size,) = unread.long_axes
-    elements_per_row = math.prod(unread.column_axes)
-    rows = size // elements_per_row // math.prod(axes_before_rows)
-    shape = (*axes_before_rows, rows, *unread.column_axes)
-    uses_all_elements = math.prod(shape) == size
-    has_expected_rows = expected_rows in (None, rows)
-    if uses_all_elements and has_expected_rows and rows > 1:
+    rows, elements_over = divmod(size, math.prod((*axes_before_rows, *axes_after_rows)))
+    expected_rows = unread.candidate.row_lengths[-1]  # None for any number
+    has_expected_rows = expected_rows is None or rows == expected_rows
+    if elements_over == 0 and has_expected_rows and rows > 1:
+        shape = (*axes_before_rows, rows, *axes_after_rows)
         yield Folding(shape, f"read as {bracketed(shape)}")
 
 
-def _axes_before_rows(unread: _Unread) -> Shape:
+def _axes_before_rows(unread: _UnreadArray) -> Shape:
     """Return the lengths of a table's axes before that of rows: (heads,) of a bias (heads, L, L).
 
-    In the form «stacked», an axis of 2 for cosines and sines comes before them.
+    In the form `stacked`, cosines and then sines, an axis of 2 comes before them.
     """
     *outer_lengths, _ = unread.candidate.row_lengths
     outer_axes = tuple(filter(None, outer_lengths))
@@ -282,7 +291,7 @@ def _axes_before_rows(unread: _Unread) -> Shape:
     return outer_axes
 
 
-def _heads_in_batch(unread: _Unread) -> Iterator[Folding]:
+def _heads_in_batch(unread: _UnreadArray) -> Iterator[Folding]:
     """Yield the shape of biases whose heads lie in one axis with the batch, as BLOOM has them.
 
     For the bias (4, L, L) of a model with 4 heads, (8, L, L) is read as (2, 4, L, L): the heads of
@@ -297,7 +306,7 @@ def _heads_in_batch(unread: _Unread) -> Iterator[Folding]:
         yield Folding((sequences, heads, *rest), f"{sequences} × {heads} heads along axis 0")
 
 
-def _lines_of_text(unread: _Unread) -> Iterator[Folding]:
+def _lines_of_text(unread: _UnreadArray) -> Iterator[Folding]:
     """Yield the shape of a table with more than two axes that was written line by line.
 
     A bias (4, 6, 6) is written as 4 · 6 lines of 6 numbers, (24, 6).
@@ -310,7 +319,7 @@ def _lines_of_text(unread: _Unread) -> Iterator[Folding]:
         yield Folding(shape)
 
 
-def _transposed_table(unread: _Unread) -> Iterator[Folding]:
+def _transposed_table(unread: _UnreadArray) -> Iterator[Folding]:
     """Yield the shape of a table with a row per frequency and a column per position.
 
     ggml lists the axes of a tensor in reverse, so that its (64, 4096) may be meant as 4096 positions
@@ -321,7 +330,7 @@ def _transposed_table(unread: _Unread) -> Iterator[Folding]:
         yield Folding(unread.long_axes, "transposed", transposed=True)
 
 
-def _heads_in_columns(unread: _Unread) -> Iterator[Folding]:
+def _heads_in_columns(unread: _UnreadArray) -> Iterator[Folding]:
     """Yield the shape of a table whose columns are repeated for each head.
 
     A program whose queries are (L, H·D) may store cosines beside them in the same shape: (64, 512)
@@ -341,36 +350,48 @@ def _heads_in_columns(unread: _Unread) -> Iterator[Folding]:
         yield Folding((*outer, width), note, heads_in_columns=copies, is_guess=True)
 
 
-def _axes_of_grid(unread: _Unread) -> Iterator[Folding]:
-    """Yield the shape of a table that has an axis for each side of a grid of image patches.
+def _axes_of_grid(unread: _UnreadArray) -> Iterator[Folding]:
+    """Yield the shape of a table whose rows lie in an axis for each side of a grid of image patches.
 
-    A table of 12 rows may be (3, 4, D) for the patches of 3 × 4, or (2, 3, 2, D) with an axis of
-    frames. If the model states that grid, also with sides exchanged, it is read so. Otherwise 12
-    may be the length of a sequence, and the values have to confirm the grid.
+    If the table has 12 rows, an array (3, 4, D) may hold the patches of an image of 3 × 4, and a
+    batch of 5 images is (5, 3, 4, D). They are read as (12, D) and (5, 12, D).
+
+    If the model states that grid, also with sides exchanged, this is no guess. Otherwise (3, 4, D)
+    may be 3 sequences of 4 rows as well, and the values have to confirm the grid.
     """
     if len(unread.candidate.row_lengths) != 1:
         return
     (rows,) = unread.candidate.row_lengths
-    # (copies…, sides…, columns…): the last axes are columns, and how many of the others are copies is tried.
-    first_column_axis = len(unread.long_axes) - len(unread.column_axes)
-    copies_and_sides = unread.long_axes[:first_column_axis]
-    columns = unread.long_axes[first_column_axis:]
-    for first_side in range(len(copies_and_sides) - 1):  # A grid has two sides, or more.
-        copies = copies_and_sides[:first_side]
-        sides = copies_and_sides[first_side:]
-        if math.prod(sides) == rows:
-            note = f"a grid of {' × '.join(map(str, sides))}, row by row"
-            is_stated = sorted(sides) == sorted(unread.candidate.grid)
-            yield Folding((*copies, rows, *columns), note, is_guess=not is_stated)
+    if rows is None:
+        return
+    axes = unread.long_axes
+    first_column_axis = len(axes) - len(unread.column_axes)
+    columns = axes[first_column_axis:]
+    for copies, sides in _split_off_grid(axes[:first_column_axis], points=rows):
+        note = f"a grid of {' × '.join(map(str, sides))}, row by row"
+        is_stated = sorted(sides) == sorted(unread.candidate.grid)
+        yield Folding((*copies, rows, *columns), note, is_guess=not is_stated)
 
 
-def _single_row(unread: _Unread) -> Iterator[Folding]:
+def _split_off_grid(axes: Shape, points: int) -> Iterator[tuple[Shape, Shape]]:
+    """Yield the axes before those of a grid, and its sides, if the last axes have so many points.
+
+    >>> [*_split_off_grid((5, 3, 4), points=12)]  # five copies of 3 × 4 patches
+    [((5,), (3, 4))]
+    """
+    for first_side in range(len(axes) - 1):  # A grid has two sides, or more.
+        sides = axes[first_side:]
+        if math.prod(sides) == points:
+            yield axes[:first_side], sides
+
+
+def _single_row(unread: _UnreadArray) -> Iterator[Folding]:
     """Yield the shape of one row (D,) of a table, as of one token in decoding."""
     if unread.candidate.row_lengths == (None,) and unread.shape == unread.column_axes:
         yield Folding((1, *unread.shape), "a single row", is_guess=True)
 
 
-FOLDINGS: tuple[Callable[[_Unread], Iterator[Folding]], ...] = (
+FOLDINGS: tuple[Callable[[_UnreadArray], Iterator[Folding]], ...] = (
     _with_or_without_axes_of_length_1,
     _flat_vector,
     _heads_in_batch,
@@ -379,7 +400,7 @@ FOLDINGS: tuple[Callable[[_Unread], Iterator[Folding]], ...] = (
 )
 """The ways to fold axes, the likelier ones first."""
 
-GUESSES: tuple[Callable[[_Unread], Iterator[Folding]], ...] = (
+GUESSES: tuple[Callable[[_UnreadArray], Iterator[Folding]], ...] = (
     _heads_in_columns,
     _axes_of_grid,
     _single_row,

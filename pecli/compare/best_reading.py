@@ -282,51 +282,54 @@ def _is_possible(reading: Reading) -> bool:
     if reading.is_guess:
         is_confirmed = reading.is_near and reading.is_plausible
         return is_confirmed or reading.distance < MAX_GUESS_DISTANCE
-    return reading.is_near or _may_be_written_so(reading)
+    return reading.is_near or _is_likely(reading)
 
 
-def _may_be_written_so(reading: Reading) -> bool:
-    """Return True if a program may have written the table in this way, although its values are wrong.
+def _is_likely(reading: Reading) -> bool:
+    """Return True if programs write tables in this way, so that a tensor is likely to be meant so.
 
-    Shapes allow many ways to read a tensor that no program meant: (64, 64) may be a table, its
-    transpose, or 64 copies of a vector. A report on wrong values needs the likely one. The first
-    rule below that applies to a reading decides.
+    The values of the tensor are wrong, so that only its shape and how its values repeat are left to
+    judge by. A shape allows ways that no program meant: (64, 64) may be a table, its transpose, or
+    64 copies of a vector. The first rule below that applies decides.
     """
     if reading.is_learned:
-        return True  # There are no expected values that could contradict.
+        return True  # No values are expected, so none are wrong.
     if reading.transposed:
-        # Row 0 then holds all frequencies at position 0, which are all alike.
+        # Upright again, row 0 has to hold position 0, where all frequencies have the same value.
         return begins_with_position_0(widest(reading.parts[0].found))
     table_shape = reading.parts[0].expected.shape
     expects_vector = len(table_shape) < 2
     is_vector = reading.array.ndim < 2
     if expects_vector and not is_vector:
-        # Frequencies (64,) are not repeated: (12, 64) is a table rather than 12 copies of them.
+        # (12, 64) is a table of its own rather than 12 copies of 64 frequencies.
         return reading.copy_count == 1
     if is_vector and not expects_vector:
         # 128 numbers are hardly 2 rows of 64 that were written without their axes.
         return table_shape[-2] >= MIN_FLAT_ROWS
-    is_named_by_model = reading.candidate.origin is not None
-    if is_named_by_model:
+    is_table_of_model = reading.candidate.origin is not None
+    if is_table_of_model:
+        return True  # The model has such a table, and the tensor's name allows it.
+    if _holds_one_table_once(reading):
         return True
-    # One table has to stand there once, or its copies have to be alike.
-    return _is_plain(reading) or reading.is_plausible
+    # Wrong values that are read in the right way still have equal copies, and a constant cos² + sin².
+    return reading.is_plausible
 
 
-def _is_plain(reading: Reading) -> bool:
-    """Return True if one table stands in the array once, its columns doubled as the model has them.
+def _holds_one_table_once(reading: Reading) -> bool:
+    """Return True if the array is read as a single copy of a single table.
 
-    Cosines (64, 128) of 64 frequencies are plain if the model rotates halves, and the columns are
-    c0 … c63 c0 … c63. They are not plain in (2, 64, 128), which may be a batch.
+    The two columns per frequency of (64, 128), c0 … c63 c0 … c63, are no copies if the model doubles
+    columns in the same order. Cosines and then sines are two tables, and the two tables of a batch
+    (2, 64, 128) are copies.
     """
     has_all_axes = reading.array.ndim >= len(reading.parts[0].expected.shape)
     if reading.holds_both or not has_all_axes:
         return False
     doubled = reading.form.doubled
     is_doubled_as_in_model = doubled != "" and doubled == reading.candidate.layout
-    # Doubled columns count as two copies of the table.
-    usual_copies = 2 if is_doubled_as_in_model else 1
-    return reading.copy_count == usual_copies
+    # `copy_count` counts doubled columns as two copies.
+    copies_of_one_table = 2 if is_doubled_as_in_model else 1
+    return reading.copy_count == copies_of_one_table
 
 
 def begins_with_position_0(table: AnyArray) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 
 from pecli.compare.candidate import Expected
 from pecli.compare.element_errors import ElementErrors, WorstElement
-from pecli.compare.factors import Index, Shape
+from pecli.compare.factors import Index, Shape, View
 from pecli.compare.json_values import plain_fields
 from pecli.compare.part import Part, Slab, split_into_slabs
 from pecli.compare.problems import NotFinite, OtherDtype, OtherShape, Problem
@@ -24,9 +24,7 @@ from pecli.engine.arrays import (
     SIGNIFICAND_BITS,
     AnyArray,
     Array,
-    Flags,
     Floats,
-    Indices,
     dtype_name,
     round_to,
     widened,
@@ -57,8 +55,8 @@ class Comparison:
         max_ulp_error: In ULPs of the dtype that was found; None for integers.
         worst_ulp: The error in ULPs of the element at `worst_index`.
         first_index: The first element out of tolerance.
-        strange_expected: Expected values that are not finite, of elements that differ.
-        strange_found: Found values that are not finite, of elements that differ.
+        nonfinite_expected: Expected values that are not finite, of elements that differ.
+        nonfinite_found: Found values that are not finite, of elements that differ.
         where: `rows`, `columns`, `heads` and `batch` that have elements out of tolerance.
         finding: What is wrong beside the values.
         parts: What was compared, if it differs.
@@ -80,8 +78,8 @@ class Comparison:
     first_index: Index | None = None
     expected: Value | None = None
     found: Value | None = None
-    strange_expected: int = 0
-    strange_found: int = 0
+    nonfinite_expected: int = 0
+    nonfinite_found: int = 0
     where: Mapping[str, Ranges] = field(default_factory=dict)
     finding: Problem | None = None
     parts: Sequence[Part] = field(default=(), repr=False, compare=False)
@@ -123,8 +121,8 @@ class Comparison:
             found=self.expected,
             expected_dtype=self.dtype,
             dtype=self.expected_dtype,
-            strange_expected=self.strange_found,
-            strange_found=self.strange_expected,
+            nonfinite_expected=self.nonfinite_found,
+            nonfinite_found=self.nonfinite_expected,
             sides_swapped=not self.sides_swapped,
         )
 
@@ -285,44 +283,45 @@ def compare_parts(
     role: str = "",
     any_dtype: bool = False,
 ) -> Comparison:
-    """Compare the parts of a tensor, its cosines and its sines say, with their tables.
+    """Compare a tensor with the tables that it has to equal, element by element.
+
+    A tensor that holds one table has one part. [cos | sin] has two: the left half of its columns has
+    to equal a table of cosines, and the right half one of sines.
 
     Values of unlike dtypes are compared as float64. ULPs are those of the dtype found, to which the
     expected value is rounded once. Frequencies and slopes are never rounded to half precision for
     that.
 
     Args:
-        parts: Views of one array that have the same shape, each with the table that it has to equal.
+        parts: Views of one array that have the same shape, each with its table; all tables have one
+            dtype.
         tolerance: The errors that pass.
         name: The name of the tensor.
         role: What the tensor holds, if its name does not tell.
         any_dtype: True if another floating dtype, or integers of another width, pass as well.
     """
-    names = (name, role or name)
-    dtypes = _choose_dtypes(parts[0], names, any_dtype=any_dtype)
+    any_part = parts[0]  # They have the same shape and dtypes.
+    names = (name, role)  # Either may state that the tensor holds frequencies.
+    dtypes = _choose_dtypes(any_part, names, any_dtype=any_dtype)
     errors = _measure_parts(parts, tolerance.for_tensor(*names), as_float32=dtypes.as_float32)
-    result = _make_result(name, parts[0], errors, dtypes)
+    result = _make_result(name, any_part, errors, dtypes)
     return _with_places(result, parts, errors)
 
 
 def _make_result(name: str, part: Part, errors: ElementErrors, dtypes: "_Dtypes") -> Comparison:
-    """Return the numbers of a comparison, without the places of wrong elements.
+    """Return the result for a tensor, without the places where it is wrong.
 
     Args:
         name: The name of the tensor.
-        part: The first of its parts, which has the shape and the dtypes of all.
+        part: One of its parts, which all have the same shape and dtypes.
         errors: The errors of all elements.
         dtypes: The dtypes of both sides.
     """
     shape = part.view.array_shape
-    max_rel_error: float | None = errors.max_rel_error
-    are_zeros_wrong_only = errors.max_rel_error == 0 and errors.max_abs_error != 0
-    if are_zeros_wrong_only:
-        max_rel_error = None  # No error is a share of 0.
     max_ulp_error = errors.max_ulp_error
-    stands_for_numbers = part.step > 0
-    if stands_for_numbers:
-        max_ulp_error = None  # Integers with a scale have no ULPs.
+    is_quantised = part.step > 0
+    if is_quantised:
+        max_ulp_error = None  # Integers that stand for numbers have no last place.
     return Comparison(
         name=name,
         shape=shape,
@@ -331,28 +330,49 @@ def _make_result(name: str, part: Part, errors: ElementErrors, dtypes: "_Dtypes"
         dtype=dtypes.found,
         mismatched=errors.mismatched,
         max_abs_error=errors.max_abs_error,
-        max_rel_error=max_rel_error,
+        max_rel_error=_find_largest_relative_error(errors),
         max_ulp_error=max_ulp_error,
-        strange_expected=errors.strange_expected,
-        strange_found=errors.strange_found,
-        finding=OtherDtype(dtypes.found, dtypes.expected) if dtypes.is_mistake else None,
+        nonfinite_expected=errors.nonfinite_expected,
+        nonfinite_found=errors.nonfinite_found,
+        finding=dtypes.finding,
         allowed=errors.tolerance,
     )
 
 
+def _find_largest_relative_error(errors: ElementErrors) -> float | None:
+    """Return the largest relative error; None if 0 is expected of every element that differs.
+
+    An error of 0.1 is 20 % of 0.5, but no share of 0. A result of 0 would mean that nothing differs.
+    """
+    has_errors = errors.max_abs_error != 0
+    if has_errors and errors.max_rel_error == 0:
+        return None
+    return errors.max_rel_error
+
+
 class _Dtypes(NamedTuple):
+    """The dtypes of both sides of a comparison.
+
+    Attributes:
+        expected: The dtype of the tables.
+        found: The dtype of the tensor.
+        finding: The problem that they differ; None if they may.
+        as_float32: True if the values of both sides are rounded to float32 before.
+    """
+
     expected: str
     found: str
-    is_mistake: bool  #: True if they differ and must not
-    as_float32: bool  #: True if both are compared as float32
+    finding: OtherDtype | None = None
+    as_float32: bool = False
 
 
-def _choose_dtypes(part: Part, names: tuple[str, str], *, any_dtype: bool) -> _Dtypes:
-    """Return the dtypes of both sides, and whether it is a mistake that they differ.
+def _choose_dtypes(part: Part, names: Sequence[str], *, any_dtype: bool) -> _Dtypes:
+    """Return the dtypes of both sides, with a finding if they differ and may not.
 
-    Frequencies may always differ in their dtype: a model computes them in float32, and files hold
-    them in float64 as well. Then both are compared as float32, since the digits beyond are not the
-    model's. So are ALiBi's slopes, but they may differ only if any dtype was allowed.
+    Frequencies may always be floats of another dtype, other tensors only if `any_dtype` is given.
+
+    Frequencies and ALiBi's slopes of unlike dtypes are compared as float32: models compute them in
+    float32, and the further digits of a file in float64 are not the model's.
 
     Args:
         part: The table, and its elements in the tensor.
@@ -362,13 +382,14 @@ def _choose_dtypes(part: Part, names: tuple[str, str], *, any_dtype: bool) -> _D
     expected = dtype_name(part.expected_dtype)
     found = dtype_name(part.found.dtype)
     if expected == found:
-        return _Dtypes(expected, found, is_mistake=False, as_float32=False)
+        return _Dtypes(expected, found)
     holds_frequencies = any(role_of(name) == "inv_freq" for name in names)
     may_differ = (any_dtype or holds_frequencies) and _are_of_one_kind(part)
-    are_real = "c" not in (part.expected_dtype.kind, part.found.dtype.kind)
+    if not may_differ:
+        return _Dtypes(expected, found, finding=OtherDtype(found, expected))
+    is_complex = part.found.dtype.kind == "c"  # both sides, as they are of one kind
     holds_frequencies_or_slopes = is_relative(*names)
-    as_float32 = may_differ and are_real and holds_frequencies_or_slopes
-    return _Dtypes(expected, found, is_mistake=not may_differ, as_float32=as_float32)
+    return _Dtypes(expected, found, as_float32=holds_frequencies_or_slopes and not is_complex)
 
 
 def _are_of_one_kind(part: Part) -> bool:
@@ -450,20 +471,29 @@ def _read_rows_of_copy(part: Part, copy_index: Index, slab: Slab) -> AnyArray:
 
 
 def _with_places(result: Comparison, parts: Sequence[Part], errors: ElementErrors) -> Comparison:
-    """Return a result with the places where a tensor is wrong: elements, rows, columns and heads.
+    """Return a result with the places where the tensor is wrong, which a user can look up in the file.
 
-    `errors` counts elements part by part; the result has their indices in the tensor as the file
-    has it, so that a user can look them up.
+    These are the indices of the worst and of the first wrong element, and the rows, columns, heads
+    and sequences that have wrong elements.
+
+    Args:
+        result: The result without places.
+        parts: The parts of the tensor.
+        errors: The errors. They count elements part by part, from which the index in the tensor follows.
     """
     if errors.worst is not None:
         result = _with_worst_element(result, parts, errors.worst)
-    if not errors.first_wrong_places:  # All errors are within the tolerance.
-        return result
-    first_wrong_places = errors.first_wrong_places.values()  # of each copy that is wrong
-    first_indices = [_find_index_in_tensor(parts, place) for place in first_wrong_places]
-    where = _find_wrong_places(parts, errors)
-    wrong_copies = _find_wrong_copies(parts[0].copy_axes, first_indices, axes_of_table=where)
-    return replace(result, first_index=min(first_indices), where={**where, **wrong_copies})
+    first_places = errors.first_wrong_places.values()  # the first wrong element of each wrong copy
+    if not first_places:
+        return result  # All errors are within the tolerance.
+    first_indices = [_find_index_in_tensor(parts, place) for place in first_places]
+    wrong_in_table = _find_wrong_places(parts, errors)
+    # If the tensor has copies of the table, one wrong element of a copy shows that the copy is wrong.
+    wrong_copies = _find_wrong_copies(
+        parts[0].copy_axes, first_indices, axes_of_table=wrong_in_table
+    )
+    where = {**wrong_in_table, **wrong_copies}
+    return replace(result, first_index=min(first_indices), where=where)
 
 
 def _with_worst_element(
@@ -539,39 +569,28 @@ def _find_wrong_rows(errors: ElementErrors) -> dict[str, Ranges]:
 def _find_wrong_columns(parts: Sequence[Part], errors: ElementErrors) -> Ranges:
     """Return the columns that have elements out of tolerance, numbered as in the file.
 
-    A table that was found twice in [c0 c0 c1 c1 …] has two copies. If frequency 3 is wrong in both, its
-    columns are 6 in the first copy and 7 in the second one.
+    In [c0 c0 c1 c1 …], a table is found twice. Its second copy begins in column 1, and its columns
+    are 2 apart: if its column 3 is wrong, this is column 1 + 3 · 2 = 7 of the file. In an array of
+    pairs (L, d/2, 2), columns have an axis of their own, and are numbered along that one.
     """
-    columns_of_copies = [
-        _find_columns_of_copy(parts, copy, is_wrong, errors)
-        for copy, is_wrong in errors.wrong_columns.items()
-    ]
+    elements_per_copy = errors.row_count * errors.width
+    view = parts[0].view
+    columns_of_copies = []
+    for copy, is_wrong in errors.wrong_columns.items():
+        columns = np.flatnonzero(is_wrong)  # of the copy
+        if _are_columns_in_last_axis(view):
+            first_column = _find_index_in_tensor(parts, copy * elements_per_copy)[-1]
+            columns = first_column + columns * view.steps[-1]
+        columns_of_copies.append(columns)
     return ranges(np.unique(np.concatenate(columns_of_copies)))
 
 
-def _find_columns_of_copy(
-    parts: Sequence[Part], copy: int, is_wrong: Flags, errors: ElementErrors
-) -> Indices:
-    """Return the columns of the file that hold the wrong frequencies of one copy of a table.
+def _are_columns_in_last_axis(view: View) -> bool:
+    """Return True if the columns of a table follow each other in the last axis of a file's array.
 
-    In [c0 c0 c1 c1 …], the second copy begins in column 1, and a step from one frequency to the next
-    is 2 columns: frequency 3 is in column 1 + 3 · 2 = 7. If frequencies have an axis of their own
-    before the last, as in (L, d/2, 2), they are numbered along that one.
-
-    Args:
-        parts: The parts of the tensor, all of one shape.
-        copy: The number of the copy, counting those of all parts.
-        is_wrong: True for the frequencies with wrong elements, (frequencies,).
-        errors: The errors of all elements.
+    In pairs (12, 8, 2), the 8 columns of a table are an axis before the last. From one to the next
+    are 2 elements, as many as the last axis has; a step within the last axis is shorter.
     """
-    wrong_frequencies = np.flatnonzero(is_wrong)
-    view = parts[0].view
-    step = view.steps[-1]  # elements of the file from one frequency to the next
-    # A step as long as the last axis, or longer, leads to another index of an axis before it.
-    are_in_last_axis = len(view.array_shape) > 1 and step < view.array_shape[-1]
-    if not are_in_last_axis:
-        return wrong_frequencies
-    elements_per_copy = errors.row_count * errors.width
-    place_of_copy = copy * elements_per_copy
-    first_column = _find_index_in_tensor(parts, place_of_copy)[-1]
-    return first_column + wrong_frequencies * step
+    is_vector = len(view.array_shape) < 2
+    step = view.steps[-1]
+    return not is_vector and step < view.array_shape[-1]

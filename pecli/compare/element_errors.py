@@ -57,8 +57,8 @@ class ElementErrors:
         wrong_columns: By copy, True for the columns that have one.
         first_wrong_places: By copy, the place of the first element out of tolerance.
         mismatched: The number of elements out of tolerance.
-        strange_expected: Expected values that are infinite or NaN, of elements that differ.
-        strange_found: Found values that are, of elements that differ.
+        nonfinite_expected: Expected values that are infinite or NaN, of elements that differ.
+        nonfinite_found: Found values that are, of elements that differ.
         worst: The element with the largest absolute error; None if all are equal.
     """
 
@@ -83,8 +83,8 @@ class ElementErrors:
         self.max_rel_error = 0.0
         self.max_ulp_error: int | None = None if dtype.kind in WHOLE_KINDS else 0
         # Infinite values and NaN are counted by themselves, as they have no finite error.
-        self.strange_expected = 0
-        self.strange_found = 0
+        self.nonfinite_expected = 0
+        self.nonfinite_found = 0
         self.worst: WorstElement | None = None
         self._lock = Lock()
 
@@ -108,68 +108,86 @@ class ElementErrors:
             self._note_wrong(is_wrong.reshape(-1, self.width), first_place)
 
     def _measure_pieces(self, expected: Array, found: Array, first_place: int) -> Flags:
-        """Add the errors of all elements that differ, and return which elements are out of tolerance.
+        """Add the errors of some rows, and return which of their elements are out of tolerance.
 
-        Elements are compared in pieces that fit into a core's cache. Most tables are equal except for
-        a few elements, which are found by their bits. A table that was computed in another way differs
-        nearly everywhere: such a piece is *screened*, so that only few of its elements must be
-        measured one by one.
+        Elements are compared in pieces that fit into a core's cache.
 
         Args:
-            expected: The expected elements of some rows, (n,).
+            expected: The expected elements of the rows, (n,).
             found: The elements that were found.
             first_place: The place of the first of them.
         """
         is_wrong = np.zeros(expected.size, bool)
-        dtypes = {dtype_name(expected.dtype), dtype_name(found.dtype)}
-        are_floats = dtypes.issubset(SIGNIFICAND_BITS)
         elements_per_piece = PIECE_BYTES // max(4, expected.itemsize, found.itemsize)
         for low in range(0, expected.size, elements_per_piece):
             piece = slice(low, low + elements_per_piece)
-            to_measure = _find_differing(expected[piece], found[piece])
-            differs_nearly_everywhere = to_measure.mean() > MIN_DENSE
-            if are_floats and differs_nearly_everywhere:
-                screening = self._screen(expected[piece], found[piece], first_place + low)
-                is_wrong[piece] = screening.is_wrong
-                to_measure = screening.to_measure
-            elements = low + np.flatnonzero(to_measure)
-            if elements.size:
-                is_wrong[elements] = self._add_elements(
-                    expected[elements], found[elements], first_place + elements
+            differs = _find_differing(expected[piece], found[piece])
+            if differs.any():
+                is_wrong[piece] = self._measure_piece(
+                    expected[piece], found[piece], differs, first_place + low
                 )
         return is_wrong
 
-    def _screen(self, expected: Array, found: Array, first_place: int) -> "_Screening":
-        """Return which elements of a piece are out of tolerance, and which still have to be measured.
+    def _measure_piece(
+        self, expected: Array, found: Array, differs: Flags, first_place: int
+    ) -> Flags:
+        """Add the errors of one piece, and return which of its elements are out of tolerance.
 
-        Measuring an element takes far longer than comparing it with a limit. Only those are measured
-        that may have the largest absolute or relative error, or the most ULPs, of all elements that
-        any thread has measured so far. Of the others, it is only needed whether they are out of
-        tolerance. If ULPs decide that, or errors are not finite, all that differ are measured.
+        Most tables are equal except for a few elements, which are measured. A table that was computed
+        in another way differs nearly everywhere: then it is found out first which elements matter.
 
         Args:
             expected: The expected elements of the piece, (n,).
             found: The elements that were found.
-            first_place: The place of the first of them.
+            differs: True for elements whose bits differ.
+            first_place: The place of the first element.
+        """
+        screening = _Screening.without_result(differs)
+        dtypes = {dtype_name(expected.dtype), dtype_name(found.dtype)}
+        are_floats = dtypes.issubset(SIGNIFICAND_BITS)
+        if are_floats and differs.mean() > MIN_DENSE:
+            screening = self._screen(expected, found, differs, first_place)
+        is_wrong = screening.is_wrong
+        to_measure = np.flatnonzero(screening.must_be_measured)
+        if to_measure.size:
+            is_wrong[to_measure] = self._measure_elements(
+                expected[to_measure], found[to_measure], first_place + to_measure
+            )
+        return is_wrong
+
+    def _screen(
+        self, expected: Array, found: Array, differs: Flags, first_place: int
+    ) -> "_Screening":
+        """Return which elements of a piece are out of tolerance, and which must be measured as well.
+
+        To measure an element takes far longer than to compare its error with a limit. Most elements
+        only have to be counted if they are out of tolerance. Measured are those that may have the
+        largest absolute or relative error, or the most ULPs, of all elements so far.
+
+        Other threads may raise these three maxima meanwhile. A maximum that is too low by now selects
+        too many elements, never too few.
+
+        Args:
+            expected: The expected elements of the piece, (n,).
+            found: The elements that were found.
+            differs: True for elements whose bits differ.
+            first_place: The place of the first element.
         """
         wide_expected = widened(expected)
         wide_found = widened(found)
         error = np.abs(wide_expected - wide_found)
         if not np.isfinite(error.max()):
-            return _measure_all(expected, found)
+            return _Screening.without_result(differs)
         size = np.abs(wide_expected)
-        is_wrong = error > self._allowed_errors(size, wide_found)
+        is_wrong = np.asarray(error > self._allowed_errors(size, wide_found))
+        # An expected value of another dtype is rounded to that of the one found, and may then equal it.
         may_pass_by_ulps = self.tolerance.max_ulp > 0 or expected.dtype != found.dtype
         if may_pass_by_ulps and is_wrong.any():
-            return _measure_all(expected, found)
-        # If 0 is expected, it is infinite, or NaN if 0 was found as well, which is never larger.
-        relative_error = error / size
-        may_have_largest_ratio = relative_error > self._find_largest_known_ratio(expected, found)
-        may_be_worst = self._may_be_worst(error, first_place)
-        return _Screening(
-            is_wrong=np.asarray(is_wrong),
-            to_measure=np.asarray(may_have_largest_ratio | may_be_worst),
-        )
+            return _Screening.without_result(differs)
+        # If 0 is expected, the ratio is infinite; if 0 was found as well, it is NaN, which is not larger.
+        has_large_ratio = error / size > self._find_largest_known_ratio(expected, found)
+        has_large_error = self._may_be_worst(error, first_place)
+        return _Screening(is_wrong, must_be_measured=has_large_error | has_large_ratio)
 
     def _allowed_errors(self, size: AnyArray, found: AnyArray) -> AnyArray:
         """Return the absolute errors that pass, atol + rtol·size, for the absolute values of what is expected."""
@@ -184,9 +202,8 @@ class ElementErrors:
         """
         ulps = self.max_ulp_error or 0
         if expected.dtype == found.dtype:
-            ulps += (
-                1  # More than the others have. Of unlike dtypes, rounding may have added one ULP.
-            )
+            # More than the others have. Of unlike dtypes, rounding may have added one ULP.
+            ulps += 1
         bits = SIGNIFICAND_BITS[dtype_name(found.dtype)]
         smallest_ratio_of_more_ulps = ulps / ((1 << bits) + ulps)
         return min(self.max_rel_error, smallest_ratio_of_more_ulps)
@@ -196,11 +213,12 @@ class ElementErrors:
 
         Of equal errors the first element counts, and threads may measure a later piece before.
         """
-        if self.worst is None or first_place < self.worst.place:
+        worst = self.worst  # read once: its error and place belong together, even if it is replaced
+        if worst is None or first_place < worst.place:
             return np.asarray(error >= self.max_abs_error)
-        return np.asarray(error > self.max_abs_error)
+        return np.asarray(error > worst.error)
 
-    def _add_elements(self, expected: Array, found: Array, places: Indices) -> Flags:
+    def _measure_elements(self, expected: Array, found: Array, places: Indices) -> Flags:
         """Add the errors of single elements, and return which of them are out of tolerance.
 
         Args:
@@ -210,14 +228,14 @@ class ElementErrors:
         """
         wide_expected = widest(expected)
         wide_found = widest(found)
-        errors = _measure_elements(expected, found)
+        errors = _find_errors(expected, found)
         ratio = errors.absolute / np.abs(wide_expected)  # not finite if 0 is expected
         largest_ratio = float(np.max(ratio, initial=0, where=np.isfinite(ratio)))
         worst = _find_worst_element(expected, found, errors, places)
         with self._lock:  # Other threads add the errors of other rows.
             self._raise_maxima(errors.ulps, largest_ratio, worst)
-            self.strange_expected += _count_strange(wide_expected, errors.alike)
-            self.strange_found += _count_strange(wide_found, errors.alike)
+            self.nonfinite_expected += _count_nonfinite(wide_expected, errors.alike)
+            self.nonfinite_found += _count_nonfinite(wide_found, errors.alike)
         return ~self._passes(wide_expected, wide_found, errors)
 
     def _raise_maxima(
@@ -259,16 +277,16 @@ class ElementErrors:
     def _note_wrong(self, is_wrong: Flags, first_place: int) -> None:
         """Record the rows and columns in which elements are out of tolerance, and the first element.
 
+        The rows follow each other in one copy of the table. Row 3 of the second copy of a table
+        (64, 128) is row 64 + 3 of all copies, and begins at the place (64 + 3) · 128.
+
         Args:
-            is_wrong: True for such elements, (rows, columns); or a part of one row, (1, columns).
-            first_place: The number of the first of them, counting all copies of the table. In the second
-                copy of a table (64, 128), the element at row 0 and column 5 is 64 · 128 + 5.
+            is_wrong: True for such elements, (rows, columns).
+            first_place: The place of the first element of these rows.
         """
-        copy, place_in_copy = divmod(first_place, self.row_count * self.width)
-        first_row, first_column = divmod(place_in_copy, self.width)
-        row_count, column_count = is_wrong.shape
-        rows = slice(first_row, first_row + row_count)
-        columns = slice(first_column, first_column + column_count)
+        row_of_all_copies = first_place // self.width
+        copy, first_row = divmod(row_of_all_copies, self.row_count)
+        rows = slice(first_row, first_row + len(is_wrong))
         first_wrong = first_place + int(is_wrong.argmax())
         with self._lock:
             self.mismatched += int(np.count_nonzero(is_wrong))
@@ -276,24 +294,22 @@ class ElementErrors:
             self.first_wrong_places[copy] = min(first_wrong, first_before)
             self.wrong_rows[rows] |= is_wrong.any(axis=1)
             wrong_columns = self.wrong_columns.setdefault(copy, np.zeros(self.width, bool))
-            wrong_columns[columns] |= is_wrong.any(axis=0)
+            wrong_columns |= is_wrong.any(axis=0)
 
 
 class _Screening(NamedTuple):
-    """The elements of a piece that are out of tolerance, and those that still have to be measured.
+    """The elements of a piece that are out of tolerance, and those that must be measured.
 
     Measuring an element decides again whether it is out of tolerance.
     """
 
     is_wrong: Flags
-    to_measure: Flags
+    must_be_measured: Flags
 
-
-def _measure_all(expected: Array, found: Array) -> _Screening:
-    """Return that all elements that differ have to be measured."""
-    return _Screening(
-        is_wrong=np.zeros(expected.shape, bool), to_measure=_find_differing(expected, found)
-    )
+    @classmethod
+    def without_result(cls, differs: Flags) -> "_Screening":
+        """Return that all elements that differ must be measured, and nothing is known of them yet."""
+        return cls(is_wrong=np.zeros(differs.shape, bool), must_be_measured=differs)
 
 
 def _have_equal_bytes(expected: Array, found: Array) -> bool:
@@ -334,7 +350,7 @@ class _Errors(NamedTuple):
     ulps: AnyArray | None  #: None unless the elements found are floats
 
 
-def _measure_elements(expected: Array, found: Array) -> _Errors:
+def _find_errors(expected: Array, found: Array) -> _Errors:
     """Return which elements are equal, their absolute errors, and their errors in ULPs.
 
     There are no ULPs for integers, nor for real numbers that should be complex.
@@ -367,15 +383,15 @@ def _find_worst_element(
     )
 
 
-def _count_strange(values: AnyArray, alike: Flags) -> int:
+def _count_nonfinite(values: AnyArray, alike: Flags) -> int:
     """Return how many values are infinite or NaN, of those that differ from the other side.
 
     Args:
         values: The expected or the found values.
         alike: True for values that are equal on both sides, two NaN included.
     """
-    is_strange = ~np.isfinite(values) & ~alike
-    return int(np.count_nonzero(is_strange))
+    is_nonfinite = ~np.isfinite(values) & ~alike
+    return int(np.count_nonzero(is_nonfinite))
 
 
 def _measure_integers(expected: Array, found: Array) -> _Errors:

@@ -148,39 +148,40 @@ class _Place(NamedTuple):
 
     function: int  #: 0 for the first, 1 for the second
     negated: bool
-    at: Index  #: along the axes of matrices, or of functions
+    at_index: Index  #: along the axes of matrices, or of functions
 
 
 _FIRST = 0
 _SECOND = 1
-_ALONE = (_Place(_FIRST, negated=False, at=()),)
+_ALONE = (_Place(_FIRST, negated=False, at_index=()),)
 _PLACES_BY_FIRST_AXIS: Mapping[Axis, tuple[_Place, ...]] = {
     Axis.MATRIX_ROW: (  # [[cos, -sin], [sin, cos]]
-        _Place(_FIRST, negated=False, at=(0, 0)),
-        _Place(_FIRST, negated=False, at=(1, 1)),
-        _Place(_SECOND, negated=False, at=(1, 0)),
-        _Place(_SECOND, negated=True, at=(0, 1)),
+        _Place(_FIRST, negated=False, at_index=(0, 0)),
+        _Place(_FIRST, negated=False, at_index=(1, 1)),
+        _Place(_SECOND, negated=False, at_index=(1, 0)),
+        _Place(_SECOND, negated=True, at_index=(0, 1)),
     ),
     Axis.FUNCTION: (
-        _Place(_FIRST, negated=False, at=(0,)),
-        _Place(_SECOND, negated=False, at=(1,)),
+        _Place(_FIRST, negated=False, at_index=(0,)),
+        _Place(_SECOND, negated=False, at_index=(1,)),
     ),
     Axis.SIGNED_DOUBLE: (
-        _Place(_FIRST, negated=True, at=(0,)),
-        _Place(_FIRST, negated=False, at=(1,)),
+        _Place(_FIRST, negated=True, at_index=(0,)),
+        _Place(_FIRST, negated=False, at_index=(1,)),
     ),
 }
-"""The places of functions in arrays that hold them along their first axis, in the order of `Axis`."""
+"""By the first axis of a view with an axis per factor, the places of the functions along it.
+
+Views of copies, rows or frequencies only are not in it: they hold one function."""
 
 
 def view_functions(array: AnyArray, factors: Sequence[Factor]) -> list[FunctionView]:
     """Return views of the cosines and of the sines that one array holds, without copying it.
 
-    Every factor (rows, functions, frequencies, …) gets an axis of its own, and the axes are sorted,
-    functions first. Then the cosines are at index 0 and the sines at index 1, however the array had
-    them. An array of one function has no such axis, and is one view as a whole.
+    In the example, a row is cos, sin, cos, sin. The factors describe it: 1 row of 2 frequencies of 2
+    functions. An array of one function is one view as a whole.
 
-    >>> pairs = np.array([[1.0, 0.0, 0.5, 0.8]])  # cos, sin, cos, sin
+    >>> pairs = np.array([[1.0, 0.0, 0.5, 0.8]])
     >>> factors = (Factor(Axis.ROW, 1), Factor(Axis.FREQUENCY, 2), Factor(Axis.FUNCTION, 2))
     >>> [view.values.tolist() for _, _, view in view_functions(pairs, factors)]
     [[[1.0, 0.5]], [[0.0, 0.8]]]
@@ -189,16 +190,37 @@ def view_functions(array: AnyArray, factors: Sequence[Factor]) -> list[FunctionV
         array: The array.
         factors: What its elements count, the slowest first; their sizes multiply to its size.
     """
+    whole = view_by_factors(array, factors)  # (functions, …, rows, frequencies)
+    first_axis = min(factor.axis for factor in factors)
+    # If the array holds several functions, an index of its first axis selects one of them.
+    places = _PLACES_BY_FIRST_AXIS.get(first_axis, _ALONE)
+    return [
+        FunctionView(place.function, place.negated, whole.at(place.at_index)) for place in places
+    ]
+
+
+def view_by_factors(array: AnyArray, factors: Sequence[Factor]) -> View:
+    """Return an array with an axis for each of its factors, in the order of `Axis`: functions first.
+
+    Two rows of 8 frequencies, each with a cosine and a sine, (2, 16), become (2 functions, 2 rows,
+    8 frequencies). From one function to the next is 1 element, to the next row 16, and to the next
+    frequency 2.
+
+    >>> factors = (Factor(Axis.ROW, 2), Factor(Axis.FREQUENCY, 8), Factor(Axis.FUNCTION, 2))
+    >>> view = view_by_factors(np.zeros((2, 16)), factors)
+    >>> view.values.shape, view.steps
+    ((2, 2, 8), (1, 16, 2))
+
+    Args:
+        array: The array.
+        factors: What its elements count, the slowest first; their sizes multiply to its size.
+    """
     sizes = [factor.size for factor in factors]
-    steps = find_steps(sizes)  # by factor, the elements of the array from one index to the next
+    steps = find_steps(sizes)
     order = sorted(range(len(factors)), key=lambda index: factors[index].axis)
-    whole = View(
-        values=array.reshape(sizes).transpose(order),  # (functions, …, rows, frequencies)
+    return View(
+        values=array.reshape(sizes).transpose(order),
         array_shape=array.shape,
         start=0,
         steps=tuple(steps[index] for index in order),
     )
-    first_axis = factors[order[0]].axis
-    # Indices of the first axis select functions, unless it is one of copies, rows or frequencies.
-    places = _PLACES_BY_FIRST_AXIS.get(first_axis, _ALONE)
-    return [FunctionView(place.function, place.negated, whole.at(place.at)) for place in places]

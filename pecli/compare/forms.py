@@ -172,51 +172,71 @@ class Form:
         first_column_axis = len(shape) - len(column_lengths)
         if shape[first_column_axis:] != column_lengths:
             return None
-        return self._leading_factors(shape[:first_column_axis])
+        return self._count_along_row_axes(shape[:first_column_axis])
 
-    def _leading_factors(self, lengths: Shape) -> list[Factor] | None:
+    def _count_along_row_axes(self, lengths: Shape) -> list[Factor] | None:
         """Return what the axes before the columns count; None if this form cannot have such axes.
 
-        They count rows, except in two forms. `stacked` arrays (2, L, d) begin with an axis whose
-        index 0 selects the cosines and index 1 the sines. `rows` arrays (2·L, d) have all rows of
-        cosines above those of sines, so that their 24 rows are `function 2, row 12`.
+        Each of them counts rows: (2, 12) is `row 2, row 12`. Two forms have the cosines and sines
+        along one of these axes as well:
+
+        - `stacked`: (2, 12) is a table of cosines and one of sines, `function 2, row 12`.
+        - `rows`: (24,) is 12 rows of cosines above 12 rows of sines, also `function 2, row 12`.
+
+        >>> Form("rows")._count_along_row_axes((24,))
+        [Factor(axis=<Axis.FUNCTION: 2>, size=2), Factor(axis=<Axis.ROW: 6>, size=12)]
         """
-        row_factors = [Factor(Axis.ROW, length) for length in lengths]
-        cosines_or_sines = Factor(Axis.FUNCTION, 2)
+        rows = [Factor(Axis.ROW, length) for length in lengths]
+        cosines_and_sines = Factor(Axis.FUNCTION, 2)
         if self.arrangement == "stacked":
-            if lengths[:1] != (2,):
+            has_axis_of_functions = lengths[:1] == (2,)
+            if not has_axis_of_functions:
                 return None
-            return [cosines_or_sines, *row_factors[1:]]
+            return [cosines_and_sines, *rows[1:]]
         if self.arrangement == "rows":
-            if not lengths or lengths[-1] % 2:
+            has_two_equal_parts = lengths != () and lengths[-1] % 2 == 0
+            if not has_two_equal_parts:
                 return None
             rows_of_one_function = Factor(Axis.ROW, lengths[-1] // 2)
-            return [*row_factors[:-1], cosines_or_sines, rows_of_one_function]
-        return row_factors
+            return [*rows[:-1], cosines_and_sines, rows_of_one_function]
+        return rows
 
     def function_views(self, array: AnyArray) -> list[FunctionView] | None:
         """Return the cosines and the sines of a table as views; None if it cannot have this form.
 
-        An array (12, 16) of the form `halves` has 12 rows, each with 8 cosines and then 8 sines: its
-        views are two of (12, 8). The number of frequencies follows from the columns: one frequency
-        takes 2 columns in this form, so that 16 columns are 8 frequencies.
+        A table (12, 16) in the form `halves` has 8 cosines and then 8 sines in each row: the result
+        is two views (12, 8).
         """
         is_complex = array.dtype.kind == "c"
         if is_complex != (self.arrangement == "complex"):
             return None
-        values = self._real_values(array)
-        lengths_for_one_frequency = self.column_lengths(1)  # (2,) for a cosine and a sine in a row
-        first_column_axis = values.ndim - len(lengths_for_one_frequency)
+        numbers = self._real_values(array)
+        factors = self._count_in_one_table(numbers.shape)
+        if factors is None:
+            return None
+        return view_functions(numbers, factors)
+
+    def _count_in_one_table(self, shape: Shape) -> list[Factor] | None:
+        """Return what the elements of a table count; None if no table in this form has the shape.
+
+        In the form `halves`, a frequency takes 2 columns, one in either half. So (12, 16) has 8
+        frequencies, and the result is `row 12, function 2, frequency 8`.
+
+        >>> [(axis.name, size) for axis, size in Form("halves")._count_in_one_table((12, 16))]
+        [('ROW', 12), ('FUNCTION', 2), ('FREQUENCY', 8)]
+        """
+        columns_of_one_frequency = self.column_lengths(1)  # a length per axis: (1, 2) for `pairs`
+        first_column_axis = len(shape) - len(columns_of_one_frequency)
         if first_column_axis < 1:
             return None  # No axis is left for rows.
-        frequencies = values.shape[first_column_axis] // lengths_for_one_frequency[0]
-        factors_before_columns = self.factors_before_columns(values.shape, frequencies)
+        frequencies = shape[first_column_axis] // columns_of_one_frequency[0]
+        factors_before_columns = self.factors_before_columns(shape, frequencies)
         if factors_before_columns is None:
-            return None  # The columns are no whole frequencies, or the rows no two equal parts.
+            return None  # A column is left over, or the rows are not two equal parts.
         row_axes = [factor for factor in factors_before_columns if factor.axis == Axis.ROW]
         if len(row_axes) != 1:
             return None  # A batch of tables is not one table.
-        return view_functions(values, [*factors_before_columns, *self.column_factors(frequencies)])
+        return [*factors_before_columns, *self.column_factors(frequencies)]
 
     def _real_values(self, array: AnyArray) -> AnyArray:
         """Return an array of this form as real numbers that make whole pairs.
@@ -231,37 +251,33 @@ class Form:
         return array
 
     def split(self, array: Array, noise: float = 0.0) -> tuple[Array, ...] | None:
-        """Return the cosines and the sines of a table apart; None if it is not in this form.
+        """Return the cosines and the sines of a table as separate arrays; None if it is not in this form.
 
         A table (12, 32) of [cos cos | sin sin], the form `halves` with doubled columns, becomes two
-        tables (12, 8) if both columns of every frequency are the same.
+        tables (12, 8) if both columns of every frequency are the same. A table of cosines only becomes
+        a tuple of one array.
 
         Args:
             array: The table.
             noise: The error, root mean square, by which doubled columns may differ, as a share of
                 the largest value. A few elements that differ by more become NaN.
         """
-        columns = array
         if self.padded:
-            # Noise makes small numbers of the zeros in the last column of an odd width.
-            largest_zero_share = EMPTY if noise else 0.0
-            if not _has_empty_last_column(array, largest_zero_share):
+            if not _has_padding(array, noise):
                 return None
-            columns = array[:, :-1]
-        function_views = self.function_views(columns)
-        if function_views is None:
+            array = array[:, :-1]
+        cosines_and_sines = self.function_views(array)
+        if cosines_and_sines is None:
             return None
         tables = []
-        for function in function_views:
-            table = self._one_column_per_frequency(function.view.values, noise)
+        for function in cosines_and_sines:
+            table: Array | None = function.view.values
+            if self.doubled:
+                table = take_one_column(function.view.values, noise)
             if table is None or not table.size:
-                return None
+                return None  # Both columns of a frequency should be the same, and are not.
             tables.append(table)
         return tuple(tables)
-
-    def _one_column_per_frequency(self, values: Array, noise: float) -> Array | None:
-        """Return one of both columns per frequency if this form doubles them; None if they differ."""
-        return take_one_column(values, noise) if self.doubled else values
 
     def join(self, *parts: Array) -> Array:
         """Return the array that holds some parts in this form, the inverse of `split`."""
@@ -364,9 +380,12 @@ def joined(parts: Sequence[Array], arrangement: str) -> Array:
             return pairs.reshape(*pairs.shape[:-2], -1)
 
 
-def _has_empty_last_column(array: Array, share: float) -> bool:
-    """Return True if the last of an odd number of columns is at most this share of the largest value."""
+def _has_padding(array: Array, noise: float) -> bool:
+    """Return True if a table has an odd number of columns, of which the last holds zeros only.
+
+    If there is noise, it makes small numbers of zeros: up to 0.1 % of the largest value passes.
+    """
     if array.ndim != 2 or not array.shape[1] % 2:
         return False
-    limit = share * np.abs(array).max() if share else 0.0
-    return bool(np.abs(array[:, -1]).max(initial=0) <= limit)
+    largest_zero = EMPTY * np.abs(array).max() if noise else 0.0
+    return bool(np.abs(array[:, -1]).max(initial=0) <= largest_zero)

@@ -95,35 +95,47 @@ def _find_orders_of_axes(after: Shape, before: Shape, position_axis: int) -> Ite
     (1, 2, 512, 128) has the shape (1, 512, 2, 128) if heads and positions are exchanged, and
     (1, 512, 6, 128) if each of the two key heads is repeated for three query heads as well.
     """
-    if len(after) != len(before) or len(before) > MAX_PERMUTED_AXES:
+    axis_count = len(before)
+    if len(after) != axis_count or axis_count > MAX_PERMUTED_AXES:
         return
-    unchanged = tuple(range(len(before)))
-    channel_axis = len(before) - 1
-    never_repeated = (position_axis % len(before), channel_axis)
-    for order in permutations(unchanged):
-        note = "" if order == unchanged else f"axes {bracketed(order)} of before"
-        reordered_before = tuple(before[axis] for axis in order)
-        axes_of_other_length = [axis for axis in unchanged if after[axis] != reordered_before[axis]]
-        if not axes_of_other_length:
-            # `order` makes `after` of `before`; a view of `after` needs the way back.
-            order_back = tuple(np.argsort(order).tolist())
-            yield HeadAxes(shape=after, order=order_back, note=note)
+    channel_axis = axis_count - 1
+    never_repeated = (position_axis % axis_count, channel_axis)
+    for order in permutations(range(axis_count)):
+        # Axis k of `after` is tried as axis order[k] of `before`.
+        lengths = tuple(before[axis] for axis in order)
+        if lengths == after:
+            yield _reorder_axes(after, order)
             continue
-        if len(axes_of_other_length) > 1:
-            continue  # A program repeats one axis only, that of heads.
-        (heads_axis,) = axes_of_other_length
-        may_be_heads = order[heads_axis] not in never_repeated
-        if may_be_heads:
-            heads_before = reordered_before[heads_axis]
-            yield from _find_repeated_axes(after, order, heads_axis, heads_before, note)
+        heads_axis = _find_only_other_length(after, lengths)
+        if heads_axis is None or order[heads_axis] in never_repeated:
+            continue
+        for repetition in _find_repetitions(lengths[heads_axis], after[heads_axis], heads_axis):
+            yield _with_repeated_heads(_reorder_axes(after, order), repetition)
 
 
-def _find_repeated_axes(
-    after: Shape, order: Sequence[int], heads_axis: int, heads_before: int, note: str
-) -> Iterator[HeadAxes]:
-    """Yield the axes of an array whose heads are repeated, for each way to repeat them."""
-    for repetition in _find_repetitions(heads_before, after[heads_axis], heads_axis):
-        yield _make_repeated_axes(after, order, repetition, note)
+def _find_only_other_length(after: Shape, before: Shape) -> int | None:
+    """Return the axis whose length differs, since a program repeated it; None if several differ.
+
+    >>> _find_only_other_length((1, 512, 6, 128), (1, 512, 2, 128))
+    2
+    """
+    differing = [axis for axis in range(len(after)) if after[axis] != before[axis]]
+    return differing[0] if len(differing) == 1 else None
+
+
+def _reorder_axes(after: Shape, order: Sequence[int]) -> HeadAxes:
+    """Return the axes of an array whose axis k was axis order[k] before the rotation.
+
+    A view of the array needs the way back: the axis that each axis of before has become. If axes
+    (2, 0, 1) of before are the axes 0, 1 and 2 now, axis 0 of before is axis 1 now, and so on:
+
+    >>> _reorder_axes((8, 2, 64), (2, 0, 1)).order
+    (1, 2, 0)
+    """
+    unchanged = range(len(order))
+    order_back = tuple(order.index(axis) for axis in unchanged)
+    note = "" if order_back == tuple(unchanged) else f"axes {bracketed(order)} of before"
+    return HeadAxes(shape=after, order=order_back, note=note)
 
 
 class _Repetition(NamedTuple):
@@ -170,34 +182,28 @@ def _find_repetitions(heads: int, repeated: int, axis: int) -> Iterator[_Repetit
     )
 
 
-def _make_repeated_axes(
-    after: Shape, order: Sequence[int], repetition: _Repetition, note: str
-) -> HeadAxes:
-    """Return the axes of an array in which heads are repeated: copies first, then those of before.
+def _with_repeated_heads(axes: HeadAxes, repetition: _Repetition) -> HeadAxes:
+    """Return axes of which that of heads is split in two, and the new one of copies comes first.
 
-    (1, 512, 6, 128) after the rotation of (1, 2, 512, 128), whose axes it has in the order 0 2 1 3,
-    is split into (1, 512, 2, 3, 128), in which axis 3 counts copies. The axes of before have become
-    its axes 0, 2, 1 and 4, so that the view has the axes 3 0 2 1 4.
+    Keys (1, 512, 6, 128) in which 2 heads are repeated 3 times are split into (1, 512, 2, 3, 128),
+    where axis 3 counts copies. The axes 0, 1, 2 and 3 of the keys are its other axes, 0, 1, 2 and 4:
+
+    >>> keys = HeadAxes(shape=(1, 512, 6, 128), order=(0, 2, 1, 3))
+    >>> three_times = _Repetition(axis=2, lengths=(2, 3), copies_axis=3, words="repeated")
+    >>> _with_repeated_heads(keys, three_times)
+    HeadAxes(shape=(1, 512, 2, 3, 128), order=(3, 0, 2, 1, 4), note='repeated')
 
     Args:
-        after: The shape after the rotation.
-        order: The axes of before, in the order of after.
-        repetition: How heads are repeated.
-        note: A note on the order of axes.
+        axes: The axes after the rotation, as if heads were not repeated.
+        repetition: How they are repeated.
     """
     heads_axis = repetition.axis
-    split_shape = (*after[:heads_axis], *repetition.lengths, *after[heads_axis + 1 :])
-    split_axes_without_copies = [*range(len(split_shape))]
-    split_axes_without_copies.remove(repetition.copies_axis)
-    # By axis of before, the axis of `split_shape` that it has become: {0: 0, 2: 1, 1: 2, 3: 4}.
-    split_axis_by_axis_before = dict(zip(order, split_axes_without_copies, strict=True))
-    split_axes_in_order_before = [split_axis_by_axis_before[axis] for axis in range(len(order))]
-    note_on_heads = f"{note}, {repetition.words}" if note else repetition.words
-    return HeadAxes(
-        shape=split_shape,
-        order=(repetition.copies_axis, *split_axes_in_order_before),
-        note=note_on_heads,
-    )
+    copies_axis = repetition.copies_axis
+    shape = (*axes.shape[:heads_axis], *repetition.lengths, *axes.shape[heads_axis + 1 :])
+    other_axes = [axis for axis in range(len(shape)) if axis != copies_axis]  # 0, 1, 2 and 4
+    order = (copies_axis, *(other_axes[axis] for axis in axes.order))
+    note = f"{axes.note}, {repetition.words}" if axes.note else repetition.words
+    return HeadAxes(shape=shape, order=order, note=note)
 
 
 def _measure_vector_lengths(array: AnyArray) -> Floats:

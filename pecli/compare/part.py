@@ -1,5 +1,6 @@
 """A table, and the places of a tensor that have to equal it."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -131,30 +132,41 @@ class Slab(NamedTuple):
 def split_into_slabs(lengths: Shape, max_rows: int) -> Iterator[Slab]:
     """Yield all rows of a table in slabs: pieces of at most so many rows, each of which one index selects.
 
-    A bias (12, 64, 64) has 12 · 64 rows; with at most 100, each slab is the 64 rows of one head, and
-    with at most 50, heads are cut into rows 0 … 49 and 50 … 63.
+    A bias of 12 heads, (12, 64, 64), has 12 · 64 rows. With at most 200 rows, a slab is three heads,
+    [0:3]. With at most 50, every head is cut into two slabs: [0, 0:50] and [0, 50:64] of head 0.
 
-    >>> [(slab.start, slab.length) for slab in split_into_slabs((2, 3), 2)]
-    [(0, 2), (2, 1), (3, 2), (5, 1)]
+    Their first rows, counted through all heads, are 0, 50, 64, …:
+
+    >>> [(slab.start, slab.length) for slab in split_into_slabs((12, 64), 50)][:3]
+    [(0, 50), (50, 14), (64, 50)]
 
     Args:
-        lengths: The lengths of the table's axes before the last.
+        lengths: The lengths of the table's axes before the last, such as heads and rows.
         max_rows: The largest number of rows.
     """
     if not lengths:  # A single number is one row.
         yield Slab(at=(), start=0, length=1)
         return
-    # One index along axis 0 of (12, 64) selects 64 rows, and one along axis 1 a single row.
-    rows_per_index_by_axis = find_steps(lengths)
-    # The table is cut along the first axis of which one index selects few enough rows.
-    cut_axis = next(axis for axis, rows in enumerate(rows_per_index_by_axis) if rows <= max_rows)
-    rows_per_index = rows_per_index_by_axis[cut_axis]
+    cut_axis = _find_cut_axis(lengths, max_rows)
+    rows_per_index = math.prod(lengths[cut_axis + 1 :])  # 64 if whole heads are taken
     indices_per_slab = max(1, max_rows // max(1, rows_per_index))
-    axis_length = lengths[cut_axis]
     first_row = 0
-    for outer_index in np.ndindex(lengths[:cut_axis]):  # each head, if rows are cut
-        for low in range(0, axis_length, indices_per_slab):
-            high = min(low + indices_per_slab, axis_length)
+    for outer_index in np.ndindex(lengths[:cut_axis]):  # each head, if heads are cut
+        for low in range(0, lengths[cut_axis], indices_per_slab):
+            high = min(low + indices_per_slab, lengths[cut_axis])
             row_count = (high - low) * rows_per_index
             yield Slab(at=(*outer_index, slice(low, high)), start=first_row, length=row_count)
             first_row += row_count
+
+
+def _find_cut_axis(lengths: Shape, max_rows: int) -> int:
+    """Return the first axis along which one index selects at most so many rows.
+
+    Of 12 heads with 64 rows, one index along axis 0 selects 64 rows, and one along axis 1 a single
+    row. So heads are taken whole if 200 rows are allowed, and cut if 50 are:
+
+    >>> _find_cut_axis((12, 64), 200), _find_cut_axis((12, 64), 50)
+    (0, 1)
+    """
+    rows_per_index_by_axis = find_steps(lengths)  # (64, 1)
+    return next(axis for axis, rows in enumerate(rows_per_index_by_axis) if rows <= max_rows)

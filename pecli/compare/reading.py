@@ -125,23 +125,38 @@ class Reading:
         return self.parts[0].step
 
     def compare(self, tolerance: Tolerance, *, name: str, any_dtype: bool) -> Comparison:
-        """Compare all parts with their tables.
+        """Compare all parts with their tables, and the order of doubled columns with the model's.
 
-        Doubled columns have each frequency twice, as c0 c1 … c0 c1 … or c0 c0 c1 c1 …. If the tensor has the one
-        order and the model rotates by the other, every element is right, but the rotation would combine channels of
-        two pairs: this is a finding.
+        A tensor may have each frequency twice, as c0 c1 … c0 c1 … or c0 c0 c1 c1 …. If the model
+        rotates by the other order, every element is right, but the rotation would combine channels of
+        two pairs. This is a finding, with which the comparison fails.
+
+        Args:
+            tolerance: The errors that pass.
+            name: The name of the tensor.
+            any_dtype: True if another floating dtype, or integers of another width, pass as well.
         """
         result = compare_parts(
             self.parts, tolerance, name=name, role=self.name, any_dtype=any_dtype
         )
-        if result.finding is not None or not self.candidate.is_doubled_differently(self.form):
-            return result
-        # If the two columns of a frequency differ, nothing is doubled, and the wrong values are reported alone.
-        are_columns_doubled = not result.mismatched or self._has_equal_probed_copies()
-        if not are_columns_doubled:
-            return result
-        finding = DoubledDifferently(self.form.doubled, self.candidate.layout)
-        return replace(result, finding=finding)
+        if result.finding is None and self._is_doubled_differently(result):
+            finding = DoubledDifferently(self.form.doubled, self.candidate.layout)
+            return replace(result, finding=finding)
+        return result
+
+    def _is_doubled_differently(self, result: Comparison) -> bool:
+        """Return True if the tensor has two equal columns per frequency, in another order than the model.
+
+        A tensor that is only read as if it had them, and whose columns differ, has wrong values
+        instead, which the comparison reports.
+
+        Args:
+            result: The comparison of the values.
+        """
+        if not self.candidate.is_doubled_differently(self.form):
+            return False
+        has_right_values = not result.mismatched
+        return has_right_values or self._has_equal_probed_copies()
 
     # The tables that were found
 
@@ -161,26 +176,32 @@ class Reading:
         """Return one copy of the tables that were found, and the scheme that should have made them.
 
         A search for the reason of an error gets these: it changes parameters of the scheme until it
-        makes the tables. A batch of 3 cosines (3, 64, 128) with 64 frequencies in doubled columns
-        gives one table (64, 128), not (64, 64): one of two columns may be wrong and the other right.
-        So the search gets both, and the scheme in the same layout. Of cosines and sines in one
-        tensor, it gets one column per frequency.
+        makes the tables. A batch of 3 cosines, (3, 64, 128), gives one table (64, 128).
         """
-        tables = self.take_first_copies()
-        scheme = self.scheme
         holds_cos_and_sin = self.form.function_count > 1
         if holds_cos_and_sin:
-            return FoundTables(scheme, tables)
-        doubling = self.form.doubled
-        if doubling and scheme is not None and "layout" in scheme.parameters():
-            tables = {self.name: joined(self._take_both_columns(), doubling)}
-            layout: NamedValues = {"layout": doubling}
-            scheme = replace(scheme, **layout)
-        is_table_of_waves = self.candidate.has_frequencies  # and not a bias, whose heads stay apart
-        if is_table_of_waves:
-            # Tables of several axes of positions, (3, L, D), are one table of 3·L rows.
-            tables = {name: table.reshape(-1, table.shape[-1]) for name, table in tables.items()}
-        return FoundTables(scheme, tables)
+            return FoundTables(self.scheme, self.take_first_copies())
+        found = self._take_first_table()
+        if not self.candidate.has_frequencies:
+            return found  # A bias (heads, L, L), whose heads differ
+        # Tables of several axes of positions, (3, L, D), are one table of 3·L rows.
+        tables = {name: table.reshape(-1, table.shape[-1]) for name, table in found.tables.items()}
+        return found._replace(tables=tables)
+
+    def _take_first_table(self) -> FoundTables:
+        """Return one copy of the only table that was found, with all of its columns, and its scheme.
+
+        A tensor may have two columns for each of 64 frequencies, of which one may be wrong and the
+        other right. So both are returned, (64, 128), and the scheme is set to make them in the same
+        layout. A scheme without a layout makes one column per frequency, and only that is returned.
+        """
+        scheme = self.scheme
+        doubling = self.form.doubled  # halves or interleaved; empty for one column per frequency
+        if not doubling or scheme is None or "layout" not in scheme.parameters():
+            return FoundTables(scheme, self.take_first_copies())
+        layout: NamedValues = {"layout": doubling}
+        both_columns = joined(self._take_both_columns(), doubling)
+        return FoundTables(replace(scheme, **layout), {self.name: both_columns})
 
     def _take_both_columns(self) -> list[AnyArray]:
         """Return one copy of the first and of the second columns of all frequencies.
@@ -284,17 +305,23 @@ def _are_copies_close(part: Part, first: Part, first_copy: tuple[slice, ...], at
     Args:
         part: The copies of the table, (copies…, rows…, frequencies).
         first: The first part with the same table, which may be the part itself.
-        first_copy: The index of the first copy in it.
+        first_copy: The index of the first copy in it, a slice per axis of copies: [0:1] of a batch.
         atol: The absolute tolerance.
     """
-    copy_axes = len(part.copies)
-    row_count, *row_shape = part.found.shape[copy_axes:]
+    row_count, *row_shape = part.found.shape[len(part.copies) :]
     elements_per_row = math.prod(row_shape) * math.prod(part.copies)
-    all_copies = [slice(None)] * copy_axes
     for rows in row_blocks((row_count, elements_per_row)):
-        rows_of_all_copies = (*all_copies, rows)
-        values = part.as_in_table(widest(part.found[rows_of_all_copies]))
-        expected = first.as_in_table(widest(first.found[rows_of_all_copies]))[first_copy]
-        if not np.isclose(values, expected, rtol=0, atol=atol, equal_nan=True).all():
+        values = _take_rows_of_copies(part, rows)
+        values_of_first_copy = _take_rows_of_copies(first, rows)[first_copy]
+        if not np.isclose(values, values_of_first_copy, rtol=0, atol=atol, equal_nan=True).all():
             return False
     return True
+
+
+def _take_rows_of_copies(part: Part, rows: slice) -> AnyArray:
+    """Return some rows of every copy of a table, (copies…, rows…, frequencies), as float64 numbers.
+
+    They have the sign of the table also if the tensor holds the opposite numbers.
+    """
+    all_copies = [slice(None)] * len(part.copies)
+    return part.as_in_table(widest(part.found[(*all_copies, rows)]))

@@ -96,24 +96,30 @@ def find_wave_readings(array: AnyArray) -> Iterator[Reading]:
     """Yield the ways to read a tensor as cosines and sines whose frequencies are not known.
 
     128 columns may be read as the cosines and then the sines of 64 frequencies, for example. A way
-    is plausible if cos² + sin² is constant in it, or if columns that should be copies are alike.
+    is plausible if cos² + sin² is constant in it, and if columns that should be copies are alike.
     The most frequencies come first.
     """
     frequency_counts = sorted(_find_frequency_counts(array), reverse=True)
     for frequencies in frequency_counts:
-        # A reading needs tables to compare with. The right values are not known, so zeros take their place.
-        zero_tables = CandidateTable(
-            names=(*PLURALS,),
-            shape=(None, frequencies),
-            make=partial(_make_zero_tables, frequencies),
-            has_frequencies=True,
-        )
-        for reading in find_readings(array, zero_tables):
+        for reading in find_readings(array, _expect_zeros(frequencies)):
+            # Zeros have a constant sum of squares and equal copies as well, but are no waves.
             holds_zeros = reading.is_near
-            if holds_zeros:
-                continue  # Zeros have a constant sum of squares and equal copies as well.
-            if reading.is_plausible:
+            if not holds_zeros and reading.is_plausible:
                 yield reading
+
+
+def _expect_zeros(frequencies: int) -> CandidateTable:
+    """Return a candidate for cosines and sines of so many frequencies, whose values are not known.
+
+    A reading needs tables that the tensor is compared with. Zeros are used as such, so that only a
+    tensor of zeros is near to them.
+    """
+    return CandidateTable(
+        names=(*PLURALS,),
+        shape=(None, frequencies),
+        make=partial(_make_zero_tables, frequencies),
+        has_frequencies=True,
+    )
 
 
 def _find_frequency_counts(array: AnyArray) -> set[int]:

@@ -103,10 +103,10 @@ def _error_parts(tensor: Comparison, sides: SideNames, *, with_ranges: bool) -> 
     parts = [_mismatches(tensor, with_ranges=with_ranges)]
     if tensor.worst_index is not None:
         parts.append(worst_element(tensor, sides) + _worse_in_ulps(tensor))
-    if tensor.strange_expected:
-        parts.append(f"{tensor.strange_expected:,} not finite ({sides.expected})")
-    if tensor.strange_found:
-        parts.append(f"{tensor.strange_found:,} not finite ({sides.found})")
+    if tensor.nonfinite_expected:
+        parts.append(f"{tensor.nonfinite_expected:,} not finite ({sides.expected})")
+    if tensor.nonfinite_found:
+        parts.append(f"{tensor.nonfinite_found:,} not finite ({sides.found})")
     return parts
 
 

@@ -320,8 +320,8 @@ def measured_one_by_one(
         "worst_ulp": None,
         "max_rel_error": 0.0,
         "max_ulp_error": 0,
-        "strange_expected": 0,
-        "strange_found": 0,
+        "nonfinite_expected": 0,
+        "nonfinite_found": 0,
     }
     elements = zip(signed(expected).tolist(), signed(found).tolist(), expected, found, strict=True)
     for place, (its, other, a, b) in enumerate(elements):
@@ -343,8 +343,8 @@ def measured_one_by_one(
             told["mismatched"] += 1
             told["first_index"] = told["first_index"] or (place,)
         if its != other:
-            told["strange_expected"] += not math.isfinite(a)
-            told["strange_found"] += not math.isfinite(b)
+            told["nonfinite_expected"] += not math.isfinite(a)
+            told["nonfinite_found"] += not math.isfinite(b)
     return told
 
 
@@ -655,8 +655,8 @@ def test_values_that_are_not_finite_are_counted_on_both_sides() -> None:
     result = comparison_of(expected, found, atol=9, max_ulp=2**62)
 
     assert result.mismatched == 2
-    assert result.strange_expected == 1
-    assert result.strange_found == 1
+    assert result.nonfinite_expected == 1
+    assert result.nonfinite_found == 1
     assert result.max_abs_error == np.inf
 
 
@@ -861,7 +861,7 @@ def test_a_result_with_its_sides_exchanged_has_expected_and_found_exchanged() ->
     assert swapped.found == pytest.approx(result.expected, nan_ok=True)
     assert swapped.dtype == result.expected_dtype
     assert swapped.expected_dtype == result.dtype
-    assert swapped.strange_expected == result.strange_found
-    assert swapped.strange_found == result.strange_expected
+    assert swapped.nonfinite_expected == result.nonfinite_found
+    assert swapped.nonfinite_found == result.nonfinite_expected
     assert swapped.sides_swapped
     assert not swapped.swapped().sides_swapped

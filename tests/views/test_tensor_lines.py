@@ -58,12 +58,12 @@ FIRST = ", the first at [0, 3]"
             id="another element has too many ulps to show",
         ),
         pytest.param(
-            {"strange_found": 1200},
+            {"nonfinite_found": 1200},
             [f"{OUT}{FIRST}", WORST, "1,200 not finite (found)"],
             id="found values are infinite",
         ),
         pytest.param(
-            {"strange_expected": 2},
+            {"nonfinite_expected": 2},
             [f"{OUT}{FIRST}", WORST, "2 not finite (expected)"],
             id="expected values are infinite",
         ),
